@@ -1,0 +1,57 @@
+"""weft: cloth that does not pass through itself, and finds its way back when it was forced through.
+
+Public names are imported on first use, so that `import weft` and `weft --help` answer at once.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+# public name -> the module that defines it
+_PUBLIC = {
+    "Box": "weft.scene",
+    "Camera": "weft.scene",
+    "Capsule": "weft.scene",
+    "Cloth": "weft.scene",
+    "Collider": "weft.scene",
+    "Cylinder": "weft.scene",
+    "Forces": "weft.scene",
+    "Grid": "weft.scene",
+    "Keyframe": "weft.scene",
+    "Material": "weft.scene",
+    "Path": "weft.scene",
+    "Pin": "weft.scene",
+    "Placement": "weft.scene",
+    "Plane": "weft.scene",
+    "Scene": "weft.scene",
+    "Seam": "weft.scene",
+    "Sequence": "weft.scene",
+    "Sphere": "weft.scene",
+    "Spin": "weft.scene",
+    "Still": "weft.scene",
+    "Strip": "weft.scene",
+    "TriMesh": "weft.mesh",
+    "WeftError": "weft.errors",
+    "Wind": "weft.scene",
+    "contacts": "weft.detection",
+    "intersections": "weft.detection",
+    "load_mesh": "weft.mesh",
+    "load_scene": "weft.scene",
+    "open_cache": "weft.cache",
+    "save_mesh": "weft.mesh",
+    "save_scene": "weft.scene",
+    "simulate": "weft.run",
+}
+
+__all__ = ["__version__", *_PUBLIC]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'weft' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,26 @@
+"""What weft raises when the user can do something about it: one clear message, no traceback in the command."""
+
+
+class WeftError(Exception):
+    """A mistake in what weft was given, or a limit of the machine; the message says what to do."""
+
+
+class MeshError(WeftError):
+    """A mesh that cannot be used as it is."""
+
+
+class SceneError(WeftError):
+    """A scene file or scene object that does not say what weft needs."""
+
+
+class CacheError(WeftError):
+    """A cache that cannot be read, written or continued."""
+
+
+class MissingExtraError(WeftError):
+    """An optional dependency that is not installed."""
+
+
+def missing_extra(extra: str, package: str) -> MissingExtraError:
+    """The one-line answer to a missing optional package."""
+    return MissingExtraError(f"this needs the package {package}: install it with  pip install 'weft[{extra}]'")
