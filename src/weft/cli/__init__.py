@@ -1,0 +1,1 @@
+"""The commands of `weft`, one thin module each."""

@@ -1,0 +1,101 @@
+"""The `weft` command: a table of commands that are imported when they are asked for, and plain errors.
+
+To add a command, write `weft/cli/<module>.py` with a function that carries typer annotations and a docstring
+(its first line is its line in `weft --help`), import anything heavy inside that function, and add one line to
+`COMMANDS`.
+"""
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from weft import __version__
+from weft.errors import WeftError
+
+# command -> "module:function", in the order of the help
+COMMANDS = {
+    "new": "weft.cli.new:new",
+    "run": "weft.cli.run:run",
+    "info": "weft.cli.info:info",
+    "check": "weft.cli.check:check",
+    "view": "weft.cli.view:view",
+    "render": "weft.cli.render:render",
+    "plot": "weft.cli.plot:plot",
+    "export": "weft.cli.export:export",
+    "demo": "weft.cli.demo:demo",
+}
+
+
+def print_error(message: str) -> None:
+    """Print one line on stderr, whatever line breaks the message has."""
+    line = " ".join(part.strip() for part in message.splitlines() if part.strip())
+    print(f"weft: {line}", file=sys.stderr)
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are imported on first use, and whose errors are sentences, not tracebacks."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for name, place in COMMANDS.items() if find_spec(place.split(":")[0])]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.commands and cmd_name in self.list_commands(ctx):
+            module, function = COMMANDS[cmd_name].split(":")
+            one = typer.Typer(add_completion=False)
+            one.command(cmd_name)(getattr(import_module(module), function))
+            self.commands[cmd_name] = typer.main.get_command(one)
+        return self.commands.get(cmd_name)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except WeftError as error:
+            print_error(str(error))
+            ctx.exit(1)
+        except KeyboardInterrupt as stop:
+            print_error(str(stop) or "stopped")
+            ctx.exit(130)
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and leave."""
+    if wanted:
+        print(f"weft {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def weft(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Simulate cloth that does not pass through itself, and look at it, check it and hand it on."""
+
+
+def main() -> NoReturn:
+    """Run the command line; errors that a user can mend are one line on stderr and exit code 1."""
+    try:
+        app(prog_name="weft")
+    except KeyboardInterrupt:
+        print_error("stopped")
+        sys.exit(130)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()
