@@ -51,8 +51,7 @@ class _Command:
     def __init__(self, kernel: wp.Kernel, inputs: Sequence[Any], threads: int) -> None:
         self.inputs = list(inputs)
         self.recorded = [
-            wp.launch(kernel, dim=1, inputs=[0, *inputs], device="cpu", record_cmd=True)
-            for _ in range(threads)
+            wp.launch(kernel, dim=1, inputs=[0, *inputs], device="cpu", record_cmd=True) for _ in range(threads)
         ]
 
     def update(self, inputs: Sequence[Any]) -> None:

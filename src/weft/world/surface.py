@@ -58,9 +58,7 @@ class Surface:
         faces = np.asarray(faces, dtype=np.int32).reshape(-1, 3)
         body = np.zeros(len(faces), np.int32) if face_body is None else np.asarray(face_body, np.int32)
         bodies = int(body.max()) + 1 if len(body) else 1
-        pairs = (
-            np.ones((bodies, bodies), np.int32) if body_pairs is None else np.asarray(body_pairs, np.int32)
-        )
+        pairs = np.ones((bodies, bodies), np.int32) if body_pairs is None else np.asarray(body_pairs, np.int32)
         if not np.array_equal(pairs, pairs.T):
             raise ValueError("body_pairs must be symmetric: a meets b exactly when b meets a")
 
