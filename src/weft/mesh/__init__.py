@@ -1,0 +1,7 @@
+"""Triangle meshes: validated, with their topology, shapes, files, repair and subdivision."""
+
+from weft.mesh import shapes, subdivide
+from weft.mesh.topology import Csr
+from weft.mesh.trimesh import TriMesh
+
+__all__ = ["Csr", "TriMesh", "shapes", "subdivide"]

@@ -1,0 +1,203 @@
+"""`TriMesh`: a triangle mesh that is known to be good, and everything that follows from its arrays."""
+
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from weft.errors import MeshError
+from weft.mesh.topology import Csr, Ints, Topology, read_only
+from weft.mesh.validate import (
+    Floats,
+    as_faces,
+    as_uv,
+    as_vertices,
+    check_finite,
+    check_mesh,
+    cross,
+    square,
+    twice_areas,
+)
+
+
+class TriMesh:
+    """An oriented manifold triangle mesh, with or without boundary, in metres, y up.
+
+    `uv` is the flat rest shape, in metres, where the mesh has one (sewing patterns do). The arrays are read-only; every
+    table is made when first asked for and kept. What is not a manifold is refused with a message that names the first
+    offenders; `TriMesh.repair` makes a good mesh of most bad ones.
+    """
+
+    def __init__(self, vertices: ArrayLike, faces: ArrayLike, uv: ArrayLike | None = None) -> None:
+        own_vertices = as_vertices(vertices)
+        own_faces = as_faces(faces)
+        own_uv = None if uv is None else as_uv(uv, len(own_vertices))
+        self._keep(own_vertices, own_uv, check_mesh(own_vertices, own_faces, own_uv))
+
+    def _keep(self, vertices: Floats, uv: Floats | None, topology: Topology) -> None:
+        kept = {"vertices": read_only(vertices), "uv": None if uv is None else read_only(uv), "topology": topology}
+        self.__dict__.update({f"_{name}": value for name, value in kept.items()})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a TriMesh cannot be changed; make another one (setting {name!r})")
+
+    def __repr__(self) -> str:
+        rest = "" if self.uv is None else ", with uv"
+        return f"TriMesh({len(self.vertices)} vertices, {len(self.faces)} triangles{rest})"
+
+    @staticmethod
+    def repair(vertices: ArrayLike, faces: ArrayLike, uv: ArrayLike | None = None) -> tuple["TriMesh", list[str]]:
+        """Make a good mesh of a bad one, and say in sentences what was done (none: nothing was).
+
+        `weft.mesh.repair_mesh` does the same and also tells which vertex and triangle each one was.
+        """
+        from weft.mesh.repair import repair_mesh
+
+        result = repair_mesh(vertices, faces, uv)
+        return result.mesh, result.sentences
+
+    def with_vertices(self, vertices: ArrayLike) -> Self:
+        """The same triangles with the vertices elsewhere; shares the tables that are made already.
+
+        Only finiteness is checked: a mesh in motion may be flat for a moment.
+        """
+        moved = as_vertices(vertices)
+        if moved.shape != self.vertices.shape:
+            raise MeshError(f"the mesh has {len(self.vertices)} vertices, the new positions are for {len(moved)}")
+        check_finite(moved)
+        return self._sharing(moved, self._topology)
+
+    def transformed(self, matrix: ArrayLike) -> Self:
+        """The mesh under a 4x4 affine matrix (column vectors). A mirroring one also turns the triangles round."""
+        transform = np.asarray(matrix, dtype=np.float64)
+        if transform.shape != (4, 4) or not np.isfinite(transform).all():
+            raise MeshError(f"a transform is a finite 4x4 matrix, not {transform.shape}")
+        if not np.array_equal(transform[3], (0.0, 0.0, 0.0, 1.0)):
+            raise MeshError(f"the last row of a transform is 0 0 0 1, not {transform[3].tolist()}")
+        determinant = np.linalg.det(transform[:3, :3])
+        if determinant == 0.0:
+            raise MeshError("the transform flattens the mesh (its determinant is 0)")
+        moved = self.vertices @ transform[:3, :3].T + transform[:3, 3]
+        check_finite(moved)
+        if determinant > 0.0:
+            return self._sharing(moved, self._topology)
+        turned = Topology(read_only(np.ascontiguousarray(self.faces[:, ::-1])), len(moved))
+        return self._sharing(moved, turned)
+
+    def _sharing(self, vertices: Floats, topology: Topology) -> Self:
+        mesh = object.__new__(type(self))
+        mesh._keep(vertices, self.uv, topology)
+        return mesh
+
+    @property
+    def vertices(self) -> Floats:
+        """(n, 3) positions in metres."""
+        return self._vertices
+
+    @property
+    def uv(self) -> Floats | None:
+        """(n, 2) flat rest shape in metres, or None."""
+        return self._uv
+
+    @property
+    def faces(self) -> Ints:
+        """(m, 3) vertex indices, counter-clockwise seen from the front."""
+        return self._topology.faces
+
+    @property
+    def edges(self) -> Ints:
+        """(e, 2) vertex pairs, low < high, in lexicographic order."""
+        return self._topology.edges
+
+    @property
+    def edge_faces(self) -> Ints:
+        """(e, 2) triangles on each edge, lower index first; -1 = none."""
+        return self._topology.edge_faces
+
+    @property
+    def face_edges(self) -> Ints:
+        """(m, 3) edges of each triangle; edge k joins corners k and k + 1."""
+        return self._topology.face_edges
+
+    @property
+    def vertex_faces(self) -> Csr:
+        """Triangles around each vertex, in ascending order."""
+        return self._topology.vertex_faces
+
+    @property
+    def vertex_neighbours(self) -> Csr:
+        """Vertices that share an edge with each vertex, in ascending order."""
+        return self._topology.vertex_neighbours
+
+    @property
+    def hinges(self) -> Ints:
+        """(h, 4) vertices a, b, c, d: triangles (a, b, c) and (b, a, d), oriented so, on the edge ab."""
+        return self._topology.hinges
+
+    @property
+    def hinge_edges(self) -> Ints:
+        """(h,) the edge of each hinge."""
+        return self._topology.hinge_edges
+
+    @property
+    def boundary_loops(self) -> list[Ints]:
+        """The closed boundary curves as vertex indices, in the direction of their triangles' edges."""
+        return list(self._topology.boundary_loops)
+
+    @property
+    def components(self) -> Ints:
+        """(n,) connected component of each vertex, numbered in the order of their lowest vertices."""
+        return self._topology.components
+
+    @property
+    def closed(self) -> bool:
+        """Whether the mesh has no boundary."""
+        return len(self.hinge_edges) == len(self.edges)
+
+    @property
+    def bounds(self) -> Floats:
+        """(2, 3) lowest and highest coordinates."""
+        return np.stack([self.vertices.min(axis=0), self.vertices.max(axis=0)])
+
+    @cached_property
+    def face_areas(self) -> Floats:
+        """(m,) areas of the triangles in m^2."""
+        return read_only(np.sqrt(square(self._face_crosses)) * 0.5)
+
+    @cached_property
+    def face_normals(self) -> Floats:
+        """(m, 3) unit normals; zero where a triangle is flat."""
+        lengths = 2.0 * self.face_areas[:, None]
+        return read_only(np.divide(self._face_crosses, lengths, out=np.zeros((len(lengths), 3)), where=lengths > 0.0))
+
+    @cached_property
+    def edge_lengths(self) -> Floats:
+        """(e,) lengths of the edges in metres."""
+        return read_only(self._lengths(self.vertices))
+
+    @cached_property
+    def rest_lengths(self) -> Floats:
+        """(e,) lengths of the edges at rest: in uv where the mesh has it, else as it is."""
+        return self.edge_lengths if self.uv is None else read_only(self._lengths(self.uv))
+
+    @cached_property
+    def rest_areas(self) -> Floats:
+        """(m,) areas of the triangles at rest: in uv where the mesh has it, else as it is."""
+        if self.uv is None:
+            return self.face_areas
+        a, b, c = (self.uv[column] for column in self.faces.T)
+        return read_only(0.5 * twice_areas(b - a, c - a))
+
+    @cached_property
+    def _face_crosses(self) -> Floats:
+        a, b, c = (self.vertices[column] for column in self.faces.T)
+        return cross(b - a, c - a)
+
+    def _lengths(self, points: NDArray[np.float64]) -> Floats:
+        return np.sqrt(square(points[self.edges[:, 1]] - points[self.edges[:, 0]]))
+
+    # set once in _keep
+    _vertices: Floats
+    _uv: Floats | None
+    _topology: Topology
