@@ -1,0 +1,42 @@
+"""What the user says: scenes, in Python and in TOML, one to one."""
+
+from weft.scene.camera import Camera
+from weft.scene.cloth import Cloth
+from weft.scene.collider import Collider
+from weft.scene.forces import Forces, Wind
+from weft.scene.material import MATERIALS, Material
+from weft.scene.methods import MethodOptions, Plain
+from weft.scene.motion import Keyframe, Path, Sequence, Spin, Still
+from weft.scene.pin import Pin
+from weft.scene.placement import Placement
+from weft.scene.scene import Scene
+from weft.scene.seam import Seam
+from weft.scene.shape import Box, Capsule, Cylinder, Grid, Plane, Sphere, Strip
+
+__all__ = [
+    "MATERIALS",
+    "Box",
+    "Camera",
+    "Capsule",
+    "Cloth",
+    "Collider",
+    "Cylinder",
+    "Forces",
+    "Grid",
+    "Keyframe",
+    "Material",
+    "MethodOptions",
+    "Path",
+    "Pin",
+    "Placement",
+    "Plain",
+    "Plane",
+    "Scene",
+    "Seam",
+    "Sequence",
+    "Sphere",
+    "Spin",
+    "Still",
+    "Strip",
+    "Wind",
+]

@@ -1,0 +1,168 @@
+"""What a cloth is made of, in SI units, and the presets by name."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+
+from weft.scene.fields import NotNegative, Positive
+from weft.scene.messages import shown, suggest
+from weft.scene.part import Part
+
+Preset = Literal["cotton", "silk", "denim", "wool", "leather", "chiffon"]
+
+# numbers and their sources: docs/materials.md, which a test compares with this table
+PRESETS: dict[str, dict[str, float]] = {
+    "cotton": {
+        "density": 0.15,
+        "stretch": 500.0,
+        "shear": 50.0,
+        "bend": 5.0e-6,
+        "damping": 5.0e-4,
+        "friction": 0.5,
+        "friction_kinetic": 0.4,
+    },
+    "silk": {
+        "density": 0.08,
+        "stretch": 400.0,
+        "shear": 20.0,
+        "bend": 1.0e-6,
+        "damping": 2.0e-4,
+        "friction": 0.3,
+        "friction_kinetic": 0.25,
+    },
+    "denim": {
+        "density": 0.40,
+        "stretch": 1500.0,
+        "shear": 200.0,
+        "bend": 3.0e-5,
+        "damping": 5.0e-4,
+        "friction": 0.6,
+        "friction_kinetic": 0.5,
+    },
+    "wool": {
+        "density": 0.25,
+        "stretch": 300.0,
+        "shear": 40.0,
+        "bend": 1.0e-5,
+        "damping": 5.0e-4,
+        "friction": 0.5,
+        "friction_kinetic": 0.45,
+    },
+    "leather": {
+        "density": 0.80,
+        "stretch": 3000.0,
+        "shear": 1000.0,
+        "bend": 3.0e-4,
+        "damping": 1.0e-3,
+        "friction": 0.6,
+        "friction_kinetic": 0.5,
+    },
+    "chiffon": {
+        "density": 0.04,
+        "stretch": 250.0,
+        "shear": 10.0,
+        "bend": 3.0e-7,
+        "damping": 2.0e-4,
+        "friction": 0.35,
+        "friction_kinetic": 0.3,
+    },
+}
+
+
+# what a table without a preset falls back to
+_COTTON = PRESETS["cotton"]
+
+
+class Material(Part):
+    """What a cloth is made of. What is not given comes from the preset.
+
+    `material = "silk"` is `Material(preset="silk")`; `material = {preset = "silk", bend = 1e-5}` is stiffer silk.
+    """
+
+    preset: Preset = Field(default="cotton", description="the material that fills in what is not given here")
+    density: Positive = Field(
+        default=_COTTON["density"], description="mass of the cloth, kg/m^2; default: the preset's"
+    )
+    stretch: Positive = Field(
+        default=_COTTON["stretch"], description="stiffness against stretching, N/m; default: the preset's"
+    )
+    shear: NotNegative = Field(
+        default=_COTTON["shear"], description="stiffness against shearing, N/m; default: the preset's"
+    )
+    bend: NotNegative = Field(
+        default=_COTTON["bend"], description="stiffness against bending, N m; default: the preset's"
+    )
+    damping: NotNegative = Field(
+        default=_COTTON["damping"],
+        description="internal damping: damping coefficient over stiffness, s; default: the preset's",
+    )
+    friction: NotNegative = Field(
+        default=_COTTON["friction"], description="coefficient of static friction; default: the preset's"
+    )
+    friction_kinetic: NotNegative = Field(
+        default=_COTTON["friction_kinetic"],
+        description="coefficient of sliding friction; default: `friction` where that is given, else the preset's",
+    )
+    thickness: Positive | None = Field(default=None, description="m; default: the scene's")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, data: Any) -> Any:
+        """Take from the preset what is not given."""
+        if not isinstance(data, Mapping):
+            return data
+        preset = data.get("preset", "cotton")
+        if not isinstance(preset, str) or preset not in PRESETS:
+            # the mistake is the preset; any numbers will do to find the other mistakes
+            preset = "cotton"
+        filled = {**PRESETS[preset], **data}
+        if "friction" in data and "friction_kinetic" not in data:
+            filled["friction_kinetic"] = data["friction"]
+        return filled
+
+    @model_validator(mode="after")
+    def _check_friction(self) -> "Material":
+        if self.friction_kinetic > self.friction:
+            raise ValueError(
+                f"friction_kinetic = {self.friction_kinetic:g} is more than friction = {self.friction:g}: "
+                "sliding friction cannot exceed static friction"
+            )
+        return self
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed; another preset brings its own numbers where none were given."""
+        table = self.plain()
+        given = {"preset": table} if isinstance(table, str) else table
+        return type(self)(**{**given, **changes})
+
+    def plain(self) -> Any:
+        """The preset's name alone, or with what differs from it."""
+        usual = PRESETS[self.preset]
+        table: dict[str, Any] = {"preset": self.preset}
+        for name in usual:
+            value = getattr(self, name)
+            default = usual[name]
+            if name == "friction_kinetic" and "friction" in table:
+                default = self.friction
+            if value != default:
+                table[name] = value
+        if self.thickness is not None:
+            table["thickness"] = self.thickness
+        return self.preset if len(table) == 1 else table
+
+
+def _read_material(value: Any, info: ValidationInfo) -> Any:
+    """A text is the name of a preset."""
+    if isinstance(value, str):
+        if value not in PRESETS:
+            raise ValueError(f"no material is called {shown(value)}, {suggest(value, list(PRESETS))}")
+        return MATERIALS[value]
+    if not isinstance(value, Material | Mapping):
+        raise ValueError(f"must be the name of a material or a table, not {shown(value)}")
+    return value
+
+
+MaterialField = Annotated[Material, BeforeValidator(_read_material)]
+
+MATERIALS: dict[str, Material] = {name: Material.model_validate({"preset": name}) for name in get_args(Preset)}

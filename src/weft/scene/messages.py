@@ -1,0 +1,150 @@
+"""Every validation message of a scene: what is wrong, where, and what to write instead.
+
+pydantic finds the mistakes; here they become one line each, in plain words, with the path of the key.
+"""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError, ValidationError
+
+# the type of an error that already carries its final text
+_EXPLAINED = "weft"
+
+_WANTED = {
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+}
+
+_BOUNDS = {
+    "greater_than": ("greater than", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("less than", "lt"),
+    "less_than_equal": ("at most", "le"),
+}
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like `name`, or None where nothing is like it."""
+    by_lower = {k.lower(): k for k in known}
+    found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
+
+
+def suggest(name: str, known: Sequence[str]) -> str:
+    """The end of a message about an unknown name: the nearest known one, or all of them."""
+    near = nearest(name, known)
+    return f"did you mean {near!r}?" if near else f"known are {listed(known)}"
+
+
+def listed(names: Iterable[object], limit: int = 12) -> str:
+    """Names with commas between, shortened where there are many."""
+    texts = [str(n) for n in names]
+    more = f" and {len(texts) - limit} more" if len(texts) > limit else ""
+    return ", ".join(texts[:limit]) + more
+
+
+def shown(value: object) -> str:
+    """A value in a message: as TOML would write it, short."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, str | int | float):
+        text = repr(value)
+    elif isinstance(value, list | tuple):
+        text = "[" + ", ".join(shown(v) for v in value[:4]) + (", ..." if len(value) > 4 else "") + "]"
+    else:
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def key_path(location: Iterable[str | int]) -> str:
+    """`("cloth", 0, "material")` as `cloth[0].material`."""
+    path = ""
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    return path
+
+
+def problem(where: str, location: Iterable[str | int], text: str) -> str:
+    """One line of a message: the file or class, the key, what is wrong with it."""
+    return ": ".join(part for part in (where, key_path(location), text) if part)
+
+
+def mistakes(title: str, found: Iterable[tuple[tuple[str | int, ...], str]]) -> ValidationError:
+    """Mistakes that a validator found itself: the key and the text of each."""
+    lines = [
+        InitErrorDetails(type=PydanticCustomError(_EXPLAINED, "{text}", {"text": text}), loc=key, input=None)
+        for key, text in found
+    ]
+    return ValidationError.from_exception_data(title, lines)
+
+
+def reword(error: ValidationError, title: str, keys: Sequence[str]) -> ValidationError:
+    """The same mistakes with final texts; `keys` are the known keys of the model that was being read."""
+    details = _merged(error.errors(include_url=False))
+    return mistakes(title, [(tuple(detail["loc"]), _text(detail, keys)) for detail in details])
+
+
+def _merged(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+    """A tuple of the wrong length is one mistake of the tuple, not one of each missing item."""
+    kept: list[ErrorDetails] = []
+    for detail in details:
+        location = detail["loc"]
+        if detail["type"] == "missing" and location and isinstance(location[-1], int):
+            detail = {**detail, "type": "wrong_length", "loc": location[:-1]}
+            if any(k["type"] == "wrong_length" and k["loc"] == detail["loc"] for k in kept):
+                continue
+        kept.append(detail)
+    return kept
+
+
+def _text(detail: ErrorDetails, keys: Sequence[str]) -> str:
+    kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
+    if kind == _EXPLAINED:
+        return str(context["text"])
+    if kind == "extra_forbidden":
+        return f"unknown key, {suggest(str(detail['loc'][-1]), keys)}"
+    if kind == "missing":
+        return "is missing"
+    if kind in _WANTED:
+        return f"must be {_WANTED[kind]}, not {shown(value)}"
+    if kind in _BOUNDS:
+        words, name = _BOUNDS[kind]
+        return f"must be {words} {context[name]:g}, not {shown(value)}"
+    if kind == "finite_number":
+        return f"must be a finite number, not {shown(value)}"
+    if kind == "literal_error":
+        return _wrong_choice(value, str(context["expected"]))
+    if kind == "wrong_length":
+        return f"has too few values: {shown(value)}"
+    if kind in ("too_long", "too_short"):
+        limit = context.get("max_length", context.get("min_length"))
+        few = "at most" if kind == "too_long" else "at least"
+        return f"must have {few} {limit} values, not {context['actual_length']}"
+    if kind in ("value_error", "assertion_error"):
+        return str(context["error"])
+    return str(detail["msg"])
+
+
+def _wrong_choice(value: Any, expected: str) -> str:
+    """pydantic lists the choices as `'a', 'b' or 'c'`."""
+    choices = [c.strip().strip("'") for c in expected.replace(" or ", ", ").split(", ")]
+    near = nearest(value, choices) if isinstance(value, str) else None
+    end = f"; did you mean {near!r}?" if near else ""
+    one_of = "one of " if len(choices) > 1 else ""
+    return f"must be {one_of}{listed(choices, 20)}, not {shown(value)}{end}"

@@ -1,0 +1,55 @@
+"""The options of each method: one class a method, found by its name.
+
+A new method adds one class here; its `name` is then known to scenes, to TOML and to the docs.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo
+
+from weft.scene.fields import Count
+from weft.scene.messages import shown, suggest
+from weft.scene.part import Part, choose
+
+
+class MethodOptions(Part):
+    """The options of a method; `name` says which."""
+
+    always_written = ("name",)
+    known: ClassVar[dict[str, type[Part]]] = {}
+
+    name: str
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        MethodOptions.known[cls.model_fields["name"].default] = cls
+
+    def plain(self) -> Any:
+        """The name alone where all options have their defaults."""
+        table = super().plain()
+        return self.name if len(table) == 1 else table
+
+
+class Plain(MethodOptions):
+    """Internal dynamics only: gravity, wind, springs, pins; nothing is done about contact."""
+
+    name: Literal["plain"] = "plain"
+    substeps: Count | None = Field(
+        default=None, description="steps a frame; default: as many as the stiffest spring needs"
+    )
+
+
+def _choose_method(value: Any, info: ValidationInfo) -> Any:
+    known = MethodOptions.known
+    if isinstance(value, str):
+        if value not in known:
+            raise ValueError(f"no method is called {shown(value)}, {suggest(value, list(known))}")
+        return known[value].model_validate({}, context=info.context)
+    if value is None or not isinstance(value, Part | Mapping):
+        raise ValueError(f"must be the name of a method or a table with the key 'name', not {shown(value)}")
+    return choose(value, info, "name", known)
+
+
+Method = Annotated[SerializeAsAny[MethodOptions], BeforeValidator(_choose_method)]

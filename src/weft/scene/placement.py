@@ -1,0 +1,50 @@
+"""Where a body stands: scaled, then rotated, then moved."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from weft.scene.fields import PositiveVector, Vector
+from weft.scene.part import Part
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def _three(value: Any) -> Any:
+    """One number scales all three axes."""
+    return (value, value, value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+class Placement(Part):
+    """Where a cloth or a collider stands when the simulation starts.
+
+    A vertex is first scaled about the origin of its mesh, then rotated about it, then moved by `position`.
+    """
+
+    position: Vector = Field(default=(0.0, 0.0, 0.0), description="where the origin of the mesh goes, m")
+    rotation_deg: Vector = Field(
+        default=(0.0, 0.0, 0.0),
+        description="rotation in degrees about the world's x axis, then its y axis, then its z axis",
+    )
+    scale: Annotated[PositiveVector, BeforeValidator(_three)] = Field(
+        default=(1.0, 1.0, 1.0), description="one factor, or one for each axis; applied first"
+    )
+
+    def matrix(self) -> "np.ndarray":
+        """The 4x4 matrix that takes mesh coordinates to the world."""
+        import numpy as np
+
+        from weft.scene.rotation import euler_matrix
+
+        matrix = np.eye(4)
+        matrix[:3, :3] = euler_matrix(self.rotation_deg) * np.asarray(self.scale)
+        matrix[:3, 3] = self.position
+        return matrix
+
+    def plain(self) -> Any:
+        """A scale that is the same for all axes is written as one number."""
+        table = super().plain()
+        if "scale" in table and len(set(self.scale)) == 1:
+            table["scale"] = self.scale[0]
+        return table
