@@ -1,7 +1,8 @@
 """Triangle meshes: validated, with their topology, shapes, files, repair and subdivision."""
 
 from weft.mesh import shapes, subdivide
+from weft.mesh.repair import Repair, repair_mesh
 from weft.mesh.topology import Csr
 from weft.mesh.trimesh import TriMesh
 
-__all__ = ["Csr", "TriMesh", "shapes", "subdivide"]
+__all__ = ["Csr", "Repair", "TriMesh", "repair_mesh", "shapes", "subdivide"]
