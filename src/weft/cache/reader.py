@@ -1,0 +1,233 @@
+"""Reading a cache: frames, bodies, the report; also while it is being written."""
+
+import zipfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import zarr
+
+from weft.cache import layout
+from weft.cache.lock import writer_of
+from weft.cache.report import Report
+from weft.errors import CacheError
+
+if TYPE_CHECKING:
+    from weft.scene import Scene
+
+
+@dataclass(frozen=True)
+class Body:
+    """One cloth or collider: its share of the vertices and of the faces."""
+
+    name: str
+    kind: str
+    vertices: slice
+    faces: slice
+
+
+class Cache:
+    """The frames of a run on disk. Frame 0 is the initial state; frame f is the state at f / fps seconds.
+
+    Complete frames can be read at any time, also while another process writes: `frames` and `report` look at the
+    disk each time they are asked.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._meta = layout.read_meta(self.path)
+        self._meta_stamp = self._stamp(layout.meta_path(self.path))
+        self._arrays: dict[str, Any] = {}
+        self._known = 0
+        self._rows: dict[int, tuple[int, dict[str, Any]]] = {}
+
+    def __repr__(self) -> str:
+        return f"Cache({str(self.path)!r}, {self.frames} of {self.planned} frames)"
+
+    @property
+    def frames(self) -> int:
+        """How many frames are complete now."""
+        return layout.complete_frames(self.path)
+
+    @property
+    def planned(self) -> int:
+        """How many frames the cache holds when its run is complete, frame 0 included."""
+        return int(self.meta["frames"])
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned frame is there."""
+        return self.frames >= self.planned
+
+    @property
+    def writer(self) -> str | None:
+        """Who writes the cache at this moment ("process 4711"), or None."""
+        return writer_of(layout.lock_path(self.path))
+
+    @property
+    def fps(self) -> float:
+        """Frames a second of simulated time."""
+        return float(self.meta["fps"])
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What the cache says about itself, read again when it has changed on disk."""
+        stamp = self._stamp(layout.meta_path(self.path))
+        if stamp != self._meta_stamp:
+            self._meta, self._meta_stamp = layout.read_meta(self.path), stamp
+            # a longer run has longer arrays
+            self._arrays.clear()
+        return self._meta
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What the frames were computed from, as their writer told it; equal origins give equal frames."""
+        return dict(self.meta["origin"])
+
+    @property
+    def scene(self) -> "Scene":
+        """The scene that the frames come from."""
+        from weft.scene import Scene
+
+        if self.meta["scene"] is None:
+            raise CacheError(f"{self.path} does not say which scene it comes from")
+        return Scene.model_validate(self.meta["scene"])
+
+    @cached_property
+    def bodies(self) -> list[Body]:
+        """All bodies, cloths first."""
+        return [Body(b["name"], b["kind"], slice(*b["vertices"]), slice(*b["faces"])) for b in self._meta["bodies"]]
+
+    @cached_property
+    def faces(self) -> npt.NDArray[np.int32]:
+        """(m, 3) vertex indices of all bodies' triangles."""
+        return self._read_only("faces", np.int32)
+
+    @cached_property
+    def uv(self) -> npt.NDArray[np.float64] | None:
+        """(n, 2) flat rest shape in metres, NaN where a body has none; None if no body has one."""
+        return self._read_only("uv", np.float64) if self._meta["uv"] else None
+
+    def positions(self, frame: int) -> npt.NDArray[np.float64]:
+        """(n, 3) positions of all vertices; a negative frame counts from the last complete one."""
+        return self._frame("positions", frame)
+
+    def velocities(self, frame: int) -> npt.NDArray[np.float64]:
+        """(n, 3) velocities of all vertices."""
+        return self._frame("velocities", frame)
+
+    def row(self, frame: int) -> dict[str, Any]:
+        """The report row of one frame."""
+        return dict(self._marker(self._index(frame))["row"])
+
+    @property
+    def report(self) -> Report:
+        """The rows of all complete frames as a table."""
+        return Report([self._marker(frame)["row"] for frame in range(self.frames)])
+
+    def saved(self, frame: int) -> dict[str, npt.NDArray[Any]]:
+        """What the method needs to go on after a frame; kept for the last frames only."""
+        frame = self._index(frame)
+        if not self._marker(frame)["saved"]:
+            return {}
+        path = layout.saved_path(self.path, frame)
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                return {name.removeprefix(layout.SAVED): arrays[name] for name in arrays.files}
+        except FileNotFoundError:
+            raise CacheError(
+                f"{self.path} does not keep what the method needs to go on after frame {frame} ({path} is missing)"
+            ) from None
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise CacheError(f"frame {frame} of {self.path} is damaged: {path} cannot be read ({error})") from error
+
+    def verify(self) -> list[str]:
+        """Read everything and return a sentence for each thing that is damaged; an empty list is good news."""
+        problems = []
+        checks: list[tuple[Any, tuple[Any, ...]]] = [(self._read_only, ("faces", np.int32))]
+        if self.meta["uv"]:
+            checks.append((self._read_only, ("uv", np.float64)))
+        for frame in range(self.frames):
+            checks += [(self._marker, (frame,)), (self.positions, (frame,)), (self.velocities, (frame,))]
+        for check, arguments in checks:
+            try:
+                check(*arguments)
+            except CacheError as error:
+                problems.append(str(error))
+        return problems
+
+    def _index(self, frame: int) -> int:
+        """A frame's number, checked against what is complete."""
+        # the common case does not look through the whole folder
+        if 0 <= frame < self._known and layout.marker_path(self.path, frame).is_file():
+            return frame
+        count = self._known = self.frames
+        index = frame + count if frame < 0 else frame
+        if not 0 <= index < count:
+            have = f"it has frames 0 to {count - 1}" if count else "it has no complete frame yet"
+            raise CacheError(f"{self.path} has no frame {frame}: {have}")
+        return index
+
+    def _frame(self, name: str, frame: int) -> npt.NDArray[np.float64]:
+        frame = self._index(frame)
+        path = layout.chunk_path(self.path, name, frame)
+        array = self._array(name)
+        # Zarr reads a missing chunk as fill values; here it is a fault
+        if not path.is_file():
+            raise CacheError(f"frame {frame} of {self.path} is damaged: {path} is missing")
+        try:
+            return np.asarray(array[frame], dtype=np.float64)
+        except Exception as error:
+            raise CacheError(f"frame {frame} of {self.path} is damaged: {path} cannot be read ({error})") from error
+
+    def _read_only(self, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        array = self._array(name)
+        try:
+            values = np.asarray(array[:], dtype=dtype)
+        except Exception as error:
+            raise CacheError(f"{self.path / name} is damaged and cannot be read ({error})") from error
+        if values.shape[0] and not any(self.path.joinpath(name).glob("c.*")):
+            raise CacheError(f"{self.path / name} is damaged: its data file is missing")
+        values.flags.writeable = False
+        return values
+
+    def _array(self, name: str) -> Any:
+        _ = self.meta
+        if name not in self._arrays:
+            self._arrays[name] = open_array(self.path, name, "r")
+        return self._arrays[name]
+
+    def _marker(self, frame: int) -> dict[str, Any]:
+        path = layout.marker_path(self.path, frame)
+        stamp = self._stamp(path)
+        if self._rows.get(frame, (None,))[0] != stamp:
+            self._rows[frame] = (stamp, layout.unseal(layout.read_json(path), path))
+        return self._rows[frame][1]
+
+    @staticmethod
+    def _stamp(path: Path) -> int:
+        """Changes when the file is written anew."""
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            raise CacheError(f"{path} is missing") from None
+        return hash((status.st_mtime_ns, status.st_ino, status.st_size))
+
+
+def open_cache(path: str | Path) -> Cache:
+    """Open a cache for reading; it may be one that is still being written."""
+    return Cache(path)
+
+
+def open_array(root: Path, name: str, mode: Literal["r", "r+"]) -> Any:
+    """One of the cache's Zarr arrays."""
+    path = root / name / "zarr.json"
+    if not path.is_file():
+        raise CacheError(f"{root} is damaged: {path} is missing")
+    try:
+        return zarr.open_array(root / name, mode=mode, zarr_format=3)
+    except Exception as error:
+        raise CacheError(f"{root} is damaged: {path} cannot be read ({error})") from error
