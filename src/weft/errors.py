@@ -13,6 +13,10 @@ class SceneError(WeftError):
     """A scene file or scene object that does not say what weft needs."""
 
 
+class WeftWarning(UserWarning):
+    """Something that can be simulated and that is probably not what was meant, such as a slip of units."""
+
+
 class CacheError(WeftError):
     """A cache that cannot be read, written or continued."""
 

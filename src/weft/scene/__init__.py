@@ -4,6 +4,7 @@ from weft.scene.camera import Camera
 from weft.scene.cloth import Cloth
 from weft.scene.collider import Collider
 from weft.scene.forces import Forces, Wind
+from weft.scene.io import load_scene, parse_scene, save_scene, write_scene
 from weft.scene.material import MATERIALS, Material
 from weft.scene.methods import MethodOptions, Plain
 from weft.scene.motion import Keyframe, Path, Sequence, Spin, Still
@@ -39,4 +40,8 @@ __all__ = [
     "Still",
     "Strip",
     "Wind",
+    "load_scene",
+    "parse_scene",
+    "save_scene",
+    "write_scene",
 ]

@@ -16,6 +16,7 @@ class Cloth(Part):
     """A piece of cloth, from a mesh file or from a shape."""
 
     always_written = ("name",)
+    file_fields = ("mesh",)
 
     name: Name = Field(default="cloth", description="no two bodies of a scene have the same name")
     mesh: FileName | None = Field(
@@ -31,6 +32,10 @@ class Cloth(Part):
     )
     placement: Placement = Field(default=Placement(), description="where the cloth stands at the start")
     material: MaterialField = Field(default=MATERIALS["cotton"], description="the name of a preset, or a table")
+    masses: Literal["equal", "area"] = Field(
+        default="equal",
+        description="how the weight is shared: the same for all vertices, or each vertex a third of its triangles",
+    )
     velocity: Vector = Field(default=(0.0, 0.0, 0.0), description="of all vertices at the start, m/s")
     pins: Pins = Field(default=(), description="vertices that are held")
     colour: Colour | None = Field(default=None, description='for pictures, "#rrggbb"; default: chosen in turn')

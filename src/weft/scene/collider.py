@@ -1,5 +1,8 @@
 """A body that the cloth meets: it moves as it is told and is not moved by the cloth."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import Field, model_validator
 
 from weft.scene.fields import Colour, FileName, Flag, Name, NotNegative
@@ -13,6 +16,7 @@ class Collider(Part):
     """A body that the cloth meets, from a mesh file, from a shape, or from the files of its sequence."""
 
     always_written = ("name",)
+    file_fields = ("mesh",)
 
     name: Name = Field(default="collider", description="no two bodies of a scene have the same name")
     mesh: FileName | None = Field(
@@ -29,10 +33,18 @@ class Collider(Part):
     placement: Placement = Field(default=Placement(), description="where the collider stands at the start")
     motion: Motion = Field(default=Still(), description="how it moves")
     friction: NotNegative = Field(default=0.3, description="coefficient of static friction")
-    friction_kinetic: NotNegative | None = Field(
-        default=None, description="coefficient of sliding friction; default: `friction`"
+    friction_kinetic: NotNegative = Field(
+        default=0.3, description="coefficient of sliding friction; default: `friction`"
     )
     colour: Colour | None = Field(default=None, description='for pictures, "#rrggbb"; default: grey')
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, data: Any) -> Any:
+        """Sliding friction is static friction where it is not given."""
+        if isinstance(data, Mapping) and "friction" in data and "friction_kinetic" not in data:
+            return {**data, "friction_kinetic": data["friction"]}
+        return data
 
     @model_validator(mode="after")
     def _check_source(self) -> "Collider":
@@ -59,9 +71,17 @@ class Collider(Part):
 
     @model_validator(mode="after")
     def _check_friction(self) -> "Collider":
-        if self.friction_kinetic is not None and self.friction_kinetic > self.friction:
+        if self.friction_kinetic > self.friction:
             raise ValueError(
                 f"friction_kinetic = {self.friction_kinetic:g} is more than friction = {self.friction:g}: "
                 "sliding friction cannot exceed static friction"
             )
         return self
+
+    def plain(self) -> Any:
+        """Sliding friction is written where it differs from static friction."""
+        table = super().plain()
+        table.pop("friction_kinetic", None)
+        if self.friction_kinetic != self.friction:
+            table["friction_kinetic"] = self.friction_kinetic
+        return table

@@ -48,6 +48,10 @@ def _checked_file(value: str) -> str:
         raise ValueError("must name a file, not an empty string")
     if "\0" in value:
         raise ValueError("must not hold a null character")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("must be a file name that can be written as UTF-8") from None
     return value
 
 
@@ -68,6 +72,8 @@ PositiveVector = Annotated[tuple[Positive, Positive, Positive], BeforeValidator(
 Bound = Annotated[float, Strict(), Field(allow_inf_nan=True), BeforeValidator(_unwrap)]
 BoundVector = Annotated[tuple[Bound, Bound, Bound], BeforeValidator(_unwrap)]
 
+# as much as TOML and random generators take
+Seed = Annotated[Whole, Field(ge=0, lt=2**63)]
 Index = Annotated[Whole, Field(ge=0)]
 Indices = Annotated[tuple[Index, ...], BeforeValidator(_unwrap)]
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from weft.scene.fields import NotNegative, Number, Positive, Vector, Whole
+from weft.scene.fields import NotNegative, Number, Positive, Seed, Vector
 from weft.scene.part import Part
 
 
@@ -18,9 +18,7 @@ class Wind(Part):
     gust_period: Positive = Field(default=2.0, description="typical time from gust to gust, s")
     drag: NotNegative = Field(default=1.0, description="drag coefficient")
     lift: NotNegative = Field(default=0.5, description="lift coefficient")
-    seed: Annotated[Whole, Field(ge=0)] | None = Field(
-        default=None, description="of the random gusts; default: the scene's"
-    )
+    seed: Seed | None = Field(default=None, description="of the random gusts; default: the scene's")
 
 
 class Forces(Part):

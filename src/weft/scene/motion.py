@@ -110,6 +110,8 @@ class Sequence(MotionPart):
     The samples are in the coordinates of the mesh: the placement applies to them as to the mesh.
     """
 
+    file_fields = ("file",)
+
     kind: Literal["sequence"] = "sequence"
     file: FileName = Field(
         description="an npz file with an array (samples, vertices, 3), a folder of OBJ or PLY files, or an animated "

@@ -1,6 +1,6 @@
 """What all parts of a scene have in common: frozen, exact about their keys, clear about mistakes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationInfo, model_validator
@@ -17,6 +17,8 @@ class Part(BaseModel):
 
     # fields that have another name in TOML: field -> key
     toml_names: ClassVar[dict[str, str]] = {}
+    # fields that name files, relative to the scene's folder
+    file_fields: ClassVar[tuple[str, ...]] = ()
     # fields that are written even where they hold their default
     always_written: ClassVar[tuple[str, ...]] = ()
 
@@ -24,7 +26,7 @@ class Part(BaseModel):
         try:
             super().__init__(**data)
         except ValidationError as error:
-            raise SceneError(error_lines(error, type(self).__name__)) from None
+            raise SceneError("\n".join(error_lines(error, type(self).__name__))) from None
 
     # nested parts are then read in one pass, and all mistakes of a scene are listed together
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
@@ -86,7 +88,11 @@ def choose(value: Any, info: ValidationInfo, by: str, choices: Mapping[str, type
     return choices[name].model_validate(value, context=info.context)
 
 
-def error_lines(error: ValidationError, where: str, root: Sequence[str | int] = ()) -> str:
-    """All mistakes, one line each."""
-    details = error.errors(include_url=False)
-    return "\n".join(problem(where, (*root, *d["loc"]), d["msg"]) for d in details)
+def error_lines(error: ValidationError, where: str, names: Mapping[str, str] | None = None) -> list[str]:
+    """All mistakes, one line each; `names` are those of top-level fields that are called otherwise in TOML."""
+    lines = []
+    for detail in error.errors(include_url=False):
+        first, *rest = detail["loc"] or ("",)
+        location = [(names or {}).get(str(first), first), *rest] if detail["loc"] else []
+        lines.append(problem(where, location, detail["msg"]))
+    return lines

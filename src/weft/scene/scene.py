@@ -8,9 +8,9 @@ from pydantic import Field, PrivateAttr, model_validator
 from weft.scene.camera import Camera
 from weft.scene.cloth import Cloth
 from weft.scene.collider import Collider
-from weft.scene.fields import Device, Name, Positive, Whole
+from weft.scene.fields import Device, Name, Positive, Seed, Whole
 from weft.scene.forces import Forces
-from weft.scene.messages import mistakes
+from weft.scene.messages import mistakes, problem, suggest
 from weft.scene.methods import Method, Plain
 from weft.scene.part import Part
 from weft.scene.seam import Seam
@@ -29,7 +29,7 @@ class Scene(Part):
     frames: Annotated[Whole, Field(ge=1)] = Field(default=120, description="how many frames are simulated")
     method: Method = Field(default=Plain(), description="the name of a method, or a table with its name and options")
     device: Device = Field(default="cpu", description='"cpu", "cuda", or one of several cards: "cuda:1"')
-    seed: Annotated[Whole, Field(ge=0)] = Field(default=0, description="of everything random")
+    seed: Seed = Field(default=0, description="of everything random")
     thickness: Positive = Field(default=0.001, description="of cloth whose material does not say, m")
     check: Annotated[Whole, Field(ge=0)] = Field(
         default=1, description="count intersections every so many frames; 0: never"
@@ -61,6 +61,11 @@ class Scene(Part):
         moved._base, moved._source = Path(base), source
         return moved
 
+    def problem(self, key: tuple[str | int, ...], text: str) -> str:
+        """A message about a key of this scene, spelt as in the file where there is one."""
+        names = self.toml_names if self._source else {}
+        return problem(self._source, (names.get(str(key[0]), key[0]), *key[1:]) if key else (), text)
+
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed, validated like a new one."""
         return super().replace(**changes).at(self._base, self._source)
@@ -70,6 +75,20 @@ class Scene(Part):
         if not isinstance(other, Scene):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
+
+    @model_validator(mode="after")
+    def _check_seams(self) -> "Scene":
+        names = [cloth.name for cloth in self.cloths]
+        found: list[tuple[tuple[str | int, ...], str]] = []
+        for i, seam in enumerate(self.seams):
+            for key in ("cloth", "to"):
+                name = getattr(seam, key)
+                if name is not None and name not in names:
+                    end = suggest(name, names) if names else "there is none"
+                    found.append((("seams", i, key), f"no cloth is called {name!r}, {end}"))
+        if found:
+            raise mistakes("Scene", found)
+        return self
 
     @model_validator(mode="after")
     def _check_names(self) -> "Scene":

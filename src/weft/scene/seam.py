@@ -13,6 +13,8 @@ Stitch = tuple[Index, Index, Index]
 class Seam(Part):
     """Vertices sewn to points on edges: with a stitch (a, b, c) and its weight w, vertex a meets (1 - w) b + w c."""
 
+    file_fields = ("file",)
+
     cloth: Name = Field(description="the cloth of the vertices a")
     to: Name | None = Field(default=None, description="the cloth of the vertices b and c; default: the same")
     vertices: Annotated[tuple[Stitch, ...], Field(min_length=1), BeforeValidator(_unwrap)] | None = Field(

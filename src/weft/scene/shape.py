@@ -61,9 +61,12 @@ class Capsule(ShapePart):
 
     kind: Literal["capsule"] = "capsule"
     radius: Positive = Field(default=0.1, description="m")
-    length: Positive = Field(default=0.5, description="of the straight part, m")
+    length: Positive = Field(
+        default=0.5, description="of the straight part, between the centres of the half spheres, m"
+    )
     segments: Annotated[Whole, Field(ge=3)] = Field(default=32, description="triangles around")
     rings: Annotated[Whole, Field(ge=1)] = Field(default=8, description="bands of each half sphere")
+    bands: Count = Field(default=8, description="bands of the straight part")
 
 
 class Box(ShapePart):
@@ -81,7 +84,7 @@ class Cylinder(ShapePart):
     radius: Positive = Field(default=0.5, description="m")
     height: Positive = Field(default=1.0, description="m")
     segments: Annotated[Whole, Field(ge=3)] = Field(default=48, description="squares around")
-    rows: Count = Field(default=16, description="squares along the axis")
+    rings: Count = Field(default=16, description="squares along the axis")
 
 
 class Plane(ShapePart):

@@ -1,0 +1,200 @@
+"""Meshes in motion, from files: the same triangles, with the vertices elsewhere at each sample."""
+
+import re
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import MeshError
+from weft.mesh.formats.raw import RawMesh
+from weft.mesh.topology import Ints
+from weft.mesh.validate import Floats, check_finite
+
+GLTF_ENDINGS = (".glb", ".gltf")
+USD_ENDINGS = (".usd", ".usda", ".usdc", ".usdz")
+
+# samples a second of formats that say how things move, not where they are at each frame
+DEFAULT_GLTF_FPS = 30.0
+
+
+class MeshSequence:
+    """Triangles, and for each of a list of times where their vertices are."""
+
+    def __init__(
+        self, times: Sequence[float], vertex_count: int, faces: Ints | None, read: Callable[[int], Floats]
+    ) -> None:
+        self.times = tuple(times)
+        """of the samples, s, ascending from 0"""
+        self.vertex_count = vertex_count
+        self.faces = faces
+        """(m, 3); None where the file has vertices only"""
+        self._read = read
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def vertices(self, sample: int) -> Floats:
+        """(n, 3) positions at one sample, read from the file where they are not in memory."""
+        vertices = self._read(sample)
+        check_finite(vertices)
+        return vertices
+
+
+def read_sequence(path: str | Path, *, fps: float | None = None, array: str | None = None) -> MeshSequence:
+    """Open a mesh in motion: an npz file, a folder of OBJ or PLY files, or an animated GLB, glTF or USD file.
+
+    `fps` is how many samples a second there are: needed where the files have no times (npz, folders), the rate at which
+    a GLB is sampled (30 by default), and what replaces the rate that a USD file states. `array` names the array of an
+    npz file.
+    """
+    path = Path(path)
+    ending = path.suffix.lower()
+    if not path.exists():
+        raise MeshError(f"no such file: {path}")
+    try:
+        if path.is_dir():
+            return _read_folder(path, _needed(fps))
+        if ending == ".npz":
+            return _read_npz(path, _needed(fps), array or "vertices")
+        if ending in GLTF_ENDINGS:
+            from weft.mesh.formats.gltf_animation import read_gltf_animation
+
+            return read_gltf_animation(path, fps or DEFAULT_GLTF_FPS)
+        if ending in USD_ENDINGS:
+            from weft.mesh.formats.usd_animation import read_usd_animation
+
+            return read_usd_animation(path, fps)
+    except OSError as error:
+        raise MeshError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except MeshError as error:
+        raise MeshError(f"{path.name}: {error}") from None
+    raise MeshError(
+        f"{path.name} is no mesh sequence that weft reads: those are npz, GLB, glTF and USD files and folders of OBJ "
+        "or PLY files"
+    )
+
+
+def read_arrays(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, NDArray]:
+    """Arrays of an npz file by name. Nothing in the file is run: pickled objects are refused."""
+    if not path.exists():
+        raise MeshError(f"no such file: {path}")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise MeshError(f"{path.name} is no npz file")
+            missing = [name for name in names if name not in file.files]
+            if missing:
+                there = ", ".join(file.files) or "no array"
+                raise MeshError(f"{path.name} has no array {missing[0]!r}; it has {there}")
+            return {name: file[name] for name in (*names, *optional) if name in file.files}
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, NotImplementedError) as error:
+        raise MeshError(f"{path.name} cannot be read as an npz file: {error}") from None
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """A sort key that puts frame_2 before frame_10."""
+    parts = re.split(r"(\d+)", name)
+    return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts if part]
+
+
+def _needed(fps: float | None) -> float:
+    if fps is None:
+        raise MeshError("does not say how fast it goes: give fps, the number of samples a second")
+    return fps
+
+
+def _read_npz(path: Path, fps: float, array: str) -> MeshSequence:
+    arrays = read_arrays(path, (array,), optional=("faces",))
+    samples, faces = arrays[array], arrays.get("faces")
+    if samples.ndim != 3 or samples.shape[2] != 3 or samples.dtype.kind not in "fiu":
+        raise MeshError(f"{array} must be numbers (samples, vertices, 3), not {samples.dtype} {samples.shape}")
+    if 0 in samples.shape:
+        raise MeshError(f"{array} is empty: its shape is {samples.shape}")
+    bad = ~np.isfinite(samples).all(axis=(1, 2))
+    if bad.any():
+        first = int(bad.argmax())
+        vertex = int((~np.isfinite(samples[first]).all(axis=1)).argmax())
+        raise MeshError(f"{array} has NaN or infinite coordinates, first in sample {first} at vertex {vertex}")
+    if faces is not None:
+        faces = _checked_faces(faces, samples.shape[1])
+    return MeshSequence(
+        [i / fps for i in range(len(samples))],
+        samples.shape[1],
+        faces,
+        lambda sample: samples[sample].astype(np.float64),
+    )
+
+
+def _checked_faces(faces: NDArray, vertex_count: int) -> Ints:
+    if faces.ndim == 3:
+        raise MeshError(f"faces has the shape {faces.shape}: triangles must not change from sample to sample")
+    if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
+        raise MeshError(f"faces must be whole numbers (triangles, 3), not {faces.dtype} {faces.shape}")
+    if len(faces) and (faces.min() < 0 or faces.max() >= vertex_count):
+        raise MeshError(f"faces names vertices that do not exist: there are {vertex_count}")
+    return faces.astype(np.int32)
+
+
+def _read_folder(folder: Path, fps: float) -> MeshSequence:
+    files = sorted((f for f in folder.iterdir() if f.suffix.lower() in (".obj", ".ply")), key=lambda f: natural(f.name))
+    if not files:
+        raise MeshError("the folder holds no OBJ or PLY files")
+    endings = {f.suffix.lower() for f in files}
+    if len(endings) > 1:
+        raise MeshError("the folder holds both OBJ and PLY files: keep those of one sequence in a folder of their own")
+    first = _read_file(files[0])
+    same = _face_text(files[0])
+    for file in files[1:]:
+        text = _face_text(file)
+        # the same text is the same triangles; it may still be that vertices were added
+        if text is None or text != same:
+            _check_same(first, _read_file(file), files[0], file)
+    return MeshSequence(
+        [i / fps for i in range(len(files))],
+        len(first.vertices),
+        first.faces.astype(np.int32),
+        lambda sample: _checked_count(_read_file(files[sample]), first, files[0], files[sample]),
+    )
+
+
+def _read_file(file: Path) -> RawMesh:
+    from weft.mesh.formats.obj import read_obj
+    from weft.mesh.formats.ply import read_ply
+
+    try:
+        return (read_obj if file.suffix.lower() == ".obj" else read_ply)(file.read_bytes())
+    except MeshError as error:
+        raise MeshError(f"{file.name}: {error}") from None
+
+
+def _face_text(file: Path) -> tuple[int, bytes] | None:
+    """What an OBJ file says about vertices and triangles: their number and the lines of triangles. None for others."""
+    if file.suffix.lower() != ".obj":
+        return None
+    data = file.read_bytes()
+    return len(re.findall(rb"^\s*v\s", data, re.MULTILINE)), b"\n".join(
+        re.findall(rb"^\s*f\s[^\r\n]*", data, re.MULTILINE)
+    )
+
+
+def _check_same(first: RawMesh, other: RawMesh, first_file: Path, file: Path) -> None:
+    _checked_count(other, first, first_file, file)
+    if not np.array_equal(first.faces, other.faces):
+        if len(first.faces) != len(other.faces):
+            what = f"{file.name} has {len(other.faces)} triangles and {first_file.name} has {len(first.faces)}"
+        else:
+            triangle = int((first.faces != other.faces).any(axis=1).argmax())
+            what = f"triangle {triangle} of {file.name} is another than in {first_file.name}"
+        raise MeshError(f"the triangles change: {what}; a sequence keeps its triangles")
+
+
+def _checked_count(other: RawMesh, first: RawMesh, first_file: Path, file: Path) -> Floats:
+    if len(first.vertices) != len(other.vertices):
+        raise MeshError(
+            f"the mesh changes: {file.name} has {len(other.vertices)} vertices and {first_file.name} has "
+            f"{len(first.vertices)}; a sequence keeps its vertices"
+        )
+    return other.vertices

@@ -1,0 +1,110 @@
+"""Pins at work: which vertices they hold and where those go."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import MeshError, SceneError
+from weft.mesh import TriMesh, shapes
+from weft.scene.cloth import Cloth
+from weft.scene.files import Key
+from weft.scene.messages import listed
+from weft.scene.moving import Moving, SequenceMoving, Some
+from weft.scene.pin import Pin
+from weft.scene.scene import Scene
+from weft.scene.shape import Cylinder, Grid, Plane, Strip
+
+# m; far below any edge and far above rounding
+_TOUCH = 1e-9
+
+Indices = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Held:
+    """Vertices of a cloth that a pin holds."""
+
+    vertices: Indices
+    """vertex numbers in the cloth, ascending"""
+    motion: Moving
+    """`motion.positions(mesh.vertices[vertices], time)` is where they are"""
+    until: float
+    """when they are released, s; infinite for never"""
+
+
+def hold_vertices(scene: Scene, cloth: Cloth, mesh: TriMesh, key: Key) -> list[Held]:
+    """The vertices of each pin of a cloth; the mistakes of all pins are listed together."""
+    held: list[Held] = []
+    lines: list[str] = []
+    for i, pin in enumerate(cloth.pins):
+        here = (*key, "pins", i)
+        try:
+            vertices = pinned_vertices(pin, cloth, mesh)
+            motion = _pin_motion(scene, pin, cloth, mesh, vertices)
+        except MeshError as error:
+            lines.append(scene.problem(here, str(error)))
+            continue
+        held.append(Held(vertices, motion, np.inf if pin.until is None else pin.until))
+    if lines:
+        raise SceneError("\n".join(lines))
+    return held
+
+
+def pinned_vertices(pin: Pin, cloth: Cloth, mesh: TriMesh) -> Indices:
+    """The numbers of the vertices that a pin holds, ascending."""
+    count = len(mesh.vertices)
+    if pin.indices is not None:
+        outside = [i for i in pin.indices if i >= count]
+        if outside:
+            raise MeshError(f"indices {listed(outside, 5)}: the cloth has only the vertices 0 to {count - 1}")
+        return np.unique(np.array(pin.indices, dtype=np.int32))
+    if pin.box is not None:
+        low, high = np.array(pin.box)
+        # a face of the box that lies on vertices holds them, whatever the rounding
+        inside = np.all((mesh.vertices >= low - _TOUCH) & (mesh.vertices <= high + _TOUCH), axis=1)
+        if not inside.any():
+            raise MeshError(
+                "box holds no vertex of the cloth, which reaches from "
+                f"{_point(mesh.vertices.min(axis=0))} to {_point(mesh.vertices.max(axis=0))}"
+            )
+        return np.flatnonzero(inside).astype(np.int32)
+    assert pin.boundary is not None
+    return _boundary(pin.boundary, cloth, mesh)
+
+
+def _boundary(name: str, cloth: Cloth, mesh: TriMesh) -> Indices:
+    """A named part of the boundary; sides and corners are known for rectangles, rims for cylinders."""
+    shape = cloth.shape
+    if name == "all":
+        if not mesh.boundary_loops:
+            raise MeshError("boundary = 'all' holds nothing: the mesh is closed")
+        return np.unique(np.concatenate(mesh.boundary_loops)).astype(np.int32)
+    if isinstance(shape, Grid | Strip | Plane):
+        corners = ("top_left", "top_right", "bottom_left", "bottom_right")
+        if name in corners:
+            return shapes.grid_boundary(shape.cells, "corners")[[corners.index(name)]]
+        return np.sort(shapes.grid_boundary(shape.cells, name))
+    if isinstance(shape, Cylinder) and name in ("top", "bottom"):
+        # rows run from top to bottom
+        first = 0 if name == "top" else len(mesh.vertices) - shape.segments
+        return np.arange(first, first + shape.segments, dtype=np.int32)
+    of = f"the shape {shape.kind}" if shape is not None else "a mesh file"
+    raise MeshError(f"boundary = {name!r} is not known of {of}; use indices, a box or boundary = 'all'")
+
+
+def _pin_motion(scene: Scene, pin: Pin, cloth: Cloth, mesh: TriMesh, vertices: Indices) -> Moving:
+    """The motion of the held vertices; a sequence has samples of the whole cloth."""
+    motion = pin.motion.resolve(base=scene.base, placement=cloth.placement)
+    if not isinstance(motion, SequenceMoving):
+        return motion
+    if motion.sequence.vertex_count != len(mesh.vertices):
+        raise MeshError(
+            f"motion has {motion.sequence.vertex_count} vertices and the cloth has {len(mesh.vertices)}: a sequence "
+            "for a pin holds the whole cloth"
+        )
+    return Some(motion, vertices, len(mesh.vertices))
+
+
+def _point(p: np.ndarray) -> str:
+    return "[" + ", ".join(f"{c:.4g}" for c in p) + "]"

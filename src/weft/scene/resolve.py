@@ -1,0 +1,195 @@
+"""From what a scene says to meshes, vertex numbers and motions: everything that needs the files is checked here."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+
+import numpy as np
+
+from weft.errors import MeshError, SceneError, WeftError
+from weft.mesh import TriMesh, shapes
+from weft.scene.cloth import Cloth
+from weft.scene.collider import Collider
+from weft.scene.files import Key
+from weft.scene.motion import Sequence as SequenceMotion
+from weft.scene.moving import Moving, SequenceMoving
+from weft.scene.pinned import Held, hold_vertices
+from weft.scene.scene import Scene
+from weft.scene.sewn import Sewn, sew
+from weft.scene.shape import AnyShape, Box, Capsule, Cylinder, Grid, Plane, Sphere, Strip
+from weft.scene.slips import size_slip, warn, warn_slips
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A whole scene with its files read; lists in the order of the scene."""
+
+    cloth_meshes: list[TriMesh]
+    pins: list[list[Held]]
+    """for each cloth, its pins"""
+    collider_meshes: list[TriMesh]
+    collider_motions: list[Moving]
+    seams: list[Sewn]
+
+
+def resolve_scene(scene: Scene) -> Resolved:
+    """Read and check everything; all mistakes are listed together, one line each. Warns of slips of units."""
+    lines: list[str] = []
+
+    @contextmanager
+    def gathering() -> Iterator[None]:
+        try:
+            yield
+        except WeftError as error:
+            lines.extend(str(error).splitlines())
+
+    if not scene.cloths:
+        lines.append(scene.problem(("cloths",), "the scene has no cloth"))
+    cloth_meshes: list[TriMesh] = []
+    pins: list[list[Held]] = []
+    for cloth in scene.cloths:
+        with gathering():
+            mesh = resolve_cloth_mesh(scene, cloth)
+            cloth_meshes.append(mesh)
+            pins.append(resolve_pins(scene, cloth, mesh))
+    colliders: list[tuple[TriMesh, Moving]] = []
+    for collider in scene.colliders:
+        with gathering():
+            colliders.append(resolve_collider(scene, collider))
+    seams: list[Sewn] = []
+    if len(cloth_meshes) == len(scene.cloths):
+        with gathering():
+            seams = resolve_seams(scene, cloth_meshes)
+    if lines:
+        raise SceneError("\n".join(lines))
+    if not scene.source:
+        # of a scene from a file that was said when it was read
+        warn_slips(scene)
+    return Resolved(cloth_meshes, pins, [m for m, _ in colliders], [m for _, m in colliders], seams)
+
+
+def resolve_cloth_mesh(scene: Scene, cloth: Cloth) -> TriMesh:
+    """The mesh of a cloth in the world, with its flat rest shape as uv where lengths at rest come from that."""
+    key = _body_key(scene, cloth)
+    with _blaming(scene, (*key, "shape" if cloth.shape else "mesh")):
+        mesh = _load(scene, cloth) if cloth.shape is None else shape_mesh(cloth.shape)
+        if cloth.rest == "uv" and mesh.uv is None:
+            what = f"the shape {cloth.shape.kind}" if cloth.shape else str(cloth.mesh)
+            raise SceneError(scene.problem((*key, "rest"), f"{what} has no uv coordinates to rest in"))
+        placed = mesh.transformed(cloth.placement.matrix())
+        uv = mesh.uv
+        if cloth.shape is None and cloth.rest != "uv":
+            uv = None
+        elif uv is not None and cloth.rest != "uv":
+            uv = uv * np.array(cloth.placement.scale)[[0, 2]]
+        placed = TriMesh(placed.vertices, placed.faces, uv)
+    slip = size_slip(placed.vertices)
+    if slip:
+        warn(scene, key, slip)
+    return placed
+
+
+def resolve_collider_mesh(scene: Scene, collider: Collider) -> TriMesh:
+    """The mesh of a collider in the world, where its placement puts it (of a sequence: at the first sample)."""
+    return resolve_collider(scene, collider)[0]
+
+
+def resolve_collider(scene: Scene, collider: Collider) -> tuple[TriMesh, Moving]:
+    """The placed mesh of a collider and its motion; `motion.positions(mesh.vertices, time)` is where it is."""
+    key = _body_key(scene, collider)
+    with _blaming(scene, (*key, "motion")):
+        motion = collider.motion.resolve(base=scene.base, placement=collider.placement)
+    source = "shape" if collider.shape else "mesh" if collider.mesh else "motion"
+    with _blaming(scene, (*key, source)):
+        if collider.shape is not None:
+            mesh = shape_mesh(collider.shape)
+        elif collider.mesh is not None:
+            mesh = _load(scene, collider)
+        else:
+            assert isinstance(motion, SequenceMoving)
+            if motion.sequence.faces is None:
+                raise MeshError("the sequence has no array 'faces': give the collider a mesh as well")
+            mesh = TriMesh(motion.sequence.vertices(0), motion.sequence.faces)
+        placed = mesh.transformed(collider.placement.matrix())
+    if isinstance(motion, SequenceMoving) and collider.mesh is not None:
+        _check_same_mesh(scene, key, collider, mesh, motion)
+    slip = None if isinstance(collider.shape, Plane) else size_slip(placed.vertices)
+    if slip:
+        warn(scene, key, slip)
+    return placed, motion
+
+
+def resolve_pins(scene: Scene, cloth: Cloth, mesh: TriMesh) -> list[Held]:
+    """The vertices that each pin of a cloth holds, and their motion; a vertex in two pins follows the later one."""
+    return hold_vertices(scene, cloth, mesh, _body_key(scene, cloth))
+
+
+def resolve_seams(scene: Scene, cloth_meshes: Sequence[TriMesh]) -> list[Sewn]:
+    """The stitches of each seam, with the numbers that vertices have in their own cloth."""
+    return [sew(scene, i, cloth_meshes) for i in range(len(scene.seams))]
+
+
+def shape_mesh(shape: AnyShape) -> TriMesh:
+    """The triangles of a shape, about the origin."""
+    match shape:
+        case Grid():
+            return shapes.grid(shape.size, shape.cells, diagonals=shape.diagonals)
+        case Strip():
+            return shapes.grid((shape.length, shape.width), shape.cells, diagonals=shape.diagonals)
+        case Sphere(triangles="uv"):
+            return shapes.uv_sphere(shape.radius, segments=shape.segments, rings=shape.rings)
+        case Sphere():
+            return shapes.icosphere(shape.radius, subdivisions=shape.subdivisions)
+        case Capsule():
+            return shapes.capsule(
+                shape.radius, shape.length, segments=shape.segments, rings=shape.rings, bands=shape.bands
+            )
+        case Box():
+            return shapes.box(shape.size, cells=shape.cells)
+        case Cylinder():
+            return shapes.cylinder(shape.radius, shape.height, segments=shape.segments, rings=shape.rings)
+        case Plane():
+            return shapes.plane(shape.size, cells=shape.cells)
+
+
+def _load(scene: Scene, body: Cloth | Collider) -> TriMesh:
+    from weft.mesh import load_mesh
+
+    assert body.mesh is not None
+    path = scene.base / body.mesh
+    if not path.exists():
+        raise MeshError(f"no such file: {body.mesh} (looked in {scene.base.absolute()})")
+    return load_mesh(path, array=body.array, repair=body.repair)
+
+
+def _check_same_mesh(scene: Scene, key: Key, collider: Collider, mesh: TriMesh, motion: SequenceMoving) -> None:
+    """A sequence moves the vertices of its mesh, so both must have the same ones."""
+    assert isinstance(collider.motion, SequenceMotion)
+    sequence = motion.sequence
+    name, file = collider.mesh, FilePath(collider.motion.file).name
+    if len(mesh.vertices) != sequence.vertex_count:
+        text = f"{file} has {sequence.vertex_count} vertices and the mesh {name} has {len(mesh.vertices)}"
+    elif sequence.faces is not None and not np.array_equal(mesh.faces, sequence.faces):
+        text = f"{file} and the mesh {name} have different triangles"
+    else:
+        return
+    raise SceneError(scene.problem((*key, "motion", "file"), f"{text}; leave the mesh out to use that of the sequence"))
+
+
+def _body_key(scene: Scene, body: Cloth | Collider) -> Key:
+    """The key of a body in its scene; names are unique."""
+    kind, bodies = ("cloths", scene.cloths) if isinstance(body, Cloth) else ("colliders", scene.colliders)
+    names = [other.name for other in bodies]
+    if body.name not in names:
+        raise SceneError(f"the scene has no {kind.removesuffix('s')} called {body.name!r}")
+    return kind, names.index(body.name)
+
+
+@contextmanager
+def _blaming(scene: Scene, key: Key) -> Iterator[None]:
+    """Say which key a mesh with a mistake belongs to."""
+    try:
+        yield
+    except MeshError as error:
+        raise SceneError(scene.problem(key, str(error))) from None

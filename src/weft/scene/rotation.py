@@ -1,0 +1,75 @@
+"""Rotations: Euler angles, quaternions (w, x, y, z) and rotation vectors, as much as motions need."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+def axis_matrix(axis: ArrayLike, angle_deg: float) -> Floats:
+    """The rotation about an axis of any length by an angle in degrees (Rodrigues); quarter turns are exact."""
+    x, y, z = np.asarray(axis, dtype=np.float64) / np.linalg.norm(axis)
+    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    # of the remainder only the part below a quarter turn is rounded
+    quarter, rest = divmod(angle_deg % 360.0, 90.0)
+    angle = np.radians(rest)
+    cosine, sine = np.cos(angle), np.sin(angle)
+    for _ in range(int(quarter)):
+        cosine, sine = -sine, cosine
+    return np.eye(3) + sine * cross + (1.0 - cosine) * (cross @ cross)
+
+
+def euler_matrix(angles_deg: Sequence[float]) -> Floats:
+    """Rotation about the world's x axis, then y, then z: Rz Ry Rx."""
+    about_x, about_y, about_z = (axis_matrix(axis, angle) for axis, angle in zip(np.eye(3), angles_deg, strict=True))
+    return about_z @ about_y @ about_x
+
+
+def euler_quaternion(angles_deg: Sequence[float]) -> Floats:
+    """The same rotation as a unit quaternion."""
+    turned = np.array([1.0, 0.0, 0.0, 0.0])
+    for axis, angle in zip(np.eye(3), angles_deg, strict=True):
+        turned = product(exponential(axis * np.radians(angle)), turned)
+    return turned
+
+
+def product(p: Floats, q: Floats) -> Floats:
+    """The rotation q, then p."""
+    scalar = p[0] * q[0] - p[1:] @ q[1:]
+    return np.concatenate([[scalar], p[0] * q[1:] + q[0] * p[1:] + np.cross(p[1:], q[1:])])
+
+
+def inverse(q: Floats) -> Floats:
+    """The rotation back, of a unit quaternion."""
+    return q * np.array([1.0, -1.0, -1.0, -1.0])
+
+
+def exponential(vector: Floats) -> Floats:
+    """The unit quaternion of a rotation vector (its length is the angle in radians)."""
+    half = 0.5 * np.linalg.norm(vector)
+    # np.sinc is sin(pi x) / (pi x), smooth at zero
+    return np.concatenate([[np.cos(half)], 0.5 * np.sinc(half / np.pi) * vector])
+
+
+def logarithm(q: Floats) -> Floats:
+    """The shortest rotation vector of a unit quaternion; q and -q are the same rotation."""
+    if q[0] < 0.0:
+        q = -q
+    length = np.linalg.norm(q[1:])
+    if length < 1e-12:
+        return 2.0 * q[1:]
+    return q[1:] * (2.0 * np.arctan2(length, q[0]) / length)
+
+
+def matrix_of(q: Floats) -> Floats:
+    """The 3x3 matrix of a unit quaternion."""
+    w, x, y, z = q / np.linalg.norm(q)
+    return np.array(
+        [
+            [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)],
+            [2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)],
+            [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)],
+        ]
+    )

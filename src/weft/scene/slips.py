@@ -1,0 +1,93 @@
+"""Numbers that can be simulated and that are probably in the wrong unit: a warning says so."""
+
+import math
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+
+from weft.errors import WeftWarning
+from weft.scene.files import Key
+from weft.scene.forces import Forces
+from weft.scene.material import Material
+from weft.scene.scene import Scene
+
+# what no cloth exceeds, generously
+_THICKEST = 0.05
+_HEAVIEST = 5.0
+_LIGHTEST = 0.005
+_STIFFEST_BEND = 0.01
+_FASTEST = 100.0
+_LARGEST = 20.0
+_SMALLEST = 0.005
+
+
+def warn_slips(scene: Scene) -> None:
+    """Warn of each number of the scene that looks like a slip of units."""
+    for key, text in number_slips(scene):
+        warn(scene, key, text)
+
+
+def warn(scene: Scene, key: Key, text: str) -> None:
+    """One warning about one key."""
+    warnings.warn(scene.problem(key, text), WeftWarning, stacklevel=3)
+
+
+def number_slips(scene: Scene) -> Iterator[tuple[Key, str]]:
+    """Every number that looks like a slip of units, with its key."""
+    if scene.thickness > _THICKEST:
+        yield ("thickness",), _too_thick(scene.thickness)
+    yield from _force_slips(scene.forces)
+    for i, cloth in enumerate(scene.cloths):
+        for name, text in _material_slips(cloth.material):
+            yield ("cloths", i, "material", name), text
+        speed = math.hypot(*cloth.velocity)
+        if speed > _FASTEST:
+            yield ("cloths", i, "velocity"), f"{speed:g} m/s is very fast: velocities are in metres a second"
+
+
+def size_slip(vertices: np.ndarray, scale_key: str = "placement.scale") -> str | None:
+    """What is odd about the size of a placed body, if anything."""
+    extent = float(np.ptp(vertices, axis=0).max())
+    if extent > _LARGEST:
+        unit, factor = ("millimetres", 0.001) if extent > 1000.0 else ("centimetres", 0.01)
+        return f"is {extent:.4g} m large: is the mesh in {unit}? then write {scale_key} = {factor:g}"
+    if extent < _SMALLEST:
+        return f"is only {extent * 1000.0:.3g} mm large: lengths are in metres"
+    return None
+
+
+def _material_slips(material: Material) -> Iterator[tuple[str, str]]:
+    if material.density > _HEAVIEST:
+        yield (
+            "density",
+            f"{material.density:g} kg/m^2 is heavier than any cloth: is it in g/m^2? then write "
+            f"{material.density / 1000.0:g}",
+        )
+    if material.density < _LIGHTEST:
+        yield "density", f"{material.density:g} kg/m^2 is lighter than any cloth: densities are in kg/m^2"
+    if material.bend > _STIFFEST_BEND:
+        yield "bend", f"{material.bend:g} N m is stiffer than any cloth: cotton has about 5e-6"
+    if material.damping > 0.1:
+        yield "damping", f"{material.damping:g} s stops cloth in the air: cotton has about 5e-4"
+    if material.thickness is not None and material.thickness > _THICKEST:
+        yield "thickness", _too_thick(material.thickness)
+
+
+def _force_slips(forces: Forces) -> Iterator[tuple[Key, str]]:
+    x, y, z = forces.gravity
+    size = math.hypot(x, y, z)
+    if y > 0.0:
+        yield ("forces", "gravity"), f"points up ({y:g} along y, and y is up): write {-y:g} to let things fall"
+    elif y == 0.0 and abs(z) > 1.0:
+        yield ("forces", "gravity"), f"points along z, and y is up: write [0, {-abs(z):g}, 0]"
+    if size > 100.0:
+        yield ("forces", "gravity"), f"is {size:g} m/s^2: is it in cm/s^2? on earth it is 9.81 m/s^2"
+    if forces.wind is not None:
+        speed = math.hypot(*forces.wind.velocity)
+        if speed > _FASTEST:
+            yield ("forces", "wind", "velocity"), f"{speed:g} m/s is stronger than any storm: is it in km/h?"
+
+
+def _too_thick(thickness: float) -> str:
+    return f"{thickness:g} m is thicker than any cloth: is it in millimetres? then write {thickness / 1000.0:g}"
