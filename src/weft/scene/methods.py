@@ -8,9 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo
 
-from weft.scene.fields import Count
 from weft.scene.messages import shown, suggest
 from weft.scene.part import Part, choose
+
+
+Dynamics = Literal["mass_spring", "position_based"]
 
 
 class MethodOptions(Part):
@@ -36,8 +38,9 @@ class Plain(MethodOptions):
     """Internal dynamics only: gravity, wind, springs, pins; nothing is done about contact."""
 
     name: Literal["plain"] = "plain"
-    substeps: Count | None = Field(
-        default=None, description="steps a frame; default: as many as the stiffest spring needs"
+    dynamics: Dynamics = Field(
+        default="position_based",
+        description="the model of the cloth: mass_spring (explicit, small steps) or position_based (fast)",
     )
 
 

@@ -1,0 +1,31 @@
+"""Internal dynamics: what cloth would do if nothing were in its way. One file a model."""
+
+from typing import Protocol
+
+import warp as wp
+
+from weft.world import State, World
+
+
+class Dynamics(Protocol):
+    """A model of cloth that proposes where it would go in a step."""
+
+    def propose(self, state: State, target: wp.array, dt: float, x_end: wp.array, v_end: wp.array) -> int:
+        """Write positions and velocities of the cloth after dt; gives the number of substeps it took.
+
+        Vertices without inverse mass go straight from where they are to `target`.
+        """
+
+
+def make_dynamics(name: str, world: World) -> Dynamics:
+    """The model that a scene names, for all cloths of a world."""
+    match name:
+        case "mass_spring":
+            from weft.dynamics.mass_spring import MassSpring
+
+            return MassSpring.from_world(world)
+        case "position_based":
+            from weft.dynamics.position_based import PositionBased
+
+            return PositionBased.from_world(world)
+    raise ValueError(f"no dynamics is called {name!r}")

@@ -1,0 +1,158 @@
+"""What air does to cloth: wind with gusts, drag and lift on each triangle.
+
+With u the wind relative to the triangle, n its normal and rho the density of air, the force on a triangle of area A is
+
+    rho A / 2 ( drag |u.n| u  +  lift (u.n) |u| (n - (n.u) u / |u|^2) )
+
+which vanishes when the air flows along the cloth, pushes along u when it is met square on, and lifts at right angles
+to u in between. A gust changes the speed of the wind in time and from place to place: four waves that travel with the
+wind, with phases from the scene's seed, so that a run can be repeated.
+"""
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from weft.dynamics.incidence import incidence
+from weft.scene import Forces, Wind
+from weft.world import World, launch
+
+wp.set_module_options({"enable_backward": False})
+
+AIR_DENSITY = 1.225
+WAVES = 4
+
+
+@wp.struct
+class WindField:
+    velocity: wp.vec3d
+    drag: wp.float64
+    """rho * drag / 2"""
+    lift: wp.float64
+    """rho * lift / 2"""
+    gust: wp.float64
+    frequency: wp.vec4d
+    """of each wave, rad/s"""
+    phase: wp.vec4d
+    number: wp.vec4d
+    """of each wave, rad/m along the wind"""
+    across: wp.vec3d
+    """direction in which gusts turn the wind"""
+
+
+@wp.func
+def wind_at(wind: WindField, x: wp.vec3d, time: wp.float64) -> wp.vec3d:
+    """Velocity of the air at a place and time."""
+    speed = wp.length(wind.velocity)
+    if speed == wp.float64(0.0):
+        return wind.velocity
+    along = wp.dot(x, wind.velocity) / speed
+    aside = wp.dot(x, wind.across)
+    push = wp.float64(0.0)
+    turn = wp.float64(0.0)
+    for k in range(4):
+        angle = wind.frequency[k] * time - wind.number[k] * along + wind.phase[k]
+        push += wp.sin(angle)
+        turn += wp.cos(wp.float64(1.3) * angle + wp.float64(0.7) * wind.number[k] * aside)
+    # four waves of amplitude one half: a gust of strength 1 reaches about twice the mean speed
+    share = wp.float64(0.5) * wind.gust
+    return (wp.float64(1.0) + share * push) * wind.velocity + share * wp.float64(0.3) * speed * turn * wind.across
+
+
+@wp.func
+def wind_force(
+    wind: WindField,
+    a: wp.vec3d,
+    b: wp.vec3d,
+    c: wp.vec3d,
+    velocity: wp.vec3d,
+    time: wp.float64,
+) -> wp.vec3d:
+    """Force on a triangle that moves with the given velocity."""
+    third = wp.float64(1.0) / wp.float64(3.0)
+    normal = wp.cross(b - a, c - a)
+    doubled = wp.length(normal)
+    u = wind_at(wind, third * (a + b + c), time) - velocity
+    speed = wp.length(u)
+    if doubled == wp.float64(0.0) or speed == wp.float64(0.0):
+        return wp.vec3d()
+    n = normal / doubled
+    area = wp.float64(0.5) * doubled
+    un = wp.dot(u, n)
+    drag = wind.drag * wp.abs(un) * u
+    lift = wind.lift * un * speed * (n - un / (speed * speed) * u)
+    return area * (drag + lift)
+
+
+@wp.kernel
+def blow_faces(
+    first: int,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    faces: wp.array[wp.vec3i],
+    wind: WindField,
+    time: wp.float64,
+    force: wp.array[wp.vec3d],
+):
+    """A third of the wind's force on each triangle: what each of its corners gets."""
+    i = first + wp.tid()
+    f = faces[i]
+    third = wp.float64(1.0) / wp.float64(3.0)
+    velocity = third * (v[f[0]] + v[f[1]] + v[f[2]])
+    force[i] = third * wind_force(wind, x[f[0]], x[f[1]], x[f[2]], velocity, time)
+
+
+class Air:
+    """Gravity, the damping of still air, and wind, for the vertices and triangles of the cloths."""
+
+    def __init__(
+        self, forces: Forces, faces: np.ndarray, vertex_count: int, *, seed: int = 0, device: wp.DeviceLike = "cpu"
+    ) -> None:
+        self.gravity = wp.vec3d(*forces.gravity)
+        self.damping = forces.air_damping
+        self.wind = None if forces.wind is None else _wind_field(forces.wind, seed)
+        blown = faces if self.wind is not None else np.zeros((0, 3), np.int32)
+        offsets, items = incidence(blown, vertex_count)
+        self.faces = wp.array(blown, dtype=wp.vec3i, device=device)
+        self.force = wp.zeros(len(blown), dtype=wp.vec3d, device=device)
+        # offsets and items of the triangles at each vertex (item // 3 is the triangle), and the share of each corner
+        self.lists = (
+            wp.array(offsets, dtype=int, device=device),
+            wp.array(items, dtype=int, device=device),
+            self.force,
+        )
+
+    @classmethod
+    def from_world(cls, world: World) -> "Air":
+        scene = world.scene
+        return cls(scene.forces, world.cloth_faces, world.cloth_vertex_count, seed=scene.seed, device=world.device)
+
+    def blow(self, x: wp.array, v: wp.array, time: float) -> None:
+        """Find the wind's force on each triangle."""
+        if self.wind is not None:
+            inputs = [x, v, self.faces, self.wind, time, self.force]
+            launch(blow_faces, len(self.force), inputs, device=self.faces.device)
+
+
+def _wind_field(wind: Wind, seed: int) -> Any:
+    """The wind of a scene as kernels take it."""
+    velocity = np.asarray(wind.velocity, float)
+    speed = float(np.linalg.norm(velocity))
+    random = np.random.default_rng(seed if wind.seed is None else wind.seed)
+    # waves an octave and less apart, so that they do not repeat together soon
+    spread = 2.0 ** np.array([0.0, 0.73, 1.31, 2.17]) * random.uniform(0.9, 1.1, WAVES)
+    frequency = 2.0 * np.pi / wind.gust_period * spread
+    across = np.cross(velocity, [0.0, 1.0, 0.0])
+    if np.linalg.norm(across) < 1e-9 * max(speed, 1.0):
+        across = np.array([1.0, 0.0, 0.0])
+    field = WindField()
+    field.velocity = wp.vec3d(*velocity)
+    field.drag = 0.5 * AIR_DENSITY * wind.drag
+    field.lift = 0.5 * AIR_DENSITY * wind.lift
+    field.gust = wind.gust
+    field.frequency = wp.vec4d(*frequency)
+    field.phase = wp.vec4d(*random.uniform(0.0, 2.0 * np.pi, WAVES))
+    field.number = wp.vec4d(*(frequency / max(speed, 1e-3)))
+    field.across = wp.vec3d(*(across / np.linalg.norm(across)))
+    return field

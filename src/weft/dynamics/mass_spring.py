@@ -1,0 +1,222 @@
+"""Mass-spring cloth, integrated by central differences with a step that the stiffest spring allows.
+
+Velocities live at half steps: v(1/2) = v(0) + dt/2 a(0), then v += dt a, x += dt v in turn, and a last half step brings
+the velocity back to the time of the positions. Damping forces take the velocity of the half step before.
+"""
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from weft.dynamics.air import Air
+from weft.dynamics.incidence import incidence
+from weft.dynamics.springs import SpringNetwork, from_world
+from weft.world import State, World, launch
+
+wp.set_module_options({"enable_backward": False})
+
+# part of the largest stable step that is used
+SAFETY = 0.8
+
+
+@wp.kernel
+def stretch_quads(
+    first: int,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    quads: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    rest: wp.array[wp.float64],
+    stiffness: wp.array[wp.float64],
+    damping: wp.array[wp.float64],
+    pull: wp.array[wp.vec3d],
+):
+    """Pull of each stabilising spring: the force on corner k is its weight times this."""
+    i = first + wp.tid()
+    q = quads[i]
+    w = weights[i]
+    r = w[0] * x[q[0]] + w[1] * x[q[1]] + w[2] * x[q[2]] + w[3] * x[q[3]]
+    u = w[0] * v[q[0]] + w[1] * v[q[1]] + w[2] * v[q[2]] + w[3] * v[q[3]]
+    k = stiffness[i]
+    back = k * r
+    if rest[i] > wp.float64(0.0):
+        length = wp.length(r)
+        if length > wp.float64(0.0):
+            back = k * (wp.float64(1.0) - rest[i] / length) * r
+        else:
+            back = wp.vec3d()
+    pull[i] = -(back + damping[i] * u)
+
+
+@wp.kernel
+def advance_vertices(
+    first: int,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    inverse_mass: wp.array[wp.float64],
+    start: wp.array[wp.vec3d],
+    target: wp.array[wp.vec3d],
+    spring_offsets: wp.array[int],
+    spring_other: wp.array[int],
+    spring_rest: wp.array[wp.float64],
+    spring_stiffness: wp.array[wp.float64],
+    spring_damping: wp.array[wp.float64],
+    quad_offsets: wp.array[int],
+    quad_items: wp.array[int],
+    quad_weights: wp.array[wp.vec4d],
+    quad_pull: wp.array[wp.vec3d],
+    face_offsets: wp.array[int],
+    face_items: wp.array[int],
+    face_force: wp.array[wp.vec3d],
+    gravity: wp.vec3d,
+    air_damping: wp.float64,
+    kick: wp.float64,
+    drift: wp.float64,
+    progress: wp.float64,
+    duration: wp.float64,
+    x_out: wp.array[wp.vec3d],
+    v_out: wp.array[wp.vec3d],
+):
+    """v += kick a, x += drift v; pinned vertices are at `progress` of the way from start to target."""
+    i = first + wp.tid()
+    xi = x[i]
+    vi = v[i]
+    w = inverse_mass[i]
+    if w == wp.float64(0.0):
+        way = target[i] - start[i]
+        x_out[i] = start[i] + progress * way
+        v_out[i] = way / duration
+        return
+
+    force = wp.vec3d()
+    for s in range(spring_offsets[i], spring_offsets[i + 1]):
+        j = spring_other[s]
+        d = x[j] - xi
+        length = wp.length(d)
+        if length > wp.float64(0.0):
+            n = d / length
+            tension = spring_stiffness[s] * (length - spring_rest[s]) + spring_damping[s] * wp.dot(v[j] - vi, n)
+            force += tension * n
+    for s in range(quad_offsets[i], quad_offsets[i + 1]):
+        item = quad_items[s]
+        weight = quad_weights[item // 4]
+        force += weight[item % 4] * quad_pull[item // 4]
+    for s in range(face_offsets[i], face_offsets[i + 1]):
+        force += face_force[face_items[s] // 3]
+
+    vi += kick * (w * force + gravity - air_damping * vi)
+    v_out[i] = vi
+    x_out[i] = xi + drift * vi
+
+
+class MassSpring:
+    """Dynamics of a spring network; `propose` moves a copy of the state forward."""
+
+    def __init__(self, network: SpringNetwork, mass: np.ndarray, inverse_mass: wp.array, air: Air) -> None:
+        device = inverse_mass.device
+        count = len(mass)
+        self.count = count
+        self.device = device
+        self.inverse_mass = inverse_mass
+        self.air = air
+        self.largest_step = SAFETY * stable_step(network, mass)
+
+        def upload(values: np.ndarray, dtype: Any) -> wp.array:
+            return wp.array(values, dtype=dtype, device=device)
+
+        # each spring once from either end, side by side in the order in which they are gathered
+        offsets, entries = incidence(network.pairs, count)
+        spring, end = entries // 2, entries % 2
+        self.springs = (
+            upload(offsets, int),
+            upload(network.pairs[spring, 1 - end], int),
+            upload(network.rest[spring], wp.float64),
+            upload(network.stiffness[spring], wp.float64),
+            upload(network.damping[spring], wp.float64),
+        )
+        quad_offsets, quad_items = incidence(network.quads, count)
+        weights = upload(network.weights, wp.vec4d)
+        self.pull = wp.zeros(len(network.quads), dtype=wp.vec3d, device=device)
+        self.quads = (
+            upload(network.quads, wp.vec4i),
+            weights,
+            upload(network.quad_rest, wp.float64),
+            upload(network.quad_stiffness, wp.float64),
+            upload(network.quad_damping, wp.float64),
+        )
+        self.quad_lists = (upload(quad_offsets, int), upload(quad_items, int), weights, self.pull)
+
+        self._x, self._v = ([wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(2)] for _ in range(2))
+
+    @classmethod
+    def from_world(cls, world: World) -> "MassSpring":
+        """The springs of all cloths of a world, its masses and its forces."""
+        return cls(from_world(world), world.mass[: world.cloth_vertex_count], world.inverse_mass, Air.from_world(world))
+
+    def propose(self, state: State, target: wp.array, dt: float, x_end: wp.array, v_end: wp.array) -> int:
+        """Where the cloth would be after dt; gives the number of substeps it took.
+
+        Vertices without inverse mass go straight from where they are to `target`.
+        """
+        substeps = max(1, int(np.ceil(dt / self.largest_step * (1.0 - 1e-12))))
+        h = dt / substeps
+        x, v = state.x, state.v
+        for k in range(substeps + 1):
+            # half a kick at either end, whole ones between: kick, drift, kick
+            last = k == substeps
+            kick = 0.5 * h if k == 0 or last else h
+            x_out, v_out = (x_end, v_end) if last else (self._x[k % 2], self._v[k % 2])
+            drift = 0.0 if last else h
+            self._advance(
+                x, v, state, target, state.time + k * h, kick, drift, min(k + 1, substeps) / substeps, dt, x_out, v_out
+            )
+            x, v = x_out, v_out
+        return substeps
+
+    def _advance(
+        self,
+        x: wp.array,
+        v: wp.array,
+        state: State,
+        target: wp.array,
+        time: float,
+        kick: float,
+        drift: float,
+        progress: float,
+        duration: float,
+        x_out: wp.array,
+        v_out: wp.array,
+    ) -> None:
+        launch(stretch_quads, len(self.pull), [x, v, *self.quads, self.pull], device=self.device)
+        self.air.blow(x, v, time)
+        launch(
+            advance_vertices,
+            self.count,
+            [x, v, self.inverse_mass, state.x, target, *self.springs, *self.quad_lists, *self.air.lists]
+            + [self.air.gravity, self.air.damping, kick, drift, progress, duration, x_out, v_out],
+            device=self.device,
+            grain=512,
+        )
+
+
+def stable_step(network: SpringNetwork, mass: np.ndarray) -> float:
+    """The largest step for which central differences do not grow, from Gershgorin's bound on the frequencies.
+
+    With damping c = tau k a mode of frequency w allows 2/w (sqrt(1 + z^2) - z), z = tau w / 2.
+    """
+    load = np.zeros(len(mass))
+    for end in range(2):
+        np.add.at(load, network.pairs[:, end], 2.0 * network.stiffness)
+    if len(network.quads):
+        reach = network.quad_stiffness * np.abs(network.weights).sum(axis=1)
+        for corner in range(4):
+            np.add.at(load, network.quads[:, corner], reach * np.abs(network.weights[:, corner]))
+    frequency = np.sqrt(np.max(load / mass, initial=0.0))
+    if frequency == 0.0:
+        return np.inf
+    ratio = np.concatenate([network.damping, network.quad_damping]) / np.maximum(
+        np.concatenate([network.stiffness, network.quad_stiffness]), 1e-300
+    )
+    z = 0.5 * float(np.max(ratio, initial=0.0)) * frequency
+    return float(2.0 / frequency * (np.sqrt(1.0 + z * z) - z))

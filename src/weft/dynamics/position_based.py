@@ -1,0 +1,248 @@
+"""Position-based cloth (XPBD, Macklin et al. 2016): small substeps, one sweep of Gauss-Seidel each, colour by colour.
+
+Compliances make the stiffness that of the material whatever the step. Stretch and shear springs are solved in every
+substep. Bending is orders of magnitude softer, so that one implicit sweep over the whole step carries it: the step's
+bending enters the velocity before the substeps start.
+"""
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from weft.dynamics.air import Air
+from weft.dynamics.springs import BEND, SpringNetwork, from_world
+from weft.world import State, World, launch
+from weft.world.colouring import colour_items
+
+wp.set_module_options({"enable_backward": False})
+
+# longest substep in s: 40 a frame at 60 Hz
+LONGEST_SUBSTEP = 1.0 / 2400.0
+
+
+@wp.kernel
+def start_step(
+    first: int,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    inverse_mass: wp.array[wp.float64],
+    target: wp.array[wp.vec3d],
+    face_offsets: wp.array[int],
+    face_items: wp.array[int],
+    face_force: wp.array[wp.vec3d],
+    dt: wp.float64,
+    push: wp.array[wp.vec3d],
+    guess: wp.array[wp.vec3d],
+):
+    """Acceleration by wind, held for the step, and where each vertex would be at its end."""
+    i = first + wp.tid()
+    if inverse_mass[i] == wp.float64(0.0):
+        push[i] = wp.vec3d()
+        guess[i] = target[i]
+        return
+    force = wp.vec3d()
+    for s in range(face_offsets[i], face_offsets[i + 1]):
+        force += face_force[face_items[s] // 3]
+    push[i] = inverse_mass[i] * force
+    guess[i] = x[i] + dt * v[i]
+
+
+@wp.kernel
+def bend_quads(
+    first: int,
+    offset: int,
+    quads: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    rest: wp.array[wp.float64],
+    stiffness: wp.array[wp.float64],
+    damping: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
+    dt: wp.float64,
+    x: wp.array[wp.vec3d],
+    guess: wp.array[wp.vec3d],
+):
+    """One colour of stabilising springs: three constraints r = 0 (or one, |r| = rest), gradients w."""
+    i = offset + first + wp.tid()
+    q = quads[i]
+    w = weights[i]
+    m0 = inverse_mass[q[0]]
+    m1 = inverse_mass[q[1]]
+    m2 = inverse_mass[q[2]]
+    m3 = inverse_mass[q[3]]
+    a = guess[q[0]]
+    b = guess[q[1]]
+    c = guess[q[2]]
+    d = guess[q[3]]
+    r = w[0] * a + w[1] * b + w[2] * c + w[3] * d
+    back = r
+    if rest[i] > wp.float64(0.0):
+        back = (wp.float64(1.0) - rest[i] / wp.max(wp.length(r), wp.float64(1.0e-30))) * r
+    # damping resists the change of r over the step
+    gamma = damping[i] / (stiffness[i] * dt)
+    moved = r - (w[0] * x[q[0]] + w[1] * x[q[1]] + w[2] * x[q[2]] + w[3] * x[q[3]])
+    total = w[0] * w[0] * m0 + w[1] * w[1] * m1 + w[2] * w[2] * m2 + w[3] * w[3] * m3
+    compliance = wp.float64(1.0) / (stiffness[i] * dt * dt)
+    step = -(back + gamma * moved) / ((wp.float64(1.0) + gamma) * total + compliance)
+    guess[q[0]] = a + (w[0] * m0) * step
+    guess[q[1]] = b + (w[1] * m1) * step
+    guess[q[2]] = c + (w[2] * m2) * step
+    guess[q[3]] = d + (w[3] * m3) * step
+
+
+@wp.kernel
+def take_bending(
+    first: int,
+    x: wp.array[wp.vec3d],
+    guess: wp.array[wp.vec3d],
+    dt: wp.float64,
+    x_out: wp.array[wp.vec3d],
+    v_out: wp.array[wp.vec3d],
+):
+    """The velocity that contains the step's bending; a pinned vertex gets the velocity of its way."""
+    i = first + wp.tid()
+    x_out[i] = x[i]
+    v_out[i] = (guess[i] - x[i]) / dt
+
+
+@wp.kernel
+def predict(
+    first: int,
+    inverse_mass: wp.array[wp.float64],
+    push: wp.array[wp.vec3d],
+    gravity: wp.vec3d,
+    air_damping: wp.float64,
+    h: wp.float64,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    before: wp.array[wp.vec3d],
+):
+    """Free motion over a substep."""
+    i = first + wp.tid()
+    before[i] = x[i]
+    vi = v[i]
+    if inverse_mass[i] != wp.float64(0.0):
+        vi += h * (gravity + push[i] - air_damping * vi)
+    x[i] = x[i] + h * vi
+
+
+@wp.kernel
+def stretch_pairs(
+    first: int,
+    offset: int,
+    pairs: wp.array[wp.vec2i],
+    rest: wp.array[wp.float64],
+    compliance: wp.array[wp.float64],
+    delay: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
+    h: wp.float64,
+    before: wp.array[wp.vec3d],
+    x: wp.array[wp.vec3d],
+):
+    """One colour of distance springs; compliance 1/k, delay = damping / k."""
+    i = offset + first + wp.tid()
+    p = pairs[i]
+    a = x[p[0]]
+    b = x[p[1]]
+    ma = inverse_mass[p[0]]
+    mb = inverse_mass[p[1]]
+    d = b - a
+    length = wp.length(d)
+    if length > wp.float64(0.0) and ma + mb > wp.float64(0.0):
+        n = d / length
+        gamma = delay[i] / h
+        moved = wp.dot(n, (b - before[p[1]]) - (a - before[p[0]]))
+        step = (length - rest[i] + gamma * moved) / ((wp.float64(1.0) + gamma) * (ma + mb) + compliance[i] / (h * h))
+        x[p[0]] = a + (ma * step) * n
+        x[p[1]] = b - (mb * step) * n
+
+
+@wp.kernel
+def find_velocity(first: int, h: wp.float64, x: wp.array[wp.vec3d], before: wp.array[wp.vec3d], v: wp.array[wp.vec3d]):
+    """The velocity is what the substep made of the positions."""
+    i = first + wp.tid()
+    v[i] = (x[i] - before[i]) / h
+
+
+class PositionBased:
+    """XPBD over a spring network; `propose` moves a copy of the state forward."""
+
+    def __init__(
+        self,
+        network: SpringNetwork,
+        mass: np.ndarray,
+        inverse_mass: wp.array,
+        air: Air,
+        *,
+        longest_substep: float = LONGEST_SUBSTEP,
+    ) -> None:
+        device = inverse_mass.device
+        count = len(mass)
+        self.count = count
+        self.device = device
+        self.inverse_mass = inverse_mass
+        self.air = air
+        self.longest_substep = longest_substep
+
+        def upload(values: np.ndarray, dtype: Any) -> wp.array:
+            return wp.array(values, dtype=dtype, device=device)
+
+        # the hinge's stencil bends alone here: the spring between opposite vertices would only lock it
+        keep = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
+        order, self.pair_offsets = colour_items(network.pairs[keep], count)
+        chosen = keep[order]
+        stiffness = network.stiffness[chosen]
+        self.pairs = (
+            upload(network.pairs[chosen], wp.vec2i),
+            upload(network.rest[chosen], wp.float64),
+            upload(1.0 / stiffness, wp.float64),
+            upload(network.damping[chosen] / stiffness, wp.float64),
+        )
+        firm = np.flatnonzero(network.quad_stiffness > 0.0)
+        order, self.quad_offsets = colour_items(network.quads[firm], count)
+        chosen = firm[order]
+        self.quads = (
+            upload(network.quads[chosen], wp.vec4i),
+            upload(network.weights[chosen], wp.vec4d),
+            upload(network.quad_rest[chosen], wp.float64),
+            upload(network.quad_stiffness[chosen], wp.float64),
+            upload(network.quad_damping[chosen], wp.float64),
+        )
+        self._push, self._guess, self._before = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(3))
+
+    @classmethod
+    def from_world(cls, world: World) -> "PositionBased":
+        """The springs of all cloths of a world, its masses and its forces."""
+        return cls(from_world(world), world.mass[: world.cloth_vertex_count], world.inverse_mass, Air.from_world(world))
+
+    def propose(self, state: State, target: wp.array, dt: float, x_end: wp.array, v_end: wp.array) -> int:
+        """Where the cloth would be after dt; gives the number of substeps it took.
+
+        Vertices without inverse mass go straight from where they are to `target`.
+        """
+        substeps = max(1, int(np.ceil(dt / self.longest_substep - 1e-9)))
+        h = dt / substeps
+        self._start(state, target, dt, x_end, v_end)
+        for _ in range(substeps):
+            launch(
+                predict,
+                self.count,
+                [self.inverse_mass, self._push, self.air.gravity, self.air.damping, h, x_end, v_end, self._before],
+                device=self.device,
+            )
+            for first, last in zip(self.pair_offsets[:-1], self.pair_offsets[1:], strict=True):
+                inputs = [int(first), *self.pairs, self.inverse_mass, h, self._before, x_end]
+                launch(stretch_pairs, int(last - first), inputs, device=self.device)
+            launch(find_velocity, self.count, [h, x_end, self._before, v_end], device=self.device)
+        return substeps
+
+    def _start(self, state: State, target: wp.array, dt: float, x_end: wp.array, v_end: wp.array) -> None:
+        """Wind and bending of the whole step."""
+        x, v, w = state.x, state.v, self.inverse_mass
+        self.air.blow(x, v, state.time)
+        inputs = [x, v, w, target, *self.air.lists, dt, self._push, self._guess]
+        launch(start_step, self.count, inputs, device=self.device)
+        for first, last in zip(self.quad_offsets[:-1], self.quad_offsets[1:], strict=True):
+            inputs = [int(first), *self.quads, w, dt, x, self._guess]
+            launch(bend_quads, int(last - first), inputs, device=self.device)
+        launch(take_bending, self.count, [x, self._guess, dt, x_end, v_end], device=self.device)

@@ -1,0 +1,183 @@
+"""Springs from a triangle mesh and a material: structural, shear and bend, for any triangulation.
+
+An edge's stiffness is Y * A / L^2 with A the area of its triangles (Van Gelder 1998), so that a strip of cloth pulls
+with the same force however finely it is divided; on a square grid a structural edge gets exactly Y. Y is the stretch
+stiffness along the threads and the shear stiffness across them.
+
+Bending has the two springs of Bridson et al. 2002, section 3, carried over from grids to hinges: one between the two
+vertices opposite the hinge's edge, and the stabilising one between the hinge's edge and the line over it. The second is
+the stencil r = sum w_k x_k with cotangent weights, whose length is 2 L sin(theta / 2); with stiffness 3 bend / A it is
+the isometric bending energy of Bergou et al. 2006, which fixes the scale of both.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from weft.mesh import TriMesh
+from weft.scene import Material
+from weft.world import Seams, World
+
+STRUCTURAL, SHEAR, BEND = range(3)
+
+# a needle triangle would make its short edge so stiff that it alone sets the time step
+LARGEST_AREA_RATIO = 4.0
+# part of the bending stiffness that acts along the line between the opposite vertices
+OPPOSITE_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class SpringNetwork:
+    """Springs between two vertices, and stabilising springs over four (host arrays)."""
+
+    pairs: np.ndarray
+    """(s, 2) int32"""
+    rest: np.ndarray
+    """(s,) rest lengths in m"""
+    stiffness: np.ndarray
+    """(s,) in N/m"""
+    damping: np.ndarray
+    """(s,) in N s/m"""
+    kind: np.ndarray
+    """(s,) STRUCTURAL, SHEAR, BEND"""
+    quads: np.ndarray
+    """(h, 4) int32: the hinge's edge, then the two opposite vertices"""
+    weights: np.ndarray
+    """(h, 4), each row sums to zero"""
+    quad_rest: np.ndarray
+    """(h,) rest length of r in m; 0 where the rest shape is flat"""
+    quad_stiffness: np.ndarray
+    """(h,) in N/m"""
+    quad_damping: np.ndarray
+    """(h,) in N s/m"""
+
+    def shifted(self, first: int) -> "SpringNetwork":
+        """The same springs on vertices numbered from `first`."""
+        return SpringNetwork(
+            self.pairs + np.int32(first), *self._tail(), self.quads + np.int32(first), *self._quad_tail()
+        )
+
+    def _tail(self) -> tuple[np.ndarray, ...]:
+        return self.rest, self.stiffness, self.damping, self.kind
+
+    def _quad_tail(self) -> tuple[np.ndarray, ...]:
+        return self.weights, self.quad_rest, self.quad_stiffness, self.quad_damping
+
+
+def join(networks: list[SpringNetwork]) -> SpringNetwork:
+    """All springs of several networks in one."""
+    if not networks:
+        return from_pairs(np.zeros((0, 2)), np.zeros(0), np.zeros(0))
+    names = SpringNetwork.__dataclass_fields__
+    return SpringNetwork(*(np.concatenate([getattr(n, name) for n in networks]) for name in names))
+
+
+def from_pairs(pairs: np.ndarray, rest: np.ndarray, stiffness: np.ndarray, damping: float = 0.0) -> SpringNetwork:
+    """Plain springs without bending; `damping` is a time in s, multiplied with the stiffness."""
+    stiffness = np.asarray(stiffness, float)
+    return SpringNetwork(
+        np.asarray(pairs, np.int32).reshape(-1, 2),
+        np.asarray(rest, float),
+        stiffness,
+        damping * stiffness,
+        np.full(len(stiffness), STRUCTURAL, np.int32),
+        np.zeros((0, 4), np.int32),
+        np.zeros((0, 4)),
+        np.zeros(0),
+        np.zeros(0),
+        np.zeros(0),
+    )
+
+
+def from_world(world: World) -> SpringNetwork:
+    """The springs of all cloths of a world, and those that close its seams."""
+    parts = [from_mesh(part.mesh, part.material).shifted(part.first) for part in world.cloths]
+    return join([*parts, from_seams(world.seams)])
+
+
+def from_seams(seams: Seams) -> SpringNetwork:
+    """A stitch is a spring without length over vertex a and the edge point (1 - w) b + w c."""
+    w = seams.weights
+    stitches = seams.vertices[:, [0, 1, 2, 2]]
+    zeros = np.zeros(len(w))
+    plain = from_pairs(np.zeros((0, 2)), zeros[:0], zeros[:0])
+    return replace(
+        plain,
+        quads=stitches.astype(np.int32),
+        weights=np.stack([np.ones(len(w)), w - 1.0, -w, zeros], axis=1),
+        quad_rest=zeros,
+        quad_stiffness=seams.stiffness,
+        quad_damping=seams.damping,
+    )
+
+
+def from_mesh(mesh: TriMesh, material: Material) -> SpringNetwork:
+    """The springs of one cloth."""
+    rest_shape = _rest_shape(mesh)
+
+    # structural and shear springs along the edges
+    rest = mesh.rest_lengths
+    around = np.where(mesh.edge_faces >= 0, mesh.rest_areas[mesh.edge_faces], 0.0).sum(axis=1)
+    ratio = np.minimum(around / rest**2, LARGEST_AREA_RATIO)
+    along = _along_threads(mesh)
+    edge_stiffness = ratio * (material.stretch * along + material.shear * (1.0 - along))
+    edge_kind = np.where(along > 0.5, STRUCTURAL, SHEAR).astype(np.int32)
+
+    # bend springs over the hinges
+    quads = mesh.hinges
+    corners = rest_shape[quads]
+    weights = _cotangent_weights(corners)
+    quad_area = _area(corners[:, 0], corners[:, 1], corners[:, 2]) + _area(corners[:, 0], corners[:, 1], corners[:, 3])
+    quad_stiffness = 3.0 * material.bend / quad_area
+    if mesh.uv is None:
+        quad_rest = np.linalg.norm(np.einsum("hk,hkd->hd", weights, corners), axis=1)
+        quad_rest[quad_rest < 1e-9 * np.sqrt(quad_area)] = 0.0
+    else:
+        quad_rest = np.zeros(len(quads))
+    opposite_rest = np.linalg.norm(corners[:, 2] - corners[:, 3], axis=1)
+    opposite_stiffness = OPPOSITE_SHARE * quad_stiffness * weights[:, 2] * weights[:, 3]
+
+    stiffness = np.concatenate([edge_stiffness, np.maximum(opposite_stiffness, 0.0)])
+    return SpringNetwork(
+        np.concatenate([mesh.edges, quads[:, 2:]]).astype(np.int32),
+        np.concatenate([rest, opposite_rest]),
+        stiffness,
+        material.damping * stiffness,
+        np.concatenate([edge_kind, np.full(len(quads), BEND, np.int32)]),
+        quads.astype(np.int32),
+        weights,
+        quad_rest,
+        quad_stiffness,
+        material.damping * quad_stiffness,
+    )
+
+
+def _rest_shape(mesh: TriMesh) -> np.ndarray:
+    if mesh.uv is None:
+        return mesh.vertices
+    return np.column_stack([mesh.uv, np.zeros(len(mesh.uv))])
+
+
+def _area(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    return 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
+
+
+def _along_threads(mesh: TriMesh) -> np.ndarray:
+    """1 for an edge along a thread, 0 for one at 45 degrees to both; 1 everywhere where no threads are known."""
+    if mesh.uv is None:
+        return np.ones(len(mesh.edges))
+    d = mesh.uv[mesh.edges[:, 1]] - mesh.uv[mesh.edges[:, 0]]
+    return ((d[:, 0] ** 2 - d[:, 1] ** 2) / (d**2).sum(axis=1)) ** 2
+
+
+def _cotangent_weights(corners: np.ndarray) -> np.ndarray:
+    """Weights of r = sum w_k x_k over hinges (h, 4, 3); r = 0 exactly where the hinge is flat."""
+    a, b, c, d = (corners[:, k] for k in range(4))
+
+    def cotangent(at: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
+        u, v = p - at, q - at
+        return (u * v).sum(axis=1) / np.maximum(np.linalg.norm(np.cross(u, v), axis=1), 1e-300)
+
+    ca, cb = cotangent(a, b, c), cotangent(b, a, c)
+    da, db = cotangent(a, b, d), cotangent(b, a, d)
+    return np.stack([cb + db, ca + da, -(ca + cb), -(da + db)], axis=1)

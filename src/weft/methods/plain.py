@@ -1,0 +1,31 @@
+"""`plain`: internal dynamics alone. Nothing is done about contact; cloth passes through everything."""
+
+import warp as wp
+
+from weft.dynamics import make_dynamics
+from weft.methods.base import Method, StepReport
+from weft.scene import Plain as PlainOptions
+from weft.world import State, World
+
+
+class Plain(Method):
+    """Springs, gravity, wind and pins."""
+
+    name = "plain"
+
+    def __init__(self, world: World, options: PlainOptions) -> None:
+        super().__init__(world, options)
+        self.dynamics = make_dynamics(options.dynamics, world)
+        self.x_end = wp.zeros_like(world.target)
+        self.v_end = wp.zeros_like(world.target)
+
+    def steps_a_frame(self) -> int:
+        return 1
+
+    def step(self, state: State, dt: float) -> StepReport:
+        world = self.world
+        world.begin_step(state, dt)
+        self.dynamics.propose(state, world.target, dt, self.x_end, self.v_end)
+        world.carry_colliders(state, dt, self.x_end, self.v_end)
+        state.take(self.x_end, self.v_end)
+        return StepReport()

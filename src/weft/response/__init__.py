@@ -1,0 +1,1 @@
+"""What is done about a contact: each response is written once, over stencils."""

@@ -1,0 +1,231 @@
+"""Impulses over stencils: Gauss-Seidel on velocities until no pair approaches faster than it may.
+
+An impulse j along a direction d changes the velocity of corner k by (j w_k / m_k) d, so that momentum is conserved by
+the weights' sum of zero. Each stencil remembers the impulse it has given; it can be taken back, but the normal part
+never pulls. Sweeps go colour by colour: on one thread, on many or on a GPU, the bytes are the same.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import warp as wp
+
+from weft.response.friction import friction_impulse
+from weft.world import launch
+from weft.world.buffers import Buffer
+
+wp.set_module_options({"enable_backward": False})
+
+# stencils below which a sweep is one serial launch on the CPU: handing colours to threads costs more
+SERIAL_BELOW = 3000
+COLOURS = 62
+
+
+@wp.func
+def solve_stencil(
+    i: int,
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    speeds: wp.array[wp.float64],
+    friction: wp.array[wp.vec2d],
+    inverse_mass: wp.array[wp.float64],
+    push: wp.array[wp.float64],
+    drag: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+):
+    """Bring one pair to its least normal velocity, then apply friction."""
+    q = vertices[i]
+    w = weights[i]
+    n = normals[i]
+    # velocity that each corner gains from a unit impulse
+    g0 = w[0] * inverse_mass[q[0]]
+    g1 = w[1] * inverse_mass[q[1]]
+    g2 = w[2] * inverse_mass[q[2]]
+    g3 = w[3] * inverse_mass[q[3]]
+    total = w[0] * g0 + w[1] * g1 + w[2] * g2 + w[3] * g3
+    if total <= wp.float64(0.0):
+        return
+    v0 = v[q[0]]
+    v1 = v[q[1]]
+    v2 = v[q[2]]
+    v3 = v[q[3]]
+    u = w[0] * v0 + w[1] * v1 + w[2] * v2 + w[3] * v3
+
+    # the normal part may be taken back, never below zero
+    normal_speed = wp.dot(n, u)
+    given = push[i]
+    now = wp.max(given + (speeds[i] - normal_speed) / total, wp.float64(0.0))
+    if now == wp.float64(0.0) and given == wp.float64(0.0):
+        return
+    push[i] = now
+    impulse = (now - given) * n
+
+    mu = friction[i]
+    if mu[0] > wp.float64(0.0):
+        sliding = u - normal_speed * n
+        before = drag[i]
+        after = friction_impulse(before, sliding, total, now, mu[0], mu[1])
+        # the normal may have turned since the impulse was given: keep the tangential part only
+        after = after - wp.dot(n, after) * n
+        drag[i] = after
+        impulse += after - before
+
+    v[q[0]] = v0 + g0 * impulse
+    v[q[1]] = v1 + g1 * impulse
+    v[q[2]] = v2 + g2 * impulse
+    v[q[3]] = v3 + g3 * impulse
+
+
+@wp.kernel
+def solve_colour(
+    first: int,
+    offset: int,
+    order: wp.array[int],
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    speeds: wp.array[wp.float64],
+    friction: wp.array[wp.vec2d],
+    inverse_mass: wp.array[wp.float64],
+    push: wp.array[wp.float64],
+    drag: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+):
+    """One colour: no two stencils share a vertex that can move."""
+    i = order[offset + first + wp.tid()]
+    solve_stencil(i, vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
+
+
+@wp.kernel
+def solve_in_order(
+    first: int,
+    offset: int,
+    last: int,
+    sweeps: int,
+    order: wp.array[int],
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    speeds: wp.array[wp.float64],
+    friction: wp.array[wp.vec2d],
+    inverse_mass: wp.array[wp.float64],
+    push: wp.array[wp.float64],
+    drag: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+):
+    """All colours one after another in one launch, with one item: plain compiled serial code."""
+    start = offset + first + wp.tid()
+    for _sweep in range(sweeps):
+        for k in range(start, last):
+            solve_stencil(order[k], vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
+
+
+@wp.kernel
+def colour_stencils(
+    first: int,
+    count: int,
+    vertices: wp.array[wp.vec4i],
+    inverse_mass: wp.array[wp.float64],
+    used: wp.array[wp.int64],
+    colour: wp.array[int],
+    offsets: wp.array[int],
+    order: wp.array[int],
+):
+    """Greedy colours over the vertices that can move, and the stencils in their order; serial, with one item.
+
+    Stencils that find all colours taken stand last, behind offsets[COLOURS], and are solved one after another.
+    """
+    start = first + wp.tid()
+    for c in range(COLOURS + 2):
+        offsets[c] = 0
+    for i in range(start, count):
+        q = vertices[i]
+        for k in range(4):
+            used[q[k]] = wp.int64(0)
+    for i in range(start, count):
+        q = vertices[i]
+        mask = wp.int64(0)
+        for k in range(4):
+            if inverse_mass[q[k]] > wp.float64(0.0):
+                mask = mask | used[q[k]]
+        free = int(0)
+        while free < COLOURS and (mask & wp.int64(1)) != wp.int64(0):
+            mask = mask >> wp.int64(1)
+            free += 1
+        colour[i] = free
+        offsets[free + 1] = offsets[free + 1] + 1
+        if free < COLOURS:
+            for k in range(4):
+                used[q[k]] = used[q[k]] | (wp.int64(1) << wp.int64(free))
+    for c in range(COLOURS + 1):
+        offsets[c + 1] = offsets[c + 1] + offsets[c]
+    # fill from the back, so that the offsets stand at each colour's start afterwards
+    for back in range(start, count):
+        i = count - 1 - back
+        place = offsets[colour[i] + 1] - 1
+        order[place] = i
+        offsets[colour[i] + 1] = place
+    for c in range(COLOURS + 1):
+        offsets[c] = offsets[c + 1]
+    offsets[COLOURS + 1] = count
+
+
+@dataclass
+class Rows:
+    """Stencils to be solved (device arrays, the first `count` of each), and what has been given so far."""
+
+    vertices: wp.array
+    weights: wp.array
+    normals: wp.array
+    speeds: wp.array
+    """least normal velocity of each pair"""
+    friction: wp.array
+    """static and kinetic coefficient"""
+    push: wp.array
+    """normal impulse given so far"""
+    drag: wp.array
+    """tangential impulse given so far"""
+    count: int
+
+
+class ImpulseSolver:
+    """Gauss-Seidel over rows; buffers are kept between steps."""
+
+    def __init__(self, vertex_count: int, inverse_mass: wp.array) -> None:
+        self.inverse_mass = inverse_mass
+        self.device = inverse_mass.device
+        self._used = wp.zeros(vertex_count, dtype=wp.int64, device=self.device)
+        self._offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
+        self._colour, self._order = Buffer(int, self.device), Buffer(int, self.device)
+
+    def colour(self, rows: Rows) -> None:
+        """Order the rows by colour; needed once after they change."""
+        colour, order = self._colour.at_least(rows.count), self._order.at_least(rows.count)
+        inputs = [rows.count, rows.vertices, self.inverse_mass, self._used, colour, self._offsets, order]
+        launch(colour_stencils, 1, inputs, device=self.device)
+
+    def sweep(self, rows: Rows, v: wp.array, sweeps: int) -> None:
+        """Solve all rows a number of times, in the order of their colours."""
+        if rows.count == 0:
+            return
+        tail = [self._order.array, rows.vertices, rows.weights, rows.normals, rows.speeds, rows.friction]
+        tail += [self.inverse_mass, rows.push, rows.drag, v]
+        if self.device.is_cpu and rows.count < SERIAL_BELOW:
+            launch(solve_in_order, 1, [0, rows.count, sweeps, *tail], device=self.device)
+            return
+        offsets = self._offsets.numpy()
+        groups = [(int(a), int(b)) for a, b in pairwise(offsets[: COLOURS + 1]) if b > a]
+        crowded = (int(offsets[COLOURS]), int(offsets[COLOURS + 1]))
+        for _ in range(sweeps):
+            for start, end in groups:
+                launch(solve_colour, end - start, [start, *tail], device=self.device, grain=256)
+            if crowded[1] > crowded[0]:
+                launch(solve_in_order, 1, [*crowded, 1, *tail], device=self.device)
+
+
+def momentum_of(v: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """Linear momentum of the vertices with finite mass."""
+    moving = np.isfinite(mass)
+    return (mass[moving, None] * v[moving]).sum(axis=0)

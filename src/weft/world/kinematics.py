@@ -1,0 +1,64 @@
+"""Vertices whose motion is prescribed: all of a collider's, and a cloth's where it is pinned."""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+# a release at the very start of a step counts as done, rounding of added-up times included
+TIME_SLACK = 1e-9
+
+Place = Callable[[float], np.ndarray]
+"""time -> (k, 3) positions"""
+
+
+@dataclass(frozen=True)
+class Prescription:
+    """Some vertices that follow a motion until they are let go."""
+
+    vertices: np.ndarray
+    place: Place
+    still: bool = False
+    """the place does not depend on the time"""
+    until: float = np.inf
+
+
+class Kinematics:
+    """All prescriptions of a world, by vertex.
+
+    A vertex in two prescriptions follows the later one in the list while both hold.
+    """
+
+    def __init__(self, prescriptions: list[Prescription]) -> None:
+        self.prescriptions = prescriptions
+        self._held: dict[int, np.ndarray] = {}
+        self._releases = sorted({p.until for p in prescriptions if np.isfinite(p.until)})
+        self.moving = any(not p.still for p in prescriptions)
+
+    def phase(self, time: float) -> int:
+        """How many releases have happened; what is prescribed changes only when this does."""
+        return bisect_right(self._releases, time + TIME_SLACK)
+
+    def fixed(self, vertex_count: int, time: float) -> np.ndarray:
+        """Which vertices are prescribed during a step that starts at this time."""
+        mask = np.zeros(vertex_count, bool)
+        for p in self._active(time):
+            mask[p.vertices] = True
+        return mask
+
+    def place(self, x: np.ndarray, start: float, end: float) -> None:
+        """Write into x where the vertices prescribed at `start` are at `end`."""
+        for p in self._active(start):
+            x[p.vertices] = self._positions(p, min(end, p.until))
+
+    def _active(self, time: float) -> list[Prescription]:
+        return [p for p in self.prescriptions if p.until > time + TIME_SLACK]
+
+    def _positions(self, p: Prescription, time: float) -> np.ndarray:
+        if not p.still:
+            return p.place(time)
+        key = id(p)
+        if key not in self._held:
+            self._held[key] = p.place(time)
+        return self._held[key]

@@ -1,0 +1,224 @@
+"""A scene compiled to flat arrays: all cloths first, then all colliders, in one list of vertices and triangles."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import warp as wp
+
+from weft.mesh import TriMesh
+from weft.scene import Cloth, Grid, Material, Scene, Strip
+from weft.scene.moving import Moving
+from weft.scene.resolve import Resolved, resolve_scene
+from weft.scene.sewn import Sewn
+from weft.world.kinematics import Kinematics, Prescription
+from weft.world.launch import launch
+from weft.world.state import State
+from weft.world.surface import Surface
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.kernel
+def carry_vertices(
+    first: int,
+    offset: int,
+    x: wp.array[wp.vec3d],
+    target: wp.array[wp.vec3d],
+    dt: wp.float64,
+    x_end: wp.array[wp.vec3d],
+    v_end: wp.array[wp.vec3d],
+):
+    """Prescribed motion: linear from where a vertex is to its target."""
+    i = offset + first + wp.tid()
+    x_end[i] = target[i]
+    v_end[i] = (target[i] - x[i]) / dt
+
+
+@dataclass(frozen=True)
+class Body:
+    """A cloth or a collider and its place in the arrays."""
+
+    name: str
+    kind: Literal["cloth", "collider"]
+    vertices: slice
+    faces: slice
+
+
+@dataclass(frozen=True)
+class ClothPart:
+    """What dynamics build their model from: the rest mesh of one cloth, its material, its first vertex."""
+
+    mesh: TriMesh
+    material: Material
+    first: int
+
+
+@dataclass(frozen=True)
+class Seams:
+    """All stitches of a world: vertex a meets (1 - w) b + w c (host arrays)."""
+
+    vertices: np.ndarray
+    """(k, 3) int32"""
+    weights: np.ndarray
+    """(k,) w"""
+    stiffness: np.ndarray
+    """(k,) in N/m; infinite for a weld"""
+    damping: np.ndarray
+    """(k,) in N s/m"""
+
+
+class World:
+    """All bodies of a scene in one list of vertices and one of triangles, on one device."""
+
+    def __init__(self, scene: Scene, device: wp.DeviceLike = "cpu") -> None:
+        self.scene = scene
+        self.device = wp.get_device(device)
+        resolved = resolve_scene(scene)
+        meshes = [*resolved.cloth_meshes, *resolved.collider_meshes]
+        self.bodies = _lay_out(scene, meshes)
+        self.cloths = [
+            ClothPart(mesh, cloth.material, body.vertices.start)
+            for mesh, cloth, body in zip(resolved.cloth_meshes, scene.cloths, self.bodies, strict=False)
+        ]
+        self.seams = _join_seams(resolved.seams, self.cloths)
+        self.kinematics = Kinematics(_prescriptions(resolved, self.bodies))
+
+        self.rest_positions = np.concatenate([np.zeros((0, 3)), *(m.vertices for m in meshes)])
+        self.faces = np.concatenate(
+            [
+                np.zeros((0, 3), np.int32),
+                *(m.faces + b.vertices.start for m, b in zip(meshes, self.bodies, strict=True)),
+            ]
+        ).astype(np.int32)
+        self.vertex_count = len(self.rest_positions)
+        self.cloth_vertex_count = sum(len(part.mesh.vertices) for part in self.cloths)
+        self.cloth_face_count = sum(len(part.mesh.faces) for part in self.cloths)
+        self.cloth_faces = self.faces[: self.cloth_face_count]
+        self.surface = self._make_surface()
+
+        self.mass = np.concatenate(
+            [_lumped_mass(part, cloth) for part, cloth in zip(self.cloths, scene.cloths, strict=True)]
+            + [np.full(self.vertex_count - self.cloth_vertex_count, np.inf)]
+        )
+        self.inverse_mass = wp.array(np.zeros(self.vertex_count), dtype=wp.float64, device=self.device)
+        self.thickness = wp.array(self._thickness(), dtype=wp.float64, device=self.device)
+        self.friction_static, self.friction_kinetic = self._friction()
+        self.target = wp.zeros(self.vertex_count, dtype=wp.vec3d, device=self.device)
+        self._host_target = np.zeros((self.vertex_count, 3))
+        self._phase = -1
+
+    @classmethod
+    def compile(cls, scene: Scene, device: wp.DeviceLike = "cpu") -> "World":
+        """The scene with its files read, laid out on a device."""
+        return cls(scene, device)
+
+    def initial_state(self) -> State:
+        """The scene at time 0: everything where it was placed, pins and colliders where their motions start."""
+        x = self.rest_positions.copy()
+        self.kinematics.place(x, 0.0, 0.0)
+        v = np.zeros_like(x)
+        for cloth, body in zip(self.scene.cloths, self.bodies, strict=False):
+            v[body.vertices] = cloth.velocity
+        return State.from_numpy(x, v, device=self.device)
+
+    def begin_step(self, state: State, dt: float) -> None:
+        """Set `inverse_mass` for the pins that hold now, and `target` to where prescribed vertices will be."""
+        phase = self.kinematics.phase(state.time)
+        if phase != self._phase:
+            self._phase = phase
+            fixed = self.kinematics.fixed(self.vertex_count, state.time)
+            self.inverse_mass.assign(np.where(fixed, 0.0, 1.0 / self.mass))
+        elif not self.kinematics.moving:
+            return
+        self.kinematics.place(self._host_target, state.time, state.time + dt)
+        self.target.assign(self._host_target)
+
+    def carry_colliders(self, state: State, dt: float, x_end: wp.array, v_end: wp.array) -> None:
+        """Write the colliders' part of the end of a step: straight to the target."""
+        count = self.vertex_count - self.cloth_vertex_count
+        inputs = [self.cloth_vertex_count, state.x, self.target, dt, x_end, v_end]
+        launch(carry_vertices, count, inputs, device=self.device)
+
+    def _make_surface(self) -> Surface:
+        face_body = np.concatenate(
+            [np.zeros(0, np.int32), *(np.full(b.faces.stop - b.faces.start, i) for i, b in enumerate(self.bodies))]
+        )
+        # cloth meets everything, colliders do not meet each other
+        is_cloth = np.array([body.kind == "cloth" for body in self.bodies], bool)
+        pairs = (is_cloth[:, None] | is_cloth[None, :]).astype(np.int32)
+        return Surface.from_arrays(
+            self.vertex_count, self.faces, face_body=face_body, body_pairs=pairs, device=self.device
+        )
+
+    def _thickness(self) -> np.ndarray:
+        thickness = np.full(self.vertex_count, self.scene.thickness)
+        for part, body in zip(self.cloths, self.bodies, strict=False):
+            if part.material.thickness is not None:
+                thickness[body.vertices] = part.material.thickness
+        return thickness
+
+    def _friction(self) -> tuple[wp.array, wp.array]:
+        """Coefficients for each pair of bodies: the geometric mean of the two, so that ice is slippery to all."""
+        static = [part.material.friction for part in self.cloths] + [c.friction for c in self.scene.colliders]
+        kinetic = [part.material.friction_kinetic for part in self.cloths]
+        kinetic += [c.friction_kinetic for c in self.scene.colliders]
+        tables = (np.sqrt(np.outer(mu, mu)) for mu in (static, kinetic))
+        first, second = (wp.array(t, dtype=wp.float64, ndim=2, device=self.device) for t in tables)
+        return first, second
+
+
+def _lay_out(scene: Scene, meshes: list[TriMesh]) -> list[Body]:
+    bodies = []
+    vertex = face = 0
+    for i, (part, mesh) in enumerate(zip([*scene.cloths, *scene.colliders], meshes, strict=True)):
+        kind: Literal["cloth", "collider"] = "cloth" if i < len(scene.cloths) else "collider"
+        vertices = slice(vertex, vertex + len(mesh.vertices))
+        faces = slice(face, face + len(mesh.faces))
+        bodies.append(Body(part.name, kind, vertices, faces))
+        vertex, face = vertices.stop, faces.stop
+    return bodies
+
+
+def _lumped_mass(part: ClothPart, cloth: Cloth) -> np.ndarray:
+    """Mass of each vertex: the same for all, or a third of each triangle around it."""
+    mesh, density = part.mesh, part.material.density
+    count = len(mesh.vertices)
+    sharing = cloth.masses or ("equal" if isinstance(cloth.shape, Grid | Strip) else "area")
+    if sharing == "equal":
+        return np.full(count, density * mesh.rest_areas.sum() / count)
+    share = np.repeat(mesh.rest_areas / 3.0, 3)
+    return density * np.bincount(mesh.faces.ravel(), weights=share, minlength=count)
+
+
+def _prescriptions(resolved: Resolved, bodies: list[Body]) -> list[Prescription]:
+    """The motions of pins and colliders, by the vertices of the world."""
+    result = []
+    for mesh, pins, body in zip(resolved.cloth_meshes, resolved.pins, bodies, strict=False):
+        for pin in pins:
+            vertices = body.vertices.start + pin.vertices
+            result.append(_prescription(pin.motion, vertices, mesh.vertices[pin.vertices], pin.until))
+    collider_bodies = bodies[len(resolved.cloth_meshes) :]
+    for mesh, motion, body in zip(resolved.collider_meshes, resolved.collider_motions, collider_bodies, strict=True):
+        vertices = np.arange(body.vertices.start, body.vertices.stop)
+        result.append(_prescription(motion, vertices, mesh.vertices, np.inf))
+    return result
+
+
+def _prescription(motion: Moving, vertices: np.ndarray, placed: np.ndarray, until: float) -> Prescription:
+    return Prescription(vertices, partial(motion.positions, placed), motion.still, until)
+
+
+def _join_seams(sewn: list[Sewn], cloths: list[ClothPart]) -> Seams:
+    """All stitches of all seams, by the vertices of the world."""
+    vertices, weights, stiffness, damping = [np.zeros((0, 3), np.int32)], [np.zeros(0)], [np.zeros(0)], [np.zeros(0)]
+    for seam in sewn:
+        first, other = cloths[seam.cloth].first, cloths[seam.to].first
+        count = len(seam.weights)
+        strength = np.inf if seam.kind == "weld" else seam.stiffness
+        vertices.append(seam.vertices + np.array([first, other, other], np.int32))
+        weights.append(seam.weights)
+        stiffness.append(np.full(count, strength))
+        damping.append(np.full(count, cloths[seam.cloth].material.damping * seam.stiffness))
+    return Seams(*(np.concatenate(parts) for parts in (vertices, weights, stiffness, damping)))
