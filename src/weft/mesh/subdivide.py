@@ -31,7 +31,7 @@ def loop(mesh: TriMesh) -> TriMesh:
 
 
 def split_in_four(mesh: TriMesh) -> Ints:
-    """The triangles of the split mesh: triangle f becomes 4 f .. 4 f + 3, its corners in their order, then its middle."""
+    """The triangles of the split mesh: triangle f becomes 4 f .. 4 f + 3, its corners in order, then its middle."""
     a, b, c = mesh.faces.T
     ab, bc, ca = mesh.face_edges.T + np.int32(len(mesh.vertices))
     return np.stack([a, ab, ca, ab, b, bc, ca, bc, c, ab, bc, ca], axis=1).reshape(-1, 3)

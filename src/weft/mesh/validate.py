@@ -15,6 +15,14 @@ Floats = NDArray[np.float64]
 FLATNESS = 1e-12
 
 
+class BadMeshError(MeshError):
+    """A mesh that `TriMesh` refuses and `TriMesh.repair` can mend."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.summary = f"the mesh has {'; '.join(problems)}"
+        super().__init__(f"{self.summary}. TriMesh.repair(vertices, faces, uv) mends such meshes")
+
+
 def as_vertices(vertices: ArrayLike) -> Floats:
     """A float64 copy of shape (n, 3)."""
     return _as_coordinates(vertices, 3, "vertices")
@@ -52,7 +60,7 @@ def check_mesh(vertices: Floats, faces: NDArray[np.int64], uv: Floats | None) ->
         )
     # the rest makes sense only on triangles that exist
     if problems:
-        raise _error(problems)
+        raise BadMeshError(problems)
     topology = Topology(faces.astype(np.int32), len(vertices))
     topology.faces.setflags(write=False)
     problems += _triangle_problems(vertices, topology, uv)
@@ -65,7 +73,7 @@ def check_mesh(vertices: Floats, faces: NDArray[np.int64], uv: Floats | None) ->
                 f"in one point ({_name(fans)})"
             )
     if problems:
-        raise _error(problems)
+        raise BadMeshError(problems)
     return topology
 
 
@@ -73,7 +81,7 @@ def check_finite(vertices: Floats) -> None:
     """Raise a `MeshError` that names the vertices with NaN or infinite coordinates."""
     problems = _coordinate_problems(vertices, None)
     if problems:
-        raise _error(problems)
+        raise BadMeshError(problems)
 
 
 def rows_out_of_range(faces: NDArray[Any], vertex_count: int) -> NDArray[np.bool_]:
@@ -222,7 +230,3 @@ def _name(mask: NDArray[np.bool_]) -> str:
 
 def _name_edges(edges: Ints) -> str:
     return list_first([f"{a}-{b}" for a, b in edges[:6].tolist()])
-
-
-def _error(problems: list[str]) -> MeshError:
-    return MeshError(f"the mesh has {'; '.join(problems)}. TriMesh.repair(vertices, faces) mends such meshes")

@@ -1,0 +1,1 @@
+"""One file a format: each turns a file into a `RawMesh`, or a mesh into bytes. `weft.mesh.files` is the door."""

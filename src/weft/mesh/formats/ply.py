@@ -1,0 +1,197 @@
+"""PLY, text or binary, read without splitting vertices; written in binary with double precision."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import MeshError
+from weft.mesh.formats.raw import RawMesh, triangulate
+from weft.mesh.trimesh import TriMesh
+
+_TYPES = {
+    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4",
+    "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4",
+    "float": "f4", "double": "f8", "float32": "f4", "float64": "f8",
+}  # fmt: skip
+_UV_NAMES = (("s", "t"), ("u", "v"), ("texture_u", "texture_v"))
+
+
+class _Property(NamedTuple):
+    name: str
+    kind: str
+    # the type of a list's length; None for a single value
+    length: str | None
+
+
+class _Element(NamedTuple):
+    name: str
+    rows: int
+    properties: list[_Property]
+
+
+# the values of a property: their numbers a row (all 1 unless it is a list), and all of them in a row
+_Values = tuple[NDArray[np.int64], NDArray[np.float64]]
+
+
+def read_ply(data: bytes) -> RawMesh:
+    """Vertices and polygons; uv where the vertices have it under a usual name."""
+    source, elements = _read_header(data)
+    columns: dict[str, NDArray[np.float64]] = {}
+    polygons: _Values | None = None
+    for element in elements:
+        table = _read_element(source, element)
+        if element.name == "vertex":
+            columns = {item.name: table[item.name][1] for item in element.properties if item.length is None}
+        elif element.name == "face":
+            polygons = table.get("vertex_indices", table.get("vertex_index"))
+    if not {"x", "y", "z"} <= columns.keys() or len(columns["x"]) == 0:
+        raise MeshError("it holds no vertices with x, y and z")
+    if polygons is None or len(polygons[0]) == 0:
+        raise MeshError("it holds no faces")
+    sizes, corners = polygons
+    if (sizes < 3).any():
+        raise MeshError(f"face {int((sizes < 3).argmax())} has fewer than three corners")
+    vertices = np.stack([columns[axis] for axis in "xyz"], axis=1)
+    uv = next((np.stack([columns[u], columns[v]], axis=1) for u, v in _UV_NAMES if {u, v} <= columns.keys()), None)
+    return RawMesh(vertices, corners.astype(np.int64)[triangulate(sizes)], uv)
+
+
+def write_ply(mesh: TriMesh) -> bytes:
+    """The mesh in little-endian binary, coordinates (and uv as s, t) as doubles."""
+    points = mesh.vertices if mesh.uv is None else np.concatenate([mesh.vertices, mesh.uv], axis=1)
+    header = ["ply", "format binary_little_endian 1.0", "comment metres, y up", f"element vertex {len(points)}"]
+    header += [f"property double {name}" for name in "xyzst"[: points.shape[1]]]
+    header += [f"element face {len(mesh.faces)}", "property list uchar int vertex_indices", "end_header", ""]
+    faces = np.empty(len(mesh.faces), dtype=[("size", "u1"), ("corners", "<i4", 3)])
+    faces["size"] = 3
+    faces["corners"] = mesh.faces
+    return "\n".join(header).encode() + points.astype("<f8").tobytes() + faces.tobytes()
+
+
+class _Text:
+    """The numbers of a text file, taken one after the other."""
+
+    def __init__(self, body: bytes) -> None:
+        self.words = body.split()
+        self.place = 0
+
+    def take(self, kind: str, count: int) -> NDArray[np.float64]:
+        """The next numbers, fewer at the end of the file."""
+        block = self.words[self.place : self.place + count]
+        self.place += len(block)
+        return np.array(list(map(float, block)))
+
+    def take_rows(self, fields: list[tuple[str, int]], rows: int) -> list[NDArray[np.float64]] | None:
+        """Rows of fields with so many numbers each; None where the file has not enough."""
+        widths = [count for _, count in fields]
+        table = self.take("", rows * sum(widths))
+        if len(table) < rows * sum(widths):
+            return None
+        return np.split(table.reshape(rows, -1), np.cumsum(widths)[:-1], axis=1)
+
+
+class _Binary:
+    """The numbers of a binary file, taken one after the other."""
+
+    def __init__(self, body: bytes, order: str) -> None:
+        self.body = body
+        self.order = order
+        self.place = 0
+
+    def take(self, kind: str, count: int) -> NDArray[np.float64]:
+        """The next numbers, fewer at the end of the file."""
+        dtype = np.dtype(self.order + kind)
+        count = min(count, (len(self.body) - self.place) // dtype.itemsize)
+        values = np.frombuffer(self.body, dtype, count, self.place)
+        self.place += values.nbytes
+        return values.astype(np.float64)
+
+    def take_rows(self, fields: list[tuple[str, int]], rows: int) -> list[NDArray[np.float64]] | None:
+        """Rows of fields with so many numbers each; None where the file has not enough."""
+        row = np.dtype([(str(k), self.order + kind, (count,)) for k, (kind, count) in enumerate(fields)])
+        if self.place + rows * row.itemsize > len(self.body):
+            return None
+        table = np.frombuffer(self.body, row, rows, self.place)
+        self.place += table.nbytes
+        return [table[name].astype(np.float64) for name in row.names or ()]
+
+
+def _read_element(source: _Text | _Binary, element: _Element) -> dict[str, _Values]:
+    """All values of an element by the names of its properties."""
+    if element.rows == 0 or not element.properties:
+        return {item.name: (np.zeros(0, np.int64), np.zeros(0)) for item in element.properties}
+
+    # suppose that all lists are as long as in the first row: then the rows make a table
+    start = source.place
+    first = _read_rows(source, element, 1)
+    fields: list[tuple[str, int]] = []
+    for item in element.properties:
+        fields += [(item.length, 1)] if item.length else []
+        fields += [(item.kind, int(first[item.name][0][0]))]
+    source.place = start
+    columns = iter(source.take_rows(fields, element.rows) or ())
+    table = {}
+    for item in element.properties:
+        size = int(first[item.name][0][0])
+        if item.length and not np.all(next(columns, np.array(np.nan)) == size):
+            break
+        values = next(columns, None)
+        if values is None:
+            break
+        table[item.name] = np.full(element.rows, size), values.ravel()
+    else:
+        return table
+
+    # they do not
+    source.place = start
+    return _read_rows(source, element, element.rows)
+
+
+def _read_rows(source: _Text | _Binary, element: _Element, rows: int) -> dict[str, _Values]:
+    """The next rows of an element, one by one."""
+    sizes: dict[str, list[int]] = {item.name: [] for item in element.properties}
+    values: dict[str, list[float]] = {item.name: [] for item in element.properties}
+    for row in range(rows):
+        for item in element.properties:
+            size = 1
+            if item.length:
+                length = source.take(item.length, 1)
+                size = int(length[0]) if len(length) else -1
+            block = source.take(item.kind, max(size, 0))
+            if len(block) != size:
+                raise MeshError(f"it ends in {element.name} {row} of {element.rows}; the file is cut short or damaged")
+            sizes[item.name].append(size)
+            values[item.name].extend(block.tolist())
+    return {name: (np.array(sizes[name], dtype=np.int64), np.array(values[name])) for name in sizes}
+
+
+def _read_header(data: bytes) -> tuple[_Text | _Binary, list[_Element]]:
+    """What follows the header, and the elements that are in it."""
+    if not data.startswith(b"ply"):
+        raise MeshError("it is no PLY file (it does not start with ply)")
+    marker = data.find(b"end_header")
+    end = data.find(b"\n", marker)
+    if marker < 0 or end < 0:
+        raise MeshError("its header has no end; the file is cut short or damaged")
+    orders = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
+    order = None
+    elements: list[_Element] = []
+    for line in data[:marker].decode("ascii", "replace").splitlines():
+        match line.split():
+            case ["format", name, _] if name in orders:
+                order = orders[name]
+            case ["element", name, count] if count.isdigit():
+                elements.append(_Element(name, int(count), []))
+            case ["property", "list", length, kind, name] if {length, kind} <= _TYPES.keys() and elements:
+                elements[-1].properties.append(_Property(name, _TYPES[kind], _TYPES[length]))
+            case ["property", kind, name] if kind in _TYPES and elements:
+                elements[-1].properties.append(_Property(name, _TYPES[kind], None))
+            case ["ply" | "comment" | "obj_info", *_] | []:
+                pass
+            case _:
+                raise MeshError(f"its header has a line that makes no sense: {line.strip()[:60]!r}")
+    if order is None:
+        raise MeshError("its header has no format line")
+    body = data[end + 1 :]
+    return _Binary(body, order) if order else _Text(body), elements

@@ -1,0 +1,102 @@
+"""What a reader hands on: arrays that are not checked yet, and the steps that several formats share."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import MeshError
+from weft.mesh.topology import Ints
+from weft.mesh.validate import Floats, rows_out_of_range, rows_without_area
+
+
+class RawMesh(NamedTuple):
+    """A mesh as a file gives it: triangles, but nothing said about whether they make sense."""
+
+    vertices: Floats
+    faces: Ints | NDArray[np.int64]
+    uv: Floats | None = None
+    # (n,) which vertex of the file each one is, where equal vertices were merged; None: all of them, in their order
+    source: Ints | None = None
+
+
+def triangulate(sizes: NDArray[Any]) -> NDArray[np.int64]:
+    """Fans over polygons with these numbers of corners: (t, 3) positions in the list of all corners, in file order.
+
+    Fans look at no coordinates, so every frame of a sequence gets the same triangles.
+    """
+    sizes = sizes.astype(np.int64)
+    starts = np.cumsum(sizes) - sizes
+    fans = sizes - 2
+    first = np.repeat(starts, fans)
+    step = np.arange(len(first)) - np.repeat(np.cumsum(fans) - fans, fans) + 1
+    return np.stack([first, first + step, first + step + 1], axis=1)
+
+
+def uv_from_corners(corners: NDArray[Any], values: Floats, vertex_count: int) -> Floats | None:
+    """One uv a vertex from one uv a corner; None where a vertex has more than one (it lies on a seam of the uv)."""
+    uv = np.zeros((vertex_count, 2))
+    uv[corners] = values
+    return uv if np.array_equal(uv[corners], values) else None
+
+
+def drop_useless_uv(raw: RawMesh) -> RawMesh:
+    """Leave out uv that cannot be a rest shape: not finite, or without area where the triangle has some.
+
+    Many files carry texture coordinates of all zeros.
+    """
+    if raw.uv is None or rows_out_of_range(raw.faces, len(raw.vertices)).any():
+        return raw
+    finite = bool(np.isfinite(raw.uv).all())
+    if finite and not (rows_without_area(raw.uv, raw.faces) & ~rows_without_area(raw.vertices, raw.faces)).any():
+        return raw
+    return raw._replace(uv=None)
+
+
+def merge_equal(raw: RawMesh) -> RawMesh:
+    """Make one vertex of those at exactly the same place, the first of them.
+
+    For formats that cannot say that triangles share a vertex (STL), or cannot where its uv or normal differs (glTF).
+    """
+    # adding 0 makes -0 and 0 the same
+    points = raw.vertices + 0.0
+    order = np.lexsort(points.T)
+    is_first = np.ones(len(points), dtype=bool)
+    is_first[1:] = (points[order[1:]] != points[order[:-1]]).any(axis=1)
+
+    # lexsort is stable: the first of a group is its lowest vertex, and stands for it
+    lowest = np.empty(len(points), dtype=np.int64)
+    lowest[order] = order[is_first][np.cumsum(is_first) - 1]
+    source, merged = np.unique(lowest, return_inverse=True)
+    faces = np.where(
+        (raw.faces >= 0) & (raw.faces < len(points)), merged[np.clip(raw.faces, 0, len(points) - 1)], raw.faces
+    )
+    uv = None if raw.uv is None else uv_from_corners(merged, raw.uv, len(source))
+    return RawMesh(raw.vertices[source], faces, uv, source.astype(np.int32))
+
+
+def concatenate(parts: list[RawMesh]) -> RawMesh:
+    """Several meshes as one; uv only if each has it."""
+    if not parts:
+        raise MeshError("it holds no triangle mesh")
+    counts = np.cumsum([0, *(len(part.vertices) for part in parts)])
+    uvs = [part.uv for part in parts if part.uv is not None]
+    return RawMesh(
+        np.concatenate([part.vertices for part in parts]),
+        np.concatenate([part.faces + count for part, count in zip(parts, counts[:-1], strict=True)]),
+        np.concatenate(uvs) if len(uvs) == len(parts) else None,
+    )
+
+
+def merge_parts(parts: list[RawMesh]) -> RawMesh:
+    """Several meshes as one, equal vertices merged in each, not across them."""
+    merged = [merge_equal(part) for part in parts]
+    starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
+    sources = [part.source + start for part, start in zip(merged, starts, strict=False) if part.source is not None]
+    return concatenate(merged)._replace(source=np.concatenate(sources).astype(np.int32))
+
+
+def place(vertices: Floats, faces: NDArray[np.int64], matrix: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    """Vertices under a 4x4 matrix (column vectors), the triangles turned round where it mirrors."""
+    moved = vertices @ matrix[:3, :3].T + matrix[:3, 3]
+    return moved, faces[:, ::-1] if np.linalg.det(matrix[:3, :3]) < 0.0 else faces

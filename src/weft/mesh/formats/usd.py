@@ -1,0 +1,92 @@
+"""USD (.usd, .usda, .usdc, .usdz): all meshes of the stage, in metres, y up."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.errors import MeshError, missing_extra
+from weft.mesh.formats.raw import RawMesh, concatenate, place, triangulate, uv_from_corners
+from weft.mesh.validate import Floats
+
+
+def read_usd(path: Path, time: float | None = None) -> RawMesh:
+    """Every visible mesh where the stage puts it, in the order of the stage, as one.
+
+    `time` is a time code of the stage; None takes what does not change, or else the first sample.
+    """
+    try:
+        from pxr import Tf, Usd, UsdGeom
+    except ImportError:
+        raise missing_extra("usd", "usd-core") from None
+    try:
+        stage = Usd.Stage.Open(str(path), Usd.Stage.LoadAll)
+    except Tf.ErrorException as error:
+        raise MeshError(f"it is no USD file that can be opened ({_reason(error)})") from None
+    code = Usd.TimeCode.EarliestTime() if time is None else Usd.TimeCode(time)
+    cache = UsdGeom.XformCache(code)
+    to_metres = _to_metres(stage)
+    parts = []
+    for prim in Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()):
+        if not prim.IsA(UsdGeom.Mesh):
+            continue
+        shown = UsdGeom.Imageable(prim)
+        if shown.ComputeVisibility(code) == UsdGeom.Tokens.invisible or shown.ComputePurpose() == UsdGeom.Tokens.guide:
+            continue
+        # USD multiplies rows from the left
+        matrix = to_metres @ np.array(cache.GetLocalToWorldTransform(prim)).T
+        parts.append(_read_prim(UsdGeom.Mesh(prim), code, matrix))
+    return concatenate(parts)
+
+
+def _to_metres(stage: Any) -> Floats:
+    """The matrix from the stage's units and up axis to metres and y up."""
+    from pxr import UsdGeom
+
+    scale = UsdGeom.GetStageMetersPerUnit(stage)
+    if not scale > 0.0:
+        raise MeshError(f"its metersPerUnit is {scale}")
+    if UsdGeom.GetStageUpAxis(stage) == UsdGeom.Tokens.z:
+        return np.array([[scale, 0, 0, 0], [0, 0, scale, 0], [0, -scale, 0, 0], [0, 0, 0, 1]])
+    return np.diag([scale, scale, scale, 1.0])
+
+
+def _read_prim(mesh: Any, code: Any, matrix: Floats) -> RawMesh:
+    from pxr import UsdGeom
+
+    name = mesh.GetPath()
+    points = np.array(mesh.GetPointsAttr().Get(code) or (), dtype=np.float64).reshape(-1, 3)
+    sizes = np.array(mesh.GetFaceVertexCountsAttr().Get(code) or (), dtype=np.int64)
+    corners = np.array(mesh.GetFaceVertexIndicesAttr().Get(code) or (), dtype=np.int64)
+    if len(points) == 0 or len(sizes) == 0:
+        raise MeshError(f"its mesh {name} is empty")
+    if (sizes < 3).any() or sizes.sum() != len(corners) or corners.min() < 0 or corners.max() >= len(points):
+        raise MeshError(f"its mesh {name} has faces that do not fit its points")
+    uv = _read_uv(mesh, code, corners, len(points))
+    faces = corners[triangulate(sizes)]
+    if mesh.GetOrientationAttr().Get(code) == UsdGeom.Tokens.leftHanded:
+        faces = faces[:, ::-1]
+    vertices, faces = place(points, faces, matrix)
+    return RawMesh(vertices, faces, uv)
+
+
+def _read_uv(mesh: Any, code: Any, corners: Any, vertex_count: int) -> Floats | None:
+    """The texture coordinates `st`, one a vertex or one a corner."""
+    from pxr import UsdGeom
+
+    primvar = UsdGeom.PrimvarsAPI(mesh).GetPrimvar("st")
+    values = primvar.ComputeFlattened(code) if primvar and primvar.HasValue() else None
+    if values is None:
+        return None
+    uv = np.array(values, dtype=np.float64).reshape(len(values), -1)[:, :2]
+    interpolation = primvar.GetInterpolation()
+    if interpolation in (UsdGeom.Tokens.vertex, UsdGeom.Tokens.varying) and uv.shape == (vertex_count, 2):
+        return uv
+    if interpolation == UsdGeom.Tokens.faceVarying and uv.shape == (len(corners), 2):
+        return uv_from_corners(corners, uv, vertex_count)
+    return None
+
+
+def _reason(error: Exception) -> str:
+    """What USD says, without where in its own source it says it."""
+    return " ".join(str(error).split()).rpartition(" : '")[2].rstrip("'")[:160] or type(error).__name__
