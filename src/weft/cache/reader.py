@@ -1,5 +1,6 @@
 """Reading a cache: frames, bodies, the report; also while it is being written."""
 
+import json
 import zipfile
 from dataclasses import dataclass
 from functools import cached_property
@@ -92,9 +93,16 @@ class Cache:
         """The scene that the frames come from."""
         from weft.scene import Scene
 
-        if self.meta["scene"] is None:
+        kept = self.meta["scene"]
+        if kept is None:
             raise CacheError(f"{self.path} does not say which scene it comes from")
-        return Scene.model_validate(self.meta["scene"])
+        try:
+            return Scene.model_validate(json.loads(kept["text"])).at(kept["base"], kept["source"])
+        except ValueError as error:
+            first = str(error).splitlines()[0]
+            raise CacheError(
+                f"the scene of {self.path} (weft {self.meta['version']}) cannot be read: {first}"
+            ) from error
 
     @cached_property
     def bodies(self) -> list[Body]:

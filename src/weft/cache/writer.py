@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from weft.cache import layout
 from weft.cache.lock import WriterLock, is_running
 from weft.cache.reader import Cache, open_array
 from weft.errors import CacheError
+
+if TYPE_CHECKING:
+    from weft.scene import Scene
 
 # for how many of the last frames the method's own arrays are kept: if the last one is damaged, the one before it
 # can still be continued
@@ -57,14 +60,14 @@ class CacheWriter:
         fps: float,
         vertices: int | None = None,
         uv: npt.ArrayLike | None = None,
-        scene: Any = None,
+        scene: "Scene | None" = None,
         origin: Mapping[str, Any] | None = None,
         overwrite: bool = False,
     ) -> Self:
         """Make an empty cache that will hold `frames` frames, frame 0 included.
 
         bodies: objects with name, kind, vertices and faces (slices); `vertices` is their total unless given.
-        scene: a Scene or its JSON, given back by `Cache.scene`.
+        scene: given back by `Cache.scene`.
         origin: what the frames are computed from, in JSON; it is compared before a run is continued.
         overwrite: replace a cache that is there already; anything else that is there is never removed.
         """
@@ -109,7 +112,7 @@ class CacheWriter:
             return cls(path, WriterLock(layout.lock_path(path), path))
 
     @classmethod
-    def resume(cls, path: str | Path, *, frames: int | None = None, scene: Any = None) -> Self:
+    def resume(cls, path: str | Path, *, frames: int | None = None, scene: "Scene | None" = None) -> Self:
         """Continue a cache, perhaps to another number of frames than was planned at first.
 
         frames: how many it will hold then; never fewer than are complete. scene: replaces the one that is kept.
@@ -227,7 +230,7 @@ class CacheWriter:
             raise CacheError(f"{name} of vertex {vertex} are not finite at frame {self._frames}")
         return array
 
-    def _plan(self, frames: int, scene: Any) -> None:
+    def _plan(self, frames: int, scene: "Scene | None") -> None:
         """Change how many frames the cache will hold. The arrays grow first, so that no frame is out of range."""
         for array in self._arrays.values():
             if array.shape[0] < frames:
@@ -342,8 +345,14 @@ def _compressors(itemsize: int) -> list[Any]:
     return [BloscCodec(cname="zstd", clevel=5, shuffle="shuffle", typesize=itemsize), Crc32cCodec()]
 
 
-def _scene_json(scene: Any) -> Any:
-    return scene.model_dump(mode="json") if hasattr(scene, "model_dump") else scene
+def _scene_json(scene: "Scene | None") -> dict[str, str] | None:
+    """The scene in full, defaults too, so that a later weft with other defaults still reads the same scene.
+
+    It is JSON within JSON: a scene may hold infinite numbers, which other readers of the cache would refuse.
+    """
+    if scene is None:
+        return None
+    return {"text": json.dumps(scene.model_dump()), "base": str(scene.base.absolute()), "source": scene.source}
 
 
 def _range(part: slice) -> list[int]:

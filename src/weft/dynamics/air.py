@@ -148,9 +148,9 @@ def _wind_field(wind: Wind, seed: int) -> Any:
         across = np.array([1.0, 0.0, 0.0])
     field = WindField()
     field.velocity = wp.vec3d(*velocity)
-    field.drag = 0.5 * AIR_DENSITY * wind.drag
-    field.lift = 0.5 * AIR_DENSITY * wind.lift
-    field.gust = wind.gust
+    field.drag = wp.float64(0.5 * AIR_DENSITY * wind.drag)
+    field.lift = wp.float64(0.5 * AIR_DENSITY * wind.lift)
+    field.gust = wp.float64(wind.gust)
     field.frequency = wp.vec4d(*frequency)
     field.phase = wp.vec4d(*random.uniform(0.0, 2.0 * np.pi, WAVES))
     field.number = wp.vec4d(*(frequency / max(speed, 1e-3)))

@@ -53,15 +53,7 @@ class SpringNetwork:
 
     def shifted(self, first: int) -> "SpringNetwork":
         """The same springs on vertices numbered from `first`."""
-        return SpringNetwork(
-            self.pairs + np.int32(first), *self._tail(), self.quads + np.int32(first), *self._quad_tail()
-        )
-
-    def _tail(self) -> tuple[np.ndarray, ...]:
-        return self.rest, self.stiffness, self.damping, self.kind
-
-    def _quad_tail(self) -> tuple[np.ndarray, ...]:
-        return self.weights, self.quad_rest, self.quad_stiffness, self.quad_damping
+        return replace(self, pairs=self.pairs + np.int32(first), quads=self.quads + np.int32(first))
 
 
 def join(networks: list[SpringNetwork]) -> SpringNetwork:

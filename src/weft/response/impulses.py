@@ -195,7 +195,7 @@ class ImpulseSolver:
 
     def __init__(self, vertex_count: int, inverse_mass: wp.array) -> None:
         self.inverse_mass = inverse_mass
-        self.device = inverse_mass.device
+        self.device = wp.get_device(inverse_mass.device)
         self._used = wp.zeros(vertex_count, dtype=wp.int64, device=self.device)
         self._offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
         self._colour, self._order = Buffer(int, self.device), Buffer(int, self.device)

@@ -19,13 +19,19 @@ MASK_BITS = 62
 
 @wp.kernel
 def colour_greedily(
-    first: int, items: wp.array2d[int], base: int, colour: wp.array[int], used: wp.array[wp.int64], left: wp.array[int]
+    first: int,
+    items: wp.array2d[int],
+    count: int,
+    width: int,
+    base: int,
+    colour: wp.array[int],
+    used: wp.array[wp.int64],
+    left: wp.array[int],
 ):
     """Serial by nature: launched with one item. Constraints that find no free colour below the limit stay at -1."""
     start = first + wp.tid()
-    width = items.shape[1]
     open_items = int(0)
-    for i in range(start, items.shape[0]):
+    for i in range(start, count):
         if colour[i] < 0:
             mask = wp.int64(0)
             for k in range(width):
@@ -62,7 +68,7 @@ def colour_items(items: np.ndarray, vertex_count: int) -> Colours:
     base = 0
     while True:
         used = wp.zeros(vertex_count, dtype=wp.int64, device="cpu")
-        launch(colour_greedily, 1, [rows, base, colour, used, left])
+        launch(colour_greedily, 1, [rows, *items.shape, base, colour, used, left])
         if left.numpy()[0] == 0:
             break
         base += MASK_BITS

@@ -42,7 +42,7 @@ class Surface:
 
     @property
     def device(self) -> wp.Device:
-        return self.faces.device
+        return wp.get_device(self.faces.device)
 
     @classmethod
     def from_arrays(

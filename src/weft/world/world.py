@@ -172,11 +172,12 @@ class World:
 def _lay_out(scene: Scene, meshes: list[TriMesh]) -> list[Body]:
     bodies = []
     vertex = face = 0
-    for i, (part, mesh) in enumerate(zip([*scene.cloths, *scene.colliders], meshes, strict=True)):
+    names = [cloth.name for cloth in scene.cloths] + [collider.name for collider in scene.colliders]
+    for i, (name, mesh) in enumerate(zip(names, meshes, strict=True)):
         kind: Literal["cloth", "collider"] = "cloth" if i < len(scene.cloths) else "collider"
         vertices = slice(vertex, vertex + len(mesh.vertices))
         faces = slice(face, face + len(mesh.faces))
-        bodies.append(Body(part.name, kind, vertices, faces))
+        bodies.append(Body(name, kind, vertices, faces))
         vertex, face = vertices.stop, faces.stop
     return bodies
 
