@@ -48,7 +48,7 @@ def read_sequence(path: str | Path, *, fps: float | None = None, array: str | No
 
     `fps` is how many samples a second there are: needed where the files have no times (npz, folders), the rate at which
     a GLB is sampled (30 by default), and what replaces the rate that a USD file states. `array` names the array of an
-    npz file.
+    npz file, or the animation of a GLB file that has several.
     """
     path = Path(path)
     ending = path.suffix.lower()
@@ -60,13 +60,9 @@ def read_sequence(path: str | Path, *, fps: float | None = None, array: str | No
         if ending == ".npz":
             return _read_npz(path, _needed(fps), array or "vertices")
         if ending in GLTF_ENDINGS:
-            from weft.mesh.formats.gltf_animation import read_gltf_animation
-
-            return read_gltf_animation(path, fps or DEFAULT_GLTF_FPS)
+            return _read_gltf(path, fps or DEFAULT_GLTF_FPS, array)
         if ending in USD_ENDINGS:
-            from weft.mesh.formats.usd_animation import read_usd_animation
-
-            return read_usd_animation(path, fps)
+            return _read_usd(path, fps)
     except OSError as error:
         raise MeshError(f"{path}: cannot be read: {error.strerror or error}") from None
     except MeshError as error:
@@ -126,6 +122,42 @@ def _read_npz(path: Path, fps: float, array: str) -> MeshSequence:
         faces,
         lambda sample: samples[sample].astype(np.float64),
     )
+
+
+def _read_gltf(path: Path, fps: float, animation: str | None) -> MeshSequence:
+    from weft.mesh.formats.gltf_animation import GltfAnimation
+
+    moving = GltfAnimation(path, animation)
+    start, end = moving.start, moving.end
+    # the last sample is at the end or just after it, where the last pose is held
+    count = int(np.ceil((end - start) * fps - 1e-6)) + 1
+    return MeshSequence(
+        [i / fps for i in range(count)],
+        moving.vertex_count,
+        moving.faces,
+        lambda sample: moving.vertices(start + sample / fps),
+    )
+
+
+def _read_usd(path: Path, fps: float | None) -> MeshSequence:
+    from weft.mesh.formats.usd import read_usd
+    from weft.mesh.formats.usd_animation import UsdTimes
+
+    times = UsdTimes(path)
+    first = read_usd(path, times.codes[0])
+
+    def read(sample: int) -> Floats:
+        raw = read_usd(path, times.codes[sample])
+        if len(raw.vertices) != len(first.vertices):
+            raise MeshError(
+                f"the mesh changes: at the time code {times.codes[sample]:g} it has {len(raw.vertices)} vertices, at "
+                f"first it has {len(first.vertices)}; a sequence keeps its vertices"
+            )
+        return raw.vertices
+
+    rate = fps or times.codes_per_second
+    seconds = [(code - times.codes[0]) / rate for code in times.codes]
+    return MeshSequence(seconds, len(first.vertices), first.faces.astype(np.int32), read)
 
 
 def _checked_faces(faces: NDArray, vertex_count: int) -> Ints:

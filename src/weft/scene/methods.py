@@ -11,7 +11,6 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo
 from weft.scene.messages import shown, suggest
 from weft.scene.part import Part, choose
 
-
 Dynamics = Literal["mass_spring", "position_based"]
 
 

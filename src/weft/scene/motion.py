@@ -121,7 +121,10 @@ class Sequence(MotionPart):
         default=None,
         description="samples a second; needed for npz files and folders; default: the file's own for USD, 30 for GLB",
     )
-    array: Name | None = Field(default=None, description="name of the array in an npz file; default: `vertices`")
+    array: Name | None = Field(
+        default=None,
+        description="name of the array in an npz file (default: `vertices`), or of the animation in a GLB file",
+    )
     start: NotNegative = Field(default=0.0, description="time of the first sample, s")
 
 
