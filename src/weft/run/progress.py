@@ -1,0 +1,176 @@
+"""What a run says while it goes and when it is done."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from weft.cache import Cache
+
+# without a terminal, a line this often
+_LOG_SECONDS = 15.0
+
+
+class Progress(Protocol):
+    """Told about each frame."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def begin(self, done: int, planned: int) -> None:
+        """The scene is compiled; `done` of `planned` frames are there."""
+
+    def advance(self, row: Mapping[str, Any]) -> None:
+        """One more frame is complete."""
+
+    def say(self, sentence: str) -> None:
+        """Something the user should know."""
+
+
+class Silence:
+    """Says nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def begin(self, done: int, planned: int) -> None:
+        pass
+
+    def advance(self, row: Mapping[str, Any]) -> None:
+        pass
+
+    def say(self, sentence: str) -> None:
+        pass
+
+
+class Bar(Silence):
+    """A bar on the terminal, or a line now and then where there is none; on stderr."""
+
+    def __init__(self, name: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
+
+        self._console = Console(stderr=True, highlight=False, markup=False)
+        self._rich = RichProgress(
+            TextColumn("{task.description}", markup=False),
+            TextColumn("frame {task.fields[frame]}"),
+            BarColumn(bar_width=30),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[contacts]}"),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._rich.add_task(f"{name}: compiling", total=None, frame="-", rate="", contacts="")
+        self._name = name
+        self._done = self._planned = self._first = 0
+        self._started = self._logged = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        self._rich.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._rich.stop()
+
+    def begin(self, done: int, planned: int) -> None:
+        self._done = self._first = done
+        self._planned = planned
+        self._started = self._logged = time.perf_counter()
+        # rich takes the rate from what is completed after the start
+        self._rich.reset(self._task, total=planned, completed=done, description=self._name, frame=self._place())
+
+    def advance(self, row: Mapping[str, Any]) -> None:
+        self._done += 1
+        now = time.perf_counter()
+        rate = (self._done - self._first) / max(now - self._started, 1e-9)
+        speed = f"{rate:.1f} frames/s" if rate >= 1 else f"{1 / rate:.1f} s/frame"
+        self._rich.update(
+            self._task, completed=self._done, frame=self._place(), rate=speed, contacts=f"{row['contacts']} contacts"
+        )
+        if not self._console.is_terminal and now - self._logged > _LOG_SECONDS:
+            self._logged = now
+            left = (self._planned - self._done) / rate
+            self.say(f"frame {self._place()}, {speed}, {span(left)} left, {row['contacts']} contacts")
+
+    def say(self, sentence: str) -> None:
+        self._console.print(f"{self._name}: {sentence}", soft_wrap=True)
+
+    def _place(self) -> str:
+        return f"{max(self._done - 1, 0)}/{self._planned - 1}"
+
+
+def span(seconds: float) -> str:
+    """A time as people say it: 0.24 s, 12.3 s, 4 min 05 s, 2 h 10 min."""
+    if seconds < 60:
+        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def summarise(cache: Cache, *, computed: int, seconds: float) -> list[str]:
+    """The lines at the end of a run: how much, how fast, how good, what next."""
+    report = cache.report
+    lines = [f"{cache.path}: {cache.frames} frames, {computed} computed now in {span(seconds)}"]
+    lines[0] += f", median {span(median)} a frame" if (median := median_wall_time(report)) is not None else ""
+    lines += quality(report)
+    lines.append(f"look at it:  weft view {shell_path(cache.path)}")
+    return lines
+
+
+def median_wall_time(report: Mapping[str, Any]) -> float | None:
+    """Of the frames that were simulated; frame 0 is not."""
+    if "wall_time" not in report or len(report["wall_time"]) < 2:
+        return None
+    return float(np.median(report["wall_time"][1:]))
+
+
+def quality(report: Mapping[str, Any]) -> list[str]:
+    """How good the frames are: stretch, intersections, what methods reported."""
+    lines = []
+    stretch = np.asarray(report.get("stretch", []), dtype=float)
+    if np.isfinite(stretch).any():
+        worst = int(np.nanargmax(stretch))
+        lines.append(f"worst stretch {100 * stretch[worst]:.1f} % (frame {worst})")
+    counts = np.asarray(report.get("intersections", []), dtype=float)
+    checked = int((counts >= 0).sum())
+    if not checked:
+        lines.append("intersections were not counted")
+    elif counts.max() > 0:
+        worst = int(counts.argmax())
+        bad = int((counts > 0).sum())
+        lines.append(
+            f"intersections in {bad} of {checked} frames checked, at most {int(counts[worst])} (frame {worst})"
+        )
+    else:
+        lines.append(f"no intersections ({checked} frames checked)")
+    statuses = list(report.get("status", []))
+    odd = [frame for frame, status in enumerate(statuses) if status != "ok"]
+    if odd:
+        frames = "1 frame is" if len(odd) == 1 else f"{len(odd)} frames are"
+        lines.append(f"{frames} not ok, first frame {odd[0]}: {statuses[odd[0]]}")
+    else:
+        lines.append("all frames ok")
+    return lines
+
+
+def shell_path(path: Path) -> str:
+    """A path as it can be pasted into a shell."""
+    import shlex
+
+    return shlex.quote(str(path))

@@ -1,0 +1,225 @@
+"""The loop: a scene in, frames out, one after the other, each of them kept before the next begins."""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.cache import Body, Cache, CacheWriter, open_cache
+from weft.cache.writer import Checkpoint
+from weft.errors import CacheError, WeftError
+from weft.run.interrupt import Interrupted, StopAtFrame
+from weft.run.origin import differences, origin_of
+from weft.run.progress import Bar, Progress, Silence, summarise
+
+if TYPE_CHECKING:
+    from weft.scene import Scene
+
+
+def simulate(
+    scene: "Scene | str | Path",
+    out: str | Path,
+    *,
+    method: Any = None,
+    device: str | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = True,
+    frames: int | None = None,
+    on_frame: Callable[[int, Mapping[str, Any]], object] | None = None,
+) -> Cache:
+    """Simulate a scene and keep its frames in the cache `out`.
+
+    Frame 0 is the initial state, so a scene of 120 frames makes a cache of 121. Every frame is on disk before the
+    next one begins: a run that is stopped, in whatever way, can be continued and gives the same bytes.
+
+    scene: a Scene or the path of a scene file. method, device, frames: instead of what the scene says.
+    resume: continue `out` where it stopped (or start it); it must come from the same scene, with more frames or not.
+    overwrite: replace a cache that is at `out`.
+    progress: show a bar, and a summary at the end.
+    on_frame: called with the number and the report row of each frame that has been completed.
+    """
+    scene = _settled(scene, method=method, device=device, frames=frames)
+    out = Path(out)
+    started = time.perf_counter()
+    show: Progress = Bar(scene.name) if progress else Silence()
+    with show, StopAtFrame() as stop:
+        run = _Run(scene)
+        with _open(run, out, resume=resume, overwrite=overwrite) as writer:
+            first = writer.frames
+            try:
+                _start(run, writer, show)
+                first = writer.frames
+                show.begin(first, writer.cache.planned)
+                while writer.frames < writer.cache.planned:
+                    row = run.next_frame(writer)
+                    show.advance(row)
+                    if on_frame is not None:
+                        on_frame(row["frame"], row)
+                    if stop.asked:
+                        raise KeyboardInterrupt
+            except KeyboardInterrupt:
+                raise Interrupted(out, writer.frames, writer.cache.planned) from None
+            computed = writer.frames - first
+    cache = open_cache(out)
+    if progress:
+        print("\n".join(summarise(cache, computed=computed, seconds=time.perf_counter() - started)))
+    return cache
+
+
+class _Run:
+    """A scene, compiled, and where its simulation stands."""
+
+    def __init__(self, scene: "Scene") -> None:
+        self.scene = scene
+        self.world, self.method = compile_scene(scene)
+        self.state = self.world.initial_state()
+        self.bodies = [Body(b.name, b.kind, b.vertices, b.faces) for b in self.world.bodies]
+        self.faces: npt.NDArray[np.int32] = np.asarray(self.world.faces, dtype=np.int32)
+        self.origin = origin_of(scene, self.state.positions(), self.faces)
+        self._finder: Any = None
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go back to where a frame was complete."""
+        self.state = type(self.state).from_numpy(
+            checkpoint.positions,
+            checkpoint.velocities,
+            time=checkpoint.row["time"],
+            frame=checkpoint.frame,
+            device=self.scene.device,
+        )
+        self.method.restore(checkpoint.saved)
+
+    def next_frame(self, writer: CacheWriter) -> dict[str, Any]:
+        """Compute the frame that the cache lacks, write it, and return its report row."""
+        frame = writer.frames
+        began = time.perf_counter()
+        columns = dict(self.method.advance_frame(self.state)) if frame else self._columns_at_start()
+        wall_time = time.perf_counter() - began
+        positions, velocities = self.state.positions(), self.state.velocities()
+        self._check_finite(frame, writer.path, positions, velocities)
+        status = columns.pop("status")
+        row = {
+            "frame": frame,
+            "time": self.state.time,
+            "wall_time": wall_time,
+            **columns,
+            "intersections": self._intersections(frame, positions),
+            "status": status,
+        }
+        writer.append(positions, velocities, row, self.method.saved())
+        return row
+
+    def _columns_at_start(self) -> dict[str, Any]:
+        """The method's columns for the initial state: nothing has happened yet, but the cloth may be stretched."""
+        from weft.methods.base import worst_stretch
+
+        stretch = worst_stretch(self.world, self.state)
+        return {"steps": 0, "contacts": 0, "collisions": 0, "zones": 0, "stretch": stretch, "status": "ok"}
+
+    def _intersections(self, frame: int, positions: npt.NDArray[np.float64]) -> int:
+        """How many edges pass through triangles, cloth being one of the two; -1 where nobody asked."""
+        if not self.scene.check or frame % self.scene.check:
+            return -1
+        if self._finder is None:
+            self._finder = intersection_finder(self.world)
+        return len(self._finder.find(positions))
+
+    def _check_finite(
+        self, frame: int, out: Path, positions: npt.NDArray[np.float64], velocities: npt.NDArray[np.float64]
+    ) -> None:
+        for what, values in (("position", positions), ("velocity", velocities)):
+            bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+            if not len(bad):
+                continue
+            vertex = int(bad[0])
+            body = next(b for b in self.bodies if b.vertices.start <= vertex < b.vertices.stop)
+            more = f" ({len(bad)} vertices in all)" if len(bad) > 1 else ""
+            kept = f"frames 0 to {frame - 1} are kept in {out}" if frame else "there is no frame to keep"
+            raise WeftError(
+                f"frame {frame}: the {what} of vertex {vertex - body.vertices.start} of {body.kind} {body.name!r} is "
+                f"no longer a finite number{more}: the simulation is unstable; {kept}. "
+                "Smaller steps, less stiffness or more damping help"
+            )
+
+
+def compile_scene(scene: "Scene") -> tuple[Any, Any]:
+    """The world of a scene and the method that moves it."""
+    from weft.methods import make_method
+    from weft.world import World
+
+    world = World(scene, scene.device)
+    return world, make_method(world, scene.method)
+
+
+def intersection_finder(world: Any) -> Any:
+    """Finds where cloth meets itself, another cloth or a collider, except where a seam joins them."""
+    from weft.detection.intersection import IntersectionFinder, sewn_pairs
+
+    face_body = np.repeat(np.arange(len(world.bodies)), [b.faces.stop - b.faces.start for b in world.bodies])
+    is_cloth = np.array([b.kind == "cloth" for b in world.bodies], dtype=bool)
+    return IntersectionFinder(
+        world.faces,
+        face_body=face_body,
+        body_pairs=is_cloth[:, None] | is_cloth[None, :],
+        ignore=sewn_pairs(world.faces, world.seams.vertices),
+        device=world.scene.device,
+    )
+
+
+def rest_uv(world: Any) -> npt.NDArray[np.float64] | None:
+    """The flat rest shapes of all cloths, NaN for vertices that have none; None if no cloth has one."""
+    if all(part.mesh.uv is None for part in world.cloths):
+        return None
+    uv = np.full((world.vertex_count, 2), np.nan)
+    for part in world.cloths:
+        if part.mesh.uv is not None:
+            uv[part.first : part.first + len(part.mesh.uv)] = part.mesh.uv
+    return uv
+
+
+def _settled(scene: "Scene | str | Path", **changes: Any) -> "Scene":
+    """The scene with what the call says instead."""
+    from weft.scene import load_scene
+
+    found = load_scene(scene) if isinstance(scene, str | Path) else scene
+    return found.replace(**given) if (given := {k: v for k, v in changes.items() if v is not None}) else found
+
+
+def _open(run: _Run, out: Path, *, resume: bool, overwrite: bool) -> CacheWriter:
+    """The cache to write to: a new one, or the one that is there if it comes from the same scene."""
+    planned = run.scene.frames + 1
+    if resume and overwrite:
+        raise CacheError("resume continues a cache and overwrite replaces it: choose one of them")
+    if not resume or not out.exists():
+        return CacheWriter.create(
+            out,
+            frames=planned,
+            faces=run.faces,
+            bodies=run.bodies,
+            fps=run.scene.fps,
+            uv=rest_uv(run.world),
+            scene=run.scene,
+            origin=run.origin,
+            overwrite=overwrite,
+        )
+    found = differences(open_cache(out).origin, run.origin)
+    if found:
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+        raise CacheError(
+            f"{out} comes from another scene and cannot be continued with this one: {'; '.join(found[:3])}{more}. "
+            "Choose another output, or overwrite it"
+        )
+    return CacheWriter.resume(out, frames=planned, scene=run.scene)
+
+
+def _start(run: _Run, writer: CacheWriter, show: Progress) -> None:
+    """Go to the last complete frame, if there is one."""
+    checkpoint, problems = writer.checkpoint()
+    for problem in problems:
+        show.say(f"{problem}; this frame is computed again")
+    if checkpoint is not None:
+        run.restore(checkpoint)

@@ -1,0 +1,123 @@
+"""Disks that are full and folders that cannot be written: real ones where the system lets a test make them."""
+
+import os
+import resource
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weft.cache import Body, CacheWriter, open_cache
+from weft.errors import CacheError
+
+FACES = np.array([[0, 1, 2]])
+VERTICES = 20_000
+BODIES = [Body("sheet", "cloth", slice(0, VERTICES), slice(0, 1))]
+
+
+def create(path: Path, **options) -> CacheWriter:
+    return CacheWriter.create(path, frames=50, faces=FACES, bodies=BODIES, fps=30, **options)
+
+
+def noise(frame: int) -> np.ndarray:
+    """Does not compress."""
+    return np.random.default_rng(frame).normal(size=(VERTICES, 3))
+
+
+def fill_until_it_fails(path: Path) -> tuple[int, str]:
+    with create(path) as writer:
+        for frame in range(50):
+            try:
+                writer.append(noise(frame), noise(frame), {"frame": frame}, {"kept": noise(frame)})
+            except CacheError as error:
+                return frame, str(error)
+    raise AssertionError("the disk was never full")
+
+
+def check_intact(path: Path, frames: int) -> None:
+    cache = open_cache(path)
+    assert cache.frames == frames and cache.verify() == []
+    for frame in range(frames):
+        assert cache.positions(frame).tobytes() == noise(frame).tobytes()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A real file system of 8 MB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(place)], capture_output=True)
+    if made.returncode:
+        pytest.skip("cannot mount a small disk here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_full_disk(small_disk):
+    path = small_disk / "a.zarr"
+    failed, message = fill_until_it_fails(path)
+    assert failed > 2
+    assert message.startswith(f"frame {failed} of {path} could not be written: no space left on device")
+    assert f"Frames 0 to {failed - 1} are intact" in message
+    check_intact(path, failed)
+    # no half frame takes up room, and with room the run goes on
+    assert not list(path.rglob("*.partial")) and not list(path.rglob(f"c.{failed}.*"))
+    with CacheWriter.resume(path, frames=failed) as writer:
+        checkpoint, problems = writer.checkpoint()
+        assert problems == [] and checkpoint is not None and checkpoint.frame == failed - 1
+
+
+def test_full_disk_when_a_cache_is_made(small_disk):
+    (small_disk / "ballast").write_bytes(bytes(8 * 1024 * 1024 - 8192))
+    with pytest.raises(CacheError, match=r"a\.zarr could not be written: no space left on device"):
+        create(small_disk / "a.zarr")
+    assert [p.name for p in small_disk.iterdir()] == ["ballast"]
+
+
+def test_limit_on_the_size_of_files(tmp_path):
+    path = tmp_path / "a.zarr"
+    with create(path) as writer:
+        writer.append(noise(0), noise(0), {"frame": 0})
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, before[1]))
+        try:
+            with pytest.raises(CacheError, match=r"frame 1 of .* could not be written: file too large"):
+                writer.append(noise(1), noise(1), {"frame": 1})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        check_intact(path, 1)
+        writer.append(noise(1), noise(1), {"frame": 1})
+    check_intact(path, 2)
+
+
+@pytest.fixture
+def nobody(tmp_path):
+    """Rights that root does not skip: the test goes on as a user who may not write here."""
+    tmp_path.chmod(0o755)
+    parents = [p for p in tmp_path.parents if p.stat().st_uid == os.geteuid() and p != Path("/")]
+    modes = [(p, p.stat().st_mode) for p in parents]
+    if os.geteuid() != 0:
+        tmp_path.chmod(0o555)
+        yield
+        tmp_path.chmod(0o755)
+        return
+    for parent, mode in modes:
+        parent.chmod(mode | 0o055)
+    os.seteuid(65534)
+    yield
+    os.seteuid(0)
+    for parent, mode in modes:
+        parent.chmod(mode)
+
+
+def test_folder_that_cannot_be_written(tmp_path, nobody):
+    with pytest.raises(CacheError, match=r"a\.zarr could not be written: permission denied"):
+        create(tmp_path / "a.zarr")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_place_below_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CacheError, match=r"a\.zarr could not be written: (not a directory|file exists)"):
+        create(tmp_path / "file" / "a.zarr")
