@@ -1,0 +1,22 @@
+"""Looking at caches: stills, films, plots and the browser. Everything here reads caches only.
+
+The names are imported on first use, because each needs an optional package.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_PUBLIC = {
+    "plot_report": "weft.view.plots",
+    "render_film": "weft.view.film",
+    "render_still": "weft.view.still",
+    "view_cache": "weft.view.viewer",
+}
+
+__all__ = ["plot_report", "render_film", "render_still", "view_cache"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'weft.view' has no attribute {name!r}")

@@ -1,0 +1,104 @@
+"""Where the camera stands: where the scene says, or so that the cloth fills the picture in a three-quarter view."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from weft.errors import WeftError
+from weft.view.colours import Floats
+from weft.view.subject import scene_of, subject_points
+
+if TYPE_CHECKING:
+    from weft.cache import Cache
+
+UP = np.array([0.0, 1.0, 0.0])
+FOV_DEG = 30.0
+
+# the three-quarter view: a little to the right of the z axis, a little above
+AZIMUTH_DEG = 32.0
+ELEVATION_DEG = 16.0
+
+# how much of the half picture the cloth may fill
+FILL = 0.86
+
+
+@dataclass(frozen=True)
+class View:
+    """A camera: where it is, what it looks at, its vertical field of view; y is up in the picture."""
+
+    position: Floats
+    target: Floats
+    fov_deg: float = FOV_DEG
+
+    @property
+    def axes(self) -> tuple[Floats, Floats, Floats]:
+        """Unit vectors to the right, up and forward in the picture."""
+        return view_axes(self.target - self.position)
+
+
+def view_axes(forward: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Right, up and forward of a camera that looks along `forward` with y up."""
+    f = np.asarray(forward, dtype=np.float64)
+    f = f / np.linalg.norm(f)
+    right = np.cross(f, UP)
+    length = np.linalg.norm(right)
+    # straight down or up: any right will do
+    right = right / length if length > 1e-6 else np.array([1.0, 0.0, 0.0])
+    return right, np.cross(right, f), f
+
+
+def fit_view(points: Floats, *, aspect: float, forward: ArrayLike | None = None, fov_deg: float = FOV_DEG) -> View:
+    """The nearest camera that looks along `forward` and has all points in the picture, centred, with a margin."""
+    if forward is None:
+        azimuth, elevation = np.radians([AZIMUTH_DEG, ELEVATION_DEG])
+        across = np.cos(elevation)
+        forward = (-np.sin(azimuth) * across, -np.sin(elevation), -np.cos(azimuth) * across)
+    right, up, ahead = view_axes(forward)
+    tall = np.tan(np.radians(fov_deg) / 2) * FILL
+    wide = tall * aspect
+
+    # a point q from the target is in the picture when |right . q| <= wide (distance + ahead . q), and the same
+    # upwards: so every point says how far the camera must stand back
+    target = (points.min(axis=0) + points.max(axis=0)) / 2
+    distance = 0.0
+    for _ in range(8):
+        q = points - target
+        x, y, z = q @ right, q @ up, q @ ahead
+        distance = max(float(np.max(np.abs(x) / wide - z)), float(np.max(np.abs(y) / tall - z)), 1e-3)
+        # move the target so that the picture has the same margin on both sides
+        depth = distance + z
+        sideways = (np.max(x / depth) + np.min(x / depth)) / 2 * distance
+        upwards = (np.max(y / depth) + np.min(y / depth)) / 2 * distance
+        if max(abs(sideways), abs(upwards)) < 1e-4 * distance:
+            break
+        target = target + sideways * right + upwards * up
+    return View(target - distance * ahead, target, fov_deg)
+
+
+def choose_view(cache: "Cache", *, aspect: float, camera: Any = None, points: Floats | None = None) -> View:
+    """The camera to use: the one given, else the scene's; what it leaves open is chosen so that the cloth fits.
+
+    A camera is anything with `position`, `target` and `fov_deg`, each of which may be None.
+    """
+    if isinstance(camera, View):
+        return camera
+    camera = camera if camera is not None else getattr(scene_of(cache), "camera", None)
+    position = getattr(camera, "position", None)
+    target = getattr(camera, "target", None)
+    fov = float(getattr(camera, "fov_deg", None) or FOV_DEG)
+    if position is not None and target is not None:
+        view = View(np.asarray(position, dtype=np.float64), np.asarray(target, dtype=np.float64), fov)
+    else:
+        cloud = subject_points(cache) if points is None else points
+        if position is not None:
+            view = View(np.asarray(position, dtype=np.float64), (cloud.min(axis=0) + cloud.max(axis=0)) / 2, fov)
+        else:
+            view = fit_view(cloud, aspect=aspect, fov_deg=fov)
+            if target is not None:
+                moved = np.asarray(target, dtype=np.float64)
+                view = View(view.position + moved - view.target, moved, fov)
+    if not np.linalg.norm(view.target - view.position) > 0.0:
+        raise WeftError("camera: position and target are the same point, so it looks nowhere; move one of them")
+    return view

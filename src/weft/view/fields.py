@@ -1,0 +1,84 @@
+"""What a cloth can be coloured by: strain and speed, one number a vertex."""
+
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import WeftError
+from weft.view.colours import DIVERGING, SEQUENTIAL, Floats, map_colours
+from weft.view.subject import sample_frames, scene_of
+
+if TYPE_CHECKING:
+    from weft.cache import Cache
+
+Colour = Literal["body", "strain", "speed"]
+COLOURS: tuple[Colour, ...] = get_args(Colour)
+
+
+def check_colour(colour: str) -> None:
+    """Refuse a colour that is not one of `COLOURS`."""
+    if colour not in COLOURS:
+        raise WeftError(f"colour {colour!r} is not known: use one of {', '.join(COLOURS)}")
+
+
+def unique_edges(faces: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The edges of a triangle list, (e, 2), lower vertex first, each once."""
+    sides = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
+    return np.unique(np.sort(sides, axis=1), axis=0)
+
+
+class Field:
+    """Strain or speed of a cache's vertices, with a scale that is the same for all frames.
+
+    Strain at a vertex is the mean over its edges of length / rest length - 1. Rest lengths come from the flat rest
+    shape (`cache.uv`) where a body has one, else from frame 0. Colliders have no strain: they are NaN.
+    """
+
+    def __init__(self, cache: "Cache", colour: Colour) -> None:
+        self.cache = cache
+        self.colour = colour
+        self.table = DIVERGING if colour == "strain" else SEQUENTIAL
+        self.label = "strain" if colour == "strain" else "speed (m/s)"
+        if colour == "strain":
+            self._prepare_strain()
+        self.low, self.high = self._scale()
+
+    def _prepare_strain(self) -> None:
+        cache = self.cache
+        start = cache.positions(0)
+        # a mesh file may have uv that are texture coordinates only: they count where the scene says so
+        placed = {c.name for c in getattr(scene_of(cache), "cloths", ()) if c.mesh is not None and c.rest != "uv"}
+        edges, rest = [], []
+        for body in (body for body in cache.bodies if body.kind == "cloth"):
+            own = unique_edges(cache.faces[body.faces])
+            shape = start
+            if cache.uv is not None and body.name not in placed and np.isfinite(cache.uv[body.vertices]).all():
+                shape = cache.uv
+            edges.append(own)
+            rest.append(np.linalg.norm(shape[own[:, 0]] - shape[own[:, 1]], axis=1))
+        self._edges = np.concatenate(edges) if edges else np.empty((0, 2), np.int32)
+        self._rest = np.maximum(np.concatenate(rest), np.finfo(float).tiny) if rest else np.empty(0)
+        self._degree = np.bincount(self._edges.ravel(), minlength=len(start))
+
+    def values(self, frame: int) -> Floats:
+        """One number a vertex at a frame; NaN where the field does not exist."""
+        if self.colour == "speed":
+            return np.linalg.norm(self.cache.velocities(frame), axis=1)
+        x = self.cache.positions(frame)
+        a, b = self._edges.T
+        strain = np.linalg.norm(x[a] - x[b], axis=1) / self._rest - 1.0
+        total = np.bincount(a, strain, len(x)) + np.bincount(b, strain, len(x))
+        with np.errstate(invalid="ignore"):
+            return np.where(self._degree > 0, total / np.maximum(self._degree, 1), np.nan)
+
+    def _scale(self) -> tuple[float, float]:
+        frames = sample_frames(self.cache.frames)
+        # 99 of 100 vertices lie inside; the few beyond it take the end colour
+        tops = [np.nanpercentile(np.abs(v), 99.0) for v in map(self.values, frames) if np.isfinite(v).any()]
+        top = max([*map(float, tops), 0.01])
+        return (-top, top) if self.colour == "strain" else (0.0, top)
+
+    def colours(self, frame: int) -> Floats:
+        """(n, 3) sRGB colours in 0..1 at a frame."""
+        return map_colours(self.values(frame), self.low, self.high, self.table)

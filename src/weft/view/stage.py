@@ -1,0 +1,252 @@
+"""The stage: a cache set up for drawing, one frame after the other, without a screen."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import WeftError
+from weft.view.camera import View, choose_view
+from weft.view.colours import Floats, Pair, body_colours, from_lch, to_linear, to_srgb
+from weft.view.fields import Colour, Field, check_colour, unique_edges
+from weft.view.floor import FLOOR_REACH, Floor
+from weft.view.light import Lights, Quality, open_light
+from weft.view.offscreen import import_pyvista
+from weft.view.subject import ground_of, scene_of, subject_points
+from weft.view.surface import Surface, unit
+
+if TYPE_CHECKING:
+    from weft.cache import Cache
+
+TOP = from_lch(0.97, 0.004, 255.0)
+BOTTOM = from_lch(0.88, 0.010, 255.0)
+RED = (0.90, 0.08, 0.10)
+INK = (0.12, 0.13, 0.16)
+
+# the lamp stands to the left of the camera and above it
+LAMP_LEFT_DEG = 62.0
+LAMP_UP_DEG = 46.0
+
+# the sheen of fibres seen edge on
+SHEEN = 0.07
+
+# triangles larger than this, in radii of the subject, are split before they are lit
+DETAIL = 0.03
+
+
+class Drawn(NamedTuple):
+    """One body on the stage: its share of the vertices, what is drawn for it, and the two sides of that."""
+
+    vertices: slice
+    surface: Surface
+    mesh: Any
+    sides: Pair
+    cloth: bool
+
+
+class Stage:
+    """Draws the frames of a cache; without a `quality` there are no shadows. Use it as a context, or call `close`."""
+
+    def __init__(
+        self,
+        cache: "Cache",
+        *,
+        size: tuple[int, int],
+        quality: Quality | None,
+        camera: Any = None,
+        colour: Colour = "body",
+        wireframe: bool = False,
+    ) -> None:
+        check_colour(colour)
+        if min(size) < 16:
+            raise WeftError(f"size {size[0]}x{size[1]} is too small for a picture: use at least 16x16")
+        self._pyvista = import_pyvista()
+        self.cache = cache
+        points = subject_points(cache)
+        self.view = choose_view(cache, aspect=size[0] / size[1], camera=camera, points=points)
+        self._centre = (points.min(axis=0) + points.max(axis=0)) / 2
+        self._radius = 1.05 * float(np.linalg.norm(points - self._centre, axis=1).max()) + 1e-6
+        self._field = None if colour == "body" else Field(cache, colour)
+        self._plotter = self._pyvista.Plotter(off_screen=True, window_size=size, lighting="none")
+        self._plotter.set_background(tuple(BOTTOM), top=tuple(TOP))
+        self._plotter.enable_anti_aliasing("ssaa")
+        self._overlay: Any = None
+        self._wires: list[tuple[slice, Any]] = []
+        self._bodies: list[Drawn] = []
+        self._floor: Floor | None = None
+        self._add_bodies(wireframe=wireframe)
+        self._lamp = lamp_direction(self.view)
+        self._lights = quality and Lights(
+            self._pyvista, self._casters, self._lamp, centre=self._centre, radius=self._radius, quality=quality
+        )
+        self._place_camera()
+        if self._field is not None:
+            self._add_legend(self._field)
+
+    def __enter__(self) -> "Stage":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the windows."""
+        if self._lights is not None:
+            self._lights.close()
+        self._plotter.close()
+
+    def draw(self, frame: int, marks: Floats | None = None) -> NDArray[np.uint8]:
+        """The picture of a frame, (height, width, 3), with `marks` (k, 2, 3) in red over everything."""
+        x = self.cache.positions(frame)
+        shapes = [drawn.surface.shape(x[drawn.vertices]) for drawn in self._bodies]
+        for drawn, (points, _) in zip(self._bodies, shapes, strict=True):
+            drawn.mesh.points = points
+        self._casters.points = x
+        for vertices, wires in self._wires:
+            wires.points = x[vertices]
+        if self._floor is not None:
+            self._floor.follow(x, self._centre)
+            shapes.append((self._floor.points, self._floor.normals))
+
+        # light on everything at once: each depth map is drawn once
+        points = np.concatenate([points for points, _ in shapes])
+        normals = np.concatenate([normals for _, normals in shapes])
+        if self._lights is None:
+            front, back = open_light(normals, self._lamp)
+        else:
+            reach = max(2.0 * self._radius, 1.1 * float(np.linalg.norm(points - self._centre, axis=1).max()))
+            front, back = self._lights.shine(points, normals, reach=reach)
+
+        field = None if self._field is None else self._field.colours(frame)
+        begin = 0
+        for drawn, (points, normals) in zip(self._bodies, shapes, strict=False):
+            part = slice(begin, begin + len(points))
+            begin = part.stop
+            self._paint(drawn, points, normals, front[part], back[part], field)
+        if self._floor is not None:
+            self._floor.paint(front[begin:])
+        self._show_marks(marks)
+        self._plotter.render()
+        picture: NDArray[np.uint8] = self._plotter.screenshot(None, return_img=True)
+        return picture
+
+    def _paint(
+        self, drawn: Drawn, points: Floats, normals: Floats, front: Floats, back: Floats, field: Floats | None
+    ) -> None:
+        if field is not None and drawn.cloth:
+            # colours that are to be read are shaded with less contrast and without tint
+            albedo = to_linear(drawn.surface.lift @ field[drawn.vertices])
+            for side, light in (("front", front), ("back", back)):
+                grey = 0.45 + 0.5 * light.mean(axis=1, keepdims=True)
+                drawn.mesh.point_data[side] = to_bytes(albedo * grey)
+            return
+        sheen = 0.0
+        if drawn.cloth:
+            sight = unit(self.view.position - points)
+            edge_on = 1.0 - np.abs((normals * sight).sum(axis=1, keepdims=True))
+            sheen = SHEEN * edge_on**4
+        for side, colour, light in (("front", drawn.sides.front, front), ("back", drawn.sides.back, back)):
+            drawn.mesh.point_data[side] = to_bytes(expose((to_linear(colour) + sheen) * light))
+
+    def _add_bodies(self, *, wireframe: bool) -> None:
+        cache, pyvista = self.cache, self._pyvista
+        start = cache.positions(0)
+        ground = ground_of(cache, 2.0 * self._radius)
+        solid = []
+        for body, sides in zip(cache.bodies, body_colours(cache, scene_of(cache)), strict=True):
+            faces = cache.faces[body.faces] - body.vertices.start
+            if len(faces) == 0:
+                continue
+            if ground is not None and body.name == ground.name:
+                self._floor = Floor(pyvista, self._plotter, body.vertices, faces, self._radius)
+                continue
+            cloth = body.kind == "cloth"
+            vertices = start[body.vertices]
+            surface = Surface(vertices, faces, smooth=cloth, detail=DETAIL * self._radius)
+            mesh = pyvista.PolyData.from_regular_faces(surface.shape(vertices)[0], surface.faces)
+            solid.append(cache.faces[body.faces])
+            for side, hidden in (("front", "back"), ("back", "front")):
+                mesh.point_data[side] = np.zeros((mesh.n_points, 3), np.uint8)
+                self._plotter.add_mesh(
+                    mesh, scalars=side, rgb=True, lighting=False, culling=hidden, copy_mesh=False, reset_camera=False
+                )
+            self._bodies.append(Drawn(body.vertices, surface, mesh, sides, cloth))
+            if wireframe:
+                self._add_wires(body.vertices, vertices, faces)
+        if not solid:
+            raise WeftError("the cache has no triangles to draw")
+        self._casters = pyvista.PolyData.from_regular_faces(start, np.concatenate(solid))
+
+    def _add_wires(self, share: slice, vertices: Floats, faces: NDArray[np.int32]) -> None:
+        edges = unique_edges(faces)
+        lines = np.column_stack([np.full(len(edges), 2), edges]).ravel()
+        wires = self._pyvista.PolyData(vertices, lines=lines)
+        actor = self._plotter.add_mesh(
+            wires, color=INK, line_width=1.0, opacity=0.55, lighting=False, copy_mesh=False, reset_camera=False
+        )
+        # lines lie in the surface: draw them a little before it
+        actor.mapper.SetResolveCoincidentTopologyToPolygonOffset()
+        actor.mapper.SetRelativeCoincidentTopologyLineOffsetParameters(-1.0, -4.0)
+        self._wires.append((share, wires))
+
+    def _place_camera(self) -> None:
+        camera = self._plotter.camera
+        camera.position = tuple(self.view.position)
+        camera.focal_point = tuple(self.view.target)
+        camera.up = tuple(self.view.axes[1])
+        camera.view_angle = self.view.fov_deg
+        far = float(np.linalg.norm(self.view.position - self._centre)) + FLOOR_REACH * self._radius
+        camera.clipping_range = (far * 1e-3, far * 1.5)
+
+    def _show_marks(self, marks: Floats | None) -> None:
+        pyvista, window = self._pyvista, self._plotter.render_window
+        if self._overlay is not None:
+            self._overlay.RemoveAllViewProps()
+        if marks is None or len(marks) == 0:
+            return
+        from vtkmodules.vtkRenderingCore import vtkRenderer
+
+        if self._overlay is None:
+            # a second layer with the same camera and a depth buffer of its own: nothing hides it
+            self._overlay = vtkRenderer()
+            self._overlay.SetLayer(1)
+            self._overlay.SetActiveCamera(self._plotter.camera)
+            window.SetNumberOfLayers(2)
+            window.AddRenderer(self._overlay)
+        ends = np.asarray(marks, dtype=np.float64).reshape(-1, 3)
+        lines = np.column_stack([np.full(len(ends) // 2, 2), np.arange(len(ends)).reshape(-1, 2)]).ravel()
+        mapper = pyvista.DataSetMapper(pyvista.PolyData(ends, lines=lines))
+        actor = pyvista.Actor(mapper=mapper)
+        actor.prop.color = RED
+        actor.prop.lighting = False
+        actor.prop.line_width = 4.0
+        self._overlay.AddActor(actor)
+
+    def _add_legend(self, field: Field) -> None:
+        table = self._pyvista.LookupTable()
+        table.values = np.column_stack([np.rint(255 * field.table), np.full(len(field.table), 255)]).astype(np.uint8)
+        table.scalar_range = (field.low, field.high)
+        mapper = self._pyvista.DataSetMapper()
+        mapper.lookup_table = table
+        self._plotter.add_scalar_bar(
+            title=field.label + "\n", mapper=mapper, color=INK, n_labels=5, fmt="%.2g", vertical=False, width=0.34,
+            height=0.08, position_x=0.33, position_y=0.02, title_font_size=20, label_font_size=16,
+        )  # fmt: skip
+
+
+def lamp_direction(view: View) -> Floats:
+    """Where the lamp stands: left of the camera and above it, wherever the camera is."""
+    back = view.position - view.target
+    azimuth = np.arctan2(back[0], back[2]) - np.radians(LAMP_LEFT_DEG)
+    height = np.radians(LAMP_UP_DEG)
+    return np.array([np.sin(azimuth) * np.cos(height), np.sin(height), np.cos(azimuth) * np.cos(height)])
+
+
+def expose(light: Floats) -> Floats:
+    """Linear light to linear light in 0..1: straight in the shadows, bent before it gets white."""
+    return 1.0 - np.exp(-light * (1.0 + 0.35 * light))
+
+
+def to_bytes(linear: Floats) -> NDArray[np.uint8]:
+    """Linear light to sRGB bytes."""
+    return np.rint(255.0 * to_srgb(linear)).astype(np.uint8)

@@ -1,0 +1,116 @@
+"""The surface that is drawn for a body: its triangles, refined where they are coarse, with smooth normals.
+
+Light is worked out at vertices, so a triangle must not be larger than a shadow's detail: coarse triangles are split
+in four, which changes nothing of the shape. Edges of colliders that are sharp (a box) stay sharp. All of it is
+linear in the body's vertices, so a frame costs one sparse product.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from weft.view.colours import Floats
+from weft.view.fields import unique_edges
+
+Ints = NDArray[np.int32]
+
+# two faces of a collider that meet at more than this are drawn with an edge between them
+SHARP_DEG = 40.0
+MAX_TRIANGLES = 150_000
+
+
+class Surface:
+    """What is drawn for one body. `faces` index the drawn points; `lift` takes the body's vertices to them."""
+
+    def __init__(self, vertices: Floats, faces: Ints, *, smooth: bool, detail: float) -> None:
+        corners = np.arange(len(vertices)) if smooth else None
+        if corners is None:
+            corners, faces = split_sharp(vertices, faces)
+        self._split = sparse.csr_array(
+            (np.ones(len(corners)), (np.arange(len(corners)), corners)), shape=(len(corners), len(vertices))
+        )
+        self._around = gather_faces(faces, len(corners))
+        self._coarse = faces
+        self.faces = faces
+        self._fine = sparse.eye_array(len(corners), format="csr")
+        x = vertices[corners]
+        # as many rounds of splitting as the typical triangle needs
+        while len(self.faces) * 4 <= MAX_TRIANGLES and typical_edge(self._fine @ x, self.faces) > detail:
+            step, self.faces = split_in_four(self.faces, self._fine.shape[0])
+            self._fine = step @ self._fine
+        self.lift = (self._fine @ self._split).tocsr()
+
+    def shape(self, vertices: Floats) -> tuple[Floats, Floats]:
+        """Points and unit normals of the drawn surface for the body's vertices at a frame."""
+        coarse = self._split @ vertices
+        a, b, c = (coarse[self._coarse[:, k]] for k in range(3))
+        normals = self._fine @ unit(self._around @ np.cross(b - a, c - a))
+        return self.lift @ vertices, unit(normals)
+
+
+def unit(vectors: Floats) -> Floats:
+    """Vectors of length one; zero stays zero."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0.0, lengths, 1.0)
+
+
+def gather_faces(faces: Ints, count: int) -> sparse.csr_array:
+    """The matrix that sums a quantity of the triangles around each vertex."""
+    items = np.repeat(np.arange(len(faces)), 3)
+    return sparse.csr_array((np.ones(len(items)), (faces.ravel(), items)), shape=(count, len(faces)))
+
+
+def typical_edge(points: Floats, faces: Ints) -> float:
+    """The length that nine of ten edges do not exceed."""
+    edges = unique_edges(faces)
+    return float(np.percentile(np.linalg.norm(points[edges[:, 0]] - points[edges[:, 1]], axis=1), 90.0))
+
+
+def split_in_four(faces: Ints, count: int) -> tuple[sparse.csr_array, Ints]:
+    """Split every triangle at its edges' middles: the matrix from old to new points, and the new triangles."""
+    edges = unique_edges(faces)
+    keys = edges[:, 0].astype(np.int64) * count + edges[:, 1]
+    middles = []
+    for k in range(3):
+        side = np.sort(faces[:, [k, (k + 1) % 3]].astype(np.int64), axis=1)
+        middles.append(count + np.searchsorted(keys, side[:, 0] * count + side[:, 1]))
+    (a, b, c), (ab, bc, ca) = faces.T, middles
+    finer = np.stack([a, ab, ca, ab, b, bc, ca, bc, c, ab, bc, ca], axis=1).reshape(-1, 3).astype(np.int32)
+    rows = np.concatenate([np.arange(count), np.repeat(count + np.arange(len(edges)), 2)])
+    weights = np.concatenate([np.ones(count), np.full(2 * len(edges), 0.5)])
+    step = sparse.csr_array(
+        (weights, (rows, np.concatenate([np.arange(count), edges.ravel()]))), shape=(count + len(edges), count)
+    )
+    return step, finer
+
+
+def split_sharp(vertices: Floats, faces: Ints) -> tuple[NDArray[np.intp], Ints]:
+    """Give the two sides of every sharp edge points of their own; returns the vertex of each point, and the triangles.
+
+    Corners of triangles that share an edge which is not sharp stay one point.
+    """
+    a, b, c = (vertices[faces[:, k]] for k in range(3))
+    normals = unit(np.cross(b - a, c - a))
+
+    # pairs of triangles with a common edge, sorted by edge; an open or non-manifold edge joins only neighbours in line
+    sides = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]).astype(np.int64)
+    owner = np.tile(np.arange(len(faces)), 3)
+    key = np.sort(sides, axis=1) @ np.array([len(vertices), 1])
+    order = np.argsort(key, kind="stable")
+    same = key[order][1:] == key[order][:-1]
+    first, second = order[:-1][same], order[1:][same]
+    soft = (normals[owner[first]] * normals[owner[second]]).sum(axis=1) > np.cos(np.radians(SHARP_DEG))
+    first, second = first[soft], second[soft]
+
+    # corner (face, k) has number 3 face + k; a soft edge glues two pairs of corners
+    def corner(side: NDArray[np.intp], vertex: NDArray[np.int64]) -> NDArray[np.intp]:
+        face = owner[side]
+        return 3 * face + np.argmax(faces[face] == vertex[:, None], axis=1)
+
+    glued = [(corner(first, sides[first, k]), corner(second, sides[first, k])) for k in range(2)]
+    rows, columns = (np.concatenate([pair[k] for pair in glued]) for k in range(2))
+    graph = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(faces.size, faces.size))
+    count, label = sparse.csgraph.connected_components(graph, directed=False)
+    owner_vertex = np.empty(count, dtype=np.intp)
+    owner_vertex[label] = faces.ravel()
+    return owner_vertex, label.reshape(-1, 3).astype(np.int32)
