@@ -1,0 +1,61 @@
+"""Every triangle against every other: the oracle of the other broad phases, and enough for a few hundred triangles."""
+
+from typing import Any
+
+import warp as wp
+
+from weft.detection.boxes import Cells, may_overlap
+from weft.detection.broad_phase import GRAIN, BroadPhase
+from weft.detection.lists import row_start
+from weft.detection.patches import Patches
+from weft.world import Surface, launch
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.kernel
+def _find_rows(
+    first: int,
+    chosen: int,
+    items: wp.array[int],
+    starts: wp.array[wp.int64],
+    capacity: int,
+    stop: int,
+    found: wp.array[int],
+    counts: wp.array[int],
+    cells: wp.array[Cells],
+    body: wp.array[int],
+    body_pairs: wp.array2d[int],
+):
+    i = first + wp.tid()
+    patch = i
+    if chosen == 1:
+        patch = items[i]
+    start = row_start(chosen, patch, starts, capacity)
+    own_cells = cells[patch]
+    own = body[patch]
+    n = int(0)
+    for other in range(cells.shape[0]):
+        if may_overlap(own_cells, cells[other]) and body_pairs[own, body[other]] != 0:
+            if n < capacity:
+                found[start + wp.int64(n)] = other
+            n += 1
+            if n > stop:
+                break
+    counts[patch] = n
+
+
+class Brute(BroadPhase):
+    """No hierarchy at all: patches of one triangle, each compared with all."""
+
+    name = "brute"
+
+    def __init__(self, surface: Surface, **options: Any) -> None:
+        super().__init__(surface, patches=Patches(surface, largest=1), **options)
+
+    def _prepare(self) -> None:
+        pass
+
+    def _find_rows(self, count: int, slots: list[Any]) -> None:
+        inputs = [*slots, self.boxes.patch_cells, self.patches.body, self.surface.body_pairs]
+        launch(_find_rows, count, inputs, device=self.device, grain=GRAIN)

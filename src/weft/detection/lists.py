@@ -1,0 +1,200 @@
+"""Lists of unknown length, one a query item, made on the device in one search.
+
+The search writes what it finds for item i into a row of slots of its own and counts on when the row is full. A scan of
+the counts gives every item its place, rows are copied there, and only the items whose row was too short are searched
+again. So nothing is searched twice in the common case, nothing is ever dropped, and the order of the list depends
+on the items alone, not on the threads. Buffers are kept and grow; what was returned stays valid until the next build.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import warp as wp
+
+from weft.errors import WeftError
+from weft.world import launch
+
+wp.set_module_options({"enable_backward": False})
+
+# the longest list: 2 GB of pairs. What holds more is no cloth but everything in one place
+LIMIT = 250_000_000
+# a first search stops counting an item here, so that an explosion of pairs is noticed while it is cheap
+STOP = 4096
+UNLIMITED = 2**31 - 1
+# items counted to the end between two looks at the total
+CHUNK = 256
+
+Tally = wp.types.vector(length=3, dtype=wp.int64)
+
+Find = Callable[[int, list[Any]], None]
+"""Searches `count` items; the list holds the arguments `chosen, items, starts, capacity, stop, found, counts`:
+with chosen = 0 item i is query i and its row begins at i * capacity; with chosen = 1 item i is query items[i] and its
+row begins at starts[items[i]]. Entries beyond the capacity are counted but not written; the search of an item may end
+once its count exceeds stop."""
+
+
+@wp.func
+def row_start(chosen: int, query: int, starts: wp.array[wp.int64], capacity: int) -> wp.int64:
+    """Where the row of a query begins."""
+    start = wp.int64(query) * wp.int64(capacity)
+    if chosen == 1:
+        start = starts[query]
+    return start
+
+
+@wp.kernel
+def _tally(first: int, counts: wp.array[int], capacity: int, stop: int, tally: wp.array[Tally]):
+    # what is summed: entries, items whose row was too short, items whose count is not known yet
+    i = first + wp.tid()
+    n = counts[i]
+    too_short = wp.int64(0)
+    unknown = wp.int64(0)
+    if n > capacity:
+        too_short = wp.int64(1)
+    if n > stop:
+        unknown = wp.int64(1)
+    tally[i] = Tally(wp.int64(n), too_short, unknown)
+
+
+@wp.kernel
+def _place(
+    first: int,
+    sums: wp.array[Tally],
+    offsets: wp.array[wp.int64],
+    too_short: wp.array[int],
+    unknown: wp.array[int],
+):
+    # offsets from the scan, and the items that need another search, in order
+    i = first + wp.tid()
+    before = Tally()
+    if i > 0:
+        before = sums[i - 1]
+    offsets[i] = before[0]
+    here = sums[i]
+    offsets[i + 1] = here[0]
+    if here[1] > before[1]:
+        too_short[int(before[1])] = i
+    if here[2] > before[2]:
+        unknown[int(before[2])] = i
+
+
+@wp.kernel
+def _copy_pairs(
+    first: int,
+    counts: wp.array[int],
+    offsets: wp.array[wp.int64],
+    capacity: int,
+    slots: wp.array[wp.vec2i],
+    found: wp.array[wp.vec2i],
+):
+    i = first + wp.tid()
+    n = counts[i]
+    if n <= capacity:
+        start = wp.int64(i) * wp.int64(capacity)
+        place = offsets[i]
+        for k in range(n):
+            found[place + wp.int64(k)] = slots[start + wp.int64(k)]
+
+
+@wp.kernel
+def _copy_items(
+    first: int,
+    counts: wp.array[int],
+    offsets: wp.array[wp.int64],
+    capacity: int,
+    slots: wp.array[int],
+    found: wp.array[int],
+):
+    i = first + wp.tid()
+    n = counts[i]
+    if n <= capacity:
+        start = wp.int64(i) * wp.int64(capacity)
+        place = offsets[i]
+        for k in range(n):
+            found[place + wp.int64(k)] = slots[start + wp.int64(k)]
+
+
+class Lists:
+    """Reused buffers for lists of `dtype` (int or vec2i), one list an item."""
+
+    def __init__(self, device: wp.Device, dtype: type, *, what: str, limit: int = LIMIT, capacity: int = 32) -> None:
+        self.device = device
+        self.dtype = dtype
+        self.what = what
+        self.limit = limit
+        self.capacity = capacity
+        self.total = 0
+        self.found = self._new(0, dtype)
+        self.offsets = self._new(1, wp.int64)
+        """(items + 1,) where each item's list begins"""
+        self._slots = self._new(0, dtype)
+        self._counts = self._new(0, int)
+        self._short = self._new(0, int)
+        self._unknown = self._new(0, int)
+        self._tally = self._new(0, Tally)
+        self._sums = self._new(0, Tally)
+
+    def build(self, items: int, find: Find) -> wp.array:
+        """Search all items and return the list of what was found, item after item."""
+        if items == 0:
+            self.total = 0
+            return self.found[:0]
+        if len(self._counts) != items:
+            self._resize(items)
+        slots = items * self.capacity
+        if len(self._slots) < slots:
+            self._slots = self._new(slots, self.dtype)
+
+        find(items, [0, self._short, self.offsets, self.capacity, STOP, self._slots, self._counts])
+        total, short, unknown = self._add_up(STOP)
+        if unknown:
+            self._count_on(unknown, total, find)
+            total, short, _ = self._add_up(UNLIMITED)
+        if total > self.limit:
+            raise self._too_many(total)
+
+        if len(self.found) < total:
+            # geometric growth: a list that creeps up is not reallocated every time
+            self.found = self._new(min(max(total, len(self.found) * 3 // 2), self.limit), self.dtype)
+        copy = _copy_items if self.dtype is int else _copy_pairs
+        inputs = [self._counts, self.offsets, self.capacity, self._slots, self.found]
+        launch(copy, items, inputs, device=self.device, grain=256)
+        if short:
+            find(short, [1, self._short, self.offsets, UNLIMITED, UNLIMITED, self.found, self._counts])
+            if short * 50 > items:
+                # rows were too short for more than 2 % of the items: longer ones next time
+                self.capacity *= 2
+        self.total = total
+        return self.found[:total]
+
+    def _new(self, count: int, dtype: type) -> wp.array:
+        return wp.empty(count, dtype=dtype, device=self.device)
+
+    def _resize(self, items: int) -> None:
+        self._counts, self._short, self._unknown = (self._new(items, int) for _ in range(3))
+        self._tally, self._sums = self._new(items, Tally), self._new(items, Tally)
+        self.offsets = self._new(items + 1, wp.int64)
+
+    def _add_up(self, stop: int) -> tuple[int, int, int]:
+        items = len(self._counts)
+        launch(_tally, items, [self._counts, self.capacity, stop, self._tally], device=self.device)
+        wp.utils.array_scan(self._tally, self._sums, inclusive=True)
+        inputs = [self._sums, self.offsets, self._short, self._unknown]
+        launch(_place, items, inputs, device=self.device)
+        total, short, unknown = (int(value) for value in self._sums[items - 1 :].numpy()[0])
+        return total, short, unknown
+
+    def _count_on(self, unknown: int, total: int, find: Find) -> None:
+        # the counts so far are too low, hence the total is a lower bound
+        for first in range(0, unknown, CHUNK):
+            if total > self.limit:
+                raise self._too_many(total)
+            part = self._unknown[first : min(first + CHUNK, unknown)]
+            find(len(part), [1, part, self.offsets, 0, UNLIMITED, self._slots, self._counts])
+            total += int(self._counts.numpy()[part.numpy()].sum(dtype="int64")) - len(part) * (STOP + 1)
+
+    def _too_many(self, total: int) -> WeftError:
+        return WeftError(
+            f"more than {self.limit:,} {self.what} overlap (at least {total:,}): too many triangles lie in one "
+            "place, or the margin or the motion of one step is far larger than the triangles"
+        )
