@@ -1,0 +1,175 @@
+"""Check the frames of a cache for intersections, apart from whatever method wrote them.
+
+Cloth is checked against itself, against other cloths and against colliders; colliders among themselves are the
+scene's own business. Triangles that a seam joins directly are left out (see `sewn_pairs`): they are meant to touch.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.cache import Cache
+from weft.detection.crossings import crossing_points, crossing_segments
+from weft.detection.intersection import IntersectionFinder, sewn_pairs
+from weft.errors import CacheError, MeshError, WeftError
+
+# half the length of the tick that marks a crossing, in parts of the cloth's extent: a crossing may be far smaller
+# than a pixel
+TICK = 0.004
+
+
+@dataclass(frozen=True)
+class FrameCheck:
+    """What was found in one frame."""
+
+    frame: int
+    time: float
+    intersections: int
+    bodies: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """how many intersections each pair of bodies has (a cloth with itself: its name twice), most first"""
+
+    def describe(self) -> dict[str, Any]:
+        """The same as plain values, for JSON."""
+        pairs = [{"bodies": list(pair), "intersections": count} for pair, count in self.bodies.items()]
+        return {"frame": self.frame, "time": self.time, "intersections": self.intersections, "pairs": pairs}
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The frames that were checked, in order."""
+
+    frames: tuple[FrameCheck, ...]
+
+    @property
+    def intersections(self) -> int:
+        """How many there are in all frames together."""
+        return sum(frame.intersections for frame in self.frames)
+
+    @property
+    def clean(self) -> bool:
+        """Whether no frame has any."""
+        return self.intersections == 0
+
+    @property
+    def worst(self) -> FrameCheck | None:
+        """The first of the frames that have most; None if no frame was checked."""
+        return max(self.frames, key=lambda frame: frame.intersections, default=None)
+
+    def describe(self) -> dict[str, Any]:
+        """The same as plain values, for JSON."""
+        return {
+            "clean": self.clean,
+            "intersections": self.intersections,
+            "worst": self.worst.describe() if self.worst else None,
+            "frames": [frame.describe() for frame in self.frames],
+        }
+
+
+def check_cache(
+    cache: Cache,
+    *,
+    frames: Iterable[int] | None = None,
+    colliders: bool = True,
+    seams: bool = True,
+    progress: Callable[[FrameCheck, int], None] | None = None,
+) -> CheckResult:
+    """Count the intersections of every frame, or of the given ones (negative: from the last).
+
+    colliders: count those of cloth with colliders too.
+    seams: leave out triangles that a seam joins directly.
+    progress: called after every frame with what was found and how many frames there are to check.
+    """
+    count = cache.frames
+    wanted = list(range(count)) if frames is None else _numbers(cache, frames, count)
+    if not count:
+        raise CacheError(f"{cache.path} has no complete frame yet")
+    finder = cache_finder(cache, colliders=colliders, seams=seams)
+    checked = []
+    for frame in wanted:
+        rows = _find(cache, finder, frame)
+        checked.append(FrameCheck(frame, frame / cache.fps, len(rows), _by_bodies(cache, rows)))
+        if progress is not None:
+            progress(checked[-1], len(wanted))
+    return CheckResult(tuple(checked))
+
+
+def cache_finder(cache: Cache, *, colliders: bool = True, seams: bool = True) -> IntersectionFinder:
+    """What finds the intersections of the frames of a cache."""
+    cloth = np.array([body.kind == "cloth" for body in cache.bodies], dtype=bool)
+    together = cloth[:, None] | cloth[None, :] if colliders else cloth[:, None] & cloth[None, :]
+    ignore = sewn_pairs(cache.faces, _stitches(cache)) if seams else None
+    return IntersectionFinder(cache.faces, face_body=_face_body(cache), body_pairs=together, ignore=ignore)
+
+
+def crossing_marks(cache: Cache, frame: int, *, colliders: bool = True, seams: bool = True) -> NDArray[np.float64]:
+    """The crossings of a frame as (k, 2, 3) segments to draw: the curves, and a tick along the edge at each of them."""
+    rows = _find(cache, cache_finder(cache, colliders=colliders, seams=seams), frame)
+    x = cache.positions(frame)
+    if not len(rows):
+        return np.zeros((0, 2, 3))
+    points = crossing_points(x, cache.faces, rows)
+    along = x[rows[:, 1]] - x[rows[:, 0]]
+    length = np.linalg.norm(along, axis=1, keepdims=True)
+    cloth = np.concatenate([x[body.vertices] for body in cache.bodies if body.kind == "cloth"])
+    tick = TICK * np.linalg.norm(np.ptp(cloth, axis=0)) * along / np.where(length > 0.0, length, 1.0)
+    ticks = np.stack([points - tick, points + tick], axis=1)
+    return np.concatenate([crossing_segments(x, cache.faces, rows), ticks])
+
+
+def _numbers(cache: Cache, frames: Iterable[int], count: int) -> list[int]:
+    numbers = []
+    for frame in frames:
+        if not -count <= frame < count:
+            raise CacheError(f"{cache.path} has no frame {frame}: it has {count} complete frames")
+        numbers.append(frame % count)
+    return numbers
+
+
+def _find(cache: Cache, finder: IntersectionFinder, frame: int) -> NDArray[np.int32]:
+    try:
+        return finder.find(cache.positions(frame))
+    except MeshError as error:
+        raise CacheError(f"frame {frame} of {cache.path} cannot be checked: {error}") from error
+
+
+def _by_bodies(cache: Cache, rows: NDArray[np.int32]) -> dict[tuple[str, str], int]:
+    """Intersections a pair of bodies, most first, then by name."""
+    of_face = _face_body(cache)
+    of_vertex = np.zeros(max((body.vertices.stop for body in cache.bodies), default=0), dtype=np.int64)
+    for number, body in enumerate(cache.bodies):
+        of_vertex[body.vertices] = number
+    pairs, counts = np.unique(
+        np.sort(np.column_stack([of_vertex[rows[:, 0]], of_face[rows[:, 2]]]), axis=1), axis=0, return_counts=True
+    )
+    found = {
+        (cache.bodies[one].name, cache.bodies[other].name): int(count)
+        for (one, other), count in zip(pairs.tolist(), counts, strict=True)
+    }
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _face_body(cache: Cache) -> NDArray[np.int64]:
+    return np.repeat(np.arange(len(cache.bodies)), [body.faces.stop - body.faces.start for body in cache.bodies])
+
+
+def _stitches(cache: Cache) -> NDArray[np.int32]:
+    """The stitches (a, b, c) of the cache's scene, by the vertices of the cache; none if it has no scene."""
+    none = np.zeros((0, 3), dtype=np.int32)
+    if cache.meta["scene"] is None or not cache.scene.seams:
+        return none
+    from weft.mesh import TriMesh
+    from weft.scene.sewn import sew
+
+    scene, rest = cache.scene, cache.positions(0)
+    by_name = {body.name: body for body in cache.bodies if body.kind == "cloth"}
+    cloths = [by_name[cloth.name] for cloth in scene.cloths]
+    meshes = [TriMesh(rest[b.vertices], cache.faces[b.faces] - b.vertices.start) for b in cloths]
+    try:
+        sewn = [sew(scene, number, meshes) for number in range(len(scene.seams))]
+    except WeftError as error:
+        raise CacheError(f"{error}; to count intersections along seams too, check without seams") from error
+    first = [body.vertices.start for body in cloths]
+    return np.concatenate([none, *(s.vertices + np.array([first[s.cloth], first[s.to], first[s.to]]) for s in sewn)])

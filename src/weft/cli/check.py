@@ -1,0 +1,146 @@
+"""`weft check`: is every frame free of intersections?"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from weft.check import CheckResult, FrameCheck
+
+# more frames than this are shown as runs of frames
+LINES = 40
+
+
+def check(
+    cache: Annotated[Path, typer.Argument(help="A cache, as `weft run` writes them.", show_default=False)],
+    frame: Annotated[
+        list[int] | None,
+        typer.Option(help="Check this frame (-1: the last); can be given again. Default: all.", show_default=False),
+    ] = None,
+    every: Annotated[int, typer.Option(help="Check every so many frames.", min=1)] = 1,
+    colliders: Annotated[bool, typer.Option(help="Check cloth against colliders too.")] = True,
+    seams: Annotated[bool, typer.Option(help="Leave out triangles that a seam joins.")] = True,
+    still: Annotated[
+        Path | None, typer.Option(help="Draw the worst frame with its crossings in red.", show_default=False)
+    ] = None,
+    all_frames: Annotated[bool, typer.Option("--all", help="A line for every frame, however many.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Count the intersections in every frame; the exit code is 1 if there are any.
+
+    An intersection is an edge that meets a triangle with which it shares no vertex, by exact arithmetic: touching
+    counts, nearly touching does not.
+    """
+    from weft.cache import open_cache
+    from weft.check import check_cache, crossing_marks
+
+    opened = open_cache(cache)
+    frames = frame if frame else range(0, opened.frames, every)
+    with _Bar(len(frames), hidden=json) as bar:
+        result = check_cache(opened, frames=frames, colliders=colliders, seams=seams, progress=bar.advance)
+    if json:
+        import json as text
+
+        print(text.dumps({"cache": str(cache), "complete": opened.complete, **result.describe()}, indent=1))
+    else:
+        _show(result, all_frames=all_frames)
+        if not opened.complete:
+            print(f"the cache is not complete: it has {opened.frames} of {opened.planned} frames")
+    if still is not None and result.worst is not None:
+        from weft.view import render_still
+
+        worst = result.worst.frame
+        marks = crossing_marks(opened, worst, colliders=colliders, seams=seams)
+        render_still(opened, worst, still, marks=marks)
+        typer.echo(f"frame {worst} is drawn in {still}", err=json)
+    raise typer.Exit(0 if result.clean else 1)
+
+
+class _Bar:
+    """A progress bar on stderr, gone when it is done."""
+
+    def __init__(self, total: int, *, hidden: bool) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        console = Console(stderr=True)
+        self._progress = Progress(console=console, transient=True, disable=hidden or not console.is_terminal)
+        self._task = self._progress.add_task("checking", total=total)
+
+    def __enter__(self) -> "_Bar":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def advance(self, found: "FrameCheck", total: int) -> None:
+        self._progress.update(self._task, advance=1, total=total)
+
+
+def _show(result: "CheckResult", *, all_frames: bool) -> None:
+    """The table, and one line that says it all."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    short = len(result.frames) > LINES and not all_frames
+    console.print(_table(_runs(result) if short else [(f,) for f in result.frames]))
+    worst = result.worst
+    if worst is None or result.clean:
+        console.print(f"[green]no intersections[/] in {_frames(len(result.frames))}")
+        return
+    bad = sum(frame.intersections > 0 for frame in result.frames)
+    console.print(
+        f"[red]intersections[/] in {bad} of {_frames(len(result.frames))}; "
+        f"the worst is frame {worst.frame} with {worst.intersections}"
+    )
+
+
+def _runs(result: "CheckResult") -> list[tuple["FrameCheck", ...]]:
+    """Neighbouring frames together: clean ones, and, where even so there are too many lines, those that are not."""
+    dirty = sum(frame.intersections > 0 for frame in result.frames)
+    runs: list[tuple[FrameCheck, ...]] = []
+    for frame in result.frames:
+        clean = frame.intersections == 0
+        if runs and (runs[-1][0].intersections == 0) == clean and (clean or dirty > LINES):
+            runs[-1] = (*runs[-1], frame)
+        else:
+            runs.append((frame,))
+    return runs
+
+
+def _table(runs: list[tuple["FrameCheck", ...]]) -> "Table":
+    from rich.table import Table
+
+    table = Table()
+    for title in ("frame", "time (s)", "intersections"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("where")
+    for run in runs:
+        worst = max(run, key=lambda frame: frame.intersections)
+        low, high = min(frame.intersections for frame in run), worst.intersections
+        table.add_row(
+            _span(str(run[0].frame), str(run[-1].frame)),
+            _span(f"{run[0].time:.3f}", f"{run[-1].time:.3f}"),
+            _span(str(low), str(high)),
+            _where(worst),
+            style="red" if high else None,
+        )
+    return table
+
+
+def _span(first: str, last: str) -> str:
+    return first if first == last else f"{first} to {last}"
+
+
+def _where(frame: "FrameCheck") -> str:
+    return ", ".join(
+        f"{one} with {'itself' if one == other else other} {count}" for (one, other), count in frame.bodies.items()
+    )
+
+
+def _frames(count: int) -> str:
+    return "1 frame" if count == 1 else f"{count} frames"
