@@ -6,6 +6,7 @@ To add a command, write `weft/cli/<module>.py` with a function that carries type
 """
 
 import sys
+import warnings
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Annotated, Any, NoReturn
@@ -14,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from weft import __version__
-from weft.errors import WeftError
+from weft.errors import WeftError, WeftWarning
 
 # command -> "module:function", in the order of the help
 COMMANDS = {
@@ -31,9 +32,23 @@ COMMANDS = {
 
 
 def print_error(message: str) -> None:
-    """Print one line on stderr, whatever line breaks the message has."""
-    line = " ".join(part.strip() for part in message.splitlines() if part.strip())
-    print(f"weft: {line}", file=sys.stderr)
+    """Print a line on stderr; a message of several mistakes is a line each."""
+    for line in message.splitlines():
+        print(f"weft: {line}", file=sys.stderr)
+
+
+def print_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    """Warnings about a scene are for the user and are a line; others are for programmers, who see them in tests."""
+    if issubclass(category, WeftWarning):
+        print_error(f"warning: {message}")
+
+
+def load_command(name: str) -> Any:
+    """Import the module of a command and make the command of its function."""
+    module, function = COMMANDS[name].split(":")
+    alone = typer.Typer(add_completion=False)
+    alone.command(name)(getattr(import_module(module), function))
+    return typer.main.get_command(alone)
 
 
 class LazyGroup(TyperGroup):
@@ -43,22 +58,24 @@ class LazyGroup(TyperGroup):
         return [name for name, place in COMMANDS.items() if find_spec(place.split(":")[0])]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in self.commands and cmd_name in self.list_commands(ctx):
-            module, function = COMMANDS[cmd_name].split(":")
-            one = typer.Typer(add_completion=False)
-            one.command(cmd_name)(getattr(import_module(module), function))
-            self.commands[cmd_name] = typer.main.get_command(one)
+        known = self.list_commands(ctx)
+        # an unknown name loads them all, so that the nearest can be suggested
+        for name in [cmd_name] if cmd_name in known else known:
+            if name not in self.commands:
+                self.commands[name] = load_command(name)
         return self.commands.get(cmd_name)
 
     def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except WeftError as error:
-            print_error(str(error))
-            ctx.exit(1)
-        except KeyboardInterrupt as stop:
-            print_error(str(stop) or "stopped")
-            ctx.exit(130)
+        with warnings.catch_warnings():
+            warnings.showwarning = print_warning
+            try:
+                return super().invoke(ctx)
+            except WeftError as error:
+                print_error(str(error))
+                ctx.exit(1)
+            except KeyboardInterrupt as stop:
+                print_error(str(stop) or "stopped")
+                ctx.exit(130)
 
 
 app = typer.Typer(

@@ -114,8 +114,10 @@ class Bar(Silence):
 
 
 def span(seconds: float) -> str:
-    """A time as people say it: 0.24 s, 12.3 s, 4 min 05 s, 2 h 10 min."""
-    if seconds < 60:
+    """A time as people say it: 24 ms, 3.27 s, 12.3 s, 4 min 05 s, 2 h 10 min."""
+    if seconds < 1:
+        return f"{1000 * seconds:.1f} ms" if seconds < 0.01 else f"{1000 * seconds:.0f} ms"
+    if round(seconds, 1) < 60:
         return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:

@@ -1,0 +1,150 @@
+"""`weft info`: what is in a cache, a scene or a mesh."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli.said import count, print_pairs, quoted, size_of
+
+if TYPE_CHECKING:
+    from weft.cache import Cache
+    from weft.mesh import TriMesh
+    from weft.scene import Cloth, Collider, Scene
+
+Pairs = Iterator[tuple[str, str]]
+
+
+def info(
+    path: Annotated[Path, typer.Argument(help="A cache, a scene file or a mesh file.")],
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Of a cache: read every frame and test its checksums.")
+    ] = False,
+    csv: Annotated[Path | None, typer.Option(help="Of a cache: write the report to this file.")] = None,
+) -> None:
+    """Show what is in a cache, a scene or a mesh."""
+    from weft.errors import WeftError
+
+    if not path.exists():
+        raise WeftError(f"{path} does not exist")
+    if not path.is_dir() and (verify or csv):
+        raise WeftError(f"--verify and --csv are for caches, and {path} is a file")
+    if path.is_dir():
+        from weft.cache import open_cache
+
+        cache = open_cache(path)
+        print_pairs(describe_cache(cache))
+        if csv is not None:
+            cache.report.to_csv(csv)
+            print(f"the report is written to {csv}")
+        if verify:
+            verify_cache(cache)
+    elif path.suffix == ".toml":
+        from weft.scene import load_scene
+
+        print_pairs(describe_scene(load_scene(path)))
+    else:
+        from weft.mesh import load_mesh
+
+        print_pairs(describe_mesh(load_mesh(path), path))
+
+
+def describe_cache(cache: "Cache") -> Pairs:
+    """How much there is, how good it is, how to go on."""
+    from weft.run.progress import median_wall_time, quality, span
+
+    frames, report = cache.frames, cache.report
+    yield "cache", f"{cache.path}, {size_of(cache.path)}, written by weft {cache.meta['version']}"
+    length = f"{(frames - 1) / cache.fps:g} s at {cache.fps:g} frames/s" if frames else "nothing yet"
+    yield "frames", f"{frames:,} of {cache.planned:,}: {length}"
+    if cache.writer:
+        yield "state", f"being written by {cache.writer}"
+    else:
+        yield "state", "complete" if cache.complete else "stopped; continue it with  weft run ... --resume"
+    for body in cache.bodies:
+        vertices, faces = (part.stop - part.start for part in (body.vertices, body.faces))
+        yield body.kind, f"{body.name}: {_size(vertices, faces)}"
+    if cache.meta["scene"] is not None:
+        scene = cache.scene
+        yield "scene", scene.name + (f" ({scene.source})" if scene.source else "")
+        yield "method", f"{scene.method.name} on {scene.device}"
+    if frames > 1:
+        median = median_wall_time(report)
+        total = span(float(sum(report["wall_time"]))) if "wall_time" in report else "?"
+        yield "time", f"{total} in all" + (f", median {span(median)} a frame" if median is not None else "")
+    if frames:
+        for i, line in enumerate(quality(report)):
+            yield "" if i else "quality", line
+
+
+def verify_cache(cache: "Cache") -> None:
+    """Say what is damaged; leave with an error if anything is."""
+    from weft.errors import CacheError
+
+    problems = cache.verify()
+    if problems:
+        raise CacheError("\n".join(problems))
+    print(f"all {count(cache.frames, 'frame')} can be read and fit their checksums")
+
+
+def describe_scene(scene: "Scene") -> Pairs:
+    """What will be simulated."""
+    from weft.scene.resolve import resolve_scene
+
+    resolved = resolve_scene(scene)
+    yield "scene", scene.name + (f" ({scene.source})" if scene.source else "")
+    yield "frames", f"{scene.frames:,}: {scene.frames / scene.fps:g} s at {scene.fps:g} frames/s"
+    options = ", ".join(f"{k} = {v}" for k, v in scene.method.model_dump(exclude_defaults=True).items() if k != "name")
+    yield "method", f"{scene.method.name} on {scene.device}" + (f" ({options})" if options else "")
+    for cloth, mesh, pins in zip(scene.cloths, resolved.cloth_meshes, resolved.pins, strict=True):
+        held = len({int(v) for pin in pins for v in pin.vertices})
+        made = f"{cloth.material.preset}, {cloth.material.density * float(mesh.rest_areas.sum()):.3g} kg"
+        yield "cloth", f"{_source(cloth)}: {_mesh_size(mesh)}, {made}" + (f", {held:,} pinned" if held else "")
+    for collider, mesh in zip(scene.colliders, resolved.collider_meshes, strict=True):
+        yield "collider", f"{_source(collider)}: {_mesh_size(mesh)}, motion {collider.motion.kind}"
+    for sewn in resolved.seams:
+        yield "seam", count(len(sewn.vertices), "stitch", "stitches")
+    forces = scene.forces
+    yield "gravity", f"{_vector(forces.gravity)} m/s^2"
+    if forces.wind is not None:
+        gusts = f", gusts of {100 * forces.wind.gust:g} %" if forces.wind.gust else ""
+        yield "wind", f"{_vector(forces.wind.velocity)} m/s{gusts}"
+    yield "thickness", f"{1000 * scene.thickness:g} mm"
+    if scene.source:
+        yield "run it", f"weft run {quoted(scene.source)}"
+
+
+def describe_mesh(mesh: "TriMesh", path: Path) -> Pairs:
+    """How large the mesh is, in how many pieces, how fine."""
+    import numpy as np
+
+    yield "mesh", f"{path}, {size_of(path)}"
+    yield "size", f"{_mesh_size(mesh)}, {count(len(mesh.edges), 'edge')}"
+    low, high = mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
+    yield "extent", f"{_vector(high - low)} m, from {_vector(low)} to {_vector(high)}"
+    pieces = int(mesh.components.max()) + 1
+    loops = len(mesh.boundary_loops)
+    yield "pieces", f"{pieces}, " + (f"with {count(loops, 'boundary loop')}" if loops else "closed")
+    yield "area", f"{float(mesh.face_areas.sum()):.4g} m^2"
+    lengths = mesh.edge_lengths
+    yield "edges", f"{lengths.min():.3g} to {lengths.max():.3g} m long, median {float(np.median(lengths)):.3g} m"
+    yield "uv", "yes" if mesh.uv is not None else "no"
+
+
+def _source(body: "Cloth | Collider") -> str:
+    if body.shape is not None:
+        return f"{body.name}, a {body.shape.kind}"
+    return f"{body.name}, {body.mesh}" if body.mesh else body.name
+
+
+def _mesh_size(mesh: "TriMesh") -> str:
+    return _size(len(mesh.vertices), len(mesh.faces))
+
+
+def _size(vertices: int, faces: int) -> str:
+    return f"{count(vertices, 'vertex', 'vertices')}, {count(faces, 'triangle')}"
+
+
+def _vector(values: object) -> str:
+    return "(" + ", ".join(f"{v:.4g}" for v in values) + ")"  # type: ignore[attr-defined]

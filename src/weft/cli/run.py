@@ -1,0 +1,51 @@
+"""`weft run`: from a scene file to a cache."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    scene: Annotated[Path, typer.Argument(help="A scene file; `weft new` writes one to start from.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The cache to write. Default: the scene's file name with .zarr, here."),
+    ] = None,
+    method: Annotated[str | None, typer.Option(help="Use this method instead of the scene's.")] = None,
+    device: Annotated[str | None, typer.Option(help="Run on cpu, cuda or cuda:1 instead of the scene's.")] = None,
+    frames: Annotated[int | None, typer.Option(help="Simulate so many frames instead of the scene's.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", "-r", help="Continue where the cache ends.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a cache that is there.")] = False,
+    threads: Annotated[int | None, typer.Option(help="Use so many CPU threads. Default: all cores.", min=1)] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing unless something goes wrong.")] = False,
+) -> None:
+    """Simulate a scene and keep its frames.
+
+    Every frame is on disk before the next one begins. A run that was stopped, by Ctrl-C, a crash or a power cut,
+    goes on with --resume and gives the same result as one that was not.
+    """
+    from weft.run import Interrupted, simulate
+
+    if threads is not None:
+        from weft.world import set_threads
+
+        set_threads(threads)
+    target = out if out is not None else Path(scene.with_suffix(".zarr").name)
+    try:
+        simulate(
+            scene,
+            target,
+            method=method,
+            device=device,
+            frames=frames,
+            resume=resume,
+            overwrite=overwrite,
+            progress=not quiet,
+        )
+    except Interrupted as stop:
+        options = {"--method": method, "--device": device, "--frames": frames, "--threads": threads}
+        given = [text for name, value in options.items() if value is not None for text in (name, str(value))]
+        command = shlex.join(["weft", "run", str(scene), "-o", str(target), *given, "--resume"])
+        raise KeyboardInterrupt(f"{stop.summary}. Go on with:  {command}") from None
