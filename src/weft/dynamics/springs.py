@@ -6,8 +6,8 @@ stiffness along the threads and the shear stiffness across them.
 
 Bending has the two springs of Bridson et al. 2002, section 3, carried over from grids to hinges: one between the two
 vertices opposite the hinge's edge, and the stabilising one between the hinge's edge and the line over it. The second is
-the stencil r = sum w_k x_k with cotangent weights, whose length is 2 L sin(theta / 2); with stiffness 3 bend / A it is
-the isometric bending energy of Bergou et al. 2006, which fixes the scale of both.
+the stencil r = sum w_k x_k with cotangent weights, whose length is 2 L sin(theta / 2) (Bergou et al. 2006). Its stiffness
+bend / A makes a sheet rolled along its threads hold the energy bend / (2 R^2) an area, as a plate does.
 """
 
 from dataclasses import dataclass, replace
@@ -120,7 +120,7 @@ def from_mesh(mesh: TriMesh, material: Material) -> SpringNetwork:
     corners = rest_shape[quads]
     weights = _cotangent_weights(corners)
     quad_area = _area(corners[:, 0], corners[:, 1], corners[:, 2]) + _area(corners[:, 0], corners[:, 1], corners[:, 3])
-    quad_stiffness = 3.0 * material.bend / quad_area
+    quad_stiffness = material.bend / quad_area
     if mesh.uv is None:
         quad_rest = np.linalg.norm(np.einsum("hk,hkd->hd", weights, corners), axis=1)
         quad_rest[quad_rest < 1e-9 * np.sqrt(quad_area)] = 0.0
