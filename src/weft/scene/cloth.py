@@ -32,9 +32,10 @@ class Cloth(Part):
     )
     placement: Placement = Field(default=Placement(), description="where the cloth stands at the start")
     material: MaterialField = Field(default=MATERIALS["cotton"], description="the name of a preset, or a table")
-    masses: Literal["equal", "area"] = Field(
-        default="equal",
-        description="how the weight is shared: the same for all vertices, or each vertex a third of its triangles",
+    masses: Literal["equal", "area"] | None = Field(
+        default=None,
+        description="how the weight is shared: the same for all vertices, or each vertex a third of its triangles; "
+        "default: equal for grids and strips, area for others",
     )
     velocity: Vector = Field(default=(0.0, 0.0, 0.0), description="of all vertices at the start, m/s")
     pins: Pins = Field(default=(), description="vertices that are held")

@@ -1,11 +1,11 @@
 """A body that the cloth meets: it moves as it is told and is not moved by the cloth."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from weft.scene.fields import Colour, FileName, Flag, Name, NotNegative
+from weft.scene.fields import Colour, FileName, Flag, Name, NotNegative, sliding_friction
 from weft.scene.motion import Motion, Sequence, Still
 from weft.scene.part import Part
 from weft.scene.placement import Placement
@@ -42,9 +42,7 @@ class Collider(Part):
     @classmethod
     def _fill_in(cls, data: Any) -> Any:
         """Sliding friction is static friction where it is not given."""
-        if isinstance(data, Mapping) and "friction" in data and "friction_kinetic" not in data:
-            return {**data, "friction_kinetic": data["friction"]}
-        return data
+        return {**data, **sliding_friction(data)} if isinstance(data, Mapping) else data
 
     @model_validator(mode="after")
     def _check_source(self) -> "Collider":
@@ -77,6 +75,12 @@ class Collider(Part):
                 "sliding friction cannot exceed static friction"
             )
         return self
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed; sliding friction follows static friction where they are the same."""
+        if "friction" in changes and self.friction_kinetic == self.friction:
+            changes = {"friction_kinetic": changes["friction"], **changes}
+        return super().replace(**changes)
 
     def plain(self) -> Any:
         """Sliding friction is written where it differs from static friction."""

@@ -4,17 +4,27 @@ Numbers are strict: `"60"` and `true` are refused where a number is meant, a who
 numpy scalars and arrays are accepted wherever Python numbers and lists are.
 """
 
+import math
 import os
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
 
-def _unwrap(value: Any) -> Any:
+def unwrap(value: Any) -> Any:
     """numpy scalars and arrays as plain Python values; anything else as it is."""
     tolist = getattr(value, "tolist", None)
     return tolist() if callable(tolist) else value
+
+
+def sliding_friction(table: Mapping[str, Any]) -> dict[str, Any]:
+    """`friction_kinetic` for a table that gives only `friction`: the same."""
+    static = unwrap(table.get("friction"))
+    # what is no coefficient is a mistake of `friction` alone
+    good = isinstance(static, int | float) and not isinstance(static, bool) and 0.0 <= static < math.inf
+    return {"friction_kinetic": static} if good and "friction_kinetic" not in table else {}
 
 
 def _as_text(value: Any) -> Any:
@@ -55,27 +65,27 @@ def _checked_file(value: str) -> str:
     return value
 
 
-Number = Annotated[float, Strict(), BeforeValidator(_unwrap)]
-Whole = Annotated[int, Strict(), BeforeValidator(_unwrap)]
-Flag = Annotated[bool, Strict(), BeforeValidator(_unwrap)]
+Number = Annotated[float, Strict(), BeforeValidator(unwrap)]
+Whole = Annotated[int, Strict(), BeforeValidator(unwrap)]
+Flag = Annotated[bool, Strict(), BeforeValidator(unwrap)]
 Positive = Annotated[Number, Field(gt=0)]
 NotNegative = Annotated[Number, Field(ge=0)]
 
-Vector = Annotated[tuple[Number, Number, Number], BeforeValidator(_unwrap)]
-Pair = Annotated[tuple[Positive, Positive], BeforeValidator(_unwrap)]
+Vector = Annotated[tuple[Number, Number, Number], BeforeValidator(unwrap)]
+Pair = Annotated[tuple[Positive, Positive], BeforeValidator(unwrap)]
 Count = Annotated[Whole, Field(ge=1)]
-CountPair = Annotated[tuple[Count, Count], BeforeValidator(_unwrap)]
-CountTriple = Annotated[tuple[Count, Count, Count], BeforeValidator(_unwrap)]
-PositiveVector = Annotated[tuple[Positive, Positive, Positive], BeforeValidator(_unwrap)]
+CountPair = Annotated[tuple[Count, Count], BeforeValidator(unwrap)]
+CountTriple = Annotated[tuple[Count, Count, Count], BeforeValidator(unwrap)]
+PositiveVector = Annotated[tuple[Positive, Positive, Positive], BeforeValidator(unwrap)]
 
 # a number that may be infinite: one side of a box that is open there
-Bound = Annotated[float, Strict(), Field(allow_inf_nan=True), BeforeValidator(_unwrap)]
-BoundVector = Annotated[tuple[Bound, Bound, Bound], BeforeValidator(_unwrap)]
+Bound = Annotated[float, Strict(), Field(allow_inf_nan=True), BeforeValidator(unwrap)]
+BoundVector = Annotated[tuple[Bound, Bound, Bound], BeforeValidator(unwrap)]
 
 # as much as TOML and random generators take
 Seed = Annotated[Whole, Field(ge=0, lt=2**63)]
 Index = Annotated[Whole, Field(ge=0)]
-Indices = Annotated[tuple[Index, ...], BeforeValidator(_unwrap)]
+Indices = Annotated[tuple[Index, ...], BeforeValidator(unwrap)]
 
 Name = Annotated[str, AfterValidator(_checked_name)]
 Colour = Annotated[str, AfterValidator(_checked_colour)]

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
-from weft.scene.fields import NotNegative, Positive
+from weft.scene.fields import NotNegative, Positive, sliding_friction
 from weft.scene.messages import shown, suggest
 from weft.scene.part import Part
 
@@ -16,9 +16,9 @@ PRESETS: dict[str, dict[str, float]] = {
     "cotton": {
         "density": 0.15,
         "stretch": 500.0,
-        "shear": 50.0,
-        "bend": 5.0e-6,
-        "damping": 5.0e-4,
+        "shear": 60.0,
+        "bend": 5e-06,
+        "damping": 0.0005,
         "friction": 0.5,
         "friction_kinetic": 0.4,
     },
@@ -26,35 +26,35 @@ PRESETS: dict[str, dict[str, float]] = {
         "density": 0.08,
         "stretch": 400.0,
         "shear": 20.0,
-        "bend": 1.0e-6,
-        "damping": 2.0e-4,
+        "bend": 2e-06,
+        "damping": 0.0002,
         "friction": 0.3,
         "friction_kinetic": 0.25,
     },
     "denim": {
-        "density": 0.40,
+        "density": 0.4,
         "stretch": 1500.0,
-        "shear": 200.0,
-        "bend": 3.0e-5,
-        "damping": 5.0e-4,
+        "shear": 150.0,
+        "bend": 3e-05,
+        "damping": 0.0005,
         "friction": 0.6,
         "friction_kinetic": 0.5,
     },
     "wool": {
         "density": 0.25,
-        "stretch": 300.0,
-        "shear": 40.0,
-        "bend": 1.0e-5,
-        "damping": 5.0e-4,
+        "stretch": 600.0,
+        "shear": 50.0,
+        "bend": 1e-05,
+        "damping": 0.0005,
         "friction": 0.5,
         "friction_kinetic": 0.45,
     },
     "leather": {
-        "density": 0.80,
-        "stretch": 3000.0,
-        "shear": 1000.0,
-        "bend": 3.0e-4,
-        "damping": 1.0e-3,
+        "density": 0.7,
+        "stretch": 4000.0,
+        "shear": 1500.0,
+        "bend": 0.0002,
+        "damping": 0.001,
         "friction": 0.6,
         "friction_kinetic": 0.5,
     },
@@ -62,8 +62,8 @@ PRESETS: dict[str, dict[str, float]] = {
         "density": 0.04,
         "stretch": 250.0,
         "shear": 10.0,
-        "bend": 3.0e-7,
-        "damping": 2.0e-4,
+        "bend": 6e-07,
+        "damping": 0.0002,
         "friction": 0.35,
         "friction_kinetic": 0.3,
     },
@@ -116,10 +116,7 @@ class Material(Part):
         if not isinstance(preset, str) or preset not in PRESETS:
             # the mistake is the preset; any numbers will do to find the other mistakes
             preset = "cotton"
-        filled = {**PRESETS[preset], **data}
-        if "friction" in data and "friction_kinetic" not in data:
-            filled["friction_kinetic"] = data["friction"]
-        return filled
+        return {**PRESETS[preset], **data, **sliding_friction(data)}
 
     @model_validator(mode="after")
     def _check_friction(self) -> "Material":

@@ -19,7 +19,7 @@ _WANTED = {
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",
     "bool_type": "true or false",
-    "string_type": "a text",
+    "string_type": "text",
     "tuple_type": "a list",
     "list_type": "a list",
     "dict_type": "a table",
@@ -101,15 +101,19 @@ def reword(error: ValidationError, title: str, keys: Sequence[str]) -> Validatio
 
 
 def _merged(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
-    """A tuple of the wrong length is one mistake of the tuple, not one of each missing item."""
+    """One mistake a cause: a list of the wrong length is one, and so is one of its items."""
     kept: list[ErrorDetails] = []
     for detail in details:
         location = detail["loc"]
         if detail["type"] == "missing" and location and isinstance(location[-1], int):
-            detail = {**detail, "type": "wrong_length", "loc": location[:-1]}
-            if any(k["type"] == "wrong_length" and k["loc"] == detail["loc"] for k in kept):
-                continue
-        kept.append(detail)
+            # pydantic names each missing item; the last of them tells how many there should be
+            context = {"length": location[-1] + 1}
+            detail = {**detail, "type": "wrong_length", "loc": location[:-1], "ctx": context}
+            kept = [k for k in kept if (k["type"], k["loc"]) != ("wrong_length", detail["loc"])]
+        # items with mistakes are not counted
+        inside = any(d["loc"][: len(location)] == location and d["loc"] != location for d in details)
+        if detail["type"] != "too_short" or not inside:
+            kept.append(detail)
     return kept
 
 
@@ -131,11 +135,11 @@ def _text(detail: ErrorDetails, keys: Sequence[str]) -> str:
     if kind == "literal_error":
         return _wrong_choice(value, str(context["expected"]))
     if kind == "wrong_length":
-        return f"has too few values: {shown(value)}"
-    if kind in ("too_long", "too_short"):
-        limit = context.get("max_length", context.get("min_length"))
-        few = "at most" if kind == "too_long" else "at least"
-        return f"must have {few} {limit} values, not {context['actual_length']}"
+        return f"must have {context['length']} values, not {shown(value)}"
+    if kind == "too_long":
+        return f"must have {context['max_length']} values, not {shown(value)}"
+    if kind == "too_short":
+        return "must not be empty"
     if kind in ("value_error", "assertion_error"):
         return str(context["error"])
     return str(detail["msg"])

@@ -28,7 +28,8 @@ class Placement(Part):
         description="rotation in degrees about the world's x axis, then its y axis, then its z axis",
     )
     scale: Annotated[PositiveVector, BeforeValidator(_three)] = Field(
-        default=(1.0, 1.0, 1.0), description="one factor, or one for each axis; applied first"
+        default=(1.0, 1.0, 1.0),
+        description="a factor for each axis, applied first; a single number scales all three alike",
     )
 
     def matrix(self) -> "np.ndarray":

@@ -1,5 +1,6 @@
 """The scene: everything the user says about a simulation."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -77,29 +78,28 @@ class Scene(Part):
         return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
 
     @model_validator(mode="after")
-    def _check_seams(self) -> "Scene":
-        names = [cloth.name for cloth in self.cloths]
-        found: list[tuple[tuple[str | int, ...], str]] = []
-        for i, seam in enumerate(self.seams):
-            for key in ("cloth", "to"):
-                name = getattr(seam, key)
-                if name is not None and name not in names:
-                    end = suggest(name, names) if names else "there is none"
-                    found.append((("seams", i, key), f"no cloth is called {name!r}, {end}"))
+    def _check_names(self) -> "Scene":
+        found = [*self._repeated_names(), *self._unknown_names()]
         if found:
             raise mistakes("Scene", found)
         return self
 
-    @model_validator(mode="after")
-    def _check_names(self) -> "Scene":
-        found: list[tuple[tuple[str | int, ...], str]] = []
+    def _repeated_names(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """Bodies that are called like an earlier one."""
         seen: dict[str, str] = {}
         bodies = [("cloths", i, b.name) for i, b in enumerate(self.cloths)]
         bodies += [("colliders", i, b.name) for i, b in enumerate(self.colliders)]
         for kind, i, name in bodies:
             if name in seen:
-                found.append(((kind, i, "name"), f"{name!r} is already the name of {seen[name]}; each needs its own"))
+                yield (kind, i, "name"), f"{name!r} is already the name of {seen[name]}; each body needs its own"
             seen.setdefault(name, f"{kind.removesuffix('s')} {i}")
-        if found:
-            raise mistakes("Scene", found)
-        return self
+
+    def _unknown_names(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """Seams of cloths that are not there."""
+        names = [cloth.name for cloth in self.cloths]
+        for i, seam in enumerate(self.seams):
+            for key in ("cloth", "to"):
+                name = getattr(seam, key)
+                if name is not None and name not in names:
+                    end = suggest(name, names) if names else "there is none"
+                    yield ("seams", i, key), f"no cloth is called {name!r}, {end}"

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from weft.scene.fields import FileName, Index, Name, Number, Positive, _unwrap
+from weft.scene.fields import FileName, Index, Name, Number, Positive, unwrap
 from weft.scene.part import Part
 
 Stitch = tuple[Index, Index, Index]
@@ -17,10 +17,10 @@ class Seam(Part):
 
     cloth: Name = Field(description="the cloth of the vertices a")
     to: Name | None = Field(default=None, description="the cloth of the vertices b and c; default: the same")
-    vertices: Annotated[tuple[Stitch, ...], Field(min_length=1), BeforeValidator(_unwrap)] | None = Field(
+    vertices: Annotated[tuple[Stitch, ...], Field(min_length=1), BeforeValidator(unwrap)] | None = Field(
         default=None, description="stitches, three vertex numbers each: a, b, c"
     )
-    weights: Annotated[tuple[Annotated[Number, Field(ge=0, le=1)], ...], BeforeValidator(_unwrap)] | None = Field(
+    weights: Annotated[tuple[Annotated[Number, Field(ge=0, le=1)], ...], BeforeValidator(unwrap)] | None = Field(
         default=None, description="one weight a stitch, 0 at b and 1 at c; default: all 0, so that a meets b"
     )
     file: FileName | None = Field(

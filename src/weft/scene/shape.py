@@ -88,7 +88,7 @@ class Cylinder(ShapePart):
 
 
 class Plane(ShapePart):
-    """A flat square floor in the xz plane that faces up (y); as an analytic collider it has no end."""
+    """A flat rectangular floor in the xz plane that faces up (y); as an analytic collider it has no end."""
 
     kind: Literal["plane"] = "plane"
     size: Pair = Field(default=(10.0, 10.0), description="extent along x and along z, m")

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from weft.errors import WeftWarning
 from weft.scene.files import Key
 from weft.scene.forces import Forces
 from weft.scene.material import Material
+from weft.scene.motion import MotionPart, Path
 from weft.scene.scene import Scene
 
 # what no cloth exceeds, generously
@@ -38,12 +40,35 @@ def number_slips(scene: Scene) -> Iterator[tuple[Key, str]]:
     if scene.thickness > _THICKEST:
         yield ("thickness",), _too_thick(scene.thickness)
     yield from _force_slips(scene.forces)
+    for key, motion in _motions(scene):
+        if isinstance(motion, Path):
+            yield from _turn_slips(key, motion)
     for i, cloth in enumerate(scene.cloths):
         for name, text in _material_slips(cloth.material):
             yield ("cloths", i, "material", name), text
         speed = math.hypot(*cloth.velocity)
         if speed > _FASTEST:
             yield ("cloths", i, "velocity"), f"{speed:g} m/s is very fast: velocities are in metres a second"
+
+
+def _motions(scene: Scene) -> Iterator[tuple[Key, MotionPart]]:
+    for i, cloth in enumerate(scene.cloths):
+        for j, pin in enumerate(cloth.pins):
+            yield ("cloths", i, "pins", j, "motion"), pin.motion
+    for i, collider in enumerate(scene.colliders):
+        yield ("colliders", i, "motion"), collider.motion
+
+
+def _turn_slips(key: Key, path: Path) -> Iterator[tuple[Key, str]]:
+    """Rotations take the shorter way, so a full turn between two keyframes is no turn at all."""
+    for i, (a, b) in enumerate(pairwise(path.keyframes)):
+        most = max(abs(q - p) for p, q in zip(a.rotation_deg, b.rotation_deg, strict=True))
+        if most > 180.0:
+            yield (
+                (*key, "keyframes", i + 1, "rotation_deg"),
+                f"turns by {most:g} degrees from the keyframe before, and goes the shorter way instead: put a keyframe "
+                "between, or use a spin",
+            )
 
 
 def size_slip(vertices: np.ndarray, scale_key: str = "placement.scale") -> str | None:

@@ -43,20 +43,20 @@ def _needs_header(key: str, value: Any, *, top: bool) -> bool:
     if not tables and not isinstance(value, Mapping):
         return False
     if tables and not top:
-        return any(len(_inline(v)) + 5 > WIDTH for v in value)
-    return top or len(f"{_key(key)} = {_inline(value)}") > WIDTH
+        return any(len(write_value(v)) + 5 > WIDTH for v in value)
+    return top or len(f"{_key(key)} = {write_value(value)}") > WIDTH
 
 
 def _assignment(key: str, value: Any) -> str:
     """`key = value`, a long list over several lines."""
-    line = f"{_key(key)} = {_inline(value)}"
+    line = f"{_key(key)} = {write_value(value)}"
     if len(line) <= WIDTH or not isinstance(value, list):
         return line
     rows, row = [], "   "
     if isinstance(value[0], Mapping):
-        return "\n".join([f"{_key(key)} = [", *(f"    {_inline(v)}," for v in value), "]"])
+        return "\n".join([f"{_key(key)} = [", *(f"    {write_value(v)}," for v in value), "]"])
     for item in value:
-        text = f" {_inline(item)},"
+        text = f" {write_value(item)},"
         if len(row) + len(text) > WIDTH and row.strip():
             rows.append(row)
             row = "   "
@@ -64,7 +64,8 @@ def _assignment(key: str, value: Any) -> str:
     return "\n".join([f"{_key(key)} = [", *rows, row, "]"])
 
 
-def _inline(value: Any) -> str:
+def write_value(value: Any) -> str:
+    """A value on one line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -73,9 +74,9 @@ def _inline(value: Any) -> str:
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(k)} = {_inline(v)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{_key(k)} = {write_value(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_inline(v) for v in value) + "]"
+        return "[" + ", ".join(write_value(v) for v in value) + "]"
     raise TypeError(f"TOML has no {type(value).__name__}")
 
 
