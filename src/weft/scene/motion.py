@@ -123,8 +123,8 @@ class Sequence(MotionPart):
     )
     array: Name | None = Field(
         default=None,
-        description="name of the array in an npz file, or of the animation in a GLB file; default: `vertices`, or the only "
-        "animation",
+        description="name of the array in an npz file, or of the animation in a GLB file; default: `vertices`, or the "
+        "only animation",
     )
     start: NotNegative = Field(default=0.0, description="time of the first sample, s")
 

@@ -33,8 +33,8 @@ class Pin(Part):
     )
     boundary: Boundary | None = Field(
         default=None,
-        description="a side or corner of a grid or strip, its four corners, the top or bottom of a cylinder, or (any mesh) all "
-        "boundary vertices",
+        description="a side or corner of a grid or strip, its four corners, the top or bottom of a cylinder, or (any "
+        "mesh) all boundary vertices",
     )
     motion: Motion = Field(default=Still(), description="how the held vertices move, from where they are placed")
     until: Positive | None = Field(default=None, description="when they are released, s; default: never")
