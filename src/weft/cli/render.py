@@ -1,0 +1,80 @@
+"""`weft render`: a cache as a film or a still."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.errors import WeftError
+
+STILLS = (".png", ".jpg", ".jpeg")
+
+
+def render(
+    cache: Annotated[Path, typer.Argument(help="The cache of a run.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="film.mp4, or still.png or .jpg; default: the cache's name with .mp4",
+            show_default=False,
+        ),
+    ] = None,
+    frame: Annotated[
+        int | None, typer.Option(help="The frame of a still; negative counts from the last.", show_default="last")
+    ] = None,
+    frames: Annotated[
+        str | None, typer.Option(help="The frames of a film, first:last or first:last:step.", show_default="all")
+    ] = None,
+    size: Annotated[str, typer.Option(help="Width and height in pixels.")] = "1280x960",
+    colour: Annotated[str, typer.Option(help="Colour by body, strain or speed.")] = "body",
+    wireframe: Annotated[bool, typer.Option("--wireframe", help="Show the edges of the triangles.")] = False,
+    crossings: Annotated[bool, typer.Option("--crossings", help="Show edges that pass through triangles.")] = False,
+    fps: Annotated[float | None, typer.Option(help="Frames a second of the film.", show_default="the cache's")] = None,
+    draft: Annotated[bool, typer.Option("--draft", help="Faster: without shadows.")] = False,
+) -> None:
+    """Draw a cache as a film (mp4) or a still (png, jpg), without a screen."""
+    from weft.cache import open_cache
+    from weft.check import crossing_marks
+    from weft.cli.choices import choose_frames, choose_size, progress_bar
+    from weft.view.fields import COLOURS, Colour
+    from weft.view.film import render_film
+    from weft.view.still import frame_number, render_still
+
+    source = open_cache(cache)
+    path = out or Path(f"{cache.resolve().stem}.mp4")
+    pixels = choose_size(size)
+    shade: Colour | None = next((c for c in COLOURS if c == colour), None)
+    if shade is None:
+        raise WeftError(f"--colour {colour}: use one of {', '.join(COLOURS)}")
+    if fps is not None and not 0.0 < fps <= 1000.0:
+        raise WeftError(f"--fps {fps:g}: must be more than 0 and at most 1000")
+
+    if path.suffix.lower() in STILLS:
+        if frames is not None or fps is not None:
+            raise WeftError(f"{path} is a still: choose one frame with --frame; --frames and --fps are for films")
+        number = frame_number(source, -1 if frame is None else frame)
+        marks = crossing_marks(source, number) if crossings else None
+        render_still(source, number, path, size=pixels, colour=shade, wireframe=wireframe, marks=marks, draft=draft)
+        print(f"{path}: frame {number}")
+        return
+    if path.suffix.lower() != ".mp4":
+        raise WeftError(f"{path}: the name must end in .mp4 for a film, or in .png, .jpg or .jpeg for a still")
+    if frame is not None:
+        raise WeftError(f"{path} is a film: choose frames with --frames first:last; --frame is for stills")
+    chosen = choose_frames(frames, source.frames)
+    with progress_bar("drawing") as progress:
+        render_film(
+            source,
+            path,
+            frames=chosen,
+            fps=fps,
+            size=pixels,
+            colour=shade,
+            wireframe=wireframe,
+            marks=(lambda f: crossing_marks(source, f)) if crossings else None,
+            draft=draft,
+            progress=progress,
+        )
+    print(f"{path}: {len(chosen)} frames, {len(chosen) / (fps or source.fps):.1f} s")

@@ -1,0 +1,208 @@
+"""`weft view`: a cache in the browser, also while it is being written."""
+
+import contextlib
+import io
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.errors import WeftError, missing_extra
+from weft.view.camera import choose_view
+from weft.view.fields import Field
+from weft.view.figures import legend_html, make_figures
+from weft.view.panel import Panel
+from weft.view.player import Player
+from weft.view.subject import extent, ground_of, scene_of, subject_points
+
+if TYPE_CHECKING:
+    from weft.cache import Cache
+
+# how often the browser gets a new picture at most, and how often a growing cache is looked at
+RATE = 30.0
+POLL = 0.5
+RED = (220, 20, 25)
+
+
+class Viewer:
+    """A server on this machine that shows one cache. `run` serves until it is interrupted."""
+
+    def __init__(self, cache: "Cache", *, host: str = "127.0.0.1", port: int = 8080) -> None:
+        try:
+            import viser
+        except ImportError as error:
+            raise missing_extra("view", "viser") from error
+        if cache.frames == 0:
+            raise WeftError("the cache has no complete frame yet")
+        self.cache = cache
+        # the server prints a box of its own; one line from the command is enough
+        with contextlib.redirect_stdout(io.StringIO()):
+            self._server = viser.ViserServer(host=host, port=port, label="weft", verbose=False)
+        self._host = host
+        live = not cache.complete
+        self.player = Player(frames=cache.frames, fps=cache.fps, follow=live)
+        points = subject_points(cache)
+        self._set_stage(points)
+        self.panel = Panel(self._server, self.player, [figure.body.name for figure in self._figures], live=live)
+        self._fields: dict[str, Field] = {}
+        self._marks: Any = None
+        self._drawn: int | None = None
+        self._polled = -POLL
+        self._trouble = ""
+        self.player.grow(cache.frames)
+
+    @property
+    def url(self) -> str:
+        """Where the browser finds it."""
+        return f"http://{self._host}:{self._server.get_port()}"
+
+    def run(self) -> None:
+        """Serve until interrupted."""
+        while True:
+            begin = time.monotonic()
+            self.step(begin)
+            time.sleep(max(1.0 / RATE - (time.monotonic() - begin), 0.002))
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.stop()
+
+    def step(self, now: float) -> None:
+        """One round of the loop: look for new frames, and show the frame that is due if it is not shown yet."""
+        if now - self._polled >= POLL:
+            self._polled = now
+            self._poll()
+        for figure in self._figures:
+            figure.swap(now)
+        with self.panel.lock:
+            frame = self.player.tick(now)
+        # a coloured mesh that is still loading would never be seen if the next came at once
+        if any(figure.busy for figure in self._figures):
+            return
+        changed = self.panel.take()
+        if frame != self._drawn or changed:
+            self._show(frame, now)
+        self.panel.tell(self._words(frame))
+
+    def _poll(self) -> None:
+        frames = self.cache.frames
+        if frames and frames != self.player.frames:
+            with self.panel.lock:
+                self.player.grow(frames)
+        if self.cache.complete and self.player.follow:
+            with self.panel.lock:
+                self.player.follow = False
+            self.panel.follow.visible = False
+
+    def _show(self, frame: int, now: float) -> None:
+        panel = self.panel
+        x = self.cache.positions(frame)
+        field = self._field()
+        colours = None if field is None else field.colours(frame)
+        with self._server.atomic():
+            for figure in self._figures:
+                figure.shown = figure.body.name not in panel.hidden
+                figure.show(x, colours, wireframe=panel.wireframe, now=now)
+            self._show_marks(frame)
+        panel.legend.visible = field is not None
+        if field is not None:
+            panel.legend.content = legend_html(field)
+        self._drawn = frame
+
+    def _field(self) -> Field | None:
+        colour = self.panel.colour
+        if colour == "body":
+            return None
+        if colour not in self._fields:
+            self._fields[colour] = Field(self.cache, colour)
+        return self._fields[colour]
+
+    def _show_marks(self, frame: int) -> None:
+        if self._marks is not None:
+            self._marks.remove()
+            self._marks = None
+        self._trouble = ""
+        if not self.panel.crossings:
+            return
+        try:
+            from weft.check import crossing_marks
+
+            marks = crossing_marks(self.cache, frame)
+        except (ImportError, WeftError) as error:
+            self._trouble = f"crossings cannot be shown: {error}"
+            return
+        if len(marks):
+            self._marks = self._server.scene.add_line_segments(
+                "/crossings", marks.astype(np.float32), RED, thickness=3.0, thickness_units="screen"
+            )
+
+    def _words(self, frame: int) -> str:
+        lines = [f"{frame / self.cache.fps:.3f} s, frame {frame} of {self.player.frames - 1}"]
+        row = self.cache.row(frame) if hasattr(self.cache, "row") else {}
+        if row.get("intersections") is not None:
+            lines.append(f"{row['intersections']} intersections")
+        if row.get("status") not in (None, "", "ok"):
+            lines.append(str(row["status"]))
+        if self._trouble:
+            lines.append(self._trouble)
+        return "  \n".join(lines)
+
+    def _set_stage(self, points: Any) -> None:
+        server, cache = self._server, self.cache
+        server.scene.set_up_direction("+y")
+        server.gui.configure_theme(show_logo=False, show_share_button=False, control_width="medium")
+        view = choose_view(cache, aspect=4 / 3, points=points)
+        camera = server.initial_camera
+        camera.position = view.position
+        camera.look_at = view.target
+        camera.fov = np.radians(view.fov_deg)
+        size = extent(points)
+        camera.near = 1e-3 * size
+        camera.far = 1e3 * size
+        ground = ground_of(cache, size)
+        if ground is not None:
+            shape = cache.positions(0)[ground.vertices]
+            if np.ptp(shape[:, 1]) > 1e-6 * size:
+                # a slope is drawn as the mesh that it is
+                ground = None
+            else:
+                cell = 10.0 ** np.floor(np.log10(size / 2))
+                server.scene.add_grid(
+                    "/ground",
+                    plane="xz",
+                    infinite_grid=True,
+                    cell_size=cell / 2,
+                    section_size=cell * 2,
+                    fade_distance=12.0 * size,
+                    shadow_opacity=0.25,
+                    position=(0.0, float(shape[0, 1]), 0.0),
+                )
+        self._figures = make_figures(server, cache, ground)
+
+
+def view_cache(
+    cache: "Cache | str | Path", *, host: str = "127.0.0.1", port: int = 8080, browser: bool = False
+) -> None:
+    """Show a cache in the browser until interrupted; a run that is still writing it is followed."""
+    if isinstance(cache, str | Path):
+        from weft.cache import open_cache
+
+        cache = open_cache(cache)
+    if cache.frames == 0:
+        print("waiting for the first frame", flush=True)
+        while cache.frames == 0:
+            time.sleep(POLL)
+    viewer = Viewer(cache, host=host, port=port)
+    name = getattr(scene_of(cache), "name", None) or "cache"
+    print(f"{name} is at {viewer.url}  (Ctrl-C ends it)", flush=True)
+    if browser:
+        import webbrowser
+
+        webbrowser.open(viewer.url)
+    try:
+        viewer.run()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        viewer.close()
