@@ -308,11 +308,13 @@ def _offset(family: Family) -> Family:
 
 
 def _nudged(family: Family) -> Family:
-    """Every coordinate moved by a few units in the last place."""
+    """Every coordinate moved by a few units in the last place, zeros by as much as a small coordinate or the least."""
 
     def nudged(rng: Generator, kind: str, n: int) -> Pairs:
+        floor = rng.choice([0.0, 1e-9, 1e-3, 1.0], size=(n, 1, 1), p=[0.1, 0.3, 0.3, 0.3])
         return tuple(  # type: ignore[return-value]
-            x + np.spacing(np.abs(x)) * rng.integers(-2, 3, size=x.shape) for x in family(rng, kind, n)
+            x + np.spacing(np.maximum(np.abs(x), floor)) * rng.integers(-2, 3, size=x.shape)
+            for x in family(rng, kind, n)
         )
 
     return nudged

@@ -176,23 +176,27 @@ def _roots(poly: Poly) -> list[_Root]:
     if _variations(_bernstein(poly, 0, 0)) > 1:
         poly = _square_free(poly)
     found = [_Root.at(0)] if _evaluate(poly, 0, 0) == 0 else []
-    found += _inner_roots(poly, 0, 0)
+    found += _inner_roots(poly)
     if _evaluate(poly, 1, 0) == 0:
         found.append(_Root.at(1))
     return found
 
 
-def _inner_roots(poly: Poly, k: int, m: int) -> list[_Root]:
-    # Descartes' rule in the Bernstein basis: no variation, no root; one variation, one root
-    variations = _variations(_bernstein(poly, k, m))
-    if variations == 0:
-        return []
-    if variations == 1:
-        return [_Root(poly, k, m)]
-    found = _inner_roots(poly, 2 * k, m + 1)
-    if _evaluate(poly, 2 * k + 1, m + 1) == 0:
-        found.append(_Root.at(2 * k + 1, m + 1))
-    return found + _inner_roots(poly, 2 * k + 1, m + 1)
+def _inner_roots(poly: Poly) -> list[_Root]:
+    """Those in the open interval, by bisection: roots may be as near to each other as 2^-1074."""
+    found = []
+    pending = [(0, 0)]
+    while pending:
+        k, m = pending.pop()
+        # Descartes' rule in the Bernstein basis: no variation, no root; one variation, one root
+        variations = _variations(_bernstein(poly, k, m))
+        if variations == 1:
+            found.append(_Root(poly, k, m))
+        elif variations:
+            if _evaluate(poly, 2 * k + 1, m + 1) == 0:
+                found.append(_Root.at(2 * k + 1, m + 1))
+            pending += [(2 * k, m + 1), (2 * k + 1, m + 1)]
+    return sorted(found, key=lambda root: Fraction(2 * root.k + (not root.exact), 2 << root.m))
 
 
 def _evaluate(poly: Poly, k: int, m: int) -> int:
