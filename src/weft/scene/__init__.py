@@ -6,7 +6,7 @@ from weft.scene.collider import Collider
 from weft.scene.forces import Forces, Wind
 from weft.scene.io import load_scene, parse_scene, save_scene, write_scene
 from weft.scene.material import MATERIALS, Material
-from weft.scene.methods import MethodOptions, Plain
+from weft.scene.methods import MethodOptions, Plain, Robust
 from weft.scene.motion import Keyframe, Path, Sequence, Spin, Still
 from weft.scene.pin import Pin
 from weft.scene.placement import Placement
@@ -32,6 +32,7 @@ __all__ = [
     "Placement",
     "Plain",
     "Plane",
+    "Robust",
     "Scene",
     "Seam",
     "Sequence",

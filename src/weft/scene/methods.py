@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo
 
+from weft.scene.fields import Count
 from weft.scene.messages import shown, suggest
 from weft.scene.part import Part, choose
 
@@ -41,6 +42,15 @@ class Plain(MethodOptions):
         default="position_based",
         description="the model of the cloth: mass_spring (explicit, small steps) or position_based (fast)",
     )
+
+
+class Robust(MethodOptions):
+    """Bridson, Fedkiw and Anderson 2002: cloth that starts free of intersections stays free of them."""
+
+    name: Literal["robust"] = "robust"
+    dynamics: Dynamics = Field(default="position_based", description="the model of the cloth between collisions")
+    steps: Count = Field(default=8, description="collision steps a frame while nothing goes wrong")
+    sweeps: Count = Field(default=8, description="sweeps of Gauss-Seidel over the contacts of a step")
 
 
 def _choose_method(value: Any, info: ValidationInfo) -> Any:

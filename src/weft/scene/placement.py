@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from weft.scene.fields import PositiveVector, Vector
+from weft.scene.fields import PositiveVector, Vector, unwrap
+from weft.scene.messages import shown
 from weft.scene.part import Part
 
 if TYPE_CHECKING:
@@ -13,7 +14,12 @@ if TYPE_CHECKING:
 
 def _three(value: Any) -> Any:
     """One number scales all three axes."""
-    return (value, value, value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    value = unwrap(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return value
+    if not value > 0.0:
+        raise ValueError(f"must be greater than 0, not {shown(value)}")
+    return (value, value, value)
 
 
 class Placement(Part):

@@ -43,9 +43,7 @@ class Seam(Part):
         if self.file is not None and self.weights is not None:
             raise ValueError("weights come from the file; leave them out")
         if self.vertices is not None and self.weights is not None and len(self.weights) != len(self.vertices):
-            raise ValueError(
-                f"has {len(self.vertices)} stitches and {len(self.weights)} weights: one a stitch is needed"
-            )
+            raise ValueError(f"needs one weight a stitch: stitches {len(self.vertices)}, weights {len(self.weights)}")
         if self.kind == "weld" and self.stiffness is not None:
             raise ValueError("stiffness is for kind = 'spring'; a weld does not give")
         return self
