@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from weft.errors import MeshError, WeftError
-from weft.mesh.formats.raw import RawMesh, concatenate, drop_useless_uv, merge_equal, merge_parts
+from weft.mesh.formats.raw import RawMesh, drop_useless_uv, merge_equal
 from weft.mesh.repair import repair_mesh
 from weft.mesh.trimesh import TriMesh
 from weft.mesh.validate import BadMeshError
@@ -21,10 +21,11 @@ WRITABLE = (".obj", ".ply")
 def load_mesh(path: str | Path, *, array: str | None = None, repair: bool = False) -> TriMesh:
     """Read a mesh from an OBJ, PLY, STL, glTF, USD or npz file.
 
-    Polygons become fans of triangles. OBJ, PLY, USD and npz keep the vertices of the file, in its order; STL and glTF
-    cannot say that triangles share a vertex, so there vertices at exactly the same place become one. Scene graphs are
-    applied, and several meshes become one. uv is kept where each vertex has just one and it gives every triangle an
-    area. `array` names the positions in an npz file (if not `vertices`); of frames the first is taken.
+    Polygons become fans of triangles. OBJ, PLY, USD and npz keep the vertices of the file, in its order; STL cannot say
+    that triangles share a vertex, and glTF cannot where its normal or uv differs, so there vertices at exactly the same
+    place become one. Scene graphs are applied, several meshes become one, and animated ones stand still. uv is kept
+    where each vertex has just one and it gives every triangle an area. `array` names the positions in an npz file (if
+    not `vertices`); of frames the first is taken.
 
     `repair` mends what `TriMesh` would refuse, and logs what was done; `read_mesh` and `repair_mesh` also tell which
     vertex each one was.
@@ -43,12 +44,8 @@ def load_mesh(path: str | Path, *, array: str | None = None, repair: bool = Fals
     return result.mesh
 
 
-def read_mesh(path: str | Path, *, array: str | None = None, merge: bool = True) -> RawMesh:
-    """The arrays of a mesh file, triangulated and placed, but not validated.
-
-    `merge=False` leaves the vertices of STL and glTF files apart. A sequence of such files keeps its vertices in step
-    if the vertices of each frame, read apart, are taken at the `source` of the first frame.
-    """
+def read_mesh(path: str | Path, *, array: str | None = None) -> RawMesh:
+    """The arrays of a mesh file, triangulated and placed, but not validated; `source` tells what was merged."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in READABLE:
@@ -60,11 +57,9 @@ def read_mesh(path: str | Path, *, array: str | None = None, merge: bool = True)
             raise MeshError("it is a folder, not a file")
         if path.stat().st_size == 0:
             raise MeshError("it is empty")
-        return _read(path, suffix, array, merge)
-    except FileNotFoundError as error:
-        # a .gltf file may miss its buffers
-        missing = "" if error.filename in (None, str(path)) else f" ({error.filename})"
-        raise MeshError(f"{path}: no such file{missing}") from None
+        return _read(path, suffix, array)
+    except FileNotFoundError:
+        raise MeshError(f"{path}: no such file") from None
     except OSError as error:
         raise MeshError(f"{path}: cannot be read ({error.strerror or error})") from None
     except MeshError as error:
@@ -92,7 +87,7 @@ def save_mesh(mesh: TriMesh, path: str | Path) -> None:
         raise MeshError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
-def _read(path: Path, suffix: str, array: str | None, merge: bool) -> RawMesh:
+def _read(path: Path, suffix: str, array: str | None) -> RawMesh:
     # each format is imported where it is asked for
     if suffix == ".obj":
         from weft.mesh.formats.obj import read_obj
@@ -105,13 +100,11 @@ def _read(path: Path, suffix: str, array: str | None, merge: bool) -> RawMesh:
     if suffix == ".stl":
         from weft.mesh.formats.stl import read_stl
 
-        raw = read_stl(path)
-        return merge_equal(raw) if merge else raw
+        return merge_equal(read_stl(path))
     if suffix in (".glb", ".gltf"):
         from weft.mesh.formats.gltf import read_gltf
 
-        parts = read_gltf(path)
-        return drop_useless_uv(merge_parts(parts) if merge else concatenate(parts))
+        return drop_useless_uv(read_gltf(path))
     if suffix in USD_SUFFIXES:
         from weft.mesh.formats.usd import read_usd
 

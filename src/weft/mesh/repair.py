@@ -6,6 +6,7 @@ moved, nothing is filled, and a mesh that was good comes back as it was.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -96,7 +97,7 @@ class _Work:
         edges = [f"{a}-{b}" for a, b in self.vertex_source[topology.edges[crowded]].tolist()]
         self.sentences.append(
             f"split {_plural(len(edges), 'edge')} with more than two triangles, which added "
-            f"{_plural(added, 'vertex', 'vertices')} (edges {list_first(edges)})"
+            f"{_plural(added, 'vertex', 'vertices')} ({_naming('edge', edges)})"
         )
 
     def face_one_way(self) -> None:
@@ -142,7 +143,7 @@ class _Work:
         names = self.vertex_source[np.flatnonzero(fans)].tolist()
         self.sentences.append(
             f"split {_plural(len(names), 'bow-tie vertex', 'bow-tie vertices')}, which added "
-            f"{_plural(added, 'vertex', 'vertices')} (vertices {list_first(names)})"
+            f"{_plural(added, 'vertex', 'vertices')} ({_naming('vertex', names, 'vertices')})"
         )
 
     def finish(self) -> Repair:
@@ -159,7 +160,7 @@ class _Work:
             self.vertex_source = self.vertex_source[used]
             self.sentences.append(
                 f"dropped {_plural(len(lost), 'vertex', 'vertices')} in no triangle "
-                f"(vertices {list_first(lost.tolist())}); the vertices after them have new numbers"
+                f"({_naming('vertex', lost.tolist(), 'vertices')}); the vertices after them have new numbers"
             )
         mesh = TriMesh(self.vertices, self.faces, self.uv)
         sentences = [f"{text[0].upper()}{text[1:]}." for text in self.sentences]
@@ -171,7 +172,7 @@ class _Work:
     def _say(self, rows: NDArray[np.bool_], verb: str, why: str) -> None:
         if rows.any():
             names = self.face_source[rows].tolist()
-            self.sentences.append(f"{verb} {_plural(len(names), 'triangle')} {why} (triangles {list_first(names)})")
+            self.sentences.append(f"{verb} {_plural(len(names), 'triangle')} {why} ({_naming('triangle', names)})")
 
     def _drop(self, rows: NDArray[np.bool_], why: str) -> None:
         self._say(rows, "dropped", why)
@@ -269,6 +270,10 @@ class _Work:
         self.uv = None if self.uv is None else np.concatenate([self.uv, self.uv[copies]])
         self.vertex_source = np.concatenate([self.vertex_source, self.vertex_source[copies]])
         return len(extra)
+
+
+def _naming(one: str, names: list[Any], many: str | None = None) -> str:
+    return f"{one if len(names) == 1 else many or one + 's'} {list_first(names)}"
 
 
 def _plural(number: int, one: str, many: str | None = None) -> str:

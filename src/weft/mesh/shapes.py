@@ -20,8 +20,8 @@ def grid(size: tuple[float, float], cells: tuple[int, int], *, diagonals: Diagon
     `j * (cells[0] + 1) + i`. Diagonals all run the same way, or alternate like the squares of a chessboard, which
     gives the sheet no preferred direction. uv is (x, -z), so that the front of the pattern is the front of the sheet.
     """
-    _positive(size=size)
-    _at_least(1, cells=cells)
+    _positive(size=(size, 2))
+    _at_least(1, cells=(cells, 2))
     points = _lattice(size, cells)
     vertices = np.stack([points[:, 0], np.zeros(len(points)), points[:, 1]], axis=1)
     faces = _lattice_faces(*cells, alternating=_alternates(diagonals))
@@ -33,7 +33,7 @@ def grid_boundary(cells: tuple[int, int], name: str) -> Ints:
 
     Seen from above with x to the right, and -z up: left, right, top (lowest z), bottom (highest z), corners, all.
     """
-    _at_least(1, cells=cells)
+    _at_least(1, cells=(cells, 2))
     across, along = cells
     index = np.arange((across + 1) * (along + 1), dtype=np.int32).reshape(along + 1, across + 1)
     sides = {"left": index[:, 0], "right": index[:, -1], "top": index[0], "bottom": index[-1]}
@@ -59,9 +59,9 @@ def plane(size: tuple[float, float] = (10.0, 10.0), *, cells: tuple[int, int] = 
 
 def uv_sphere(radius: float = 1.0, *, segments: int = 32, rings: int = 16) -> TriMesh:
     """A sphere of meridians and parallels, its poles on the y axis: `rings` bands from pole to pole."""
-    _positive(radius=radius)
-    _at_least(3, segments=segments)
-    _at_least(2, rings=rings)
+    _positive(radius=(radius, 1))
+    _at_least(3, segments=(segments, 1))
+    _at_least(2, rings=(rings, 1))
     angles = np.pi * np.arange(1, rings) / rings
     return _revolve(radius * np.sin(angles), radius * np.cos(angles), segments, poles=(radius, -radius))
 
@@ -72,9 +72,9 @@ def capsule(radius: float = 0.5, length: float = 1.0, *, segments: int = 32, rin
     `length` is the distance between the centres of the half spheres; each of them has `rings` bands, the cylinder
     between them `bands`.
     """
-    _positive(radius=radius, length=length)
-    _at_least(3, segments=segments)
-    _at_least(1, rings=rings, bands=bands)
+    _positive(radius=(radius, 1), length=(length, 1))
+    _at_least(3, segments=(segments, 1))
+    _at_least(1, rings=(rings, 1), bands=(bands, 1))
     cap = 0.5 * np.pi * np.arange(1, rings + 1) / rings
     between = np.full(bands - 1, radius), 0.5 * length - length * np.arange(1, bands) / bands
     radii = np.concatenate([radius * np.sin(cap), between[0], radius * np.sin(cap[::-1])])
@@ -85,9 +85,9 @@ def capsule(radius: float = 0.5, length: float = 1.0, *, segments: int = 32, rin
 
 def cylinder(radius: float = 0.5, height: float = 1.0, *, segments: int = 32, rings: int = 1) -> TriMesh:
     """An open tube along y, without its ends, facing outwards, in `rings` bands."""
-    _positive(radius=radius, height=height)
-    _at_least(3, segments=segments)
-    _at_least(1, rings=rings)
+    _positive(radius=(radius, 1), height=(height, 1))
+    _at_least(3, segments=(segments, 1))
+    _at_least(1, rings=(rings, 1))
     heights = 0.5 * height - height * np.arange(rings + 1) / rings
     return _revolve(np.full(rings + 1, radius), heights, segments, poles=None)
 
@@ -95,8 +95,8 @@ def cylinder(radius: float = 0.5, height: float = 1.0, *, segments: int = 32, ri
 def box(size: tuple[float, float, float] = (1.0, 1.0, 1.0), *, cells: int | tuple[int, int, int] = 1) -> TriMesh:
     """A box, centred, closed, facing outwards, each side split into cells (one number, or one for x, y and z)."""
     counts = (cells, cells, cells) if isinstance(cells, int) else cells
-    _positive(size=size)
-    _at_least(1, cells=counts)
+    _positive(size=(size, 3))
+    _at_least(1, cells=(counts, 3))
 
     # each side is a lattice of integer points; sides share the points of their common edges
     sides = []
@@ -119,8 +119,8 @@ def icosphere(radius: float = 1.0, *, subdivisions: int = 3) -> TriMesh:
     """A sphere of nearly equal triangles: an icosahedron split `subdivisions` times, 20 * 4^subdivisions triangles."""
     from weft.mesh.subdivide import split_in_four
 
-    _positive(radius=radius)
-    _at_least(0, subdivisions=subdivisions)
+    _positive(radius=(radius, 1))
+    _at_least(0, subdivisions=(subdivisions, 1))
     golden = (1.0 + 5.0**0.5) / 2.0
     signs = np.array([(1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)]) * (1.0, golden)
     zero = np.zeros((4, 1))
@@ -201,13 +201,19 @@ def _alternates(diagonals: str) -> bool:
     return diagonals == "alternating"
 
 
-def _positive(**lengths: float | tuple[float, ...]) -> None:
-    for name, value in lengths.items():
-        if not np.all(np.isfinite(value)) or np.any(np.asarray(value) <= 0.0):
-            raise MeshError(f"{name} must be positive, not {value}")
+def _positive(**lengths: tuple[object, int]) -> None:
+    """Check lengths by name: what was given, and how many numbers it must be."""
+    for name, (value, count) in lengths.items():
+        array = np.asarray(value)
+        if array.size != count or array.dtype.kind not in "iuf" or not np.all(np.isfinite(array) & (array > 0.0)):
+            many = "a positive number" if count == 1 else f"{count} positive numbers"
+            raise MeshError(f"{name} must be {many}, not {value}")
 
 
-def _at_least(lowest: int, **numbers: int | tuple[int, ...]) -> None:
-    for name, value in numbers.items():
-        if np.asarray(value).dtype.kind not in "iu" or np.any(np.asarray(value) < lowest):
-            raise MeshError(f"{name} must be whole numbers from {lowest} up, not {value}")
+def _at_least(lowest: int, **numbers: tuple[object, int]) -> None:
+    """Check whole numbers by name: what was given, and how many numbers it must be."""
+    for name, (value, count) in numbers.items():
+        array = np.asarray(value)
+        if array.size != count or array.dtype.kind not in "iu" or np.any(array < lowest):
+            many = "a whole number" if count == 1 else f"{count} whole numbers"
+            raise MeshError(f"{name} must be {many} from {lowest} up, not {value}")

@@ -64,8 +64,10 @@ def check_mesh(vertices: Floats, faces: NDArray[np.int64], uv: Floats | None) ->
     topology = Topology(faces.astype(np.int32), len(vertices))
     topology.faces.setflags(write=False)
     problems += _triangle_problems(vertices, topology, uv)
-    problems += _edge_problems(topology)
-    if not problems:
+    edge_problems = _edge_problems(topology)
+    problems += edge_problems
+    # walking round a vertex needs good edges
+    if not edge_problems and not rows_with_repeats(topology.faces).any():
         fans = topology.vertex_fans > 1
         if fans.any():
             problems.append(

@@ -56,7 +56,7 @@ def drop_useless_uv(raw: RawMesh) -> RawMesh:
 def merge_equal(raw: RawMesh) -> RawMesh:
     """Make one vertex of those at exactly the same place, the first of them.
 
-    For formats that cannot say that triangles share a vertex (STL), or cannot where its uv or normal differs (glTF).
+    For formats that cannot say that triangles share a vertex.
     """
     # adding 0 makes -0 and 0 the same
     points = raw.vertices + 0.0
@@ -68,11 +68,8 @@ def merge_equal(raw: RawMesh) -> RawMesh:
     lowest = np.empty(len(points), dtype=np.int64)
     lowest[order] = order[is_first][np.cumsum(is_first) - 1]
     source, merged = np.unique(lowest, return_inverse=True)
-    faces = np.where(
-        (raw.faces >= 0) & (raw.faces < len(points)), merged[np.clip(raw.faces, 0, len(points) - 1)], raw.faces
-    )
     uv = None if raw.uv is None else uv_from_corners(merged, raw.uv, len(source))
-    return RawMesh(raw.vertices[source], faces, uv, source.astype(np.int32))
+    return RawMesh(raw.vertices[source], merged[raw.faces], uv, source.astype(np.int32))
 
 
 def concatenate(parts: list[RawMesh]) -> RawMesh:
@@ -86,14 +83,6 @@ def concatenate(parts: list[RawMesh]) -> RawMesh:
         np.concatenate([part.faces + count for part, count in zip(parts, counts[:-1], strict=True)]),
         np.concatenate(uvs) if len(uvs) == len(parts) else None,
     )
-
-
-def merge_parts(parts: list[RawMesh]) -> RawMesh:
-    """Several meshes as one, equal vertices merged in each, not across them."""
-    merged = [merge_equal(part) for part in parts]
-    starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
-    sources = [part.source + start for part, start in zip(merged, starts, strict=False) if part.source is not None]
-    return concatenate(merged)._replace(source=np.concatenate(sources).astype(np.int32))
 
 
 def place(vertices: Floats, faces: NDArray[np.int64], matrix: Floats) -> tuple[Floats, NDArray[np.int64]]:
