@@ -59,6 +59,7 @@ class FakeMethod:
         self.world = world
         self.memory = np.array([0.37])
         self.explode_at: int | None = None
+        self.explode_to = np.nan
 
     def advance_frame(self, state: FakeState) -> dict[str, Any]:
         m = self.memory[-1]
@@ -68,7 +69,7 @@ class FakeMethod:
         state.frame += 1
         state.time += 1.0 / self.world.scene.fps
         if state.frame == self.explode_at:
-            state.x.values[5, 1] = np.nan
+            state.x.values[5, 1] = self.explode_to
         row = {"steps": 3, "contacts": state.frame, "collisions": 0, "zones": 0, "stretch": 0.01 * state.frame}
         return {**row, "status": "ok" if state.frame % 2 else "zone 3 gave up", "extra": float(m)}
 

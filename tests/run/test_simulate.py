@@ -171,16 +171,15 @@ def test_differences_of_geometry_and_device():
     assert "device was cpu, is cuda" in device
 
 
-def test_not_finite_stops_with_the_vertex(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("value", "shown"), [(np.nan, "nan"), (-np.inf, "-inf"), (1e12, r"1e\+12")])
+def test_numbers_that_run_away_stop_the_run_with_the_vertex(tmp_path, monkeypatch, value, shown):
     def compile_exploding(scene: weft.Scene) -> tuple:
         world, method = fake_compile(scene)
-        method.explode_at = 3
+        method.explode_at, method.explode_to = 3, value
         return world, method
 
     monkeypatch.setattr(runner, "compile_scene", compile_exploding)
-    message = (
-        r"frame 3: the position of vertex 1 of collider 'rock' is no longer a finite number.*frames 0 to 2 are kept"
-    )
+    message = rf"frame 3: the position of vertex 1 of collider 'rock' is \(.*, {shown}, .*frames 0 to 2 are kept"
     with pytest.raises(WeftError, match=message):
         run(tmp_path / "a.zarr")
     assert open_cache(tmp_path / "a.zarr").frames == 3 and open_cache(tmp_path / "a.zarr").verify() == []

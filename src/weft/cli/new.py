@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-TEMPLATE = Path(__file__).with_name("new_scene.toml")
+TEMPLATE = Path(__file__).parent / "scenes" / "new.toml"
 
 
 def new(
@@ -19,12 +19,12 @@ def new(
     if scene.suffix != ".toml":
         raise WeftError(f"{scene}: a scene file ends in .toml")
     text = TEMPLATE.read_text(encoding="utf-8").replace('name = "curtain"', f'name = "{_name(scene)}"', 1)
+    if scene.exists() and not overwrite:
+        raise WeftError(f"{scene} exists already: choose another name, or replace it with --overwrite")
     try:
         scene.parent.mkdir(parents=True, exist_ok=True)
         with scene.open("w" if overwrite else "x", encoding="utf-8") as file:
             file.write(text)
-    except FileExistsError:
-        raise WeftError(f"{scene} exists already: choose another name, or replace it with --overwrite") from None
     except OSError as error:
         raise WeftError(f"{scene} cannot be written: {(error.strerror or str(error)).lower()}") from None
     print(f"{scene} is written. Change it as you like, then:")

@@ -18,6 +18,9 @@ from weft.run.progress import Bar, Progress, Silence, summarise
 if TYPE_CHECKING:
     from weft.scene import Scene
 
+# no cloth gets so far or so fast, in metres and metres a second; NaN is not below it either
+_FARTHEST = 1e9
+
 
 def simulate(
     scene: "Scene | str | Path",
@@ -131,8 +134,9 @@ class _Run:
     def _check_finite(
         self, frame: int, out: Path, positions: npt.NDArray[np.float64], velocities: npt.NDArray[np.float64]
     ) -> None:
+        """Stop where numbers have run away: what follows is not worth its time, and is no cloth."""
         for what, values in (("position", positions), ("velocity", velocities)):
-            bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+            bad = np.flatnonzero(~(np.abs(values) < _FARTHEST).all(axis=1))
             if not len(bad):
                 continue
             vertex = int(bad[0])
@@ -141,7 +145,7 @@ class _Run:
             kept = f"frames 0 to {frame - 1} are kept in {out}" if frame else "there is no frame to keep"
             raise WeftError(
                 f"frame {frame}: the {what} of vertex {vertex - body.vertices.start} of {body.kind} {body.name!r} is "
-                f"no longer a finite number{more}: the simulation is unstable; {kept}. "
+                f"({', '.join(f'{v:.3g}' for v in values[vertex])}){more}: the simulation is unstable; {kept}. "
                 "Smaller steps, less stiffness or more damping help"
             )
 

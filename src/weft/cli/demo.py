@@ -1,0 +1,90 @@
+"""`weft demo`: a flag in the wind, from the scene to the pictures."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli.said import quoted, size_of
+
+if TYPE_CHECKING:
+    from weft.cache import Cache
+
+SCENE = Path(__file__).parent / "scenes" / "flag.toml"
+# every second frame is drawn, at half the rate: enough to see, in half the time
+STEP = 2
+SIZE = (960, 720)
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write to.")] = Path("out"),
+    frames: Annotated[int | None, typer.Option(help="Simulate so many frames instead of 120.", min=1)] = None,
+) -> None:
+    """Simulate a flag in the wind, draw it as a film and a picture, and show how to look at it."""
+    from weft.run import simulate
+
+    made = [write_scene(out / "flag.toml"), out / "flag.zarr"]
+    cache = simulate(made[0], made[1], frames=frames, overwrite=is_demo(made[1]))
+    for what, draw in (("picture", draw_still), ("film", draw_film)):
+        path = tried(what, draw, cache, out)
+        if path is not None:
+            made.append(path)
+    print("written:")
+    for path in made:
+        print(f"  {path}  ({size_of(path)})")
+    print(f"look at it in the browser:\n  weft view {quoted(made[1])}")
+
+
+def write_scene(path: Path) -> Path:
+    """A copy of the scene beside its results, to play with."""
+    from weft.errors import WeftError
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(SCENE.read_bytes())
+    except OSError as error:
+        raise WeftError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
+    return path
+
+
+def is_demo(path: Path) -> bool:
+    """Whether a cache is one of an earlier demo, which a new one may replace."""
+    from weft.cache import open_cache
+    from weft.errors import WeftError
+    from weft.scene import load_scene
+
+    try:
+        return open_cache(path).scene.name == load_scene(SCENE).name
+    except WeftError:
+        return False
+
+
+def tried(what: str, draw: Callable[["Cache", Path], Path], cache: "Cache", out: Path) -> Path | None:
+    """Draw, or say in one line why there is no such picture; the simulation is worth keeping without it."""
+    from weft.cli.main import print_error
+    from weft.errors import WeftError
+
+    try:
+        return draw(cache, out)
+    except WeftError as error:
+        print_error(f"no {what}: {error}")
+        return None
+
+
+def draw_still(cache: "Cache", out: Path) -> Path:
+    """One frame in full beauty."""
+    from weft.view import render_still
+
+    return Path(render_still(cache, -1, out / "flag.png", size=SIZE))
+
+
+def draw_film(cache: "Cache", out: Path) -> Path:
+    """The whole run."""
+    from weft.cli.choices import progress_bar
+    from weft.view import render_film
+
+    frames = range(0, cache.frames, STEP)
+    with progress_bar("drawing") as progress:
+        film = render_film(cache, out / "flag.mp4", frames=frames, fps=cache.fps / STEP, size=SIZE, progress=progress)
+    return Path(film)
