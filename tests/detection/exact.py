@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from math import gcd
 from typing import Any, NamedTuple
 
@@ -228,7 +229,7 @@ def _bernstein(poly: Poly, k: int, m: int) -> list[int]:
 
 def _variations(coefficients: list[int]) -> int:
     signs = [c > 0 for c in coefficients if c]
-    return sum(a != b for a, b in zip(signs, signs[1:], strict=False))
+    return sum(a != b for a, b in pairwise(signs))
 
 
 def _constant_sign(coefficients: list[int]) -> int:
