@@ -145,19 +145,11 @@ def _read_usd(path: Path, fps: float | None) -> MeshSequence:
 
     times = UsdTimes(path)
     first = read_usd(path, times.codes[0])
-
-    def read(sample: int) -> Floats:
-        raw = read_usd(path, times.codes[sample])
-        if len(raw.vertices) != len(first.vertices):
-            raise MeshError(
-                f"the mesh changes: at the time code {times.codes[sample]:g} it has {len(raw.vertices)} vertices, at "
-                f"first it has {len(first.vertices)}; a sequence keeps its vertices"
-            )
-        return raw.vertices
-
     rate = fps or times.codes_per_second
     seconds = [(code - times.codes[0]) / rate for code in times.codes]
-    return MeshSequence(seconds, len(first.vertices), first.faces.astype(np.int32), read)
+    return MeshSequence(
+        seconds, len(first.vertices), first.faces.astype(np.int32), lambda i: read_usd(path, times.codes[i]).vertices
+    )
 
 
 def _checked_faces(faces: NDArray, vertex_count: int) -> Ints:

@@ -72,6 +72,10 @@ class GltfScene:
         self.parts = [part for part in parts if part is not None and len(part.faces)]
         if not self.parts:
             raise MeshError("it holds no triangle mesh")
+        for part in self.parts:
+            known = 0 if part.joints is None else len(self.skins[part.skin][0])
+            if part.joints is not None and int(part.joints.max()) >= known:
+                raise MeshError(f"it has a vertex that follows the joint {part.joints.max()} of a skin with {known}")
         world = self._node_matrices(0.0)
         firsts = np.cumsum([0, *(len(part.points) for part in self.parts)])
         # a node that mirrors turns its triangles round (specification, 3.7.4)

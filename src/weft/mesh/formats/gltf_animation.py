@@ -20,6 +20,8 @@ class GltfAnimation(GltfScene):
     def _open(self, document: GltfDocument) -> None:
         super()._open(document)
         self.channels, self.start, self.end = _read_channels(document, self._animation)
+        # what is damaged shows here, not in the middle of a run
+        self.vertices(self.start)
 
 
 def _read_channels(document: GltfDocument, name: str | None) -> tuple[dict[tuple[int, str], Channel], float, float]:

@@ -26,6 +26,7 @@ class UsdTimes:
                 continue
             mesh = UsdGeom.Mesh(prim)
             _check_triangles(mesh)
+            _check_count(mesh)
             codes.update(mesh.GetPointsAttr().GetTimeSamples())
             skinned = prim.GetPath() if prim.HasAPI(UsdSkel.BindingAPI) else skinned
             while prim and not prim.IsPseudoRoot():
@@ -52,3 +53,16 @@ def _check_triangles(mesh: Any) -> None:
                 f"the triangles of its mesh {mesh.GetPath()} change at the time code {changed:g}; a sequence keeps its "
                 "triangles"
             )
+
+
+def _check_count(mesh: Any) -> None:
+    """There must be as many points at all times."""
+    attribute = mesh.GetPointsAttr()
+    samples = attribute.GetTimeSamples()
+    counts = [len(attribute.Get(code) or ()) for code in samples]
+    changed = next((i for i, count in enumerate(counts) if count != counts[0]), None)
+    if changed is not None:
+        raise MeshError(
+            f"its mesh {mesh.GetPath()} has {counts[0]} points at first and {counts[changed]} at the time code "
+            f"{samples[changed]:g}; a sequence keeps its vertices"
+        )
