@@ -4,6 +4,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 import weft
+from weft.scene import MethodOptions
+from weft.scene.part import Part
 
 numbers = st.floats(-1e3, 1e3, allow_nan=False)
 positive = st.floats(1e-6, 1e3)
@@ -14,6 +16,17 @@ names = st.text(st.characters(codec="utf-8", exclude_characters="/\\"), min_size
     lambda s: bool(s.strip()) and s.isprintable()
 )
 files = st.sampled_from(["mesh.obj", "data/body.npz", 'ä ö/"quoted".ply', "../up.glb", "/root/absolute.usd"])
+
+
+def all_parts():
+    """Every class that a scene can hold."""
+    found, todo = set(), [Part]
+    while todo:
+        for part in todo.pop().__subclasses__():
+            todo.append(part)
+            if part.__module__.startswith("weft.") and "Part" not in part.__name__ and part is not MethodOptions:
+                found.add(part)
+    return found
 
 
 def sometimes(part):

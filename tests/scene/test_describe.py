@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from scene_strategies import all_parts
 
 import weft
 from weft.errors import SceneError
@@ -12,21 +13,9 @@ from weft.scene import MethodOptions, parse_scene
 from weft.scene.describe import describe_presets, describe_scene
 from weft.scene.material import PRESETS
 from weft.scene.motion import MOTIONS
-from weft.scene.part import Part
 from weft.scene.shape import SHAPES
 
 DOCS = Path(__file__).parents[2] / "docs"
-
-
-def all_parts():
-    """Every class that a scene can hold."""
-    found, todo = set(), [Part]
-    while todo:
-        for part in todo.pop().__subclasses__():
-            todo.append(part)
-            if part.__module__.startswith("weft.") and "Part" not in part.__name__ and part is not MethodOptions:
-                found.add(part)
-    return found
 
 
 def sections():

@@ -7,11 +7,13 @@ import tomllib
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from scene_strategies import scenes
+from hypothesis import strategies as st
+from scene_strategies import all_parts, scenes
 
 import weft
 from weft.errors import SceneError
 from weft.scene import parse_scene, write_scene
+from weft.scene.io import _read_table
 
 GRID = 'shape = {kind = "grid"}'
 CLOTH = f"[[cloth]]\n{GRID}\n"
@@ -35,6 +37,29 @@ def test_a_scene_written_and_read_is_the_same_scene(scene):
 @given(scenes())
 def test_a_scene_goes_through_json_as_caches_keep_it(scene):
     assert weft.Scene.model_validate(json.loads(json.dumps(scene.model_dump(mode="json")))) == scene
+
+
+known = sorted({key for part in all_parts() for key in part.keys(toml=True)})
+words = sorted({"kind", "grid", "sphere", "path", "spin", "sequence", "silk", "plain", "left", "a", ""})
+anything = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.sampled_from(words), st.dates()),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(known), inner, max_size=4)),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(st.sampled_from(known), anything, max_size=5))
+def test_any_table_is_a_scene_or_a_list_of_mistakes(table):
+    try:
+        scene = _read_table(table, "f.toml")
+    except SceneError as error:
+        assert all(line.startswith("f.toml: ") for line in str(error).splitlines())
+        # no message of the library below shows through
+        assert "pydantic" not in str(error)
+        assert "Input should" not in str(error)
+    else:
+        assert parse_scene(write_scene(scene)) == scene
 
 
 def test_defaults_are_left_out():

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -125,6 +126,12 @@ def test_a_method_is_one_class():
         MethodOptions.known.pop("knit", None)
     with pytest.raises(SceneError, match="no method is called 'knit'"):
         weft.Scene(method="knit")
+
+
+def test_broad_phases_are_those_that_exist():
+    from weft.detection.broad_phase import BROAD_PHASES
+
+    assert get_args(Scene.model_fields["broad_phase"].annotation) == BROAD_PHASES
 
 
 def test_analytic_shapes_carry_placement_and_scale():

@@ -16,7 +16,7 @@ from weft.scene.methods import Method, Plain
 from weft.scene.part import Part
 from weft.scene.seam import Seam
 
-BroadPhase = Literal["bvh"]
+BroadPhase = Literal["bvh", "topology_tree", "material_tree", "octree", "kdtree", "brute"]
 
 
 class Scene(Part):
@@ -35,7 +35,9 @@ class Scene(Part):
     check: Annotated[Whole, Field(ge=0)] = Field(
         default=1, description="count intersections every so many frames; 0: never"
     )
-    broad_phase: BroadPhase = Field(default="bvh", description="how near pairs are found")
+    broad_phase: BroadPhase = Field(
+        default="bvh", description="how near pairs are found; octree and kdtree may miss some"
+    )
     forces: Forces = Field(default=Forces(), description="what pulls and blows")
     camera: Camera = Field(default=Camera(), description="from where pictures are taken")
     cloths: tuple[Cloth, ...] = Field(default=(), description="the pieces of cloth")
