@@ -12,7 +12,7 @@ from weft.scene import MethodOptions
 from weft.world import State, World
 
 # method name -> where its class is
-_METHODS = {"plain": "weft.methods.plain:Plain"}
+_METHODS = {"plain": "weft.methods.plain:Plain", "robust": "weft.methods.robust:Robust"}
 
 
 @dataclass

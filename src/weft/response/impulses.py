@@ -5,12 +5,11 @@ the weights' sum of zero. Each stencil remembers the impulse it has given; it ca
 never pulls. Sweeps go colour by colour: on one thread, on many or on a GPU, the bytes are the same.
 """
 
-from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
 import warp as wp
 
+from weft.detection.stencil_rows import StencilRows
 from weft.response.friction import friction_impulse
 from weft.world import launch
 from weft.world.buffers import Buffer
@@ -172,22 +171,39 @@ def colour_stencils(
     offsets[COLOURS + 1] = count
 
 
-@dataclass
-class Rows:
-    """Stencils to be solved (device arrays, the first `count` of each), and what has been given so far."""
+class ImpulseRows(StencilRows):
+    """Stencils with the impulses they have given so far."""
 
-    vertices: wp.array
-    weights: wp.array
-    normals: wp.array
-    speeds: wp.array
-    """least normal velocity of each pair"""
-    friction: wp.array
-    """static and kinetic coefficient"""
-    push: wp.array
-    """normal impulse given so far"""
-    drag: wp.array
-    """tangential impulse given so far"""
-    count: int
+    def __init__(self, device: wp.Device) -> None:
+        super().__init__(device)
+        self._speeds, self._friction = Buffer(wp.float64, device), Buffer(wp.vec2d, device)
+        self._push, self._drag = Buffer(wp.float64, device), Buffer(wp.vec3d, device)
+        self._all += [self._speeds, self._friction, self._push, self._drag]
+
+    @property
+    def speeds(self) -> wp.array:
+        """float64: least normal velocity of each pair"""
+        return self._speeds.array
+
+    @property
+    def friction(self) -> wp.array:
+        """vec2d: static and kinetic coefficient"""
+        return self._friction.array
+
+    @property
+    def push(self) -> wp.array:
+        """float64: normal impulse given so far"""
+        return self._push.array
+
+    @property
+    def drag(self) -> wp.array:
+        """vec3d: tangential impulse given so far"""
+        return self._drag.array
+
+    @property
+    def impulses(self) -> list[wp.array]:
+        """Speeds, friction, push, drag."""
+        return [self.speeds, self.friction, self.push, self.drag]
 
 
 class ImpulseSolver:
@@ -200,13 +216,13 @@ class ImpulseSolver:
         self._offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
         self._colour, self._order = Buffer(int, self.device), Buffer(int, self.device)
 
-    def colour(self, rows: Rows) -> None:
+    def colour(self, rows: ImpulseRows) -> None:
         """Order the rows by colour; needed once after they change."""
         colour, order = self._colour.at_least(rows.count), self._order.at_least(rows.count)
         inputs = [rows.count, rows.vertices, self.inverse_mass, self._used, colour, self._offsets, order]
         launch(colour_stencils, 1, inputs, device=self.device)
 
-    def sweep(self, rows: Rows, v: wp.array, sweeps: int) -> None:
+    def sweep(self, rows: ImpulseRows, v: wp.array, sweeps: int) -> None:
         """Solve all rows a number of times, in the order of their colours."""
         if rows.count == 0:
             return
@@ -223,9 +239,3 @@ class ImpulseSolver:
                 launch(solve_colour, end - start, [start, *tail], device=self.device, grain=256)
             if crowded[1] > crowded[0]:
                 launch(solve_in_order, 1, [*crowded, 1, *tail], device=self.device)
-
-
-def momentum_of(v: np.ndarray, mass: np.ndarray) -> np.ndarray:
-    """Linear momentum of the vertices with finite mass."""
-    moving = np.isfinite(mass)
-    return (mass[moving, None] * v[moving]).sum(axis=0)

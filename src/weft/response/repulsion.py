@@ -10,20 +10,61 @@ import warp as wp
 
 wp.set_module_options({"enable_backward": False})
 
-# part of the overlap that a step may remove
-LARGEST_PART = wp.constant(wp.float64(0.1))
+# part of the overlap that a step may remove from a contact
+LARGEST_PART = 0.1
 
 
 @wp.func
 def parting_speed(
-    gap: wp.float64, thickness: wp.float64, dt: wp.float64, stiffness: wp.float64, inverse_mass: wp.float64
+    gap: wp.float64,
+    thickness: wp.float64,
+    part: wp.float64,
+    dt: wp.float64,
+    stiffness: wp.float64,
+    inverse_mass: wp.float64,
 ) -> wp.float64:
     """The least relative normal velocity that a contact accepts over a step of dt.
 
-    `stiffness` is that of the spring in N/m, `inverse_mass` the stencil's W: the spring's impulse dt k d changes the
+    `part` is the part of an overlap that may be removed, `stiffness` is that of the spring in N/m, `inverse_mass` the stencil's W: the spring's impulse dt k d changes the
     normal velocity by dt k d W.
     """
     overlap = thickness - gap
     if overlap <= wp.float64(0.0):
         return overlap / dt
-    return wp.min(LARGEST_PART * overlap / dt, dt * stiffness * overlap * inverse_mass)
+    return wp.min(part * overlap / dt, dt * stiffness * overlap * inverse_mass)
+
+
+@wp.kernel
+def set_repulsion(
+    first: int,
+    offset: int,
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    gaps: wp.array[wp.float64],
+    thickness: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
+    vertex_body: wp.array[int],
+    sticking: wp.array2d[wp.float64],
+    sliding: wp.array2d[wp.float64],
+    part: wp.float64,
+    stiffness: wp.float64,
+    dt: wp.float64,
+    speeds: wp.array[wp.float64],
+    friction: wp.array[wp.vec2d],
+    push: wp.array[wp.float64],
+    drag: wp.array[wp.vec3d],
+):
+    """What each contact asks of the velocities, before any impulse is given."""
+    i = offset + first + wp.tid()
+    q = vertices[i]
+    w = weights[i]
+    total = wp.float64(0.0)
+    for k in range(4):
+        total += w[k] * w[k] * inverse_mass[q[k]]
+    speeds[i] = parting_speed(gaps[i], thickness[i], part, dt, stiffness, total)
+    # corners 0 and 3 are on different sides in both kinds of stencils
+    a = vertex_body[q[0]]
+    b = vertex_body[q[3]]
+    friction[i] = wp.vec2d(sticking[a, b], sliding[a, b])
+    push[i] = wp.float64(0.0)
+    drag[i] = wp.vec3d()

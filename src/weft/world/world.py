@@ -104,6 +104,8 @@ class World:
         )
         self.inverse_mass = wp.array(np.zeros(self.vertex_count), dtype=wp.float64, device=self.device)
         self.thickness = wp.array(self._thickness(), dtype=wp.float64, device=self.device)
+        self.largest_thickness = float(self.thickness.numpy().max(initial=0.0))
+        self.rest_shape = wp.array(self._rest_shape(), dtype=wp.vec3d, device=self.device)
         self.friction_static, self.friction_kinetic = self._friction()
         self.target = wp.zeros(self.vertex_count, dtype=wp.vec3d, device=self.device)
         self._host_target = np.zeros((self.vertex_count, 3))
@@ -158,6 +160,14 @@ class World:
             if part.material.thickness is not None:
                 thickness[body.vertices] = part.material.thickness
         return thickness
+
+    def _rest_shape(self) -> np.ndarray:
+        """Where each vertex rests: in the flat where its cloth has uv, else where it was placed."""
+        shape = self.rest_positions.copy()
+        for part, body in zip(self.cloths, self.bodies, strict=False):
+            if part.mesh.uv is not None:
+                shape[body.vertices] = np.column_stack([part.mesh.uv, np.zeros(len(part.mesh.uv))])
+        return shape
 
     def _friction(self) -> tuple[wp.array, wp.array]:
         """Coefficients for each pair of bodies: the geometric mean of the two, so that ice is slippery to all."""

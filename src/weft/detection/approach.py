@@ -1,0 +1,328 @@
+"""Contacts of a step: pairs nearer than the thickness at its start, and pairs that would come so near during it.
+
+One list of candidates serves the whole step. For each candidate the distance at the start is kept (or a lower bound,
+where that alone shows that the pair stays apart): later passes need only a bound of the displacements to see that almost
+all of them cannot meet. Features that are near each other mostly move alike, so the bound is that of their relative motion.
+"""
+
+import warp as wp
+
+from weft.detection.cones import in_edge_cone, in_vertex_cone
+from weft.detection._near import nearest_edge_edge, nearest_point_triangle
+
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+ONE = wp.constant(wp.float64(1.0))
+HALF = wp.constant(wp.float64(0.5))
+THIRD = wp.constant(wp.float64(1.0 / 3.0))
+# barycentric coordinates below this count as zero: the nearest point is on the border
+BORDER = wp.constant(wp.float64(1e-9))
+# pairs of edges keep a little less than the thickness: where surfaces lie on each other the vertices carry the load,
+# and the many pairs of edges between them need not be solved
+EDGE_PART = wp.constant(wp.float64(0.8))
+
+
+@wp.struct
+class Sheet:
+    """What the kernels below read of the surface and of the step.
+
+    Warp passes structs by value: functions that run for every candidate take numbers instead.
+    """
+
+    x: wp.array[wp.vec3d]
+    """positions at the start of the step"""
+    end: wp.array[wp.vec3d]
+    """proposed positions at its end"""
+    face_moves: wp.array[wp.vec4d]
+    """mean displacement of the corners, and how far any of them differs from it"""
+    edge_moves: wp.array[wp.vec4d]
+    rest: wp.array[wp.vec3d]
+    """rest shape, for the distance of two points of one cloth along the cloth"""
+    thickness: wp.array[wp.float64]
+    faces: wp.array[wp.vec3i]
+    edges: wp.array[wp.vec2i]
+    face_edges: wp.array[wp.vec3i]
+    owned: wp.array[int]
+    vertex_body: wp.array[int]
+    wings: wp.array[wp.vec2i]
+    neighbour_offsets: wp.array[int]
+    neighbours: wp.array[int]
+    largest: wp.float64
+    """largest thickness of any pair, with the reach"""
+    reach: wp.float64
+    """a pair also counts when its gap at the end would be this much more than its thickness"""
+
+
+@wp.func
+def ball_of_three(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.vec4d:
+    """Centre and radius of a ball around three points."""
+    m = THIRD * (a + b + c)
+    radius = wp.sqrt(wp.max(wp.max(wp.length_sq(a - m), wp.length_sq(b - m)), wp.length_sq(c - m)))
+    return wp.vec4d(m[0], m[1], m[2], radius)
+
+
+@wp.func
+def ball_of_two(a: wp.vec3d, b: wp.vec3d) -> wp.vec4d:
+    """Centre and radius of a ball around two points."""
+    m = HALF * (a + b)
+    return wp.vec4d(m[0], m[1], m[2], HALF * wp.length(b - a))
+
+
+@wp.kernel
+def enclose_face_moves(
+    first: int,
+    x: wp.array[wp.vec3d],
+    end: wp.array[wp.vec3d],
+    faces: wp.array[wp.vec3i],
+    moves: wp.array[wp.vec4d],
+):
+    """A ball around the displacements of each triangle's corners."""
+    i = first + wp.tid()
+    f = faces[i]
+    moves[i] = ball_of_three(end[f[0]] - x[f[0]], end[f[1]] - x[f[1]], end[f[2]] - x[f[2]])
+
+
+@wp.kernel
+def enclose_edge_moves(
+    first: int,
+    x: wp.array[wp.vec3d],
+    end: wp.array[wp.vec3d],
+    edges: wp.array[wp.vec2i],
+    moves: wp.array[wp.vec4d],
+):
+    """A ball around the displacements of each edge's ends."""
+    i = first + wp.tid()
+    e = edges[i]
+    moves[i] = ball_of_two(end[e[0]] - x[e[0]], end[e[1]] - x[e[1]])
+
+
+@wp.func
+def relative_way(a: wp.vec4d, b: wp.vec4d) -> wp.float64:
+    """How far two features can move towards each other, from the balls around their displacements."""
+    return wp.length(wp.vec3d(a[0] - b[0], a[1] - b[1], a[2] - b[2])) + a[3] + b[3]
+
+
+@wp.func
+def point_way(move: wp.vec3d, b: wp.vec4d) -> wp.float64:
+    """The same for a vertex and a feature."""
+    return wp.length(wp.vec3d(move[0] - b[0], move[1] - b[1], move[2] - b[2])) + b[3]
+
+
+@wp.func
+def combine(w: wp.vec4d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, d: wp.vec3d) -> wp.vec3d:
+    """The stencil's sum w_k x_k."""
+    return w[0] * a + w[1] * b + w[2] * c + w[3] * d
+
+
+@wp.func
+def pair_direction(r: wp.vec3d, other: wp.vec3d) -> wp.vec3d:
+    """Unit vector along r; where r is nothing, along the other one."""
+    length = wp.length(r)
+    if length > wp.float64(1e-12):
+        return r / length
+    return wp.normalize(other)
+
+
+@wp.func
+def triangle_weights(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.vec4d:
+    """Weights of the stencil of a vertex and a triangle."""
+    bary = nearest_point_triangle(p, a, b, c)
+    return wp.vec4d(ONE, -bary[0], -bary[1], -bary[2])
+
+
+@wp.func
+def edge_weights(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, d: wp.vec3d) -> wp.vec4d:
+    """Weights of the stencil of the edges ab and cd."""
+    st = nearest_edge_edge(a, b, c, d)
+    return wp.vec4d(ONE - st[0], st[0], st[1] - ONE, -st[1])
+
+
+@wp.func
+def pair_thickness(
+    q: wp.vec4i,
+    w: wp.vec4d,
+    second: int,
+    thickness: wp.array[wp.float64],
+    vertex_body: wp.array[int],
+    rest: wp.array[wp.vec3d],
+) -> wp.float64:
+    """Thickness of a pair; of two points of one cloth at most half their distance along it, or folds would burst."""
+    mean = HALF * (thickness[q[0]] + thickness[second])
+    if vertex_body[q[0]] == vertex_body[second]:
+        mean = wp.min(mean, HALF * wp.length(combine(w, rest[q[0]], rest[q[1]], rest[q[2]], rest[q[3]])))
+    return mean
+
+
+@wp.func
+def nearest_on_surface(sheet: Sheet, face: int, w: wp.vec4d, n: wp.vec3d) -> bool:
+    """Whether the triangle's nearest point is that of the whole surface around it, told once among its triangles."""
+    border = int(0)
+    inside = int(-1)
+    outside = int(-1)
+    for k in range(3):
+        if w[k + 1] > -BORDER:
+            border += 1
+            outside = k
+        else:
+            inside = k
+    if border == 0:
+        return True
+    bits = sheet.owned[face]
+    if border == 1:
+        # on the edge opposite the corner without weight
+        edge = (outside + 1) % 3
+        if (bits >> (edge + 3)) & 1 == 0:
+            return False
+        return in_edge_cone(n, sheet.face_edges[face][edge], sheet.edges, sheet.wings, sheet.x)
+    if (bits >> inside) & 1 == 0:
+        return False
+    return in_vertex_cone(n, sheet.faces[face][inside], sheet.neighbour_offsets, sheet.neighbours, sheet.x)
+
+
+@wp.kernel
+def measure_vertex_triangle(
+    first: int, pairs: wp.array[wp.vec2i], sheet: Sheet, near: wp.array[wp.float64], chosen: wp.array[int]
+):
+    """Distance of each candidate, and whether it is a contact."""
+    i = first + wp.tid()
+    pair = pairs[i]
+    chosen[i] = 0
+
+    # how far they are apart along the line of their centres: most candidates end here
+    p = sheet.x[pair[0]]
+    p_end = sheet.end[pair[0]]
+    f = sheet.faces[pair[1]]
+    a = sheet.x[f[0]]
+    b = sheet.x[f[1]]
+    c = sheet.x[f[2]]
+    m = p - THIRD * (a + b + c)
+    along = wp.length(m)
+    far = sheet.largest + point_way(p_end - p, sheet.face_moves[pair[1]])
+    apart = wp.min(wp.min(wp.dot(m, p - a), wp.dot(m, p - b)), wp.dot(m, p - c))
+    if apart > far * along:
+        near[i] = apart / along
+        return
+
+    w = triangle_weights(p, a, b, c)
+    r = combine(w, p, a, b, c)
+    distance = wp.length(r)
+    near[i] = distance
+    if distance > far:
+        return
+    q = wp.vec4i(pair[0], f[0], f[1], f[2])
+    n = pair_direction(r, wp.cross(b - a, c - a))
+    thickness = pair_thickness(q, w, f[0], sheet.thickness, sheet.vertex_body, sheet.rest)
+    gap = wp.dot(n, combine(w, p_end, sheet.end[f[0]], sheet.end[f[1]], sheet.end[f[2]]))
+    if distance < thickness or gap < thickness + sheet.reach:
+        if nearest_on_surface(sheet, pair[1], w, n):
+            chosen[i] = 1
+
+
+@wp.kernel
+def measure_edge_edge(
+    first: int, pairs: wp.array[wp.vec2i], sheet: Sheet, near: wp.array[wp.float64], chosen: wp.array[int]
+):
+    """Distance of each candidate, and whether it is a contact: both nearest points inside their edges."""
+    i = first + wp.tid()
+    pair = pairs[i]
+    chosen[i] = 0
+
+    e = sheet.edges[pair[0]]
+    f = sheet.edges[pair[1]]
+    a = sheet.x[e[0]]
+    b = sheet.x[e[1]]
+    c = sheet.x[f[0]]
+    d = sheet.x[f[1]]
+    m = HALF * (a + b - c - d)
+    along = wp.length(m)
+    far = sheet.largest + relative_way(sheet.edge_moves[pair[0]], sheet.edge_moves[pair[1]])
+    apart = along * along - HALF * (wp.abs(wp.dot(m, b - a)) + wp.abs(wp.dot(m, d - c)))
+    if apart > far * along:
+        near[i] = apart / along
+        return
+
+    w = edge_weights(a, b, c, d)
+    r = combine(w, a, b, c, d)
+    distance = wp.length(r)
+    near[i] = distance
+    if distance > far:
+        return
+    # an end of an edge that is nearest makes a vertex-triangle pair
+    if w[0] < BORDER or w[1] < BORDER or w[2] > -BORDER or w[3] > -BORDER:
+        return
+    q = wp.vec4i(e[0], e[1], f[0], f[1])
+    n = pair_direction(r, wp.cross(b - a, d - c))
+    thickness = EDGE_PART * pair_thickness(q, w, f[0], sheet.thickness, sheet.vertex_body, sheet.rest)
+    gap = wp.dot(n, combine(w, sheet.end[e[0]], sheet.end[e[1]], sheet.end[f[0]], sheet.end[f[1]]))
+    if distance < thickness or gap < thickness:
+        if in_edge_cone(-n, pair[0], sheet.edges, sheet.wings, sheet.x):
+            if in_edge_cone(n, pair[1], sheet.edges, sheet.wings, sheet.x):
+                chosen[i] = 1
+
+
+@wp.kernel
+def fill_vertex_triangle(
+    first: int,
+    pairs: wp.array[wp.vec2i],
+    sheet: Sheet,
+    chosen: wp.array[int],
+    places: wp.array[int],
+    base: int,
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    gaps: wp.array[wp.float64],
+    thickness: wp.array[wp.float64],
+):
+    """Write the stencils of the chosen candidates."""
+    i = first + wp.tid()
+    if chosen[i] != 0:
+        f = sheet.faces[pairs[i][1]]
+        q = wp.vec4i(pairs[i][0], f[0], f[1], f[2])
+        p = sheet.x[q[0]]
+        a = sheet.x[q[1]]
+        b = sheet.x[q[2]]
+        c = sheet.x[q[3]]
+        w = triangle_weights(p, a, b, c)
+        r = combine(w, p, a, b, c)
+        k = base + places[i]
+        vertices[k] = q
+        weights[k] = w
+        normals[k] = pair_direction(r, wp.cross(b - a, c - a))
+        gaps[k] = wp.length(r)
+        thickness[k] = pair_thickness(q, w, q[1], sheet.thickness, sheet.vertex_body, sheet.rest)
+
+
+@wp.kernel
+def fill_edge_edge(
+    first: int,
+    pairs: wp.array[wp.vec2i],
+    sheet: Sheet,
+    chosen: wp.array[int],
+    places: wp.array[int],
+    base: int,
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    gaps: wp.array[wp.float64],
+    thickness: wp.array[wp.float64],
+):
+    """Write the stencils of the chosen candidates."""
+    i = first + wp.tid()
+    if chosen[i] != 0:
+        e = sheet.edges[pairs[i][0]]
+        f = sheet.edges[pairs[i][1]]
+        q = wp.vec4i(e[0], e[1], f[0], f[1])
+        a = sheet.x[q[0]]
+        b = sheet.x[q[1]]
+        c = sheet.x[q[2]]
+        d = sheet.x[q[3]]
+        w = edge_weights(a, b, c, d)
+        r = combine(w, a, b, c, d)
+        k = base + places[i]
+        vertices[k] = q
+        weights[k] = w
+        normals[k] = pair_direction(r, wp.cross(b - a, d - c))
+        gaps[k] = wp.length(r)
+        thickness[k] = EDGE_PART * pair_thickness(q, w, q[2], sheet.thickness, sheet.vertex_body, sheet.rest)

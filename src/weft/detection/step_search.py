@@ -1,0 +1,124 @@
+"""The search of a step: one list of candidates, the contacts among them, and the collisions that remain."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from weft.detection import approach, impact
+from weft.detection.broad_phase import BroadPhase, Candidates
+from weft.detection.cones import Cones
+from weft.detection.stencil_rows import StencilRows
+from weft.world import launch
+from weft.world.buffers import Buffer
+
+# extra room around the proposed paths, in m: a vertex that ends up farther than half of it outside its own swept box
+# makes the list incomplete
+SLACK = 6e-4
+# contacts are looked for this much beyond the thickness, in parts of it
+REACH = 0.1
+# items that are worth a thread of their own
+GRAIN = 256
+
+
+class _Kind:
+    """Buffers for one kind of candidates."""
+
+    def __init__(self, device: wp.Device, kernels: tuple[wp.Kernel, wp.Kernel, wp.Kernel, wp.Kernel]) -> None:
+        self.measure, self.fill, self.collide, self.fill_hits = kernels
+        self.pairs = wp.empty(0, dtype=wp.vec2i, device=device)
+        self._near, self._time = Buffer(wp.float64, device), Buffer(wp.float64, device)
+        self._chosen, self._places = Buffer(int, device), Buffer(int, device)
+        self.near = self.time = self.chosen = self.places = self.pairs
+
+    def take(self, pairs: wp.array) -> None:
+        """A new list of candidates."""
+        self.pairs = pairs
+        count = len(pairs)
+        self.near, self.time = self._near.at_least(count)[:count], self._time.at_least(count)[:count]
+        self.chosen, self.places = self._chosen.at_least(count)[:count], self._places.at_least(count)[:count]
+
+    def count_chosen(self) -> int:
+        """Places of the chosen candidates among all chosen ones, and their number."""
+        if len(self.pairs) == 0:
+            return 0
+        wp.utils.array_scan(self.chosen, self.places, inclusive=False)
+        last = slice(len(self.pairs) - 1, None)
+        return int(self.places[last].numpy()[0] + self.chosen[last].numpy()[0])
+
+
+class StepSearch:
+    """Finds what a step must reckon with; all arrays of vertices cover all bodies."""
+
+    def __init__(self, broad_phase: BroadPhase, thickness: wp.array, rest: wp.array, largest_thickness: float) -> None:
+        surface = broad_phase.surface
+        self.broad_phase = broad_phase
+        self.device = surface.device
+        self.largest_thickness = largest_thickness
+        cones = Cones.of(surface)
+        sheet: Any = approach.Sheet()
+        sheet.rest, sheet.thickness = rest, thickness
+        sheet.faces, sheet.edges, sheet.face_edges = surface.faces, surface.edges, surface.face_edges
+        sheet.owned, sheet.vertex_body = surface.owned, surface.vertex_body
+        sheet.wings, sheet.neighbour_offsets, sheet.neighbours = cones.wings, cones.neighbour_offsets, cones.neighbours
+        sheet.face_moves = wp.zeros(surface.face_count, dtype=wp.vec4d, device=self.device)
+        sheet.edge_moves = wp.zeros(surface.edge_count, dtype=wp.vec4d, device=self.device)
+        sheet.reach = wp.float64(REACH * largest_thickness)
+        sheet.largest = wp.float64((1.0 + REACH) * largest_thickness)
+        self.sheet = sheet
+        self.vertex_triangle = _Kind(
+            self.device,
+            (
+                approach.measure_vertex_triangle,
+                approach.fill_vertex_triangle,
+                impact.collide_vertex_triangle,
+                impact.fill_triangle_hits,
+            ),
+        )
+        self.edge_edge = _Kind(
+            self.device,
+            (approach.measure_edge_edge, approach.fill_edge_edge, impact.collide_edge_edge, impact.fill_edge_hits),
+        )
+        self._kinds = (self.vertex_triangle, self.edge_edge)
+
+    def find_contacts(self, x: wp.array, end: wp.array, rows: StencilRows) -> int:
+        """Replace the rows by the contacts of a step from x to the proposed `end`; gives their number."""
+        self._take_motion(x, end)
+        self.broad_phase.update(x, end, self.largest_thickness + SLACK)
+        candidates: Candidates = self.broad_phase.feature_pairs()
+        rows.clear()
+        for kind, pairs in zip(self._kinds, (candidates.vertex_triangle, candidates.edge_edge), strict=True):
+            kind.take(pairs)
+            inputs = [pairs, self.sheet, kind.near, kind.chosen]
+            launch(kind.measure, len(pairs), inputs, device=self.device, grain=GRAIN)
+            self._append(kind, kind.fill, [pairs, self.sheet, kind.chosen, kind.places], rows)
+        return rows.count
+
+    def find_collisions(self, x: wp.array, end: wp.array, rows: StencilRows) -> int:
+        """Add to the rows every candidate that would meet on the way from x to `end`; gives their number."""
+        self._take_motion(x, end)
+        found = rows.count
+        for kind in self._kinds:
+            inputs = [kind.pairs, self.sheet, kind.near, kind.chosen, kind.time]
+            launch(kind.collide, len(kind.pairs), inputs, device=self.device, grain=GRAIN)
+            inputs = [kind.pairs, self.sheet, kind.near, kind.chosen, kind.places, kind.time]
+            self._append(kind, kind.fill_hits, inputs, rows)
+        return rows.count - found
+
+    def _append(self, kind: _Kind, fill: wp.Kernel, inputs: list[Any], rows: StencilRows) -> None:
+        count = kind.count_chosen()
+        if count:
+            base = rows.count
+            rows.grow(base + count)
+            launch(fill, len(kind.pairs), [*inputs, base, *rows.geometry], device=self.device, grain=GRAIN)
+
+    def _take_motion(self, x: wp.array, end: wp.array) -> None:
+        self.sheet.x, self.sheet.end = x, end
+        sheet = self.sheet
+        self._run(approach.enclose_face_moves, [x, end, sheet.faces, sheet.face_moves])
+        self._run(approach.enclose_edge_moves, [x, end, sheet.edges, sheet.edge_moves])
+
+    def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
+        """Launch over all triangles or edges: as many items as the last array has."""
+        launch(kernel, len(inputs[-1]), inputs, device=self.device)
