@@ -2,13 +2,15 @@
 
 import os
 import resource
+import shutil
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from weft.cache import Body, CacheWriter, open_cache
+import weft.cache.writer as writer_module
+from weft.cache import Body, CacheWriter, layout, open_cache
 from weft.errors import CacheError
 
 FACES = np.array([[0, 1, 2]])
@@ -89,6 +91,29 @@ def test_limit_on_the_size_of_files(tmp_path):
         check_intact(path, 1)
         writer.append(noise(1), noise(1), {"frame": 1})
     check_intact(path, 2)
+
+
+def test_power_cut(tmp_path, monkeypatch):
+    # frames 0 to 4 reached the disk; of what came after, a cut may leave any part: here all but a piece in the middle
+    monkeypatch.setattr(writer_module, "SYNC_SECONDS", 1e9)
+    path, after = tmp_path / "a.zarr", tmp_path / "after.zarr"
+    with create(path) as writer:
+        for frame in range(10):
+            writer.append(noise(frame), noise(frame), {"frame": frame}, {"kept": noise(frame)})
+            # the next one is synchronised if it is frame 4
+            monkeypatch.setattr(writer_module, "SYNC_SECONDS", -1.0 if frame == 3 else 1e9)
+        shutil.copytree(path, after)
+    assert sorted(p.stem for p in layout.saved_folder(after).iterdir()) == ["00000004", "00000008", "00000009"]
+    layout.chunk_path(after, "velocities", 7).write_bytes(b"")
+    with CacheWriter.resume(after) as writer:
+        checkpoint, [problem] = writer.checkpoint()
+        assert checkpoint is not None and checkpoint.frame == 4 and writer.frames == 5
+        assert "frame 7" in problem and checkpoint.saved["kept"].tobytes() == noise(4).tobytes()
+        for frame in range(5, 10):
+            writer.append(noise(frame), noise(frame), {"frame": frame}, {"kept": noise(frame)})
+    check_intact(after, 10)
+    # closed in order, only the last ones are kept
+    assert sorted(p.stem for p in layout.saved_folder(path).iterdir()) == ["00000008", "00000009"]
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ def kills(mode: str, number: int) -> int:
         return int(done.stdout)
 
 
-@pytest.mark.parametrize(("mode", "stride"), [("fresh", 4), ("overwrite", 7)])
+@pytest.mark.parametrize(("mode", "stride"), [("fresh", 6), ("overwrite", 9)])
 def test_killed_before_many_file_operations(mode, stride):
-    assert kills(mode, stride) > 10
+    assert kills(mode, stride) > 8
 
 
 @pytest.mark.long

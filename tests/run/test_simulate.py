@@ -234,7 +234,9 @@ def test_runs_in_a_thread(tmp_path):
     assert done == [5]
 
 
-def test_two_runs_at_once(tmp_path):
+def test_two_runs_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("weft.cache.lock._PATIENCE", 0.0)
+
     def again(frame: int, row: object) -> None:
         for options in ({"resume": True}, {"overwrite": True}):
             with pytest.raises(CacheError, match=f"is being written by process {os.getpid()}"):

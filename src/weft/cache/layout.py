@@ -8,8 +8,10 @@
       weft/saved/00000012.npz      what the method needs to go on after frame 12 (kept for the last frames only)
       weft/lock                    held by the process that writes
 
-A frame exists when its marker exists. The marker is renamed into place after everything else of the frame is on
-the disk, so a process killed at any moment leaves whole frames only, and a reader needs no lock.
+A frame exists when its marker exists. The marker is renamed into place after everything else of the frame is
+written, so a process killed at any moment leaves whole frames only, and a reader needs no lock. Every few seconds
+what has been written is made to reach the disk itself; a power cut can damage frames after that, which checksums
+show, and a resumed run goes back to the last frame before them.
 """
 
 import contextlib
@@ -40,8 +42,12 @@ def marker_path(root: Path, frame: int) -> Path:
     return marker_folder(root) / f"{frame:08d}.json"
 
 
+def saved_folder(root: Path) -> Path:
+    return root / "weft" / "saved"
+
+
 def saved_path(root: Path, frame: int) -> Path:
-    return root / "weft" / "saved" / f"{frame:08d}.npz"
+    return saved_folder(root) / f"{frame:08d}.npz"
 
 
 def lock_path(root: Path) -> Path:
@@ -67,15 +73,12 @@ def complete_frames(root: Path) -> int:
 
 
 def write_atomic(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file so that it is there whole or not at all, also after a power cut."""
+    """Write a file so that whoever looks sees it whole or not at all; `sync` makes it outlive a power cut."""
     partial = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
     try:
         with partial.open("wb") as file:
             write(file)
-            file.flush()
-            os.fsync(file.fileno())
         partial.replace(path)
-        sync(path.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -157,6 +160,8 @@ def write_meta(root: Path, meta: dict[str, Any]) -> None:
     group = {"zarr_format": 3, "node_type": "group", "attributes": {"weft": seal(meta)}}
     text = json.dumps(group, indent=1).encode()
     write_atomic(meta_path(root), lambda file: file.write(text))
+    sync(meta_path(root))
+    sync(root)
 
 
 def reason(error: OSError) -> str:

@@ -1,10 +1,9 @@
 """Writing a cache, one whole frame at a time, in such an order that a stop at any moment loses no frame."""
 
 import contextlib
-import glob
 import json
-import os
 import shutil
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -16,8 +15,8 @@ import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
 
 from weft import __version__
-from weft.cache import layout
-from weft.cache.lock import WriterLock, is_running
+from weft.cache import layout, place
+from weft.cache.lock import WriterLock
 from weft.cache.reader import Cache, open_array
 from weft.errors import CacheError
 
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
 # for how many of the last frames the method's own arrays are kept: if the last one is damaged, the one before it
 # can still be continued
 KEPT = 2
+# how often frames are made to reach the disk itself. A killed process loses nothing without that; a power cut may
+# lose what was written since, which `checkpoint` notices
+SYNC_SECONDS = 2.0
 
 
 class Checkpoint(NamedTuple):
@@ -48,6 +50,10 @@ class CacheWriter:
         self._lock = lock
         self._frames = self.cache.frames
         self._arrays = {name: open_array(path, name, "r+") for name in ("positions", "velocities")}
+        self._unsynced: list[Path] = []
+        self._synced_at = time.monotonic()
+        # the last frame that would outlive a power cut; its saved arrays are kept as well
+        self._durable = -1
 
     @classmethod
     def create(
@@ -92,22 +98,22 @@ class CacheWriter:
 
         with layout.writing(f"the cache {path}", lambda: "Choose another output, or make room."):
             path.parent.mkdir(parents=True, exist_ok=True)
-            _check_free(path, overwrite)
+            place.check_free(path, overwrite)
             # made aside and moved into place whole, so that a cache is never half made
-            _remove_leftovers(path)
-            aside = _aside(path, "new")
+            place.remove_leftovers(path)
+            made = place.aside(path, "new")
             try:
-                layout.marker_folder(aside).mkdir(parents=True)
-                layout.saved_path(aside, 0).parent.mkdir()
-                _create_array(aside / "faces", triangles)
+                layout.marker_folder(made).mkdir(parents=True)
+                layout.saved_folder(made).mkdir()
+                _create_array(made / "faces", triangles)
                 if uv is not None:
-                    _create_array(aside / "uv", np.asarray(uv, dtype=np.float64).reshape(count, 2))
+                    _create_array(made / "uv", np.asarray(uv, dtype=np.float64).reshape(count, 2))
                 for name in ("positions", "velocities"):
-                    _create_frames(aside / name, frames, count)
-                layout.write_meta(aside, meta)
-                _move_into_place(aside, path, overwrite)
+                    _create_frames(made / name, frames, count)
+                layout.write_meta(made, meta)
+                place.move_in(made, path, overwrite)
             except BaseException:
-                shutil.rmtree(aside, ignore_errors=True)
+                shutil.rmtree(made, ignore_errors=True)
                 raise
             return cls(path, WriterLock(layout.lock_path(path), path))
 
@@ -140,25 +146,34 @@ class CacheWriter:
 
         Frames after it are taken back: they are damaged, and computing them again gives the same bytes.
         """
+        last = self.frames - 1
         problems: list[str] = []
-        for frame in range(self.frames - 1, max(self.frames - 1 - KEPT, -1), -1):
-            cache = self.cache
+        found: Checkpoint | None = None
+        candidates = self._continuable()
+        for frame in range(candidates[0] if candidates else last + 1, last + 1):
             try:
-                found = Checkpoint(
-                    frame, cache.positions(frame), cache.velocities(frame), cache.row(frame), cache.saved(frame)
-                )
+                data = self.cache.positions(frame), self.cache.velocities(frame), self.cache.row(frame)
+            except CacheError as error:
+                # nothing after it counts
+                problems.append(str(error))
+                break
+            try:
+                if frame in candidates:
+                    found = Checkpoint(frame, *data, self.cache.saved(frame))
             except CacheError as error:
                 problems.append(str(error))
-                continue
-            self._take_back(frame + 1)
-            return found, problems
-        if not problems and any(layout.marker_folder(self.path).glob("*.json")):
-            problems.append(f"{layout.marker_path(self.path, 0)} is missing")
-        if problems:
+        if found is None and (problems or any(layout.marker_folder(self.path).glob("*.json"))):
+            missing = f"{layout.marker_path(self.path, self.frames)} is missing"
             raise CacheError(
-                f"{self.path} cannot be continued: {'; '.join(problems)}. Overwrite it, or choose another output"
+                f"{self.path} cannot be continued: {'; '.join(problems) or missing}. "
+                "Overwrite it, or choose another output"
             )
-        return None, []
+        if found is None:
+            return None, []
+        self._take_back(found.frame + 1)
+        self._durable = found.frame
+        self._drop_saved()
+        return found, problems if found.frame < last else []
 
     def append(
         self,
@@ -182,21 +197,14 @@ class CacheWriter:
         for name, array in arrays.items():
             if array.dtype.hasobject:
                 raise CacheError(f"the saved array {name!r} holds Python objects, which a cache cannot keep")
-        marker = layout.seal({"frame": frame, "row": {k: _plain(v) for k, v in row.items()}, "saved": bool(arrays)})
-        text = json.dumps(marker).encode()
-        kept = (
-            "No frame is complete yet."
-            if frame == 0
-            else f"Frames 0 to {frame - 1} are intact; put that right and resume."
-        )
+        content = {"frame": frame, "row": {k: _plain(v) for k, v in row.items()}, "saved": saved is not None}
+        text = json.dumps(layout.seal(content)).encode()
 
-        with layout.writing(f"frame {frame} of {self.path}", lambda: kept):
+        with layout.writing(f"frame {frame} of {self.path}", self._kept):
             try:
                 for name, value in values.items():
                     self._arrays[name][frame] = value
-                    layout.sync(layout.chunk_path(self.path, name, frame))
-                    layout.sync(self.path / name)
-                if arrays:
+                if saved is not None:
                     layout.write_atomic(layout.saved_path(self.path, frame), lambda file: _save(file, arrays))
                 # from here on the frame exists
                 layout.write_atomic(layout.marker_path(self.path, frame), lambda file: file.write(text))
@@ -204,13 +212,19 @@ class CacheWriter:
                 self._discard(frame)
                 raise
         self._frames = frame + 1
-        with contextlib.suppress(OSError):
-            layout.saved_path(self.path, frame - KEPT).unlink(missing_ok=True)
+        self._unsynced += self._files(frame)
+        if time.monotonic() - self._synced_at > SYNC_SECONDS:
+            self._sync()
+        self._drop_saved()
         return frame
 
     def close(self) -> None:
-        """Let others write. Safe to call twice."""
-        self._lock.release()
+        """Make sure that all is on the disk, and let others write. Safe to call twice."""
+        try:
+            self._sync()
+            self._drop_saved()
+        finally:
+            self._lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -240,6 +254,18 @@ class CacheWriter:
         if planned != meta:
             layout.write_meta(self.path, planned)
 
+    def _kept(self) -> str:
+        """What a failed write leaves."""
+        if not self._frames:
+            return "No frame is complete yet."
+        return f"Frames 0 to {self._frames - 1} are intact; put that right and resume."
+
+    def _continuable(self) -> list[int]:
+        """The frames whose saved arrays are kept; without any, the last ones, which may have none to keep."""
+        names = (path.stem for path in layout.saved_folder(self.path).glob("*.npz"))
+        kept = sorted(int(name) for name in names if name.isdigit() and int(name) < self._frames)
+        return kept or list(range(max(0, self._frames - KEPT), self._frames))
+
     def _take_back(self, first: int) -> None:
         """Remove the frames from `first` on, the last one first, so that what remains never has a gap."""
         folder = layout.marker_folder(self.path)
@@ -250,60 +276,33 @@ class CacheWriter:
 
     def _discard(self, frame: int) -> None:
         """Remove what there is of a frame that could not be completed; the room may be needed."""
-        for path in (
-            layout.chunk_path(self.path, "positions", frame),
-            layout.chunk_path(self.path, "velocities", frame),
-            layout.saved_path(self.path, frame),
-        ):
+        for path in self._files(frame):
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
 
+    def _drop_saved(self) -> None:
+        """Remove the saved arrays that no resume will ask for; on a failure they only take room."""
+        needed = {self._durable, *range(self._frames - KEPT, self._frames)}
+        with contextlib.suppress(OSError):
+            for path in layout.saved_folder(self.path).glob("*.npz"):
+                if path.stem.isdigit() and int(path.stem) not in needed:
+                    path.unlink(missing_ok=True)
 
-def _check_free(path: Path, overwrite: bool) -> None:
-    """Refuse a place that is taken; with `overwrite` refuse it if it is not a cache or is being written."""
-    if not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir())):
-        return
-    try:
-        cache = Cache(path)
-    except CacheError as error:
-        if path.is_dir() and overwrite and (path / "zarr.json").is_file() and (path / "weft" / "frames").is_dir():
-            return
-        raise CacheError(f"{path} exists and is not a readable weft cache, so it is left alone ({error})") from None
-    if not overwrite:
-        raise CacheError(
-            f"{path} exists already, with {cache.frames} of {cache.planned} frames: resume it, overwrite it, "
-            "or choose another output"
-        )
+    def _sync(self) -> None:
+        """Have all frames written so far on the disk itself."""
+        with layout.writing(f"the last frames of {self.path}", lambda: "Resume it: what is damaged is done again."):
+            for path in self._unsynced:
+                if path.exists():
+                    layout.sync(path)
+            for folder in {path.parent for path in self._unsynced}:
+                layout.sync(folder)
+        self._unsynced.clear()
+        self._synced_at = time.monotonic()
+        self._durable = self._frames - 1
 
-
-def _move_into_place(aside: Path, path: Path, overwrite: bool) -> None:
-    """Move the new cache to its place; an old one is removed after that, and only if nobody writes it."""
-    old = _aside(path, "old")
-    if path.is_dir() and not any(path.iterdir()):
-        path.rmdir()
-    if path.exists() and overwrite:
-        lock = WriterLock(layout.lock_path(path), path)
-        lock.release()
-        path.rename(old)
-    try:
-        aside.rename(path)
-    except OSError:
-        if old.exists():
-            old.rename(path)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _aside(path: Path, what: str) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.{what}{layout.PARTIAL}")
-
-
-def _remove_leftovers(path: Path) -> None:
-    """Remove what processes that are gone have left beside a cache while they made it."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*{layout.PARTIAL}"):
-        pid = left.name.removeprefix(f".{path.name}.").split(".")[0]
-        if not is_running(pid) or pid == str(os.getpid()):
-            shutil.rmtree(left, ignore_errors=True)
+    def _files(self, frame: int) -> list[Path]:
+        chunks = [layout.chunk_path(self.path, name, frame) for name in self._arrays]
+        return [*chunks, layout.saved_path(self.path, frame), layout.marker_path(self.path, frame)]
 
 
 def _create_array(path: Path, values: npt.NDArray[Any]) -> None:

@@ -23,7 +23,7 @@ def run(
 ) -> None:
     """Simulate a scene and keep its frames.
 
-    Every frame is on disk before the next one begins. A run that was stopped, by Ctrl-C, a crash or a power cut,
+    Every frame is written before the next one begins. A run that was stopped, by Ctrl-C, a crash or a power cut,
     goes on with --resume and gives the same result as one that was not.
     """
     from weft.run import Interrupted, simulate

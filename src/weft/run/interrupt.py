@@ -1,5 +1,6 @@
 """Ctrl-C, so that a run stops at a frame."""
 
+import os
 import signal
 import threading
 from pathlib import Path
@@ -29,8 +30,9 @@ class StopAtFrame:
     own way are left as they are.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, say: bool) -> None:
         self.asked = False
+        self._say = say
         self._before: Any = None
 
     def __enter__(self) -> Self:
@@ -47,6 +49,9 @@ class StopAtFrame:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.asked = True
         self._restore()
+        if self._say:
+            # a signal can come in the middle of anything, also of a print
+            os.write(2, b"\nstopping after this frame; Ctrl-C again stops at once\n")
 
     def _restore(self) -> None:
         if self._before is not None:

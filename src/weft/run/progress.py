@@ -1,10 +1,10 @@
 """What a run says while it goes and when it is done."""
 
+import shlex
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,25 +14,8 @@ from weft.cache import Cache
 _LOG_SECONDS = 15.0
 
 
-class Progress(Protocol):
-    """Told about each frame."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-    def begin(self, done: int, planned: int) -> None:
-        """The scene is compiled; `done` of `planned` frames are there."""
-
-    def advance(self, row: Mapping[str, Any]) -> None:
-        """One more frame is complete."""
-
-    def say(self, sentence: str) -> None:
-        """Something the user should know."""
-
-
-class Silence:
-    """Says nothing."""
+class Progress:
+    """Told about each frame; this one says nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -43,16 +26,16 @@ class Silence:
         pass
 
     def begin(self, done: int, planned: int) -> None:
-        pass
+        """The scene is compiled; `done` of `planned` frames are there."""
 
     def advance(self, row: Mapping[str, Any]) -> None:
-        pass
+        """One more frame is complete."""
 
     def say(self, sentence: str) -> None:
-        pass
+        """Something the user should know."""
 
 
-class Bar(Silence):
+class Bar(Progress):
     """A bar on the terminal, or a line now and then where there is none; on stderr."""
 
     def __init__(self, name: str) -> None:
@@ -131,7 +114,7 @@ def summarise(cache: Cache, *, computed: int, seconds: float) -> list[str]:
     lines = [f"{cache.path}: {cache.frames} frames, {computed} computed now in {span(seconds)}"]
     lines[0] += f", median {span(median)} a frame" if (median := median_wall_time(report)) is not None else ""
     lines += quality(report)
-    lines.append(f"look at it:  weft view {shell_path(cache.path)}")
+    lines.append(f"look at it:  weft view {shlex.quote(str(cache.path))}")
     return lines
 
 
@@ -169,10 +152,3 @@ def quality(report: Mapping[str, Any]) -> list[str]:
     else:
         lines.append("all frames ok")
     return lines
-
-
-def shell_path(path: Path) -> str:
-    """A path as it can be pasted into a shell."""
-    import shlex
-
-    return shlex.quote(str(path))

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from weft import __version__
 from weft.cache import Body, Cache, CacheWriter, open_cache
 from weft.cache.writer import Checkpoint
 from weft.errors import CacheError, WeftError
 from weft.run.interrupt import Interrupted, StopAtFrame
 from weft.run.origin import differences, origin_of
-from weft.run.progress import Bar, Progress, Silence, summarise
+from weft.run.progress import Bar, Progress, summarise
 
 if TYPE_CHECKING:
     from weft.scene import Scene
+
+OnFrame = Callable[[int, Mapping[str, Any]], object]
 
 # no cloth gets so far or so fast, in metres and metres a second; NaN is not below it either
 _FARTHEST = 1e9
@@ -32,12 +35,12 @@ def simulate(
     overwrite: bool = False,
     progress: bool = True,
     frames: int | None = None,
-    on_frame: Callable[[int, Mapping[str, Any]], object] | None = None,
+    on_frame: OnFrame | None = None,
 ) -> Cache:
     """Simulate a scene and keep its frames in the cache `out`.
 
-    Frame 0 is the initial state, so a scene of 120 frames makes a cache of 121. Every frame is on disk before the
-    next one begins: a run that is stopped, in whatever way, can be continued and gives the same bytes.
+    Frame 0 is the initial state, so a scene of 120 frames makes a cache of 121. Every frame is written before
+    the next one begins: a run that is stopped, in whatever way, can be continued and gives the same bytes.
 
     scene: a Scene or the path of a scene file. method, device, frames: instead of what the scene says.
     resume: continue `out` where it stopped (or start it); it must come from the same scene, with more frames or not.
@@ -48,29 +51,46 @@ def simulate(
     scene = _settled(scene, method=method, device=device, frames=frames)
     out = Path(out)
     started = time.perf_counter()
-    show: Progress = Bar(scene.name) if progress else Silence()
-    with show, StopAtFrame() as stop:
+    show = Bar(scene.name) if progress else Progress()
+    with show:
         run = _Run(scene)
         with _open(run, out, resume=resume, overwrite=overwrite) as writer:
-            first = writer.frames
-            try:
-                _start(run, writer, show)
-                first = writer.frames
-                show.begin(first, writer.cache.planned)
-                while writer.frames < writer.cache.planned:
-                    row = run.next_frame(writer)
-                    show.advance(row)
-                    if on_frame is not None:
-                        on_frame(row["frame"], row)
-                    if stop.asked:
-                        raise KeyboardInterrupt
-            except KeyboardInterrupt:
-                raise Interrupted(out, writer.frames, writer.cache.planned) from None
-            computed = writer.frames - first
+            computed = _go(run, writer, show, on_frame)
     cache = open_cache(out)
     if progress:
         print("\n".join(summarise(cache, computed=computed, seconds=time.perf_counter() - started)))
     return cache
+
+
+def _go(run: "_Run", writer: CacheWriter, show: Progress, on_frame: OnFrame | None) -> int:
+    """Compute all frames that the cache lacks; gives how many."""
+    with StopAtFrame(say=isinstance(show, Bar)) as stop:
+        try:
+            first = _start(run, writer, show)
+            while writer.frames < writer.cache.planned:
+                row = run.next_frame(writer)
+                show.advance(row)
+                if on_frame is not None:
+                    on_frame(row["frame"], row)
+                if stop.asked and writer.frames < writer.cache.planned:
+                    raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise Interrupted(writer.path, writer.frames, writer.cache.planned) from None
+        return writer.frames - first
+
+
+def _start(run: "_Run", writer: CacheWriter, show: Progress) -> int:
+    """Go to the last complete frame, if there is one; gives how many there are."""
+    checkpoint, problems = writer.checkpoint()
+    for problem in problems:
+        show.say(f"{problem}; frames from there on are computed again")
+    if checkpoint is not None:
+        run.restore(checkpoint)
+        begun = writer.cache.meta["version"]
+        if begun != __version__ and not writer.cache.complete:
+            show.say(f"this cache was begun by weft {begun}; weft {__version__} may continue it a little differently")
+    show.begin(writer.frames, writer.cache.planned)
+    return writer.frames
 
 
 class _Run:
@@ -218,12 +238,3 @@ def _open(run: _Run, out: Path, *, resume: bool, overwrite: bool) -> CacheWriter
             "Choose another output, or overwrite it"
         )
     return CacheWriter.resume(out, frames=planned, scene=run.scene)
-
-
-def _start(run: _Run, writer: CacheWriter, show: Progress) -> None:
-    """Go to the last complete frame, if there is one."""
-    checkpoint, problems = writer.checkpoint()
-    for problem in problems:
-        show.say(f"{problem}; this frame is computed again")
-    if checkpoint is not None:
-        run.restore(checkpoint)
