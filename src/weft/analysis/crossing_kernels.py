@@ -1,0 +1,251 @@
+# mypy: ignore-errors
+# kernels are written in Warp's language, whose types mypy does not know
+"""The kernels behind `crossing`: signs of determinants that are never zero, and a tree asked once an edge."""
+
+import warp as wp
+
+# fused operations would spoil the error terms of the doubled precision below
+wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+# error of a determinant of three rounded differences, relative to the sum of its terms' magnitudes
+BOUND = wp.constant(wp.float64(24.0 * 2.0**-53))
+# splits a float64 into two halves of 26 bits (Dekker 1971)
+SPLIT = wp.constant(wp.float64(134217729.0))
+# outward rounding of boxes; coordinates lie in -1..1, where an ulp of float32 is at most half of this, and offsets are
+# thousand times smaller
+PAD = wp.constant(wp.float32(1.5e-7))
+
+
+@wp.struct
+class Crossing:
+    """The mesh as both passes over the tree read it."""
+
+    tree: wp.uint64
+    x: wp.array[wp.vec3d]
+    noise: wp.array[wp.vec3d]
+    edges: wp.array[wp.vec2i]
+    faces: wp.array[wp.vec3i]
+    # more than any two vertices are moved towards one another
+    slack: wp.float64
+    centre: wp.vec3d
+    scale: wp.float64
+
+
+@wp.func
+def two_sum(a: wp.float64, b: wp.float64) -> wp.vec2d:
+    """a + b as a sum of two float64 without error."""
+    s = a + b
+    t = s - a
+    return wp.vec2d(s, (a - (s - t)) + (b - t))
+
+
+@wp.func
+def two_product(a: wp.float64, b: wp.float64) -> wp.vec2d:
+    """a b as a sum of two float64 without error."""
+    p = a * b
+    c = SPLIT * a
+    a_high = c - (c - a)
+    a_low = a - a_high
+    d = SPLIT * b
+    b_high = d - (d - b)
+    b_low = b - b_high
+    return wp.vec2d(p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low)
+
+
+@wp.func
+def add_double(a: wp.vec2d, b: wp.vec2d) -> wp.vec2d:
+    s = two_sum(a[0], b[0])
+    t = two_sum(a[1], b[1])
+    r = two_sum(s[0], s[1] + t[0])
+    return two_sum(r[0], r[1] + t[1])
+
+
+@wp.func
+def multiply_double(a: wp.vec2d, b: wp.vec2d) -> wp.vec2d:
+    p = two_product(a[0], b[0])
+    return two_sum(p[0], p[1] + (a[0] * b[1] + a[1] * b[0]))
+
+
+@wp.func
+def offset_double(mesh: Crossing, origin: int, vertex: int, axis: int) -> wp.vec2d:
+    """One coordinate of the way from one vertex to another, both with their noise, to 32 digits."""
+    way = two_sum(mesh.x[vertex][axis], -mesh.x[origin][axis])
+    return add_double(way, two_sum(mesh.noise[vertex][axis], -mesh.noise[origin][axis]))
+
+
+@wp.func
+def minor_double(mesh: Crossing, o: int, a: int, b: int, i: int, j: int) -> wp.vec2d:
+    left = multiply_double(offset_double(mesh, o, a, i), offset_double(mesh, o, b, j))
+    right = multiply_double(offset_double(mesh, o, a, j), offset_double(mesh, o, b, i))
+    return add_double(left, -right)
+
+
+@wp.func
+def sign_double(mesh: Crossing, quad: wp.vec4i) -> int:
+    """The orientation of four vertices to 32 digits; from their ascending order, so that it is antisymmetric."""
+    parity = int(1)
+    for last in range(3):
+        for k in range(3 - last):
+            if quad[k] > quad[k + 1]:
+                swap = quad[k]
+                quad[k] = quad[k + 1]
+                quad[k + 1] = swap
+                parity = -parity
+    o = quad[0]
+    a = quad[1]
+    b = quad[2]
+    c = quad[3]
+    total = multiply_double(minor_double(mesh, o, a, b, 1, 2), offset_double(mesh, o, c, 0))
+    total = add_double(total, multiply_double(minor_double(mesh, o, a, b, 2, 0), offset_double(mesh, o, c, 1)))
+    total = add_double(total, multiply_double(minor_double(mesh, o, a, b, 0, 1), offset_double(mesh, o, c, 2)))
+    if total[0] < ZERO:
+        return -parity
+    return parity
+
+
+@wp.func
+def cross_size(u: wp.vec3d, v: wp.vec3d) -> wp.vec3d:
+    """The cross product of magnitudes, all terms added: what its rounding errors are measured by."""
+    return wp.vec3d(u[1] * v[2] + u[2] * v[1], u[2] * v[0] + u[0] * v[2], u[0] * v[1] + u[1] * v[0])
+
+
+@wp.func
+def certain(value: wp.float64, bound: wp.float64) -> int:
+    """1 or -1 where the sign of a determinant is beyond doubt, else 0."""
+    if value > bound:
+        return 1
+    if value < -bound:
+        return -1
+    return 0
+
+
+@wp.func
+def crosses(mesh: Crossing, edge: wp.vec2i, face: wp.vec3i) -> bool:
+    """Does the edge pass through the triangle, noise included? They share no vertex."""
+    p = edge[0]
+    q = edge[1]
+    xp = mesh.x[p]
+    xq = mesh.x[q]
+    xa = mesh.x[face[0]]
+    xb = mesh.x[face[1]]
+    xc = mesh.x[face[2]]
+    # most candidates are apart by far along an axis
+    for k in range(3):
+        if wp.max(xp[k], xq[k]) + mesh.slack < wp.min(xa[k], wp.min(xb[k], xc[k])):
+            return False
+        if wp.min(xp[k], xq[k]) - mesh.slack > wp.max(xa[k], wp.max(xb[k], xc[k])):
+            return False
+
+    # ways from p, and the magnitudes that their rounding is measured by
+    noise = mesh.noise[p]
+    nd = mesh.noise[q] - noise
+    na = mesh.noise[face[0]] - noise
+    nb = mesh.noise[face[1]] - noise
+    nc = mesh.noise[face[2]] - noise
+    d = (xq - xp) + nd
+    a = (xa - xp) + na
+    b = (xb - xp) + nb
+    c = (xc - xp) + nc
+    size_d = wp.abs(xq - xp) + wp.abs(nd)
+    size_a = wp.abs(xa - xp) + wp.abs(na)
+    size_b = wp.abs(xb - xp) + wp.abs(nb)
+    size_c = wp.abs(xc - xp) + wp.abs(nc)
+
+    # the line of the edge must turn the same way round all three sides
+    ab = wp.cross(a, b)
+    bc = wp.cross(b, c)
+    ca = wp.cross(c, a)
+    size_ab = cross_size(size_a, size_b)
+    size_bc = cross_size(size_b, size_c)
+    turn_ab = certain(wp.dot(ab, d), BOUND * wp.dot(size_ab, size_d))
+    turn_bc = certain(wp.dot(bc, d), BOUND * wp.dot(size_bc, size_d))
+    if turn_ab * turn_bc == -1:
+        return False
+    turn_ca = certain(wp.dot(ca, d), BOUND * wp.dot(cross_size(size_c, size_a), size_d))
+    if turn_ca * turn_ab == -1 or turn_ca * turn_bc == -1:
+        return False
+    # and the ends lie on different sides of the plane
+    side_p = certain(wp.dot(ab, c), BOUND * wp.dot(size_ab, size_c))
+    size = size_d + size_a
+    size_plane = cross_size(size_d + size_b, size_d + size_c)
+    side_q = certain(wp.dot(wp.cross(b - d, c - d), a - d), BOUND * wp.dot(size_plane, size))
+    if side_p * side_q == 1:
+        return False
+    # what is in doubt, again with twice the precision
+    if turn_ab == 0:
+        turn_ab = sign_double(mesh, wp.vec4i(p, face[0], face[1], q))
+    if turn_bc == 0:
+        turn_bc = sign_double(mesh, wp.vec4i(p, face[1], face[2], q))
+    if turn_ca == 0:
+        turn_ca = sign_double(mesh, wp.vec4i(p, face[2], face[0], q))
+    if turn_ab != turn_bc or turn_bc != turn_ca:
+        return False
+    if side_p == 0:
+        side_p = sign_double(mesh, wp.vec4i(p, face[0], face[1], face[2]))
+    if side_q == 0:
+        side_q = sign_double(mesh, wp.vec4i(q, face[0], face[1], face[2]))
+    return side_p != side_q
+
+
+@wp.func
+def boxed(mesh: Crossing, vertex: int) -> wp.vec3:
+    """A vertex in the float32 space of the tree; centred and scaled, so that large coordinates keep small boxes."""
+    return wp.vec3(mesh.scale * (mesh.x[vertex] - mesh.centre))
+
+
+@wp.kernel
+def box_triangles(first: int, mesh: Crossing, lowers: wp.array[wp.vec3], uppers: wp.array[wp.vec3]):
+    i = first + wp.tid()
+    face = mesh.faces[i]
+    a = boxed(mesh, face[0])
+    b = boxed(mesh, face[1])
+    c = boxed(mesh, face[2])
+    lowers[i] = wp.min(a, wp.min(b, c)) - wp.vec3(PAD)
+    uppers[i] = wp.max(a, wp.max(b, c)) + wp.vec3(PAD)
+
+
+@wp.func
+def query_edge(mesh: Crossing, edge: wp.vec2i):
+    p = boxed(mesh, edge[0])
+    q = boxed(mesh, edge[1])
+    return wp.bvh_query_aabb(mesh.tree, wp.min(p, q) - wp.vec3(PAD), wp.max(p, q) + wp.vec3(PAD))
+
+
+@wp.func
+def apart(edge: wp.vec2i, face: wp.vec3i) -> bool:
+    """No common vertex."""
+    for k in range(3):
+        if face[k] == edge[0] or face[k] == edge[1]:
+            return False
+    return True
+
+
+@wp.kernel
+def count_crossings(first: int, mesh: Crossing, counts: wp.array[int]):
+    e = first + wp.tid()
+    edge = mesh.edges[e]
+    found = int(0)
+    f = int(0)
+    query = query_edge(mesh, edge)
+    while wp.bvh_query_next(query, f):
+        face = mesh.faces[f]
+        if apart(edge, face):
+            if crosses(mesh, edge, face):
+                found += 1
+    counts[e] = found
+
+
+@wp.kernel
+def fill_crossings(first: int, mesh: Crossing, chosen: wp.array[int], starts: wp.array[wp.int64], found: wp.array[int]):
+    i = first + wp.tid()
+    edge = mesh.edges[chosen[i]]
+    slot = starts[i]
+    f = int(0)
+    query = query_edge(mesh, edge)
+    while wp.bvh_query_next(query, f):
+        face = mesh.faces[f]
+        if apart(edge, face):
+            if crosses(mesh, edge, face):
+                found[slot] = f
+                slot += wp.int64(1)
