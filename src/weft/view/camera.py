@@ -44,8 +44,11 @@ def view_axes(forward: ArrayLike) -> tuple[Floats, Floats, Floats]:
     f = f / np.linalg.norm(f)
     right = np.cross(f, UP)
     length = np.linalg.norm(right)
-    # straight down or up: any right will do
-    right = right / length if length > 1e-6 else np.array([1.0, 0.0, 0.0])
+    if length < 1e-6:
+        # straight down or up: any right will do
+        right = np.array([1.0, 0.0, 0.0]) - f[0] * f
+        length = np.linalg.norm(right)
+    right = right / length
     return right, np.cross(right, f), f
 
 
@@ -63,16 +66,16 @@ def fit_view(points: Floats, *, aspect: float, forward: ArrayLike | None = None,
     # upwards: so every point says how far the camera must stand back
     target = (points.min(axis=0) + points.max(axis=0)) / 2
     distance = 0.0
-    for _ in range(8):
+    for last in (False, False, False, False, True):
         q = points - target
         x, y, z = q @ right, q @ up, q @ ahead
         distance = max(float(np.max(np.abs(x) / wide - z)), float(np.max(np.abs(y) / tall - z)), 1e-3)
+        if last:
+            break
         # move the target so that the picture has the same margin on both sides
         depth = distance + z
         sideways = (np.max(x / depth) + np.min(x / depth)) / 2 * distance
         upwards = (np.max(y / depth) + np.min(y / depth)) / 2 * distance
-        if max(abs(sideways), abs(upwards)) < 1e-4 * distance:
-            break
         target = target + sideways * right + upwards * up
     return View(target - distance * ahead, target, fov_deg)
 

@@ -8,6 +8,7 @@ from weft.view.colours import Floats, body_colours
 from weft.view.fields import Field, unique_edges
 from weft.view.glb import encode_glb
 from weft.view.subject import scene_of
+from weft.view.surface import split_sharp
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
@@ -36,11 +37,16 @@ class Figure:
         self._server = server
         self._name = f"/body{number}"
         self._faces = cache.faces[body.faces] - body.vertices.start
+        start = cache.positions(0)[body.vertices]
+        # which vertex each point of the mesh is: sharp edges of a collider need two points
+        self._points = np.arange(len(start))
+        if not self.cloth:
+            self._points, self._faces = split_sharp(start, self._faces)
         self._wireframe = False
         self._coloured: list[Any] = []
         self._lit = 0
         self._loading: float | None = None
-        points = cache.positions(0)[body.vertices].astype(np.float32)
+        points = start[self._points].astype(np.float32)
         self._front = server.scene.add_mesh_simple(
             f"{self._name}/front",
             points,
@@ -56,7 +62,6 @@ class Figure:
                 self._faces.astype(np.uint32),
                 color=to_rgb(sides[1]),
                 side="back",
-                cast_shadow=False,
             )
 
     @property
@@ -66,7 +71,7 @@ class Figure:
 
     def show(self, x: Floats, colours: Floats | None, *, wireframe: bool, now: float) -> None:
         """Show the body at the cache's positions `x`; `colours` is one a vertex of the cache, or None for its own."""
-        points = x[self.body.vertices]
+        points = x[self.body.vertices][self._points]
         if colours is None or not self.cloth:
             self._show_plain(points, wireframe=wireframe)
         else:

@@ -15,6 +15,7 @@ class Panel:
     def __init__(self, server: Any, player: Player, bodies: list[str], *, live: bool) -> None:
         self.player = player
         self.lock = Lock()
+        self._told = 0
         self.changed = True
         self.colour: Colour = "body"
         self.wireframe = False
@@ -42,7 +43,8 @@ class Panel:
         def _(event: Any) -> None:
             # our own updates come back here without a client
             if event.client is not None:
-                self.step_to(int(self.slider.value))
+                self._told = int(self.slider.value)
+                self.step_to(self._told)
 
         @self.button.on_click
         def _(_: Any) -> None:
@@ -132,7 +134,10 @@ class Panel:
         """Bring the controls in line with the player."""
         player = self.player
         self.slider.max = max(player.frames - 1, 1)
-        self.slider.value = player.frame
+        # a slider that a hand moves is not moved against it
+        if player.frame != self._told:
+            self._told = player.frame
+            self.slider.value = player.frame
         self.button.label = "Pause" if player.playing else "Play"
         self.follow.value = player.follow
         self.words.content = words

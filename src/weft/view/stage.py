@@ -137,7 +137,7 @@ class Stage:
             # colours that are to be read are shaded with less contrast and without tint
             albedo = to_linear(drawn.surface.lift @ field[drawn.vertices])
             for side, light in (("front", front), ("back", back)):
-                grey = 0.45 + 0.5 * light.mean(axis=1, keepdims=True)
+                grey = np.minimum(0.45 + 0.32 * light.mean(axis=1, keepdims=True), 1.0)
                 drawn.mesh.point_data[side] = to_bytes(albedo * grey)
             return
         sheen = 0.0

@@ -50,6 +50,8 @@ def render_still(
 def frame_number(cache: "Cache", frame: int) -> int:
     """A frame counted from the first (0) or, if negative, from the last (-1), checked."""
     count = cache.frames
+    if count == 0:
+        raise WeftError("the cache has no complete frame yet: wait for the first one, or resume the run")
     if not -count <= frame < count:
         raise WeftError(f"frame {frame} is not there: the cache has {count} frames, 0 to {count - 1}")
     return frame % count

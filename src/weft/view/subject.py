@@ -41,6 +41,8 @@ def subject_points(cache: "Cache") -> Floats:
     """The points that must be in the picture: the cloths over all frames, and colliders of about their size."""
     cloths = [body for body in cache.bodies if body.kind == "cloth"] or list(cache.bodies)
     others = [body for body in cache.bodies if body not in cloths]
+    if not cloths:
+        raise WeftError("there is nothing to draw: the cache has no bodies")
     frames = [cache.positions(f) for f in sample_frames(cache.frames)]
     points = [x[body.vertices] for x in frames for body in cloths]
     size = extent(np.concatenate(points))

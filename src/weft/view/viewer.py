@@ -40,7 +40,8 @@ class Viewer:
         with contextlib.redirect_stdout(io.StringIO()):
             self._server = viser.ViserServer(host=host, port=port, label="weft", verbose=False)
         self._host = host
-        live = not cache.complete
+        # a cache that is not complete and has no writer was interrupted: there is nothing to follow
+        live = not cache.complete and cache.writer is not None
         self.player = Player(frames=cache.frames, fps=cache.fps, follow=live)
         points = subject_points(cache)
         self._set_stage(points)
@@ -50,6 +51,7 @@ class Viewer:
         self._drawn: int | None = None
         self._polled = -POLL
         self._trouble = ""
+        self._words = ""
         self.player.grow(cache.frames)
 
     @property
@@ -66,24 +68,24 @@ class Viewer:
 
     def close(self) -> None:
         """Stop serving."""
-        self._server.stop()
+        with contextlib.redirect_stdout(io.StringIO()):
+            self._server.stop()
 
     def step(self, now: float) -> None:
         """One round of the loop: look for new frames, and show the frame that is due if it is not shown yet."""
         if now - self._polled >= POLL:
             self._polled = now
             self._poll()
-        for figure in self._figures:
-            figure.swap(now)
         with self.panel.lock:
             frame = self.player.tick(now)
+        for figure in self._figures:
+            figure.swap(now)
         # a coloured mesh that is still loading would never be seen if the next came at once
         if any(figure.busy for figure in self._figures):
             return
-        changed = self.panel.take()
-        if frame != self._drawn or changed:
+        self.panel.tell(self._words)
+        if self.panel.take() or frame != self._drawn:
             self._show(frame, now)
-        self.panel.tell(self._words(frame))
 
     def _poll(self) -> None:
         frames = self.cache.frames
@@ -109,6 +111,7 @@ class Viewer:
         if field is not None:
             panel.legend.content = legend_html(field)
         self._drawn = frame
+        self._words = self._describe(frame)
 
     def _field(self) -> Field | None:
         colour = self.panel.colour
@@ -137,8 +140,8 @@ class Viewer:
                 "/crossings", marks.astype(np.float32), RED, thickness=3.0, thickness_units="screen"
             )
 
-    def _words(self, frame: int) -> str:
-        lines = [f"{frame / self.cache.fps:.3f} s, frame {frame} of {self.player.frames - 1}"]
+    def _describe(self, frame: int) -> str:
+        lines = [f"{frame / self.cache.fps:.3f} s, frame {frame}"]
         row = self.cache.row(frame) if hasattr(self.cache, "row") else {}
         if row.get("intersections") is not None:
             lines.append(f"{row['intersections']} intersections")
@@ -151,7 +154,9 @@ class Viewer:
     def _set_stage(self, points: Any) -> None:
         server, cache = self._server, self.cache
         server.scene.set_up_direction("+y")
-        server.gui.configure_theme(show_logo=False, show_share_button=False, control_width="medium")
+        server.gui.configure_theme(show_logo=False, show_share_button=False)
+        # beside the picture, not over it
+        server.gui.main_panel.dock_right()
         view = choose_view(cache, aspect=4 / 3, points=points)
         camera = server.initial_camera
         camera.position = view.position
