@@ -13,6 +13,8 @@ from weft.errors import WeftError, missing_extra
 
 # VTK reads this when it makes its first window
 WINDOW = "VTK_DEFAULT_OPENGL_WINDOW"
+EGL_PLATFORM_DEVICE = 0x313F
+MOST_DEVICES = 32
 OSMESA = ("libOSMesa.so", "libOSMesa.so.8", "libOSMesa.so.6")
 
 
@@ -24,18 +26,32 @@ def _load(name: str) -> ctypes.CDLL | None:
 
 
 def _egl_works() -> bool:
-    # a library without a driver behind it is as good as none: ask it for a display
+    # a library without a driver behind it is as good as none: start one of its devices, as VTK will
+    os.environ.setdefault("EGL_LOG_LEVEL", "fatal")
     egl = _load("libEGL.so.1")
     if egl is None:
         return False
     egl.eglGetProcAddress.restype = ctypes.c_void_p
     egl.eglGetProcAddress.argtypes = [ctypes.c_char_p]
     query = egl.eglGetProcAddress(b"eglQueryDevicesEXT")
-    if not query:
+    display_of = egl.eglGetProcAddress(b"eglGetPlatformDisplayEXT")
+    if not query or not display_of:
         return False
-    devices = ctypes.c_int(0)
-    prototype = ctypes.CFUNCTYPE(ctypes.c_uint, ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))
-    return bool(prototype(query)(0, None, ctypes.byref(devices))) and devices.value > 0
+    pointer, number, yes = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint
+    query_devices = ctypes.CFUNCTYPE(yes, number, ctypes.POINTER(pointer), ctypes.POINTER(number))(query)
+    get_display = ctypes.CFUNCTYPE(pointer, ctypes.c_uint, pointer, pointer)(display_of)
+    egl.eglInitialize.argtypes = [pointer, pointer, pointer]
+    egl.eglTerminate.argtypes = [pointer]
+
+    devices, count = (pointer * MOST_DEVICES)(), number(0)
+    if not query_devices(MOST_DEVICES, devices, ctypes.byref(count)):
+        return False
+    for device in devices[: count.value]:
+        display = get_display(EGL_PLATFORM_DEVICE, device, None)
+        if display and egl.eglInitialize(display, None, None):
+            egl.eglTerminate(display)
+            return True
+    return False
 
 
 @cache
@@ -49,9 +65,7 @@ def find_window() -> str | None:
         return "vtkOSOpenGLRenderWindow"
     if os.environ.get("DISPLAY") and _load("libGL.so.1"):
         return None
-    raise WeftError(
-        "drawing needs an OpenGL library: install one with  apt-get install libegl1 libgl1  (or libosmesa6)"
-    )
+    raise WeftError("drawing needs an OpenGL library: install one with  apt-get install libegl1 libgl1-mesa-dri")
 
 
 def import_pyvista() -> Any:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 # frames that are looked at to fix a scale or a camera; more would read the whole cache
 SAMPLES = 24
+MANY = 20_000
 
 # a flat collider is drawn without an end when it is this much wider than the subject
 ENDLESS = 3.0
@@ -37,6 +38,11 @@ def extent(points: Floats) -> float:
     return float(np.linalg.norm(np.ptp(points, axis=0))) if len(points) else 0.0
 
 
+def some(points: Floats) -> Floats:
+    """At most about `MANY` of the points, evenly taken: the margin of a picture forgives the rest."""
+    return points[:: max(1, len(points) // MANY)]
+
+
 def subject_points(cache: "Cache") -> Floats:
     """The points that must be in the picture: the cloths over all frames, and colliders of about their size."""
     cloths = [body for body in cache.bodies if body.kind == "cloth"] or list(cache.bodies)
@@ -44,10 +50,10 @@ def subject_points(cache: "Cache") -> Floats:
     if not cloths:
         raise WeftError("there is nothing to draw: the cache has no bodies")
     frames = [cache.positions(f) for f in sample_frames(cache.frames)]
-    points = [x[body.vertices] for x in frames for body in cloths]
+    points = [some(x[body.vertices]) for x in frames for body in cloths]
     size = extent(np.concatenate(points))
     for body in others:
-        shape = np.concatenate([frames[0][body.vertices], frames[-1][body.vertices]])
+        shape = some(np.concatenate([frames[0][body.vertices], frames[-1][body.vertices]]))
         if extent(shape) <= 1.5 * size:
             points.append(shape)
     cloud = np.concatenate(points)
