@@ -31,7 +31,7 @@ def size_of(start, end):
 
 def reach_of(start, end, tolerance):
     """How far apart a reported pair may be: what the module promises."""
-    return 1.2501 * tolerance + 56 * UNIT * size_of(start, end) + 1e-99
+    return 1.2501 * tolerance + 40 * UNIT * size_of(start, end) + 1e-99
 
 
 def distance(kind, start, end, time):

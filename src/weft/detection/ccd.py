@@ -5,7 +5,7 @@ rational arithmetic:
 
 - No miss. A pair that comes within `tolerance` is reported, at any tolerance from 0 on, and the reported time is at or
   before the first moment at which it is that near. Until then the pair is farther apart than the tolerance.
-- No far alarm. At the reported time the pair is within 1.25 tolerance plus rounding (some 50 u Q below).
+- No far alarm. At the reported time the pair is within 1.25 tolerance plus rounding (at most 40 u Q, see below).
 
 How it works. The pair touches where the convex hull of the corners q_i holds the origin: p-a, p-b, p-c for point and
 triangle, a0-b0, a1-b0, a1-b1, a0-b1 for edges. A direction m with m.q_i > 0 for every corner separates the pair; as

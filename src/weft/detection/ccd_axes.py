@@ -47,8 +47,13 @@ def _lowest(n: wp.vec3d, q: Corners) -> wp.float64:
 @wp.func
 def best_axis(q: Corners, gap: wp.float64) -> tuple[wp.vec3d, wp.float64, wp.float64]:
     """The unit axis that separates the corners from the origin best, their distance, and the separation along it."""
-    y = nearer(on_segment(q.a, q.b), on_segment(q.b, q.c))
-    y = nearer(y, nearer(on_segment(q.c, q.d), on_segment(q.d, q.a)))
+    # directions to the sides: where distances tie, the separation still tells them apart
+    ab = on_segment(q.a, q.b)
+    bc = on_segment(q.b, q.c)
+    cd = on_segment(q.c, q.d)
+    da = on_segment(q.d, q.a)
+    near = wp.sqrt(wp.min(wp.min(wp.dot(ab, ab), wp.dot(bc, bc)), wp.min(wp.dot(cd, cd), wp.dot(da, da))))
+    m = _better_axis(_better_axis(ab, bc, q), _better_axis(cd, da, q), q)
 
     # the normal, made orthogonal to both sides once more: needles leave it few correct digits
     e = q.b - q.a
@@ -71,19 +76,27 @@ def best_axis(q: Corners, gap: wp.float64) -> tuple[wp.vec3d, wp.float64, wp.flo
 
     # the face counts where its normal can be trusted and the origin projects into it
     if wp.dot(n, n) > HALF and highest - lowest <= GOOD_NORMAL * wp.max(lowest, gap):
-        ab = wp.dot(wp.cross(q.a, q.b), n)
-        bc = wp.dot(wp.cross(q.b, q.c), n)
-        cd = wp.dot(wp.cross(q.c, q.d), n)
-        da = wp.dot(wp.cross(q.d, q.a), n)
-        if wp.min(wp.min(ab, bc), wp.min(cd, da)) >= ZERO or wp.max(wp.max(ab, bc), wp.max(cd, da)) <= ZERO:
-            y = nearer(y, n * wp.abs(height))
+        first = wp.dot(wp.cross(q.a, q.b), n)
+        second = wp.dot(wp.cross(q.b, q.c), n)
+        third = wp.dot(wp.cross(q.c, q.d), n)
+        fourth = wp.dot(wp.cross(q.d, q.a), n)
+        least = wp.min(wp.min(first, second), wp.min(third, fourth))
+        most = wp.max(wp.max(first, second), wp.max(third, fourth))
+        if least >= ZERO or most <= ZERO:
+            near = wp.min(near, wp.abs(height))
 
+    m = _better_axis(m, n, q)
+    return m, near, _lowest(m, q)
+
+
+@wp.func
+def _better_axis(y: wp.vec3d, z: wp.vec3d, q: Corners) -> wp.vec3d:
+    """Of two directions the one, as a unit vector, along which the corners are farther from the origin."""
     m = wp.normalize(y)
-    low = _lowest(m, q)
-    if lowest > low:
-        m = n
-        low = lowest
-    return m, wp.length(y), low
+    n = wp.normalize(z)
+    if _lowest(n, q) > _lowest(m, q):
+        return n
+    return m
 
 
 @wp.func
