@@ -1,6 +1,10 @@
 """`weft new`, `weft run` and `weft info`, one after the other as a user calls them."""
 
+import os
 import re
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +80,27 @@ def test_real_run_resumed_is_the_same(scene):
         assert a.positions(frame).tobytes() == b.positions(frame).tobytes()
         assert a.velocities(frame).tobytes() == b.velocities(frame).tobytes()
     assert np.array_equal(a.uv, b.uv, equal_nan=True) and not np.isnan(a.uv[a.bodies[0].vertices]).any()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_killed_run_resumed_is_the_same(scene):
+    # the real thing from end to end; tests/run kills a smaller one before each of its file operations
+    frames = ["--frames", "40", "-q"]
+    call("run", scene, "-o", "whole.zarr", *frames)
+    command = [sys.executable, "-m", "weft", "run", str(scene), "-o", "part.zarr", *frames]
+    with subprocess.Popen(command) as process:
+        while not layout.marker_path(Path("part.zarr"), 5).exists():
+            assert process.poll() is None
+            time.sleep(0.001)
+        process.kill()
+    part = weft.open_cache("part.zarr")
+    assert 6 <= part.frames and part.verify() == []
+    call("run", scene, "-o", "part.zarr", "--resume", *frames)
+    whole = weft.open_cache("whole.zarr")
+    assert part.frames == whole.frames == 41
+    for frame in range(41):
+        assert part.positions(frame).tobytes() == whole.positions(frame).tobytes()
+        assert part.velocities(frame).tobytes() == whole.velocities(frame).tobytes()
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import shutil
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,8 +31,8 @@ weft.run.runner.compile_scene = fake_compile
 CHANGES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "shutil.rmtree"}
 
 
-def in_child(work: Callable[[], None]) -> int:
-    """Run in a child; gives its exit status, negative for a signal."""
+def start_child(work: Callable[[], object]) -> int:
+    """Run in a child that never comes back here; gives its process id."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -39,12 +40,19 @@ def in_child(work: Callable[[], None]) -> int:
             work()
             code = 0
         except BaseException:
-            import traceback
-
             traceback.print_exc()
         finally:
             os._exit(code)
+    return pid
+
+
+def status_of(pid: int) -> int:
+    """Wait for a child; gives its exit status, negative for a signal."""
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def in_child(work: Callable[[], object]) -> int:
+    return status_of(start_child(work))
 
 
 def kill_before(operation: int, folder: Path) -> None:
@@ -133,15 +141,14 @@ def kill_at_random(run: Run, seed: int) -> int:
     moments = random.Random(seed)
     killed = 0
     while True:
-        pid = os.fork()
-        if pid == 0:
-            run.simulate(run.out, pause=0.005)
-            os._exit(0)
+        pid = start_child(lambda: run.simulate(run.out, pause=0.005))
         time.sleep(moments.uniform(0.02, 0.1 + 0.01 * killed))
         os.kill(pid, signal.SIGKILL)
-        if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0:
+        status = status_of(pid)
+        if status == 0:
             run.must(run.finish, "at the end")
             return killed
+        assert status == -signal.SIGKILL, f"after {killed} kills: exit status {status}"
         killed += 1
         run.must(run.look, f"after {killed} kills at random moments")
 
