@@ -4,11 +4,14 @@ import shlex
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from weft.cache import Cache
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 # without a terminal, a line this often
 _LOG_SECONDS = 15.0
@@ -38,12 +41,12 @@ class Progress:
 class Bar(Progress):
     """A bar on the terminal, or a line now and then where there is none; on stderr."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, console: "Console | None" = None) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
 
-        self._console = Console(stderr=True, highlight=False, markup=False)
+        self._console = console or Console(stderr=True, highlight=False, markup=False)
         self._rich = RichProgress(
             TextColumn("{task.description}", markup=False),
             TextColumn("frame {task.fields[frame]}"),
@@ -73,8 +76,16 @@ class Bar(Progress):
         self._done = self._first = done
         self._planned = planned
         self._started = self._logged = time.perf_counter()
-        # rich takes the rate from what is completed after the start
-        self._rich.reset(self._task, total=planned, completed=done, description=self._name, frame=self._place())
+        # rich takes the remaining time from what is completed from here on; it forgets all fields
+        self._rich.reset(
+            self._task,
+            total=planned,
+            completed=done,
+            description=self._name,
+            frame=self._place(),
+            rate="",
+            contacts="",
+        )
 
     def advance(self, row: Mapping[str, Any]) -> None:
         self._done += 1
