@@ -4,9 +4,9 @@ from typing import Any
 
 import warp as wp
 
-from weft.detection.boxes import Cells, may_overlap
-from weft.detection.broad_phase import GRAIN, BroadPhase
+from weft.detection.boxes import load_box, lowest_bit, overlap_mask, reach
 from weft.detection.lists import row_start
+from weft.detection.patch_search import GRAIN, PatchSearch
 from weft.detection.patches import Patches
 from weft.world import Surface, launch
 
@@ -23,7 +23,8 @@ def _find_rows(
     stop: int,
     found: wp.array[int],
     counts: wp.array[int],
-    cells: wp.array[Cells],
+    patches: int,
+    boxes: wp.array2d[wp.float32],
     body: wp.array[int],
     body_pairs: wp.array2d[int],
 ):
@@ -32,20 +33,24 @@ def _find_rows(
     if chosen == 1:
         patch = items[i]
     start = row_start(chosen, patch, starts, capacity)
-    own_cells = cells[patch]
+    limit = reach(load_box(boxes, patch))
     own = body[patch]
     n = int(0)
-    for other in range(cells.shape[0]):
-        if may_overlap(own_cells, cells[other]) and body_pairs[own, body[other]] != 0:
-            if n < capacity:
-                found[start + wp.int64(n)] = other
-            n += 1
-            if n > stop:
-                break
+    for begin in range(0, patches, 64):
+        hits = overlap_mask(boxes, begin, wp.min(64, patches - begin), limit)
+        while hits != wp.uint64(0):
+            other = begin + lowest_bit(hits)
+            hits &= hits - wp.uint64(1)
+            if body_pairs[own, body[other]] != 0:
+                if n < capacity:
+                    found[start + wp.int64(n)] = other
+                n += 1
+        if n > stop:
+            break
     counts[patch] = n
 
 
-class Brute(BroadPhase):
+class Brute(PatchSearch):
     """No hierarchy at all: patches of one triangle, each compared with all."""
 
     name = "brute"
@@ -53,9 +58,9 @@ class Brute(BroadPhase):
     def __init__(self, surface: Surface, **options: Any) -> None:
         super().__init__(surface, patches=Patches(surface, largest=1), **options)
 
-    def _prepare(self) -> None:
+    def _prepare(self, start: wp.array, end: wp.array, margin: float) -> None:
         pass
 
     def _find_rows(self, count: int, slots: list[Any]) -> None:
-        inputs = [*slots, self.boxes.patch_cells, self.patches.body, self.surface.body_pairs]
+        inputs = [*slots, self.patches.count, self.boxes.patch, self.patches.body, self.surface.body_pairs]
         launch(_find_rows, count, inputs, device=self.device, grain=GRAIN)

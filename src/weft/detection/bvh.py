@@ -4,12 +4,18 @@ from typing import Any
 
 import warp as wp
 
-from weft.detection.broad_phase import GRAIN, BroadPhase
 from weft.detection.compare import sort_row
 from weft.detection.lists import row_start
+from weft.detection.patch_search import GRAIN, PatchSearch
 from weft.world import Surface, launch
 
 wp.set_module_options({"enable_backward": False})
+
+# every so many updates the tree is looked at; it is built anew when patches moved so many times their size
+LOOK = 4
+REBUILD = 2.0
+# patches looked at, the square root
+SAMPLES = wp.constant(16)
 
 
 @wp.kernel
@@ -49,8 +55,34 @@ def _find_rows(
     counts[patch] = n
 
 
-class Bvh(BroadPhase):
-    """Rows from a `wp.Bvh` over the patches, refitted at every update and built anew when it has degraded."""
+@wp.kernel
+def _measure(
+    first: int,
+    lower: wp.array[wp.vec3],
+    upper: wp.array[wp.vec3],
+    built_lower: wp.array[wp.vec3],
+    built_upper: wp.array[wp.vec3],
+    measures: wp.array[wp.vec2],
+):
+    # how far a sample of patches has moved since the tree was built, and how large they are
+    i = first + wp.tid()
+    moved = float(0.0)
+    extent = float(0.0)
+    for k in range(SAMPLES):
+        patch = int(wp.int64(i * SAMPLES + k) * wp.int64(lower.shape[0]) / wp.int64(SAMPLES * SAMPLES))
+        low = lower[patch]
+        high = upper[patch]
+        moved += wp.length(low - built_lower[patch] + high - built_upper[patch]) * 0.5
+        extent += wp.length(high - low)
+    measures[i] = wp.vec2(moved, extent)
+
+
+class Bvh(PatchSearch):
+    """Rows from a `wp.Bvh` over the patches, refitted at every update and built anew when it has degraded.
+
+    A refitted tree is as good as it was while neighbours stay neighbours. It counts as degraded once the patches have
+    moved against each other by `REBUILD` times their size in the mean.
+    """
 
     name = "bvh"
 
@@ -59,16 +91,29 @@ class Bvh(BroadPhase):
         self._bvh: wp.Bvh | None = None
         self.builds = 0
         """how often the tree was built"""
+        self._updates = 0
+        self._built_lower = wp.empty_like(self.boxes.lower)
+        self._built_upper = wp.empty_like(self.boxes.upper)
+        self._measures = wp.empty(int(SAMPLES), dtype=wp.vec2, device=self.device)
 
-    def _prepare(self) -> None:
-        if self._bvh is None:
+    def _prepare(self, start: wp.array, end: wp.array, margin: float) -> None:
+        self._updates += 1
+        if self._bvh is None or (self._updates % LOOK == 0 and self._degraded()):
             self._build()
         else:
             self._bvh.refit()
 
+    def _degraded(self) -> bool:
+        inputs = [self.boxes.lower, self.boxes.upper, self._built_lower, self._built_upper, self._measures]
+        launch(_measure, int(SAMPLES), inputs, device=self.device)
+        moved, extent = self._measures.numpy().sum(axis=0)
+        return bool(moved > REBUILD * extent)
+
     def _build(self) -> None:
         constructor = "sah" if self.device.is_cpu else "lbvh"
         self._bvh = wp.Bvh(self.boxes.lower, self.boxes.upper, constructor=constructor)
+        wp.copy(self._built_lower, self.boxes.lower)
+        wp.copy(self._built_upper, self.boxes.upper)
         self.builds += 1
 
     def _find_rows(self, count: int, slots: list[Any]) -> None:

@@ -7,7 +7,7 @@ out sorted by (rank, rank) however the rows were found and however large the pat
 
 import warp as wp
 
-from weft.detection.boxes import Box, Cells, may_overlap, overlap
+from weft.detection.boxes import Box, load_box, lowest_bit, mask_snippet, overlap_mask, reach, store_box
 from weft.detection.lists import row_start
 
 wp.set_module_options({"enable_backward": False})
@@ -51,6 +51,37 @@ def _sift(found: wp.array[int], start: wp.int64, place: int, count: int):
     found[start + wp.int64(hole)] = value
 
 
+_CORNERS = "const int* q = corners.data + begin; const size_t next = corners.strides[0] / sizeof(int);"
+
+
+@wp.func_native(
+    mask_snippet("(q[base + k] != a) & (q[base + k + next] != a) & (q[base + k + 2 * next] != a)", setup=_CORNERS)
+)
+def faces_apart(  # type: ignore[empty-body]
+    planes: wp.array2d[wp.float32], corners: wp.array2d[int], begin: int, count: int, limit: Box, a: int
+) -> wp.uint64:
+    """As `overlap_mask`, without triangles that have the vertex a."""
+
+
+@wp.func_native(
+    mask_snippet(
+        "(q[base + k] != a) & (q[base + k] != b) & (q[base + k + next] != a) & (q[base + k + next] != b)",
+        setup=_CORNERS,
+    )
+)
+def edges_apart(  # type: ignore[empty-body]
+    planes: wp.array2d[wp.float32], corners: wp.array2d[int], begin: int, count: int, limit: Box, a: int, b: int
+) -> wp.uint64:
+    """As `overlap_mask`, without edges that have the vertex a or b."""
+
+
+@wp.kernel
+def gather_row_boxes(first: int, rows: wp.array[int], boxes: wp.array2d[wp.float32], row_boxes: wp.array2d[wp.float32]):
+    # side by side what is compared in one go
+    i = first + wp.tid()
+    store_box(row_boxes, i, load_box(boxes, rows[i]))
+
+
 @wp.kernel
 def find_vertex_triangle(
     first: int,
@@ -63,15 +94,13 @@ def find_vertex_triangle(
     counts: wp.array[int],
     row_offsets: wp.array[wp.int64],
     rows: wp.array[int],
-    patch_cells: wp.array[Cells],
+    row_boxes: wp.array2d[wp.float32],
     vertex_start: wp.array[int],
-    vertex_boxes: wp.array[Box],
-    vertex_cells: wp.array[Cells],
+    vertex_boxes: wp.array2d[wp.float32],
     vertex_ids: wp.array[int],
     face_start: wp.array[int],
-    face_boxes: wp.array[Box],
-    face_cells: wp.array[Cells],
-    faces: wp.array[wp.vec3i],
+    face_boxes: wp.array2d[wp.float32],
+    corners: wp.array2d[int],
     face_ids: wp.array[int],
 ):
     i = first + wp.tid()
@@ -79,22 +108,23 @@ def find_vertex_triangle(
     if chosen == 1:
         patch = items[i]
     start = row_start(chosen, patch, starts, capacity)
-    row_begin = int(row_offsets[patch])
     row_end = int(row_offsets[patch + 1])
     n = int(0)
     for v in range(vertex_start[patch], vertex_start[patch + 1]):
-        box = vertex_boxes[v]
-        cells = vertex_cells[v]
-        for r in range(row_begin, row_end):
-            other = rows[r]
-            if may_overlap(cells, patch_cells[other]):
-                for f in range(face_start[other], face_start[other + 1]):
-                    if may_overlap(cells, face_cells[f]) and overlap(box, face_boxes[f]):
-                        face = faces[f]
-                        if v != face[0] and v != face[1] and v != face[2]:
-                            if n < capacity:
-                                found[start + wp.int64(n)] = wp.vec2i(vertex_ids[v], face_ids[f])
-                            n += 1
+        limit = reach(load_box(vertex_boxes, v))
+        id = vertex_ids[v]
+        for r in range(int(row_offsets[patch]), row_end, 64):
+            near = overlap_mask(row_boxes, r, wp.min(64, row_end - r), limit)
+            while near != wp.uint64(0):
+                other = rows[r + lowest_bit(near)]
+                near &= near - wp.uint64(1)
+                begin = face_start[other]
+                hits = faces_apart(face_boxes, corners, begin, face_start[other + 1] - begin, limit, v)
+                while hits != wp.uint64(0):
+                    if n < capacity:
+                        found[start + wp.int64(n)] = wp.vec2i(id, face_ids[begin + lowest_bit(hits)])
+                    hits &= hits - wp.uint64(1)
+                    n += 1
         if n > stop:
             break
     counts[patch] = n
@@ -112,11 +142,10 @@ def find_edge_edge(
     counts: wp.array[int],
     row_offsets: wp.array[wp.int64],
     rows: wp.array[int],
-    patch_cells: wp.array[Cells],
+    row_boxes: wp.array2d[wp.float32],
     edge_start: wp.array[int],
-    edge_boxes: wp.array[Box],
-    edge_cells: wp.array[Cells],
-    edges: wp.array[wp.vec2i],
+    edge_boxes: wp.array2d[wp.float32],
+    ends: wp.array2d[int],
     edge_ids: wp.array[int],
 ):
     i = first + wp.tid()
@@ -124,34 +153,27 @@ def find_edge_edge(
     if chosen == 1:
         patch = items[i]
     start = row_start(chosen, patch, starts, capacity)
-    row_begin = int(row_offsets[patch])
+    row_begin = first_not_below(rows, row_offsets, patch)
     row_end = int(row_offsets[patch + 1])
-    # pairs of edges have no direction: each is found from its lower rank
-    while row_begin < row_end and rows[row_begin] < patch:
-        row_begin += 1
     n = int(0)
     for e in range(edge_start[patch], edge_start[patch + 1]):
-        box = edge_boxes[e]
-        cells = edge_cells[e]
-        edge = edges[e]
+        limit = reach(load_box(edge_boxes, e))
+        a = ends[0, e]
+        b = ends[1, e]
         id = edge_ids[e]
-        for r in range(row_begin, row_end):
-            other = rows[r]
-            if may_overlap(cells, patch_cells[other]):
-                for g in range(wp.max(e + 1, edge_start[other]), edge_start[other + 1]):
-                    if may_overlap(cells, edge_cells[g]) and overlap(box, edge_boxes[g]):
-                        partner = edges[g]
-                        if (
-                            edge[0] != partner[0]
-                            and edge[0] != partner[1]
-                            and edge[1] != partner[0]
-                            and edge[1] != partner[1]
-                        ):
-                            if n < capacity:
-                                partner_id = edge_ids[g]
-                                pair = wp.vec2i(wp.min(id, partner_id), wp.max(id, partner_id))
-                                found[start + wp.int64(n)] = pair
-                            n += 1
+        for r in range(row_begin, row_end, 64):
+            near = overlap_mask(row_boxes, r, wp.min(64, row_end - r), limit)
+            while near != wp.uint64(0):
+                other = rows[r + lowest_bit(near)]
+                near &= near - wp.uint64(1)
+                begin = wp.max(e + 1, edge_start[other])
+                hits = edges_apart(edge_boxes, ends, begin, edge_start[other + 1] - begin, limit, a, b)
+                while hits != wp.uint64(0):
+                    if n < capacity:
+                        partner_id = edge_ids[begin + lowest_bit(hits)]
+                        found[start + wp.int64(n)] = wp.vec2i(wp.min(id, partner_id), wp.max(id, partner_id))
+                    hits &= hits - wp.uint64(1)
+                    n += 1
         if n > stop:
             break
     counts[patch] = n
@@ -169,10 +191,9 @@ def find_triangles(
     counts: wp.array[int],
     row_offsets: wp.array[wp.int64],
     rows: wp.array[int],
-    patch_cells: wp.array[Cells],
+    row_boxes: wp.array2d[wp.float32],
     face_start: wp.array[int],
-    face_boxes: wp.array[Box],
-    face_cells: wp.array[Cells],
+    face_boxes: wp.array2d[wp.float32],
     faces: wp.array[wp.vec3i],
     face_ids: wp.array[int],
     share_vertex: int,
@@ -182,30 +203,41 @@ def find_triangles(
     if chosen == 1:
         patch = items[i]
     start = row_start(chosen, patch, starts, capacity)
-    row_begin = int(row_offsets[patch])
+    row_begin = first_not_below(rows, row_offsets, patch)
     row_end = int(row_offsets[patch + 1])
-    while row_begin < row_end and rows[row_begin] < patch:
-        row_begin += 1
     n = int(0)
     for f in range(face_start[patch], face_start[patch + 1]):
-        box = face_boxes[f]
-        cells = face_cells[f]
+        limit = reach(load_box(face_boxes, f))
         face = faces[f]
         id = face_ids[f]
-        for r in range(row_begin, row_end):
-            other = rows[r]
-            if may_overlap(cells, patch_cells[other]):
-                for g in range(wp.max(f + 1, face_start[other]), face_start[other + 1]):
-                    close = may_overlap(cells, face_cells[g]) and overlap(box, face_boxes[g])
-                    if close and (share_vertex == 1 or not meet(face, faces[g])):
+        for r in range(row_begin, row_end, 64):
+            near = overlap_mask(row_boxes, r, wp.min(64, row_end - r), limit)
+            while near != wp.uint64(0):
+                other = rows[r + lowest_bit(near)]
+                near &= near - wp.uint64(1)
+                begin = wp.max(f + 1, face_start[other])
+                hits = overlap_mask(face_boxes, begin, face_start[other + 1] - begin, limit)
+                while hits != wp.uint64(0):
+                    g = begin + lowest_bit(hits)
+                    hits &= hits - wp.uint64(1)
+                    if share_vertex == 1 or not meet(face, faces[g]):
                         if n < capacity:
                             partner_id = face_ids[g]
-                            pair = wp.vec2i(wp.min(id, partner_id), wp.max(id, partner_id))
-                            found[start + wp.int64(n)] = pair
+                            found[start + wp.int64(n)] = wp.vec2i(wp.min(id, partner_id), wp.max(id, partner_id))
                         n += 1
         if n > stop:
             break
     counts[patch] = n
+
+
+@wp.func
+def first_not_below(rows: wp.array[int], row_offsets: wp.array[wp.int64], patch: int) -> int:
+    """Where the row of a patch reaches the patch itself: a pair without direction is found from its lower rank."""
+    place = int(row_offsets[patch])
+    end = int(row_offsets[patch + 1])
+    while place < end and rows[place] < patch:
+        place += 1
+    return place
 
 
 @wp.func

@@ -18,8 +18,6 @@ wp.set_module_options({"enable_backward": False})
 
 # the longest list: 2 GB of pairs. What holds more is no cloth but everything in one place
 LIMIT = 250_000_000
-# a first search stops counting an item here, so that an explosion of pairs is noticed while it is cheap
-STOP = 4096
 UNLIMITED = 2**31 - 1
 # items counted to the end between two looks at the total
 CHUNK = 256
@@ -124,7 +122,7 @@ class Lists:
         self.limit = limit
         self.capacity = capacity
         self.total = 0
-        self.found = self._new(0, dtype)
+        self.found = self._new(1, dtype)
         self.offsets = self._new(1, wp.int64)
         """(items + 1,) where each item's list begins"""
         self._slots = self._new(0, dtype)
@@ -145,8 +143,9 @@ class Lists:
         if len(self._slots) < slots:
             self._slots = self._new(slots, self.dtype)
 
-        find(items, [0, self._short, self.offsets, self.capacity, STOP, self._slots, self._counts])
-        total, short, unknown = self._add_up(STOP)
+        stop = self._stop(items)
+        find(items, [0, self._short, self.offsets, self.capacity, stop, self._slots, self._counts])
+        total, short, unknown = self._add_up(stop)
         if unknown:
             self._count_on(unknown, total, find)
             total, short, _ = self._add_up(UNLIMITED)
@@ -166,6 +165,10 @@ class Lists:
                 self.capacity *= 2
         self.total = total
         return self.found[:total]
+
+    def _stop(self, items: int) -> int:
+        """Where the first search stops counting: an explosion of pairs is noticed after about `limit` of them."""
+        return max(64, self.limit // items + 1)
 
     def _new(self, count: int, dtype: type) -> wp.array:
         return wp.empty(count, dtype=dtype, device=self.device)
@@ -190,8 +193,10 @@ class Lists:
             if total > self.limit:
                 raise self._too_many(total)
             part = self._unknown[first : min(first + CHUNK, unknown)]
+            chosen = part.numpy()
+            known = int(self._counts.numpy()[chosen].sum(dtype="int64"))
             find(len(part), [1, part, self.offsets, 0, UNLIMITED, self._slots, self._counts])
-            total += int(self._counts.numpy()[part.numpy()].sum(dtype="int64")) - len(part) * (STOP + 1)
+            total += int(self._counts.numpy()[chosen].sum(dtype="int64")) - known
 
     def _too_many(self, total: int) -> WeftError:
         return WeftError(

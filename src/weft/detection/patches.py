@@ -1,7 +1,7 @@
 """The surface cut into patches of a few neighbouring triangles: the items that broad phases search.
 
 Searching for patches and then comparing the few features of two patches with each other is three times as fast as
-searching for every triangle: a tree is walked for eight triangles at once, and the comparisons run through memory in
+searching for every triangle: a tree is walked for sixteen triangles at once, and the comparisons run through memory in
 order. Vertices, edges and triangles are numbered by rank, their place in the order of the pairing tree; a vertex or an
 edge belongs to the patch of the triangle that owns it.
 """
@@ -12,9 +12,11 @@ import warp as wp
 from weft.detection.pairing import PairingTree, build_pairing
 from weft.world import Surface
 
-# triangles a patch: eight was fastest on the CPU; a GPU wants more and smaller items
-PATCH_SIZE_CPU = 8
+# triangles a patch: sixteen was fastest on the CPU; a GPU wants more and smaller items
+PATCH_SIZE_CPU = 16
 PATCH_SIZE_CUDA = 2
+# planes (see `boxes`) are padded by this many items, so that reading sixteen at the end is harmless
+PADDING = 16
 
 
 class Patches:
@@ -53,6 +55,10 @@ class Patches:
         """(m,) by rank: the ranks of each triangle's vertices"""
         self.edges = to_device(vertex_rank[surface.edges.numpy().reshape(-1, 2)[edge_ids]], wp.vec2i)
         """(e,) by rank: the ranks of each edge's vertices"""
+        self.corners = to_device(_planes(self.faces), int)
+        """(3, m) the same as planes, padded like the boxes"""
+        self.ends = to_device(_planes(self.edges), int)
+        """(2, e) likewise for edges"""
         self.face_start = to_device(face_start, int)
         """(patches + 1,) where the triangles of each patch begin"""
         self.vertex_start = to_device(vertex_start, int)
@@ -64,3 +70,7 @@ class Patches:
 def _ranked(features: np.ndarray, owned: np.ndarray, face_start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     owned_before = np.concatenate([[0], np.cumsum(owned.sum(axis=1))]).astype(np.int32)
     return features[owned].astype(np.int32), owned_before[face_start]
+
+
+def _planes(features: wp.array) -> np.ndarray:
+    return np.pad(features.numpy().T, ((0, 0), (0, PADDING)), constant_values=-1)

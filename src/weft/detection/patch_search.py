@@ -1,0 +1,69 @@
+"""What the exact broad phases share: find the patches that overlap each patch, then compare their features."""
+
+from abc import abstractmethod
+from typing import Any
+
+import warp as wp
+
+from weft.detection.boxes import new_planes
+from weft.detection.broad_phase import BroadPhase, Candidates
+from weft.detection.compare import find_edge_edge, find_triangles, find_vertex_triangle, gather_row_boxes
+from weft.detection.lists import LIMIT, Lists
+from weft.detection.patches import PADDING, Patches
+from weft.world import Surface, launch
+
+# patches worth a thread of their own: each costs microseconds
+GRAIN = 16
+
+
+class PatchSearch(BroadPhase):
+    """An exact broad phase; the ways to find the rows of patches differ, all else is here."""
+
+    def __init__(self, surface: Surface, *, patches: Patches | None = None, limit: int = LIMIT) -> None:
+        super().__init__(surface, Patches(surface) if patches is None else patches)
+        self._rows = Lists(self.device, int, what="pairs of patches", limit=limit)
+        self._rows_known = False
+        self._row_boxes = new_planes(0, self.device)
+        self._vertex_triangle = Lists(self.device, wp.vec2i, what="pairs of a vertex and a triangle", limit=limit)
+        self._edge_edge = Lists(self.device, wp.vec2i, what="pairs of edges", limit=limit)
+        self._triangles = Lists(self.device, wp.vec2i, what="pairs of triangles", limit=limit)
+
+    def update(self, start: wp.array, end: wp.array, margin: float = 0.0, *, follow: bool = True) -> None:
+        self._rows_known = False
+        super().update(start, end, margin, follow=follow)
+
+    def feature_pairs(self) -> Candidates:
+        rows = self._find_all_rows()
+        patches, boxes = self.patches, self.boxes
+        vertices = [patches.vertex_start, boxes.vertices, patches.vertex_ids]
+        faces = [patches.face_start, boxes.faces, patches.corners, patches.face_ids]
+        edges = [patches.edge_start, boxes.edges, patches.ends, patches.edge_ids]
+        return Candidates(
+            self._compare(self._vertex_triangle, find_vertex_triangle, [*rows, *vertices, *faces]),
+            self._compare(self._edge_edge, find_edge_edge, [*rows, *edges]),
+        )
+
+    def triangle_pairs(self, *, share_vertex: bool = False) -> wp.array:
+        rows = self._find_all_rows()
+        faces = [self.patches.face_start, self.boxes.faces, self.patches.faces, self.patches.face_ids]
+        return self._compare(self._triangles, find_triangles, [*rows, *faces, int(share_vertex)])
+
+    @abstractmethod
+    def _find_rows(self, count: int, slots: list[Any]) -> None:
+        """Find the ascending row of patches that each patch overlaps, itself included (see `lists.Find`)."""
+
+    def _find_all_rows(self) -> list[wp.array]:
+        if not self._rows_known:
+            rows = self._rows.build(self.patches.count, self._find_rows)
+            if self._row_boxes.shape[1] < len(rows) + PADDING:
+                self._row_boxes = new_planes(len(rows) * 3 // 2, self.device)
+            inputs = [rows, self.boxes.patch, self._row_boxes]
+            launch(gather_row_boxes, len(rows), inputs, device=self.device)
+            self._rows_known = True
+        return [self._rows.offsets, self._rows.found, self._row_boxes]
+
+    def _compare(self, lists: Lists, kernel: wp.Kernel, inputs: list[Any]) -> wp.array:
+        def find(count: int, slots: list[Any]) -> None:
+            launch(kernel, count, [*slots, *inputs], device=self.device, grain=GRAIN)
+
+        return lists.build(self.patches.count, find)
