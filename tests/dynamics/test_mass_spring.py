@@ -73,7 +73,7 @@ def energy(network, mass, x, v):
 
 
 def test_without_damping_energy_stays_and_momenta_are_conserved():
-    mesh, network, x, v = crumpled_sheet(damping=0.0)
+    _mesh, network, x, v = crumpled_sheet(damping=0.0)
     mass = np.full(len(x), 2e-4)
     dynamics = make(network, mass)
     states = list(run(dynamics, x, v, 0.2 * dynamics.largest_step, 2000))
@@ -89,7 +89,7 @@ def test_without_damping_energy_stays_and_momenta_are_conserved():
 
 
 def test_damping_takes_energy_but_no_momentum():
-    mesh, network, x, v = crumpled_sheet(damping=2e-4)
+    _mesh, network, x, v = crumpled_sheet(damping=2e-4)
     mass = np.full(len(x), 2e-4)
     states = list(run(make(network, mass), x, v, 1e-3, 100))
     energies = np.array([energy(network, mass, *s) for s in states])
@@ -100,7 +100,7 @@ def test_damping_takes_energy_but_no_momentum():
 
 
 def test_the_stable_step_is_stable_and_not_needlessly_small():
-    _, network, x, v = crumpled_sheet(damping=0.0)
+    _, network, x, _v = crumpled_sheet(damping=0.0)
     mass = np.full(len(x), 2e-4)
     step = stable_step(network, mass)
     # frequencies of the linearised system, from its stiffness matrix

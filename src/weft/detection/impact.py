@@ -21,9 +21,10 @@ from weft.detection.ccd_kernels import ccd_edge_edge, ccd_point_triangle
 wp.set_module_options({"enable_backward": False})
 
 # a pair may come this near, in m
-NEAREST = wp.constant(wp.float64(1e-4))
-# and at most this part of its distance at the start
-PART = wp.constant(wp.float64(0.8))
+LARGEST_LEAST_DISTANCE = 1e-4
+NEAREST = wp.constant(wp.float64(LARGEST_LEAST_DISTANCE))
+# and at most this part of its distance at the start; the detector may see a hit a quarter farther away
+PART = wp.constant(wp.float64(0.5))
 # what a response aims for, in units of the least distance
 AIM = wp.constant(wp.float64(1.5))
 

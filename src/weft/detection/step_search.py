@@ -1,25 +1,47 @@
 """The search of a step: one list of candidates, the contacts among them, and the collisions that remain."""
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import warp as wp
 
 from weft.detection import approach, impact
-from weft.detection.broad_phase import BroadPhase, Candidates
+from weft.detection.broad_phase import BroadPhase
 from weft.detection.cones import Cones
 from weft.detection.stencil_rows import StencilRows
 from weft.world import launch
 from weft.world.buffers import Buffer
 
-# extra room around the proposed paths, in m: a vertex that ends up farther than half of it outside its own swept box
-# makes the list incomplete
+wp.set_module_options({"enable_backward": False})
+
+# extra room around the expected paths, in m
 SLACK = 6e-4
 # contacts are looked for this much beyond the thickness, in parts of it
 REACH = 0.1
 # items that are worth a thread of their own
 GRAIN = 256
+
+
+@wp.kernel
+def find_strays(
+    first: int,
+    x: wp.array[wp.vec3d],
+    expected: wp.array[wp.vec3d],
+    end: wp.array[wp.vec3d],
+    frame: wp.array[wp.vec3d],
+    slack: wp.float64,
+    strayed: wp.array[int],
+):
+    """Whether a vertex ends outside the box of its expected motion by more than the slack, in the moving frame."""
+    i = first + wp.tid()
+    a = x[i]
+    b = expected[i] - frame[1]
+    c = end[i] - frame[1]
+    for axis in range(3):
+        low = wp.min(a[axis], b[axis]) - slack
+        high = wp.max(a[axis], b[axis]) + slack
+        if c[axis] < low or c[axis] > high:
+            # whoever writes writes the same
+            strayed[0] = 1
 
 
 class _Kind:
@@ -55,8 +77,10 @@ class StepSearch:
         surface = broad_phase.surface
         self.broad_phase = broad_phase
         self.device = surface.device
-        self.largest_thickness = largest_thickness
+        self.margin = largest_thickness + SLACK
         cones = Cones.of(surface)
+        self._strayed = wp.zeros(1, dtype=int, device=self.device)
+        self._expected = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
         sheet: Any = approach.Sheet()
         sheet.rest, sheet.thickness = rest, thickness
         sheet.faces, sheet.edges, sheet.face_edges = surface.faces, surface.edges, surface.face_edges
@@ -83,20 +107,36 @@ class StepSearch:
         self._kinds = (self.vertex_triangle, self.edge_edge)
 
     def find_contacts(self, x: wp.array, end: wp.array, rows: StencilRows) -> int:
-        """Replace the rows by the contacts of a step from x to the proposed `end`; gives their number."""
-        self._take_motion(x, end)
-        self.broad_phase.update(x, end, self.largest_thickness + SLACK)
-        candidates: Candidates = self.broad_phase.feature_pairs()
+        """Replace the rows by the contacts of a step from x to the expected `end`; gives their number."""
         rows.clear()
-        for kind, pairs in zip(self._kinds, (candidates.vertex_triangle, candidates.edge_edge), strict=True):
+        self.look(x, end)
+        for kind in self._kinds:
+            self._append(kind, kind.fill, [kind.pairs, self.sheet, kind.chosen, kind.places], rows)
+        return rows.count
+
+    def look(self, x: wp.array, end: wp.array) -> None:
+        """List the candidates of a motion from x to `end`, and measure them."""
+        wp.copy(self._expected, end)
+        self._take_motion(x, end)
+        self.broad_phase.update(x, end, self.margin)
+        candidates = self.broad_phase.feature_pairs()
+        for kind, pairs in zip(self._kinds, candidates, strict=True):
             kind.take(pairs)
             inputs = [pairs, self.sheet, kind.near, kind.chosen]
             launch(kind.measure, len(pairs), inputs, device=self.device, grain=GRAIN)
-            self._append(kind, kind.fill, [pairs, self.sheet, kind.chosen, kind.places], rows)
-        return rows.count
+
+    def covers(self, x: wp.array, end: wp.array) -> bool:
+        """Whether the candidates hold every pair that can collide on the way from x to `end`."""
+        self._strayed.zero_()
+        frame = self.broad_phase.boxes.frame
+        inputs = [x, self._expected, end, frame, 0.5 * (self.margin - impact.LARGEST_LEAST_DISTANCE), self._strayed]
+        launch(find_strays, len(x), inputs, device=self.device)
+        return int(self._strayed.numpy()[0]) == 0
 
     def find_collisions(self, x: wp.array, end: wp.array, rows: StencilRows) -> int:
-        """Add to the rows every candidate that would meet on the way from x to `end`; gives their number."""
+        """Add to the rows every pair that would meet on the way from x to `end`; gives their number."""
+        if not self.covers(x, end):
+            self.look(x, end)
         self._take_motion(x, end)
         found = rows.count
         for kind in self._kinds:

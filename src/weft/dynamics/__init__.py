@@ -1,5 +1,6 @@
 """Internal dynamics: what cloth would do if nothing were in its way. One file a model."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import warp as wp
@@ -7,13 +8,26 @@ import warp as wp
 from weft.world import State, World
 
 
+Contacts = Callable[[wp.array, wp.array], None]
+"""Corrects positions that were elsewhere, its second argument, at the start of a substep."""
+
+
 class Dynamics(Protocol):
     """A model of cloth that proposes where it would go in a step."""
 
-    def propose(self, state: State, target: wp.array, dt: float, x_end: wp.array, v_end: wp.array) -> int:
+    def propose(
+        self,
+        state: State,
+        target: wp.array,
+        dt: float,
+        x_end: wp.array,
+        v_end: wp.array,
+        contacts: Contacts | None = None,
+    ) -> int:
         """Write positions and velocities of the cloth after dt; gives the number of substeps it took.
 
-        Vertices without inverse mass go straight from where they are to `target`.
+        Vertices without inverse mass go straight from where they are to `target`. Dynamics that solve positions call
+        `contacts` in each substep; others leave contacts to what comes after them.
         """
 
 

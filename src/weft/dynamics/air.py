@@ -126,7 +126,7 @@ class Air:
     @classmethod
     def from_world(cls, world: World) -> "Air":
         scene = world.scene
-        return cls(scene.forces, world.cloth_faces, world.cloth_vertex_count, seed=scene.seed, device=world.device)
+        return cls(scene.forces, world.cloth_faces, world.vertex_count, seed=scene.seed, device=world.device)
 
     def blow(self, x: wp.array, v: wp.array, time: float) -> None:
         """Find the wind's force on each triangle."""

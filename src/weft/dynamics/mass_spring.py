@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from weft.dynamics import Contacts
 from weft.dynamics.air import Air
 from weft.dynamics.incidence import incidence
 from weft.dynamics.springs import SpringNetwork, from_world
@@ -152,9 +153,17 @@ class MassSpring:
     @classmethod
     def from_world(cls, world: World) -> "MassSpring":
         """The springs of all cloths of a world, its masses and its forces."""
-        return cls(from_world(world), world.mass[: world.cloth_vertex_count], world.inverse_mass, Air.from_world(world))
+        return cls(from_world(world), world.mass, world.inverse_mass, Air.from_world(world))
 
-    def propose(self, state: State, target: wp.array, dt: float, x_end: wp.array, v_end: wp.array) -> int:
+    def propose(
+        self,
+        state: State,
+        target: wp.array,
+        dt: float,
+        x_end: wp.array,
+        v_end: wp.array,
+        contacts: Contacts | None = None,
+    ) -> int:
         """Where the cloth would be after dt; gives the number of substeps it took.
 
         Vertices without inverse mass go straight from where they are to `target`.

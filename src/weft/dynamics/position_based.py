@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from weft.dynamics import Contacts
 from weft.dynamics.air import Air
 from weft.dynamics.springs import BEND, SpringNetwork, from_world
 from weft.world import State, World, launch
@@ -213,12 +214,21 @@ class PositionBased:
     @classmethod
     def from_world(cls, world: World) -> "PositionBased":
         """The springs of all cloths of a world, its masses and its forces."""
-        return cls(from_world(world), world.mass[: world.cloth_vertex_count], world.inverse_mass, Air.from_world(world))
+        return cls(from_world(world), world.mass, world.inverse_mass, Air.from_world(world))
 
-    def propose(self, state: State, target: wp.array, dt: float, x_end: wp.array, v_end: wp.array) -> int:
-        """Where the cloth would be after dt; gives the number of substeps it took.
+    def propose(
+        self,
+        state: State,
+        target: wp.array,
+        dt: float,
+        x_end: wp.array,
+        v_end: wp.array,
+        contacts: Contacts | None = None,
+    ) -> int:
+        """Where everything would be after dt; gives the number of substeps it took.
 
-        Vertices without inverse mass go straight from where they are to `target`.
+        Vertices without inverse mass go straight from where they are to `target`. `contacts` is called in each substep
+        with the positions, which it may correct, and the positions at the start of the substep.
         """
         substeps = max(1, int(np.ceil(dt / self.longest_substep - 1e-9)))
         h = dt / substeps
@@ -233,6 +243,8 @@ class PositionBased:
             for first, last in zip(self.pair_offsets[:-1], self.pair_offsets[1:], strict=True):
                 inputs = [int(first), *self.pairs, self.inverse_mass, h, self._before, x_end]
                 launch(stretch_pairs, int(last - first), inputs, device=self.device)
+            if contacts is not None:
+                contacts(x_end, self._before)
             launch(find_velocity, self.count, [h, x_end, self._before, v_end], device=self.device)
         return substeps
 

@@ -6,7 +6,7 @@ stiffness along the threads and the shear stiffness across them.
 
 Bending has the two springs of Bridson et al. 2002, section 3, carried over from grids to hinges: one between the two
 vertices opposite the hinge's edge, and the stabilising one between the hinge's edge and the line over it. The second is
-the stencil r = sum w_k x_k with cotangent weights, whose length is 2 L sin(theta / 2) (Bergou et al. 2006). Its stiffness
+the stencil r = sum w_k x_k with cotangent weights, of length 2 L sin(theta / 2) (Bergou et al. 2006). Its stiffness
 bend / A makes a sheet rolled along its threads hold the energy bend / (2 R^2) an area, as a plate does.
 """
 

@@ -12,7 +12,12 @@ from weft.scene import MethodOptions
 from weft.world import State, World
 
 # method name -> where its class is
-_METHODS = {"plain": "weft.methods.plain:Plain", "robust": "weft.methods.robust:Robust"}
+_METHODS = {
+    "plain": "weft.methods.plain:Plain",
+    "robust": "weft.methods.robust:Robust",
+    "boxes": "weft.methods.boxes:Boxes",
+    "push": "weft.methods.push:Push",
+}
 
 
 @dataclass

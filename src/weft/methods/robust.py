@@ -1,64 +1,36 @@
 """`robust`: Bridson, Fedkiw and Anderson 2002. Cloth that starts without intersections stays without.
 
-A step: the internal dynamics propose an end; contacts repel and rub; what would still collide gets impulses, then
-impact zones, until nothing collides any more; only then do positions move.
+A step: contacts are found; the internal dynamics propose an end that respects them; what would still come too near is
+repelled and rubs; what would still collide gets impulses, then impact zones, until nothing collides any more. Only
+then do positions move. A step that cannot be made free by impulses is tried again with half its length.
 """
 
 import math
+from typing import Any
 
+import numpy as np
 import warp as wp
 
 from weft.detection.broad_phase import make_broad_phase
 from weft.detection.step_search import StepSearch
 from weft.dynamics import make_dynamics
-from weft.methods.base import Method, StepReport
+from weft.methods.base import Method, StepReport, summarise, worst_stretch
+from weft.methods.robust_kernels import average_velocity, end_velocity, expect, move_along, touch_vertices
+from weft.response.contact_positions import PositionContacts, set_distances
+from weft.response.impact_zones import Zones, carried_velocity, rigid_velocity
 from weft.response.impulses import ImpulseRows, ImpulseSolver
 from weft.response.repulsion import LARGEST_PART, set_repulsion
 from weft.scene import Robust as RobustOptions
 from weft.world import State, World, launch
 
-wp.set_module_options({"enable_backward": False})
-
-
-@wp.kernel
-def average_velocity(first: int, x: wp.array[wp.vec3d], end: wp.array[wp.vec3d], dt: wp.float64, v: wp.array[wp.vec3d]):
-    """The velocity that leads from x to the end in a step."""
-    i = first + wp.tid()
-    v[i] = (end[i] - x[i]) / dt
-
-
-@wp.kernel
-def move_along(first: int, x: wp.array[wp.vec3d], v: wp.array[wp.vec3d], dt: wp.float64, end: wp.array[wp.vec3d]):
-    """Where the velocity leads in a step."""
-    i = first + wp.tid()
-    end[i] = x[i] + dt * v[i]
-
-
-@wp.kernel
-def touch_vertices(first: int, vertices: wp.array[wp.vec4i], push: wp.array[wp.float64], touched: wp.array[int]):
-    """Mark the vertices of contacts that pushed; whoever writes writes the same."""
-    i = first + wp.tid()
-    if push[i] > wp.float64(0.0):
-        for k in range(4):
-            touched[vertices[i][k]] = 1
-
-
-@wp.kernel
-def end_velocity(
-    first: int,
-    x: wp.array[wp.vec3d],
-    proposed: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
-    dt: wp.float64,
-    touched: wp.array[int],
-    v_end: wp.array[wp.vec3d],
-):
-    """A touched vertex goes on with its average velocity, any other with the proposed one, changed as much."""
-    i = first + wp.tid()
-    if touched[i] != 0:
-        v_end[i] = v[i]
-    else:
-        v_end[i] = v_end[i] + v[i] - (proposed[i] - x[i]) / dt
+# rounds of impulses before a step is halved, and before zones take over
+IMPULSE_ROUNDS = 5
+# rounds in which all contacts around a collision are solved to the end
+INELASTIC_ROUNDS = 10
+INELASTIC_SWEEPS = 40
+# rounds of rigid zones: first they turn, then they only translate, then they stop
+TURNING_ROUNDS = 4
+RIGID_ROUNDS = 40
 
 
 class Robust(Method):
@@ -68,78 +40,159 @@ class Robust(Method):
 
     def __init__(self, world: World, options: RobustOptions) -> None:
         super().__init__(world, options)
-        self.steps = options.steps
-        self.sweeps = options.sweeps
+        self.options: RobustOptions = options
         self.dynamics = make_dynamics(options.dynamics, world)
-        self.search = StepSearch(
-            make_broad_phase(world.scene.broad_phase, world.surface),
-            world.thickness,
-            world.rest_shape,
-            world.largest_thickness,
-        )
+        broad_phase = make_broad_phase(world.scene.broad_phase, world.surface, material=world.rest_shape.numpy())
+        self.search = StepSearch(broad_phase, world.thickness, world.rest_shape, world.largest_thickness)
         self.rows = ImpulseRows(world.device)
         self.solver = ImpulseSolver(world.vertex_count, world.inverse_mass)
-        self.stiffness = max(part.material.stretch for part in world.cloths)
-        self.proposed, self.v_end, self.v, self.x_end = (wp.zeros_like(world.target) for _ in range(4))
+        self.position_contacts = PositionContacts(self.solver, self.rows)
+        self.stiffness = max((part.material.stretch for part in world.cloths), default=0.0)
+        self.gravity = wp.vec3d(*world.scene.forces.gravity)
+        self.expected, self.proposed, self.v_end, self.v, self.x_end = (wp.zeros_like(world.target) for _ in range(5))
         self.touched = wp.zeros(world.vertex_count, dtype=int, device=world.device)
+        # how often the longest step is halved now, and how many steps went well since
+        self.halvings = 0
+        self.good_steps = 0
 
     def steps_a_frame(self) -> int:
-        return self.steps
+        return self.options.steps
+
+    def advance_frame(self, state: State) -> dict[str, Any]:
+        """Steps of varying length that end with the frame; the clock counts the shortest ones."""
+        fps, finest = self.world.scene.fps, self.options.halvings
+        ticks = self.options.steps << finest
+        start, tick = state.frame / fps, 0
+        reports: list[StepReport] = []
+        while tick < ticks:
+            length = 1 << (finest - self.halvings)
+            state.time = start + tick / (ticks * fps)
+            report = self._try_step(state, length / (ticks * fps), may_halve=self.halvings < finest)
+            if report is None:
+                self.halvings, self.good_steps = self.halvings + 1, 0
+                continue
+            reports.append(report)
+            tick += length
+            self.good_steps += 1
+            # after three good steps try twice the length, where that fits the clock
+            if self.good_steps >= 3 and self.halvings > 0 and tick % (2 * length) == 0:
+                self.halvings, self.good_steps = self.halvings - 1, 0
+        state.frame += 1
+        state.time = state.frame / fps
+        return {"steps": len(reports), **summarise(reports), "stretch": worst_stretch(self.world, state)}
+
+    def saved(self) -> dict[str, np.ndarray]:
+        return {"stepping": np.array([self.halvings, self.good_steps])}
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        self.halvings, self.good_steps = (int(n) for n in saved["stepping"])
 
     def step(self, state: State, dt: float) -> StepReport:
+        report = self._try_step(state, dt, may_halve=False)
+        assert report is not None
+        return report
+
+    def _try_step(self, state: State, dt: float, *, may_halve: bool) -> StepReport | None:
+        """A step of dt; None where impulses alone could not resolve it and a shorter step may."""
         world = self.world
         world.begin_step(state, dt)
-        self.dynamics.propose(state, world.target, dt, self.proposed, self.v_end)
+        report = StepReport(contacts=self._find_contacts(state, dt))
+        self.dynamics.propose(state, world.target, dt, self.proposed, self.v_end, self.position_contacts)
         world.carry_colliders(state, dt, self.proposed, self.v_end)
         self._run(average_velocity, [state.x, self.proposed, dt, self.v])
-
-        contacts = self._repel(state, dt)
-        report = self._collide(state, dt)
-        report.contacts = contacts
-
+        self.solver.sweep(self.rows, self.v, self.options.sweeps)
+        if not self._give_impulses(state, dt, report):
+            if may_halve:
+                return None
+            self._resolve_zones(state, dt, report)
         self._finish(state, dt)
         return report
 
-    def _repel(self, state: State, dt: float) -> int:
-        """Contacts at the start of the step: repulsion and friction."""
-        contacts = self.search.find_contacts(state.x, self.proposed, self.rows)
-        self._solve(0, LARGEST_PART, self.stiffness, dt)
+    def _find_contacts(self, state: State, dt: float) -> int:
+        """Contacts of the step, from where everything would fly freely."""
+        world, rows = self.world, self.rows
+        inputs = [state.x, state.v, world.inverse_mass, world.target, self.gravity, dt, self.expected]
+        self._run(expect, inputs)
+        contacts = self.search.find_contacts(state.x, self.expected, rows)
+        self._set_up(0, LARGEST_PART, self.stiffness, dt)
+        inputs = [rows.gaps, rows.thickness, LARGEST_PART, rows.distances]
+        launch(set_distances, contacts, inputs, device=world.device)
+        self.solver.colour(rows)
         return contacts
 
-    def _collide(self, state: State, dt: float) -> StepReport:
-        """Impulses until the motion is free of collisions."""
-        report = StepReport()
-        for _ in range(20):
-            self._run(move_along, [state.x, self.v, dt, self.x_end])
+    def _give_impulses(self, state: State, dt: float, report: StepReport) -> bool:
+        """Stop the pairs that would collide, a few rounds; True if none is left."""
+        for _ in range(IMPULSE_ROUNDS):
+            if self._collisions(state, dt, report) == 0:
+                return True
+            self.solver.sweep(self.rows, self.v, self.options.sweeps)
+        return False
+
+    def _resolve_zones(self, state: State, dt: float, report: StepReport) -> None:
+        """Inelastic zones, then rigid ones, until the motion is free."""
+        for _ in range(INELASTIC_ROUNDS):
+            if self._collisions(state, dt, report) == 0:
+                return
+            self.solver.sweep(self.rows, self.v, INELASTIC_SWEEPS)
+        zones = Zones()
+        for round_number in range(RIGID_ROUNDS):
             known = self.rows.count
-            found = self.search.find_collisions(state.x, self.x_end, self.rows)
-            if found == 0:
-                return report
-            report.collisions += found
-            self._solve(known, 1.0, math.inf, dt)
-        report.problems.append("collisions were left over")
-        return report
+            if self._collisions(state, dt, report) == 0:
+                break
+            zones.add(self.rows.vertices[known : self.rows.count].numpy())
+            if not self._move_rigidly(zones, state, dt, round_number):
+                report.problems.append("colliders that close on the cloth or deform hold it between them")
+                break
+        else:
+            report.problems.append(f"collisions were left after {RIGID_ROUNDS} rounds of impact zones")
+        report.zones += len(zones.groups())
+
+    def _move_rigidly(self, zones: Zones, state: State, dt: float, round_number: int) -> bool:
+        """Give every zone a rigid motion; False where none can be right."""
+        x, v = state.x.numpy(), self.v.numpy()
+        inverse_mass, target = self.world.inverse_mass.numpy(), self.world.target.numpy()
+        possible = True
+        for group in zones.groups():
+            fixed = group[inverse_mass[group] == 0.0]
+            if len(fixed):
+                carried = carried_velocity(x[group], x[fixed], target[fixed], dt)
+                if carried is None:
+                    possible = False
+                    continue
+                v[group] = carried
+            elif round_number < RIGID_ROUNDS // 2:
+                turning = round_number < TURNING_ROUNDS
+                v[group] = rigid_velocity(x[group], v[group], 1.0 / inverse_mass[group], dt, turning=turning)
+            else:
+                v[group] = 0.0
+        self.v.assign(v)
+        return possible
 
     def _finish(self, state: State, dt: float) -> None:
         """Move, and find the velocity that the next step starts with."""
+        rows, device = self.rows, self.world.device
         self.touched.zero_()
-        launch(
-            touch_vertices,
-            self.rows.count,
-            [self.rows.vertices, self.rows.push, self.touched],
-            device=self.world.device,
-        )
+        launch(touch_vertices, rows.count, [rows.vertices, rows.push, self.touched], device=device)
         self._run(end_velocity, [state.x, self.proposed, self.v, dt, self.touched, self.v_end])
         state.take(self.x_end, self.v_end)
 
-    def _solve(self, known: int, part: float, stiffness: float, dt: float) -> None:
-        """Set up the rows from `known` on, and solve all of them."""
+    def _collisions(self, state: State, dt: float, report: StepReport) -> int:
+        """Move along the velocities and add what would collide to the rows; gives how many."""
+        self._run(move_along, [state.x, self.v, dt, self.x_end])
+        known = self.rows.count
+        found = self.search.find_collisions(state.x, self.x_end, self.rows)
+        report.collisions += found
+        if found:
+            self._set_up(known, 1.0, math.inf, dt)
+            self.solver.colour(self.rows)
+        return found
+
+    def _set_up(self, known: int, part: float, stiffness: float, dt: float) -> None:
+        """What the rows from `known` on ask of the velocities."""
         world, rows = self.world, self.rows
         tables = [world.inverse_mass, world.surface.vertex_body, world.friction_static, world.friction_kinetic]
         inputs = [known, rows.vertices, rows.weights, rows.gaps, rows.thickness, *tables, part, stiffness, dt]
         launch(set_repulsion, rows.count - known, [*inputs, *rows.impulses], device=world.device)
-        self.solver.colour(rows)
-        self.solver.sweep(rows, self.v, self.sweeps)
 
-    def _run(self, kernel: wp.Kernel, inputs: list) -> None:
+    def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
         launch(kernel, self.world.vertex_count, inputs, device=self.world.device)

@@ -6,6 +6,7 @@ never pulls. Sweeps go colour by colour: on one thread, on many or on a GPU, the
 """
 
 from itertools import pairwise
+from typing import Any
 
 import warp as wp
 
@@ -102,7 +103,6 @@ def solve_in_order(
     first: int,
     offset: int,
     last: int,
-    sweeps: int,
     order: wp.array[int],
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
@@ -116,9 +116,8 @@ def solve_in_order(
 ):
     """All colours one after another in one launch, with one item: plain compiled serial code."""
     start = offset + first + wp.tid()
-    for _sweep in range(sweeps):
-        for k in range(start, last):
-            solve_stencil(order[k], vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
+    for k in range(start, last):
+        solve_stencil(order[k], vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
 
 
 @wp.kernel
@@ -178,7 +177,8 @@ class ImpulseRows(StencilRows):
         super().__init__(device)
         self._speeds, self._friction = Buffer(wp.float64, device), Buffer(wp.vec2d, device)
         self._push, self._drag = Buffer(wp.float64, device), Buffer(wp.vec3d, device)
-        self._all += [self._speeds, self._friction, self._push, self._drag]
+        self._distances = Buffer(wp.float64, device)
+        self._all += [self._speeds, self._friction, self._push, self._drag, self._distances]
 
     @property
     def speeds(self) -> wp.array:
@@ -201,6 +201,11 @@ class ImpulseRows(StencilRows):
         return self._drag.array
 
     @property
+    def distances(self) -> wp.array:
+        """float64: the gap that a contact keeps in the substeps of position-based dynamics"""
+        return self._distances.array
+
+    @property
     def impulses(self) -> list[wp.array]:
         """Speeds, friction, push, drag."""
         return [self.speeds, self.friction, self.push, self.drag]
@@ -214,6 +219,8 @@ class ImpulseSolver:
         self.device = wp.get_device(inverse_mass.device)
         self._used = wp.zeros(vertex_count, dtype=wp.int64, device=self.device)
         self._offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
+        self._groups: list[tuple[int, int]] = []
+        self._crowded = (0, 0)
         self._colour, self._order = Buffer(int, self.device), Buffer(int, self.device)
 
     def colour(self, rows: ImpulseRows) -> None:
@@ -221,21 +228,30 @@ class ImpulseSolver:
         colour, order = self._colour.at_least(rows.count), self._order.at_least(rows.count)
         inputs = [rows.count, rows.vertices, self.inverse_mass, self._used, colour, self._offsets, order]
         launch(colour_stencils, 1, inputs, device=self.device)
+        offsets = [int(k) for k in self._offsets.numpy()]
+        self._groups = [(a, b) for a, b in pairwise(offsets[: COLOURS + 1]) if b > a]
+        self._crowded = offsets[COLOURS], offsets[COLOURS + 1]
 
     def sweep(self, rows: ImpulseRows, v: wp.array, sweeps: int) -> None:
         """Solve all rows a number of times, in the order of their colours."""
-        if rows.count == 0:
-            return
-        tail = [self._order.array, rows.vertices, rows.weights, rows.normals, rows.speeds, rows.friction]
-        tail += [self.inverse_mass, rows.push, rows.drag, v]
-        if self.device.is_cpu and rows.count < SERIAL_BELOW:
-            launch(solve_in_order, 1, [0, rows.count, sweeps, *tail], device=self.device)
-            return
-        offsets = self._offsets.numpy()
-        groups = [(int(a), int(b)) for a, b in pairwise(offsets[: COLOURS + 1]) if b > a]
-        crowded = (int(offsets[COLOURS]), int(offsets[COLOURS + 1]))
+        inputs = [rows.vertices, rows.weights, rows.normals, rows.speeds, rows.friction]
+        inputs += [self.inverse_mass, rows.push, rows.drag, v]
         for _ in range(sweeps):
-            for start, end in groups:
-                launch(solve_colour, end - start, [start, *tail], device=self.device, grain=256)
-            if crowded[1] > crowded[0]:
-                launch(solve_in_order, 1, [*crowded, 1, *tail], device=self.device)
+            self.run(rows.count, solve_colour, solve_in_order, inputs)
+
+    def run(self, count: int, colour: wp.Kernel, in_order: wp.Kernel, inputs: list[Any]) -> None:
+        """One sweep over `count` coloured rows: colour by colour, or all in order where that is quicker.
+
+        Both kernels take an offset, the second one also an end, then the order and the inputs.
+        """
+        if count == 0:
+            return
+        order = self._order.array
+        if self.device.is_cpu and count < SERIAL_BELOW:
+            launch(in_order, 1, [0, count, order, *inputs], device=self.device)
+            return
+        for start, end in self._groups:
+            launch(colour, end - start, [start, order, *inputs], device=self.device, grain=256)
+        start, end = self._crowded
+        if end > start:
+            launch(in_order, 1, [start, end, order, *inputs], device=self.device)

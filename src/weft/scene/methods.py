@@ -3,15 +3,16 @@
 A new method adds one class here; its `name` is then known to scenes, to TOML and to the docs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo
 
-from weft.scene.fields import Count
+from weft.scene.fields import Count, Whole
 from weft.scene.messages import shown, suggest
 from weft.scene.part import Part, choose
 
+Key = tuple[str | int, ...]
 Dynamics = Literal["mass_spring", "position_based"]
 
 
@@ -27,6 +28,10 @@ class MethodOptions(Part):
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
         MethodOptions.known[cls.model_fields["name"].default] = cls
+
+    def mistakes(self, cloths: Sequence[str]) -> Iterator[tuple[Key, str]]:
+        """What is wrong with these options in a scene with these cloths: keys and texts."""
+        return iter(())
 
     def plain(self) -> Any:
         """The name alone where all options have their defaults."""
@@ -50,7 +55,10 @@ class Robust(MethodOptions):
     name: Literal["robust"] = "robust"
     dynamics: Dynamics = Field(default="position_based", description="the model of the cloth between collisions")
     steps: Count = Field(default=8, description="collision steps a frame while nothing goes wrong")
-    sweeps: Count = Field(default=8, description="sweeps of Gauss-Seidel over the contacts of a step")
+    halvings: Annotated[Whole, Field(ge=0, le=10)] = Field(
+        default=3, description="how often a step that collides may be halved before impact zones resolve it"
+    )
+    sweeps: Count = Field(default=3, description="sweeps of Gauss-Seidel over the contacts after the dynamics")
 
 
 def _choose_method(value: Any, info: ValidationInfo) -> Any:

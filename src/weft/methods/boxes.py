@@ -1,0 +1,127 @@
+"""`boxes`: Liu, Ko and Chang 1998. The boxes of triangles do not overlap, so neither do the triangles.
+
+A step is some runs of two phases. Response: solve the elastic surface with the limits known so far. Detection: look
+for boxes that meet on the way there, and add a plane for each pair. When none meet any more, the step is taken.
+"""
+
+import numpy as np
+import warp as wp
+
+from weft.detection.broad_phase import make_broad_phase
+from weft.dynamics.elastic_surface import ElasticSurface, Limits
+from weft.errors import WeftError
+from weft.methods.base import Method, StepReport
+from weft.response.bounding_planes import CollisionPlanes
+from weft.response.held_triangles import IntersectingTriangles, near_pairs
+from weft.scene import Boxes as BoxesOptions
+from weft.world import State, World
+
+# runs with planes where the step started that may follow; each settles all that the one before left
+MOST_RUNS = 200
+
+
+class Boxes(Method):
+    """Grids of elastic surface that keep out of each other's boxes, and out of those of colliders."""
+
+    name = "boxes"
+
+    def __init__(self, world: World, options: BoxesOptions) -> None:
+        super().__init__(world, options)
+        self.steps, self.runs = options.steps, options.runs
+        self.avoids_boxes = options.avoid == "boxes"
+        self.surface = ElasticSurface.from_world(world)
+        self.search = make_broad_phase(options.search, world.surface, material=_material(world))
+        self.planes = CollisionPlanes.from_world(world)
+        self.triangles = IntersectingTriangles(world.surface)
+        pairs = near_pairs(world.surface, world.cloth_face_count)
+        self.near = wp.array(pairs, dtype=wp.vec2i, device=world.device)
+        self.grip = np.zeros((3, world.cloth_vertex_count))
+        self.x_end, self.v_end = wp.zeros_like(world.target), wp.zeros_like(world.target)
+        self.counts: list[int] = []
+        """runs of each step of the frame"""
+
+    def steps_a_frame(self) -> int:
+        return self.steps
+
+    def advance_frame(self, state: State) -> dict:
+        self.counts = []
+        row = super().advance_frame(state)
+        return {**row, "runs": sum(self.counts), "most_runs": max(self.counts)}
+
+    def step(self, state: State, dt: float) -> StepReport:
+        world, report = self.world, StepReport()
+        world.begin_step(state, dt)
+        self.surface.assemble(state, dt)
+        self.planes.reset()
+        held = np.zeros(0, np.int64)
+        for run in range(1, MOST_RUNS + 1):
+            # response
+            limits = self._limits(state, held)
+            solved = self.surface.solve(limits)
+            if not solved.converged:
+                report.problems.append(f"Gauss-Seidel was stopped after {solved.sweeps} sweeps")
+            self.surface.write(state, dt, self.x_end, self.v_end)
+            world.carry_colliders(state, dt, self.x_end, self.v_end)
+
+            # detection
+            met = self.detect(state, still=run >= self.runs)
+            if met == 0:
+                again = self._find_passing()
+                if len(np.setdiff1d(again, held)) == 0:
+                    if len(again):
+                        report.problems.append("triangles whose vertices are all held pass through each other")
+                    break
+                held = np.union1d(held, again)
+            report.collisions += met
+        else:
+            report.problems.append(f"boxes still overlap after {MOST_RUNS} runs")
+        report.contacts = len(self.planes.planes.keys)
+        self.counts.append(run)
+        self.held = len(held)
+        self._rub(state, limits)
+        state.take(self.x_end, self.v_end)
+        return report
+
+    def detect(self, state: State, *, still: bool) -> int:
+        """Find pairs of boxes that meet on the way to the end of the step; each gets a plane."""
+        self.search.update(state.x, self.x_end, self.world.largest_thickness)
+        return self.planes.update(self.search.triangle_pairs(), state.x, self.x_end, still=still)
+
+    def saved(self) -> dict[str, np.ndarray]:
+        return {"grip": self.grip}
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        self.grip = np.array(saved["grip"])
+
+    def _limits(self, state: State, held: np.ndarray) -> Limits:
+        """Where vertices may end: planes, then held triangles, then pins."""
+        world, count = self.world, self.world.cloth_vertex_count
+        limits = Limits.free(count)
+        start = state.x.numpy()[:count]
+        limits.anchor[:] = start.T
+        limits.grip[:] = self.grip
+        self.planes.write(limits)
+        limits.hold(held, start[held])
+        pinned = np.flatnonzero(world.inverse_mass.numpy()[:count] == 0.0)
+        limits.hold(pinned, world.target.numpy()[pinned])
+        return limits
+
+    def _find_passing(self) -> np.ndarray:
+        """The vertices of neighbouring triangles that pass through each other at the end of the step."""
+        pairs = self.triangles.find(self.near, self.x_end)
+        return np.unique(self.planes.faces[pairs.ravel()]).astype(np.int64)
+
+    def _rub(self, state: State, limits: Limits) -> None:
+        """How hard colliders press, for friction in the next step."""
+        self.grip[:] = 0.0
+        vertices, axis, mu, _ = self.planes.rubbing(limits, self.surface.r.numpy())
+        if len(vertices):
+            force = mu * np.abs(self.surface.reactions()[axis, vertices])
+            for other in (1, 2):
+                np.maximum.at(self.grip, ((axis + other) % 3, vertices), force)
+
+
+def _material(world: World) -> np.ndarray:
+    """Material coordinates for the tree: flat ones for cloth, each body in a layer of its own."""
+    layer = world.surface.vertex_body.numpy().astype(float)
+    return np.column_stack([world.rest_shape.numpy(), 1e3 * layer])[:, [0, 1, 3]]

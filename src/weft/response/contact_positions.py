@@ -1,0 +1,127 @@
+"""Contacts inside the substeps of position-based dynamics: springs and contacts find their balance together.
+
+Contacts are found once a step; in every substep the pairs that are nearer than they should be are moved apart, and
+their sliding over the substep is held back by friction, as far as the push of that substep allows.
+"""
+
+import warp as wp
+
+from weft.response.impulses import ImpulseRows, ImpulseSolver
+
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+
+
+@wp.kernel
+def set_distances(
+    first: int,
+    gaps: wp.array[wp.float64],
+    thickness: wp.array[wp.float64],
+    part: wp.float64,
+    distances: wp.array[wp.float64],
+):
+    """The gap that each contact keeps during the step: its thickness, or a little more than it has now."""
+    i = first + wp.tid()
+    distances[i] = wp.min(thickness[i], gaps[i] + part * wp.max(thickness[i] - gaps[i], ZERO))
+
+
+@wp.func
+def part_contact(
+    i: int,
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    distances: wp.array[wp.float64],
+    friction: wp.array[wp.vec2d],
+    inverse_mass: wp.array[wp.float64],
+    before: wp.array[wp.vec3d],
+    x: wp.array[wp.vec3d],
+):
+    """Move one pair apart, and back against its sliding since the start of the substep."""
+    q = vertices[i]
+    w = weights[i]
+    n = normals[i]
+    x0 = x[q[0]]
+    x1 = x[q[1]]
+    x2 = x[q[2]]
+    x3 = x[q[3]]
+    r = w[0] * x0 + w[1] * x1 + w[2] * x2 + w[3] * x3
+    lack = distances[i] - wp.dot(n, r)
+    if lack <= ZERO:
+        return
+    g0 = w[0] * inverse_mass[q[0]]
+    g1 = w[1] * inverse_mass[q[1]]
+    g2 = w[2] * inverse_mass[q[2]]
+    g3 = w[3] * inverse_mass[q[3]]
+    total = w[0] * g0 + w[1] * g1 + w[2] * g2 + w[3] * g3
+    if total <= ZERO:
+        return
+    shift = lack * n
+    slide = r - (w[0] * before[q[0]] + w[1] * before[q[1]] + w[2] * before[q[2]] + w[3] * before[q[3]])
+    slide = slide - wp.dot(slide, n) * n
+    length = wp.length(slide)
+    mu = friction[i]
+    if length > mu[0] * lack:
+        shift = shift - (mu[1] * lack / length) * slide
+    else:
+        shift = shift - slide
+    shift = shift / total
+    x[q[0]] = x0 + g0 * shift
+    x[q[1]] = x1 + g1 * shift
+    x[q[2]] = x2 + g2 * shift
+    x[q[3]] = x3 + g3 * shift
+
+
+@wp.kernel
+def part_colour(
+    first: int,
+    offset: int,
+    order: wp.array[int],
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    distances: wp.array[wp.float64],
+    friction: wp.array[wp.vec2d],
+    inverse_mass: wp.array[wp.float64],
+    before: wp.array[wp.vec3d],
+    x: wp.array[wp.vec3d],
+):
+    """One colour: no two contacts share a vertex that can move."""
+    i = order[offset + first + wp.tid()]
+    part_contact(i, vertices, weights, normals, distances, friction, inverse_mass, before, x)
+
+
+@wp.kernel
+def part_in_order(
+    first: int,
+    offset: int,
+    last: int,
+    order: wp.array[int],
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    distances: wp.array[wp.float64],
+    friction: wp.array[wp.vec2d],
+    inverse_mass: wp.array[wp.float64],
+    before: wp.array[wp.vec3d],
+    x: wp.array[wp.vec3d],
+):
+    """All colours one after another, with one item: plain compiled serial code."""
+    start = offset + first + wp.tid()
+    for k in range(start, last):
+        part_contact(order[k], vertices, weights, normals, distances, friction, inverse_mass, before, x)
+
+
+class PositionContacts:
+    """The contacts of a step as position-based dynamics meet them: called once a substep."""
+
+    def __init__(self, solver: ImpulseSolver, rows: ImpulseRows) -> None:
+        self.solver, self.rows = solver, rows
+
+    def __call__(self, x: wp.array, before: wp.array) -> None:
+        """Correct positions x that were at `before` when the substep started."""
+        rows = self.rows
+        arrays = [rows.vertices, rows.weights, rows.normals, rows.distances, rows.friction]
+        inputs = [*arrays, self.solver.inverse_mass, before, x]
+        self.solver.run(rows.count, part_colour, part_in_order, inputs)
