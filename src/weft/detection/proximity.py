@@ -18,6 +18,7 @@ wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
+INFINITE = wp.constant(wp.float64(1e300))
 # squared sine below which a triangle is a needle and edges are parallel: inside and border are both looked at
 THIN = wp.constant(wp.float64(1e-8))
 
@@ -47,17 +48,46 @@ def nearest_point_triangle(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -
     area = wp.dot(n, n)
     u = wp.dot(wp.cross(q, ac), n)
     v = wp.dot(wp.cross(ab, q), n)
-    if u >= ZERO and v >= ZERO and u + v <= area and area > ZERO:
+    if area <= THIN * wp.dot(ab, ab) * wp.dot(ac, ac):
+        return _nearest_on_needle(p, a, b, c, u, v, area)
+    if u >= ZERO and v >= ZERO and u + v <= area:
         u = u / area
         v = wp.min(v / area, ONE - u)
-        inside = wp.vec3d(ONE - u - v, u, v)
-        if area > THIN * wp.dot(ab, ab) * wp.dot(ac, ac):
-            return inside
-        border = nearest_on_border(p, a, b, c)
+        return wp.vec3d(ONE - u - v, u, v)
+
+    # on the border the nearest point lies on an edge that p is beyond: one edge, or two
+    best = wp.vec3d(ONE, ZERO, ZERO)
+    least = INFINITE
+    if v < ZERO:
+        s = on_segment(p, a, b)
+        least = wp.length_sq(q - s * ab)
+        best = wp.vec3d(ONE - s, s, ZERO)
+    if u < ZERO:
+        s = on_segment(p, a, c)
+        distance = wp.length_sq(q - s * ac)
+        if distance < least:
+            least = distance
+            best = wp.vec3d(ONE - s, ZERO, s)
+    if u + v > area:
+        s = on_segment(p, b, c)
+        if wp.length_sq(p - b - s * (c - b)) < least:
+            best = wp.vec3d(ZERO, ONE - s, s)
+    return best
+
+
+@wp.func
+def _nearest_on_needle(
+    p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, u: wp.float64, v: wp.float64, area: wp.float64
+) -> wp.vec3d:
+    # signs are not to be trusted: the better of inside and border
+    border = nearest_on_border(p, a, b, c)
+    if u >= ZERO and v >= ZERO and u + v <= area and area > ZERO:
+        s = u / area
+        t = wp.min(v / area, ONE - s)
+        inside = wp.vec3d(ONE - s - t, s, t)
         if _separation(p, a, b, c, inside) <= _separation(p, a, b, c, border):
             return inside
-        return border
-    return nearest_on_border(p, a, b, c)
+    return border
 
 
 @wp.func
@@ -91,16 +121,36 @@ def nearest_edge_edge(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, d: wp.vec3d) -> wp.
     n = wp.cross(ab, cd)
     area = wp.dot(n, n)
     s = wp.dot(wp.cross(ac, cd), n)
-    t = wp.dot(wp.cross(ac, ab), n)
+    length = wp.dot(cd, cd)
+    if area <= THIN * wp.dot(ab, ab) * length:
+        return _nearest_of_parallel(a, b, c, d, s, wp.dot(wp.cross(ac, ab), n), area)
+
+    # the best place on the first line, cut to its edge; then the best on the second; where that is beyond an end, the
+    # best for that end
+    s = wp.clamp(s / area, ZERO, ONE)
+    along = wp.dot(s * ab - ac, cd)
+    if along <= ZERO:
+        return wp.vec2d(on_segment(c, a, b), ZERO)
+    if along >= length:
+        return wp.vec2d(on_segment(d, a, b), ONE)
+    return wp.vec2d(s, along / length)
+
+
+@wp.func
+def _nearest_of_parallel(
+    a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, d: wp.vec3d, s: wp.float64, t: wp.float64, area: wp.float64
+) -> wp.vec2d:
+    ends = nearest_at_ends(a, b, c, d)
     if s >= ZERO and s <= area and t >= ZERO and t <= area and area > ZERO:
         inside = wp.vec2d(s / area, t / area)
-        if area > THIN * wp.dot(ab, ab) * wp.dot(cd, cd):
+        if _gap(a, b, c, d, inside) <= _gap(a, b, c, d, ends):
             return inside
-        border = nearest_at_ends(a, b, c, d)
-        if wp.length_sq(inside[0] * ab - ac - inside[1] * cd) <= wp.length_sq(border[0] * ab - ac - border[1] * cd):
-            return inside
-        return border
-    return nearest_at_ends(a, b, c, d)
+    return ends
+
+
+@wp.func
+def _gap(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, d: wp.vec3d, w: wp.vec2d) -> wp.float64:
+    return wp.length_sq(a - c + w[0] * (b - a) - w[1] * (d - c))
 
 
 @wp.func
