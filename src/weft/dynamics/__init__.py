@@ -42,4 +42,8 @@ def make_dynamics(name: str, world: World) -> Dynamics:
             from weft.dynamics.position_based import PositionBased
 
             return PositionBased.from_world(world)
+        case "implicit":
+            from weft.dynamics.implicit import Implicit
+
+            return Implicit.from_world(world)
     raise ValueError(f"no dynamics is called {name!r}")

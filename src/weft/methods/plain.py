@@ -28,4 +28,4 @@ class Plain(Method):
         self.dynamics.propose(state, world.target, dt, self.x_end, self.v_end)
         world.carry_colliders(state, dt, self.x_end, self.v_end)
         state.take(self.x_end, self.v_end)
-        return StepReport()
+        return StepReport(problems=list(getattr(self.dynamics, "problems", ())))

@@ -13,7 +13,7 @@ from weft.scene.messages import shown, suggest
 from weft.scene.part import Part, choose
 
 Key = tuple[str | int, ...]
-Dynamics = Literal["mass_spring", "position_based"]
+Dynamics = Literal["mass_spring", "position_based", "implicit"]
 
 
 class MethodOptions(Part):
@@ -45,7 +45,8 @@ class Plain(MethodOptions):
     name: Literal["plain"] = "plain"
     dynamics: Dynamics = Field(
         default="position_based",
-        description="the model of the cloth: mass_spring (explicit, small steps) or position_based (fast)",
+        description="the model of the cloth: mass_spring (explicit, small steps), position_based (fast) or implicit "
+        "(Baraff and Witkin 1998, whole frames a step)",
     )
 
 

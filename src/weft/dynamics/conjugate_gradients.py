@@ -1,0 +1,278 @@
+"""Modified preconditioned conjugate gradients: a block matrix solved for all but the constrained directions.
+
+Each vertex has a filter S, a projection of rank 0 to 3 onto the directions in which it is free (Baraff and Witkin 1998,
+section 5). The constrained part of the answer is set at the start and no search direction ever touches it. What is
+solved is the system filtered from both sides, with the constrained part moved to the right (Ascher and Boxerman 2003).
+
+The preconditioner adds the inverse of each diagonal block, within the filter, to a coarse solve in which each patch of
+about twenty vertices moves as one (see `aggregates`). It ends with a coarse correction, after which the residual of
+every free patch sums to zero: the solver's tolerance costs no momentum. The search starts from nothing: the last
+step's answer was measured to be a worse start, and would make a step depend on more than the state.
+
+Sums run over the rows of a patch, then over patches, always in this order, whatever the number of threads.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import warp as wp
+
+from weft.dynamics.block_matrix import BlockMatrix
+from weft.dynamics.coarse_level import CoarseLevel
+from weft.dynamics.constraints import Constraints
+from weft.world import launch
+
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+THIRD = wp.constant(wp.float64(1.0 / 3.0))
+# patches worth a thread of their own
+GRAIN = 8
+
+
+@wp.kernel
+def begin_rows(
+    first: int,
+    order: wp.array[int],
+    diagonal: wp.array[int],
+    blocks: wp.array[wp.mat33d],
+    held: wp.array[int],
+    filters: wp.array[wp.mat33d],
+    velocity: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    keep: int,
+    x: wp.array[wp.vec3d],
+    inverse: wp.array[wp.mat33d],
+):
+    """The constrained part of the answer, and the inverse of the diagonal block within the filter."""
+    r = first + wp.tid()
+    i = order[r]
+    guess = wp.vec3d()
+    if keep == 1:
+        guess = x[r]
+    block = blocks[diagonal[r]]
+    if held[i] == 0:
+        x[r] = guess
+        inverse[r] = wp.inverse(block)
+    else:
+        s = filters[i]
+        eye = wp.identity(n=3, dtype=wp.float64)
+        change = velocity[i] - v[i]
+        x[r] = change + s * (guess - change)
+        inside = s * block * s + (THIRD * wp.trace(block)) * (eye - s)
+        inverse[r] = s * wp.inverse(inside) * s
+
+
+@wp.func
+def row_product(
+    r: int, offsets: wp.array[int], columns: wp.array[int], blocks: wp.array[wp.mat33d], x: wp.array[wp.vec3d]
+) -> wp.vec3d:
+    total = wp.vec3d()
+    for k in range(offsets[r], offsets[r + 1]):
+        total += blocks[k] * x[columns[k]]
+    return total
+
+
+@wp.kernel
+def find_residual(
+    first: int,
+    patches: wp.array[int],
+    order: wp.array[int],
+    held: wp.array[int],
+    filters: wp.array[wp.mat33d],
+    offsets: wp.array[int],
+    columns: wp.array[int],
+    blocks: wp.array[wp.mat33d],
+    inverse: wp.array[wp.mat33d],
+    b: wp.array[wp.vec3d],
+    x: wp.array[wp.vec3d],
+    residual: wp.array[wp.vec3d],
+    near: wp.array[wp.vec3d],
+    coarse: wp.array[wp.vec3d],
+    norm: wp.array[wp.float64],
+):
+    """What is left of the right-hand side, and the fine half of the preconditioner on it."""
+    patch = first + wp.tid()
+    total = wp.vec3d()
+    square = ZERO
+    for r in range(patches[patch], patches[patch + 1]):
+        left = b[r] - row_product(r, offsets, columns, blocks, x)
+        i = order[r]
+        if held[i] != 0:
+            left = filters[i] * left
+        z = inverse[r] * left
+        residual[r] = left
+        near[r] = z
+        total += left
+        square += wp.dot(left, z)
+    coarse[patch] = total
+    norm[patch] = square
+
+
+@wp.kernel
+def turn_direction(
+    first: int,
+    order: wp.array[int],
+    patch_of: wp.array[int],
+    held: wp.array[int],
+    filters: wp.array[wp.mat33d],
+    near: wp.array[wp.vec3d],
+    coarse: wp.array[wp.vec3d],
+    beta: wp.float64,
+    direction: wp.array[wp.vec3d],
+):
+    """The next search direction: both halves of the preconditioner, and beta times the last direction."""
+    r = first + wp.tid()
+    far = coarse[patch_of[r]]
+    i = order[r]
+    if held[i] != 0:
+        far = filters[i] * far
+    direction[r] = near[r] + far + beta * direction[r]
+
+
+@wp.kernel
+def multiply_direction(
+    first: int,
+    patches: wp.array[int],
+    offsets: wp.array[int],
+    columns: wp.array[int],
+    blocks: wp.array[wp.mat33d],
+    direction: wp.array[wp.vec3d],
+    product: wp.array[wp.vec3d],
+    norm: wp.array[wp.float64],
+):
+    """The matrix times the direction, and its product with the direction by patch."""
+    patch = first + wp.tid()
+    square = ZERO
+    for r in range(patches[patch], patches[patch + 1]):
+        total = row_product(r, offsets, columns, blocks, direction)
+        product[r] = total
+        square += wp.dot(total, direction[r])
+    norm[patch] = square
+
+
+@wp.kernel
+def take_step(
+    first: int,
+    patches: wp.array[int],
+    order: wp.array[int],
+    held: wp.array[int],
+    filters: wp.array[wp.mat33d],
+    inverse: wp.array[wp.mat33d],
+    alpha: wp.float64,
+    direction: wp.array[wp.vec3d],
+    product: wp.array[wp.vec3d],
+    x: wp.array[wp.vec3d],
+    residual: wp.array[wp.vec3d],
+    near: wp.array[wp.vec3d],
+    coarse: wp.array[wp.vec3d],
+    norm: wp.array[wp.float64],
+):
+    """Along the direction by alpha; then the fine half of the preconditioner on the new residual."""
+    patch = first + wp.tid()
+    total = wp.vec3d()
+    square = ZERO
+    for r in range(patches[patch], patches[patch + 1]):
+        change = product[r]
+        i = order[r]
+        if held[i] != 0:
+            change = filters[i] * change
+        x[r] = x[r] + alpha * direction[r]
+        left = residual[r] - alpha * change
+        z = inverse[r] * left
+        residual[r] = left
+        near[r] = z
+        total += left
+        square += wp.dot(left, z)
+    coarse[patch] = total
+    norm[patch] = square
+
+
+@wp.kernel
+def correct_patches(
+    first: int,
+    order: wp.array[int],
+    patch_of: wp.array[int],
+    held: wp.array[int],
+    filters: wp.array[wp.mat33d],
+    coarse: wp.array[wp.vec3d],
+    x: wp.array[wp.vec3d],
+):
+    """Move each patch by what the coarse system still asks for."""
+    r = first + wp.tid()
+    far = coarse[patch_of[r]]
+    i = order[r]
+    if held[i] != 0:
+        far = filters[i] * far
+    x[r] = x[r] + far
+
+
+class Solution(NamedTuple):
+    """How a solve went."""
+
+    iterations: int
+    residual: float
+    """left over, as a part of what it was at the start"""
+    converged: bool
+
+
+class ConjugateGradients:
+    """Solves for the changes of velocity; buffers are kept between steps."""
+
+    def __init__(
+        self, matrix: BlockMatrix, *, mass: float, tolerance: float, least_velocity: float, most_iterations: int
+    ) -> None:
+        self.matrix = matrix
+        self.device = wp.get_device(matrix.device)
+        self.tolerance = tolerance
+        self.most_iterations = most_iterations
+        # the norm of the residual is about that of the error: an energy, of which this is not worth an iteration
+        self.least = mass * least_velocity**2
+        count, patches = matrix.count, matrix.aggregates.count
+        self._inverse = wp.zeros(count, dtype=wp.mat33d, device=self.device)
+        self._residual, self._near, self._direction, self._product = (
+            wp.zeros(count, dtype=wp.vec3d, device=self.device) for _ in range(4)
+        )
+        self._norm = wp.zeros(patches, dtype=wp.float64, device=self.device)
+        self._right, self._far = (wp.zeros(patches, dtype=wp.vec3d, device=self.device) for _ in range(2))
+        self._coarse = CoarseLevel(matrix)
+
+    def solve(self, b: wp.array, v: wp.array, constraints: Constraints, x: wp.array, *, keep: bool = False) -> Solution:
+        """Changes of velocity of the rows; with `keep` the search starts from what x holds."""
+        matrix, filters = self.matrix, constraints.filters
+        held, count = constraints.held, self.matrix.count
+        system = [matrix.offsets, matrix.columns, matrix.blocks]
+        filtered = [matrix.order, held, filters]
+        reduced = [self._residual, self._near, self._right, self._norm]
+        inputs = [matrix.order, matrix.diagonal, matrix.blocks, held, filters, constraints.velocity, v, int(keep)]
+        launch(begin_rows, count, [*inputs, x, self._inverse], device=self.device)
+        self._coarse.factor(constraints)
+
+        self._by_patch(find_residual, [matrix.patches, *filtered, *system, self._inverse, b, x, *reduced])
+        gamma = start = self._solve_coarse()
+        goal = max(self.tolerance**2 * start, self.least)
+        iterations, beta = 0, 0.0
+        self._direction.zero_()
+        while gamma > goal and iterations < self.most_iterations:
+            inputs = [matrix.order, matrix.patch_of, held, filters, self._near, self._far, beta, self._direction]
+            launch(turn_direction, count, inputs, device=self.device)
+            self._by_patch(multiply_direction, [matrix.patches, *system, self._direction, self._product, self._norm])
+            curvature = float(np.sum(self._norm.numpy()))
+            if not curvature > 0.0:
+                break
+            alpha = gamma / curvature
+            inputs = [matrix.patches, *filtered, self._inverse, alpha, self._direction, self._product]
+            self._by_patch(take_step, [*inputs, x, *reduced])
+            before, gamma = gamma, self._solve_coarse()
+            beta = gamma / before
+            iterations += 1
+        inputs = [matrix.order, matrix.patch_of, held, filters, self._far, x]
+        launch(correct_patches, count, inputs, device=self.device)
+        left = float(np.sqrt(max(gamma, 0.0) / start)) if start > 0.0 else 0.0
+        return Solution(iterations, left, gamma <= goal)
+
+    def _by_patch(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
+        launch(kernel, len(self._norm), inputs, device=self.device, grain=GRAIN)
+
+    def _solve_coarse(self) -> float:
+        return self._coarse.solve(self._right, self._norm, self._far)
