@@ -15,7 +15,7 @@ from weft.detection.broad_phase import make_broad_phase
 from weft.detection.step_search import StepSearch
 from weft.dynamics import make_dynamics
 from weft.methods.base import Method, StepReport, summarise, worst_stretch
-from weft.methods.robust_kernels import average_velocity, end_velocity, expect, move_along, touch_vertices
+from weft.methods.robust_kernels import average_velocity, end_velocity, expect, move_along
 from weft.response.contact_positions import PositionContacts, set_distances
 from weft.response.impact_zones import Zones, carried_velocity, rigid_velocity
 from weft.response.impulses import ImpulseRows, ImpulseSolver
@@ -50,7 +50,7 @@ class Robust(Method):
         self.stiffness = max((part.material.stretch for part in world.cloths), default=0.0)
         self.gravity = wp.vec3d(*world.scene.forces.gravity)
         self.expected, self.proposed, self.v_end, self.v, self.x_end = (wp.zeros_like(world.target) for _ in range(5))
-        self.touched = wp.zeros(world.vertex_count, dtype=int, device=world.device)
+        self.many_collisions = max(5, world.cloth_vertex_count // 1000)
         # how often the longest step is halved now, and how many steps went well since
         self.halvings = 0
         self.good_steps = 0
@@ -101,7 +101,7 @@ class Robust(Method):
         world.carry_colliders(state, dt, self.proposed, self.v_end)
         self._run(average_velocity, [state.x, self.proposed, dt, self.v])
         self.solver.sweep(self.rows, self.v, self.options.sweeps)
-        if not self._give_impulses(state, dt, report):
+        if not self._give_impulses(state, dt, report, may_halve=may_halve):
             if may_halve:
                 return None
             self._resolve_zones(state, dt, report)
@@ -120,11 +120,14 @@ class Robust(Method):
         self.solver.colour(rows)
         return contacts
 
-    def _give_impulses(self, state: State, dt: float, report: StepReport) -> bool:
+    def _give_impulses(self, state: State, dt: float, report: StepReport, *, may_halve: bool) -> bool:
         """Stop the pairs that would collide, a few rounds; True if none is left."""
-        for _ in range(IMPULSE_ROUNDS):
-            if self._collisions(state, dt, report) == 0:
+        for round_number in range(IMPULSE_ROUNDS):
+            found = self._collisions(state, dt, report)
+            if found == 0:
                 return True
+            if may_halve and round_number == 0 and found > self.many_collisions:
+                return False
             self.solver.sweep(self.rows, self.v, self.options.sweeps)
         return False
 
@@ -170,10 +173,7 @@ class Robust(Method):
 
     def _finish(self, state: State, dt: float) -> None:
         """Move, and find the velocity that the next step starts with."""
-        rows, device = self.rows, self.world.device
-        self.touched.zero_()
-        launch(touch_vertices, rows.count, [rows.vertices, rows.push, self.touched], device=device)
-        self._run(end_velocity, [state.x, self.proposed, self.v, dt, self.touched, self.v_end])
+        self._run(end_velocity, [state.x, self.proposed, self.v, dt, self.v_end])
         state.take(self.x_end, self.v_end)
 
     def _collisions(self, state: State, dt: float, report: StepReport) -> int:

@@ -41,27 +41,14 @@ def move_along(first: int, x: wp.array[wp.vec3d], v: wp.array[wp.vec3d], dt: wp.
 
 
 @wp.kernel
-def touch_vertices(first: int, vertices: wp.array[wp.vec4i], push: wp.array[wp.float64], touched: wp.array[int]):
-    """Mark the vertices of contacts that pushed; whoever writes writes the same."""
-    i = first + wp.tid()
-    if push[i] > ZERO:
-        for k in range(4):
-            touched[vertices[i][k]] = 1
-
-
-@wp.kernel
 def end_velocity(
     first: int,
     x: wp.array[wp.vec3d],
     proposed: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
     dt: wp.float64,
-    touched: wp.array[int],
     v_end: wp.array[wp.vec3d],
 ):
-    """A touched vertex goes on with its average velocity, any other with the proposed one, changed as much."""
+    """The proposed velocity at the end, changed as much as the average velocity of the step was."""
     i = first + wp.tid()
-    if touched[i] != 0:
-        v_end[i] = v[i]
-    else:
-        v_end[i] = v_end[i] + v[i] - (proposed[i] - x[i]) / dt
+    v_end[i] = v_end[i] + v[i] - (proposed[i] - x[i]) / dt

@@ -1,0 +1,274 @@
+"""The step of `predictive`: contacts once at its start, then substeps of sweeps over all constraints and contacts."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from weft.detection.broad_phase import make_broad_phase
+from weft.dynamics import fabric
+from weft.dynamics.air import Air
+from weft.dynamics.attachments import attach_world
+from weft.dynamics.fabric import Fabric
+from weft.dynamics.goals import Goals
+from weft.methods import predictive_kernels as kernels
+from weft.response.colliders import Colliders
+from weft.response.contact_cache import keep_nearest, read_pose
+from weft.response.impulses import COLOURS
+from weft.response.predictive_contacts import Contacts
+from weft.response.predictive_search import PredictiveSearch
+from weft.response.regions import compile_regions
+from weft.scene import Predictive
+from weft.world import Surface, World, launch
+from weft.world.buffers import Buffer
+
+# vertices below which a step is one serial launch on the CPU: a launch for each of some forty colours costs more
+SERIAL_BELOW = 20_000
+# default of the static collision radius, in mean lengths of edges
+RADIUS_PART = 1.0 / 3.0
+
+
+class PredictiveSolver:
+    """Moves the cloths of a world; who calls `advance` says where pins go and where colliders are."""
+
+    def __init__(self, world: World, options: Predictive) -> None:
+        self.world, self.options = world, options
+        self.device = world.device
+        self.count = world.cloth_vertex_count
+        self.serial = self.device.is_cpu and self.count < SERIAL_BELOW
+        self.regions = compile_regions(world, options)
+        self.fabric = Fabric(world)
+        self.colliders = Colliders(world)
+        self.goals = Goals(world, options.follow)
+        self.air = Air.from_world(world)
+        self.radius = options.static_radius or self._usual_radius()
+        self.contacts = Contacts(self.device)
+        self.generated = 0
+        """contacts that were found in the last step"""
+        self.search = None if options.self_contacts == "none" else self._make_search()
+
+        def rows(dtype: Any) -> wp.array:
+            return wp.zeros(self.count, dtype=dtype, device=self.device)
+
+        self._cloth = wp.array(self.regions.vertex_cloth, dtype=int, device=self.device)
+        self._force, self._end = rows(wp.vec3d), rows(wp.vec3d)
+        self._rows, self._before, self._ways = rows(wp.vec4d), rows(wp.vec4d), rows(wp.vec4d)
+        self._half_counts, self._half_places = rows(int), rows(int)
+        self._half_count = wp.zeros(1, dtype=int, device=self.device)
+        dtypes: tuple[Any, ...] = (int, wp.vec3d, wp.vec2d, wp.vec3d, wp.float64, wp.vec2d, int)
+        self._half_buffers = [Buffer(dtype, self.device) for dtype in dtypes]
+        # a serial step has room for a half-space of each vertex with each collider
+        self._halves = self._grow_halves(self.count * self.colliders.count if self.serial else 0)
+        self._settings = self._make_settings()
+        self.settings = self._settings.numpy() if self.device.is_cpu else self._settings.numpy().copy()
+        """the numbers that a step is told, by name; they may be changed between steps"""
+        self._attached = wp.zeros(0, dtype=wp.vec2i, device=self.device)
+        self._lengths = wp.zeros(0, dtype=wp.float64, device=self.device)
+        self._attachment_offsets = np.zeros(1, int)
+        self._contact_offsets: np.ndarray | None = None
+        self._given: tuple[wp.array, ...] | None = None
+        self._inputs: tuple[Any, ...] = ()
+
+    def attach(self, fixed: np.ndarray) -> None:
+        """Attach all vertices to those that are held."""
+        if not self.options.attachments:
+            return
+        found = attach_world(self.world, fixed, self.options.attachment_reach)
+        self._attached = wp.array(found.ends, dtype=wp.vec2i, device=self.device)
+        self._lengths = wp.array(found.lengths, dtype=wp.float64, device=self.device)
+        self._attachment_offsets = found.offsets
+        self.settings["attachments"][0] = len(found.ends)
+
+    def cache_contacts(self, x: wp.array) -> int:
+        """Find contacts in a pose, and solve these from now on; gives their number."""
+        assert self.search is not None
+        radius = self.options.cache_radius or self.radius
+        points = self.options.self_contacts == "points"
+        x = x[: self.count]
+        self.search.find(x, x, radius, self.contacts, points=points, cached=True)
+        fixed = self.world.inverse_mass.numpy()[: self.count] == 0.0
+        self._contact_offsets = keep_nearest(self.contacts, x.numpy(), self.regions, fixed)
+        self.settings["contacts"][0] = self.contacts.count
+        return self.contacts.count
+
+    @property
+    def cached(self) -> bool:
+        """Whether contacts come from a cache."""
+        return self._contact_offsets is not None
+
+    def read_pose(self) -> wp.array | None:
+        """The pose in which contacts are cached, if it is not the start."""
+        if self.options.cache_pose is None:
+            return None
+        pose = read_pose(self.world.scene, self.options.cache_pose, self.count)
+        return wp.array(pose, dtype=wp.vec3d, device=self.device)
+
+    def advance(self, x: wp.array, v: wp.array, target: wp.array, time: float, dt: float) -> None:
+        """Move x and v forward by dt; held vertices go to `target`, colliders from their start pose to their end."""
+        self.settings["dt"][0] = dt
+        if self.settings["windy"][0]:
+            self.air.blow(x, v, time)
+        if not self.device.is_cpu:
+            self._settings.assign(self.settings)
+        if not self.serial or (self.search is not None and not self.cached):
+            self._begin(x, v, target)
+        if self.search is not None and not self.cached:
+            points = self.options.self_contacts == "points"
+            self.generated = self.search.find(x[: self.count], self._end, self.radius, self.contacts, points=points)
+            self.settings["contacts"][0] = self.generated
+        if self.serial:
+            self._advance_in_order(x, v, target)
+        else:
+            self._advance_by_colours(x, v, target, dt)
+
+    def counts(self) -> dict[str, int]:
+        """What the last step solved: contacts of cloth with cloth and with colliders, and how many of them pushed."""
+        count = self.contacts.count
+        halves = int(self._half_count.numpy()[0])
+        pushed = int(self.contacts.pushed.numpy()[:count].sum() + self._halves[-1].numpy()[:halves].sum())
+        cached = count if self.cached else 0
+        return {
+            "contacts": count + halves,
+            "generated": count - cached + halves,
+            "cached": cached,
+            "with_colliders": halves,
+            "pushed": pushed,
+        }
+
+    def _advance_in_order(self, x: wp.array, v: wp.array, target: wp.array) -> None:
+        # the same arrays as in the last step are given as the same tuple: that makes the launch cheap
+        given = (x, v, target, self._attached, self.contacts.arrays[0], self.goals.ends)
+        if self._given is None or any(a is not b for a, b in zip(given, self._given, strict=True)):
+            self._given, self._inputs = given, self._all_inputs(x, v, target)
+        launch(kernels.advance_in_order, 1, self._inputs)
+
+    def _all_inputs(self, x: wp.array, v: wp.array, target: wp.array) -> tuple[Any, ...]:
+        world, items, colliders, goals = self.world, self.fabric, self.colliders, self.goals
+        return (
+            self._settings, x, v, target, world.inverse_mass, world.thickness, self._cloth, *self.air.lists,
+            *items.stretch.arrays, items.stretch.pull, *items.bend.arrays, items.bend.pull,
+            self._attached, self._lengths, goals.vertices, goals.springs, goals.starts, goals.ends,
+            *self.contacts.arrays, self.contacts.pushed,
+            colliders.shapes, colliders.start, colliders.end, colliders.vertices_start, colliders.vertices_end,
+            world.friction_static, world.friction_kinetic, *self._halves, self._half_count,
+            self._force, self._ways, self._rows, self._before,
+        )  # fmt: skip
+
+    def _advance_by_colours(self, x: wp.array, v: wp.array, target: wp.array, dt: float) -> None:
+        world, options = self.world, self.options
+        p, before = self._rows, self._before
+        gravity, air_damping = wp.vec3d(*self.settings["gravity"][0]), float(self.settings["air_damping"][0])
+        rub, push_speed = float(self.settings["friction"][0]), float(self.settings["push_speed"][0])
+        self._find_half_spaces(x)
+        contacts = self.contacts
+        vertices, kinds, _, normals, *_ = contacts.arrays
+        self._run(kernels.refresh_contacts, contacts.count, [vertices, kinds, normals, x])
+        groups, crowded = self._contact_groups()
+
+        substeps, sweeps = int(self.settings["substeps"][0]), int(self.settings["sweeps"][0])
+        h, part = dt / substeps, 1.0 / substeps
+        push = h * push_speed
+        for substep in range(substeps):
+            progress = (substep + 1) * part
+            inputs = [x, target, self._force, gravity, air_damping, h, progress, v, p, before]
+            self._run(fabric.predict, self.count, inputs)
+            for sweep in range(sweeps):
+                self.fabric.sweep_stretch(sweep, sweeps, 1.0 / h, before, p)
+                self.fabric.sweep_bend(sweep, sweeps, 1.0 / h, before, p)
+                self._follow(h, progress, part)
+                for first, last in pairwise(self._attachment_offsets):
+                    inputs = [int(first), self._attached, self._lengths, p]
+                    self._run(fabric.attach, int(last - first), inputs)
+                tail = [*contacts.arrays, rub, push, contacts.pushed, before, p]
+                for first, last in groups:
+                    self._run(kernels.solve_contacts, last - first, [first, 0, *tail], grain=256)
+                if crowded[1] > crowded[0]:
+                    self._run(kernels.solve_contacts, 1, [crowded[0], crowded[1] - crowded[0], *tail])
+                halves = [self._half_counts, self._half_places, *self._halves[:-1]]
+                inputs = [*halves, rub, progress, part, push, self._halves[-1], before, p]
+                self._run(kernels.solve_half_spaces, self.count, inputs)
+            self._run(fabric.end_substeps, self.count, [1.0 / h, p, before, v])
+        self._run(kernels.end_step, self.count, [p, x])
+        wp.copy(self.colliders.start, self.colliders.end)
+
+    def _begin(self, x: wp.array, v: wp.array, target: wp.array) -> None:
+        """Where nothing would stop the vertices."""
+        inputs = [self._settings, x, v, target, self.world.inverse_mass, *self.air.lists]
+        self._run(kernels.begin_step, self.count, [*inputs, self._force, self._rows, self._end])
+
+    def _find_half_spaces(self, x: wp.array) -> None:
+        """Half-spaces of all vertices: count, scan, write."""
+        world, colliders = self.world, self.colliders
+        if colliders.count == 0:
+            return
+        self._run(kernels.place_shapes, colliders.count, [colliders.shapes, colliders.start, colliders.end])
+        head = [x, self._end, world.inverse_mass, world.thickness, self._cloth, colliders.shapes]
+        head += [colliders.vertices_start, colliders.vertices_end, world.friction_static, world.friction_kinetic]
+        head += [self._half_counts, self._half_places]
+        self._run(kernels.find_half_spaces, self.count, [self._settings, 0, *head, *self._halves[:-1]], grain=128)
+        wp.utils.array_scan(self._half_counts, self._half_places, inclusive=False)
+        last = slice(self.count - 1, None)
+        total = int(self._half_counts[last].numpy()[0] + self._half_places[last].numpy()[0])
+        self._half_count.fill_(total)
+        self._halves = self._grow_halves(total)
+        self._run(kernels.find_half_spaces, self.count, [self._settings, 1, *head, *self._halves[:-1]], grain=128)
+
+    def _follow(self, h: float, progress: float, part: float) -> None:
+        goals = self.goals
+        inputs = [goals.vertices, goals.springs, goals.starts, goals.ends, h, progress, part]
+        self._run(fabric.follow, goals.count, [*inputs, self._before, self._rows])
+
+    def _contact_groups(self) -> tuple[list[tuple[int, int]], tuple[int, int]]:
+        """Colours of contacts, and the contacts that found no colour."""
+        if self.contacts.count == 0:
+            return [], (0, 0)
+        if self._contact_offsets is not None:
+            return [(int(a), int(b)) for a, b in pairwise(self._contact_offsets)], (0, 0)
+        assert self.search is not None
+        offsets = self.search.offsets.numpy()
+        groups = [(int(a), int(b)) for a, b in pairwise(offsets[: COLOURS + 1]) if b > a]
+        return groups, (int(offsets[COLOURS]), int(offsets[COLOURS + 1]))
+
+    def _grow_halves(self, count: int) -> list[wp.array]:
+        """Room for so many half-spaces: vertices, normals, offsets, ways, thickness, friction, pushed."""
+        return [buffer.at_least(count) for buffer in self._half_buffers]
+
+    def _make_search(self) -> PredictiveSearch:
+        world, regions = self.world, self.regions
+        surface = Surface.from_arrays(
+            self.count, world.cloth_faces, face_body=regions.face_region, body_pairs=regions.collide,
+            device=self.device,
+        )  # fmt: skip
+        return PredictiveSearch(
+            make_broad_phase(world.scene.broad_phase, surface, material=world.rest_shape.numpy()[: self.count]),
+            regions,
+            rest=world.rest_shape,
+            thickness=world.thickness,
+            inverse_mass=world.inverse_mass,
+            friction=(world.friction_static, world.friction_kinetic),
+            largest_thickness=world.largest_thickness,
+        )
+
+    def _usual_radius(self) -> float:
+        lengths = np.concatenate([part.mesh.rest_lengths for part in self.world.cloths])
+        return max(RADIUS_PART * float(lengths.mean()), self.world.largest_thickness)
+
+    def _make_settings(self) -> wp.array:
+        options, forces = self.options, self.world.scene.forces
+        numbers: Any = kernels.Numbers()
+        numbers.gravity = wp.vec3d(*forces.gravity)
+        numbers.air_damping = forces.air_damping
+        numbers.push_speed = options.push_speed
+        numbers.radius = self.radius
+        numbers.collider_thickness = self.world.scene.thickness
+        numbers.friction = 1.0
+        numbers.vertices = self.count
+        numbers.substeps, numbers.sweeps = options.substeps, options.iterations
+        numbers.pairs, numbers.quads = self.fabric.stretch.count, self.fabric.bend.count
+        numbers.goals, numbers.colliders = self.goals.count, self.colliders.count
+        numbers.windy = int(self.air.wind is not None)
+        return wp.array([numbers], dtype=kernels.Numbers, device=self.device)
+
+    def _run(self, kernel: wp.Kernel, count: int, inputs: list[Any], *, grain: int = 1024) -> None:
+        launch(kernel, count, inputs, device=self.device, grain=grain)
