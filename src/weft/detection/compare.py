@@ -75,6 +75,65 @@ def edges_apart(  # type: ignore[empty-body]
     """As `overlap_mask`, without edges that have the vertex a or b."""
 
 
+@wp.func_native(
+    """
+    #if defined(__CUDA_ARCH__)
+    const int more = __popcll(mask);
+    #else
+    const int more = __builtin_popcountll(mask);
+    const int* partner = ids.data + begin;
+    if (n + more + 4 <= room) {
+        // four at a time, whether there are four or not: cheaper than finding out
+        wp::vec_t<2, int>* out = found.data + start + n;
+        while (mask) {
+            for (int k = 0; k < 4; ++k) {
+                const int j = partner[__builtin_ctzll(mask | (wp::uint64)1 << 63)];
+                const bool swap = undirected & (j < id);
+                out[k] = wp::vec_t<2, int>(swap ? j : id, swap ? id : j);
+                mask &= mask - 1;
+            }
+            out += 4;
+        }
+        return n + more;
+    }
+    #endif
+    for (int k = n; mask && k < room; ++k) {
+        #if defined(__CUDA_ARCH__)
+        const int j = ids.data[begin + __ffsll((long long)mask) - 1];
+        #else
+        const int j = partner[__builtin_ctzll(mask)];
+        #endif
+        const bool swap = undirected & (j < id);
+        found.data[start + k] = wp::vec_t<2, int>(swap ? j : id, swap ? id : j);
+        mask &= mask - 1;
+    }
+    return n + more;
+    """
+)
+def append(  # type: ignore[empty-body]
+    found: wp.array[wp.vec2i],
+    start: wp.int64,
+    n: int,
+    room: int,
+    mask: wp.uint64,
+    id: int,
+    ids: wp.array[int],
+    begin: int,
+    undirected: int,
+) -> int:
+    """Add the pairs (id, ids[begin + k]) for the bits k of the mask to a row of n, the smaller index first if
+    undirected, as far as there is room; gives the new length, with or without room."""
+
+
+@wp.func
+def row_room(chosen: int, query: int, starts: wp.array[wp.int64], capacity: int) -> int:
+    """How many entries the row of a query takes."""
+    room = capacity
+    if chosen == 1 and capacity > 0:
+        room = int(starts[query + 1] - starts[query])
+    return room
+
+
 @wp.kernel
 def gather_row_boxes(first: int, rows: wp.array[int], boxes: wp.array2d[wp.float32], row_boxes: wp.array2d[wp.float32]):
     # side by side what is compared in one go
@@ -108,6 +167,7 @@ def find_vertex_triangle(
     if chosen == 1:
         patch = items[i]
     start = row_start(chosen, patch, starts, capacity)
+    room = row_room(chosen, patch, starts, capacity)
     row_end = int(row_offsets[patch + 1])
     n = int(0)
     for v in range(vertex_start[patch], vertex_start[patch + 1]):
@@ -120,11 +180,7 @@ def find_vertex_triangle(
                 near &= near - wp.uint64(1)
                 begin = face_start[other]
                 hits = faces_apart(face_boxes, corners, begin, face_start[other + 1] - begin, limit, v)
-                while hits != wp.uint64(0):
-                    if n < capacity:
-                        found[start + wp.int64(n)] = wp.vec2i(id, face_ids[begin + lowest_bit(hits)])
-                    hits &= hits - wp.uint64(1)
-                    n += 1
+                n = append(found, start, n, room, hits, id, face_ids, begin, 0)
         if n > stop:
             break
     counts[patch] = n
@@ -153,6 +209,7 @@ def find_edge_edge(
     if chosen == 1:
         patch = items[i]
     start = row_start(chosen, patch, starts, capacity)
+    room = row_room(chosen, patch, starts, capacity)
     row_begin = first_not_below(rows, row_offsets, patch)
     row_end = int(row_offsets[patch + 1])
     n = int(0)
@@ -168,12 +225,7 @@ def find_edge_edge(
                 near &= near - wp.uint64(1)
                 begin = wp.max(e + 1, edge_start[other])
                 hits = edges_apart(edge_boxes, ends, begin, edge_start[other + 1] - begin, limit, a, b)
-                while hits != wp.uint64(0):
-                    if n < capacity:
-                        partner_id = edge_ids[begin + lowest_bit(hits)]
-                        found[start + wp.int64(n)] = wp.vec2i(wp.min(id, partner_id), wp.max(id, partner_id))
-                    hits &= hits - wp.uint64(1)
-                    n += 1
+                n = append(found, start, n, room, hits, id, edge_ids, begin, 1)
         if n > stop:
             break
     counts[patch] = n

@@ -44,12 +44,16 @@ class Patches:
         def to_device(values: np.ndarray, dtype: type) -> wp.array:
             return wp.array(values, dtype=dtype, device=device)
 
+        def with_room(values: np.ndarray) -> wp.array:
+            # a mask of 64 bits may be read beyond the last item
+            return to_device(np.pad(values, (0, 64)), int)[: len(values)]
+
         self.count = len(self.nodes)
-        self.face_ids = to_device(order, int)
+        self.face_ids = with_room(order)
         """(m,) the triangle of each rank"""
-        self.vertex_ids = to_device(vertex_ids, int)
+        self.vertex_ids = with_room(vertex_ids)
         """(used vertices,) the vertex of each rank"""
-        self.edge_ids = to_device(edge_ids, int)
+        self.edge_ids = with_room(edge_ids)
         """(e,) the edge of each rank"""
         self.faces = to_device(vertex_rank[faces[order]], wp.vec3i)
         """(m,) by rank: the ranks of each triangle's vertices"""
