@@ -5,9 +5,9 @@ section 5). The constrained part of the answer is set at the start and no search
 solved is the system filtered from both sides, with the constrained part moved to the right (Ascher and Boxerman 2003).
 
 The preconditioner adds the inverse of each diagonal block, within the filter, to a coarse solve in which each patch of
-about twenty vertices moves as one (see `aggregates`). It ends with a coarse correction, after which the residual of
-every free patch sums to zero: the solver's tolerance costs no momentum. The search starts from nothing: the last
-step's answer was measured to be a worse start, and would make a step depend on more than the state.
+about twenty vertices moves as one (see `aggregates`). It starts and ends with a coarse correction, after which the
+residual of every free patch sums to zero: the solver's tolerance costs no momentum. The last step's answer was measured
+to be a worse start than none, and would make a step depend on more than the state.
 
 Sums run over the rows of a patch, then over patches, always in this order, whatever the number of threads.
 """
@@ -248,9 +248,15 @@ class ConjugateGradients:
         launch(begin_rows, count, [*inputs, x, self._inverse], device=self.device)
         self._coarse.factor(constraints)
 
-        self._by_patch(find_residual, [matrix.patches, *filtered, *system, self._inverse, b, x, *reduced])
-        gamma = start = self._solve_coarse()
+        # the coarse system alone first: what moves as one, free fall for one, is then exact
+        left_over = [matrix.patches, *filtered, *system, self._inverse, b, x, *reduced]
+        correction = [matrix.order, matrix.patch_of, held, filters, self._far, x]
+        self._by_patch(find_residual, left_over)
+        start = self._solve_coarse()
         goal = max(self.tolerance**2 * start, self.least)
+        launch(correct_patches, count, correction, device=self.device)
+        self._by_patch(find_residual, left_over)
+        gamma = self._solve_coarse()
         iterations, beta = 0, 0.0
         self._direction.zero_()
         while gamma > goal and iterations < self.most_iterations:
@@ -266,9 +272,8 @@ class ConjugateGradients:
             before, gamma = gamma, self._solve_coarse()
             beta = gamma / before
             iterations += 1
-        inputs = [matrix.order, matrix.patch_of, held, filters, self._far, x]
-        launch(correct_patches, count, inputs, device=self.device)
-        left = float(np.sqrt(max(gamma, 0.0) / start)) if start > 0.0 else 0.0
+        launch(correct_patches, count, correction, device=self.device)
+        left = 0.0 if start == 0.0 else float(np.sqrt(np.abs(gamma / start)))
         return Solution(iterations, left, gamma <= goal)
 
     def _by_patch(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
