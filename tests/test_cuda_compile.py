@@ -1,0 +1,61 @@
+"""Every kernel compiles for CUDA too, which needs no GPU, and keeps to the rules that `launch` relies on."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import warp as wp
+
+import weft
+
+ROOT = Path(weft.__file__).parent
+# PTX for an H100; compiling to it takes Warp's own compiler and nothing else
+ARCHITECTURE = 90
+
+
+def kernel_modules():
+    """The names of all modules that define kernels, found in their text: nothing is imported for the list."""
+    for path in sorted(ROOT.rglob("*.py")):
+        if re.search(r"^\s*@wp\.kernel", path.read_text(encoding="utf-8"), re.MULTILINE):
+            yield "weft." + path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+
+
+MODULES = list(kernel_modules())
+
+
+def warp_module(name):
+    importlib.import_module(name)
+    return wp.get_module(name)
+
+
+def test_there_are_kernels():
+    assert len(MODULES) > 20 and "weft.world.world" in MODULES
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_kernels_take_the_first_item_of_their_range(name):
+    module = warp_module(name)
+    assert module.kernels
+    for kernel in module.kernels.values():
+        first = kernel.adj.args[0]
+        assert (first.label, first.type) == ("first", wp.int32), f"{kernel.key}: must begin with `first: int`"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_time_is_spent_on_gradients(name):
+    assert warp_module(name).options["enable_backward"] is False, "wp.set_module_options({'enable_backward': False})"
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="Warp has no CUDA compiler there")
+@pytest.mark.parametrize("name", MODULES)
+def test_compiles_for_cuda(name, tmp_path):
+    module = warp_module(name)
+    written = wp.compile_aot_module(name, arch=ARCHITECTURE, module_dir=tmp_path, use_ptx=True)
+    text = "".join(path.read_text() for path in written)
+    assert ".target sm_90" in text
+    for kernel in module.kernels.values():
+        # generic kernels are compiled for the types that they are launched with
+        for one in kernel.overloads.values() if kernel.is_generic else [kernel]:
+            assert re.search(rf"\.entry {re.escape(one.get_mangled_name())}_cuda_kernel_forward\b", text), one.key
