@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 # public name -> the module that defines it
 _PUBLIC = {
     "Box": "weft.scene",
+    "Cache": "weft.cache",
     "Camera": "weft.scene",
     "Capsule": "weft.scene",
     "Cloth": "weft.scene",
@@ -44,14 +45,20 @@ _PUBLIC = {
     "simulate": "weft.run",
 }
 
+# rooms that can be entered by name: `weft.detection.collisions(...)`
+_ROOMS = ("cache", "check", "detection", "errors", "exchange", "mesh", "scene", "view", "world")
+
+# `__init__.pyi` says the same to type checkers and editors, who cannot see through `__getattr__`
 __all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
+    if name in _ROOMS:
+        return import_module(f"weft.{name}")
     raise AttributeError(f"module 'weft' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_ROOMS])
