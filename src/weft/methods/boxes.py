@@ -4,21 +4,18 @@ A step is some runs of two phases. Response: solve the elastic surface with the 
 for boxes that meet on the way there, and add a plane for each pair. When none meet any more, the step is taken.
 """
 
+from itertools import count
+
 import numpy as np
 import warp as wp
 
 from weft.detection.broad_phase import make_broad_phase
 from weft.dynamics.elastic_surface import ElasticSurface, Limits
-from weft.errors import WeftError
 from weft.methods.base import Method, StepReport
-from weft.response.bounding_planes import CollisionPlanes
+from weft.response.bounding_planes import CollisionPlanes, Met
 from weft.response.held_triangles import IntersectingTriangles, near_pairs
 from weft.scene import Boxes as BoxesOptions
 from weft.world import State, World
-
-# runs with planes where the step started that may follow; each settles all that the one before left
-MOST_RUNS = 200
-
 
 class Boxes(Method):
     """Grids of elastic surface that keep out of each other's boxes, and out of those of colliders."""
@@ -54,7 +51,7 @@ class Boxes(Method):
         self.surface.assemble(state, dt)
         self.planes.reset()
         held = np.zeros(0, np.int64)
-        for run in range(1, MOST_RUNS + 1):
+        for run in count(1):
             # response
             limits = self._limits(state, held)
             solved = self.surface.solve(limits)
@@ -64,17 +61,20 @@ class Boxes(Method):
             world.carry_colliders(state, dt, self.x_end, self.v_end)
 
             # detection
-            met = self.detect(state, still=run >= self.runs)
-            if met == 0:
-                again = self._find_passing()
-                if len(np.setdiff1d(again, held)) == 0:
-                    if len(again):
-                        report.problems.append("triangles whose vertices are all held pass through each other")
+            still = run >= self.runs
+            if run == self.runs:
+                self.planes.reset()
+            met = self.detect(state, still=still)
+            report.collisions += met.pairs
+            if met.pairs == 0 or (still and met.new == 0):
+                passing = self._find_passing()
+                if np.isin(passing, held).all():
                     break
-                held = np.union1d(held, again)
-            report.collisions += met
-        else:
-            report.problems.append(f"boxes still overlap after {MOST_RUNS} runs")
+                held = np.union1d(held, passing)
+        if met.pairs:
+            report.problems.append(f"{met.pairs} pairs of boxes overlap: pins or colliders press cloth together")
+        if len(passing):
+            report.problems.append("neighbouring triangles pass through each other though their vertices are held")
         report.contacts = len(self.planes.planes.keys)
         self.counts.append(run)
         self.held = len(held)
@@ -82,10 +82,11 @@ class Boxes(Method):
         state.take(self.x_end, self.v_end)
         return report
 
-    def detect(self, state: State, *, still: bool) -> int:
+    def detect(self, state: State, *, still: bool) -> Met:
         """Find pairs of boxes that meet on the way to the end of the step; each gets a plane."""
         self.search.update(state.x, self.x_end, self.world.largest_thickness)
-        return self.planes.update(self.search.triangle_pairs(), state.x, self.x_end, still=still)
+        lower, upper = self.surface.limits
+        return self.planes.update(self.search.triangle_pairs(), state.x, self.x_end, lower, upper, still=still)
 
     def saved(self) -> dict[str, np.ndarray]:
         return {"grip": self.grip}
@@ -95,14 +96,14 @@ class Boxes(Method):
 
     def _limits(self, state: State, held: np.ndarray) -> Limits:
         """Where vertices may end: planes, then held triangles, then pins."""
-        world, count = self.world, self.world.cloth_vertex_count
-        limits = Limits.free(count)
-        start = state.x.numpy()[:count]
+        world, cloth = self.world, self.world.cloth_vertex_count
+        limits = Limits.free(cloth)
+        start = state.x.numpy()[:cloth]
         limits.anchor[:] = start.T
         limits.grip[:] = self.grip
         self.planes.write(limits)
         limits.hold(held, start[held])
-        pinned = np.flatnonzero(world.inverse_mass.numpy()[:count] == 0.0)
+        pinned = np.flatnonzero(world.inverse_mass.numpy()[:cloth] == 0.0)
         limits.hold(pinned, world.target.numpy()[pinned])
         return limits
 

@@ -1,0 +1,538 @@
+"""The elastic surface of Terzopoulos et al. 1987 on rectangular grids, stepped by one linear system for x, y and z.
+
+The energy compares the metric tensor G of the sheet with its rest value, which is the identity in material coordinates
+(metres), for stretch and shear, and takes the second derivatives of r for the curvature tensor:
+
+    E = sum over grid edges  stretch/8 (G_ii - 1)^2 a  +  sum over cells  shear/2 G_12^2 a
+      + sum over nodes and cells  bend/2 (|r_11|^2 + 2 |r_12|^2 + |r_22|^2) a
+
+with finite differences for the derivatives and a the area that belongs to each. Where the sheet does not stretch, r_ij
+is along the normal and |r_ij| is the curvature B_ij itself; away from it the vector keeps one matrix for x, y and z.
+
+Every difference is a stencil y = sum w_k r_k, and the energy is a function of these, so that its gradient is
+sum w_k dE/dy. A step solves A r(t + dt) = g with
+
+    A = M/dt^2 + sum c w w^T        g = M/dt^2 (r + dt v) + f + sum w (c y* - dE/dy*)
+
+where * is the prediction and c bounds the second derivative of E along the stencil from above. In 1987 c was the secant
+stiffness (G - 1): it vanishes for a sheet at rest, and the step is then as short as an explicit one. With the bound,
+A r - g is still the exact gradient at the prediction, and A is positive definite whatever the cloth does.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import warp as wp
+
+from weft.dynamics.air import Air
+from weft.errors import SceneError
+from weft.scene import Grid, Material, Strip
+from weft.world import State, World, launch
+
+wp.set_module_options({"enable_backward": False})
+
+STRETCH, SHEAR, BEND = range(3)
+# over-relaxation of Gauss-Seidel: 1 is the plain sweep, this converges several times as fast
+RELAXATION = 1.8
+# sweeps end when no coordinate moves by more than this part of a cell
+TOLERANCE = 1e-5
+MOST_SWEEPS = 400
+
+
+@wp.kernel
+def measure(
+    first: int,
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    x: wp.array[wp.vec3d],
+    y: wp.array[wp.vec3d],
+):
+    """The value of each stencil."""
+    i = first + wp.tid()
+    q = vertices[i]
+    w = weights[i]
+    y[i] = w[0] * x[q[0]] + w[1] * x[q[1]] + w[2] * x[q[2]] + w[3] * x[q[3]]
+
+
+@wp.kernel
+def find_stress(
+    first: int,
+    kind: wp.array[int],
+    partner: wp.array[int],
+    modulus: wp.array[wp.float64],
+    delay: wp.array[wp.float64],
+    rate: wp.float64,
+    y: wp.array[wp.vec3d],
+    old: wp.array[wp.vec3d],
+    pull: wp.array[wp.vec3d],
+    bound: wp.array[wp.float64],
+):
+    """dE/dy of each stencil with its damping, and the bound of the second derivative; rate is 1/dt."""
+    i = first + wp.tid()
+    k = modulus[i]
+    late = delay[i] * rate
+    yi = y[i]
+    half = wp.float64(0.5)
+    one = wp.float64(1.0)
+    if kind[i] == 0:
+        metric = wp.dot(yi, yi)
+        strain = metric - one + late * (metric - wp.dot(old[i], old[i]))
+        pull[i] = (half * k * strain) * yi
+        bound[i] = half * k * (one + late) * wp.max(wp.float64(3.0) * metric - one, wp.float64(2.0))
+    elif kind[i] == 1:
+        z = y[partner[i]]
+        metric = wp.dot(yi, z)
+        strain = metric + late * (metric - wp.dot(old[i], old[partner[i]]))
+        pull[i] = (k * strain) * z
+        bound[i] = k * (one + late) * (wp.float64(2.0) * wp.dot(z, z) + wp.abs(metric))
+    else:
+        pull[i] = k * (yi + late * (yi - old[i]))
+        bound[i] = k * (one + late)
+
+
+@wp.kernel
+def assemble(
+    first: int,
+    offsets: wp.array[int],
+    stencils: wp.array[int],
+    products: wp.array[wp.float64],
+    bound: wp.array[wp.float64],
+    values: wp.array[wp.float64],
+):
+    """Entries of the matrix off its diagonal."""
+    i = first + wp.tid()
+    total = wp.float64(0.0)
+    for k in range(offsets[i], offsets[i + 1]):
+        total += products[k] * bound[stencils[k]]
+    values[i] = total
+
+
+@wp.kernel
+def load_rows(
+    first: int,
+    offsets: wp.array[int],
+    stencils: wp.array[int],
+    weights: wp.array[wp.float64],
+    mass: wp.array[wp.float64],
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    y: wp.array[wp.vec3d],
+    pull: wp.array[wp.vec3d],
+    bound: wp.array[wp.float64],
+    face_offsets: wp.array[int],
+    face_items: wp.array[int],
+    face_force: wp.array[wp.vec3d],
+    gravity: wp.vec3d,
+    air_damping: wp.float64,
+    dt: wp.float64,
+    diagonal: wp.array[wp.float64],
+    g: wp.array2d[wp.float64],
+):
+    """The diagonal and the right-hand side of each row."""
+    i = first + wp.tid()
+    inertia = mass[i] / (dt * dt)
+    drag = mass[i] * air_damping / dt
+    force = mass[i] * gravity
+    for k in range(face_offsets[i], face_offsets[i + 1]):
+        force += face_force[face_items[k] // 3]
+    total = inertia + drag
+    right = inertia * (x[i] + dt * v[i]) + drag * x[i] + force
+    for k in range(offsets[i], offsets[i + 1]):
+        s = stencils[k]
+        w = weights[k]
+        total += w * w * bound[s]
+        right += w * (bound[s] * y[s] - pull[s])
+    diagonal[i] = total
+    for c in range(3):
+        g[c, i] = right[c]
+
+
+@wp.kernel
+def relax(
+    first: int,
+    order: wp.array[int],
+    offsets: wp.array[int],
+    columns: wp.array[int],
+    values: wp.array[wp.float64],
+    diagonal: wp.array[wp.float64],
+    g: wp.array2d[wp.float64],
+    lower: wp.array2d[wp.float64],
+    upper: wp.array2d[wp.float64],
+    anchor: wp.array2d[wp.float64],
+    grip: wp.array2d[wp.float64],
+    relaxation: wp.float64,
+    tolerance: wp.float64,
+    most_sweeps: int,
+    r: wp.array2d[wp.float64],
+    sweeps: wp.array[int],
+    change: wp.array[wp.float64],
+):
+    """Constrained Gauss-Seidel for one coordinate: every value is clamped into its interval as it is updated.
+
+    A vertex that rubs on a collider is pulled back to its anchor, with the force `grip` at most.
+    """
+    c = first + wp.tid()
+    largest = wp.float64(0.0)
+    done = int(0)
+    while done < most_sweeps:
+        largest = wp.float64(0.0)
+        for k in range(order.shape[0]):
+            i = order[k]
+            rest = g[c, i]
+            for e in range(offsets[i], offsets[i + 1]):
+                rest -= values[e] * r[c, columns[e]]
+            hold = grip[c, i]
+            if hold > wp.float64(0.0):
+                rest += wp.clamp(diagonal[i] * anchor[c, i] - rest, -hold, hold)
+            old = r[c, i]
+            new = old + relaxation * (rest / diagonal[i] - old)
+            new = wp.min(wp.max(new, lower[c, i]), upper[c, i])
+            r[c, i] = new
+            largest = wp.max(largest, wp.abs(new - old))
+        done += 1
+        if largest <= tolerance:
+            break
+    sweeps[c] = done
+    change[c] = largest
+
+
+@wp.kernel
+def find_reaction(
+    first: int,
+    offsets: wp.array[int],
+    columns: wp.array[int],
+    values: wp.array[wp.float64],
+    diagonal: wp.array[wp.float64],
+    g: wp.array2d[wp.float64],
+    r: wp.array2d[wp.float64],
+    reaction: wp.array2d[wp.float64],
+):
+    """A r - g: the force with which intervals and friction hold each coordinate."""
+    i = first + wp.tid()
+    for c in range(3):
+        total = diagonal[i] * r[c, i] - g[c, i]
+        for e in range(offsets[i], offsets[i + 1]):
+            total += values[e] * r[c, columns[e]]
+        reaction[c, i] = total
+
+
+@wp.kernel
+def predict(
+    first: int,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    gravity: wp.vec3d,
+    dt: wp.float64,
+    guess: wp.array[wp.vec3d],
+    r: wp.array2d[wp.float64],
+):
+    """Free fall over the step."""
+    i = first + wp.tid()
+    p = x[i] + dt * v[i] + (dt * dt) * gravity
+    guess[i] = p
+    for c in range(3):
+        r[c, i] = p[c]
+
+
+@wp.kernel
+def gather_positions(
+    first: int,
+    r: wp.array2d[wp.float64],
+    x: wp.array[wp.vec3d],
+    dt: wp.float64,
+    x_end: wp.array[wp.vec3d],
+    v_end: wp.array[wp.vec3d],
+):
+    """The solution as points, and the velocity that leads there."""
+    i = first + wp.tid()
+    p = wp.vec3d(r[0, i], r[1, i], r[2, i])
+    x_end[i] = p
+    v_end[i] = (p - x[i]) / dt
+
+
+class Stencils(NamedTuple):
+    """Differences y = sum w_k r_k over up to four vertices (host arrays); unused corners repeat one with weight 0."""
+
+    vertices: np.ndarray
+    """(s, 4) int32"""
+    weights: np.ndarray
+    """(s, 4)"""
+    kind: np.ndarray
+    """(s,) STRETCH, SHEAR, BEND"""
+    partner: np.ndarray
+    """(s,) the other stencil of a shear, itself for others"""
+    modulus: np.ndarray
+    """(s,) stiffness times area"""
+    delay: np.ndarray
+    """(s,) damping time in s"""
+
+    def energy(self, x: np.ndarray) -> float:
+        """The elastic energy at positions x, in J."""
+        y = np.einsum("sk,skd->sd", self.weights, x[self.vertices])
+        square = (y * y).sum(axis=1)
+        across = (y * y[self.partner]).sum(axis=1)
+        # each shear is two stencils, hence a quarter for either
+        kinds = [self.kind == STRETCH, self.kind == SHEAR]
+        density = np.select(kinds, [(square - 1.0) ** 2 / 8.0, across**2 / 4.0], square / 2.0)
+        return float((self.modulus * density).sum())
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """The grid of one cloth: nodes along both directions, their spacing at rest, its first vertex and material."""
+
+    nodes: tuple[int, int]
+    spacing: tuple[float, float]
+    first: int
+    material: Material
+
+    def stencils(self) -> Stencils:
+        """All differences of the energy on this grid."""
+        n1, n2 = self.nodes
+        h1, h2 = self.spacing
+        area = h1 * h2
+        index = (self.first + np.arange(n1 * n2)).reshape(n2, n1)
+        m = self.material
+        parts: list[tuple[Any, ...]] = []
+
+        def add(kind: int, corners: list[np.ndarray], weights: list[float], modulus: Any) -> None:
+            vertices = np.stack([c.ravel() for c in corners], axis=1)
+            padded = np.concatenate([vertices, np.repeat(vertices[:, :1], 4 - len(corners), axis=1)], axis=1)
+            row = np.array([*weights, *[0.0] * (4 - len(weights))])
+            count = len(vertices)
+            moduli = np.broadcast_to(modulus, corners[0].shape).ravel()
+            parts.append((padded, np.tile(row, (count, 1)), np.full(count, kind), moduli))
+
+        # rows and columns at the rim stand for half a strip of cloth
+        row_share, column_share = np.ones((n2, 1)), np.ones((1, n1))
+        row_share[[0, -1]] = 0.5
+        column_share[:, [0, -1]] = 0.5
+        add(STRETCH, [index[:, :-1], index[:, 1:]], [-1 / h1, 1 / h1], m.stretch * area * row_share)
+        add(STRETCH, [index[:-1], index[1:]], [-1 / h2, 1 / h2], m.stretch * area * column_share)
+        if n1 > 2:
+            bend = m.bend * area * row_share
+            add(BEND, [index[:, :-2], index[:, 1:-1], index[:, 2:]], [1 / h1**2, -2 / h1**2, 1 / h1**2], bend)
+        if n2 > 2:
+            bend = m.bend * area * column_share
+            add(BEND, [index[:-2], index[1:-1], index[2:]], [1 / h2**2, -2 / h2**2, 1 / h2**2], bend)
+        cell = [index[:-1, :-1], index[:-1, 1:], index[1:, :-1], index[1:, 1:]]
+        add(BEND, cell, [1 / area, -1 / area, -1 / area, 1 / area], 2.0 * m.bend * area)
+        add(SHEAR, cell, [-0.5 / h1, 0.5 / h1, -0.5 / h1, 0.5 / h1], m.shear * area)
+        add(SHEAR, cell, [-0.5 / h2, -0.5 / h2, 0.5 / h2, 0.5 / h2], m.shear * area)
+
+        vertices, weights, kind, modulus = (np.concatenate(column) for column in zip(*parts, strict=True))
+        # the two halves of a shear are the last two blocks, in the same order
+        cells = (n1 - 1) * (n2 - 1)
+        partner = np.arange(len(kind))
+        partner[-2 * cells :] = np.roll(partner[-2 * cells :], cells)
+        keep = np.flatnonzero(modulus > 0.0)
+        new_number = np.cumsum(modulus > 0.0) - 1
+        return Stencils(
+            vertices[keep].astype(np.int32),
+            weights[keep],
+            kind[keep].astype(np.int32),
+            new_number[partner[keep]].astype(np.int32),
+            modulus[keep],
+            np.full(len(keep), m.damping),
+        )
+
+    def order(self) -> np.ndarray:
+        """The nodes by colour: two nodes that one row of the matrix couples never have the same, (i + 2 j) mod 5."""
+        n1, n2 = self.nodes
+        j, i = np.divmod(np.arange(n1 * n2), n1)
+        return self.first + np.argsort((i + 2 * j) % 5, kind="stable")
+
+
+class Limits(NamedTuple):
+    """Where each coordinate of each vertex may be at the end of a step (host arrays, 3 by n)."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    anchor: np.ndarray
+    """where friction holds it"""
+    grip: np.ndarray
+    """the largest force of that friction in N; 0 where there is none"""
+
+    @classmethod
+    def free(cls, count: int) -> "Limits":
+        """No limits at all."""
+        shape = (3, count)
+        return cls(np.full(shape, -np.inf), np.full(shape, np.inf), np.zeros(shape), np.zeros(shape))
+
+    def hold(self, vertices: np.ndarray, places: np.ndarray) -> None:
+        """Pin vertices to places (k, 3)."""
+        self.lower[:, vertices] = places.T
+        self.upper[:, vertices] = places.T
+
+
+class Solved(NamedTuple):
+    """How a solve ended."""
+
+    sweeps: int
+    converged: bool
+
+
+class ElasticSurface:
+    """The linear system of a step over all grids of a world: `assemble` it once, `solve` it as often as limits change."""
+
+    def __init__(
+        self,
+        lattices: list[Lattice],
+        mass: np.ndarray,
+        inverse_mass: wp.array,
+        air: Air,
+        *,
+        tolerance: float = TOLERANCE,
+        most_sweeps: int = MOST_SWEEPS,
+    ) -> None:
+        device = inverse_mass.device
+        self.device, self.count = device, len(mass)
+        self.air, self.inverse_mass = air, inverse_mass
+        self.stencils = _join([lattice.stencils() for lattice in lattices])
+        self.tolerance = tolerance * min(min(lattice.spacing) for lattice in lattices)
+        self.most_sweeps = most_sweeps
+
+        def upload(values: np.ndarray, dtype: Any) -> wp.array:
+            return wp.array(np.ascontiguousarray(values), dtype=dtype, device=device)
+
+        s = self.stencils
+        self._where = (upload(s.vertices, wp.vec4i), upload(s.weights, wp.vec4d))
+        self._law = (
+            upload(s.kind, int),
+            upload(s.partner, int),
+            upload(s.modulus, wp.float64),
+            upload(s.delay, wp.float64),
+        )
+        rows, columns, entries = _pattern(s, self.count)
+        self._rows = tuple(upload(a, t) for a, t in zip(rows, (int, int, wp.float64), strict=True))
+        self._entries = tuple(upload(a, t) for a, t in zip(entries, (int, int, wp.float64), strict=True))
+        self._offsets, self._columns = upload(columns[0], int), upload(columns[1], int)
+        self._order = upload(np.concatenate([lattice.order() for lattice in lattices]), int)
+        self._mass = upload(mass, wp.float64)
+
+        self._y, self._old, self._pull = (wp.zeros(len(s.kind), dtype=wp.vec3d, device=device) for _ in range(3))
+        self._bound = wp.zeros(len(s.kind), dtype=wp.float64, device=device)
+        self._values = wp.zeros(len(columns[1]), dtype=wp.float64, device=device)
+        self._diagonal = wp.zeros(self.count, dtype=wp.float64, device=device)
+        self._guess = wp.zeros(self.count, dtype=wp.vec3d, device=device)
+        self._g, self.r, self._reaction, *self._limits = (
+            wp.zeros((3, self.count), dtype=wp.float64, device=device) for _ in range(7)
+        )
+        self._sweeps = wp.zeros(3, dtype=int, device=device)
+        self._change = wp.zeros(3, dtype=wp.float64, device=device)
+
+    @classmethod
+    def from_world(cls, world: World, **options: Any) -> "ElasticSurface":
+        """All cloths of a world, which must be grids without seams."""
+        scene = world.scene
+        if scene.seams:
+            raise SceneError(
+                scene.problem(("seams",), "the elastic surface is a grid and has no seams; leave them out")
+            )
+        lattices = []
+        for i, (part, cloth) in enumerate(zip(world.cloths, scene.cloths, strict=True)):
+            if not isinstance(cloth.shape, Grid | Strip):
+                text = "the elastic surface needs a cloth of the shape grid or strip; other methods take any mesh"
+                raise SceneError(scene.problem(("cloths", i), text))
+            n1, n2 = cloth.shape.cells[0] + 1, cloth.shape.cells[1] + 1
+            assert part.mesh.uv is not None
+            uv = part.mesh.uv.reshape(n2, n1, 2)
+            spacing = (float(np.linalg.norm(uv[0, 1] - uv[0, 0])), float(np.linalg.norm(uv[1, 0] - uv[0, 0])))
+            lattices.append(Lattice((n1, n2), spacing, part.first, part.material))
+        mass = world.mass[: world.cloth_vertex_count]
+        return cls(lattices, mass, world.inverse_mass, Air.from_world(world), **options)
+
+    @property
+    def limits(self) -> tuple[wp.array, wp.array]:
+        """The lower and upper limits of the last solve, (3, n), on the device."""
+        return self._limits[0], self._limits[1]
+
+    def assemble(self, state: State, dt: float) -> None:
+        """The matrix and the right-hand side of a step from this state; the solution starts from free fall."""
+        device, count = self.device, self.count
+        x, v, gravity = state.x, state.v, self.air.gravity
+        launch(predict, count, [x, v, gravity, dt, self._guess, self.r], device=device)
+        launch(measure, len(self._y), [*self._where, x, self._old], device=device)
+        launch(measure, len(self._y), [*self._where, self._guess, self._y], device=device)
+        inputs = [*self._law, 1.0 / dt, self._y, self._old, self._pull, self._bound]
+        launch(find_stress, len(self._y), inputs, device=device)
+        inputs = [*self._entries, self._bound, self._values]
+        launch(assemble, len(self._values), inputs, device=device)
+        self.air.blow(x, v, state.time)
+        launch(
+            load_rows,
+            count,
+            [*self._rows, self._mass, x, v, self._y, self._pull, self._bound, *self.air.lists]
+            + [gravity, self.air.damping, dt, self._diagonal, self._g],
+            device=device,
+        )
+
+    def solve(self, limits: Limits, *, relaxation: float = RELAXATION) -> Solved:
+        """Constrained Gauss-Seidel from where the last solve ended; each coordinate has a thread of its own."""
+        for array, values in zip(self._limits, limits, strict=True):
+            array.assign(values)
+        system = [self._order, self._offsets, self._columns, self._values, self._diagonal, self._g]
+        numbers = [relaxation, self.tolerance, self.most_sweeps]
+        inputs = [*system, *self._limits, *numbers, self.r, self._sweeps, self._change]
+        launch(relax, 3, inputs, device=self.device, grain=1)
+        converged = bool(np.all(self._change.numpy() <= self.tolerance))
+        return Solved(int(self._sweeps.numpy().max()), converged)
+
+    def write(self, state: State, dt: float, x_end: wp.array, v_end: wp.array) -> None:
+        """The solution as positions and velocities at the end of the step."""
+        launch(gather_positions, self.count, [self.r, state.x, dt, x_end, v_end], device=self.device)
+
+    def reactions(self) -> np.ndarray:
+        """The forces (3, n) that the limits of the last solve exert, in N."""
+        system = [self._offsets, self._columns, self._values, self._diagonal, self._g, self.r, self._reaction]
+        launch(find_reaction, self.count, system, device=self.device)
+        return self._reaction.numpy()
+
+    def system(self) -> tuple[Any, np.ndarray]:
+        """The matrix (scipy, sparse) and the right-hand side (3, n) that were assembled last."""
+        from scipy import sparse
+
+        shape = (self.count, self.count)
+        off = sparse.csr_matrix((self._values.numpy(), self._columns.numpy(), self._offsets.numpy()), shape=shape)
+        return off + sparse.diags(self._diagonal.numpy()), self._g.numpy().copy()
+
+    def propose(self, state: State, target: wp.array, dt: float, x_end: wp.array, v_end: wp.array) -> int:
+        """Where the cloth would be after dt if nothing but its pins held it."""
+        limits = Limits.free(self.count)
+        pinned = np.flatnonzero(self.inverse_mass.numpy()[: self.count] == 0.0)
+        limits.hold(pinned, target.numpy()[pinned])
+        self.assemble(state, dt)
+        self.solve(limits)
+        self.write(state, dt, x_end, v_end)
+        return 1
+
+
+def _join(parts: list[Stencils]) -> Stencils:
+    """The stencils of several grids in one list."""
+    starts = np.cumsum([0, *(len(part.kind) for part in parts)])
+    moved = [p._replace(partner=p.partner + np.int32(start)) for p, start in zip(parts, starts, strict=False)]
+    return Stencils(*(np.concatenate(column) for column in zip(*moved, strict=True)))
+
+
+def _pattern(s: Stencils, count: int) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+    """Lists for gathering: stencils by vertex, the matrix off its diagonal, and stencils by entry of the matrix."""
+    stencil, corner = np.nonzero(s.weights)
+    vertex, weight = s.vertices[stencil, corner], s.weights[stencil, corner]
+    by_vertex = np.argsort(vertex, kind="stable")
+    row_offsets = np.concatenate([[0], np.cumsum(np.bincount(vertex, minlength=count))])
+
+    # all pairs of different corners of a stencil
+    one, other = (a.ravel() for a in np.divmod(np.arange(16), 4))
+    apart = one != other
+    one, other = one[apart], other[apart]
+    product = s.weights[:, one] * s.weights[:, other]
+    owner, pair = np.nonzero(product)
+    key = s.vertices[owner, one[pair]].astype(np.int64) * count + s.vertices[owner, other[pair]]
+    keys, entry = np.unique(key, return_inverse=True)
+    by_entry = np.argsort(entry, kind="stable")
+    entry_offsets = np.concatenate([[0], np.cumsum(np.bincount(entry, minlength=len(keys)))])
+    offsets = np.searchsorted(keys, np.arange(count + 1, dtype=np.int64) * count)
+    rows = (row_offsets, stencil[by_vertex], weight[by_vertex])
+    entries = (entry_offsets, owner[by_entry], product[owner, pair][by_entry])
+    return rows, (offsets, (keys % count).astype(np.int32)), entries
