@@ -70,9 +70,7 @@ def way_of(
 
 
 @wp.func
-def wind_on(
-    i: int, offsets: wp.array[int], items: wp.array[int], face_force: wp.array[wp.vec3d]
-) -> wp.vec3d:
+def wind_on(i: int, offsets: wp.array[int], items: wp.array[int], face_force: wp.array[wp.vec3d]) -> wp.vec3d:
     """The wind's force on a vertex."""
     total = wp.vec3d()
     for s in range(offsets[i], offsets[i + 1]):
@@ -206,7 +204,9 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
             for i in range(s.pairs):
                 stretch_pair(i, a.pairs, a.pair_springs, sweep, s.sweeps, per_h, a.pair_pull, a.before, a.p)
             for i in range(s.quads):
-                bend_quad(i, a.quads, a.quad_weights, a.quad_springs, sweep, s.sweeps, per_h, a.quad_pull, a.before, a.p)
+                bend_quad(
+                    i, a.quads, a.quad_weights, a.quad_springs, sweep, s.sweeps, per_h, a.quad_pull, a.before, a.p
+                )
             for i in range(s.goals):
                 follow_goal(
                     i, a.goal_vertices, a.goal_springs, a.goal_starts, a.goals, h, progress, part, a.before, a.p
@@ -256,9 +256,7 @@ def begin_step(
 
 
 @wp.kernel
-def place_shapes(
-    first: int, shapes: wp.array[Shape], pose_start: wp.array[wp.mat44d], pose_end: wp.array[wp.mat44d]
-):
+def place_shapes(first: int, shapes: wp.array[Shape], pose_start: wp.array[wp.mat44d], pose_end: wp.array[wp.mat44d]):
     """All colliders at the start of the step."""
     k = first + wp.tid()
     shapes[k] = place_shape(shapes[k], pose_start[k], pose_end[k])

@@ -145,18 +145,22 @@ class PredictiveSolver:
 
     def _all_inputs(self, x: wp.array, v: wp.array, target: wp.array) -> tuple[Any, ...]:
         world, items, colliders, goals = self.world, self.fabric, self.colliders, self.goals
-        return (
-            self._settings, x, v, target, world.inverse_mass, world.thickness, self._cloth, *self.air.lists,
+        contacts, halves = self.contacts, self._halves
+        arrays: Any = kernels.Arrays()
+        values = (
+            x, v, target, world.inverse_mass, world.thickness, self._cloth, *self.air.lists,
             *items.stretch.arrays, items.stretch.pull, *items.bend.arrays, items.bend.pull,
             self._attached, self._lengths, goals.vertices, goals.springs, goals.starts, goals.ends,
-            *self.contacts.arrays, self.contacts.pushed,
+            *contacts.arrays, contacts.pushed,
             colliders.shapes, colliders.start, colliders.end, colliders.vertices_start, colliders.vertices_end,
-            world.friction_static, world.friction_kinetic, *self._halves, self._half_count,
+            world.friction_static, world.friction_kinetic, *halves, self._half_count,
             self._force, self._ways, self._rows, self._before,
         )  # fmt: skip
+        for name, value in zip(kernels.Arrays.vars, values, strict=True):  # type: ignore[attr-defined]
+            setattr(arrays, name, value)
+        return self._settings, arrays
 
     def _advance_by_colours(self, x: wp.array, v: wp.array, target: wp.array, dt: float) -> None:
-        world, options = self.world, self.options
         p, before = self._rows, self._before
         gravity, air_damping = wp.vec3d(*self.settings["gravity"][0]), float(self.settings["air_damping"][0])
         rub, push_speed = float(self.settings["friction"][0]), float(self.settings["push_speed"][0])

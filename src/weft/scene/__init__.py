@@ -1,6 +1,7 @@
 """What the user says: scenes, in Python and in TOML, one to one."""
 
 from weft.scene.camera import Camera
+from weft.scene.classical import Boxes, Push
 from weft.scene.cloth import Cloth
 from weft.scene.collider import Collider
 from weft.scene.forces import Forces, Wind
@@ -10,6 +11,7 @@ from weft.scene.methods import MethodOptions, Plain, Robust
 from weft.scene.motion import Keyframe, Path, Sequence, Spin, Still
 from weft.scene.pin import Pin
 from weft.scene.placement import Placement
+from weft.scene.predictive import Follow, Predictive, Region
 from weft.scene.scene import Scene
 from weft.scene.seam import Seam
 from weft.scene.shape import Box, Capsule, Cylinder, Grid, Plane, Sphere, Strip
@@ -17,11 +19,13 @@ from weft.scene.shape import Box, Capsule, Cylinder, Grid, Plane, Sphere, Strip
 __all__ = [
     "MATERIALS",
     "Box",
+    "Boxes",
     "Camera",
     "Capsule",
     "Cloth",
     "Collider",
     "Cylinder",
+    "Follow",
     "Forces",
     "Grid",
     "Keyframe",
@@ -32,6 +36,9 @@ __all__ = [
     "Placement",
     "Plain",
     "Plane",
+    "Predictive",
+    "Push",
+    "Region",
     "Robust",
     "Scene",
     "Seam",

@@ -18,6 +18,7 @@ from weft.scene.motion import MOTIONS, Keyframe
 from weft.scene.part import Part, plain_value
 from weft.scene.pin import Pin
 from weft.scene.placement import Placement
+from weft.scene.predictive import Follow, Region
 from weft.scene.scene import Scene
 from weft.scene.seam import Seam
 from weft.scene.shape import SHAPES
@@ -41,6 +42,8 @@ def describe_scene() -> str:
         _choices("Motions", "`motion` of a collider or pin; `kind` says which.", MOTIONS),
         _section("Keyframe", "`keyframes` of a path", Keyframe),
         _choices("Methods", "`method`: the name alone, or a table `[method]` with `name`.", MethodOptions.known),
+        _section("Region", "`[[method.regions]]` of `predictive`", Region),
+        _section("Follow", "`[[method.follow]]` of `predictive`", Follow),
     ]
     return "\n\n".join(sections) + "\n"
 

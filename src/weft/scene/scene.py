@@ -82,6 +82,8 @@ class Scene(Part):
     @model_validator(mode="after")
     def _check_names(self) -> "Scene":
         found = [*self._repeated_names(), *self._unknown_names()]
+        options = self.method.mistakes([cloth.name for cloth in self.cloths])
+        found += [(("method", *key), text) for key, text in options]
         if found:
             raise mistakes("Scene", found)
         return self

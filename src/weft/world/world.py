@@ -83,6 +83,7 @@ class World:
             for mesh, cloth, body in zip(resolved.cloth_meshes, scene.cloths, self.bodies, strict=False)
         ]
         self.seams = _join_seams(resolved.seams, self.cloths)
+        self.collider_meshes, self.collider_motions = resolved.collider_meshes, resolved.collider_motions
         self.kinematics = Kinematics(_prescriptions(resolved, self.bodies))
 
         self.rest_positions = np.concatenate([np.zeros((0, 3)), *(m.vertices for m in meshes)])

@@ -1,0 +1,138 @@
+"""The colliders of a scene as the contacts need them: exact shapes and meshes, each with a pose that moves."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import warp as wp
+
+from weft.mesh import TriMesh
+from weft.response.collider_contacts import BOX, CAPSULE, MESH, PLANE, SPHERE, Shape
+from weft.scene import Collider
+from weft.scene.analytic import AnalyticShape, analytic_shape
+from weft.scene.moving import Moving, RigidMoving
+from weft.scene.rotation import euler_matrix
+from weft.world import World
+
+_KINDS = {"plane": int(PLANE), "sphere": int(SPHERE), "capsule": int(CAPSULE), "box": int(BOX)}
+
+
+class _Deforming(NamedTuple):
+    """A mesh that changes its form: which collider, its tree, its vertices, where they were placed, their middle."""
+
+    collider: int
+    mesh: wp.Mesh
+    vertices: slice
+    placed: np.ndarray
+    centre: np.ndarray
+
+
+class Colliders:
+    """All colliders of a world.
+
+    A pose is the rigid 4x4 matrix that takes the collider's own frame, that of its shape or of its mesh file, to the
+    world; it starts as the placement. A step goes from `start` to `end`.
+    """
+
+    def __init__(self, world: World) -> None:
+        device = world.device
+        self.device = device
+        self.names = [collider.name for collider in world.scene.colliders]
+        self.count = len(self.names)
+        self._motions: list[Moving] = world.collider_motions
+        self._frames = [_frame(collider) for collider in world.scene.colliders]
+
+        shapes: list[Any] = []
+        self._meshes: list[wp.Mesh] = []
+        self._deforming: list[_Deforming] = []
+        vertices = [np.zeros((0, 3))]
+        first = 0
+        for k, (collider, mesh) in enumerate(zip(world.scene.colliders, world.collider_meshes, strict=True)):
+            exact = analytic_shape(collider)
+            if exact is not None:
+                shape = _exact(exact)
+            else:
+                local = (mesh.vertices - self._frames[k][:3, 3]) @ self._frames[k][:3, :3]
+                shape, around = self._mesh(mesh, local, first)
+                vertices.append(around)
+                place = slice(first, first + len(around))
+                if not isinstance(self._motions[k], RigidMoving):
+                    deforming = _Deforming(k, self._meshes[-1], place, mesh.vertices, np.array(shape.centre))
+                    self._deforming.append(deforming)
+                first = place.stop
+            shape.body = len(world.cloths) + k
+            shapes.append(shape)
+
+        identity = np.tile(np.eye(4), (self.count, 1, 1))
+        self.shapes = wp.array(shapes, dtype=Shape, device=device)
+        self.start = wp.array(identity, dtype=wp.mat44d, device=device)
+        self.end = wp.array(identity, dtype=wp.mat44d, device=device)
+        self.vertices_start = wp.array(np.concatenate(vertices), dtype=wp.vec3d, device=device)
+        self.vertices_end = wp.clone(self.vertices_start)
+        self.moving = any(not motion.still for motion in self._motions)
+        self._host = np.zeros((self.count, 4, 4))
+
+    def _mesh(self, mesh: TriMesh, local: np.ndarray, first: int) -> tuple[Any, np.ndarray]:
+        """A mesh about its middle, and a tree over it."""
+        centre = 0.5 * (local.min(axis=0) + local.max(axis=0))
+        around = local - centre
+        points = wp.array(around, dtype=wp.vec3, device=self.device)
+        self._meshes.append(wp.Mesh(points, wp.array(mesh.faces.ravel(), dtype=int, device=self.device)))
+        shape: Any = Shape()
+        shape.kind = int(MESH)
+        shape.mesh = self._meshes[-1].id
+        shape.first_vertex = first
+        shape.closed = int((mesh.edge_faces >= 0).all())
+        shape.centre = wp.vec3d(*centre)
+        shape.bound = float(np.linalg.norm(around, axis=1).max())
+        shape.depth = 0.5 * float(np.ptp(local, axis=0).min())
+        return shape, around
+
+    def poses_at(self, time: float) -> np.ndarray:
+        """The pose of each collider at a time by its motion, (k, 4, 4); a changing form is in its vertices."""
+        for k, (motion, frame) in enumerate(zip(self._motions, self._frames, strict=True)):
+            self._host[k] = motion.matrix(time) @ frame if isinstance(motion, RigidMoving) else frame
+        return self._host
+
+    def follow(self, start: float, end: float) -> None:
+        """Take the poses at the start and the end of a step from the motions of the scene."""
+        self.start.assign(self.poses_at(start))
+        self.end.assign(self.poses_at(end))
+        for deforming in self._deforming:
+            self._deform(deforming, start, end)
+
+    def _deform(self, deforming: _Deforming, start: float, end: float) -> None:
+        k, frame = deforming.collider, self._frames[deforming.collider]
+        first, last = (
+            (self._motions[k].positions(deforming.placed, time) - frame[:3, 3]) @ frame[:3, :3] - deforming.centre
+            for time in (start, end)
+        )
+        self.vertices_start[deforming.vertices].assign(first)
+        self.vertices_end[deforming.vertices].assign(last)
+        deforming.mesh.points.assign(first.astype(np.float32))
+        deforming.mesh.refit()
+        shapes = self.shapes.numpy()
+        shapes["bound"][k] = np.linalg.norm(first, axis=1).max()
+        shapes["change"][k] = np.linalg.norm(last - first, axis=1).max()
+        self.shapes.assign(shapes)
+
+
+def _frame(collider: Collider) -> np.ndarray:
+    """Position and rotation of the placement as a matrix; its scale is in the shape."""
+    frame = np.eye(4)
+    frame[:3, :3] = euler_matrix(collider.placement.rotation_deg)
+    frame[:3, 3] = collider.placement.position
+    return frame
+
+
+def _exact(exact: AnalyticShape) -> Any:
+    shape: Any = Shape()
+    shape.kind = _KINDS[exact.kind]
+    if exact.kind == "box":
+        shape.size = wp.vec3d(*exact.half_size)
+        shape.bound = float(np.linalg.norm(exact.half_size))
+    else:
+        shape.size = wp.vec3d(exact.radius, exact.half_length, 0.0)
+        shape.bound = exact.radius + exact.half_length
+    if exact.kind == "plane":
+        shape.bound = -1.0
+    return shape
