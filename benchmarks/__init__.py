@@ -1,0 +1,1 @@
+"""What is timed, and against what; `python -m benchmarks` runs it all."""
