@@ -43,6 +43,7 @@ _PUBLIC = {
     "save_mesh": "weft.mesh",
     "save_scene": "weft.scene",
     "simulate": "weft.run",
+    "subdivide": "weft.finish",
 }
 
 # rooms that can be entered by name: `weft.detection.collisions(...)`

@@ -100,7 +100,7 @@ def cache_finder(cache: Cache, *, colliders: bool = True, seams: bool = True) ->
     """What finds the intersections of the frames of a cache."""
     cloth = np.array([body.kind == "cloth" for body in cache.bodies], dtype=bool)
     together = cloth[:, None] | cloth[None, :] if colliders else cloth[:, None] & cloth[None, :]
-    ignore = sewn_pairs(cache.faces, _stitches(cache)) if seams else None
+    ignore = sewn_triangles(cache) if seams else None
     return IntersectionFinder(cache.faces, face_body=_face_body(cache), body_pairs=together, ignore=ignore)
 
 
@@ -153,6 +153,17 @@ def _by_bodies(cache: Cache, rows: NDArray[np.int32]) -> dict[tuple[str, str], i
 
 def _face_body(cache: Cache) -> NDArray[np.int64]:
     return np.repeat(np.arange(len(cache.bodies)), [body.faces.stop - body.faces.start for body in cache.bodies])
+
+
+def sewn_triangles(cache: Cache) -> NDArray[np.int32]:
+    """Pairs of triangles that a seam joins directly; in a subdivided cache, their parts."""
+    stitches, levels = _stitches(cache), cache.origin.get("finish", {}).get("total", 0)
+    if not len(stitches) or not levels:
+        return sewn_pairs(cache.faces, stitches)
+    from weft.finish.sewn import parts_of_pairs, source_faces
+
+    coarse = source_faces(cache.bodies, cache.faces, levels)
+    return parts_of_pairs(sewn_pairs(coarse, stitches), cache.bodies, levels)
 
 
 def _stitches(cache: Cache) -> NDArray[np.int32]:

@@ -1,0 +1,155 @@
+"""From a cache to a finer, smoother one: every frame finished by itself, several at a time."""
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from weft.cache import Cache, CacheWriter, open_cache
+from weft.errors import CacheError, WeftError, WeftWarning
+from weft.finish.jobs import Plan, make_finisher
+from weft.finish.refine import split_uv
+from weft.finish.stop import NEAR
+from weft.finish.workers import finish_frames
+from weft.run.interrupt import Interrupted, StopAtFrame
+from weft.world import get_threads
+
+
+def subdivide(
+    source: str | Path | Cache,
+    out: str | Path,
+    *,
+    levels: int = 2,
+    frames: Sequence[int] | None = None,
+    processes: int | None = None,
+    near: float = NEAR,
+    check: bool = True,
+    compare: bool = False,
+    device: str = "cpu",
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Cache:
+    """Subdivide and smooth the cloth of every frame of a cache, without making intersections, into the cache `out`.
+
+    Each level has four times as many triangles. Colliders stay as they are. Frames are independent of each other and
+    are worked on by several processes at a time (`processes`: as many as there are cores unless given).
+
+    frames: only these frames of the source, in this order; all complete ones unless given.
+    near: the least distance, in metres, that is left between surfaces which are farther apart than twice that.
+    check: count the intersections of every finished frame (column `intersections`).
+    compare: count also those that Loop subdivision without a look at collisions makes (`plain_intersections`).
+    resume: continue `out` where it stopped; it must come from the same source. overwrite: replace it.
+    progress: called with (frames done, frames in all) after every frame.
+    """
+    cache = source if isinstance(source, Cache) else open_cache(source)
+    out = Path(out)
+    if resume and overwrite:
+        raise CacheError("resume continues a cache and overwrite replaces it: choose one of them")
+    if out.resolve() == cache.path.resolve():
+        raise CacheError(f"{out} is the cache that is to be subdivided: choose another output")
+    chosen = _frames(cache, frames)
+    if processes is not None and processes < 1:
+        raise WeftError(f"processes must be at least 1, not {processes}")
+    plan = Plan(cache.path.absolute(), levels, near, check, compare, device)
+    with _open(cache, plan, out, chosen, resume=resume, overwrite=overwrite) as writer:
+        left = chosen[writer.frames :]
+        count = min(processes or os.cpu_count() or 1, max(len(left), 1))
+        threads = max(1, get_threads() // count)
+        try:
+            _go(writer, plan, left, count, threads, progress)
+        except KeyboardInterrupt:
+            raise Interrupted(writer.path, writer.frames, writer.cache.planned) from None
+    return open_cache(out)
+
+
+def _go(
+    writer: CacheWriter,
+    plan: Plan,
+    frames: Sequence[int],
+    processes: int,
+    threads: int,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    done, planned = writer.frames, writer.frames + len(frames)
+    results = finish_frames(plan, frames, processes, threads)
+    with StopAtFrame(say=progress is not None) as stop:
+        try:
+            if progress is not None:
+                progress(done, planned)
+            for result in results:
+                done += 1
+                writer.append(result.positions, result.velocities, {"frame": done - 1, **result.row})
+                if progress is not None:
+                    progress(done, planned)
+                if stop.asked and done < planned:
+                    raise KeyboardInterrupt
+        finally:
+            results.close()
+
+
+def _frames(cache: Cache, frames: Sequence[int] | None) -> list[int]:
+    count = cache.frames
+    if not count:
+        raise CacheError(f"{cache.path} has no complete frame yet")
+    if frames is None:
+        return list(range(count))
+    wrong = [frame for frame in frames if not -count <= frame < count]
+    if wrong:
+        raise CacheError(f"{cache.path} has no frame {wrong[0]}: it has frames 0 to {count - 1}")
+    if not frames:
+        raise WeftError("there are no frames to subdivide: the choice of frames is empty")
+    return [frame % count for frame in frames]
+
+
+def _open(cache: Cache, plan: Plan, out: Path, frames: list[int], *, resume: bool, overwrite: bool) -> CacheWriter:
+    """The cache to write to: a new one, or the one that is there if it was made in the same way."""
+    origin = _origin(cache, plan, frames)
+    if resume and out.exists():
+        _check_same(open_cache(out), origin, out)
+        writer = CacheWriter.resume(out, frames=len(frames))
+        _, problems = writer.checkpoint()
+        for problem in problems:
+            warnings.warn(f"{problem}; frames from there on are made again", WeftWarning, stacklevel=3)
+        return writer
+    finisher = make_finisher(cache, plan)
+    finest = finisher.levels[-1]
+    return CacheWriter.create(
+        out,
+        frames=len(frames),
+        faces=finest.faces,
+        bodies=finest.bodies,
+        fps=cache.fps,
+        uv=split_uv(finisher.levels, cache.uv),
+        scene=cache.scene if cache.meta["scene"] is not None else None,
+        origin=origin,
+        overwrite=overwrite,
+    )
+
+
+def _origin(cache: Cache, plan: Plan, frames: list[int]) -> dict[str, Any]:
+    """What the finished frames are made from. The geometry differs from the source's, so that no run continues it."""
+    start = hashlib.sha256(cache.positions(0).tobytes())
+    start.update(cache.faces.tobytes())
+    start.update(json.dumps(cache.origin, sort_keys=True).encode())
+    total = plan.levels + cache.origin.get("finish", {}).get("total", 0)
+    made = {"levels": plan.levels, "total": total, "near": plan.near, "source": start.hexdigest()}
+    # frames that follow each other from 0 on may become more
+    some = frames if frames != list(range(len(frames))) else None
+    return {**cache.origin, "geometry": "finished", "finish": {**made, "frames": some}}
+
+
+def _check_same(made: Cache, origin: dict[str, Any], out: Path) -> None:
+    before, now = made.origin.get("finish"), origin["finish"]
+    if before is None:
+        raise CacheError(f"{out} was not made by subdivision and cannot be continued: choose another output")
+    names = {"levels": "levels", "near": "near", "source": "the source", "frames": "the choice of frames"}
+    differing = [name for key, name in names.items() if before.get(key) != now[key]]
+    if differing:
+        raise CacheError(
+            f"{out} was made from something else and cannot be continued: {', '.join(differing)} differ. "
+            "Choose another output, or overwrite it"
+        )

@@ -1,0 +1,181 @@
+"""Finish frames: smooth, finer cloth without intersections (Bridson, Fedkiw and Anderson 2002, section 8).
+
+For each frame by itself: cloth that passes through colliders is pushed out; then, for each level, edges are split in
+their middles, which changes no surface and so makes no intersection, and all vertices move towards where Loop's rule
+has them, stopping before they collide.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from weft.cache import Body
+from weft.detection.intersection import IntersectionFinder
+from weft.errors import WeftError
+from weft.finish.outside import Outside
+from weft.finish.refine import Level, refine
+from weft.finish.sewn import SewnPairs
+from weft.finish.stop import NEAR, SafeMove, Skip
+from weft.world import Surface
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
+# each level has four times as many triangles: five make a thousand of every one
+MOST_LEVELS = 5
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One frame at its finest level."""
+
+    positions: Floats
+    velocities: Floats | None
+    stopped: tuple[int, ...]
+    """how many vertices were stopped at each level"""
+    rounds: int
+    """how often collisions were looked for, all levels together"""
+    before: int
+    """intersections of the frame as it came"""
+    kept: Ints
+    """(k, 3) those that are left when cloth has been pushed out of colliders, as rows of level 0"""
+    pushed: int
+    """vertices that were moved out of colliders"""
+    held: int
+    """triangles of the frame that are left as they are, since they intersect"""
+    problems: list[str] = field(default_factory=list)
+
+
+class Finisher:
+    """Finishes the frames of one set of bodies; what depends on their triangles alone is made once."""
+
+    def __init__(
+        self,
+        bodies: Sequence[Body],
+        faces: ArrayLike,
+        positions: ArrayLike,
+        *,
+        levels: int = 2,
+        sewn: ArrayLike | None = None,
+        near: float = NEAR,
+        device: str = "cpu",
+    ) -> None:
+        """bodies: with name, kind ("cloth" or anything else), vertices and faces. positions: of a first frame.
+
+        sewn: (k, 2) pairs of triangles that a seam joins and that may touch, as `sewn_pairs` of detection gives them.
+        near: the least distance that finishing leaves between surfaces which are farther apart, in metres.
+        """
+        if not 1 <= levels <= MOST_LEVELS:
+            raise WeftError(f"levels must be 1 to {MOST_LEVELS}, not {levels}")
+        if not 0.0 < near < 1.0:
+            raise WeftError(f"near must be a distance in metres between 0 and 1, not {near}")
+        if not any(body.kind == "cloth" for body in bodies):
+            raise WeftError("there is no cloth to subdivide: all bodies are colliders")
+        self.levels = refine(bodies, np.asarray(faces, np.int32), np.asarray(positions, np.float64), levels)
+        self.near = near
+        self.device = device
+        self._sewn = SewnPairs(len(self.levels[0].faces), np.zeros((0, 2), np.int32) if sewn is None else sewn)
+        self._moves: dict[int, SafeMove] = {}
+        self._finders: dict[int, IntersectionFinder] = {}
+        self._outside: Outside | None = None
+
+    def finish(self, positions: ArrayLike, velocities: ArrayLike | None = None) -> Finished:
+        """The frame at the finest level; velocities go along with the positions."""
+        x = np.ascontiguousarray(positions, dtype=np.float64)
+        v = None if velocities is None else np.ascontiguousarray(velocities, dtype=np.float64)
+        rows = self.intersections(x, 0)
+        before, problems, came = len(rows), [], x
+        if len(rows):
+            self._outside = self._outside or Outside(self)
+            if self._outside.with_colliders(rows):
+                x, rows = self._outside.push(x, rows)
+            if left := self._outside.with_colliders(rows):
+                problems.append(f"{left} intersections with colliders could not be removed")
+        pushed = int((x != came).any(axis=1).sum())
+        held = self.triangles_of(rows)
+        if len(held):
+            problems.append(f"{len(held)} triangles intersect in this frame and are left as they are")
+
+        stopped, rounds = [], 0
+        for coarse, fine in zip(self.levels[:-1], self.levels[1:], strict=True):
+            start, goal = coarse.split(x), coarse.smooth(x)
+            moved = self._move(fine.number).go(start, goal, held=fixed_vertices(fine, held), skip=self._skip(fine))
+            if v is not None:
+                v = coarse.split(v) + moved.part[:, None] * (coarse.smooth(v) - coarse.split(v))
+            x = moved.positions
+            stopped.append(moved.stopped)
+            rounds += moved.rounds
+        return Finished(x, v, tuple(stopped), rounds, before, rows, pushed, len(held), problems)
+
+    def plain(self, positions: ArrayLike) -> Floats:
+        """The frame smoothed by Loop's rule alone, whatever it passes through: what finishing is compared with."""
+        x = np.asarray(positions, dtype=np.float64)
+        for level in self.levels[:-1]:
+            x = level.smooth(x)
+        return x
+
+    def intersections(self, positions: Floats, level: int = -1) -> Ints:
+        """Rows (edge vertex, edge vertex, face) at a level, without those of triangles that a seam joins."""
+        chosen = self.levels[level]
+        finder = self._finders.get(chosen.number)
+        if finder is None:
+            body = np.repeat(np.arange(len(chosen.bodies)), [b.faces.stop - b.faces.start for b in chosen.bodies])
+            finder = IntersectionFinder(
+                chosen.faces, face_body=body, body_pairs=body_pairs(chosen.bodies), device=self.device
+            )
+            self._finders[chosen.number] = finder
+        return self._sewn.without(finder.find(positions), chosen)
+
+    def source_pairs(self, rows: Ints, level: int = -1) -> set[tuple[int, int]]:
+        """Which pairs of triangles of the frame as it came the rows of a level are parts of."""
+        chosen = self.levels[level]
+        edge, owner = self._sewn.owners(rows, chosen)
+        one, other = chosen.source[owner], chosen.source[rows[edge, 2]]
+        pairs = np.stack([np.minimum(one, other), np.maximum(one, other)], axis=1)
+        return {(int(a), int(b)) for a, b in np.unique(pairs, axis=0)}
+
+    def owners(self, rows: Ints, level: int) -> tuple[NDArray[np.int64], Ints]:
+        """The triangles that have the edges of some rows: (which row, triangle)."""
+        return self._sewn.owners(rows, self.levels[level])
+
+    def triangles_of(self, rows: Ints) -> Ints:
+        """The triangles of the frame that take part in intersections."""
+        _, owner = self.owners(rows, 0)
+        return np.unique(np.concatenate([owner, rows[:, 2]])).astype(np.int32)
+
+    def _move(self, number: int) -> SafeMove:
+        if number not in self._moves:
+            self._moves[number] = SafeMove(self.surface(number), near=self.near)
+        return self._moves[number]
+
+    def _skip(self, level: Level) -> Skip | None:
+        return self._sewn.skip(level, self._move(level.number).surface) if len(self._sewn) else None
+
+    def surface(self, number: int, *, colliders: bool = True) -> Surface:
+        """What detection looks at: cloth against everything; without colliders, cloth against cloth."""
+        level = self.levels[number]
+        body = np.repeat(np.arange(len(level.bodies)), [b.faces.stop - b.faces.start for b in level.bodies])
+        return Surface.from_arrays(
+            level.vertex_count,
+            level.faces,
+            face_body=body,
+            body_pairs=body_pairs(level.bodies, colliders=colliders).astype(np.int32),
+            device=self.device,
+        )
+
+
+def body_pairs(bodies: Sequence[Body], *, colliders: bool = True) -> Bools:
+    """Which bodies are looked at together: colliders among themselves are not."""
+    cloth = np.array([body.kind == "cloth" for body in bodies], dtype=bool)
+    return cloth[:, None] | cloth[None, :] if colliders else cloth[:, None] & cloth[None, :]
+
+
+def fixed_vertices(level: Level, held: Ints) -> Bools:
+    """The vertices of the parts of the triangles that are held."""
+    fixed = np.zeros(level.vertex_count, bool)
+    if len(held):
+        fixed[level.faces[np.isin(level.source, held)]] = True
+    return fixed
