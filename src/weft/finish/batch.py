@@ -146,10 +146,13 @@ def _check_same(made: Cache, origin: dict[str, Any], out: Path) -> None:
     before, now = made.origin.get("finish"), origin["finish"]
     if before is None:
         raise CacheError(f"{out} was not made by subdivision and cannot be continued: choose another output")
-    names = {"levels": "levels", "near": "near", "source": "the source", "frames": "the choice of frames"}
-    differing = [name for key, name in names.items() if before.get(key) != now[key]]
+    differing = [
+        f"{key} was {before.get(key)}, is {now[key]}" for key in ("levels", "near") if before.get(key) != now[key]
+    ]
+    differing += ["the source is another"] if before.get("source") != now["source"] else []
+    differing += ["other frames were chosen"] if before.get("frames") != now["frames"] else []
     if differing:
         raise CacheError(
-            f"{out} was made from something else and cannot be continued: {', '.join(differing)} differ. "
+            f"{out} was made from something else and cannot be continued: {', '.join(differing)}. "
             "Choose another output, or overwrite it"
         )

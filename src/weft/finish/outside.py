@@ -128,34 +128,39 @@ class Outside:
     def _bring_back(
         self, x: Floats, rows: Ints, mesh: "_Collider", normals: Floats, beyond: float, wish: Floats
     ) -> bool:
-        """Cloth that went through an open collider: back to the side where most of it is. True if that is behind it.
+        """Cloth that went through an open collider goes back through it. True if the side to be on is behind it.
 
         Cloth may lie on both sides of an open collider and be right. So only what hangs together with an edge that
-        passes through it is brought back, from a few edges away at most, and nothing beyond its border.
+        passes through it counts, up to a few edges away and not beyond its border: on one side or on the other,
+        whichever is less.
         """
         vertices = np.flatnonzero(self._cloth)
         away, behind, face = mesh.nearest_of(x[vertices])
         depth = np.linalg.norm(away, axis=1)
         facing = np.abs(np.einsum("ij,ij->i", away, normals[face])) > BORDER * depth
         near = facing & (depth < DEPTH * self._edge)
-        most_behind = bool(2 * behind[near].sum() > near.sum())
-        wrong = np.zeros(len(x), bool)
-        wrong[vertices[near & (behind != most_behind)]] = True
-        region = np.zeros(len(x), bool)
-        region[rows[:, :2]] = True
-        region &= wrong
-        # spread along the edges of the cloth
-        while True:
-            touched = region[self._edges].any(axis=1)
-            wider = region.copy()
-            wider[self._edges[touched]] = True
-            wider &= wrong
-            if (wider == region).all():
-                break
-            region = wider
-        chosen = region[vertices]
+        regions = []
+        for side in (behind, ~behind):
+            allowed = np.zeros(len(x), bool)
+            allowed[vertices[near & side]] = True
+            regions.append(self._spread(rows[:, :2], allowed))
+        most_behind = bool(regions[0].sum() > regions[1].sum())
+        chosen = regions[int(most_behind)][vertices]
         _ask(wish, vertices[chosen], _longer(away[chosen], beyond))
         return most_behind
+
+    def _spread(self, start: Ints, allowed: Bools) -> Bools:
+        """The allowed vertices that hang together with the first ones along edges between allowed ones."""
+        region = np.zeros(len(allowed), bool)
+        region[start] = True
+        region &= allowed
+        edges = self._edges[allowed[self._edges].all(axis=1)]
+        while True:
+            wider = region.copy()
+            wider[edges[region[edges].any(axis=1)]] = True
+            if (wider == region).all():
+                return region
+            region = wider
 
     def _lift_triangles(self, rows: Ints, normals: Floats, beyond: float, wish: Floats) -> None:
         """Triangles of cloth that an edge of a collider pokes through: a step along the collider's normal there."""
