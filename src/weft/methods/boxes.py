@@ -17,6 +17,7 @@ from weft.response.held_triangles import IntersectingTriangles, near_pairs
 from weft.scene import Boxes as BoxesOptions
 from weft.world import State, World
 
+
 class Boxes(Method):
     """Grids of elastic surface that keep out of each other's boxes, and out of those of colliders."""
 
@@ -84,9 +85,17 @@ class Boxes(Method):
 
     def detect(self, state: State, *, still: bool) -> Met:
         """Find pairs of boxes that meet on the way to the end of the step; each gets a plane."""
+        self.pairs = self.find_boxes(state)
+        if not self.avoids_boxes:
+            # planes for colliders only; the smaller index of a pair comes first and colliders come last
+            self.pairs, hard = self._split(self.pairs)
+            return self.planes.update(hard, state.x, self.x_end, *self.surface.limits, still=still)
+        return self.planes.update(self.pairs, state.x, self.x_end, *self.surface.limits, still=still)
+
+    def find_boxes(self, state: State) -> wp.array:
+        """Pairs of triangles without a common vertex whose boxes overlap as they sweep through the step."""
         self.search.update(state.x, self.x_end, self.world.largest_thickness)
-        lower, upper = self.surface.limits
-        return self.planes.update(self.search.triangle_pairs(), state.x, self.x_end, lower, upper, still=still)
+        return self.search.triangle_pairs()
 
     def saved(self) -> dict[str, np.ndarray]:
         return {"grip": self.grip}
@@ -108,9 +117,22 @@ class Boxes(Method):
         return limits
 
     def _find_passing(self) -> np.ndarray:
-        """The vertices of neighbouring triangles that pass through each other at the end of the step."""
-        pairs = self.triangles.find(self.near, self.x_end)
+        """The vertices of triangles that pass through each other at the end of the step and have no plane."""
+        pairs = self.find_intersecting(self.near)
+        if not self.avoids_boxes:
+            pairs = np.concatenate([pairs, self.find_intersecting(self.pairs)])
         return np.unique(self.planes.faces[pairs.ravel()]).astype(np.int64)
+
+    def find_intersecting(self, pairs: wp.array) -> np.ndarray:
+        """Those of some pairs of triangles that intersect at the end of the step."""
+        return self.triangles.find(pairs, self.x_end)
+
+    def _split(self, pairs: wp.array) -> tuple[wp.array, wp.array]:
+        """Pairs of cloth with cloth, and of cloth with colliders."""
+        rows = pairs.numpy().reshape(-1, 2)
+        hard = rows[:, 1] >= self.world.cloth_face_count
+        soft, solid = (wp.array(rows[k], dtype=wp.vec2i, device=self.world.device) for k in (~hard, hard))
+        return soft, solid
 
     def _rub(self, state: State, limits: Limits) -> None:
         """How hard colliders press, for friction in the next step."""

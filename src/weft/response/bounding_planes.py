@@ -172,6 +172,9 @@ def find_planes(
         elif kinds[i] == 1:
             middle += touch * half * (top[1] - top[0] + bottom[1] - bottom[0])
         limits = wp.vec2d(middle - half * spacing, middle + half * spacing)
+        if kinds[i] == 2:
+            # rounding must not put the start outside
+            limits = wp.vec2d(wp.max(limits[0], top[0]), wp.min(limits[1], bottom[0]))
         # a collider goes where it goes, and what rests on a limit stays
         carries = fixed[p[under]] != 0
         presses = fixed[p[1 - under]] != 0

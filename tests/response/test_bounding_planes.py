@@ -1,0 +1,307 @@
+"""Collision planes: what meets gets one, what keeps to them does not meet, conflicts come to an end."""
+
+import numpy as np
+import pytest
+import warp as wp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.dynamics.elastic_surface import Limits
+from weft.response.bounding_planes import CollisionPlanes
+from weft.response.held_triangles import IntersectingTriangles, near_pairs
+from weft.world import Surface
+
+THICKNESS = 0.01
+
+
+def device(values, dtype=wp.vec3d):
+    return wp.array(np.ascontiguousarray(values), dtype=dtype, device="cpu")
+
+
+def loose(count):
+    """That many triangles without common vertices."""
+    return np.arange(3 * count, dtype=np.int32).reshape(-1, 3)
+
+
+def make(faces, vertices, fixed=(), friction=None, bodies=None):
+    surface = Surface.from_arrays(vertices, faces, face_body=bodies)
+    is_fixed = np.isin(np.arange(len(faces)), fixed)
+    return CollisionPlanes(surface, device(np.full(vertices, THICKNESS), wp.float64), is_fixed, friction)
+
+
+def every_pair(faces):
+    """All pairs of triangles without a common vertex."""
+    pairs = [(a, b) for a in range(len(faces)) for b in range(a + 1, len(faces)) if not set(faces[a]) & set(faces[b])]
+    return device(np.array(pairs, np.int32).reshape(-1, 2), wp.vec2i)
+
+
+def update(planes, start, end, limits=None, *, still=False):
+    limits = limits or Limits.free(len(start))
+    bounds = device(limits.lower, wp.float64), device(limits.upper, wp.float64)
+    return planes.update(every_pair(planes.faces), device(start), device(end), *bounds, still=still)
+
+
+def boxes_of(faces, x):
+    return x[faces].min(axis=1), x[faces].max(axis=1)
+
+
+def largest_gap(faces, x, a, b):
+    """How far two boxes are apart on the axis where they are farthest."""
+    low, high = boxes_of(faces, x)
+    return np.maximum(low[b] - high[a], low[a] - high[b]).max()
+
+
+def meet_when_sampled(faces, start, end, a, b, distance, samples=400):
+    """Whether the boxes, their sides moving linearly, come nearer than a distance on all axes at once."""
+    boxes = [boxes_of(faces, x) for x in (start, end)]
+    s = np.linspace(0.0, 1.0, samples)[:, None]
+    low, high = ((1 - s) * boxes[0][k][:, None] + s * boxes[1][k][:, None] for k in range(2))
+    return (np.maximum(low[b] - high[a], low[a] - high[b]).max(axis=1) < distance).any()
+
+
+def random_triangles(seed, count, *, motion=0.6):
+    rng = np.random.default_rng(seed)
+    centre = np.repeat(rng.uniform(0.0, 2.5, (count, 3)), 3, axis=0)
+    start = centre + rng.uniform(-0.4, 0.4, (3 * count, 3))
+    return start, start + np.repeat(rng.normal(scale=motion, size=(count, 3)), 3, axis=0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 100_000))
+def test_pairs_that_meet_in_time_are_those_of_dense_sampling(seed):
+    faces = loose(2)
+    start, end = random_triangles(seed, 2)
+    gap = largest_gap(faces, start, 0, 1)
+    met = update(make(faces, 6), start, end).pairs
+    if gap <= 0.0:
+        return
+    kept = min(THICKNESS, gap)
+    if meet_when_sampled(faces, start, end, 0, 1, kept * (1 - 1e-4)):
+        assert met == 1
+    if not meet_when_sampled(faces, start, end, 0, 1, kept * 1.05 + 2e-3):
+        assert met == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 100_000), still=st.booleans())
+def test_a_pair_that_keeps_to_its_plane_does_not_meet(seed, still):
+    faces = loose(2)
+    start, end = random_triangles(seed, 2)
+    planes = make(faces, 6)
+    if largest_gap(faces, start, 0, 1) <= 0.0 or update(planes, start, end, still=still).pairs == 0:
+        return
+    limits = Limits.free(6)
+    assert planes.write(limits) == 0
+    kept = np.clip(end, limits.lower.T, limits.upper.T)
+    assert update(planes, start, kept, limits).pairs == 0
+    assert largest_gap(faces, kept, 0, 1) >= min(THICKNESS, largest_gap(faces, start, 0, 1)) * (1 - 1e-5)
+
+
+def test_the_plane_is_across_the_axis_of_the_last_touch_and_moves_with_the_pair():
+    faces = loose(2)
+    triangle = np.array([[0.0, 0, 0], [1, 0, 0], [0, 0, 1]])
+    # both fall, the upper one faster
+    start = np.concatenate([triangle, triangle + (0.2, 0.5, 0.1)])
+    end = start - np.repeat([[0.0, 1.0, 0], [0, 2.0, 0]], 3, axis=0)
+    planes = make(faces, 6)
+    assert update(planes, start, end) == (1, 1)
+    assert planes.planes.axis.tolist() == [1] and planes.planes.under.tolist() == [0]
+    # the middle of the sides at the end: -1 and -1.5
+    assert planes.planes.values[0] == pytest.approx([-1.25 - THICKNESS / 2, -1.25 + THICKNESS / 2])
+    # met again: where they first come to a thickness of each other, s = 0.49, with the middle at 0.25 - 1.5 s
+    assert update(planes, start, end) == (1, 0)
+    middle = 0.25 - 1.5 * 0.49
+    assert planes.planes.values[0] == pytest.approx([middle - THICKNESS / 2, middle + THICKNESS / 2], abs=1e-6)
+    assert update(planes, start, end, still=True) == (1, 0)
+    assert planes.planes.values[0] == pytest.approx([0.25 - THICKNESS / 2, 0.25 + THICKNESS / 2])
+
+
+def test_what_rests_on_a_limit_carries_what_falls_on_it():
+    faces = loose(2)
+    triangle = np.array([[0.0, 0, 0], [1, 0, 0], [0, 0, 1]])
+    start = np.concatenate([triangle, triangle + (0.2, 0.5, 0.1)])
+    end = start - np.repeat([[0.0, 0.0, 0], [0, 1.0, 0]], 3, axis=0)
+    limits = Limits.free(6)
+    limits.lower[1, :3] = 0.0
+    planes = make(faces, 6)
+    update(planes, start, end, limits)
+    assert planes.planes.values[0] == pytest.approx([0.0, THICKNESS])
+    # and hung on one it stops what rises
+    limits = Limits.free(6)
+    limits.upper[1, 3:] = -0.5
+    planes = make(faces, 6)
+    update(planes, start, end, limits)
+    assert planes.planes.values[0] == pytest.approx([-0.5 - THICKNESS, -0.5])
+
+
+def conflicting():
+    """Figure 6 of the paper: A and B share P, C comes down on A, D comes up under B, past each other."""
+    # along x: P is a corner of A (to the left of C) and of B (to the right of D); A and B lie apart in z
+    faces = np.array([[0, 1, 2], [0, 3, 4], [5, 6, 7], [8, 9, 10]], np.int32)
+    start = np.array(
+        [[0, 0, 0], [-0.3, 0.3, 1.0], [-0.3, -0.3, 1.0], [0.3, 0.3, -1.0], [0.3, -0.3, -1.0]]
+        + [[0.5, 0, 0.5], [0.9, 0.4, 0.6], [0.9, -0.4, 0.6]]
+        + [[-0.5, 0, -0.5], [-0.9, 0.4, -0.6], [-0.9, -0.4, -0.6]],
+        float,
+    )
+    end = start.copy()
+    end[5:8, 0] -= 0.8
+    end[8:11, 0] += 0.8
+    return faces, start, end
+
+
+def test_conflicting_intervals_are_reversed_shrink_and_vanish():
+    faces, start, wanted = conflicting()
+    planes = make(faces, len(start))
+    widths, end = [], wanted
+    for _ in range(40):
+        limits = Limits.free(len(start))
+        conflicts = planes.write(limits)
+        if widths or conflicts:
+            widths.append(limits.upper[0, 0] - limits.lower[0, 0] if conflicts else 0.0)
+        assert (limits.lower <= limits.upper).all()
+        # the solver's part: everything goes as far as its limits let it
+        end = np.clip(wanted, limits.lower.T, limits.upper.T)
+        if update(planes, start, end, limits).pairs == 0:
+            break
+    else:
+        pytest.fail("the conflict did not end")
+    # to the part of a gap that counts as rounding
+    assert widths[0] > 10 * THICKNESS and widths[-1] < 1e-5 * THICKNESS and len(widths) <= 8
+    assert (np.diff(widths) <= 1e-12).all()
+    for a, b in ((0, 2), (1, 3), (2, 3)):
+        assert largest_gap(faces, end, a, b) > 0.0
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 100_000))
+def test_still_planes_are_fulfilled_by_the_start_and_end_everything(seed):
+    count = 8
+    faces = loose(count)
+    start, wanted = random_triangles(seed, count)
+    planes = make(faces, 3 * count)
+    end = wanted
+    for _ in range(200):
+        met = update(planes, start, end, still=True)
+        if met.new == 0:
+            break
+        limits = Limits.free(3 * count)
+        assert planes.write(limits) == 0
+        assert (start.T >= limits.lower).all() and (start.T <= limits.upper).all()
+        end = np.clip(wanted, limits.lower.T, limits.upper.T)
+    assert met.pairs == 0
+    for a in range(count):
+        for b in range(a):
+            if largest_gap(faces, start, a, b) > 0.0:
+                assert largest_gap(faces, end, a, b) > 0.0
+
+
+def test_boxes_that_overlap_from_the_start_may_part_but_not_go_deeper():
+    faces = loose(2)
+    start = np.array([[0, 0, 0], [1, 0.2, 0], [0, 0.1, 1], [0.1, 0.15, 0.1], [0.9, 0.4, 0.1], [0.1, 0.3, 0.9]], float)
+    lift = np.repeat([[0, 0, 0], [0, 1.0, 0]], 3, axis=0)
+    planes = make(faces, 6)
+    assert update(planes, start, start).pairs == 0
+    assert update(planes, start, start + 0.3 * lift).pairs == 0
+    assert update(planes, start, start - 0.1 * lift).pairs == 1
+    limits = Limits.free(6)
+    planes.write(limits)
+    end = np.clip(start - 0.1 * lift, limits.lower.T, limits.upper.T)
+    assert update(planes, start, end).pairs == 0
+    assert end[3:, 1].min() == pytest.approx(0.15)
+
+
+def test_colliders_do_not_give_way_and_rub():
+    faces = loose(2)
+    floor = np.array([[-9.0, 0, -9], [9, 0, -9], [0, 0, 9]])
+    sheet = np.array([[0.0, 0.3, 0], [1, 0.2, 0], [0, 0.4, 1]])
+    start, end = np.concatenate([sheet, floor]), np.concatenate([sheet - (0, 1, 0), floor + (0, 0.05, 0)])
+    planes = make(faces, 6, fixed=[1], bodies=[0, 1], friction=np.array([[0.1, 0.5], [0.5, 0.9]]))
+    assert update(planes, start, end).pairs == 1
+    limits = Limits.free(3)
+    planes.write(limits)
+    assert limits.lower[1] == pytest.approx(0.05 + THICKNESS)
+    assert np.isinf(limits.upper).all() and np.isinf(limits.lower[[0, 2]]).all()
+    # a plane between cloths never lets them through a collider
+    r = np.clip(end[:3].T, limits.lower, limits.upper)
+    vertices, axis, mu, face = planes.rubbing(limits, r)
+    assert sorted(vertices.tolist()) == [0, 1, 2] and set(axis) == {1}
+    assert mu == pytest.approx(0.5) and set(face) == {1}
+    r[1, 0] += 1.0
+    assert sorted(planes.rubbing(limits, r)[0].tolist()) == [1, 2]
+
+
+def test_limits_of_colliders_count_before_those_of_cloth():
+    faces = loose(3)
+    floor = np.array([[-9.0, 0, -9], [9, 0, -9], [0, 0, 9]])
+    sheet = np.array([[0.0, 0.02, 0], [1, 0.02, 0], [0, 0.02, 1]])
+    start = np.concatenate([sheet, sheet + (0.1, 0.02, 0.1), floor])
+    # both are pressed through the floor, so that the plane between them lies below it
+    end = start.copy()
+    end[:3, 1], end[3:6, 1] = -0.2, -0.3
+    planes = make(faces, 9, fixed=[2])
+    update(planes, start, end)
+    limits = Limits.free(6)
+    planes.write(limits)
+    assert (limits.lower[1] >= THICKNESS).all() and (limits.upper[1] >= THICKNESS).all()
+
+
+def grid_faces(n):
+    from weft.mesh import shapes
+
+    mesh = shapes.grid((1.0, 1.0), (n, n))
+    return mesh.vertices, mesh.faces
+
+
+def test_triangles_that_an_edge_joins_get_no_plane():
+    x, faces = grid_faces(4)
+    planes = make(faces, len(x))
+    # turned a little in its plane the boxes of neighbours come to overlap
+    angle = np.radians(15.0)
+    turned = x @ np.array([[np.cos(angle), 0, np.sin(angle)], [0, 1, 0], [-np.sin(angle), 0, np.cos(angle)]])
+    assert update(planes, x, turned).pairs == 0
+
+
+def brute_near(faces):
+    edges = {frozenset((f[k], f[k - 1])) for f in faces.tolist() for k in range(3)}
+    found = set()
+    for a, f in enumerate(faces.tolist()):
+        for b, g in enumerate(faces.tolist()[:a]):
+            shared = len(set(f) & set(g))
+            joined = shared or any(frozenset((p, q)) in edges for p in f for q in g)
+            if joined and shared < 2:
+                found.add((b, a))
+    return found
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_near_pairs_are_those_of_a_search_by_hand(n):
+    x, faces = grid_faces(n)
+    surface = Surface.from_arrays(len(x), faces)
+    assert {tuple(p) for p in near_pairs(surface, len(faces)).tolist()} == brute_near(faces)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 100_000), shared=st.booleans(), rounded=st.booleans())
+def test_intersecting_triangles_are_found_whenever_the_exact_check_finds_them(seed, shared, rounded):
+    from weft.detection.intersection import intersections
+
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1.0, 1.0, (6, 3))
+    if rounded:
+        x = np.round(2 * x) / 2
+    faces = np.array([[0, 1, 2], [0, 3, 4]] if shared else [[0, 1, 2], [3, 4, 5]], np.int32)
+    if any(np.linalg.norm(np.cross(*(x[f[1:]] - x[f[0]]))) < 1e-9 for f in faces):
+        return
+    found = IntersectingTriangles(Surface.from_arrays(6, faces)).find(device([[0, 1]], wp.vec2i), device(x))
+    exact = len(intersections(x, faces)) > 0
+    assert len(found) == 1 if exact else (len(found) == 0 or rounded)
+
+
+def test_a_flat_sheet_does_not_intersect_itself():
+    x, faces = grid_faces(6)
+    surface = Surface.from_arrays(len(x), faces)
+    pairs = device(near_pairs(surface, len(faces)), wp.vec2i)
+    spin = np.linalg.qr(np.random.default_rng(2).normal(size=(3, 3)))[0]
+    for y in (x, x @ spin.T):
+        assert len(IntersectingTriangles(surface).find(pairs, device(y))) == 0
