@@ -94,6 +94,13 @@ def test_every_feature_has_one_rank_in_the_patch_of_its_owner() -> None:
             assert owner in members
 
 
+def test_patches_whose_features_do_not_fit_a_word_are_refused() -> None:
+    surface = Surface.from_arrays(4, sheet(1))
+    for size in (0, 22):
+        with pytest.raises(ValueError, match="1 to 21 triangles"):
+            Patches(surface, largest=size)
+
+
 def test_the_order_depends_on_the_faces_alone() -> None:
     faces = sheet(12)
     orders = [Patches(Surface.from_arrays(169, faces), largest=size).face_ids.numpy() for size in (1, 4, 16)]

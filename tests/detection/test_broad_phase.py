@@ -321,6 +321,30 @@ def test_kernels_compile_for_cuda(tmp_path: Any) -> None:
     assert len(list(tmp_path.glob("*.ptx"))) == len(modules)
 
 
+@pytest.mark.cuda
+@pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
+@pytest.mark.parametrize("name", BROAD_PHASES)
+def test_cuda_gives_the_same_lists(name: str) -> None:
+    start, end, faces = crumpled(40)
+    results = []
+    for device in ("cpu", "cuda:0"):
+        surface = Surface.from_arrays(len(start), faces, device=device)
+        broad = make_broad_phase(name, surface, material=start)
+        broad.update(*(wp.array(x, dtype=wp.vec3d, device=device) for x in (start, end)), 0.01)
+        results.append(lists_of(broad))
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_edges_are_left_out_on_request() -> None:
+    start, end, faces = crumpled(10)
+    broad = searched("bvh", Surface.from_arrays(len(start), faces), start, end)
+    expected = broad.feature_pairs().vertex_triangle.numpy().copy()
+    candidates = broad.feature_pairs(edges=False)
+    np.testing.assert_array_equal(candidates.vertex_triangle.numpy(), expected)
+    assert len(candidates.edge_edge) == 0
+
+
 def test_neighbours_in_a_sheet_are_listed_without_incident_pairs() -> None:
     faces = sheet(1)
     surface = Surface.from_arrays(4, faces)

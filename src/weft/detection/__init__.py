@@ -21,12 +21,17 @@ _PUBLIC = {
     "make_broad_phase": "weft.detection.broad_phase",
 }
 
-__all__ = list(_PUBLIC)
+# modules that are used by their own names
+_MODULES = ("ccd", "proximity")
+
+__all__ = [*_PUBLIC, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
+    if name in _MODULES:
+        return import_module(f"weft.detection.{name}")
     raise AttributeError(f"module 'weft.detection' has no attribute {name!r}")
 
 

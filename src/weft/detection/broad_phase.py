@@ -58,8 +58,11 @@ class BroadPhase(ABC):
             self._prepare(start, end, margin)
 
     @abstractmethod
-    def feature_pairs(self) -> Candidates:
-        """All vertex-triangle and edge-edge pairs whose boxes overlap, sorted by rank of both features."""
+    def feature_pairs(self, *, edges: bool = True) -> Candidates:
+        """All vertex-triangle and edge-edge pairs whose boxes overlap, sorted by rank of both features.
+
+        Without `edges` the second list is left empty, which saves most of the time.
+        """
 
     @abstractmethod
     def triangle_pairs(self, *, share_vertex: bool = False) -> wp.array:

@@ -84,7 +84,7 @@ class CentroidSearch(BroadPhase):
         self._triangles = wp.empty(1, dtype=wp.vec2i, device=self.device)
         self._no_edges = wp.empty(0, dtype=wp.vec2i, device=self.device)
 
-    def feature_pairs(self) -> Candidates:
+    def feature_pairs(self, *, edges: bool = True) -> Candidates:
         self._vertex_triangle, found = self._search(self._vertex_triangle, by_face=False, share_vertex=False)
         return Candidates(found, self._no_edges)
 

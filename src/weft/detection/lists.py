@@ -160,8 +160,8 @@ class Lists:
         launch(copy, items, inputs, device=self.device, grain=256)
         if short:
             find(short, [1, self._short, self.offsets, UNLIMITED, UNLIMITED, self.found, self._counts])
-            if short * 50 > items:
-                # rows were too short for more than 2 % of the items: longer ones next time
+            if short * 50 > items and items * self.capacity <= 2 * total:
+                # too short for more than 2 % of the items: longer rows next time, up to four times the list itself
                 self.capacity *= 2
         self.total = total
         return self.found[:total]

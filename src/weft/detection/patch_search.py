@@ -32,16 +32,16 @@ class PatchSearch(BroadPhase):
         self._rows_known = False
         super().update(start, end, margin, follow=follow)
 
-    def feature_pairs(self) -> Candidates:
+    def feature_pairs(self, *, edges: bool = True) -> Candidates:
         rows = self._find_all_rows()
         patches, boxes = self.patches, self.boxes
-        vertices = [patches.vertex_start, boxes.vertices, patches.vertex_ids]
-        faces = [patches.face_start, boxes.faces, patches.corners, patches.face_ids]
-        edges = [patches.edge_start, boxes.edges, patches.ends, patches.edge_ids]
-        return Candidates(
-            self._compare(self._vertex_triangle, find_vertex_triangle, [*rows, *vertices, *faces]),
-            self._compare(self._edge_edge, find_edge_edge, [*rows, *edges]),
-        )
+        inputs = [*rows, patches.vertex_start, boxes.vertices, patches.vertex_ids]
+        inputs += [patches.face_start, boxes.faces, patches.corners, patches.face_ids]
+        vertex_triangle = self._compare(self._vertex_triangle, find_vertex_triangle, inputs)
+        if not edges:
+            return Candidates(vertex_triangle, self._edge_edge.found[:0])
+        inputs = [*rows, patches.edge_start, boxes.edges, patches.ends, patches.edge_ids]
+        return Candidates(vertex_triangle, self._compare(self._edge_edge, find_edge_edge, inputs))
 
     def triangle_pairs(self, *, share_vertex: bool = False) -> wp.array:
         rows = self._find_all_rows()

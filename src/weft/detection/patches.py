@@ -15,6 +15,8 @@ from weft.world import Surface
 # triangles a patch: sixteen was fastest on the CPU; a GPU wants more and smaller items
 PATCH_SIZE_CPU = 16
 PATCH_SIZE_CUDA = 2
+# a patch's edges are compared as the bits of one 64-bit word, and it owns at most three a triangle
+LARGEST_PATCH = 21
 # planes (see `boxes`) are padded by this many items, so that reading sixteen at the end is harmless
 PADDING = 16
 
@@ -26,6 +28,8 @@ class Patches:
         device = surface.device
         if largest is None:
             largest = PATCH_SIZE_CPU if device.is_cpu else PATCH_SIZE_CUDA
+        if not 1 <= largest <= LARGEST_PATCH:
+            raise ValueError(f"a patch has 1 to {LARGEST_PATCH} triangles, not {largest}")
         faces, face_edges = surface.faces.numpy().reshape(-1, 3), surface.face_edges.numpy().reshape(-1, 3)
         body = surface.face_body.numpy()
         self.tree: PairingTree = build_pairing(face_edges, body)
