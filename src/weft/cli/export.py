@@ -5,37 +5,58 @@ from typing import Annotated
 
 import typer
 
+WAYS = "usd, glb, pc2, obj, ply, npz or npy; default: what the ending of --out means, else obj"
+
 
 def export(
     cache: Annotated[Path, typer.Argument(help="The cache of a run.", show_default=False)],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="A folder; default: the cache's name", show_default=False),
+        typer.Option(
+            "--out",
+            "-o",
+            help="A file (usd, glb, npz) or a folder (pc2, obj, ply, npy); default: the cache's name",
+            show_default=False,
+        ),
     ] = None,
-    format: Annotated[str, typer.Option(help="obj or ply.")] = "obj",
+    format: Annotated[str | None, typer.Option(help=WAYS, show_default=False)] = None,
     frames: Annotated[
         str | None, typer.Option(help="Frames, first:last or first:last:step.", show_default="all")
     ] = None,
     body: Annotated[
         list[str] | None, typer.Option(help="Only this body; can be given several times.", show_default="all")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a sequence that is already there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is already there.")] = False,
+    check: Annotated[
+        bool, typer.Option(help="Look whether rounding to 32 bits (usd, glb, pc2) made intersections.")
+    ] = True,
 ) -> None:
-    """Write a cache as a sequence of mesh files, one a frame."""
+    """Write a cache for other programs: USD, animated glTF, point caches, mesh sequences, NumPy."""
     from weft.cache import open_cache
     from weft.cli.choices import choose_frames, progress_bar
-    from weft.exchange import export_sequence
+    from weft.cli.said import count, size_of
+    from weft.exchange.formats import choose_format
+    from weft.exchange.formats import export as export_cache
+    from weft.exchange.rounding import warn_of_rounding
 
     source = open_cache(cache)
-    folder = out or Path(cache.resolve().stem)
     with progress_bar("writing") as progress:
-        paths = export_sequence(
+        made = export_cache(
             source,
-            folder,
+            out,
             format=format,
             frames=choose_frames(frames, source.frames),
             bodies=body or None,
             overwrite=overwrite,
+            check=check,
             progress=progress,
         )
-    print(f"{folder}: {len(paths)} files, {paths[0].name} to {paths[-1].name}")
+    first = made.paths[0]
+    if choose_format(format, out) in ("obj", "ply"):
+        print(f"{first.parent}: {len(made.paths)} files, {first.name} to {made.paths[-1].name}")
+    elif len(made.paths) == 1:
+        print(f"{first}: {count(len(made.frames), 'frame')}, {size_of(first)}")
+    else:
+        names = ", ".join(path.name for path in made.paths[:6]) + (", ..." if len(made.paths) > 6 else "")
+        print(f"{first.parent}: {count(len(made.frames), 'frame')} in {names}")
+    warn_of_rounding(made.rounding, str(first if len(made.paths) == 1 else first.parent))

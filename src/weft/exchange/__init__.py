@@ -1,5 +1,30 @@
 """Handing caches on to other programs."""
 
-from weft.exchange.sequence import export_sequence
+from importlib import import_module
+from typing import Any
 
-__all__ = ["export_sequence"]
+# public name -> the module that defines it
+_PUBLIC = {
+    "FORMATS": "weft.exchange.formats",
+    "Exported": "weft.exchange.selection",
+    "export": "weft.exchange.formats",
+    "export_glb": "weft.exchange.gltf",
+    "export_npy": "weft.exchange.arrays",
+    "export_npz": "weft.exchange.arrays",
+    "export_pc2": "weft.exchange.pc2",
+    "export_sequence": "weft.exchange.sequence",
+    "export_usd": "weft.exchange.usd",
+    "read_pc2": "weft.exchange.pc2",
+}
+
+__all__ = list(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'weft.exchange' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

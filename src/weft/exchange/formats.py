@@ -1,0 +1,91 @@
+"""Every way to hand a cache on, by the name of the format."""
+
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weft.errors import WeftError
+from weft.exchange.selection import Exported, Report, Selection
+from weft.exchange.sequence import export_sequence
+
+if TYPE_CHECKING:
+    from weft.cache import Cache
+
+
+class Format(NamedTuple):
+    """How a format is written and what its place is called."""
+
+    place: str
+    """module:function that writes it"""
+    endings: tuple[str, ...] = ()
+    """of the file, the first by default; none for a folder"""
+    single: bool = False
+    """positions are rounded to 32 bits, which is checked"""
+
+
+# imported when they are asked for
+FORMATS = {
+    "usd": Format("weft.exchange.usd:export_usd", (".usdc", ".usda", ".usd"), single=True),
+    "glb": Format("weft.exchange.gltf:export_glb", (".glb",), single=True),
+    "pc2": Format("weft.exchange.pc2:export_pc2", single=True),
+    "obj": Format("weft.exchange.formats:export_obj"),
+    "ply": Format("weft.exchange.formats:export_ply"),
+    "npz": Format("weft.exchange.arrays:export_npz", (".npz",)),
+    "npy": Format("weft.exchange.arrays:export_npy"),
+}
+
+
+def export(
+    cache: "Cache",
+    out: str | Path | None = None,
+    *,
+    format: str | None = None,
+    frames: Sequence[int] | None = None,
+    bodies: Iterable[str] | None = None,
+    overwrite: bool = False,
+    check: bool = True,
+    progress: Report | None = None,
+) -> Exported:
+    """Write frames of a cache for another program.
+
+    format: one of `FORMATS`; without it the ending of `out` decides, and obj where that says nothing. out: a file or a
+    folder, as the format has it; by default the cache's name, here.
+    check: where a format rounds positions to 32 bits, look whether that made intersections; the result tells.
+    """
+    name = choose_format(format, out)
+    chosen = FORMATS[name]
+    stem = cache.path.resolve().stem
+    place = Path(out) if out is not None else Path(stem + (chosen.endings[0] if chosen.endings else ""))
+    if chosen.endings and place.suffix == "":
+        place = place.with_suffix(chosen.endings[0])
+    module, function = chosen.place.split(":")
+    more = {"check": check} if chosen.single else {}
+    made: Exported = getattr(import_module(module), function)(
+        cache, place, frames=frames, bodies=bodies, overwrite=overwrite, progress=progress, **more
+    )
+    return made
+
+
+def export_obj(cache: "Cache", folder: Path, **options: Any) -> Exported:
+    """A sequence of OBJ files; see `export_sequence`."""
+    return Exported(export_sequence(cache, folder, format="obj", **options), _frames(cache, options))
+
+
+def export_ply(cache: "Cache", folder: Path, **options: Any) -> Exported:
+    """A sequence of PLY files; see `export_sequence`."""
+    return Exported(export_sequence(cache, folder, format="ply", **options), _frames(cache, options))
+
+
+def _frames(cache: "Cache", options: dict[str, Any]) -> list[int]:
+    return Selection(cache, options.get("frames"), options.get("bodies")).frames
+
+
+def choose_format(format: str | None, out: str | Path | None) -> str:
+    """The format of that name, or the one that the ending of a file means."""
+    if format is not None:
+        if format not in FORMATS:
+            raise WeftError(f"format {format!r} is not known: use one of {', '.join(FORMATS)}")
+        return format
+    ending = "" if out is None else Path(out).suffix.lower()
+    return next((name for name, known in FORMATS.items() if ending in known.endings), "obj")

@@ -1,0 +1,277 @@
+"""Animated glTF in one file (.glb), for the web: a morph target a frame, and weights that go from one to the next.
+
+Between two frames a player blends their targets, which moves every vertex straight from one to the other. Positions and
+normals are float32; what does not move has no targets. three.js, Babylon.js, model-viewer and Blender play it.
+"""
+
+import json
+import struct
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import WeftError, WeftWarning
+from weft.exchange.selection import Exported, Floats, Ints, Report, Selection, Singles, vertex_normals
+from weft.exchange.staging import staged_file
+
+if TYPE_CHECKING:
+    from weft.cache import Body, Cache
+
+FLOAT, UINT32 = 5126, 5125
+VERTICES, INDICES = 34962, 34963
+# the length of a file and of its chunks are 32-bit numbers
+LARGEST_FILE = 2**32 - 1
+# a vertex shader has room for about a thousand weights
+MANY_FRAMES = 900
+
+
+def export_glb(
+    cache: "Cache",
+    path: str | Path,
+    *,
+    frames: Sequence[int] | None = None,
+    bodies: Iterable[str] | None = None,
+    overwrite: bool = False,
+    check: bool = True,
+    progress: Report | None = None,
+) -> Exported:
+    """Write frames of a cache as an animated GLB file."""
+    from weft.exchange.rounding import find_made_by_rounding
+
+    path = Path(path)
+    if path.suffix.lower() != ".glb":
+        raise WeftError(f"{path}: the name of a binary glTF file ends in .glb")
+    selection = Selection(cache, frames, bodies)
+    if len(selection.frames) > MANY_FRAMES:
+        warnings.warn(
+            f"{len(selection.frames)} frames make as many morph targets, and browsers play about {MANY_FRAMES}: "
+            "choose fewer, for example every second one with --frames ::2",
+            WeftWarning,
+            stacklevel=2,
+        )
+    figures = [
+        _Figure(selection, body, moves) for body, moves in zip(selection.bodies, selection.moving(), strict=True)
+    ]
+    total = 2 * len(selection.frames)
+    document, size = _document(selection, figures, _told(progress, 0, total))
+    rounding = {}
+    with staged_file(path, overwrite=overwrite) as staged:
+        with staged.open("wb") as file:
+            start = _write_head(file, document, size)
+            for chunk in _chunks(selection, figures, _told(progress, len(selection.frames), total)):
+                file.write(chunk)
+        if check:
+            rounding = find_made_by_rounding(selection, _reader(staged, start, selection, figures))
+    return Exported([path], selection.frames, rounding)
+
+
+@dataclass
+class _Figure:
+    """One body as glTF wants it: points may be more than vertices, where a collider has sharp edges."""
+
+    selection: Selection
+    body: "Body"
+    moves: bool
+    points: NDArray[np.intp] = field(init=False)
+    """which vertex of the body each point is"""
+    faces: Ints = field(init=False)
+    base: Singles = field(init=False)
+    base_normals: Singles = field(init=False)
+    place: int = field(init=False, default=0)
+    """where its points begin in the binary chunk"""
+
+    def __post_init__(self) -> None:
+        start = self.selection.cache.positions(self.selection.frames[0])[self.body.vertices]
+        self.points, self.faces = np.arange(len(start)), self.selection.faces(self.body)
+        if self.body.kind != "cloth":
+            from weft.view.surface import split_sharp
+
+            self.points, self.faces = split_sharp(start, self.faces)
+        self.base, self.base_normals = self._shape(start)
+
+    @property
+    def count(self) -> int:
+        return len(self.points)
+
+    def target(self, x: Floats) -> tuple[Singles, Singles]:
+        """Offsets of points and normals from the base, for the positions of all vertices of the cache."""
+        points, normals = self._shape(x[self.body.vertices])
+        return points - self.base, normals - self.base_normals
+
+    def _shape(self, x: Floats) -> tuple[Singles, Singles]:
+        points = x[self.points]
+        return points.astype(np.float32), vertex_normals(points, self.faces).astype(np.float32)
+
+
+def _told(progress: Report | None, done: int, total: int) -> Report | None:
+    return None if progress is None else lambda k, _: progress(done + k, total)
+
+
+def _targets(
+    selection: Selection, figures: list[_Figure], progress: Report | None
+) -> Iterator[tuple[Singles, Singles]]:
+    """Frame after frame from the second on, figure after figure: the offsets of those that move."""
+    for done, frame in enumerate(selection.frames, start=1):
+        if done > 1:
+            x = selection.cache.positions(frame)
+            yield from (figure.target(x) for figure in figures if figure.moves)
+        if progress is not None:
+            progress(done, len(selection.frames))
+
+
+def _document(selection: Selection, figures: list[_Figure], progress: Report | None) -> tuple[dict[str, Any], int]:
+    """The JSON that describes the file, and the length of the binary chunk."""
+    writer = _Accessors()
+    meshes: list[dict[str, Any]] = []
+    nodes: list[dict[str, Any]] = []
+    for figure in figures:
+        uv = selection.uv(figure.body)
+        figure.place = writer.size
+        attributes = {
+            "POSITION": writer.add(figure.base, bounds=True, target=VERTICES),
+            "NORMAL": writer.add(figure.base_normals, target=VERTICES),
+        }
+        if uv is not None:
+            attributes["TEXCOORD_0"] = writer.add(np.zeros((figure.count, 2), np.float32), target=VERTICES)
+        primitive = {
+            "attributes": attributes,
+            "indices": writer.add(figure.faces.ravel(), target=INDICES),
+            "material": len(meshes),
+        }
+        meshes.append({"name": figure.body.name, "primitives": [primitive]})
+        nodes.append({"name": figure.body.name, "mesh": len(nodes)})
+
+    count = len(selection.frames)
+    moving = [number for number, figure in enumerate(figures) if figure.moves]
+    animations = []
+    if moving:
+        times = writer.add(_times(selection), bounds=True)
+        weights = writer.add(np.zeros(count * (count - 1), np.float32))
+        samplers = [{"input": times, "output": weights, "interpolation": "LINEAR"}]
+        channels = [{"sampler": 0, "target": {"node": number, "path": "weights"}} for number in moving]
+        animations = [{"name": "frames", "samplers": samplers, "channels": channels}]
+    turns = [meshes[number]["primitives"][0].setdefault("targets", []) for number in moving]
+    for k, (points, normals) in enumerate(_targets(selection, figures, progress)):
+        turns[k % len(moving)].append({"POSITION": writer.add(points, bounds=True), "NORMAL": writer.add(normals)})
+    for number in moving:
+        meshes[number]["weights"] = [0.0] * (count - 1)
+
+    document = {
+        "asset": {"version": "2.0", "generator": "weft"},
+        "scene": 0,
+        "scenes": [{"nodes": list(range(len(nodes)))}],
+        "nodes": nodes,
+        "meshes": meshes,
+        "materials": [_material(selection, figure.body) for figure in figures],
+        "accessors": writer.accessors,
+        "bufferViews": writer.views,
+        "buffers": [{"byteLength": writer.size}],
+        **({"animations": animations} if animations else {}),
+    }
+    return document, writer.size
+
+
+def _chunks(selection: Selection, figures: list[_Figure], progress: Report | None) -> Iterator[bytes]:
+    """The binary chunk, in the order in which `_document` told it."""
+    for figure in figures:
+        yield figure.base.tobytes()
+        yield figure.base_normals.tobytes()
+        uv = selection.uv(figure.body)
+        if uv is not None:
+            # v runs downwards in glTF
+            turned = np.column_stack([uv[:, 0], 1.0 - uv[:, 1]])[figure.points]
+            yield turned.astype("<f4").tobytes()
+        yield figure.faces.astype("<u4").tobytes()
+    count = len(selection.frames)
+    if any(figure.moves for figure in figures):
+        yield _times(selection).tobytes()
+        # the first frame is the base, and has no target of its own
+        yield np.eye(count, dtype="<f4")[:, 1:].tobytes()
+    for points, normals in _targets(selection, figures, progress):
+        yield points.tobytes()
+        yield normals.tobytes()
+
+
+class _Accessors:
+    """Accessors and buffer views, one after the other; all numbers have four bytes, so that nothing needs padding."""
+
+    def __init__(self) -> None:
+        self.accessors: list[dict[str, Any]] = []
+        self.views: list[dict[str, Any]] = []
+        self.size = 0
+
+    def add(self, array: NDArray[Any], *, bounds: bool = False, target: int | None = None) -> int:
+        """Describe an array that comes next; its number."""
+        kind = {1: "SCALAR", 2: "VEC2", 3: "VEC3"}[1 if array.ndim == 1 else array.shape[1]]
+        view = {"buffer": 0, "byteOffset": self.size, "byteLength": array.nbytes}
+        self.views.append(view if target is None else {**view, "target": target})
+        accessor: dict[str, Any] = {
+            "bufferView": len(self.views) - 1,
+            "componentType": FLOAT if array.dtype.kind == "f" else UINT32,
+            "count": len(array),
+            "type": kind,
+        }
+        if bounds:
+            low, high = np.atleast_1d(array.min(axis=0)), np.atleast_1d(array.max(axis=0))
+            accessor.update(min=[float(v) for v in low], max=[float(v) for v in high])
+        self.accessors.append(accessor)
+        self.size += array.nbytes
+        return len(self.accessors) - 1
+
+
+def _times(selection: Selection) -> Singles:
+    """Seconds from the first frame."""
+    frames = np.array(selection.frames)
+    if np.any(np.diff(frames) <= 0):
+        raise WeftError("the frames of an animation must follow each other: choose them in order, each once")
+    return ((frames - frames[0]) / selection.cache.fps).astype("<f4")
+
+
+def _material(selection: Selection, body: "Body") -> dict[str, Any]:
+    from weft.view.colours import to_linear
+
+    colour = [round(float(c), 6) for c in to_linear(selection.colour(body))]
+    surface = {"baseColorFactor": [*colour, 1.0], "metallicFactor": 0.0, "roughnessFactor": 0.85}
+    return {"name": body.name, "doubleSided": True, "pbrMetallicRoughness": surface}
+
+
+def _write_head(file: IO[bytes], document: dict[str, Any], size: int) -> int:
+    """Everything before the binary data; gives where that begins."""
+    text = json.dumps(document, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 4)
+    total = 12 + 8 + len(text) + 8 + size
+    if total > LARGEST_FILE:
+        raise WeftError(
+            f"the file would have {total / 1e9:.1f} GB, and a GLB has 4.3 at most: choose fewer frames or bodies"
+        )
+    file.write(struct.pack("<4sII", b"glTF", 2, total))
+    file.write(struct.pack("<I4s", len(text), b"JSON") + text)
+    file.write(struct.pack("<I4s", size, b"BIN\0"))
+    return file.tell()
+
+
+def _reader(path: Path, start: int, selection: Selection, figures: list[_Figure]) -> Any:
+    """Where a player puts the vertices at each frame: the base and one target, summed in single precision."""
+    data = np.memmap(path, dtype="<f4", mode="r", offset=start)
+    moving = [figure for figure in figures if figure.moves]
+    stride = sum(6 * figure.count for figure in moving)
+    first_target = len(data) - stride * (len(selection.frames) - 1)
+
+    def read(k: int) -> Singles:
+        parts, place = [], first_target + stride * (k - 1)
+        for figure in figures:
+            points = data[figure.place // 4 : figure.place // 4 + 3 * figure.count].reshape(-1, 3)
+            if figure.moves and k > 0:
+                points = points + data[place : place + 3 * figure.count].reshape(-1, 3)
+                place += 6 * figure.count
+            vertices = np.empty((figure.body.vertices.stop - figure.body.vertices.start, 3), np.float32)
+            vertices[figure.points] = points
+            parts.append(vertices)
+        return np.concatenate(parts)
+
+    return read

@@ -1,0 +1,184 @@
+"""USD: one mesh a body with a time sample a frame, for Blender, Houdini, Maya, Unreal and film.
+
+    /World                     Xform, the default prim
+      /<body>                  Mesh: points, velocities (m/s, for motion blur), normals and extent at every frame;
+                               triangles, st (flat rest coordinates in metres), displayColor, doubleSided
+      /Materials/<body>        Material: UsdPreviewSurface in the body's colour
+
+The stage is in metres, y up, with one time code a frame of the cache. What does not move has no time samples.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import WeftError, missing_extra
+from weft.exchange.selection import Exported, Floats, Report, Selection, Singles, vertex_normals
+from weft.exchange.staging import staged_file
+
+if TYPE_CHECKING:
+    from weft.cache import Body, Cache
+
+ENDINGS = (".usd", ".usda", ".usdc")
+# so many frames are kept in memory before they go to the file
+SAVE_EVERY = 32
+
+
+def export_usd(
+    cache: "Cache",
+    path: str | Path,
+    *,
+    frames: Sequence[int] | None = None,
+    bodies: Iterable[str] | None = None,
+    overwrite: bool = False,
+    check: bool = True,
+    progress: Report | None = None,
+) -> Exported:
+    """Write frames of a cache as a USD file: .usdc and .usd are binary, .usda is text."""
+    try:
+        from pxr import Usd
+    except ImportError:
+        raise missing_extra("usd", "usd-core") from None
+    from weft.exchange.rounding import find_made_by_rounding
+
+    path = Path(path)
+    if path.suffix.lower() not in ENDINGS:
+        raise WeftError(f"{path}: the name of a USD file ends in {', '.join(ENDINGS)}")
+    selection = Selection(cache, frames, bodies)
+    rounding = {}
+    with staged_file(path, overwrite=overwrite) as staged:
+        stage = Usd.Stage.CreateNew(str(staged))
+        _describe(stage, selection)
+        meshes = [
+            _Mesh(stage, selection, body, name) for body, name in zip(selection.bodies, _names(selection), strict=True)
+        ]
+        moving = selection.moving()
+        for done, frame in enumerate(selection.frames, start=1):
+            x, v = cache.positions(frame), cache.velocities(frame)
+            for mesh, moves in zip(meshes, moving, strict=True):
+                if moves:
+                    mesh.write(x, v, frame)
+                elif done == 1:
+                    mesh.write(x, None, None)
+            if done % SAVE_EVERY == 0:
+                stage.GetRootLayer().Save()
+            if progress is not None:
+                progress(done, len(selection.frames))
+        stage.GetRootLayer().Save()
+        del stage, meshes
+        if check:
+            rounding = find_made_by_rounding(selection, _Reader(staged, selection))
+    return Exported([path], selection.frames, rounding)
+
+
+class _Mesh:
+    """One body on the stage."""
+
+    def __init__(self, stage: Any, selection: Selection, body: "Body", name: str) -> None:
+        from pxr import Gf, Sdf, UsdGeom, UsdShade, Vt
+
+        self.body = body
+        self.faces = selection.faces(body)
+        self.smooth = body.kind == "cloth"
+        mesh = UsdGeom.Mesh.Define(stage, f"/World/{name}")
+        mesh.GetPrim().SetDisplayName(body.name)
+        mesh.CreateFaceVertexCountsAttr(Vt.IntArray.FromNumpy(np.full(len(self.faces), 3, np.int32)))
+        mesh.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(np.ascontiguousarray(self.faces.ravel())))
+        # the triangles are the surface: nobody shall smooth them again
+        mesh.CreateSubdivisionSchemeAttr(UsdGeom.Tokens.none)
+        mesh.CreateDoubleSidedAttr(True)
+        uv = selection.uv(body)
+        if uv is not None:
+            primvar = UsdGeom.PrimvarsAPI(mesh).CreatePrimvar(
+                "st", Sdf.ValueTypeNames.TexCoord2fArray, UsdGeom.Tokens.vertex
+            )
+            primvar.Set(Vt.Vec2fArray.FromNumpy(uv.astype(np.float32)))
+
+        from weft.view.colours import to_linear
+
+        colour = Gf.Vec3f(*to_linear(selection.colour(body)).tolist())
+        mesh.CreateDisplayColorAttr(Vt.Vec3fArray([colour]))
+        material = _material(stage, f"/World/Materials/{name}", colour)
+        UsdShade.MaterialBindingAPI.Apply(mesh.GetPrim()).Bind(material)
+        self._mesh = mesh
+        self._points, self._velocities = mesh.CreatePointsAttr(), mesh.CreateVelocitiesAttr()
+        self._extent = mesh.CreateExtentAttr()
+        if self.smooth:
+            self._normals = mesh.CreateNormalsAttr()
+            mesh.SetNormalsInterpolation(UsdGeom.Tokens.vertex)
+
+    def write(self, x: Floats, v: Floats | None, frame: int | None) -> None:
+        """Positions and what follows from them, at a frame or for ever."""
+        from pxr import Usd, Vt
+
+        code = Usd.TimeCode.Default() if frame is None else Usd.TimeCode(frame)
+        points = x[self.body.vertices].astype(np.float32)
+        self._points.Set(Vt.Vec3fArray.FromNumpy(points), code)
+        self._extent.Set(Vt.Vec3fArray.FromNumpy(np.stack([points.min(axis=0), points.max(axis=0)])), code)
+        if v is not None:
+            self._velocities.Set(Vt.Vec3fArray.FromNumpy(v[self.body.vertices].astype(np.float32)), code)
+        if self.smooth:
+            normals = vertex_normals(x[self.body.vertices], self.faces)
+            self._normals.Set(Vt.Vec3fArray.FromNumpy(normals.astype(np.float32)), code)
+
+
+def _describe(stage: Any, selection: Selection) -> None:
+    """Units, axis, time and the root."""
+    from pxr import Kind, Usd, UsdGeom
+
+    UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.y)
+    UsdGeom.SetStageMetersPerUnit(stage, 1.0)
+    stage.SetTimeCodesPerSecond(selection.cache.fps)
+    stage.SetFramesPerSecond(selection.cache.fps)
+    stage.SetStartTimeCode(min(selection.frames))
+    stage.SetEndTimeCode(max(selection.frames))
+    root = UsdGeom.Xform.Define(stage, "/World")
+    Usd.ModelAPI(root).SetKind(Kind.Tokens.component)
+    stage.SetDefaultPrim(root.GetPrim())
+    UsdGeom.Scope.Define(stage, "/World/Materials")
+
+
+def _material(stage: Any, path: str, colour: Any) -> Any:
+    """A matt surface of one colour."""
+    from pxr import Sdf, UsdShade
+
+    material = UsdShade.Material.Define(stage, path)
+    shader = UsdShade.Shader.Define(stage, f"{path}/Surface")
+    shader.CreateIdAttr("UsdPreviewSurface")
+    shader.CreateInput("diffuseColor", Sdf.ValueTypeNames.Color3f).Set(colour)
+    shader.CreateInput("roughness", Sdf.ValueTypeNames.Float).Set(0.85)
+    material.CreateSurfaceOutput().ConnectToSource(shader.ConnectableAPI(), "surface")
+    return material
+
+
+def _names(selection: Selection) -> list[str]:
+    """A name a body that USD takes, all different and none that of the materials."""
+    from pxr import Tf
+
+    names = ["Materials"]
+    for body in selection.bodies:
+        plain = Tf.MakeValidIdentifier(body.name)
+        number, name = 1, plain
+        while name in names:
+            number += 1
+            name = f"{plain}_{number}"
+        names.append(name)
+    return names[1:]
+
+
+class _Reader:
+    """What the file holds, frame by frame."""
+
+    def __init__(self, path: Path, selection: Selection) -> None:
+        from pxr import Usd, UsdGeom
+
+        self._stage = Usd.Stage.Open(str(path))
+        self._frames = selection.frames
+        self._points = [UsdGeom.Mesh.Get(self._stage, f"/World/{n}").GetPointsAttr() for n in _names(selection)]
+
+    def __call__(self, k: int) -> Singles:
+        parts: list[NDArray[np.float32]] = [np.asarray(points.Get(self._frames[k])) for points in self._points]
+        return np.concatenate(parts)
