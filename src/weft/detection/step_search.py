@@ -10,6 +10,7 @@ from weft.detection.cones import Cones
 from weft.detection.stencil_rows import StencilRows
 from weft.world import launch
 from weft.world.buffers import Buffer
+from weft.world.choosing import count_chosen
 
 wp.set_module_options({"enable_backward": False})
 
@@ -63,11 +64,7 @@ class _Kind:
 
     def count_chosen(self) -> int:
         """Places of the chosen candidates among all chosen ones, and their number."""
-        if len(self.pairs) == 0:
-            return 0
-        wp.utils.array_scan(self.chosen, self.places, inclusive=False)
-        last = slice(len(self.pairs) - 1, None)
-        return int(self.places[last].numpy()[0] + self.chosen[last].numpy()[0])
+        return count_chosen(self.chosen, self.places)
 
 
 class StepSearch:

@@ -47,6 +47,8 @@ class Numbers:
     attachments: int
     goals: int
     contacts: int
+    cached: int
+    """1 where the contacts are those of other steps"""
     colliders: int
     windy: int
 
@@ -76,6 +78,29 @@ def wind_on(i: int, offsets: wp.array[int], items: wp.array[int], face_force: wp
     for s in range(offsets[i], offsets[i + 1]):
         total += face_force[items[s] // 3]
     return total
+
+
+@wp.func
+def stacked(
+    i: int,
+    normal: wp.vec3d,
+    x: wp.array[wp.vec3d],
+    stack: wp.array[wp.vec2d],
+    offsets: wp.array[int],
+    items: wp.array[int],
+    faces: wp.array[wp.vec3i],
+) -> wp.float64:
+    """The thickness of the layers between a vertex and a collider: those under it, or over it, as the collider is."""
+    between = stack[i]
+    if between[0] + between[1] == ZERO:
+        return ZERO
+    up = wp.vec3d()
+    for s in range(offsets[i], offsets[i + 1]):
+        f = faces[items[s] // 3]
+        up += wp.cross(x[f[1]] - x[f[0]], x[f[2]] - x[f[0]])
+    if wp.dot(up, normal) > ZERO:
+        return between[0]
+    return between[1]
 
 
 @wp.func
@@ -114,6 +139,10 @@ class Arrays:
     inverse_mass: wp.array[wp.float64]
     cloth_thickness: wp.array[wp.float64]
     cloth: wp.array[int]
+    stack: wp.array[wp.vec2d]
+    corner_offsets: wp.array[int]
+    corners: wp.array[int]
+    faces: wp.array[wp.vec3i]
     face_offsets: wp.array[int]
     face_items: wp.array[int]
     face_force: wp.array[wp.vec3d]
@@ -137,6 +166,8 @@ class Arrays:
     contact_thickness: wp.array[wp.float64]
     contact_friction: wp.array[wp.vec2d]
     contact_pushed: wp.array[int]
+    contact_triangles: wp.array[int]
+    across: wp.array[wp.vec3i]
     shapes: wp.array[Shape]
     pose_start: wp.array[wp.mat44d]
     pose_end: wp.array[wp.mat44d]
@@ -182,10 +213,12 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
         for i in range(s.vertices):
             xi = a.x[i]
             thick = HALF * (a.cloth_thickness[i] + s.collider_thickness)
-            limit = far + thick + a.ways[i][3]
+            limit = far + thick + a.stack[i][0] + a.stack[i][1] + a.ways[i][3]
             if (wp.length_sq(xi - shape.place) <= limit * limit or shape.bound < ZERO) and a.inverse_mass[i] > ZERO:
-                touch = touch_shape(shape, xi, point(a.ways[i]), thick + s.radius, a.mesh_start, a.mesh_end)
+                reach = thick + a.stack[i][0] + a.stack[i][1] + s.radius
+                touch = touch_shape(shape, xi, point(a.ways[i]), reach, a.mesh_start, a.mesh_end)
                 if touch.found != 0:
+                    thick += stacked(i, touch.normal, a.x, a.stack, a.corner_offsets, a.corners, a.faces)
                     mu = wp.vec2d(a.sticking[a.cloth[i], shape.body], a.sliding[a.cloth[i], shape.body])
                     write_half_space(
                         halves, i, xi, touch.gap, touch.normal, touch.way, thick, mu, a.half_vertices, a.half_normals,
@@ -193,8 +226,11 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
                     )  # fmt: skip
                     halves += 1
     a.half_count[0] = halves
-    for i in range(s.contacts):
-        refresh_contact(i, a.contact_vertices, a.contact_kinds, a.x, a.contact_normals)
+    if s.cached != 0:
+        for i in range(s.contacts):
+            refresh_contact(
+                i, a.faces, a.across, a.x, a.contact_vertices, a.contact_kinds, a.contact_triangles, a.contact_normals
+            )  # fmt: skip
 
     for substep in range(s.substeps):
         progress = wp.float64(substep + 1) * part
@@ -272,6 +308,10 @@ def find_half_spaces(
     inverse_mass: wp.array[wp.float64],
     cloth_thickness: wp.array[wp.float64],
     cloth: wp.array[int],
+    stack: wp.array[wp.vec2d],
+    corner_offsets: wp.array[int],
+    corners: wp.array[int],
+    faces: wp.array[wp.vec3i],
     shapes: wp.array[Shape],
     mesh_start: wp.array[wp.vec3d],
     mesh_end: wp.array[wp.vec3d],
@@ -293,14 +333,19 @@ def find_half_spaces(
         xi = x[i]
         way = end[i] - xi
         thick = HALF * (cloth_thickness[i] + settings[0].collider_thickness)
+        reach = thick + stack[i][0] + stack[i][1] + settings[0].radius
         for k in range(settings[0].colliders):
             shape = shapes[k]
-            touch = touch_shape(shape, xi, way, thick + settings[0].radius, mesh_start, mesh_end)
+            far = shape.bound + reach + shape.way + wp.length(way)
+            if shape.bound >= ZERO and wp.length_sq(xi - shape.place) > far * far:
+                continue
+            touch = touch_shape(shape, xi, way, reach, mesh_start, mesh_end)
             if touch.found != 0:
                 if write != 0:
+                    between = stacked(i, touch.normal, x, stack, corner_offsets, corners, faces)
                     mu = wp.vec2d(sticking[cloth[i], shape.body], sliding[cloth[i], shape.body])
                     write_half_space(
-                        places[i] + found, i, xi, touch.gap, touch.normal, touch.way, thick, mu, half_vertices,
+                        places[i] + found, i, xi, touch.gap, touch.normal, touch.way, thick + between, mu, half_vertices,
                         half_normals, half_offsets, half_ways, half_thickness, half_friction,
                     )  # fmt: skip
                 found += 1
@@ -311,13 +356,16 @@ def find_half_spaces(
 @wp.kernel
 def refresh_contacts(
     first: int,
+    faces: wp.array[wp.vec3i],
+    across: wp.array[wp.vec3i],
+    x: wp.array[wp.vec3d],
     vertices: wp.array[wp.vec4i],
     kinds: wp.array[int],
+    triangles: wp.array[int],
     normals: wp.array[wp.vec3d],
-    x: wp.array[wp.vec3d],
 ):
-    """Normals of cached edges."""
-    refresh_contact(first + wp.tid(), vertices, kinds, x, normals)
+    """Cached contacts at the start of a step."""
+    refresh_contact(first + wp.tid(), faces, across, x, vertices, kinds, triangles, normals)
 
 
 @wp.kernel
@@ -325,6 +373,7 @@ def solve_contacts(
     first: int,
     offset: int,
     serial: int,
+    order: wp.array[int],
     vertices: wp.array[wp.vec4i],
     kinds: wp.array[int],
     weights: wp.array[wp.vec4d],
@@ -340,7 +389,8 @@ def solve_contacts(
     """One colour of contacts; with `serial` = n, one item that solves n contacts in turn."""
     i = offset + first + wp.tid()
     for k in range(wp.max(serial, 1)):
-        solve_contact(i + k, vertices, kinds, weights, normals, thickness, friction, rub, push, pushed, before, p)
+        c = order[i + k]
+        solve_contact(c, vertices, kinds, weights, normals, thickness, friction, rub, push, pushed, before, p)
 
 
 @wp.kernel
@@ -368,6 +418,13 @@ def solve_half_spaces(
         solve_half_space(
             k, vertices, normals, offsets, ways, thickness, friction, rub, progress, part, push, pushed, before, p
         )  # fmt: skip
+
+
+@wp.kernel
+def count_up(first: int, numbers: wp.array[int]):
+    """0, 1, 2..."""
+    i = first + wp.tid()
+    numbers[i] = i
 
 
 @wp.kernel

@@ -12,13 +12,14 @@ from weft.dynamics.air import Air
 from weft.dynamics.attachments import attach_world
 from weft.dynamics.fabric import Fabric
 from weft.dynamics.goals import Goals
+from weft.dynamics.incidence import incidence
 from weft.methods import predictive_kernels as kernels
 from weft.response.colliders import Colliders
 from weft.response.contact_cache import keep_nearest, read_pose
 from weft.response.impulses import COLOURS
 from weft.response.predictive_contacts import Contacts
 from weft.response.predictive_search import PredictiveSearch
-from weft.response.regions import compile_regions
+from weft.response.regions import compile_regions, stack_thickness
 from weft.scene import Predictive
 from weft.world import Surface, World, launch
 from weft.world.buffers import Buffer
@@ -51,7 +52,7 @@ class PredictiveSolver:
         def rows(dtype: Any) -> wp.array:
             return wp.zeros(self.count, dtype=dtype, device=self.device)
 
-        self._cloth = wp.array(self.regions.vertex_cloth, dtype=int, device=self.device)
+        self._layout = self._make_layout()
         self._force, self._end = rows(wp.vec3d), rows(wp.vec3d)
         self._rows, self._before, self._ways = rows(wp.vec4d), rows(wp.vec4d), rows(wp.vec4d)
         self._half_counts, self._half_places = rows(int), rows(int)
@@ -66,7 +67,10 @@ class PredictiveSolver:
         self._attached = wp.zeros(0, dtype=wp.vec2i, device=self.device)
         self._lengths = wp.zeros(0, dtype=wp.float64, device=self.device)
         self._attachment_offsets = np.zeros(1, int)
-        self._contact_offsets: np.ndarray | None = None
+        self.cached = False
+        """whether contacts come from a cache"""
+        self._across = wp.zeros(0, dtype=wp.vec3i, device=self.device) if self.search is None else self.search.across
+        self._identity = Buffer(int, self.device)
         self._given: tuple[wp.array, ...] | None = None
         self._inputs: tuple[Any, ...] = ()
 
@@ -80,6 +84,13 @@ class PredictiveSolver:
         self._attachment_offsets = found.offsets
         self.settings["attachments"][0] = len(found.ends)
 
+    def set_air(self, air: Air) -> None:
+        """Another wind from now on."""
+        self.air = air
+        self.settings["windy"][0] = int(air.wind is not None)
+        self._force.zero_()
+        self._given = None
+
     def cache_contacts(self, x: wp.array) -> int:
         """Find contacts in a pose, and solve these from now on; gives their number."""
         assert self.search is not None
@@ -88,14 +99,11 @@ class PredictiveSolver:
         x = x[: self.count]
         self.search.find(x, x, radius, self.contacts, points=points, cached=True)
         fixed = self.world.inverse_mass.numpy()[: self.count] == 0.0
-        self._contact_offsets = keep_nearest(self.contacts, x.numpy(), self.regions, fixed)
+        keep_nearest(self.contacts, x.numpy(), self.regions, fixed)
         self.settings["contacts"][0] = self.contacts.count
+        self.settings["cached"][0] = 1
+        self.cached = True
         return self.contacts.count
-
-    @property
-    def cached(self) -> bool:
-        """Whether contacts come from a cache."""
-        return self._contact_offsets is not None
 
     def read_pose(self) -> wp.array | None:
         """The pose in which contacts are cached, if it is not the start."""
@@ -138,7 +146,7 @@ class PredictiveSolver:
 
     def _advance_in_order(self, x: wp.array, v: wp.array, target: wp.array) -> None:
         # the same arrays as in the last step are given as the same tuple: that makes the launch cheap
-        given = (x, v, target, self._attached, self.contacts.arrays[0], self.goals.ends)
+        given = (x, v, target, self._attached, self.contacts.arrays[0])
         if self._given is None or any(a is not b for a, b in zip(given, self._given, strict=True)):
             self._given, self._inputs = given, self._all_inputs(x, v, target)
         launch(kernels.advance_in_order, 1, self._inputs)
@@ -148,10 +156,10 @@ class PredictiveSolver:
         contacts, halves = self.contacts, self._halves
         arrays: Any = kernels.Arrays()
         values = (
-            x, v, target, world.inverse_mass, world.thickness, self._cloth, *self.air.lists,
+            x, v, target, world.inverse_mass, world.thickness, *self._layout, *self.air.lists,
             *items.stretch.arrays, items.stretch.pull, *items.bend.arrays, items.bend.pull,
             self._attached, self._lengths, goals.vertices, goals.springs, goals.starts, goals.ends,
-            *contacts.arrays, contacts.pushed,
+            *contacts.arrays, contacts.pushed, contacts.triangles, self._across,
             colliders.shapes, colliders.start, colliders.end, colliders.vertices_start, colliders.vertices_end,
             world.friction_static, world.friction_kinetic, *halves, self._half_count,
             self._force, self._ways, self._rows, self._before,
@@ -166,9 +174,7 @@ class PredictiveSolver:
         rub, push_speed = float(self.settings["friction"][0]), float(self.settings["push_speed"][0])
         self._find_half_spaces(x)
         contacts = self.contacts
-        vertices, kinds, _, normals, *_ = contacts.arrays
-        self._run(kernels.refresh_contacts, contacts.count, [vertices, kinds, normals, x])
-        groups, crowded = self._contact_groups()
+        order, groups, crowded = self._order_contacts(x)
 
         substeps, sweeps = int(self.settings["substeps"][0]), int(self.settings["sweeps"][0])
         h, part = dt / substeps, 1.0 / substeps
@@ -184,7 +190,7 @@ class PredictiveSolver:
                 for first, last in pairwise(self._attachment_offsets):
                     inputs = [int(first), self._attached, self._lengths, p]
                     self._run(fabric.attach, int(last - first), inputs)
-                tail = [*contacts.arrays, rub, push, contacts.pushed, before, p]
+                tail = [order, *contacts.arrays, rub, push, contacts.pushed, before, p]
                 for first, last in groups:
                     self._run(kernels.solve_contacts, last - first, [first, 0, *tail], grain=256)
                 if crowded[1] > crowded[0]:
@@ -207,7 +213,7 @@ class PredictiveSolver:
         if colliders.count == 0:
             return
         self._run(kernels.place_shapes, colliders.count, [colliders.shapes, colliders.start, colliders.end])
-        head = [x, self._end, world.inverse_mass, world.thickness, self._cloth, colliders.shapes]
+        head = [x, self._end, world.inverse_mass, world.thickness, *self._layout, colliders.shapes]
         head += [colliders.vertices_start, colliders.vertices_end, world.friction_static, world.friction_kinetic]
         head += [self._half_counts, self._half_places]
         self._run(kernels.find_half_spaces, self.count, [self._settings, 0, *head, *self._halves[:-1]], grain=128)
@@ -223,16 +229,24 @@ class PredictiveSolver:
         inputs = [goals.vertices, goals.springs, goals.starts, goals.ends, h, progress, part]
         self._run(fabric.follow, goals.count, [*inputs, self._before, self._rows])
 
-    def _contact_groups(self) -> tuple[list[tuple[int, int]], tuple[int, int]]:
-        """Colours of contacts, and the contacts that found no colour."""
-        if self.contacts.count == 0:
-            return [], (0, 0)
-        if self._contact_offsets is not None:
-            return [(int(a), int(b)) for a, b in pairwise(self._contact_offsets)], (0, 0)
-        assert self.search is not None
-        offsets = self.search.offsets.numpy()
+    def _order_contacts(self, x: wp.array) -> tuple[wp.array, list[tuple[int, int]], tuple[int, int]]:
+        """The order of contacts, their colours, and those that found no colour."""
+        contacts, search = self.contacts, self.search
+        if contacts.count == 0 or search is None:
+            return contacts.triangles, [], (0, 0)
+        vertices, kinds, _, normals, *_ = contacts.arrays
+        if self.cached:
+            # contacts that went on to other triangles have other neighbours
+            head = [self._layout[-1], search.across, x, vertices, kinds, contacts.triangles, normals]
+            self._run(kernels.refresh_contacts, contacts.count, head)
+            order = search.colour(contacts.count, vertices)
+        else:
+            # they were written in the order of their colours
+            order = self._identity.at_least(contacts.count)
+            self._run(kernels.count_up, contacts.count, [order])
+        offsets = search.offsets.numpy()
         groups = [(int(a), int(b)) for a, b in pairwise(offsets[: COLOURS + 1]) if b > a]
-        return groups, (int(offsets[COLOURS]), int(offsets[COLOURS + 1]))
+        return order, groups, (int(offsets[COLOURS]), int(offsets[COLOURS + 1]))
 
     def _grow_halves(self, count: int) -> list[wp.array]:
         """Room for so many half-spaces: vertices, normals, offsets, ways, thickness, friction, pushed."""
@@ -252,6 +266,18 @@ class PredictiveSolver:
             inverse_mass=world.inverse_mass,
             friction=(world.friction_static, world.friction_kinetic),
             largest_thickness=world.largest_thickness,
+        )
+
+    def _make_layout(self) -> tuple[wp.array, ...]:
+        """The cloth of each vertex, the room of the layers under and over it, and its triangles."""
+        stack = stack_thickness(self.regions, self.world.thickness.numpy())
+        offsets, corners = incidence(self.world.cloth_faces, self.count)
+        return (
+            wp.array(self.regions.vertex_cloth, dtype=int, device=self.device),
+            wp.array(stack, dtype=wp.vec2d, device=self.device),
+            wp.array(offsets, dtype=int, device=self.device),
+            wp.array(corners, dtype=int, device=self.device),
+            wp.array(self.world.cloth_faces, dtype=wp.vec3i, device=self.device),
         )
 
     def _usual_radius(self) -> float:

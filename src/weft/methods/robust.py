@@ -14,6 +14,8 @@ import warp as wp
 from weft.detection.broad_phase import make_broad_phase
 from weft.detection.step_search import StepSearch
 from weft.dynamics import make_dynamics
+from weft.dynamics.springs import from_world
+from weft.dynamics.strain import LimitedSprings, fill_excess, find_excess
 from weft.methods.base import Method, StepReport, summarise, worst_stretch
 from weft.methods.robust_kernels import average_velocity, end_velocity, expect, move_along
 from weft.response.contact_positions import PositionContacts, set_distances
@@ -22,7 +24,10 @@ from weft.response.impulses import ImpulseRows, ImpulseSolver
 from weft.response.repulsion import LARGEST_PART, set_repulsion
 from weft.scene import Robust as RobustOptions
 from weft.world import State, World, launch
+from weft.world.choosing import count_chosen
 
+# sweeps over the springs that would break a strain limit
+STRAIN_SWEEPS = 8
 # rounds of impulses before a step is halved, and before zones take over
 IMPULSE_ROUNDS = 5
 # rounds in which all contacts around a collision are solved to the end
@@ -47,9 +52,13 @@ class Robust(Method):
         self.rows = ImpulseRows(world.device)
         self.solver = ImpulseSolver(world.vertex_count, world.inverse_mass)
         self.position_contacts = PositionContacts(self.solver, self.rows)
+        self.springs = LimitedSprings(from_world(world), world.device)
+        self.strain_rows = ImpulseRows(world.device)
+        self.strain_solver = ImpulseSolver(world.vertex_count, world.inverse_mass)
         self.stiffness = max((part.material.stretch for part in world.cloths), default=0.0)
         self.gravity = wp.vec3d(*world.scene.forces.gravity)
-        self.expected, self.proposed, self.v_end, self.v, self.x_end = (wp.zeros_like(world.target) for _ in range(5))
+        self.expected, self.proposed, self.x_end = (wp.zeros_like(world.target) for _ in range(3))
+        self.v, self.v_free, self.v_end = (wp.zeros_like(world.target) for _ in range(3))
         self.many_collisions = max(5, world.cloth_vertex_count // 1000)
         # how often the longest step is halved now, and how many steps went well since
         self.halvings = 0
@@ -100,6 +109,10 @@ class Robust(Method):
         self.dynamics.propose(state, world.target, dt, self.proposed, self.v_end, self.position_contacts)
         world.carry_colliders(state, dt, self.proposed, self.v_end)
         self._run(average_velocity, [state.x, self.proposed, dt, self.v])
+        # both velocities on their own: carrying the change of one over to the other would add energy
+        self._limit_strain(state, self.v, dt)
+        self._limit_strain(state, self.v_end, dt)
+        wp.copy(self.v_free, self.v)
         self.solver.sweep(self.rows, self.v, self.options.sweeps)
         if not self._give_impulses(state, dt, report, may_halve=may_halve):
             if may_halve:
@@ -120,13 +133,28 @@ class Robust(Method):
         self.solver.colour(rows)
         return contacts
 
+    def _limit_strain(self, state: State, v: wp.array, dt: float) -> None:
+        """Slow the springs that would stretch or shrink too far or too fast."""
+        springs, rows, device = self.springs, self.strain_rows, self.world.device
+        inputs = [state.x, v, springs.pairs, springs.rest, self.options.strain_limit, dt]
+        launch(find_excess, springs.count, [*inputs, springs.chosen], device=device)
+        found = count_chosen(springs.chosen, springs.places)
+        if found == 0:
+            return
+        rows.clear()
+        rows.grow(found)
+        inputs += [springs.chosen, springs.places, rows.vertices, rows.weights, rows.normals, *rows.impulses]
+        launch(fill_excess, springs.count, inputs, device=device)
+        self.strain_solver.colour(rows)
+        self.strain_solver.sweep(rows, v, STRAIN_SWEEPS)
+
     def _give_impulses(self, state: State, dt: float, report: StepReport, *, may_halve: bool) -> bool:
         """Stop the pairs that would collide, a few rounds; True if none is left."""
         for round_number in range(IMPULSE_ROUNDS):
-            found = self._collisions(state, dt, report)
-            if found == 0:
+            known = self.rows.count
+            if self._collisions(state, dt, report) == 0:
                 return True
-            if may_halve and round_number == 0 and found > self.many_collisions:
+            if may_halve and round_number == 0 and self._real_collisions(known) > self.many_collisions:
                 return False
             self.solver.sweep(self.rows, self.v, self.options.sweeps)
         return False
@@ -173,7 +201,7 @@ class Robust(Method):
 
     def _finish(self, state: State, dt: float) -> None:
         """Move, and find the velocity that the next step starts with."""
-        self._run(end_velocity, [state.x, self.proposed, self.v, dt, self.v_end])
+        self._run(end_velocity, [self.v_free, self.v, self.v_end])
         state.take(self.x_end, self.v_end)
 
     def _collisions(self, state: State, dt: float, report: StepReport) -> int:
@@ -186,6 +214,11 @@ class Robust(Method):
             self._set_up(known, 1.0, math.inf, dt)
             self.solver.colour(self.rows)
         return found
+
+    def _real_collisions(self, known: int) -> int:
+        """How many of the rows from `known` on were no contacts when the step began."""
+        gaps = self.rows.gaps[known : self.rows.count].numpy()
+        return int((gaps > self.world.largest_thickness).sum())
 
     def _set_up(self, known: int, part: float, stiffness: float, dt: float) -> None:
         """What the rows from `known` on ask of the velocities."""

@@ -41,14 +41,7 @@ def move_along(first: int, x: wp.array[wp.vec3d], v: wp.array[wp.vec3d], dt: wp.
 
 
 @wp.kernel
-def end_velocity(
-    first: int,
-    x: wp.array[wp.vec3d],
-    proposed: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
-    dt: wp.float64,
-    v_end: wp.array[wp.vec3d],
-):
-    """The proposed velocity at the end, changed as much as the average velocity of the step was."""
+def end_velocity(first: int, free: wp.array[wp.vec3d], v: wp.array[wp.vec3d], v_end: wp.array[wp.vec3d]):
+    """The velocity at the end changes as much as contacts and collisions changed the average velocity."""
     i = first + wp.tid()
-    v_end[i] = v_end[i] + v[i] - (proposed[i] - x[i]) / dt
+    v_end[i] = v_end[i] + v[i] - free[i]

@@ -74,8 +74,11 @@ def solve_stencil(
 
     v[q[0]] = v0 + g0 * impulse
     v[q[1]] = v1 + g1 * impulse
-    v[q[2]] = v2 + g2 * impulse
-    v[q[3]] = v3 + g3 * impulse
+    # stencils of fewer points name a vertex twice, the second time without weight
+    if g2 != wp.float64(0.0):
+        v[q[2]] = v2 + g2 * impulse
+    if g3 != wp.float64(0.0):
+        v[q[3]] = v3 + g3 * impulse
 
 
 @wp.kernel

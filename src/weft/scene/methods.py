@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo
 
-from weft.scene.fields import Count, Whole
+from weft.scene.fields import Count, Number, Whole
 from weft.scene.messages import shown, suggest
 from weft.scene.part import Part, choose
 
@@ -58,6 +58,10 @@ class Robust(MethodOptions):
     steps: Count = Field(default=8, description="collision steps a frame while nothing goes wrong")
     halvings: Annotated[Whole, Field(ge=0, le=10)] = Field(
         default=3, description="how often a step that collides may be halved before impact zones resolve it"
+    )
+    strain_limit: Annotated[Number, Field(gt=0, lt=1)] = Field(
+        default=0.1,
+        description="how far an edge may end a step from its rest length, and how much a step may change its length",
     )
     sweeps: Count = Field(default=3, description="sweeps of Gauss-Seidel over the contacts after the dynamics")
 

@@ -1,0 +1,12 @@
+"""Choosing some of many items on the device: flags, their places among the chosen, their number."""
+
+import warp as wp
+
+
+def count_chosen(chosen: wp.array, places: wp.array) -> int:
+    """Write the place of each chosen item (flag 1) among the chosen ones; gives how many there are."""
+    count = len(chosen)
+    if count == 0:
+        return 0
+    wp.utils.array_scan(chosen, places, inclusive=False)
+    return int(places[count - 1 :].numpy()[0] + chosen[count - 1 :].numpy()[0])
