@@ -1,5 +1,7 @@
 """`weft demo` ends with its files, and says in a line which ones it could not make."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,22 @@ def test_demo(tmp_path, painted):
     assert cache.report["intersections"][0] == 0
     # a second time replaces its own
     call("--out", tmp_path / "out")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="programs end in .exe there")
+def test_the_last_line_can_be_pasted(tmp_path, painted, monkeypatch):
+    # as after `make demo`, where nobody has activated the environment
+    program = tmp_path / ".venv/bin/weft"
+    program.parent.mkdir(parents=True)
+    program.write_text("")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(sys, "argv", [".venv/bin/weft", "demo"])
+    assert call("--out", "out").stdout.splitlines()[-1] == "  .venv/bin/weft view out/flag.zarr"
+    # and where it is activated
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert call("--out", "out").stdout.splitlines()[-1] == "  weft view out/flag.zarr"
 
 
 def test_demo_without_extras(tmp_path, painted, monkeypatch):

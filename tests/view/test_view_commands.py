@@ -46,8 +46,8 @@ def test_render_a_film_under_the_name_of_the_cache(folder):
 
 
 def test_plot_under_the_name_of_the_cache(folder):
-    assert call("plot", "run.zarr") == (0, "run.png")
-    assert Image.open(folder / "run.png").format == "PNG"
+    assert call("plot", "run.zarr") == (0, "run-report.png")
+    assert Image.open(folder / "run-report.png").format == "PNG"
 
 
 def test_export(folder):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.said import quoted, size_of
+from weft.cli.said import called, quoted, size_of
 
 if TYPE_CHECKING:
     from weft.cache import Cache
@@ -33,7 +33,7 @@ def demo(
     print("written:")
     for path in made:
         print(f"  {path}  ({size_of(path)})")
-    print(f"look at it in the browser:\n  weft view {quoted(made[1])}")
+    print(f"look at it in the browser:\n  {called()} view {quoted(made[1])}")
 
 
 def write_scene(path: Path) -> Path:

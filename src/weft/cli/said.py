@@ -1,6 +1,8 @@
 """How commands say things: aligned lines, short numbers, paths that can be pasted."""
 
 import shlex
+import shutil
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -8,6 +10,18 @@ from pathlib import Path
 def quoted(path: str | Path) -> str:
     """A path as it can be pasted into a shell."""
     return shlex.quote(str(path))
+
+
+def called() -> str:
+    """How the command that runs now can be called again from here: `weft`, or `.venv/bin/weft` if that is not found."""
+    program = Path(sys.argv[0])
+    if program.stem != "weft" or not program.exists():
+        return "weft"
+    known = shutil.which("weft")
+    if known is not None and program.samefile(known):
+        return "weft"
+    place = program.absolute()
+    return quoted(place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place)
 
 
 def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
