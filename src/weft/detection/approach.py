@@ -1,14 +1,16 @@
+# mypy: disable-error-code="arg-type"
 """Contacts of a step: pairs nearer than the thickness at its start, and pairs that would come so near during it.
 
 One list of candidates serves the whole step. For each candidate the distance at the start is kept (or a lower bound,
-where that alone shows that the pair stays apart): later passes need only a bound of the displacements to see that almost
-all of them cannot meet. Features that are near each other mostly move alike, so the bound is that of their relative motion.
+where that alone shows that the pair stays apart): later passes need only a bound of the displacements to see that
+almost all of them cannot meet. Features that are near each other mostly move alike, so the bound is that of their
+relative motion.
 """
 
 import warp as wp
 
 from weft.detection.cones import in_edge_cone, in_vertex_cone
-from weft.detection._near import nearest_edge_edge, nearest_point_triangle
+from weft.detection.proximity import nearest_edge_edge, nearest_point_triangle
 
 wp.set_module_options({"enable_backward": False})
 
@@ -214,9 +216,8 @@ def measure_vertex_triangle(
     n = pair_direction(r, wp.cross(b - a, c - a))
     thickness = pair_thickness(q, w, f[0], sheet.thickness, sheet.vertex_body, sheet.rest)
     gap = wp.dot(n, combine(w, p_end, sheet.end[f[0]], sheet.end[f[1]], sheet.end[f[2]]))
-    if distance < thickness or gap < thickness + sheet.reach:
-        if nearest_on_surface(sheet, pair[1], w, n):
-            chosen[i] = 1
+    if (distance < thickness or gap < thickness + sheet.reach) and nearest_on_surface(sheet, pair[1], w, n):
+        chosen[i] = 1
 
 
 @wp.kernel
@@ -255,10 +256,12 @@ def measure_edge_edge(
     n = pair_direction(r, wp.cross(b - a, d - c))
     thickness = EDGE_PART * pair_thickness(q, w, f[0], sheet.thickness, sheet.vertex_body, sheet.rest)
     gap = wp.dot(n, combine(w, sheet.end[e[0]], sheet.end[e[1]], sheet.end[f[0]], sheet.end[f[1]]))
-    if distance < thickness or gap < thickness:
-        if in_edge_cone(-n, pair[0], sheet.edges, sheet.wings, sheet.x):
-            if in_edge_cone(n, pair[1], sheet.edges, sheet.wings, sheet.x):
-                chosen[i] = 1
+    if distance >= thickness and gap >= thickness:
+        return
+    if not in_edge_cone(-n, pair[0], sheet.edges, sheet.wings, sheet.x):
+        return
+    if in_edge_cone(n, pair[1], sheet.edges, sheet.wings, sheet.x):
+        chosen[i] = 1
 
 
 @wp.kernel

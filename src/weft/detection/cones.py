@@ -1,8 +1,8 @@
 """Cones of directions in which a vertex or an edge can be the nearest part of a surface.
 
-The nearest point of one triangle may lie on its border while its neighbour has a nearer one: such a pair is no contact of
-the surface, and pushing along its slanted direction would hook cloth that slides over the seam between two triangles.
-A border point counts only when its direction lies in the cone of that vertex or edge, with some slack, so that flat
+The nearest point of one triangle may lie on its border while its neighbour has a nearer one: such a pair is no contact
+of the surface, and pushing along its slanted direction would hook cloth that slides from one triangle to the next. A
+border point counts only when its direction lies in the cone of that vertex or edge, with some slack, so that flat
 surfaces keep the pairs of edges that cross over them.
 """
 

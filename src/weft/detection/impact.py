@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """Collisions of a step: candidates that would meet on the way to where the velocities lead, and where they do.
 
 A pair counts as colliding when it comes within a small distance of its own: a tenth of a millimetre, or less where the

@@ -16,6 +16,7 @@ from weft.detection.step_search import StepSearch
 from weft.dynamics import make_dynamics
 from weft.dynamics.springs import from_world
 from weft.dynamics.strain import LimitedSprings, fill_excess, find_excess
+from weft.errors import SceneError
 from weft.methods.base import Method, StepReport, summarise, worst_stretch
 from weft.methods.robust_kernels import average_velocity, end_velocity, expect, move_along
 from weft.response.contact_positions import PositionContacts, set_distances
@@ -48,6 +49,9 @@ class Robust(Method):
         self.options: RobustOptions = options
         self.dynamics = make_dynamics(options.dynamics, world)
         broad_phase = make_broad_phase(world.scene.broad_phase, world.surface, material=world.rest_shape.numpy())
+        if not broad_phase.exact:
+            choices = "'bvh', 'topology_tree', 'material_tree' or 'brute'"
+            raise SceneError(f"broad_phase: {broad_phase.name!r} may miss pairs, which robust cannot allow; use {choices}")
         self.search = StepSearch(broad_phase, world.thickness, world.rest_shape, world.largest_thickness)
         self.rows = ImpulseRows(world.device)
         self.solver = ImpulseSolver(world.vertex_count, world.inverse_mass)

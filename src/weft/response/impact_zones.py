@@ -1,8 +1,8 @@
 """Rigid impact zones: vertices that keep colliding move as one body (Bridson et al. 2002, section 7.5; Provot 1997).
 
-The four vertices of each collision that is left are put into one zone; zones that share a vertex become one. A zone takes
-the rigid motion that has its linear and angular momentum. Vertices that are prescribed have infinite mass: a zone with
-some of them moves with them, where their own motion is rigid.
+The four vertices of each collision that is left are put into one zone; zones that share a vertex become one. A zone
+takes the rigid motion that has its linear and angular momentum. Vertices that are prescribed have infinite mass: a zone
+with some of them moves with them, where their own motion is rigid.
 
 This is the last resort, few vertices at a time, so it runs on the host.
 """

@@ -25,8 +25,8 @@ def parting_speed(
 ) -> wp.float64:
     """The least relative normal velocity that a contact accepts over a step of dt.
 
-    `part` is the part of an overlap that may be removed, `stiffness` is that of the spring in N/m, `inverse_mass` the stencil's W: the spring's impulse dt k d changes the
-    normal velocity by dt k d W.
+    `part` is the part of an overlap that may be removed, `stiffness` that of the spring in N/m, `inverse_mass` the
+    stencil's W: the spring's impulse dt k d changes the normal velocity by dt k d W.
     """
     overlap = thickness - gap
     if overlap <= wp.float64(0.0):

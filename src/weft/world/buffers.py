@@ -4,7 +4,6 @@ from typing import Any
 
 import warp as wp
 
-
 # items that there is always room for: Warp can cut a list of no items out of an array only if that has some
 SPARE = 64
 
