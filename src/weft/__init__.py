@@ -50,7 +50,7 @@ _PUBLIC = {
 }
 
 # rooms that can be entered by name: `weft.detection.collisions(...)`
-_ROOMS = ("cache", "check", "detection", "errors", "exchange", "mesh", "scene", "view", "world")
+_ROOMS = ("cache", "check", "detection", "errors", "exchange", "finish", "mesh", "scene", "view", "world")
 
 # `__init__.pyi` says the same to type checkers and editors, who cannot see through `__getattr__`
 __all__ = ["__version__", *_PUBLIC]

@@ -5,6 +5,7 @@ from weft import check as check
 from weft import detection as detection
 from weft import errors as errors
 from weft import exchange as exchange
+from weft import finish as finish
 from weft import mesh as mesh
 from weft import scene as scene
 from weft import view as view
@@ -14,6 +15,8 @@ from weft.cache import open_cache as open_cache
 from weft.detection.contact import contacts as contacts
 from weft.detection.intersection import intersections as intersections
 from weft.errors import WeftError as WeftError
+from weft.exchange.formats import export as export
+from weft.finish.batch import subdivide as subdivide
 from weft.mesh import TriMesh as TriMesh
 from weft.mesh import load_mesh as load_mesh
 from weft.mesh import save_mesh as save_mesh
