@@ -36,7 +36,7 @@ class Push(MethodOptions):
         default="kdtree", description="how near triangles are found; octree misses those behind the walls of its cells"
     )
     close: Positive = Field(default=0.01, description="nearer than this a vertex is moved away, m")
-    moves: Count = Field(default=16, description="moves of close/16 a step, at most")
+    moves: Count = Field(default=4, description="moves of close/16 a step, at most; many at once throw the cloth about")
     steps: Count = Field(default=20, description="steps a frame while all goes well")
     halvings: Annotated[Whole, Field(ge=0, le=20)] = Field(
         default=8, description="how often a step may be halved when a vertex moves farther than half of `close`"

@@ -1,0 +1,180 @@
+"""`push`: Draping on meshes. Explicit springs, and vertices moved out of triangles by small constant moves.
+
+A step: integrate; if a vertex moved unusually far, take half the step; shorten edges that are too long (Provot 1995);
+push vertices away from triangles that are too close. As simple as can be, and it promises nothing: see `docs/push.md`.
+"""
+
+import numpy as np
+import warp as wp
+
+from weft.dynamics.integrators import Integrator, SpringAcceleration
+from weft.dynamics.springs import BEND
+from weft.errors import SceneError
+from weft.methods.base import Method, StepReport
+from weft.response.push import Push as PushResponse
+from weft.scene import Push as PushOptions
+from weft.world import State, World, launch
+from weft.world.colouring import colour_items
+
+wp.set_module_options({"enable_backward": False})
+
+# good steps before a halved step is doubled again
+RECOVERY = 8
+# sweeps of Provot's correction a step
+CORRECTIONS = 4
+
+
+@wp.kernel
+def hold_pinned(
+    first: int,
+    inverse_mass: wp.array[wp.float64],
+    x: wp.array[wp.vec3d],
+    target: wp.array[wp.vec3d],
+    h: wp.float64,
+    v: wp.array[wp.vec3d],
+):
+    """A pinned vertex goes straight to its target."""
+    i = first + wp.tid()
+    if inverse_mass[i] == wp.float64(0.0):
+        v[i] = (target[i] - x[i]) / h
+
+
+@wp.kernel
+def measure_moves(first: int, x: wp.array[wp.vec3d], end: wp.array[wp.vec3d], moved: wp.array[wp.float64]):
+    """How far each vertex goes."""
+    i = first + wp.tid()
+    moved[i] = wp.length(end[i] - x[i])
+
+
+@wp.kernel
+def shorten_edges(
+    first: int,
+    pairs: wp.array[wp.vec2i],
+    longest: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
+    sweeps: int,
+    x: wp.array[wp.vec3d],
+):
+    """Provot's correction: both ends of an edge that is too long come nearer, a held end stays; one thread for all."""
+    start = first + wp.tid()
+    for _sweep in range(sweeps):
+        changed = int(0)
+        for k in range(start, pairs.shape[0]):
+            p = pairs[k]
+            d = x[p[1]] - x[p[0]]
+            length = wp.length(d)
+            wa = inverse_mass[p[0]]
+            wb = inverse_mass[p[1]]
+            if length > longest[k] and wa + wb > wp.float64(0.0):
+                step = ((length - longest[k]) / (length * (wa + wb))) * d
+                x[p[0]] = x[p[0]] + wa * step
+                x[p[1]] = x[p[1]] - wb * step
+                changed = 1
+        if changed == 0:
+            break
+
+
+class Push(Method):
+    """Mass-spring cloth whose vertices keep a distance from the triangles of meshes and of cloth."""
+
+    name = "push"
+
+    def __init__(self, world: World, options: PushOptions) -> None:
+        super().__init__(world, options)
+        if np.isinf(world.seams.stiffness).any():
+            raise SceneError(
+                world.scene.problem(("seams",), "push steps springs explicitly and cannot weld; use kind = 'spring'")
+            )
+        self.steps, self.halvings = options.steps, options.halvings
+        self.farthest = 0.5 * options.close
+        self.response = PushResponse(
+            world,
+            search=options.search,
+            close=options.close,
+            moves=options.moves,
+            largest_face=options.largest_face or 2.0 * options.close,
+        )
+        self.forces = SpringAcceleration.from_world(world)
+        self.integrator = Integrator(options.integrator, world.cloth_vertex_count, world.device)
+        self._correct = self._make_correction(options.largest_stretch)
+        self.x_end, self.v_end = wp.zeros_like(world.target), wp.zeros_like(world.target)
+        self._moved = wp.zeros(world.cloth_vertex_count, dtype=wp.float64, device=world.device)
+        self.level = 0
+        """how often the step is halved at the moment"""
+        self.good = 0
+        """steps since it was halved or doubled"""
+        self.taken = 0
+        """steps that the frame took in the end"""
+        self.left = 0
+        """vertices that are still too close after all moves of the last step"""
+
+    def steps_a_frame(self) -> int:
+        return self.steps
+
+    def advance_frame(self, state: State) -> dict:
+        self.taken = 0
+        row = super().advance_frame(state)
+        return {**row, "steps": self.taken, "too_close": self.left}
+
+    def step(self, state: State, dt: float) -> StepReport:
+        report = StepReport()
+        # in units of the shortest step
+        whole, done = 1 << self.halvings, 0
+        start = state.time
+        while done < whole:
+            part = whole >> self.level
+            h = dt * part / whole
+            state.time = start + dt * done / whole
+            moved = self._propose(state, h)
+            if not moved <= self.farthest and self.level < self.halvings:
+                self.level, self.good = self.level + 1, 0
+                continue
+            if not moved <= self.farthest:
+                report.problems.append(f"a vertex moves {moved:.3g} m in the shortest step: more than half of `close`")
+            self._finish(state, h, report)
+            done += part
+            self.good += 1
+            if self.good >= RECOVERY and self.level > 0 and done % (2 * part) == 0:
+                self.level, self.good = self.level - 1, 0
+        return report
+
+    def saved(self) -> dict[str, np.ndarray]:
+        return {"level": np.array([self.level, self.good])}
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        self.level, self.good = (int(value) for value in saved["level"])
+
+    def _propose(self, state: State, h: float) -> float:
+        """Integrate over h; gives how far the fastest vertex goes."""
+        world, count = self.world, self.world.cloth_vertex_count
+        world.begin_step(state, h)
+        inputs = [world.inverse_mass, state.x, world.target, h, state.v]
+        launch(hold_pinned, count, inputs, device=world.device)
+        self.integrator.step(state.x, state.v, state.time, h, self.forces, self.x_end, self.v_end)
+        launch(measure_moves, count, [state.x, self.x_end, self._moved], device=world.device)
+        # pins go where they must, however far
+        free = world.inverse_mass.numpy()[:count] > 0.0
+        return float(np.max(self._moved.numpy()[free], initial=0.0))
+
+    def _finish(self, state: State, h: float, report: StepReport) -> None:
+        """Correct what was integrated, push, and take the step."""
+        world = self.world
+        world.carry_colliders(state, h, self.x_end, self.v_end)
+        self._correct(self.x_end)
+        pushed = self.response.apply(self.x_end, self.v_end, h)
+        report.contacts += pushed.vertices
+        self.left = pushed.left
+        state.take(self.x_end, self.v_end)
+        self.taken += 1
+
+    def _make_correction(self, stretch: float):
+        """Provot's correction of edges longer than (1 + stretch) times their rest length."""
+        network, device = self.forces.network, self.world.device
+        if stretch == 0.0:
+            return lambda x: None
+        edges = np.flatnonzero(network.kind != BEND)
+        chosen = edges[colour_items(network.pairs[edges], self.world.cloth_vertex_count).order]
+        pairs = wp.array(network.pairs[chosen], dtype=wp.vec2i, device=device)
+        longest = wp.array((1.0 + stretch) * network.rest[chosen], dtype=wp.float64, device=device)
+        inputs = [pairs, longest, self.world.inverse_mass, CORRECTIONS]
+        return lambda x: launch(shorten_edges, 1, [*inputs, x], device=device)
