@@ -54,6 +54,18 @@ def test_gusts_repeat_with_the_seed_and_change_with_it():
     assert strength.min() < 0.8 * steady and strength.max() > 1.3 * steady
 
 
+@pytest.mark.parametrize("dt", [1e-3, 0.05, 1.0, 100.0])
+def test_any_step_only_brings_light_cloth_nearer_to_the_wind(dt):
+    """Held for a step, the force never makes the cloth overtake the wind."""
+    mass = 0.02
+    air = Air(Forces(wind=Wind(velocity=(0.0, 14.0, 0.0))), FACES, 3, face_mass=np.array([mass]))
+    air.blow(*(wp.array(a, dtype=wp.vec3d, device="cpu") for a in (TRIANGLE, np.zeros((3, 3)))), 0.0, dt)
+    gained = 3.0 * air.force.numpy()[0, 1] * dt / mass
+    assert 0.0 < gained < 14.0
+    small = 0.5 * AIR_DENSITY * 14.0**2 * dt / mass
+    assert gained <= small and (dt > 1e-3 or gained > 0.4 * small)
+
+
 @pytest.mark.parametrize("velocity", [(0.0, 0.0, 0.0), (0.0, 2.0, 0.0)])
 def test_degenerate_triangles_and_no_wind_give_finite_forces(velocity):
     flat = np.zeros((3, 3))

@@ -92,22 +92,41 @@ def blow_faces(
     v: wp.array[wp.vec3d],
     faces: wp.array[wp.vec3i],
     wind: WindField,
+    mass: wp.array[wp.float64],
     time: wp.float64,
+    dt: wp.float64,
     force: wp.array[wp.vec3d],
 ):
-    """A third of the wind's force on each triangle: what each of its corners gets."""
+    """A third of the wind's force on each triangle: what each of its corners gets.
+
+    Over a step of dt the force on light cloth falls as the cloth gives way: it is divided by 1 + dt F'/m, with F' a
+    bound of its derivative by the velocity, which keeps any step stable (dt = 0: the force as it is now).
+    """
     i = first + wp.tid()
     f = faces[i]
     third = wp.float64(1.0) / wp.float64(3.0)
     velocity = third * (v[f[0]] + v[f[1]] + v[f[2]])
-    force[i] = third * wind_force(wind, x[f[0]], x[f[1]], x[f[2]], velocity, time)
+    blow = wind_force(wind, x[f[0]], x[f[1]], x[f[2]], velocity, time)
+    if dt > wp.float64(0.0):
+        u = wind_at(wind, third * (x[f[0]] + x[f[1]] + x[f[2]]), time) - velocity
+        area = wp.float64(0.5) * wp.length(wp.cross(x[f[1]] - x[f[0]], x[f[2]] - x[f[0]]))
+        slope = wp.float64(2.0) * (wind.drag + wind.lift) * area * wp.length(u)
+        blow = blow / (wp.float64(1.0) + dt * slope / mass[i])
+    force[i] = third * blow
 
 
 class Air:
     """Gravity, the damping of still air, and wind, for the vertices and triangles of the cloths."""
 
     def __init__(
-        self, forces: Forces, faces: np.ndarray, vertex_count: int, *, seed: int = 0, device: wp.DeviceLike = "cpu"
+        self,
+        forces: Forces,
+        faces: np.ndarray,
+        vertex_count: int,
+        *,
+        face_mass: np.ndarray | None = None,
+        seed: int = 0,
+        device: wp.DeviceLike = "cpu",
     ) -> None:
         self.gravity = wp.vec3d(*forces.gravity)
         self.damping = forces.air_damping
@@ -116,6 +135,8 @@ class Air:
         offsets, items = incidence(blown, vertex_count)
         self.faces = wp.array(blown, dtype=wp.vec3i, device=device)
         self.force = wp.zeros(len(blown), dtype=wp.vec3d, device=device)
+        masses = np.full(len(blown), np.inf) if face_mass is None else face_mass[: len(blown)]
+        self.face_mass = wp.array(masses, dtype=wp.float64, device=device)
         # offsets and items of the triangles at each vertex (item // 3 is the triangle), and the share of each corner
         self.lists = (
             wp.array(offsets, dtype=int, device=device),
@@ -126,12 +147,20 @@ class Air:
     @classmethod
     def from_world(cls, world: World) -> "Air":
         scene = world.scene
-        return cls(scene.forces, world.cloth_faces, world.vertex_count, seed=scene.seed, device=world.device)
+        masses = [part.material.density * part.mesh.rest_areas for part in world.cloths]
+        return cls(
+            scene.forces,
+            world.cloth_faces,
+            world.vertex_count,
+            face_mass=np.concatenate([np.zeros(0), *masses]),
+            seed=scene.seed,
+            device=world.device,
+        )
 
-    def blow(self, x: wp.array, v: wp.array, time: float) -> None:
-        """Find the wind's force on each triangle."""
+    def blow(self, x: wp.array, v: wp.array, time: float, dt: float = 0.0) -> None:
+        """Find the wind's force on each triangle, to be held for a step of dt."""
         if self.wind is not None:
-            inputs = [x, v, self.faces, self.wind, time, self.force]
+            inputs = [x, v, self.faces, self.wind, self.face_mass, time, dt, self.force]
             launch(blow_faces, len(self.force), inputs, device=self.faces.device)
 
 

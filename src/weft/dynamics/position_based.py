@@ -251,7 +251,7 @@ class PositionBased:
     def _start(self, state: State, target: wp.array, dt: float, x_end: wp.array, v_end: wp.array) -> None:
         """Wind and bending of the whole step."""
         x, v, w = state.x, state.v, self.inverse_mass
-        self.air.blow(x, v, state.time)
+        self.air.blow(x, v, state.time, dt)
         inputs = [x, v, w, target, *self.air.lists, dt, self._push, self._guess]
         launch(start_step, self.count, inputs, device=self.device)
         for first, last in zip(self.quad_offsets[:-1], self.quad_offsets[1:], strict=True):

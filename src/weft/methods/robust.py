@@ -50,8 +50,8 @@ class Robust(Method):
         self.dynamics = make_dynamics(options.dynamics, world)
         broad_phase = make_broad_phase(world.scene.broad_phase, world.surface, material=world.rest_shape.numpy())
         if not broad_phase.exact:
-            choices = "'bvh', 'topology_tree', 'material_tree' or 'brute'"
-            raise SceneError(f"broad_phase: {broad_phase.name!r} may miss pairs, which robust cannot allow; use {choices}")
+            choices = "use 'bvh', 'topology_tree', 'material_tree' or 'brute'"
+            raise SceneError(f"broad_phase: {broad_phase.name!r} may miss pairs, and robust must not; {choices}")
         self.search = StepSearch(broad_phase, world.thickness, world.rest_shape, world.largest_thickness)
         self.rows = ImpulseRows(world.device)
         self.solver = ImpulseSolver(world.vertex_count, world.inverse_mass)
