@@ -20,6 +20,7 @@ from weft.finish.batch import subdivide as subdivide
 from weft.mesh import TriMesh as TriMesh
 from weft.mesh import load_mesh as load_mesh
 from weft.mesh import save_mesh as save_mesh
+from weft.realtime import Realtime as Realtime
 from weft.run import simulate as simulate
 from weft.scene import Box as Box
 from weft.scene import Camera as Camera
@@ -35,6 +36,7 @@ from weft.scene import Path as Path
 from weft.scene import Pin as Pin
 from weft.scene import Placement as Placement
 from weft.scene import Plane as Plane
+from weft.scene import Predictive as Predictive
 from weft.scene import Scene as Scene
 from weft.scene import Seam as Seam
 from weft.scene import Sequence as Sequence
