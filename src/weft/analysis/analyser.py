@@ -88,7 +88,8 @@ def vertex_areas(topology: Topology, x: Floats) -> Floats:
     """A third of the area of the triangles around each vertex."""
     a, b, c = (x[column] for column in topology.faces.T)
     thirds = np.sqrt(square(cross(b - a, c - a))) / 6.0
-    return np.bincount(topology.faces.ravel(), np.repeat(thirds, 3), topology.vertex_count)
+    summed = np.bincount(topology.faces.ravel(), np.repeat(thirds, 3), topology.vertex_count)
+    return summed.astype(np.float64, copy=False)
 
 
 def _read_vertices(vertices: ArrayLike) -> Floats:

@@ -1,12 +1,13 @@
 """Colours: which vertices lie inside the curves of a path (Baraff, Witkin and Kass 2003, section 5.4).
 
 A path is a curve on each of the two sheets that cross, or one single curve where it runs through loop vertices. Each
-curve parts its sheet if the vertices can be given two labels that differ across an edge exactly where the curve cuts it
-an odd number of times. Labels start along the curve and grow on both sides in turn; the side that is complete first is the
-smaller one, by area, and counts as inside. So the cost of a curve is that of the smaller side, and where the sides meet
-the curve does not divide the mesh.
+curve parts its sheet if the vertices can be given two labels that differ across an edge exactly where the curve cuts
+it an odd number of times. Labels start along the curve and grow on both sides in turn; the side that is complete first
+is the smaller one, by area, and counts as inside. So the cost of a curve is that of the smaller side, and where the
+sides meet the curve does not divide the mesh.
 
-Regions are numbered 2 path + sheet: 2 path is black and 2 path + 1 white, or 2 path is red and 2 path + 1 does not exist.
+Regions are numbered 2 path + sheet: 2 path is black and 2 path + 1 white. A red region is numbered 2 path and is listed in
+two halves, nearer to the curve of one sheet and of the other, in the rows 2 path and 2 path + 1.
 """
 
 from typing import NamedTuple
@@ -35,9 +36,9 @@ class Regions(NamedTuple):
     status: Ints
     """(2 paths,) NO_CURVE, DIVIDES or DOES_NOT_DIVIDE"""
     vertices: Csr
-    """vertices inside, a row a region"""
+    """vertices inside, a row a region or half of a red region"""
     faces: Csr
-    """triangles with all corners inside, and those that the curve passes through, a row a region"""
+    """triangles that the curve passes through, and those with all corners inside, in the same rows"""
 
 
 class RegionPainter:
@@ -57,10 +58,12 @@ class RegionPainter:
         sheets.vertex_faces = wp.array(topology.vertex_faces.items, dtype=int, device="cpu")
         sheets.vertex_edge_offsets = wp.array(around.offsets, dtype=int, device="cpu")
         sheets.vertex_edges = wp.array(around.items, dtype=int, device="cpu")
-        for name, size in (("labels", count), ("blocked", count), ("cuts", len(edges)), ("near", len(faces))):
-            setattr(sheets, name, wp.zeros(size, dtype=int, device="cpu"))
-        for name, size in (("band", len(faces)), ("queue_0", count), ("queue_1", count)):
+        stamps = {"labels": count, "blocked": count, "parts": count, "cuts": len(edges)}
+        stamps |= {"near": len(faces), "listed": len(faces)}
+        lists = {"band": len(faces), "queue_0": count, "queue_1": count, "spare": count}
+        for name, size in (stamps | lists).items():
             setattr(sheets, name, wp.empty(size, dtype=int, device="cpu"))
+        self._stamps = [getattr(sheets, name) for name in stamps]
         self._sheets = sheets
         self._vertices = wp.empty(count, dtype=int, device="cpu")
         self._faces = wp.empty(len(faces), dtype=int, device="cpu")
@@ -77,7 +80,7 @@ class RegionPainter:
         status = wp.zeros(2 * paths, dtype=int, device="cpu")
         offsets = [wp.zeros(2 * paths + 1, dtype=int, device="cpu") for _ in range(2)]
         while True:
-            for stamps in (s.labels, s.blocked, s.cuts, s.near):
+            for stamps in self._stamps:
                 stamps.zero_()
             inputs = [paths, s, status, offsets[0], self._vertices, offsets[1], self._faces]
             launch(kernels.colour_regions, 1, inputs)

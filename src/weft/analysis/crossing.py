@@ -53,7 +53,7 @@ class CrossingFinder:
         mesh = kernels.Crossing()
         mesh.edges = wp.array(edges, dtype=wp.vec2i, device=self.device)
         mesh.faces = wp.array(faces, dtype=wp.vec3i, device=self.device)
-        self._mesh = mesh
+        self.mesh = mesh
         self._lowers = wp.empty(len(faces), dtype=wp.vec3, device=self.device)
         self._uppers = wp.empty(len(faces), dtype=wp.vec3, device=self.device)
         self._counts = wp.empty(len(edges), dtype=wp.int32, device=self.device)
@@ -64,8 +64,8 @@ class CrossingFinder:
         """The crossings (edge, face), sorted; `length` is that of a usual edge, by which the noise is measured."""
         if len(self.topology.faces) < 2:
             return np.zeros(0, np.int32), np.zeros(0, np.int32)
-        mesh, device = self._mesh, self.device
-        self._place(vertices, length)
+        mesh, device = self.mesh, self.device
+        self.place(vertices, length)
         launch(kernels.count_crossings, len(mesh.edges), [mesh, self._counts], device=device, grain=GRAIN)
 
         # count, scan, fill; the second pass only asks for edges that found something
@@ -82,17 +82,17 @@ class CrossingFinder:
         order = np.lexsort((face, edge))
         return edge[order], face[order]
 
-    def _place(self, vertices: Floats, length: float) -> None:
+    def place(self, vertices: Floats, length: float) -> None:
         """Bring the positions to the device and the tree up to date with them."""
-        mesh = self._mesh
+        mesh = self.mesh
         used = vertices[self._used]
         low, high = used.min(axis=0), used.max(axis=0)
         # a power of two, so that scaling does not round
-        mesh.scale = 2.0 ** -float(np.frexp(max(float((high - low).max()), 1e-250))[1])
+        mesh.scale = wp.float64(2.0 ** -float(np.frexp(max(float((high - low).max()), 1e-250))[1]))
         mesh.centre = wp.vec3d(*(low + 0.5 * (high - low)))
         mesh.x = wp.array(vertices, dtype=wp.vec3d, device=self.device)
         mesh.noise = wp.array((NOISE * length) * self._noise, dtype=wp.vec3d, device=self.device)
-        mesh.slack = 4.0 * NOISE * length
+        mesh.slack = wp.float64(4.0 * NOISE * length)
         launch(kernels.box_triangles, len(mesh.faces), [mesh, self._lowers, self._uppers], device=self.device)
         if self._tree is None or self._calls % REBUILD == 0:
             method = "cubql" if self.device.is_cpu else "lbvh"

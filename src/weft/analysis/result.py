@@ -75,7 +75,7 @@ class Analysis:
         self.status = regions.status
         """(2 paths,) of every region: NO_CURVE, DIVIDES, DOES_NOT_DIVIDE"""
         self.region_vertices, self.region_faces = regions.vertices, regions.faces
-        """rows of vertices and triangles; region 2 p is black or red, 2 p + 1 white"""
+        """rows of vertices and triangles: 2 p black, 2 p + 1 white; if red, the halves nearer to sheet 0 and 1"""
         self.sewn = sewn
         """crossings of paths that lie between triangles sewn together, left out everywhere else"""
 
@@ -128,12 +128,12 @@ class Analysis:
 
     @cached_property
     def colours(self) -> Csr:
-        """The regions that every vertex is in, a row a vertex."""
+        """The rows of `region_vertices` that every vertex is in, a row a vertex."""
         return transpose(self.region_vertices, self.topology.vertex_count)
 
     @cached_property
     def face_colours(self) -> Csr:
-        """The regions that every triangle is in or is cut by, a row a triangle."""
+        """The rows of `region_faces` that every triangle is in, a row a triangle."""
         return transpose(self.region_faces, len(self.topology.faces))
 
     def kind(self, path: int) -> Kind:
@@ -165,13 +165,20 @@ class Analysis:
                 Region(
                     colour="red" if self.single[number] else ("black", "white")[sheet],
                     divides=bool(self.status[2 * number + sheet] == DIVIDES),
-                    vertices=np.sort(self.region_vertices.row(2 * number + sheet)),
+                    vertices=self._inside(number, sheet),
                 )
                 for sheet in range(2)
                 if self.status[2 * number + sheet] != NO_CURVE
             ),
             broken=BROKEN in (start, end),
         )
+
+    def _inside(self, number: int, sheet: int) -> Ints:
+        first, last = (
+            (2 * number, 2 * number + 2) if self.single[number] else (2 * number + sheet, 2 * number + sheet + 1)
+        )
+        offsets = self.region_vertices.offsets
+        return np.sort(self.region_vertices.items[offsets[first] : offsets[last]])
 
     def summary(self) -> dict[str, int]:
         """Counts: crossings, paths by kind, regions that divide or not, vertices by colour."""

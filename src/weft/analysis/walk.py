@@ -1,10 +1,10 @@
 """From crossings to paths: which crossing follows which (Baraff, Witkin and Kass 2003, section 5.3).
 
 Two triangles that cross share a segment, and its two ends are crossings: an edge of one that passes through the other;
-or one end is a vertex that both have, a **loop vertex**. A crossing (edge, face) therefore lies on one segment with each
-triangle of its edge. Its halves are these (triangle of the edge, face) pairs: two halves of the same pair are the ends
-of one segment and link their crossings; a half alone ends the path at the loop vertex. At an edge of the boundary there
-is no second half, and the path ends.
+or one end is a vertex that both have, a **loop vertex**. A crossing (edge, face) therefore lies on one segment with
+each triangle of its edge. Its halves are these (triangle of the edge, face) pairs: two halves of the same pair are the
+ends of one segment and link their crossings; a half alone ends the path at the loop vertex. At an edge of the boundary
+there is no second half, and the path ends.
 """
 
 from typing import NamedTuple

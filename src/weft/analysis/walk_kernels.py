@@ -1,5 +1,6 @@
 # mypy: ignore-errors
-# kernels are written in Warp's language, whose types mypy does not know
+# kernels are written in Warp's language, whose types mypy does not know, and which evaluates both sides of `and`
+# ruff: noqa: SIM102
 """The serial kernels behind `walk` and `colour`: each is launched with one item, plain compiled code on the CPU."""
 
 import warp as wp
@@ -113,23 +114,26 @@ class Sheets:
     blocked: wp.array[int]
     # 2 stamp + parity of the crossings of the curve with the edge
     cuts: wp.array[int]
-    # 3 stamp for a triangle near the curve, + 1 where the curve passes through it, + 2 once it is in the region's list
+    # stamp of the triangles near the curve, and their list
     near: wp.array[int]
     band: wp.array[int]
+    # 2 stamp + half of a red region
+    parts: wp.array[int]
+    # the curve, plus 1, to whose row a triangle was added last
+    listed: wp.array[int]
+    spare: wp.array[int]
     queue_0: wp.array[int]
     queue_1: wp.array[int]
 
 
 @wp.func
-def mark_near(s: Sheets, face: int, stamp: int, passed: int, count: int) -> int:
+def mark_near(s: Sheets, face: int, stamp: int, count: int) -> int:
     """Put a triangle into the band of the curve; gives the new size of the band."""
-    if s.near[face] // 3 != stamp:
-        s.near[face] = 3 * stamp + passed
-        s.band[count] = face
-        return count + 1
-    if passed == 1:
-        s.near[face] = 3 * stamp + 1
-    return count
+    if s.near[face] == stamp:
+        return count
+    s.near[face] = stamp
+    s.band[count] = face
+    return count + 1
 
 
 @wp.func
@@ -144,9 +148,9 @@ def mark_curve(s: Sheets, path: int, sheet: int, single: bool, stamp: int) -> in
             s.cuts[e] = s.cuts[e] ^ 1
             for k in range(2):
                 if s.edge_faces[e][k] >= 0:
-                    count = mark_near(s, s.edge_faces[e][k], stamp, 1, count)
+                    count = mark_near(s, s.edge_faces[e][k], stamp, count)
         if single or s.node_sheet[i] != sheet:
-            count = mark_near(s, s.node_face[i], stamp, 1, count)
+            count = mark_near(s, s.node_face[i], stamp, count)
     # the curve passes through its loop vertices: they lie on no side
     for k in range(2):
         code = s.path_ends[path][k]
@@ -154,7 +158,7 @@ def mark_curve(s: Sheets, path: int, sheet: int, single: bool, stamp: int) -> in
             vertex = LOOP - code
             s.blocked[vertex] = stamp
             for j in range(s.vertex_face_offsets[vertex], s.vertex_face_offsets[vertex + 1]):
-                count = mark_near(s, s.vertex_faces[j], stamp, 0, count)
+                count = mark_near(s, s.vertex_faces[j], stamp, count)
     return count
 
 
@@ -163,7 +167,7 @@ def in_band(s: Sheets, edge: int, stamp: int) -> bool:
     for k in range(2):
         f = s.edge_faces[edge][k]
         if f >= 0:
-            if s.near[f] // 3 == stamp:
+            if s.near[f] == stamp:
                 return True
     return False
 
@@ -323,61 +327,123 @@ def flood(s: Sheets, labelled: int, stamp: int) -> wp.vec3i:
 
 
 @wp.func
-def list_region(
+def part_seed(s: Sheets, vertex: int, sheet: int, side: int, stamp: int, tail: int) -> int:
+    """Give a vertex inside a red region to one of its halves, if it is inside and belongs to none."""
+    if s.labels[vertex] == 2 * stamp + side and s.blocked[vertex] != stamp and s.parts[vertex] // 2 != stamp:
+        s.parts[vertex] = 2 * stamp + sheet
+        s.spare[tail] = vertex
+        return tail + 1
+    return tail
+
+
+@wp.func
+def part_red(s: Sheets, path: int, side: int, stamp: int):
+    """Part a red region into what is nearer, along the mesh, to the curve of sheet 0 and to that of sheet 1."""
+    tail = int(0)
+    for i in range(s.path_offsets[path], s.path_offsets[path + 1]):
+        e = s.node_edge[i]
+        sheet = s.node_sheet[i]
+        for k in range(2):
+            tail = part_seed(s, s.edges[e][k], sheet, side, stamp, tail)
+        for k in range(3):
+            tail = part_seed(s, s.faces[s.node_face[i]][k], 1 - sheet, side, stamp, tail)
+    head = int(0)
+    while head < tail:
+        v = s.spare[head]
+        head += 1
+        for j in range(s.vertex_edge_offsets[v], s.vertex_edge_offsets[v + 1]):
+            e = s.vertex_edges[j]
+            tail = part_seed(s, s.edges[e][0] + s.edges[e][1] - v, s.parts[v] & 1, side, stamp, tail)
+
+
+@wp.func
+def list_face(s: Sheets, f: int, curve: int, faces: wp.array[int], place: int) -> int:
+    """Append a triangle to the row of a curve, once; counts on where there is no room."""
+    if s.listed[f] == curve + 1:
+        return place
+    s.listed[f] = curve + 1
+    if place < faces.shape[0]:
+        faces[place] = f
+    return place + 1
+
+
+@wp.func
+def list_passed(s: Sheets, path: int, curve: int, faces: wp.array[int], start: int) -> int:
+    """Append the triangles that the curve passes through."""
+    place = start
+    sheet = curve % 2
+    for i in range(s.path_offsets[path], s.path_offsets[path + 1]):
+        if s.node_sheet[i] == sheet:
+            for k in range(2):
+                f = s.edge_faces[s.node_edge[i]][k]
+                if f >= 0:
+                    place = list_face(s, f, curve, faces, place)
+        else:
+            place = list_face(s, s.node_face[i], curve, faces, place)
+    return place
+
+
+@wp.func
+def belongs(s: Sheets, v: int, sheet: int, side: int, single: bool, stamp: int) -> int:
+    """1 where a vertex is inside and, in a red region, in the half of the sheet; 0 inside otherwise; -1 outside."""
+    if s.blocked[v] == stamp:
+        return 1
+    if s.labels[v] != 2 * stamp + side:
+        return -1
+    if single and s.parts[v] != 2 * stamp + sheet:
+        return 0
+    return 1
+
+
+@wp.func
+def list_inside(
     s: Sheets,
-    path: int,
+    curve: int,
     single: bool,
     stamp: int,
-    band: int,
     side: int,
     count: int,
     vertices: wp.array[int],
     faces: wp.array[int],
-    place: wp.vec2i,
+    start: wp.vec2i,
 ) -> wp.vec2i:
-    """Append the vertices inside and the triangles inside or passed by the curve; counts on where there is no room."""
-    v_place = place[0]
-    f_place = place[1]
+    """Append the vertices inside and the triangles with all corners inside, most of them in the half of the curve."""
+    v_place = start[0]
+    f_place = start[1]
+    sheet = curve % 2
     for i in range(count):
-        v = int(0)
-        if side == 0:
-            v = s.queue_0[i]
-        else:
+        v = s.queue_0[i]
+        if side == 1:
             v = s.queue_1[i]
-        if v_place < vertices.shape[0]:
-            vertices[v_place] = v
-        v_place += 1
-        for j in range(s.vertex_face_offsets[v], s.vertex_face_offsets[v + 1]):
-            f = s.vertex_faces[j]
-            if s.near[f] != 3 * stamp + 2:
-                inside = s.near[f] == 3 * stamp + 1
-                if not inside:
-                    inside = True
-                    for k in range(3):
-                        corner = s.faces[f][k]
-                        if s.blocked[corner] != stamp and s.labels[corner] != 2 * stamp + side:
-                            inside = False
-                if inside:
-                    s.near[f] = 3 * stamp + 2
-                    if f_place < faces.shape[0]:
-                        faces[f_place] = f
-                    f_place += 1
-    for i in range(band):
-        f = s.band[i]
-        if s.near[f] == 3 * stamp + 1:
-            s.near[f] = 3 * stamp + 2
-            if f_place < faces.shape[0]:
-                faces[f_place] = f
-            f_place += 1
-    # loop vertices belong to what they enclose
-    if single:
-        for k in range(2):
-            code = s.path_ends[path][k]
-            if code <= LOOP and (k == 0 or code != s.path_ends[path][0]):
-                if v_place < vertices.shape[0]:
-                    vertices[v_place] = LOOP - code
-                v_place += 1
+        if belongs(s, v, sheet, side, single, stamp) == 1:
+            if v_place < vertices.shape[0]:
+                vertices[v_place] = v
+            v_place += 1
+            for j in range(s.vertex_face_offsets[v], s.vertex_face_offsets[v + 1]):
+                f = s.vertex_faces[j]
+                corners = int(0)
+                inside = bool(True)
+                for k in range(3):
+                    b = belongs(s, s.faces[f][k], sheet, side, single, stamp)
+                    if b < 0:
+                        inside = False
+                    corners += b
+                if inside and corners >= 2:
+                    f_place = list_face(s, f, curve, faces, f_place)
     return wp.vec2i(v_place, f_place)
+
+
+@wp.func
+def list_loop_vertices(s: Sheets, path: int, vertices: wp.array[int], start: int) -> int:
+    """Loop vertices belong to what they enclose."""
+    place = start
+    for k in range(2):
+        code = s.path_ends[path][k]
+        if code <= LOOP and (k == 0 or code != s.path_ends[path][0]):
+            if place < vertices.shape[0]:
+                vertices[place] = LOOP - code
+            place += 1
+    return place
 
 
 @wp.kernel
@@ -391,24 +457,38 @@ def colour_regions(
     face_offsets: wp.array[int],
     faces: wp.array[int],
 ):
-    """What lies inside each curve: curve 2 p + sheet of path p; a path through loop vertices has only the first."""
+    """What lies inside each curve: curve 2 p + sheet of path p. A path through loop vertices is one curve, numbered
+    2 p, whose inside is listed in two halves."""
     place = wp.vec2i(0, 0)
+    side = int(-1)
+    count = int(0)
+    stamp = int(0)
     for curve in range(first + wp.tid(), 2 * paths):
         path = curve // 2
-        sheet = curve % 2
-        # even, so that the number below it can mark what was counted
-        stamp = 2 * (curve + 1)
         ends = s.path_ends[path]
         single = ends[0] <= LOOP or ends[1] <= LOOP or ends[0] == TWISTED
         status[curve] = NO_CURVE
-        if not (single and sheet == 1):
-            band = mark_curve(s, path, sheet, single, stamp)
+        if not single or curve % 2 == 0:
+            # even, so that the number below it can mark what was counted
+            stamp = 2 * (curve + 1)
+            band = mark_curve(s, path, curve % 2, single, stamp)
             labelled = label_sides(s, band, stamp)
-            status[curve] = DOES_NOT_DIVIDE
+            side = -1
             if labelled >= 0:
                 found = flood(s, labelled, stamp)
-                if found[0] >= 0:
-                    status[curve] = DIVIDES
-                    place = list_region(s, path, single, stamp, band, found[0], found[1], vertices, faces, place)
+                side = found[0]
+                count = found[1]
+            status[curve] = DOES_NOT_DIVIDE
+            if side >= 0:
+                status[curve] = DIVIDES
+                if single:
+                    part_red(s, path, side, stamp)
+        v_place = place[0]
+        f_place = list_passed(s, path, curve, faces, place[1])
+        place = wp.vec2i(v_place, f_place)
+        if side >= 0:
+            place = list_inside(s, curve, single, stamp, side, count, vertices, faces, place)
+            if single and curve % 2 == 0:
+                place = wp.vec2i(list_loop_vertices(s, path, vertices, place[0]), place[1])
         vertex_offsets[curve + 1] = place[0]
         face_offsets[curve + 1] = place[1]

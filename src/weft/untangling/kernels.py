@@ -1,0 +1,155 @@
+# mypy: ignore-errors
+# kernels are written in Warp's language, whose types mypy does not know
+"""Kernels of the static untangler: who is near whom, and lengths and gaps restored one after another."""
+
+import warp as wp
+
+from weft.analysis.crossing_kernels import Crossing
+from weft.response.attraction_kernels import nearest_weights, query_around
+
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+HALF = wp.constant(wp.float64(0.5))
+ONE = wp.constant(wp.float64(1.0))
+
+
+@wp.func
+def is_neighbour(offsets: wp.array[int], items: wp.array[int], v: int, face: wp.vec3i) -> bool:
+    """Does the triangle have the vertex or a vertex next to it?"""
+    for k in range(3):
+        if face[k] == v:
+            return True
+    for j in range(offsets[v], offsets[v + 1]):
+        for k in range(3):
+            if face[k] == items[j]:
+                return True
+    return False
+
+
+@wp.func
+def is_near(mesh: Crossing, offsets: wp.array[int], items: wp.array[int], v: int, f: int, radius: wp.float64) -> bool:
+    face = mesh.faces[f]
+    if is_neighbour(offsets, items, v, face):
+        return False
+    p = mesh.x[v]
+    a = mesh.x[face[0]]
+    b = mesh.x[face[1]]
+    c = mesh.x[face[2]]
+    w = nearest_weights(p, a, b, c)
+    return wp.length(w[0] * a + w[1] * b + w[2] * c - p) < radius
+
+
+@wp.kernel
+def count_near(
+    first: int,
+    mesh: Crossing,
+    neighbour_offsets: wp.array[int],
+    neighbours: wp.array[int],
+    radius: wp.float64,
+    counts: wp.array[int],
+):
+    v = first + wp.tid()
+    found = int(0)
+    f = int(0)
+    query = query_around(mesh, mesh.x[v], radius)
+    while wp.bvh_query_next(query, f):
+        if is_near(mesh, neighbour_offsets, neighbours, v, f, radius):
+            found += 1
+    counts[v] = found
+
+
+@wp.kernel
+def fill_near(
+    first: int,
+    mesh: Crossing,
+    neighbour_offsets: wp.array[int],
+    neighbours: wp.array[int],
+    radius: wp.float64,
+    chosen: wp.array[int],
+    starts: wp.array[wp.int64],
+    found: wp.array[wp.vec2i],
+):
+    i = first + wp.tid()
+    v = chosen[i]
+    slot = starts[i]
+    f = int(0)
+    query = query_around(mesh, mesh.x[v], radius)
+    while wp.bvh_query_next(query, f):
+        if is_near(mesh, neighbour_offsets, neighbours, v, f, radius):
+            found[slot] = wp.vec2i(v, f)
+            slot += wp.int64(1)
+
+
+@wp.kernel
+def measure_gaps(
+    first: int,
+    pairs: wp.array[wp.vec2i],
+    mesh: Crossing,
+    least: wp.array[wp.float64],
+    most: wp.float64,
+    weights: wp.array[wp.vec3d],
+    normals: wp.array[wp.vec3d],
+    gaps: wp.array[wp.float64],
+):
+    """For each vertex and triangle: the nearest point, the direction from it to the vertex, and the gap to be kept.
+
+    That is the gap as it is, up to `most`, and at least the larger `least` of the pair's vertices.
+    """
+    i = first + wp.tid()
+    v = pairs[i][0]
+    face = mesh.faces[pairs[i][1]]
+    p = mesh.x[v]
+    a = mesh.x[face[0]]
+    b = mesh.x[face[1]]
+    c = mesh.x[face[2]]
+    w = nearest_weights(p, a, b, c)
+    way = p - (w[0] * a + w[1] * b + w[2] * c)
+    gap = wp.length(way)
+    normal = wp.normalize(wp.cross(b - a, c - a))
+    if gap > ZERO:
+        normal = way / gap
+    floor = wp.max(wp.max(least[v], least[face[0]]), wp.max(least[face[1]], least[face[2]]))
+    weights[i] = w
+    normals[i] = normal
+    gaps[i] = wp.max(wp.min(gap, most), floor)
+
+
+@wp.kernel
+def relax(
+    first: int,
+    sweeps: int,
+    edges: wp.array[wp.vec2i],
+    lengths: wp.array[wp.float64],
+    stiffness: wp.array[wp.float64],
+    pair_count: int,
+    pairs: wp.array[wp.vec2i],
+    faces: wp.array[wp.vec3i],
+    weights: wp.array[wp.vec3d],
+    normals: wp.array[wp.vec3d],
+    gaps: wp.array[wp.float64],
+    x: wp.array[wp.vec3d],
+):
+    """Sweeps over edges that want their lengths and pairs that keep their gaps, in order; launched with one item."""
+    start = first + wp.tid()
+    for _sweep in range(sweeps):
+        for k in range(start, edges.shape[0]):
+            a = edges[k][0]
+            b = edges[k][1]
+            way = x[b] - x[a]
+            length = wp.length(way)
+            if length > ZERO:
+                move = (HALF * stiffness[k] * (length - lengths[k]) / length) * way
+                x[a] = x[a] + move
+                x[b] = x[b] - move
+        for k in range(start, pair_count):
+            v = pairs[k][0]
+            face = faces[pairs[k][1]]
+            w = weights[k]
+            n = normals[k]
+            gap = wp.dot(n, x[v] - w[0] * x[face[0]] - w[1] * x[face[1]] - w[2] * x[face[2]])
+            if gap < gaps[k]:
+                share = (gaps[k] - gap) / (ONE + wp.dot(w, w))
+                x[v] = x[v] + share * n
+                for j in range(3):
+                    x[face[j]] = x[face[j]] - (w[j] * share) * n
