@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long lint bench docs clean
+.PHONY: blender-addon demo test test-long lint bench docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,10 @@ bench: $(VENV)/.installed-all+test
 
 docs: $(VENV)/.installed-all+dev
 	$(BIN)/mkdocs build --strict
+
+# a zip for Blender's Preferences, Add-ons, Install from Disk
+blender-addon:
+	$(PYTHON) integrations/blender/make_zip.py dist/weft_cloth.zip
 
 clean:
 	rm -rf $(VENV) out site dist
