@@ -20,6 +20,8 @@ HALF = wp.constant(wp.float64(0.5))
 THIRD = wp.constant(wp.float64(1.0 / 3.0))
 # barycentric coordinates below this count as zero: the nearest point is on the border
 BORDER = wp.constant(wp.float64(1e-9))
+# distance of pairs that do not count
+NEVER = wp.constant(wp.float64(1e30))
 # pairs of edges keep a little less than the thickness: where surfaces lie on each other the vertices carry the load,
 # and the many pairs of edges between them need not be solved
 EDGE_PART = wp.constant(wp.float64(0.8))
@@ -50,6 +52,10 @@ class Sheet:
     wings: wp.array[wp.vec2i]
     neighbour_offsets: wp.array[int]
     neighbours: wp.array[int]
+    sewn: int
+    """1 where some vertices are sewn to others"""
+    sewn_to: wp.array[int]
+    """the same number for vertices that are sewn together; their features lie on each other and are no contacts"""
     largest: wp.float64
     """largest thickness of any pair, with the reach"""
     reach: wp.float64
@@ -182,6 +188,14 @@ def nearest_on_surface(sheet: Sheet, face: int, w: wp.vec4d, n: wp.vec3d) -> boo
     return in_vertex_cone(n, sheet.faces[face][inside], sheet.neighbour_offsets, sheet.neighbours, sheet.x)
 
 
+@wp.func
+def sewn_together(a: int, b: int, c: int, d: int) -> bool:
+    """Whether the edges ab and cd share an end, by the numbers of what is sewn together."""
+    first = a == c or a == d
+    second = b == c or b == d
+    return first or second
+
+
 @wp.kernel
 def measure_vertex_triangle(
     first: int, pairs: wp.array[wp.vec2i], sheet: Sheet, near: wp.array[wp.float64], chosen: wp.array[int]
@@ -191,10 +205,16 @@ def measure_vertex_triangle(
     pair = pairs[i]
     chosen[i] = 0
 
+    f = sheet.faces[pair[1]]
+    if sheet.sewn != 0:
+        own = sheet.sewn_to[pair[0]]
+        if own == sheet.sewn_to[f[0]] or own == sheet.sewn_to[f[1]] or own == sheet.sewn_to[f[2]]:
+            near[i] = NEVER
+            return
+
     # how far they are apart along the line of their centres: most candidates end here
     p = sheet.x[pair[0]]
     p_end = sheet.end[pair[0]]
-    f = sheet.faces[pair[1]]
     a = sheet.x[f[0]]
     b = sheet.x[f[1]]
     c = sheet.x[f[2]]
@@ -231,6 +251,11 @@ def measure_edge_edge(
 
     e = sheet.edges[pair[0]]
     f = sheet.edges[pair[1]]
+    if sheet.sewn != 0:
+        same = sewn_together(sheet.sewn_to[e[0]], sheet.sewn_to[e[1]], sheet.sewn_to[f[0]], sheet.sewn_to[f[1]])
+        if same:
+            near[i] = NEVER
+            return
     a = sheet.x[e[0]]
     b = sheet.x[e[1]]
     c = sheet.x[f[0]]

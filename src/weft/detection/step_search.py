@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import numpy as np
 import warp as wp
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from weft.detection import approach, impact
 from weft.detection.broad_phase import BroadPhase
@@ -70,7 +73,16 @@ class _Kind:
 class StepSearch:
     """Finds what a step must reckon with; all arrays of vertices cover all bodies."""
 
-    def __init__(self, broad_phase: BroadPhase, thickness: wp.array, rest: wp.array, largest_thickness: float) -> None:
+    def __init__(
+        self,
+        broad_phase: BroadPhase,
+        thickness: wp.array,
+        rest: wp.array,
+        largest_thickness: float,
+        *,
+        stitches: np.ndarray | None = None,
+    ) -> None:
+        """`stitches` (k, m) are vertices sewn together, row by row: what shares them is not looked at."""
         surface = broad_phase.surface
         self.broad_phase = broad_phase
         self.device = surface.device
@@ -83,6 +95,8 @@ class StepSearch:
         sheet.faces, sheet.edges, sheet.face_edges = surface.faces, surface.edges, surface.face_edges
         sheet.owned, sheet.vertex_body = surface.owned, surface.vertex_body
         sheet.wings, sheet.neighbour_offsets, sheet.neighbours = cones.wings, cones.neighbour_offsets, cones.neighbours
+        sheet.sewn = int(stitches is not None and len(stitches) > 0)
+        sheet.sewn_to = wp.array(_sewn_groups(surface.vertex_count, stitches), dtype=int, device=self.device)
         sheet.face_moves = wp.zeros(surface.face_count, dtype=wp.vec4d, device=self.device)
         sheet.edge_moves = wp.zeros(surface.edge_count, dtype=wp.vec4d, device=self.device)
         sheet.reach = wp.float64(REACH * largest_thickness)
@@ -159,3 +173,12 @@ class StepSearch:
     def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
         """Launch over all triangles or edges: as many items as the last array has."""
         launch(kernel, len(inputs[-1]), inputs, device=self.device)
+
+
+def _sewn_groups(vertex_count: int, stitches: np.ndarray | None) -> np.ndarray:
+    """A number a vertex, the same for vertices that stitches join."""
+    if stitches is None or len(stitches) == 0:
+        return np.arange(vertex_count, dtype=np.int32)
+    first, other = np.repeat(stitches[:, 0], stitches.shape[1] - 1), stitches[:, 1:].ravel()
+    graph = coo_array((np.ones(len(first)), (first, other)), shape=(vertex_count, vertex_count))
+    return connected_components(graph, directed=False)[1].astype(np.int32)

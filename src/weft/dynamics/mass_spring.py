@@ -4,6 +4,7 @@ Velocities live at half steps: v(1/2) = v(0) + dt/2 a(0), then v += dt a, x += d
 the velocity back to the time of the positions. Damping forces take the velocity of the half step before.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ wp.set_module_options({"enable_backward": False})
 
 # part of the largest stable step that is used
 SAFETY = 0.8
+# stiffness of a weld, in units of the stiffest cloth: explicit steps allow nothing stiffer at a bearable cost
+WELD_FACTOR = 10.0
 
 
 @wp.kernel
@@ -152,8 +155,11 @@ class MassSpring:
 
     @classmethod
     def from_world(cls, world: World) -> "MassSpring":
-        """The springs of all cloths of a world, its masses and its forces."""
-        return cls(from_world(world), world.mass, world.inverse_mass, Air.from_world(world))
+        """The springs of all cloths of a world, its masses and its forces; a weld is a very stiff spring here."""
+        network = from_world(world)
+        stiffest = max(part.material.stretch for part in world.cloths)
+        firm = np.where(np.isfinite(network.quad_stiffness), network.quad_stiffness, WELD_FACTOR * stiffest)
+        return cls(replace(network, quad_stiffness=firm), world.mass, world.inverse_mass, Air.from_world(world))
 
     def propose(
         self,

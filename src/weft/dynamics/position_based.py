@@ -5,6 +5,7 @@ substep. Bending is orders of magnitude softer, so that one implicit sweep over 
 bending enters the velocity before the substeps start.
 """
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def start_step(
 
 
 @wp.kernel
-def bend_quads(
+def pull_quads(
     first: int,
     offset: int,
     quads: wp.array[wp.vec4i],
@@ -63,7 +64,7 @@ def bend_quads(
     x: wp.array[wp.vec3d],
     guess: wp.array[wp.vec3d],
 ):
-    """One colour of stabilising springs: three constraints r = 0 (or one, |r| = rest), gradients w."""
+    """One colour of hinges or stitches: three constraints r = 0 (or one, |r| = rest), with gradients w."""
     i = offset + first + wp.tid()
     q = quads[i]
     w = weights[i]
@@ -88,7 +89,9 @@ def bend_quads(
     guess[q[0]] = a + (w[0] * m0) * step
     guess[q[1]] = b + (w[1] * m1) * step
     guess[q[2]] = c + (w[2] * m2) * step
-    guess[q[3]] = d + (w[3] * m3) * step
+    # a stitch names its last vertex twice, the second time without weight
+    if w[3] != wp.float64(0.0):
+        guess[q[3]] = d + (w[3] * m3) * step
 
 
 @wp.kernel
@@ -199,17 +202,27 @@ class PositionBased:
             upload(1.0 / stiffness, wp.float64),
             upload(network.damping[chosen] / stiffness, wp.float64),
         )
-        firm = np.flatnonzero(network.quad_stiffness > 0.0)
-        order, self.quad_offsets = colour_items(network.quads[firm], count)
-        chosen = firm[order]
-        self.quads = (
-            upload(network.quads[chosen], wp.vec4i),
-            upload(network.weights[chosen], wp.vec4d),
-            upload(network.quad_rest[chosen], wp.float64),
-            upload(network.quad_stiffness[chosen], wp.float64),
-            upload(network.quad_damping[chosen], wp.float64),
-        )
+        self.hinges = self._upload_quads(network, ~network.sewn)
+        self.stitches = self._upload_quads(network, network.sewn)
         self._push, self._guess, self._before = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(3))
+
+    def _upload_quads(self, network: SpringNetwork, chosen: np.ndarray) -> tuple[np.ndarray, tuple[wp.array, ...]]:
+        """Some of the stencils in the order of their colours, and where each colour starts."""
+        firm = np.flatnonzero((network.quad_stiffness > 0.0) & chosen)
+        # a vertex that a stitch names without weight does not count
+        order, offsets = colour_items(np.where(network.weights[firm] == 0.0, -1, network.quads[firm]), self.count)
+        k = firm[order]
+
+        def upload(values: np.ndarray, dtype: Any) -> wp.array:
+            return wp.array(values[k], dtype=dtype, device=self.device)
+
+        return offsets, (
+            upload(network.quads, wp.vec4i),
+            upload(network.weights, wp.vec4d),
+            upload(network.quad_rest, wp.float64),
+            upload(network.quad_stiffness, wp.float64),
+            upload(network.quad_damping, wp.float64),
+        )
 
     @classmethod
     def from_world(cls, world: World) -> "PositionBased":
@@ -240,9 +253,10 @@ class PositionBased:
                 [self.inverse_mass, self._push, self.air.gravity, self.air.damping, h, x_end, v_end, self._before],
                 device=self.device,
             )
-            for first, last in zip(self.pair_offsets[:-1], self.pair_offsets[1:], strict=True):
+            for first, last in pairwise(self.pair_offsets):
                 inputs = [int(first), *self.pairs, self.inverse_mass, h, self._before, x_end]
                 launch(stretch_pairs, int(last - first), inputs, device=self.device)
+            self._pull(self.stitches, h, self._before, x_end)
             if contacts is not None:
                 contacts(x_end, self._before)
             launch(find_velocity, self.count, [h, x_end, self._before, v_end], device=self.device)
@@ -254,7 +268,12 @@ class PositionBased:
         self.air.blow(x, v, state.time, dt)
         inputs = [x, v, w, target, *self.air.lists, dt, self._push, self._guess]
         launch(start_step, self.count, inputs, device=self.device)
-        for first, last in zip(self.quad_offsets[:-1], self.quad_offsets[1:], strict=True):
-            inputs = [int(first), *self.quads, w, dt, x, self._guess]
-            launch(bend_quads, int(last - first), inputs, device=self.device)
+        self._pull(self.hinges, dt, x, self._guess)
         launch(take_bending, self.count, [x, self._guess, dt, x_end, v_end], device=self.device)
+
+    def _pull(self, quads: tuple[np.ndarray, tuple[wp.array, ...]], dt: float, before: wp.array, x: wp.array) -> None:
+        """One sweep over stencils, for positions that were at `before` dt ago."""
+        offsets, arrays = quads
+        for first, last in pairwise(offsets):
+            inputs = [int(first), *arrays, self.inverse_mass, dt, before, x]
+            launch(pull_quads, int(last - first), inputs, device=self.device)

@@ -50,6 +50,8 @@ class SpringNetwork:
     """(h,) in N/m"""
     quad_damping: np.ndarray
     """(h,) in N s/m"""
+    sewn: np.ndarray
+    """(h,) bool: the stencil is a stitch of a seam, not a hinge"""
 
     def shifted(self, first: int) -> "SpringNetwork":
         """The same springs on vertices numbered from `first`."""
@@ -78,6 +80,7 @@ def from_pairs(pairs: np.ndarray, rest: np.ndarray, stiffness: np.ndarray, dampi
         np.zeros(0),
         np.zeros(0),
         np.zeros(0),
+        np.zeros(0, bool),
     )
 
 
@@ -100,6 +103,7 @@ def from_seams(seams: Seams) -> SpringNetwork:
         quad_rest=zeros,
         quad_stiffness=seams.stiffness,
         quad_damping=seams.damping,
+        sewn=np.ones(len(w), bool),
     )
 
 
@@ -141,6 +145,7 @@ def from_mesh(mesh: TriMesh, material: Material) -> SpringNetwork:
         quad_rest,
         quad_stiffness,
         material.damping * quad_stiffness,
+        np.zeros(len(quads), bool),
     )
 
 

@@ -52,7 +52,13 @@ class Robust(Method):
         if not broad_phase.exact:
             choices = "use 'bvh', 'topology_tree', 'material_tree' or 'brute'"
             raise SceneError(f"broad_phase: {broad_phase.name!r} may miss pairs, and robust must not; {choices}")
-        self.search = StepSearch(broad_phase, world.thickness, world.rest_shape, world.largest_thickness)
+        self.search = StepSearch(
+            broad_phase,
+            world.thickness,
+            world.rest_shape,
+            world.largest_thickness,
+            stitches=world.seams.nearest(),
+        )
         self.rows = ImpulseRows(world.device)
         self.solver = ImpulseSolver(world.vertex_count, world.inverse_mass)
         self.position_contacts = PositionContacts(self.solver, self.rows)

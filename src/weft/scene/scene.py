@@ -12,7 +12,7 @@ from weft.scene.collider import Collider
 from weft.scene.fields import Device, Name, Positive, Seed, Whole
 from weft.scene.forces import Forces
 from weft.scene.messages import mistakes, problem, suggest
-from weft.scene.methods import Method, Plain
+from weft.scene.methods import Method, Robust
 from weft.scene.part import Part
 from weft.scene.seam import Seam
 
@@ -28,7 +28,7 @@ class Scene(Part):
     name: Name = Field(default="scene", description="for people")
     fps: Positive = Field(default=60.0, description="frames a second")
     frames: Annotated[Whole, Field(ge=1)] = Field(default=120, description="how many frames are simulated")
-    method: Method = Field(default=Plain(), description="the name of a method, or a table with its name and options")
+    method: Method = Field(default=Robust(), description="the name of a method, or a table with its name and options")
     device: Device = Field(default="cpu", description='"cpu", "cuda", or one of several cards: "cuda:1"')
     seed: Seed = Field(default=0, description="of everything random")
     thickness: Positive = Field(default=0.001, description="of cloth whose material does not say, m")

@@ -68,6 +68,10 @@ class Seams:
     damping: np.ndarray
     """(k,) in N s/m"""
 
+    def nearest(self) -> np.ndarray:
+        """(k, 2): vertex a and the nearer end of its edge; both ends would chain a whole seam together."""
+        return np.stack([self.vertices[:, 0], np.where(self.weights < 0.5, *self.vertices[:, 1:].T)], axis=1)
+
 
 class World:
     """All bodies of a scene in one list of vertices and one of triangles, on one device."""
