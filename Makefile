@@ -1,17 +1,18 @@
 # Every target sets itself up: the first one makes .venv and installs what it needs.
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+# modules are compiled when they are first used, not all of them now
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable
 
-.PHONY: blender-addon demo test test-long lint bench docs clean
+.PHONY: demo test test-long lint bench docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
 
 # one stamp a set of extras, remade when pyproject.toml changes
 $(VENV)/.installed-%: pyproject.toml $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[$(subst +,$(comma),$*)]'
+	$(INSTALL) '.[$(subst +,$(comma),$*)]'
 	touch $@
 comma := ,
 
@@ -33,11 +34,7 @@ bench: $(VENV)/.installed-all+test
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.installed-all+dev
-	$(BIN)/mkdocs build --strict
-
-# a zip for Blender's Preferences, Add-ons, Install from Disk
-blender-addon:
-	$(PYTHON) integrations/blender/make_zip.py dist/weft_cloth.zip
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) out site dist

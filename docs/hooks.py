@@ -50,7 +50,7 @@ def _command(name: str) -> Iterator[str]:
     parameters = [Parameter(p) for p in inspect.signature(command).parameters.values()]
     usage = " ".join([name, *(p.spelling for p in parameters if p.is_argument), "[OPTIONS]"])
     yield from (f"## {name}", "", "```text", f"weft {usage}", "```", "", _prose(command.__doc__), "")
-    yield from ("| | | default |", "| --- | --- | --- |")
+    yield from ("| option | meaning | default |", "| --- | --- | --- |")
     # what has no dash comes first
     for p in sorted(parameters, key=lambda p: not p.is_argument):
         yield f"| {p.shown} | {_cell(p.info.help)} | {p.default} |"
