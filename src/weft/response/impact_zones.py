@@ -89,7 +89,9 @@ def carried_velocity(x: np.ndarray, fixed: np.ndarray, fixed_end: np.ndarray, dt
     """
     centre, centre_end = fixed.mean(axis=0), fixed_end.mean(axis=0)
     # the rotation that fits best (Kabsch); reflections are no motions
-    u, _, vt = np.linalg.svd((fixed_end - centre_end).T @ (fixed - centre))
+    covariance = (fixed_end - centre_end).T @ (fixed - centre)
+    # about a line of prescribed vertices any rotation fits: the least one is taken
+    u, _, vt = np.linalg.svd(covariance + 1e-12 * np.linalg.norm(covariance) * np.eye(3))
     sign = np.diag([1.0, 1.0, np.linalg.det(u @ vt)])
     turn = u @ sign @ vt
     miss = (fixed - centre) @ turn.T + centre_end - fixed_end
