@@ -91,7 +91,7 @@ def carried_velocity(x: np.ndarray, fixed: np.ndarray, fixed_end: np.ndarray, dt
     # the rotation that fits best (Kabsch); reflections are no motions
     covariance = (fixed_end - centre_end).T @ (fixed - centre)
     # about a line of prescribed vertices any rotation fits: the least one is taken
-    u, _, vt = np.linalg.svd(covariance + 1e-12 * np.linalg.norm(covariance) * np.eye(3))
+    u, _, vt = np.linalg.svd(covariance + 1e-8 * np.linalg.norm(covariance) * np.eye(3))
     sign = np.diag([1.0, 1.0, np.linalg.det(u @ vt)])
     turn = u @ sign @ vt
     miss = (fixed - centre) @ turn.T + centre_end - fixed_end
