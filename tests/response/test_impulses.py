@@ -1,0 +1,199 @@
+"""Impulses over stencils: momenta, the solution they come to, colours, friction inside the sweeps."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from robust_rows import Pairs, momenta, numbers, random_pairs, relative, upload, vectors
+from scipy.optimize import nnls
+
+from weft.response import impulses
+from weft.response.impulses import COLOURS, ImpulseSolver
+from weft.world import get_threads, set_threads
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def solve(pairs, mass, v, sweeps, **rows_options):
+    """Velocities after some sweeps, and the rows with the impulses they gave."""
+    rows = upload(pairs, **rows_options)
+    # mass inf is a prescribed vertex
+    solver = ImpulseSolver(len(mass), numbers(1.0 / mass))
+    solver.colour(rows)
+    out = vectors(v)
+    solver.sweep(rows, out, sweeps)
+    return out.numpy(), rows
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=SEEDS, friction=st.sampled_from([(0.0, 0.0), (0.5, 0.4), (2.0, 0.1)]))
+def test_impulses_conserve_momentum_to_rounding(seed, friction):
+    rng = np.random.default_rng(seed)
+    pairs = random_pairs(rng, 30, 40)
+    mass, v = rng.uniform(0.5, 2.0, 40), rng.normal(size=(40, 3))
+    after, rows = solve(pairs, mass, v, 5, speeds=0.3, friction=friction)
+    assert rows.push.numpy()[:30].max() > 0.0
+    scale = (mass[:, None] * np.abs(v)).sum() + rows.push.numpy()[:30].sum()
+    change = ((after - v) * mass[:, None]).sum(axis=0)
+    assert np.abs(change).max() < 1e-13 * scale
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=SEEDS)
+def test_normal_impulses_conserve_angular_momentum_at_any_gap(seed):
+    """The impulse acts along the line between the two points: no torque, however far apart they are."""
+    rng = np.random.default_rng(seed)
+    pairs = random_pairs(rng, 30, 40)
+    mass, v = rng.uniform(0.5, 2.0, 40), rng.normal(size=(40, 3))
+    after, _ = solve(pairs, mass, v, 5, speeds=0.3)
+    change = momenta(mass, pairs.x, after) - momenta(mass, pairs.x, v)
+    assert np.abs(change).max() < 1e-12 * np.abs(mass[:, None] * np.cross(pairs.x, v)).sum()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=SEEDS)
+def test_friction_conserves_angular_momentum_where_sides_touch(seed):
+    rng = np.random.default_rng(seed)
+    pairs = random_pairs(rng, 10, 40, gap=0.0)
+    assert np.abs(pairs.gaps).max() < 1e-14
+    mass, v = rng.uniform(0.5, 2.0, 40), rng.normal(size=(40, 3))
+    after, rows = solve(pairs, mass, v, 5, speeds=0.3, friction=(0.5, 0.4))
+    assert np.abs(rows.drag.numpy()[:10]).max() > 0.0
+    change = momenta(mass, pairs.x, after) - momenta(mass, pairs.x, v)
+    assert np.abs(change).max() < 1e-12 * np.abs(mass[:, None] * np.cross(pairs.x, v)).sum()
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=SEEDS)
+def test_sweeps_come_to_the_least_change_that_meets_all_speeds(seed):
+    """Gauss-Seidel with impulses that only push solves a quadratic programme; NNLS solves the same one directly."""
+    rng = np.random.default_rng(seed)
+    pairs = random_pairs(rng, 12, 30)
+    mass, v = rng.uniform(0.5, 2.0, 30), rng.normal(size=(30, 3))
+    mass[:3] = np.inf
+    speeds = rng.normal(scale=0.3, size=12)
+    after, rows = solve(pairs, mass, v, 3000, speeds=speeds)
+
+    jacobian = np.zeros((12, 90))
+    for row, q, w, n in zip(jacobian, pairs.vertices, pairs.weights, pairs.normals, strict=True):
+        for corner, weight in zip(q, w, strict=True):
+            row[3 * corner : 3 * corner + 3] += weight * n
+    root = np.repeat(np.sqrt(1.0 / mass), 3)
+    # minimise |root J' j|^2 / 2 - (s - J v) . j over j >= 0
+    a = root[:, None] * jacobian.T
+    lack = speeds - jacobian @ v.ravel()
+    b = np.linalg.lstsq(a.T, lack, rcond=None)[0]
+    push = nnls(a, b, maxiter=10_000)[0]
+    expected = v + ((root**2) * (jacobian.T @ push)).reshape(-1, 3)
+    assert np.abs(after - expected).max() < 1e-6
+
+    # every pair is fast enough, and only those at their least speed are pushed
+    given, slack = rows.push.numpy()[:12], np.einsum("id,id->i", relative(pairs, after), pairs.normals) - speeds
+    assert given.min() >= 0.0 and slack.min() > -1e-6
+    assert (given * slack).max() < 1e-6
+
+
+def one_pair(mass=(1.0, 1.0, 1.0, 1.0)):
+    """A vertex over the middle of a triangle, normal up."""
+    x = np.array([[0.0, 0.0, 0.0], [-1.0, 0.0, 1.0], [1.0, 0.0, 1.0], [0.0, 0.0, -1.0]])
+    weights = np.array([[1.0, -0.25, -0.25, -0.5]])
+    return Pairs(x, np.array([[0, 1, 2, 3]]), weights, np.array([[0.0, 1.0, 0.0]]), np.zeros(1)), np.array(mass)
+
+
+def test_an_impulse_is_taken_back_but_never_pulls():
+    pairs, mass = one_pair()
+    rows = upload(pairs)
+    solver = ImpulseSolver(4, numbers(1.0 / mass))
+    solver.colour(rows)
+    v = vectors([[0, -1, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]])
+    solver.sweep(rows, v, 1)
+    given = rows.push.numpy()[0]
+    # W = 1 + 1/16 + 1/16 + 1/4
+    assert given == pytest.approx(1.0 / 1.375, rel=1e-14)
+
+    # something else lifts the vertex: part of the impulse goes back
+    v.assign(v.numpy() + np.array([[0, 0.5, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]))
+    solver.sweep(rows, v, 1)
+    assert rows.push.numpy()[0] == pytest.approx(0.5 / 1.375, rel=1e-12)
+    # it flies off: all of it, and no more
+    v.assign(v.numpy() + np.array([[0, 5.0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]))
+    solver.sweep(rows, v, 1)
+    assert rows.push.numpy()[0] == 0.0
+    assert np.allclose(v.numpy(), [[0, 4.5, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]], atol=1e-14)
+
+
+def test_prescribed_vertices_keep_their_velocity_and_a_pair_of_them_is_left_alone():
+    pairs, mass = one_pair((1.0, np.inf, np.inf, np.inf))
+    moving = np.array([[0, -1, 0], [0, 0.5, 0], [0, 0.5, 0], [0, 0.5, 0]], float)
+    after, _ = solve(pairs, mass, moving, 1)
+    assert np.array_equal(after[1:], moving[1:])
+    assert np.allclose(after[0], [0, 0.5, 0], atol=1e-15)
+    still, rows = solve(pairs, np.full(4, np.inf), moving, 1)
+    assert np.array_equal(still, moving) and rows.push.numpy()[0] == 0.0
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=SEEDS)
+def test_no_two_rows_of_a_colour_share_a_vertex_that_can_move(seed):
+    rng = np.random.default_rng(seed)
+    pairs = random_pairs(rng, 200, 60)
+    inverse = np.where(rng.uniform(size=60) < 0.2, 0.0, 1.0)
+    rows, solver = upload(pairs), ImpulseSolver(60, numbers(inverse))
+    solver.colour(rows)
+    order = solver._order.array.numpy()[:200]
+    assert sorted(order.tolist()) == list(range(200))
+    groups = [*solver._groups, solver._crowded]
+    assert sum(end - start for start, end in groups) == 200
+    for start, end in solver._groups:
+        met = pairs.vertices[order[start:end]].ravel()
+        met = met[inverse[met] > 0.0]
+        assert len(set(met.tolist())) == len(met)
+
+
+def star(count):
+    """More pairs at one vertex than there are colours."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(3 * count + 1, 3))
+    vertices = np.column_stack([np.zeros(count, int), np.arange(3 * count).reshape(count, 3) + 1])
+    weights = np.tile([1.0, -0.5, -0.3, -0.2], (count, 1))
+    r = np.einsum("ik,ikd->id", weights, x[vertices])
+    gaps = np.linalg.norm(r, axis=1)
+    return Pairs(x, vertices, weights, r / gaps[:, None], gaps), rng.normal(size=x.shape)
+
+
+def test_pairs_that_find_all_colours_taken_are_solved_one_after_another():
+    count = COLOURS + 20
+    pairs, v = star(count)
+    mass = np.ones(len(v))
+    rows, solver = upload(pairs), ImpulseSolver(len(v), numbers(1.0 / mass))
+    solver.colour(rows)
+    assert len(solver._groups) == COLOURS and solver._crowded == (COLOURS, count)
+    after, _ = solve(pairs, mass, v, 2000)
+    assert np.einsum("id,id->i", relative(pairs, after), pairs.normals).min() > -1e-6
+
+
+@pytest.mark.parametrize("make", [lambda: star(COLOURS + 20), None], ids=["crowded", "random"])
+def test_bytes_do_not_depend_on_threads_nor_on_serial_sweeps(make, monkeypatch):
+    rng = np.random.default_rng(2)
+    pairs, v = make() if make else (random_pairs(rng, 900, 400), rng.normal(size=(400, 3)))
+    results = []
+    threads = get_threads()
+    try:
+        for serial_below, count in ((10**9, 1), (0, 1), (0, 2), (0, 3)):
+            monkeypatch.setattr(impulses, "SERIAL_BELOW", serial_below)
+            set_threads(count)
+            after, rows = solve(pairs, np.ones(len(v)), v, 4, speeds=0.1, friction=(0.4, 0.3))
+            given = (column.numpy()[: rows.count].tobytes() for column in (rows.push, rows.drag))
+            results.append((after.tobytes(), *given))
+    finally:
+        set_threads(threads)
+    assert all(result == results[0] for result in results)
+
+
+def test_no_rows_are_no_work():
+    rows = upload(Pairs(np.zeros((4, 3)), np.zeros((0, 4), int), np.zeros((0, 4)), np.zeros((0, 3)), np.zeros(0)))
+    solver = ImpulseSolver(4, numbers(np.ones(4)))
+    solver.colour(rows)
+    v = vectors(np.ones((4, 3)))
+    solver.sweep(rows, v, 3)
+    assert (v.numpy() == 1.0).all()
