@@ -26,8 +26,9 @@ LARGEST_LEAST_DISTANCE = 1e-4
 NEAREST = wp.constant(wp.float64(LARGEST_LEAST_DISTANCE))
 # and at most this part of its distance at the start; the detector may see a hit a quarter farther away
 PART = wp.constant(wp.float64(0.5))
-# what a response aims for, in units of the least distance
-AIM = wp.constant(wp.float64(1.5))
+# what a response aims for, in units of the least distance: with the part above more than the pair has, or gaps would
+# shrink a little in every step until nothing is left of them
+AIM = wp.constant(wp.float64(2.4))
 
 
 @wp.func
