@@ -1,7 +1,7 @@
 """`weft render`: a cache as a film or a still."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,6 +33,13 @@ def render(
     crossings: Annotated[bool, typer.Option("--crossings", help="Show edges that pass through triangles.")] = False,
     fps: Annotated[float | None, typer.Option(help="Frames a second of the film.", show_default="the cache's")] = None,
     draft: Annotated[bool, typer.Option("--draft", help="Faster: without shadows.")] = False,
+    beauty: Annotated[
+        bool, typer.Option("--beauty", help="Slower: traced light, for pictures to show. Needs weft[beauty].")
+    ] = False,
+    samples: Annotated[
+        int | None, typer.Option(help="Of --beauty: light paths a pixel.", show_default="128, films 48", min=1)
+    ] = None,
+    motion_blur: Annotated[bool, typer.Option("--motion-blur", help="Of --beauty: blur what moves.")] = False,
 ) -> None:
     """Draw a cache as a film (mp4) or a still (png, jpg), without a screen."""
     from weft.cache import open_cache
@@ -51,10 +58,21 @@ def render(
     if fps is not None and not 0.0 < fps <= 1000.0:
         raise WeftError(f"--fps {fps:g}: must be more than 0 and at most 1000")
 
+    if beauty and (draft or wireframe or crossings or shade != "body"):
+        raise WeftError("--beauty draws cloth as it looks: leave out --draft, --wireframe, --crossings and --colour")
+    if not beauty and (samples is not None or motion_blur):
+        raise WeftError("--samples and --motion-blur are for --beauty: add it, or leave them out")
+    traced: dict[str, Any] = {"samples": samples, "motion_blur": motion_blur} if samples else {"motion_blur": motion_blur}
     if path.suffix.lower() in STILLS:
         if frames is not None or fps is not None:
             raise WeftError(f"{path} is a still: choose one frame with --frame; --frames and --fps are for films")
         number = frame_number(source, -1 if frame is None else frame)
+        if beauty:
+            from weft.view.beauty import render_beauty_still
+
+            render_beauty_still(source, number, path, size=pixels, **traced)
+            print(f"{path}: frame {number}")
+            return
         marks = crossing_marks(source, number) if crossings else None
         render_still(source, number, path, size=pixels, colour=shade, wireframe=wireframe, marks=marks, draft=draft)
         print(f"{path}: frame {number}")
@@ -65,16 +83,12 @@ def render(
         raise WeftError(f"{path} is a film: choose frames with --frames first:last; --frame is for stills")
     chosen = choose_frames(frames, source.frames)
     with progress_bar("drawing") as progress:
-        render_film(
-            source,
-            path,
-            frames=chosen,
-            fps=fps,
-            size=pixels,
-            colour=shade,
-            wireframe=wireframe,
-            marks=(lambda f: crossing_marks(source, f)) if crossings else None,
-            draft=draft,
-            progress=progress,
-        )
+        common: dict[str, Any] = {"frames": chosen, "fps": fps, "size": pixels, "progress": progress}
+        if beauty:
+            from weft.view.beauty import render_beauty_film
+
+            render_beauty_film(source, path, **common, **traced)
+        else:
+            marks_of = (lambda f: crossing_marks(source, f)) if crossings else None
+            render_film(source, path, **common, colour=shade, wireframe=wireframe, marks=marks_of, draft=draft)
     print(f"{path}: {len(chosen)} frames, {len(chosen) / (fps or source.fps):.1f} s")

@@ -1,11 +1,12 @@
 """Films: the frames of a cache as an mp4 that every player and browser shows (H.264, yuv420p)."""
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.errors import WeftError, missing_extra
 from weft.view.colours import Floats
@@ -37,28 +38,43 @@ def render_film(
     called after each frame. The size is rounded down to even numbers, which H.264 needs. The file appears when it
     is whole.
     """
-    path = Path(path)
-    if path.suffix.lower() != ".mp4":
-        raise WeftError(f"{path}: a film ends in .mp4")
     chosen = list(range(cache.frames)) if frames is None else list(frames)
-    if not chosen:
-        raise WeftError("there are no frames to draw: the cache has none yet, or the choice of frames is empty")
     even = (size[0] // 2 * 2, size[1] // 2 * 2)
 
+    @contextmanager
+    def pictures() -> Iterator[Iterator[NDArray[np.uint8]]]:
+        from weft.view.stage import Stage
+
+        quality = None if draft else FILM
+        with Stage(cache, size=even, quality=quality, camera=camera, colour=colour, wireframe=wireframe) as stage:
+            yield (stage.draw(frame, None if marks is None else marks(frame)) for frame in chosen)
+
+    return write_film(Path(path), pictures, count=len(chosen), size=even, fps=fps or cache.fps, progress=progress)
+
+
+def write_film(
+    path: Path,
+    pictures: Callable[[], AbstractContextManager[Iterator[NDArray[np.uint8]]]],
+    *,
+    count: int,
+    size: tuple[int, int],
+    fps: float,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Put `count` pictures of an even size together into an mp4 file, which appears when it is whole."""
+    if path.suffix.lower() != ".mp4":
+        raise WeftError(f"{path}: a film ends in .mp4")
+    if not count:
+        raise WeftError("there are no frames to draw: the cache has none yet, or the choice of frames is empty")
+
     from weft.view.files import replacing
-    from weft.view.stage import Stage
 
     encoder = find_encoder()
-    with (
-        replacing(path) as partial,
-        Stage(
-            cache, size=even, quality=None if draft else FILM, camera=camera, colour=colour, wireframe=wireframe
-        ) as stage,
-    ):
+    with replacing(path) as partial, pictures() as drawn:
         writer = encoder.write_frames(
             str(partial),
-            even,
-            fps=fps or cache.fps,
+            size,
+            fps=fps,
             codec="libx264",
             pix_fmt_out="yuv420p",
             macro_block_size=2,
@@ -68,10 +84,10 @@ def render_film(
         )
         writer.send(None)
         try:
-            for done, frame in enumerate(chosen, start=1):
-                writer.send(np.ascontiguousarray(stage.draw(frame, None if marks is None else marks(frame))))
+            for done, picture in enumerate(drawn, start=1):
+                writer.send(np.ascontiguousarray(picture))
                 if progress is not None:
-                    progress(done, len(chosen))
+                    progress(done, count)
         finally:
             # closing is what finishes the file; if drawing failed, that failure is the one to tell
             with suppress(StopIteration):
