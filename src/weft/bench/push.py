@@ -4,11 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from weft.scene import Box, Camera, Cloth, Collider, Forces, Grid, Pin, Placement, Push, Scene, Sphere
+from weft.scene import Box, Camera, Cloth, Collider, Forces, Grid, Material, Pin, Placement, Push, Scene, Sphere
 
 INTEGRATORS = ("euler", "midpoint", "runge_kutta", "trapezoid")
 SEARCHES = ("brute", "octree", "kdtree")
 CLOSE = 0.04
+# cotton that settles sooner
+MATERIAL = Material(damping=1e-3)
 # two seconds
 FRAMES = 120
 
@@ -19,13 +21,13 @@ def _scene(name: str, position: tuple[float, float, float], colliders: list[Coll
         name="cloth",
         shape=Grid(size=(1.0, 1.0), cells=(10, 10)),
         placement=Placement(position=position),
-        material="cotton",
+        material=MATERIAL,
     )
     return Scene(
         name=name,
         fps=60,
         frames=FRAMES,
-        method=Push(**{"close": CLOSE, **options}),
+        method=Push(**{"close": CLOSE, "against": "mesh", **options}),
         forces=Forces(air_damping=2.0),
         camera=Camera(position=(1.6, 1.0, 2.2), target=(0.0, 0.1, 0.0), fov_deg=32.0),
         cloths=[cloth],
@@ -56,8 +58,9 @@ def bunny(folder: Path, **options: Any) -> Scene:
     from weft.mesh import save_mesh
 
     folder.mkdir(parents=True, exist_ok=True)
-    save_mesh(make_bunny(0.7), folder / "bunny.obj")
-    rabbit = Collider(name="bunny", mesh="bunny.obj", placement=Placement(position=(0.0, -0.35, 0.0)), friction=0.5)
+    save_mesh(make_bunny(1.0), folder / "bunny.obj")
+    # vertices of the cloth come down on the tips of the ears
+    rabbit = Collider(name="bunny", mesh="bunny.obj", placement=Placement(position=(0.0, -0.65, -0.13)), friction=0.5)
     return _scene("bunny", (0.0, 0.40, 0.0), [rabbit], **options).at(folder)
 
 
@@ -78,10 +81,10 @@ def tablecloth(folder: Path, **options: Any) -> Scene:
         name="cloth",
         shape=Grid(size=(1.4, 1.4), cells=(14, 14)),
         placement=Placement(position=(0.0, 0.4, 0.0)),
-        material="cotton",
+        material=MATERIAL,
         pins=[Pin(box=((-0.41, 0.0, -0.41), (0.41, 1.0, 0.41)))],
     )
-    return _scene("tablecloth", (0.0, 0.0, 0.0), [], **options).replace(cloths=[cloth])
+    return _scene("tablecloth", (0.0, 0.0, 0.0), [], **{"against": "cloth", **options}).replace(cloths=[cloth])
 
 
 SCENES: dict[str, Callable[..., Scene]] = {

@@ -8,6 +8,7 @@ import numpy as np
 import warp as wp
 
 from weft.dynamics.integrators import Integrator, SpringAcceleration
+from weft.dynamics.mass_spring import SAFETY, stable_step
 from weft.dynamics.springs import BEND
 from weft.errors import SceneError
 from weft.methods.base import Method, StepReport
@@ -20,6 +21,8 @@ wp.set_module_options({"enable_backward": False})
 
 # good steps before a halved step is doubled again
 RECOVERY = 8
+# without damping no step is short enough for Euler's method; this one grows slowly, s
+SHORTEST_DELAY = 1e-4
 # sweeps of Provot's correction a step
 CORRECTIONS = 4
 
@@ -85,7 +88,7 @@ class Push(Method):
             raise SceneError(
                 world.scene.problem(("seams",), "push steps springs explicitly and cannot weld; use kind = 'spring'")
             )
-        self.steps, self.halvings = options.steps, options.halvings
+        self.halvings = options.halvings
         self.farthest = 0.5 * options.close
         self.response = PushResponse(
             world,
@@ -93,9 +96,12 @@ class Push(Method):
             close=options.close,
             moves=options.moves,
             largest_face=options.largest_face or 2.0 * options.close,
+            mesh=options.against != "cloth",
+            cloth=options.against != "mesh",
         )
         self.forces = SpringAcceleration.from_world(world)
         self.integrator = Integrator(options.integrator, world.cloth_vertex_count, world.device)
+        self.steps = options.steps or self._stable_steps()
         self._correct = self._make_correction(options.largest_stretch)
         self.x_end, self.v_end = wp.zeros_like(world.target), wp.zeros_like(world.target)
         self._moved = wp.zeros(world.cloth_vertex_count, dtype=wp.float64, device=world.device)
@@ -143,6 +149,15 @@ class Push(Method):
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         self.level, self.good = (int(value) for value in saved["level"])
+
+    def _stable_steps(self) -> int:
+        """As many steps a frame as the stiffest spring asks for; Euler's method also must not outrun the damping."""
+        network = self.forces.network
+        longest = stable_step(network, self.world.mass[: self.world.cloth_vertex_count])
+        if self.integrator.scheme.order == 1:
+            delays = network.damping[network.stiffness > 0.0] / network.stiffness[network.stiffness > 0.0]
+            longest = min(longest, max(float(np.min(delays, initial=np.inf)), SHORTEST_DELAY))
+        return max(1, int(np.ceil(1.0 / (self.world.scene.fps * SAFETY * longest))))
 
     def _propose(self, state: State, h: float) -> float:
         """Integrate over h; gives how far the fastest vertex goes."""

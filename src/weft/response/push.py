@@ -35,6 +35,7 @@ class Nearest:
     needed: wp.float64
     """how far the vertex has to go along the direction to be clear"""
     face: int
+    is_cloth: int
     direction: wp.vec3d
     velocity: wp.vec3d
 
@@ -87,9 +88,12 @@ def look(
                 n = wp.normalize(wp.cross(b - a, c - a))
                 d = plane_distance(p, a, b, c, n)
                 far = wp.abs(d)
-                if far < result.distance or (far == result.distance and number < result.face):
+                if far < result.distance or (
+                    far == result.distance and result.is_cloth == is_cloth and number < result.face
+                ):
                     result.distance = far
                     result.face = number
+                    result.is_cloth = is_cloth
                     third = wp.float64(1.0) / wp.float64(3.0)
                     result.velocity = third * (v[f[0]] + v[f[1]] + v[f[2]])
                     result.direction = n
@@ -134,8 +138,8 @@ def push_vertices(
     found = Nearest()
     found.distance = close
     found.face = -1
+    found.is_cloth = -1
     found = look(found, i, p, v[i], close, dt, 0, mesh_index, mesh_faces, mesh_x, mesh_v)
-    mesh_face = found.face
     found = look(found, i, p, v[i], close, dt, 1, cloth_index, cloth_faces, x, v)
     if found.face < 0:
         return
@@ -143,8 +147,8 @@ def push_vertices(
     normal[i] = found.direction
     carrier[i] = found.velocity
     friction[i] = cloth_friction
-    if found.face == mesh_face:
-        friction[i] = mesh_friction[mesh_face]
+    if found.is_cloth == 0:
+        friction[i] = mesh_friction[found.face]
     pushed[i] = 1
 
 
@@ -245,10 +249,22 @@ class Pushed(NamedTuple):
 class Push:
     """Pushes the vertices of the cloths of a world out of its triangles."""
 
-    def __init__(self, world: World, *, search: str, close: float, moves: int, largest_face: float) -> None:
+    def __init__(
+        self,
+        world: World,
+        *,
+        search: str,
+        close: float,
+        moves: int,
+        largest_face: float,
+        mesh: bool = True,
+        cloth: bool = True,
+    ) -> None:
+        """`mesh` and `cloth` say whether triangles of colliders and of cloth push."""
         self.world, self.close, self.moves = world, close, moves
         device, count = world.device, world.cloth_vertex_count
-        mesh_faces = world.faces[world.cloth_face_count :]
+        mesh_faces = world.faces[world.cloth_face_count :] if mesh else world.faces[:0]
+        cloth_faces = world.cloth_faces if cloth else world.faces[:0]
         split = split_faces(world.rest_positions[mesh_faces], largest_face)
         self.mesh_faces = wp.array(split.faces, dtype=wp.vec3i, device=device)
         self._owner = wp.array(mesh_faces[split.owner], dtype=wp.vec3i, device=device)
@@ -257,8 +273,9 @@ class Push:
         self.mesh_search = FaceSearch(search, len(split.faces), device)
         self._placed = False
 
-        self.cloth_faces = wp.array(world.cloth_faces, dtype=wp.vec3i, device=device)
-        self.cloth_search = FaceSearch(search, len(world.cloth_faces), device)
+        self._cloth_faces_host = cloth_faces
+        self.cloth_faces = wp.array(cloth_faces, dtype=wp.vec3i, device=device)
+        self.cloth_search = FaceSearch(search, len(cloth_faces), device)
         self._mesh_friction = wp.array(self._friction(split), dtype=wp.float64, device=device)
         self._cloth_friction = float(world.friction_kinetic.numpy()[: len(world.cloths), : len(world.cloths)].max())
         self._x, self._normal, self._carrier = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(3))
@@ -269,7 +286,7 @@ class Push:
         """Push vertices of x until all are clear or the moves are used up, and stop their velocities."""
         world, device, count = self.world, self.world.device, self.world.cloth_vertex_count
         self._follow(x, v)
-        corners = x.numpy()[world.cloth_faces]
+        corners = x.numpy()[self._cloth_faces_host]
         self.cloth_search.build(corners, self.close, self.moves * self.close / FRACTION)
         self._touched.zero_()
         mesh = [self.mesh_search.index, self.mesh_faces, self._mesh_x, self._mesh_v, self._mesh_friction]

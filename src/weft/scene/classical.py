@@ -35,9 +35,14 @@ class Push(MethodOptions):
     search: Literal["octree", "kdtree", "brute"] = Field(
         default="kdtree", description="how near triangles are found; octree misses those behind the walls of its cells"
     )
+    against: Literal["both", "mesh", "cloth"] = Field(
+        default="both", description="what pushes: the triangles of colliders (mesh), of cloth, or both"
+    )
     close: Positive = Field(default=0.01, description="nearer than this a vertex is moved away, m")
     moves: Count = Field(default=4, description="moves of close/16 a step, at most; many at once throw the cloth about")
-    steps: Count = Field(default=20, description="steps a frame while all goes well")
+    steps: Count | None = Field(
+        default=None, description="steps a frame while all goes well; default: as many as the springs need"
+    )
     halvings: Annotated[Whole, Field(ge=0, le=20)] = Field(
         default=8, description="how often a step may be halved when a vertex moves farther than half of `close`"
     )
