@@ -26,7 +26,11 @@ def rub(v, static, kinetic, *, sweeps=1, mass=1.0, speed=0.0):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    seed=SEEDS, static=st.floats(0.05, 1.5), share=st.floats(0.3, 1.0), mass=st.floats(0.1, 10.0), sweeps=st.integers(1, 4)
+    seed=SEEDS,
+    static=st.floats(0.05, 1.5),
+    share=st.floats(0.3, 1.0),
+    mass=st.floats(0.1, 10.0),
+    sweeps=st.integers(1, 4),
 )
 def test_coulombs_law(seed, static, share, mass, sweeps):
     """Sliding shrinks by mu times the change of normal velocity, or stops; further sweeps change nothing."""
