@@ -119,6 +119,21 @@ def test_cloth_that_cuts_through_a_ball_is_brought_outside(gap):
     assert moved.max() < abs(gap) + 0.06
 
 
+def test_layers_make_room_for_each_other():
+    """Three sheets over a ball, 4 mm apart, the innermost through it: those above go along."""
+    sheets = [(f"sheet {k}", "cloth", shapes.grid((1.0, 1.0), (16, 16))) for k in range(3)]
+    bodies, faces, x = bodies_of(*sheets, ("ball", "collider", shapes.icosphere(0.3, subdivisions=2)))
+    for k, body in enumerate(bodies[:3]):
+        cloth = x[body.vertices]
+        from_axis = np.hypot(cloth[:, 0], cloth[:, 2])
+        height = np.sqrt(np.maximum((0.296 + 0.004 * k) ** 2 - from_axis**2, 0.0))
+        cloth[:, 1] = np.where(from_axis < 0.3, height, 0.0) + 0.004 * k
+    finisher = Finisher(bodies, faces, x, levels=1)
+    assert count(finisher, x, 0) > 100
+    finished = finisher.finish(x)
+    assert finished.problems == [] and count(finisher, finished.positions) == 0
+
+
 def test_cloth_that_went_through_the_floor_is_brought_back():
     """An open collider: back to the side where most of the cloth is."""
     sheet, floor = shapes.grid((1.0, 1.0), (12, 12)), shapes.plane((3.0, 3.0))

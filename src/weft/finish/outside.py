@@ -35,6 +35,8 @@ DEPTH = 3.0
 # cosine to the collider's normal below which the nearest place counts as its border
 BORDER = 0.3
 ROUNDS = 24
+# so many layers of cloth are asked to make room for each other in a round
+LAYERS = 6
 # rounds without getting better after which it is given up
 PATIENCE = 8
 
@@ -68,7 +70,7 @@ class Outside:
         self._edge = float(np.median(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1)))
         for _ in range(ROUNDS):
             wish = self._wishes(x, rows[self._is_outer(rows)], beyond)
-            x = self._move.go(x, x + wish, held=held | ~self._cloth).positions
+            x = self._go(x, wish, held)
             rows = self._finisher.intersections(x, 0)
             count = self.with_colliders(rows)
             idle = 0 if count < left else idle + 1
@@ -78,6 +80,18 @@ class Outside:
                 break
             beyond = max(min(GROWTH * beyond, FARTHEST * self._edge), beyond)
         return best
+
+    def _go(self, x: Floats, wish: Floats, held: Bools) -> Floats:
+        """Move as wished; cloth that is in the way is asked to go along, layer by layer."""
+        for _ in range(LAYERS):
+            moved = self._move.go(x, x + wish, held=held | ~self._cloth)
+            asked = np.linalg.norm(wish, axis=1)
+            before = asked > 0.0
+            for one in moved.met[np.argsort(asked[moved.met].max(axis=1), kind="stable")]:
+                _ask(wish, one, np.tile(wish[one[np.argmax(asked[one])]], (4, 1)))
+            if ((np.linalg.norm(wish, axis=1) > 0.0) == before).all():
+                break
+        return moved.positions
 
     def with_colliders(self, rows: Ints) -> int:
         """How many rows are between cloth and collider."""

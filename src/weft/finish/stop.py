@@ -44,6 +44,8 @@ class Moved:
     """how many vertices went less than all of their way"""
     rounds: int
     """how often collisions had to be looked for"""
+    met: Ints
+    """(k, 4) vertices of the pairs that would have met: what was in the way"""
 
 
 class SafeMove:
@@ -78,7 +80,7 @@ class SafeMove:
             wp.array(least, dtype=wp.float64, device=self.device),
         ]
         changed = moving
-        rounds = 0
+        rounds, in_the_way = 0, [np.zeros((0, 4), np.int32)]
         while count and changed.any():
             rounds += 1
             parts = wp.array(part, dtype=wp.float64, device=self.device)
@@ -90,9 +92,10 @@ class SafeMove:
             shorter = self._shorten(part, stencils[met], time.numpy()[met], partial=rounds <= PARTIAL_ROUNDS)
             changed = (shorter < part) & moving
             part = shorter
+            in_the_way.append(stencils[met])
         positions = end.numpy() if count else goal.copy()
         part[~moving] = 1.0
-        return Moved(positions, part, int((part < 1.0).sum()), rounds)
+        return Moved(positions, part, int((part < 1.0).sum()), rounds, np.concatenate(in_the_way))
 
     def _shorten(self, part: Floats, stencils: Ints, times: Floats, *, partial: bool) -> Floats:
         """Stop the vertices of pairs that meet: the earliest counts."""
