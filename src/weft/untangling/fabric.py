@@ -38,11 +38,11 @@ class Gaps(NamedTuple):
 class Fabric:
     """Topology, lengths and the operations of the untangler on them; the positions are kept outside.
 
-    lengths: of the edges of the mesh, to be aimed at.
-    seams: (s, 3) rows (a, b, c): vertices that move along with one another and keep their distances in `start`.
+    goal: lengths of the edges of the mesh to be aimed at where it was tangled; elsewhere they keep those of `start`.
+    seams: (s, 3) rows (a, b, c): vertex a keeps its place against the nearest point of bc as in `start`.
     """
 
-    def __init__(self, analyser: Analyser, start: Floats, lengths: Floats, seams: Ints) -> None:
+    def __init__(self, analyser: Analyser, start: Floats, goal: Floats, seams: Ints) -> None:
         self.analyser = analyser
         self.topology = analyser.topology
         self.count = len(start)
@@ -50,15 +50,16 @@ class Fabric:
         sewn = np.unique(np.sort(np.concatenate([seams[:, [0, 1]], seams[:, [0, 2]]]), axis=1), axis=0)
         sewn = sewn[sewn[:, 0] != sewn[:, 1]].astype(np.int32)
 
-        # what is kept at a length: edges and stitches, in an order in which neighbours do not follow one another
-        links = np.concatenate([edges, sewn])
-        wanted = np.concatenate([lengths, np.linalg.norm(start[sewn[:, 1]] - start[sewn[:, 0]], axis=1)])
-        order = colour_items(links, self.count).order
-        self.links, self.lengths = np.ascontiguousarray(links[order]), wanted[order]
-        self._links = wp.array(self.links, dtype=wp.vec2i, device="cpu")
+        # edges in an order in which neighbours do not follow one another
+        order = colour_items(edges, self.count).order
+        self.edges, self._goals = np.ascontiguousarray(edges[order]), goal[order]
+        self.lengths = self._start_lengths = np.linalg.norm(start[self.edges[:, 1]] - start[self.edges[:, 0]], axis=1)
+        self._edges = wp.array(self.edges, dtype=wp.vec2i, device="cpu")
         self._lengths = wp.array(self.lengths, dtype=wp.float64, device="cpu")
+        self._stitches = _stitch(start, seams)
 
         # who hangs together: neighbours and stitches
+        links = np.concatenate([edges, sewn])
         rows, items = np.concatenate([links[:, 0], links[:, 1]]), np.concatenate([links[:, 1], links[:, 0]])
         self.neighbours = make_csr(rows, items, self.count, self.count)
         self._device_neighbours = [wp.array(part, dtype=int, device="cpu") for part in self.neighbours]
@@ -68,15 +69,24 @@ class Fabric:
         )
         self._mean = sparse.diags_array(1.0 / np.diff(self.neighbours.offsets)) @ self._sum
         # the length of an edge here: steps are measured by it
-        around = np.bincount(links.ravel(), np.repeat(wanted, 2), self.count)
-        self.scale = around / np.diff(self.neighbours.offsets)
-        self.length = float(np.median(lengths))
+        around = np.bincount(edges.ravel(), np.repeat(goal, 2), self.count)
+        self.scale = around / np.bincount(edges.ravel(), minlength=self.count)
+        self.length = float(np.median(goal))
+        # strain is measured by the length of an edge, of a very short one by that of its neighbours
+        self._measure = np.maximum(self._goals, 0.1 * self.scale[self.edges].min(axis=1))
+        self._start_strains = np.abs(self._start_lengths - self._goals) / self._measure
         self._counts = wp.empty(self.count, dtype=int, device="cpu")
 
     def mean_of_neighbours(self, values: Floats) -> Floats:
         """The mean of the neighbours of every vertex."""
         mean: Floats = self._mean @ values
         return mean
+
+    def aim(self, activity: Floats) -> None:
+        """Aim at the goal lengths where vertices are active (1), at those of the start where they are not (0)."""
+        part = activity[self.edges].min(axis=1)
+        self.lengths = self._start_lengths + part * (self._goals - self._start_lengths)
+        self._lengths = wp.array(self.lengths, dtype=wp.float64, device="cpu")
 
     def widen(self, values: Floats, fall: float) -> Floats:
         """Every value spreads over the mesh, losing `fall` a ring; where several arrive, the highest counts."""
@@ -133,16 +143,17 @@ class Fabric:
         return x
 
     def relax(self, x: Floats, stiffness: Floats, sweeps: int, gaps: Gaps | None = None) -> Floats:
-        """Bring links to their lengths, each with its stiffness in 0..1, and keep the gaps."""
+        """Bring edges to their lengths, each with its stiffness in 0..1; hold the stitches and keep the gaps."""
         moved = wp.array(x, dtype=wp.vec3d, device="cpu")
         if gaps is None:
             none = wp.empty(0, dtype=wp.vec3d, device="cpu")
             gaps = Gaps(0, wp.empty(0, dtype=wp.vec2i, device="cpu"), none, none, self._lengths)
         inputs = [
             sweeps,
-            self._links,
+            self._edges,
             self._lengths,
             wp.array(stiffness, dtype=wp.float64, device="cpu"),
+            *self._stitches,
             gaps.count,
             gaps.pairs,
             self.analyser.finder.mesh.faces,
@@ -185,14 +196,28 @@ class Fabric:
         return Gaps(total, pairs, weights, normals, gaps)
 
     def strains(self, x: Floats) -> Floats:
-        """Length of each link against what it should be, minus 1."""
-        a, b = self.links.T
-        strains: Floats = np.linalg.norm(x[b] - x[a], axis=1) / np.maximum(self.lengths, 1e-9 * self.length) - 1.0
+        """(edges,) how much longer or shorter each edge is than aimed at."""
+        a, b = self.edges.T
+        strains: Floats = (np.linalg.norm(x[b] - x[a], axis=1) - self.lengths) / self._measure
         return strains
 
     def worst_strain(self, x: Floats) -> Floats:
-        """(n,) the largest strain in magnitude of the links of each vertex."""
-        strains = np.abs(self.strains(x))
+        """(n,) the largest strain in magnitude of the edges of each vertex, beyond what there was at the start."""
+        strains = np.abs(self.strains(x)) - self._start_strains
         worst = np.zeros(self.count)
-        np.maximum.at(worst, self.links.ravel(), np.repeat(strains, 2))
+        np.maximum.at(worst, self.edges.ravel(), np.repeat(strains, 2))
         return worst
+
+
+def _stitch(start: Floats, seams: Ints) -> list[wp.array]:
+    """The stitches on the device: vertices, where along bc vertex a is, and how far from there."""
+    a, b, c = start[seams].transpose(1, 0, 2)
+    along = c - b
+    square = np.einsum("ij,ij->i", along, along)
+    part = np.einsum("ij,ij->i", a - b, along) / np.where(square > 0.0, square, 1.0)
+    part = np.clip(part, 0.0, 1.0)
+    return [
+        wp.array(seams, dtype=wp.vec3i, device="cpu"),
+        wp.array(part, dtype=wp.float64, device="cpu"),
+        wp.array(a - b - part[:, None] * along, dtype=wp.vec3d, device="cpu"),
+    ]

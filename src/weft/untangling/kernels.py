@@ -122,6 +122,9 @@ def relax(
     edges: wp.array[wp.vec2i],
     lengths: wp.array[wp.float64],
     stiffness: wp.array[wp.float64],
+    stitches: wp.array[wp.vec3i],
+    stitch_weights: wp.array[wp.float64],
+    stitch_offsets: wp.array[wp.vec3d],
     pair_count: int,
     pairs: wp.array[wp.vec2i],
     faces: wp.array[wp.vec3i],
@@ -130,7 +133,8 @@ def relax(
     gaps: wp.array[wp.float64],
     x: wp.array[wp.vec3d],
 ):
-    """Sweeps over edges that want their lengths and pairs that keep their gaps, in order; launched with one item."""
+    """Sweeps over edges that want their lengths, stitches that hold, and pairs that keep their gaps, one after
+    another; launched with one item."""
     start = first + wp.tid()
     for _sweep in range(sweeps):
         for k in range(start, edges.shape[0]):
@@ -142,6 +146,15 @@ def relax(
                 move = (HALF * stiffness[k] * (length - lengths[k]) / length) * way
                 x[a] = x[a] + move
                 x[b] = x[b] - move
+        for k in range(start, stitches.shape[0]):
+            s = stitches[k]
+            t = stitch_weights[k]
+            off = (x[s[0]] - (ONE - t) * x[s[1]] - t * x[s[2]] - stitch_offsets[k]) / (
+                ONE + (ONE - t) * (ONE - t) + t * t
+            )
+            x[s[0]] = x[s[0]] - off
+            x[s[1]] = x[s[1]] + (ONE - t) * off
+            x[s[2]] = x[s[2]] + t * off
         for k in range(start, pair_count):
             v = pairs[k][0]
             face = faces[pairs[k][1]]

@@ -33,8 +33,8 @@ ROUNDS_A_RING = 10.0
 PASSES = 6
 # paths of so few crossings, with ends, are smoothed from the first round: their contour says little
 SMALL_PATH = 6
-# lengths are restored up to this many rings from anything that was tangled, less and less over the last of them
-ACTIVE_RINGS, FADING_RINGS = 25.0, 15.0
+# rounds after which the lengths of the rest shape are aimed at, fully after twice as many, and a ring farther a round
+RESTS_AFTER = 4.0
 
 
 class Yielding:
@@ -43,14 +43,14 @@ class Yielding:
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
         self.rounds = np.zeros(fabric.count)
-        self.activity = np.zeros(fabric.count)
+        self._wide = self.rounds
 
     def count(self, vertices: Ints) -> None:
         """One more round in which these vertices are tangled."""
         self.rounds[vertices] += 1.0
-        self.activity[vertices] = ACTIVE_RINGS
-        self.activity = self.fabric.widen(self.activity, 1.0)
         self._wide = self.fabric.widen(self.rounds, ROUNDS_A_RING)
+        near = self.fabric.widen(self.rounds, 1.0)
+        self.fabric.aim(np.clip(near / RESTS_AFTER - 1.0, 0.0, 1.0))
 
     def _since(self, limit: float) -> Floats:
         return np.clip(self._wide / limit - 1.0, 0.0, 1.0)
@@ -67,11 +67,10 @@ class Yielding:
 
     @property
     def stiffness(self) -> Floats:
-        """(links,) 0 to 1: how much lengths are held."""
-        active = np.clip(self.activity / FADING_RINGS, 0.0, 1.0)
+        """(edges,) 0 to 1: how much lengths are held."""
         given = self._since(GIVES_AFTER)
-        links = self.fabric.links
-        return np.minimum(active[links].min(axis=1), 1.0 - given[links].max(axis=1))
+        stiff: Floats = 1.0 - given[self.fabric.edges].max(axis=1)
+        return stiff
 
     @property
     def passes(self) -> int:

@@ -16,18 +16,18 @@ from weft.untangling.fabric import Fabric
 Floats = NDArray[np.float64]
 
 # steps without and with a pull towards the start
-FREE_STEPS, PULLED_STEPS = 10, 50
+FREE_STEPS, PULLED_STEPS, LAST_STEPS = 10, 45, 8
 # part of the way back a step, where the lengths allow it; none at this strain
-PULL, STRAIN_LIMIT = 0.1, 0.15
+PULL, STRAIN_LIMIT = 0.15, 0.12
 # how far a vertex may go in a step, and which gap it keeps from other layers, in lengths of an edge
 TRUST, GAP = 0.3, 0.2
 # gap that is opened where cloth was tangled
 LEAST_GAP = 0.02
 SWEEPS = 6
 # smoothing of the displacement a step, and of folds where the cloth has given way
-EVEN_OUT, UNFOLD = 0.3, 0.5
+EVEN_OUT, UNFOLD = 0.2, 0.5
 # moves are taken back in so many tries before everything around is held
-TRIES = 5
+TRIES = 3
 # settled when nothing moves by more, in lengths of an edge
 SETTLED = 2e-3
 
@@ -43,17 +43,17 @@ class Settler:
         # how much of a move a vertex is allowed; it recovers step by step
         self._allowed = np.ones(fabric.count)
 
-    def settle(self, x: Floats, bending: Floats, active: Floats) -> Floats:
-        """The settled positions. `bending`: where folds may be flattened; `active`: where lengths are restored."""
+    def settle(self, x: Floats, bending: Floats, tangled: NDArray[np.bool_]) -> Floats:
+        """The settled positions. `bending`: where folds may be flattened; `tangled`: what ever crossed."""
         fabric = self.fabric
         length = fabric.length
-        stiffness = active[fabric.links].min(axis=1)
-        least = np.where(active > 0.0, max(self.thickness, LEAST_GAP * length), self.thickness)
-        for step in range(FREE_STEPS + PULLED_STEPS):
+        stiffness = np.ones(len(fabric.edges))
+        least = np.where(tangled, max(self.thickness, LEAST_GAP * length), self.thickness)
+        for step in range(FREE_STEPS + PULLED_STEPS + LAST_STEPS):
             most = max(GAP * length, self.thickness)
             gaps = fabric.find_gaps(x, most + TRUST * length, least, most)
             way = x - self.start
-            if step >= FREE_STEPS:
+            if FREE_STEPS <= step < FREE_STEPS + PULLED_STEPS:
                 give = np.clip(1.0 - fabric.worst_strain(x) / STRAIN_LIMIT, 0.0, 1.0)
                 way = way * (1.0 - PULL * give[:, None])
             way += EVEN_OUT * (fabric.mean_of_neighbours(way) - way)

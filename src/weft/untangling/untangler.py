@@ -13,7 +13,7 @@ from weft.errors import MeshError, WeftError
 from weft.mesh.topology import Topology
 from weft.mesh.validate import list_first
 from weft.untangling.fabric import Fabric
-from weft.untangling.rounds import FADING_RINGS, Yielding, play_round
+from weft.untangling.rounds import Yielding, play_round
 from weft.untangling.settle import Settler
 
 Floats = NDArray[np.float64]
@@ -167,9 +167,8 @@ class _Untangler:
             else:
                 x = self._part(x, rows, yielding)
         if touched and not len(best_rows):
-            active = np.clip(yielding.activity / FADING_RINGS, 0.0, 1.0)
             settler = Settler(fabric, self.finder, self.start, thickness)
-            best = settler.settle(best, yielding.bending, active)
+            best = settler.settle(best, yielding.bending, yielding.rounds > 0.0)
             best_rows = self.finder.find(best)
         return best, best_rows, tuple(rounds)
 
