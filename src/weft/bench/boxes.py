@@ -1,11 +1,23 @@
 """Tables 1 and 2 of Liu, Ko and Chang 1998: cloth that falls on a table and to the ground, avoided in three ways."""
 
-from typing import Any
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from weft.scene import Box, Boxes, Camera, Cloth, Collider, Grid, Placement, Plane, Scene
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from weft.methods.boxes import Boxes as BoxesMethod
+    from weft.world import State
+
 # 1000 steps of 2 ms
 FRAMES = 100
+WAYS = ("S1", "S2", "S3")
 
 
 def table_scene(points: int, **options: Any) -> Scene:
@@ -48,3 +60,182 @@ def ground_scene(points: int, **options: Any) -> Scene:
         cloths=[cloth],
         colliders=[floor],
     )
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """One column of a table: runs a step, and seconds a step."""
+
+    mean_runs: float
+    most_runs: float
+    detection: float
+    total: float
+
+
+# tables 1 and 2, in seconds on a DEC 5000/260
+PAPER = {
+    ("table", 21): {"S1": Numbers(2, 4, 3.97, 12.96), "S2": Numbers(2, 4, 1.33, 2.79), "S3": Numbers(2, 4, 0.05, 0.39)},
+    ("table", 51): {
+        "S1": Numbers(2, 4, 116.53, 272.76),
+        "S2": Numbers(2, 4, 40.14, 73.26),
+        "S3": Numbers(2, 4, 0.23, 2.02),
+    },
+    ("ground", 21): {"S1": Numbers(3, 4, 4.07, 10.42), "S2": Numbers(3, 5, 1.32, 4.04), "S3": Numbers(3, 5, 0.03, 0.40)},
+    ("ground", 51): {
+        "S1": Numbers(4, 5, 118.43, 312.87),
+        "S2": Numbers(4, 8, 40.09, 149.54),
+        "S3": Numbers(4, 8, 0.21, 3.56),
+    },
+}
+SCENES: dict[str, Callable[..., Scene]] = {"table": table_scene, "ground": ground_scene}
+# frames of each size, and every how manieth step is searched without a hierarchy too
+FULL = {21: (FRAMES, 25), 51: (FRAMES, 100)}
+QUICK = {21: (40, 20), 51: (20, 50)}
+
+
+@dataclass
+class Watch:
+    """What was measured of a run, step by step."""
+
+    runs: list[int] = field(default_factory=list)
+    detection: list[float] = field(default_factory=list)
+    total: list[float] = field(default_factory=list)
+    plain: list[float] = field(default_factory=list)
+    """detection without a hierarchy, of the steps that were sampled"""
+    intersections: int = 0
+
+
+@dataclass(frozen=True)
+class Result:
+    """Ours for one scene and size."""
+
+    scene: str
+    points: int
+    steps: int
+    columns: dict[str, Numbers]
+    intersections: int
+    """in all frames of both runs"""
+
+
+def measure(scene: str, points: int, frames: int, every: int, *, progress: Callable[[str], None] | None = None) -> Result:
+    """Run a scene with planes (S2 and S3 move alike) and with held triangles (S1), on one thread.
+
+    What S1 and S2 would take to search is measured on every so manieth step. Times are those of the processor, so that
+    other work on the machine does not count.
+    """
+    from weft.world import get_threads, set_threads
+
+    say = progress or (lambda text: None)
+    threads = get_threads()
+    set_threads(1)
+    try:
+        say(f"{scene} {points} x {points}: S2 and S3")
+        boxes = _watch(SCENES[scene](points), frames, every, geometric=False)
+        say(f"{scene} {points} x {points}: S1")
+        held = _watch(SCENES[scene](points, avoid="triangles"), frames, every, geometric=True)
+    finally:
+        set_threads(threads)
+    columns = {
+        "S1": _numbers(held, held.plain),
+        "S2": _numbers(boxes, boxes.plain),
+        "S3": _numbers(boxes, boxes.detection),
+    }
+    return Result(scene, points, len(boxes.runs), columns, boxes.intersections + held.intersections)
+
+
+def _numbers(watch: Watch, detection: list[float]) -> Numbers:
+    """The averages of a run whose detection takes as long as given instead of as long as it took."""
+    rest = float(np.mean(watch.total)) - float(np.mean(watch.detection))
+    search = float(np.mean(detection))
+    return Numbers(float(np.mean(watch.runs)), float(np.max(watch.runs)), search, rest + search)
+
+
+def _watch(scene: Scene, frames: int, every: int, *, geometric: bool) -> Watch:
+    """Run a scene and look at the clock."""
+    from weft.bench.plain_search import PlainSearch
+    from weft.run.runner import compile_scene, intersection_finder
+
+    watch = Watch()
+    world, method = compile_scene(scene)
+    finder = intersection_finder(world)
+    plain = PlainSearch(world, geometric=geometric)
+    spent = [0.0, 0.0]
+
+    # the search of a run, and the same search without a hierarchy where this step is sampled
+    find = method.find_boxes
+
+    def find_boxes(state: "State") -> Any:
+        begun = time.thread_time()
+        pairs = find(state)
+        spent[0] += time.thread_time() - begun
+        if len(watch.runs) % every == 0:
+            begun = time.thread_time()
+            plain.find(state.x, method.x_end)
+            spent[1] += time.thread_time() - begun
+        return pairs
+
+    step = method.step
+
+    def timed_step(state: "State", dt: float) -> Any:
+        spent[:] = [0.0, 0.0]
+        sampled = len(watch.runs) % every == 0
+        begun = time.thread_time()
+        report = step(state, dt)
+        watch.total.append(time.thread_time() - begun - spent[1])
+        watch.detection.append(spent[0])
+        if sampled:
+            watch.plain.append(spent[1])
+        watch.runs.append(method.counts[-1])
+        return report
+
+    _warm_up(method, world)
+    method.find_boxes, method.step = find_boxes, timed_step
+    state = world.initial_state()
+    for _ in range(frames):
+        method.advance_frame(state)
+        watch.intersections += len(finder.find(state.positions()))
+    return watch
+
+
+def _warm_up(method: "BoxesMethod", world: Any) -> None:
+    """Compile what has to be compiled before the clock runs."""
+    method.counts = []
+    method.step(world.initial_state(), 1e-3)
+
+
+def make_table(number: int, results: list[Result]) -> "Table":
+    """A table of the paper beside ours."""
+    from rich.table import Table
+
+    title = {1: "Table 1: cloth falling on a table", 2: "Table 2: cloth falling to the ground"}[number]
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for result in results:
+        size = f"{result.points} x {result.points}"
+        for who in ("paper", "weft"):
+            for way in WAYS:
+                table.add_column(f"{size}\n{who}\n{way}", justify="right")
+    rows: list[tuple[str, Callable[[Numbers], float], str]] = [
+        ("mean runs", lambda n: n.mean_runs, "{:.1f}"),
+        ("most runs", lambda n: n.most_runs, "{:.0f}"),
+        ("detection, ms a step", lambda n: 1e3 * n.detection, "{:,.3g}"),
+        ("whole step, ms", lambda n: 1e3 * n.total, "{:,.3g}"),
+    ]
+    for name, value, form in rows:
+        cells = []
+        for result in results:
+            for columns in (PAPER[result.scene, result.points], result.columns):
+                cells += [_plain(form, value(columns[way])) for way in WAYS]
+        table.add_row(name, *cells)
+    for name, value in (("detection : S3", lambda n: n.detection), ("whole step : S3", lambda n: n.total)):
+        cells = []
+        for result in results:
+            for columns in (PAPER[result.scene, result.points], result.columns):
+                cells += [f"{value(columns[way]) / value(columns['S3']):.3g}" for way in WAYS]
+        table.add_row(name, *cells, style="bold")
+    return table
+
+
+def _plain(form: str, value: float) -> str:
+    """A number without exponent."""
+    return f"{value:,.0f}" if value >= 1000 else form.format(value)

@@ -9,10 +9,11 @@ from itertools import count
 import numpy as np
 import warp as wp
 
-from weft.detection.broad_phase import make_broad_phase
+from weft.detection.broad_phase import BroadPhase, make_broad_phase
 from weft.dynamics.elastic_surface import ElasticSurface, Limits
 from weft.methods.base import Method, StepReport
 from weft.response.bounding_planes import CollisionPlanes, Met
+from weft.response.box_tree import BoxTree
 from weft.response.held_triangles import IntersectingTriangles, near_pairs
 from weft.scene import Boxes as BoxesOptions
 from weft.world import State, World
@@ -28,7 +29,7 @@ class Boxes(Method):
         self.steps, self.runs = options.steps, options.runs
         self.avoids_boxes = options.avoid == "boxes"
         self.surface = ElasticSurface.from_world(world)
-        self.search = make_broad_phase(options.search, world.surface, material=_material(world))
+        self.search = _make_search(options.search, world)
         self.planes = CollisionPlanes.from_world(world)
         self.triangles = IntersectingTriangles(world.surface)
         pairs = near_pairs(world.surface, world.cloth_face_count)
@@ -144,7 +145,10 @@ class Boxes(Method):
                 np.maximum.at(self.grip, ((axis + other) % 3, vertices), force)
 
 
-def _material(world: World) -> np.ndarray:
-    """Material coordinates for the tree: flat ones for cloth, each body in a layer of its own."""
+def _make_search(name: str, world: World) -> BoxTree | BroadPhase:
+    """What finds boxes that overlap; the paper's tree in its lean form."""
+    if name != "material_tree":
+        return make_broad_phase(name, world.surface)
+    # material coordinates: flat ones for cloth, each body in a layer of its own
     layer = world.surface.vertex_body.numpy().astype(float)
-    return np.column_stack([world.rest_shape.numpy(), 1e3 * layer])[:, [0, 1, 3]]
+    return BoxTree(world.surface, np.column_stack([world.rest_shape.numpy(), 1e3 * layer])[:, [0, 1, 3]])
