@@ -232,10 +232,12 @@ def measure_vertex_triangle(
     near[i] = distance
     if distance > far:
         return
-    q = wp.vec4i(pair[0], f[0], f[1], f[2])
     n = pair_direction(r, wp.cross(b - a, c - a))
-    thickness = pair_thickness(q, w, f[0], sheet.thickness, sheet.vertex_body, sheet.rest)
     gap = wp.dot(n, combine(w, p_end, sheet.end[f[0]], sheet.end[f[1]], sheet.end[f[2]]))
+    if wp.min(distance, gap) >= sheet.largest:
+        return
+    q = wp.vec4i(pair[0], f[0], f[1], f[2])
+    thickness = pair_thickness(q, w, f[0], sheet.thickness, sheet.vertex_body, sheet.rest)
     if (distance < thickness or gap < thickness + sheet.reach) and nearest_on_surface(sheet, pair[1], w, n):
         chosen[i] = 1
 
@@ -277,11 +279,13 @@ def measure_edge_edge(
     # an end of an edge that is nearest makes a vertex-triangle pair
     if w[0] < BORDER or w[1] < BORDER or w[2] > -BORDER or w[3] > -BORDER:
         return
-    q = wp.vec4i(e[0], e[1], f[0], f[1])
     n = pair_direction(r, wp.cross(b - a, d - c))
-    thickness = EDGE_PART * pair_thickness(q, w, f[0], sheet.thickness, sheet.vertex_body, sheet.rest)
     gap = wp.dot(n, combine(w, sheet.end[e[0]], sheet.end[e[1]], sheet.end[f[0]], sheet.end[f[1]]))
-    if distance >= thickness and gap >= thickness:
+    closest = wp.min(distance, gap)
+    if closest >= EDGE_PART * sheet.largest:
+        return
+    q = wp.vec4i(e[0], e[1], f[0], f[1])
+    if closest >= EDGE_PART * pair_thickness(q, w, f[0], sheet.thickness, sheet.vertex_body, sheet.rest):
         return
     if not in_edge_cone(-n, pair[0], sheet.edges, sheet.wings, sheet.x):
         return
