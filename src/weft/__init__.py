@@ -37,6 +37,7 @@ _PUBLIC = {
     "TriMesh": "weft.mesh",
     "WeftError": "weft.errors",
     "Wind": "weft.scene",
+    "analyse": "weft.analysis",
     "contacts": "weft.detection",
     "export": "weft.exchange",
     "intersections": "weft.detection",
@@ -47,10 +48,11 @@ _PUBLIC = {
     "save_scene": "weft.scene",
     "simulate": "weft.run",
     "subdivide": "weft.finish",
+    "untangle": "weft.untangling",
 }
 
 # rooms that can be entered by name: `weft.detection.collisions(...)`
-_ROOMS = ("cache", "check", "detection", "errors", "exchange", "finish", "mesh", "scene", "view", "world")
+_ROOMS = ("analysis", "cache", "check", "detection", "errors", "exchange", "finish", "mesh", "scene", "view", "world")
 
 # `__init__.pyi` says the same to type checkers and editors, who cannot see through `__getattr__`
 __all__ = ["__version__", *_PUBLIC]

@@ -1,5 +1,6 @@
 """The public names as type checkers and editors see them; a test holds them against `__init__.py`."""
 
+from weft import analysis as analysis
 from weft import cache as cache
 from weft import check as check
 from weft import detection as detection
@@ -10,6 +11,7 @@ from weft import mesh as mesh
 from weft import scene as scene
 from weft import view as view
 from weft import world as world
+from weft.analysis.analyser import analyse as analyse
 from weft.cache import Cache as Cache
 from weft.cache import open_cache as open_cache
 from weft.detection.contact import contacts as contacts
@@ -47,5 +49,6 @@ from weft.scene import Strip as Strip
 from weft.scene import Wind as Wind
 from weft.scene import load_scene as load_scene
 from weft.scene import save_scene as save_scene
+from weft.untangling.untangler import untangle as untangle
 
 __version__: str

@@ -6,8 +6,8 @@ it an odd number of times. Labels start along the curve and grow on both sides i
 is the smaller one, by area, and counts as inside. So the cost of a curve is that of the smaller side, and where the
 sides meet the curve does not divide the mesh.
 
-Regions are numbered 2 path + sheet: 2 path is black and 2 path + 1 white. A red region is numbered 2 path and is listed in
-two halves, nearer to the curve of one sheet and of the other, in the rows 2 path and 2 path + 1.
+Regions are numbered 2 path + sheet: 2 path is black and 2 path + 1 white. A red region is numbered 2 path and is listed
+in two halves, nearer to the curve of one sheet and of the other, in the rows 2 path and 2 path + 1.
 """
 
 from typing import NamedTuple
