@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # modules are compiled when they are first used, not all of them now
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable
 
-.PHONY: demo test test-long lint bench docs clean
+.PHONY: blender-addon demo gallery test test-long lint bench docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -35,6 +35,14 @@ bench: $(VENV)/.installed-all+test
 
 docs: $(VENV)/.installed-all+dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# simulates all examples; takes a while
+gallery: $(VENV)/.installed-all+beauty
+	cd examples && ../$(BIN)/python gallery.py
+
+# a zip for Blender's Preferences, Add-ons, Install from Disk
+blender-addon:
+	$(PYTHON) integrations/blender/make_zip.py dist/weft_cloth.zip
 
 clean:
 	rm -rf $(VENV) out site dist
