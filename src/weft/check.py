@@ -157,7 +157,7 @@ def _face_body(cache: Cache) -> NDArray[np.int64]:
 
 def sewn_triangles(cache: Cache) -> NDArray[np.int32]:
     """Pairs of triangles that a seam joins directly; in a subdivided cache, their parts."""
-    stitches, levels = _stitches(cache), cache.origin.get("finish", {}).get("total", 0)
+    stitches, levels = stitches_of(cache), cache.origin.get("finish", {}).get("total", 0)
     if not len(stitches) or not levels:
         return sewn_pairs(cache.faces, stitches)
     from weft.finish.sewn import parts_of_pairs, source_faces
@@ -166,7 +166,7 @@ def sewn_triangles(cache: Cache) -> NDArray[np.int32]:
     return parts_of_pairs(sewn_pairs(coarse, stitches), cache.bodies, levels)
 
 
-def _stitches(cache: Cache) -> NDArray[np.int32]:
+def stitches_of(cache: Cache) -> NDArray[np.int32]:
     """The stitches (a, b, c) of the cache's scene, by the vertices of the cache; none if it has no scene."""
     none = np.zeros((0, 3), dtype=np.int32)
     if cache.meta["scene"] is None or not cache.scene.seams:

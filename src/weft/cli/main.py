@@ -23,6 +23,7 @@ COMMANDS = {
     "run": "weft.cli.run:run",
     "info": "weft.cli.info:info",
     "check": "weft.cli.check:check",
+    "untangle": "weft.cli.untangle:untangle",
     "subdivide": "weft.cli.subdivide:subdivide",
     "view": "weft.cli.view:view",
     "render": "weft.cli.render:render",

@@ -28,7 +28,6 @@ BENDING_STEP, MEMBRANE_STEP = 0.2, 0.5
 class Gaps(NamedTuple):
     """Vertices near triangles, and how far they are to stay apart."""
 
-    count: int
     pairs: wp.array
     weights: wp.array
     normals: wp.array
@@ -147,14 +146,13 @@ class Fabric:
         moved = wp.array(x, dtype=wp.vec3d, device="cpu")
         if gaps is None:
             none = wp.empty(0, dtype=wp.vec3d, device="cpu")
-            gaps = Gaps(0, wp.empty(0, dtype=wp.vec2i, device="cpu"), none, none, self._lengths)
+            gaps = Gaps(wp.empty(0, dtype=wp.vec2i, device="cpu"), none, none, self._lengths)
         inputs = [
             sweeps,
             self._edges,
             self._lengths,
             wp.array(stiffness, dtype=wp.float64, device="cpu"),
             *self._stitches,
-            gaps.count,
             gaps.pairs,
             self.analyser.finder.mesh.faces,
             gaps.weights,
@@ -193,7 +191,7 @@ class Fabric:
         gaps = wp.empty(total, dtype=wp.float64, device="cpu")
         floor = wp.array(least, dtype=wp.float64, device="cpu")
         launch(kernels.measure_gaps, total, [pairs, finder.mesh, floor, wp.float64(most), weights, normals, gaps])
-        return Gaps(total, pairs, weights, normals, gaps)
+        return Gaps(pairs, weights, normals, gaps)
 
     def strains(self, x: Floats) -> Floats:
         """(edges,) how much longer or shorter each edge is than aimed at."""

@@ -125,7 +125,6 @@ def relax(
     stitches: wp.array[wp.vec3i],
     stitch_weights: wp.array[wp.float64],
     stitch_offsets: wp.array[wp.vec3d],
-    pair_count: int,
     pairs: wp.array[wp.vec2i],
     faces: wp.array[wp.vec3i],
     weights: wp.array[wp.vec3d],
@@ -155,7 +154,7 @@ def relax(
             x[s[0]] = x[s[0]] - off
             x[s[1]] = x[s[1]] + (ONE - t) * off
             x[s[2]] = x[s[2]] + t * off
-        for k in range(start, pair_count):
+        for k in range(start, pairs.shape[0]):
             v = pairs[k][0]
             face = faces[pairs[k][1]]
             w = weights[k]
