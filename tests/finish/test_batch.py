@@ -91,6 +91,9 @@ def test_chosen_frames(source, finished, tmp_path):
     np.testing.assert_array_equal(some.positions(0), finished.positions(7))
     np.testing.assert_array_equal(some.positions(1), finished.positions(2))
     np.testing.assert_allclose(some.report["time"], [7 / 30, 2 / 30])
+    # every third frame lasts three times as long
+    third = subdivide(source, tmp_path / "third.zarr", frames=range(1, 8, 3), levels=1, processes=1)
+    assert (third.frames, third.fps) == (3, 10.0)
 
 
 def test_a_killed_run_goes_on(source, finished, tmp_path):

@@ -5,6 +5,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ def subdivide(
     Each level has four times as many triangles. Colliders stay as they are. Frames are independent of each other and
     are worked on by several processes at a time (`processes`: as many as there are cores unless given).
 
-    frames: only these frames of the source, in this order; all complete ones unless given.
+    frames: only these frames of the source, in this order; all complete ones unless given. Every k-th frame makes a cache
+        that has the k-th part of the frame rate.
     near: the least distance, in metres, that is left between surfaces which are farther apart than twice that.
     check: count the intersections of every finished frame (column `intersections`).
     compare: count also those that Loop subdivision without a look at collisions makes (`plain_intersections`).
@@ -122,12 +124,18 @@ def _open(cache: Cache, plan: Plan, out: Path, frames: list[int], *, resume: boo
         frames=len(frames),
         faces=finest.faces,
         bodies=finest.bodies,
-        fps=cache.fps,
+        fps=cache.fps / _stride(frames),
         uv=split_uv(finisher.levels, cache.uv),
         scene=cache.scene if cache.meta["scene"] is not None else None,
         origin=origin,
         overwrite=overwrite,
     )
+
+
+def _stride(frames: list[int]) -> int:
+    """How many frames of the source one step is, where all steps are alike; else 1."""
+    steps = {after - before for before, after in pairwise(frames)}
+    return max(1, steps.pop()) if len(steps) == 1 else 1
 
 
 def _origin(cache: Cache, plan: Plan, frames: list[int]) -> dict[str, Any]:
