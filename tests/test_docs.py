@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import shlex
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
@@ -80,14 +81,23 @@ def test_the_tutorial_runs_as_printed(folder, capsys):
 
 
 def test_the_tutorial_changes_the_scene_as_it_says(folder):
-    method, collider = blocks("docs/tutorial.md", "toml")
+    (collider,) = blocks("docs/tutorial.md", "toml")
     # the collider is what `weft new` writes, without the comment signs
     template = TEMPLATE.read_text(encoding="utf-8")
     commented = "".join(f"# {line}\n" for line in collider.splitlines())
     assert commented in template
-    Path("curtain.toml").write_text(method + template.replace(commented, collider))
+    Path("curtain.toml").write_text(template.replace(commented, collider))
     scene = weft.load_scene("curtain.toml")
     assert scene.method.name == "robust" and [c.name for c in scene.colliders] == ["ball"]
+
+
+def test_a_new_scene_shows_the_defaults():
+    settings = TEMPLATE.read_text(encoding="utf-8").split("[[cloth]]")[0]
+    shown = tomllib.loads("\n".join(re.findall(r"^# (\w+ = .*#.*)$", settings, re.MULTILINE)))
+    assert set(shown) >= {"method", "device", "thickness", "seed", "check"}
+    for key, value in shown.items():
+        default = weft.Scene.model_fields[key].default
+        assert value == (default.name if key == "method" else default), key
 
 
 def test_the_page_about_python_runs_as_printed(folder):
