@@ -39,8 +39,8 @@ def subdivide(
     Each level has four times as many triangles. Colliders stay as they are. Frames are independent of each other and
     are worked on by several processes at a time (`processes`: as many as there are cores unless given).
 
-    frames: only these frames of the source, in this order; all complete ones unless given. Every k-th frame makes a cache
-        that has the k-th part of the frame rate.
+    frames: only these frames of the source, in this order; all complete ones unless given. Every k-th frame makes a
+        cache with the k-th part of the frame rate.
     near: the least distance, in metres, that is left between surfaces which are farther apart than twice that.
     check: count the intersections of every finished frame (column `intersections`).
     compare: count also those that Loop subdivision without a look at collisions makes (`plain_intersections`).
