@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from view_caches import waving
+from view_caches import MemoryCache, join, waving, write_cache
 
 from weft.errors import WeftError
+from weft.mesh import shapes
+from weft.view.colours import TANGLES
 from weft.view.fields import Field, check_colour, unique_edges
 from weft.view.subject import SAMPLES, sample_frames
 
@@ -87,7 +89,7 @@ def test_a_cloth_at_rest_is_not_blown_up_to_full_colour():
 
 
 def test_unknown_colours_are_refused():
-    with pytest.raises(WeftError, match="colour 'heat' is not known: use one of body, strain, speed"):
+    with pytest.raises(WeftError, match="colour 'heat' is not known: use one of body, strain, speed, tangles"):
         check_colour("heat")
 
 
@@ -107,3 +109,25 @@ def test_no_frames_is_said():
 def test_edges_are_found_once():
     faces = np.array([[0, 1, 2], [2, 1, 3]], np.int32)
     np.testing.assert_array_equal(unique_edges(faces), [[0, 1], [0, 2], [1, 2], [1, 3], [2, 3]])
+
+
+def test_tangles_are_the_regions_of_the_cloths(tmp_path):
+    ball = shapes.icosphere(0.3, subdivisions=2)
+    sheet = shapes.grid((1.0, 1.0), (16, 16))
+    bodies, faces, x, _ = join([("sheet", "cloth", sheet), ("lump", "cloth", ball), ("post", "collider", ball)])
+    x[bodies[1].vertices] -= [0.013, 0.163, 0.007]
+    # the ball through the sheet, then below it; the collider passes through both all the time
+    apart = x.copy()
+    apart[bodies[1].vertices, 1] -= 1.0
+    field = Field(write_cache(tmp_path / "tangled.zarr", MemoryCache(bodies, faces, [x, apart])), "tangles")
+    values = field.values(0)
+    lump, flat = values[bodies[1].vertices], values[bodies[0].vertices]
+    above = x[bodies[1].vertices, 1] > 0.0
+    # one of them is black, the other white
+    assert sorted({*lump[above], *flat[flat > 0.0]}) == [1.0, 2.0]
+    assert not lump[~above].any() and 0 < (flat > 0.0).sum() < 40
+    assert np.isnan(values[bodies[2].vertices]).all()
+    assert not field.values(1)[: bodies[2].vertices.start].any()
+    assert np.array_equal(
+        np.unique(field.colours(0)[bodies[1].vertices][above], axis=0), TANGLES[[int(lump[above][0])]]
+    )

@@ -28,7 +28,7 @@ def render(
         str | None, typer.Option(help="The frames of a film, first:last or first:last:step.", show_default="all")
     ] = None,
     size: Annotated[str, typer.Option(help="Width and height in pixels.")] = "1280x960",
-    colour: Annotated[str, typer.Option(help="Colour by body, strain or speed.")] = "body",
+    colour: Annotated[str, typer.Option(help="Colour by body, strain, speed or tangles.")] = "body",
     wireframe: Annotated[bool, typer.Option("--wireframe", help="Show the edges of the triangles.")] = False,
     crossings: Annotated[bool, typer.Option("--crossings", help="Show edges that pass through triangles.")] = False,
     fps: Annotated[float | None, typer.Option(help="Frames a second of the film.", show_default="the cache's")] = None,

@@ -71,6 +71,8 @@ def _balance(t: Floats) -> Floats:
 _STEPS = np.linspace(0.0, 1.0, 256)
 SEQUENTIAL = _ramp(_STEPS)
 DIVERGING = _balance(_STEPS)
+# regions of tangles as the analysis names them: none (a quiet grey), black, white, red
+TANGLES = from_lch([0.72, 0.25, 0.98, 0.58], [0.03, 0.02, 0.0, 0.2], [230.0, 260.0, 0.0, 27.0])
 
 
 def map_colours(values: ArrayLike, low: float, high: float, table: Floats) -> Floats:

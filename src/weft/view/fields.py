@@ -1,4 +1,4 @@
-"""What a cloth can be coloured by: strain and speed, one number a vertex."""
+"""What a cloth can be coloured by: strain, speed and tangles, one number a vertex."""
 
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import WeftError
-from weft.view.colours import DIVERGING, SEQUENTIAL, Floats, map_colours
+from weft.view.colours import DIVERGING, SEQUENTIAL, TANGLES, Floats, map_colours
 from weft.view.subject import sample_frames, scene_of
 
 if TYPE_CHECKING:
     from weft.cache import Cache
 
-Colour = Literal["body", "strain", "speed"]
+Colour = Literal["body", "strain", "speed", "tangles"]
 COLOURS: tuple[Colour, ...] = get_args(Colour)
 
 
@@ -29,20 +29,23 @@ def unique_edges(faces: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 class Field:
-    """Strain or speed of a cache's vertices, with a scale that is the same for all frames.
+    """Strain, speed or tangles of a cache's vertices, with a scale that is the same for all frames.
 
     Strain at a vertex is the mean over its edges of length / rest length - 1. Rest lengths come from the flat rest
-    shape (`cache.uv`) where a body has one, else from frame 0. Colliders have no strain: they are NaN.
+    shape (`cache.uv`) where a body has one, else from frame 0. Colliders have no strain: they are NaN. Tangles are what
+    the analysis of intersections says of the cloths: 0 for nothing, 1, 2 and 3 for black, white and red regions.
     """
 
     def __init__(self, cache: "Cache", colour: Colour) -> None:
         self.cache = cache
         self.colour = colour
-        self.table = DIVERGING if colour == "strain" else SEQUENTIAL
-        self.label = "strain" if colour == "strain" else "speed (m/s)"
+        self.table = {"strain": DIVERGING, "tangles": TANGLES}.get(colour, SEQUENTIAL)
+        self.label = {"strain": "strain", "tangles": "free, black, white, red"}.get(colour, "speed (m/s)")
         if colour == "strain":
             self._prepare_strain()
-        self.low, self.high = self._scale()
+        if colour == "tangles":
+            self._prepare_tangles()
+        self.low, self.high = (0.0, 3.0) if colour == "tangles" else self._scale()
 
     def _prepare_strain(self) -> None:
         cache = self.cache
@@ -61,8 +64,29 @@ class Field:
         self._rest = np.maximum(np.concatenate(rest), np.finfo(float).tiny) if rest else np.empty(0)
         self._degree = np.bincount(self._edges.ravel(), minlength=len(start))
 
+    def _prepare_tangles(self) -> None:
+        from weft.analysis import Analyser
+        from weft.check import stitches_of
+
+        cache = self.cache
+        cloths = [body for body in cache.bodies if body.kind == "cloth"]
+        faces = [cache.faces[body.faces] for body in cloths]
+        count = max((body.vertices.stop for body in cache.bodies), default=0)
+        # the stitches of a subdivided cache are those of the cache that it was made of
+        subdivided = cache.origin.get("finish", {}).get("total", 0)
+        seams = None if subdivided else stitches_of(cache)
+        self._analyser = Analyser(np.concatenate([np.empty((0, 3), np.int32), *faces]), count, seams=seams)
+        self._is_cloth = np.zeros(count, dtype=bool)
+        for body in cloths:
+            self._is_cloth[body.vertices] = True
+
     def values(self, frame: int) -> Floats:
         """One number a vertex at a frame; NaN where the field does not exist."""
+        if self.colour == "tangles":
+            from weft.analysis import vertex_classes
+
+            classes = vertex_classes(self._analyser.analyse(self.cache.positions(frame)))
+            return np.where(self._is_cloth, classes, np.nan)
         if self.colour == "speed":
             return np.linalg.norm(self.cache.velocities(frame), axis=1)
         x = self.cache.positions(frame)
