@@ -7,6 +7,7 @@ import pytest
 import warp as wp
 
 from weft.world import get_threads, launch, set_threads
+from weft.world.launch import _default_threads
 
 wp.set_module_options({"enable_backward": False})
 
@@ -89,3 +90,15 @@ def test_a_forked_child_has_its_own_pool():
         os._exit(0 if (visits.numpy() == 2).all() else 1)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_the_number_of_threads_to_start_with(monkeypatch):
+    monkeypatch.delenv("WEFT_THREADS", raising=False)
+    assert 1 <= _default_threads() <= os.cpu_count()
+    # macOS and Windows do not say which cores a process may use
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert _default_threads() == os.cpu_count()
+    monkeypatch.setenv("WEFT_THREADS", "3")
+    assert _default_threads() == 3
+    monkeypatch.setenv("WEFT_THREADS", "0")
+    assert _default_threads() == 1

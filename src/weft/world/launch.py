@@ -134,7 +134,10 @@ def _run_range(command: wp.Launch, first: int, size: int) -> None:
 
 def _default_threads() -> int:
     wanted = os.environ.get("WEFT_THREADS", "")
-    return max(1, int(wanted)) if wanted.isdigit() else len(os.sched_getaffinity(0))
+    if wanted.isdigit():
+        return max(1, int(wanted))
+    # the cores that this process may use, where the system can say so (Linux)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _pool = _Pool()
@@ -146,7 +149,8 @@ def _after_fork() -> None:
     _pool = _Pool()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def set_threads(threads: int) -> None:
