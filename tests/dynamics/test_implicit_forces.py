@@ -33,7 +33,7 @@ def force(m, x, v):
     m.constraints.shift.assign(-v)
     m._blow(vec(x), vec(v), 0.0)
     m._strain(vec(x), vec(v), 1.0)
-    m.matrix.right_hand_side(m._terms, m._outside, vec(v), 1.0, m._b)
+    m.matrix.right_hand_side(m._terms, m._outside, vec(v), m.constraints.push, 1.0, m._b)
     return m._b.numpy()[m.matrix.row_of.numpy()]
 
 

@@ -37,7 +37,7 @@ def assembled(cells=10, seed=0, material=None, **options):
     m.constraints.begin(inverse, vec(x), vec(x), FRAME)
     m._strain(vec(x), vec(v), FRAME)
     m.matrix.assemble(m._terms, m._outside, FRAME)
-    m.matrix.right_hand_side(m._terms, m._outside, vec(v), FRAME, m._b)
+    m.matrix.right_hand_side(m._terms, m._outside, vec(v), m.constraints.push, FRAME, m._b)
     return m, x, v
 
 
@@ -57,7 +57,7 @@ def random_filters(m, rng, share=0.3):
         kept = q[:, held[i] :]
         filters[i] = kept @ kept.T
     velocity = rng.normal(size=(count, 3))
-    m.constraints.held.assign(held.astype(np.int32))
+    m.constraints.directions.assign(held.astype(np.int32))
     m.constraints.filters.assign(filters)
     m.constraints.velocity.assign(velocity)
     return held, np.where((held == 0)[:, None, None], np.eye(3), filters), velocity
@@ -119,7 +119,7 @@ def test_filters_agree_with_a_dense_solve_in_the_free_directions():
 
 def test_everything_held_takes_no_iteration():
     m, _x, v = assembled(cells=4)
-    m.constraints.held.fill_(3)
+    m.constraints.directions.fill_(3)
     m.constraints.filters.zero_()
     target = np.random.default_rng(0).normal(size=v.shape)
     m.constraints.velocity.assign(target)
@@ -135,7 +135,7 @@ def test_position_corrections_enter_the_right_hand_side():
     y = np.random.default_rng(2).normal(scale=1e-3, size=x.shape)
     m.constraints.shift.assign(y)
     m._strain(vec(x), vec(v), FRAME)
-    m.matrix.right_hand_side(m._terms, m._outside, vec(v), FRAME, m._b)
+    m.matrix.right_hand_side(m._terms, m._outside, vec(v), m.constraints.push, FRAME, m._b)
     order = m.matrix.order.numpy()
     mass = np.repeat(m._outside.mass.numpy()[order], 3)
     stiffness = sparse(m.matrix).toarray() - np.diag(mass)
@@ -176,7 +176,7 @@ def test_the_coarse_factor_solves_the_summed_system():
 
     # the same by hand: P^T S A S P, and the stand-in of what is filtered away
     order = m.matrix.order.numpy()
-    held = m.constraints.held.numpy()[order]
+    held = m.constraints.directions.numpy()[order]
     filters = np.where((held == 0)[:, None, None], np.eye(3), m.constraints.filters.numpy()[order])
     s = np.zeros((3 * m.count, 3 * m.count))
     stand_in = np.zeros_like(s)

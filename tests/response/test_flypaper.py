@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 import weft
-from weft.dynamics.constraints import Constraints
 from weft.dynamics.implicit import Implicit
 from weft.errors import WeftError
 from weft.response.flypaper import Flypaper, SurfacePoints
 from weft.response.solid_contact import SolidContact
 from weft.response.solid_surfaces import SolidSurfaces
 from weft.world import World
+from weft.world.constraints import Constraints
 
 FRAME = 1.0 / 60.0
 
@@ -62,7 +62,7 @@ def carried(world, start, goal, points, **options):
     constraints = Constraints(world.cloth_vertex_count, "cpu")
     arrays = [wp.array(a, dtype=wp.vec3d, device="cpu") for a in (start, np.zeros_like(start), goal)]
     paper.begin(*arrays, FRAME, constraints)
-    assert (constraints.held.numpy()[points.vertices] == 3).all()
+    assert (constraints.directions.numpy()[points.vertices] == 3).all()
     assert (constraints.filters.numpy()[points.vertices] == 0.0).all()
     return constraints.velocity.numpy() * FRAME
 

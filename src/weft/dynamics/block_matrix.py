@@ -169,13 +169,14 @@ def gather_right_hand_side(
     terms: Terms,
     outside: Outside,
     v: wp.array[wp.vec3d],
+    push: wp.array[wp.vec3d],
     h: wp.float64,
     b: wp.array[wp.vec3d],
 ):
-    """h (F + dF/dx (h v + y)) of each row."""
+    """h (F + dF/dx (h v + y)) of each row; `push` are forces of constraints."""
     r = first + wp.tid()
     i = order[r]
-    total = (h * outside.mass[i]) * (outside.gravity - outside.damping * v[i])
+    total = (h * outside.mass[i]) * (outside.gravity - outside.damping * v[i]) + h * push[i]
     for k in range(lists.face_offsets[i], lists.face_offsets[i + 1]):
         t = lists.faces[k]
         c = lists.face_factors[k]
@@ -259,9 +260,9 @@ class BlockMatrix:
         inputs = [self.order, self.offsets, self.diagonal, outside, h, self.blocks]
         launch(assemble_diagonal, self.count, inputs, device=self.device, grain=512)
 
-    def right_hand_side(self, terms: Any, outside: Any, v: wp.array, h: float, b: wp.array) -> None:
-        """Sum the elements' part of each row, gravity and air."""
-        inputs = [self.order, self.vertex_lists, terms, outside, v, h, b]
+    def right_hand_side(self, terms: Any, outside: Any, v: wp.array, push: wp.array, h: float, b: wp.array) -> None:
+        """Sum the elements' part of each row, gravity, air and the forces that come with constraints."""
+        inputs = [self.order, self.vertex_lists, terms, outside, v, push, h, b]
         launch(gather_right_hand_side, self.count, inputs, device=self.device, grain=512)
 
 

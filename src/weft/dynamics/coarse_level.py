@@ -6,8 +6,8 @@ import numpy as np
 import warp as wp
 
 from weft.dynamics.block_matrix import BlockMatrix
-from weft.dynamics.constraints import Constraints
 from weft.world import launch
+from weft.world.constraints import Constraints
 
 wp.set_module_options({"enable_backward": False})
 
@@ -139,7 +139,7 @@ class CoarseLevel:
     def factor(self, constraints: Constraints) -> None:
         """Sum the blocks of the matrix by patches, within the filters, and factor the result."""
         m = self.matrix
-        inputs = [*self._gather, m.rows, m.columns, m.blocks, m.order, constraints.held]
+        inputs = [*self._gather, m.rows, m.columns, m.blocks, m.order, constraints.directions]
         inputs += [constraints.filters, self._assembled]
         launch(assemble_coarse, len(self._assembled), inputs, device=self.device, grain=128)
         if not self.device.is_cpu:

@@ -19,8 +19,8 @@ import warp as wp
 
 from weft.dynamics.block_matrix import BlockMatrix
 from weft.dynamics.coarse_level import CoarseLevel
-from weft.dynamics.constraints import Constraints
 from weft.world import launch
+from weft.world.constraints import Constraints
 
 wp.set_module_options({"enable_backward": False})
 
@@ -214,6 +214,8 @@ class Solution(NamedTuple):
     residual: float
     """left over, as a part of what it was at the start"""
     converged: bool
+    start: float
+    """the residual that it is a part of, an energy"""
 
 
 class ConjugateGradients:
@@ -237,15 +239,28 @@ class ConjugateGradients:
         self._right, self._far = (wp.zeros(patches, dtype=wp.vec3d, device=self.device) for _ in range(2))
         self._coarse = CoarseLevel(matrix)
 
-    def solve(self, b: wp.array, v: wp.array, constraints: Constraints, x: wp.array, *, keep: bool = False) -> Solution:
-        """Changes of velocity of the rows; with `keep` the search starts from what x holds."""
+    def solve(
+        self,
+        b: wp.array,
+        v: wp.array,
+        constraints: Constraints,
+        x: wp.array,
+        *,
+        before: Solution | None = None,
+        looseness: float = 1.0,
+    ) -> Solution:
+        """Changes of velocity of the rows, to the tolerance times `looseness`.
+
+        With the solution `before` of a similar system in the same step the search starts from what x holds, and its
+        tolerance is relative to the start of that one.
+        """
         matrix, filters = self.matrix, constraints.filters
-        held, count = constraints.held, self.matrix.count
+        held, count = constraints.directions, self.matrix.count
         system = [matrix.offsets, matrix.columns, matrix.blocks]
         filtered = [matrix.order, held, filters]
         reduced = [self._residual, self._near, self._right, self._norm]
-        inputs = [matrix.order, matrix.diagonal, matrix.blocks, held, filters, constraints.velocity, v, int(keep)]
-        launch(begin_rows, count, [*inputs, x, self._inverse], device=self.device)
+        inputs = [matrix.order, matrix.diagonal, matrix.blocks, held, filters, constraints.velocity, v]
+        launch(begin_rows, count, [*inputs, int(before is not None), x, self._inverse], device=self.device)
         self._coarse.factor(constraints)
 
         # the coarse system alone first: what moves as one, free fall for one, is then exact
@@ -253,28 +268,30 @@ class ConjugateGradients:
         correction = [matrix.order, matrix.patch_of, held, filters, self._far, x]
         self._by_patch(find_residual, left_over)
         start = self._solve_coarse()
-        goal = max(self.tolerance**2 * start, self.least)
+        if before is not None:
+            start = max(start, before.start)
+        goal = max((looseness * self.tolerance) ** 2 * start, self.least)
         launch(correct_patches, count, correction, device=self.device)
         self._by_patch(find_residual, left_over)
         gamma = self._solve_coarse()
         iterations, beta = 0, 0.0
         self._direction.zero_()
         while gamma > goal and iterations < self.most_iterations:
-            inputs = [matrix.order, matrix.patch_of, held, filters, self._near, self._far, beta, self._direction]
-            launch(turn_direction, count, inputs, device=self.device)
+            inputs = [matrix.order, matrix.patch_of, held, filters, self._near, self._far]
+            launch(turn_direction, count, [*inputs, beta, self._direction], device=self.device)
             self._by_patch(multiply_direction, [matrix.patches, *system, self._direction, self._product, self._norm])
             curvature = float(np.sum(self._norm.numpy()))
             if not curvature > 0.0:
                 break
             alpha = gamma / curvature
-            inputs = [matrix.patches, *filtered, self._inverse, alpha, self._direction, self._product]
-            self._by_patch(take_step, [*inputs, x, *reduced])
-            before, gamma = gamma, self._solve_coarse()
-            beta = gamma / before
+            inputs = [matrix.patches, *filtered, self._inverse]
+            self._by_patch(take_step, [*inputs, alpha, self._direction, self._product, x, *reduced])
+            last, gamma = gamma, self._solve_coarse()
+            beta = gamma / last
             iterations += 1
         launch(correct_patches, count, correction, device=self.device)
         left = 0.0 if start == 0.0 else float(np.sqrt(np.abs(gamma / start)))
-        return Solution(iterations, left, gamma <= goal)
+        return Solution(iterations, left, gamma <= goal, start)
 
     def _by_patch(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
         launch(kernel, len(self._norm), inputs, device=self.device, grain=GRAIN)

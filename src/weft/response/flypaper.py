@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from weft.dynamics.constraints import Constraints
 from weft.errors import WeftError
 from weft.response.solid_contact import triangle_frame
 from weft.world import World, launch
 from weft.world.buffers import Buffer
+from weft.world.constraints import FLYPAPER, PRESCRIBED, SETTLED, Constraints, Held, hold
 
 wp.set_module_options({"enable_backward": False})
 
@@ -59,14 +59,13 @@ def glue(
     x: wp.array[wp.vec3d],
     goal: wp.array[wp.vec3d],
     h: wp.float64,
-    held: wp.array[int],
-    filters: wp.array[wp.mat33d],
-    velocity: wp.array[wp.vec3d],
-    shift: wp.array[wp.vec3d],
+    held: Held,
 ):
     """Constrain one vertex to the weighted mean of where its surfaces carry it."""
     k = first + wp.tid()
     i = vertices[k]
+    if held.owner[i] == PRESCRIBED:
+        return
     start = offsets[k]
     stop = offsets[k + 1]
     even = ONE / wp.float64(stop - start)
@@ -87,10 +86,7 @@ def glue(
         mean += even * way
     if total > ZERO:
         mean = weighted / total
-    held[i] = 3
-    filters[i] = wp.mat33d()
-    velocity[i] = mean / h
-    shift[i] = wp.vec3d()
+    hold(i, FLYPAPER, mean / h, wp.vec3d(), held)
 
 
 @dataclass(frozen=True)
@@ -108,7 +104,7 @@ class SurfacePoints:
 
 
 class Flypaper:
-    """The restraint that carries pinched vertices with the surfaces that pinch them (see `dynamics.constraints`)."""
+    """The restraint that carries pinched vertices with the surfaces that pinch them (see `world.constraints`)."""
 
     def __init__(
         self,
@@ -158,16 +154,12 @@ class Flypaper:
         """Constrain the vertices that are held."""
         surface = self.world.surface
         inputs: list[Any] = [self._vertices.array, self._offsets.array, self._faces.array, self._weights.array]
-        inputs += [surface.faces, surface.face_body, self._first_body, self._pull, x, goal, h]
-        inputs += [constraints.held, constraints.filters, constraints.velocity, constraints.shift]
+        inputs += [surface.faces, surface.face_body, self._first_body, self._pull, x, goal, h, constraints.held]
         launch(glue, self.count, inputs, device=self.device)
 
-    def review(self, x_end: wp.array, force: wp.array, constraints: Constraints) -> bool:
+    def review(self, x_end: wp.array, v_end: wp.array, force: wp.array, constraints: Constraints) -> int:
         """Glue does not give way."""
-        return False
-
-    def finish(self, x_end: wp.array, v_end: wp.array, force: wp.array) -> None:
-        """Nothing is left to do."""
+        return SETTLED
 
 
 def _place(names: list[str], name: str) -> int:

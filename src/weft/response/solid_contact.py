@@ -1,13 +1,21 @@
 """Cloth against solids in an implicit step: hard constraints normal to the surface, and Coulomb friction along it.
 
-A vertex at the thickness, or nearer, ends the step exactly at the thickness from where the surface will be, with the
-surface's normal velocity: one direction of the vertex is taken out of the system (Baraff et al. 2003, section 3; the
-position comes from the correction y of Baraff and Witkin 1998, section 6, without the speed it would take). It may
-still slide. A vertex that is farther away, but would end nearer than the thickness, is constrained in another solve of
-the same step; one whose constraint would have to pull is let go.
+A vertex at the thickness, or nearer, ends the step at the thickness from where the surface will be, with the surface's
+normal velocity: that direction of the vertex is taken out of the system (Baraff et al. 2003, section 3; the position
+comes from the correction y of Baraff and Witkin 1998, section 6, without the speed it would take).
 
-Friction acts after the solve, on velocities and positions: with N the constraint's force, sliding relative to the
-surface is stopped while that takes at most mu_s N, and else slowed by mu_k N.
+What a vertex does along the surface is decided by solving, looking at the forces N n + T that the constraints took, and
+solving again where they were wrong:
+
+- it sticks, held in all directions, while |T| is at most mu_s N;
+- it slides, pushed by the force mu_k N against its motion, until friction would turn that motion round: then it sticks;
+- it is let go where the surface would have to pull (N < 0);
+- a free vertex that would end nearer than the thickness, or nearer than it is, is held.
+
+A step starts with what each vertex did in the last one, which is mostly right.
+
+Friction in the solve, not after it: the vertices of stiff cloth pull each other along, and one that is stopped alone,
+however little it weighs, tears at its neighbours.
 """
 
 from typing import Any
@@ -15,24 +23,56 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.dynamics.constraints import Constraints
 from weft.response.solid_surfaces import SolidSurfaces
 from weft.world import World, launch
+from weft.world.constraints import NOBODY, SETTLED, SOLID, UNSURE, WRONG, Constraints, Held, hold, let_go
 
 wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
 HALF = wp.constant(wp.float64(0.5))
 ONE = wp.constant(wp.float64(1.0))
-# parts of the thickness: farther by this a vertex still counts as touching at the start of a step,
-TOUCHING = wp.constant(wp.float64(0.5))
-# and nearer by this it need not be held at the end
+# part of the thickness that a vertex may be off before it counts as not touching, or as too near
 SLACK = wp.constant(wp.float64(1.0e-3))
-# what a constraint does at a vertex
+# the fastest way out of a solid, m/s: a hand's width in a few frames, and no jerk where steps are short
+PACE = wp.constant(wp.float64(1.0))
+# how often a vertex may change between sticking, sliding and being free within a step: in doubt it stays held
+MOST_TURNS = wp.constant(3)
+# friction may be off by this part before its force is corrected
+RUBBING = wp.constant(wp.float64(0.2))
+# changes of less than this part of all contacts are left for the next step to start with
+IN_DOUBT = 0.02
+# a change, and one that no step must end without
+CHANGED = wp.constant(1)
+URGENT = wp.constant(2)
+# what a vertex does
 AWAY = wp.constant(0)
 OPEN = wp.constant(1)
-CLOSED = wp.constant(2)
-STAYS = wp.constant(3)
+STICKS = wp.constant(2)
+SLIDES = wp.constant(3)
+
+
+@wp.struct
+class Touch:
+    """For each cloth vertex the surface it meets."""
+
+    state: wp.array[int]
+    push: wp.array[wp.vec3d]
+    """friction on a vertex that slides; with the state, where the next step starts"""
+    turns: wp.array[int]
+    """how often the state has changed in this step"""
+    grip: wp.array[wp.float64]
+    """static friction"""
+    drag: wp.array[wp.float64]
+    """kinetic friction"""
+    normal: wp.array[wp.vec3d]
+    """at the end of the step"""
+    end: wp.array[wp.vec3d]
+    """a point of the plane that the vertex must not cross while it is free"""
+    carried: wp.array[wp.vec3d]
+    """velocity of the surface"""
+    shift: wp.array[wp.vec3d]
+    """what brings the vertex to the thickness, on top of the surface's motion"""
 
 
 @wp.func
@@ -44,35 +84,68 @@ def triangle_frame(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.mat33d:
     return wp.mat33d(t[0], s[0], n[0], t[1], s[1], n[1], t[2], s[2], n[2])
 
 
+@wp.func
+def stick(i: int, touch: Touch, held: Held):
+    """Held in all directions: the vertex goes with the surface."""
+    touch.state[i] = STICKS
+    hold(i, SOLID, touch.carried[i], touch.shift[i], held)
+
+
+@wp.func
+def slide(i: int, push: wp.vec3d, touch: Touch, held: Held):
+    """Held along the normal; friction pushes along the surface."""
+    touch.state[i] = SLIDES
+    n = touch.normal[i]
+    held.directions[i] = 1
+    held.owner[i] = SOLID
+    held.filters[i] = wp.identity(n=3, dtype=wp.float64) - wp.outer(n, n)
+    held.velocity[i] = touch.carried[i]
+    held.shift[i] = touch.shift[i]
+    held.push[i] = push
+    touch.push[i] = push
+
+
+@wp.func
+def meet(i: int, touch: Touch, held: Held):
+    """A vertex that touches: without friction there is no need to try whether it sticks."""
+    if touch.grip[i] > ZERO:
+        stick(i, touch, held)
+    else:
+        slide(i, wp.vec3d(), touch, held)
+
+
 @wp.kernel
 def choose_surface(
     first: int,
     solids_faces: wp.array[wp.vec3i],
-    count: int,
+    colliders: int,
     face: wp.array2d[int],
     weights: wp.array2d[wp.vec3d],
     normals: wp.array2d[wp.vec3d],
     gaps: wp.array2d[wp.float64],
     thickness: wp.array[wp.float64],
+    vertex_body: wp.array[int],
+    grip: wp.array2d[wp.float64],
+    drag: wp.array2d[wp.float64],
+    cloths: int,
+    gravity: wp.vec3d,
     x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
     goal: wp.array[wp.vec3d],
-    held: wp.array[int],
     h: wp.float64,
-    state: wp.array[int],
-    body: wp.array[int],
-    normal: wp.array[wp.vec3d],
-    end: wp.array[wp.vec3d],
-    carried: wp.array[wp.vec3d],
-    shift: wp.array[wp.vec3d],
+    touch: Touch,
+    held: Held,
 ):
     """The surface that a vertex is deepest in, or nearest to: where it will be, and what brings the vertex there."""
     i = first + wp.tid()
-    state[i] = AWAY
-    if held[i] != 0:
+    was = touch.state[i]
+    touch.state[i] = AWAY
+    touch.turns[i] = 0
+    if held.owner[i] != NOBODY:
         return
     best = int(-1)
     least = ZERO
-    for k in range(count):
+    for k in range(colliders):
         if face[k, i] >= 0 and (best < 0 or gaps[k, i] < least):
             best = k
             least = gaps[k, i]
@@ -83,7 +156,6 @@ def choose_surface(
     a = x[f[0]]
     b = x[f[1]]
     c = x[f[2]]
-    q = w[0] * a + w[1] * b + w[2] * c
     n = normals[best, i]
     # the way of the point, and the normal turned with its triangle; nothing changes where nothing moves
     way = w[0] * (goal[f[0]] - a) + w[1] * (goal[f[1]] - b) + w[2] * (goal[f[2]] - c)
@@ -91,128 +163,92 @@ def choose_surface(
     after = triangle_frame(goal[f[0]], goal[f[1]], goal[f[2]])
     n = wp.normalize(n + (after - before) * (n * before))
     distance = HALF * (thickness[i] + thickness[f[0]])
-    state[i] = OPEN
-    if least < (ONE + TOUCHING) * distance:
-        state[i] = CLOSED
-    body[i] = best
-    normal[i] = n
-    end[i] = q + way + distance * n
-    carried[i] = way / h
-    shift[i] = (distance - wp.dot(n, x[i] - q)) * n
+    # a vertex deep inside comes out over several steps
+    gap = wp.dot(n, x[i] - (w[0] * a + w[1] * b + w[2] * c))
+    out = wp.min(distance - gap, PACE * h)
+    touch.grip[i] = grip[vertex_body[i], cloths + best]
+    touch.drag[i] = drag[vertex_body[i], cloths + best]
+    touch.normal[i] = n
+    # while it is free it may stay where it is, but come no nearer
+    touch.end[i] = x[i] + way + wp.min(out, ZERO) * n
+    touch.carried[i] = way / h
+    touch.shift[i] = out * n
 
-
-@wp.func
-def constrain(
-    i: int,
-    normal: wp.array[wp.vec3d],
-    carried: wp.array[wp.vec3d],
-    shift: wp.array[wp.vec3d],
-    held: wp.array[int],
-    filters: wp.array[wp.mat33d],
-    velocity: wp.array[wp.vec3d],
-    correction: wp.array[wp.vec3d],
-):
-    """Take the normal direction out of the system."""
-    held[i] = 1
-    filters[i] = wp.identity(n=3, dtype=wp.float64) - wp.outer(normal[i], normal[i])
-    velocity[i] = carried[i]
-    correction[i] = shift[i]
-
-
-@wp.kernel
-def close_contacts(
-    first: int,
-    state: wp.array[int],
-    normal: wp.array[wp.vec3d],
-    carried: wp.array[wp.vec3d],
-    shift: wp.array[wp.vec3d],
-    held: wp.array[int],
-    filters: wp.array[wp.mat33d],
-    velocity: wp.array[wp.vec3d],
-    correction: wp.array[wp.vec3d],
-):
-    """Constrain the vertices that touch at the start."""
-    i = first + wp.tid()
-    if state[i] == CLOSED:
-        constrain(i, normal, carried, shift, held, filters, velocity, correction)
+    # as in the last step where it still touches, or is about to; the solve will tell
+    touch.state[i] = OPEN
+    slack = SLACK * distance
+    fall = wp.dot(n, h * v[i] + (h * h) * gravity - way)
+    touching = gap < distance + slack
+    coming = gap < distance + distance and gap + fall < distance + slack
+    if was == SLIDES and (touching or coming):
+        slide(i, touch.push[i] - wp.dot(n, touch.push[i]) * n, touch, held)
+    elif was == STICKS and (touching or coming):
+        stick(i, touch, held)
+    elif was == AWAY and (touching or coming):
+        meet(i, touch, held)
 
 
 @wp.kernel
 def review_contacts(
     first: int,
     x_end: wp.array[wp.vec3d],
+    v_end: wp.array[wp.vec3d],
     force: wp.array[wp.vec3d],
     thickness: wp.array[wp.float64],
-    state: wp.array[int],
-    normal: wp.array[wp.vec3d],
-    end: wp.array[wp.vec3d],
-    carried: wp.array[wp.vec3d],
-    shift: wp.array[wp.vec3d],
-    held: wp.array[int],
-    filters: wp.array[wp.mat33d],
-    velocity: wp.array[wp.vec3d],
-    correction: wp.array[wp.vec3d],
+    touch: Touch,
+    held: Held,
     changed: wp.array[int],
 ):
-    """Let go of vertices that would be pulled, hold those that would end too near; each at most once either way."""
+    """Change what the last solve has shown to be wrong."""
     i = first + wp.tid()
     changed[i] = 0
-    # another restraint took this vertex over
-    if state[i] == AWAY or held[i] > 1:
+    state = touch.state[i]
+    # a vertex that has turned too often can still be caught, but no longer be let go
+    if state == AWAY or (touch.turns[i] >= MOST_TURNS and state != OPEN):
         return
-    n = normal[i]
-    if held[i] == 1 and state[i] == CLOSED and wp.dot(n, force[i]) < ZERO:
-        state[i] = OPEN
-        held[i] = 0
-        correction[i] = wp.vec3d()
-        changed[i] = 1
-    elif held[i] == 0 and wp.dot(n, x_end[i] - end[i]) < -SLACK * thickness[i]:
-        state[i] = STAYS
-        constrain(i, normal, carried, shift, held, filters, velocity, correction)
-        changed[i] = 1
-
-
-@wp.kernel
-def rub(
-    first: int,
-    inverse_mass: wp.array[wp.float64],
-    force: wp.array[wp.vec3d],
-    state: wp.array[int],
-    held: wp.array[int],
-    body: wp.array[int],
-    normal: wp.array[wp.vec3d],
-    carried: wp.array[wp.vec3d],
-    vertex_body: wp.array[int],
-    first_collider: int,
-    grip: wp.array2d[wp.float64],
-    drag: wp.array2d[wp.float64],
-    h: wp.float64,
-    x_end: wp.array[wp.vec3d],
-    v_end: wp.array[wp.vec3d],
-):
-    """Coulomb friction of each vertex that a surface holds; grip and drag: static and kinetic coefficients."""
-    i = first + wp.tid()
-    if state[i] == AWAY or held[i] != 1:
+    # a later restraint took this vertex over
+    if held.owner[i] != SOLID and held.owner[i] != NOBODY:
         return
-    n = normal[i]
-    # the velocity that a force of N takes in a step
-    push = wp.max(wp.dot(n, force[i]), ZERO) * h * inverse_mass[i]
-    u = v_end[i] - carried[i]
-    sliding = u - wp.dot(n, u) * n
-    speed = wp.length(sliding)
-    if speed == ZERO:
-        return
-    cloth = vertex_body[i]
-    collider = first_collider + body[i]
-    change = -sliding
-    if speed > grip[cloth, collider] * push:
-        change = -wp.min(ONE, drag[cloth, collider] * push / speed) * sliding
-    v_end[i] = v_end[i] + change
-    x_end[i] = x_end[i] + h * change
+    n = touch.normal[i]
+    change = int(0)
+    if state == OPEN:
+        above = wp.dot(n, x_end[i] - touch.end[i])
+        if above < -SLACK * thickness[i]:
+            meet(i, touch, held)
+            change = CHANGED
+            if above < -HALF * thickness[i]:
+                change = URGENT
+    else:
+        pressed = wp.dot(n, force[i])
+        if pressed < ZERO:
+            touch.state[i] = OPEN
+            let_go(i, held)
+            change = CHANGED
+        elif state == STICKS:
+            pull = force[i] - pressed * n
+            size = wp.length(pull)
+            if size > touch.grip[i] * pressed:
+                slide(i, (touch.drag[i] * pressed / size) * pull, touch, held)
+                change = CHANGED
+        elif touch.drag[i] > ZERO:
+            u = v_end[i] - touch.carried[i]
+            u = u - wp.dot(n, u) * n
+            speed = wp.length(u)
+            if speed == ZERO or wp.dot(u, held.push[i]) > ZERO:
+                stick(i, touch, held)
+                change = CHANGED
+            elif touch.turns[i] == 0:
+                push = (-touch.drag[i] * pressed / speed) * u
+                if wp.length(push - held.push[i]) > RUBBING * wp.length(push):
+                    slide(i, push, touch, held)
+                    change = CHANGED
+    if change != 0:
+        changed[i] = change
+        touch.turns[i] = touch.turns[i] + 1
 
 
 class SolidContact:
-    """The restraint that keeps cloth vertices out of colliders (see `dynamics.constraints`)."""
+    """The restraint that keeps cloth vertices out of colliders (see `world.constraints`)."""
 
     def __init__(self, world: World, *, depth: float = 0.03, surfaces: SolidSurfaces | None = None) -> None:
         """`depth`: how far inside a collider a vertex is still brought back to its surface, in m."""
@@ -220,52 +256,54 @@ class SolidContact:
         self.device = world.device
         self.depth = depth
         self.surfaces = SolidSurfaces(world) if surfaces is None else surfaces
-        self.closed = 0
-        """vertices held by a surface at the end of the last step"""
-        count = self.count = world.cloth_vertex_count
-        self._state, self._body, self._changed = (wp.zeros(count, dtype=int, device=self.device) for _ in range(3))
-        self._normal, self._end, self._carried, self._shift = (
-            wp.zeros(count, dtype=wp.vec3d, device=self.device) for _ in range(4)
-        )
-        self._held = self._changed
-        self._h = 0.0
+        self.count = world.cloth_vertex_count
+        self._gravity = wp.vec3d(*world.scene.forces.gravity)
+        self._thickest = float(world.thickness.numpy().max(initial=0.0))
+        touch = self._touch = Touch()
+        touch.state, touch.turns = self._zeros(int), self._zeros(int)
+        touch.grip, touch.drag = self._zeros(wp.float64), self._zeros(wp.float64)
+        touch.push, touch.normal, touch.end = (self._zeros(wp.vec3d) for _ in range(3))
+        touch.carried, touch.shift = (self._zeros(wp.vec3d) for _ in range(2))
+        self._changed = self._zeros(int)
+
+    @property
+    def closed(self) -> int:
+        """Vertices that a surface held in the last step."""
+        return int(np.count_nonzero(self._touch.state.numpy() >= int(STICKS)))
+
+    @property
+    def sliding(self) -> int:
+        """Vertices that slid along a surface in the last step."""
+        return int(np.count_nonzero(self._touch.state.numpy() == int(SLIDES)))
+
+    def saved(self) -> dict[str, np.ndarray]:
+        """What the next step starts from: what each vertex did, and its friction."""
+        return {"contact_state": self._touch.state.numpy().copy(), "contact_push": self._touch.push.numpy().copy()}
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        """Take up what `saved` gave."""
+        self._touch.state.assign(saved["contact_state"])
+        self._touch.push.assign(saved["contact_push"])
 
     def begin(self, x: wp.array, v: wp.array, goal: wp.array, h: float, constraints: Constraints) -> None:
-        """Find the surfaces that vertices are near to, and constrain those that touch."""
-        found = self.surfaces
-        self._h = h
-        self._held = constraints.held
-        largest = float(self.world.thickness.numpy().max(initial=0.0))
-        reach = max(self.depth, 2.0 * largest) + found.largest_motion(x, goal)
+        """Find the surfaces that vertices are near to, and hold those that touch."""
+        world, found = self.world, self.surfaces
+        reach = max(self.depth, 2.0 * self._thickest) + found.largest_motion(x, goal)
         # gravity and the pull of neighbours come on top of the velocity: twice the way is looked at
         found.find(x, v, reach=reach, time=2.0 * h)
         inputs: list[Any] = [found.solids.faces, found.count, found.face, found.weights, found.normals, found.gaps]
-        inputs += [self.world.thickness, x, goal, constraints.held, h, self._state, self._body, self._normal]
-        inputs += [self._end, self._carried, self._shift]
+        inputs += [world.thickness, world.surface.vertex_body, world.friction_static, world.friction_kinetic]
+        inputs += [len(world.cloths), self._gravity, x, v, goal, h, self._touch, constraints.held]
         launch(choose_surface, self.count, inputs, device=self.device)
-        inputs = [self._state, self._normal, self._carried, self._shift, *_arrays(constraints)]
-        launch(close_contacts, self.count, inputs, device=self.device)
 
-    def review(self, x_end: wp.array, force: wp.array, constraints: Constraints) -> bool:
-        """Change what the solve has shown to be wrong."""
-        inputs = [x_end, force, self.world.thickness, self._state, self._normal, self._end, self._carried, self._shift]
-        launch(review_contacts, self.count, [*inputs, *_arrays(constraints), self._changed], device=self.device)
-        return bool(self._changed.numpy().any())
+    def review(self, x_end: wp.array, v_end: wp.array, force: wp.array, constraints: Constraints) -> int:
+        """Let go, hold, slide or stick where the solve has shown the opposite to be wrong."""
+        inputs = [x_end, v_end, force, self.world.thickness, self._touch, constraints.held, self._changed]
+        launch(review_contacts, self.count, inputs, device=self.device)
+        changed = self._changed.numpy()
+        if (changed == int(URGENT)).any():
+            return WRONG
+        return UNSURE if np.count_nonzero(changed) > IN_DOUBT * self.closed else SETTLED
 
-    def finish(self, x_end: wp.array, v_end: wp.array, force: wp.array) -> None:
-        """Friction."""
-        world = self.world
-        inputs: list[Any] = [world.inverse_mass, force, self._state, self._held, self._body, self._normal]
-        inputs += [
-            self._carried,
-            world.surface.vertex_body,
-            len(world.cloths),
-            world.friction_static,
-            world.friction_kinetic,
-        ]
-        launch(rub, self.count, [*inputs, self._h, x_end, v_end], device=self.device)
-        self.closed = int(np.count_nonzero((self._state.numpy() > 0) & (self._held.numpy() == 1)))
-
-
-def _arrays(constraints: Constraints) -> list[wp.array]:
-    return [constraints.held, constraints.filters, constraints.velocity, constraints.shift]
+    def _zeros(self, dtype: Any) -> wp.array:
+        return wp.zeros(self.count, dtype=dtype, device=self.device)
