@@ -20,6 +20,9 @@ HALF = wp.constant(wp.float64(0.5))
 THIRD = wp.constant(wp.float64(1.0 / 3.0))
 # barycentric coordinates below this count as zero: the nearest point is on the border
 BORDER = wp.constant(wp.float64(1e-9))
+# part of the thickness at which a pair that slides past counts as apart: what gravity lets sink in a step is less
+STILL_APART = wp.constant(wp.float64(0.9))
+TINY = wp.constant(wp.float64(1e-300))
 # distance of pairs that do not count
 NEVER = wp.constant(wp.float64(1e30))
 # pairs of edges keep a little less than the thickness: where surfaces lie on each other the vertices carry the load,
@@ -189,6 +192,18 @@ def nearest_on_surface(sheet: Sheet, face: int, w: wp.vec4d, n: wp.vec3d) -> boo
 
 
 @wp.func
+def passes_by(start: wp.vec3d, end: wp.vec3d, thickness: wp.float64) -> bool:
+    """Whether a pair that leads from one relative position to another stays about a thickness apart all the way.
+
+    What slides over a border approaches along the slanted direction at the start and is no nearer in the end: a contact
+    would hook it.
+    """
+    way = end - start
+    t = wp.clamp(-wp.dot(start, way) / wp.max(wp.dot(way, way), TINY), ZERO, ONE)
+    return wp.length(start + t * way) >= STILL_APART * thickness
+
+
+@wp.func
 def sewn_together(a: int, b: int, c: int, d: int) -> bool:
     """Whether the edges ab and cd share an end, by the numbers of what is sewn together."""
     first = a == c or a == d
@@ -233,12 +248,17 @@ def measure_vertex_triangle(
     if distance > far:
         return
     n = pair_direction(r, wp.cross(b - a, c - a))
-    gap = wp.dot(n, combine(w, p_end, sheet.end[f[0]], sheet.end[f[1]], sheet.end[f[2]]))
+    r_end = combine(w, p_end, sheet.end[f[0]], sheet.end[f[1]], sheet.end[f[2]])
+    gap = wp.dot(n, r_end)
     if wp.min(distance, gap) >= sheet.largest:
         return
     q = wp.vec4i(pair[0], f[0], f[1], f[2])
     thickness = pair_thickness(q, w, f[0], sheet.thickness, sheet.vertex_body, sheet.rest)
-    if (distance < thickness or gap < thickness + sheet.reach) and nearest_on_surface(sheet, pair[1], w, n):
+    if distance >= thickness:
+        border = w[1] > -BORDER or w[2] > -BORDER or w[3] > -BORDER
+        if gap >= thickness + sheet.reach or (border and passes_by(r, r_end, thickness)):
+            return
+    if nearest_on_surface(sheet, pair[1], w, n):
         chosen[i] = 1
 
 
