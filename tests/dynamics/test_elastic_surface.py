@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 import weft
 from weft.dynamics.air import Air
-from weft.dynamics.elastic_surface import BEND, SHEAR, STRETCH, ElasticSurface, Lattice, Limits
+from weft.dynamics.elastic_stencils import BEND, SHEAR, STRETCH, Lattice
+from weft.dynamics.elastic_surface import ElasticSurface, Limits
 from weft.errors import SceneError
 from weft.scene import Forces, Material
 from weft.world import State, World
@@ -83,7 +84,7 @@ def test_every_kind_of_stencil_is_there_and_sees_no_rigid_motion(kind):
 
 def test_gradient_of_the_assembled_system_is_that_of_the_energy():
     # A r - g at the prediction is the gradient of inertia plus energy there: with v = 0 the prediction is x
-    surface, flat, mass = sheet(material=Material(stretch=50.0, shear=20.0, bend=0.01, damping=0.0))
+    surface, flat, _ = sheet(material=Material(stretch=50.0, shear=20.0, bend=0.01, damping=0.0))
     x = crumpled(flat)
     matrix, right = assembled(surface, x)
     residual = (matrix @ x - right.T).T
@@ -216,7 +217,7 @@ def hang(cells, steps=400, dt=0.02):
     length = 1.0
     material = Material(stretch=20.0, shear=5.0, bend=1e-4, damping=0.2)
     nodes, spacing = (3, cells + 1), (0.1, length / cells)
-    surface, x, mass = sheet(nodes, spacing, material=material, forces=Forces(air_damping=1.0), tolerance=1e-9)
+    surface, x, _ = sheet(nodes, spacing, material=material, forces=Forces(air_damping=1.0), tolerance=1e-9)
     x = np.stack([x[:, 0], x[:, 2], np.zeros(len(x))], axis=1)
     # the weight of the strip of cloth around each node
     lumped = np.full(nodes[::-1], 0.2 * 0.1 * length / cells)

@@ -1,4 +1,4 @@
-"""Explicit integrators: their orders by refinement, their stages against plain formulas, springs against mass_spring."""
+"""Explicit integrators: orders by refinement, stages against plain formulas, springs against mass_spring."""
 
 import numpy as np
 import pytest

@@ -77,7 +77,9 @@ def sheets(**options):
         fps=50,
         method=Boxes(steps=5, **options),
         cloths=[
-            weft.Cloth(name="low", shape=weft.Grid(size=(0.5, 0.5), cells=(6, 6)), placement={"position": (0, 0.01, 0)}),
+            weft.Cloth(
+                name="low", shape=weft.Grid(size=(0.5, 0.5), cells=(6, 6)), placement={"position": (0, 0.01, 0)}
+            ),
             weft.Cloth(
                 name="high",
                 shape=weft.Grid(size=(0.5, 0.5), cells=(6, 6)),
@@ -128,6 +130,21 @@ def test_friction_holds_on_a_slope_and_lets_go_when_it_is_too_steep():
     assert slid == pytest.approx(0.5 * pull * 0.5**2, rel=0.06)
 
 
+def test_a_floor_that_moves_carries_the_cloth_along():
+    path = {
+        "kind": "path",
+        "keyframes": [{"time": 0.0, "position": (0, 0, 0)}, {"time": 1.0, "position": (0.3, 0.1, 0)}],
+    }
+    rough = slope(1.0, 0.0)
+    moving = rough.replace(colliders=[rough.colliders[0].replace(motion=path)])
+    *_, (world, x, row) = frames_of(moving, 25)
+    travelled = (x - world.rest_positions)[:25]
+    assert travelled[:, 1] == pytest.approx(0.05, abs=1e-3)
+    # it slips a little until friction has set it in motion
+    assert travelled[:, 0] == pytest.approx(0.15, abs=0.03)
+    assert row["status"] == "ok"
+
+
 def test_pins_hold_and_cloth_hangs():
     scene = weft.Scene(
         fps=50,
@@ -135,7 +152,7 @@ def test_pins_hold_and_cloth_hangs():
         cloths=[weft.Cloth(shape=weft.Grid(size=(0.5, 0.5), cells=(8, 8)), pins=[weft.Pin(boundary="top")])],
     )
     lowest = 0.0
-    for world, x, row in frames_of(scene, 30):
+    for world, x, row in frames_of(scene, 30):  # noqa: B007
         lowest = min(lowest, x[:, 1].min())
         assert row["stretch"] < 0.1
     held = np.arange(9)
@@ -155,7 +172,7 @@ def test_a_resumed_run_gives_the_same_bytes(tmp_path):
 
 def test_other_meshes_and_seams_are_refused():
     ball = weft.Cloth(name="ball", shape=weft.Sphere(subdivisions=1))
-    with pytest.raises(SceneError, match="ball|grid"):
+    with pytest.raises(SceneError, match="grid"):
         compiled(weft.Scene(method="boxes", cloths=[ball]))
     grids = [weft.Cloth(name=name, shape=weft.Grid(cells=(2, 2))) for name in ("a", "b")]
     seam = weft.Seam(cloth="a", to="b", vertices=[(0, 0, 1)])

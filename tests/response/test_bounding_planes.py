@@ -187,7 +187,7 @@ def test_still_planes_are_fulfilled_by_the_start_and_end_everything(seed):
             break
         limits = Limits.free(3 * count)
         assert planes.write(limits) == 0
-        assert (start.T >= limits.lower).all() and (start.T <= limits.upper).all()
+        assert (limits.lower <= start.T).all() and (limits.upper >= start.T).all()
         end = np.clip(wanted, limits.lower.T, limits.upper.T)
     assert met.pairs == 0
     for a in range(count):

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.bench.boxes import ground_scene
-from weft.bench.plain_search import PlainSearch
 from weft.mesh import shapes
 from weft.response.box_tree import BoxTree
 from weft.response.held_triangles import IntersectingTriangles
+from weft.response.plain_search import PlainSearch
 from weft.world import Surface, World
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.scene import Box, Boxes, Camera, Cloth, Collider, Grid, Placement, Plane, Scene
+from weft.scene import MATERIALS, Box, Boxes, Camera, Cloth, Collider, Grid, Placement, Plane, Scene
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,7 +26,7 @@ def table_scene(points: int, **options: Any) -> Scene:
         name="cloth",
         shape=Grid(size=(1.0, 1.0), cells=(points - 1, points - 1)),
         placement=Placement(position=(0.0, 0.53, 0.0)),
-        material="cotton",
+        material=MATERIALS["cotton"],
     )
     table = Collider(
         name="table", shape=Box(size=(0.5, 0.04, 0.5)), placement=Placement(position=(0.0, 0.48, 0.0)), friction=0.4
@@ -37,8 +37,8 @@ def table_scene(points: int, **options: Any) -> Scene:
         frames=FRAMES,
         method=Boxes(**options),
         camera=Camera(position=(1.5, 1.1, 1.9), target=(0.0, 0.4, 0.0), fov_deg=30.0),
-        cloths=[cloth],
-        colliders=[table],
+        cloths=(cloth,),
+        colliders=(table,),
     )
 
 
@@ -48,7 +48,7 @@ def ground_scene(points: int, **options: Any) -> Scene:
         name="cloth",
         shape=Grid(size=(1.0, 1.0), cells=(points - 1, points - 1)),
         placement=Placement(position=(0.0, 0.68, 0.0), rotation_deg=(80.0, 25.0, 8.0)),
-        material="cotton",
+        material=MATERIALS["cotton"],
     )
     floor = Collider(name="floor", shape=Plane(size=(6.0, 6.0)))
     return Scene(
@@ -57,8 +57,8 @@ def ground_scene(points: int, **options: Any) -> Scene:
         frames=FRAMES,
         method=Boxes(**options),
         camera=Camera(position=(1.3, 1.1, 1.9), target=(0.0, 0.25, 0.0), fov_deg=32.0),
-        cloths=[cloth],
-        colliders=[floor],
+        cloths=(cloth,),
+        colliders=(floor,),
     )
 
 
@@ -80,7 +80,11 @@ PAPER = {
         "S2": Numbers(2, 4, 40.14, 73.26),
         "S3": Numbers(2, 4, 0.23, 2.02),
     },
-    ("ground", 21): {"S1": Numbers(3, 4, 4.07, 10.42), "S2": Numbers(3, 5, 1.32, 4.04), "S3": Numbers(3, 5, 0.03, 0.40)},
+    ("ground", 21): {
+        "S1": Numbers(3, 4, 4.07, 10.42),
+        "S2": Numbers(3, 5, 1.32, 4.04),
+        "S3": Numbers(3, 5, 0.03, 0.40),
+    },
     ("ground", 51): {
         "S1": Numbers(4, 5, 118.43, 312.87),
         "S2": Numbers(4, 8, 40.09, 149.54),
@@ -117,7 +121,9 @@ class Result:
     """in all frames of both runs"""
 
 
-def measure(scene: str, points: int, frames: int, every: int, *, progress: Callable[[str], None] | None = None) -> Result:
+def measure(
+    scene: str, points: int, frames: int, every: int, *, progress: Callable[[str], None] | None = None
+) -> Result:
     """Run a scene with planes (S2 and S3 move alike) and with held triangles (S1), on one thread.
 
     What S1 and S2 would take to search is measured on every so manieth step. Times are those of the processor, so that
@@ -152,7 +158,7 @@ def _numbers(watch: Watch, detection: list[float]) -> Numbers:
 
 def _watch(scene: Scene, frames: int, every: int, *, geometric: bool) -> Watch:
     """Run a scene and look at the clock."""
-    from weft.bench.plain_search import PlainSearch
+    from weft.response.plain_search import PlainSearch
     from weft.run.runner import compile_scene, intersection_finder
 
     watch = Watch()

@@ -1,4 +1,4 @@
-"""A small closed mesh in the shape of a rabbit, made from ellipsoids: a stand-in for the bunny that weft does not ship."""
+"""A small closed mesh in the shape of a rabbit, made from ellipsoids: it stands in for the bunny of the papers."""
 
 import numpy as np
 
@@ -51,7 +51,9 @@ def _surface_net(cell: float) -> tuple[np.ndarray, np.ndarray]:
     shape = np.ceil((HIGH - LOW) / cell).astype(int)
     lattice = LOW + cell * np.stack(np.meshgrid(*(np.arange(n + 1) for n in shape), indexing="ij"), axis=-1)
     inside = field(lattice) > 0.0
-    corners = np.stack([inside[i : i + shape[0], j : j + shape[1], k : k + shape[2]] for i, j, k in np.ndindex(2, 2, 2)])
+    corners = np.stack(
+        [inside[i : i + shape[0], j : j + shape[1], k : k + shape[2]] for i, j, k in np.ndindex(2, 2, 2)]
+    )
     mixed = corners.any(axis=0) & ~corners.all(axis=0)
     number = np.cumsum(mixed).reshape(mixed.shape) - 1
     points = LOW + cell * (np.argwhere(mixed) + 0.5)

@@ -1,10 +1,18 @@
 """Tables 1 to 6 of Draping on meshes: six scenes, four integrators, three ways to find near triangles."""
 
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from weft.errors import missing_extra
 from weft.scene import Box, Camera, Cloth, Collider, Forces, Grid, Material, Pin, Placement, Push, Scene, Sphere
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 INTEGRATORS = ("euler", "midpoint", "runge_kutta", "trapezoid")
 SEARCHES = ("brute", "octree", "kdtree")
@@ -30,8 +38,8 @@ def _scene(name: str, position: tuple[float, float, float], colliders: list[Coll
         method=Push(**{"close": CLOSE, "against": "mesh", **options}),
         forces=Forces(air_damping=2.0),
         camera=Camera(position=(1.6, 1.0, 2.2), target=(0.0, 0.1, 0.0), fov_deg=32.0),
-        cloths=[cloth],
-        colliders=colliders,
+        cloths=(cloth,),
+        colliders=tuple(colliders),
     )
 
 
@@ -82,9 +90,9 @@ def tablecloth(folder: Path, **options: Any) -> Scene:
         shape=Grid(size=(1.4, 1.4), cells=(14, 14)),
         placement=Placement(position=(0.0, 0.4, 0.0)),
         material=MATERIAL,
-        pins=[Pin(box=((-0.41, 0.0, -0.41), (0.41, 1.0, 0.41)))],
+        pins=(Pin(box=((-0.41, 0.0, -0.41), (0.41, 1.0, 0.41))),),
     )
-    return _scene("tablecloth", (0.0, 0.0, 0.0), [], **{"against": "cloth", **options}).replace(cloths=[cloth])
+    return _scene("tablecloth", (0.0, 0.0, 0.0), [], **{"against": "cloth", **options}).replace(cloths=(cloth,))
 
 
 SCENES: dict[str, Callable[..., Scene]] = {
@@ -95,3 +103,165 @@ SCENES: dict[str, Callable[..., Scene]] = {
     "sphere": sphere,
     "tablecloth": tablecloth,
 }
+
+# seconds on a Lenovo Thinkpad T430s, by scene and integrator: none, octree, kd-tree; a text where the paper has no time
+PAPER: dict[str, dict[str, tuple[float | str, float | str, float | str]]] = {
+    "cube_edge": {
+        "euler": ("***", 64.30, 48.89),
+        "midpoint": ("-", 45.05, 53.35),
+        "runge_kutta": ("-", 69.52, 82.92),
+        "trapezoid": ("-", 37.93, 44.69),
+    },
+    "finer_cube_edge": {"euler": ("-", 109.64, 111.93)},
+    "bunny": {"euler": ("**", 118.89, 197.10)},
+    "cube": {
+        "euler": (53.92, 1.53, 0.93),
+        "midpoint": (41.13, 0.82, 0.80),
+        "runge_kutta": (41.06, 1.29, 1.62),
+        "trapezoid": (40.96, 0.63, 0.70),
+    },
+    "sphere": {
+        "euler": (213.87, 6.95, 14.83),
+        "midpoint": (206.75, 6.89, 16.85),
+        "runge_kutta": ("explodes", "explodes", "-"),
+        "trapezoid": ("-", "-", "-"),
+    },
+    "tablecloth": {"euler": ("***", 73.92, 70.57)},
+}
+TITLES = {
+    "cube_edge": "Table 1: cloth on the edge of a cube (3,072 triangles)",
+    "finer_cube_edge": "Table 2: cloth on the edge of a finer cube (49,152 triangles)",
+    "bunny": "Table 3: cloth on a rabbit (1,004 triangles; paper: the bunny, about 1,000)",
+    "cube": "Table 4: cloth on a cube (768 triangles)",
+    "sphere": "Table 5: cloth on a sphere (624 triangles)",
+    "tablecloth": "Table 6: tablecloth against itself (392 triangles; paper: 400)",
+}
+COLUMNS = {"brute": "none", "octree": "octree", "kdtree": "kd-tree"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one run took."""
+
+    seconds: float
+    """of processor time for all frames"""
+    whole: bool
+    """whether all frames were run; otherwise the time is scaled up"""
+    explodes: bool
+
+
+Results = dict[str, dict[str, dict[str, Cell]]]
+"""scene -> integrator -> search"""
+
+
+def measure(
+    folder: Path, *, frames: int = FRAMES, patience: float = 120.0, progress: Callable[[str], None] | None = None
+) -> Results:
+    """Run every scene with every integrator and search on one thread; a run that takes longer is cut short."""
+    from weft.world import get_threads, set_threads
+
+    threads = get_threads()
+    set_threads(1)
+    try:
+        results: Results = {}
+        for scene, make in SCENES.items():
+            for integrator in INTEGRATORS:
+                for search in SEARCHES:
+                    if progress is not None:
+                        progress(f"{scene} {integrator} {COLUMNS[search]}")
+                    built = make(folder, integrator=integrator, search=search)
+                    results.setdefault(scene, {}).setdefault(integrator, {})[search] = _run(built, frames, patience)
+        return results
+    finally:
+        set_threads(threads)
+
+
+def _run(scene: Scene, frames: int, patience: float) -> Cell:
+    from weft.run.runner import compile_scene
+
+    world, method = compile_scene(scene)
+    # compile what has to be compiled before the clock runs
+    method.step(world.initial_state(), 1e-4)
+    method.level = method.good = 0
+    state = world.initial_state()
+    begun, done, explodes = time.thread_time(), 0, False
+    while done < frames and not explodes and time.thread_time() - begun < patience:
+        method.advance_frame(state)
+        done += 1
+        explodes = not bool(np.abs(state.positions()).max() < 100.0)
+    return Cell((time.thread_time() - begun) * frames / done, done == frames, explodes)
+
+
+def make_table(scene: str, results: dict[str, dict[str, Cell]]) -> "Table":
+    """One table of the paper beside ours, and the ratios none : octree : kd-tree."""
+    from rich.table import Table
+
+    table = Table(title=TITLES[scene], title_justify="left")
+    table.add_column("")
+    for who in ("paper, s", "weft, s"):
+        for name in COLUMNS.values():
+            table.add_column(f"{who}\n{name}", justify="right")
+    for who in ("paper", "weft"):
+        table.add_column(f"{who}\nnone : octree : kd-tree", justify="right")
+    for integrator, cells in results.items():
+        paper = PAPER[scene].get(integrator, ("", "", ""))
+        ours = [cells[search] for search in SEARCHES]
+        table.add_row(
+            integrator.replace("_", "-"),
+            *(f"{value:.2f}" if isinstance(value, float) else value for value in paper),
+            *(_shown(cell) for cell in ours),
+            _ratios([value if isinstance(value, float) else None for value in paper]),
+            _ratios([None if cell.explodes else cell.seconds for cell in ours]),
+        )
+    return table
+
+
+def _shown(cell: Cell) -> str:
+    if cell.explodes:
+        return "explodes"
+    return f"{'' if cell.whole else '~'}{cell.seconds:.2f}"
+
+
+def _ratios(values: list[float | None]) -> str:
+    """Relative to the octree."""
+    base = values[1]
+    if base is None:
+        return ""
+    return " : ".join("-" if value is None else f"{value / base:.2g}" for value in values)
+
+
+def draw_chart(results: Results, path: Path) -> Path:
+    """A bar for every time, ours filled and the paper's as a line across, relative to the octree of its row."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise missing_extra("render", "matplotlib") from error
+
+    figure = Figure(figsize=(13.0, 7.5), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(2, 3)
+    colours = ("#7a7f87", "#3f6fb5", "#d0804a")
+    for axis, (scene, rows) in zip(axes.ravel(), results.items(), strict=True):
+        for row, (integrator, cells) in enumerate(rows.items()):
+            base = cells["octree"].seconds
+            paper = PAPER[scene].get(integrator, ("", "", ""))
+            for column, (search, colour) in enumerate(zip(SEARCHES, colours, strict=True)):
+                place = row + 0.26 * (column - 1)
+                label = COLUMNS[search] if row == 0 else None
+                axis.bar(place, cells[search].seconds / base, width=0.24, color=colour, label=label)
+                value, octree = paper[column], paper[1]
+                if isinstance(value, float) and isinstance(octree, float):
+                    axis.plot([place - 0.12, place + 0.12], [value / octree] * 2, color="black", linewidth=2.0)
+        axis.set_yscale("log")
+        axis.axhline(1.0, color="#b0b4ba", linewidth=0.7, zorder=0)
+        axis.set_xticks(range(len(rows)), [name.replace("_", "-") for name in rows], fontsize=8)
+        axis.set_title(TITLES[scene].split(": ", 1)[1].split(" (")[0], fontsize=10, loc="left")
+        axis.spines[["top", "right"]].set_visible(False)
+    for axis in axes[:, 0]:
+        axis.set_ylabel("time / time with the octree")
+    axes[0, 0].legend(frameon=False, fontsize=8)
+    figure.suptitle("Time to find near triangles: weft (bars) and the paper (black lines)", fontsize=12)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    return path

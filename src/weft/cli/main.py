@@ -29,6 +29,8 @@ COMMANDS = {
     "render": "weft.cli.render:render",
     "plot": "weft.cli.plot:plot",
     "export": "weft.cli.export:export",
+    "compare": "weft.cli.compare:compare",
+    "bench": "weft.cli.bench:bench",
     "demo": "weft.cli.demo:demo",
 }
 

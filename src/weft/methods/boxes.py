@@ -35,17 +35,22 @@ class Boxes(Method):
         pairs = near_pairs(world.surface, world.cloth_face_count)
         self.near = wp.array(pairs, dtype=wp.vec2i, device=world.device)
         self.grip = np.zeros((3, world.cloth_vertex_count))
+        """the largest friction on each coordinate, N"""
+        self.carrier = np.full(world.cloth_vertex_count, -1)
+        """the collider's triangle that each vertex rubs on; -1: none"""
         self.x_end, self.v_end = wp.zeros_like(world.target), wp.zeros_like(world.target)
         self.counts: list[int] = []
         """runs of each step of the frame"""
+        self.held = 0
+        """vertices that were held in steps of the frame, since neighbouring triangles would have passed through"""
 
     def steps_a_frame(self) -> int:
         return self.steps
 
     def advance_frame(self, state: State) -> dict:
-        self.counts = []
+        self.counts, self.held = [], 0
         row = super().advance_frame(state)
-        return {**row, "runs": sum(self.counts), "most_runs": max(self.counts)}
+        return {**row, "runs": sum(self.counts), "most_runs": max(self.counts), "held": self.held}
 
     def step(self, state: State, dt: float) -> StepReport:
         world, report = self.world, StepReport()
@@ -79,8 +84,8 @@ class Boxes(Method):
             report.problems.append("neighbouring triangles pass through each other though their vertices are held")
         report.contacts = len(self.planes.planes.keys)
         self.counts.append(run)
-        self.held = len(held)
-        self._rub(state, limits)
+        self.held += len(held)
+        self._rub(limits)
         state.take(self.x_end, self.v_end)
         return report
 
@@ -99,10 +104,10 @@ class Boxes(Method):
         return self.search.triangle_pairs()
 
     def saved(self) -> dict[str, np.ndarray]:
-        return {"grip": self.grip}
+        return {"grip": self.grip, "carrier": self.carrier}
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
-        self.grip = np.array(saved["grip"])
+        self.grip, self.carrier = np.array(saved["grip"]), np.array(saved["carrier"])
 
     def _limits(self, state: State, held: np.ndarray) -> Limits:
         """Where vertices may end: planes, then held triangles, then pins."""
@@ -111,6 +116,10 @@ class Boxes(Method):
         start = state.x.numpy()[:cloth]
         limits.anchor[:] = start.T
         limits.grip[:] = self.grip
+        rubs = np.flatnonzero(self.carrier >= 0)
+        if len(rubs) and world.kinematics.moving:
+            corners = world.faces[self.carrier[rubs]]
+            limits.anchor[:, rubs] += (world.target.numpy()[corners] - state.x.numpy()[corners]).mean(axis=1).T
         self.planes.write(limits)
         limits.hold(held, start[held])
         pinned = np.flatnonzero(world.inverse_mass.numpy()[:cloth] == 0.0)
@@ -135,10 +144,12 @@ class Boxes(Method):
         soft, solid = (wp.array(rows[k], dtype=wp.vec2i, device=self.world.device) for k in (~hard, hard))
         return soft, solid
 
-    def _rub(self, state: State, limits: Limits) -> None:
+    def _rub(self, limits: Limits) -> None:
         """How hard colliders press, for friction in the next step."""
         self.grip[:] = 0.0
-        vertices, axis, mu, _ = self.planes.rubbing(limits, self.surface.r.numpy())
+        self.carrier[:] = -1
+        vertices, axis, mu, triangles = self.planes.rubbing(limits, self.surface.r.numpy())
+        self.carrier[vertices] = triangles
         if len(vertices):
             force = mu * np.abs(self.surface.reactions()[axis, vertices])
             for other in (1, 2):
@@ -149,6 +160,4 @@ def _make_search(name: str, world: World) -> BoxTree | BroadPhase:
     """What finds boxes that overlap; the paper's tree in its lean form."""
     if name != "material_tree":
         return make_broad_phase(name, world.surface)
-    # material coordinates: flat ones for cloth, each body in a layer of its own
-    layer = world.surface.vertex_body.numpy().astype(float)
-    return BoxTree(world.surface, np.column_stack([world.rest_shape.numpy(), 1e3 * layer])[:, [0, 1, 3]])
+    return BoxTree(world.surface, world.rest_shape.numpy())

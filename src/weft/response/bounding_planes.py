@@ -8,16 +8,16 @@ where these conflict (upper < lower) it stays between them, and the next run mov
 What the paper leaves open, and what is done here:
 
 - A gap stays between the two sides: the thickness, or what there was at the start of the step if that was less.
-- Where one side already lies on a limit that holds it back, the other side gives way: this is how a floor carries a pile.
+- Where one side already lies on a limit that holds it back, the other gives way: this is how a floor carries a pile.
 - Otherwise the first plane of a pair is the middle of its two sides at the end of the step, so that cloth which falls
-  together goes on falling. A pair that meets again in the same step, because of a conflict, gets the paper's plane, where
-  its sides first touch; in later runs this goes back towards where the sides were at the start.
-- When planes still conflict after some runs, every pair that is left gets the plane in the middle of its gap at the start:
-  the positions of the start fulfil all of these at once, so that the runs come to an end.
+  together goes on falling. A pair that meets again in the same step, because of a conflict, gets the paper's plane,
+  where its sides first touch; in later runs this goes back towards where the sides were at the start.
+- When planes still conflict after some runs, every pair that is left gets the plane in the middle of its gap at the
+  start: the positions of the start fulfil all of these at once, so that the runs come to an end.
 - A collider does not give way: its plane is its own side at the end of the step.
 - Boxes that overlap at the start on all axes have no plane. On the axis of least overlap neither side may go deeper.
-- Triangles that share no vertex but that an edge joins are left out as adjacent ones are: in a flat sheet that lies at an
-  angle to the axes their boxes overlap, and planes between them would stop the sheet from turning. Whether they and
+- Triangles that share no vertex but that an edge joins are left out as adjacent ones are: in a flat sheet that lies at
+  an angle to the axes their boxes overlap, and planes between them would stop the sheet from turning. Whether they and
   adjacent triangles pass through each other is looked at triangle by triangle (`response/held_triangles.py`).
 """
 
@@ -50,13 +50,25 @@ class Span:
 
 
 @wp.func
+def lowest(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d):
+    """The lower corner of the box around three points."""
+    return wp.min(wp.min(a, b), c)
+
+
+@wp.func
+def highest(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d):
+    """The upper corner of the box around three points."""
+    return wp.max(wp.max(a, b), c)
+
+
+@wp.func
 def span_of(f: wp.vec3i, start: wp.array[wp.vec3d], end: wp.array[wp.vec3d]) -> Span:
     """The boxes of a triangle."""
     result = Span()
-    result.low = wp.min(wp.min(start[f[0]], start[f[1]]), start[f[2]])
-    result.high = wp.max(wp.max(start[f[0]], start[f[1]]), start[f[2]])
-    result.low_end = wp.min(wp.min(end[f[0]], end[f[1]]), end[f[2]])
-    result.high_end = wp.max(wp.max(end[f[0]], end[f[1]]), end[f[2]])
+    result.low = lowest(start[f[0]], start[f[1]], start[f[2]])
+    result.high = highest(start[f[0]], start[f[1]], start[f[2]])
+    result.low_end = lowest(end[f[0]], end[f[1]], end[f[2]])
+    result.high_end = highest(end[f[0]], end[f[1]], end[f[2]])
     return result
 
 
@@ -87,11 +99,13 @@ def joined(f: wp.vec3i, g: wp.vec3i, offsets: wp.array[int], neighbours: wp.arra
 
 
 @wp.func
-def rests(f: wp.vec3i, axis: int, side: wp.float64, limit: wp.array2d[wp.float64], end: wp.array[wp.vec3d]) -> bool:
-    """Whether a triangle's side, at this coordinate, lies on a limit of one of its vertices."""
+def rests(
+    f: wp.vec3i, axis: int, side: wp.float64, cloth: int, limit: wp.array2d[wp.float64], end: wp.array[wp.vec3d]
+) -> bool:
+    """Whether a triangle's side, at this coordinate, lies on a limit of one of its vertices; cloth ones have limits."""
     for k in range(3):
         v = f[k]
-        if v < limit.shape[1] and end[v][axis] == side and limit[axis, v] == side:
+        if v < cloth and end[v][axis] == side and limit[axis, v] == side:
             return True
     return False
 
@@ -108,6 +122,7 @@ def find_planes(
     start: wp.array[wp.vec3d],
     end: wp.array[wp.vec3d],
     thickness: wp.array[wp.float64],
+    cloth: int,
     lower: wp.array2d[wp.float64],
     upper: wp.array2d[wp.float64],
     found: wp.array[wp.vec3i],
@@ -128,7 +143,7 @@ def find_planes(
     for d in range(3):
         here = wp.max(b.low[d] - a.high[d], a.low[d] - b.high[d])
         if here > gap:
-            gap = here
+            gap = here  # type: ignore[assignment]
             axis = d
     spacing = wp.min(wp.min(thickness[f[0]], thickness[g[0]]), gap)
     kept = spacing * (wp.float64(1.0) - SLACK)
@@ -145,7 +160,7 @@ def find_planes(
             until = wp.min(until, wp.min(above[1], below[1]))
             begin = wp.max(above[0], below[0])
             if begin > touch:
-                touch = begin
+                touch = begin  # type: ignore[assignment]
                 last = d
         if touch <= until:
             what = 1
@@ -179,8 +194,8 @@ def find_planes(
         carries = fixed[p[under]] != 0
         presses = fixed[p[1 - under]] != 0
         if kinds[i] != 2 and not carries and not presses:
-            carries = rests(faces[p[under]], axis, top[1], lower, end)
-            presses = rests(faces[p[1 - under]], axis, bottom[1], upper, end)
+            carries = rests(faces[p[under]], axis, top[1], cloth, lower, end)
+            presses = rests(faces[p[1 - under]], axis, bottom[1], cloth, upper, end)
         if carries and not presses:
             limits = wp.vec2d(top[1], top[1] + spacing)
         elif presses and not carries:
@@ -245,7 +260,8 @@ class CollisionPlanes:
     ) -> Met:
         """Add planes for the pairs that meet between start and end, and move those of pairs that meet again.
 
-        lower, upper: the limits (3, cloth vertices) with which the end was found. `still` puts planes where the positions of the start fulfil them all; `reset` before the first time.
+        lower, upper: the limits (3, cloth vertices) with which the end was found.
+        still: put planes where the positions of the start fulfil them all; `reset` before the first time.
         """
         count = len(pairs)
         if count == 0:
@@ -260,7 +276,8 @@ class CollisionPlanes:
             find_planes,
             count,
             [pairs, wp.array(kinds.astype(np.int32), dtype=int, device=self.device), self.surface.faces, self._fixed]
-            + [self._offsets, self._neighbours, start, end, self.thickness, lower, upper, found, values],
+            + [self._offsets, self._neighbours, start, end, self.thickness]
+            + [lower.shape[1], lower, upper, found, values],
             device=self.device,
             grain=256,
         )
@@ -320,7 +337,8 @@ class CollisionPlanes:
         first, second = np.divmod(self.planes.keys[pair], max(len(self.faces), 1))
         hard = self.fixed[first] | self.fixed[second]
         mu = np.where(hard, self._friction[self._body[first], self._body[second]], 0.0)
-        return mu, np.where(self.fixed[first], first, second)
+        solid: np.ndarray = np.where(self.fixed[first], first, second)
+        return mu, solid
 
     def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Every limit of every plane: vertex, axis, value, whether it is an upper one, number of the plane."""
@@ -352,4 +370,7 @@ def _neighbours(surface: Surface) -> tuple[np.ndarray, np.ndarray]:
     ends = np.concatenate([edges, edges[:, ::-1]])
     order = np.argsort(ends[:, 0], kind="stable")
     counts = np.bincount(ends[:, 0], minlength=surface.vertex_count)
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32), ends[order, 1].astype(np.int32)
+    offsets = np.zeros(len(counts) + 1, np.int32)
+    offsets[1:] = np.cumsum(counts)
+    items: np.ndarray = ends[order, 1].astype(np.int32)
+    return offsets, items

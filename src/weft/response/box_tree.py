@@ -38,7 +38,6 @@ def round_down(value: wp.float64) -> wp.float32:
 def box_triangles(
     first: int,
     faces: wp.array[wp.vec3i],
-    order: wp.array[int],
     start: wp.array[wp.vec3d],
     end: wp.array[wp.vec3d],
     growth: wp.float64,
@@ -46,7 +45,7 @@ def box_triangles(
 ):
     """The box of each triangle as it sweeps through a step, grown on all sides, in the order of the tree."""
     i = first + wp.tid()
-    f = faces[order[i]]
+    f = faces[i]
     a = start[f[0]]
     b = start[f[1]]
     c = start[f[2]]
@@ -129,15 +128,15 @@ def find_pairs(
                 for i in range(begin[leaf], begin[leaf] + size[leaf]):
                     limit = reach(load_box(boxes, i))
                     if within(nodes[node], limit):
+                        face = faces[i]
                         later = wp.max(i + 1, begin[node])
                         hits = overlap_mask(boxes, later, begin[node] + size[node] - later, limit)
                         while hits != wp.uint64(0):
-                            one = order[i]
-                            other = order[later + lowest_bit(hits)]
+                            j = later + lowest_bit(hits)
                             hits &= hits - wp.uint64(1)
-                            if body_pairs[body[one], body[other]] != 0 and not meet(faces[one], faces[other]):
+                            if not meet(face, faces[j]) and body_pairs[body[i], body[j]] != 0:
                                 if n < capacity:
-                                    found[part, n] = wp.vec2i(wp.min(one, other), wp.max(one, other))
+                                    found[part, n] = wp.vec2i(wp.min(order[i], order[j]), wp.max(order[i], order[j]))
                                 n += 1
             node += 1
     counts[part] = n
@@ -151,7 +150,7 @@ class BoxTree:
         self.surface, self.device = surface, surface.device
         count = surface.face_count
         corners = surface.faces.numpy().reshape(-1, 3)
-        order, start, size = split_evenly(material[corners].mean(axis=1))
+        order, start, size = _split_bodies(material[corners].mean(axis=1), surface.face_body.numpy())
 
         # the order of a depth-first walk, by first triangle and larger nodes before smaller ones, down to the leaves
         walk = np.lexsort((-size, start))
@@ -166,7 +165,9 @@ class BoxTree:
         def upload(values: np.ndarray) -> wp.array:
             return wp.array(np.asarray(values, np.int32), dtype=int, device=self.device)
 
-        self._order = upload(order)
+        # everything about triangles in the order of the tree
+        self._order, self._body = upload(order), upload(surface.face_body.numpy()[order])
+        self._faces = wp.array(corners[order], dtype=wp.vec3i, device=self.device)
         self._shape = upload(skip), upload(start[kept]), upload(size[kept])
         self._leaves = upload(np.flatnonzero(size[kept] <= LEAF))
         self._nodes = wp.zeros(len(kept), dtype=Box, device=self.device)
@@ -181,16 +182,15 @@ class BoxTree:
 
     def update(self, start: wp.array, end: wp.array, margin: float) -> None:
         """Take new positions; what comes nearer than the margin is found."""
-        inputs = [self.surface.faces, self._order, start, end, 0.5 * margin, self._boxes]
+        inputs = [self._faces, start, end, 0.5 * margin, self._boxes]
         launch(box_triangles, self.surface.face_count, inputs, device=self.device)
         launch(unite_boxes, min(1, len(self._nodes)), [*self._shape, self._boxes, self._nodes], device=self.device)
 
     def triangle_pairs(self) -> wp.array:
         """Pairs of triangles without a common vertex whose boxes overlap, smaller index first."""
-        surface = self.surface
         while True:
             inputs = [self._parts, self._leaves, *self._shape, self._nodes, self._boxes, self._order]
-            inputs += [surface.faces, surface.face_body, surface.body_pairs, self._capacity, self._found, self._counts]
+            inputs += [self._faces, self._body, self.surface.body_pairs, self._capacity, self._found, self._counts]
             launch(find_pairs, self._parts, inputs, device=self.device, grain=1)
             counts = self._counts.numpy()
             if counts.max(initial=0) <= self._capacity:
@@ -199,3 +199,15 @@ class BoxTree:
         found = self._found.numpy()
         rows = np.concatenate([found[part, :n] for part, n in enumerate(counts)])
         return wp.array(rows, dtype=wp.vec2i, device=self.device)
+
+
+def _split_bodies(points: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A tree a body, one after the other: a floor would make every box that it shares too large."""
+    orders, starts, sizes = [np.zeros(0, int)], [np.zeros(0, int)], [np.zeros(0, int)]
+    for number in np.unique(body):
+        members = np.flatnonzero(body == number)
+        order, start, size = split_evenly(points[members])
+        starts.append(start + sum(map(len, orders)))
+        orders.append(members[order])
+        sizes.append(size)
+    return np.concatenate(orders), np.concatenate(starts), np.concatenate(sizes)

@@ -1,8 +1,8 @@
 """Which triangles are near a point: octree, kd-tree or all of them, over the centroids of the triangles.
 
 As in Draping on meshes, section 3.4. The octree gives the triangles whose centroid is in the same cell as the point, at
-the depth whose cells are just larger than `close`; what lies behind a wall of that cell is missed. The kd-tree gives the
-triangles of all leaves that come within its radius of the point along every axis; with a radius of `close` plus the
+the depth whose cells are just larger than `close`; what lies behind a wall of that cell is missed. The kd-tree gives
+the triangles of all leaves that come within its radius of the point along every axis; with a radius of `close` plus the
 largest distance from a centroid to its corners that is every triangle that `brute` would find near.
 
 Each of them is a walk over ranges of one list of triangles, so that a kernel has the same loop for all.
@@ -126,7 +126,7 @@ class FaceSearch:
         self.index.order.assign(np.arange(max(count, 1), dtype=np.int32))
 
     def build(self, corners: np.ndarray, close: float, slack: float = 0.0) -> None:
-        """Take triangles (m, 3, 3); pairs nearer than `close` are looked for while triangles move by `slack` at most."""
+        """Take triangles (m, 3, 3), to look for pairs nearer than `close` while triangles move by `slack` at most."""
         if self.count == 0 or self.kind == BRUTE:
             return
         centroids = corners.mean(axis=1)

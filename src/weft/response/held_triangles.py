@@ -1,9 +1,12 @@
 """Triangles that pass through each other at the end of a step: found one by one, answered by holding their vertices.
 
-This is the older avoidance that Liu, Ko and Chang 1998 compare with (their S1): the vertices of triangles that intersect
-stay where they were at the start of the step. Used on all pairs it makes cloth stick, so that `boxes` uses it only for
-neighbours, which have no plane between them. Held long enough everything is as it was at the start, so it always ends.
+This is the older avoidance that Liu, Ko and Chang 1998 compare with (their S1): the vertices of triangles that
+intersect stay where they were at the start of the step. Used on all pairs it makes cloth stick, so that `boxes` uses it
+only for neighbours, which have no plane between them. Held long enough everything is as it was at the start, so it
+always ends.
 """
+
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -23,7 +26,7 @@ def has(f: wp.vec3i, vertex: int) -> bool:
 
 
 @wp.func
-def apart(axis: wp.vec3d, u: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, doubt: wp.float64) -> bool:
+def apart(axis: Any, u: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, doubt: wp.float64) -> bool:
     """Whether an axis separates segment 0u from triangle abc."""
     da = wp.dot(axis, a)
     db = wp.dot(axis, b)

@@ -1,8 +1,8 @@
 """Move vertices that are too close to a triangle away from it, by small constant moves, until they are clear.
 
 Draping on meshes, section 3.3: only vertices against triangles, only the vertex moves, always by close/16. It moves
-along the normal of a collider's triangle, which faces outwards; from a triangle of cloth, which has no outside, it moves
-back to where it came from, as its velocity relative to the triangle tells.
+along the normal of a collider's triangle, which faces outwards; from a triangle of cloth, which has no outside, it
+moves back to where it came from, as its velocity relative to the triangle tells.
 
 What is done beyond the paper: the last move is only as long as needed, since a whole one would leave a vertex at rest
 hopping; of several triangles that are too close the nearest one pushes, so that the result does not
@@ -86,7 +86,7 @@ def look(
                 b = x[f[1]]
                 c = x[f[2]]
                 n = wp.normalize(wp.cross(b - a, c - a))
-                d = plane_distance(p, a, b, c, n)
+                d = plane_distance(p, a, b, c, n)  # type: ignore[arg-type]
                 far = wp.abs(d)
                 if far < result.distance or (
                     far == result.distance and result.is_cloth == is_cloth and number < result.face
@@ -96,7 +96,7 @@ def look(
                     result.is_cloth = is_cloth
                     third = wp.float64(1.0) / wp.float64(3.0)
                     result.velocity = third * (v[f[0]] + v[f[1]] + v[f[2]])
-                    result.direction = n
+                    result.direction = n  # type: ignore[assignment]
                     result.needed = close - d
                     # from cloth back to the side on which the vertex was a step ago
                     if is_cloth == 1 and d < dt * wp.dot(n, velocity - result.velocity):
@@ -229,8 +229,8 @@ def split_faces(corners: np.ndarray, largest: float) -> SplitFaces:
         owner = np.tile(owner[large], 4)
         if len(owner) > MOST_FACES:
             raise SceneError(
-                f"colliders would be split into more than {MOST_FACES:,} triangles of {largest:g} m: make them smaller, "
-                "or give `close` or `largest_face` a larger value"
+                f"colliders would be split into more than {MOST_FACES:,} triangles of {largest:g} m: make them "
+                "smaller, or give `close` or `largest_face` a larger value"
             )
     numbers = np.concatenate([part[0] for part in done]) if done else owner
     order = np.argsort(numbers, kind="stable")

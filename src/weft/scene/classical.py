@@ -15,7 +15,7 @@ class Boxes(MethodOptions):
     steps: Count = Field(default=10, description="steps a frame")
     avoid: Literal["boxes", "triangles"] = Field(
         default="boxes",
-        description="keep boxes apart by planes, or hold the vertices of triangles that meet (the older way, it sticks)",
+        description="keep boxes apart by planes, or hold the vertices of triangles that meet (older, and it sticks)",
     )
     search: Literal["material_tree", "topology_tree", "bvh", "brute"] = Field(
         default="material_tree", description="how boxes that meet are found; all find the same"
@@ -51,5 +51,5 @@ class Push(MethodOptions):
     )
     largest_face: Positive | None = Field(
         default=None,
-        description="triangles of colliders are split until no corner is farther from the centroid, m; default: 2 close",
+        description="triangles of colliders are split until no corner is farther from the middle, m; default: 2 close",
     )

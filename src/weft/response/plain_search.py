@@ -29,7 +29,7 @@ def find_pairs(
     found: wp.array2d[int],
     counts: wp.array[int],
 ):
-    """The later triangles that a triangle meets: by the geometry at the end, or by boxes that sweep through the step."""
+    """The later triangles that a triangle meets: by geometry at the end, or by boxes that sweep through the step."""
     i = first + wp.tid()
     f = faces[i]
     n = int(0)

@@ -1,0 +1,96 @@
+"""`weft compare`: rows against the caches they come from, methods that cannot run, the table and the picture."""
+
+import csv
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import weft
+from weft.cli.main import app
+from weft.compare import compare
+from weft.errors import WeftError
+from weft.scene import Boxes, save_scene
+from weft.world import World
+
+
+def scene(**changes):
+    return weft.Scene(
+        **{
+            "name": "small",
+            "frames": 5,
+            "cloths": [
+                weft.Cloth(
+                    shape=weft.Grid(size=(0.5, 0.5), cells=(3, 3)),
+                    placement={"position": (0.0, 0.13, 0.0)},
+                    velocity=(0.0, -3.0, 0.0),
+                )
+            ],
+            "colliders": [weft.Collider(name="ball", shape=weft.Sphere(radius=0.1, subdivisions=1))],
+            **changes,
+        }
+    )
+
+
+def test_rows_say_what_the_caches_hold(tmp_path):
+    result = compare(scene(), ["plain", "boxes"], tmp_path / "out", size=(64, 48))
+    assert [row.method for row in result.rows] == ["plain", "boxes"]
+    for row in result.rows:
+        cache = weft.open_cache(tmp_path / "out" / f"{row.method}.zarr")
+        assert cache.scene.method.name == row.method
+        assert row.frames == 5 and row.frame_ms > 0.0 and row.problem == "" and row.troubled == 0
+        counts = np.array(cache.report["intersections"])
+        assert (row.worst_intersections, row.last_intersections) == (counts.max(), counts[-1])
+        assert row.stretch == max(cache.report["stretch"])
+        mass, v = World(cache.scene).mass[:16], cache.velocities(5)[:16]
+        assert row.kinetic_mj == pytest.approx(500.0 * (mass * (v**2).sum(axis=1)).sum())
+    plain, boxes = result.rows
+    # without any contact the sheet falls through the ball
+    assert plain.worst_intersections > 0 and boxes.worst_intersections == 0
+    with result.table.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["method"] for row in rows] == ["plain", "boxes"]
+    assert float(rows[1]["stretch"]) == boxes.stretch
+    assert result.picture is not None and result.picture.read_bytes()[:4] == b"\x89PNG" and not result.no_picture
+
+
+def test_the_scenes_own_method_keeps_its_options_and_others_have_defaults(tmp_path):
+    compare(scene(method=Boxes(steps=3), frames=1), ["boxes", "plain"], tmp_path, size=(64, 48))
+    assert weft.open_cache(tmp_path / "boxes.zarr").scene.method == Boxes(steps=3)
+    assert weft.open_cache(tmp_path / "plain.zarr").scene.method == weft.scene.Plain()
+
+
+def test_intersections_are_counted_even_where_the_run_did_not(tmp_path):
+    result = compare(scene(check=0), ["plain"], tmp_path, size=(64, 48))
+    assert result.rows[0].worst_intersections > 0
+
+
+def test_a_method_that_cannot_run_the_scene_says_why(tmp_path):
+    ball = weft.Cloth(shape=weft.Sphere(radius=0.2, subdivisions=1))
+    result = compare(scene(cloths=[ball], colliders=[]), ["boxes", "plain"], tmp_path, frames=1, size=(64, 48))
+    refused, plain = result.rows
+    assert refused.frames == 0 and "grid" in refused.problem and np.isnan(refused.frame_ms)
+    assert plain.frames == 1 and result.picture is not None
+    only = compare(scene(cloths=[ball], colliders=[]), ["boxes"], tmp_path / "none", frames=1)
+    assert only.picture is None and only.no_picture
+
+
+def test_unknown_methods_and_caches_in_the_way_are_refused(tmp_path):
+    with pytest.raises(WeftError, match="bocks"):
+        compare(scene(), ["bocks"], tmp_path)
+    compare(scene(frames=1), ["plain"], tmp_path, size=(64, 48))
+    with pytest.raises(WeftError, match=r"plain\.zarr"):
+        compare(scene(frames=1), ["plain"], tmp_path, size=(64, 48))
+    assert compare(scene(frames=2), ["plain"], tmp_path, size=(64, 48), overwrite=True).rows[0].frames == 2
+
+
+def test_the_command_prints_a_table_and_names_its_files(tmp_path):
+    path = tmp_path / "small.toml"
+    save_scene(scene(), path)
+    arguments = ["compare", str(path), "--methods", "plain, boxes", "-o", str(tmp_path / "o"), "--frames", "2"]
+    done = CliRunner().invoke(app, [*arguments, "--size", "64x48"])
+    assert done.exit_code == 0, done.output
+    assert "plain" in done.output and "boxes" in done.output and "compare.csv" in done.output
+    assert (tmp_path / "o" / "compare.png").exists()
+    wrong = CliRunner().invoke(app, [*arguments, "--methods", "bocks"])
+    assert wrong.exit_code == 1
