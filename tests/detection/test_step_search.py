@@ -1,6 +1,5 @@
 """The search of a step: what its one list of candidates covers, and when it must look again."""
 
-import numpy as np
 from crumpled import positions
 from step_scenes import folded, keys, make_rows, make_search, take, two_sheets
 

@@ -1,6 +1,5 @@
 # mypy: ignore-errors
 # kernels are written in Warp's language, whose types mypy does not know, and which evaluates both sides of `and`
-# ruff: noqa: SIM102
 """The serial kernels behind `walk` and `colour`: each is launched with one item, plain compiled code on the CPU."""
 
 import warp as wp

@@ -62,7 +62,9 @@ def render(
         raise WeftError("--beauty draws cloth as it looks: leave out --draft, --wireframe, --crossings and --colour")
     if not beauty and (samples is not None or motion_blur):
         raise WeftError("--samples and --motion-blur are for --beauty: add it, or leave them out")
-    traced: dict[str, Any] = {"samples": samples, "motion_blur": motion_blur} if samples else {"motion_blur": motion_blur}
+    traced: dict[str, Any] = (
+        {"samples": samples, "motion_blur": motion_blur} if samples else {"motion_blur": motion_blur}
+    )
     if path.suffix.lower() in STILLS:
         if frames is not None or fps is not None:
             raise WeftError(f"{path} is a still: choose one frame with --frame; --frames and --fps are for films")

@@ -55,10 +55,15 @@ def predict_vertex(
     v: wp.array[wp.vec3d],
     p: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
+    start: wp.array[wp.vec4d],
 ):
-    """Free motion over a substep; a held vertex is at `progress` of its way from x to its target afterwards."""
+    """Free motion over a substep; a held vertex is at `progress` of its way from x to its target afterwards.
+
+    `start` keeps where the vertex was; `before` does too, until contacts that part what was through shift it along.
+    """
     row = p[i]
     before[i] = row
+    start[i] = row
     if row[3] == ZERO:
         place = x[i] + progress * (target[i] - x[i])
         p[i] = wp.vec4d(place[0], place[1], place[2], ZERO)
@@ -256,10 +261,11 @@ def predict(
     v: wp.array[wp.vec3d],
     p: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
+    start: wp.array[wp.vec4d],
 ):
     """Free motion over a substep."""
     i = first + wp.tid()
-    predict_vertex(i, x, target, force[i], gravity, air_damping, h, progress, v, p, before)
+    predict_vertex(i, x, target, force[i], gravity, air_damping, h, progress, v, p, before, start)
 
 
 @wp.kernel

@@ -17,7 +17,7 @@ from weft.dynamics.fabric import (
     stretch_pair,
 )
 from weft.response.collider_contacts import Shape, place_shape, solve_half_space, touch_shape
-from weft.response.predictive_contacts import refresh_contact, solve_contact
+from weft.response.predictive_contacts import refresh_contact, solve_contact, vertex_normal
 
 wp.set_module_options({"enable_backward": False})
 
@@ -51,6 +51,8 @@ class Numbers:
     """1 where the contacts are those of other steps"""
     colliders: int
     windy: int
+    rehearsal: int
+    """1 where the step is only to see where it leads"""
 
 
 @wp.func
@@ -94,11 +96,7 @@ def stacked(
     between = stack[i]
     if between[0] + between[1] == ZERO:
         return ZERO
-    up = wp.vec3d()
-    for s in range(offsets[i], offsets[i + 1]):
-        f = faces[items[s] // 3]
-        up += wp.cross(x[f[1]] - x[f[0]], x[f[2]] - x[f[0]])
-    if wp.dot(up, normal) > ZERO:
+    if wp.dot(vertex_normal(i, x, faces, offsets, items), normal) > ZERO:
         return between[0]
     return between[1]
 
@@ -187,6 +185,7 @@ class Arrays:
     ways: wp.array[wp.vec4d]
     p: wp.array[wp.vec4d]
     before: wp.array[wp.vec4d]
+    start: wp.array[wp.vec4d]
 
 
 @wp.kernel
@@ -229,13 +228,16 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
     if s.cached != 0:
         for i in range(s.contacts):
             refresh_contact(
-                i, a.faces, a.across, a.x, a.contact_vertices, a.contact_kinds, a.contact_triangles, a.contact_normals
+                i, a.faces, a.across, a.x, a.contact_vertices, a.contact_kinds, a.contact_triangles, a.contact_weights,
+                a.contact_normals, a.corner_offsets, a.corners,
             )  # fmt: skip
 
     for substep in range(s.substeps):
         progress = wp.float64(substep + 1) * part
         for i in range(s.vertices):
-            predict_vertex(i, a.x, a.target, a.force[i], s.gravity, s.air_damping, h, progress, a.v, a.p, a.before)
+            predict_vertex(
+                i, a.x, a.target, a.force[i], s.gravity, s.air_damping, h, progress, a.v, a.p, a.before, a.start
+            )
         for sweep in range(s.sweeps):
             for i in range(s.pairs):
                 stretch_pair(i, a.pairs, a.pair_springs, sweep, s.sweeps, per_h, a.pair_pull, a.before, a.p)
@@ -252,20 +254,21 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
             for i in range(s.contacts):
                 solve_contact(
                     i, a.contact_vertices, a.contact_kinds, a.contact_weights, a.contact_normals, a.contact_thickness,
-                    a.contact_friction, s.friction, h * s.push_speed, a.contact_pushed, a.before, a.p,
+                    a.contact_friction, s.friction, h * s.push_speed, a.contact_pushed, a.start, a.before, a.p,
                 )  # fmt: skip
             for i in range(halves):
                 solve_half_space(
                     i, a.half_vertices, a.half_normals, a.half_offsets, a.half_ways, a.half_thickness, a.half_friction,
-                    s.friction, progress, part, h * s.push_speed, a.half_pushed, a.before, a.p,
+                    s.friction, progress, part, h * s.push_speed, a.half_pushed, a.start, a.before, a.p,
                 )  # fmt: skip
         for i in range(s.vertices):
             end_substep(i, per_h, a.p, a.before, a.v)
 
     for i in range(s.vertices):
         a.x[i] = point(a.p[i])
-    for k in range(s.colliders):
-        a.pose_start[k] = a.pose_end[k]
+    if s.rehearsal == 0:
+        for k in range(s.colliders):
+            a.pose_start[k] = a.pose_end[k]
 
 
 @wp.kernel
@@ -362,10 +365,13 @@ def refresh_contacts(
     vertices: wp.array[wp.vec4i],
     kinds: wp.array[int],
     triangles: wp.array[int],
+    weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
+    offsets: wp.array[int],
+    corners: wp.array[int],
 ):
     """Cached contacts at the start of a step."""
-    refresh_contact(first + wp.tid(), faces, across, x, vertices, kinds, triangles, normals)
+    refresh_contact(first + wp.tid(), faces, across, x, vertices, kinds, triangles, weights, normals, offsets, corners)
 
 
 @wp.kernel
@@ -383,6 +389,7 @@ def solve_contacts(
     rub: wp.float64,
     push: wp.float64,
     pushed: wp.array[int],
+    start: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
 ):
@@ -390,7 +397,7 @@ def solve_contacts(
     i = offset + first + wp.tid()
     for k in range(wp.max(serial, 1)):
         c = order[i + k]
-        solve_contact(c, vertices, kinds, weights, normals, thickness, friction, rub, push, pushed, before, p)
+        solve_contact(c, vertices, kinds, weights, normals, thickness, friction, rub, push, pushed, start, before, p)
 
 
 @wp.kernel
@@ -409,6 +416,7 @@ def solve_half_spaces(
     part: wp.float64,
     push: wp.float64,
     pushed: wp.array[int],
+    start: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
 ):
@@ -416,7 +424,7 @@ def solve_half_spaces(
     i = first + wp.tid()
     for k in range(places[i], places[i] + counts[i]):
         solve_half_space(
-            k, vertices, normals, offsets, ways, thickness, friction, rub, progress, part, push, pushed, before, p
+            k, vertices, normals, offsets, ways, thickness, friction, rub, progress, part, push, pushed, start, before, p
         )  # fmt: skip
 
 

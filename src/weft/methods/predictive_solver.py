@@ -27,7 +27,10 @@ from weft.world.buffers import Buffer
 # vertices below which a step is one serial launch on the CPU: a launch for each of some forty colours costs more
 SERIAL_BELOW = 20_000
 # default of the static collision radius, in mean lengths of edges
-RADIUS_PART = 1.0 / 3.0
+RADIUS_PART = 0.5
+# one sweep a substep lets hanging cloth sag as if it were softer: this much, in parts of an edge, is let pass
+SAG = 0.1
+LEAST_SUBSTEPS = 4
 
 
 class PredictiveSolver:
@@ -53,8 +56,8 @@ class PredictiveSolver:
             return wp.zeros(self.count, dtype=dtype, device=self.device)
 
         self._layout = self._make_layout()
-        self._force, self._end = rows(wp.vec3d), rows(wp.vec3d)
-        self._rows, self._before, self._ways = rows(wp.vec4d), rows(wp.vec4d), rows(wp.vec4d)
+        self._force, self._end, self._end_v, self._free = (rows(wp.vec3d) for _ in range(4))
+        self._rows, self._before, self._start, self._ways = (rows(wp.vec4d) for _ in range(4))
         self._half_counts, self._half_places = rows(int), rows(int)
         self._half_count = wp.zeros(1, dtype=int, device=self.device)
         dtypes: tuple[Any, ...] = (int, wp.vec3d, wp.vec2d, wp.vec3d, wp.float64, wp.vec2d, int)
@@ -71,8 +74,7 @@ class PredictiveSolver:
         """whether contacts come from a cache"""
         self._across = wp.zeros(0, dtype=wp.vec3i, device=self.device) if self.search is None else self.search.across
         self._identity = Buffer(int, self.device)
-        self._given: tuple[wp.array, ...] | None = None
-        self._inputs: tuple[Any, ...] = ()
+        self._inputs: dict[int, tuple[tuple[wp.array, ...], tuple[Any, ...]]] = {}
 
     def attach(self, fixed: np.ndarray) -> None:
         """Attach all vertices to those that are held."""
@@ -89,15 +91,14 @@ class PredictiveSolver:
         self.air = air
         self.settings["windy"][0] = int(air.wind is not None)
         self._force.zero_()
-        self._given = None
+        self._inputs.clear()
 
     def cache_contacts(self, x: wp.array) -> int:
         """Find contacts in a pose, and solve these from now on; gives their number."""
         assert self.search is not None
         radius = self.options.cache_radius or self.radius
-        points = self.options.self_contacts == "points"
         x = x[: self.count]
-        self.search.find(x, x, radius, self.contacts, points=points, cached=True)
+        self.search.find(x, x, radius, self.contacts, edges=False)
         fixed = self.world.inverse_mass.numpy()[: self.count] == 0.0
         keep_nearest(self.contacts, x.numpy(), self.regions, fixed)
         self.settings["contacts"][0] = self.contacts.count
@@ -114,17 +115,37 @@ class PredictiveSolver:
 
     def advance(self, x: wp.array, v: wp.array, target: wp.array, time: float, dt: float) -> None:
         """Move x and v forward by dt; held vertices go to `target`, colliders from their start pose to their end."""
-        self.settings["dt"][0] = dt
-        if self.settings["windy"][0]:
+        settings = self.settings
+        settings["dt"][0] = dt
+        if settings["windy"][0]:
             self.air.blow(x, v, time)
+        if self.search is not None and not self.cached:
+            self._find_contacts(x, v, target, dt)
+        self._solve(x, v, target, dt)
+
+    def _find_contacts(self, x: wp.array, v: wp.array, target: wp.array, dt: float) -> None:
+        """Contacts of cloth with cloth, for where it would go without them."""
+        assert self.search is not None
+        settings, search = self.settings, self.search
+        settings["contacts"][0] = 0
+        if self.options.rehearse:
+            wp.copy(self._end, x, count=self.count)
+            wp.copy(self._end_v, v, count=self.count)
+            substeps = int(settings["substeps"][0])
+            settings["rehearsal"][0], settings["substeps"][0] = 1, (substeps + 1) // 2
+            self._solve(self._end, self._end_v, target, dt)
+            settings["rehearsal"][0], settings["substeps"][0] = 0, substeps
+        else:
+            self._begin(x, v, target)
+            wp.copy(self._end, self._free)
+        kind: Any = self.options.self_contacts
+        self.generated = search.find(x[: self.count], self._end, self.radius, self.contacts, kind=kind)
+        settings["contacts"][0] = self.generated
+
+    def _solve(self, x: wp.array, v: wp.array, target: wp.array, dt: float) -> None:
+        """All substeps with the contacts that are there."""
         if not self.device.is_cpu:
             self._settings.assign(self.settings)
-        if not self.serial or (self.search is not None and not self.cached):
-            self._begin(x, v, target)
-        if self.search is not None and not self.cached:
-            points = self.options.self_contacts == "points"
-            self.generated = self.search.find(x[: self.count], self._end, self.radius, self.contacts, points=points)
-            self.settings["contacts"][0] = self.generated
         if self.serial:
             self._advance_in_order(x, v, target)
         else:
@@ -147,9 +168,11 @@ class PredictiveSolver:
     def _advance_in_order(self, x: wp.array, v: wp.array, target: wp.array) -> None:
         # the same arrays as in the last step are given as the same tuple: that makes the launch cheap
         given = (x, v, target, self._attached, self.contacts.arrays[0])
-        if self._given is None or any(a is not b for a, b in zip(given, self._given, strict=True)):
-            self._given, self._inputs = given, self._all_inputs(x, v, target)
-        launch(kernels.advance_in_order, 1, self._inputs)
+        known, inputs = self._inputs.get(id(x), ((), ()))
+        if len(known) != len(given) or any(a is not b for a, b in zip(given, known, strict=True)):
+            inputs = self._all_inputs(x, v, target)
+            self._inputs[id(x)] = given, inputs
+        launch(kernels.advance_in_order, 1, inputs)
 
     def _all_inputs(self, x: wp.array, v: wp.array, target: wp.array) -> tuple[Any, ...]:
         world, items, colliders, goals = self.world, self.fabric, self.colliders, self.goals
@@ -162,7 +185,7 @@ class PredictiveSolver:
             *contacts.arrays, contacts.pushed, contacts.triangles, self._across,
             colliders.shapes, colliders.start, colliders.end, colliders.vertices_start, colliders.vertices_end,
             world.friction_static, world.friction_kinetic, *halves, self._half_count,
-            self._force, self._ways, self._rows, self._before,
+            self._force, self._ways, self._rows, self._before, self._start,
         )  # fmt: skip
         for name, value in zip(kernels.Arrays.vars, values, strict=True):  # type: ignore[attr-defined]
             setattr(arrays, name, value)
@@ -172,16 +195,19 @@ class PredictiveSolver:
         p, before = self._rows, self._before
         gravity, air_damping = wp.vec3d(*self.settings["gravity"][0]), float(self.settings["air_damping"][0])
         rub, push_speed = float(self.settings["friction"][0]), float(self.settings["push_speed"][0])
+        self._begin(x, v, target)
         self._find_half_spaces(x)
         contacts = self.contacts
-        order, groups, crowded = self._order_contacts(x)
+        order, groups, crowded = (
+            self._order_contacts(x) if self.settings["contacts"][0] else (contacts.pushed, [], (0, 0))
+        )
 
         substeps, sweeps = int(self.settings["substeps"][0]), int(self.settings["sweeps"][0])
         h, part = dt / substeps, 1.0 / substeps
         push = h * push_speed
         for substep in range(substeps):
             progress = (substep + 1) * part
-            inputs = [x, target, self._force, gravity, air_damping, h, progress, v, p, before]
+            inputs = [x, target, self._force, gravity, air_damping, h, progress, v, p, before, self._start]
             self._run(fabric.predict, self.count, inputs)
             for sweep in range(sweeps):
                 self.fabric.sweep_stretch(sweep, sweeps, 1.0 / h, before, p)
@@ -190,22 +216,23 @@ class PredictiveSolver:
                 for first, last in pairwise(self._attachment_offsets):
                     inputs = [int(first), self._attached, self._lengths, p]
                     self._run(fabric.attach, int(last - first), inputs)
-                tail = [order, *contacts.arrays, rub, push, contacts.pushed, before, p]
+                tail = [order, *contacts.arrays, rub, push, contacts.pushed, self._start, before, p]
                 for first, last in groups:
                     self._run(kernels.solve_contacts, last - first, [first, 0, *tail], grain=256)
                 if crowded[1] > crowded[0]:
                     self._run(kernels.solve_contacts, 1, [crowded[0], crowded[1] - crowded[0], *tail])
                 halves = [self._half_counts, self._half_places, *self._halves[:-1]]
-                inputs = [*halves, rub, progress, part, push, self._halves[-1], before, p]
+                inputs = [*halves, rub, progress, part, push, self._halves[-1], self._start, before, p]
                 self._run(kernels.solve_half_spaces, self.count, inputs)
             self._run(fabric.end_substeps, self.count, [1.0 / h, p, before, v])
         self._run(kernels.end_step, self.count, [p, x])
-        wp.copy(self.colliders.start, self.colliders.end)
+        if not self.settings["rehearsal"][0]:
+            wp.copy(self.colliders.start, self.colliders.end)
 
     def _begin(self, x: wp.array, v: wp.array, target: wp.array) -> None:
         """Where nothing would stop the vertices."""
         inputs = [self._settings, x, v, target, self.world.inverse_mass, *self.air.lists]
-        self._run(kernels.begin_step, self.count, [*inputs, self._force, self._rows, self._end])
+        self._run(kernels.begin_step, self.count, [*inputs, self._force, self._rows, self._free])
 
     def _find_half_spaces(self, x: wp.array) -> None:
         """Half-spaces of all vertices: count, scan, write."""
@@ -213,7 +240,7 @@ class PredictiveSolver:
         if colliders.count == 0:
             return
         self._run(kernels.place_shapes, colliders.count, [colliders.shapes, colliders.start, colliders.end])
-        head = [x, self._end, world.inverse_mass, world.thickness, *self._layout, colliders.shapes]
+        head = [x, self._free, world.inverse_mass, world.thickness, *self._layout, colliders.shapes]
         head += [colliders.vertices_start, colliders.vertices_end, world.friction_static, world.friction_kinetic]
         head += [self._half_counts, self._half_places]
         self._run(kernels.find_half_spaces, self.count, [self._settings, 0, *head, *self._halves[:-1]], grain=128)
@@ -234,10 +261,11 @@ class PredictiveSolver:
         contacts, search = self.contacts, self.search
         if contacts.count == 0 or search is None:
             return contacts.triangles, [], (0, 0)
-        vertices, kinds, _, normals, *_ = contacts.arrays
+        vertices, kinds, weights, normals, *_ = contacts.arrays
         if self.cached:
             # contacts that went on to other triangles have other neighbours
-            head = [self._layout[-1], search.across, x, vertices, kinds, contacts.triangles, normals]
+            head = [self._layout[-1], search.across, x, vertices, kinds, contacts.triangles, weights, normals]
+            head += self._layout[2:4]
             self._run(kernels.refresh_contacts, contacts.count, head)
             order = search.colour(contacts.count, vertices)
         else:
@@ -284,6 +312,24 @@ class PredictiveSolver:
         lengths = np.concatenate([part.mesh.rest_lengths for part in self.world.cloths])
         return max(RADIUS_PART * float(lengths.mean()), self.world.largest_thickness)
 
+    def _usual_substeps(self) -> int:
+        """As many as keep the longest cloth from stretching more than a little under its weight.
+
+        The uppermost of n edges carries n vertices, which fall by g h^2 in a substep before a sweep stops them; one
+        sweep gives it an error of about that times n.
+        """
+        scene = self.world.scene
+        dt = 1.0 / scene.fps / self.options.steps
+        gravity = float(np.linalg.norm(scene.forces.gravity))
+        most = LEAST_SUBSTEPS
+        for part in self.world.cloths:
+            edge = float(part.mesh.rest_lengths.mean())
+            shape = part.mesh.vertices if part.mesh.uv is None else part.mesh.uv
+            length = float(np.ptp(shape, axis=0).max())
+            h = edge * np.sqrt(SAG * self.options.iterations / max(gravity * length, 1e-9))
+            most = max(most, int(np.ceil(dt / h)))
+        return most
+
     def _make_settings(self) -> wp.array:
         options, forces = self.options, self.world.scene.forces
         numbers: Any = kernels.Numbers()
@@ -294,7 +340,7 @@ class PredictiveSolver:
         numbers.collider_thickness = self.world.scene.thickness
         numbers.friction = 1.0
         numbers.vertices = self.count
-        numbers.substeps, numbers.sweeps = options.substeps, options.iterations
+        numbers.substeps, numbers.sweeps = options.substeps or self._usual_substeps(), options.iterations
         numbers.pairs, numbers.quads = self.fabric.stretch.count, self.fabric.bend.count
         numbers.goals, numbers.colliders = self.goals.count, self.colliders.count
         numbers.windy = int(self.air.wind is not None)

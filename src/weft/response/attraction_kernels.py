@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # kernels are written in Warp's language, whose types mypy does not know, and which evaluates both sides of `and`
-# ruff: noqa: SIM102, SIM110
+# ruff: noqa: SIM110
 """The kernels behind `attraction`."""
 
 import warp as wp

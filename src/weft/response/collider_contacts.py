@@ -272,6 +272,7 @@ def solve_half_space(
     part: wp.float64,
     push: wp.float64,
     pushed: wp.array[int],
+    start: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
 ):
@@ -293,7 +294,7 @@ def solve_half_space(
         known = thickness[i] + plane[0] + (progress - part) * plane[1] - wp.dot(n, was)
         known = wp.clamp(known, ZERO, depth)
         met = depth - known
-        undone = wp.min(known, push) * n
+        undone = wp.min(known, wp.max(push - wp.dot(n, was - point(start[k])), ZERO)) * n
         x += met * n + undone
         was += undone
         mu = rub * friction[i]

@@ -39,6 +39,7 @@ class Colliders:
         self.names = [collider.name for collider in world.scene.colliders]
         self.count = len(self.names)
         self._motions: list[Moving] = world.collider_motions
+        self._placed = [mesh.vertices for mesh in world.collider_meshes]
         self._frames = [_frame(collider) for collider in world.scene.colliders]
 
         shapes: list[Any] = []
@@ -99,6 +100,26 @@ class Colliders:
         self.end.assign(self.poses_at(end))
         for deforming in self._deforming:
             self._deform(deforming, start, end)
+
+    def follow_moving(self, start: float, end: float) -> None:
+        """The same for colliders that have a motion alone; the others stay as they are, and so do all start poses."""
+        poses = self.end.numpy()
+        for k, (motion, frame) in enumerate(zip(self._motions, self._frames, strict=True)):
+            if isinstance(motion, RigidMoving) and not motion.still:
+                poses[k] = motion.matrix(end) @ frame
+        if not self.device.is_cpu:
+            self.end.assign(poses)
+        for deforming in self._deforming:
+            self._deform(deforming, start, end)
+
+    def vertices_of(self, name: str, pose: np.ndarray, time: float) -> np.ndarray:
+        """The vertices of a collider in a pose; those of one that changes its form are where its motion has them."""
+        k = self.names.index(name)
+        if not isinstance(self._motions[k], RigidMoving):
+            return self._motions[k].positions(self._placed[k], time)
+        frame = self._frames[k]
+        local = (self._placed[k] - frame[:3, 3]) @ frame[:3, :3]
+        return local @ pose[:3, :3].T + pose[:3, 3]
 
     def _deform(self, deforming: _Deforming, start: float, end: float) -> None:
         k, frame = deforming.collider, self._frames[deforming.collider]

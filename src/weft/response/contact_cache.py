@@ -5,41 +5,40 @@ from pathlib import Path
 import numpy as np
 
 from weft.errors import SceneError
-from weft.response.predictive_contacts import TRIANGLE, Contacts
+from weft.response.predictive_contacts import Contacts
 from weft.response.regions import Regions
 from weft.scene import Scene
 from weft.world.colouring import colour_items
 
 
-def keep_nearest(contacts: Contacts, x: np.ndarray, regions: Regions, fixed: np.ndarray) -> np.ndarray:
-    """Of the triangles that a vertex has on one side in one region keep only the nearest; gives where colours start.
+def keep_nearest(contacts: Contacts, x: np.ndarray, regions: Regions, fixed: np.ndarray) -> None:
+    """Of the triangles that a vertex has on one side in one region keep only the nearest.
 
     The others say the same in the pose, and something else once layers slide over each other.
     """
     count = contacts.count
     if count == 0:
-        return np.zeros(1, int)
+        return
     vertices, kinds, weights, normals, thickness, friction = (a.numpy()[:count] for a in contacts.arrays)
     r = np.einsum("kc,kcd->kd", weights, x[vertices])
     distance = np.linalg.norm(r, axis=1)
     tilt = 1.0 - np.abs((r * normals).sum(axis=1)) / np.maximum(distance, 1e-300)
     corners = regions.vertex_region[vertices[:, 1:]]
     region = np.where(corners[:, 1] == corners[:, 2], corners[:, 1], corners[:, 0])
-    triangle = np.abs(kinds) == int(TRIANGLE)
 
     # of equally near ones the least tilted, then the first
     order = np.lexsort((np.arange(count), np.round(tilt, 9), np.round(distance, 12), kinds, region, vertices[:, 0]))
     key = np.stack([vertices[order, 0], region[order], kinds[order]], axis=1)
     nearest = np.append(True, (np.diff(key, axis=0) != 0).any(axis=1))
-    kept = np.sort(np.concatenate([order[nearest & triangle[order]], np.flatnonzero(~triangle)]))
+    kept = np.sort(order[nearest])
 
-    colours = colour_items(np.where(fixed[vertices[kept]], -1, vertices[kept]), len(x))
-    kept = kept[colours.order]
+    # neighbours in the list have no vertex in common, which lets a processor work on several at once
+    kept = kept[colour_items(np.where(fixed[vertices[kept]], -1, vertices[kept]), len(x)).order]
     rows = [a[kept].copy() for a in (vertices, kinds, weights, normals, thickness, friction)]
+    triangles = contacts.triangles.numpy()[kept].copy()
     contacts.grow(len(kept))
-    for array, values in zip(contacts.arrays, rows, strict=True):
+    for array, values in zip([*contacts.arrays, contacts.triangles], [*rows, triangles], strict=True):
         array[: len(kept)].assign(values)
-    return colours.offsets
 
 
 def read_pose(scene: Scene, name: str, count: int) -> np.ndarray:

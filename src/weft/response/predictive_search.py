@@ -9,11 +9,14 @@ points are on borders, one rule says which pair stands for the place:
   60 degrees of the triangle's normal; elsewhere the triangle's plane says nothing about what is between them;
 - two edges are a contact where the nearest points are inside both; where one of them is an end, only if no triangle at
   the other edge makes the contact with that vertex, and only for the first edge of that vertex.
+
+Layers know which side is right, where they lie on each other: where both face the same way. The front of a sleeve and
+the back of the sleeve under it do not, and keep the sides they are on.
 """
 
 # mypy: disable-error-code="arg-type, assignment"
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import warp as wp
@@ -21,7 +24,7 @@ import warp as wp
 from weft.detection.broad_phase import BroadPhase
 from weft.response.impulses import COLOURS, colour_stencils
 from weft.response.nearest import nearest_on_edges, nearest_on_triangle
-from weft.response.predictive_contacts import EDGES, FROZEN, TRIANGLE, Contacts
+from weft.response.predictive_contacts import FROZEN, OVER, TRIANGLE, Contacts
 from weft.response.regions import Regions
 from weft.world import launch
 from weft.world.buffers import Buffer
@@ -34,6 +37,8 @@ HALF = wp.constant(wp.float64(0.5))
 TINY = wp.constant(wp.float64(1e-12))
 # cosine of the largest angle between a triangle's normal and the direction to a vertex
 ALIGNED = wp.constant(wp.float64(0.5))
+# its square, a little less: what is rejected early would be rejected later
+FLAT = wp.constant(wp.float64(0.249))
 # parameters nearer to 0 or 1 than this are ends
 END = wp.constant(wp.float64(1e-6))
 # two points of one cloth keep at most this part of their distance along the cloth
@@ -64,8 +69,6 @@ class Sheet:
     thickness: wp.array[wp.float64]
     radius: wp.float64
     """static collision radius"""
-    cached: int
-    """1: what is found is kept for other steps, so that only what stays meaningful in them counts"""
 
 
 @wp.struct
@@ -108,6 +111,35 @@ def pair_thickness(w: wp.vec4d, q: wp.vec4i, other: int, sheet: Sheet) -> wp.flo
 
 
 @wp.func
+def edge_is_aligned(edge: int, n: wp.vec3d, sheet: Sheet) -> bool:
+    """Whether a triangle at the edge makes a contact with a vertex in this direction."""
+    wings = sheet.edge_faces[edge]
+    found = wp.abs(wp.dot(n, face_normal(sheet.faces[wings[0]], sheet.x))) >= ALIGNED
+    if wings[1] >= 0:
+        found = found or wp.abs(wp.dot(n, face_normal(sheet.faces[wings[1]], sheet.x))) >= ALIGNED
+    return found
+
+
+@wp.func
+def edge_normal(edge: int, sheet: Sheet) -> wp.vec3d:
+    """The mean normal of the triangles at an edge."""
+    wings = sheet.edge_faces[edge]
+    n = face_normal(sheet.faces[wings[0]], sheet.x)
+    if wings[1] >= 0:
+        n += face_normal(sheet.faces[wings[1]], sheet.x)
+    return wp.normalize(n)
+
+
+@wp.func
+def vertex_normal(vertex: int, sheet: Sheet) -> wp.vec3d:
+    """A normal of the cloth at a vertex, of any length: that of the triangles at its first edge."""
+    edge = sheet.first_edge[vertex]
+    if edge < 0:
+        return wp.vec3d()
+    return edge_normal(edge, sheet)
+
+
+@wp.func
 def make_point_triangle(pair: wp.vec2i, sheet: Sheet) -> Pair:
     """A vertex and a triangle: the side is the vertex's own, or that of its layer."""
     made = Pair()
@@ -137,10 +169,15 @@ def make_point_triangle(pair: wp.vec2i, sheet: Sheet) -> Pair:
     if near > sheet.radius + thick:
         return made
     side = sheet.above[sheet.vertex_region[q[0]], sheet.face_region[pair[1]]]
+    own = int(1)
+    if height < ZERO:
+        own = -1
+    if side != own and side != 0:
+        # through the layer: certain only right over the triangle, and where both face the same way
+        if wp.abs(height) < OVER * distance or wp.dot(vertex_normal(q[0], sheet), normal) <= ZERO:
+            return made
     if side == 0:
-        side = 1
-        if height < ZERO:
-            side = -1
+        side = own
     made.made = POINT_TRIANGLE
     made.vertices = q
     made.kind = side * TRIANGLE
@@ -149,26 +186,6 @@ def make_point_triangle(pair: wp.vec2i, sheet: Sheet) -> Pair:
     made.thickness = thick
     made.distance = distance
     return made
-
-
-@wp.func
-def edge_is_aligned(edge: int, n: wp.vec3d, sheet: Sheet) -> bool:
-    """Whether a triangle at the edge makes a contact with a vertex in this direction."""
-    wings = sheet.edge_faces[edge]
-    found = wp.abs(wp.dot(n, face_normal(sheet.faces[wings[0]], sheet.x))) >= ALIGNED
-    if wings[1] >= 0:
-        found = found or wp.abs(wp.dot(n, face_normal(sheet.faces[wings[1]], sheet.x))) >= ALIGNED
-    return found
-
-
-@wp.func
-def edge_normal(edge: int, sheet: Sheet) -> wp.vec3d:
-    """The mean normal of the triangles at an edge."""
-    wings = sheet.edge_faces[edge]
-    n = face_normal(sheet.faces[wings[0]], sheet.x)
-    if wings[1] >= 0:
-        n += face_normal(sheet.faces[wings[1]], sheet.x)
-    return wp.normalize(n)
 
 
 @wp.func
@@ -198,27 +215,25 @@ def make_edge_edge(pair: wp.vec2i, sheet: Sheet) -> Pair:
     inside_f = st[1] > END and st[1] < ONE - END
     if not (inside_e or inside_f):
         return made
-    side = ONE
-    across = wp.cross(sheet.x[e[1]] - sheet.x[e[0]], sheet.x[f[1]] - sheet.x[f[0]])
     above = sheet.above[sheet.edge_region[pair[0]], sheet.edge_region[pair[1]]]
+    if above != 0 and wp.dot(edge_normal(pair[0], sheet), edge_normal(pair[1], sheet)) <= ZERO:
+        above = 0
     if inside_e and inside_f:
         if above != 0:
             lower = pair[1]
             if above < 0:
                 lower = pair[0]
             upward = wp.float64(above) * edge_normal(lower, sheet)
-            if distance > thick and wp.abs(wp.dot(n, upward)) < ALIGNED:
+            if wp.dot(n, upward) < OVER:
                 return made
             n = upward
         elif distance <= TINY:
             # they cross: apart again the way they came
-            n = wp.normalize(across)
+            n = wp.normalize(wp.cross(sheet.x[e[1]] - sheet.x[e[0]], sheet.x[f[1]] - sheet.x[f[0]]))
             if wp.dot(n, way) > ZERO:
                 n = -n
-        if wp.dot(n, across) < ZERO:
-            side = -ONE
     else:
-        if above != 0 or sheet.cached != 0 or distance <= TINY:
+        if above != 0 or distance <= TINY:
             return made
         # neighbours in the plane of the cloth: the cloth itself keeps them apart
         same = sheet.vertex_cloth[e[0]] == sheet.vertex_cloth[f[0]]
@@ -240,10 +255,6 @@ def make_edge_edge(pair: wp.vec2i, sheet: Sheet) -> Pair:
     made.made = EDGE_EDGE
     made.vertices = q
     made.kind = FROZEN
-    if sheet.cached != 0:
-        made.kind = EDGES
-        if side < ZERO:
-            made.kind = -EDGES
     made.weights = w
     made.normal = n
     made.thickness = thick
@@ -293,12 +304,128 @@ def make_pair(kind: int, pair: wp.vec2i, sheet: Sheet) -> Pair:
     return make_point_point(pair[0], pair[1], sheet)
 
 
+@wp.func
+def ball_of_ways(mean: wp.vec3d, farthest: wp.float64) -> wp.vec4d:
+    """A ball around the ways of a feature's corners: all of them differ from the mean by no more than its radius."""
+    return wp.vec4d(mean[0], mean[1], mean[2], wp.sqrt(farthest))
+
+
+@wp.func
+def approach(a: wp.vec4d, b: wp.vec4d) -> wp.float64:
+    """How far two features come towards each other at most, from the balls around their ways."""
+    return wp.length(wp.vec3d(a[0] - b[0], a[1] - b[1], a[2] - b[2])) + a[3] + b[3]
+
+
 @wp.kernel
-def choose_pairs(first: int, kind: int, pairs: wp.array[wp.vec2i], sheet: Sheet, chosen: wp.array[int]):
-    """Which candidates make a contact."""
+def measure_vertex_ways(first: int, x: wp.array[wp.vec3d], end: wp.array[wp.vec3d], ways: wp.array[wp.vec4d]):
+    """The way of each vertex."""
     i = first + wp.tid()
-    made = make_pair(kind, pairs[i], sheet)
-    chosen[i] = wp.where(made.made != NONE, 1, 0)
+    ways[i] = ball_of_ways(end[i] - x[i], ZERO)
+
+
+@wp.kernel
+def measure_edge_ways(
+    first: int, x: wp.array[wp.vec3d], end: wp.array[wp.vec3d], edges: wp.array[wp.vec2i], ways: wp.array[wp.vec4d]
+):
+    """A ball around the ways of the ends of each edge."""
+    i = first + wp.tid()
+    e = edges[i]
+    a = end[e[0]] - x[e[0]]
+    b = end[e[1]] - x[e[1]]
+    mean = HALF * (a + b)
+    ways[i] = ball_of_ways(mean, wp.length_sq(a - mean))
+
+
+@wp.kernel
+def measure_face_ways(
+    first: int, x: wp.array[wp.vec3d], end: wp.array[wp.vec3d], faces: wp.array[wp.vec3i], ways: wp.array[wp.vec4d]
+):
+    """A ball around the ways of the corners of each triangle."""
+    i = first + wp.tid()
+    f = faces[i]
+    a = end[f[0]] - x[f[0]]
+    b = end[f[1]] - x[f[1]]
+    c = end[f[2]] - x[f[2]]
+    mean = (a + b + c) / wp.float64(3.0)
+    farthest = wp.max(wp.length_sq(a - mean), wp.max(wp.length_sq(b - mean), wp.length_sq(c - mean)))
+    ways[i] = ball_of_ways(mean, farthest)
+
+
+@wp.kernel
+def choose_triangles(
+    first: int,
+    pairs: wp.array[wp.vec2i],
+    faces: wp.array[wp.vec3i],
+    x: wp.array[wp.vec3d],
+    vertex_ways: wp.array[wp.vec4d],
+    face_ways: wp.array[wp.vec4d],
+    reach: wp.float64,
+    sheet: Sheet,
+    chosen: wp.array[int],
+):
+    """Which vertices and triangles make a contact; most do not, which is seen from few numbers."""
+    i = first + wp.tid()
+    chosen[i] = 0
+    v = pairs[i][0]
+    f = faces[pairs[i][1]]
+    p = x[v]
+    a = x[f[0]]
+    b = x[f[1]]
+    c = x[f[2]]
+    limit = reach + approach(vertex_ways[v], face_ways[pairs[i][1]])
+    m = wp.cross(b - a, c - a)
+    height = wp.dot(m, p - a)
+    area = wp.dot(m, m)
+    if height * height > limit * limit * area:
+        return
+    bary = nearest_on_triangle(p, a, b, c)
+    squared = wp.length_sq(p - bary[0] * a - bary[1] * b - bary[2] * c)
+    if squared > limit * limit or height * height < FLAT * squared * area:
+        return
+    made = make_point_triangle(pairs[i], sheet)
+    if made.made != NONE:
+        chosen[i] = 1
+
+
+@wp.kernel
+def choose_edges(
+    first: int,
+    pairs: wp.array[wp.vec2i],
+    edges: wp.array[wp.vec2i],
+    first_edge: wp.array[int],
+    x: wp.array[wp.vec3d],
+    ways: wp.array[wp.vec4d],
+    reach: wp.float64,
+    sheet: Sheet,
+    chosen: wp.array[int],
+):
+    """Which pairs of edges make a contact; most do not, which is seen from few numbers."""
+    i = first + wp.tid()
+    chosen[i] = 0
+    e = edges[pairs[i][0]]
+    f = edges[pairs[i][1]]
+    a = x[e[0]]
+    b = x[e[1]]
+    c = x[f[0]]
+    d = x[f[1]]
+    st = nearest_on_edges(a, b, c, d)
+    limit = reach + approach(ways[pairs[i][0]], ways[pairs[i][1]])
+    if wp.length_sq((a - c) + st[0] * (b - a) - st[1] * (d - c)) > limit * limit:
+        return
+    inside_e = st[0] > END and st[0] < ONE - END
+    inside_f = st[1] > END and st[1] < ONE - END
+    if not (inside_e and inside_f):
+        if inside_e:
+            if first_edge[wp.where(st[1] > HALF, f[1], f[0])] != pairs[i][1]:
+                return
+        elif inside_f:
+            if first_edge[wp.where(st[0] > HALF, e[1], e[0])] != pairs[i][0]:
+                return
+        else:
+            return
+    made = make_edge_edge(pairs[i], sheet)
+    if made.made != NONE:
+        chosen[i] = 1
 
 
 @wp.kernel
@@ -391,6 +518,7 @@ def write_contacts(
     normals: wp.array[wp.vec3d],
     thickness: wp.array[wp.float64],
     friction: wp.array[wp.vec2d],
+    triangles: wp.array[int],
 ):
     """The contacts in the order in which they are solved."""
     i = first + wp.tid()
@@ -402,6 +530,7 @@ def write_contacts(
     weights[i] = made.weights
     normals[i] = made.normal
     thickness[i] = made.thickness
+    triangles[i] = wp.where(pair[2] == POINT_TRIANGLE, pair[1], -1)
     # corners 0 and 3 are on different sides in all kinds of stencils
     a = sheet.vertex_cloth[q[0]]
     b = sheet.vertex_cloth[q[3]]
@@ -446,44 +575,81 @@ class PredictiveSearch:
         sheet.above = wp.array(regions.above, dtype=int, ndim=2, device=self.device)
         sheet.rest, sheet.thickness = rest, thickness
         self.sheet = sheet
+        self.across = upload(_faces_across(face_edges, sheet.edge_faces.numpy(), regions.face_region), wp.vec3i)
+        """for each corner of each triangle the triangle across the opposite edge, -1 for none in the same region"""
         self._chosen, self._places = Buffer(int, self.device), Buffer(int, self.device)
         self._counts, self._points = Buffer(int, self.device), Buffer(wp.vec2i, self.device)
         self._listed, self._vertices = Buffer(wp.vec3i, self.device), Buffer(wp.vec4i, self.device)
         self._colour, self._order = Buffer(int, self.device), Buffer(int, self.device)
+        sizes = (surface.vertex_count, len(edges), len(faces))
+        self._vertex_ways, self._edge_ways, self._face_ways = (
+            wp.zeros(size, dtype=wp.vec4d, device=self.device) for size in sizes
+        )
+        self._reach = 0.0
         self._used = wp.zeros(max(surface.vertex_count, 1), dtype=wp.int64, device=self.device)
         self.offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
         """where each colour starts"""
 
     def find(
-        self, x: wp.array, end: wp.array, radius: float, contacts: Contacts, *, points: bool, cached: bool = False
+        self,
+        x: wp.array,
+        end: wp.array,
+        radius: float,
+        contacts: Contacts,
+        *,
+        kind: Literal["triangles", "points"] = "triangles",
+        edges: bool = True,
     ) -> int:
-        """Replace the contacts by those of a step from x to the predicted `end`; gives their number."""
+        """Replace the contacts by those of a step from x to the predicted `end`; gives their number.
+
+        Points are vertices with vertices; triangles are vertices with triangles, and edges with edges unless told not.
+        """
         sheet = self.sheet
         sheet.x, sheet.end = x, end
-        sheet.radius, sheet.cached = wp.float64(radius), int(cached)
-        self.broad_phase.update(x, end, self.largest_thickness + radius)
+        sheet.radius = wp.float64(radius)
+        self._reach = self.largest_thickness + radius
+        self.broad_phase.update(x, end, self._reach)
+        self._measure(x, end)
         candidates = self.broad_phase.feature_pairs()
-        if points:
+        if kind == "points":
             pairs = self._list_points(candidates.vertex_triangle)
             found = self._list(int(POINT_POINT), pairs, 0)
         else:
             found = self._list(int(POINT_TRIANGLE), candidates.vertex_triangle, 0)
-            found = self._list(int(EDGE_EDGE), candidates.edge_edge, found)
+            if edges:
+                found = self._list(int(EDGE_EDGE), candidates.edge_edge, found)
         contacts.grow(found)
         if found:
-            self._colour_pairs(found)
-            tables = [*self.friction, *contacts.arrays]
+            self.colour(found, self._vertices.array)
+            tables = [*self.friction, *contacts.arrays, contacts.triangles]
             inputs = [self._order.array, self._listed.array, sheet, *tables]
             launch(write_contacts, found, inputs, device=self.device, grain=GRAIN)
         return found
+
+    def _measure(self, x: wp.array, end: wp.array) -> None:
+        """The ways of all features."""
+        sheet = self.sheet
+        ways = self._vertex_ways, self._edge_ways, self._face_ways
+        launch(measure_vertex_ways, len(ways[0]), [x, end, ways[0]], device=self.device)
+        launch(measure_edge_ways, len(ways[1]), [x, end, sheet.edges, ways[1]], device=self.device)
+        launch(measure_face_ways, len(ways[2]), [x, end, sheet.faces, ways[2]], device=self.device)
 
     def _list(self, kind: int, pairs: wp.array, base: int) -> int:
         """Add the candidates that make a contact to the list; gives the length of the list."""
         count = len(pairs)
         if count == 0:
             return base
+        sheet = self.sheet
         chosen, places = self._chosen.at_least(count)[:count], self._places.at_least(count)[:count]
-        launch(choose_pairs, count, [kind, pairs, self.sheet, chosen], device=self.device, grain=GRAIN)
+        tail = [self._reach, sheet, chosen]
+        if kind == int(POINT_TRIANGLE):
+            inputs = [pairs, sheet.faces, sheet.x, self._vertex_ways, self._face_ways, *tail]
+            launch(choose_triangles, count, inputs, device=self.device, grain=GRAIN)
+        elif kind == int(EDGE_EDGE):
+            inputs = [pairs, sheet.edges, sheet.first_edge, sheet.x, self._edge_ways, *tail]
+            launch(choose_edges, count, inputs, device=self.device, grain=GRAIN)
+        else:
+            chosen.fill_(1)
         found = _scan(chosen, places)
         if found:
             listed = self._listed.at_least(base + found, keep=base)
@@ -506,11 +672,12 @@ class PredictiveSearch:
         launch(list_points, count, [pairs, self.sheet.faces, chosen, places, points], device=self.device)
         return points
 
-    def _colour_pairs(self, count: int) -> None:
-        """An order in which neighbours in the list have no vertex in common."""
+    def colour(self, count: int, vertices: wp.array) -> wp.array:
+        """An order of contacts in which those of one colour have no vertex in common; `offsets` are the colours."""
         colour, order = self._colour.at_least(count), self._order.at_least(count)
-        inputs = [count, self._vertices.array, self.inverse_mass, self._used, colour, self.offsets, order]
+        inputs = [count, vertices, self.inverse_mass, self._used, colour, self.offsets, order]
         launch(colour_stencils, 1, inputs, device=self.device)
+        return order
 
 
 def _scan(chosen: wp.array, places: wp.array) -> int:
@@ -529,6 +696,15 @@ def _edge_faces(face_edges: np.ndarray, count: int) -> np.ndarray:
     found[flat, 1] = face
     found[found[:, 0] == found[:, 1], 1] = -1
     return found
+
+
+def _faces_across(face_edges: np.ndarray, edge_faces: np.ndarray, region: np.ndarray) -> np.ndarray:
+    """The triangle opposite each corner; the edge opposite corner k is the one after it, k + 1."""
+    pairs = edge_faces.reshape(-1, 2)[np.roll(face_edges, -1, axis=1)]
+    own = np.arange(len(face_edges))[:, None]
+    other = np.where(pairs[..., 0] == own, pairs[..., 1], pairs[..., 0])
+    same = (other >= 0) & (np.append(region, -1)[other] == region[:, None])
+    return np.where(same, other, -1).astype(np.int32)
 
 
 def _first_edges(edges: np.ndarray, vertex_count: int) -> np.ndarray:

@@ -54,3 +54,17 @@ def compile_regions(world: World, options: Predictive) -> Regions:
             above[number[upper], number[lower]] = 1
             above[number[lower], number[upper]] = -1
     return Regions(names, vertex_cloth, vertex_region, face_region, collide, above)
+
+
+def stack_thickness(regions: Regions, thickness: np.ndarray) -> np.ndarray:
+    """How much room the layers under and over each vertex take, (n, 2) in m.
+
+    What lies between a vertex and a body keeps it that much farther away, so that the body does not press all layers
+    into one.
+    """
+    count = len(regions.names)
+    of_region = np.zeros(count)
+    np.maximum.at(of_region, regions.vertex_region, thickness[: len(regions.vertex_region)])
+    under = (regions.above == 1) @ of_region
+    over = (regions.above == -1) @ of_region
+    return np.stack([under, over], axis=1)[regions.vertex_region]

@@ -72,7 +72,11 @@ class Predictive(MethodOptions):
 
     name: Literal["predictive"] = "predictive"
     steps: Count = Field(default=1, description="steps a frame; contacts are found at the start of each")
-    substeps: Count = Field(default=8, description="parts of a step; each is solved by `iterations` sweeps")
+    substeps: Count | None = Field(
+        default=None,
+        description="parts of a step, each solved by `iterations` sweeps; default: enough for cloth that hangs freely "
+        "not to sag visibly, at least 4",
+    )
     iterations: Count = Field(default=1, description="sweeps of Gauss-Seidel in each substep")
     self_contacts: Literal["triangles", "points", "none"] = Field(
         default="triangles",
@@ -81,8 +85,13 @@ class Predictive(MethodOptions):
     )
     static_radius: Positive | None = Field(
         default=None,
-        description="contacts are made for what is nearer than the thickness and this, or will be, m; default: a third "
-        "of the mean length of the edges, at least the thickness",
+        description="contacts are made for what is nearer than the thickness and this, or will be, m; default: half "
+        "the mean length of the edges, at least the thickness",
+    )
+    rehearse: Flag = Field(
+        default=True,
+        description="find contacts for where the cloth goes without them, which a first run of half as many substeps "
+        "tells; else for where its velocity and gravity lead",
     )
     push_speed: Positive = Field(default=1.0, description="how fast what has been forced through comes back, m/s")
     attachments: Flag = Field(
@@ -132,6 +141,8 @@ class Predictive(MethodOptions):
         if not self.cache and (self.cache_pose is not None or self.cache_radius is not None):
             key = "cache_pose" if self.cache_pose is not None else "cache_radius"
             found.append(((key,), "is for cached contacts: say cache = true as well"))
+        if self.cache and self.self_contacts == "points":
+            found.append((("cache",), "is for contacts with triangles: contacts of points say nothing in another pose"))
         if found:
             raise mistakes("Predictive", found)
         return self

@@ -145,15 +145,6 @@ def relax(
                 move = (HALF * stiffness[k] * (length - lengths[k]) / length) * way
                 x[a] = x[a] + move
                 x[b] = x[b] - move
-        for k in range(start, stitches.shape[0]):
-            s = stitches[k]
-            t = stitch_weights[k]
-            off = (x[s[0]] - (ONE - t) * x[s[1]] - t * x[s[2]] - stitch_offsets[k]) / (
-                ONE + (ONE - t) * (ONE - t) + t * t
-            )
-            x[s[0]] = x[s[0]] - off
-            x[s[1]] = x[s[1]] + (ONE - t) * off
-            x[s[2]] = x[s[2]] + t * off
         for k in range(start, pairs.shape[0]):
             v = pairs[k][0]
             face = faces[pairs[k][1]]
@@ -165,3 +156,12 @@ def relax(
                 x[v] = x[v] + share * n
                 for j in range(3):
                     x[face[j]] = x[face[j]] - (w[j] * share) * n
+        for k in range(start, stitches.shape[0]):
+            s = stitches[k]
+            t = stitch_weights[k]
+            off = (x[s[0]] - (ONE - t) * x[s[1]] - t * x[s[2]] - stitch_offsets[k]) / (
+                ONE + (ONE - t) * (ONE - t) + t * t
+            )
+            x[s[0]] = x[s[0]] - off
+            x[s[1]] = x[s[1]] + (ONE - t) * off
+            x[s[2]] = x[s[2]] + t * off

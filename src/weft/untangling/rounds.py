@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from weft.analysis.result import Analysis
 from weft.response.attraction import attraction_moves, find_partners, pulling_paths
 from weft.response.contour import Moves, contour_moves
-from weft.untangling.fabric import Fabric
+from weft.untangling.weave import Weave
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -40,17 +40,17 @@ RESTS_AFTER = 4.0
 class Yielding:
     """Where and how much the cloth gives way; it remembers for how many rounds each vertex was tangled."""
 
-    def __init__(self, fabric: Fabric) -> None:
-        self.fabric = fabric
-        self.rounds = np.zeros(fabric.count)
+    def __init__(self, weave: Weave) -> None:
+        self.weave = weave
+        self.rounds = np.zeros(weave.count)
         self._wide = self.rounds
 
     def count(self, vertices: Ints) -> None:
         """One more round in which these vertices are tangled."""
         self.rounds[vertices] += 1.0
-        self._wide = self.fabric.widen(self.rounds, ROUNDS_A_RING)
-        near = self.fabric.widen(self.rounds, 1.0)
-        self.fabric.aim(np.clip(near / RESTS_AFTER - 1.0, 0.0, 1.0))
+        self._wide = self.weave.widen(self.rounds, ROUNDS_A_RING)
+        near = self.weave.widen(self.rounds, 1.0)
+        self.weave.aim(np.clip(near / RESTS_AFTER - 1.0, 0.0, 1.0))
 
     def _since(self, limit: float) -> Floats:
         return np.clip(self._wide / limit - 1.0, 0.0, 1.0)
@@ -69,7 +69,7 @@ class Yielding:
     def stiffness(self) -> Floats:
         """(edges,) 0 to 1: how much lengths are held."""
         given = self._since(GIVES_AFTER)
-        stiff: Floats = 1.0 - given[self.fabric.edges].max(axis=1)
+        stiff: Floats = 1.0 - given[self.weave.edges].max(axis=1)
         return stiff
 
     @property
@@ -78,7 +78,7 @@ class Yielding:
         return PASSES + int(self.rounds.max() / ROUNDS_A_RING)
 
 
-def play_round(fabric: Fabric, analysis: Analysis, yielding: Yielding, number: int) -> Floats:
+def play_round(weave: Weave, analysis: Analysis, yielding: Yielding, number: int) -> Floats:
     """The positions after one round, from those of the analysis."""
     paths = np.ones(len(analysis), dtype=bool)
     moves: list[tuple[Moves, Floats]] = []
@@ -86,22 +86,22 @@ def play_round(fabric: Fabric, analysis: Analysis, yielding: Yielding, number: i
         pulled = pulling_paths(analysis)
         paths = ~pulled
         if pulled.any():
-            partners = find_partners(fabric.analyser, analysis, pulled, REACH * fabric.length)
+            partners = find_partners(weave.analyser, analysis, pulled, REACH * weave.length)
             pull, distance = attraction_moves(analysis, partners)
-            here = fabric.step_lengths(pull)
+            here = weave.step_lengths(pull)
             step = np.clip(PULL_PART * distance + PULL_BEYOND * here, PULL_LEAST * here, PULL_MOST * here)
             moves.append((pull, step))
     if paths.any():
         shorten = contour_moves(analysis, paths)
-        moves.append((shorten, CONTOUR_STEP * fabric.step_lengths(shorten)))
-    x = analysis.positions + fabric.displacements(moves)
+        moves.append((shorten, CONTOUR_STEP * weave.step_lengths(shorten)))
+    x = analysis.positions + weave.displacements(moves)
 
     yielding.count(tangled_vertices(analysis))
     bending = yielding.bending
     small = tangled_vertices(analysis, _small_paths(analysis))
     bending[small] = np.maximum(bending[small], 0.5)
-    x = fabric.smooth(x, bending, yielding.membrane, yielding.passes)
-    return fabric.relax(x, yielding.stiffness, SWEEPS)
+    x = weave.smooth(x, bending, yielding.membrane, yielding.passes)
+    return weave.relax(x, yielding.stiffness, SWEEPS)
 
 
 def tangled_vertices(analysis: Analysis, paths: NDArray[np.bool_] | None = None) -> Ints:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft.detection.intersection import IntersectionFinder
 from weft.response.contour import unit
-from weft.untangling.fabric import Fabric
+from weft.untangling.weave import Weave
 
 Floats = NDArray[np.float64]
 
@@ -35,31 +35,31 @@ SETTLED = 2e-3
 class Settler:
     """Moves a free state towards its start."""
 
-    def __init__(self, fabric: Fabric, finder: IntersectionFinder, start: Floats, thickness: float) -> None:
-        self.fabric = fabric
+    def __init__(self, weave: Weave, finder: IntersectionFinder, start: Floats, thickness: float) -> None:
+        self.weave = weave
         self.finder = finder
         self.start = start
         self.thickness = thickness
         # how much of a move a vertex is allowed; it recovers step by step
-        self._allowed = np.ones(fabric.count)
+        self._allowed = np.ones(weave.count)
 
     def settle(self, x: Floats, bending: Floats, tangled: NDArray[np.bool_]) -> Floats:
         """The settled positions. `bending`: where folds may be flattened; `tangled`: what ever crossed."""
-        fabric = self.fabric
-        length = fabric.length
-        stiffness = np.ones(len(fabric.edges))
+        weave = self.weave
+        length = weave.length
+        stiffness = np.ones(len(weave.edges))
         least = np.where(tangled, max(self.thickness, LEAST_GAP * length), self.thickness)
         for step in range(FREE_STEPS + PULLED_STEPS + LAST_STEPS):
             most = max(GAP * length, self.thickness)
-            gaps = fabric.find_gaps(x, most + TRUST * length, least, most)
+            gaps = weave.find_gaps(x, most + TRUST * length, least, most)
             way = x - self.start
             if FREE_STEPS <= step < FREE_STEPS + PULLED_STEPS:
-                give = np.clip(1.0 - fabric.worst_strain(x) / STRAIN_LIMIT, 0.0, 1.0)
+                give = np.clip(1.0 - weave.worst_strain(x) / STRAIN_LIMIT, 0.0, 1.0)
                 way = way * (1.0 - PULL * give[:, None])
-            way += EVEN_OUT * (fabric.mean_of_neighbours(way) - way)
-            wanted = fabric.smooth(self.start + way, UNFOLD * bending, np.zeros_like(bending), 1)
+            way += EVEN_OUT * (weave.mean_of_neighbours(way) - way)
+            wanted = weave.smooth(self.start + way, UNFOLD * bending, np.zeros_like(bending), 1)
             wanted = x + _limited(wanted - x, TRUST * length)
-            wanted = fabric.relax(wanted, stiffness, SWEEPS, gaps)
+            wanted = weave.relax(wanted, stiffness, SWEEPS, gaps)
             moved = self.move_safely(x, wanted)
             change = np.sqrt(((moved - x) ** 2).sum(axis=1).max())
             x = moved
@@ -69,8 +69,8 @@ class Settler:
 
     def move_safely(self, x: Floats, wanted: Floats) -> Floats:
         """From free positions as far towards others as nothing crosses."""
-        faces = self.fabric.topology.faces
-        step = _limited(wanted - x, TRUST * self.fabric.length) * self._allowed[:, None]
+        faces = self.weave.topology.faces
+        step = _limited(wanted - x, TRUST * self.weave.length) * self._allowed[:, None]
         self._allowed = np.minimum(1.0, 2.0 * self._allowed)
         held = np.zeros(len(x), dtype=bool)
         tries = 0
@@ -78,18 +78,22 @@ class Settler:
             tries += 1
             corners = np.column_stack([rows[:, :2], faces[rows[:, 2]]])
             found, first = np.unique(corners.ravel(), return_index=True)
+            # what is sewn to them is held back with them, or the seam would open
+            sewn = self.weave.sewn_to(found)
             if tries <= TRIES:
                 # let them slide along the triangle, and less at each further try
                 a, b, c = x[faces[rows[first // 5, 2]]].transpose(1, 0, 2)
                 normal = unit(np.cross(b - a, c - a))
                 across = np.einsum("ij,ij->i", step[found], normal)[:, None] * normal
                 step[found] = (step[found] - across) * (1.0 if tries == 1 else 0.5)
-                self._allowed[found] = np.maximum(0.5 * self._allowed[found], 0.05)
+                step[sewn] *= 0.5
+                both = np.concatenate([found, sewn])
+                self._allowed[both] = np.maximum(0.5 * self._allowed[both], 0.05)
             else:
                 # hold them, later also what is around them: rows need a vertex that moves, so this comes to an end
-                held[found] = True
+                held[found] = held[sewn] = True
                 if tries > 2 * TRIES:
-                    held |= self.fabric.mean_of_neighbours(held.astype(np.float64)) > 0.0
+                    held |= self.weave.mean_of_neighbours(held.astype(np.float64)) > 0.0
                 step[held] = 0.0
         return x + step
 

@@ -12,9 +12,9 @@ from weft.detection.intersection import IntersectionFinder, sewn_pairs
 from weft.errors import MeshError, WeftError
 from weft.mesh.topology import Topology
 from weft.mesh.validate import list_first
-from weft.untangling.fabric import Fabric
 from weft.untangling.rounds import Yielding, play_round
 from weft.untangling.settle import Settler
+from weft.untangling.weave import Weave
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -94,6 +94,9 @@ def untangle(
     x = np.array(vertices, dtype=np.float64, order="C")
     if x.ndim != 2 or x.shape[1] != 3:
         raise MeshError(f"vertices must be an (n, 3) array, got {x.shape}")
+    bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
+    if len(bad):
+        raise MeshError(f"{len(bad)} vertices have NaN or infinite coordinates ({list_first(bad.tolist())})")
     if not thickness >= 0.0:
         raise WeftError(f"thickness must be a length of at least 0, not {thickness}")
     if max_rounds < 0:
@@ -115,7 +118,7 @@ def untangle(
     result = x.copy()
     result[used] = found
     rows = np.column_stack([used[rows[:, :2]], rows[:, 2]]).astype(np.int32)
-    strains = untangler.fabric.strains(found)
+    strains = untangler.weave.strains(found)
     return UntangleResult(
         result, rows, rounds, np.linalg.norm(result - x, axis=1), (float(strains.min()), float(strains.max()))
     )
@@ -138,7 +141,7 @@ class _Untangler:
             length=float(np.median(lengths)),
         )
         self.start = start
-        self.fabric = Fabric(analyser, start, lengths, seams)
+        self.weave = Weave(analyser, start, lengths, seams)
         ignored = sewn_pairs(faces, seams) if len(seams) else None
         self.finder = IntersectionFinder(faces, ignore=ignored)
 
@@ -146,14 +149,14 @@ class _Untangler:
         self, thickness: float, max_rounds: int, progress: Callable[[Round], None] | None
     ) -> tuple[Floats, Ints, tuple[Round, ...]]:
         """The best positions, the intersections there, and the rounds."""
-        fabric = self.fabric
-        yielding = Yielding(fabric)
+        weave = self.weave
+        yielding = Yielding(weave)
         x = self.start
         best, best_rows = x, self.finder.find(x)
         rounds: list[Round] = []
         touched = len(best_rows) > 0
         for number in range(max_rounds + 1):
-            analysis = fabric.analyser.analyse(x)
+            analysis = weave.analyser.analyse(x)
             rows = self.finder.find(x)
             rounds.append(_summed_up(number, analysis, rows))
             if progress is not None:
@@ -163,23 +166,23 @@ class _Untangler:
             if not len(rows) or number == max_rounds:
                 break
             if analysis.crossings:
-                x = play_round(fabric, analysis, yielding, number)
+                x = play_round(weave, analysis, yielding, number)
             else:
                 x = self._part(x, rows, yielding)
         if touched and not len(best_rows):
-            settler = Settler(fabric, self.finder, self.start, thickness)
+            settler = Settler(weave, self.finder, self.start, thickness)
             best = settler.settle(best, yielding.bending, yielding.rounds > 0.0)
             best_rows = self.finder.find(best)
         return best, best_rows, tuple(rounds)
 
     def _part(self, x: Floats, rows: Ints, yielding: Yielding) -> Floats:
         """Surfaces that only touch are pushed apart a little."""
-        fabric = self.fabric
-        yielding.count(np.unique(np.concatenate([rows[:, :2].ravel(), fabric.topology.faces[rows[:, 2]].ravel()])))
-        gap = 0.05 * fabric.length
-        gaps = fabric.find_gaps(x, gap, np.where(yielding.rounds > 0.0, gap, 0.0), gap)
-        x = fabric.smooth(x, np.maximum(yielding.bending, 0.5 * (yielding.rounds > 0.0)), yielding.membrane, 1)
-        return fabric.relax(x, yielding.stiffness, 2, gaps)
+        weave = self.weave
+        yielding.count(np.unique(np.concatenate([rows[:, :2].ravel(), weave.topology.faces[rows[:, 2]].ravel()])))
+        gap = 0.05 * weave.length
+        gaps = weave.find_gaps(x, gap, np.where(yielding.rounds > 0.0, gap, 0.0), gap)
+        x = weave.smooth(x, np.maximum(yielding.bending, 0.5 * (yielding.rounds > 0.0)), yielding.membrane, 1)
+        return weave.relax(x, yielding.stiffness, 2, gaps)
 
 
 def _summed_up(number: int, analysis: Analysis, rows: Ints) -> Round:

@@ -34,7 +34,7 @@ class Gaps(NamedTuple):
     gaps: wp.array
 
 
-class Fabric:
+class Weave:
     """Topology, lengths and the operations of the untangler on them; the positions are kept outside.
 
     goal: lengths of the edges of the mesh to be aimed at where it was tangled; elsewhere they keep those of `start`.
@@ -55,6 +55,7 @@ class Fabric:
         self.lengths = self._start_lengths = np.linalg.norm(start[self.edges[:, 1]] - start[self.edges[:, 0]], axis=1)
         self._edges = wp.array(self.edges, dtype=wp.vec2i, device="cpu")
         self._lengths = wp.array(self.lengths, dtype=wp.float64, device="cpu")
+        self.seams = seams
         self._stitches = _stitch(start, seams)
 
         # who hangs together: neighbours and stitches
@@ -80,6 +81,14 @@ class Fabric:
         """The mean of the neighbours of every vertex."""
         mean: Floats = self._mean @ values
         return mean
+
+    def sewn_to(self, vertices: Ints) -> Ints:
+        """The vertices that are sewn to these, without them."""
+        mask = np.zeros(self.count, dtype=bool)
+        mask[vertices] = True
+        partners = mask.copy()
+        partners[self.seams[mask[self.seams].any(axis=1)]] = True
+        return np.flatnonzero(partners & ~mask).astype(np.int32)
 
     def aim(self, activity: Floats) -> None:
         """Aim at the goal lengths where vertices are active (1), at those of the start where they are not (0)."""

@@ -1,0 +1,64 @@
+"""Ten sheets fall onto each other and come to rest on a table (Bridson et al. 2002, section 7)."""
+
+import numpy as np
+from common import expect, run
+from measures import Measures, check_free, check_rest
+
+import weft
+
+SHEETS = {"quick": 5, "full": 10}
+VERTICES = {"quick": 21, "full": 40}
+COLOURS = ("#c8553d", "#588b8b", "#f2d0a4", "#8c5e58", "#3c6e71")
+GAP = 0.02
+
+
+def scene(size: str = "quick") -> weft.Scene:
+    """Sheets of half a metre, each turned by 7 degrees against the one under it, over a table of 0.3 m."""
+    cells = VERTICES[size] - 1
+    return weft.Scene(
+        name="stack",
+        frames=180,
+        method="robust",
+        cloths=[
+            weft.Cloth(
+                name=f"sheet {k}",
+                shape=weft.Grid(size=(0.5, 0.5), cells=(cells, cells)),
+                placement=weft.Placement(position=(0.0, 0.01 + GAP * k, 0.0), rotation_deg=(0.0, 7.0 * k, 0.0)),
+                material="cotton",
+                colour=COLOURS[k % len(COLOURS)],
+            )
+            for k in range(SHEETS[size])
+        ],
+        colliders=[
+            weft.Collider(
+                name="table",
+                shape=weft.Box(size=(0.3, 0.04, 0.3)),
+                placement=weft.Placement(position=(0.0, -0.02, 0.0)),
+            )
+        ],
+        camera=weft.Camera(position=(0.6, 0.5, 0.9), target=(0.0, -0.08, 0.0), fov_deg=32.0),
+    )
+
+
+def check(cache: weft.Cache) -> dict[str, object]:
+    """No intersections; the sheets lie in their order, a thickness apart over the middle of the table."""
+    measures = Measures(cache)
+    found = check_free(measures) | check_rest(measures, still_from=0.0)
+    x = cache.positions(cache.frames - 1)
+    heights = []
+    for body in cache.bodies[:-1]:
+        sheet = x[body.vertices]
+        middle = np.hypot(sheet[:, 0], sheet[:, 2]) < 0.1
+        heights.append(float(sheet[middle, 1].mean()))
+    apart = np.diff([0.0, *heights])
+    thickness = cache.scene.thickness
+    expect(f"the sheets lie {1e3 * apart} mm apart", (np.abs(apart / thickness - 1.0) < 0.2).all())
+    return found | {"distance of the sheets, mm": f"{1e3 * apart.min():.3f} .. {1e3 * apart.max():.3f}"}
+
+
+def main() -> None:
+    run(__file__, scene, check)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,334 @@
+"""`robust`: true friction, rest, fast impacts, free fall, other dynamics, resuming, threads."""
+
+import numpy as np
+import pytest
+
+import weft
+from weft.detection.intersection import IntersectionFinder
+from weft.methods import make_method
+from weft.scene import Robust
+from weft.world import World, get_threads, set_threads
+
+GRAVITY = 9.81
+COEFFICIENTS = (0.1, 0.25, 0.5, 0.75, 1.0)
+
+
+class Run:
+    """A scene in motion, its frames checked for intersections as they come."""
+
+    def __init__(self, scene):
+        self.world = World.compile(scene)
+        self.method = make_method(self.world, scene.method)
+        self.state = self.world.initial_state()
+        self.cloth = slice(0, self.world.cloth_vertex_count)
+        surface = self.world.surface
+        bodies = surface.face_body.numpy(), surface.body_pairs.numpy()
+        self._finder = IntersectionFinder(self.world.faces, face_body=bodies[0], body_pairs=bodies[1])
+
+    def frames(self, count):
+        """Positions of the cloth and the report of each frame."""
+        for _ in range(count):
+            row = self.method.advance_frame(self.state)
+            x = self.state.positions()
+            assert len(self._finder.find(x)) == 0, f"frame {self.state.frame} has intersections"
+            yield x[self.cloth], row
+
+
+def grid(name="cloth", *, size=0.2, cells=4, position=(0.0, 0.001, 0.0), **options):
+    placement = weft.Placement(position=position, rotation_deg=options.pop("rotation_deg", (0.0, 0.0, 0.0)))
+    options.setdefault("material", weft.Material(friction=0.5))
+    return weft.Cloth(
+        name=name, shape=weft.Grid(size=(size, size), cells=(cells, cells)), placement=placement, **options
+    )
+
+
+def tilted(angle_deg):
+    """Gravity as on a plane that slopes down along x by this angle, which lies flat."""
+    a = np.radians(angle_deg)
+    return weft.Forces(gravity=(GRAVITY * np.sin(a), -GRAVITY * np.cos(a), 0.0))
+
+
+def on_a_plane(angle_deg, static, kinetic=None, method="robust"):
+    """A small sheet that lies on a slope."""
+    kinetic = static if kinetic is None else kinetic
+    rub = {"friction": static, "friction_kinetic": kinetic}
+    return weft.Scene(
+        forces=tilted(angle_deg),
+        method=method,
+        cloths=[grid(material=weft.Material(**rub))],
+        colliders=[weft.Collider(name="slope", shape=weft.Plane(size=(9.0, 9.0), cells=(3, 3)), **rub)],
+    )
+
+
+def slide(scene, frames=30, cloth=slice(None)):
+    """Where the mean of some vertices is along the slope, frame by frame."""
+    return np.array([x[cloth, 0].mean() for x, _ in Run(scene).frames(frames)])
+
+
+def acceleration(way, skip=5):
+    t = np.arange(1, len(way) + 1) / 60.0
+    return 2.0 * np.polyfit(t[skip:], way[skip:], 2)[0]
+
+
+def expected(angle_deg, kinetic):
+    a = np.radians(angle_deg)
+    return GRAVITY * (np.sin(a) - kinetic * np.cos(a))
+
+
+@pytest.mark.parametrize("mu", COEFFICIENTS)
+def test_cloth_stays_on_a_slope_below_the_angle_of_friction(mu):
+    way = slide(on_a_plane(np.degrees(np.arctan(mu)) - 1.0, mu))
+    assert abs(way[-1] - way[4]) < 1e-6
+
+
+@pytest.mark.parametrize("mu", COEFFICIENTS)
+@pytest.mark.parametrize("more", [1.0, 10.0])
+def test_cloth_slides_above_the_angle_of_friction_as_fast_as_it_should(mu, more):
+    angle = np.degrees(np.arctan(mu)) + more
+    assert acceleration(slide(on_a_plane(angle, mu))) == pytest.approx(expected(angle, mu), rel=0.05)
+
+
+@pytest.mark.parametrize(("static", "kinetic"), [(0.6, 0.3), (1.0, 0.8)])
+def test_static_and_kinetic_friction_differ(static, kinetic):
+    """It holds up to the static angle; once it slides, kinetic friction alone slows it."""
+    angle = np.degrees(np.arctan(static))
+    held = slide(on_a_plane(angle - 1.0, static, kinetic))
+    assert abs(held[-1] - held[4]) < 1e-6
+    slid = slide(on_a_plane(angle + 1.0, static, kinetic))
+    assert acceleration(slid) == pytest.approx(expected(angle + 1.0, kinetic), rel=0.05)
+
+
+def test_a_plane_that_is_really_tilted():
+    """The same with a turned plane and gravity straight down: nothing depends on the axes."""
+    mu, angle = 0.5, 30.0
+    a = np.radians(angle)
+    down, up = np.array([np.cos(a), -np.sin(a), 0.0]), np.array([np.sin(a), np.cos(a), 0.0])
+    turn = (0.0, 0.0, -angle)
+    scene = weft.Scene(
+        method="robust",
+        cloths=[grid(position=tuple(0.001 * up), rotation_deg=turn)],
+        colliders=[
+            weft.Collider(
+                name="slope",
+                shape=weft.Plane(size=(9.0, 9.0), cells=(3, 3)),
+                placement=weft.Placement(rotation_deg=turn),
+                friction=mu,
+            )
+        ],
+    )
+    way = np.array([x.mean(axis=0) @ down for x, _ in Run(scene).frames(30)])
+    assert acceleration(way) == pytest.approx(expected(angle, mu), rel=0.05)
+
+
+def on_a_cloth(angle_deg, mu, frames=30):
+    """A small sheet on a larger one that is glued to a slope by much friction."""
+    rough = weft.Material(friction=mu)
+    scene = weft.Scene(
+        forces=tilted(angle_deg),
+        method="robust",
+        cloths=[
+            grid("lower", size=1.2, cells=12, material=rough, pins=[weft.Pin(boundary="all")]),
+            grid("upper", size=0.2, position=(-0.3, 0.002, 0.0), material=rough),
+        ],
+        colliders=[weft.Collider(name="slope", shape=weft.Plane(size=(9.0, 9.0)), friction=mu)],
+    )
+    return slide(scene, frames, cloth=slice(13 * 13, None))
+
+
+@pytest.mark.parametrize("mu", [0.1, 0.4, 0.7, 1.0])
+def test_cloth_on_cloth_rubs_as_cloth_on_a_plane(mu):
+    angle = np.degrees(np.arctan(mu))
+    held = on_a_cloth(angle - 1.0, mu)
+    assert abs(held[-1] - held[9]) < 1e-5
+    slid = on_a_cloth(angle + 5.0, mu)
+    assert acceleration(slid) == pytest.approx(expected(angle + 5.0, mu), rel=0.05)
+
+
+@pytest.mark.parametrize("dynamics", ["position_based", "mass_spring", "implicit"])
+def test_free_fall(dynamics):
+    scene = weft.Scene(method=Robust(dynamics=dynamics), cloths=[grid(position=(0.0, 0.0, 0.0))])
+    for k, (x, _) in enumerate(Run(scene).frames(20), start=1):
+        assert x[:, 1] == pytest.approx(-0.5 * GRAVITY * (k / 60.0) ** 2, rel=0.01)
+
+
+@pytest.mark.parametrize("dynamics", ["position_based", "mass_spring", "implicit"])
+def test_every_dynamics_drapes_over_a_ball_without_intersections(dynamics):
+    scene = weft.Scene(
+        method=Robust(dynamics=dynamics),
+        cloths=[grid(size=0.5, cells=12, position=(0.0, 0.11, 0.0))],
+        colliders=[weft.Collider(name="ball", shape=weft.Sphere(radius=0.1, subdivisions=2))],
+    )
+    run = Run(scene)
+    for x, row in run.frames(30):
+        assert row["status"] == "ok"
+    assert row["contacts"] > 0
+    # it hangs over the ball
+    assert 0.1 < x[:, 1].max() < 0.12 and x[:, 1].min() < 0.0
+    assert np.linalg.norm(x, axis=1).min() > 0.098
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_sheets_thrown_at_each_other_at_100_m_a_second_do_not_cross(seed):
+    """A frame takes them 3.3 m past each other; they are 2 cm apart."""
+    rng = np.random.default_rng(seed)
+    turn = tuple(rng.uniform(-5.0, 5.0, 3))
+    scene = weft.Scene(
+        method="robust",
+        forces=weft.Forces(gravity=(0.0, 0.0, 0.0)),
+        cloths=[
+            grid("left", size=0.3, cells=8, position=(0.0, 0.0, 0.0), velocity=(0.0, 50.0, 0.0)),
+            grid(
+                "right", size=0.3, cells=8, position=(0.02, 0.05, 0.01), rotation_deg=turn, velocity=(0.0, -50.0, 0.0)
+            ),
+        ],
+    )
+    run = Run(scene)
+    half = 81
+    masses = run.world.mass[: 2 * half]
+    for _x, row in run.frames(4):
+        assert row["status"] == "ok"
+        momentum = (masses[:, None] * run.state.velocities()[: 2 * half]).sum(axis=0)
+        assert np.abs(momentum).max() < 1e-9 * 50.0 * masses.sum()
+    # what was below is still below where they overlap
+    assert x[half:, 1].mean() > x[:half, 1].mean()
+
+
+def resting(frames):
+    """Two sheets on a floor: drift of each since the tenth frame, and the last positions."""
+    scene = weft.Scene(
+        method="robust",
+        cloths=[
+            grid("lower", size=0.3, cells=10, position=(0.0, 0.0012, 0.0)),
+            grid("upper", size=0.2, cells=7, position=(0.01, 0.0025, 0.02), rotation_deg=(0.0, 20.0, 0.0)),
+        ],
+        colliders=[weft.Collider(name="floor", shape=weft.Plane(size=(2.0, 2.0)))],
+    )
+    run = Run(scene)
+    farthest = 0.0
+    for k, (x, row) in enumerate(run.frames(frames)):
+        assert row["status"] == "ok" and row["zones"] == 0
+        if k == 9:
+            began = x
+        if k > 9:
+            farthest = max(farthest, float(np.linalg.norm(x - began, axis=1).max()))
+    return farthest, x, run
+
+
+def check_resting(frames):
+    drift, x, run = resting(frames)
+    assert drift < 1e-3
+    thickness = run.world.scene.thickness
+    lower, upper = x[:121], x[121:]
+    assert lower[:, 1].mean() == pytest.approx(thickness, rel=0.2)
+    assert (upper[:, 1].mean() - lower[:, 1].mean()) == pytest.approx(thickness, rel=0.2)
+
+
+def test_resting_contact_keeps_its_place_and_its_thickness():
+    check_resting(90)
+
+
+@pytest.mark.long
+def test_resting_contact_for_twenty_seconds():
+    check_resting(1200)
+
+
+def tumbling():
+    return weft.Scene(
+        frames=14,
+        method="robust",
+        cloths=[
+            grid("one", size=0.3, cells=9, position=(0.0, 0.09, 0.0), rotation_deg=(70.0, 10.0, 5.0)),
+            grid("two", size=0.25, cells=8, position=(0.0, 0.3, 0.0), velocity=(0.0, -3.0, 0.0)),
+        ],
+        colliders=[
+            weft.Collider(
+                name="ball", shape=weft.Sphere(radius=0.06, subdivisions=2), motion=weft.Spin(rate_deg=200.0)
+            ),
+            weft.Collider(name="floor", shape=weft.Plane(size=(2, 2)), placement=weft.Placement(position=(0, -0.1, 0))),
+        ],
+    )
+
+
+def test_threads_do_not_change_a_byte():
+    results, threads = [], get_threads()
+    try:
+        for count in (1, 2, 3):
+            set_threads(count)
+            run = Run(tumbling())
+            rows = [row for _, row in run.frames(14)]
+            results.append((run.state.positions().tobytes(), run.state.velocities().tobytes(), rows))
+    finally:
+        set_threads(threads)
+    assert results[0] == results[1] == results[2]
+    assert sum(row["contacts"] for row in results[0][2]) > 0
+
+
+def test_a_run_that_is_resumed_gives_the_same_bytes(tmp_path):
+    scene = tumbling()
+    whole = weft.simulate(scene, tmp_path / "whole.zarr", progress=False)
+    weft.simulate(scene, tmp_path / "parts.zarr", progress=False, frames=5)
+    parts = weft.simulate(scene, tmp_path / "parts.zarr", progress=False, resume=True)
+    assert whole.frames == parts.frames == 15
+    for frame in range(15):
+        assert whole.positions(frame).tobytes() == parts.positions(frame).tobytes()
+        assert whole.velocities(frame).tobytes() == parts.velocities(frame).tobytes()
+
+
+def test_steps_are_halved_when_something_comes_fast_and_doubled_again():
+    scene = weft.Scene(
+        method="robust",
+        cloths=[grid(size=0.4, cells=10, position=(0.0, 0.0, 0.0), pins=[weft.Pin(boundary="left")])],
+        colliders=[
+            weft.Collider(
+                name="ball",
+                shape=weft.Sphere(radius=0.05, subdivisions=2),
+                placement=weft.Placement(position=(0.0, -0.4, 0.0)),
+                motion=weft.Path(keyframes=[weft.Keyframe(time=0.05), weft.Keyframe(time=0.07, position=(0, 0.6, 0))]),
+            )
+        ],
+    )
+    steps = [row["steps"] for _, row in Run(scene).frames(25)]
+    assert steps[0] == 8 and max(steps) > 8 and steps[-1] == 8
+
+
+def test_strain_stays_within_its_limit_where_nothing_forces_more():
+    """A hanging sheet is jerked: no structural or shear edge ends a step more than 10 % longer."""
+    scene = weft.Scene(
+        method="robust",
+        cloths=[
+            grid(
+                size=0.4,
+                cells=8,
+                position=(0.0, 0.0, 0.0),
+                velocity=(0.0, -8.0, 0.0),
+                pins=[weft.Pin(boundary="left")],
+                material=weft.Material(stretch=20.0, shear=5.0),
+            )
+        ],
+    )
+    assert max(row["stretch"] for _, row in Run(scene).frames(30)) < 0.13
+    loose = scene.replace(method=Robust(strain_limit=0.9))
+    assert max(row["stretch"] for _, row in Run(loose).frames(30)) > 0.2
+
+
+def test_what_two_closing_colliders_hold_between_them_is_told():
+    """A press that closes to half the thickness cannot be right; the run says so and goes on."""
+    plates = [
+        weft.Collider(
+            name=name,
+            shape=weft.Box(size=(0.4, 0.02, 0.4)),
+            placement=weft.Placement(position=(0.0, side * 0.02, 0.0)),
+            motion=weft.Path(
+                keyframes=[weft.Keyframe(time=0.0), weft.Keyframe(time=0.2, position=(0, -side * 0.00999, 0))]
+            ),
+        )
+        for name, side in (("above", 1.0), ("below", -1.0))
+    ]
+    scene = weft.Scene(method="robust", cloths=[grid(position=(0.0, 0.0, 0.0))], colliders=plates)
+    said = []
+    run = Run(scene)
+    for _ in range(14):
+        said.append(run.method.advance_frame(run.state)["status"])
+    assert all(s == "ok" for s in said[:9])
+    assert any("colliders" in s or "collisions" in s for s in said)
+    assert np.isfinite(run.state.positions()).all()
