@@ -40,15 +40,15 @@ def scene(size: str = "quick") -> weft.Scene:
                 motion=weft.Path(keyframes=way),
             )
         ],
-        forces=weft.Forces(air_damping=1.0),
-        camera=weft.Camera(position=(1.6, 0.4, 1.8), target=(0.0, 0.0, 0.1), fov_deg=35.0),
+        forces=weft.Forces(air_damping=3.0),
+        camera=weft.Camera(position=(1.9, 0.6, 2.1), target=(0.0, 0.15, 0.1), fov_deg=35.0),
     )
 
 
 def check(cache: weft.Cache) -> dict[str, object]:
     """No intersections; the cloth is thrown forward by the ball and hangs over it in the end."""
     measures = Measures(cache)
-    found = check_free(measures) | check_rest(measures, still_from=(TO - FROM) / SPEED + 0.02, speed=0.1)
+    found = check_free(measures) | check_rest(measures, still_from=(TO - FROM) / SPEED + 0.02)
     farthest = max(float(cache.positions(f)[measures.cloth, 2].max()) for f in range(cache.frames))
     expect(f"the ball carries the cloth {farthest:.2f} m only", farthest > TO + RADIUS)
     return found | {"farthest way of the cloth, m": f"{farthest:.2f}"}

@@ -51,7 +51,7 @@ def scene(size: str = "quick") -> weft.Scene:
             ),
             weft.Collider(name="ground", shape=weft.Plane(size=(4.0, 4.0)), friction=0.5),
         ],
-        camera=weft.Camera(position=(1.6, 1.3, 2.2), target=(0.0, 0.3, 0.0), fov_deg=34.0),
+        camera=weft.Camera(position=(1.1, 1.1, 1.6), target=(0.0, 0.32, 0.0), fov_deg=36.0),
     )
 
 

@@ -159,7 +159,7 @@ def test_every_dynamics_drapes_over_a_ball_without_intersections(dynamics):
         colliders=[weft.Collider(name="ball", shape=weft.Sphere(radius=0.1, subdivisions=2))],
     )
     run = Run(scene)
-    for x, row in run.frames(30):
+    for x, row in run.frames(30):  # noqa: B007
         assert row["status"] == "ok"
     assert row["contacts"] > 0
     # it hangs over the ball
@@ -185,7 +185,7 @@ def test_sheets_thrown_at_each_other_at_100_m_a_second_do_not_cross(seed):
     run = Run(scene)
     half = 81
     masses = run.world.mass[: 2 * half]
-    for _x, row in run.frames(4):
+    for x, row in run.frames(4):  # noqa: B007
         assert row["status"] == "ok"
         momentum = (masses[:, None] * run.state.velocities()[: 2 * half]).sum(axis=0)
         assert np.abs(momentum).max() < 1e-9 * 50.0 * masses.sum()

@@ -337,7 +337,7 @@ class CollisionPlanes:
         first, second = np.divmod(self.planes.keys[pair], max(len(self.faces), 1))
         hard = self.fixed[first] | self.fixed[second]
         mu = np.where(hard, self._friction[self._body[first], self._body[second]], 0.0)
-        solid: np.ndarray = np.where(self.fixed[first], first, second)
+        solid = np.asarray(np.where(self.fixed[first], first, second))
         return mu, solid
 
     def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

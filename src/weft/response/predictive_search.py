@@ -305,50 +305,84 @@ def make_pair(kind: int, pair: wp.vec2i, sheet: Sheet) -> Pair:
 
 
 @wp.func
-def ball_of_ways(mean: wp.vec3d, farthest: wp.float64) -> wp.vec4d:
-    """A ball around the ways of a feature's corners: all of them differ from the mean by no more than its radius."""
-    return wp.vec4d(mean[0], mean[1], mean[2], wp.sqrt(farthest))
+def ball(mean: wp.vec3d, squared: wp.float64) -> wp.vec4d:
+    """A ball around points, of which none is farther from the mean than its radius."""
+    return wp.vec4d(mean[0], mean[1], mean[2], wp.sqrt(squared))
 
 
 @wp.func
-def approach(a: wp.vec4d, b: wp.vec4d) -> wp.float64:
-    """How far two features come towards each other at most, from the balls around their ways."""
+def ball_of_two(a: wp.vec3d, b: wp.vec3d) -> wp.vec4d:
+    mean = HALF * (a + b)
+    return ball(mean, wp.length_sq(a - mean))
+
+
+@wp.func
+def ball_of_three(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.vec4d:
+    mean = (a + b + c) / wp.float64(3.0)
+    return ball(mean, wp.max(wp.length_sq(a - mean), wp.max(wp.length_sq(b - mean), wp.length_sq(c - mean))))
+
+
+@wp.func
+def spread(a: wp.vec4d, b: wp.vec4d) -> wp.float64:
+    """The largest distance of points of two balls."""
     return wp.length(wp.vec3d(a[0] - b[0], a[1] - b[1], a[2] - b[2])) + a[3] + b[3]
 
 
-@wp.kernel
-def measure_vertex_ways(first: int, x: wp.array[wp.vec3d], end: wp.array[wp.vec3d], ways: wp.array[wp.vec4d]):
-    """The way of each vertex."""
-    i = first + wp.tid()
-    ways[i] = ball_of_ways(end[i] - x[i], ZERO)
+@wp.func
+def farther_than(a: wp.vec4d, b: wp.vec4d, limit: wp.float64) -> bool:
+    """Whether all points of two balls are farther apart than this."""
+    x = a[0] - b[0]
+    y = a[1] - b[1]
+    z = a[2] - b[2]
+    far = limit + a[3] + b[3]
+    return x * x + y * y + z * z > far * far
 
 
 @wp.kernel
-def measure_edge_ways(
-    first: int, x: wp.array[wp.vec3d], end: wp.array[wp.vec3d], edges: wp.array[wp.vec2i], ways: wp.array[wp.vec4d]
+def enclose_vertices(
+    first: int, x: wp.array[wp.vec3d], end: wp.array[wp.vec3d], balls: wp.array[wp.vec4d], ways: wp.array[wp.vec4d]
 ):
-    """A ball around the ways of the ends of each edge."""
+    """Place and way of each vertex."""
+    i = first + wp.tid()
+    balls[i] = ball(x[i], ZERO)
+    ways[i] = ball(end[i] - x[i], ZERO)
+
+
+@wp.kernel
+def enclose_edges(
+    first: int,
+    x: wp.array[wp.vec3d],
+    end: wp.array[wp.vec3d],
+    edges: wp.array[wp.vec2i],
+    balls: wp.array[wp.vec4d],
+    ways: wp.array[wp.vec4d],
+):
+    """Balls around the places and the ways of the ends of each edge."""
     i = first + wp.tid()
     e = edges[i]
-    a = end[e[0]] - x[e[0]]
-    b = end[e[1]] - x[e[1]]
-    mean = HALF * (a + b)
-    ways[i] = ball_of_ways(mean, wp.length_sq(a - mean))
+    a = x[e[0]]
+    b = x[e[1]]
+    balls[i] = ball_of_two(a, b)
+    ways[i] = ball_of_two(end[e[0]] - a, end[e[1]] - b)
 
 
 @wp.kernel
-def measure_face_ways(
-    first: int, x: wp.array[wp.vec3d], end: wp.array[wp.vec3d], faces: wp.array[wp.vec3i], ways: wp.array[wp.vec4d]
+def enclose_faces(
+    first: int,
+    x: wp.array[wp.vec3d],
+    end: wp.array[wp.vec3d],
+    faces: wp.array[wp.vec3i],
+    balls: wp.array[wp.vec4d],
+    ways: wp.array[wp.vec4d],
 ):
-    """A ball around the ways of the corners of each triangle."""
+    """Balls around the places and the ways of the corners of each triangle."""
     i = first + wp.tid()
     f = faces[i]
-    a = end[f[0]] - x[f[0]]
-    b = end[f[1]] - x[f[1]]
-    c = end[f[2]] - x[f[2]]
-    mean = (a + b + c) / wp.float64(3.0)
-    farthest = wp.max(wp.length_sq(a - mean), wp.max(wp.length_sq(b - mean), wp.length_sq(c - mean)))
-    ways[i] = ball_of_ways(mean, farthest)
+    a = x[f[0]]
+    b = x[f[1]]
+    c = x[f[2]]
+    balls[i] = ball_of_three(a, b, c)
+    ways[i] = ball_of_three(end[f[0]] - a, end[f[1]] - b, end[f[2]] - c)
 
 
 @wp.kernel
@@ -357,7 +391,9 @@ def choose_triangles(
     pairs: wp.array[wp.vec2i],
     faces: wp.array[wp.vec3i],
     x: wp.array[wp.vec3d],
+    vertex_balls: wp.array[wp.vec4d],
     vertex_ways: wp.array[wp.vec4d],
+    face_balls: wp.array[wp.vec4d],
     face_ways: wp.array[wp.vec4d],
     reach: wp.float64,
     sheet: Sheet,
@@ -367,12 +403,14 @@ def choose_triangles(
     i = first + wp.tid()
     chosen[i] = 0
     v = pairs[i][0]
+    limit = reach + spread(vertex_ways[v], face_ways[pairs[i][1]])
+    if farther_than(vertex_balls[v], face_balls[pairs[i][1]], limit):
+        return
     f = faces[pairs[i][1]]
     p = x[v]
     a = x[f[0]]
     b = x[f[1]]
     c = x[f[2]]
-    limit = reach + approach(vertex_ways[v], face_ways[pairs[i][1]])
     m = wp.cross(b - a, c - a)
     height = wp.dot(m, p - a)
     area = wp.dot(m, m)
@@ -394,6 +432,7 @@ def choose_edges(
     edges: wp.array[wp.vec2i],
     first_edge: wp.array[int],
     x: wp.array[wp.vec3d],
+    balls: wp.array[wp.vec4d],
     ways: wp.array[wp.vec4d],
     reach: wp.float64,
     sheet: Sheet,
@@ -402,6 +441,9 @@ def choose_edges(
     """Which pairs of edges make a contact; most do not, which is seen from few numbers."""
     i = first + wp.tid()
     chosen[i] = 0
+    limit = reach + spread(ways[pairs[i][0]], ways[pairs[i][1]])
+    if farther_than(balls[pairs[i][0]], balls[pairs[i][1]], limit):
+        return
     e = edges[pairs[i][0]]
     f = edges[pairs[i][1]]
     a = x[e[0]]
@@ -409,7 +451,6 @@ def choose_edges(
     c = x[f[0]]
     d = x[f[1]]
     st = nearest_on_edges(a, b, c, d)
-    limit = reach + approach(ways[pairs[i][0]], ways[pairs[i][1]])
     if wp.length_sq((a - c) + st[0] * (b - a) - st[1] * (d - c)) > limit * limit:
         return
     inside_e = st[0] > END and st[0] < ONE - END
@@ -582,9 +623,7 @@ class PredictiveSearch:
         self._listed, self._vertices = Buffer(wp.vec3i, self.device), Buffer(wp.vec4i, self.device)
         self._colour, self._order = Buffer(int, self.device), Buffer(int, self.device)
         sizes = (surface.vertex_count, len(edges), len(faces))
-        self._vertex_ways, self._edge_ways, self._face_ways = (
-            wp.zeros(size, dtype=wp.vec4d, device=self.device) for size in sizes
-        )
+        self._balls = [[wp.zeros(size, dtype=wp.vec4d, device=self.device) for _ in range(2)] for size in sizes]
         self._reach = 0.0
         self._used = wp.zeros(max(surface.vertex_count, 1), dtype=wp.int64, device=self.device)
         self.offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
@@ -609,7 +648,7 @@ class PredictiveSearch:
         sheet.radius = wp.float64(radius)
         self._reach = self.largest_thickness + radius
         self.broad_phase.update(x, end, self._reach)
-        self._measure(x, end)
+        self._enclose(x, end)
         candidates = self.broad_phase.feature_pairs()
         if kind == "points":
             pairs = self._list_points(candidates.vertex_triangle)
@@ -626,13 +665,13 @@ class PredictiveSearch:
             launch(write_contacts, found, inputs, device=self.device, grain=GRAIN)
         return found
 
-    def _measure(self, x: wp.array, end: wp.array) -> None:
-        """The ways of all features."""
+    def _enclose(self, x: wp.array, end: wp.array) -> None:
+        """Balls around all features and their ways."""
         sheet = self.sheet
-        ways = self._vertex_ways, self._edge_ways, self._face_ways
-        launch(measure_vertex_ways, len(ways[0]), [x, end, ways[0]], device=self.device)
-        launch(measure_edge_ways, len(ways[1]), [x, end, sheet.edges, ways[1]], device=self.device)
-        launch(measure_face_ways, len(ways[2]), [x, end, sheet.faces, ways[2]], device=self.device)
+        vertices, edges, faces = self._balls
+        launch(enclose_vertices, len(vertices[0]), [x, end, *vertices], device=self.device)
+        launch(enclose_edges, len(edges[0]), [x, end, sheet.edges, *edges], device=self.device)
+        launch(enclose_faces, len(faces[0]), [x, end, sheet.faces, *faces], device=self.device)
 
     def _list(self, kind: int, pairs: wp.array, base: int) -> int:
         """Add the candidates that make a contact to the list; gives the length of the list."""
@@ -641,12 +680,13 @@ class PredictiveSearch:
             return base
         sheet = self.sheet
         chosen, places = self._chosen.at_least(count)[:count], self._places.at_least(count)[:count]
+        vertices, edges, faces = self._balls
         tail = [self._reach, sheet, chosen]
         if kind == int(POINT_TRIANGLE):
-            inputs = [pairs, sheet.faces, sheet.x, self._vertex_ways, self._face_ways, *tail]
+            inputs = [pairs, sheet.faces, sheet.x, *vertices, *faces, *tail]
             launch(choose_triangles, count, inputs, device=self.device, grain=GRAIN)
         elif kind == int(EDGE_EDGE):
-            inputs = [pairs, sheet.edges, sheet.first_edge, sheet.x, self._edge_ways, *tail]
+            inputs = [pairs, sheet.edges, sheet.first_edge, sheet.x, *edges, *tail]
             launch(choose_edges, count, inputs, device=self.device, grain=GRAIN)
         else:
             chosen.fill_(1)

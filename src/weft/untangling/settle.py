@@ -85,7 +85,9 @@ class Settler:
                 a, b, c = x[faces[rows[first // 5, 2]]].transpose(1, 0, 2)
                 normal = unit(np.cross(b - a, c - a))
                 across = np.einsum("ij,ij->i", step[found], normal)[:, None] * normal
-                step[found] = (step[found] - across) * (1.0 if tries == 1 else 0.5)
+                slide = (step[found] - across) * (1.0 if tries == 1 else 0.5)
+                # both sides of a seam do the same
+                step[found] = np.where(self.weave.on_seam[found, None], 0.5 * step[found], slide)
                 step[sewn] *= 0.5
                 both = np.concatenate([found, sewn])
                 self._allowed[both] = np.maximum(0.5 * self._allowed[both], 0.05)

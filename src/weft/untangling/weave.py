@@ -56,6 +56,8 @@ class Weave:
         self._edges = wp.array(self.edges, dtype=wp.vec2i, device="cpu")
         self._lengths = wp.array(self.lengths, dtype=wp.float64, device="cpu")
         self.seams = seams
+        self.on_seam = np.zeros(self.count, dtype=bool)
+        self.on_seam[seams] = True
         self._stitches = _stitch(start, seams)
 
         # who hangs together: neighbours and stitches
