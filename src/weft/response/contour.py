@@ -27,6 +27,8 @@ Bools = NDArray[np.bool_]
 LEAST_SLOPE = 0.1
 # how much the direction of the whole path counts beside that of each crossing
 PATH_PART = 1.5
+# directions shorter than this are not scaled to 1: on a straight path they are nothing but rounding
+LEAST_PULL = 1e-3
 
 
 class Crossings(NamedTuple):
@@ -119,14 +121,14 @@ def contour_moves(analysis: Analysis, paths: Bools | None = None) -> Moves:
     """How to shorten the paths (or those chosen): each edge against its triangle."""
     crossings = crossing_stencils(analysis)
     own, whole = contour_directions(analysis, crossings)
-    directions = unit(unit(own) + PATH_PART * unit(whole))
+    directions = unit(unit(own, LEAST_PULL) + PATH_PART * unit(whole, LEAST_PULL), LEAST_PULL)
     if paths is not None:
         chosen = paths[analysis.path_of]
         return Moves(crossings.vertices[chosen], crossings.weights[chosen], directions[chosen])
     return Moves(crossings.vertices, crossings.weights, directions)
 
 
-def unit(vectors: Floats) -> Floats:
-    """The rows scaled to length 1; zero stays zero."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+def unit(vectors: Floats, least: float = 0.0) -> Floats:
+    """The rows divided by their lengths, or by the least length if that is more; zero stays zero."""
+    lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", vectors, vectors)), least)[:, None]
     return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0.0)
