@@ -303,3 +303,10 @@ def test_plain_runs_it_by_name():
     rows = [method.advance_frame(state) for _ in range(5)]
     assert all(row["status"] == "ok" for row in rows)
     assert state.positions()[:, 1].min() < -0.02
+
+
+def test_cloth_without_bending():
+    mesh, x, v = crumpled(cells=4)
+    m, _ = make(mesh, Material(bend=0.0), forces=Forces())
+    *_, (end, _speed) = run(m, x, v, FRAME, 2)
+    assert np.isfinite(end).all()

@@ -117,7 +117,7 @@ class Implicit:
         inverse_mass: wp.array,
         air: Air,
         *,
-        tolerance: float = 1e-3,
+        tolerance: float = 3e-4,
         largest_growth: float = 0.25,
         most_iterations: int = 1000,
     ) -> None:
