@@ -30,6 +30,8 @@ EVEN_OUT, UNFOLD = 0.2, 0.5
 TRIES = 3
 # settled when nothing moves by more, in lengths of an edge
 SETTLED = 2e-3
+# at the end every vertex goes back by this much, so that what was not concerned is exactly where it was
+LEFTOVER = 0.03
 
 
 class Settler:
@@ -65,7 +67,8 @@ class Settler:
             x = moved
             if step >= FREE_STEPS and change < SETTLED * length:
                 break
-        return x
+        self._allowed[:] = 1.0
+        return self.move_safely(x, x - _limited(x - self.start, LEFTOVER * length))
 
     def move_safely(self, x: Floats, wanted: Floats) -> Floats:
         """From free positions as far towards others as nothing crosses."""
