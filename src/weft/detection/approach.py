@@ -22,6 +22,8 @@ THIRD = wp.constant(wp.float64(1.0 / 3.0))
 BORDER = wp.constant(wp.float64(1e-9))
 # part of the thickness at which a pair that slides past counts as apart: what gravity lets sink in a step is less
 STILL_APART = wp.constant(wp.float64(0.9))
+# cosine of the angle that a direction may turn by before it counts as another one
+SAME_DIRECTION = wp.constant(wp.float64(0.97))
 TINY = wp.constant(wp.float64(1e-300))
 # distance of pairs that do not count
 NEVER = wp.constant(wp.float64(1e30))
@@ -193,14 +195,15 @@ def nearest_on_surface(sheet: Sheet, face: int, w: wp.vec4d, n: wp.vec3d) -> boo
 
 @wp.func
 def passes_by(start: wp.vec3d, end: wp.vec3d, thickness: wp.float64) -> bool:
-    """Whether a pair that leads from one relative position to another stays about a thickness apart all the way.
+    """Whether a pair slides past: it stays about a thickness apart, and its direction turns as it does.
 
     What slides over a border approaches along the slanted direction at the start and is no nearer in the end: a contact
     would hook it.
     """
     way = end - start
     t = wp.clamp(-wp.dot(start, way) / wp.max(wp.dot(way, way), TINY), ZERO, ONE)
-    return wp.length(start + t * way) >= STILL_APART * thickness
+    turned = wp.dot(start, end) < SAME_DIRECTION * wp.length(start) * wp.length(end)
+    return turned and wp.length(start + t * way) >= STILL_APART * thickness
 
 
 @wp.func
