@@ -14,8 +14,10 @@ import warp as wp
 from numpy.typing import NDArray
 
 from weft.analysis import crossing_kernels as kernels
+from weft.detection.broad_phase import make_broad_phase
 from weft.mesh.topology import Topology
-from weft.world import launch
+from weft.world import Surface, launch
+from weft.world.buffers import Buffer
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -25,8 +27,6 @@ Ints = NDArray[np.int32]
 NOISE = 1e-10
 # calls after which the tree is built anew instead of refitted
 REBUILD = 64
-# edges worth a thread of their own
-GRAIN = 128
 
 
 def unit_noise(count: int) -> Floats:
@@ -45,45 +45,46 @@ class CrossingFinder:
     def __init__(self, topology: Topology, *, device: wp.DeviceLike = "cpu") -> None:
         self.topology = topology
         self.device = wp.get_device(device)
-        faces, edges = topology.faces, topology.edges
+        self.mesh = kernels.Crossing()
+        """the positions of the last search, for kernels; `tree` is only there after `grow_tree`"""
         self._noise = unit_noise(topology.vertex_count)
-        used = np.zeros(topology.vertex_count, dtype=bool)
-        used[faces] = True
-        self._used = np.flatnonzero(used) if not used.all() else slice(None)
-        mesh = kernels.Crossing()
-        mesh.edges = wp.array(edges, dtype=wp.vec2i, device=self.device)
-        mesh.faces = wp.array(faces, dtype=wp.vec3i, device=self.device)
-        self.mesh = mesh
-        self._lowers = wp.empty(len(faces), dtype=wp.vec3, device=self.device)
-        self._uppers = wp.empty(len(faces), dtype=wp.vec3, device=self.device)
-        self._counts = wp.empty(len(edges), dtype=wp.int32, device=self.device)
+        self._surface = Surface.from_arrays(topology.vertex_count, topology.faces, device=self.device)
+        self.mesh.faces = self._surface.faces
+        self._broad_phase = make_broad_phase("bvh", self._surface) if len(topology.faces) > 1 else None
+        self._hits = Buffer(wp.int8, self.device)
         self._tree: wp.Bvh | None = None
-        self._calls = 0
+        self._grown = 0
+        self._used = np.unique(topology.faces)
 
     def find(self, vertices: Floats, length: float) -> tuple[Ints, Ints]:
         """The crossings (edge, face), sorted; `length` is that of a usual edge, by which the noise is measured."""
-        if len(self.topology.faces) < 2:
+        self._place(vertices, length)
+        if self._broad_phase is None:
             return np.zeros(0, np.int32), np.zeros(0, np.int32)
-        mesh, device = self.mesh, self.device
-        self.place(vertices, length)
-        launch(kernels.count_crossings, len(mesh.edges), [mesh, self._counts], device=device, grain=GRAIN)
+        self._broad_phase.update(self.mesh.x, self.mesh.x, float(self.mesh.slack), follow=False)
+        pairs = self._broad_phase.triangle_pairs(share_vertex=True)
+        hits = self._hits.at_least(len(pairs))
+        launch(kernels.test_pairs, len(pairs), [self.mesh, self._surface.owned, pairs, hits], device=self.device)
 
-        # count, scan, fill; the second pass only asks for edges that found something
-        counts = self._counts.numpy()
-        chosen = np.flatnonzero(counts).astype(np.int32)
-        if not len(chosen):
-            return np.zeros(0, np.int32), np.zeros(0, np.int32)
-        counts = counts[chosen]
-        starts = np.cumsum(counts) - counts
-        found = wp.empty(int(counts.sum()), dtype=wp.int32, device=device)
-        inputs = [mesh, wp.array(chosen, dtype=int, device=device), wp.array(starts, dtype=wp.int64, device=device)]
-        launch(kernels.fill_crossings, len(chosen), [*inputs, found], device=device, grain=GRAIN)
-        edge, face = np.repeat(chosen, counts), found.numpy()
+        # six bits a pair: the edges of one triangle through the other, and the reverse
+        bits = hits.numpy()[: len(pairs)]
+        chosen = np.flatnonzero(bits)
+        which, bit = np.nonzero(bits[chosen, None] & (1 << np.arange(6, dtype=np.int8)))
+        pair = pairs.numpy()[chosen[which]]
+        row = np.arange(len(pair))
+        edge = self.topology.face_edges[pair[row, bit // 3], bit % 3]
+        face = pair[row, 1 - bit // 3]
         order = np.lexsort((face, edge))
         return edge[order], face[order]
 
-    def place(self, vertices: Floats, length: float) -> None:
-        """Bring the positions to the device and the tree up to date with them."""
+    def _place(self, vertices: Floats, length: float) -> None:
+        mesh = self.mesh
+        mesh.x = wp.array(vertices, dtype=wp.vec3d, device=self.device)
+        mesh.noise = wp.array((NOISE * length) * self._noise, dtype=wp.vec3d, device=self.device)
+        mesh.slack = wp.float64(4.0 * NOISE * length)
+
+    def grow_tree(self, vertices: Floats) -> None:
+        """Make a tree of the triangles with their vertices here, for kernels that ask who is near a point."""
         mesh = self.mesh
         used = vertices[self._used]
         low, high = used.min(axis=0), used.max(axis=0)
@@ -91,13 +92,13 @@ class CrossingFinder:
         mesh.scale = wp.float64(2.0 ** -float(np.frexp(max(float((high - low).max()), 1e-250))[1]))
         mesh.centre = wp.vec3d(*(low + 0.5 * (high - low)))
         mesh.x = wp.array(vertices, dtype=wp.vec3d, device=self.device)
-        mesh.noise = wp.array((NOISE * length) * self._noise, dtype=wp.vec3d, device=self.device)
-        mesh.slack = wp.float64(4.0 * NOISE * length)
+        if self._tree is None:
+            self._lowers, self._uppers = (wp.empty(len(mesh.faces), dtype=wp.vec3, device=self.device) for _ in "lu")
         launch(kernels.box_triangles, len(mesh.faces), [mesh, self._lowers, self._uppers], device=self.device)
-        if self._tree is None or self._calls % REBUILD == 0:
+        if self._tree is None or self._grown % REBUILD == 0:
             method = "cubql" if self.device.is_cpu else "lbvh"
             self._tree = wp.Bvh(self._lowers, self._uppers, constructor=method, leaf_size=4)
             mesh.tree = self._tree.id
         else:
             self._tree.refit()
-        self._calls += 1
+        self._grown += 1

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 # kernels are written in Warp's language, whose types mypy does not know, and which evaluates both sides of `and`
 # ruff: noqa: SIM110
-"""The kernels behind `crossing`: signs of determinants that are never zero, and a tree asked once an edge."""
+"""The kernels behind `crossing`: signs of determinants that are never zero."""
 
 import warp as wp
 
@@ -11,6 +11,9 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 ZERO = wp.constant(wp.float64(0.0))
 # error of a determinant of three rounded differences, relative to the sum of its terms' magnitudes
 BOUND = wp.constant(wp.float64(24.0 * 2.0**-53))
+# doubt about a determinant that need not be settled here: of the noise, and of rounding
+MARGIN = wp.constant(wp.float64(1.5))
+TINY = wp.constant(wp.float64(1e-14))
 # splits a float64 into two halves of 26 bits (Dekker 1971)
 SPLIT = wp.constant(wp.float64(134217729.0))
 # outward rounding of boxes; coordinates lie in -1..1, where an ulp of float32 is at most half of this, and offsets are
@@ -20,15 +23,15 @@ PAD = wp.constant(wp.float32(1.5e-7))
 
 @wp.struct
 class Crossing:
-    """The mesh as both passes over the tree read it."""
+    """The mesh as the kernels read it."""
 
-    tree: wp.uint64
     x: wp.array[wp.vec3d]
     noise: wp.array[wp.vec3d]
-    edges: wp.array[wp.vec2i]
     faces: wp.array[wp.vec3i]
     # more than any two vertices are moved towards one another
     slack: wp.float64
+    # a tree of triangles for questions about nearness, and the space it lives in
+    tree: wp.uint64
     centre: wp.vec3d
     scale: wp.float64
 
@@ -207,10 +210,12 @@ def box_triangles(first: int, mesh: Crossing, lowers: wp.array[wp.vec3], uppers:
 
 
 @wp.func
-def query_edge(mesh: Crossing, edge: wp.vec2i):
-    p = boxed(mesh, edge[0])
-    q = boxed(mesh, edge[1])
-    return wp.bvh_query_aabb(mesh.tree, wp.min(p, q) - wp.vec3(PAD), wp.max(p, q) + wp.vec3(PAD))
+def shared_vertices(one: wp.vec3i, other: wp.vec3i) -> int:
+    count = int(0)
+    for k in range(3):
+        if one[k] == other[0] or one[k] == other[1] or one[k] == other[2]:
+            count += 1
+    return count
 
 
 @wp.func
@@ -222,31 +227,56 @@ def apart(edge: wp.vec2i, face: wp.vec3i) -> bool:
     return True
 
 
-@wp.kernel
-def count_crossings(first: int, mesh: Crossing, counts: wp.array[int]):
-    e = first + wp.tid()
-    edge = mesh.edges[e]
-    found = int(0)
-    f = int(0)
-    query = query_edge(mesh, edge)
-    while wp.bvh_query_next(query, f):
-        face = mesh.faces[f]
-        if apart(edge, face):
-            if crosses(mesh, edge, face):
-                found += 1
-    counts[e] = found
+@wp.func
+def on_one_side(mesh: Crossing, one: wp.vec3i, other: wp.vec3i) -> bool:
+    """Do all corners of the second triangle, but those of the first, certainly lie on one side of its plane?
+
+    Most pairs of neighbours are settled by this. The noise can change a determinant of three ways u, v, w by no more
+    than the slack times |u||v| + |v||w| + |w||u|.
+    """
+    a = mesh.x[one[0]]
+    u = mesh.x[one[1]] - a
+    v = mesh.x[one[2]] - a
+    normal = wp.cross(u, v)
+    size_u = wp.length(u)
+    size_v = wp.length(v)
+    low = int(0)
+    high = int(0)
+    for k in range(3):
+        if other[k] != one[0] and other[k] != one[1] and other[k] != one[2]:
+            w = mesh.x[other[k]] - a
+            size = wp.length(w)
+            doubt = MARGIN * mesh.slack * (size_u * size_v + (size_u + size_v) * size) + TINY * size_u * size_v * size
+            height = wp.dot(normal, w)
+            if height < doubt:
+                low += 1
+            if height > -doubt:
+                high += 1
+    return low == 0 or high == 0
 
 
 @wp.kernel
-def fill_crossings(first: int, mesh: Crossing, chosen: wp.array[int], starts: wp.array[wp.int64], found: wp.array[int]):
+def test_pairs(first: int, mesh: Crossing, owned: wp.array[int], pairs: wp.array[wp.vec2i], hits: wp.array[wp.int8]):
+    """For each pair of triangles: which edges of the first pass through the second (bits 0 to 2), and the reverse.
+
+    Every edge is asked for by the triangle that owns it, so that each crossing is found once.
+    """
     i = first + wp.tid()
-    edge = mesh.edges[chosen[i]]
-    slot = starts[i]
-    f = int(0)
-    query = query_edge(mesh, edge)
-    while wp.bvh_query_next(query, f):
-        face = mesh.faces[f]
-        if apart(edge, face):
-            if crosses(mesh, edge, face):
-                found[slot] = f
-                slot += wp.int64(1)
+    pair = pairs[i]
+    found = int(0)
+    possible = shared_vertices(mesh.faces[pair[0]], mesh.faces[pair[1]]) < 2
+    if possible:
+        possible = not on_one_side(mesh, mesh.faces[pair[0]], mesh.faces[pair[1]])
+    if possible:
+        possible = not on_one_side(mesh, mesh.faces[pair[1]], mesh.faces[pair[0]])
+    if possible:
+        for side in range(2):
+            one = mesh.faces[pair[side]]
+            other = mesh.faces[pair[1 - side]]
+            for k in range(3):
+                if (owned[pair[side]] >> (k + 3)) & 1 == 1:
+                    edge = wp.vec2i(one[k], one[(k + 1) % 3])
+                    if apart(edge, other):
+                        if crosses(mesh, edge, other):
+                            found = found | (1 << (3 * side + k))
+    hits[i] = wp.int8(found)

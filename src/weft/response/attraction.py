@@ -92,12 +92,13 @@ def pulling_paths(analysis: Analysis) -> Bools:
 def find_partners(analyser: Analyser, analysis: Analysis, paths: Bools, reach: float) -> Partners:
     """For every vertex inside the chosen paths: the nearest triangle on the other side of its path, within reach.
 
-    The analysis must be the last one of this analyser, whose tree is searched.
+    The analysis must be one of this analyser, whose tree is grown and searched.
     """
     sizes = np.diff(analysis.region_vertices.offsets)
     region = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     kept = paths[region // 2]
     vertex, region = analysis.region_vertices.items[kept], region[kept]
+    analyser.finder.grow_tree(analysis.positions)
     device = analyser.finder.device
     colours = analysis.face_colours
     face = wp.empty(len(vertex), dtype=int, device=device)
