@@ -36,12 +36,13 @@ def solve_one(
     friction: wp.array[wp.vec2d],
     push: wp.float64,
     pushed: wp.array[int],
+    start: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
 ):
     i = first + wp.tid()
     rub = wp.float64(1.0)
-    solve_contact(i, vertices, kinds, weights, normals, thickness, friction, rub, push, pushed, before, p)
+    solve_contact(i, vertices, kinds, weights, normals, thickness, friction, rub, push, pushed, start, before, p)
 
 
 def stencil(x, side=1.0):
@@ -61,7 +62,7 @@ def solve(x, mass, *, was=None, kind=FROZEN, weights=(1, 0, -1, 0), normal=(0, 0
     inverse = 1.0 / np.asarray(mass, float)[:, None]
     p = wp.array(np.hstack([x, inverse]), dtype=wp.vec4d)
     before = wp.array(np.hstack([x if was is None else was, inverse]), dtype=wp.vec4d)
-    launch(solve_one, 1, [*contacts.arrays, push, contacts.pushed, before, p])
+    launch(solve_one, 1, [*contacts.arrays, push, contacts.pushed, wp.clone(before), before, p])
     assert np.array_equal(p.numpy()[:, 3], inverse[:, 0])
     return p.numpy()[:, :3], before.numpy()[:, :3]
 
@@ -115,11 +116,22 @@ def test_gradient_is_that_of_the_corrected_paper(seed):
     np.testing.assert_allclose(weights[:, None] * normal, expected, atol=1e-12)
 
 
-def test_a_foot_far_outside_moves_the_triangle_without_tilting_it():
-    x = np.array([[3.0, 3.0, 0.1], [0, 0, 0], [1, 0, 0], [0, 1, 0]])
-    weights, normal, gap = stencil(x)
-    np.testing.assert_allclose(weights, [1, -1 / 3, -1 / 3, -1 / 3])
-    np.testing.assert_allclose([*normal, gap], [0, 0, 1, 0.1])
+def test_far_outside_the_triangle_the_plane_is_that_of_the_start():
+    # the triangle has tilted since; the vertex is three triangles away, under the tilted plane and over the old one
+    x = np.array([[3.0, 0.2, 0.15], [0, 0, 0], [1, 0, 0.2], [0, 1, 0]])
+    assert stencil(x)[2] < 0
+    start = {"weights": (1, -1, 0, 0), "normal": (0, 0, 1)}
+    after, _ = solve(x, [1, 1, 1, 1], kind=1, thick=0.1, **start)
+    np.testing.assert_array_equal(after, x)
+    after, _ = solve(x, [1, 1, 1, 1], kind=1, thick=0.25, **start)
+    np.testing.assert_allclose(after - x, [[0, 0, 0.05], [0, 0, -0.05], [0, 0, 0], [0, 0, 0]], atol=1e-12)
+
+
+def test_a_corner_with_little_weight_is_not_thrown_far():
+    # only the far corner can move: by its weight of a hundredth alone it would have to go a hundred times the depth
+    x = np.array([[0.01, 0.0, 0.0], [0, 0, 0], [1, 0, 0], [0, 1, 0]])
+    after, _ = solve(x, [np.inf, np.inf, 1, np.inf], kind=1, thick=0.1)
+    assert 0 < np.linalg.norm(after[2] - x[2]) <= 1.5 * 0.1 + 1e-12
 
 
 def test_a_triangle_without_area_does_nothing():
@@ -139,6 +151,7 @@ def test_solving_a_triangle_parts_it_by_the_thickness_and_keeps_momentum(seed, s
     mass = rng.uniform(0.5, 2.0, 4)
     # a small overlap, so that one step of Newton's method ends close to the answer
     x[0] += (side * 0.099 - height(x, 1.0)) * stencil(x)[1]
+    assert (stencil(x)[0] <= 0.2).sum() == 3
     after, before = solve(x, mass, was=x, kind=side, thick=0.1)
     assert height(after, side) == pytest.approx(0.1, abs=2e-6)
     np.testing.assert_allclose((mass[:, None] * (after - x)).sum(axis=0), 0.0, atol=1e-12)

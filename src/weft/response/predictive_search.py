@@ -8,7 +8,8 @@ points are on borders, one rule says which pair stands for the place:
 - a vertex over a triangle, or over its border, is a contact of the two where the direction between them is within
   60 degrees of the triangle's normal; elsewhere the triangle's plane says nothing about what is between them;
 - two edges are a contact where the nearest points are inside both; where one of them is an end, only if no triangle at
-  the other edge makes the contact with that vertex, and only for the first edge of that vertex.
+  the other edge makes the contact with that vertex, only for the first edge of that vertex, and only if the other edge
+  is on the border or in a sharp fold, or the two move against each other: else they are neighbours in a sheet.
 
 Layers know which side is right, where they lie on each other: where both face the same way. The front of a sleeve and
 the back of the sleeve under it do not, and keep the sides they are on.
@@ -44,6 +45,13 @@ END = wp.constant(wp.float64(1e-6))
 # two points of one cloth keep at most this part of their distance along the cloth
 REST_PART = wp.constant(wp.float64(0.7))
 GRAIN = 256
+# marks of an edge: it is the first of one of its vertices; it is on the border, or its triangles make a sharp fold
+FIRST = wp.constant(1)
+SHARP = wp.constant(2)
+# what moves against each other in a step by more than this part of the reach is in haste
+HASTE = wp.constant(wp.float64(0.25))
+# candidates an item: what an item costs before it looks at one is worth several of them
+CHUNK = 32
 
 NONE, POINT_TRIANGLE, EDGE_EDGE, POINT_POINT = (wp.constant(k) for k in range(4))
 
@@ -58,6 +66,8 @@ class Sheet:
     edges: wp.array[wp.vec2i]
     edge_faces: wp.array[wp.vec2i]
     first_edge: wp.array[int]
+    marks: wp.array[int]
+    """of each edge: FIRST of one of its vertices, SHARP, found anew in each search"""
     owned: wp.array[int]
     vertex_cloth: wp.array[int]
     vertex_region: wp.array[int]
@@ -69,6 +79,8 @@ class Sheet:
     thickness: wp.array[wp.float64]
     radius: wp.float64
     """static collision radius"""
+    largest: wp.float64
+    """largest thickness"""
 
 
 @wp.struct
@@ -172,12 +184,11 @@ def make_point_triangle(pair: wp.vec2i, sheet: Sheet) -> Pair:
     own = int(1)
     if height < ZERO:
         own = -1
-    if side != own and side != 0:
-        # through the layer: certain only right over the triangle, and where both face the same way
-        if wp.abs(height) < OVER * distance or wp.dot(vertex_normal(q[0], sheet), normal) <= ZERO:
-            return made
-    if side == 0:
+    if side == 0 or wp.dot(vertex_normal(q[0], sheet), normal) <= ZERO:
         side = own
+    elif side != own and wp.abs(height) < OVER * distance:
+        # through the layer, perhaps: certain only right over the triangle
+        return made
     made.made = POINT_TRIANGLE
     made.vertices = q
     made.kind = side * TRIANGLE
@@ -251,6 +262,8 @@ def make_edge_edge(pair: wp.vec2i, sheet: Sheet) -> Pair:
             mine = pair[1]
             other = pair[0]
         if sheet.first_edge[vertex] != mine or edge_is_aligned(other, n, sheet):
+            return made
+        if (sheet.marks[other] & SHARP) == 0 and wp.length(way) <= HASTE * (sheet.radius + sheet.largest):
             return made
     made.made = EDGE_EDGE
     made.vertices = q
@@ -354,12 +367,23 @@ def enclose_edges(
     x: wp.array[wp.vec3d],
     end: wp.array[wp.vec3d],
     edges: wp.array[wp.vec2i],
+    edge_faces: wp.array[wp.vec2i],
+    faces: wp.array[wp.vec3i],
+    first_edge: wp.array[int],
+    marks: wp.array[int],
     balls: wp.array[wp.vec4d],
     ways: wp.array[wp.vec4d],
 ):
-    """Balls around the places and the ways of the ends of each edge."""
+    """Balls around the places and the ways of the ends of each edge, and what kind of edge it is."""
     i = first + wp.tid()
     e = edges[i]
+    mark = int(0)
+    if first_edge[e[0]] == i or first_edge[e[1]] == i:
+        mark = FIRST
+    wings = edge_faces[i]
+    if wings[1] < 0 or wp.dot(face_normal(faces[wings[0]], x), face_normal(faces[wings[1]], x)) < ALIGNED:
+        mark += SHARP
+    marks[i] = mark
     a = x[e[0]]
     b = x[e[1]]
     balls[i] = ball_of_two(a, b)
@@ -385,88 +409,90 @@ def enclose_faces(
     ways[i] = ball_of_three(end[f[0]] - a, end[f[1]] - b, end[f[2]] - c)
 
 
-@wp.kernel
-def choose_triangles(
-    first: int,
-    pairs: wp.array[wp.vec2i],
-    faces: wp.array[wp.vec3i],
-    x: wp.array[wp.vec3d],
-    vertex_balls: wp.array[wp.vec4d],
-    vertex_ways: wp.array[wp.vec4d],
-    face_balls: wp.array[wp.vec4d],
-    face_ways: wp.array[wp.vec4d],
-    reach: wp.float64,
-    sheet: Sheet,
-    chosen: wp.array[int],
-):
-    """Which vertices and triangles make a contact; most do not, which is seen from few numbers."""
-    i = first + wp.tid()
-    chosen[i] = 0
-    v = pairs[i][0]
-    limit = reach + spread(vertex_ways[v], face_ways[pairs[i][1]])
-    if farther_than(vertex_balls[v], face_balls[pairs[i][1]], limit):
-        return
-    f = faces[pairs[i][1]]
-    p = x[v]
+@wp.func
+def triangle_is_far(pair: wp.vec2i, faces: wp.array[wp.vec3i], x: wp.array[wp.vec3d], near: wp.float64) -> bool:
+    """Whether a vertex and a triangle are farther apart than this, or not over each other."""
+    f = faces[pair[1]]
+    p = x[pair[0]]
     a = x[f[0]]
     b = x[f[1]]
     c = x[f[2]]
     m = wp.cross(b - a, c - a)
     height = wp.dot(m, p - a)
     area = wp.dot(m, m)
-    if height * height > limit * limit * area:
-        return
+    if height * height > near * near * area:
+        return True
     bary = nearest_on_triangle(p, a, b, c)
     squared = wp.length_sq(p - bary[0] * a - bary[1] * b - bary[2] * c)
-    if squared > limit * limit or height * height < FLAT * squared * area:
-        return
-    made = make_point_triangle(pairs[i], sheet)
-    if made.made != NONE:
-        chosen[i] = 1
+    return squared > near * near or height * height < FLAT * squared * area
+
+
+@wp.func
+def edges_are_far(
+    pair: wp.vec2i,
+    edges: wp.array[wp.vec2i],
+    marks: wp.array[int],
+    x: wp.array[wp.vec3d],
+    near: wp.float64,
+    hasty: bool,
+) -> bool:
+    """Whether two edges are farther apart than this where their nearest points are inside, or others stand for them."""
+    e = edges[pair[0]]
+    f = edges[pair[1]]
+    a = x[e[0]]
+    c = x[f[0]]
+    u = x[e[1]] - a
+    v = x[f[1]] - c
+    r = a - c
+    uu = wp.dot(u, u)
+    vv = wp.dot(v, v)
+    uv = wp.dot(u, v)
+    ur = wp.dot(u, r)
+    vr = wp.dot(v, r)
+    area = uu * vv - uv * uv
+    s = uv * vr - ur * vv
+    t = uu * vr - uv * ur
+    if s > ZERO and s < area and t > ZERO and t < area:
+        volume = wp.dot(r, wp.cross(u, v))
+        return volume * volume > near * near * area
+    # an end of one edge and the other: only for the first edge of that end, and at a border, a sharp fold or in haste
+    of_first = (marks[pair[0]] & FIRST) != 0 and (hasty or (marks[pair[1]] & SHARP) != 0)
+    of_second = (marks[pair[1]] & FIRST) != 0 and (hasty or (marks[pair[0]] & SHARP) != 0)
+    if not (of_first or of_second):
+        return True
+    st = nearest_on_edges(a, x[e[1]], c, x[f[1]])
+    return wp.length_sq(r + st[0] * u - st[1] * v) > near * near
 
 
 @wp.kernel
-def choose_edges(
+def choose_pairs(
     first: int,
+    kind: int,
+    count: int,
     pairs: wp.array[wp.vec2i],
-    edges: wp.array[wp.vec2i],
-    first_edge: wp.array[int],
-    x: wp.array[wp.vec3d],
-    balls: wp.array[wp.vec4d],
-    ways: wp.array[wp.vec4d],
-    reach: wp.float64,
     sheet: Sheet,
+    reach: wp.float64,
+    first_balls: wp.array[wp.vec4d],
+    first_ways: wp.array[wp.vec4d],
+    second_balls: wp.array[wp.vec4d],
+    second_ways: wp.array[wp.vec4d],
     chosen: wp.array[int],
 ):
-    """Which pairs of edges make a contact; most do not, which is seen from few numbers."""
-    i = first + wp.tid()
-    chosen[i] = 0
-    limit = reach + spread(ways[pairs[i][0]], ways[pairs[i][1]])
-    if farther_than(balls[pairs[i][0]], balls[pairs[i][1]], limit):
-        return
-    e = edges[pairs[i][0]]
-    f = edges[pairs[i][1]]
-    a = x[e[0]]
-    b = x[e[1]]
-    c = x[f[0]]
-    d = x[f[1]]
-    st = nearest_on_edges(a, b, c, d)
-    if wp.length_sq((a - c) + st[0] * (b - a) - st[1] * (d - c)) > limit * limit:
-        return
-    inside_e = st[0] > END and st[0] < ONE - END
-    inside_f = st[1] > END and st[1] < ONE - END
-    if not (inside_e and inside_f):
-        if inside_e:
-            if first_edge[wp.where(st[1] > HALF, f[1], f[0])] != pairs[i][1]:
-                return
-        elif inside_f:
-            if first_edge[wp.where(st[0] > HALF, e[1], e[0])] != pairs[i][0]:
-                return
-        else:
-            return
-    made = make_edge_edge(pairs[i], sheet)
-    if made.made != NONE:
-        chosen[i] = 1
+    """Which candidates make a contact, a chunk of them an item; most do not, which is seen from few numbers."""
+    chunk = first + wp.tid()
+    for i in range(chunk * CHUNK, wp.min((chunk + 1) * CHUNK, count)):
+        pair = pairs[i]
+        made = int(0)
+        way = spread(first_ways[pair[0]], second_ways[pair[1]])
+        near = reach + way
+        if not farther_than(first_balls[pair[0]], second_balls[pair[1]], near):
+            if kind == POINT_TRIANGLE:
+                if not triangle_is_far(pair, sheet.faces, sheet.x, near):
+                    made = make_point_triangle(pair, sheet).made
+            else:
+                if not edges_are_far(pair, sheet.edges, sheet.marks, sheet.x, near, way > HASTE * reach):
+                    made = make_edge_edge(pair, sheet).made
+        chosen[i] = wp.where(made != NONE, 1, 0)
 
 
 @wp.kernel
@@ -609,12 +635,14 @@ class PredictiveSearch:
         sheet.faces, sheet.edges, sheet.owned = surface.faces, surface.edges, surface.owned
         sheet.edge_faces = upload(_edge_faces(face_edges, len(edges)), wp.vec2i)
         sheet.first_edge = upload(_first_edges(edges, surface.vertex_count), int)
+        sheet.marks = wp.zeros(len(edges), dtype=int, device=self.device)
         sheet.vertex_cloth = upload(regions.vertex_cloth, int)
         region = np.append(regions.face_region, 0)
         sheet.vertex_region, sheet.edge_region = upload(region[owners[0]], int), upload(region[owners[1]], int)
         sheet.face_region = upload(regions.face_region, int)
         sheet.above = wp.array(regions.above, dtype=int, ndim=2, device=self.device)
         sheet.rest, sheet.thickness = rest, thickness
+        sheet.largest = wp.float64(largest_thickness)
         self.sheet = sheet
         self.across = upload(_faces_across(face_edges, sheet.edge_faces.numpy(), regions.face_region), wp.vec3i)
         """for each corner of each triangle the triangle across the opposite edge, -1 for none in the same region"""
@@ -625,6 +653,7 @@ class PredictiveSearch:
         sizes = (surface.vertex_count, len(edges), len(faces))
         self._balls = [[wp.zeros(size, dtype=wp.vec4d, device=self.device) for _ in range(2)] for size in sizes]
         self._reach = 0.0
+        self._unturned = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
         self._used = wp.zeros(max(surface.vertex_count, 1), dtype=wp.int64, device=self.device)
         self.offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
         """where each colour starts"""
@@ -644,6 +673,8 @@ class PredictiveSearch:
         Points are vertices with vertices; triangles are vertices with triangles, and edges with edges unless told not.
         """
         sheet = self.sheet
+        if kind == "triangles" and self.device.is_cpu:
+            end = self._without_turn(x, end)
         sheet.x, sheet.end = x, end
         sheet.radius = wp.float64(radius)
         self._reach = self.largest_thickness + radius
@@ -665,12 +696,31 @@ class PredictiveSearch:
             launch(write_contacts, found, inputs, device=self.device, grain=GRAIN)
         return found
 
+    def _without_turn(self, x: wp.array, end: wp.array) -> wp.array:
+        """Where the vertices would end if the cloth as a whole did not turn.
+
+        Turning moves two points across the direction between them and never along it, so that no contact is missed for
+        leaving it out; but boxes of what turns are large and overlap in vain.
+        """
+        start = x.numpy()
+        way = end.numpy() - start
+        arm = start - start.mean(axis=0)
+        moment = np.cross(arm, way - way.mean(axis=0)).sum(axis=0)
+        spread = arm.T @ arm
+        inertia = np.trace(spread) * np.eye(3) - spread
+        if np.linalg.det(inertia) <= 1e-12 * np.trace(inertia) ** 3:
+            return end
+        turn = np.linalg.solve(inertia, moment)
+        self._unturned.numpy()[:] = end.numpy() - np.cross(turn, arm)
+        return self._unturned
+
     def _enclose(self, x: wp.array, end: wp.array) -> None:
         """Balls around all features and their ways."""
         sheet = self.sheet
         vertices, edges, faces = self._balls
         launch(enclose_vertices, len(vertices[0]), [x, end, *vertices], device=self.device)
-        launch(enclose_edges, len(edges[0]), [x, end, sheet.edges, *edges], device=self.device)
+        inputs = [x, end, sheet.edges, sheet.edge_faces, sheet.faces, sheet.first_edge, sheet.marks, *edges]
+        launch(enclose_edges, len(edges[0]), inputs, device=self.device)
         launch(enclose_faces, len(faces[0]), [x, end, sheet.faces, *faces], device=self.device)
 
     def _list(self, kind: int, pairs: wp.array, base: int) -> int:
@@ -681,15 +731,12 @@ class PredictiveSearch:
         sheet = self.sheet
         chosen, places = self._chosen.at_least(count)[:count], self._places.at_least(count)[:count]
         vertices, edges, faces = self._balls
-        tail = [self._reach, sheet, chosen]
-        if kind == int(POINT_TRIANGLE):
-            inputs = [pairs, sheet.faces, sheet.x, *vertices, *faces, *tail]
-            launch(choose_triangles, count, inputs, device=self.device, grain=GRAIN)
-        elif kind == int(EDGE_EDGE):
-            inputs = [pairs, sheet.edges, sheet.first_edge, sheet.x, *edges, *tail]
-            launch(choose_edges, count, inputs, device=self.device, grain=GRAIN)
-        else:
+        if kind == int(POINT_POINT):
             chosen.fill_(1)
+        else:
+            balls = [*vertices, *faces] if kind == int(POINT_TRIANGLE) else [*edges, *edges]
+            inputs = [kind, count, pairs, sheet, self._reach, *balls, chosen]
+            launch(choose_pairs, -(-count // CHUNK), inputs, device=self.device, grain=16)
         found = _scan(chosen, places)
         if found:
             listed = self._listed.at_least(base + found, keep=base)
