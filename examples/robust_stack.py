@@ -36,7 +36,7 @@ def scene(size: str = "quick") -> weft.Scene:
                 placement=weft.Placement(position=(0.0, -0.02, 0.0)),
             )
         ],
-        forces=weft.Forces(air_damping=1.0),
+        forces=weft.Forces(air_damping=2.0),
         camera=weft.Camera(position=(0.6, 0.5, 0.9), target=(0.0, -0.08, 0.0), fov_deg=32.0),
     )
 

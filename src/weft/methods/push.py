@@ -23,6 +23,8 @@ wp.set_module_options({"enable_backward": False})
 RECOVERY = 8
 # without damping no step is short enough for Euler's method; this one grows slowly, s
 SHORTEST_DELAY = 1e-4
+# in steps shorter than this, s, moves are shorter too: many moves of full length in a short time throw the cloth about
+FULL_MOVE = 1.0 / 1200.0
 # sweeps of Provot's correction a step
 CORRECTIONS = 4
 
@@ -176,7 +178,7 @@ class Push(Method):
         world = self.world
         world.carry_colliders(state, h, self.x_end, self.v_end)
         self._correct(self.x_end)
-        pushed = self.response.apply(self.x_end, self.v_end, h)
+        pushed = self.response.apply(self.x_end, self.v_end, h, part=min(1.0, h / FULL_MOVE))
         report.contacts += pushed.vertices
         self.left = pushed.left
         state.take(self.x_end, self.v_end)

@@ -238,7 +238,9 @@ class CollisionPlanes:
         self.faces = surface.faces.numpy().reshape(-1, 3)
         self.fixed = np.asarray(fixed_faces, bool)
         self._fixed = wp.array(self.fixed.astype(np.int32), dtype=int, device=self.device)
-        self._offsets, self._neighbours = (wp.array(a, dtype=int, device=self.device) for a in _neighbours(surface))
+        self._offsets, self._neighbours = (
+            wp.array(a, dtype=int, device=self.device) for a in vertex_neighbours(surface)
+        )
         self._body = surface.face_body.numpy()
         bodies = surface.body_pairs.shape[0]
         self._friction = np.zeros((bodies, bodies)) if friction is None else friction
@@ -364,7 +366,7 @@ class CollisionPlanes:
         return vertices, axis, values, below_all, pair
 
 
-def _neighbours(surface: Surface) -> tuple[np.ndarray, np.ndarray]:
+def vertex_neighbours(surface: Surface) -> tuple[np.ndarray, np.ndarray]:
     """The vertices that an edge leads to from each vertex: offsets and items."""
     edges = surface.edges.numpy().reshape(-1, 2)
     ends = np.concatenate([edges, edges[:, ::-1]])

@@ -16,6 +16,7 @@ import numpy as np
 import warp as wp
 
 from weft.errors import SceneError
+from weft.response.bounding_planes import vertex_neighbours
 from weft.response.face_search import FaceIndex, FaceSearch, next_range
 from weft.world import World, launch
 
@@ -57,20 +58,38 @@ def plane_distance(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, n: wp.vec
 
 
 @wp.func
+def next_to(i: int, f: wp.vec3i, offsets: wp.array[int], neighbours: wp.array[int]) -> bool:
+    """Whether a vertex belongs to a triangle, or an edge leads from one to the other."""
+    if f[0] == i or f[1] == i or f[2] == i:
+        return True
+    for s in range(offsets[i], offsets[i + 1]):
+        n = neighbours[s]
+        if f[0] == n or f[1] == n or f[2] == n:
+            return True
+    return False
+
+
+@wp.func
 def look(
     nearest: Nearest,
+    against: wp.vec3d,
     i: int,
     p: wp.vec3d,
     velocity: wp.vec3d,
     close: wp.float64,
     dt: wp.float64,
     is_cloth: int,
+    offsets: wp.array[int],
+    neighbours: wp.array[int],
     index: FaceIndex,
     faces: wp.array[wp.vec3i],
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
 ) -> Nearest:
-    """The nearest triangle of a list over which the point lies, if it is nearer than what was found before."""
+    """The nearest triangle of a list over which the point lies, if it is nearer than what was found before.
+
+    Only triangles that push against the given direction count; a zero vector admits all.
+    """
     result = nearest
     place = int(1)
     if index.count == 0:
@@ -81,7 +100,7 @@ def look(
         for k in range(span[0], span[1]):
             number = index.order[k]
             f = faces[number]
-            if is_cloth == 0 or (f[0] != i and f[1] != i and f[2] != i):
+            if is_cloth == 0 or not next_to(i, f, offsets, neighbours):
                 a = x[f[0]]
                 b = x[f[1]]
                 c = x[f[2]]
@@ -91,17 +110,19 @@ def look(
                 if far < result.distance or (
                     far == result.distance and result.is_cloth == is_cloth and number < result.face
                 ):
-                    result.distance = far
-                    result.face = number
-                    result.is_cloth = is_cloth
                     third = wp.float64(1.0) / wp.float64(3.0)
-                    result.velocity = third * (v[f[0]] + v[f[1]] + v[f[2]])
-                    result.direction = n  # type: ignore[assignment]
-                    result.needed = close - d
+                    carrier = third * (v[f[0]] + v[f[1]] + v[f[2]])
+                    away = wp.float64(1.0)
                     # from cloth back to the side on which the vertex was a step ago
-                    if is_cloth == 1 and d < dt * wp.dot(n, velocity - result.velocity):
-                        result.direction = -n
-                        result.needed = close + d
+                    if is_cloth == 1 and d < dt * wp.dot(n, velocity - carrier):
+                        away = wp.float64(-1.0)
+                    if away * wp.dot(n, against) <= wp.float64(0.0):
+                        result.distance = far
+                        result.face = number
+                        result.is_cloth = is_cloth
+                        result.velocity = carrier
+                        result.direction = away * n
+                        result.needed = close - away * d
     return result
 
 
@@ -117,6 +138,8 @@ def push_vertices(
     mesh_x: wp.array[wp.vec3d],
     mesh_v: wp.array[wp.vec3d],
     mesh_friction: wp.array[wp.float64],
+    offsets: wp.array[int],
+    neighbours: wp.array[int],
     cloth_index: FaceIndex,
     cloth_faces: wp.array[wp.vec3i],
     cloth_friction: wp.float64,
@@ -139,11 +162,21 @@ def push_vertices(
     found.distance = close
     found.face = -1
     found.is_cloth = -1
-    found = look(found, i, p, v[i], close, dt, 0, mesh_index, mesh_faces, mesh_x, mesh_v)
-    found = look(found, i, p, v[i], close, dt, 1, cloth_index, cloth_faces, x, v)
+    none = found
+    u = v[i]
+    all = wp.vec3d()
+    found = look(found, all, i, p, u, close, dt, 0, offsets, neighbours, mesh_index, mesh_faces, mesh_x, mesh_v)
+    found = look(found, all, i, p, u, close, dt, 1, offsets, neighbours, cloth_index, cloth_faces, x, v)
     if found.face < 0:
         return
-    x_out[i] = p + wp.min(move, found.needed) * found.direction
+    # between two triangles: no farther than the middle
+    n = found.direction
+    other = look(none, n, i, p, u, close, dt, 0, offsets, neighbours, mesh_index, mesh_faces, mesh_x, mesh_v)
+    other = look(other, n, i, p, u, close, dt, 1, offsets, neighbours, cloth_index, cloth_faces, x, v)
+    length = wp.min(move, wp.float64(0.2) * found.needed)
+    if other.face >= 0:
+        length = wp.min(length, wp.max(wp.float64(0.0), wp.float64(0.5) * (found.needed - other.needed)))
+    x_out[i] = p + length * found.direction
     normal[i] = found.direction
     carrier[i] = found.velocity
     friction[i] = cloth_friction
@@ -276,23 +309,38 @@ class Push:
         self._cloth_faces_host = cloth_faces
         self.cloth_faces = wp.array(cloth_faces, dtype=wp.vec3i, device=device)
         self.cloth_search = FaceSearch(search, len(cloth_faces), device)
+        self._neighbours = tuple(wp.array(a, dtype=int, device=device) for a in vertex_neighbours(world.surface))
         self._mesh_friction = wp.array(self._friction(split), dtype=wp.float64, device=device)
         self._cloth_friction = float(world.friction_kinetic.numpy()[: len(world.cloths), : len(world.cloths)].max())
         self._x, self._normal, self._carrier = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(3))
         self._rub = wp.zeros(count, dtype=wp.float64, device=device)
         self._pushed, self._touched = (wp.zeros(count, dtype=int, device=device) for _ in range(2))
 
-    def apply(self, x: wp.array, v: wp.array, dt: float) -> Pushed:
-        """Push vertices of x until all are clear or the moves are used up, and stop their velocities."""
+    def apply(self, x: wp.array, v: wp.array, dt: float, *, part: float = 1.0) -> Pushed:
+        """Push vertices of x until all are clear or the moves are used up, and stop their velocities.
+
+        part: of close/16, how far a vertex moves at once.
+        """
         world, device, count = self.world, self.world.device, self.world.cloth_vertex_count
         self._follow(x, v)
         corners = x.numpy()[self._cloth_faces_host]
         self.cloth_search.build(corners, self.close, self.moves * self.close / FRACTION)
         self._touched.zero_()
         mesh = [self.mesh_search.index, self.mesh_faces, self._mesh_x, self._mesh_v, self._mesh_friction]
-        cloth = [self.cloth_search.index, self.cloth_faces, self._cloth_friction]
+        cloth = [*self._neighbours, self.cloth_search.index, self.cloth_faces, self._cloth_friction]
         found = [self._normal, self._carrier, self._rub, self._pushed]
-        inputs = [world.inverse_mass, self.close, self.close / FRACTION, dt, *mesh, *cloth, x, v, self._x, *found]
+        inputs = [
+            world.inverse_mass,
+            self.close,
+            part * self.close / FRACTION,
+            dt,
+            *mesh,
+            *cloth,
+            x,
+            v,
+            self._x,
+            *found,
+        ]
         for move in range(self.moves + 1):
             launch(push_vertices, count, inputs, device=device, grain=32)
             left = int(self._pushed.numpy().sum())

@@ -39,7 +39,7 @@ class Push(MethodOptions):
         default="both", description="what pushes: the triangles of colliders (mesh), of cloth, or both"
     )
     close: Positive = Field(default=0.01, description="nearer than this a vertex is moved away, m")
-    moves: Count = Field(default=4, description="moves of close/16 a step, at most; many at once throw the cloth about")
+    moves: Count = Field(default=1, description="moves of close/16 a step, at most; many at once throw the cloth about")
     steps: Count | None = Field(
         default=None, description="steps a frame while all goes well; default: as many as the springs need"
     )
