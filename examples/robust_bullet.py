@@ -26,7 +26,7 @@ def scene(size: str = "quick") -> weft.Scene:
     ]
     return weft.Scene(
         name="bullet",
-        frames=240,
+        frames=300,
         method="robust",
         cloths=[
             weft.Cloth(
