@@ -173,7 +173,7 @@ def push_vertices(
     n = found.direction
     other = look(none, n, i, p, u, close, dt, 0, offsets, neighbours, mesh_index, mesh_faces, mesh_x, mesh_v)
     other = look(other, n, i, p, u, close, dt, 1, offsets, neighbours, cloth_index, cloth_faces, x, v)
-    length = wp.min(move, wp.float64(0.2) * found.needed)
+    length = wp.min(move, found.needed)
     if other.face >= 0:
         length = wp.min(length, wp.max(wp.float64(0.0), wp.float64(0.5) * (found.needed - other.needed)))
     x_out[i] = p + length * found.direction
