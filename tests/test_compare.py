@@ -90,7 +90,9 @@ def test_the_command_prints_a_table_and_names_its_files(tmp_path):
     arguments = ["compare", str(path), "--methods", "plain, boxes", "-o", str(tmp_path / "o"), "--frames", "2"]
     done = CliRunner().invoke(app, [*arguments, "--size", "64x48"])
     assert done.exit_code == 0, done.output
-    assert "plain" in done.output and "boxes" in done.output and "compare.csv" in done.output
+    assert "plain" in done.output and "boxes" in done.output
+    # long paths are wrapped
+    assert "compare.csv" in done.output.replace("\n", "")
     assert (tmp_path / "o" / "compare.png").exists()
     wrong = CliRunner().invoke(app, [*arguments, "--methods", "bocks"])
     assert wrong.exit_code == 1

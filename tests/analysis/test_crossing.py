@@ -4,7 +4,7 @@ import analysis_cases as cases
 import numpy as np
 import pytest
 from analysis_oracles import exact_crossings
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from weft.analysis.crossing import CrossingFinder, unit_noise
@@ -66,6 +66,7 @@ def test_degenerate_positions_are_decided_as_rational_arithmetic_decides_them(na
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4))
+@example(2449, 1)
 def test_points_of_a_lattice(seed: int, levels: int) -> None:
     """Triangles with corners on a small lattice: nearly every test is degenerate."""
     rng = np.random.default_rng(seed)

@@ -232,20 +232,20 @@ def on_one_side(mesh: Crossing, one: wp.vec3i, other: wp.vec3i) -> bool:
     """Do all corners of the second triangle, but those of the first, certainly lie on one side of its plane?
 
     Most pairs of neighbours are settled by this. The noise can change a determinant of three ways u, v, w by no more
-    than the slack times |u||v| + |v||w| + |w||u|.
+    than the slack times |u||v| + |v||w| + |w||u|, each length taken with the slack, for triangles that are a point.
     """
     a = mesh.x[one[0]]
     u = mesh.x[one[1]] - a
     v = mesh.x[one[2]] - a
     normal = wp.cross(u, v)
-    size_u = wp.length(u)
-    size_v = wp.length(v)
+    size_u = wp.length(u) + mesh.slack
+    size_v = wp.length(v) + mesh.slack
     low = int(0)
     high = int(0)
     for k in range(3):
         if other[k] != one[0] and other[k] != one[1] and other[k] != one[2]:
             w = mesh.x[other[k]] - a
-            size = wp.length(w)
+            size = wp.length(w) + mesh.slack
             doubt = MARGIN * mesh.slack * (size_u * size_v + (size_u + size_v) * size) + TINY * size_u * size_v * size
             height = wp.dot(normal, w)
             if height < doubt:
