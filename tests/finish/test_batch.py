@@ -1,5 +1,7 @@
 """Whole caches: in parallel, interrupted, continued, and by the command."""
 
+import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +18,7 @@ from weft.cache import open_cache
 from weft.check import check_cache
 from weft.cli.main import app
 from weft.errors import CacheError, WeftError
-from weft.finish import subdivide
+from weft.finish import finish_frame, subdivide
 from weft.mesh import shapes
 
 
@@ -71,6 +73,30 @@ def test_every_frame_is_finer_and_clean(source, finished):
 
 def test_processes_give_the_same(source, finished, tmp_path):
     assert same(subdivide(source, tmp_path / "two.zarr", levels=2, processes=2, compare=True), finished)
+
+
+def test_frames_may_be_worked_on_elsewhere(source, finished, tmp_path):
+    """Whoever runs the frames needs the plan and a number only, in any order."""
+    asked = []
+
+    def elsewhere(plan, frames):
+        asked.append(list(frames))
+        made = {frame: finish_frame(pickle.loads(pickle.dumps(plan)), frame) for frame in reversed(frames)}
+        yield from (made[frame] for frame in frames)
+
+    out = tmp_path / "elsewhere.zarr"
+    assert same(subdivide(source, out, levels=2, compare=True, run_frames=elsewhere), finished)
+    assert asked == [list(range(8))]
+
+
+def test_another_run_at_the_same_place_is_seen(source, tmp_path):
+    place = tmp_path / "again.zarr"
+    for cells in (4, 6):
+        bodies, faces, x = draped(cells=cells)
+        cache = write_cache(place, bodies, faces, [x])
+        fine = subdivide(cache, tmp_path / "fine.zarr", levels=1, processes=1, overwrite=True)
+        assert fine.bodies[0].faces.stop == 4 * 2 * cells**2
+        shutil.rmtree(place)
 
 
 def test_a_growing_cache_is_continued(source, finished, tmp_path):
@@ -146,13 +172,13 @@ def test_a_worker_that_fails_says_why(source, tmp_path):
     from weft.finish.jobs import Plan
     from weft.finish.workers import Worker
 
-    worker = Worker(Plan(tmp_path / "nothing.zarr", 1, 1e-4, True, False, "cpu"), 1)
+    worker = Worker(Plan(tmp_path / "nothing.zarr", "", 1, 1e-4, True, False, "cpu"), 1)
     try:
         with pytest.raises(WeftError, match=r"nothing.zarr does not exist"):
             worker.run(0)
     finally:
         worker.close()
-    worker = Worker(Plan(source.path, 1, 1e-4, True, False, "cpu"), 1)
+    worker = Worker(Plan(source.path, "", 1, 1e-4, True, False, "cpu"), 1)
     try:
         with pytest.raises(WeftError, match="has no frame 99"):
             worker.run(99)

@@ -10,6 +10,9 @@ from typing import Any
 _PUBLIC = {
     "Finished": "weft.finish.finisher",
     "Finisher": "weft.finish.finisher",
+    "Plan": "weft.finish.jobs",
+    "Result": "weft.finish.jobs",
+    "finish_frame": "weft.finish.jobs",
     "subdivide": "weft.finish.batch",
 }
 

@@ -1,17 +1,15 @@
 """From a cache to a finer, smoother one: every frame finished by itself, several at a time."""
 
-import hashlib
-import json
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from weft.cache import Cache, CacheWriter, open_cache
 from weft.errors import CacheError, WeftError, WeftWarning
-from weft.finish.jobs import Plan, make_finisher
+from weft.finish.jobs import Plan, Result, RunFrames, make_finisher, start_of
 from weft.finish.refine import split_uv
 from weft.finish.stop import NEAR
 from weft.finish.workers import finish_frames
@@ -33,6 +31,7 @@ def subdivide(
     resume: bool = False,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    run_frames: RunFrames | None = None,
 ) -> Cache:
     """Subdivide and smooth the cloth of every frame of a cache, without making intersections, into the cache `out`.
 
@@ -46,6 +45,8 @@ def subdivide(
     compare: count also those that Loop subdivision without a look at collisions makes (`plain_intersections`).
     resume: continue `out` where it stopped; it must come from the same source. overwrite: replace it.
     progress: called with (frames done, frames in all) after every frame.
+    run_frames: who works on the frames, run_frames(plan, frames) -> finished frames in that order, each of them what
+        `finish_frame(plan, frame)` gives; processes on this machine unless given.
     """
     cache = source if isinstance(source, Cache) else open_cache(source)
     out = Path(out)
@@ -56,28 +57,34 @@ def subdivide(
     chosen = _frames(cache, frames)
     if processes is not None and processes < 1:
         raise WeftError(f"processes must be at least 1, not {processes}")
-    plan = Plan(cache.path.absolute(), levels, near, check, compare, device)
+    plan = Plan(cache.path.absolute(), start_of(cache), levels, near, check, compare, device)
     with _open(cache, plan, out, chosen, resume=resume, overwrite=overwrite) as writer:
         left = chosen[writer.frames :]
-        count = min(processes or os.cpu_count() or 1, max(len(left), 1))
-        threads = max(1, get_threads() // count)
         try:
-            _go(writer, plan, left, count, threads, progress)
+            _go(writer, (run_frames or _here(processes))(plan, left), len(left), progress)
         except KeyboardInterrupt:
             raise Interrupted(writer.path, writer.frames, writer.cache.planned) from None
     return open_cache(out)
 
 
+def _here(processes: int | None) -> RunFrames:
+    """Frames are worked on by processes of this machine, which share its threads."""
+
+    def run(plan: Plan, frames: Sequence[int]) -> Generator[Result, None, None]:
+        count = min(processes or os.cpu_count() or 1, max(len(frames), 1))
+        return finish_frames(plan, frames, count, max(1, get_threads() // count))
+
+    return run
+
+
 def _go(
     writer: CacheWriter,
-    plan: Plan,
-    frames: Sequence[int],
-    processes: int,
-    threads: int,
+    results: Generator[Result, None, None],
+    left: int,
     progress: Callable[[int, int], None] | None,
 ) -> None:
-    done, planned = writer.frames, writer.frames + len(frames)
-    results = finish_frames(plan, frames, processes, threads)
+    """Write the frames that are left as they come."""
+    done, planned = writer.frames, writer.frames + left
     with StopAtFrame(say=progress is not None) as stop:
         try:
             if progress is not None:
@@ -140,11 +147,8 @@ def _stride(frames: list[int]) -> int:
 
 def _origin(cache: Cache, plan: Plan, frames: list[int]) -> dict[str, Any]:
     """What the finished frames are made from. The geometry differs from the source's, so that no run continues it."""
-    start = hashlib.sha256(cache.positions(0).tobytes())
-    start.update(cache.faces.tobytes())
-    start.update(json.dumps(cache.origin, sort_keys=True).encode())
     total = plan.levels + cache.origin.get("finish", {}).get("total", 0)
-    made = {"levels": plan.levels, "total": total, "near": plan.near, "source": start.hexdigest()}
+    made = {"levels": plan.levels, "total": total, "near": plan.near, "source": plan.start}
     # frames that follow each other from 0 on may become more
     some = frames if frames != list(range(len(frames))) else None
     return {**cache.origin, "geometry": "finished", "finish": {**made, "frames": some}}

@@ -1,7 +1,11 @@
 """One frame of a cache as a job: read it, finish it, count what intersects, tell what happened."""
 
+import hashlib
+import json
 import time
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +23,8 @@ class Plan:
     """What is done with every frame; the same for all of them."""
 
     source: Path
+    start: str
+    """what the source begins with (see `start_of`): another run at the same place is another plan"""
     levels: int
     near: float
     check: bool
@@ -32,6 +38,18 @@ class Result(NamedTuple):
     positions: Floats
     velocities: Floats
     row: dict[str, Any]
+
+
+# gives the finished frames of a plan in the order asked for, wherever they are worked on
+RunFrames = Callable[[Plan, Sequence[int]], Generator[Result, None, None]]
+
+
+def finish_frame(plan: Plan, frame: int) -> Result:
+    """Finish one frame of the plan's source: what comes out depends on the plan and the frame alone.
+
+    What all frames share is made once in each process, for the plan used last.
+    """
+    return _job(plan).run(frame)
 
 
 class Job:
@@ -64,6 +82,11 @@ class Job:
         return Result(finished.positions, finished.velocities, row)
 
 
+@lru_cache(maxsize=1)
+def _job(plan: Plan) -> Job:
+    return Job(plan)
+
+
 def make_finisher(cache: Cache, plan: Plan) -> Finisher:
     """What finishes the frames of a cache."""
     from weft.check import sewn_triangles
@@ -77,6 +100,14 @@ def make_finisher(cache: Cache, plan: Plan) -> Finisher:
         near=plan.near,
         device=plan.device,
     )
+
+
+def start_of(cache: Cache) -> str:
+    """A hash of the triangles and the first frame of a cache, and of what it was made from."""
+    start = hashlib.sha256(cache.positions(0).tobytes())
+    start.update(cache.faces.tobytes())
+    start.update(json.dumps(cache.origin, sort_keys=True).encode())
+    return start.hexdigest()
 
 
 def columns(finished: Finished) -> dict[str, Any]:

@@ -23,16 +23,14 @@ def main() -> None:
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer one frame number after the other, with a result or with what went wrong."""
     from weft.errors import WeftError
-    from weft.finish.jobs import Job
+    from weft.finish.jobs import finish_frame
 
     plan = pickle.load(requests)
-    job = None
     while True:
         frame = pickle.load(requests)
         answer: object
         try:
-            job = job or Job(plan)
-            answer = tuple(job.run(frame))
+            answer = tuple(finish_frame(plan, frame))
         except WeftError as error:
             answer = WeftError(str(error))
         except Exception:

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from weft.errors import WeftError
-from weft.finish.jobs import Job, Plan, Result
+from weft.finish.jobs import Plan, Result, finish_frame
 
 
 class WorkerDied(WeftError):
@@ -70,8 +70,7 @@ class Worker:
 def finish_frames(plan: Plan, frames: Sequence[int], processes: int, threads: int) -> Generator[Result, None, None]:
     """The finished frames in order; a few are worked on ahead of the one that is asked for."""
     if processes <= 1 or len(frames) <= 1:
-        job = Job(plan)
-        yield from map(job.run, frames)
+        yield from (finish_frame(plan, frame) for frame in frames)
         return
     idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
     workers: list[Worker] = []
