@@ -6,7 +6,8 @@ solved is the system filtered from both sides, with the constrained part moved t
 
 The preconditioner adds the inverse of each diagonal block, within the filter, to a coarse solve in which each patch of
 about twenty vertices moves as one (see `aggregates`). It starts and ends with a coarse correction, after which the
-residual of every free patch sums to zero: the solver's tolerance costs no momentum. The last step's answer was measured
+residual of every free patch sums to zero: the solver's tolerance costs no momentum. Links (see `links`) are in the
+product and in the diagonal, not in the coarse system, whose structure is that of the mesh. The last step's answer was measured
 to be a worse start than none, and would make a step depend on more than the state.
 
 Sums run over the rows of a patch, then over patches, always in this order, whatever the number of threads.
@@ -19,6 +20,7 @@ import warp as wp
 
 from weft.dynamics.block_matrix import BlockMatrix
 from weft.dynamics.coarse_level import CoarseLevel
+from weft.dynamics.links import Links, link_block, links_at
 from weft.world import launch
 from weft.world.constraints import Constraints
 
@@ -41,6 +43,10 @@ def begin_rows(
     velocity: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
     keep: int,
+    link_offsets: wp.array[int],
+    link_entries: wp.array[int],
+    link_weights: wp.array[wp.float64],
+    link_matrices: wp.array[wp.mat33d],
     x: wp.array[wp.vec3d],
     inverse: wp.array[wp.mat33d],
 ):
@@ -50,7 +56,7 @@ def begin_rows(
     guess = wp.vec3d()
     if keep == 1:
         guess = x[r]
-    block = blocks[diagonal[r]]
+    block = blocks[diagonal[r]] + link_block(r, link_offsets, link_entries, link_weights, link_matrices)
     if held[i] == 0:
         x[r] = guess
         inverse[r] = wp.inverse(block)
@@ -83,6 +89,10 @@ def find_residual(
     offsets: wp.array[int],
     columns: wp.array[int],
     blocks: wp.array[wp.mat33d],
+    link_offsets: wp.array[int],
+    link_entries: wp.array[int],
+    link_weights: wp.array[wp.float64],
+    stretched: wp.array[wp.vec3d],
     inverse: wp.array[wp.mat33d],
     b: wp.array[wp.vec3d],
     x: wp.array[wp.vec3d],
@@ -97,6 +107,7 @@ def find_residual(
     square = ZERO
     for r in range(patches[patch], patches[patch + 1]):
         left = b[r] - row_product(r, offsets, columns, blocks, x)
+        left = left - links_at(r, link_offsets, link_entries, link_weights, stretched)
         i = order[r]
         if held[i] != 0:
             left = filters[i] * left
@@ -137,6 +148,10 @@ def multiply_direction(
     offsets: wp.array[int],
     columns: wp.array[int],
     blocks: wp.array[wp.mat33d],
+    link_offsets: wp.array[int],
+    link_entries: wp.array[int],
+    link_weights: wp.array[wp.float64],
+    stretched: wp.array[wp.vec3d],
     direction: wp.array[wp.vec3d],
     product: wp.array[wp.vec3d],
     norm: wp.array[wp.float64],
@@ -146,6 +161,7 @@ def multiply_direction(
     square = ZERO
     for r in range(patches[patch], patches[patch + 1]):
         total = row_product(r, offsets, columns, blocks, direction)
+        total = total + links_at(r, link_offsets, link_entries, link_weights, stretched)
         product[r] = total
         square += wp.dot(total, direction[r])
     norm[patch] = square
@@ -222,9 +238,17 @@ class ConjugateGradients:
     """Solves for the changes of velocity; buffers are kept between steps."""
 
     def __init__(
-        self, matrix: BlockMatrix, *, mass: float, tolerance: float, least_velocity: float, most_iterations: int
+        self,
+        matrix: BlockMatrix,
+        links: Links,
+        *,
+        mass: float,
+        tolerance: float,
+        least_velocity: float,
+        most_iterations: int,
     ) -> None:
         self.matrix = matrix
+        self.links = links
         self.device = wp.get_device(matrix.device)
         self.tolerance = tolerance
         self.most_iterations = most_iterations
@@ -256,22 +280,26 @@ class ConjugateGradients:
         """
         matrix, filters = self.matrix, constraints.filters
         held, count = constraints.directions, self.matrix.count
-        system = [matrix.offsets, matrix.columns, matrix.blocks]
+        links = self.links
+        system = [matrix.offsets, matrix.columns, matrix.blocks, *links.lists, links.stretched]
         filtered = [matrix.order, held, filters]
         reduced = [self._residual, self._near, self._right, self._norm]
-        inputs = [matrix.order, matrix.diagonal, matrix.blocks, held, filters, constraints.velocity, v]
-        launch(begin_rows, count, [*inputs, int(before is not None), x, self._inverse], device=self.device)
+        inputs: list[Any] = [matrix.order, matrix.diagonal, matrix.blocks, held, filters, constraints.velocity, v]
+        inputs += [int(before is not None), *links.lists, links.matrices, x, self._inverse]
+        launch(begin_rows, count, inputs, device=self.device)
         self._coarse.factor(constraints)
 
         # the coarse system alone first: what moves as one, free fall for one, is then exact
         left_over = [matrix.patches, *filtered, *system, self._inverse, b, x, *reduced]
         correction = [matrix.order, matrix.patch_of, held, filters, self._far, x]
+        links.stretch(x)
         self._by_patch(find_residual, left_over)
         start = self._solve_coarse()
         if before is not None:
             start = max(start, before.start)
         goal = max((looseness * self.tolerance) ** 2 * start, self.least)
         launch(correct_patches, count, correction, device=self.device)
+        links.stretch(x)
         self._by_patch(find_residual, left_over)
         gamma = self._solve_coarse()
         iterations, beta = 0, 0.0
@@ -279,6 +307,7 @@ class ConjugateGradients:
         while gamma > goal and iterations < self.most_iterations:
             inputs = [matrix.order, matrix.patch_of, held, filters, self._near, self._far]
             launch(turn_direction, count, [*inputs, beta, self._direction], device=self.device)
+            links.stretch(self._direction)
             self._by_patch(multiply_direction, [matrix.patches, *system, self._direction, self._product, self._norm])
             curvature = float(np.sum(self._norm.numpy()))
             if not curvature > 0.0:

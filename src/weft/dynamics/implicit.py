@@ -23,6 +23,7 @@ from weft.dynamics.block_matrix import BlockMatrix, Outside, Terms
 from weft.dynamics.bw_elements import Elements
 from weft.dynamics.bw_forces import bend_hinges, measure_growth, pull_stitches, resist_wind, strain_triangles
 from weft.dynamics.conjugate_gradients import ConjugateGradients, Solution
+from weft.dynamics.links import Links, links_at
 from weft.errors import WeftError
 from weft.world import State, World, launch
 from weft.world.constraints import SETTLED, UNSURE, WRONG, Constraints, Restraint
@@ -76,6 +77,10 @@ def find_forces(
     offsets: wp.array[int],
     columns: wp.array[int],
     blocks: wp.array[wp.mat33d],
+    link_offsets: wp.array[int],
+    link_entries: wp.array[int],
+    link_weights: wp.array[wp.float64],
+    stretched: wp.array[wp.vec3d],
     b: wp.array[wp.vec3d],
     change: wp.array[wp.vec3d],
     held: wp.array[int],
@@ -90,6 +95,7 @@ def find_forces(
         total = -b[r]
         for k in range(offsets[r], offsets[r + 1]):
             total += blocks[k] * change[columns[k]]
+        total += links_at(r, link_offsets, link_entries, link_weights, stretched)
         total = total / h
     force[i] = total
 
@@ -163,8 +169,11 @@ class Implicit:
         outside.face_drag = self._drag
 
         self.matrix = BlockMatrix(elements, self.count, device)
+        self.links = Links(self.matrix, inverse_mass)
+        """springs that are there for the next step only"""
         self.solver = ConjugateGradients(
             self.matrix,
+            self.links,
             mass=float(mass.sum()),
             tolerance=tolerance,
             least_velocity=1e-9,
@@ -196,7 +205,8 @@ class Implicit:
         """Where the cloth would be after dt; gives the number of substeps it took.
 
         Vertices without inverse mass go straight from where they are to `target`. Later restraints override earlier
-        ones at the same vertex. Velocities are solved here, so `contacts` is left to what comes after.
+        ones at the same vertex. `links` hold for this step and its parts. Velocities are solved here, so `contacts` is
+        left to what comes after.
         """
         self.problems, self.solutions = [], []
         growth = self._step(state.x, state.v, target, state.time, dt, x_end, v_end, restraints)
@@ -272,6 +282,7 @@ class Implicit:
                 # a changed position correction changes the right-hand side
                 self._strain(x, v, h)
             self.matrix.right_hand_side(self._terms, self._outside, v, constraints.push, h, self._b)
+            self.links.pull(self._b)
             self._solve(v, first=round_ == 0, rough=rough)
             self._move(x, v, goal, h, x_end, v_end)
             if not restraints:
@@ -301,6 +312,7 @@ class Implicit:
         launch(
             pull_stitches, stitches, [*moved, *self._stitches, h, t.stitch_along, t.stitch_factor], device=self.device
         )
+        self.links.strain(x, v, self.constraints.shift, h)
 
     def _solve(self, v: wp.array, *, first: bool, rough: bool) -> None:
         before = None if first else self.solutions[-1]
@@ -324,9 +336,20 @@ class Implicit:
         launch(move_vertices, self.count, [*inputs, x_end, v_end], device=self.device)
 
     def _find_forces(self, h: float) -> None:
-        m = self.matrix
-        inputs = [m.row_of, m.offsets, m.columns, m.blocks, self._b, self._change, self.constraints.directions, h]
-        launch(find_forces, self.count, [*inputs, self._force], device=self.device)
+        m, links = self.matrix, self.links
+        links.stretch(self._change)
+        inputs: list[Any] = [
+            m.row_of,
+            m.offsets,
+            m.columns,
+            m.blocks,
+            *links.lists,
+            links.stretched,
+            self._b,
+            self._change,
+        ]
+        inputs += [self.constraints.directions, h, self._force]
+        launch(find_forces, self.count, inputs, device=self.device)
 
     def _measure(self, x: wp.array, x_end: wp.array) -> float:
         inputs = [x, x_end, *self._faces, GROWTH_CHUNK, self._growth]

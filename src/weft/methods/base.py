@@ -15,6 +15,7 @@ from weft.world import State, World
 _METHODS = {
     "plain": "weft.methods.plain:Plain",
     "robust": "weft.methods.robust:Robust",
+    "untangle": "weft.methods.untangle:Untangle",
     "predictive": "weft.methods.predictive:Predictive",
     "boxes": "weft.methods.boxes:Boxes",
     "push": "weft.methods.push:Push",

@@ -15,6 +15,7 @@ from weft.scene.predictive import Follow, Predictive, Region
 from weft.scene.scene import Scene
 from weft.scene.seam import Seam
 from weft.scene.shape import Box, Capsule, Cylinder, Grid, Plane, Sphere, Strip
+from weft.scene.untangle import Flypaper, Untangle
 
 __all__ = [
     "MATERIALS",
@@ -25,6 +26,7 @@ __all__ = [
     "Cloth",
     "Collider",
     "Cylinder",
+    "Flypaper",
     "Follow",
     "Forces",
     "Grid",
@@ -47,6 +49,7 @@ __all__ = [
     "Spin",
     "Still",
     "Strip",
+    "Untangle",
     "Wind",
     "load_scene",
     "parse_scene",

@@ -23,6 +23,7 @@ from weft.scene.scene import Scene
 from weft.scene.seam import Seam
 from weft.scene.shape import SHAPES
 from weft.scene.toml import write_value
+from weft.scene.untangle import Flypaper
 
 
 def describe_scene() -> str:
@@ -42,6 +43,7 @@ def describe_scene() -> str:
         _choices("Motions", "`motion` of a collider or pin; `kind` says which.", MOTIONS),
         _section("Keyframe", "`keyframes` of a path", Keyframe),
         _choices("Methods", "`method`: the name alone, or a table `[method]` with `name`.", MethodOptions.known),
+        _section("Flypaper", "`[[method.flypaper]]` of `untangle`", Flypaper),
         _section("Region", "`[[method.regions]]` of `predictive`", Region),
         _section("Follow", "`[[method.follow]]` of `predictive`", Follow),
     ]

@@ -1,0 +1,116 @@
+"""`untangle`: Baraff, Witkin and Kass 2003. Implicit cloth that recovers from tangles, and pinches without flutter.
+
+A step: the cloth is analysed as it is, without any memory. What is near and has not passed through is pushed apart,
+what has passed through is pulled back. Vertices between surfaces that face each other go where those carry them, others
+stay out of solids. Then one implicit solve moves everything. It promises no freedom from intersections: it promises
+that they go away as soon as what surrounds the cloth lets them.
+"""
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from weft.analysis.analyser import Analyser
+from weft.dynamics.implicit import Implicit
+from weft.methods.base import Method, StepReport
+from weft.response.cloth_contact import ClothContact
+from weft.response.flypaper import Flypaper
+from weft.response.pinching import PinchFinder
+from weft.response.pulling import pull
+from weft.response.solid_contact import SolidContact
+from weft.response.solid_surfaces import SolidSurfaces
+from weft.scene import Untangle as UntangleOptions
+from weft.world import State, World
+from weft.world.constraints import Restraint
+from weft.world.kinematics import TIME_SLACK
+
+# the longest step that is taken by default, s
+LONGEST = 1.0 / 60.0
+
+
+class Untangle(Method):
+    """Global intersection analysis, attraction and repulsion, hard contact with solids and flypapering."""
+
+    name = "untangle"
+
+    def __init__(self, world: World, options: UntangleOptions) -> None:
+        super().__init__(world, options)
+        self.options: UntangleOptions = options
+        self.dynamics = Implicit.from_world(world)
+        self.cloth = slice(0, world.cloth_vertex_count)
+        areas = world.mass[self.cloth]
+        lengths = np.concatenate([np.zeros(0), *(part.mesh.rest_lengths for part in world.cloths)])
+        self.analyser = Analyser(
+            world.cloth_faces,
+            world.cloth_vertex_count,
+            seams=world.seams.vertices,
+            areas=areas,
+            length=float(np.median(lengths)) if len(lengths) else 0.0,
+            device=world.device,
+        )
+        self.cloth_contact = ClothContact(world)
+        self.surfaces = SolidSurfaces(world)
+        self.solid_contact = SolidContact(world, depth=options.depth, surfaces=self.surfaces)
+        self.pinches = PinchFinder(world, self.surfaces, depth=options.depth)
+        self.flypaper = Flypaper(
+            world,
+            weights={one.collider: one.weight for one in options.flypaper},
+            maps={one.collider: np.array(one.map) for one in options.flypaper if one.map is not None},
+        )
+        self.x_end, self.v_end = wp.zeros_like(world.target), wp.zeros_like(world.target)
+        self._steps = options.steps or max(1, int(np.ceil(1.0 / (world.scene.fps * LONGEST) - 1e-9)))
+        # what the last step found, for the report
+        self.crossings = self.paths = self.pinched = self.iterations = 0
+
+    def steps_a_frame(self) -> int:
+        return self._steps
+
+    def advance_frame(self, state: State) -> dict[str, Any]:
+        self.iterations = 0
+        row = super().advance_frame(state)
+        found = {"crossings": self.crossings, "paths": self.paths, "pinched": self.pinched}
+        return {**row, **found, "iterations": self.iterations}
+
+    def step(self, state: State, dt: float) -> StepReport:
+        world = self.world
+        world.begin_step(state, dt)
+        contacts = self._link(state, dt)
+        if self.options.pinch:
+            self._flypaper(state)
+        restraints: list[Restraint] = [self.solid_contact, self.flypaper]
+        self.dynamics.propose(state, world.target, dt, self.x_end, self.v_end, restraints=restraints)
+        world.carry_colliders(state, dt, self.x_end, self.v_end)
+        state.take(self.x_end, self.v_end)
+        self.iterations += sum(solution.iterations for solution in self.dynamics.solutions)
+        return StepReport(contacts=contacts + self.solid_contact.closed, problems=list(self.dynamics.problems))
+
+    def saved(self) -> dict[str, np.ndarray]:
+        return self.solid_contact.saved()
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        self.solid_contact.restore(saved)
+
+    def _link(self, state: State, dt: float) -> int:
+        """Analyse the cloth; push apart what is near, pull back what has passed through."""
+        links = self.dynamics.links
+        links.clear()
+        self.crossings = self.paths = contacts = 0
+        if state.time < self.options.begin - TIME_SLACK:
+            return contacts
+        if self.options.attract:
+            analysis = self.analyser.analyse(state.x.numpy()[self.cloth])
+            self.crossings, self.paths = analysis.crossings, len(analysis)
+            contacts = self.cloth_contact.link(state.x, state.v, dt, analysis, links)
+            pull(self.analyser, analysis, links, dt, number=round(state.time / dt))
+        else:
+            contacts = self.cloth_contact.link(state.x, state.v, dt, None, links)
+        links.close()
+        return contacts
+
+    def _flypaper(self, state: State) -> None:
+        """Hold what is pinched."""
+        self.surfaces.find(state.x, state.v, reach=self.options.depth)
+        points = self.pinches.find(state.x.numpy())
+        self.pinched = len(points.vertices)
+        self.flypaper.take(points)

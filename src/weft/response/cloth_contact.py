@@ -1,0 +1,210 @@
+"""Cloth against cloth in an implicit step: what comes too near is pushed apart, unless it has passed through.
+
+Pairs of a vertex and a triangle, and of two edges, that are nearer than the thickness or would be at the end of the
+step become links (see `dynamics.links`). The colours of the analysis decide which do not: what lies on the wrong side
+is attracted instead, and around folds and open paths neither holds (see `attraction`).
+"""
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from weft.analysis.result import Analysis
+from weft.detection.broad_phase import make_broad_phase
+from weft.detection.contact import pair_thickness
+from weft.detection.proximity import relative_position
+from weft.detection.stencil import Kind, nearest_weights, pair_vertices, stencil_normal
+from weft.dynamics.links import CORNERS, Links
+from weft.response.attraction import colour_table, edge_edge_kinds, vertex_triangle_kinds
+from weft.world import Surface, World, launch
+from weft.world.buffers import Buffer
+from weft.world.choosing import count_chosen
+
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+HALF = wp.constant(wp.float64(0.5))
+# how stiff pushing apart is, in reduced masses over the step squared
+STRENGTH = wp.constant(wp.float64(20.0))
+# the fastest way apart, m/s
+PACE = wp.constant(wp.float64(0.5))
+# pairs worth a thread of their own
+GRAIN = 256
+
+
+@wp.struct
+class Sheets:
+    """What tells a pair that counts from one that does not."""
+
+    faces: wp.array[wp.vec3i]
+    edges: wp.array[wp.vec2i]
+    thickness: wp.array[wp.float64]
+    rest: wp.array[wp.vec3d]
+    piece: wp.array[int]
+    """vertices that hang together; distances at rest mean something within a piece"""
+    sewn_to: wp.array[int]
+    """the same number for vertices sewn together"""
+
+
+@wp.func
+def is_sewn(kind: int, q: wp.vec4i, sewn_to: wp.array[int]) -> bool:
+    """Does a stitch join the two sides?"""
+    split = 2
+    if kind == 0:
+        split = 1
+    for a in range(split):
+        for b in range(split, 4):
+            if sewn_to[q[a]] == sewn_to[q[b]]:
+                return True
+    return False
+
+
+@wp.func
+def kept_distance(q: wp.vec4i, w: wp.vec4d, sheets: Sheets) -> wp.float64:
+    """How far apart a pair is kept: its thickness, but no more than half of its distance at rest."""
+    distance = pair_thickness(q, w, sheets.thickness)
+    if sheets.piece[q[0]] == sheets.piece[q[3]]:
+        rest = sheets.rest
+        distance = wp.min(
+            distance, HALF * wp.length(relative_position(w, rest[q[0]], rest[q[1]], rest[q[2]], rest[q[3]]))
+        )
+    return distance
+
+
+@wp.kernel
+def choose_near(
+    first: int,
+    kind: int,
+    pairs: wp.array[wp.vec2i],
+    kinds: wp.array[wp.int8],
+    coloured: int,
+    sheets: Sheets,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    h: wp.float64,
+    chosen: wp.array[int],
+):
+    """1 where a pair is too near, or would be at the end of the step."""
+    i = first + wp.tid()
+    chosen[i] = 0
+    if coloured == 1:
+        if kinds[i] != wp.int8(0):
+            return
+    q = pair_vertices(kind, pairs[i], sheets.faces, sheets.edges)
+    w = nearest_weights(kind, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
+    r = relative_position(w, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
+    u = relative_position(w, v[q[0]], v[q[1]], v[q[2]], v[q[3]])
+    gap = wp.length(r)
+    ahead = gap
+    if gap > ZERO:
+        ahead = gap + h * wp.dot(r, u) / gap
+    if wp.min(gap, ahead) < kept_distance(q, w, sheets):
+        if not is_sewn(kind, q, sheets.sewn_to):
+            chosen[i] = 1
+
+
+@wp.kernel
+def push_apart(
+    first: int,
+    kind: int,
+    pairs: wp.array[wp.vec2i],
+    sheets: Sheets,
+    vertex_body: wp.array[int],
+    mu: wp.array2d[wp.float64],
+    x: wp.array[wp.vec3d],
+    base: int,
+    chosen: wp.array[int],
+    places: wp.array[int],
+    vertices: wp.array[int],
+    weights: wp.array[wp.float64],
+    normals: wp.array[wp.vec3d],
+    rest: wp.array[wp.float64],
+    speed: wp.array[wp.float64],
+    strength: wp.array[wp.float64],
+    friction: wp.array[wp.float64],
+):
+    """A link that pushes a chosen pair apart."""
+    i = first + wp.tid()
+    if chosen[i] == 1:
+        row = base + places[i]
+        q = pair_vertices(kind, pairs[i], sheets.faces, sheets.edges)
+        w = nearest_weights(kind, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
+        r = relative_position(w, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
+        for k in range(4):
+            vertices[CORNERS * row + k] = q[k]
+            weights[CORNERS * row + k] = w[k]
+        vertices[CORNERS * row + 4] = q[0]
+        weights[CORNERS * row + 4] = ZERO
+        normals[row] = stencil_normal(kind, r, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
+        rest[row] = kept_distance(q, w, sheets)
+        speed[row] = PACE
+        strength[row] = STRENGTH
+        friction[row] = mu[vertex_body[q[0]], vertex_body[q[3]]]
+
+
+class ClothContact:
+    """Finds the pairs of cloth that are too near, and links them."""
+
+    def __init__(self, world: World) -> None:
+        device = self.device = world.device
+        self.world = world
+        self.surface = Surface.from_arrays(world.cloth_vertex_count, world.cloth_faces, device=device)
+        self.broad_phase = make_broad_phase("bvh", self.surface)
+        sheets: Any = Sheets()
+        sheets.faces, sheets.edges, sheets.thickness = self.surface.faces, self.surface.edges, world.thickness
+        sheets.rest = world.rest_shape
+        pieces = connected(world.cloth_vertex_count, self.surface.edges.numpy().reshape(-1, 2))
+        sheets.piece = wp.array(pieces, dtype=int, device=device)
+        sewn = connected(world.cloth_vertex_count, world.seams.nearest())
+        sheets.sewn_to = wp.array(sewn, dtype=int, device=device)
+        self._sheets = sheets
+        self._expected = wp.zeros(world.cloth_vertex_count, dtype=wp.vec3d, device=device)
+        self._kinds = Buffer(wp.int8, device)
+        self._chosen, self._places = [Buffer(int, device) for _ in Kind], [Buffer(int, device) for _ in Kind]
+
+    def link(self, x: wp.array, v: wp.array, h: float, analysis: Analysis | None, links: Links) -> int:
+        """Add links for the pairs that are too near in a step h from x with velocities v; gives their number.
+
+        Without an analysis all are pushed apart.
+        """
+        world, surface = self.world, self.surface
+        launch(expect, len(self._expected), [x, v, h, self._expected], device=self.device)
+        self.broad_phase.update(x[: len(self._expected)], self._expected, world.largest_thickness)
+        table = colour_table(analysis, self.device) if analysis is not None and len(analysis) else None
+        total = 0
+        for kind, pairs in zip(Kind, self.broad_phase.feature_pairs(), strict=True):
+            count = len(pairs)
+            kinds = self._kinds.at_least(count)
+            if table is not None and kind == Kind.POINT_TRIANGLE:
+                vertex_triangle_kinds(table, surface.faces, pairs, kinds)
+            elif table is not None:
+                edge_edge_kinds(table, surface.edges, pairs, kinds)
+            chosen = self._chosen[kind].at_least(count)[:count]
+            places = self._places[kind].at_least(count)[:count]
+            inputs = [int(kind), pairs, kinds, int(table is not None), self._sheets, x, v, h, chosen]
+            launch(choose_near, count, inputs, device=self.device, grain=GRAIN)
+            found = count_chosen(chosen, places)
+            if found:
+                first = links.grow(found)
+                inputs = [int(kind), pairs, self._sheets, world.surface.vertex_body, world.friction_kinetic, x, first]
+                inputs += [chosen, places, *links.columns]
+                launch(push_apart, count, inputs, device=self.device, grain=GRAIN)
+                total += found
+        return total
+
+
+@wp.kernel
+def expect(first: int, x: wp.array[wp.vec3d], v: wp.array[wp.vec3d], h: wp.float64, expected: wp.array[wp.vec3d]):
+    """Where a vertex would be after h."""
+    i = first + wp.tid()
+    expected[i] = x[i] + h * v[i]
+
+
+def connected(count: int, pairs: np.ndarray) -> np.ndarray:
+    """A number a vertex, the same for vertices that pairs join."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(count, count))
+    return connected_components(graph, directed=False)[1].astype(np.int32)
