@@ -49,10 +49,24 @@ _PUBLIC = {
     "simulate": "weft.run",
     "subdivide": "weft.finish",
     "untangle": "weft.untangling",
+    "wedge": "weft.farm",
 }
 
 # rooms that can be entered by name: `weft.detection.collisions(...)`
-_ROOMS = ("analysis", "cache", "check", "detection", "errors", "exchange", "finish", "mesh", "scene", "view", "world")
+_ROOMS = (
+    "analysis",
+    "cache",
+    "check",
+    "detection",
+    "errors",
+    "exchange",
+    "farm",
+    "finish",
+    "mesh",
+    "scene",
+    "view",
+    "world",
+)
 
 # `__init__.pyi` says the same to type checkers and editors, who cannot see through `__getattr__`
 __all__ = ["__version__", *_PUBLIC]

@@ -6,6 +6,7 @@ from weft import check as check
 from weft import detection as detection
 from weft import errors as errors
 from weft import exchange as exchange
+from weft import farm as farm
 from weft import finish as finish
 from weft import mesh as mesh
 from weft import scene as scene
@@ -18,6 +19,7 @@ from weft.detection.contact import contacts as contacts
 from weft.detection.intersection import intersections as intersections
 from weft.errors import WeftError as WeftError
 from weft.exchange.formats import export as export
+from weft.farm.wedging import wedge as wedge
 from weft.finish.batch import subdivide as subdivide
 from weft.mesh import TriMesh as TriMesh
 from weft.mesh import load_mesh as load_mesh

@@ -194,7 +194,7 @@ def _draw(drawn: list[tuple[Row, Cache]], path: Path, size: tuple[int, int]) -> 
     from weft.check import crossing_marks
     from weft.view import render_still
 
-    view = _common_view([cache for _, cache in drawn], size)
+    view = common_view([cache for _, cache in drawn], size)
     across = min(len(drawn), ACROSS)
     down = -(-len(drawn) // across)
     figure = Figure(figsize=(across * size[0] / 160, down * (size[1] / 160 + 0.35)), dpi=160, layout="constrained")
@@ -213,7 +213,7 @@ def _draw(drawn: list[tuple[Row, Cache]], path: Path, size: tuple[int, int]) -> 
     return path
 
 
-def _common_view(caches: list[Cache], size: tuple[int, int]) -> Any:
+def common_view(caches: list[Cache], size: tuple[int, int]) -> Any:
     """One camera for all: the scene's, or one that has all last frames in the picture, except what has flown off."""
     from weft.view.camera import choose_view
     from weft.view.subject import extent

@@ -30,6 +30,7 @@ COMMANDS = {
     "plot": "weft.cli.plot:plot",
     "export": "weft.cli.export:export",
     "compare": "weft.cli.compare:compare",
+    "wedge": "weft.cli.wedge:wedge",
     "bench": "weft.cli.bench:bench",
     "demo": "weft.cli.demo:demo",
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from weft.errors import MeshError, WeftError
-from weft.mesh.formats.raw import RawMesh, drop_useless_uv, merge_equal
+from weft.mesh.formats.raw import RawMesh, drop_useless_uv, merge_equal, short_reason
 from weft.mesh.repair import repair_mesh
 from weft.mesh.trimesh import TriMesh
 from weft.mesh.validate import BadMeshError
@@ -68,8 +68,7 @@ def read_mesh(path: str | Path, *, array: str | None = None) -> RawMesh:
         raise
     except Exception as error:
         # the parsers raise whatever garbage makes them stumble over
-        reason = " ".join(str(error).split())[:160] or type(error).__name__
-        raise MeshError(f"{path}: it is no {suffix} file, or a damaged one ({reason})") from error
+        raise MeshError(f"{path}: it is no {suffix} file, or a damaged one ({short_reason(error)})") from error
 
 
 def save_mesh(mesh: TriMesh, path: str | Path) -> None:

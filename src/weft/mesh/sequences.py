@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import MeshError
-from weft.mesh.formats.raw import RawMesh
+from weft.errors import MeshError, WeftError
+from weft.mesh.formats.raw import RawMesh, short_reason
 from weft.mesh.topology import Ints
 from weft.mesh.validate import Floats, check_finite
 
@@ -38,7 +38,12 @@ class MeshSequence:
 
     def vertices(self, sample: int) -> Floats:
         """(n, 3) positions at one sample, read from the file where they are not in memory."""
-        vertices = self._read(sample)
+        try:
+            vertices = self._read(sample)
+        except (OSError, WeftError):
+            raise
+        except Exception as error:
+            raise MeshError(f"sample {sample} is damaged ({short_reason(error)})") from error
         check_finite(vertices)
         return vertices
 
@@ -67,6 +72,10 @@ def read_sequence(path: str | Path, *, fps: float | None = None, array: str | No
         raise MeshError(f"{path}: cannot be read: {error.strerror or error}") from None
     except MeshError as error:
         raise MeshError(f"{path.name}: {error}") from None
+    except WeftError:
+        raise
+    except Exception as error:
+        raise MeshError(f"{path.name}: it is no {ending} file, or a damaged one ({short_reason(error)})") from error
     raise MeshError(
         f"{path.name} is no mesh sequence that weft reads: those are npz, GLB, glTF and USD files and folders of OBJ "
         "or PLY files"

@@ -83,7 +83,7 @@ def choose(value: Any, info: ValidationInfo, by: str, choices: Mapping[str, type
     name = value.get(by)
     if name is None:
         raise ValueError(f"needs the key '{by}', one of {', '.join(choices)}")
-    if name not in choices:
+    if not isinstance(name, str) or name not in choices:
         raise ValueError(f"{by} = {shown(name)} is unknown, {suggest(str(name), list(choices))}")
     return choices[name].model_validate(value, context=info.context)
 

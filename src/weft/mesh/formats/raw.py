@@ -20,6 +20,11 @@ class RawMesh(NamedTuple):
     source: Ints | None = None
 
 
+def short_reason(error: Exception) -> str:
+    """What a parser stumbled over, in one line: garbage makes them raise anything."""
+    return " ".join(str(error).split())[:160] or type(error).__name__
+
+
 def triangulate(sizes: NDArray[Any]) -> NDArray[np.int64]:
     """Fans over polygons with these numbers of corners: (t, 3) positions in the list of all corners, in file order.
 

@@ -1,0 +1,28 @@
+"""Studies and frames on many processes, by Dask: sweeps over a scene's keys, and work on a cache frame by frame.
+
+Names are imported on first use: Dask is an extra, and slow to import.
+"""
+
+from importlib import import_module
+from typing import Any
+
+# public name -> the module that defines it
+_PUBLIC = {
+    "Interval": "weft.farm.values",
+    "Outcome": "weft.farm.wedging",
+    "Study": "weft.farm.study",
+    "plot_study": "weft.farm.charts",
+    "wedge": "weft.farm.wedging",
+}
+
+__all__ = list(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'weft.farm' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,130 @@
+"""Plots of a study: any column against any key that is varied."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.errors import WeftError, missing_extra
+from weft.farm.table import read_table
+from weft.view.colours import CLOTHS, from_lch
+
+# what is drawn against every key, and what the axes say
+PANELS = {
+    "intersections": "intersections, worst frame",
+    "stretch": "worst edge strain",
+    "contacts": "most contacts in a frame",
+    "time": "seconds of simulation",
+}
+UNITS = {**PANELS, "frame_time": "seconds a frame, median", "troubled": "frames with a status"}
+GREY = (0.45, 0.47, 0.50)
+# a key with more values than this does not become a colour
+COLOURS = 8
+
+
+def draw_charts(rows: Sequence[dict[str, Any]], keys: Sequence[str], folder: Path) -> list[Path]:
+    """A picture a key: the usual columns against it."""
+    drawn = []
+    for key in keys:
+        if len({str(row[key]) for row in rows}) > 1:
+            path = folder / f"{_file_name(key)}.png"
+            drawn.append(_draw(rows, keys, key, list(PANELS), path))
+    return drawn
+
+
+def plot_study(folder: str | Path, column: str, key: str, path: str | Path | None = None) -> Path:
+    """Draw a column of a study's table against a key that is varied, and return the picture's path."""
+    from weft.farm.study import read_manifest
+
+    folder = Path(folder)
+    keys = read_manifest(folder)["keys"]
+    if not (folder / "table.parquet").is_file():
+        raise WeftError(f"{folder} has no table yet: run the study, or resume it")
+    rows = read_table(folder)
+    names = [name for name in rows[0] if name not in ("run", "status", "error", *keys)]
+    if key not in keys:
+        raise WeftError(f"{folder} does not vary {key}: it varies {', '.join(keys)}")
+    if column not in names and column not in keys:
+        raise WeftError(f"the table of {folder} has no column {column}: it has {', '.join([*names, *keys])}")
+    place = Path(path) if path is not None else folder / "plots" / f"{_file_name(column)}-{_file_name(key)}.png"
+    return _draw(rows, keys, key, [column], place)
+
+
+def _draw(rows: Sequence[dict[str, Any]], keys: Sequence[str], key: str, columns: list[str], path: Path) -> Path:
+    if path.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise WeftError(f"{path}: a plot ends in .png, .pdf or .svg")
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise missing_extra("render", "matplotlib") from error
+    from weft.view.files import replacing
+
+    across = min(2, len(columns))
+    down = -(-len(columns) // across)
+    figure = Figure(figsize=(5.2 * across, 3.4 * down + 0.3), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    good = [row for row in rows if row["status"] == "ok"]
+    colour_by = _colour_key(good, keys, key)
+    for axis, column in zip(figure.subplots(down, across, squeeze=False).ravel(), columns, strict=False):
+        _panel(axis, good, key, column, colour_by)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    if colour_by and labels:
+        figure.legend(handles, labels, title=colour_by, loc="outside right upper", frameon=False, fontsize=8)
+    lost = len(rows) - len(good)
+    note = f"; {lost} that failed are left out" if lost else ""
+    figure.suptitle(f"{len(good)} runs{note}. A line joins the medians", fontsize=9, color=GREY)
+    with replacing(path) as partial:
+        figure.savefig(partial)
+    return path
+
+
+def _panel(axis: Any, rows: Sequence[dict[str, Any]], key: str, column: str, colour_by: str | None) -> None:
+    """Every run a point, a line through the medians; a colour for each value of another key."""
+    axis.set_xlabel(key, fontsize=9)
+    axis.set_ylabel(UNITS.get(column, column), fontsize=9, color=GREY)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(axis="y", color=GREY, alpha=0.2, linewidth=0.6)
+    axis.tick_params(labelsize=8, colors=GREY)
+    shown = [row for row in rows if _is_number(row[column])]
+    if not shown:
+        axis.text(0.5, 0.5, "not recorded", transform=axis.transAxes, ha="center", color=GREY)
+        return
+    # what is no number stands side by side
+    places: dict[str, float] = {}
+    if not all(_is_number(row[key]) for row in shown):
+        places = {label: float(k) for k, label in enumerate(dict.fromkeys(str(row[key]) for row in shown))}
+        axis.set_xticks(list(places.values()), [label[:18] for label in places], rotation=20 if len(places) > 4 else 0)
+    groups: dict[str, list[tuple[float, float]]] = {}
+    for row in shown:
+        x = places[str(row[key])] if places else float(row[key])
+        groups.setdefault(str(row[colour_by]) if colour_by else "", []).append((x, float(row[column])))
+    for number, (label, points) in enumerate(groups.items()):
+        colour = tuple(from_lch(*CLOTHS[number % len(CLOTHS)]))
+        xs, ys = np.array(points).T
+        axis.plot(xs, ys, ".", color=colour, alpha=0.6, markersize=5)
+        each = np.unique(xs)
+        axis.plot(each, [np.median(ys[xs == x]) for x in each], color=colour, linewidth=1.4, label=label)
+    axis.margins(y=0.08)
+    if not any(row[column] for row in shown):
+        # a line of zeros lies on the ground
+        axis.set_ylim(0.0, 1.0)
+
+
+def _colour_key(rows: Sequence[dict[str, Any]], keys: Sequence[str], key: str) -> str | None:
+    """Another key with few values, to tell the runs apart."""
+    for other in keys:
+        if other != key and 1 < len({str(row[other]) for row in rows}) <= COLOURS:
+            return other
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
+def _file_name(key: str) -> str:
+    from weft.farm.sweeps import name_run
+
+    return name_run({key: 0}).removesuffix("=0")

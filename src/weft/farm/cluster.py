@@ -1,0 +1,218 @@
+"""Processes to work with: a Dask cluster on this machine that starts by itself, or one whose scheduler is named.
+
+Dask hands the work out, notices workers that die and gives their work to others. Anyone who can reach a scheduler
+can run code on its workers, so the cluster that starts here is for this machine only (127.0.0.1).
+"""
+
+import contextlib
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from weft import __version__
+from weft.errors import WeftError, missing_extra
+
+# seconds: to reach a scheduler, and for its first worker to come
+REACH = 10.0
+FIRST_WORKER = 30.0
+# how often a task may lose its worker before the task is to blame
+LOSSES = 3
+HERE = "127.0.0.1"
+
+
+class FarmError(WeftError):
+    """The scheduler or its workers cannot be used, or were lost."""
+
+
+class Farm:
+    """Workers that can be given things to do."""
+
+    def __init__(self, client: Any, name: str) -> None:
+        self._client = client
+        self.name = name
+
+    @property
+    def workers(self) -> dict[str, Any]:
+        """What the scheduler knows of each worker, by address."""
+        return dict(self._client.scheduler_info(n_workers=-1)["workers"])
+
+    def work_off(
+        self,
+        function: Callable[[Any], Any],
+        items: Sequence[Any],
+        *,
+        needs: Callable[[Any], dict[str, float]] | None = None,
+        ahead: int | None = None,
+    ) -> Iterator[tuple[int, Any]]:
+        """Call a function with every item somewhere; gives (number of the item, result) as they come.
+
+        Where a call failed the result is a `WeftError`. `needs` says which resources an item takes. `ahead` is how
+        many items are given out at a time, where results are too large to wait in memory.
+        """
+        from distributed import as_completed
+
+        todo = iter(enumerate(items))
+        numbers: dict[Any, int] = {}
+        waiting = as_completed(loop=self._client.loop)
+
+        def give(count: int | None) -> None:
+            for _, (number, item) in zip(range(len(items) if count is None else count), todo, strict=False):
+                resources = needs(item) if needs is not None else {}
+                future = self._client.submit(function, item, pure=False, resources=resources or None)
+                numbers[future] = number
+                waiting.add(future)
+
+        try:
+            give(ahead)
+            while numbers:
+                future = next(waiting)
+                number = numbers.pop(future)
+                result = self._result(future)
+                give(1)
+                yield number, result
+        finally:
+            with contextlib.suppress(Exception):
+                self._client.cancel(list(numbers))
+
+    def _result(self, future: Any) -> Any:
+        from distributed import CancelledError, KilledWorker
+
+        try:
+            return future.result()
+        except KilledWorker:
+            why = f"its process was killed {LOSSES + 1} times, perhaps for want of memory"
+            return FarmError(f"{why}; fewer workers at a time may help")
+        except CancelledError:
+            raise FarmError(f"the scheduler {self.name} is gone") from None
+        except WeftError as error:
+            return error
+        except Exception as error:
+            return FarmError(" ".join(f"{type(error).__name__}: {error}".split()))
+
+    def check_versions(self) -> None:
+        """Refuse workers that run another weft: what they make would not be the same."""
+        try:
+            found = self._client.run(_version)
+        except Exception as error:
+            raise FarmError(f"a worker of {self.name} cannot run weft: {' '.join(str(error).split())}") from None
+        others = {address: version for address, version in found.items() if version != __version__}
+        if others:
+            address, version = next(iter(others.items()))
+            raise FarmError(f"worker {address} has weft {version}, this is weft {__version__}: install the same")
+
+    def check_gpus(self) -> None:
+        """Refuse work for graphics cards where no worker has one."""
+        if not any(worker.get("resources", {}).get("GPU") for worker in self.workers.values()):
+            raise FarmError(
+                f"no worker of {self.name} declares a GPU, and there are runs on cuda: start workers with  "
+                "dask worker ADDRESS --resources GPU=1"
+            )
+
+
+@contextlib.contextmanager
+def connect(scheduler: str = "local", *, workers: int | None = None, gpus: bool = False) -> Iterator[Farm]:
+    """A farm for the time of a `with` block.
+
+    scheduler: "local" starts workers on this machine, one a core unless `workers` says how many ("local:4" is the
+    same in one word); "tcp://host:port" is the address of a scheduler. gpus: one local worker a CUDA device.
+    """
+    try:
+        import distributed
+    except ImportError as error:
+        raise missing_extra("farm", "distributed") from error
+    local = re.fullmatch(r"local(?::(\d{1,4}))?", scheduler)
+    if local is None:
+        if workers is not None:
+            raise FarmError(f"--workers is for workers on this machine; those of {scheduler} are already there")
+        with _client(distributed, scheduler, scheduler) as client:
+            yield _ready(client, scheduler)
+        return
+    count = workers if workers is not None else int(local[1]) if local[1] else None
+    if count is not None and count < 1:
+        raise FarmError(f"there must be at least 1 worker, not {count}")
+    with _start_local(distributed, count, gpus=gpus) as cluster, _client(distributed, cluster, "local") as client:
+        yield _ready(client, "this machine")
+
+
+@contextlib.contextmanager
+def _start_local(distributed: Any, count: int | None, *, gpus: bool) -> Iterator[Any]:
+    """A scheduler in this process and workers in processes of their own, which end when this one does."""
+    import dask
+
+    devices = _cuda_devices() if gpus else 0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = count or devices or cores
+    threads = str(max(1, cores // count))
+    common = {"host": HERE, "nthreads": 1, "memory_limit": 0, "silence_logs": logging.ERROR, "dashboard": False}
+    specs = {}
+    for number in range(count):
+        environment = {"WEFT_THREADS": threads}
+        options: dict[str, Any] = {**common, "env": environment}
+        if devices:
+            environment["CUDA_VISIBLE_DEVICES"] = str(number % devices)
+            options["resources"] = {"GPU": 1}
+        specs[number] = {"cls": distributed.Nanny, "options": options}
+    head = {"host": HERE, "port": 0, "dashboard": False, "dashboard_address": f"{HERE}:0"}
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": LOSSES}),
+        _quiet(),
+        distributed.SpecCluster(
+            workers=specs,
+            scheduler={"cls": distributed.Scheduler, "options": head},
+            silence_logs=logging.ERROR,
+        ) as cluster,
+    ):
+        yield cluster
+
+
+@contextlib.contextmanager
+def _client(distributed: Any, address: Any, name: str) -> Iterator[Any]:
+    try:
+        client = distributed.Client(address, timeout=REACH, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise FarmError(
+            f"no scheduler answers at {name} ({' '.join(str(error).split())[:120]}): start one with  dask scheduler"
+        ) from None
+    try:
+        yield client
+    finally:
+        # a scheduler that is gone cannot be told goodbye
+        with contextlib.suppress(Exception), _quiet():
+            client.close(timeout=2)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Dask tells in its logs what is told here in sentences."""
+    logger = logging.getLogger("distributed")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _ready(client: Any, name: str) -> Farm:
+    try:
+        client.wait_for_workers(1, timeout=FIRST_WORKER)
+    except TimeoutError:
+        raise FarmError(f"{name} has no worker: start one with  dask worker {name}") from None
+    farm = Farm(client, name)
+    farm.check_versions()
+    return farm
+
+
+def _version() -> str:
+    return __version__
+
+
+def _cuda_devices() -> int:
+    import warp
+
+    from weft.world.start import start_warp
+
+    start_warp()
+    return len(warp.get_cuda_devices())

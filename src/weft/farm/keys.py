@@ -1,0 +1,147 @@
+"""Keys of a scene by their dotted names: `cloth.material.friction`, `collider.ball.placement.position[1]`.
+
+They are spelt as in a scene file. Of a list of bodies the only one needs no name; of several, one is chosen by its name
+(`cloth.skirt.material`) or its number (`cloth[0].material`).
+"""
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+from weft.errors import SceneError
+from weft.scene import Scene
+from weft.scene.io import parse_scene
+from weft.scene.messages import key_path, listed, shown, suggest
+from weft.scene.part import Part, plain_value
+from weft.scene.toml import write_toml
+
+Path = tuple[str | int, ...]
+
+# a name in quotes, a number in brackets, or anything up to the next point or bracket
+_STEP = re.compile(r'"(?P<quoted>[^"]+)"|\[(?P<index>\d{1,9})\]|(?P<plain>[^.\[\]"]+)')
+
+
+def split_key(key: str) -> list[str | int]:
+    """The steps of a dotted key: names, and numbers for what is in brackets."""
+    steps: list[str | int] = []
+    place = 0
+    while place < len(key):
+        found = _STEP.match(key, place)
+        if found is None:
+            break
+        steps.append(int(found["index"]) if found["index"] else (found["quoted"] or found["plain"]).strip())
+        place = found.end()
+        # a point goes before a name, nothing before a bracket
+        if place < len(key) - 1 and key[place] == "." and key[place + 1] != "[":
+            place += 1
+        elif place < len(key) and key[place] != "[":
+            break
+    if not steps or place < len(key) or "" in steps:
+        raise SceneError(f"{key}: write a key as in a scene file, such as cloth.material.friction or seed")
+    return steps
+
+
+def find_key(scene: Scene, key: str) -> Path:
+    """Where a key is in the scene's table; a mistake names the step that is wrong and what there is instead."""
+    value: Any = scene
+    path: Path = ()
+    steps = split_key(key)
+    while steps:
+        value, path, steps = _enter(key, value, path, steps)
+    if isinstance(value, tuple) and any(isinstance(item, Part) for item in value):
+        raise SceneError(f"{key}: is a list of tables; choose a key in one of them, such as {_example(path, value)}")
+    return path
+
+
+def change_scene(scene: Scene, changes: Mapping[Path, Any]) -> Scene:
+    """The scene with other values at some places, validated as if its file said so."""
+    table = scene.plain()
+    for path, value in changes.items():
+        _set(table, scene, path, value)
+    return parse_scene(write_toml(table), base=scene.base, source=scene.source)
+
+
+def _enter(key: str, value: Any, path: Path, steps: list[str | int]) -> tuple[Any, Path, list[str | int]]:
+    """One step down: the value there, its path, and the steps that are left."""
+    step, rest = steps[0], steps[1:]
+    if isinstance(value, Part):
+        names = type(value).keys(toml=True)
+        if step not in names:
+            where = f"{key_path(path)} has no key" if path else "the scene has no key"
+            raise SceneError(f"{key}: {where} {step!r}, {suggest(str(step), names)}")
+        field = next(name for name in type(value).model_fields if type(value).toml_names.get(name, name) == step)
+        return getattr(value, field), (*path, step), rest
+    if isinstance(value, tuple):
+        return _enter_list(key, value, path, steps)
+    if value is None:
+        raise SceneError(
+            f"{key}: {key_path(path)} is not set in the scene; write it there, then its keys can be varied"
+        )
+    raise SceneError(f"{key}: {key_path(path)} is {shown(value)}, which has no keys")
+
+
+def _enter_list(
+    key: str, items: tuple[Any, ...], path: Path, steps: list[str | int]
+) -> tuple[Any, Path, list[str | int]]:
+    """Into an item: by its number, by its name, or, where there is just one, without a word."""
+    step, rest = steps[0], steps[1:]
+    number = int(step) if isinstance(step, int) or step.isdecimal() else None
+    tables = bool(items) and isinstance(items[0], Part)
+    if number is not None:
+        if number >= len(items):
+            raise SceneError(f"{key}: {key_path(path)} has {len(items)} items, counted from 0")
+        return items[number], (*path, number), rest
+    if not tables:
+        what = (
+            "is empty in this scene" if not items else f"has {len(items)} items: choose one by its number, in brackets"
+        )
+        raise SceneError(f"{key}: {key_path(path)} {what}")
+    # a key of the item wins over a body that is called like it
+    names = [getattr(item, "name", None) for item in items]
+    is_key = any(step in type(item).keys(toml=True) for item in items)
+    if step in names and not (is_key and len(items) == 1):
+        return items[names.index(step)], (*path, names.index(step)), rest
+    if len(items) == 1:
+        return items[0], (*path, 0), steps
+    if all(names):
+        raise SceneError(
+            f"{key}: the scene has {len(items)} of {key_path(path)}: choose one by its name, such as "
+            f"{_example(path, items)}; they are called {listed(names)}"
+        )
+    raise SceneError(f"{key}: {key_path(path)} has {len(items)} items: choose one, such as {_example(path, items)}")
+
+
+def _example(path: Path, items: tuple[Any, ...]) -> str:
+    """A key within the first item of a list."""
+    item = items[0]
+    name = getattr(item, "name", None)
+    keys = [k for k in type(item).keys(toml=True) if k != "name"]
+    inside = "material.friction" if "material" in keys else keys[0]
+    if len(items) == 1:
+        return f"{key_path(path)}.{inside}"
+    plain = name is not None and re.fullmatch(r"[\w-]+", name) and not name.isdecimal()
+    return f"{key_path(path)}.{name}.{inside}" if plain else f"{key_path((*path, 0))}.{inside}"
+
+
+def _set(table: Any, value: Any, path: Path, new: Any) -> None:
+    """Put a value into a table of a scene, making the tables on the way that defaults had left out."""
+    for step, following in pairwise(path):
+        if isinstance(value, Part):
+            names = type(value).toml_names
+            value = getattr(value, next(n for n in type(value).model_fields if names.get(n, n) == step))
+        else:
+            value = value[step]
+        there = table.get(step) if isinstance(table, dict) else table[step]
+        if there is None:
+            there = plain_value(value)
+        if isinstance(there, str):
+            # a material or a method by its name alone
+            there = {"name" if step == "method" else "preset": there}
+        elif isinstance(there, list):
+            there = list(there)
+        if isinstance(following, int) and not isinstance(there, list):
+            raise SceneError(f"{key_path(path)}: cannot be varied together with what holds it")
+        table[step] = there
+        table = there
+    table[path[-1]] = new

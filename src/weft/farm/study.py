@@ -1,0 +1,224 @@
+"""A study on disk: its runs, what became of each of them, and the table of all.
+
+study/
+  study.json            the scene and the keys that are varied
+  runs/NAME.zarr        the cache of a run
+  runs/NAME.json        what became of it: written by the process that ran it
+  table.csv .parquet    a row a run
+  sheet.png             the last frames
+  plots/KEY.png         columns against a key
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weft import __version__
+from weft.cache import layout, open_cache
+from weft.errors import CacheError, WeftError
+from weft.farm.sweeps import Combination, name_run
+from weft.scene import Scene
+
+# what may differ between two calls that go on with the same study
+_NOT_PHYSICS = {"name", "frames", "check", "device", "camera"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One simulation of a study."""
+
+    name: str
+    values: Combination
+    scene: Scene = field(repr=False, compare=False)
+
+    @property
+    def digest(self) -> str:
+        """Of all that the scene says; a finished run counts only if it was of the same scene."""
+        text = json.dumps(self.scene.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Study:
+    """The folder of a study."""
+
+    def __init__(self, path: str | Path, runs: list[Run]) -> None:
+        self.path = Path(path)
+        self.runs = runs
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys that are varied."""
+        return list(dict.fromkeys(key for run in self.runs for key in run.values))
+
+    def cache_path(self, run: Run) -> Path:
+        return self.path / "runs" / f"{run.name}.zarr"
+
+    def record_path(self, run: Run) -> Path:
+        return self.path / "runs" / f"{run.name}.json"
+
+    def record(self, run: Run) -> dict[str, Any] | None:
+        """What is known of a run, if it was of the same scene; None if there is nothing."""
+        try:
+            record = json.loads(self.record_path(run).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return record if isinstance(record, dict) and record.get("digest") == run.digest else None
+
+    def is_done(self, run: Run) -> bool:
+        """Whether a run is complete and need not be run again."""
+        record = self.record(run)
+        if record is None or record.get("status") != "ok":
+            return False
+        try:
+            return open_cache(self.cache_path(run)).complete
+        except CacheError:
+            return False
+
+    def rows(self, records: Mapping[str, Mapping[str, Any]] | None = None) -> list[dict[str, Any]]:
+        """The table: a row a run, in the order of the study. `records` stand before those on disk."""
+        rows = []
+        for run in self.runs:
+            record = (records or {}).get(run.name) or self.record(run) or {"status": "missing", "error": ""}
+            found = record.get("row", {})
+            rows.append(
+                {
+                    "run": run.name,
+                    **{key: run.values.get(key) for key in self.keys},
+                    **{name: found.get(name) for name in COLUMNS},
+                    "status": record["status"],
+                    "error": record["error"],
+                }
+            )
+        return rows
+
+    def prepare(self, scene: Scene, *, resume: bool, overwrite: bool) -> None:
+        """Make the folder, or go on with the one that is there if it is of the same scene."""
+        if resume and overwrite:
+            raise CacheError("resume goes on with a study and overwrite replaces it: choose one of them")
+        manifest = self.path / "study.json"
+        if self.path.is_dir() and any(self.path.iterdir()):
+            self._check_mine(manifest, scene, resume=resume, overwrite=overwrite)
+        content = {"weft": __version__, "scene": _physics(scene), "keys": self.keys, "runs": _listed(self.runs)}
+        with layout.writing(f"the study {self.path}", lambda: "Choose another output, or make room."):
+            if overwrite and manifest.is_file() and (self.path / "runs").is_dir():
+                shutil.rmtree(self.path / "runs")
+            (self.path / "runs").mkdir(parents=True, exist_ok=True)
+            write_bytes(manifest, json.dumps(content, indent=1).encode())
+
+    def _check_mine(self, manifest: Path, scene: Scene, *, resume: bool, overwrite: bool) -> None:
+        if not manifest.is_file():
+            raise CacheError(f"{self.path} is not empty and holds no study: choose another output")
+        if not resume and not overwrite:
+            raise CacheError(
+                f"{self.path} holds a study already: --resume does what is missing or failed, --overwrite replaces it, "
+                "or choose another output"
+            )
+        before = read_manifest(self.path).get("scene")
+        if resume and before != _physics(scene):
+            raise CacheError(f"{self.path} is a study of another scene: choose another output, or overwrite it")
+
+
+# the columns that say how a run went; `summarise_run` fills them
+COLUMNS = (
+    "frames",
+    "intersections",
+    "worst_frame",
+    "last_intersections",
+    "stretch",
+    "stretch_frame",
+    "contacts",
+    "troubled",
+    "time",
+    "frame_time",
+)
+
+
+def make_runs(scene: Scene, combinations: list[Combination]) -> list[Run]:
+    """The runs of a study; what is wrong with a value is one message that names its key, before anything runs."""
+    from weft.farm.keys import change_scene, find_key
+    from weft.scene.files import missing_files
+
+    if not combinations:
+        raise WeftError("a study needs keys to vary: --set key=values, or --list with a file of runs")
+    paths = {key: find_key(scene, key) for combination in combinations for key in combination}
+    twice = [key for key in paths if list(paths.values()).count(paths[key]) > 1]
+    if twice:
+        raise WeftError(f"{twice[0]} is given twice" + (f", also as {twice[1]}" if twice[1:] else ""))
+    _check_values(scene, combinations, paths)
+
+    runs: dict[str, Run] = {}
+    for combination in combinations:
+        name = name_run(combination)
+        if name in runs:
+            raise WeftError(f"the run {name} is listed twice")
+        try:
+            changed = change_scene(scene, {paths[key]: value for key, value in combination.items()})
+        except WeftError as error:
+            raise WeftError(f"the run {name} is no good scene: {_first(error)}") from None
+        missing = missing_files(changed)
+        if missing:
+            raise WeftError(f"the run {name}: {missing[0][1]}")
+        runs[name] = Run(name, combination, changed)
+    return list(runs.values())
+
+
+def _check_values(scene: Scene, combinations: list[Combination], paths: Mapping[str, Any]) -> None:
+    """Each value by itself, so that the message can name the one that is wrong."""
+    from weft.farm.keys import change_scene
+
+    seen: set[tuple[str, str]] = set()
+    for combination in combinations:
+        for key, value in combination.items():
+            if (mark := (key, repr(value))) in seen:
+                continue
+            seen.add(mark)
+            try:
+                change_scene(scene, {paths[key]: value})
+            except WeftError as error:
+                # what it clashes with may be varied too: then the run as a whole is judged
+                if len(combination) == 1 or _first(error).startswith(_place(scene, paths[key])):
+                    raise WeftError(f"{key} = {json.dumps(value)}: {_said(scene, paths[key], error)}") from None
+
+
+def _place(scene: Scene, path: Any) -> str:
+    from weft.scene.messages import problem
+
+    return problem(scene.source or "scene", path, "")
+
+
+def _said(scene: Scene, path: Any, error: WeftError) -> str:
+    """The message without the place, which is the key that was asked for."""
+    return _first(error).removeprefix(_place(scene, path)).lstrip(": ")
+
+
+def _first(error: WeftError) -> str:
+    return str(error).splitlines()[0]
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    layout.write_atomic(path, lambda file: file.write(data))
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """What a study says about itself."""
+    manifest = path / "study.json"
+    if not manifest.is_file():
+        raise CacheError(f"{path} is no study: {manifest} is missing")
+    content = layout.read_json(manifest)
+    if not isinstance(content, dict) or not isinstance(content.get("keys"), list):
+        raise CacheError(f"{manifest} is damaged: it does not describe a study")
+    return content
+
+
+def _physics(scene: Scene) -> dict[str, Any]:
+    table = json.loads(json.dumps(scene.model_dump(mode="json")))
+    return {key: value for key, value in table.items() if key not in _NOT_PHYSICS}
+
+
+def _listed(runs: list[Run]) -> list[dict[str, Any]]:
+    return [{"run": run.name, **run.values} for run in runs]

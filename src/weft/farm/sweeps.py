@@ -1,0 +1,147 @@
+"""Which runs a study has: all combinations of values, a Latin hypercube, or a list from a file."""
+
+import csv
+import hashlib
+import itertools
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.errors import SceneError
+from weft.farm.values import MOST, Axis, Interval, parse_value
+
+# key -> value, in the order in which the keys were given
+Combination = dict[str, Any]
+
+# a file name may have 255 bytes, and caches add to it while they are made
+_LONGEST = 140
+
+
+def combine(axes: Sequence[Axis]) -> list[Combination]:
+    """Every value of every key with every value of the others; the last key changes fastest."""
+    lists = []
+    for axis in axes:
+        if isinstance(axis.values, Interval):
+            low, high = axis.values.low, axis.values.high
+            raise SceneError(f"--set {axis.key}={low}:{high}: an interval is for --sample latin:N; give a list here")
+        lists.append(axis.values)
+    count = math.prod(len(values) for values in lists)
+    if count > MOST:
+        raise SceneError(f"these are {count} combinations; at most {MOST} are allowed. Take a sample of them instead")
+    return [dict(zip([a.key for a in axes], values, strict=True)) for values in itertools.product(*lists)]
+
+
+def sample_latin(axes: Sequence[Axis], count: int, seed: int = 0) -> list[Combination]:
+    """A Latin hypercube (McKay, Beckman, Conover 1979): of each key, every one of `count` parts is drawn from once.
+
+    Intervals are cut into parts of equal length, lists of values into equal shares. The same seed, the same sample.
+    """
+    random = np.random.default_rng(seed)
+    columns = []
+    for axis in axes:
+        shares = (random.permutation(count) + random.random(count)) / count
+        if isinstance(axis.values, Interval):
+            columns.append([axis.values.at(float(share)) for share in shares])
+        else:
+            columns.append([axis.values[int(share * len(axis.values))] for share in shares])
+    # whole numbers and lists can give the same run twice
+    found: dict[str, Combination] = {}
+    for values in zip(*columns, strict=True):
+        combination = dict(zip([a.key for a in axes], values, strict=True))
+        found.setdefault(json.dumps(combination), combination)
+    return list(found.values())
+
+
+def parse_sample(text: str) -> tuple[int, int]:
+    """How many runs `latin:50` or `latin:50:7` means, and the seed."""
+    match = re.fullmatch(r"latin:(\d{1,6})(?::(\d{1,9}))?", text.strip())
+    if match is None or not 1 <= int(match[1]) <= MOST:
+        raise SceneError(
+            f"--sample {text}: write latin: and how many runs, such as latin:50, or with a seed latin:50:7"
+        )
+    return int(match[1]), int(match[2] or 0)
+
+
+def read_list(path: Path) -> list[Combination]:
+    """The runs that a CSV file (keys in its first line) or a TOML file (a [[run]] each) lists."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise SceneError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError:
+        raise SceneError(f"{path}: is not UTF-8 text") from None
+    if path.suffix.lower() == ".csv":
+        runs = _read_csv(path, text)
+    elif path.suffix.lower() == ".toml":
+        runs = _read_toml(path, text)
+    else:
+        raise SceneError(f"{path}: a list of runs ends in .csv or .toml")
+    if not runs:
+        raise SceneError(f"{path}: lists no run")
+    return runs
+
+
+def name_run(combination: Mapping[str, Any]) -> str:
+    """A file name that says what the run is; equal combinations have equal names, different ones different names."""
+    # the order in which keys were given does not matter
+    pairs = [(key, _short(value)) for key, value in sorted(combination.items())]
+    exact = json.dumps(dict(combination), sort_keys=True)
+    name = ",".join(f"{_plain(key)}={_plain(value)}" for key, value in pairs) or "as-it-is"
+    if all(_plain(text) == text for pair in pairs for text in pair) and len(name) <= _LONGEST:
+        return name
+    return f"{name[:_LONGEST]}-{hashlib.sha256(exact.encode()).hexdigest()[:10]}"
+
+
+def _short(value: Any) -> str:
+    # text that reads like something else keeps its quotes
+    return value if isinstance(value, str) and parse_value(value) == value else json.dumps(value)
+
+
+def _plain(text: str) -> str:
+    """Letters, digits and a few signs only: no separators, and nothing that starts a hidden file."""
+    return re.sub(r"[^A-Za-z0-9._+-]+", "_", text)
+
+
+def _read_csv(path: Path, text: str) -> list[Combination]:
+    try:
+        lines = [row for row in csv.reader(text.splitlines(), strict=True) if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise SceneError(f"{path}: is not CSV: {error}") from None
+    if not lines:
+        return []
+    keys = [key.strip() for key in lines[0]]
+    if not all(keys) or len(set(keys)) < len(keys):
+        raise SceneError(f"{path}: its first line must name a key in every column, each once")
+    runs = []
+    for number, row in enumerate(lines[1:], start=1):
+        if len(row) != len(keys):
+            raise SceneError(f"{path}: run {number} has {len(row)} values for {len(keys)} keys")
+        # an empty cell leaves the scene's own value
+        runs.append({k: parse_value(cell.strip()) for k, cell in zip(keys, row, strict=True) if cell.strip()})
+    return runs
+
+
+def _read_toml(path: Path, text: str) -> list[Combination]:
+    try:
+        table = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SceneError(f"{path}: is not TOML: {error}") from None
+    runs = table.pop("run", [])
+    if table or not isinstance(runs, list) or not all(isinstance(run, dict) for run in runs):
+        raise SceneError(f"{path}: each run is a table [[run]] with keys of the scene, and there is nothing else")
+    return [dict(_flat(run)) for run in runs]
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """`cloth.material.friction = 0.1` is read as tables within tables; here they become one key again."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value

@@ -1,0 +1,181 @@
+"""From a scene and the keys to vary to a study: all runs, their table, their pictures."""
+
+import contextlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weft.cache import layout
+from weft.errors import CacheError, WeftError
+from weft.farm.cluster import Farm, FarmError, connect
+from weft.farm.study import Run, Study, make_runs, write_bytes
+from weft.farm.sweeps import Combination, combine, sample_latin
+from weft.farm.values import Axis, Interval
+from weft.farm.work import Task, run_task
+from weft.scene import Scene, load_scene
+
+# called with (runs done, runs in all) after every run
+Progress = Callable[[int, int], object]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A study that was worked on."""
+
+    study: Study
+    rows: list[dict[str, Any]] = field(repr=False)
+    computed: int
+    """how many runs were run now; the others were there"""
+    pictures: list[Path]
+    no_pictures: str
+    """why there are none"""
+
+    @property
+    def failed(self) -> list[dict[str, Any]]:
+        """The rows of runs that failed or are missing."""
+        return [row for row in self.rows if row["status"] != "ok"]
+
+
+class Stopped(KeyboardInterrupt):
+    """A study was stopped; the runs that were complete are kept."""
+
+
+def wedge(
+    scene: Scene | str | Path,
+    out: str | Path,
+    vary: Mapping[str, Any] | None = None,
+    *,
+    sample: tuple[int, int] | None = None,
+    runs: Sequence[Combination] | None = None,
+    scheduler: str = "local",
+    workers: int | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    pictures: bool = True,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Run a scene with every combination of the values of some keys, each into a cache of its own in the folder `out`.
+
+    Runs are spread over processes of this machine or over the workers of a Dask scheduler. One that fails does so
+    alone, with its error in the table. Call it below `if __name__ == "__main__":`, since workers import the script.
+
+    vary: key -> values, keys spelt as in scene files: {"cloth.material.friction": [0.1, 0.3], "seed": range(1, 21)}.
+    sample: (count, seed): instead of all combinations a Latin hypercube; values may then be `Interval`s.
+    runs: instead of both, the runs one by one, each a table of keys and values.
+    scheduler: "local", or the address of a scheduler, whose workers must see the same files under the same names.
+    workers: how many processes on this machine; one a core unless given.
+    resume: go on with a study: only what is missing or failed is run. overwrite: replace it.
+    pictures: draw the contact sheet and the plots.
+    """
+    base = scene if isinstance(scene, Scene) else load_scene(scene)
+    study = Study(out, make_runs(base, plan(vary or {}, sample, runs)))
+    study.prepare(base, resume=resume, overwrite=overwrite)
+    todo = [run for run in study.runs if not (resume and study.is_done(run))]
+    if progress is not None:
+        progress(len(study.runs) - len(todo), len(study.runs))
+    records: dict[str, dict[str, Any]] = {}
+    if todo:
+        gpus = any(run.scene.device.startswith("cuda") for run in todo)
+        with connect(scheduler, workers=workers, gpus=gpus) as farm:
+            if gpus:
+                farm.check_gpus()
+            _run_all(farm, study, todo, records, progress)
+            return _finish(study, records, len(todo), farm if pictures else None)
+    return _finish(study, records, 0, None, pictures=pictures)
+
+
+def plan(
+    vary: Mapping[str, Any], sample: tuple[int, int] | None, runs: Sequence[Combination] | None
+) -> list[Combination]:
+    """The combinations that are asked for."""
+    if runs is not None:
+        if vary or sample is not None:
+            raise WeftError("a list of runs says all: leave out keys to vary and the sample")
+        return [dict(run) for run in runs]
+    axes = [Axis(key, values if isinstance(values, Interval) else tuple(values)) for key, values in vary.items()]
+    for axis in axes:
+        if not isinstance(axis.values, Interval) and not axis.values:
+            raise WeftError(f"{axis.key}: there is no value to give it")
+        if not isinstance(axis.values, Interval) and len({json.dumps(v) for v in axis.values}) < len(axis.values):
+            raise WeftError(f"{axis.key}: a value is given twice")
+    if not axes:
+        return []
+    return combine(axes) if sample is None else sample_latin(axes, *sample)
+
+
+def _run_all(
+    farm: Farm, study: Study, todo: list[Run], records: dict[str, dict[str, Any]], progress: Progress | None
+) -> None:
+    """Run what is to do; `records` fills as runs end."""
+    before = len(study.runs) - len(todo)
+    tasks = [_task(study, run) for run in todo]
+    try:
+        for number, result in farm.work_off(run_task, tasks, needs=_needs(todo, tasks)):
+            run = todo[number]
+            if isinstance(result, WeftError):
+                result = {"run": run.name, "status": "failed", "error": str(result), "row": {}, "digest": run.digest}
+                with contextlib.suppress(OSError):
+                    write_bytes(study.record_path(run), json.dumps(result, indent=1).encode())
+            records[run.name] = result
+            if progress is not None:
+                progress(before + len(records), len(study.runs))
+    except FarmError as error:
+        raise FarmError(f"{error}; {_kept(study)}") from None
+    except KeyboardInterrupt:
+        raise Stopped(f"stopped; {_kept(study)}") from None
+
+
+def _kept(study: Study) -> str:
+    done = sum(study.is_done(run) for run in study.runs)
+    return f"{done} of {len(study.runs)} runs in {study.path} are complete, --resume does the others"
+
+
+def _task(study: Study, run: Run) -> Task:
+    return Task(
+        name=run.name,
+        scene=json.dumps(run.scene.model_dump()),
+        base=str(run.scene.base.absolute()),
+        cache=str(study.cache_path(run).absolute()),
+        record=str(study.record_path(run).absolute()),
+        digest=run.digest,
+    )
+
+
+def _needs(runs: list[Run], tasks: list[Task]) -> Callable[[Task], dict[str, float]]:
+    """Runs on graphics cards go to workers that declare one, the others anywhere."""
+    cards = {task.name for run, task in zip(runs, tasks, strict=True) if run.scene.device.startswith("cuda")}
+    return lambda task: {"GPU": 1.0} if task.name in cards else {}
+
+
+def _finish(
+    study: Study,
+    records: Mapping[str, Mapping[str, Any]],
+    computed: int,
+    farm: Farm | None,
+    *,
+    pictures: bool = False,
+) -> Outcome:
+    """The table, then the pictures; a table is worth keeping without them."""
+    from weft.errors import MissingExtraError
+    from weft.farm.charts import draw_charts
+    from weft.farm.sheet import draw_sheet
+    from weft.farm.table import write_tables
+
+    rows = study.rows(records)
+    try:
+        write_tables(rows, study.path)
+    except OSError as error:
+        raise CacheError(
+            f"the table of {study.path} could not be written: {layout.reason(error)}. {_kept(study)}"
+        ) from None
+    drawn: list[Path] = []
+    why = "" if farm is not None or pictures else "they were not asked for"
+    if not why:
+        try:
+            drawn += draw_charts(rows, study.keys, study.path / "plots")
+            drawn += draw_sheet(study, rows, farm)
+        except MissingExtraError as error:
+            why = str(error)
+    return Outcome(study, rows, computed, drawn, why)
