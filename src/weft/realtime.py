@@ -9,10 +9,12 @@ import warp as wp
 
 from weft.dynamics.air import Air
 from weft.errors import WeftError
+from weft.methods.predictive_motions import Motions
 from weft.methods.predictive_solver import PredictiveSolver
 from weft.scene import Predictive, Scene, Wind, load_scene
 from weft.scene.messages import suggest
 from weft.world import World
+from weft.world.kinematics import TIME_SLACK
 
 Floats = npt.NDArray[np.float64]
 
@@ -62,9 +64,7 @@ class Realtime:
         self._held = np.zeros(count, bool)
         self._by_hand: set[int] = set()
         self._phase = -1
-        self._moving_pins = [
-            p for p in self.world.kinematics.prescriptions if len(p.vertices) and p.vertices[0] < count and not p.still
-        ]
+        self._motions = Motions(self.world, self.solver.colliders)
         self.reset()
 
     def reset(self) -> None:
@@ -93,11 +93,11 @@ class Realtime:
         """Move everything forward by dt seconds."""
         if not dt > 0.0:
             raise WeftError(f"a step goes forward in time: dt must be more than 0, not {dt}")
-        if self.motions:
-            self._follow_motions(dt)
         if not self._on_cpu:
             self._target.assign(self.targets)
             self.solver.colliders.end.assign(self._poses)
+        if self.motions:
+            self._follow_motions(dt)
         self.solver.advance(self._x, self._v, self._target, self.time, dt)
         self.time += dt
         if not self._on_cpu:
@@ -207,17 +207,16 @@ class Realtime:
 
     def _follow_motions(self, dt: float) -> None:
         """Poses, pins and goals of the scene at the end of the step."""
-        solver = self.solver
-        if solver.colliders.moving:
-            solver.colliders.follow_moving(self.time, self.time + dt)
-            if not self._on_cpu:
-                self._poses[...] = solver.colliders.end.numpy()
-        if solver.goals.moving:
-            solver.goals.follow(self.time, self.time + dt)
+        solver, start, end = self.solver, self.time, self.time + dt
+        self._motions.follow(start, end, solver.colliders.end, self._target)
+        solver.colliders.deform(start, end)
+        solver.goals.follow(start, end)
         self._hold_pins()
-        for p in self._moving_pins:
-            if p.until > self.time + 1e-9:
-                self.targets[p.vertices] = p.place(min(self.time + dt, p.until))
+        for p in self._motions.rest:
+            if p.until > start + TIME_SLACK:
+                self.targets[p.vertices] = p.place(min(end, p.until))
+                if not self._on_cpu:
+                    self._target.assign(self.targets)
 
     def _hold_pins(self) -> None:
         """Hold what the pins hold now; attachments follow."""

@@ -16,7 +16,7 @@ from weft.dynamics.fabric import (
     start_vertex,
     stretch_pair,
 )
-from weft.response.collider_contacts import Shape, place_shape, solve_half_space, touch_shape
+from weft.response.collider_contacts import Shape, is_out_of_reach, place_shape, solve_half_space, touch_shape
 from weft.response.predictive_contacts import refresh_contact, solve_contact, vertex_normal
 
 wp.set_module_options({"enable_backward": False})
@@ -208,13 +208,11 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
     halves = int(0)
     for k in range(s.colliders):
         shape = place_shape(a.shapes[k], a.pose_start[k], a.pose_end[k])
-        far = s.radius + shape.bound + shape.way
         for i in range(s.vertices):
             xi = a.x[i]
             thick = HALF * (a.cloth_thickness[i] + s.collider_thickness)
-            limit = far + thick + a.stack[i][0] + a.stack[i][1] + a.ways[i][3]
-            if (wp.length_sq(xi - shape.place) <= limit * limit or shape.bound < ZERO) and a.inverse_mass[i] > ZERO:
-                reach = thick + a.stack[i][0] + a.stack[i][1] + s.radius
+            reach = thick + a.stack[i][0] + a.stack[i][1] + s.radius
+            if a.inverse_mass[i] > ZERO and not is_out_of_reach(shape, xi, reach + shape.way + a.ways[i][3]):
                 touch = touch_shape(shape, xi, point(a.ways[i]), reach, a.mesh_start, a.mesh_end)
                 if touch.found != 0:
                     thick += stacked(i, touch.normal, a.x, a.stack, a.corner_offsets, a.corners, a.faces)
@@ -339,9 +337,6 @@ def find_half_spaces(
         reach = thick + stack[i][0] + stack[i][1] + settings[0].radius
         for k in range(settings[0].colliders):
             shape = shapes[k]
-            far = shape.bound + reach + shape.way + wp.length(way)
-            if shape.bound >= ZERO and wp.length_sq(xi - shape.place) > far * far:
-                continue
             touch = touch_shape(shape, xi, way, reach, mesh_start, mesh_end)
             if touch.found != 0:
                 if write != 0:

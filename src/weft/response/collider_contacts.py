@@ -200,6 +200,22 @@ def touch_mesh(
 
 
 @wp.func
+def is_out_of_reach(shape: Shape, x: wp.vec3d, far: wp.float64) -> bool:
+    """Whether a point is farther than this from a collider, as far as few operations tell."""
+    r = x - shape.place
+    if shape.kind == BOX or shape.kind == MESH:
+        limit = far + shape.bound
+        return wp.length_sq(r) > limit * limit
+    axis = wp.vec3d(shape.turn[0, 1], shape.turn[1, 1], shape.turn[2, 1])
+    along = wp.dot(axis, r)
+    if shape.kind == PLANE:
+        return along > far
+    # a sphere is a capsule without length
+    limit = far + shape.size[0]
+    return wp.length_sq(r - wp.clamp(along, -shape.size[1], shape.size[1]) * axis) > limit * limit
+
+
+@wp.func
 def touch_shape(
     shape: Shape,
     x: wp.vec3d,
@@ -213,8 +229,10 @@ def touch_shape(
     `reach` is thickness and static collision radius together.
     """
     touch = Touch()
-    r = x - shape.place
     far = reach + shape.way + wp.length(move)
+    if is_out_of_reach(shape, x, far):
+        return touch
+    r = x - shape.place
     if shape.kind == SPHERE:
         length = wp.length(r)
         touch.normal = direction(r, length, move - shape.shift)

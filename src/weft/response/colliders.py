@@ -40,7 +40,8 @@ class Colliders:
         self.count = len(self.names)
         self._motions: list[Moving] = world.collider_motions
         self._placed = [mesh.vertices for mesh in world.collider_meshes]
-        self._frames = [_frame(collider) for collider in world.scene.colliders]
+        self.frames = [_frame(collider) for collider in world.scene.colliders]
+        """the pose of each collider where it is placed"""
 
         shapes: list[Any] = []
         self._meshes: list[wp.Mesh] = []
@@ -52,7 +53,7 @@ class Colliders:
             if exact is not None:
                 shape = _exact(exact)
             else:
-                local = (mesh.vertices - self._frames[k][:3, 3]) @ self._frames[k][:3, :3]
+                local = (mesh.vertices - self.frames[k][:3, 3]) @ self.frames[k][:3, :3]
                 shape, around = self._mesh(mesh, local, first)
                 vertices.append(around)
                 place = slice(first, first + len(around))
@@ -69,7 +70,6 @@ class Colliders:
         self.end = wp.array(identity, dtype=wp.mat44d, device=device)
         self.vertices_start = wp.array(np.concatenate(vertices), dtype=wp.vec3d, device=device)
         self.vertices_end = wp.clone(self.vertices_start)
-        self.moving = any(not motion.still for motion in self._motions)
         self._host = np.zeros((self.count, 4, 4))
 
     def _mesh(self, mesh: TriMesh, local: np.ndarray, first: int) -> tuple[Any, np.ndarray]:
@@ -90,7 +90,7 @@ class Colliders:
 
     def poses_at(self, time: float) -> np.ndarray:
         """The pose of each collider at a time by its motion, (k, 4, 4); a changing form is in its vertices."""
-        for k, (motion, frame) in enumerate(zip(self._motions, self._frames, strict=True)):
+        for k, (motion, frame) in enumerate(zip(self._motions, self.frames, strict=True)):
             self._host[k] = motion.matrix(time) @ frame if isinstance(motion, RigidMoving) else frame
         return self._host
 
@@ -98,17 +98,10 @@ class Colliders:
         """Take the poses at the start and the end of a step from the motions of the scene."""
         self.start.assign(self.poses_at(start))
         self.end.assign(self.poses_at(end))
-        for deforming in self._deforming:
-            self._deform(deforming, start, end)
+        self.deform(start, end)
 
-    def follow_moving(self, start: float, end: float) -> None:
-        """The same for colliders that have a motion alone; the others stay as they are, and so do all start poses."""
-        poses = self.end.numpy()
-        for k, (motion, frame) in enumerate(zip(self._motions, self._frames, strict=True)):
-            if isinstance(motion, RigidMoving) and not motion.still:
-                poses[k] = motion.matrix(end) @ frame
-        if not self.device.is_cpu:
-            self.end.assign(poses)
+    def deform(self, start: float, end: float) -> None:
+        """The forms of those that change it, at the start and the end of a step."""
         for deforming in self._deforming:
             self._deform(deforming, start, end)
 
@@ -117,12 +110,12 @@ class Colliders:
         k = self.names.index(name)
         if not isinstance(self._motions[k], RigidMoving):
             return self._motions[k].positions(self._placed[k], time)
-        frame = self._frames[k]
+        frame = self.frames[k]
         local = (self._placed[k] - frame[:3, 3]) @ frame[:3, :3]
         return local @ pose[:3, :3].T + pose[:3, 3]
 
     def _deform(self, deforming: _Deforming, start: float, end: float) -> None:
-        k, frame = deforming.collider, self._frames[deforming.collider]
+        k, frame = deforming.collider, self.frames[deforming.collider]
         first, last = (
             (self._motions[k].positions(deforming.placed, time) - frame[:3, 3]) @ frame[:3, :3] - deforming.centre
             for time in (start, end)

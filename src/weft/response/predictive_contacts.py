@@ -33,7 +33,7 @@ OUTSIDE = wp.constant(wp.float64(-0.2))
 # how far a corner goes for a unit of depth at most; a free triangle under a held vertex takes 1.37
 LEVER = wp.constant(wp.float64(1.5))
 # a cached contact goes on to the next triangle when the foot is so far outside of its own
-BORDER = wp.constant(wp.float64(-0.02))
+BORDER = wp.constant(wp.float64(-0.1))
 # triangles that it passes in a step at most
 WALK = wp.constant(4)
 
@@ -144,18 +144,23 @@ def refresh_contact(
     corners: wp.array[int],
 ):
     """A cached contact at the start of a step: layers slide, so a vertex goes on to the triangle that is under it now."""
-    kind = kinds[i]
-    q = vertices[i]
     side = ONE
-    if kind < 0:
+    if kinds[i] < 0:
         side = -ONE
-    face = walk_triangle(triangles[i], x[q[0]], faces, across, x)
-    f = faces[face]
+    q = vertices[i]
     p = x[q[0]]
+    face = triangles[i]
+    f = faces[face]
+    bary = foot_in_plane(p, x[f[0]], x[f[1]], x[f[2]])
+    if wp.min(bary[0], wp.min(bary[1], bary[2])) < BORDER:
+        face = walk_triangle(face, p, faces, across, x)
+        f = faces[face]
+        bary = nearest_on_triangle(p, x[f[0]], x[f[1]], x[f[2]])
+        triangles[i] = face
+        vertices[i] = wp.vec4i(q[0], f[0], f[1], f[2])
     a = x[f[0]]
     b = x[f[1]]
     c = x[f[2]]
-    bary = nearest_on_triangle(p, a, b, c)
     n = side * wp.normalize(wp.cross(b - a, c - a))
     r = p - bary[0] * a - bary[1] * b - bary[2] * c
     kinds[i] = TRIANGLE * int(side)
@@ -164,8 +169,6 @@ def refresh_contact(
         facing = side * wp.dot(vertex_normal(q[0], x, faces, offsets, corners), n)
         if facing <= ZERO or -wp.dot(n, r) < OVER * wp.length(r):
             kinds[i] = ASLEEP * int(side)
-    triangles[i] = face
-    vertices[i] = wp.vec4i(q[0], f[0], f[1], f[2])
     weights[i] = wp.vec4d(ONE, -bary[0], -bary[1], -bary[2])
     normals[i] = n
 

@@ -143,8 +143,8 @@ def _path(path: Path, placement: Placement) -> Callable[[float], Floats]:
     steps = [rotation.logarithm(rotation.product(rotation.inverse(a), b)) for a, b in pairwise(turns)]
     smooth = path.interpolation == "smooth"
     gaps = np.diff(times)[:, None]
-    shift_rates = _rates(np.diff(shifts, axis=0) / gaps, gaps) if smooth else None
-    turn_rates = _rates(np.reshape(steps, (-1, 3)) / gaps, gaps) if smooth else None
+    shift_rates = keyframe_rates(np.diff(shifts, axis=0) / gaps, gaps) if smooth else None
+    turn_rates = keyframe_rates(np.reshape(steps, (-1, 3)) / gaps, gaps) if smooth else None
 
     def pose(time: float) -> Floats:
         i = int(np.searchsorted(times, time, side="right")) - 1
@@ -163,7 +163,7 @@ def _path(path: Path, placement: Placement) -> Callable[[float], Floats]:
     return pose
 
 
-def _rates(slopes: Floats, gaps: Floats) -> Floats:
+def keyframe_rates(slopes: Floats, gaps: Floats) -> Floats:
     """Velocities at the keyframes: zero at both ends and where the direction turns round, else the weighted harmonic
     mean of the slopes on both sides, which lets no coordinate overshoot (Fritsch and Butland 1984)."""
     rates = np.zeros((len(slopes) + 1, 3))
