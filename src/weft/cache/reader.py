@@ -152,6 +152,16 @@ class Cache:
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise CacheError(f"frame {frame} of {self.path} is damaged: {path} cannot be read ({error})") from error
 
+    def has(self, frame: int) -> bool:
+        """Whether a frame is there and whole, also where an earlier one is missing."""
+        try:
+            self._marker(frame)
+            self._read("positions", frame)
+            self._read("velocities", frame)
+        except CacheError:
+            return False
+        return True
+
     def verify(self) -> list[str]:
         """Read everything and return a sentence for each thing that is damaged; an empty list is good news."""
         problems = []
@@ -180,7 +190,9 @@ class Cache:
         return index
 
     def _frame(self, name: str, frame: int) -> npt.NDArray[np.float64]:
-        frame = self._index(frame)
+        return self._read(name, self._index(frame))
+
+    def _read(self, name: str, frame: int) -> npt.NDArray[np.float64]:
         path = layout.chunk_path(self.path, name, frame)
         array = self._array(name)
         # Zarr reads a missing chunk as fill values; here it is a fault

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,9 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from weft import __version__
 from weft.cache import layout, place
+from weft.cache.frame_writer import FrameWriter
 from weft.cache.lock import WriterLock
-from weft.cache.reader import Cache, open_array
+from weft.cache.reader import Cache
 from weft.errors import CacheError
 
 if TYPE_CHECKING:
@@ -46,10 +47,10 @@ class CacheWriter:
 
     def __init__(self, path: Path, lock: WriterLock) -> None:
         self.path = path
-        self.cache = Cache(path)
+        self._writer = FrameWriter(path)
+        self.cache = self._writer.cache
         self._lock = lock
         self._frames = self.cache.frames
-        self._arrays = {name: open_array(path, name, "r+") for name in ("positions", "velocities")}
         self._unsynced: list[Path] = []
         self._synced_at = time.monotonic()
         # the last frame that would outlive a power cut; its saved arrays are kept as well
@@ -187,36 +188,22 @@ class CacheWriter:
         row: its line in the report. saved: arrays that the method needs to go on after this frame.
         """
         frame = self._frames
-        if frame >= self.cache.planned:
-            raise CacheError(f"{self.path} is complete: it was planned for {self.cache.planned} frames")
-        values = {
-            "positions": self._checked("positions", positions),
-            "velocities": self._checked("velocities", velocities),
-        }
-        arrays = {name: np.asarray(array) for name, array in (saved or {}).items()}
-        for name, array in arrays.items():
-            if array.dtype.hasobject:
-                raise CacheError(f"the saved array {name!r} holds Python objects, which a cache cannot keep")
-        content = {"frame": frame, "row": {k: _plain(v) for k, v in row.items()}, "saved": saved is not None}
-        text = json.dumps(layout.seal(content)).encode()
-
-        with layout.writing(f"frame {frame} of {self.path}", self._kept):
-            try:
-                for name, value in values.items():
-                    self._arrays[name][frame] = value
-                if saved is not None:
-                    layout.write_atomic(layout.saved_path(self.path, frame), lambda file: _save(file, arrays))
-                # from here on the frame exists
-                layout.write_atomic(layout.marker_path(self.path, frame), lambda file: file.write(text))
-            except OSError:
-                self._discard(frame)
-                raise
+        self._writer.write(frame, positions, velocities, row, saved, kept=self._kept)
         self._frames = frame + 1
-        self._unsynced += self._files(frame)
-        if time.monotonic() - self._synced_at > SYNC_SECONDS:
-            self._sync()
+        self._note(frame)
         self._drop_saved()
         return frame
+
+    def missing(self) -> list[int]:
+        """The frames that are not there or are damaged, for a cache whose frames are made in any order."""
+        known = Cache(self.path)
+        return [frame for frame in range(self.cache.planned) if not known.has(frame)]
+
+    def adopt(self, frame: int) -> None:
+        """Take in a frame that a helper has written with a `FrameWriter` while the lock is held here."""
+        while layout.marker_path(self.path, self._frames).is_file():
+            self._frames += 1
+        self._note(frame)
 
     def close(self) -> None:
         """Make sure that all is on the disk, and let others write. Safe to call twice."""
@@ -234,19 +221,15 @@ class CacheWriter:
     ) -> None:
         self.close()
 
-    def _checked(self, name: str, value: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        array = np.ascontiguousarray(value, dtype=np.float64)
-        expected = self._arrays[name].shape[1:]
-        if array.shape != expected:
-            raise CacheError(f"{name} have the shape {array.shape}, but {self.path} holds {expected}")
-        if not np.isfinite(array).all():
-            vertex = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
-            raise CacheError(f"{name} of vertex {vertex} are not finite at frame {self._frames}")
-        return array
+    def _note(self, frame: int) -> None:
+        """A frame is written: see to it that it reaches the disk."""
+        self._unsynced += self._writer.files(frame)
+        if time.monotonic() - self._synced_at > SYNC_SECONDS:
+            self._sync()
 
     def _plan(self, frames: int, scene: "Scene | None") -> None:
         """Change how many frames the cache will hold. The arrays grow first, so that no frame is out of range."""
-        for array in self._arrays.values():
+        for array in self._writer.arrays.values():
             if array.shape[0] < frames:
                 array.resize((frames, *array.shape[1:]))
         meta = self.cache.meta
@@ -274,12 +257,6 @@ class CacheWriter:
                 path.unlink()
         self._frames = first
 
-    def _discard(self, frame: int) -> None:
-        """Remove what there is of a frame that could not be completed; the room may be needed."""
-        for path in self._files(frame):
-            with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
-
     def _drop_saved(self) -> None:
         """Remove the saved arrays that no resume will ask for; on a failure they only take room."""
         needed = {self._durable, *range(self._frames - KEPT, self._frames)}
@@ -299,10 +276,6 @@ class CacheWriter:
         self._unsynced.clear()
         self._synced_at = time.monotonic()
         self._durable = self._frames - 1
-
-    def _files(self, frame: int) -> list[Path]:
-        chunks = [layout.chunk_path(self.path, name, frame) for name in self._arrays]
-        return [*chunks, layout.saved_path(self.path, frame), layout.marker_path(self.path, frame)]
 
 
 def _create_array(path: Path, values: npt.NDArray[Any]) -> None:
@@ -333,12 +306,6 @@ def _create_frames(path: Path, frames: int, vertices: int) -> None:
     )
 
 
-def _save(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    # the prefix keeps names apart from the parameters of savez
-    named: dict[str, Any] = {f"{layout.SAVED}{name}": array for name, array in arrays.items()}
-    np.savez(file, **named)
-
-
 def _compressors(itemsize: int) -> list[Any]:
     """Lossless; the checksum is of the compressed bytes, hence tested before anything is unpacked."""
     return [BloscCodec(cname="zstd", clevel=5, shuffle="shuffle", typesize=itemsize), Crc32cCodec()]
@@ -356,8 +323,3 @@ def _scene_json(scene: "Scene | None") -> dict[str, str] | None:
 
 def _range(part: slice) -> list[int]:
     return [int(part.start or 0), int(part.stop)]
-
-
-def _plain(value: Any) -> Any:
-    """A NumPy scalar as the Python number it is."""
-    return value.item() if isinstance(value, np.generic) else value
