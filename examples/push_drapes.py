@@ -25,13 +25,26 @@ def scene(name: str = "cube") -> weft.Scene:
 
 
 def depth(cache: weft.Cache, frame: int) -> float:
-    """How deep the deepest vertex of the cloth is inside the body, m; negative: all are outside."""
+    """How deep the deepest vertex of the cloth is inside the body, m; 0: all are outside."""
     import trimesh
 
     cloth, body = cache.bodies
     x = cache.positions(frame)
+    corners = x[cache.faces[body.faces]]
+    points = x[cloth.vertices]
     solid = trimesh.Trimesh(x[body.vertices], cache.faces[body.faces] - body.vertices.start, process=False)
-    return float(trimesh.proximity.signed_distance(solid, x[cloth.vertices]).max())
+    _, distance, _ = trimesh.proximity.closest_point_naive(solid, points)
+    return float(np.where(winding(corners, points) > 0.5, distance, 0.0).max())
+
+
+def winding(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """How often closed triangles (m, 3, 3) go around each point: the solid angles summed up, 1 inside and 0 outside."""
+    a, b, c = (corners[None, :, k] - points[:, None] for k in range(3))
+    la, lb, lc = (np.linalg.norm(side, axis=2) for side in (a, b, c))
+    volume = np.einsum("pmk,pmk->pm", a, np.cross(b, c))
+    ab, bc, ca = (np.einsum("pmk,pmk->pm", p, q) for p, q in ((a, b), (b, c), (c, a)))
+    angle = 2.0 * np.arctan2(volume, la * lb * lc + ab * lc + bc * la + ca * lb)
+    return np.asarray(angle.sum(axis=1) / (4.0 * np.pi))
 
 
 def check(cache: weft.Cache) -> dict[str, object]:

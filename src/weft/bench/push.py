@@ -21,6 +21,8 @@ CLOSE = 0.04
 MATERIAL = Material(damping=1e-3)
 # two seconds
 FRAMES = 120
+# s of processor time after which a run is cut short: what is left takes as long a frame
+PATIENCE = 20.0
 
 
 def _scene(name: str, position: tuple[float, float, float], colliders: list[Collider], **options: Any) -> Scene:
@@ -155,7 +157,7 @@ Results = dict[str, dict[str, dict[str, Cell]]]
 
 
 def measure(
-    folder: Path, *, frames: int = FRAMES, patience: float = 120.0, progress: Callable[[str], None] | None = None
+    folder: Path, *, frames: int = FRAMES, patience: float = PATIENCE, progress: Callable[[str], None] | None = None
 ) -> Results:
     """Run every scene with every integrator and search on one thread; a run that takes longer is cut short."""
     from weft.world import get_threads, set_threads
@@ -193,26 +195,24 @@ def _run(scene: Scene, frames: int, patience: float) -> Cell:
 
 
 def make_table(scene: str, results: dict[str, dict[str, Cell]]) -> "Table":
-    """One table of the paper beside ours, and the ratios none : octree : kd-tree."""
+    """One table of the paper beside ours, and the ratios none : octree : kd-tree; fits into 80 columns."""
     from rich.table import Table
 
     table = Table(title=TITLES[scene], title_justify="left")
-    table.add_column("")
-    for who in ("paper, s", "weft, s"):
-        for name in COLUMNS.values():
-            table.add_column(f"{who}\n{name}", justify="right")
-    for who in ("paper", "weft"):
-        table.add_column(f"{who}\nnone : octree : kd-tree", justify="right")
+    for title in ("", ""):
+        table.add_column(title, no_wrap=True)
+    for name in COLUMNS.values():
+        table.add_column(f"{name}\ns", justify="right", no_wrap=True)
+    table.add_column("none : octree\n: kd-tree", justify="right", no_wrap=True)
     for integrator, cells in results.items():
-        paper = PAPER[scene].get(integrator, ("", "", ""))
+        name = integrator.replace("_", "-")
+        paper = PAPER[scene].get(integrator)
+        if paper is not None:
+            shown = (f"{value:.2f}" if isinstance(value, float) else value for value in paper)
+            table.add_row(name, "paper", *shown, _ratios([v if isinstance(v, float) else None for v in paper]))
         ours = [cells[search] for search in SEARCHES]
-        table.add_row(
-            integrator.replace("_", "-"),
-            *(f"{value:.2f}" if isinstance(value, float) else value for value in paper),
-            *(_shown(cell) for cell in ours),
-            _ratios([value if isinstance(value, float) else None for value in paper]),
-            _ratios([None if cell.explodes else cell.seconds for cell in ours]),
-        )
+        ratios = _ratios([None if cell.explodes else cell.seconds for cell in ours])
+        table.add_row("" if paper else name, "weft", *map(_shown, ours), ratios, end_section=True)
     return table
 
 
@@ -227,7 +227,12 @@ def _ratios(values: list[float | None]) -> str:
     base = values[1]
     if base is None:
         return ""
-    return " : ".join("-" if value is None else f"{value / base:.2g}" for value in values)
+    return " : ".join("-" if value is None else _plain(value / base) for value in values)
+
+
+def _plain(value: float) -> str:
+    """Two digits, without an exponent."""
+    return f"{value:.0f}" if value >= 10.0 else f"{value:.2g}"
 
 
 def draw_chart(results: Results, path: Path) -> Path:
@@ -254,14 +259,19 @@ def draw_chart(results: Results, path: Path) -> Path:
                 if isinstance(value, float) and isinstance(octree, float):
                     axis.plot([place - 0.12, place + 0.12], [value / octree] * 2, color="black", linewidth=2.0)
         axis.set_yscale("log")
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.yaxis.set_minor_formatter(lambda value, _: "")
         axis.axhline(1.0, color="#b0b4ba", linewidth=0.7, zorder=0)
         axis.set_xticks(range(len(rows)), [name.replace("_", "-") for name in rows], fontsize=8)
         axis.set_title(TITLES[scene].split(": ", 1)[1].split(" (")[0], fontsize=10, loc="left")
         axis.spines[["top", "right"]].set_visible(False)
     for axis in axes[:, 0]:
         axis.set_ylabel("time / time with the octree")
-    axes[0, 0].legend(frameon=False, fontsize=8)
-    figure.suptitle("Time to find near triangles: weft (bars) and the paper (black lines)", fontsize=12)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, fontsize=9, ncols=3, loc="outside lower center")
+    figure.suptitle(
+        "Time of a run by how near triangles are found: weft (bars) and the paper (black lines)", fontsize=12
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     return path

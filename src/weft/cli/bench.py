@@ -17,7 +17,7 @@ class Tables(StrEnum):
 
 def bench(
     tables: Annotated[Tables, typer.Argument(help="boxes (bounding-box avoidance) or push (draping on meshes).")],
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps: minutes instead of an hour.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps: a few minutes instead of half an hour.")] = False,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for tables and charts.")] = Path("bench"),
 ) -> None:
     """Measure what a paper's tables show, and print both side by side.
@@ -46,7 +46,7 @@ def _boxes(say: Callable[[str], None], quick: bool) -> list[Any]:
     shown: list[Any] = []
     for number, scene in enumerate(boxes.SCENES, start=1):
         results = [boxes.measure(scene, n, *how, progress=say) for n, how in sizes.items()]
-        shown.append(boxes.make_table(number, results))
+        shown += [boxes.make_table(number, result) for result in results]
         found = sum(result.intersections for result in results)
         steps = ", ".join(f"{result.points} x {result.points}: {result.steps} steps" for result in results)
         shown.append(f"{steps}; {found} intersections in all frames\n")
@@ -58,7 +58,7 @@ def _push(say: Callable[[str], None], quick: bool, out: Path) -> list[Any]:
     from weft.bench import push
     from weft.errors import MissingExtraError
 
-    frames, patience = (20, 10.0) if quick else (push.FRAMES, 120.0)
+    frames, patience = (20, 5.0) if quick else (push.FRAMES, push.PATIENCE)
     results = push.measure(out, frames=frames, patience=patience, progress=say)
     shown: list[Any] = [push.make_table(scene, rows) for scene, rows in results.items()]
     shown.append(f"{frames} frames of 1/60 s; ~ was cut short and scaled up\n")
