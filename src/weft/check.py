@@ -82,18 +82,20 @@ def check_cache(
     seams: leave out triangles that a seam joins directly.
     progress: called after every frame with what was found and how many frames there are to check.
     """
-    count = cache.frames
-    wanted = list(range(count)) if frames is None else _numbers(cache, frames, count)
-    if not count:
-        raise CacheError(f"{cache.path} has no complete frame yet")
+    wanted = frame_numbers(cache, frames)
     finder = cache_finder(cache, colliders=colliders, seams=seams)
     checked = []
     for frame in wanted:
-        rows = _find(cache, finder, frame)
-        checked.append(FrameCheck(frame, frame / cache.fps, len(rows), _by_bodies(cache, rows)))
+        checked.append(check_frame(cache, finder, frame))
         if progress is not None:
             progress(checked[-1], len(wanted))
     return CheckResult(tuple(checked))
+
+
+def check_frame(cache: Cache, finder: IntersectionFinder, frame: int) -> FrameCheck:
+    """Count the intersections of one frame, with what `cache_finder` gives."""
+    rows = _find(cache, finder, frame)
+    return FrameCheck(frame, frame / cache.fps, len(rows), _by_bodies(cache, rows))
 
 
 def cache_finder(cache: Cache, *, colliders: bool = True, seams: bool = True) -> IntersectionFinder:
@@ -119,7 +121,13 @@ def crossing_marks(cache: Cache, frame: int, *, colliders: bool = True, seams: b
     return np.concatenate([crossing_segments(x, cache.faces, rows), ticks])
 
 
-def _numbers(cache: Cache, frames: Iterable[int], count: int) -> list[int]:
+def frame_numbers(cache: Cache, frames: Iterable[int] | None) -> list[int]:
+    """The frames that are meant, counted from 0; all complete ones for None."""
+    count = cache.frames
+    if not count:
+        raise CacheError(f"{cache.path} has no complete frame yet")
+    if frames is None:
+        return list(range(count))
     numbers = []
     for frame in frames:
         if not -count <= frame < count:

@@ -28,6 +28,9 @@ def check(
     ] = None,
     all_frames: Annotated[bool, typer.Option("--all", help="A line for every frame, however many.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Spread frames over a Dask scheduler, tcp://..., or local.", show_default=False)
+    ] = None,
 ) -> None:
     """Count the intersections in every frame; the exit code is 1 if there are any.
 
@@ -40,7 +43,12 @@ def check(
     opened = open_cache(cache)
     frames = frame if frame else range(0, opened.frames, every)
     with _Bar(len(frames), hidden=json) as bar:
-        result = check_cache(opened, frames=frames, colliders=colliders, seams=seams, progress=bar.advance)
+        if scheduler is None:
+            result = check_cache(opened, frames=frames, colliders=colliders, seams=seams, progress=bar.advance)
+        else:
+            from weft.farm.frames import check_on
+
+            result = check_on(scheduler, opened, frames=frames, colliders=colliders, seams=seams, progress=bar.advance)
     if json:
         import json as text
 

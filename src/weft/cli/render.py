@@ -40,6 +40,10 @@ def render(
         int | None, typer.Option(help="Of --beauty: light paths a pixel.", show_default="128, films 48", min=1)
     ] = None,
     motion_blur: Annotated[bool, typer.Option("--motion-blur", help="Of --beauty: blur what moves.")] = False,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Spread a film's frames over a Dask scheduler, tcp://..., or local.", show_default=False),
+    ] = None,
 ) -> None:
     """Draw a cache as a film (mp4) or a still (png, jpg), without a screen."""
     from weft.cache import open_cache
@@ -68,6 +72,8 @@ def render(
     if path.suffix.lower() in STILLS:
         if frames is not None or fps is not None:
             raise WeftError(f"{path} is a still: choose one frame with --frame; --frames and --fps are for films")
+        if scheduler is not None:
+            raise WeftError(f"{path} is a still, one frame: --scheduler is for films")
         number = frame_number(source, -1 if frame is None else frame)
         if beauty:
             from weft.view.beauty import render_beauty_still
@@ -86,7 +92,14 @@ def render(
     chosen = choose_frames(frames, source.frames)
     with progress_bar("drawing") as progress:
         common: dict[str, Any] = {"frames": chosen, "fps": fps, "size": pixels, "progress": progress}
-        if beauty:
+        if scheduler is not None:
+            from weft.farm.frames import Look, film_on
+            from weft.view.beauty import FILM_SAMPLES
+
+            traces = (samples or FILM_SAMPLES) if beauty else None
+            look = Look(pixels, shade, wireframe, crossings, draft, traces, motion_blur)
+            film_on(scheduler, source, path, look, frames=chosen, fps=fps, progress=progress)
+        elif beauty:
             from weft.view.beauty import render_beauty_film
 
             render_beauty_film(source, path, **common, **traced)

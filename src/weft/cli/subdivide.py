@@ -30,6 +30,9 @@ def subdivide(
     device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda or cuda:1.")] = "cpu",
     resume: Annotated[bool, typer.Option("--resume", "-r", help="Continue where the output ends.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a cache that is there.")] = False,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Spread frames over a Dask scheduler, tcp://..., or local.", show_default=False)
+    ] = None,
 ) -> None:
     """Smooth and refine the cloth of every frame without making it intersect.
 
@@ -57,9 +60,12 @@ def subdivide(
                 resume=resume,
                 overwrite=overwrite,
                 progress=progress,
+                scheduler=scheduler,
             )
     except Interrupted as stop:
         command = ["weft", "subdivide", str(cache), "-o", str(target), "--levels", str(levels), "--resume"]
+        if scheduler is not None:
+            command += ["--scheduler", scheduler]
         if frames is not None:
             command += ["--frames", frames]
         raise KeyboardInterrupt(f"{stop.summary}. Go on with:  {shlex.join(command)}") from None

@@ -32,6 +32,7 @@ def subdivide(
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
     run_frames: RunFrames | None = None,
+    scheduler: str | None = None,
 ) -> Cache:
     """Subdivide and smooth the cloth of every frame of a cache, without making intersections, into the cache `out`.
 
@@ -47,6 +48,7 @@ def subdivide(
     progress: called with (frames done, frames in all) after every frame.
     run_frames: who works on the frames, run_frames(plan, frames) -> finished frames in that order, each of them what
         `finish_frame(plan, frame)` gives; processes on this machine unless given.
+    scheduler: spread the frames over the workers of a Dask scheduler, who write them to `out` themselves, in any order.
     """
     cache = source if isinstance(source, Cache) else open_cache(source)
     out = Path(out)
@@ -58,9 +60,15 @@ def subdivide(
     if processes is not None and processes < 1:
         raise WeftError(f"processes must be at least 1, not {processes}")
     plan = Plan(cache.path.absolute(), start_of(cache), levels, near, check, compare, device)
-    with _open(cache, plan, out, chosen, resume=resume, overwrite=overwrite) as writer:
+    gaps = scheduler is not None
+    with _open(cache, plan, out, chosen, resume=resume, overwrite=overwrite, gaps=gaps) as writer:
         left = chosen[writer.frames :]
         try:
+            if scheduler is not None:
+                from weft.farm.frames import finish_on
+
+                finish_on(scheduler, writer, plan, chosen, progress)
+                return open_cache(out)
             _go(writer, (run_frames or _here(processes))(plan, left), len(left), progress)
         except KeyboardInterrupt:
             raise Interrupted(writer.path, writer.frames, writer.cache.planned) from None
@@ -114,12 +122,19 @@ def _frames(cache: Cache, frames: Sequence[int] | None) -> list[int]:
     return [frame % count for frame in frames]
 
 
-def _open(cache: Cache, plan: Plan, out: Path, frames: list[int], *, resume: bool, overwrite: bool) -> CacheWriter:
-    """The cache to write to: a new one, or the one that is there if it was made in the same way."""
+def _open(
+    cache: Cache, plan: Plan, out: Path, frames: list[int], *, resume: bool, overwrite: bool, gaps: bool
+) -> CacheWriter:
+    """The cache to write to: a new one, or the one that is there if it was made in the same way.
+
+    gaps: frames that were written before an earlier one are kept.
+    """
     origin = _origin(cache, plan, frames)
     if resume and out.exists():
         _check_same(open_cache(out), origin, out)
         writer = CacheWriter.resume(out, frames=len(frames))
+        if gaps:
+            return writer
         _, problems = writer.checkpoint()
         for problem in problems:
             warnings.warn(f"{problem}; frames from there on are made again", WeftWarning, stacklevel=3)

@@ -1,0 +1,253 @@
+"""Work on a cache frame by frame, spread over workers: finishing, checking, drawing.
+
+What comes out depends on the frame alone, so it is the same wherever and in whatever order frames are worked on. Workers
+must see the caches under the same names as the caller.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft.cache import Cache, CacheWriter, FrameWriter, layout, open_cache
+from weft.errors import CacheError, WeftError
+from weft.farm.cluster import Farm, connect
+from weft.run.interrupt import StopAtFrame
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from weft.check import CheckResult, FrameCheck
+    from weft.finish.jobs import Plan
+
+Progress = Callable[[int, int], object]
+
+# one frame at a time in a process, whatever threads its worker has: kernels use all of them, and a window is for one
+_busy = threading.Lock()
+_windows = threading.local()
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Frame `source` of the plan's cache as frame `frame` of `out`."""
+
+    plan: "Plan"
+    out: str
+    stamp: str
+    frame: int
+    source: int
+
+
+@dataclass(frozen=True)
+class Check:
+    """Count the intersections of a frame."""
+
+    cache: str
+    stamp: str
+    frame: int
+    colliders: bool
+    seams: bool
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Draw a frame; `look` is what the picture is like."""
+
+    cache: str
+    stamp: str
+    frame: int
+    look: "Look"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How pictures are drawn; `samples` is for traced ones, None for others."""
+
+    size: tuple[int, int]
+    colour: Any = "body"
+    wireframe: bool = False
+    crossings: bool = False
+    draft: bool = False
+    samples: int | None = None
+    motion_blur: bool = False
+
+
+def finish_on(
+    scheduler: str, writer: CacheWriter, plan: "Plan", sources: Sequence[int], progress: Progress | None = None
+) -> None:
+    """Finish the frames that the writer's cache lacks; workers write them there themselves."""
+    missing = writer.missing()
+    done, planned = len(sources) - len(missing), len(sources)
+    out, stamp = str(writer.path.absolute()), stamp_of(writer.path)
+    jobs = [Finish(plan, out, stamp, frame, sources[frame]) for frame in missing]
+    if progress is not None:
+        progress(done, planned)
+    if not jobs:
+        return
+    with connect(scheduler, gpus=plan.device.startswith("cuda")) as farm, StopAtFrame(say=progress is not None) as stop:
+        for number, result in farm.work_off(finish_one, jobs, needs=_needs(farm, plan.device)):
+            if isinstance(result, WeftError):
+                raise type(result)(f"frame {jobs[number].frame} was not finished: {result}")
+            writer.adopt(jobs[number].frame)
+            done += 1
+            if progress is not None:
+                progress(done, planned)
+            if stop.asked and done < planned:
+                raise KeyboardInterrupt
+
+
+def finish_one(job: Finish) -> int:
+    """Finish a frame and write it."""
+    from weft.finish.jobs import finish_frame
+
+    with _busy:
+        result = finish_frame(job.plan, job.source)
+        if stamp_of(Path(job.out)) != job.stamp:
+            raise CacheError(f"{job.out} was replaced while it was written")
+        _frame_writer(job.out, job.stamp).write(
+            job.frame, result.positions, result.velocities, {"frame": job.frame, **result.row}
+        )
+    return job.frame
+
+
+def check_on(
+    scheduler: str,
+    cache: Cache,
+    *,
+    frames: Iterable[int] | None = None,
+    colliders: bool = True,
+    seams: bool = True,
+    progress: "Callable[[FrameCheck, int], None] | None" = None,
+) -> "CheckResult":
+    """`check_cache` on workers, with the same result."""
+    from weft.check import CheckResult, frame_numbers
+
+    wanted = frame_numbers(cache, frames)
+    path, stamp = str(cache.path.absolute()), stamp_of(cache.path)
+    jobs = [Check(path, stamp, frame, colliders, seams) for frame in wanted]
+    found: dict[int, FrameCheck] = {}
+    with connect(scheduler) as farm:
+        for number, result in farm.work_off(check_one, jobs):
+            if isinstance(result, WeftError):
+                raise result
+            found[number] = result
+            if progress is not None:
+                progress(result, len(jobs))
+    return CheckResult(tuple(found[number] for number in range(len(jobs))))
+
+
+def check_one(job: Check) -> "FrameCheck":
+    """Count the intersections of one frame."""
+    from weft.check import check_frame
+
+    with _busy:
+        cache, finder = _finder(job.cache, job.stamp, job.colliders, job.seams)
+        return check_frame(cache, finder, job.frame)
+
+
+def film_on(
+    scheduler: str,
+    cache: Cache,
+    path: str | Path,
+    look: Look,
+    *,
+    frames: Sequence[int] | None = None,
+    fps: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """`render_film` or, with samples, `render_beauty_film`, with the pictures drawn on workers and joined here."""
+    from weft.view.film import write_film
+
+    chosen = list(range(cache.frames)) if frames is None else list(frames)
+    even = (look.size[0] // 2 * 2, look.size[1] // 2 * 2)
+    look = Look(**{**vars(look), "size": even})
+    place, stamp = str(cache.path.absolute()), stamp_of(cache.path)
+    jobs = [Draw(place, stamp, frame, look) for frame in chosen]
+
+    @contextmanager
+    def pictures() -> "Iterator[Iterator[NDArray[np.uint8]]]":
+        with connect(scheduler) as farm:
+            yield _in_order(farm, jobs)
+
+    return write_film(Path(path), pictures, count=len(jobs), size=even, fps=fps or cache.fps, progress=progress)
+
+
+def draw_one(job: Draw) -> Any:
+    """The picture of a frame, (height, width, 3) bytes."""
+    from weft.check import crossing_marks
+
+    with _busy:
+        stage = _stage(job)
+        if job.look.samples is not None:
+            return stage.draw(job.frame)
+        marks = crossing_marks(open_cache(job.cache), job.frame) if job.look.crossings else None
+        return stage.draw(job.frame, marks)
+
+
+def _in_order(farm: Farm, jobs: Sequence[Draw]) -> Iterator[Any]:
+    """Pictures in the order of the film; a few are drawn ahead, and wait here for earlier ones."""
+    waiting: dict[int, Any] = {}
+    following = 0
+    for number, picture in farm.work_off(draw_one, jobs, ahead=3 * len(farm.workers)):
+        if isinstance(picture, WeftError):
+            raise picture
+        waiting[number] = picture
+        while following in waiting:
+            yield waiting.pop(following)
+            following += 1
+
+
+def stamp_of(path: Path) -> str:
+    """Changes when another cache takes the place of one; growing does not count."""
+    try:
+        folder = path.stat()
+        return f"{folder.st_dev}:{folder.st_ino}:{layout.read_meta(path)['origin'].get('geometry', '')}"
+    except OSError as error:
+        raise CacheError(f"{path} cannot be read: {layout.reason(error)}") from None
+
+
+def _needs(farm: Farm, device: str) -> Callable[[Any], dict[str, float]]:
+    if not device.startswith("cuda"):
+        return lambda job: {}
+    farm.check_gpus()
+    return lambda job: {"GPU": 1.0}
+
+
+@lru_cache(maxsize=1)
+def _frame_writer(path: str, stamp: str) -> FrameWriter:
+    return FrameWriter(path)
+
+
+@lru_cache(maxsize=1)
+def _finder(path: str, stamp: str, colliders: bool, seams: bool) -> tuple[Cache, Any]:
+    from weft.check import cache_finder
+
+    cache = open_cache(path)
+    return cache, cache_finder(cache, colliders=colliders, seams=seams)
+
+
+def _stage(job: Draw) -> Any:
+    """What draws the frames of a cache; a window belongs to the thread that opened it."""
+    mark = (job.cache, job.stamp, job.look)
+    if getattr(_windows, "mark", None) != mark:
+        if getattr(_windows, "stage", None) is not None:
+            _windows.stage.__exit__(None, None, None)
+        _windows.stage, _windows.mark = _make_stage(job).__enter__(), mark
+    return _windows.stage
+
+
+def _make_stage(job: Draw) -> Any:
+    cache, look = open_cache(job.cache), job.look
+    if look.samples is not None:
+        from weft.view.beauty import Studio
+
+        return Studio(cache, size=look.size, camera=None, samples=look.samples, motion_blur=look.motion_blur)
+    from weft.view.light import FILM
+    from weft.view.stage import Stage
+
+    quality = None if look.draft else FILM
+    return Stage(cache, size=look.size, quality=quality, camera=None, colour=look.colour, wireframe=look.wireframe)
