@@ -34,18 +34,16 @@ def round_down(value: wp.float64) -> wp.float32:
     return nearest - wp.abs(nearest) * ULP - SMALLEST
 
 
-@wp.kernel
-def box_triangles(
-    first: int,
-    faces: wp.array[wp.vec3i],
+@wp.func
+def box_triangle(
+    i: int,
+    f: wp.vec3i,
     start: wp.array[wp.vec3d],
     end: wp.array[wp.vec3d],
     growth: wp.float64,
     boxes: wp.array2d[wp.float32],
 ):
-    """The box of each triangle as it sweeps through a step, grown on all sides, in the order of the tree."""
-    i = first + wp.tid()
-    f = faces[i]
+    """The box of a triangle as it sweeps through a step, grown on all sides."""
     a = start[f[0]]
     b = start[f[1]]
     c = start[f[2]]
@@ -60,19 +58,25 @@ def box_triangles(
 
 
 @wp.kernel
-def unite_boxes(
+def grow_tree(
     first: int,
     skip: wp.array[int],
     begin: wp.array[int],
     size: wp.array[int],
+    faces: wp.array[wp.vec3i],
+    growth: wp.float64,
     boxes: wp.array2d[wp.float32],
     nodes: wp.array[Box],
+    start: wp.array[wp.vec3d],
+    end: wp.array[wp.vec3d],
 ):
-    """Boxes of all nodes, children before parents: one thread for all."""
+    """Boxes of all triangles, in the order of the tree, and of all nodes, children before parents: one thread."""
     count = skip.shape[0]
     for k in range(first + wp.tid(), count):
         node = count - 1 - k
         if size[node] <= LEAF:
+            for i in range(begin[node], begin[node] + size[node]):
+                box_triangle(i, faces[i], start, end, growth, boxes)
             box = load_box(boxes, begin[node])
             for i in range(begin[node] + 1, begin[node] + size[node]):
                 box = unite(box, load_box(boxes, i))
@@ -172,33 +176,37 @@ class BoxTree:
         self._leaves = upload(np.flatnonzero(size[kept] <= LEAF))
         self._nodes = wp.zeros(len(kept), dtype=Box, device=self.device)
         self._boxes = new_planes(count, self.device)
-        self._parts = PARTS_A_THREAD * get_threads() if self.device.is_cpu else max(len(kept), 1)
+        threads = get_threads()
+        self._parts = max(len(kept), 1)
+        if self.device.is_cpu:
+            self._parts = PARTS_A_THREAD * threads if threads > 1 else 1
         self._counts = wp.zeros(self._parts, dtype=int, device=self.device)
         self._grow(max(64, 8 * count // self._parts))
 
     def _grow(self, capacity: int) -> None:
         self._capacity = capacity
         self._found: Any = wp.zeros((self._parts, capacity), dtype=wp.vec2i, device=self.device)
+        # the same tuple at every launch costs less than a new list
+        tree = (self._parts, self._leaves, *self._shape, self._nodes, self._boxes, self._order, self._faces)
+        self._finding = (*tree, self._body, self.surface.body_pairs, capacity, self._found, self._counts)
 
     def update(self, start: wp.array, end: wp.array, margin: float) -> None:
         """Take new positions; what comes nearer than the margin is found."""
-        inputs = [self._faces, start, end, 0.5 * margin, self._boxes]
-        launch(box_triangles, self.surface.face_count, inputs, device=self.device)
-        launch(unite_boxes, min(1, len(self._nodes)), [*self._shape, self._boxes, self._nodes], device=self.device)
+        inputs = [*self._shape, self._faces, 0.5 * margin, self._boxes, self._nodes, start, end]
+        launch(grow_tree, min(1, len(self._nodes)), inputs, device=self.device)
 
     def triangle_pairs(self) -> wp.array:
         """Pairs of triangles without a common vertex whose boxes overlap, smaller index first."""
         while True:
-            inputs = [self._parts, self._leaves, *self._shape, self._nodes, self._boxes, self._order]
-            inputs += [self._faces, self._body, self.surface.body_pairs, self._capacity, self._found, self._counts]
-            launch(find_pairs, self._parts, inputs, device=self.device, grain=1)
+            launch(find_pairs, self._parts, self._finding, device=self.device, grain=1)
             counts = self._counts.numpy()
             if counts.max(initial=0) <= self._capacity:
                 break
             self._grow(2 * int(counts.max()))
         found = self._found.numpy()
         rows = np.concatenate([found[part, :n] for part, n in enumerate(counts)])
-        return wp.array(rows, dtype=wp.vec2i, device=self.device)
+        # the rows are ours: no need to copy them
+        return wp.array(rows, dtype=wp.vec2i, device=self.device, copy=False)
 
 
 def _split_bodies(points: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
