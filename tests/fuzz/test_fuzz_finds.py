@@ -52,7 +52,8 @@ def test_all_targets_are_tried(targets):
     assert list(targets) == NAMES
 
 
-@pytest.mark.parametrize("name", NAMES)
+# damage in a binary USD file can make its library fill a gigabyte before it gives up: left to long runs
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "usdc"])
 def test_a_short_round(tmp_path, targets, name):
     target = targets[name]
     path = tmp_path / f"a{target.ending}"

@@ -60,7 +60,7 @@ class Farm:
         def give(count: int | None) -> None:
             for _, (number, item) in zip(range(len(items) if count is None else count), todo, strict=False):
                 resources = needs(item) if needs is not None else {}
-                future = self._client.submit(function, item, pure=False, resources=resources or None)
+                future = self._client.submit(_call, function, item, pure=False, resources=resources or None)
                 numbers[future] = number
                 waiting.add(future)
 
@@ -86,8 +86,6 @@ class Farm:
             return FarmError(f"{why}; fewer workers at a time may help")
         except CancelledError:
             raise FarmError(f"the scheduler {self.name} is gone") from None
-        except WeftError as error:
-            return error
         except Exception as error:
             return FarmError(" ".join(f"{type(error).__name__}: {error}".split()))
 
@@ -203,6 +201,16 @@ def _ready(client: Any, name: str) -> Farm:
     farm = Farm(client, name)
     farm.check_versions()
     return farm
+
+
+def _call(function: Callable[[Any], Any], item: Any) -> Any:
+    """What a worker runs. It never raises: an exception that cannot be sent would never arrive."""
+    try:
+        return function(item)
+    except WeftError as error:
+        return error if type(error).__module__.startswith("weft.") else WeftError(str(error))
+    except Exception as error:
+        return FarmError(" ".join(f"{type(error).__name__}: {error}".split())[:1000])
 
 
 def _version() -> str:
