@@ -65,9 +65,9 @@ def folded(cells=8, *, gap=0.006, speed=0.0, seed=0):
     return Motion(start, end, faces, np.zeros(len(faces), int), rest)
 
 
-def make_search(motion, *, thickness=THICKNESS, **options):
+def make_search(motion, *, thickness=THICKNESS, broad_phase="bvh", **options):
     surface = Surface.from_arrays(len(motion.start), motion.faces, face_body=motion.body)
-    broad_phase = make_broad_phase("bvh", surface)
+    broad_phase = make_broad_phase(broad_phase, surface, material=motion.rest)
     each = wp.array(np.full(len(motion.start), thickness), dtype=wp.float64, device="cpu")
     return StepSearch(broad_phase, each, positions(motion.rest), thickness, **options)
 
@@ -90,7 +90,7 @@ class Found(NamedTuple):
 def take(search, rows, first=0):
     """The rows from `first` on, as the search has just appended them: vertices with triangles, then edges."""
     k = slice(first, rows.count)
-    points = int(search.vertex_triangle.chosen.numpy().sum())
+    points = sum(int(kind.chosen.numpy().sum()) for kind in (search.vertex_triangle, search.stray_vertex_triangle))
     kind = (np.arange(rows.count - first) >= points).astype(int)
     return Found(kind, *(column.numpy()[k] for column in rows.geometry))
 

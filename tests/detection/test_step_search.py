@@ -1,10 +1,17 @@
 """The search of a step: what its one list of candidates covers, and when it must look again."""
 
+import numpy as np
+import pytest
 from crumpled import positions
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 from step_scenes import folded, keys, make_rows, make_search, take, two_sheets
 
 from weft.detection.step_search import SLACK
 from weft.world import get_threads, set_threads
+
+# a seed does not shrink to anything simpler
+QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
 
 
 def start_step(motion):
@@ -13,35 +20,45 @@ def start_step(motion):
     return search, rows
 
 
-def test_what_was_expected_is_covered_and_what_strays_is_not():
+def test_what_was_expected_is_covered_and_what_strays_is_noted_once():
     motion = two_sheets(fall=0.02)
     search, _ = start_step(motion)
     start = positions(motion.start)
-    assert search.covers(start, positions(motion.end))
+    assert not search.find_strays(start, positions(motion.end))
     # anywhere on the way, and a little off it
-    assert search.covers(start, positions(0.3 * motion.start + 0.7 * motion.end))
-    assert search.covers(start, positions(motion.end + 0.4 * SLACK))
+    assert not search.find_strays(start, positions(0.3 * motion.start + 0.7 * motion.end))
+    assert not search.find_strays(start, positions(motion.end + 0.4 * SLACK))
     for vertex in (0, 40, len(motion.start) - 1):
         end = motion.end.copy()
         end[vertex, 1] += 0.02
-        assert not search.covers(start, positions(end))
+        assert search.find_strays(start, positions(end))
+        assert not search.find_strays(start, positions(end))
 
 
-def test_collisions_of_a_motion_that_strays_are_all_found():
-    """The same as from a list that was made for that motion."""
-    motion = two_sheets(fall=0.0)
-    search, rows = start_step(motion)
-    fallen = motion.end.copy()
-    fallen[len(fallen) // 2 :, 1] -= 0.03
-    known = rows.count
-    count = search.find_collisions(positions(motion.start), positions(fallen), rows)
-    found = take(search, rows, known)
-    assert count == len(found.kind) > 0
+def collisions(search, motion, end):
+    rows = make_rows()
+    search.find_collisions(positions(motion.start), positions(end), rows)
+    return take(search, rows)
 
-    fresh, more = make_search(motion), make_rows()
-    fresh.look(positions(motion.start), positions(fallen))
-    fresh.find_collisions(positions(motion.start), positions(fallen), more)
-    assert keys(found) == keys(take(fresh, more))
+
+@pytest.mark.parametrize("broad_phase", ["bvh", "topology_tree", "material_tree", "brute"])
+@settings(max_examples=10, deadline=None, phases=QUICK)
+@given(seed=st.integers(0, 2**32 - 1), part=st.sampled_from([0.02, 0.2, 1.0]), folds=st.booleans())
+def test_collisions_of_strays_are_all_found_once(broad_phase, seed, part, folds):
+    """Some vertices go elsewhere, then others too: the same as from a list that was made for that motion."""
+    rng = np.random.default_rng(seed)
+    motion = folded(cells=10, seed=seed) if folds else two_sheets(cells=8, fall=0.0, seed=seed)
+    search = make_search(motion, broad_phase=broad_phase)
+    search.look(positions(motion.start), positions(motion.end))
+    end = motion.end.copy()
+    for _ in range(3):
+        away = rng.uniform(size=len(end)) < part
+        end[away] += rng.normal(scale=0.02, size=(int(away.sum()), 3))
+        found = collisions(search, motion, end)
+        fresh = make_search(motion)
+        fresh.look(positions(motion.start), positions(end))
+        assert len(found.kind) == len(keys(found)), "a pair was listed twice"
+        assert keys(found) == keys(collisions(fresh, motion, end))
 
 
 def test_collisions_are_added_to_the_contacts_and_a_new_step_starts_afresh():
@@ -73,7 +90,9 @@ def test_bytes_do_not_depend_on_threads():
         for count in (1, 2, 3):
             set_threads(count)
             search, rows = start_step(motion)
-            search.find_collisions(positions(motion.start), positions(motion.end), rows)
+            # half of it goes elsewhere
+            end = motion.end + np.where(np.arange(len(motion.end)) % 2 == 0, 0.004, 0.0)[:, None]
+            search.find_collisions(positions(motion.start), positions(end), rows)
             results.append([column.numpy()[: rows.count].tobytes() for column in rows.geometry])
     finally:
         set_threads(threads)

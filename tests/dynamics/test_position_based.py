@@ -128,7 +128,8 @@ def test_contacts_are_met_in_every_substep():
     dynamics = make(from_mesh(mesh, Material()), np.full(len(x), 2e-4), forces=Forces())
     for end, _ in run(dynamics, x, v, 1 / 60, 20, contacts=floor):
         assert end[:, 1].min() >= -0.01
-    assert len(seen) == 20 * 40 and max(seen) < 0.01
+    # at least forty a frame; more where edges are off their lengths
+    assert 20 * 40 <= len(seen) <= 20 * 160 and max(seen) < 0.01
 
 
 def test_threads_do_not_change_a_byte():
@@ -145,3 +146,15 @@ def test_threads_do_not_change_a_byte():
     finally:
         set_threads(threads)
     assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize(("stretch", "speed", "times"), [(1.0, 0.0, 1), (1.2, 0.0, 2), (1.0, 119.9, 2), (3.0, 0.0, 4)])
+def test_substeps_are_shorter_where_edges_are_off_their_lengths_or_soon_will_be(stretch, speed, times):
+    mesh = shapes.grid((1.0, 1.0), (4, 4))
+    x, v = mesh.vertices * [stretch, 1.0, 1.0], np.zeros_like(mesh.vertices)
+    # one row of vertices moves against its neighbours: at 60 m/s by a tenth of an edge of 0.25 m in 1/2400 s
+    v[:5, 1] = speed
+    calls = []
+    dynamics = make(from_mesh(mesh, Material()), np.full(len(x), 1e-2), forces=Forces(gravity=(0.0, 0.0, 0.0)))
+    next(iter(run(dynamics, x, v, 1 / 480, 1, contacts=lambda now, before: calls.append(1))))
+    assert len(calls) == 5 * times

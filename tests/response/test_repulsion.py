@@ -5,7 +5,7 @@ import pytest
 import warp as wp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from robust_rows import numbers, random_pairs, upload
+from robust_rows import numbers, random_pairs, relative, upload, vectors
 
 from weft.response.repulsion import LARGEST_PART, set_repulsion
 from weft.world import launch
@@ -18,12 +18,13 @@ def tables(bodies):
     return static, 0.5 * static
 
 
-def set_up(pairs, inverse_mass, body, dt, *, part=LARGEST_PART, stiffness=500.0, known=0):
+def set_up(pairs, inverse_mass, body, dt, *, part=LARGEST_PART, stiffness=500.0, known=0, fold=0.0):
     rows = upload(pairs, speeds=-7.0, friction=(-1.0, -1.0), thickness=THICKNESS)
     rows.push.fill_(3.0)
     friction = [wp.array(t, dtype=wp.float64, ndim=2, device="cpu") for t in tables(int(body.max()) + 1)]
     bodies = wp.array(body.astype(np.int32), dtype=int, device="cpu")
     inputs = [known, rows.vertices, rows.weights, rows.gaps, rows.thickness, numbers(inverse_mass), bodies, *friction]
+    inputs += [vectors(pairs.x), numbers(np.full(int(body.max()) + 1, fold))]
     launch(set_repulsion, rows.count - known, [*inputs, part, stiffness, dt, *rows.impulses])
     return rows
 
@@ -76,3 +77,15 @@ def test_rows_that_are_known_already_keep_what_they_have():
     rows = set_up(random_pairs(rng, 20, 30), np.ones(30), np.zeros(30, int), 0.01, known=12)
     assert (rows.speeds.numpy()[:12] == -7.0).all() and (rows.push.numpy()[:12] == 3.0).all()
     assert (rows.speeds.numpy()[12:20] != -7.0).all() and not rows.push.numpy()[12:20].any()
+
+
+def test_pairs_of_one_cloth_that_are_near_along_it_do_not_rub():
+    rng = np.random.default_rng(3)
+    pairs, body = random_pairs(rng, 60, 30), rng.integers(0, 2, 30)
+    apart = np.linalg.norm(relative(pairs, pairs.x), axis=1)
+    fold = float(np.median(apart))
+    friction = set_up(pairs, np.ones(30), body, 0.01, fold=fold).friction.numpy()[:60]
+    own = body[pairs.vertices[:, 0]] == body[pairs.vertices[:, 3]]
+    smooth = own & (apart < fold)
+    assert smooth.any() and (own & ~smooth).any() and (~own & (apart < fold)).any()
+    assert np.array_equal(friction[:, 0] == 0.0, smooth)

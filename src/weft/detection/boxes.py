@@ -253,12 +253,17 @@ class Boxes:
         launch(_find_frame, 1, [self._sums, moving, self.frame], device=device)
         inputs = [start, end, patches.vertex_ids, self.frame, 0.5 * margin, FARTHEST, self.vertices, self._too_far]
         launch(_box_vertices, used, inputs, device=device)
-        inputs = [self.vertices, patches.faces, patches.face_start, patches.edges, patches.edge_start]
-        inputs += [self.faces, self.edges, self.patch, self.lower, self.upper]
-        launch(_box_patches, patches.count, inputs, device=device, grain=128)
+        self.unite_features()
         if self._too_far.numpy()[0]:
             self._too_far.zero_()
             raise self._unusable(start, end)
+
+    def unite_features(self) -> None:
+        """Boxes of edges, triangles and patches from those of the vertices."""
+        patches = self.patches
+        inputs = [self.vertices, patches.faces, patches.face_start, patches.edges, patches.edge_start]
+        inputs += [self.faces, self.edges, self.patch, self.lower, self.upper]
+        launch(_box_patches, patches.count, inputs, device=self.surface.device, grain=128)
 
     def _unusable(self, start: wp.array, end: wp.array) -> WeftError:
         used = sorted(self.patches.vertex_ids.numpy().tolist())

@@ -8,12 +8,30 @@ import warp as wp
 from weft.detection.boxes import new_planes
 from weft.detection.broad_phase import BroadPhase, Candidates
 from weft.detection.compare import find_edge_edge, find_triangles, find_vertex_triangle, gather_row_boxes
+from weft.detection.compare_strays import (
+    find_stray_edge_edge,
+    find_stray_vertex_triangle,
+    grow_strays,
+    list_marked,
+    mark_patches,
+)
 from weft.detection.lists import LIMIT, Lists
 from weft.detection.patches import PADDING, Patches
 from weft.world import Surface, launch
+from weft.world.choosing import count_chosen
 
 # patches worth a thread of their own: each costs microseconds
 GRAIN = 16
+
+
+class Strays:
+    """Which vertices (by rank) and patches strayed, and room for their pairs."""
+
+    def __init__(self, device: wp.Device, vertices: int, patches: int, limit: int) -> None:
+        self.vertices = wp.zeros(vertices, dtype=int, device=device)
+        self.patches, self.places, self.items = (wp.zeros(patches, dtype=int, device=device) for _ in range(3))
+        self.vertex_triangle = Lists(device, wp.vec2i, what="pairs of a vertex and a triangle", limit=limit)
+        self.edge_edge = Lists(device, wp.vec2i, what="pairs of edges", limit=limit)
 
 
 class PatchSearch(BroadPhase):
@@ -27,10 +45,25 @@ class PatchSearch(BroadPhase):
         self._vertex_triangle = Lists(self.device, wp.vec2i, what="pairs of a vertex and a triangle", limit=limit)
         self._edge_edge = Lists(self.device, wp.vec2i, what="pairs of edges", limit=limit)
         self._triangles = Lists(self.device, wp.vec2i, what="pairs of triangles", limit=limit)
+        self._strays = Strays(self.device, len(self.patches.vertex_ids), self.patches.count, limit)
 
     def update(self, start: wp.array, end: wp.array, margin: float = 0.0, *, follow: bool = True) -> None:
         self._rows_known = False
+        self._margin = margin
         super().update(start, end, margin, follow=follow)
+
+    def grow(self, start: wp.array, end: wp.array, strayed: wp.array) -> None:
+        """Some vertices (flags 1) go to `end` instead of where the last update said: their boxes hold both ways."""
+        if self.patches.count == 0:
+            return
+        self._rows_known = False
+        patches, boxes, strays = self.patches, self.boxes, self._strays
+        inputs = [start, end, strayed, patches.vertex_ids, boxes.frame, 0.5 * self._margin, boxes.vertices]
+        launch(grow_strays, len(strays.vertices), [*inputs, strays.vertices], device=self.device)
+        inputs = [patches.face_start, patches.faces, strays.vertices, strays.patches]
+        launch(mark_patches, patches.count, inputs, device=self.device, grain=128)
+        boxes.unite_features()
+        self._prepare(start, end, self._margin)
 
     def feature_pairs(self, *, edges: bool = True) -> Candidates:
         rows = self._find_all_rows()
@@ -47,6 +80,25 @@ class PatchSearch(BroadPhase):
         rows = self._find_all_rows()
         faces = [self.patches.face_start, self.boxes.faces, self.patches.faces, self.patches.face_ids]
         return self._compare(self._triangles, find_triangles, [*rows, *faces, int(share_vertex)])
+
+    def stray_pairs(self) -> Candidates:
+        """Of `feature_pairs`, those with a vertex that strayed in the last `grow`; in no particular order."""
+        strays, patches, boxes = self._strays, self.patches, self.boxes
+        count = count_chosen(strays.patches, strays.places)
+        launch(list_marked, patches.count, [strays.patches, strays.places, strays.items], device=self.device)
+        inputs = [strays.items, strays.patches, strays.vertices, *self._find_all_rows()]
+
+        def compare(lists: Lists, kernel: wp.Kernel, features: list[Any]) -> wp.array:
+            def find(count: int, slots: list[Any]) -> None:
+                launch(kernel, count, [*slots, *inputs, *features], device=self.device, grain=GRAIN)
+
+            return lists.build(count, find)
+
+        features = [patches.vertex_start, boxes.vertices, patches.vertex_ids]
+        features += [patches.face_start, boxes.faces, patches.faces, patches.corners, patches.face_ids]
+        vertex_triangle = compare(strays.vertex_triangle, find_stray_vertex_triangle, features)
+        features = [patches.edge_start, boxes.edges, patches.ends, patches.edge_ids]
+        return Candidates(vertex_triangle, compare(strays.edge_edge, find_stray_edge_edge, features))
 
     @abstractmethod
     def _find_rows(self, count: int, slots: list[Any]) -> None:

@@ -8,8 +8,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from weft.detection import approach, impact
-from weft.detection.broad_phase import BroadPhase
 from weft.detection.cones import Cones
+from weft.detection.patch_search import PatchSearch
 from weft.detection.stencil_rows import StencilRows
 from weft.world import launch
 from weft.world.buffers import Buffer
@@ -26,26 +26,63 @@ GRAIN = 256
 
 
 @wp.kernel
-def find_strays(
+def mark_strays(
     first: int,
     x: wp.array[wp.vec3d],
     expected: wp.array[wp.vec3d],
+    reached: wp.array[wp.vec3d],
     end: wp.array[wp.vec3d],
     frame: wp.array[wp.vec3d],
     slack: wp.float64,
     strayed: wp.array[int],
+    fresh: wp.array[int],
 ):
-    """Whether a vertex ends outside the box of its expected motion by more than the slack, in the moving frame."""
+    """Whether a vertex ends outside the box in which it was looked for by more than the slack, in the moving frame."""
     i = first + wp.tid()
     a = x[i]
     b = expected[i] - frame[1]
-    c = end[i] - frame[1]
+    c = reached[i] - frame[1]
+    d = end[i] - frame[1]
     for axis in range(3):
-        low = wp.min(a[axis], b[axis]) - slack
-        high = wp.max(a[axis], b[axis]) + slack
-        if c[axis] < low or c[axis] > high:
+        low = wp.min(wp.min(a[axis], b[axis]), c[axis]) - slack
+        high = wp.max(wp.max(a[axis], b[axis]), c[axis]) + slack
+        if d[axis] < low or d[axis] > high:
+            strayed[i] = 1
             # whoever writes writes the same
-            strayed[0] = 1
+            fresh[0] = 1
+    if strayed[i] == 1:
+        reached[i] = end[i]
+
+
+@wp.kernel
+def mark_faces(first: int, faces: wp.array[wp.vec3i], strayed: wp.array[int], marked: wp.array[int]):
+    """Whether a triangle has a stray among its corners."""
+    i = first + wp.tid()
+    f = faces[i]
+    marked[i] = strayed[f[0]] + strayed[f[1]] + strayed[f[2]]
+
+
+@wp.kernel
+def mark_edges(first: int, edges: wp.array[wp.vec2i], strayed: wp.array[int], marked: wp.array[int]):
+    """Whether an edge has a stray among its ends."""
+    i = first + wp.tid()
+    e = edges[i]
+    marked[i] = strayed[e[0]] + strayed[e[1]]
+
+
+@wp.kernel
+def forget(
+    first: int,
+    pairs: wp.array[wp.vec2i],
+    marked: wp.array[int],
+    marked_too: wp.array[int],
+    near: wp.array[wp.float64],
+):
+    """Pairs with a stray are listed elsewhere."""
+    i = first + wp.tid()
+    pair = pairs[i]
+    if marked[pair[0]] + marked_too[pair[1]] != 0:
+        near[i] = approach.NEVER
 
 
 class _Kind:
@@ -75,7 +112,7 @@ class StepSearch:
 
     def __init__(
         self,
-        broad_phase: BroadPhase,
+        broad_phase: PatchSearch,
         thickness: wp.array,
         rest: wp.array,
         largest_thickness: float,
@@ -88,8 +125,13 @@ class StepSearch:
         self.device = surface.device
         self.margin = largest_thickness + SLACK
         cones = Cones.of(surface)
-        self._strayed = wp.zeros(1, dtype=int, device=self.device)
+        self._fresh = wp.zeros(1, dtype=int, device=self.device)
+        self._strayed = wp.zeros(surface.vertex_count, dtype=int, device=self.device)
+        self._faces_strayed = wp.zeros(surface.face_count, dtype=int, device=self.device)
+        self._edges_strayed = wp.zeros(surface.edge_count, dtype=int, device=self.device)
         self._expected = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
+        self._reached = wp.zeros_like(self._expected)
+        self._none = wp.empty(0, dtype=wp.vec2i, device=self.device)
         sheet: Any = approach.Sheet()
         sheet.rest, sheet.thickness = rest, thickness
         sheet.faces, sheet.edges, sheet.face_edges = surface.faces, surface.edges, surface.face_edges
@@ -102,20 +144,17 @@ class StepSearch:
         sheet.reach = wp.float64(REACH * largest_thickness)
         sheet.largest = wp.float64((1.0 + REACH) * largest_thickness)
         self.sheet = sheet
-        self.vertex_triangle = _Kind(
-            self.device,
-            (
-                approach.measure_vertex_triangle,
-                approach.fill_vertex_triangle,
-                impact.collide_vertex_triangle,
-                impact.fill_triangle_hits,
-            ),
+        triangles = (
+            approach.measure_vertex_triangle,
+            approach.fill_vertex_triangle,
+            impact.collide_vertex_triangle,
+            impact.fill_triangle_hits,
         )
-        self.edge_edge = _Kind(
-            self.device,
-            (approach.measure_edge_edge, approach.fill_edge_edge, impact.collide_edge_edge, impact.fill_edge_hits),
-        )
+        edges = (approach.measure_edge_edge, approach.fill_edge_edge, impact.collide_edge_edge, impact.fill_edge_hits)
+        self.vertex_triangle, self.edge_edge = _Kind(self.device, triangles), _Kind(self.device, edges)
         self._kinds = (self.vertex_triangle, self.edge_edge)
+        self.stray_vertex_triangle, self.stray_edge_edge = _Kind(self.device, triangles), _Kind(self.device, edges)
+        self._stray_kinds = (self.stray_vertex_triangle, self.stray_edge_edge)
 
     def find_contacts(self, x: wp.array, end: wp.array, rows: StencilRows) -> int:
         """Replace the rows by the contacts of a step from x to the expected `end`; gives their number."""
@@ -128,34 +167,55 @@ class StepSearch:
     def look(self, x: wp.array, end: wp.array) -> None:
         """List the candidates of a motion from x to `end`, and measure them."""
         wp.copy(self._expected, end)
+        wp.copy(self._reached, end)
+        self._strayed.zero_()
         self._take_motion(x, end)
         self.broad_phase.update(x, end, self.margin)
-        candidates = self.broad_phase.feature_pairs()
-        for kind, pairs in zip(self._kinds, candidates, strict=True):
-            kind.take(pairs)
-            inputs = [pairs, self.sheet, kind.near, kind.chosen]
-            launch(kind.measure, len(pairs), inputs, device=self.device, grain=GRAIN)
+        for kind, pairs in zip(self._kinds, self.broad_phase.feature_pairs(), strict=True):
+            self._measure(kind, pairs)
+        for kind in self._stray_kinds:
+            kind.take(self._none)
 
-    def covers(self, x: wp.array, end: wp.array) -> bool:
-        """Whether the candidates hold every pair that can collide on the way from x to `end`."""
-        self._strayed.zero_()
-        frame = self.broad_phase.boxes.frame
-        inputs = [x, self._expected, end, frame, 0.5 * (self.margin - impact.LARGEST_LEAST_DISTANCE), self._strayed]
-        launch(find_strays, len(x), inputs, device=self.device)
-        return int(self._strayed.numpy()[0]) == 0
+    def find_strays(self, x: wp.array, end: wp.array) -> bool:
+        """Note the vertices that leave the boxes in which they were looked for; False if no others do than before.
+
+        Then the candidates hold every pair that can collide on the way from x to `end`.
+        """
+        self._fresh.zero_()
+        slack = 0.5 * (self.margin - impact.LARGEST_LEAST_DISTANCE)
+        inputs = [x, self._expected, self._reached, end, self.broad_phase.boxes.frame, slack]
+        launch(mark_strays, len(x), [*inputs, self._strayed, self._fresh], device=self.device)
+        return int(self._fresh.numpy()[0]) == 1
 
     def find_collisions(self, x: wp.array, end: wp.array, rows: StencilRows) -> int:
         """Add to the rows every pair that would meet on the way from x to `end`; gives their number."""
-        if not self.covers(x, end):
-            self.look(x, end)
+        strays = self.find_strays(x, end)
         self._take_motion(x, end)
+        if strays:
+            self._look_for_strays(x, end)
         found = rows.count
-        for kind in self._kinds:
+        for kind in (self.vertex_triangle, self.stray_vertex_triangle, self.edge_edge, self.stray_edge_edge):
             inputs = [kind.pairs, self.sheet, kind.near, kind.chosen, kind.time]
             launch(kind.collide, len(kind.pairs), inputs, device=self.device, grain=GRAIN)
             inputs = [kind.pairs, self.sheet, kind.near, kind.chosen, kind.places, kind.time]
             self._append(kind, kind.fill_hits, inputs, rows)
         return rows.count - found
+
+    def _look_for_strays(self, x: wp.array, end: wp.array) -> None:
+        """List the candidates of vertices that go elsewhere than expected anew, and leave out what was listed."""
+        self.broad_phase.grow(x, end, self._strayed)
+        faces, edges, vertices = self._faces_strayed, self._edges_strayed, self._strayed
+        self._run(mark_faces, [self.sheet.faces, vertices, faces])
+        self._run(mark_edges, [self.sheet.edges, vertices, edges])
+        for kind, marked in zip(self._kinds, ((vertices, faces), (edges, edges)), strict=True):
+            launch(forget, len(kind.pairs), [kind.pairs, *marked, kind.near], device=self.device)
+        for kind, pairs in zip(self._stray_kinds, self.broad_phase.stray_pairs(), strict=True):
+            self._measure(kind, pairs)
+
+    def _measure(self, kind: _Kind, pairs: wp.array) -> None:
+        kind.take(pairs)
+        inputs = [pairs, self.sheet, kind.near, kind.chosen]
+        launch(kind.measure, len(pairs), inputs, device=self.device, grain=GRAIN)
 
     def _append(self, kind: _Kind, fill: wp.Kernel, inputs: list[Any], rows: StencilRows) -> None:
         count = kind.count_chosen()

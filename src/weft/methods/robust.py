@@ -12,6 +12,7 @@ import numpy as np
 import warp as wp
 
 from weft.detection.broad_phase import make_broad_phase
+from weft.detection.patch_search import PatchSearch
 from weft.detection.step_search import StepSearch
 from weft.dynamics import make_dynamics
 from weft.dynamics.springs import from_world
@@ -27,10 +28,13 @@ from weft.scene import Robust as RobustOptions
 from weft.world import State, World, launch
 from weft.world.choosing import count_chosen
 
+# pairs of one cloth that are nearer along it than this many edges do not rub
+FOLD = 3.0
 # sweeps over the springs that would break a strain limit
 STRAIN_SWEEPS = 8
 # rounds of impulses with the sweeps of a contact, then rounds in which all rows are solved to the end
 IMPULSE_ROUNDS = 5
+IMPULSE_SWEEPS = 10
 INELASTIC_ROUNDS = 8
 INELASTIC_SWEEPS = 20
 # rounds of rigid zones: first they turn, then they only translate, then they stop
@@ -48,7 +52,7 @@ class Robust(Method):
         self.options: RobustOptions = options
         self.dynamics = make_dynamics(options.dynamics, world)
         broad_phase = make_broad_phase(world.scene.broad_phase, world.surface, material=world.rest_shape.numpy())
-        if not broad_phase.exact:
+        if not isinstance(broad_phase, PatchSearch):
             choices = "use 'bvh', 'topology_tree', 'material_tree' or 'brute'"
             raise SceneError(f"broad_phase: {broad_phase.name!r} may miss pairs, and robust must not; {choices}")
         self.search = StepSearch(
@@ -65,10 +69,11 @@ class Robust(Method):
         self.strain_rows = ImpulseRows(world.device)
         self.strain_solver = ImpulseSolver(world.vertex_count, world.inverse_mass)
         self.stiffness = max((part.material.stretch for part in world.cloths), default=0.0)
+        self.folds = wp.array(FOLD * _edge_lengths(world), dtype=wp.float64, device=world.device)
         self.gravity = wp.vec3d(*world.scene.forces.gravity)
         self.expected, self.proposed, self.x_end = (wp.zeros_like(world.target) for _ in range(3))
         self.v, self.v_free, self.v_end = (wp.zeros_like(world.target) for _ in range(3))
-        self.many_collisions = max(20, world.cloth_vertex_count // 50)
+        self.many_collisions = max(50, world.cloth_vertex_count // 8)
         # how often the longest step is halved now, and how many steps went well since
         self.halvings = 0
         self.good_steps = 0
@@ -169,7 +174,8 @@ class Robust(Method):
                 return True
             if may_halve and round_number == 0 and self._real_collisions(known) > self.many_collisions:
                 return False
-            sweeps = self.options.sweeps if round_number < IMPULSE_ROUNDS else INELASTIC_SWEEPS
+            sweeps = IMPULSE_SWEEPS if round_number < IMPULSE_ROUNDS else INELASTIC_SWEEPS
+            self._limit_strain(state, self.v, dt)
             self.solver.sweep(self.rows, self.v, sweeps)
         return False
 
@@ -235,8 +241,18 @@ class Robust(Method):
         """What the rows from `known` on ask of the velocities."""
         world, rows = self.world, self.rows
         tables = [world.inverse_mass, world.surface.vertex_body, world.friction_static, world.friction_kinetic]
+        tables += [world.rest_shape, self.folds]
         inputs = [known, rows.vertices, rows.weights, rows.gaps, rows.thickness, *tables, part, stiffness, dt]
         launch(set_repulsion, rows.count - known, [*inputs, *rows.impulses], device=world.device)
 
     def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
         launch(kernel, self.world.vertex_count, inputs, device=self.world.device)
+
+
+def _edge_lengths(world: World) -> np.ndarray:
+    """The usual length of an edge of each body at rest; nothing for colliders."""
+    edges, body = world.surface.edges.numpy(), world.surface.vertex_body.numpy()
+    rest = world.rest_shape.numpy()
+    lengths = np.linalg.norm(rest[edges[:, 1]] - rest[edges[:, 0]], axis=1)
+    of_body = [lengths[body[edges[:, 0]] == number] for number in range(len(world.bodies))]
+    return np.array([np.median(found) if number < len(world.cloths) else 0.0 for number, found in enumerate(of_body)])

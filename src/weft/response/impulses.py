@@ -17,8 +17,8 @@ from weft.world.buffers import Buffer
 
 wp.set_module_options({"enable_backward": False})
 
-# stencils below which a sweep is one serial launch on the CPU: handing colours to threads costs more
-SERIAL_BELOW = 3000
+# stencils a colour below which a sweep is one serial launch on the CPU: handing colours to threads costs more
+SERIAL_BELOW = 400
 COLOURS = 62
 
 
@@ -250,7 +250,7 @@ class ImpulseSolver:
         if count == 0:
             return
         order = self._order.array
-        if self.device.is_cpu and count < SERIAL_BELOW:
+        if self.device.is_cpu and count < SERIAL_BELOW * len(self._groups):
             launch(in_order, 1, [0, count, order, *inputs], device=self.device)
             return
         for start, end in self._groups:

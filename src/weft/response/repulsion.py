@@ -46,6 +46,8 @@ def set_repulsion(
     vertex_body: wp.array[int],
     sticking: wp.array2d[wp.float64],
     sliding: wp.array2d[wp.float64],
+    rest: wp.array[wp.vec3d],
+    folds: wp.array[wp.float64],
     part: wp.float64,
     stiffness: wp.float64,
     dt: wp.float64,
@@ -54,7 +56,10 @@ def set_repulsion(
     push: wp.array[wp.float64],
     drag: wp.array[wp.vec3d],
 ):
-    """What each contact asks of the velocities, before any impulse is given."""
+    """What each contact asks of the velocities, before any impulse is given.
+
+    `folds` has a length for each body: pairs of it that are nearer to each other along the cloth do not rub.
+    """
     i = offset + first + wp.tid()
     q = vertices[i]
     w = weights[i]
@@ -66,5 +71,10 @@ def set_repulsion(
     a = vertex_body[q[0]]
     b = vertex_body[q[3]]
     friction[i] = wp.vec2d(sticking[a, b], sliding[a, b])
+    if a == b:
+        # creases of a few edges would lock for ever if they rubbed
+        along = w[0] * rest[q[0]] + w[1] * rest[q[1]] + w[2] * rest[q[2]] + w[3] * rest[q[3]]
+        if wp.length(along) < folds[a]:
+            friction[i] = wp.vec2d()
     push[i] = wp.float64(0.0)
     drag[i] = wp.vec3d()
