@@ -38,7 +38,7 @@ docs: $(VENV)/.installed-all+dev
 
 # simulates all examples; takes a while
 gallery: $(VENV)/.installed-all+beauty
-	cd examples && ../$(BIN)/python gallery.py
+	$(BIN)/python examples/gallery.py
 
 # a zip for Blender's Preferences, Add-ons, Install from Disk
 blender-addon:

@@ -1,134 +1,184 @@
-"""Make the gallery: run examples, finish a frame of each, take a still and a short film, and write `docs/gallery.md`.
+"""Make the gallery: run every example, finish a frame of it, take a still and a short film, write the pages.
 
     python examples/gallery.py                 all of them (`make gallery`)
-    python examples/gallery.py robust_twist    some of them; the page keeps the others
+    python examples/gallery.py robust_twist    some of them; the pages keep the others
 
-Caches are kept in out/gallery and used again; remove one to have it simulated again.
+An example is a file METHOD_NAME.py with `scene()` or `build(quick)`, and what it says at its top stands under its
+pictures. Runs are kept in out/gallery and used again until their scene changes.
 """
 
 import argparse
 import importlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from common import CheckError, expect
 
 import weft
-from weft.check import check_cache
+from weft.errors import CacheError, WeftError
 from weft.view import render_still
 
-ROOT = Path(__file__).parent.parent
+HERE = Path(__file__).parent
+ROOT = HERE.parent
 PICTURES = ROOT / "docs" / "images" / "gallery"
-PAGE = ROOT / "docs" / "gallery.md"
-STILL, FILM = (960, 720), (400, 300)
-# the film shows every third frame at a third of the rate
-STEP = 3
+PAGE, README = ROOT / "docs" / "gallery.md", ROOT / "README.md"
+STILL, FILM = (800, 600), (400, 300)
+# pictures a second of a film
+RATE = 20
+# vertices of cloth that a still should have at least, if so many levels of subdivision give them
+FINE, MOST_LEVELS = 20_000, 3
+METHODS = {
+    "robust": "Robust",
+    "untangle": "Untangle",
+    "predictive": "Predictive",
+    "boxes": "Boxes",
+    "push": "Push",
+    "finish": "Finishing",
+}
 HEAD = """# Gallery
 
-Every picture is a frame of an example, finished with `weft subdivide` and free of intersections; `make gallery` makes
-them all from a clean checkout. The films show the simulation as it is.
+Every picture is a frame of an example, finished with `weft subdivide`; the films show the simulation as it is.
+`make gallery` makes all of them from a clean checkout.
 """
+# the part of the README between these two lines is written here
+BEGIN, END = "<!-- gallery: written by make gallery -->", "<!-- end of gallery -->"
 
 
 @dataclass(frozen=True)
-class Entry:
-    """An example and what is shown of it."""
+class Shown:
+    """What is shown of an example, where it is not the last frame of what `scene()` or `build(False)` gives."""
 
-    example: str
-    title: str
-    says: str
     frame: int = -1
-    levels: int = 2
+    arguments: tuple[Any, ...] = ()
 
 
-ENTRIES = (
-    Entry("robust_rotating_sphere", "A sphere that turns", "Friction winds the cloth up.", frame=120),
-    Entry("robust_curtain", "A curtain and a ball", "Falls on itself, and is pushed apart again."),
-    Entry(
-        "robust_table_legs", "A tablecloth without a table", "Sharp corners, and a ball that drags it down.", frame=130
-    ),
-    Entry("robust_stack", "A stack", "Layers that rest on each other.", levels=1),
-    Entry("robust_ribbon", "A ribbon", "A long strip that piles up.", frame=150),
-    Entry("robust_twist", "A twist", "Three whole turns.", frame=110),
-    Entry("robust_bullet", "A bullet", "Fast through a hanging sheet.", frame=20),
-    Entry("finish_stack", "Napkins", "Smoothed and refined twice, without an intersection."),
-)
+SHOWN = {
+    "robust_rotating_sphere": Shown(frame=120),
+    "robust_table_legs": Shown(frame=130),
+    "robust_ribbon": Shown(frame=150),
+    "robust_twist": Shown(frame=110),
+    "robust_bullet": Shown(frame=4),
+    "push_drapes": Shown(arguments=("bunny",)),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", help="examples to show; all unless given")
-    parser.add_argument("--caches", type=Path, default=ROOT / "out" / "gallery", help="where caches are kept")
-    parser.add_argument("--samples", type=int, default=64, help="light paths a pixel of the stills")
+    parser.add_argument("--caches", type=Path, default=ROOT / "out" / "gallery", help="where runs are kept")
+    parser.add_argument("--samples", type=int, default=48, help="light paths a pixel of the stills")
     options = parser.parse_args()
-    unknown = set(options.names) - {entry.example for entry in ENTRIES}
+    names = list(examples())
+    unknown = set(options.names) - set(names)
     if unknown:
-        parser.error(f"not in the gallery: {', '.join(sorted(unknown))}")
-    for entry in ENTRIES:
-        if options.names and entry.example not in options.names:
-            continue
-        if find_spec(entry.example) is None:
-            print(f"{entry.example}: there is no such example yet")
-            continue
-        show(entry, options.caches, options.samples)
+        parser.error(f"no such example: {', '.join(sorted(unknown))}")
+    failed = []
+    for name in options.names or names:
+        try:
+            show(name, options.caches, options.samples)
+        except (CheckError, WeftError) as error:
+            print(f"{name}: {error}")
+            failed.append(name)
     write_page()
+    write_readme()
+    if failed:
+        raise SystemExit(f"without a new picture: {', '.join(failed)}")
 
 
-def show(entry: Entry, caches: Path, samples: int) -> None:
-    """Simulate, finish, draw, and keep what the page says about it."""
-    made = importlib.import_module(entry.example)
-    cache = weft.simulate(made.scene(), caches / f"{entry.example}.zarr", resume=True)
-    frame = range(cache.frames)[entry.frame]
-    place = caches / f"{entry.example}-fine.zarr"
-    fine = weft.subdivide(cache, place, levels=entry.levels, frames=[frame], overwrite=True)
-    expect(f"{entry.example}: the finished frame is free of intersections", check_cache(fine).clean)
+def examples() -> Iterator[str]:
+    """The names of all examples, method by method."""
+    for method in METHODS:
+        yield from sorted(path.stem for path in HERE.glob(f"{method}_*.py"))
+
+
+def show(name: str, caches: Path, samples: int) -> None:
+    """Simulate, finish, draw, and keep what the pages say about it."""
+    shown = SHOWN.get(name, Shown())
+    cache = simulate(scene_of(importlib.import_module(name), shown), caches / f"{name}.zarr")
+    frame = range(cache.frames)[shown.frame]
+    levels = levels_for(cache)
+    fine = weft.subdivide(cache, caches / f"{name}-fine.zarr", levels=levels, frames=[frame], overwrite=True)
     PICTURES.mkdir(parents=True, exist_ok=True)
-    # the camera sees the whole run, not only one frame of it
-    view = view_of(cache)
-    still = PICTURES / f"{entry.example}.jpg"
-    draw_still(fine, still, view, samples)
-    expect(f"{entry.example}: the picture shows the cloth", shows_cloth(fine, still))
-    draw_film(cache, PICTURES / f"{entry.example}.webp", view)
-    cloths = [b.vertices.stop - b.vertices.start for b in fine.bodies if b.kind == "cloth"]
-    told = {"frame": frame, "vertices": sum(cloths), "levels": entry.levels, "seconds": round(frame / cache.fps, 2)}
-    (PICTURES / f"{entry.example}.json").write_text(json.dumps(told) + "\n")
-    print(f"{entry.example}: {still.name}, frame {frame}, {sum(cloths):,} vertices of cloth")
+    still = PICTURES / f"{name}.jpg"
+    draw_still(fine, still, samples)
+    expect("the picture does not show the cloth", shows_cloth(still))
+    draw_film(cache, PICTURES / f"{name}.webp")
+    told = {
+        "frame": frame,
+        "seconds": round(frame / cache.fps, 2),
+        "levels": levels,
+        "vertices": cloth_vertices(fine),
+        "intersections": int(fine.report["intersections"][0]),
+    }
+    (PICTURES / f"{name}.json").write_text(json.dumps(told) + "\n")
+    print(f"{name}: {still.name}, {about(told)}")
 
 
-def view_of(cache: weft.Cache) -> Any:
-    from weft.view.camera import choose_view
+def scene_of(example: ModuleType, shown: Shown) -> weft.Scene:
+    scene: weft.Scene
+    if hasattr(example, "build"):
+        scene = example.build(*(shown.arguments or (False,)))
+    else:
+        scene = example.scene(*shown.arguments)
+    return scene
 
-    return choose_view(cache, aspect=STILL[0] / STILL[1])
+
+def simulate(scene: weft.Scene, out: Path) -> weft.Cache:
+    """The run of a scene: what is there of it, and the rest."""
+    try:
+        return weft.simulate(scene, out, resume=True)
+    except CacheError as error:
+        print(f"{error}: simulated again")
+        return weft.simulate(scene, out, overwrite=True)
 
 
-def draw_still(fine: weft.Cache, path: Path, view: Any, samples: int) -> None:
-    """Traced where Mitsuba is installed, else drawn."""
+def cloth_vertices(cache: weft.Cache) -> int:
+    return sum(body.vertices.stop - body.vertices.start for body in cache.bodies if body.kind == "cloth")
+
+
+def levels_for(cache: weft.Cache) -> int:
+    """How many levels of subdivision make the cloth fine enough for a picture."""
+    count = cloth_vertices(cache)
+    return next((n for n in range(1, MOST_LEVELS) if count * 4**n >= FINE), MOST_LEVELS)
+
+
+def draw_still(fine: weft.Cache, path: Path, samples: int) -> None:
+    """The frame seen from where the scene's camera stands, but near; traced where Mitsuba is installed, else drawn."""
+    from weft.view.camera import choose_view, fit_view
+    from weft.view.subject import subject_points
+
+    aspect = STILL[0] / STILL[1]
+    far = choose_view(fine, aspect=aspect)
+    near = fit_view(subject_points(fine), aspect=aspect, forward=far.target - far.position, fov_deg=far.fov_deg)
     if find_spec("mitsuba") is None:
-        render_still(fine, 0, path, size=STILL, camera=view)
+        render_still(fine, 0, path, size=STILL, camera=near)
         return
     from weft.view.beauty import render_beauty_still
 
-    render_beauty_still(fine, 0, path, size=STILL, camera=view, samples=samples)
+    render_beauty_still(fine, 0, path, size=STILL, camera=near, samples=samples)
 
 
-def draw_film(cache: weft.Cache, path: Path, view: Any) -> None:
+def draw_film(cache: weft.Cache, path: Path) -> None:
     """A small film that a page plays by itself."""
     from PIL import Image
 
     from weft.view.light import FILM as QUALITY
     from weft.view.stage import Stage
 
-    with Stage(cache, size=FILM, quality=QUALITY, camera=view, colour="body", wireframe=False) as stage:
-        pictures = [Image.fromarray(stage.draw(frame, None)) for frame in range(0, cache.frames, STEP)]
-    lasts = round(1000 * STEP / cache.fps)
-    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=lasts, loop=0, quality=80, method=4)
+    step = max(1, round(cache.fps / RATE))
+    with Stage(cache, size=FILM, quality=QUALITY, camera=None, colour="body", wireframe=False) as stage:
+        pictures = [Image.fromarray(stage.draw(frame, None)) for frame in range(0, cache.frames, step)]
+    lasts = round(1000 * step / cache.fps)
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=lasts, loop=0, quality=75, method=4)
 
 
-def shows_cloth(cache: weft.Cache, path: Path) -> bool:
+def shows_cloth(path: Path) -> bool:
     """Whether a fair part of the picture differs from its border, and it is neither black nor white throughout."""
     from PIL import Image
 
@@ -138,27 +188,76 @@ def shows_cloth(cache: weft.Cache, path: Path) -> bool:
     return bool(0.03 < other.mean() < 0.95 and 20.0 < picture.mean() < 245.0)
 
 
+def about(told: dict[str, Any]) -> str:
+    """What is in a picture, in a line."""
+    levels = f"{told['levels']} {'level' if told['levels'] == 1 else 'levels'}"
+    count = told["intersections"]
+    return (
+        f"after {told['seconds']} s, {told['vertices']:,} vertices after {levels} of subdivision, "
+        f"{count or 'no'} {'intersection' if count == 1 else 'intersections'}"
+    )
+
+
+def made() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Method, name and what is known of all examples that have pictures."""
+    for name in examples():
+        known = PICTURES / f"{name}.json"
+        if known.exists():
+            yield name.split("_")[0], name, json.loads(known.read_text())
+
+
+def title_of(name: str) -> str:
+    return name.split("_", 1)[1].replace("_", " ").capitalize()
+
+
+def words_of(name: str) -> str:
+    """What an example says of itself, without lines to type."""
+    said = importlib.import_module(name).__doc__ or ""
+    paragraphs = said.strip().split("\n\n")
+    return "\n\n".join(" ".join(p.split()) for p in paragraphs if not p.startswith("    "))
+
+
 def write_page() -> None:
-    """The page, from the pictures that are there."""
-    lines = [HEAD]
-    for entry in ENTRIES:
-        about = PICTURES / f"{entry.example}.json"
-        if not about.exists():
-            continue
-        told = json.loads(about.read_text())
+    """The page of the documentation, from the pictures that are there."""
+    lines, method = [HEAD], ""
+    for own, name, told in made():
+        if own != method:
+            method = own
+            lines += [f"## {METHODS[method]}", ""]
+        title = title_of(name)
         lines += [
-            f"## {entry.title}",
+            f"### {title}",
             "",
-            f"{entry.says} `examples/{entry.example}.py`, {told['seconds']} s, {told['vertices']:,} vertices after "
-            f"{told['levels']} {'level' if told['levels'] == 1 else 'levels'} of subdivision.",
+            f"![{title}](images/gallery/{name}.jpg)",
             "",
-            f"![{entry.title}](images/gallery/{entry.example}.jpg)",
+            f"![{title}, in motion](images/gallery/{name}.webp)",
             "",
-            f"![{entry.title}, in motion](images/gallery/{entry.example}.webp)",
+            words_of(name),
+            "",
+            f"`examples/{name}.py`, {about(told)}.",
             "",
         ]
     PAGE.write_text("\n".join(lines))
     print(f"{PAGE.relative_to(ROOT)} is written")
+
+
+def write_readme() -> None:
+    """The pictures of the README, each a link to its film."""
+    before, _, rest = README.read_text().partition(BEGIN)
+    _, found, after = rest.partition(END)
+    expect(f"README.md has no line {BEGIN} with a line {END} after it", found)
+    lines = []
+    for method in METHODS:
+        pictures = [
+            f'<a href="docs/images/gallery/{name}.webp"><img src="docs/images/gallery/{name}.jpg" width="24%" '
+            f'alt="{method}: {title_of(name)}" title="{method}: {title_of(name)}"></a>'
+            for own, name, _ in made()
+            if own == method
+        ]
+        if pictures:
+            lines += ["", f"{METHODS[method]}:", "", *pictures]
+    README.write_text("\n".join([before + BEGIN, *lines, "", END + after]))
+    print(f"{README.relative_to(ROOT)} is written")
 
 
 if __name__ == "__main__":

@@ -68,3 +68,49 @@ def write_character(path):
     half = np.array([0.5 * angle_at(t) for t in TIMES])
     writer.animate(knee, "rotation", TIMES, np.column_stack([0 * half, 0 * half, np.sin(half), np.cos(half)]))
     writer.save(path)
+
+
+def write_usd_character(path, *, at=(0.0, 0.0, 0.0)):
+    """The same character as a USD file with a skeleton, standing somewhere else."""
+    from pxr import Gf, Usd, UsdGeom, UsdSkel, Vt
+
+    def shift(v):
+        return Gf.Matrix4d().SetTranslate(Gf.Vec3d(*map(float, v)))
+
+    mesh, codes = rest_mesh(), 24.0
+    stage = Usd.Stage.CreateNew(str(path))
+    UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.y)
+    UsdGeom.SetStageMetersPerUnit(stage, 1.0)
+    stage.SetTimeCodesPerSecond(codes)
+    root = UsdSkel.Root.Define(stage, "/character")
+    UsdGeom.XformCommonAPI(root).SetTranslate(Gf.Vec3d(*at))
+    skeleton = UsdSkel.Skeleton.Define(stage, "/character/bones")
+    joints = ["hip", "hip/knee"]
+    skeleton.CreateJointsAttr(joints)
+    skeleton.CreateBindTransformsAttr([shift(HIP), shift(KNEE)])
+    skeleton.CreateRestTransformsAttr([shift(HIP), shift(KNEE - HIP)])
+
+    # poses
+    poses = UsdSkel.Animation.Define(stage, "/character/poses")
+    poses.CreateJointsAttr(joints)
+    poses.CreateScalesAttr([Gf.Vec3h(1, 1, 1)] * 2)
+    translations, rotations = poses.CreateTranslationsAttr(), poses.CreateRotationsAttr()
+    for time in TIMES:
+        places = np.array([place_at(time), KNEE - HIP], np.float32)
+        half = 0.5 * angle_at(time)
+        translations.Set(Vt.Vec3fArray.FromNumpy(places), codes * time)
+        rotations.Set([Gf.Quatf(1.0), Gf.Quatf(np.cos(half), 0.0, 0.0, np.sin(half))], codes * time)
+    UsdSkel.BindingAPI.Apply(skeleton.GetPrim()).CreateAnimationSourceRel().SetTargets([poses.GetPath()])
+
+    # the skin
+    body = UsdGeom.Mesh.Define(stage, "/character/body")
+    body.CreatePointsAttr(Vt.Vec3fArray.FromNumpy(mesh.vertices.astype(np.float32)))
+    body.CreateFaceVertexCountsAttr([3] * len(mesh.faces))
+    body.CreateFaceVertexIndicesAttr(mesh.faces.ravel().tolist())
+    binding = UsdSkel.BindingAPI.Apply(body.GetPrim())
+    binding.CreateSkeletonRel().SetTargets([skeleton.GetPath()])
+    share = knee_share(mesh.vertices)
+    weights = np.column_stack([1.0 - share, share]).astype(np.float32)
+    binding.CreateJointIndicesPrimvar(False, 2).Set([0, 1] * len(share))
+    binding.CreateJointWeightsPrimvar(False, 2).Set(Vt.FloatArray.FromNumpy(weights.ravel()))
+    stage.GetRootLayer().Save()

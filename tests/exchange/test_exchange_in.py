@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from character import TIMES, rest_mesh, vertices_at, write_character
+from character import TIMES, rest_mesh, vertices_at, write_character, write_usd_character
 from exchange_caches import write_cache
 
 import weft
 from weft.errors import WeftError
 from weft.exchange import export_glb, export_npz, export_usd
-from weft.mesh import TriMesh, save_mesh, shapes
+from weft.mesh import TriMesh, load_mesh, save_mesh, shapes
 from weft.mesh.sequences import read_sequence
 
 SCENE = """
@@ -79,6 +79,22 @@ def test_skins_against_arithmetic_of_their_own(tmp_path):
     np.testing.assert_array_equal(moving.faces, rest_mesh().faces)
     for time in TIMES:
         np.testing.assert_allclose(moving.vertices(round(8.0 * time)), vertices_at(time), atol=1e-6)
+
+
+def test_usd_skeletons_against_the_same_arithmetic(tmp_path):
+    """The same character from USD, standing elsewhere; its file is left as it was."""
+    pytest.importorskip("pxr")
+    place = (1.0, -0.5, 2.0)
+    write_usd_character(tmp_path / "character.usda", at=place)
+    before = (tmp_path / "character.usda").read_bytes()
+    moving = read_sequence(tmp_path / "character.usda")
+    np.testing.assert_array_equal(moving.faces, rest_mesh().faces)
+    assert list(moving.times) == pytest.approx(TIMES.tolist())
+    for sample, time in enumerate(TIMES):
+        np.testing.assert_allclose(moving.vertices(sample), vertices_at(time) + place, atol=1e-6)
+    # as a mesh it stands in its first pose
+    np.testing.assert_allclose(load_mesh(tmp_path / "character.usda").vertices, vertices_at(0.0) + place, atol=1e-6)
+    assert (tmp_path / "character.usda").read_bytes() == before
 
 
 @pytest.mark.parametrize("kind", ["usd", "glb", "npz"])

@@ -149,15 +149,18 @@ def _read_gltf(path: Path, fps: float, animation: str | None) -> MeshSequence:
 
 
 def _read_usd(path: Path, fps: float | None) -> MeshSequence:
-    from weft.mesh.formats.usd import read_usd
+    from weft.mesh.formats.usd import read_stage
     from weft.mesh.formats.usd_animation import UsdTimes
 
     times = UsdTimes(path)
-    first = read_usd(path, times.codes[0])
+    first = read_stage(times.stage, times.codes[0])
     rate = fps or times.codes_per_second
     seconds = [(code - times.codes[0]) / rate for code in times.codes]
     return MeshSequence(
-        seconds, len(first.vertices), first.faces.astype(np.int32), lambda i: read_usd(path, times.codes[i]).vertices
+        seconds,
+        len(first.vertices),
+        first.faces.astype(np.int32),
+        lambda i: read_stage(times.stage, times.codes[i]).vertices,
     )
 
 

@@ -178,7 +178,7 @@ class Studio:
         lamp = view.target + size * (2.4 * np.array([0.0, 1.0, 0.0]) - 2.1 * right + 0.5 * flat)
         transform = mi.ScalarTransform4f()
         return {
-            "integrator": {"type": "path", "max_depth": 8},
+            "integrator": {"type": "path", "max_depth": 6},
             "sensor": {
                 "type": "perspective",
                 "fov": float(view.fov_deg),

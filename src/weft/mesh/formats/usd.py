@@ -10,19 +10,32 @@ from weft.mesh.formats.raw import RawMesh, concatenate, place, triangulate, uv_f
 from weft.mesh.validate import Floats
 
 
-def read_usd(path: Path, time: float | None = None) -> RawMesh:
-    """Every visible mesh where the stage puts it, in the order of the stage, as one.
+def read_usd(path: Path) -> RawMesh:
+    """Every visible mesh where the stage puts it at first, in the order of the stage, as one."""
+    return read_stage(open_stage(path))
 
-    `time` is a time code of the stage; None takes what does not change, or else the first sample.
-    """
+
+def open_stage(path: Path) -> Any:
+    """The stage of a file. Meshes that a skeleton moves have points of their own there, one sample a pose."""
     try:
-        from pxr import Tf, Usd, UsdGeom
+        from pxr import Gf, Tf, Usd, UsdSkel
     except ImportError:
         raise missing_extra("usd", "usd-core") from None
     try:
         stage = Usd.Stage.Open(str(path), Usd.Stage.LoadAll)
+        if any(prim.IsA(UsdSkel.Root) for prim in stage.Traverse()):
+            # what baking writes stays in memory
+            stage.SetEditTarget(stage.GetSessionLayer())
+            UsdSkel.BakeSkinning(stage.Traverse(), Gf.Interval.GetFullInterval())
     except Tf.ErrorException as error:
         raise MeshError(f"it is no USD file that can be opened ({_reason(error)})") from None
+    return stage
+
+
+def read_stage(stage: Any, time: float | None = None) -> RawMesh:
+    """The same of a stage that is open, at a time code; None takes what does not change, or else the first sample."""
+    from pxr import Usd, UsdGeom
+
     code = Usd.TimeCode.EarliestTime() if time is None else Usd.TimeCode(time)
     cache = UsdGeom.XformCache(code)
     to_metres = _to_metres(stage)

@@ -3,41 +3,32 @@
 from pathlib import Path
 from typing import Any
 
-from weft.errors import MeshError, missing_extra
+from weft.errors import MeshError
+from weft.mesh.formats.usd import open_stage
 
 
 class UsdTimes:
     """The time codes of a stage at which its meshes or their places are written, and what a second is."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            from pxr import Tf, Usd, UsdGeom, UsdSkel
-        except ImportError:
-            raise missing_extra("usd", "usd-core") from None
-        try:
-            # kept open: reading samples then finds the layers in memory
-            self._stage = Usd.Stage.Open(str(path), Usd.Stage.LoadAll)
-        except Tf.ErrorException:
-            raise MeshError("it is no USD file that can be opened") from None
+        self.stage = open_stage(path)
+        from pxr import Usd, UsdGeom
+
         codes: set[float] = set()
-        skinned = None
-        for prim in Usd.PrimRange(self._stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()):
+        for prim in Usd.PrimRange(self.stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()):
             if not prim.IsA(UsdGeom.Mesh):
                 continue
             mesh = UsdGeom.Mesh(prim)
             _check_triangles(mesh)
             _check_count(mesh)
             codes.update(mesh.GetPointsAttr().GetTimeSamples())
-            skinned = prim.GetPath() if prim.HasAPI(UsdSkel.BindingAPI) else skinned
             while prim and not prim.IsPseudoRoot():
                 codes.update(UsdGeom.Xformable(prim).GetTimeSamples() if prim.IsA(UsdGeom.Xformable) else ())
                 prim = prim.GetParent()
-        if skinned is not None:
-            raise MeshError(f"its mesh {skinned} is moved by a skeleton, which weft does not read: bake it to points")
         if not codes:
             raise MeshError("it holds no animation: no mesh in it has time samples")
         self.codes = sorted(codes)
-        self.codes_per_second = float(self._stage.GetTimeCodesPerSecond())
+        self.codes_per_second = float(self.stage.GetTimeCodesPerSecond())
 
 
 def _check_triangles(mesh: Any) -> None:
