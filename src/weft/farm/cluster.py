@@ -124,13 +124,17 @@ def connect(scheduler: str = "local", *, workers: int | None = None, gpus: bool 
     if local is None:
         if workers is not None:
             raise FarmError(f"--workers is for workers on this machine; those of {scheduler} are already there")
-        with _client(distributed, scheduler, scheduler) as client:
+        with _quiet(), _client(distributed, scheduler, scheduler) as client:
             yield _ready(client, scheduler)
         return
     count = workers if workers is not None else int(local[1]) if local[1] else None
     if count is not None and count < 1:
         raise FarmError(f"there must be at least 1 worker, not {count}")
-    with _start_local(distributed, count, gpus=gpus) as cluster, _client(distributed, cluster, "local") as client:
+    with (
+        _quiet(),
+        _start_local(distributed, count, gpus=gpus) as cluster,
+        _client(distributed, cluster, "local") as client,
+    ):
         yield _ready(client, "this machine")
 
 
@@ -143,7 +147,15 @@ def _start_local(distributed: Any, count: int | None, *, gpus: bool) -> Iterator
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     count = count or devices or cores
     threads = str(max(1, cores // count))
-    common = {"host": HERE, "nthreads": 1, "memory_limit": 0, "silence_logs": logging.ERROR, "dashboard": False}
+    common = {
+        "host": HERE,
+        "nthreads": 1,
+        "memory_limit": 0,
+        "silence_logs": logging.ERROR,
+        "dashboard": False,
+        # Ctrl-C is for this process, which ends them
+        "preload": ["import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"],
+    }
     specs = {}
     for number in range(count):
         environment = {"WEFT_THREADS": threads}
@@ -155,7 +167,6 @@ def _start_local(distributed: Any, count: int | None, *, gpus: bool) -> Iterator
     head = {"host": HERE, "port": 0, "dashboard": False, "dashboard_address": f"{HERE}:0"}
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": LOSSES}),
-        _quiet(),
         distributed.SpecCluster(
             workers=specs,
             scheduler={"cls": distributed.Scheduler, "options": head},
@@ -177,20 +188,22 @@ def _client(distributed: Any, address: Any, name: str) -> Iterator[Any]:
         yield client
     finally:
         # a scheduler that is gone cannot be told goodbye
-        with contextlib.suppress(Exception), _quiet():
+        with contextlib.suppress(Exception):
             client.close(timeout=2)
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Dask tells in its logs what is told here in sentences."""
-    logger = logging.getLogger("distributed")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client", "tornado.application")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        logger.setLevel(before)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 def _ready(client: Any, name: str) -> Farm:

@@ -98,6 +98,8 @@ def finish_on(
                 progress(done, planned)
             if stop.asked and done < planned:
                 raise KeyboardInterrupt
+    # what workers that died had half written
+    layout.remove_partials(writer.path)
 
 
 def finish_one(job: Finish) -> int:

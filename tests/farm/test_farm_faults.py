@@ -1,0 +1,112 @@
+"""Faults that take longer: a scheduler that goes away, an interrupted study, and many runs; no process is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from farm_tools import Cluster, content, simulate_alone, wait_until, write_scene
+
+import weft
+from weft.farm.study import Study, make_runs
+from weft.farm.wedging import plan
+
+
+def processes_marked(mark: str) -> list[str]:
+    """What still runs with the mark in its environment."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"WEFT_TEST_MARK={mark}".encode() in (place / "environ").read_bytes():
+                found.append((place / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return found
+
+
+def start_wedge(scene: Path, *options: str, mark: Path) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "weft", "wedge", str(scene), "--no-pictures", "-o", str(mark / "study"), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "WEFT_TEST_MARK": str(mark)},
+        start_new_session=True,
+    )
+
+
+def study_of(scene: Path, out: Path, seeds: int) -> Study:
+    return Study(out, make_runs(weft.load_scene(scene), plan({"seed": range(1, seeds + 1)}, None, None)))
+
+
+def done_runs(study: Study) -> int:
+    return sum(study.is_done(run) for run in study.runs)
+
+
+@pytest.mark.long
+def test_a_scheduler_restarted(tmp_path):
+    scene = write_scene(tmp_path)
+    study = study_of(scene, tmp_path / "study", 6)
+    first = Cluster(tmp_path / "first", workers=1)
+    try:
+        # the fourth run waits in its third frame while the scheduler is killed
+        first.order("stop", "seed=4", 3)
+        wedge = start_wedge(scene, "--set", "seed=1..6", "--scheduler", first.address, mark=tmp_path)
+        wait_until(lambda: "stop 3 seed=4" not in first.left())
+        first.scheduler.kill()
+        out, err = wedge.communicate(timeout=300)
+        assert wedge.returncode == 1 and "Traceback" not in err
+        assert "is gone" in err and "3 of 6 runs" in err and "--resume" in err, err
+        assert done_runs(study) == 3
+    finally:
+        first.stop()
+    second = Cluster(tmp_path / "second", workers=2)
+    try:
+        again = start_wedge(scene, "--set", "seed=1..6", "--resume", "--scheduler", second.address, mark=tmp_path)
+        out, err = again.communicate(timeout=300)
+        assert again.returncode == 0 and "6 runs, 3 run now, 0 failed" in out, (out, err)
+    finally:
+        second.stop()
+    for run in study.runs:
+        assert content(study.cache_path(run)) == content(simulate_alone(tmp_path, run))
+    assert processes_marked(str(tmp_path)) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_study_that_is_stopped(tmp_path, number):
+    scene = write_scene(tmp_path, frames=40)
+    study = study_of(scene, tmp_path / "study", 30)
+    wedge = start_wedge(scene, "--set", "seed=1..30", "--workers", "2", mark=tmp_path)
+    wait_until(lambda: done_runs(study) >= 2)
+    if number == signal.SIGINT:
+        # Ctrl-C reaches all processes of the terminal
+        os.killpg(wedge.pid, number)
+    else:
+        wedge.send_signal(number)
+    _, err = wedge.communicate(timeout=300)
+    assert "Traceback" not in err, err
+    if number == signal.SIGINT:
+        assert wedge.returncode == 130 and "of 30 runs" in err and "--resume" in err, err
+    wait_until(lambda: processes_marked(str(tmp_path)) == [], 60.0)
+    before = done_runs(study)
+    assert before < 30
+    again = start_wedge(scene, "--set", "seed=1..30", "--workers", "2", "--resume", mark=tmp_path)
+    out, err = again.communicate(timeout=300)
+    assert again.returncode == 0 and f"30 runs, {30 - before} run now, 0 failed" in out, (out, err)
+    for run in study.runs[:5]:
+        assert content(study.cache_path(run)) == content(simulate_alone(tmp_path, run))
+
+
+@pytest.mark.long
+def test_many_runs_leave_no_process(tmp_path):
+    scene = write_scene(tmp_path, frames=2)
+    wedge = start_wedge(scene, "--set", "seed=1..200", "--workers", "4", mark=tmp_path)
+    out, err = wedge.communicate(timeout=600)
+    assert wedge.returncode == 0 and "200 runs, 200 run now, 0 failed" in out, (out, err)
+    assert processes_marked(str(tmp_path)) == []
+    lines = (tmp_path / "study" / "table.csv").read_text().splitlines()
+    assert len(lines) == 201 and all(",ok," in line for line in lines[1:])
+    assert len(list((tmp_path / "study" / "runs").glob("*.zarr"))) == 200
