@@ -34,7 +34,7 @@ def scene(size: str = "quick") -> weft.Scene:
     )
     return weft.Scene(
         name="curtain",
-        frames=420,
+        frames=480,
         method="robust",
         cloths=[
             weft.Cloth(

@@ -30,7 +30,7 @@ def scene(size: str = "quick") -> weft.Scene:
     ]
     return weft.Scene(
         name="table legs",
-        frames=240,
+        frames=300,
         method="robust",
         cloths=[
             weft.Cloth(

@@ -129,7 +129,7 @@ def test_contacts_are_met_in_every_substep():
     for end, _ in run(dynamics, x, v, 1 / 60, 20, contacts=floor):
         assert end[:, 1].min() >= -0.01
     # at least forty a frame; more where edges are off their lengths
-    assert 20 * 40 <= len(seen) <= 20 * 160 and max(seen) < 0.01
+    assert 20 * 40 <= len(seen) <= 20 * 320 and max(seen) < 0.01
 
 
 def test_threads_do_not_change_a_byte():
@@ -148,7 +148,9 @@ def test_threads_do_not_change_a_byte():
     assert results[0] == results[1] == results[2]
 
 
-@pytest.mark.parametrize(("stretch", "speed", "times"), [(1.0, 0.0, 1), (1.2, 0.0, 2), (1.0, 119.9, 2), (3.0, 0.0, 4)])
+@pytest.mark.parametrize(
+    ("stretch", "speed", "times"), [(1.0, 0.0, 1), (1.0799, 0.0, 2), (1.0, 119.9, 2), (3.0, 0.0, 8)]
+)
 def test_substeps_are_shorter_where_edges_are_off_their_lengths_or_soon_will_be(stretch, speed, times):
     mesh = shapes.grid((1.0, 1.0), (4, 4))
     x, v = mesh.vertices * [stretch, 1.0, 1.0], np.zeros_like(mesh.vertices)

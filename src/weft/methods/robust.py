@@ -73,7 +73,7 @@ class Robust(Method):
         self.gravity = wp.vec3d(*world.scene.forces.gravity)
         self.expected, self.proposed, self.x_end = (wp.zeros_like(world.target) for _ in range(3))
         self.v, self.v_free, self.v_end = (wp.zeros_like(world.target) for _ in range(3))
-        self.many_collisions = max(50, world.cloth_vertex_count // 8)
+        self.many_collisions = max(20, world.cloth_vertex_count // 8)
         # how often the longest step is halved now, and how many steps went well since
         self.halvings = 0
         self.good_steps = 0
