@@ -38,7 +38,8 @@ def start_wedge(scene: Path, *options: str, mark: Path) -> subprocess.Popen:
 
 
 def study_of(scene: Path, out: Path, seeds: int) -> Study:
-    return Study(out, make_runs(weft.load_scene(scene), plan({"seed": range(1, seeds + 1)}, None, None)))
+    base = weft.load_scene(scene)
+    return Study(out, make_runs(base, plan(base, {"seed": range(1, seeds + 1)})))
 
 
 def done_runs(study: Study) -> int:

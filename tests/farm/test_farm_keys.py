@@ -188,6 +188,15 @@ def test_latin_hypercube_of_whole_numbers():
             parse_sample(text)
 
 
+def test_intervals_of_whole_numbers_are_whole_where_the_key_is():
+    seeds = plan(ONE, {"seed": Interval(0, 1)}, (9, 0))
+    assert sorted(run["seed"] for run in seeds) == [0, 1]
+    dampings = plan(ONE, {"forces.air_damping": Interval(0, 1)}, (9, 0))
+    assert len(dampings) == 9 and all(0.0 <= run["forces.air_damping"] <= 1.0 for run in dampings)
+    thick = plan(ONE, {"cloth.material.thickness": Interval(1, 2)}, (9, 0))
+    assert len(thick) == 9
+
+
 def test_lists(tmp_path):
     (tmp_path / "a.csv").write_text('seed,cloth.material,forces.gravity\n1,silk,"[0, -1, 0]"\n2,,\n')
     assert read_list(tmp_path / "a.csv") == [
@@ -276,7 +285,7 @@ def test_names_say_what_is_varied():
 )
 def test_bad_studies_are_one_sentence_before_anything_runs(vary, words):
     with pytest.raises(WeftError, match=words) as caught:
-        make_runs(ONE, plan(vary, None, None))
+        make_runs(ONE, plan(ONE, vary))
     assert "\n" not in str(caught.value)
 
 

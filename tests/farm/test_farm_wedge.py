@@ -22,7 +22,8 @@ VARY = {"cloth.material.density": [0.1, 0.4], "forces.air_damping": [0.0, 0.5]}
 
 
 def runs_of(scene: Path, vary=VARY):
-    return make_runs(weft.load_scene(scene), plan(vary, None, None))
+    base = weft.load_scene(scene)
+    return make_runs(base, plan(base, vary))
 
 
 def table(folder: Path) -> list[dict]:
@@ -218,7 +219,10 @@ def processes_marked(mark: str) -> list[int]:
 def test_what_is_wrong_with_a_scheduler_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr("weft.farm.cluster.REACH", 0.5)
     scene = write_scene(tmp_path)
-    for address, words in [("tcp://127.0.0.1:1", "no scheduler answers at tcp://127.0.0.1:1"), ("here", "here")]:
+    for address, words in [
+        ("tcp://127.0.0.1:1", "no scheduler answers at tcp://127.0.0.1:1"),
+        ("here", "or an address"),
+    ]:
         with pytest.raises(WeftError, match=words) as caught:
             weft.wedge(scene, tmp_path / "study", {"seed": [1]}, scheduler=address, overwrite=True)
         assert "\n" not in str(caught.value)

@@ -1,19 +1,42 @@
-"""`weft plot`: the report of a run as a picture."""
+"""`weft plot`: the report of a run as a picture, or a column of a study."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from weft.errors import WeftError
+
 
 def plot(
-    cache: Annotated[Path, typer.Argument(help="The cache of a run.", show_default=False)],
+    cache: Annotated[Path, typer.Argument(help="The cache of a run, or the folder of a study.", show_default=False)],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="A .png, .pdf or .svg file; default: <name>-report.png", show_default=False),
+        typer.Option(
+            "--out",
+            "-o",
+            help="A .png, .pdf or .svg file; default: <name>-report.png, for a study in its folder plots",
+            show_default=False,
+        ),
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(help="Of a study: a column of its table, such as stretch.", show_default=False)
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Of a study: a key that it varies.", show_default="the first")
     ] = None,
 ) -> None:
-    """Draw the report of a run: time, contacts, stretch and intersections, frame by frame."""
+    """Draw the report of a run, frame by frame; or, of a study, a column of its table against a key that it varies."""
+    if (cache / "study.json").is_file():
+        from weft.farm.charts import plot_study
+        from weft.farm.study import read_manifest
+
+        if column is None:
+            raise WeftError(f"{cache} is a study: say which column to draw, such as --column stretch")
+        print(plot_study(cache, column, against or read_manifest(cache)["keys"][0], out))
+        return
+    if column is not None or against is not None:
+        raise WeftError(f"{cache} is no study: --column and --against are for those")
     from weft.cache import open_cache
     from weft.view.plots import plot_report
 

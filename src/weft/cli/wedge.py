@@ -109,7 +109,8 @@ def _list_runs(scene: Path, vary: dict, sample: tuple[int, int] | None, runs: "l
     from weft.farm.wedging import plan
     from weft.scene import load_scene
 
-    made = make_runs(load_scene(scene), plan(vary, sample, runs))
+    base = load_scene(scene)
+    made = make_runs(base, plan(base, vary, sample, runs))
     for run in made:
         print(run.name)
     print(count(len(made), "run"))

@@ -122,6 +122,8 @@ def connect(scheduler: str = "local", *, workers: int | None = None, gpus: bool 
         raise missing_extra("farm", "distributed") from error
     local = re.fullmatch(r"local(?::(\d{1,4}))?", scheduler)
     if local is None:
+        if not re.fullmatch(r"\w+://\S+", scheduler):
+            raise FarmError(f"--scheduler {scheduler}: write local, local:4 or an address such as tcp://127.0.0.1:8786")
         if workers is not None:
             raise FarmError(f"--workers is for workers on this machine; those of {scheduler} are already there")
         with _quiet(), _client(distributed, scheduler, scheduler) as client:

@@ -44,6 +44,15 @@ def split_key(key: str) -> list[str | int]:
 
 def find_key(scene: Scene, key: str) -> Path:
     """Where a key is in the scene's table; a mistake names the step that is wrong and what there is instead."""
+    return _find(scene, key)[0]
+
+
+def value_of(scene: Scene, key: str) -> Any:
+    """What the scene says there."""
+    return _find(scene, key)[1]
+
+
+def _find(scene: Scene, key: str) -> tuple[Path, Any]:
     value: Any = scene
     path: Path = ()
     steps = split_key(key)
@@ -51,7 +60,7 @@ def find_key(scene: Scene, key: str) -> Path:
         value, path, steps = _enter(key, value, path, steps)
     if isinstance(value, tuple) and any(isinstance(item, Part) for item in value):
         raise SceneError(f"{key}: is a list of tables; choose a key in one of them, such as {_example(path, value)}")
-    return path
+    return path, value
 
 
 def change_scene(scene: Scene, changes: Mapping[Path, Any]) -> Scene:

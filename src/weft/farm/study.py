@@ -112,7 +112,8 @@ class Study:
     def _check_mine(self, manifest: Path, scene: Scene, *, resume: bool, overwrite: bool) -> None:
         if not manifest.is_file():
             raise CacheError(f"{self.path} is not empty and holds no study: choose another output")
-        if not resume and not overwrite:
+        begun = (self.path / "runs").is_dir() and any((self.path / "runs").iterdir())
+        if begun and not resume and not overwrite:
             raise CacheError(
                 f"{self.path} holds a study already: --resume does what is missing or failed, --overwrite replaces it, "
                 "or choose another output"

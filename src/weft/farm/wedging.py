@@ -10,6 +10,7 @@ from typing import Any
 from weft.cache import layout
 from weft.errors import CacheError, WeftError
 from weft.farm.cluster import Farm, FarmError, connect
+from weft.farm.keys import value_of
 from weft.farm.study import Run, Study, make_runs, write_bytes
 from weft.farm.sweeps import Combination, combine, sample_latin
 from weft.farm.values import Axis, Interval
@@ -70,7 +71,7 @@ def wedge(
     pictures: draw the contact sheet and the plots.
     """
     base = scene if isinstance(scene, Scene) else load_scene(scene)
-    study = Study(out, make_runs(base, plan(vary or {}, sample, runs)))
+    study = Study(out, make_runs(base, plan(base, vary or {}, sample, runs)))
     study.prepare(base, resume=resume, overwrite=overwrite)
     todo = [run for run in study.runs if not (resume and study.is_done(run))]
     if progress is not None:
@@ -81,20 +82,23 @@ def wedge(
         with connect(scheduler, workers=workers, gpus=gpus) as farm:
             if gpus:
                 farm.check_gpus()
-            _run_all(farm, study, todo, records, progress)
+            run_all(farm, study, todo, records, progress)
             return _finish(study, records, len(todo), farm if pictures else None)
     return _finish(study, records, 0, None, pictures=pictures)
 
 
 def plan(
-    vary: Mapping[str, Any], sample: tuple[int, int] | None, runs: Sequence[Combination] | None
+    scene: Scene,
+    vary: Mapping[str, Any],
+    sample: tuple[int, int] | None = None,
+    runs: Sequence[Combination] | None = None,
 ) -> list[Combination]:
     """The combinations that are asked for."""
     if runs is not None:
         if vary or sample is not None:
             raise WeftError("a list of runs says all: leave out keys to vary and the sample")
         return [dict(run) for run in runs]
-    axes = [Axis(key, values if isinstance(values, Interval) else tuple(values)) for key, values in vary.items()]
+    axes = [Axis(key, _typed(scene, key, values)) for key, values in vary.items()]
     for axis in axes:
         if not isinstance(axis.values, Interval) and not axis.values:
             raise WeftError(f"{axis.key}: there is no value to give it")
@@ -105,7 +109,15 @@ def plan(
     return combine(axes) if sample is None else sample_latin(axes, *sample)
 
 
-def _run_all(
+def _typed(scene: Scene, key: str, values: Any) -> tuple[Any, ...] | Interval:
+    """Values as they are; 0:1 are two whole numbers for `seed`, and all between for what need not be whole."""
+    if not isinstance(values, Interval):
+        return tuple(values)
+    whole = type(value_of(scene, key)) is int
+    return values if whole else Interval(float(values.low), float(values.high), values.log)
+
+
+def run_all(
     farm: Farm, study: Study, todo: list[Run], records: dict[str, dict[str, Any]], progress: Progress | None
 ) -> None:
     """Run what is to do; `records` fills as runs end."""

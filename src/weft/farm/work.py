@@ -46,12 +46,14 @@ def run_task(task: Task) -> dict[str, Any]:
     from weft.run import simulate
 
     started = time.perf_counter()
-    cache, error, trace = Path(task.cache), "", ""
+    cache, error, trace, simulation = Path(task.cache), "", "", 0.0
     try:
         scene = scene_of(task)
         warm_up(scene)
         _wait_for_writer(cache)
+        began = time.perf_counter()
         simulate(scene, cache, resume=True, progress=False)
+        simulation = time.perf_counter() - began
     except WeftError as failure:
         error = " ".join(str(failure).split())
     except Exception as failure:
@@ -64,6 +66,7 @@ def run_task(task: Task) -> dict[str, Any]:
         "error": error,
         "row": row,
         "seconds": time.perf_counter() - started,
+        "simulation": simulation,
         "digest": task.digest,
         "trace": trace,
     }

@@ -1,0 +1,82 @@
+"""What a study costs beside its simulations: 32 short runs on 1, 2 and 4 processes of this machine.
+
+    python -m benchmarks farm
+
+The same runs are first simulated one after the other in this process, which is what they cost themselves. Workers are
+started and warmed by a first study; kernels come from the cache that all processes share. `overhead` is the time of a
+study beyond the ideal (the runs alone, divided by the processes or the cores, whichever are fewer), for each run.
+`tasks` is the same seen from within: what the workers were busy with beyond the simulation, for each run.
+"""
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import weft
+from weft.farm.cluster import Farm, connect
+from weft.farm.study import Run, Study, make_runs
+from weft.farm.wedging import plan, run_all
+from weft.run import simulate
+from weft.world import set_threads
+
+RUNS = 32
+WORKERS = (1, 2, 4)
+
+
+def scene() -> weft.Scene:
+    """A sheet that falls on a ball: half a second or so."""
+    sheet = weft.Cloth(shape=weft.Grid(size=(1.0, 1.0), cells=(16, 16)), material="silk")
+    ball = weft.Collider(
+        shape=weft.Sphere(radius=0.25, subdivisions=2), placement=weft.Placement(position=(0.0, -0.28, 0.0))
+    )
+    return weft.Scene(cloths=[sheet], colliders=[ball], frames=12, method="robust", check=4)
+
+
+def main() -> None:
+    """Print the table."""
+    cores = len(os.sched_getaffinity(0))
+    set_threads(1)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        runs = make_runs(scene(), plan(scene(), {"seed": range(1, RUNS + 1)}))
+        alone = simulate_alone(runs, folder / "alone")
+        print(
+            f"{RUNS} runs, one after the other in one process: {alone:.1f} s, {alone / RUNS:.3f} s each; {cores} cores"
+        )
+        print(
+            f"{'workers':>8} {'seconds':>8} {'ideal':>8} {'speed-up':>9} {'of ideal':>9} {'overhead':>9} {'tasks':>8}"
+        )
+        for count in WORKERS:
+            with connect("local", workers=count) as farm:
+                run_study(farm, runs[:count], folder / f"warm{count}")
+                seconds, busy = run_study(farm, runs, folder / f"study{count}")
+            ideal = alone / min(count, cores)
+            row = f"{alone / seconds:9.2f} {min(count, cores):9.2f} {(seconds - ideal) / RUNS:9.3f} {busy:8.3f}"
+            print(f"{count:8d} {seconds:8.1f} {ideal:8.1f} {row}")
+
+
+def simulate_alone(runs: list[Run], folder: Path) -> float:
+    """Seconds for all runs in this process, with everything loaded."""
+    simulate(runs[0].scene, folder / "first.zarr", progress=False)
+    began = time.perf_counter()
+    for run in runs:
+        simulate(run.scene, folder / f"{run.name}.zarr", progress=False)
+    return time.perf_counter() - began
+
+
+def run_study(farm: Farm, runs: list[Run], folder: Path) -> tuple[float, float]:
+    """Seconds for a study on workers that are there, and what its tasks took beyond the simulation, each."""
+    study = Study(folder, runs)
+    study.prepare(scene(), resume=False, overwrite=False)
+    records: dict[str, dict[str, Any]] = {}
+    began = time.perf_counter()
+    run_all(farm, study, runs, records, None)
+    seconds = time.perf_counter() - began
+    assert all(record["status"] == "ok" for record in records.values())
+    return seconds, sum(r["seconds"] - r["simulation"] for r in records.values()) / len(runs)
+
+
+if __name__ == "__main__":
+    main()
