@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.cache import Cache, CacheWriter, open_cache
 from weft.errors import CacheError, WeftError, WeftWarning
-from weft.finish.jobs import Plan, Result, RunFrames, make_finisher, start_of
+from weft.finish.jobs import Plan, Result, make_finisher, start_of
 from weft.finish.refine import split_uv
 from weft.finish.stop import NEAR
 from weft.finish.workers import finish_frames
@@ -31,7 +31,6 @@ def subdivide(
     resume: bool = False,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
-    run_frames: RunFrames | None = None,
     scheduler: str | None = None,
 ) -> Cache:
     """Subdivide and smooth the cloth of every frame of a cache, without making intersections, into the cache `out`.
@@ -46,8 +45,6 @@ def subdivide(
     compare: count also those that Loop subdivision without a look at collisions makes (`plain_intersections`).
     resume: continue `out` where it stopped; it must come from the same source. overwrite: replace it.
     progress: called with (frames done, frames in all) after every frame.
-    run_frames: who works on the frames, run_frames(plan, frames) -> finished frames in that order, each of them what
-        `finish_frame(plan, frame)` gives; processes on this machine unless given.
     scheduler: spread the frames over the workers of a Dask scheduler, who write them to `out` themselves, in any order.
     """
     cache = source if isinstance(source, Cache) else open_cache(source)
@@ -69,20 +66,12 @@ def subdivide(
 
                 finish_on(scheduler, writer, plan, chosen, progress)
                 return open_cache(out)
-            _go(writer, (run_frames or _here(processes))(plan, left), len(left), progress)
+            count = min(processes or os.cpu_count() or 1, max(len(left), 1))
+            results = finish_frames(plan, left, count, max(1, get_threads() // count))
+            _go(writer, results, len(left), progress)
         except KeyboardInterrupt:
             raise Interrupted(writer.path, writer.frames, writer.cache.planned) from None
     return open_cache(out)
-
-
-def _here(processes: int | None) -> RunFrames:
-    """Frames are worked on by processes of this machine, which share its threads."""
-
-    def run(plan: Plan, frames: Sequence[int]) -> Generator[Result, None, None]:
-        count = min(processes or os.cpu_count() or 1, max(len(frames), 1))
-        return finish_frames(plan, frames, count, max(1, get_threads() // count))
-
-    return run
 
 
 def _go(

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -38,10 +37,6 @@ class Result(NamedTuple):
     positions: Floats
     velocities: Floats
     row: dict[str, Any]
-
-
-# gives the finished frames of a plan in the order asked for, wherever they are worked on
-RunFrames = Callable[[Plan, Sequence[int]], Generator[Result, None, None]]
 
 
 def finish_frame(plan: Plan, frame: int) -> Result:
