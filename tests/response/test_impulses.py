@@ -9,6 +9,7 @@ from scipy.optimize import nnls
 
 from weft.response import impulses
 from weft.response.impulses import COLOURS, ImpulseSolver
+from weft.response.stencil_colours import STRIDE, StencilColouring
 from weft.world import get_threads, set_threads
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -140,7 +141,7 @@ def test_no_two_rows_of_a_colour_share_a_vertex_that_can_move(seed):
     inverse = np.where(rng.uniform(size=60) < 0.2, 0.0, 1.0)
     rows, solver = upload(pairs), ImpulseSolver(60, numbers(inverse))
     solver.colour(rows)
-    order = solver._order.array.numpy()[:200]
+    order = solver._colouring.order.numpy()[:200]
     assert sorted(order.tolist()) == list(range(200))
     groups = [*solver._groups, solver._crowded]
     assert sum(end - start for start, end in groups) == 200
@@ -197,3 +198,23 @@ def test_no_rows_are_no_work():
     v = vectors(np.ones((4, 3)))
     solver.sweep(rows, v, 3)
     assert (v.numpy() == 1.0).all()
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 62, 900])
+def test_rounds_of_claims_give_the_colours_of_the_serial_order(count):
+    """What runs on CUDA, here on one thread: the same colours and the same order, whatever the list."""
+    rng = np.random.default_rng(count)
+    pairs = star(COLOURS + 20)[0] if count == 62 else random_pairs(rng, count, 150)
+    rows = upload(pairs)
+    inverse = np.where(rng.uniform(size=len(pairs.x)) < 0.2, 0.0, 1.0)
+    serial, rounds = (StencilColouring(len(pairs.x), numbers(inverse)) for _ in range(2))
+    offsets = serial.colour(rows.vertices, rows.count)
+    threads = get_threads()
+    set_threads(1)
+    try:
+        stride = next(k for k in range(max(1, int(STRIDE * rows.count)), 10**6) if np.gcd(k, rows.count) == 1)
+        rounds._colour_in_rounds(rows.vertices, rows.count, pow(stride, -1, rows.count))
+    finally:
+        set_threads(threads)
+    assert rounds._offsets.numpy().tolist() == offsets
+    assert np.array_equal(rounds.order.numpy()[: rows.count], serial.order.numpy()[: rows.count])

@@ -12,6 +12,7 @@ import warp as wp
 
 from weft.detection.stencil_rows import StencilRows
 from weft.response.friction import friction_impulse
+from weft.response.stencil_colours import COLOURS, StencilColouring
 from weft.world import launch
 from weft.world.buffers import Buffer
 
@@ -19,7 +20,6 @@ wp.set_module_options({"enable_backward": False})
 
 # stencils a colour below which a sweep is one serial launch on the CPU: handing colours to threads costs more
 SERIAL_BELOW = 400
-COLOURS = 62
 
 
 @wp.func
@@ -123,56 +123,6 @@ def solve_in_order(
         solve_stencil(order[k], vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
 
 
-@wp.kernel
-def colour_stencils(
-    first: int,
-    count: int,
-    vertices: wp.array[wp.vec4i],
-    inverse_mass: wp.array[wp.float64],
-    used: wp.array[wp.int64],
-    colour: wp.array[int],
-    offsets: wp.array[int],
-    order: wp.array[int],
-):
-    """Greedy colours over the vertices that can move, and the stencils in their order; serial, with one item.
-
-    Stencils that find all colours taken stand last, behind offsets[COLOURS], and are solved one after another.
-    """
-    start = first + wp.tid()
-    for c in range(COLOURS + 2):
-        offsets[c] = 0
-    for i in range(start, count):
-        q = vertices[i]
-        for k in range(4):
-            used[q[k]] = wp.int64(0)
-    for i in range(start, count):
-        q = vertices[i]
-        mask = wp.int64(0)
-        for k in range(4):
-            if inverse_mass[q[k]] > wp.float64(0.0):
-                mask = mask | used[q[k]]
-        free = int(0)
-        while free < COLOURS and (mask & wp.int64(1)) != wp.int64(0):
-            mask = mask >> wp.int64(1)
-            free += 1
-        colour[i] = free
-        offsets[free + 1] = offsets[free + 1] + 1
-        if free < COLOURS:
-            for k in range(4):
-                used[q[k]] = used[q[k]] | (wp.int64(1) << wp.int64(free))
-    for c in range(COLOURS + 1):
-        offsets[c + 1] = offsets[c + 1] + offsets[c]
-    # fill from the back, so that the offsets stand at each colour's start afterwards
-    for back in range(start, count):
-        i = count - 1 - back
-        place = offsets[colour[i] + 1] - 1
-        order[place] = i
-        offsets[colour[i] + 1] = place
-    for c in range(COLOURS + 1):
-        offsets[c] = offsets[c + 1]
-    offsets[COLOURS + 1] = count
-
-
 class ImpulseRows(StencilRows):
     """Stencils with the impulses they have given so far."""
 
@@ -220,18 +170,13 @@ class ImpulseSolver:
     def __init__(self, vertex_count: int, inverse_mass: wp.array) -> None:
         self.inverse_mass = inverse_mass
         self.device = wp.get_device(inverse_mass.device)
-        self._used = wp.zeros(vertex_count, dtype=wp.int64, device=self.device)
-        self._offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
+        self._colouring = StencilColouring(vertex_count, inverse_mass)
         self._groups: list[tuple[int, int]] = []
         self._crowded = (0, 0)
-        self._colour, self._order = Buffer(int, self.device), Buffer(int, self.device)
 
     def colour(self, rows: ImpulseRows) -> None:
         """Order the rows by colour; needed once after they change."""
-        colour, order = self._colour.at_least(rows.count), self._order.at_least(rows.count)
-        inputs = [rows.count, rows.vertices, self.inverse_mass, self._used, colour, self._offsets, order]
-        launch(colour_stencils, 1, inputs, device=self.device)
-        offsets = [int(k) for k in self._offsets.numpy()]
+        offsets = self._colouring.colour(rows.vertices, rows.count)
         self._groups = [(a, b) for a, b in pairwise(offsets[: COLOURS + 1]) if b > a]
         self._crowded = offsets[COLOURS], offsets[COLOURS + 1]
 
@@ -249,7 +194,7 @@ class ImpulseSolver:
         """
         if count == 0:
             return
-        order = self._order.array
+        order = self._colouring.order
         if self.device.is_cpu and count < SERIAL_BELOW * len(self._groups):
             launch(in_order, 1, [0, count, order, *inputs], device=self.device)
             return

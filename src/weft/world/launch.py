@@ -48,11 +48,11 @@ class _Worker:
 class _Command:
     """A kernel recorded once a thread; only arguments that changed since the last launch are packed again."""
 
-    def __init__(self, kernel: wp.Kernel, inputs: Sequence[Any], threads: int) -> None:
+    def __init__(self, kernel: wp.Kernel, inputs: Sequence[Any], threads: int, device: wp.DeviceLike = "cpu") -> None:
         self.inputs = list(inputs)
         self._same = inputs if isinstance(inputs, tuple) else None
         self.recorded = [
-            wp.launch(kernel, dim=1, inputs=[0, *inputs], device="cpu", record_cmd=True) for _ in range(threads)
+            wp.launch(kernel, dim=1, inputs=[0, *inputs], device=device, record_cmd=True) for _ in range(threads)
         ]
 
     def update(self, inputs: Sequence[Any]) -> None:
@@ -140,7 +140,26 @@ def _default_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class _Card:
+    """The recorded commands of every kernel that ran on a CUDA device: packing arguments costs more than a launch."""
+
+    def __init__(self, device: wp.Device) -> None:
+        self.device = device
+        self.commands: dict[wp.Kernel, _Command] = {}
+
+    def launch(self, kernel: wp.Kernel, dim: int, inputs: Sequence[Any]) -> None:
+        command = self.commands.get(kernel)
+        if command is None:
+            command = self.commands[kernel] = _Command(kernel, inputs, 1, self.device)
+        else:
+            command.update(inputs)
+        recorded = command.recorded[0]
+        recorded.set_dim(dim)
+        recorded.launch()
+
+
 _pool = _Pool()
+_cards: dict[str, _Card] = {}
 
 
 def _after_fork() -> None:
@@ -180,4 +199,6 @@ def launch(
     if target.is_cpu:
         _pool.launch(kernel, dim, inputs, grain)
     else:
-        wp.launch(kernel, dim=dim, inputs=[0, *inputs], device=target)
+        if target.alias not in _cards:
+            _cards[target.alias] = _Card(target)
+        _cards[target.alias].launch(kernel, dim, inputs)
