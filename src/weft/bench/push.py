@@ -187,7 +187,7 @@ def _run(scene: Scene, frames: int, patience: float) -> Cell:
     method.level = method.good = 0
     state = world.initial_state()
     begun, done, explodes = time.thread_time(), 0, False
-    while done < frames and not explodes and time.thread_time() - begun < patience:
+    while done < frames and not explodes and (done == 0 or time.thread_time() - begun < patience):
         method.advance_frame(state)
         done += 1
         explodes = not bool(np.abs(state.positions()).max() < 100.0)
