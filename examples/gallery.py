@@ -52,7 +52,7 @@ BEGIN, END = "<!-- gallery: written by make gallery -->", "<!-- end of gallery -
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown of an example, where it is not the last frame of what `scene()` or `build(False)` gives."""
+    """What is shown of an example, where it is not the last frame of what `scene()` or `build(True)` gives."""
 
     frame: int = -1
     arguments: tuple[Any, ...] = ()
@@ -64,6 +64,9 @@ SHOWN = {
     "robust_ribbon": Shown(frame=150),
     "robust_twist": Shown(frame=110),
     "robust_bullet": Shown(frame=4),
+    "predictive_flaps": Shown(frame=66, arguments=(False,)),
+    "predictive_skirt": Shown(arguments=(False,)),
+    "predictive_character": Shown(arguments=(False,)),
     "push_drapes": Shown(arguments=("bunny",)),
 }
 
@@ -123,7 +126,7 @@ def show(name: str, caches: Path, samples: int) -> None:
 def scene_of(example: ModuleType, shown: Shown) -> weft.Scene:
     scene: weft.Scene
     if hasattr(example, "build"):
-        scene = example.build(*(shown.arguments or (False,)))
+        scene = example.build(*(shown.arguments or (True,)))
     else:
         scene = example.scene(*shown.arguments)
     return scene

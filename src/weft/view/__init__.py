@@ -8,12 +8,14 @@ from typing import Any
 
 _PUBLIC = {
     "plot_report": "weft.view.plots",
+    "render_beauty_film": "weft.view.beauty",
+    "render_beauty_still": "weft.view.beauty",
     "render_film": "weft.view.film",
     "render_still": "weft.view.still",
     "view_cache": "weft.view.viewer",
 }
 
-__all__ = ["plot_report", "render_film", "render_still", "view_cache"]
+__all__ = list(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
