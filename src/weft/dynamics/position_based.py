@@ -94,10 +94,13 @@ def pull_quads(
     total = w[0] * w[0] * m0 + w[1] * w[1] * m1 + w[2] * w[2] * m2 + w[3] * w[3] * m3
     compliance = wp.float64(1.0) / (stiffness[i] * dt * dt)
     step = -(back + gamma * moved) / ((wp.float64(1.0) + gamma) * total + compliance)
-    guess[q[0]] = a + (w[0] * m0) * step
-    guess[q[1]] = b + (w[1] * m1) * step
-    guess[q[2]] = c + (w[2] * m2) * step
-    # a stitch names its last vertex twice, the second time without weight
+    # colours leave out vertices without weight, and a stitch names its last vertex twice: those belong to others
+    if w[0] != wp.float64(0.0):
+        guess[q[0]] = a + (w[0] * m0) * step
+    if w[1] != wp.float64(0.0):
+        guess[q[1]] = b + (w[1] * m1) * step
+    if w[2] != wp.float64(0.0):
+        guess[q[2]] = c + (w[2] * m2) * step
     if w[3] != wp.float64(0.0):
         guess[q[3]] = d + (w[3] * m3) * step
 

@@ -1,0 +1,179 @@
+"""The same runs on a CUDA card: time a frame, intersections, and how far each kernel is from the card's bandwidth.
+
+`robust` on the rotating sphere at growing sizes, a stack of 50 sheets, `predictive` on the rotating sphere, and detection
+alone on millions of triangles. Of the last frame of each sphere every kernel is timed by itself: its time, the bytes
+that it must move at least (each of its arrays once, as far as its items reach), and the time that those bytes take at
+the bandwidth of a copy measured in the same run.
+"""
+
+import sys
+import time
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+import numpy as np
+import warp as wp
+
+import weft
+from benchmarks.robust import scene_of
+from weft.detection import make_broad_phase
+from weft.detection.intersection import IntersectionFinder
+from weft.mesh import shapes
+from weft.methods import make_method
+from weft.world import State, Surface, World
+
+# side in vertices, and the bar in ms a frame
+SPHERES = {150: 15.0, 500: 60.0, 1000: 400.0}
+
+
+class Traffic(NamedTuple):
+    """What one kernel took and moved at least."""
+
+    milliseconds: float
+    launches: int
+    bytes: float
+
+
+def main(quick: bool = False) -> None:
+    if not wp.is_cuda_available():
+        print("there is no CUDA device here")
+        return
+    device = wp.get_device("cuda:0")
+    speed = bandwidth(device)
+    print(f"{device.name}, {speed / 1e9:.0f} GB/s by copying\n")
+    print(f"{'scene':24} {'vertices':>9} {'median ms':>10} {'slowest ms':>11} {'bar ms':>8} {'intersections':>14}")
+    for size, bar in SPHERES.items():
+        if not quick or size == min(SPHERES):
+            sphere(size, bar, speed)
+    if not quick:
+        stack()
+        detection()
+    predictive()
+
+
+def bandwidth(device: wp.Device) -> float:
+    """Bytes a second of a copy, read and write counted."""
+    a, b = (wp.zeros(2**27, dtype=wp.float64, device=device) for _ in range(2))
+    wp.copy(b, a)
+    wp.synchronize_device(device)
+    start = time.perf_counter()
+    for _ in range(10):
+        wp.copy(b, a)
+    wp.synchronize_device(device)
+    return 10 * 2 * 8 * 2**27 / (time.perf_counter() - start)
+
+
+def frames(world: World, count: int) -> tuple[Any, State, np.ndarray]:
+    """Advance that many frames; seconds of each."""
+    method, state = make_method(world, world.scene.method), world.initial_state()
+    seconds = []
+    for _ in range(count):
+        wp.synchronize_device(world.device)
+        start = time.perf_counter()
+        method.advance_frame(state)
+        wp.synchronize_device(world.device)
+        seconds.append(time.perf_counter() - start)
+    return method, state, np.array(seconds)
+
+
+def intersections(world: World, state: State) -> int:
+    surface = world.surface
+    bodies = {"face_body": surface.face_body.numpy(), "body_pairs": surface.body_pairs.numpy()}
+    return len(IntersectionFinder(world.faces, **bodies).find(state.positions()))
+
+
+def row(title: str, world: World, state: State, seconds: np.ndarray, bar: str) -> None:
+    median, slowest = 1e3 * np.median(seconds), 1e3 * seconds.max()
+    found = intersections(world, state)
+    print(f"{title:24} {world.cloth_vertex_count:9d} {median:10.1f} {slowest:11.1f} {bar:>8} {found:14d}", flush=True)
+
+
+def sphere(size: int, bar: float, speed: float) -> None:
+    """The frames in which the cloth lies on the sphere, and the kernels of one of them."""
+    world = World.compile(scene_of("robust_rotating_sphere", size), "cuda:0")
+    method, state, seconds = frames(world, 45)
+    row(f"sphere {size} x {size}", world, state, seconds[30:], f"{bar:g}")
+    kernels = measure_kernels(lambda: method.advance_frame(state), world.device)
+    total = sum(kernel.milliseconds for kernel in kernels.values())
+    print(f"\n  {'kernel':28} {'ms':>8} {'launches':>9} {'MB':>9} {'ms at least':>12}")
+    for name, kernel in sorted(kernels.items(), key=lambda item: -item[1].milliseconds)[:12]:
+        least = 1e3 * kernel.bytes / speed
+        print(f"  {name:28} {kernel.milliseconds:8.2f} {kernel.launches:9d} {kernel.bytes / 1e6:9.1f} {least:12.3f}")
+    print(f"  {'all kernels':28} {total:8.2f} {sum(kernel.launches for kernel in kernels.values()):9d}\n", flush=True)
+
+
+def measure_kernels(run: Any, device: wp.Device) -> dict[str, Traffic]:
+    """Time every kernel that runs by itself, and add up what its arrays hold."""
+    card = sys.modules["weft.world.launch"]._cards[device.alias]
+    moved: dict[str, float] = defaultdict(float)
+    launch = card.launch
+
+    def counted(kernel: Any, dim: int, inputs: Any) -> None:
+        arrays = [value for value in inputs if isinstance(value, wp.array)]
+        moved[kernel.key] += sum(min(array.size, dim) * wp.types.type_size_in_bytes(array.dtype) for array in arrays)
+        launch(kernel, dim, inputs)
+
+    card.launch = counted
+    wp.timing_begin(cuda_filter=wp.TIMING_KERNEL)
+    try:
+        run()
+    finally:
+        del card.launch
+    found: dict[str, list[float]] = defaultdict(list)
+    for result in wp.timing_end():
+        # Warp adds a hash to the names of kernels
+        found[result.name.removeprefix("forward kernel ").rpartition("_")[0]].append(result.elapsed)
+    return {name: Traffic(sum(times), len(times), moved.get(name, 0.0)) for name, times in found.items()}
+
+
+def stack() -> None:
+    """Fifty sheets of 70 x 70 that fall onto each other: 1/240 s a step."""
+    sheets = [
+        weft.Cloth(
+            name=f"sheet {k}",
+            shape=weft.Grid(size=(0.7, 0.7), cells=(69, 69)),
+            placement=weft.Placement(position=(0.0, 0.01 + 0.005 * k, 0.0), rotation_deg=(0.0, 7.0 * k, 0.0)),
+        )
+        for k in range(50)
+    ]
+    table = weft.Collider(
+        name="table", shape=weft.Box(size=(1.0, 0.02, 1.0)), placement={"position": (0.0, -0.011, 0.0)}
+    )
+    scene = weft.Scene(name="stack", fps=240, cloths=sheets, colliders=[table], method={"name": "robust", "steps": 1})
+    world = World.compile(scene, "cuda:0")
+    _, state, seconds = frames(world, 120)
+    row("stack of 50, a step", world, state, seconds[60:], "25")
+
+
+def predictive() -> None:
+    scene = scene_of("robust_rotating_sphere", 100).replace(method="predictive", fps=30)
+    world = World.compile(scene, "cuda:0")
+    _, state, seconds = frames(world, 60)
+    row("predictive 100 x 100", world, state, seconds[20:], "2")
+
+
+def detection() -> None:
+    """Candidates of a crumpled sheet of 4.5 million triangles."""
+    side = 1500
+    mesh = shapes.grid((1.0, 1.0), (side, side))
+    x = mesh.vertices.copy()
+    x[:, 1] = 0.02 * np.sin(40.0 * x[:, 0]) * np.cos(37.0 * x[:, 2])
+    x[:, 0] += 0.015 * np.sin(55.0 * x[:, 2])
+    surface = Surface.from_arrays(len(x), mesh.faces, device="cuda:0")
+    broad_phase = make_broad_phase("bvh", surface)
+    positions = wp.array(x, dtype=wp.vec3d, device="cuda:0")
+    seconds = []
+    for _ in range(6):
+        wp.synchronize()
+        start = time.perf_counter()
+        broad_phase.update(positions, positions, 2e-4)
+        found = broad_phase.feature_pairs()
+        wp.synchronize()
+        seconds.append(time.perf_counter() - start)
+    pairs = sum(len(kind) for kind in found)
+    title = f"detection, {pairs / 1e6:.1f} M pairs"
+    print(f"{title:24} {len(mesh.faces):9d} {1e3 * np.median(seconds[1:]):10.1f} {'triangles':>11} {40:>8}", flush=True)
+
+
+if __name__ == "__main__":
+    main("--quick" in sys.argv)
