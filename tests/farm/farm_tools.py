@@ -1,6 +1,7 @@
 """Real schedulers and workers for tests, and accidents that happen to them at a chosen moment."""
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -74,6 +75,7 @@ class Cluster:
         process = subprocess.Popen(
             [sys.executable, "-m", "dask", *arguments],
             stdout=file, stderr=subprocess.STDOUT, env=environment, start_new_session=True,
+            preexec_fn=end_with_parent,
         )  # fmt: skip
         self._processes.append(process)
         return process
@@ -86,6 +88,12 @@ class Cluster:
                 return found[1]
             time.sleep(0.05)
         raise AssertionError(f"nothing like {pattern} in {log}: {log.read_text(errors='replace')}")
+
+
+def end_with_parent() -> None:
+    """Have the system end this process when the test run is killed, so that nothing is left."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def wait_until(true, seconds: float = 120.0) -> None:

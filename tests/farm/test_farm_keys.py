@@ -100,6 +100,11 @@ def test_changes_are_what_the_file_would_say():
     assert change_scene(ONE, {}) == ONE
     silk, denim = (change_scene(ONE, {("cloth", 0, "material"): name}) for name in ("silk", "denim"))
     assert silk == ONE and denim.cloths[0].material.density == 0.4
+    # a table and a key in it, in whatever order
+    pair = [(("cloth", 0, "material", "friction"), 0.2), (("cloth", 0, "material"), "denim")]
+    for changes in (dict(pair), dict(reversed(pair))):
+        material = change_scene(ONE, changes).cloths[0].material
+        assert material.density == 0.4 and material.friction == 0.2
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from weft.errors import WeftError
 from weft.farm.cluster import connect
 from weft.farm.study import Study, make_runs
 from weft.farm.wedging import plan
+from weft.farm.work import Task
 from weft.mesh.shapes import grid
 
 VARY = {"cloth.material.density": [0.1, 0.4], "forces.air_damping": [0.0, 0.5]}
@@ -240,3 +241,41 @@ def test_names_cannot_leave_the_folder(tmp_path):
         made = type(run)(name_run({"cloth.mesh": name, "camera.x": name}), {}, scene)
         assert study.cache_path(made).resolve().parent == (tmp_path / "study" / "runs").resolve()
         assert len(made.name.encode()) < 200
+
+
+def test_a_run_waits_for_one_that_still_writes(tmp_path, monkeypatch):
+    """A worker that lost its scheduler may go on for a while; its work was given to another."""
+    import threading
+
+    from weft.farm import work
+    from weft.run import simulate
+
+    scene = write_scene(tmp_path)
+    run = runs_of(scene, {"seed": [1]})[0]
+    study = Study(tmp_path / "study", [run])
+    study.prepare(weft.load_scene(scene), resume=False, overwrite=False)
+    task = Task(
+        run.name, json.dumps(run.scene.model_dump()), str(tmp_path), str(study.cache_path(run)),
+        str(study.record_path(run)), run.digest,
+    )  # fmt: skip
+    started, go = threading.Event(), threading.Event()
+
+    def hold(frame, row):
+        if frame == 2:
+            started.set()
+            go.wait()
+
+    other = threading.Thread(
+        target=lambda: simulate(run.scene, study.cache_path(run), progress=False, on_frame=hold), daemon=True
+    )
+    other.start()
+    started.wait()
+    # it does not get on: the run says who is in the way
+    monkeypatch.setattr(work, "PATIENCE", 0.3)
+    assert "is being written by process" in work.run_task(task)["error"]
+    # it does: the run is complete when it ends
+    monkeypatch.setattr(work, "PATIENCE", 60.0)
+    threading.Timer(0.3, go.set).start()
+    record = work.run_task(task)
+    other.join()
+    assert record["status"] == "ok" and record["row"]["frames"] == 7

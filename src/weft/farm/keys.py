@@ -66,8 +66,9 @@ def _find(scene: Scene, key: str) -> tuple[Path, Any]:
 def change_scene(scene: Scene, changes: Mapping[Path, Any]) -> Scene:
     """The scene with other values at some places, validated as if its file said so."""
     table = scene.plain()
-    for path, value in changes.items():
-        _set(table, scene, path, value)
+    # a whole table goes before what is in it
+    for path in sorted(changes, key=len):
+        _set(table, scene, path, changes[path])
     return parse_scene(write_toml(table), base=scene.base, source=scene.source)
 
 

@@ -1,5 +1,6 @@
 """The contact sheet of a study: the last frame of every run, from the same camera."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +73,7 @@ def _compose(rows: Sequence[dict[str, Any]], keys: Sequence[str], pictures: dict
     from weft.view.files import replacing
 
     width, height = SIZE[0], SIZE[1] + LABEL
-    across = max(1, round((len(rows) * height / width) ** 0.5))
+    across = math.ceil((len(rows) * height / width) ** 0.5)
     down = -(-len(rows) // across)
     sheet = Image.new("RGB", (across * width, down * height), "white")
     pen = ImageDraw.Draw(sheet)

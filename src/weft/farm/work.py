@@ -20,7 +20,7 @@ from weft.errors import WeftError
 if TYPE_CHECKING:
     from weft.scene import Scene
 
-# how long a run waits for a process that still writes its cache: one that lost its scheduler may be at its last frame
+# how long a run waits for the next frame of a process that still writes its cache, such as one that lost its scheduler
 PATIENCE = 60.0
 
 # what this process has loaded already
@@ -134,9 +134,13 @@ def _row(cache: Path) -> dict[str, Any]:
 
 
 def _wait_for_writer(cache: Path) -> None:
-    """Wait for a process that has not noticed yet that its work was given to another."""
-    end = time.monotonic() + PATIENCE
-    while layout.lock_path(cache).exists() and open_cache(cache).writer is not None and time.monotonic() < end:
+    """Wait for a process that does not know that its work was given to another, for as long as it gets on."""
+    seen, end = -1, 0.0
+    while layout.lock_path(cache).exists() and (opened := open_cache(cache)).writer is not None:
+        if opened.frames != seen:
+            seen, end = opened.frames, time.monotonic() + PATIENCE
+        if time.monotonic() > end:
+            return
         time.sleep(0.2)
 
 
