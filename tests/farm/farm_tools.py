@@ -104,6 +104,18 @@ def wait_until(true, seconds: float = 120.0) -> None:
         time.sleep(0.05)
 
 
+def processes_marked(mark: str) -> list[str]:
+    """What still runs with the mark in its environment."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"WEFT_TEST_MARK={mark}".encode() in (place / "environ").read_bytes():
+                found.append((place / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return found
+
+
 def content(cache: Path) -> dict:
     """All that a cache says, by file; of report rows all but the time that they took."""
     found: dict = {}

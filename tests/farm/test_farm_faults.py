@@ -7,23 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from farm_tools import Cluster, content, simulate_alone, wait_until, write_scene
+from farm_tools import Cluster, content, processes_marked, simulate_alone, wait_until, write_scene
 
 import weft
 from weft.farm.study import Study, make_runs
 from weft.farm.wedging import plan
-
-
-def processes_marked(mark: str) -> list[str]:
-    """What still runs with the mark in its environment."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"WEFT_TEST_MARK={mark}".encode() in (place / "environ").read_bytes():
-                found.append((place / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-        except OSError:
-            continue
-    return found
 
 
 def start_wedge(scene: Path, *options: str, mark: Path) -> subprocess.Popen:

@@ -1,14 +1,13 @@
 """Frames on workers: finished, checked and drawn as a serial run does it, each once, whatever happens to the workers."""
 
-import subprocess
-import sys
-
 import pytest
 from farm_tools import content
+from typer.testing import CliRunner
 
 import weft
 from weft.cache import CacheWriter, open_cache
 from weft.check import check_cache
+from weft.cli.main import app
 from weft.errors import WeftError
 from weft.farm.frames import Look, check_on, film_on
 from weft.finish import subdivide
@@ -103,16 +102,30 @@ def test_drawn_frames(tmp_path, cluster, crumpled):
 
 def test_commands(tmp_path, cluster, crumpled):
     def call(*arguments):
-        done = subprocess.run(
-            [sys.executable, "-m", "weft", *map(str, arguments)], capture_output=True, text=True, cwd=tmp_path
-        )
-        assert "Traceback" not in done.stderr
+        done = CliRunner().invoke(app, list(map(str, arguments)))
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         return done
 
     serial = call("check", crumpled.path, "--json")
     spread = call("check", crumpled.path, "--json", "--scheduler", cluster.address)
-    assert serial.returncode == spread.returncode == 1 and serial.stdout == spread.stdout
-    done = call("subdivide", crumpled.path, "-o", "fine.zarr", "-l", 1, "--scheduler", cluster.address)
-    assert done.returncode == 0 and open_cache(tmp_path / "fine.zarr").complete
-    still = call("render", crumpled.path, "-o", "a.png", "--scheduler", cluster.address)
-    assert still.returncode == 1 and "--scheduler is for films" in still.stderr
+    assert serial.exit_code == spread.exit_code == 1 and serial.stdout == spread.stdout
+    fine = tmp_path / "fine.zarr"
+    done = call("subdivide", crumpled.path, "-o", fine, "-l", 1, "--scheduler", cluster.address)
+    assert done.exit_code == 0 and open_cache(fine).complete
+    film = tmp_path / "a.mp4"
+    done = call(
+        "render",
+        crumpled.path,
+        "-o",
+        film,
+        "--size",
+        "64x48",
+        "--draft",
+        "--frames",
+        "0:2",
+        "--scheduler",
+        cluster.address,
+    )
+    assert done.exit_code == 0 and film.is_file()
+    still = call("render", crumpled.path, "-o", tmp_path / "a.png", "--scheduler", cluster.address)
+    assert still.exit_code == 1 and "--scheduler is for films" in still.stderr

@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow.parquet
 import pytest
-from farm_tools import content, simulate_alone, wait_until, write_scene
+from farm_tools import content, processes_marked, simulate_alone, wait_until, write_scene
 
 import weft
 from weft.errors import WeftError
@@ -52,7 +51,7 @@ def test_every_combination_is_the_run_it_would_be_alone(tmp_path, cluster):
         assert float(row["stretch"]) == max(report["stretch"])
         assert int(row["intersections"]) == max(report["intersections"])
         assert float(row["time"]) == pytest.approx(sum(report["wall_time"]))
-    parquet = pyarrow.parquet.read_table(tmp_path / "study" / "table.parquet")
+    parquet = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "study" / "table.parquet")
     assert parquet.column_names == list(rows[0])
     assert parquet["cloth.material.density"].to_pylist() == [0.1, 0.1, 0.4, 0.4]
     assert {path.name for path in outcome.pictures} == {
@@ -205,16 +204,13 @@ def test_a_cluster_of_its_own_is_for_this_machine_and_ends_with_it(tmp_path):
     assert processes_marked(str(tmp_path)) == []
 
 
-def processes_marked(mark: str) -> list[int]:
-    """Processes that still run with the mark in their environment."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"WEFT_TEST_MARK={mark}".encode() in (place / "environ").read_bytes():
-                found.append(int(place.name))
-        except OSError:
-            continue
-    return found
+def test_a_script_without_a_guard_is_told_so(tmp_path):
+    """Workers import the script: without the guard each would start a study of its own."""
+    script = tmp_path / "script.py"
+    call = f"weft.wedge({str(write_scene(tmp_path))!r}, 'study', {{'seed': [1]}}, workers=1, overwrite=True)"
+    script.write_text(f"import weft\ntry:\n    {call}\nexcept weft.WeftError as error:\n    print(error)\n")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path)
+    assert "call this below  if __name__ == '__main__':" in done.stdout and done.stderr == "", done.stderr
 
 
 def test_what_is_wrong_with_a_scheduler_is_one_line(tmp_path, monkeypatch):

@@ -6,8 +6,10 @@ can run code on its workers, so the cluster that starts here is for this machine
 
 import contextlib
 import logging
+import multiprocessing
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -116,6 +118,7 @@ def connect(scheduler: str = "local", *, workers: int | None = None, gpus: bool 
     scheduler: "local" starts workers on this machine, one a core unless `workers` says how many ("local:4" is the
     same in one word); "tcp://host:port" is the address of a scheduler. gpus: one local worker a CUDA device.
     """
+    leave_children()
     try:
         import distributed
     except ImportError as error:
@@ -138,6 +141,12 @@ def connect(scheduler: str = "local", *, workers: int | None = None, gpus: bool 
         _client(distributed, cluster, "local") as client,
     ):
         yield _ready(client, "this machine")
+
+
+def leave_children() -> None:
+    """End a worker process that imports its parent's script and finds it starting workers: the parent tells why."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        sys.exit(1)
 
 
 @contextlib.contextmanager
@@ -167,15 +176,18 @@ def _start_local(distributed: Any, count: int | None, *, gpus: bool) -> Iterator
             options["resources"] = {"GPU": 1}
         specs[number] = {"cls": distributed.Nanny, "options": options}
     head = {"host": HERE, "port": 0, "dashboard": False, "dashboard_address": f"{HERE}:0"}
-    with (
-        dask.config.set({"distributed.scheduler.allowed-failures": LOSSES}),
-        distributed.SpecCluster(
-            workers=specs,
-            scheduler={"cls": distributed.Scheduler, "options": head},
-            silence_logs=logging.ERROR,
-        ) as cluster,
-    ):
-        yield cluster
+    with dask.config.set({"distributed.scheduler.allowed-failures": LOSSES}):
+        try:
+            cluster = distributed.SpecCluster(
+                workers=specs, scheduler={"cls": distributed.Scheduler, "options": head}, silence_logs=logging.ERROR
+            )
+        except RuntimeError as error:
+            raise FarmError(
+                "the worker processes did not start. In a script, call this below  if __name__ == '__main__':  "
+                f"since workers import the script ({error})"
+            ) from None
+        with cluster:
+            yield cluster
 
 
 @contextlib.contextmanager

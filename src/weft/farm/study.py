@@ -82,15 +82,15 @@ class Study:
         """The table: a row a run, in the order of the study. `records` stand before those on disk."""
         rows = []
         for run in self.runs:
-            record = (records or {}).get(run.name) or self.record(run) or {"status": "missing", "error": ""}
+            record = (records or {}).get(run.name) or self.record(run) or {}
             found = record.get("row", {})
             rows.append(
                 {
                     "run": run.name,
                     **{key: run.values.get(key) for key in self.keys},
                     **{name: found.get(name) for name in COLUMNS},
-                    "status": record["status"],
-                    "error": record["error"],
+                    "status": record.get("status", "missing"),
+                    "error": record.get("error", ""),
                 }
             )
         return rows

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.cache import layout
 from weft.errors import CacheError, WeftError
-from weft.farm.cluster import Farm, FarmError, connect
+from weft.farm.cluster import Farm, FarmError, connect, leave_children
 from weft.farm.keys import value_of
 from weft.farm.study import Run, Study, make_runs, write_bytes
 from weft.farm.sweeps import Combination, combine, sample_latin
@@ -70,6 +70,7 @@ def wedge(
     resume: go on with a study: only what is missing or failed is run. overwrite: replace it.
     pictures: draw the contact sheet and the plots.
     """
+    leave_children()
     base = scene if isinstance(scene, Scene) else load_scene(scene)
     study = Study(out, make_runs(base, plan(base, vary or {}, sample, runs)))
     study.prepare(base, resume=resume, overwrite=overwrite)
