@@ -49,6 +49,13 @@ def archive(tmp_path_factory):
     return out
 
 
+def test_the_zip_installs(archive, tmp_path):
+    """From disk, as the preferences do it: the operators and the panel are there at once."""
+    told = run_in_blender("blender_install.py", archive, BLENDER_USER_RESOURCES=str(tmp_path))
+    assert told["done"] == ["FINISHED"] and told["addons"] == ["bl_ext.user_default.weft_cloth"]
+    assert told["operators"] == ["bake", "clear", "mark"] and told["panel"]
+
+
 @pytest.mark.parametrize("levels", [0, 1])
 def test_the_add_on_bakes(archive, tmp_path, levels):
     told = run_in_blender(
