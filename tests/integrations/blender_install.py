@@ -11,7 +11,7 @@ def main(archive):
     done = bpy.ops.extensions.package_install_files(filepath=archive, repo="user_default", enable_on_install=True)
     told = {
         "done": sorted(done),
-        "addons": [name for name in bpy.context.preferences.addons.keys() if "weft" in name],
+        "addons": [a.module for a in bpy.context.preferences.addons if "weft" in a.module],
         "operators": [name for name in dir(bpy.ops.weft) if not name.startswith("_")],
         "panel": hasattr(bpy.types, "WEFT_PT_panel"),
     }
