@@ -99,3 +99,23 @@ def test_many_runs_leave_no_process(tmp_path):
     lines = (tmp_path / "study" / "table.csv").read_text().splitlines()
     assert len(lines) == 201 and all(",ok," in line for line in lines[1:])
     assert len(list((tmp_path / "study" / "runs").glob("*.zarr"))) == 200
+
+
+@pytest.mark.long
+def test_one_process_compiles_and_the_others_wait(tmp_path):
+    scene = write_scene(tmp_path)
+    code = (
+        "import sys, warp, weft, weft.world; from weft.farm.work import warm_up; "
+        "warp.config.log_level = warp.LOG_INFO; warm_up(weft.load_scene(sys.argv[1]))"
+    )
+    environment = {**os.environ, "WARP_CACHE_PATH": str(tmp_path / "kernels")}
+    workers = [
+        subprocess.Popen([sys.executable, "-c", code, scene], stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in range(3)
+    ]
+    said = [worker.communicate(timeout=300)[0] for worker in workers]
+    assert all(worker.returncode == 0 for worker in workers)
+    compiled = sorted(text.count("(compiled)") for text in said)
+    cached = sorted(text.count("(cached)") for text in said)
+    assert compiled[:2] == [0, 0] and compiled[2] > 0
+    assert cached == [0, compiled[2], compiled[2]]

@@ -74,14 +74,14 @@ def _draw(rows: Sequence[dict[str, Any]], keys: Sequence[str], key: str, columns
         figure.legend(handles, labels, title=colour_by, loc="outside right upper", frameon=False, fontsize=8)
     lost = len(rows) - len(good)
     note = f"; {lost} that failed are left out" if lost else ""
-    figure.suptitle(f"{len(good)} runs{note}. A line joins the medians", fontsize=9, color=GREY)
+    figure.suptitle(f"{len(good)} runs{note}; lines are medians", fontsize=9, color=GREY)
     with replacing(path) as partial:
         figure.savefig(partial)
     return path
 
 
 def _panel(axis: Any, rows: Sequence[dict[str, Any]], key: str, column: str, colour_by: str | None) -> None:
-    """Every run a point, a line through the medians; a colour for each value of another key."""
+    """Every run a point, and the medians; a colour for each value of another key."""
     axis.set_xlabel(key, fontsize=9)
     axis.set_ylabel(UNITS.get(column, column), fontsize=9, color=GREY)
     axis.spines[["top", "right"]].set_visible(False)
@@ -105,7 +105,9 @@ def _panel(axis: Any, rows: Sequence[dict[str, Any]], key: str, column: str, col
         xs, ys = np.array(points).T
         axis.plot(xs, ys, ".", color=colour, alpha=0.6, markersize=5)
         each = np.unique(xs)
-        axis.plot(each, [np.median(ys[xs == x]) for x in each], color=colour, linewidth=1.4, label=label)
+        # between things that are no numbers there is nothing to join
+        style: dict[str, Any] = {"linestyle": "", "marker": "_", "markersize": 14} if places else {"linewidth": 1.4}
+        axis.plot(each, [np.median(ys[xs == x]) for x in each], color=colour, label=label, **style)
     axis.margins(y=0.08)
     if not any(row[column] for row in shown):
         # a line of zeros lies on the ground

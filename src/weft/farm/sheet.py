@@ -73,7 +73,7 @@ def _compose(rows: Sequence[dict[str, Any]], keys: Sequence[str], pictures: dict
     from weft.view.files import replacing
 
     width, height = SIZE[0], SIZE[1] + LABEL
-    across = math.ceil((len(rows) * height / width) ** 0.5)
+    across = _across(rows, keys, width, height)
     down = -(-len(rows) // across)
     sheet = Image.new("RGB", (across * width, down * height), "white")
     pen = ImageDraw.Draw(sheet)
@@ -95,6 +95,13 @@ def _compose(rows: Sequence[dict[str, Any]], keys: Sequence[str], pictures: dict
     with replacing(path) as partial:
         sheet.save(partial)
     return path
+
+
+def _across(rows: Sequence[dict[str, Any]], keys: Sequence[str], width: int, height: int) -> int:
+    """How many pictures side by side: about as wide as tall, and in line by the values of the last key if they are few."""
+    square = math.ceil((len(rows) * height / width) ** 0.5)
+    last = len({str(row[keys[-1]]) for row in rows})
+    return last * max(1, round(square / last)) if 1 < last <= 2 * square else square
 
 
 def _short(value: Any) -> str:

@@ -146,13 +146,12 @@ def _wait_for_writer(cache: Path) -> None:
 
 @contextlib.contextmanager
 def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Hold a lock in a folder that all processes of a machine share, where the system has such locks."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "weft-farm.lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    """Hold a lock in a folder that all processes of a machine share; where there are no locks, go on without."""
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
+
+            folder.mkdir(parents=True, exist_ok=True)
+            file = held.enter_context((folder / "weft-farm.lock").open("a"))
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
