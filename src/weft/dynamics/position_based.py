@@ -28,7 +28,7 @@ MOST_REFINED = 8
 LARGEST_CHANGE = 0.1
 LARGEST_STRAIN = 0.04
 # threads that look for the worst edge
-LOOKERS = 1024
+LOOKERS = 16384
 
 
 @wp.kernel
