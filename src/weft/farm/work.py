@@ -93,8 +93,11 @@ def warm_up(scene: "Scene") -> None:
     import warp
 
     from weft.run.runner import compile_scene, intersection_finder
+    from weft.world.start import start_warp
 
-    with _one_at_a_time(Path(warp.config.kernel_cache_dir or ".")):
+    # only then it is known where kernels are kept
+    start_warp()
+    with _one_at_a_time(Path(warp.config.kernel_cache_dir)):
         world, _ = compile_scene(scene)
         intersection_finder(world)
         warp.force_load(scene.device)
