@@ -97,7 +97,7 @@ def warm_up(scene: "Scene") -> None:
 
     # only then it is known where kernels are kept
     start_warp()
-    with _one_at_a_time(Path(warp.config.kernel_cache_dir)):
+    with _one_at_a_time(Path(str(warp.config.kernel_cache_dir))):
         world, _ = compile_scene(scene)
         intersection_finder(world)
         warp.force_load(scene.device)
