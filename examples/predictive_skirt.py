@@ -9,7 +9,7 @@ import numpy as np
 from common import expect, main
 
 import weft
-from weft.scene import Path, Predictive
+from weft.scene import Follow, Path, Predictive
 
 LAYERS = ("under", "middle", "over")
 COLOURS = ("#f2e6d0", "#b5485d", "#5d2a42")
@@ -69,6 +69,7 @@ def build(quick: bool) -> weft.Scene:
             frames.append(weft.Keyframe(time=time, position=tuple(shift.tolist()), rotation_deg=angles))
         return Path(keyframes=frames)
 
+    waist = path(np.array([0.0, WAIST, 0.0]), None)
     cloths = []
     for k, (name, colour) in enumerate(zip(LAYERS, COLOURS, strict=True)):
         file = FOLDER / f"{name}.obj"
@@ -81,7 +82,7 @@ def build(quick: bool) -> weft.Scene:
                 mesh=str(file.absolute()),
                 placement=weft.Placement(position=(0.0, WAIST, 0.0)),
                 material=weft.Material(preset="wool", thickness=0.006),
-                pins=[weft.Pin(indices=list(range(around)), motion=path(np.array([0.0, WAIST, 0.0]), None))],
+                pins=[weft.Pin(indices=list(range(around)), motion=waist)],
                 colour=colour,
             )
         )
@@ -106,6 +107,8 @@ def build(quick: bool) -> weft.Scene:
             collide=[LAYERS[:2], LAYERS[1:]],
             cache=True,
             cache_radius=0.05,
+            # weak springs to the dancer's own motion, as games have them
+            follow=[Follow(cloth=name, motion=waist, frequency=0.7, reach=0.25) for name in LAYERS],
         ),
         camera=weft.Camera(position=(0.9, 1.25, 2.0), target=(0.0, 0.72, 0.0)),
     )

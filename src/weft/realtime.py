@@ -64,7 +64,7 @@ class Realtime:
         self._held = np.zeros(count, bool)
         self._by_hand: set[int] = set()
         self._phase = -1
-        self._motions = Motions(self.world, self.solver.colliders)
+        self._motions = Motions(self.world, self.solver.colliders, self.solver.goals)
         self.reset()
 
     def reset(self) -> None:
@@ -210,7 +210,8 @@ class Realtime:
         solver, start, end = self.solver, self.time, self.time + dt
         self._motions.follow(start, end, solver.colliders.end, self._target)
         solver.colliders.deform(start, end)
-        solver.goals.follow(start, end)
+        if not self._motions.goals_too:
+            solver.goals.follow(start, end)
         self._hold_pins()
         for p in self._motions.rest:
             if p.until > start + TIME_SLACK:

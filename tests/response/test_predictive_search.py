@@ -140,8 +140,10 @@ def plain_search(world, x, end, radius):
                     or any(abs(n @ normals[k]) >= 0.5 for k in wings[other])
                 ):
                     continue
-                if cloth[e[0]] == cloth[f[0]] and np.linalg.norm(w @ rest[q]) <= radius + thick:
-                    continue
+                if cloth[e[0]] == cloth[f[0]]:
+                    middles = [np.linalg.norm(at[e].mean(axis=0) - at[f].mean(axis=0)) for at in (x, rest)]
+                    if np.linalg.norm(w @ rest[q]) <= radius + thick or middles[0] >= 0.8 * middles[1]:
+                        continue
             found[tuple(q)] = (0, w)
     return found
 

@@ -1,12 +1,27 @@
 """Springs to an animation: which vertices follow it, how strongly, and where it has them."""
 
+from typing import NamedTuple
+
 import numpy as np
 import warp as wp
 
 from weft.scene import Follow
 from weft.scene.chosen import chosen_vertices
+from weft.scene.motion import MotionPart
 from weft.scene.moving import SequenceMoving, Some
+from weft.scene.placement import Placement
 from weft.world import World
+
+
+class GoalPart(NamedTuple):
+    """What one follow of the scene leads."""
+
+    motion: MotionPart
+    placement: Placement
+    numbers: np.ndarray
+    """of its goals in the arrays of all"""
+    placed: np.ndarray
+    """where the vertices are placed"""
 
 
 class Goals:
@@ -31,6 +46,13 @@ class Goals:
             parts.append((part.first + chosen, part.mesh.vertices[chosen], motion))
         self._parts = [(v, p, m, owner[v] == i) for i, (v, p, m) in enumerate(parts)]
         self.count = int((owner >= 0).sum())
+        self.parts: list[GoalPart] = []
+        first = 0
+        for follow, (_, p, _, mine) in zip(follows, self._parts, strict=True):
+            numbers = first + np.arange(int(mine.sum()))
+            placement = scene.cloths[names.index(follow.cloth)].placement
+            self.parts.append(GoalPart(follow.motion, placement, numbers, p[mine]))
+            first += len(numbers)
         vertices = [np.zeros(0, np.int32), *(v[mine] for v, _, _, mine in self._parts)]
         springs = [np.zeros((0, 3))]
         for follow, (_, _, _, mine) in zip(follows, self._parts, strict=True):

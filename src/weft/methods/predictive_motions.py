@@ -1,4 +1,4 @@
-"""The rigid motions of a scene, colliders' and pins', followed by one kernel.
+"""The rigid motions of a scene, of colliders, pins and what cloth follows, in one kernel.
 
 A caller that steps a scene in real time has no time to ask each motion in Python: a path with rotations takes 50
 microseconds there. Here all keyframes lie in one table, and a step is one launch. A segment of a path is the cubic of
@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from weft.dynamics.goals import Goals
 from weft.response.colliders import Colliders
-from weft.scene import Path, Spin, rotation
+from weft.scene import Path, Spin, Still, rotation
 from weft.scene.motion import MotionPart
 from weft.scene.moving import keyframe_rates
 from weft.scene.placement import Placement
@@ -63,14 +64,24 @@ class Carrier:
     end: wp.float64
     centre: wp.vec3d
     collider: int
-    """its number, or -1 for a pin"""
+    """its number, or -1 for vertices"""
+    goal: int
+    """1 where the vertices only follow it"""
     frame: wp.mat44d
     """the collider's own frame, placed"""
     until: wp.float64
     """when the pin lets go"""
     first_vertex: int
-    """in the list of held vertices"""
+    """in the list of vertices, which for goals are the goals' numbers"""
     vertices: int
+
+
+@wp.struct
+class Pose:
+    """A rotation, then a translation."""
+
+    turn: wp.mat33d
+    shift: wp.vec3d
 
 
 @wp.func
@@ -141,6 +152,18 @@ def segment_at(c: Carrier, time: wp.float64, segments: wp.array[Segment]) -> int
     return low
 
 
+@wp.func
+def pose_at(c: Carrier, time: wp.float64, segments: wp.array[Segment]) -> Pose:
+    """What a carrier does to what it carries, by a time."""
+    at = wp.clamp(time, c.begin, c.end)
+    s = segments[segment_at(c, at, segments)]
+    u = (at - s.start) * s.per_gap
+    pose = Pose()
+    pose.turn = rotation_matrix(turn_in(s, u))
+    pose.shift = c.centre - pose.turn * c.centre + shift_in(s, u)
+    return pose
+
+
 @wp.kernel
 def follow_carriers(
     first: int,
@@ -148,22 +171,25 @@ def follow_carriers(
     now: wp.array[wp.vec2d],
     carriers: wp.array[Carrier],
     segments: wp.array[Segment],
-    held: wp.array[int],
+    vertices: wp.array[int],
     placed: wp.array[wp.vec3d],
+    goal_starts: wp.array[wp.vec3d],
+    goal_ends: wp.array[wp.vec3d],
     poses: wp.array[wp.mat44d],
     target: wp.array[wp.vec3d],
 ):
-    """Poses of colliders and targets of pins at the end of a step; of two pins the later one counts: one item."""
+    """Poses of colliders and targets of pins at the end of a step, goals at both: one item.
+
+    Of two pins that hold a vertex the later one counts.
+    """
     time = now[first + wp.tid()]
     for k in range(count):
         c = carriers[k]
         if c.until <= time[0] + SLACK:
             continue
-        at = wp.clamp(wp.min(time[1], c.until), c.begin, c.end)
-        s = segments[segment_at(c, at, segments)]
-        u = (at - s.start) * s.per_gap
-        turn = rotation_matrix(turn_in(s, u))
-        shift = c.centre - turn * c.centre + shift_in(s, u)
+        pose = pose_at(c, wp.min(time[1], c.until), segments)
+        turn = pose.turn
+        shift = pose.shift
         if c.collider >= 0:
             m = wp.mat44d(
                 turn[0, 0], turn[0, 1], turn[0, 2], shift[0],
@@ -172,18 +198,24 @@ def follow_carriers(
                 ZERO, ZERO, ZERO, ONE,
             )  # fmt: skip
             poses[c.collider] = m * c.frame
-        for i in range(c.first_vertex, c.first_vertex + c.vertices):
-            target[held[i]] = turn * placed[i] + shift
+        if c.goal != 0:
+            begin = pose_at(c, time[0], segments)
+            for i in range(c.first_vertex, c.first_vertex + c.vertices):
+                goal_starts[vertices[i]] = begin.turn * placed[i] + begin.shift
+                goal_ends[vertices[i]] = turn * placed[i] + shift
+        else:
+            for i in range(c.first_vertex, c.first_vertex + c.vertices):
+                target[vertices[i]] = turn * placed[i] + shift
 
 
 class Motions:
     """All rigid motions of a world; `rest` are the moving pins that are not rigid, for the caller to follow."""
 
-    def __init__(self, world: World, colliders: Colliders) -> None:
+    def __init__(self, world: World, colliders: Colliders, goals: Goals) -> None:
         scene, self.device = world.scene, world.device
         self._carriers: list[Any] = []
         self._segments: list[Any] = []
-        held, placed = [np.zeros(0, np.int32)], [np.zeros((0, 3))]
+        self._vertices, self._placed = [np.zeros(0, np.int32)], [np.zeros((0, 3))]
         pins = [(pin.motion, cloth.placement) for cloth in scene.cloths for pin in cloth.pins]
         self.rest = []
         for (motion, placement), p in zip(pins, world.kinematics.prescriptions, strict=False):
@@ -194,14 +226,19 @@ class Motions:
                 continue
             carrier = self._add(motion, placement)
             carrier.until = p.until
-            carrier.first_vertex, carrier.vertices = sum(map(len, held)), len(p.vertices)
-            held.append(p.vertices)
-            placed.append(world.rest_positions[p.vertices])
+            self._carry(carrier, p.vertices, world.rest_positions[p.vertices])
         for k, collider in enumerate(scene.colliders):
             if isinstance(collider.motion, Path | Spin):
                 carrier = self._add(collider.motion, collider.placement)
                 carrier.collider = k
                 carrier.frame = wp.mat44d(colliders.frames[k])
+        # goals that a motion of another kind leads are asked one by one, and so are all of them then
+        self.goals_too = all(isinstance(part.motion, Path | Spin | Still) for part in goals.parts)
+        for part in goals.parts:
+            if self.goals_too and not isinstance(part.motion, Still):
+                carrier = self._add(part.motion, part.placement)
+                carrier.goal = 1
+                self._carry(carrier, part.numbers, part.placed)
         self.count = len(self._carriers)
 
         def upload(values: Any, dtype: Any) -> wp.array:
@@ -211,7 +248,8 @@ class Motions:
         self._times = self._now.numpy()
         tables = upload(self._carriers, Carrier), upload(self._segments, Segment)
         self._head = (self.count, self._now, *tables)
-        self._held = upload(np.concatenate(held).astype(np.int32), int), upload(np.concatenate(placed), wp.vec3d)
+        vertices = upload(np.concatenate(self._vertices).astype(np.int32), int)
+        self._tail = vertices, upload(np.concatenate(self._placed), wp.vec3d), goals.starts, goals.ends
         self._inputs: tuple[Any, ...] = ()
 
     def follow(self, start: float, end: float, poses: wp.array, target: wp.array) -> None:
@@ -222,8 +260,14 @@ class Motions:
         if not self.device.is_cpu:
             self._now.assign(self._times)
         if not self._inputs or self._inputs[-1] is not target or self._inputs[-2] is not poses:
-            self._inputs = (*self._head, *self._held, poses, target)
+            self._inputs = (*self._head, *self._tail, poses, target)
         launch(follow_carriers, 1, self._inputs, device=self.device)
+
+    def _carry(self, carrier: Any, vertices: np.ndarray, placed: np.ndarray) -> None:
+        """Give a carrier vertices to carry."""
+        carrier.first_vertex, carrier.vertices = sum(map(len, self._vertices)), len(vertices)
+        self._vertices.append(vertices)
+        self._placed.append(placed)
 
     def _add(self, motion: MotionPart, placement: Placement) -> Any:
         """A carrier for a motion of something with this placement."""

@@ -16,10 +16,10 @@ from weft.dynamics.incidence import incidence
 from weft.methods import predictive_kernels as kernels
 from weft.response.colliders import Colliders
 from weft.response.contact_cache import keep_nearest, read_pose
-from weft.response.impulses import COLOURS
 from weft.response.predictive_contacts import Contacts
 from weft.response.predictive_search import PredictiveSearch
 from weft.response.regions import compile_regions, stack_thickness
+from weft.response.stencil_colours import COLOURS
 from weft.scene import Predictive
 from weft.world import Surface, World, launch
 from weft.world.buffers import Buffer
@@ -267,14 +267,15 @@ class PredictiveSolver:
             head = [self._layout[-1], search.across, x, vertices, kinds, contacts.triangles, weights, normals]
             head += self._layout[2:4]
             self._run(kernels.refresh_contacts, contacts.count, head)
-            order = search.colour(contacts.count, vertices)
+            search.offsets = search.colouring.colour(vertices, contacts.count)
+            order = search.colouring.order
         else:
             # they were written in the order of their colours
             order = self._identity.at_least(contacts.count)
             self._run(kernels.count_up, contacts.count, [order])
-        offsets = search.offsets.numpy()
-        groups = [(int(a), int(b)) for a, b in pairwise(offsets[: COLOURS + 1]) if b > a]
-        return order, groups, (int(offsets[COLOURS]), int(offsets[COLOURS + 1]))
+        offsets = search.offsets
+        groups = [(a, b) for a, b in pairwise(offsets[: COLOURS + 1]) if b > a]
+        return order, groups, (offsets[COLOURS], offsets[COLOURS + 1])
 
     def _grow_halves(self, count: int) -> list[wp.array]:
         """Room for so many half-spaces: vertices, normals, offsets, ways, thickness, friction, pushed."""

@@ -33,7 +33,7 @@ OUTSIDE = wp.constant(wp.float64(-0.2))
 # how far a corner goes for a unit of depth at most; a free triangle under a held vertex takes 1.37
 LEVER = wp.constant(wp.float64(1.5))
 # a cached contact goes on to the next triangle when the foot is so far outside of its own
-BORDER = wp.constant(wp.float64(-0.1))
+BORDER = wp.constant(wp.float64(-0.02))
 # triangles that it passes in a step at most
 WALK = wp.constant(4)
 

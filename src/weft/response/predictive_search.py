@@ -9,7 +9,8 @@ points are on borders, one rule says which pair stands for the place:
   60 degrees of the triangle's normal; elsewhere the triangle's plane says nothing about what is between them;
 - two edges are a contact where the nearest points are inside both; where one of them is an end, only if no triangle at
   the other edge makes the contact with that vertex, only for the first edge of that vertex, and only if the other edge
-  is on the border or in a sharp fold, or the two move against each other: else they are neighbours in a sheet.
+  is on the border or in a sharp fold, or the two move against each other, and the cloth between them is not straight:
+  else they are neighbours in a sheet, which keeps them apart itself.
 
 Layers know which side is right, where they lie on each other: where both face the same way. The front of a sleeve and
 the back of the sleeve under it do not, and keep the sides they are on.
@@ -23,10 +24,10 @@ import numpy as np
 import warp as wp
 
 from weft.detection.broad_phase import BroadPhase
-from weft.response.impulses import COLOURS, colour_stencils
 from weft.response.nearest import nearest_on_edges, nearest_on_triangle
 from weft.response.predictive_contacts import FROZEN, OVER, TRIANGLE, Contacts
 from weft.response.regions import Regions
+from weft.response.stencil_colours import StencilColouring
 from weft.world import launch
 from weft.world.buffers import Buffer
 
@@ -50,6 +51,8 @@ FIRST = wp.constant(1)
 SHARP = wp.constant(2)
 # what moves against each other in a step by more than this part of the reach is in haste
 HASTE = wp.constant(wp.float64(0.25))
+# where two edges of a cloth are no nearer than this part of their distance at rest, the cloth between them is straight
+STRAIGHT = wp.constant(wp.float64(0.8))
 # candidates an item: what an item costs before it looks at one is worth several of them
 CHUNK = 32
 
@@ -76,6 +79,8 @@ class Sheet:
     above: wp.array2d[int]
     """1 where the first region lies over the second, -1 where under it, 0 where neither"""
     rest: wp.array[wp.vec3d]
+    rest_middles: wp.array[wp.vec3d]
+    """of the edges"""
     thickness: wp.array[wp.float64]
     radius: wp.float64
     """static collision radius"""
@@ -200,6 +205,13 @@ def make_point_triangle(pair: wp.vec2i, sheet: Sheet) -> Pair:
 
 
 @wp.func
+def is_straight(pair: wp.vec2i, between: wp.vec3d, rest_middles: wp.array[wp.vec3d]) -> bool:
+    """Whether the middles of two edges of a cloth are about as far apart as at rest."""
+    rest = rest_middles[pair[0]] - rest_middles[pair[1]]
+    return wp.dot(between, between) >= STRAIGHT * STRAIGHT * wp.dot(rest, rest)
+
+
+@wp.func
 def make_edge_edge(pair: wp.vec2i, sheet: Sheet) -> Pair:
     """Two edges; between layers the normal is that of the lower one."""
     made = Pair()
@@ -247,9 +259,12 @@ def make_edge_edge(pair: wp.vec2i, sheet: Sheet) -> Pair:
         if above != 0 or distance <= TINY:
             return made
         # neighbours in the plane of the cloth: the cloth itself keeps them apart
-        same = sheet.vertex_cloth[e[0]] == sheet.vertex_cloth[f[0]]
-        if same and wp.length(combined(w, q, sheet.rest)) <= sheet.radius + thick:
-            return made
+        if sheet.vertex_cloth[e[0]] == sheet.vertex_cloth[f[0]]:
+            if wp.length(combined(w, q, sheet.rest)) <= sheet.radius + thick:
+                return made
+            between = sheet.x[e[0]] + sheet.x[e[1]] - sheet.x[f[0]] - sheet.x[f[1]]
+            if is_straight(pair, HALF * between, sheet.rest_middles):
+                return made
         vertex = e[0]
         if st[0] >= ONE - END:
             vertex = e[1]
@@ -410,8 +425,10 @@ def enclose_faces(
 
 
 @wp.func
-def triangle_is_far(pair: wp.vec2i, faces: wp.array[wp.vec3i], x: wp.array[wp.vec3d], near: wp.float64) -> bool:
-    """Whether a vertex and a triangle are farther apart than this, or not over each other."""
+def triangle_is_far(
+    pair: wp.vec2i, around: wp.vec4d, faces: wp.array[wp.vec3i], x: wp.array[wp.vec3d], near: wp.float64
+) -> bool:
+    """Whether a vertex and a triangle, which is in a ball, are farther apart than this, or not over each other."""
     f = faces[pair[1]]
     p = x[pair[0]]
     a = x[f[0]]
@@ -421,6 +438,10 @@ def triangle_is_far(pair: wp.vec2i, faces: wp.array[wp.vec3i], x: wp.array[wp.ve
     height = wp.dot(m, p - a)
     area = wp.dot(m, m)
     if height * height > near * near * area:
+        return True
+    # neighbours in a flat sheet are at least this far from each other, and seldom over each other
+    apart = wp.length(p - wp.vec3d(around[0], around[1], around[2])) - around[3]
+    if apart > ZERO and height * height < FLAT * apart * apart * area:
         return True
     bary = nearest_on_triangle(p, a, b, c)
     squared = wp.length_sq(p - bary[0] * a - bary[1] * b - bary[2] * c)
@@ -433,6 +454,8 @@ def edges_are_far(
     edges: wp.array[wp.vec2i],
     marks: wp.array[int],
     x: wp.array[wp.vec3d],
+    vertex_cloth: wp.array[int],
+    rest_middles: wp.array[wp.vec3d],
     near: wp.float64,
     hasty: bool,
 ) -> bool:
@@ -459,6 +482,8 @@ def edges_are_far(
     of_first = (marks[pair[0]] & FIRST) != 0 and (hasty or (marks[pair[1]] & SHARP) != 0)
     of_second = (marks[pair[1]] & FIRST) != 0 and (hasty or (marks[pair[0]] & SHARP) != 0)
     if not (of_first or of_second):
+        return True
+    if vertex_cloth[e[0]] == vertex_cloth[f[0]] and is_straight(pair, r + HALF * (u - v), rest_middles):
         return True
     st = nearest_on_edges(a, x[e[1]], c, x[f[1]])
     return wp.length_sq(r + st[0] * u - st[1] * v) > near * near
@@ -487,10 +512,13 @@ def choose_pairs(
         near = reach + way
         if not farther_than(first_balls[pair[0]], second_balls[pair[1]], near):
             if kind == POINT_TRIANGLE:
-                if not triangle_is_far(pair, sheet.faces, sheet.x, near):
+                if not triangle_is_far(pair, second_balls[pair[1]], sheet.faces, sheet.x, near):
                     made = make_point_triangle(pair, sheet).made
             else:
-                if not edges_are_far(pair, sheet.edges, sheet.marks, sheet.x, near, way > HASTE * reach):
+                if not edges_are_far(
+                    pair, sheet.edges, sheet.marks, sheet.x, sheet.vertex_cloth, sheet.rest_middles, near,
+                    way > HASTE * reach,
+                ):  # fmt: skip
                     made = make_edge_edge(pair, sheet).made
         chosen[i] = wp.where(made != NONE, 1, 0)
 
@@ -621,7 +649,6 @@ class PredictiveSearch:
         surface = broad_phase.surface
         self.device = surface.device
         self.broad_phase = broad_phase
-        self.inverse_mass = inverse_mass
         self.friction = friction
         self.largest_thickness = largest_thickness
         edges, faces = surface.edges.numpy().reshape(-1, 2), surface.faces.numpy().reshape(-1, 3)
@@ -642,6 +669,7 @@ class PredictiveSearch:
         sheet.face_region = upload(regions.face_region, int)
         sheet.above = wp.array(regions.above, dtype=int, ndim=2, device=self.device)
         sheet.rest, sheet.thickness = rest, thickness
+        sheet.rest_middles = upload(rest.numpy()[edges].mean(axis=1), wp.vec3d)
         sheet.largest = wp.float64(largest_thickness)
         self.sheet = sheet
         self.across = upload(_faces_across(face_edges, sheet.edge_faces.numpy(), regions.face_region), wp.vec3i)
@@ -649,14 +677,13 @@ class PredictiveSearch:
         self._chosen, self._places = Buffer(int, self.device), Buffer(int, self.device)
         self._counts, self._points = Buffer(int, self.device), Buffer(wp.vec2i, self.device)
         self._listed, self._vertices = Buffer(wp.vec3i, self.device), Buffer(wp.vec4i, self.device)
-        self._colour, self._order = Buffer(int, self.device), Buffer(int, self.device)
         sizes = (surface.vertex_count, len(edges), len(faces))
         self._balls = [[wp.zeros(size, dtype=wp.vec4d, device=self.device) for _ in range(2)] for size in sizes]
         self._reach = 0.0
         self._unturned = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
-        self._used = wp.zeros(max(surface.vertex_count, 1), dtype=wp.int64, device=self.device)
-        self.offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
-        """where each colour starts"""
+        self.colouring = StencilColouring(max(surface.vertex_count, 1), inverse_mass)
+        self.offsets: list[int] = []
+        """where each colour of contacts starts; the last two enclose those without one"""
 
     def find(
         self,
@@ -690,9 +717,9 @@ class PredictiveSearch:
                 found = self._list(int(EDGE_EDGE), candidates.edge_edge, found)
         contacts.grow(found)
         if found:
-            self.colour(found, self._vertices.array)
+            self.offsets = self.colouring.colour(self._vertices.array, found)
             tables = [*self.friction, *contacts.arrays, contacts.triangles]
-            inputs = [self._order.array, self._listed.array, sheet, *tables]
+            inputs = [self.colouring.order, self._listed.array, sheet, *tables]
             launch(write_contacts, found, inputs, device=self.device, grain=GRAIN)
         return found
 
@@ -758,13 +785,6 @@ class PredictiveSearch:
         points = self._points.at_least(max(found, 1))[:found]
         launch(list_points, count, [pairs, self.sheet.faces, chosen, places, points], device=self.device)
         return points
-
-    def colour(self, count: int, vertices: wp.array) -> wp.array:
-        """An order of contacts in which those of one colour have no vertex in common; `offsets` are the colours."""
-        colour, order = self._colour.at_least(count), self._order.at_least(count)
-        inputs = [count, vertices, self.inverse_mass, self._used, colour, self.offsets, order]
-        launch(colour_stencils, 1, inputs, device=self.device)
-        return order
 
 
 def _scan(chosen: wp.array, places: wp.array) -> int:

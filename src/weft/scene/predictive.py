@@ -93,7 +93,7 @@ class Predictive(MethodOptions):
         description="find contacts for where the cloth goes without them, which a first run of half as many substeps "
         "tells; else for where its velocity and gravity lead",
     )
-    push_speed: Positive = Field(default=1.0, description="how fast what has been forced through comes back, m/s")
+    push_speed: Positive = Field(default=5.0, description="how fast what has been forced through comes back, m/s")
     attachments: Flag = Field(
         default=True, description="keep each vertex within its distance at rest from the pins: less sagging for free"
     )

@@ -1,0 +1,85 @@
+"""Cloth on a sphere that begins to turn (Lewin 2018, figure 4 right): contacts found once in each 30 Hz step.
+
+The cloth falls on the sphere and drapes; friction carries it round when the sphere turns, and winds it up.
+"""
+
+import numpy as np
+from common import expect, main
+
+import weft
+from weft.scene import Predictive
+
+TURN, RATE_DEG, RADIUS = 1.0, 180.0, 0.25
+THICKNESS = 0.004
+
+
+def build(quick: bool) -> weft.Scene:
+    """A square metre of cotton over a sphere that stands still for a second and then turns."""
+    cells = 39 if quick else 99
+    return weft.Scene(
+        name="rotating sphere",
+        fps=30,
+        frames=60 if quick else 90,
+        thickness=THICKNESS,
+        cloths=[
+            weft.Cloth(
+                name="cloth",
+                shape=weft.Grid(size=(1.0, 1.0), cells=(cells, cells)),
+                placement=weft.Placement(position=(0.0, RADIUS + 0.02, 0.0)),
+                material="cotton",
+            )
+        ],
+        colliders=[
+            weft.Collider(
+                name="ball",
+                shape=weft.Sphere(radius=RADIUS),
+                analytic=True,
+                motion=weft.Spin(rate_deg=RATE_DEG, start=TURN),
+                friction=0.5,
+            ),
+            weft.Collider(
+                name="ground",
+                shape=weft.Plane(size=(4.0, 4.0)),
+                analytic=True,
+                placement=weft.Placement(position=(0.0, -0.35, 0.0)),
+            ),
+        ],
+        method=Predictive(),
+        camera=weft.Camera(position=(1.3, 0.9, 1.7), target=(0.0, -0.08, 0.0), fov_deg=32.0),
+    )
+
+
+def check(cache: weft.Cache) -> dict[str, object]:
+    """The cloth stays on the sphere, turns with it, and hardly ever passes through itself."""
+    cloth = cache.bodies[0].vertices
+    last = cache.positions(cache.frames - 1)[cloth]
+    expect(f"the cloth ends {last[:, 1].max():.3f} m high and not on the sphere", 0.24 < last[:, 1].max() < 0.29)
+    deepest = min(float(np.linalg.norm(cache.positions(frame)[cloth], axis=1).min()) for frame in range(cache.frames))
+    expect(f"the cloth goes {1000 * (RADIUS - deepest):.1f} mm into the sphere", deepest > RADIUS - 0.002)
+    lowest = min(float(cache.positions(frame)[cloth, 1].min()) for frame in range(cache.frames))
+    expect(f"the cloth goes under the ground, to {lowest:.3f} m", lowest > -0.355)
+    # how far the cloth around the top has turned since the sphere began to
+    began = round(TURN * cache.fps)
+    start = cache.positions(began)[cloth]
+    near = np.flatnonzero(np.hypot(start[:, 0], start[:, 2]) < 0.08)
+    turned = 0.0
+    for frame in range(began, cache.frames - 1):
+        a, b = (cache.positions(f)[cloth][near][:, [0, 2]] for f in (frame, frame + 1))
+        across = (a[:, 1] * b[:, 0] - a[:, 0] * b[:, 1]).sum()
+        turned += float(np.degrees(np.arctan2(across, (a * b).sum())))
+    expected = RATE_DEG * ((cache.frames - 1) / cache.fps - TURN)
+    expect(f"the top of the cloth turned by {turned:.0f} of {expected:.0f} degrees", turned > 0.8 * expected)
+    crossings = cache.report["intersections"]
+    expect(f"the cloth passes through itself in {crossings.max()} places", crossings.max() <= 0.002 * len(last))
+    return {
+        "vertices": len(last),
+        "deepest into the sphere, mm": round(1000 * (RADIUS - deepest), 2),
+        "the top turned, of the sphere's turn": round(turned / expected, 3),
+        "most crossings in a frame": int(crossings.max()),
+        "contacts in a step, at most": int(cache.report["contacts"].max()),
+        "largest stretch": round(float(cache.report["stretch"].max()), 3),
+    }
+
+
+if __name__ == "__main__":
+    main(__file__, build, check)
