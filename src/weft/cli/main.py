@@ -26,6 +26,7 @@ COMMANDS = {
     "untangle": "weft.cli.untangle:untangle",
     "subdivide": "weft.cli.subdivide:subdivide",
     "view": "weft.cli.view:view",
+    "play": "weft.cli.play:play",
     "render": "weft.cli.render:render",
     "plot": "weft.cli.plot:plot",
     "export": "weft.cli.export:export",

@@ -1,0 +1,290 @@
+"""A live simulation: what the loop does with wishes and the mouse, and what Chromium shows and sends."""
+
+import io
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import weft
+from weft.cli.main import app
+from weft.errors import MissingExtraError
+from weft.view.play import HAND_SPEED, LiveView, _quaternion
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-quic"]
+
+
+def hanging(**forces):
+    """A napkin that hangs from its upper edge in front of a ball."""
+    return weft.Scene(
+        name="napkin",
+        fps=30,
+        cloths=[
+            weft.Cloth(
+                name="napkin",
+                shape=weft.Grid(size=(0.4, 0.4), cells=(8, 8)),
+                placement=weft.Placement(rotation_deg=(90, 0, 0)),
+                pins=[weft.Pin(boundary="top")],
+                colour="#2040c0",
+            )
+        ],
+        colliders=[
+            weft.Collider(
+                name="ball",
+                shape=weft.Sphere(radius=0.05),
+                analytic=True,
+                placement=weft.Placement(position=(0.0, -0.1, -0.2)),
+            ),
+            weft.Collider(
+                name="top",
+                shape=weft.Box(size=(0.1, 0.1, 0.1)),
+                analytic=True,
+                placement=weft.Placement(position=(0.6, 0.0, 0.0)),
+                motion=weft.Spin(rate_deg=90.0),
+            ),
+        ],
+        forces=weft.Forces(air_damping=2.0, **forces),
+        method="predictive",
+        camera=weft.Camera(position=(0.0, 0.0, 1.2), target=(0.0, 0.0, 0.0), fov_deg=40.0),
+    )
+
+
+@contextmanager
+def playing(scene=None):
+    view = LiveView(scene or hanging(), port=8700)
+    try:
+        yield view
+    finally:
+        view.close()
+
+
+def drag(view, body, phase, start, end):
+    view.hand.move(SimpleNamespace(phase=phase, start_position=start, end_position=end), body)
+
+
+def rounds(view, count, start=0.0):
+    for k in range(count):
+        view.step(start + k * view.dt)
+
+
+def test_it_goes_on_by_the_clock_and_sends_what_it_computes():
+    with playing() as view:
+        rounds(view, 5)
+        assert view.cloth.time == pytest.approx(5 * view.dt)
+        front, back = view._cloths["napkin"]
+        np.testing.assert_allclose(front.vertices, view.cloth.positions, atol=1e-6)
+        np.testing.assert_allclose(back.vertices, view.cloth.positions, atol=1e-6)
+        # no step is due yet
+        view.step(4 * view.dt + 0.2 * view.dt)
+        assert view.cloth.time == pytest.approx(5 * view.dt)
+        # whoever was away for a minute does not get it back
+        view.step(60.0)
+        view.step(60.0)
+        assert view.cloth.time == pytest.approx(6 * view.dt, abs=1.01 * view.dt)
+        assert "contacts" in view.panel.words.content
+
+
+def test_pause_and_reset():
+    with playing() as view:
+        rounds(view, 5)
+        view.panel.toggle()
+        rounds(view, 5, 1.0)
+        assert view.cloth.time == pytest.approx(5 * view.dt)
+        assert view.panel.pause.label == "Go on"
+        start = view.cloth.world.initial_state().positions()[: len(view.cloth.positions)]
+        assert np.abs(view.cloth.positions - start).max() > 0.0
+        view.panel.note(reset=True)
+        view.step(2.0)
+        assert view.cloth.time == 0.0
+        np.testing.assert_array_equal(view.cloth.positions, start)
+        np.testing.assert_allclose(view._cloths["napkin"][0].vertices, start, atol=1e-6)
+
+
+def test_the_mouse_drags_a_vertex_and_lets_go():
+    with playing() as view:
+        rounds(view, 3)
+        corner = view.cloth.positions[-1].copy()
+        goal = corner + [0.1, 0.15, 0.2]
+        drag(view, "napkin", "start", corner, corner)
+        drag(view, "napkin", "update", corner, goal)
+        view.step(1.0)
+        held = set(view.cloth.held.tolist())
+        assert len(view.cloth.positions) - 1 in held
+        # not faster than a hand
+        assert np.linalg.norm(view.cloth.positions[-1] - corner) <= HAND_SPEED * view.dt * 1.001
+        rounds(view, 10, 2.0)
+        np.testing.assert_allclose(view.cloth.positions[-1], goal, atol=1e-6)
+        drag(view, "napkin", "end", corner, goal)
+        rounds(view, 10, 3.0)
+        assert len(view.cloth.positions) - 1 not in set(view.cloth.held.tolist())
+        assert view.cloth.positions[-1, 1] < goal[1] - 0.05
+        assert len(view.cloth.held) == 9
+
+
+def test_the_mouse_moves_a_collider_and_the_collider_moves_the_cloth():
+    with playing() as view:
+        rounds(view, 3)
+        start = view.cloth.poses["ball"][:3, 3].copy()
+        # taken hold of at its surface; it keeps its distance from the mouse
+        grip = start + [0.0, 0.0, 0.05]
+        drag(view, "ball", "start", grip, grip)
+        drag(view, "ball", "update", grip, grip + [0.0, 0.0, 0.3])
+        rounds(view, 20, 1.0)
+        np.testing.assert_allclose(view.cloth.poses["ball"][:3, 3], start + [0.0, 0.0, 0.3], atol=1e-9)
+        np.testing.assert_allclose(view._colliders["ball"][0].position, start + [0.0, 0.0, 0.3], atol=1e-6)
+        assert view.cloth.positions[:, 2].max() > 0.1
+
+
+def test_motions_of_the_scene_go_on_until_they_are_switched_off():
+    with playing() as view:
+        rounds(view, 4)
+        turned = view.cloth.poses["top"].copy()
+        assert np.abs(turned[:3, :3] - np.eye(3)).max() > 0.1
+        view.panel.note(motions=False, changed=True)
+        rounds(view, 4, 1.0)
+        np.testing.assert_array_equal(view.cloth.poses["top"], turned)
+
+
+def test_sliders_change_stiffness_friction_and_wind():
+    with playing() as view:
+        rounds(view, 2)
+        stiff = view.cloth.solver.fabric.stretch.arrays[-1].numpy().copy()
+        view.panel.note(stretch=10.0, friction=0.0, wind=(0.0, 0.0, 8.0), changed=True)
+        view.step(1.0)
+        np.testing.assert_allclose(view.cloth.solver.fabric.stretch.arrays[-1].numpy()[:, 1], stiff[:, 1] / 10.0)
+        assert view.cloth.solver.settings["friction"][0] == 0.0
+        rounds(view, 20, 2.0)
+        assert view.cloth.positions[:, 2].max() > 0.05
+
+
+def test_poses_are_sent_as_quaternions():
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        q = rng.normal(size=4)
+        q /= np.linalg.norm(q)
+        w, x, y, z = q
+        turn = np.array(
+            [
+                [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+                [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+                [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+            ]
+        )
+        found = _quaternion(turn)
+        np.testing.assert_allclose(found * np.sign(found @ q), q, atol=1e-12)
+
+
+def test_the_server_is_for_this_machine_only():
+    with playing() as view:
+        assert view.url.startswith("http://127.0.0.1:")
+        assert view._server.get_host() == "127.0.0.1"
+
+
+def test_without_viser_one_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "viser", None)
+    with pytest.raises(MissingExtraError, match=r"viser.*weft\[view\]"):
+        LiveView(hanging())
+
+
+def test_the_command_says_what_is_wrong_with_a_scene(tmp_path):
+    result = CliRunner().invoke(app, ["play", str(tmp_path / "none.toml")])
+    assert result.exit_code == 1
+    assert "none.toml" in result.output + getattr(result, "stderr", "")
+
+
+def until(what, *, patience=60.0):
+    """Ask again until the answer is true; software rendering takes its time."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        answer = what()
+        if answer is not None:
+            return answer
+        time.sleep(0.2)
+    raise AssertionError("the browser did not do it in time")
+
+
+@contextmanager
+def serving(view):
+    """Run the loop beside the test."""
+    done = threading.Event()
+
+    def loop():
+        while not done.is_set():
+            view.step(time.monotonic())
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not CHROMIUM.exists(), reason="needs Chromium: apt-get install chromium")
+def test_chromium_drags_the_cloth_pauses_and_resets():
+    playwright = pytest.importorskip("playwright.sync_api")
+    from PIL import Image
+
+    with playing() as view, serving(view), playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        page = browser.new_page(viewport={"width": 900, "height": 600})
+        failures = []
+        page.on("pageerror", lambda error: failures.append(str(error)))
+        page.goto(view.url)
+        page.wait_for_selector("canvas", timeout=60_000)
+
+        def cloth():
+            shot = np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("RGB")).astype(int)[:, :550]
+            blue = (shot[..., 2] > shot[..., 0] + 40) & (shot[..., 2] > 90)
+            return blue if blue.mean() > 0.02 else None
+
+        # take hold of the cloth near the middle of what is blue, and pull
+        rows, columns = np.nonzero(until(cloth))
+        x, y = float(np.median(columns)), float(np.percentile(rows, 80))
+        pinned = len(view.cloth.held)
+
+        def pull():
+            page.mouse.move(x, y)
+            page.mouse.down()
+            page.mouse.move(x + 40, y - 30, steps=4)
+            page.mouse.move(x + 80, y - 60, steps=4)
+            time.sleep(0.3)
+            if len(view.cloth.held) > pinned:
+                return True
+            page.mouse.up()
+            return None
+
+        until(pull)
+        vertex = view._vertex
+        before = view.cloth.positions[vertex].copy()
+        page.mouse.move(x + 140, y - 110, steps=6)
+        until(lambda: True if np.linalg.norm(view.cloth.positions[vertex] - before) > 0.03 else None)
+        page.mouse.up()
+        until(lambda: True if len(view.cloth.held) == pinned else None)
+
+        # pause, and go back to the start
+        page.get_by_role("button", name="Pause", exact=True).click()
+        until(lambda: True if view.panel.pause.label == "Go on" else None)
+        page.get_by_role("button", name="Reset", exact=True).click()
+        until(lambda: True if view.cloth.time == 0.0 else None)
+        page.get_by_role("button", name="Go on", exact=True).click()
+        until(lambda: True if view.cloth.time > 0.0 else None)
+
+        # a slider: type into its field
+        entry = page.locator("input[type=text], input[inputmode]").first
+        entry.fill("1")
+        entry.press("Enter")
+        until(lambda: True if view.panel.stretch.value == 1.0 else None)
+        until(lambda: True if view.cloth._stiffness[0] == pytest.approx(10.0) else None)
+        assert failures == []
+        browser.close()
