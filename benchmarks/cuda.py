@@ -42,13 +42,13 @@ def main(quick: bool = False) -> None:
     speed = bandwidth(device)
     print(f"{device.name}, {speed / 1e9:.0f} GB/s by copying\n")
     print(f"{'scene':24} {'vertices':>9} {'median ms':>10} {'slowest ms':>11} {'bar ms':>8} {'intersections':>14}")
+    predictive()
+    if not quick:
+        detection()
+        stack()
     for size, bar in SPHERES.items():
         if not quick or size == min(SPHERES):
             sphere(size, bar, speed)
-    if not quick:
-        stack()
-        detection()
-    predictive()
 
 
 def bandwidth(device: wp.Device) -> float:

@@ -8,7 +8,7 @@ import warp as wp
 from weft.world import State, World
 
 Contacts = Callable[[wp.array, wp.array], None]
-"""Corrects positions that were elsewhere, its second argument, at the start of a substep."""
+"""Corrects positions that were elsewhere, its second argument, at the start of a substep; launches kernels only."""
 
 
 class Dynamics(Protocol):

@@ -14,7 +14,7 @@ import warp as wp
 from weft.dynamics import Contacts
 from weft.dynamics.air import Air
 from weft.dynamics.springs import BEND, SpringNetwork, from_world
-from weft.world import State, World, launch
+from weft.world import State, World, launch, repeat
 from weft.world.colouring import colour_items
 
 wp.set_module_options({"enable_backward": False})
@@ -282,13 +282,10 @@ class PositionBased:
         substeps = self._substeps(state, dt)
         h = dt / substeps
         self._start(state, target, dt, x_end, v_end)
-        for _ in range(substeps):
-            launch(
-                predict,
-                self.count,
-                [self.inverse_mass, self._push, self.air.gravity, self.air.damping, h, x_end, v_end, self._before],
-                device=self.device,
-            )
+
+        def substep() -> None:
+            inputs = [self.inverse_mass, self._push, self.air.gravity, self.air.damping, h, x_end, v_end, self._before]
+            launch(predict, self.count, inputs, device=self.device)
             for first, last in pairwise(self.pair_offsets):
                 inputs = [int(first), *self.pairs, self.inverse_mass, h, self._before, x_end]
                 launch(stretch_pairs, int(last - first), inputs, device=self.device)
@@ -296,6 +293,8 @@ class PositionBased:
             if contacts is not None:
                 contacts(x_end, self._before)
             launch(find_velocity, self.count, [h, x_end, self._before, v_end], device=self.device)
+
+        repeat(substeps, substep, device=self.device)
         return substeps
 
     def _substeps(self, state: State, dt: float) -> int:

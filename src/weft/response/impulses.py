@@ -13,7 +13,7 @@ import warp as wp
 from weft.detection.stencil_rows import StencilRows
 from weft.response.friction import friction_impulse
 from weft.response.stencil_colours import COLOURS, StencilColouring
-from weft.world import launch
+from weft.world import launch, repeat
 from weft.world.buffers import Buffer
 
 wp.set_module_options({"enable_backward": False})
@@ -184,8 +184,7 @@ class ImpulseSolver:
         """Solve all rows a number of times, in the order of their colours."""
         inputs = [rows.vertices, rows.weights, rows.normals, rows.speeds, rows.friction]
         inputs += [self.inverse_mass, rows.push, rows.drag, v]
-        for _ in range(sweeps):
-            self.run(rows.count, solve_colour, solve_in_order, inputs)
+        repeat(sweeps, lambda: self.run(rows.count, solve_colour, solve_in_order, inputs), device=self.device)
 
     def run(self, count: int, colour: wp.Kernel, in_order: wp.Kernel, inputs: list[Any]) -> None:
         """One sweep over `count` coloured rows: colour by colour, or all in order where that is quicker.

@@ -9,7 +9,8 @@ the number of threads never changes a result.
 import _thread
 import os
 import threading
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
@@ -21,6 +22,8 @@ start_warp()
 
 # ranges a thread gets on average: enough to even out items of different cost, few enough to stay cheap
 RANGES_A_THREAD = 4
+# calls from which on recording them as a graph pays
+WORTH_RECORDING = 4
 
 
 class _Worker:
@@ -160,6 +163,8 @@ class _Card:
 
 _pool = _Pool()
 _cards: dict[str, _Card] = {}
+# the last graphs; the results of a step are read before so many others are made
+_graphs: deque[Any] = deque(maxlen=16)
 
 
 def _after_fork() -> None:
@@ -202,3 +207,23 @@ def launch(
         if target.alias not in _cards:
             _cards[target.alias] = _Card(target)
         _cards[target.alias].launch(kernel, dim, inputs)
+
+
+def repeat(times: int, run: Callable[[], None], *, device: wp.DeviceLike = "cpu") -> None:
+    """Call `run` so many times. It may launch kernels and nothing else, with the same arguments each time.
+
+    On CUDA the second call is recorded as a graph and replayed for the others: that costs a fraction of the launches.
+    """
+    target = wp.get_device(device)
+    if target.is_cpu or times < WORTH_RECORDING:
+        for _ in range(times):
+            run()
+        return
+    # modules are loaded by a first call, which cannot be recorded
+    run()
+    with wp.ScopedCapture(device=target, force_module_load=False) as capture:
+        run()
+    for _ in range(times - 1):
+        wp.capture_launch(capture.graph)
+    # a graph must outlive its replays, which go on after this returns
+    _graphs.append(capture.graph)
