@@ -285,6 +285,9 @@ def test_names_say_what_is_varied():
         ({"seed": [1, 1]}, "seed: a value is given twice"),
         ({"seed": []}, "seed: there is no value"),
         ({"seed": [{"a": 1}]}, "seed = .*: must be a whole number"),
+        ({"seed": [None]}, "seed: a value must be something that a scene file can say, not nothing"),
+        ({"seed": 5}, "seed: give a list of values, not 5"),
+        ({"cloth.material": "silk"}, "cloth.material: give a list of values, not 'silk'"),
         ({}, "needs keys to vary"),
     ],
 )
@@ -300,6 +303,16 @@ def test_values_that_only_together_make_sense():
     assert runs[0].scene.cloths[0].material.friction_kinetic == 0.05
     runs = make_runs(ONE, [{"cloth.material.friction_kinetic": 0.5, "cloth.material.friction": 0.6}])
     assert runs[0].scene.cloths[0].material.friction == 0.6
+
+
+def test_values_of_numpy():
+    runs = plan(ONE, {"seed": np.arange(2), "forces.gravity": np.zeros((1, 3)), "fps": np.linspace(30.0, 60.0, 2)})
+    assert [name_run(run) for run in runs] == [
+        name_run({"seed": seed, "forces.gravity": [0.0, 0.0, 0.0], "fps": fps})
+        for seed in (0, 1)
+        for fps in (30.0, 60.0)
+    ]
+    assert make_runs(ONE, runs)[0].scene.forces.gravity == (0.0, 0.0, 0.0)
 
 
 def test_split_key():

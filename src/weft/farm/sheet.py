@@ -50,10 +50,10 @@ def draw_sheet(study: Study, rows: Sequence[dict[str, Any]], farm: "Farm | None"
     results = farm.work_off(draw_last, jobs) if farm is not None else ((k, draw_last(j)) for k, j in enumerate(jobs))
     pictures: dict[str, Any] = {}
     for number, picture in results:
-        if isinstance(picture, MissingExtraError):
-            raise picture
         if not isinstance(picture, WeftError):
             pictures[there[number]["run"]] = picture
+        elif isinstance(picture, MissingExtraError) or len(there) == 1:
+            raise picture
     return [_compose(shown, study.keys, pictures, study.path / "sheet.png")]
 
 

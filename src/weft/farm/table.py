@@ -30,11 +30,7 @@ def to_csv(rows: Sequence[dict[str, Any]]) -> bytes:
 
 def to_parquet(rows: Sequence[dict[str, Any]]) -> bytes:
     """The table with a type a column; a column of different types is text."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise missing_extra("farm", "pyarrow") from error
+    pyarrow = import_parquet()
     columns = {name: _column([row[name] for row in rows]) for name in rows[0]}
     file = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.table(columns), file)
@@ -43,12 +39,18 @@ def to_parquet(rows: Sequence[dict[str, Any]]) -> bytes:
 
 def read_table(folder: Path) -> list[dict[str, Any]]:
     """The rows of a study's Parquet table."""
+    rows: list[dict[str, Any]] = import_parquet().parquet.read_table(folder / "table.parquet").to_pylist()
+    return rows
+
+
+def import_parquet() -> Any:
+    """PyArrow with its reader and writer of Parquet."""
     try:
+        import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         raise missing_extra("farm", "pyarrow") from error
-    rows: list[dict[str, Any]] = pyarrow.parquet.read_table(folder / "table.parquet").to_pylist()
-    return rows
+    return pyarrow
 
 
 def _column(values: list[Any]) -> list[Any]:

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,12 @@ from weft.farm.cluster import Farm, FarmError, connect, leave_children
 from weft.farm.keys import value_of
 from weft.farm.study import Run, Study, make_runs, write_bytes
 from weft.farm.sweeps import Combination, combine, sample_latin
+from weft.farm.table import import_parquet, write_tables
 from weft.farm.values import Axis, Interval
 from weft.farm.work import Task, run_task
 from weft.scene import Scene, load_scene
+from weft.scene.fields import unwrap
+from weft.scene.messages import shown
 
 # called with (runs done, runs in all) after every run
 Progress = Callable[[int, int], object]
@@ -71,6 +74,7 @@ def wedge(
     pictures: draw the contact sheet and the plots.
     """
     leave_children()
+    import_parquet()
     base = scene if isinstance(scene, Scene) else load_scene(scene)
     study = Study(out, make_runs(base, plan(base, vary or {}, sample, runs)))
     study.prepare(base, resume=resume, overwrite=overwrite)
@@ -98,7 +102,7 @@ def plan(
     if runs is not None:
         if vary or sample is not None:
             raise WeftError("a list of runs says all: leave out keys to vary and the sample")
-        return [dict(run) for run in runs]
+        return [{key: _plain(key, value) for key, value in run.items()} for run in runs]
     axes = [Axis(key, _typed(scene, key, values)) for key, values in vary.items()]
     for axis in axes:
         if not isinstance(axis.values, Interval) and not axis.values:
@@ -113,9 +117,23 @@ def plan(
 def _typed(scene: Scene, key: str, values: Any) -> tuple[Any, ...] | Interval:
     """Values as they are; 0:1 are two whole numbers for `seed`, and all between for what need not be whole."""
     if not isinstance(values, Interval):
-        return tuple(values)
+        if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+            raise WeftError(f"{key}: give a list of values, not {shown(values)}")
+        return tuple(_plain(key, value) for value in values)
     whole = type(value_of(scene, key)) is int
     return values if whole else Interval(float(values.low), float(values.high), values.log)
+
+
+def _plain(key: str, value: Any) -> Any:
+    """A value that a scene file can hold; numpy's are made Python's."""
+    value = unwrap(value)
+    if isinstance(value, list | tuple):
+        return [_plain(key, item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(key, item) for name, item in value.items()}
+    if not isinstance(value, bool | int | float | str):
+        raise WeftError(f"{key}: a value must be something that a scene file can say, not {shown(value)}")
+    return value
 
 
 def run_all(
@@ -171,10 +189,8 @@ def _finish(
     pictures: bool = False,
 ) -> Outcome:
     """The table, then the pictures; a table is worth keeping without them."""
-    from weft.errors import MissingExtraError
     from weft.farm.charts import draw_charts
     from weft.farm.sheet import draw_sheet
-    from weft.farm.table import write_tables
 
     rows = study.rows(records)
     try:
@@ -189,6 +205,6 @@ def _finish(
         try:
             drawn += draw_charts(rows, study.keys, study.path / "plots")
             drawn += draw_sheet(study, rows, farm)
-        except MissingExtraError as error:
+        except WeftError as error:
             why = str(error)
     return Outcome(study, rows, computed, drawn, why)
