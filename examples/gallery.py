@@ -28,9 +28,9 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 PICTURES = ROOT / "docs" / "images" / "gallery"
 PAGE, README = ROOT / "docs" / "gallery.md", ROOT / "README.md"
-STILL, FILM = (800, 600), (400, 300)
-# pictures a second of a film
-RATE = 20
+STILL, FILM = (720, 540), (400, 300)
+# pictures a second of a film, and how many at most
+RATE, MOST_PICTURES = 15, 72
 # vertices of cloth that a still should have at least, if so many levels of subdivision give them
 FINE, MOST_LEVELS = 20_000, 3
 METHODS = {
@@ -68,6 +68,7 @@ SHOWN = {
     "predictive_skirt": Shown(arguments=(False,)),
     "predictive_character": Shown(arguments=(False,)),
     "push_drapes": Shown(arguments=("bunny",)),
+    "push_tablecloth": Shown(frame=18),
 }
 
 
@@ -75,7 +76,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", help="examples to show; all unless given")
     parser.add_argument("--caches", type=Path, default=ROOT / "out" / "gallery", help="where runs are kept")
-    parser.add_argument("--samples", type=int, default=48, help="light paths a pixel of the stills")
+    parser.add_argument(
+        "--samples", type=int, default=40, help="light paths a pixel of the stills; 0: drawn, not traced"
+    )
     options = parser.parse_args()
     names = list(examples())
     unknown = set(options.names) - set(names)
@@ -152,14 +155,14 @@ def levels_for(cache: weft.Cache) -> int:
 
 
 def draw_still(fine: weft.Cache, path: Path, samples: int) -> None:
-    """The frame seen from where the scene's camera stands, but near; traced where Mitsuba is installed, else drawn."""
+    """The frame seen from where the scene's camera stands, but near; traced if that is asked for and Mitsuba is there."""
     from weft.view.camera import choose_view, fit_view
     from weft.view.subject import subject_points
 
     aspect = STILL[0] / STILL[1]
     far = choose_view(fine, aspect=aspect)
     near = fit_view(subject_points(fine), aspect=aspect, forward=far.target - far.position, fov_deg=far.fov_deg)
-    if find_spec("mitsuba") is None:
+    if not samples or find_spec("mitsuba") is None:
         render_still(fine, 0, path, size=STILL, camera=near)
         return
     from weft.view.beauty import render_beauty_still
@@ -171,11 +174,13 @@ def draw_film(cache: weft.Cache, path: Path) -> None:
     """A small film that a page plays by itself."""
     from PIL import Image
 
-    from weft.view.light import FILM as QUALITY
+    from weft.view.light import Quality
     from weft.view.stage import Stage
 
-    step = max(1, round(cache.fps / RATE))
-    with Stage(cache, size=FILM, quality=QUALITY, camera=None, colour="body", wireframe=False) as stage:
+    # less light than in films of their own, which shall be short and soon done
+    quality = Quality(sky=12, lamp=4)
+    step = max(1, round(cache.fps / RATE), -(-cache.frames // MOST_PICTURES))
+    with Stage(cache, size=FILM, quality=quality, camera=None, colour="body", wireframe=False) as stage:
         pictures = [Image.fromarray(stage.draw(frame, None)) for frame in range(0, cache.frames, step)]
     lasts = round(1000 * step / cache.fps)
     pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=lasts, loop=0, quality=75, method=4)
