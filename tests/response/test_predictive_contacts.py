@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.response.predictive_contacts import FROZEN, Contacts, Stencil, solve_contact, triangle_stencil
-from weft.response.predictive_search import closest_approach
+from weft.response.predictive_pairs import closest_approach
 from weft.world import launch
 
 wp.set_module_options({"enable_backward": False})

@@ -1,0 +1,127 @@
+"""Real-time cloth: the time of a 30 Hz step on one thread, scene by scene, beside the figures of Lewin 2018.
+
+The scenes are the examples `predictive_*` at full size, stepped by `weft.Realtime`. Of each: vertices, the median and the
+longest step after warm-up, the same in time of the processor (which other programs on the machine change less), what of
+it is Python (a step of the same scene without vertices, contacts and colliders), the contacts of a step, and whether the
+solve was one launch. Memory is what Python's own allocator holds more after the timed steps than before.
+"""
+
+import importlib
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import weft
+from weft.methods import predictive_kernels
+from weft.world import get_threads, set_threads
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+# example, the most steps that are timed, the paper's figure or our bar in ms
+SCENES = (
+    ("predictive_flaps", 120, 0.1),
+    ("predictive_skirt", 180, 0.2),
+    ("predictive_character", 110, 0.4),
+    ("predictive_knot", 150, 20.0),
+    ("predictive_sphere", 60, 100.0),
+)
+WARM_UP = 10
+
+
+def main(quick: bool = False) -> None:
+    before = get_threads()
+    set_threads(1)
+    try:
+        print(
+            f"{'scene':<11} {'vertices':>8} {'bar ms':>7} {'median':>8} {'longest':>8} {'of cpu':>8} {'python':>7} "
+            f"{'solved':>7} {'generated':>9} {'cached':>7} {'launches':>8} {'kB more':>8}"
+        )
+        for name, steps, bar in SCENES:
+            row = measure(name, quick=quick, steps=min(steps, 40) if quick else steps)
+            print(
+                f"{name.removeprefix('predictive_'):<11} {row['vertices']:8d} {bar:7.1f} {row['median']:8.3f} "
+                f"{row['longest']:8.3f} {row['cpu']:8.3f} {row['python']:7.4f} {row['contacts']:7.0f} "
+                f"{row['generated']:9.0f} {row['cached']:7.0f} {row['launches']:8.0f} {row['memory']:8.1f}",
+                flush=True,
+            )
+    finally:
+        set_threads(before)
+
+
+def measure(name: str, *, quick: bool, steps: int) -> dict[str, Any]:
+    """The steps of one example."""
+    sys.path.insert(0, str(EXAMPLES))
+    scene = importlib.import_module(name).build(quick)
+    cloth = weft.Realtime(scene)
+    dt = 1.0 / scene.fps
+    for _ in range(WARM_UP):
+        cloth.step(dt)
+    wall, cpu, reports = [], [], []
+    for _ in range(steps):
+        start, used = time.perf_counter(), time.thread_time()
+        cloth.step(dt)
+        wall.append(time.perf_counter() - start)
+        cpu.append(time.thread_time() - used)
+        reports.append(cloth.report)
+    return {
+        "vertices": len(cloth.positions),
+        "median": 1e3 * float(np.median(wall)),
+        "longest": 1e3 * max(wall),
+        "cpu": 1e3 * float(np.median(cpu)),
+        "launches": launches(cloth, dt),
+        "memory": memory(cloth, dt) / 1e3,
+        **{key: np.mean([r[key] for r in reports]) for key in ("contacts", "generated", "cached")},
+        # last, for it empties the scene
+        "python": 1e3 * overhead(cloth, dt),
+    }
+
+
+def launches(cloth: weft.Realtime, dt: float) -> int:
+    """How often the kernel of a whole step was launched in a step: once for its rehearsal and once for the step."""
+    solver, count = cloth.solver, 0
+    real = solver._advance_in_order
+
+    def counted(*arguments: Any) -> None:
+        nonlocal count
+        count += 1
+        real(*arguments)
+
+    solver._advance_in_order = counted  # type: ignore[method-assign]
+    cloth.step(dt)
+    solver._advance_in_order = real  # type: ignore[method-assign]
+    return count
+
+
+def memory(cloth: weft.Realtime, dt: float) -> int:
+    """Bytes that twenty steps leave behind."""
+    tracemalloc.start()
+    cloth.step(dt)
+    start = tracemalloc.get_traced_memory()[0]
+    for _ in range(20):
+        cloth.step(dt)
+    grown = tracemalloc.get_traced_memory()[0] - start
+    tracemalloc.stop()
+    return grown
+
+
+def overhead(cloth: weft.Realtime, dt: float) -> float:
+    """The time of a step of a solver that has nothing to solve, motions of the scene included."""
+    settings = cloth.solver.settings
+    for key in ("vertices", "pairs", "quads", "attachments", "goals", "contacts", "colliders"):
+        assert key in predictive_kernels.Numbers.vars
+        settings[key][0] = 0
+    search, cloth.solver.search = cloth.solver.search, None
+    times = []
+    for _ in range(100):
+        start = time.thread_time()
+        cloth.step(dt)
+        times.append(time.thread_time() - start)
+    cloth.solver.search = search
+    return float(np.median(times))
+
+
+if __name__ == "__main__":
+    main("--quick" in sys.argv)
