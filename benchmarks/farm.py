@@ -2,8 +2,9 @@
 
     python -m benchmarks farm
 
-The same runs are first simulated one after the other in this process: the speed-up is against that, and the ideal is
-the number of processes or of cores, whichever is less. Workers are started and warmed by a first study; kernels come
+The speed-up is against the same runs one after the other in this process (`alone`, measured before and after each study
+on some of them, since machines are not always equally busy). The ideal is the number of processes or of cores,
+whichever is less. Workers are started and warmed by a first study; kernels come
 from the cache that all processes share. `overhead` is all that the workers did but simulate (waiting for the next
 run, reading its scene, writing its record, and idle at the end), in seconds for each run.
 """
@@ -22,6 +23,7 @@ from weft.run import simulate
 from weft.world import set_threads
 
 RUNS = 32
+SOME = 8
 WORKERS = (1, 2, 4)
 
 
@@ -37,25 +39,26 @@ def scene() -> weft.Scene:
 def main() -> None:
     """Print the table."""
     cores = len(os.sched_getaffinity(0))
-    set_threads(1)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         runs = make_runs(scene(), plan(scene(), {"seed": range(1, RUNS + 1)}))
-        alone = simulate_alone(runs, folder / "alone")
-        print(
-            f"{RUNS} runs one after the other in one process: {alone:.1f} s, {alone / RUNS:.3f} s each; {cores} cores"
-        )
-        print(f"{'workers':>8} {'seconds':>8} {'speed-up':>9} {'ideal':>6} {'overhead':>9}")
+        print(f"{cores} cores\n{'workers':>8} {'seconds':>8} {'alone':>7} {'speed-up':>9} {'ideal':>6} {'overhead':>9}")
         for count in WORKERS:
+            # as many as each worker has
+            set_threads(max(1, cores // count))
             with connect("local", workers=count) as farm:
                 run_study(farm, runs[:count], folder / f"warm{count}")
+                before = simulate_alone(runs[:SOME], folder / f"before{count}")
                 seconds, simulated = run_study(farm, runs, folder / f"study{count}")
+                after = simulate_alone(runs[:SOME], folder / f"after{count}")
+            alone = (before + after) / (2 * SOME) * RUNS
             overhead = (count * seconds - simulated) / RUNS
-            print(f"{count:8d} {seconds:8.1f} {alone / seconds:9.2f} {min(count, cores):6d} {overhead:9.3f}")
+            speed_up = f"{alone / seconds:9.2f} {min(count, cores):6d}"
+            print(f"{count:8d} {seconds:8.1f} {alone:7.1f} {speed_up} {overhead:9.3f}", flush=True)
 
 
 def simulate_alone(runs: list[Run], folder: Path) -> float:
-    """Seconds for all runs in this process, with everything loaded."""
+    """Seconds for some runs in this process, with everything loaded."""
     simulate(runs[0].scene, folder / "first.zarr", progress=False)
     began = time.perf_counter()
     for run in runs:

@@ -65,7 +65,7 @@ def watch_round(name: str, seed: int, examples: int, out: Path) -> int:
         with said.open("wb") as stderr:
             started = subprocess.Popen(command, env={**os.environ, "FUZZ_FOLDER": folder}, stderr=stderr)
             try:
-                code = started.wait(timeout=60 + 2 * examples)
+                code = started.wait(timeout=PATIENCE + 10 * examples)
             except subprocess.TimeoutExpired:
                 started.kill()
                 code = started.wait()
