@@ -10,11 +10,11 @@ from measures import Measures, check_free, check_rest
 
 import weft
 
-CELLS = {"quick": (48, 30), "full": (190, 119)}
+CELLS = {"quick": (72, 45), "full": (190, 119)}
 LENGTH, WIDTH = 1.6, 1.0
 RADIUS, SECOND = 0.2, 0.12
 # the second ball leaves room for a folded cloth under it
-ROOM = 0.008
+ROOM = 0.015
 
 
 def scene(size: str = "quick") -> weft.Scene:
@@ -34,7 +34,7 @@ def scene(size: str = "quick") -> weft.Scene:
     )
     return weft.Scene(
         name="curtain",
-        frames=480,
+        frames=450,
         method="robust",
         cloths=[
             weft.Cloth(

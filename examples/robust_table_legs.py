@@ -30,14 +30,14 @@ def scene(size: str = "quick") -> weft.Scene:
     ]
     return weft.Scene(
         name="table legs",
-        frames=300,
+        frames=330,
         method="robust",
         cloths=[
             weft.Cloth(
                 name="cloth",
                 shape=weft.Grid(size=(1.2, 1.2), cells=(cells, cells)),
                 placement=weft.Placement(position=(0.0, HEIGHT + 0.01, 0.0)),
-                material="cotton",
+                material=weft.Material(preset="cotton", stretch=2000.0),
             )
         ],
         colliders=[

@@ -1,0 +1,47 @@
+"""The examples: their scenes can be written to a file and read again, and what they promise of their runs holds."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+import weft
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+METHODS = ("robust", "untangle", "predictive", "boxes", "push")
+NAMES = sorted(path.stem for method in METHODS for path in EXAMPLES.glob(f"{method}_*.py"))
+
+
+@pytest.fixture
+def example(request, monkeypatch):
+    """An example as a module; they import their neighbours by bare names."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    spec = importlib.util.spec_from_file_location(request.param, EXAMPLES / f"{request.param}.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, request.param, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def quick_scene(module):
+    return module.build(True) if hasattr(module, "build") else module.scene()
+
+
+@pytest.mark.parametrize("example", NAMES, indirect=True)
+def test_a_scene_survives_being_written_and_read(example, tmp_path):
+    try:
+        scene = quick_scene(example)
+    except weft.WeftError as error:
+        pytest.skip(f"its data is not here: {error}")
+    if not isinstance(scene, weft.Scene):
+        pytest.skip("gives several scenes")
+    weft.save_scene(scene, tmp_path / "scene.toml")
+    assert weft.load_scene(tmp_path / "scene.toml") == scene
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("example", [name for name in NAMES if name.startswith("robust_")], indirect=True)
+def test_what_it_promises_holds(example, tmp_path):
+    cache = weft.simulate(quick_scene(example), tmp_path / "run.zarr", progress=False)
+    assert example.check(cache)["intersections"] == 0
