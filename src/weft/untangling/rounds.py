@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from weft.analysis.result import Analysis
 from weft.response.attraction import attraction_moves, find_partners, pulling_paths
 from weft.response.contour import Moves, contour_moves
+from weft.untangling.layers import join_paths
 from weft.untangling.weave import Weave
 
 Floats = NDArray[np.float64]
@@ -24,6 +25,8 @@ CONTOUR_STEP = 0.6
 PULL_PART, PULL_BEYOND, PULL_LEAST, PULL_MOST = 0.5, 0.1, 0.25, 2.0
 # how far partners are looked for
 REACH = 32.0
+# rounds in which paths that part two cloths only together are pulled as one; then each is shortened for itself
+JOINS_UNTIL = 24
 # sweeps over the lengths a round
 SWEEPS = 6
 # rounds in which a place has been tangled before it bends, gives in length, pulls together; all come in gradually
@@ -82,15 +85,15 @@ def play_round(weave: Weave, analysis: Analysis, yielding: Yielding, number: int
     """The positions after one round, from those of the analysis."""
     paths = np.ones(len(analysis), dtype=bool)
     moves: list[tuple[Moves, Floats]] = []
+    together = join_paths(analysis, ~pulling_paths(analysis)) if number < JOINS_UNTIL else None
+    if together is not None:
+        paths &= ~together.paths
+        moves.append(_pull(weave, together.analysis, np.ones(len(together.analysis), dtype=bool)))
     if number % 2 == 0:
-        pulled = pulling_paths(analysis)
-        paths = ~pulled
+        pulled = paths & pulling_paths(analysis)
+        paths &= ~pulled
         if pulled.any():
-            partners = find_partners(weave.analyser, analysis, pulled, REACH * weave.length)
-            pull, distance = attraction_moves(analysis, partners)
-            here = weave.step_lengths(pull)
-            step = np.clip(PULL_PART * distance + PULL_BEYOND * here, PULL_LEAST * here, PULL_MOST * here)
-            moves.append((pull, step))
+            moves.append(_pull(weave, analysis, pulled))
     if paths.any():
         shorten = contour_moves(analysis, paths)
         moves.append((shorten, CONTOUR_STEP * weave.step_lengths(shorten)))
@@ -102,6 +105,15 @@ def play_round(weave: Weave, analysis: Analysis, yielding: Yielding, number: int
     bending[small] = np.maximum(bending[small], 0.5)
     x = weave.smooth(x, bending, yielding.membrane, yielding.passes)
     return weave.relax(x, yielding.stiffness, SWEEPS)
+
+
+def _pull(weave: Weave, analysis: Analysis, paths: NDArray[np.bool_]) -> tuple[Moves, Floats]:
+    """Vertices inside the chosen paths towards their partners, and how far."""
+    partners = find_partners(weave.analyser, analysis, paths, REACH * weave.length)
+    pull, distance = attraction_moves(analysis, partners)
+    here = weave.step_lengths(pull)
+    step = np.clip(PULL_PART * distance + PULL_BEYOND * here, PULL_LEAST * here, PULL_MOST * here)
+    return pull, step
 
 
 def tangled_vertices(analysis: Analysis, paths: NDArray[np.bool_] | None = None) -> Ints:
