@@ -71,6 +71,16 @@ def test_resume_does_only_the_frames_that_are_missing(tmp_path, cluster, crumple
     assert changed == {"00000002.json", "00000004.json"}
 
 
+@pytest.mark.parametrize("lost", [0, 2])
+def test_a_serial_run_goes_on_with_what_workers_left(tmp_path, cluster, crumpled, lost):
+    serial = subdivide(crumpled, tmp_path / "serial.zarr", levels=1, processes=1)
+    spread = subdivide(crumpled, tmp_path / "spread.zarr", levels=1, scheduler=cluster.address)
+    (spread.path / "weft" / "frames" / f"{lost:08d}.json").unlink()
+    assert open_cache(spread.path).frames == lost
+    again = subdivide(crumpled, tmp_path / "spread.zarr", levels=1, processes=1, resume=True)
+    assert content(again.path) == content(serial.path)
+
+
 def test_one_writer_at_a_time(tmp_path, cluster, crumpled):
     made = subdivide(crumpled, tmp_path / "spread.zarr", levels=1, frames=[0, 1], scheduler=cluster.address)
     with CacheWriter.resume(made.path), pytest.raises(WeftError, match="is being written by process"):

@@ -199,6 +199,10 @@ class CacheWriter:
         known = Cache(self.path)
         return [frame for frame in range(self.cache.planned) if not known.has(frame)]
 
+    def close_gap(self) -> None:
+        """Take back the frames after the first one that is missing, to go on in order from there."""
+        self._take_back(self._frames)
+
     def adopt(self, frame: int) -> None:
         """Take in a frame that a helper has written with a `FrameWriter` while the lock is held here."""
         while layout.marker_path(self.path, self._frames).is_file():

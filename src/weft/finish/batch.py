@@ -124,6 +124,7 @@ def _open(
         writer = CacheWriter.resume(out, frames=len(frames))
         if gaps:
             return writer
+        writer.close_gap()
         _, problems = writer.checkpoint()
         for problem in problems:
             warnings.warn(f"{problem}; frames from there on are made again", WeftWarning, stacklevel=3)
