@@ -92,5 +92,7 @@ def concatenate(parts: list[RawMesh]) -> RawMesh:
 
 def place(vertices: Floats, faces: NDArray[np.int64], matrix: Floats) -> tuple[Floats, NDArray[np.int64]]:
     """Vertices under a 4x4 matrix (column vectors), the triangles turned round where it mirrors."""
-    moved = vertices @ matrix[:3, :3].T + matrix[:3, 3]
+    # numbers that are not finite are found when the mesh is validated
+    with np.errstate(all="ignore"):
+        moved = vertices @ matrix[:3, :3].T + matrix[:3, 3]
     return moved, faces[:, ::-1] if np.linalg.det(matrix[:3, :3]) < 0.0 else faces
