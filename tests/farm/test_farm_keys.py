@@ -262,6 +262,8 @@ def test_names_say_what_is_varied():
     assert name_run({"seed": 3, "cloth.material.friction": 0.1}) == "cloth.material.friction=0.1,seed=3"
     assert name_run({"method": "push"}) == "method=push"
     assert name_run({"a": 1}) != name_run({"a": "1"}) != name_run({"a": '"1"'})
+    assert name_run({"a": float("inf")}) != name_run({"a": "Infinity"})
+    assert name_run({"a": True}) != name_run({"a": "true"})
 
 
 @pytest.mark.parametrize(

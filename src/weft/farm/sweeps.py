@@ -100,7 +100,17 @@ def name_run(combination: Mapping[str, Any]) -> str:
 
 def _short(value: Any) -> str:
     # text that reads like something else keeps its quotes
-    return value if isinstance(value, str) and parse_value(value) == value else json.dumps(value)
+    return (
+        value if isinstance(value, str) and parse_value(value) == value and not _is_json(value) else json.dumps(value)
+    )
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _plain(text: str) -> str:
