@@ -21,7 +21,7 @@ def wedge(
         list[str] | None,
         typer.Option(
             "--set",
-            help="A key and its values: cloth.material.friction=0.1,0.3 or seed=1..20; can be given again.",
+            help="A key and its values: seed=1..20 or method=robust,push; can be given again.",
             show_default=False,
         ),
     ] = None,
