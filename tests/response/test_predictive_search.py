@@ -172,6 +172,42 @@ def test_contacts_are_those_of_the_definition_each_once(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
+def test_irregular_meshes_make_each_contact_once(seed, tmp_path):
+    from scipy.spatial import Delaunay
+
+    # two crumpled patches of random triangles, so that vertices have between two and a dozen of them
+    rng = np.random.default_rng(seed)
+    flat = rng.uniform(-0.2, 0.2, size=(22, 2))
+    faces = Delaunay(flat).simplices
+    rest = np.column_stack([flat[:, 0], np.zeros(len(flat)), flat[:, 1]])
+    weft.save_mesh(weft.TriMesh(rest, faces), tmp_path / "patch.obj")
+    cloths = [
+        weft.Cloth(
+            name=f"patch{i}", mesh="patch.obj", placement=weft.Placement(position=(0.01 * i, 0.04 * i, 0.02 * i))
+        )
+        for i in range(2)
+    ]
+    scene = weft.Scene(cloths=cloths, thickness=THICKNESS, method=Predictive()).at(tmp_path)
+    world = World(scene)
+    world.begin_step(world.initial_state(), 1 / 30)
+    solver = PredictiveSolver(world, scene.method)
+    x = world.rest_positions + rng.normal(scale=0.015, size=world.rest_positions.shape)
+    end = x + rng.normal(scale=0.01, size=x.shape)
+    rows = find(solver, x, end, 0.02)
+    found = rows["vertices"].tolist()
+    expected = set(plain_search(world, x, end, 0.02))
+    assert len(found) > 50
+    assert {tuple(q) for q in found} <= expected
+    assert len(found) > 0.9 * len(expected)
+    # two edges, or a vertex and a triangle, in whatever order: each of them once
+    names = [
+        (frozenset(q[:1]), frozenset(q[1:])) if kind else frozenset((frozenset(q[:2]), frozenset(q[2:])))
+        for q, kind in zip(found, rows["kinds"], strict=True)
+    ]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_points_are_those_of_the_closest_approach_each_once(seed):
     rng = np.random.default_rng(seed)
     world, solver = sheets(2, cells=(4, 4), self_contacts="points")
