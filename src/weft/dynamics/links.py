@@ -76,8 +76,9 @@ def strain_links(
         if lack == ZERO:
             return
         across = u - wp.dot(n, u) * n
-        # h times the drag mu N / |u|
-        drag = friction[i] * (stiff * lack / h) / wp.max(wp.length(across), CREEP)
+        # h times the drag mu N / |u|, N being what is left of the force when the link has moved its own mass
+        pressed = stiff * lack / (h * (ONE + strength[i]))
+        drag = friction[i] * pressed / wp.max(wp.length(across), CREEP)
         block = wp.outer(n, n)
         matrices[i] = stiff * block + drag * (wp.identity(n=3, dtype=wp.float64) - block)
         along[i] = (stiff * lack / h) * n - drag * across
@@ -97,7 +98,11 @@ def key_entries(
 def find_starts(first: int, keys: wp.array[int], count: int, offsets: wp.array[int]):
     """Where the entries of each row start among the sorted ones."""
     r = first + wp.tid()
-    offsets[r] = wp.lower_bound(keys, 0, count, r)
+    # Warp's search ends at the last entry, even if that comes before
+    start = wp.lower_bound(keys, 0, count, r)
+    if keys[count - 1] < r:
+        start = count
+    offsets[r] = start
 
 
 @wp.kernel

@@ -12,6 +12,7 @@ import numpy as np
 import warp as wp
 
 from weft.analysis.analyser import Analyser
+from weft.analysis.result import Analysis
 from weft.dynamics.implicit import Implicit
 from weft.methods.base import Method, StepReport
 from weft.response.cloth_contact import ClothContact
@@ -61,7 +62,8 @@ class Untangle(Method):
         self.x_end, self.v_end = wp.zeros_like(world.target), wp.zeros_like(world.target)
         self._steps = options.steps or max(1, int(np.ceil(1.0 / (world.scene.fps * LONGEST) - 1e-9)))
         # what the last step found, for the report
-        self.crossings = self.paths = self.pinched = self.iterations = 0
+        self.crossings = self.paths = self.iterations = 0
+        self.pinched_vertices = np.zeros(0, np.int32)
 
     def steps_a_frame(self) -> int:
         return self._steps
@@ -69,15 +71,16 @@ class Untangle(Method):
     def advance_frame(self, state: State) -> dict[str, Any]:
         self.iterations = 0
         row = super().advance_frame(state)
-        found = {"crossings": self.crossings, "paths": self.paths, "pinched": self.pinched}
+        found = {"crossings": self.crossings, "paths": self.paths, "pinched": len(self.pinched_vertices)}
         return {**row, **found, "iterations": self.iterations}
 
     def step(self, state: State, dt: float) -> StepReport:
         world = self.world
         world.begin_step(state, dt)
-        contacts = self._link(state, dt)
         if self.options.pinch:
-            self._flypaper(state)
+            self.hold_pinched(state)
+        analysis = self._analyse(state)
+        contacts = self._link(state, dt, analysis)
         restraints: list[Restraint] = [self.solid_contact, self.flypaper]
         self.dynamics.propose(state, world.target, dt, self.x_end, self.v_end, restraints=restraints)
         world.carry_colliders(state, dt, self.x_end, self.v_end)
@@ -91,26 +94,35 @@ class Untangle(Method):
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         self.solid_contact.restore(saved)
 
-    def _link(self, state: State, dt: float) -> int:
-        """Analyse the cloth; push apart what is near, pull back what has passed through."""
+    def _analyse(self, state: State) -> Analysis | None:
+        """Where the cloth passes through itself; None where nobody wants to know."""
+        self.crossings = self.paths = 0
+        if not self.options.attract or not self._meets_itself(state):
+            return None
+        analysis = self.analyser.analyse(state.x.numpy()[self.cloth])
+        self.crossings, self.paths = analysis.crossings, len(analysis)
+        return analysis
+
+    def _link(self, state: State, dt: float, analysis: Analysis | None) -> int:
+        """Push apart what is near, pull back what has passed through; gives how many pairs are near."""
         links = self.dynamics.links
         links.clear()
-        self.crossings = self.paths = contacts = 0
-        if state.time < self.options.begin - TIME_SLACK:
-            return contacts
-        if self.options.attract:
-            analysis = self.analyser.analyse(state.x.numpy()[self.cloth])
-            self.crossings, self.paths = analysis.crossings, len(analysis)
-            contacts = self.cloth_contact.link(state.x, state.v, dt, analysis, links)
-            pull(self.analyser, analysis, links, dt, number=round(state.time / dt))
-        else:
-            contacts = self.cloth_contact.link(state.x, state.v, dt, None, links)
+        if not self._meets_itself(state):
+            return 0
+        contacts = self.cloth_contact.link(state.x, state.v, dt, analysis, links)
+        if analysis is not None:
+            number, gap = round(state.time / dt), self.world.largest_thickness
+            pull(self.analyser, analysis, links, dt, number=number, pinched=self.pinched_vertices, gap=gap)
         links.close()
         return contacts
 
-    def _flypaper(self, state: State) -> None:
-        """Hold what is pinched."""
+    def _meets_itself(self, state: State) -> bool:
+        """Whether cloth takes notice of cloth yet."""
+        return state.time >= self.options.begin - TIME_SLACK
+
+    def hold_pinched(self, state: State) -> None:
+        """Find what is pinched, and hold it in the step that follows."""
         self.surfaces.find(state.x, state.v, reach=self.options.depth)
         points = self.pinches.find(state.x.numpy())
-        self.pinched = len(points.vertices)
+        self.pinched_vertices = points.vertices
         self.flypaper.take(points)

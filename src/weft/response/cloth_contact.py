@@ -17,6 +17,7 @@ from weft.detection.proximity import relative_position
 from weft.detection.stencil import Kind, nearest_weights, pair_vertices, stencil_normal
 from weft.dynamics.links import CORNERS, Links
 from weft.response.attraction import colour_table, edge_edge_kinds, vertex_triangle_kinds
+from weft.response.pulling import crossing_vertices
 from weft.world import Surface, World, launch
 from weft.world.buffers import Buffer
 from weft.world.choosing import count_chosen
@@ -29,6 +30,8 @@ HALF = wp.constant(wp.float64(0.5))
 STRENGTH = wp.constant(wp.float64(20.0))
 # the fastest way apart, m/s
 PACE = wp.constant(wp.float64(0.5))
+# rings of neighbours around a path in which nothing is pushed apart: it would hold the path where it is
+RINGS = 1
 # pairs worth a thread of their own
 GRAIN = 256
 
@@ -79,6 +82,7 @@ def choose_near(
     pairs: wp.array[wp.vec2i],
     kinds: wp.array[wp.int8],
     coloured: int,
+    tangled: wp.array[wp.int8],
     sheets: Sheets,
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
@@ -92,6 +96,10 @@ def choose_near(
         if kinds[i] != wp.int8(0):
             return
     q = pair_vertices(kind, pairs[i], sheets.faces, sheets.edges)
+    if coloured == 1:
+        for k in range(4):
+            if tangled[q[k]] == wp.int8(1):
+                return
     w = nearest_weights(kind, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
     r = relative_position(w, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
     u = relative_position(w, v[q[0]], v[q[1]], v[q[2]], v[q[3]])
@@ -161,6 +169,7 @@ class ClothContact:
         self._sheets = sheets
         self._expected = wp.zeros(world.cloth_vertex_count, dtype=wp.vec3d, device=device)
         self._kinds = Buffer(wp.int8, device)
+        self._tangled = wp.zeros(world.cloth_vertex_count, dtype=wp.int8, device=device)
         self._chosen, self._places = [Buffer(int, device) for _ in Kind], [Buffer(int, device) for _ in Kind]
 
     def link(self, x: wp.array, v: wp.array, h: float, analysis: Analysis | None, links: Links) -> int:
@@ -171,7 +180,10 @@ class ClothContact:
         world, surface = self.world, self.surface
         launch(expect, len(self._expected), [x, v, h, self._expected], device=self.device)
         self.broad_phase.update(x[: len(self._expected)], self._expected, world.largest_thickness)
-        table = colour_table(analysis, self.device) if analysis is not None and len(analysis) else None
+        table = None
+        if analysis is not None and len(analysis):
+            table = colour_table(analysis, self.device)
+            self._tangled.assign(self._around(analysis))
         total = 0
         for kind, pairs in zip(Kind, self.broad_phase.feature_pairs(), strict=True):
             count = len(pairs)
@@ -182,7 +194,7 @@ class ClothContact:
                 edge_edge_kinds(table, surface.edges, pairs, kinds)
             chosen = self._chosen[kind].at_least(count)[:count]
             places = self._places[kind].at_least(count)[:count]
-            inputs = [int(kind), pairs, kinds, int(table is not None), self._sheets, x, v, h, chosen]
+            inputs = [int(kind), pairs, kinds, int(table is not None), self._tangled, self._sheets, x, v, h, chosen]
             launch(choose_near, count, inputs, device=self.device, grain=GRAIN)
             found = count_chosen(chosen, places)
             if found:
@@ -192,6 +204,15 @@ class ClothContact:
                 launch(push_apart, count, inputs, device=self.device, grain=GRAIN)
                 total += found
         return total
+
+    def _around(self, analysis: Analysis) -> np.ndarray:
+        """(n,) 1 for vertices that lie beside a path, or a few rings away."""
+        tangled = np.zeros(self.world.cloth_vertex_count, np.int8)
+        tangled[crossing_vertices(analysis)] = 1
+        edges = analysis.topology.edges
+        for _ in range(RINGS):
+            tangled[edges[tangled[edges].any(axis=1)]] = 1
+        return tangled
 
 
 @wp.kernel

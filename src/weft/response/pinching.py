@@ -30,8 +30,9 @@ Bools = NDArray[np.bool_]
 ZERO = wp.constant(wp.float64(0.0))
 # part of the thickness by which a vertex may be farther away and still touches
 SLACK = 0.01
-# cosine of the angle between two normals below which surfaces face each other
-FACING = 0.0
+# cosine of the angle between two normals below which surfaces face each other: a little more than a right angle
+FACING = -0.1
+OPPOSED = wp.constant(wp.float64(FACING))
 # regions of a collider with fewer vertices are blemishes
 LEAST_REGION = 3
 # rings by which the overlaps of the first frame are widened, and the part of a path that must lie in them to be one
@@ -72,9 +73,7 @@ def find_opposite(
             r = p - (w[0] * a + w[1] * b + w[2] * c)
             distance = wp.length(r)
             across = wp.normalize(wp.cross(b - a, c - a))
-            near = wp.dot(across, n) < wp.float64(FACING) and (
-                wp.dot(across, r) < ZERO or distance < touch[queries[i][0]]
-            )
+            near = wp.dot(across, n) < OPPOSED and (wp.dot(across, r) < ZERO or distance < touch[queries[i][0]])
             # equal distances: the lower triangle, whatever the order of the tree
             if near and (distance < best_distance or (distance == best_distance and f < best)):
                 best = f
