@@ -93,6 +93,15 @@ def test_faults_of_weft_itself_are_not_hidden(say):
     assert isinstance(result.exception, ZeroDivisionError)
 
 
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C is heard, also where the tests run in the background, to whom shells give deaf ears."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c(say):
     def body() -> None:
         raise KeyboardInterrupt("stopped after frame 3")
@@ -116,6 +125,7 @@ def test_unknown_command_suggests_the_nearest():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_in_a_real_run(tmp_path):
     # a scene that would run for hours, stopped as a user stops it, and continued
     assert weft_command("new", "long.toml", cwd=tmp_path).returncode == 0

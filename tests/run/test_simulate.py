@@ -185,7 +185,16 @@ def test_numbers_that_run_away_stop_the_run_with_the_vertex(tmp_path, monkeypatc
     assert open_cache(tmp_path / "a.zarr").frames == 3 and open_cache(tmp_path / "a.zarr").verify() == []
 
 
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C is heard, also where the tests run in the background, to whom shells give deaf ears."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_stops_at_a_frame(tmp_path):
     def press(frame: int, row: object) -> None:
         if frame == 2:
@@ -199,6 +208,7 @@ def test_ctrl_c_stops_at_a_frame(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_within_a_frame(tmp_path, monkeypatch):
     # once: the frame is completed; twice: it is given up at once
     def pressing(times: int):
