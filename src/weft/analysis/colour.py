@@ -16,7 +16,7 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from weft.analysis import walk_kernels as kernels
+from weft.analysis import colour_kernels as kernels
 from weft.analysis.walk import Walk
 from weft.mesh.topology import Csr, Topology, make_csr
 from weft.world import launch
