@@ -44,7 +44,7 @@ METHODS = {
 HEAD = """# Gallery
 
 Every picture is a frame of an example, finished with `weft subdivide`; the films show the simulation as it is.
-`make gallery` makes all of them from a clean checkout.
+`make gallery` makes all of them from a clean checkout, with traced light; that takes a while.
 """
 # the part of the README between these two lines is written here
 BEGIN, END = "<!-- gallery: written by make gallery -->", "<!-- end of gallery -->"
