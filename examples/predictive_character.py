@@ -8,6 +8,7 @@ from pathlib import Path as FilePath
 
 import numpy as np
 from common import expect, main
+from predictive_skirt import layer_crossings
 
 import weft
 from weft.scene import Follow, Path, Predictive
@@ -99,7 +100,7 @@ def build(quick: bool) -> weft.Scene:
     shapes = (
         robe(0.150, 0.29, 0.72, 26 if not quick else 18, size),
         robe(0.162, 0.31, 0.66, 26 if not quick else 18, size),
-        robe(0.176, 0.34, 0.80, 20 if not quick else 14, size + 3, 190.0),
+        robe(0.178, 0.335, 0.62, 20 if not quick else 14, size + 3, 190.0),
     )
     for name, colour, (mesh, around) in zip(LAYERS, COLOURS, shapes, strict=True):
         file = FOLDER / f"{name}.obj"
@@ -139,7 +140,7 @@ def build(quick: bool) -> weft.Scene:
             cache=True,
             cache_radius=0.05,
             # weak springs to the body's own motion, as games have them: cloth never strays farther than the reach
-            follow=[Follow(cloth=name, motion=pinned, frequency=0.7, reach=0.25) for name in LAYERS],
+            follow=[Follow(cloth=name, motion=pinned, frequency=0.9, reach=0.25) for name in LAYERS],
         ),
         camera=weft.Camera(position=(1.5, 1.5, -3.0), target=(0.0, 1.0, 0.0), fov_deg=34.0),
     )
@@ -194,7 +195,7 @@ def outside(x: np.ndarray, upper: slice, lower: slice, faces: np.ndarray) -> flo
 
 def check(cache: weft.Cache) -> dict[str, object]:
     """However the layers crashed through each other, a second after the motion they are in order."""
-    crossings = cache.report["intersections"]
+    crossings = layer_crossings(cache)
     stop = cache.frames - 1 - round(STILL * cache.fps)
     after = crossings[stop:]
     late = after[round(1.0 * cache.fps) :]
