@@ -33,6 +33,8 @@ STILL, FILM = (720, 540), (400, 300)
 RATE, MOST_PICTURES = 15, 72
 # vertices of cloth that a still should have at least, if so many levels of subdivision give them
 FINE, MOST_LEVELS = 20_000, 3
+# colliders are in a picture as far as this from the cloth, in parts of its extent
+NEAR = 0.5
 METHODS = {
     "robust": "Robust",
     "untangle": "Untangle",
@@ -157,17 +159,26 @@ def levels_for(cache: weft.Cache) -> int:
 def draw_still(fine: weft.Cache, path: Path, samples: int) -> None:
     """The frame seen from where the scene's camera stands, but near; traced if that is asked for and Mitsuba is there."""
     from weft.view.camera import choose_view, fit_view
-    from weft.view.subject import subject_points
 
     aspect = STILL[0] / STILL[1]
     far = choose_view(fine, aspect=aspect)
-    near = fit_view(subject_points(fine), aspect=aspect, forward=far.target - far.position, fov_deg=far.fov_deg)
+    near = fit_view(around_cloth(fine), aspect=aspect, forward=far.target - far.position, fov_deg=far.fov_deg)
     if not samples or find_spec("mitsuba") is None:
         render_still(fine, 0, path, size=STILL, camera=near)
         return
     from weft.view.beauty import render_beauty_still
 
     render_beauty_still(fine, 0, path, size=STILL, camera=near, samples=samples)
+
+
+def around_cloth(cache: weft.Cache) -> np.ndarray:
+    """The points of the first frame that belong in its picture: cloth, and what of the colliders is near it."""
+    x = cache.positions(0)
+    cloth = np.concatenate([x[body.vertices] for body in cache.bodies if body.kind == "cloth"])
+    low, high = cloth.min(axis=0), cloth.max(axis=0)
+    margin = NEAR * np.linalg.norm(high - low)
+    points: np.ndarray = x[((x >= low - margin) & (x <= high + margin)).all(axis=1)]
+    return points
 
 
 def draw_film(cache: weft.Cache, path: Path) -> None:
