@@ -141,8 +141,8 @@ def plain_search(world, x, end, radius):
                 ):
                     continue
                 if cloth[e[0]] == cloth[f[0]]:
-                    middles = [np.linalg.norm(at[e].mean(axis=0) - at[f].mean(axis=0)) for at in (x, rest)]
-                    if np.linalg.norm(w @ rest[q]) <= radius + thick or middles[0] >= 0.8 * middles[1]:
+                    middles = [np.linalg.norm(at[e].mean(axis=0) - at[f].mean(axis=0)) for at in (x, end, rest)]
+                    if np.linalg.norm(w @ rest[q]) <= radius + thick or min(middles[:2]) >= 0.95 * middles[2]:
                         continue
             found[tuple(q)] = (0, w)
     return found

@@ -160,6 +160,7 @@ def edges_are_far(
     x: wp.array[wp.vec3d],
     vertex_cloth: wp.array[int],
     rest_middles: wp.array[wp.vec3d],
+    change: wp.vec3d,
     near: wp.float64,
     hasty: bool,
 ) -> bool:
@@ -187,8 +188,10 @@ def edges_are_far(
     of_second = (marks[pair[1]] & FIRST) != 0 and (hasty or (marks[pair[0]] & SHARP) != 0)
     if not (of_first or of_second):
         return True
-    if vertex_cloth[e[0]] == vertex_cloth[f[0]] and is_straight(pair, r + HALF * (u - v), rest_middles):
-        return True
+    if vertex_cloth[e[0]] == vertex_cloth[f[0]]:
+        between = r + HALF * (u - v)
+        if is_straight(pair, between, between + change, rest_middles):
+            return True
     st = nearest_on_edges(a, x[e[1]], c, x[f[1]])
     return wp.length_sq(r + st[0] * u - st[1] * v) > near * near
 
@@ -219,8 +222,12 @@ def choose_pairs(
                 if not triangle_is_far(pair, second_balls[pair[1]], sheet.faces, sheet.x, near):
                     made = make_point_triangle(pair, sheet).made
             else:
+                a = first_ways[pair[0]]
+                b = second_ways[pair[1]]
+                # of the way between the middles of the edges
+                change = wp.vec3d(a[0] - b[0], a[1] - b[1], a[2] - b[2])
                 if not edges_are_far(
-                    pair, sheet.edges, sheet.marks, sheet.x, sheet.vertex_cloth, sheet.rest_middles, near,
+                    pair, sheet.edges, sheet.marks, sheet.x, sheet.vertex_cloth, sheet.rest_middles, change, near,
                     way > HASTE * reach,
                 ):  # fmt: skip
                     made = make_edge_edge(pair, sheet).made

@@ -40,8 +40,9 @@ FIRST = wp.constant(1)
 SHARP = wp.constant(2)
 # what moves against each other in a step by more than this part of the reach is in haste
 HASTE = wp.constant(wp.float64(0.25))
-# where two edges of a cloth are no nearer than this part of their distance at rest, the cloth between them is straight
-STRAIGHT = wp.constant(wp.float64(0.8))
+# where two edges of a cloth are and stay no nearer than this part of their distance at rest, the cloth between them is
+# straight
+STRAIGHT = wp.constant(wp.float64(0.95))
 
 NONE, POINT_TRIANGLE, EDGE_EDGE, POINT_POINT = (wp.constant(k) for k in range(4))
 
@@ -192,10 +193,11 @@ def make_point_triangle(pair: wp.vec2i, sheet: Sheet) -> Pair:
 
 
 @wp.func
-def is_straight(pair: wp.vec2i, between: wp.vec3d, rest_middles: wp.array[wp.vec3d]) -> bool:
-    """Whether the middles of two edges of a cloth are about as far apart as at rest."""
+def is_straight(pair: wp.vec2i, start: wp.vec3d, end: wp.vec3d, rest_middles: wp.array[wp.vec3d]) -> bool:
+    """Whether the middles of two edges of a cloth, this far apart over the step, are about as far apart as at rest."""
     rest = rest_middles[pair[0]] - rest_middles[pair[1]]
-    return wp.dot(between, between) >= STRAIGHT * STRAIGHT * wp.dot(rest, rest)
+    least = STRAIGHT * STRAIGHT * wp.dot(rest, rest)
+    return wp.dot(start, start) >= least and wp.dot(end, end) >= least
 
 
 @wp.func
@@ -249,8 +251,9 @@ def make_edge_edge(pair: wp.vec2i, sheet: Sheet) -> Pair:
         if sheet.vertex_cloth[e[0]] == sheet.vertex_cloth[f[0]]:
             if wp.length(combined(w, q, sheet.rest)) <= sheet.radius + thick:
                 return made
-            between = sheet.x[e[0]] + sheet.x[e[1]] - sheet.x[f[0]] - sheet.x[f[1]]
-            if is_straight(pair, HALF * between, sheet.rest_middles):
+            start = HALF * (sheet.x[e[0]] + sheet.x[e[1]] - sheet.x[f[0]] - sheet.x[f[1]])
+            end = HALF * (sheet.end[e[0]] + sheet.end[e[1]] - sheet.end[f[0]] - sheet.end[f[1]])
+            if is_straight(pair, start, end, sheet.rest_middles):
                 return made
         vertex = e[0]
         if st[0] >= ONE - END:
