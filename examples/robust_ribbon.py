@@ -16,7 +16,7 @@ def scene(size: str = "quick") -> weft.Scene:
     """Two metres of ribbon, 20 x 400 vertices in full, its lower end 2 cm above the ground."""
     return weft.Scene(
         name="ribbon",
-        frames=240,
+        frames=300,
         method="robust",
         cloths=[
             weft.Cloth(
