@@ -24,6 +24,8 @@ STRENGTH = 300.0
 CONTOUR_STEP = 0.5
 # a vertex that is pulled goes this part of the way to its partner and a gap beyond, at most so many lengths of an edge
 PULL_PART, PULL_MOST = 0.5, 1.0
+# folds of so few crossings are only shortened: pulled together, they would open and close for ever
+SMALL_FOLD = 12
 # how far partners are looked for, in lengths of an edge
 REACH = 32.0
 # the fastest pull, m/s
@@ -44,7 +46,8 @@ def pull(
     able = ~_paths_at(analysis, pinched)
     shortened = able
     if number % 2 == 0:
-        pulled = able & pulling_paths(analysis)
+        small = analysis.single & (np.diff(analysis.path_offsets) <= SMALL_FOLD)
+        pulled = able & pulling_paths(analysis) & ~small
         shortened = able & ~pulled
         if pulled.any():
             moves, distance = attraction_moves(analysis, find_partners(analyser, analysis, pulled, REACH * length))
