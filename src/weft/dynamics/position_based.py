@@ -26,7 +26,9 @@ LONGEST_SUBSTEP = 1.0 / 2400.0
 # faster than that crumples, and what is caught in folds comes free only if springs are solved well
 MOST_REFINED = 8
 LARGEST_CHANGE = 0.1
-LARGEST_STRAIN = 0.04
+LARGEST_STRAIN = 0.1
+# so much more strain asks for as many substeps again
+STRAIN_STEP = wp.constant(wp.float64(0.008))
 # threads that look for the worst edge
 LOOKERS = 16384
 
@@ -199,7 +201,8 @@ def find_worst_edges(
         p = pairs[k]
         change = h * wp.length(v[p[1]] - v[p[0]]) / rest[k]
         strain = wp.length(x[p[1]] - x[p[0]]) / rest[k] - wp.float64(1.0)
-        found = wp.max(found, wp.max(change / largest_change, wp.abs(strain) / largest_strain))
+        off = wp.float64(1.0) + (wp.abs(strain) - largest_strain) / STRAIN_STEP
+        found = wp.max(found, wp.max(change / largest_change, off))
     worst[i] = found
 
 

@@ -32,9 +32,10 @@ from weft.world.choosing import count_chosen
 FOLD = 3.0
 # sweeps over the springs that would break a strain limit
 STRAIN_SWEEPS = 8
-# rounds of impulses with the sweeps of a contact, then rounds in which all rows are solved to the end
+# sweeps over the contacts of a step after one that had collisions, and in each of the rounds of impulses; then come
+# rounds in which all rows are solved to the end
+PRESSED_SWEEPS = 10
 IMPULSE_ROUNDS = 5
-IMPULSE_SWEEPS = 10
 INELASTIC_ROUNDS = 8
 INELASTIC_SWEEPS = 20
 # rounds of rigid zones: first they turn, then they only translate, then they stop
@@ -74,9 +75,10 @@ class Robust(Method):
         self.expected, self.proposed, self.x_end = (wp.zeros_like(world.target) for _ in range(3))
         self.v, self.v_free, self.v_end = (wp.zeros_like(world.target) for _ in range(3))
         self.many_collisions = max(20, world.cloth_vertex_count // 8)
-        # how often the longest step is halved now, and how many steps went well since
+        # how often the longest step is halved now, how many steps went well since, and whether the last one collided
         self.halvings = 0
         self.good_steps = 0
+        self.pressed = 0
 
     def steps_a_frame(self) -> int:
         return self.options.steps
@@ -105,10 +107,10 @@ class Robust(Method):
         return {"steps": len(reports), **summarise(reports), "stretch": worst_stretch(self.world, state)}
 
     def saved(self) -> dict[str, np.ndarray]:
-        return {"stepping": np.array([self.halvings, self.good_steps])}
+        return {"stepping": np.array([self.halvings, self.good_steps, self.pressed])}
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
-        self.halvings, self.good_steps = (int(n) for n in saved["stepping"])
+        self.halvings, self.good_steps, self.pressed = (int(n) for n in saved["stepping"])
 
     def step(self, state: State, dt: float) -> StepReport:
         report = self._try_step(state, dt, may_halve=False)
@@ -127,12 +129,13 @@ class Robust(Method):
         self._limit_strain(state, self.v, dt)
         self._limit_strain(state, self.v_end, dt)
         wp.copy(self.v_free, self.v)
-        self.solver.sweep(self.rows, self.v, self.options.sweeps)
+        self.solver.sweep(self.rows, self.v, PRESSED_SWEEPS if self.pressed else self.options.sweeps)
         if not self._give_impulses(state, dt, report, may_halve=may_halve):
             if may_halve:
                 return None
             self._move_in_zones(state, dt, report)
         self._finish(state, dt)
+        self.pressed = int(report.collisions > 0)
         return report
 
     def _find_contacts(self, state: State, dt: float) -> int:
@@ -174,7 +177,7 @@ class Robust(Method):
                 return True
             if may_halve and round_number == 0 and self._real_collisions(known) > self.many_collisions:
                 return False
-            sweeps = IMPULSE_SWEEPS if round_number < IMPULSE_ROUNDS else INELASTIC_SWEEPS
+            sweeps = PRESSED_SWEEPS if round_number < IMPULSE_ROUNDS else INELASTIC_SWEEPS
             self._limit_strain(state, self.v, dt)
             self.solver.sweep(self.rows, self.v, sweeps)
         return False

@@ -63,7 +63,9 @@ class Robust(MethodOptions):
         default=0.1,
         description="how far an edge may end a step from its rest length, and how much a step may change its length",
     )
-    sweeps: Count = Field(default=10, description="sweeps of Gauss-Seidel over the contacts after the dynamics")
+    sweeps: Count = Field(
+        default=3, description="sweeps of Gauss-Seidel over the contacts after the dynamics, while nothing collides"
+    )
 
 
 def _choose_method(value: Any, info: ValidationInfo) -> Any:
