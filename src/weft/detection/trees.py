@@ -6,6 +6,7 @@ again and again. Both are walked without a stack: nodes stand in the order of a 
 the walk goes on when its box is missed.
 """
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -111,9 +112,9 @@ class FixedTree(PatchSearch):
         self._levels = levels[::-1]
         self._boxes = wp.empty(len(start), dtype=Box, device=self.device)
 
+    @abstractmethod
     def _shape(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """An order of the patches, and for each node the place of its first patch and how many it has."""
-        raise NotImplementedError
 
     def _prepare(self, start: wp.array, end: wp.array, margin: float) -> None:
         for level in self._levels:

@@ -47,11 +47,12 @@ def taken(q: wp.vec4i, inverse_mass: wp.array[wp.float64], used: wp.array[wp.int
 
 
 @wp.func
-def take(q: wp.vec4i, colour: int, used: wp.array[wp.int64]):
-    """Mark a colour as taken at all vertices."""
+def take(q: wp.vec4i, colour: int, inverse_mass: wp.array[wp.float64], used: wp.array[wp.int64]):
+    """Mark a colour as taken at the vertices that can move; all stencils share the others."""
     if colour < COLOURS:
         for k in range(4):
-            used[q[k]] = used[q[k]] | (wp.int64(1) << wp.int64(colour))
+            if inverse_mass[q[k]] > wp.float64(0.0):
+                used[q[k]] = used[q[k]] | (wp.int64(1) << wp.int64(colour))
 
 
 @wp.kernel
@@ -83,7 +84,7 @@ def colour_in_order(
         free = lowest_free(taken(q, inverse_mass, used))
         colour[i] = free
         offsets[free + 1] = offsets[free + 1] + 1
-        take(q, free, used)
+        take(q, free, inverse_mass, used)
     for c in range(COLOURS + 1):
         offsets[c + 1] = offsets[c + 1] + offsets[c]
     # fill from the back, so that the offsets stand at each colour's start afterwards
@@ -170,10 +171,7 @@ def settle(
     free = lowest_free(taken(q, inverse_mass, used))
     colour[i] = free
     waiting[i] = 0
-    if free < COLOURS:
-        for k in range(4):
-            if inverse_mass[q[k]] > wp.float64(0.0):
-                used[q[k]] = used[q[k]] | (wp.int64(1) << wp.int64(free))
+    take(q, free, inverse_mass, used)
 
 
 @wp.kernel
