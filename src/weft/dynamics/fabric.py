@@ -9,6 +9,7 @@ the substep itself damps five times as much, and asking costs a third of the tim
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -342,9 +343,19 @@ class Coloured:
     offsets: np.ndarray
     pull: wp.array
 
+    @cached_property
+    def starts(self) -> wp.array:
+        """The offsets on the device."""
+        return wp.array(self.offsets, dtype=int, device=self.pull.device)
+
     @property
     def count(self) -> int:
         return int(self.offsets[-1])
+
+    @property
+    def largest(self) -> int:
+        """The size of the largest colour."""
+        return int(np.diff(self.offsets).max(initial=0))
 
 
 class Fabric:

@@ -14,6 +14,7 @@ from weft.dynamics.fabric import Fabric
 from weft.dynamics.goals import Goals
 from weft.dynamics.incidence import incidence
 from weft.methods import predictive_kernels as kernels
+from weft.methods.predictive_together import Offsets, advance_together
 from weft.response.colliders import Colliders
 from weft.response.contact_cache import keep_nearest, read_pose
 from weft.response.predictive_contacts import Contacts
@@ -23,6 +24,7 @@ from weft.response.stencil_colours import COLOURS
 from weft.scene import Predictive
 from weft.world import Surface, World, launch
 from weft.world.buffers import Buffer
+from weft.world.together import Together
 
 # vertices below which a step is one serial launch on the CPU: a launch for each of some forty colours costs more
 SERIAL_BELOW = 20_000
@@ -41,6 +43,8 @@ class PredictiveSolver:
         self.device = world.device
         self.count = world.cloth_vertex_count
         self.serial = self.device.is_cpu and self.count < SERIAL_BELOW
+        self.by_colours = self.device.is_cpu and not self.serial
+        """whether each colour is a launch of its own"""
         self.regions = compile_regions(world, options)
         self.fabric = Fabric(world)
         self.colliders = Colliders(world)
@@ -74,6 +78,7 @@ class PredictiveSolver:
         """whether contacts come from a cache"""
         self._across = wp.zeros(0, dtype=wp.vec3i, device=self.device) if self.search is None else self.search.across
         self._identity = Buffer(int, self.device)
+        self._together = Together(self.device)
         self._inputs: dict[int, tuple[tuple[wp.array, ...], tuple[Any, ...]]] = {}
 
     def attach(self, fixed: np.ndarray) -> None:
@@ -148,8 +153,10 @@ class PredictiveSolver:
             self._settings.assign(self.settings)
         if self.serial:
             self._advance_in_order(x, v, target)
-        else:
+        elif self.by_colours:
             self._advance_by_colours(x, v, target, dt)
+        else:
+            self._advance_together(x, v, target)
 
     def counts(self) -> dict[str, int]:
         """What the last step solved: contacts of cloth with cloth and with colliders, and how many of them pushed."""
@@ -166,13 +173,43 @@ class PredictiveSolver:
         }
 
     def _advance_in_order(self, x: wp.array, v: wp.array, target: wp.array) -> None:
-        # the same arrays as in the last step are given as the same tuple: that makes the launch cheap
-        given = (x, v, target, self._attached, self.contacts.arrays[0])
+        launch(kernels.advance_in_order, 1, self._same_inputs(x, v, target))
+
+    def _advance_together(self, x: wp.array, v: wp.array, target: wp.array) -> None:
+        """All substeps in one launch, whose threads wait for each other."""
+        self._begin(x, v, target)
+        self._find_half_spaces(x)
+        if self.cached:
+            self._refresh_contacts(x)
+        items = max(self.count, self.fabric.stretch.largest, self.fabric.bend.largest)
+        self._together.launch(advance_together, items, self._same_inputs(x, v, target, together=True))
+        if not self.settings["rehearsal"][0]:
+            wp.copy(self.colliders.start, self.colliders.end)
+
+    def _same_inputs(self, x: wp.array, v: wp.array, target: wp.array, *, together: bool = False) -> tuple[Any, ...]:
+        """Settings and arrays: the same tuple as in the last step where nothing changed, which makes the launch cheap."""
+        given: tuple[wp.array, ...] = (x, v, target, self._attached, self.contacts.arrays[0], self._halves[0])
+        if together and self.search is not None:
+            given = (*given, self.search.colouring.order)
         known, inputs = self._inputs.get(id(x), ((), ()))
         if len(known) != len(given) or any(a is not b for a, b in zip(given, known, strict=True)):
             inputs = self._all_inputs(x, v, target)
+            if together:
+                inputs = (*inputs, self._make_offsets())
             self._inputs[id(x)] = given, inputs
-        launch(kernels.advance_in_order, 1, inputs)
+        return inputs
+
+    def _make_offsets(self) -> Any:
+        """Where all colours start, as kernels take it."""
+        offsets: Any = Offsets()
+        fabric, search = self.fabric, self.search
+        offsets.stretch, offsets.bend = fabric.stretch.starts, fabric.bend.starts
+        offsets.attachments = wp.array(self._attachment_offsets, dtype=int, device=self.device)
+        none = wp.empty(0, dtype=int, device=self.device)
+        offsets.contacts = none if search is None else search.colouring.offsets
+        offsets.order = search.colouring.order if search is not None and self.cached else none
+        offsets.half_counts, offsets.half_places = self._half_counts, self._half_places
+        return offsets
 
     def _all_inputs(self, x: wp.array, v: wp.array, target: wp.array) -> tuple[Any, ...]:
         world, items, colliders, goals = self.world, self.fabric, self.colliders, self.goals
@@ -261,21 +298,25 @@ class PredictiveSolver:
         contacts, search = self.contacts, self.search
         if contacts.count == 0 or search is None:
             return contacts.triangles, [], (0, 0)
-        vertices, kinds, weights, normals, *_ = contacts.arrays
         if self.cached:
-            # contacts that went on to other triangles have other neighbours
-            head = [self._layout[-1], search.across, x, vertices, kinds, contacts.triangles, weights, normals]
-            head += self._layout[2:4]
-            self._run(kernels.refresh_contacts, contacts.count, head)
-            search.offsets = search.colouring.colour(vertices, contacts.count)
+            self._refresh_contacts(x)
             order = search.colouring.order
         else:
             # they were written in the order of their colours
             order = self._identity.at_least(contacts.count)
             self._run(kernels.count_up, contacts.count, [order])
-        offsets = search.offsets
+        offsets = search.colouring.offsets.numpy().tolist()
         groups = [(a, b) for a, b in pairwise(offsets[: COLOURS + 1]) if b > a]
         return order, groups, (offsets[COLOURS], offsets[COLOURS + 1])
+
+    def _refresh_contacts(self, x: wp.array) -> None:
+        """Cached contacts at the start of a step; those that went on to other triangles have other neighbours."""
+        contacts, search = self.contacts, self.search
+        assert search is not None
+        vertices, kinds, weights, normals, *_ = contacts.arrays
+        head = [self._layout[-1], search.across, x, vertices, kinds, contacts.triangles, weights, normals]
+        self._run(kernels.refresh_contacts, contacts.count, [*head, *self._layout[2:4]])
+        search.colouring.colour(vertices, contacts.count)
 
     def _grow_halves(self, count: int) -> list[wp.array]:
         """Room for so many half-spaces: vertices, normals, offsets, ways, thickness, friction, pushed."""

@@ -7,6 +7,8 @@ their sliding over the substep is held back by friction, as far as the push of t
 import warp as wp
 
 from weft.response.impulses import ImpulseRows, ImpulseSolver
+from weft.response.stencil_colours import COLOURS
+from weft.world.together import meet, meet_between
 
 wp.set_module_options({"enable_backward": False})
 
@@ -93,10 +95,13 @@ def part_colour(
 
 
 @wp.kernel
-def part_in_order(
+def part_together(
     first: int,
-    offset: int,
-    last: int,
+    threads: int,
+    arrivals: wp.array[int],
+    sweeps: int,
+    from_colour: int,
+    offsets: wp.array[int],
     order: wp.array[int],
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
@@ -107,10 +112,25 @@ def part_in_order(
     before: wp.array[wp.vec3d],
     x: wp.array[wp.vec3d],
 ):
-    """All colours one after another, with one item: plain compiled serial code."""
-    start = offset + first + wp.tid()
-    for k in range(start, last):
-        part_contact(order[k], vertices, weights, normals, distances, friction, inverse_mass, before, x)
+    """Sweeps over all colours from one on, then over the contacts that found none, one after another."""
+    t = first + wp.tid()
+    for _sweep in range(sweeps):
+        begin = offsets[from_colour]
+        end = offsets[from_colour + 1]
+        colour = int(from_colour)
+        while colour < COLOURS and end > begin:
+            following = offsets[colour + 2]
+            for k in range(begin + t, end, threads):
+                part_contact(order[k], vertices, weights, normals, distances, friction, inverse_mass, before, x)
+            meet_between(arrivals, end - begin, following - end)
+            begin = end
+            end = following
+            colour += 1
+        if colour == COLOURS and end > begin:
+            if t == 0:
+                for k in range(begin, end):
+                    part_contact(order[k], vertices, weights, normals, distances, friction, inverse_mass, before, x)
+            meet(arrivals)
 
 
 class PositionContacts:
@@ -124,4 +144,4 @@ class PositionContacts:
         rows = self.rows
         arrays = [rows.vertices, rows.weights, rows.normals, rows.distances, rows.friction]
         inputs = [*arrays, self.solver.inverse_mass, before, x]
-        self.solver.run(rows.count, part_colour, part_in_order, inputs)
+        self.solver.run(rows.count, part_colour, part_together, inputs)

@@ -13,8 +13,9 @@ import warp as wp
 from weft.detection.stencil_rows import StencilRows
 from weft.response.friction import friction_impulse
 from weft.response.stencil_colours import COLOURS, StencilColouring
-from weft.world import launch, repeat
+from weft.world import launch
 from weft.world.buffers import Buffer
+from weft.world.together import Together, meet, meet_between
 
 wp.set_module_options({"enable_backward": False})
 
@@ -102,10 +103,13 @@ def solve_colour(
 
 
 @wp.kernel
-def solve_in_order(
+def solve_together(
     first: int,
-    offset: int,
-    last: int,
+    threads: int,
+    arrivals: wp.array[int],
+    sweeps: int,
+    from_colour: int,
+    offsets: wp.array[int],
     order: wp.array[int],
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
@@ -117,10 +121,25 @@ def solve_in_order(
     drag: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
 ):
-    """All colours one after another in one launch, with one item: plain compiled serial code."""
-    start = offset + first + wp.tid()
-    for k in range(start, last):
-        solve_stencil(order[k], vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
+    """Sweeps over all colours from one on, then over the rows that found none, one after another."""
+    t = first + wp.tid()
+    for _sweep in range(sweeps):
+        begin = offsets[from_colour]
+        end = offsets[from_colour + 1]
+        colour = int(from_colour)
+        while colour < COLOURS and end > begin:
+            following = offsets[colour + 2]
+            for k in range(begin + t, end, threads):
+                solve_stencil(order[k], vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
+            meet_between(arrivals, end - begin, following - end)
+            begin = end
+            end = following
+            colour += 1
+        if colour == COLOURS and end > begin:
+            if t == 0:
+                for k in range(begin, end):
+                    solve_stencil(order[k], vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
+            meet(arrivals)
 
 
 class ImpulseRows(StencilRows):
@@ -171,34 +190,37 @@ class ImpulseSolver:
         self.inverse_mass = inverse_mass
         self.device = wp.get_device(inverse_mass.device)
         self._colouring = StencilColouring(vertex_count, inverse_mass)
+        self._together = Together(self.device)
         self._groups: list[tuple[int, int]] = []
-        self._crowded = (0, 0)
+        self._crowded = False
 
     def colour(self, rows: ImpulseRows) -> None:
         """Order the rows by colour; needed once after they change."""
-        offsets = self._colouring.colour(rows.vertices, rows.count)
-        self._groups = [(a, b) for a, b in pairwise(offsets[: COLOURS + 1]) if b > a]
-        self._crowded = offsets[COLOURS], offsets[COLOURS + 1]
+        self._colouring.colour(rows.vertices, rows.count)
+        if self.device.is_cpu:
+            offsets = self._colouring.offsets.numpy().tolist()
+            self._groups = [(a, b) for a, b in pairwise(offsets[: COLOURS + 1]) if b > a]
+            self._crowded = offsets[COLOURS] < offsets[COLOURS + 1]
 
     def sweep(self, rows: ImpulseRows, v: wp.array, sweeps: int) -> None:
         """Solve all rows a number of times, in the order of their colours."""
         inputs = [rows.vertices, rows.weights, rows.normals, rows.speeds, rows.friction]
         inputs += [self.inverse_mass, rows.push, rows.drag, v]
-        repeat(sweeps, lambda: self.run(rows.count, solve_colour, solve_in_order, inputs), device=self.device)
+        self.run(rows.count, solve_colour, solve_together, inputs, sweeps)
 
-    def run(self, count: int, colour: wp.Kernel, in_order: wp.Kernel, inputs: list[Any]) -> None:
-        """One sweep over `count` coloured rows: colour by colour, or all in order where that is quicker.
+    def run(self, count: int, colour: wp.Kernel, together: wp.Kernel, inputs: list[Any], sweeps: int = 1) -> None:
+        """Sweeps over `count` coloured rows: all in one launch on CUDA and where they are few, else colour by colour.
 
-        Both kernels take an offset, the second one also an end, then the order and the inputs.
+        The first kernel takes an offset and the order, the second one sweeps, the first colour, offsets and order.
         """
         if count == 0:
             return
-        order = self._colouring.order
-        if self.device.is_cpu and count < SERIAL_BELOW * len(self._groups):
-            launch(in_order, 1, [0, count, order, *inputs], device=self.device)
+        order, offsets = self._colouring.order, self._colouring.offsets
+        if not self.device.is_cpu or count < SERIAL_BELOW * len(self._groups):
+            self._together.launch(together, count, [sweeps, 0, offsets, order, *inputs])
             return
-        for start, end in self._groups:
-            launch(colour, end - start, [start, order, *inputs], device=self.device, grain=256)
-        start, end = self._crowded
-        if end > start:
-            launch(in_order, 1, [start, end, order, *inputs], device=self.device)
+        for _ in range(sweeps):
+            for start, end in self._groups:
+                launch(colour, end - start, [start, order, *inputs], device=self.device, grain=256)
+            if self._crowded:
+                self._together.launch(together, 1, [1, COLOURS, offsets, order, *inputs])

@@ -85,8 +85,6 @@ class PredictiveSearch:
         self._reach = 0.0
         self._unturned = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
         self.colouring = StencilColouring(max(surface.vertex_count, 1), inverse_mass)
-        self.offsets: list[int] = []
-        """where each colour of contacts starts; the last two enclose those without one"""
 
     def find(
         self,
@@ -120,7 +118,7 @@ class PredictiveSearch:
                 found = self._list(int(EDGE_EDGE), candidates.edge_edge, found)
         contacts.grow(found)
         if found:
-            self.offsets = self.colouring.colour(self._vertices.array, found)
+            self.colouring.colour(self._vertices.array, found)
             tables = [*self.friction, *contacts.arrays, contacts.triangles]
             inputs = [self.colouring.order, self._listed.array, sheet, *tables]
             launch(write_contacts, found, inputs, device=self.device, grain=GRAIN)

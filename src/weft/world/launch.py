@@ -51,11 +51,20 @@ class _Worker:
 class _Command:
     """A kernel recorded once a thread; only arguments that changed since the last launch are packed again."""
 
-    def __init__(self, kernel: wp.Kernel, inputs: Sequence[Any], threads: int, device: wp.DeviceLike = "cpu") -> None:
+    def __init__(
+        self,
+        kernel: wp.Kernel,
+        inputs: Sequence[Any],
+        threads: int,
+        device: wp.DeviceLike = "cpu",
+        block: int | None = None,
+    ) -> None:
         self.inputs = list(inputs)
+        self.dim = 1
         self._same = inputs if isinstance(inputs, tuple) else None
         self.recorded = [
-            wp.launch(kernel, dim=1, inputs=[0, *inputs], device=device, record_cmd=True) for _ in range(threads)
+            wp.launch(kernel, dim=1, inputs=[0, *inputs], device=device, record_cmd=True, block_dim=block)
+            for _ in range(threads)
         ]
 
     def update(self, inputs: Sequence[Any]) -> None:
@@ -150,14 +159,16 @@ class _Card:
         self.device = device
         self.commands: dict[wp.Kernel, _Command] = {}
 
-    def launch(self, kernel: wp.Kernel, dim: int, inputs: Sequence[Any]) -> None:
+    def launch(self, kernel: wp.Kernel, dim: int, inputs: Sequence[Any], block: int | None = None) -> None:
         command = self.commands.get(kernel)
         if command is None:
-            command = self.commands[kernel] = _Command(kernel, inputs, 1, self.device)
+            command = self.commands[kernel] = _Command(kernel, inputs, 1, self.device, block)
         else:
             command.update(inputs)
         recorded = command.recorded[0]
-        recorded.set_dim(dim)
+        if command.dim != dim:
+            command.dim = dim
+            recorded.set_dim(dim)
         recorded.launch()
 
 
@@ -204,9 +215,18 @@ def launch(
     if target.is_cpu:
         _pool.launch(kernel, dim, inputs, grain)
     else:
-        if target.alias not in _cards:
-            _cards[target.alias] = _Card(target)
-        _cards[target.alias].launch(kernel, dim, inputs)
+        _card(target).launch(kernel, dim, inputs)
+
+
+def launch_blocks(kernel: wp.Kernel, blocks: int, block: int, inputs: Sequence[Any], *, device: wp.DeviceLike) -> None:
+    """Run a kernel on CUDA with so many blocks of so many threads; a kernel always has blocks of one size."""
+    _card(wp.get_device(device)).launch(kernel, blocks * block, inputs, block)
+
+
+def _card(device: wp.Device) -> _Card:
+    if device.alias not in _cards:
+        _cards[device.alias] = _Card(device)
+    return _cards[device.alias]
 
 
 def repeat(times: int, run: Callable[[], None], *, device: wp.DeviceLike = "cpu") -> None:

@@ -1,0 +1,300 @@
+"""Kernels of position-based cloth: free motion, springs, hinges, velocities; colour by colour or all together."""
+
+import warp as wp
+
+from weft.world.together import meet, meet_between
+
+wp.set_module_options({"enable_backward": False})
+
+# so much more strain asks for as many substeps again
+STRAIN_STEP = wp.constant(wp.float64(0.008))
+
+
+@wp.kernel
+def start_step(
+    first: int,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    inverse_mass: wp.array[wp.float64],
+    target: wp.array[wp.vec3d],
+    face_offsets: wp.array[int],
+    face_items: wp.array[int],
+    face_force: wp.array[wp.vec3d],
+    dt: wp.float64,
+    push: wp.array[wp.vec3d],
+    guess: wp.array[wp.vec3d],
+):
+    """Acceleration by wind, held for the step, and where each vertex would be at its end."""
+    i = first + wp.tid()
+    if inverse_mass[i] == wp.float64(0.0):
+        push[i] = wp.vec3d()
+        guess[i] = target[i]
+        return
+    force = wp.vec3d()
+    for s in range(face_offsets[i], face_offsets[i + 1]):
+        force += face_force[face_items[s] // 3]
+    push[i] = inverse_mass[i] * force
+    guess[i] = x[i] + dt * v[i]
+
+
+@wp.func
+def pull_quad(
+    i: int,
+    quads: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    rest: wp.array[wp.float64],
+    stiffness: wp.array[wp.float64],
+    damping: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
+    dt: wp.float64,
+    x: wp.array[wp.vec3d],
+    guess: wp.array[wp.vec3d],
+):
+    """A hinge or a stitch: three constraints r = 0 (or one, |r| = rest), with gradients w."""
+    q = quads[i]
+    w = weights[i]
+    m0 = inverse_mass[q[0]]
+    m1 = inverse_mass[q[1]]
+    m2 = inverse_mass[q[2]]
+    m3 = inverse_mass[q[3]]
+    a = guess[q[0]]
+    b = guess[q[1]]
+    c = guess[q[2]]
+    d = guess[q[3]]
+    r = w[0] * a + w[1] * b + w[2] * c + w[3] * d
+    back = r
+    if rest[i] > wp.float64(0.0):
+        back = (wp.float64(1.0) - rest[i] / wp.max(wp.length(r), wp.float64(1.0e-30))) * r
+    # damping resists the change of r over the step
+    gamma = damping[i] / (stiffness[i] * dt)
+    moved = r - (w[0] * x[q[0]] + w[1] * x[q[1]] + w[2] * x[q[2]] + w[3] * x[q[3]])
+    total = w[0] * w[0] * m0 + w[1] * w[1] * m1 + w[2] * w[2] * m2 + w[3] * w[3] * m3
+    compliance = wp.float64(1.0) / (stiffness[i] * dt * dt)
+    step = -(back + gamma * moved) / ((wp.float64(1.0) + gamma) * total + compliance)
+    # colours leave out vertices without weight, and a stitch names its last vertex twice: those belong to others
+    if w[0] != wp.float64(0.0):
+        guess[q[0]] = a + (w[0] * m0) * step
+    if w[1] != wp.float64(0.0):
+        guess[q[1]] = b + (w[1] * m1) * step
+    if w[2] != wp.float64(0.0):
+        guess[q[2]] = c + (w[2] * m2) * step
+    if w[3] != wp.float64(0.0):
+        guess[q[3]] = d + (w[3] * m3) * step
+
+
+@wp.kernel
+def pull_quads(
+    first: int,
+    offset: int,
+    quads: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    rest: wp.array[wp.float64],
+    stiffness: wp.array[wp.float64],
+    damping: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
+    dt: wp.float64,
+    x: wp.array[wp.vec3d],
+    guess: wp.array[wp.vec3d],
+):
+    """One colour of hinges or stitches."""
+    i = offset + first + wp.tid()
+    pull_quad(i, quads, weights, rest, stiffness, damping, inverse_mass, dt, x, guess)
+
+
+@wp.kernel
+def take_bending(
+    first: int,
+    x: wp.array[wp.vec3d],
+    guess: wp.array[wp.vec3d],
+    dt: wp.float64,
+    x_out: wp.array[wp.vec3d],
+    v_out: wp.array[wp.vec3d],
+):
+    """The velocity that contains the step's bending; a pinned vertex gets the velocity of its way."""
+    i = first + wp.tid()
+    x_out[i] = x[i]
+    v_out[i] = (guess[i] - x[i]) / dt
+
+
+@wp.func
+def predict_vertex(
+    i: int,
+    inverse_mass: wp.array[wp.float64],
+    push: wp.array[wp.vec3d],
+    gravity: wp.vec3d,
+    air_damping: wp.float64,
+    h: wp.float64,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    before: wp.array[wp.vec3d],
+):
+    """Free motion of a vertex over a substep."""
+    before[i] = x[i]
+    vi = v[i]
+    if inverse_mass[i] != wp.float64(0.0):
+        vi += h * (gravity + push[i] - air_damping * vi)
+    x[i] = x[i] + h * vi
+
+
+@wp.kernel
+def predict(
+    first: int,
+    inverse_mass: wp.array[wp.float64],
+    push: wp.array[wp.vec3d],
+    gravity: wp.vec3d,
+    air_damping: wp.float64,
+    h: wp.float64,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    before: wp.array[wp.vec3d],
+):
+    """Free motion over a substep."""
+    predict_vertex(first + wp.tid(), inverse_mass, push, gravity, air_damping, h, x, v, before)
+
+
+@wp.func
+def stretch_pair(
+    i: int,
+    pairs: wp.array[wp.vec2i],
+    rest: wp.array[wp.float64],
+    compliance: wp.array[wp.float64],
+    delay: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
+    h: wp.float64,
+    before: wp.array[wp.vec3d],
+    x: wp.array[wp.vec3d],
+):
+    """A distance spring; compliance 1/k, delay = damping / k."""
+    p = pairs[i]
+    a = x[p[0]]
+    b = x[p[1]]
+    ma = inverse_mass[p[0]]
+    mb = inverse_mass[p[1]]
+    d = b - a
+    length = wp.length(d)
+    if length > wp.float64(0.0) and ma + mb > wp.float64(0.0):
+        n = d / length
+        gamma = delay[i] / h
+        moved = wp.dot(n, (b - before[p[1]]) - (a - before[p[0]]))
+        step = (length - rest[i] + gamma * moved) / ((wp.float64(1.0) + gamma) * (ma + mb) + compliance[i] / (h * h))
+        x[p[0]] = a + (ma * step) * n
+        x[p[1]] = b - (mb * step) * n
+
+
+@wp.kernel
+def stretch_pairs(
+    first: int,
+    offset: int,
+    pairs: wp.array[wp.vec2i],
+    rest: wp.array[wp.float64],
+    compliance: wp.array[wp.float64],
+    delay: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
+    h: wp.float64,
+    before: wp.array[wp.vec3d],
+    x: wp.array[wp.vec3d],
+):
+    """One colour of distance springs."""
+    stretch_pair(offset + first + wp.tid(), pairs, rest, compliance, delay, inverse_mass, h, before, x)
+
+
+@wp.kernel
+def find_velocity(first: int, h: wp.float64, x: wp.array[wp.vec3d], before: wp.array[wp.vec3d], v: wp.array[wp.vec3d]):
+    """The velocity is what the substep made of the positions."""
+    i = first + wp.tid()
+    v[i] = (x[i] - before[i]) / h
+
+
+@wp.kernel
+def find_worst_edges(
+    first: int,
+    count: int,
+    pairs: wp.array[wp.vec2i],
+    rest: wp.array[wp.float64],
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    h: wp.float64,
+    largest_change: wp.float64,
+    largest_strain: wp.float64,
+    worst: wp.array[wp.float64],
+):
+    """How far some of the springs are beyond what a substep of h can do with them: 1 is just right."""
+    i = first + wp.tid()
+    found = wp.float64(0.0)
+    for k in range(i, count, worst.shape[0]):
+        p = pairs[k]
+        change = h * wp.length(v[p[1]] - v[p[0]]) / rest[k]
+        strain = wp.length(x[p[1]] - x[p[0]]) / rest[k] - wp.float64(1.0)
+        off = wp.float64(1.0) + (wp.abs(strain) - largest_strain) / STRAIN_STEP
+        found = wp.max(found, wp.max(change / largest_change, off))
+    worst[i] = found
+
+
+@wp.kernel
+def substep_together(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    count: int,
+    again: int,
+    colours: int,
+    offsets: wp.array[int],
+    pairs: wp.array[wp.vec2i],
+    rest: wp.array[wp.float64],
+    compliance: wp.array[wp.float64],
+    delay: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
+    push: wp.array[wp.vec3d],
+    gravity: wp.vec3d,
+    air_damping: wp.float64,
+    h: wp.float64,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    before: wp.array[wp.vec3d],
+):
+    """Free motion over a substep, after the velocity of the last one where there was one; then all springs."""
+    t = first + wp.tid()
+    for i in range(t, count, threads):
+        if again == 1:
+            v[i] = (x[i] - before[i]) / h
+        predict_vertex(i, inverse_mass, push, gravity, air_damping, h, x, v, before)
+    end = offsets[0]
+    for colour in range(colours):
+        meet(arrivals)
+        begin = end
+        end = offsets[colour + 1]
+        for i in range(begin + t, end, threads):
+            stretch_pair(i, pairs, rest, compliance, delay, inverse_mass, h, before, x)
+
+
+@wp.kernel
+def pull_together(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    colours: int,
+    offsets: wp.array[int],
+    quads: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    rest: wp.array[wp.float64],
+    stiffness: wp.array[wp.float64],
+    damping: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
+    dt: wp.float64,
+    x: wp.array[wp.vec3d],
+    guess: wp.array[wp.vec3d],
+):
+    """All colours of hinges or stitches."""
+    t = first + wp.tid()
+    begin = offsets[0]
+    end = offsets[wp.min(1, colours)]
+    for colour in range(colours):
+        following = end
+        if colour + 1 < colours:
+            following = offsets[colour + 2]
+        for i in range(begin + t, end, threads):
+            pull_quad(i, quads, weights, rest, stiffness, damping, inverse_mass, dt, x, guess)
+        if colour + 1 < colours:
+            meet_between(arrivals, end - begin, following - end)
+        begin = end
+        end = following
