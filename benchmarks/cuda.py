@@ -108,10 +108,10 @@ def measure_kernels(run: Any, device: wp.Device) -> dict[str, Traffic]:
     moved: dict[str, float] = defaultdict(float)
     launch = card.launch
 
-    def counted(kernel: Any, dim: int, inputs: Any) -> None:
+    def counted(kernel: Any, dim: int, inputs: Any, block: int | None = None) -> None:
         arrays = [value for value in inputs if isinstance(value, wp.array)]
         moved[kernel.key] += sum(min(array.size, dim) * wp.types.type_size_in_bytes(array.dtype) for array in arrays)
-        launch(kernel, dim, inputs)
+        launch(kernel, dim, inputs, block)
 
     card.launch = counted
     wp.timing_begin(cuda_filter=wp.TIMING_KERNEL)
@@ -126,7 +126,7 @@ def measure_kernels(run: Any, device: wp.Device) -> dict[str, Traffic]:
     return {name: Traffic(sum(times), len(times), moved.get(name, 0.0)) for name, times in found.items()}
 
 
-def stack() -> None:
+def stack_scene() -> weft.Scene:
     """Fifty sheets of 70 x 70 that fall onto each other: 1/240 s a step."""
     sheets = [
         weft.Cloth(
@@ -139,8 +139,12 @@ def stack() -> None:
     table = weft.Collider(
         name="table", shape=weft.Box(size=(1.0, 0.02, 1.0)), placement={"position": (0.0, -0.011, 0.0)}
     )
-    scene = weft.Scene(name="stack", fps=240, cloths=sheets, colliders=[table], method={"name": "robust", "steps": 1})
-    world = World.compile(scene, "cuda:0")
+    method = {"name": "robust", "steps": 1}
+    return weft.Scene(name="stack", fps=240, cloths=sheets, colliders=[table], method=method)
+
+
+def stack() -> None:
+    world = World.compile(stack_scene(), "cuda:0")
     _, state, seconds = frames(world, 120)
     row("stack of 50, a step", world, state, seconds[60:], "25")
 
