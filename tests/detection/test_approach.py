@@ -14,11 +14,13 @@ SEEDS = st.integers(0, 2**32 - 1)
 # a seed does not shrink to anything simpler
 QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
 EDGE_PART = 0.8
+CLOSE = 4e-4
 
 
-def contacts(motion, **options):
+def contacts(motion, *, pressed=False, **options):
     search, rows = make_search(motion, **options), make_rows()
-    assert search.find_contacts(positions(motion.start), positions(motion.end), rows) == rows.count
+    start, end = positions(motion.start), positions(motion.end)
+    assert search.find_contacts(start, end, rows, pressed=pressed) == rows.count
     return search, take(search, rows)
 
 
@@ -38,8 +40,36 @@ def test_contacts_are_stencils_of_the_start(seed, fall, folds):
         assert np.allclose(found.gaps[chosen], measure(motion.start[found.vertices[chosen]])[0], atol=1e-12)
     # near now, or near at the end
     end = np.einsum("ik,ikd,id->i", found.weights, motion.end[found.vertices], found.normals)
-    reach = np.where(found.kind == 0, REACH * THICKNESS, 0.0)
-    assert (np.minimum(found.gaps - found.thickness, end - found.thickness - reach) < 1e-15).all()
+    reach = np.where(found.kind == 0, 1.0, EDGE_PART) * REACH * THICKNESS
+    assert (np.minimum(found.gaps, end) < found.thickness + reach + 1e-15).all()
+
+
+def test_pressed_cloth_has_contacts_farther_away():
+    motion = two_sheets(gap=0.014, fall=0.0, rough=0.0)
+    _, calm = contacts(motion)
+    _, pressed = contacts(motion, pressed=True)
+    assert len(calm.kind) == 0
+    assert set(pressed.kind.tolist()) == {0}
+    _, nearer = contacts(two_sheets(gap=0.012, fall=0.0, rough=0.0), pressed=True)
+    assert set(nearer.kind.tolist()) == {0, 1}
+
+
+@settings(max_examples=8, deadline=None, phases=QUICK)
+@given(seed=SEEDS)
+def test_what_is_very_near_in_a_crease_is_kept_from_closing(seed):
+    """In a crushed crease the surface leads from every point down to the other: cones leave all of its pairs out."""
+    rng = np.random.default_rng(seed)
+    motion = folded(gap=0.006, seed=seed)
+    crushed = 0.003 * motion.rest + rng.normal(scale=2e-5, size=motion.rest.shape)
+    motion = motion._replace(start=crushed, end=crushed)
+    _, found = contacts(motion)
+    points = all_pairs(motion)[0]
+    near = distances(motion)[0] < CLOSE
+    assert near.any()
+    listed = {tuple(row) for row in found.vertices[found.kind == 0].tolist()}
+    assert {(row[0], *sorted(row[1:])) for row in points[near].tolist()} <= {(a, *sorted(b)) for a, *b in listed}
+    assert (found.thickness[found.gaps < CLOSE] <= THICKNESS).all()
+    assert (found.thickness == CLOSE).any()
 
 
 @settings(max_examples=8, deadline=None, phases=QUICK)

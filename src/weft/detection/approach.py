@@ -25,6 +25,8 @@ STILL_APART = wp.constant(wp.float64(0.9))
 # cosine of the angle that a direction may turn by before it counts as another one
 SAME_DIRECTION = wp.constant(wp.float64(0.97))
 TINY = wp.constant(wp.float64(1e-300))
+# a pair of neighbours in a sharp crease is no contact of the surface (see cones.py), but is kept from closing below this, in m
+CLOSE = wp.constant(wp.float64(4e-4))
 # distance of pairs that do not count
 NEVER = wp.constant(wp.float64(1e30))
 # pairs of edges keep a little less than the thickness: where surfaces lie on each other the vertices carry the load,
@@ -194,6 +196,14 @@ def nearest_on_surface(sheet: Sheet, face: int, w: wp.vec4d, n: wp.vec3d) -> boo
 
 
 @wp.func
+def nearest_of_edges(sheet: Sheet, pair: wp.vec2i, n: wp.vec3d) -> bool:
+    """Whether both edges are the nearest parts of the surfaces around them."""
+    if not in_edge_cone(-n, pair[0], sheet.edges, sheet.wings, sheet.x):
+        return False
+    return in_edge_cone(n, pair[1], sheet.edges, sheet.wings, sheet.x)
+
+
+@wp.func
 def passes_by(start: wp.vec3d, end: wp.vec3d, thickness: wp.float64) -> bool:
     """Whether a pair slides past: it stays about a thickness apart, and its direction turns as it does.
 
@@ -261,7 +271,7 @@ def measure_vertex_triangle(
         border = w[1] > -BORDER or w[2] > -BORDER or w[3] > -BORDER
         if gap >= thickness + sheet.reach or (border and passes_by(r, r_end, thickness)):
             return
-    if nearest_on_surface(sheet, pair[1], w, n):
+    if wp.min(distance, gap) < CLOSE or nearest_on_surface(sheet, pair[1], w, n):
         chosen[i] = 1
 
 
@@ -308,11 +318,10 @@ def measure_edge_edge(
     if closest >= EDGE_PART * sheet.largest:
         return
     q = wp.vec4i(e[0], e[1], f[0], f[1])
-    if closest >= EDGE_PART * pair_thickness(q, w, f[0], sheet.thickness, sheet.vertex_body, sheet.rest):
+    thickness = pair_thickness(q, w, f[0], sheet.thickness, sheet.vertex_body, sheet.rest)
+    if closest >= EDGE_PART * (thickness + sheet.reach):
         return
-    if not in_edge_cone(-n, pair[0], sheet.edges, sheet.wings, sheet.x):
-        return
-    if in_edge_cone(n, pair[1], sheet.edges, sheet.wings, sheet.x):
+    if closest < CLOSE or nearest_of_edges(sheet, pair, n):
         chosen[i] = 1
 
 
@@ -344,9 +353,13 @@ def fill_vertex_triangle(
         k = base + places[i]
         vertices[k] = q
         weights[k] = w
-        normals[k] = pair_direction(r, wp.cross(b - a, c - a))
+        n = pair_direction(r, wp.cross(b - a, c - a))
+        normals[k] = n
         gaps[k] = wp.length(r)
-        thickness[k] = pair_thickness(q, w, q[1], sheet.thickness, sheet.vertex_body, sheet.rest)
+        kept = pair_thickness(q, w, q[1], sheet.thickness, sheet.vertex_body, sheet.rest)
+        if not nearest_on_surface(sheet, pairs[i][1], w, n):
+            kept = wp.min(kept, CLOSE)
+        thickness[k] = kept
 
 
 @wp.kernel
@@ -378,6 +391,10 @@ def fill_edge_edge(
         k = base + places[i]
         vertices[k] = q
         weights[k] = w
-        normals[k] = pair_direction(r, wp.cross(b - a, d - c))
+        n = pair_direction(r, wp.cross(b - a, d - c))
+        normals[k] = n
         gaps[k] = wp.length(r)
-        thickness[k] = EDGE_PART * pair_thickness(q, w, q[2], sheet.thickness, sheet.vertex_body, sheet.rest)
+        kept = EDGE_PART * pair_thickness(q, w, q[2], sheet.thickness, sheet.vertex_body, sheet.rest)
+        if not nearest_of_edges(sheet, pairs[i], n):
+            kept = wp.min(kept, CLOSE)
+        thickness[k] = kept

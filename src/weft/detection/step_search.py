@@ -14,13 +14,16 @@ from weft.detection.stencil_rows import StencilRows
 from weft.world import launch
 from weft.world.buffers import Buffer
 from weft.world.choosing import count_chosen
+from weft.world.reading import read
 
 wp.set_module_options({"enable_backward": False})
 
 # extra room around the expected paths, in m
 SLACK = 6e-4
-# contacts are looked for this much beyond the thickness, in parts of it
+# contacts are looked for this much beyond the thickness, in parts of it: usually, and where cloth is pressed. Folds under
+# tension move by more than a thickness in a step, and not as they flew before: what is near may be met
 REACH = 0.1
+PRESSED_REACH = 0.7
 # items that are worth a thread of their own
 GRAIN = 256
 
@@ -123,7 +126,6 @@ class StepSearch:
         surface = broad_phase.surface
         self.broad_phase = broad_phase
         self.device = surface.device
-        self.margin = largest_thickness + SLACK
         cones = Cones.of(surface)
         self._fresh = wp.zeros(1, dtype=int, device=self.device)
         self._strayed = wp.zeros(surface.vertex_count, dtype=int, device=self.device)
@@ -141,9 +143,9 @@ class StepSearch:
         sheet.sewn_to = wp.array(_sewn_groups(surface.vertex_count, stitches), dtype=int, device=self.device)
         sheet.face_moves = wp.zeros(surface.face_count, dtype=wp.vec4d, device=self.device)
         sheet.edge_moves = wp.zeros(surface.edge_count, dtype=wp.vec4d, device=self.device)
-        sheet.reach = wp.float64(REACH * largest_thickness)
-        sheet.largest = wp.float64((1.0 + REACH) * largest_thickness)
         self.sheet = sheet
+        self._largest_thickness = largest_thickness
+        self._set_reach(REACH * largest_thickness)
         triangles = (
             approach.measure_vertex_triangle,
             approach.fill_vertex_triangle,
@@ -156,13 +158,20 @@ class StepSearch:
         self.stray_vertex_triangle, self.stray_edge_edge = _Kind(self.device, triangles), _Kind(self.device, edges)
         self._stray_kinds = (self.stray_vertex_triangle, self.stray_edge_edge)
 
-    def find_contacts(self, x: wp.array, end: wp.array, rows: StencilRows) -> int:
+    def find_contacts(self, x: wp.array, end: wp.array, rows: StencilRows, *, pressed: bool = False) -> int:
         """Replace the rows by the contacts of a step from x to the expected `end`; gives their number."""
         rows.clear()
+        self._set_reach((PRESSED_REACH if pressed else REACH) * self._largest_thickness)
         self.look(x, end)
         for kind in self._kinds:
             self._append(kind, kind.fill, [kind.pairs, self.sheet, kind.chosen, kind.places], rows)
         return rows.count
+
+    def _set_reach(self, reach: float) -> None:
+        """Look for contacts so much farther away than the thickness."""
+        self.margin = self._largest_thickness + max(SLACK, reach)
+        self.sheet.reach = wp.float64(reach)
+        self.sheet.largest = wp.float64(self._largest_thickness + reach)
 
     def look(self, x: wp.array, end: wp.array) -> None:
         """List the candidates of a motion from x to `end`, and measure them."""
@@ -185,7 +194,7 @@ class StepSearch:
         slack = 0.5 * (self.margin - impact.LARGEST_LEAST_DISTANCE)
         inputs = [x, self._expected, self._reached, end, self.broad_phase.boxes.frame, slack]
         launch(mark_strays, len(x), [*inputs, self._strayed, self._fresh], device=self.device)
-        return int(self._fresh.numpy()[0]) == 1
+        return int(read((self._fresh, 0, 1))[0][0]) == 1
 
     def find_collisions(self, x: wp.array, end: wp.array, rows: StencilRows) -> int:
         """Add to the rows every pair that would meet on the way from x to `end`; gives their number."""

@@ -32,8 +32,11 @@ from weft.world.choosing import count_chosen
 FOLD = 3.0
 # sweeps over the springs that would break a strain limit
 STRAIN_SWEEPS = 8
-# sweeps over the contacts of a step after one that had collisions, and in each of the rounds of impulses; then come
-# rounds in which all rows are solved to the end
+# cloth counts as pressed for so many steps after one with collisions: then contacts are looked for farther away and swept
+# more often
+PRESSED_STEPS = 8
+# sweeps over the contacts of pressed cloth, and in each of the rounds of impulses; then come rounds in which all rows are
+# solved to the end
 PRESSED_SWEEPS = 10
 IMPULSE_ROUNDS = 5
 INELASTIC_ROUNDS = 8
@@ -75,7 +78,8 @@ class Robust(Method):
         self.expected, self.proposed, self.x_end = (wp.zeros_like(world.target) for _ in range(3))
         self.v, self.v_free, self.v_end = (wp.zeros_like(world.target) for _ in range(3))
         self.many_collisions = max(20, world.cloth_vertex_count // 8)
-        # how often the longest step is halved now, how many steps went well since, and whether the last one collided
+        # how often the longest step is halved now, how many steps went well since, and for how many
+        # steps to come the cloth counts as pressed
         self.halvings = 0
         self.good_steps = 0
         self.pressed = 0
@@ -135,7 +139,7 @@ class Robust(Method):
                 return None
             self._move_in_zones(state, dt, report)
         self._finish(state, dt)
-        self.pressed = int(report.collisions > 0)
+        self.pressed = PRESSED_STEPS if report.collisions else max(0, self.pressed - 1)
         return report
 
     def _find_contacts(self, state: State, dt: float) -> int:
@@ -143,7 +147,7 @@ class Robust(Method):
         world, rows = self.world, self.rows
         inputs = [state.x, state.v, world.inverse_mass, world.target, self.gravity, dt, self.expected]
         self._run(expect, inputs)
-        contacts = self.search.find_contacts(state.x, self.expected, rows)
+        contacts = self.search.find_contacts(state.x, self.expected, rows, pressed=self.pressed > 0)
         self._set_up(0, LARGEST_PART, self.stiffness, dt)
         inputs = [rows.gaps, rows.thickness, LARGEST_PART, rows.distances]
         launch(set_distances, contacts, inputs, device=world.device)
