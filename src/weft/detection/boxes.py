@@ -13,6 +13,7 @@ import warp as wp
 from weft.detection.patches import PADDING, Patches
 from weft.errors import WeftError
 from weft.world import Surface, launch
+from weft.world.reading import read
 
 wp.set_module_options({"enable_backward": False})
 
@@ -254,7 +255,7 @@ class Boxes:
         inputs = [start, end, patches.vertex_ids, self.frame, 0.5 * margin, FARTHEST, self.vertices, self._too_far]
         launch(_box_vertices, used, inputs, device=device)
         self.unite_features()
-        if self._too_far.numpy()[0]:
+        if read((self._too_far, 0, 1))[0][0]:
             self._too_far.zero_()
             raise self._unusable(start, end)
 

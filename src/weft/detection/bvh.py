@@ -98,7 +98,11 @@ class Bvh(PatchSearch):
 
     def _prepare(self, start: wp.array, end: wp.array, margin: float) -> None:
         self._updates += 1
-        if self._bvh is None or (self._updates % LOOK == 0 and self._degraded()):
+        if self._bvh is not None and self.device.is_cuda:
+            # building takes little longer than refitting there
+            self._bvh.rebuild()
+            self.builds += 1
+        elif self._bvh is None or (self._updates % LOOK == 0 and self._degraded()):
             self._build()
         else:
             self._bvh.refit()

@@ -13,6 +13,7 @@ import warp as wp
 
 from weft.errors import WeftError
 from weft.world import launch
+from weft.world.reading import read
 
 wp.set_module_options({"enable_backward": False})
 
@@ -121,6 +122,8 @@ class Lists:
         self.what = what
         self.limit = limit
         self.capacity = capacity
+        # rows may become twice so many times as long as the list itself
+        self._spare = 2 if device.is_cpu else 16
         self.total = 0
         self.found = self._new(1, dtype)
         self.offsets = self._new(1, wp.int64)
@@ -160,8 +163,10 @@ class Lists:
         launch(copy, items, inputs, device=self.device, grain=256)
         if short:
             find(short, [1, self._short, self.offsets, UNLIMITED, UNLIMITED, self.found, self._counts])
-            if short * 50 > items and items * self.capacity <= 2 * total:
-                # too short for more than 2 % of the items: longer rows next time, up to four times the list itself
+            few = 50 * short <= items and self.device.is_cpu
+            if not few and items * self.capacity <= self._spare * total:
+                # too short for more than 2 % of the items (any on CUDA, where a second search takes as long as the
+                # first): longer rows next time
                 self.capacity *= 2
         self.total = total
         return self.found[:total]
@@ -184,7 +189,7 @@ class Lists:
         wp.utils.array_scan(self._tally, self._sums, inclusive=True)
         inputs = [self._sums, self.offsets, self._short, self._unknown]
         launch(_place, items, inputs, device=self.device)
-        total, short, unknown = (int(value) for value in self._sums[items - 1 :].numpy()[0])
+        total, short, unknown = (int(value) for value in read((self._sums, items - 1, 1))[0][0])
         return total, short, unknown
 
     def _count_on(self, unknown: int, total: int, find: Find) -> None:

@@ -27,6 +27,7 @@ from weft.dynamics.position_kernels import (
 from weft.dynamics.springs import BEND, SpringNetwork, from_world
 from weft.world import State, World, launch
 from weft.world.colouring import colour_items
+from weft.world.reading import read
 from weft.world.together import Together
 
 # longest substep in s: 40 a frame at 60 Hz
@@ -101,7 +102,9 @@ class PositionBased:
         """whether each colour is a launch of its own"""
         self.hinges = self._upload_quads(network, ~network.sewn)
         self.stitches = self._upload_quads(network, network.sewn)
-        self._worst = wp.zeros(max(1, min(len(chosen), LOOKERS)), dtype=wp.float64, device=device)
+        self._lookers = max(1, min(len(chosen), LOOKERS))
+        # each has a place of its own where maxima of several threads could be lost
+        self._worst = wp.zeros(self._lookers if device.is_cpu else 1, dtype=wp.float64, device=device)
         self._push, self._guess, self._before = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(3))
 
     def _upload_quads(self, network: SpringNetwork, chosen: np.ndarray) -> Coloured:
@@ -172,9 +175,10 @@ class PositionBased:
         least = max(1, int(np.ceil(dt / self.longest_substep - 1e-9)))
         pairs, rest = self.pairs.arrays[:2]
         limits = [dt / least, LARGEST_CHANGE, LARGEST_STRAIN]
-        inputs = [len(pairs), pairs, rest, state.x, state.v, *limits, self._worst]
-        launch(find_worst_edges, len(self._worst), inputs, device=self.device, grain=64)
-        worst = float(self._worst.numpy().max())
+        inputs = [len(pairs), self._lookers, pairs, rest, state.x, state.v, *limits, self._worst]
+        self._worst.zero_()
+        launch(find_worst_edges, self._lookers, inputs, device=self.device, grain=64)
+        worst = float(read((self._worst, 0, len(self._worst)))[0].max())
         return int(np.ceil(least * np.clip(worst, 1.0, MOST_REFINED)))
 
     def _start(self, state: State, target: wp.array, dt: float, x_end: wp.array, v_end: wp.array) -> None:

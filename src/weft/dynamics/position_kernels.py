@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from weft.world.together import meet, meet_between
+from weft.world.together import BLOCK, meet, meet_between
 
 wp.set_module_options({"enable_backward": False})
 
@@ -209,6 +209,7 @@ def find_velocity(first: int, h: wp.float64, x: wp.array[wp.vec3d], before: wp.a
 def find_worst_edges(
     first: int,
     count: int,
+    lookers: int,
     pairs: wp.array[wp.vec2i],
     rest: wp.array[wp.float64],
     x: wp.array[wp.vec3d],
@@ -221,16 +222,16 @@ def find_worst_edges(
     """How far some of the springs are beyond what a substep of h can do with them: 1 is just right."""
     i = first + wp.tid()
     found = wp.float64(0.0)
-    for k in range(i, count, worst.shape[0]):
+    for k in range(i, count, lookers):
         p = pairs[k]
         change = h * wp.length(v[p[1]] - v[p[0]]) / rest[k]
         strain = wp.length(x[p[1]] - x[p[0]]) / rest[k] - wp.float64(1.0)
         off = wp.float64(1.0) + (wp.abs(strain) - largest_strain) / STRAIN_STEP
         found = wp.max(found, wp.max(change / largest_change, off))
-    worst[i] = found
+    wp.atomic_max(worst, i % worst.shape[0], found)
 
 
-@wp.kernel
+@wp.kernel(launch_bounds=BLOCK)
 def substep_together(
     first: int,
     threads: int,
@@ -267,7 +268,7 @@ def substep_together(
             stretch_pair(i, pairs, rest, compliance, delay, inverse_mass, h, before, x)
 
 
-@wp.kernel
+@wp.kernel(launch_bounds=BLOCK)
 def pull_together(
     first: int,
     threads: int,

@@ -24,6 +24,7 @@ from weft.response.stencil_colours import COLOURS
 from weft.scene import Predictive
 from weft.world import Surface, World, launch
 from weft.world.buffers import Buffer
+from weft.world.choosing import count_chosen
 from weft.world.together import Together
 
 # vertices below which a step is one serial launch on the CPU: a launch for each of some forty colours costs more
@@ -281,9 +282,7 @@ class PredictiveSolver:
         head += [colliders.vertices_start, colliders.vertices_end, world.friction_static, world.friction_kinetic]
         head += [self._half_counts, self._half_places]
         self._run(kernels.find_half_spaces, self.count, [self._settings, 0, *head, *self._halves[:-1]], grain=128)
-        wp.utils.array_scan(self._half_counts, self._half_places, inclusive=False)
-        last = slice(self.count - 1, None)
-        total = int(self._half_counts[last].numpy()[0] + self._half_places[last].numpy()[0])
+        total = count_chosen(self._half_counts, self._half_places)
         self._half_count.fill_(total)
         self._halves = self._grow_halves(total)
         self._run(kernels.find_half_spaces, self.count, [self._settings, 1, *head, *self._halves[:-1]], grain=128)

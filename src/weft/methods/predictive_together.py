@@ -7,7 +7,7 @@ from weft.methods.predictive_kernels import Arrays, Numbers
 from weft.response.collider_contacts import solve_half_space
 from weft.response.predictive_contacts import solve_contact
 from weft.response.stencil_colours import COLOURS
-from weft.world.together import meet, meet_between
+from weft.world.together import BLOCK, meet, meet_between
 
 wp.set_module_options({"enable_backward": False})
 
@@ -40,7 +40,7 @@ def contact_at(k: int, o: Offsets, s: Numbers, h: wp.float64, a: Arrays):
     )  # fmt: skip
 
 
-@wp.kernel
+@wp.kernel(launch_bounds=BLOCK)
 def advance_together(
     first: int, threads: int, arrivals: wp.array[int], settings: wp.array[Numbers], a: Arrays, o: Offsets
 ):

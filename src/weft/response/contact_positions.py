@@ -8,7 +8,7 @@ import warp as wp
 
 from weft.response.impulses import ImpulseRows, ImpulseSolver
 from weft.response.stencil_colours import COLOURS
-from weft.world.together import meet, meet_between
+from weft.world.together import BLOCK, meet, meet_between
 
 wp.set_module_options({"enable_backward": False})
 
@@ -94,7 +94,7 @@ def part_colour(
     part_contact(i, vertices, weights, normals, distances, friction, inverse_mass, before, x)
 
 
-@wp.kernel
+@wp.kernel(launch_bounds=BLOCK)
 def part_together(
     first: int,
     threads: int,

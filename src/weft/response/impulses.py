@@ -15,7 +15,7 @@ from weft.response.friction import friction_impulse
 from weft.response.stencil_colours import COLOURS, StencilColouring
 from weft.world import launch
 from weft.world.buffers import Buffer
-from weft.world.together import Together, meet, meet_between
+from weft.world.together import BLOCK, Together, meet, meet_between
 
 wp.set_module_options({"enable_backward": False})
 
@@ -102,7 +102,7 @@ def solve_colour(
     solve_stencil(i, vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
 
 
-@wp.kernel
+@wp.kernel(launch_bounds=BLOCK)
 def solve_together(
     first: int,
     threads: int,

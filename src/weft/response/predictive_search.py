@@ -30,6 +30,7 @@ from weft.response.regions import Regions
 from weft.response.stencil_colours import StencilColouring
 from weft.world import launch
 from weft.world.buffers import Buffer
+from weft.world.choosing import count_chosen
 
 # items of a kernel that are worth a thread
 GRAIN = 256
@@ -165,7 +166,7 @@ class PredictiveSearch:
             balls = [*vertices, *faces] if kind == int(POINT_TRIANGLE) else [*edges, *edges]
             inputs = [kind, count, pairs, sheet, self._reach, *balls, chosen]
             launch(choose_pairs, -(-count // CHUNK), inputs, device=self.device, grain=16)
-        found = _scan(chosen, places)
+        found = count_chosen(chosen, places)
         if found:
             listed = self._listed.at_least(base + found, keep=base)
             vertices = self._vertices.at_least(base + found, keep=base)
@@ -182,17 +183,10 @@ class PredictiveSearch:
         counts = self._counts.at_least(count)[:count]
         launch(choose_points, count, [pairs, self.sheet, chosen], device=self.device, grain=GRAIN)
         launch(count_points, count, [chosen, counts], device=self.device)
-        found = _scan(counts, places)
+        found = count_chosen(counts, places)
         points = self._points.at_least(max(found, 1))[:found]
         launch(list_points, count, [pairs, self.sheet.faces, chosen, places, points], device=self.device)
         return points
-
-
-def _scan(chosen: wp.array, places: wp.array) -> int:
-    """Places of the chosen ones, and their number."""
-    wp.utils.array_scan(chosen, places, inclusive=False)
-    last = slice(len(chosen) - 1, None)
-    return int(places[last].numpy()[0] + chosen[last].numpy()[0])
 
 
 def _edge_faces(face_edges: np.ndarray, count: int) -> np.ndarray:

@@ -12,7 +12,7 @@ import warp as wp
 
 from weft.world import launch
 from weft.world.buffers import Buffer
-from weft.world.together import Together, meet, take_number
+from weft.world.together import BLOCK, Together, meet, take_number
 
 wp.set_module_options({"enable_backward": False})
 
@@ -128,7 +128,7 @@ def stands_first(q: wp.vec4i, mine: wp.int64, inverse_mass: wp.array[wp.float64]
     return first
 
 
-@wp.kernel
+@wp.kernel(launch_bounds=BLOCK)
 def colour_together(
     first: int,
     threads: int,

@@ -80,8 +80,13 @@ class _Command:
             ):
                 continue
             self.inputs[index] = value
+            # another array of the same kind needs none of Warp's checks, which take longer than a launch
+            alike = type(old) is type(value) is wp.array and old.dtype is value.dtype and old.ndim == value.ndim
             for command in self.recorded:
-                command.set_param_at_index(index + 1, value)
+                if alike and old.device is value.device:
+                    command.set_param_at_index_from_ctype(index + 1, value.__ctype__())
+                else:
+                    command.set_param_at_index(index + 1, value)
         self._same = inputs if isinstance(inputs, tuple) else None
 
 

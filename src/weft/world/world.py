@@ -1,7 +1,7 @@
 """A scene compiled to flat arrays: all cloths first, then all colliders, in one list of vertices and triangles."""
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
@@ -14,10 +14,14 @@ from weft.scene.resolve import Resolved, resolve_scene
 from weft.scene.sewn import Sewn
 from weft.world.kinematics import Kinematics, Prescription
 from weft.world.launch import launch
+from weft.world.reading import read
 from weft.world.state import State
 from weft.world.surface import Surface
 
 wp.set_module_options({"enable_backward": False})
+
+# threads that look for the longest edge
+LOOKERS = 16384
 
 
 @wp.kernel
@@ -34,6 +38,24 @@ def carry_vertices(
     i = offset + first + wp.tid()
     x_end[i] = target[i]
     v_end[i] = (target[i] - x[i]) / dt
+
+
+@wp.kernel
+def measure_edges(
+    first: int,
+    lookers: int,
+    edges: wp.array[wp.vec2i],
+    rest: wp.array[wp.float64],
+    x: wp.array[wp.vec3d],
+    longest: wp.array[wp.float64],
+):
+    """The largest ratio of length and rest length among some of the edges."""
+    i = first + wp.tid()
+    found = wp.float64(0.0)
+    for k in range(i, edges.shape[0], lookers):
+        e = edges[k]
+        found = wp.max(found, wp.length(x[e[1]] - x[e[0]]) / rest[k])
+    wp.atomic_max(longest, i % longest.shape[0], found)
 
 
 @dataclass(frozen=True)
@@ -115,6 +137,7 @@ class World:
         self.target = wp.zeros(self.vertex_count, dtype=wp.vec3d, device=self.device)
         self._host_target = np.zeros((self.vertex_count, 3))
         self._phase = -1
+        self._pinned = True
 
     @classmethod
     def compile(cls, scene: Scene, device: wp.DeviceLike = "cpu") -> "World":
@@ -136,17 +159,41 @@ class World:
         if phase != self._phase:
             self._phase = phase
             fixed = self.kinematics.fixed(self.vertex_count, state.time)
+            self._pinned = bool(fixed[: self.cloth_vertex_count].any())
             self.inverse_mass.assign(np.where(fixed, 0.0, 1.0 / self.mass))
         elif not self.kinematics.moving:
             return
         self.kinematics.place(self._host_target, state.time, state.time + dt)
-        self.target.assign(self._host_target)
+        # only vertices that are prescribed have a target: of cloth that is not pinned there is nothing to copy
+        first = 0 if self._pinned else self.cloth_vertex_count
+        if first < self.vertex_count:
+            source = wp.array(self._host_target, dtype=wp.vec3d, device="cpu", copy=False)
+            wp.copy(self.target, source, first, first, self.vertex_count - first)
 
     def carry_colliders(self, state: State, dt: float, x_end: wp.array, v_end: wp.array) -> None:
         """Write the colliders' part of the end of a step: straight to the target."""
         count = self.vertex_count - self.cloth_vertex_count
         inputs = [self.cloth_vertex_count, state.x, self.target, dt, x_end, v_end]
         launch(carry_vertices, count, inputs, device=self.device)
+
+    def longest_edge(self, x: wp.array) -> float:
+        """The largest ratio of an edge's length and its length at rest, over all cloths."""
+        edges, rest = self._cloth_edges
+        lookers = min(len(edges), LOOKERS)
+        # threads of the CPU have places of their own: maxima of several could be lost
+        longest = wp.zeros(max(1, lookers) if self.device.is_cpu else 1, dtype=wp.float64, device=self.device)
+        launch(measure_edges, lookers, [lookers, edges, rest, x, longest], device=self.device, grain=64)
+        return float(read((longest, 0, len(longest)))[0].max())
+
+    @cached_property
+    def _cloth_edges(self) -> tuple[wp.array, wp.array]:
+        """The edges of all cloths and their lengths at rest."""
+        edges = [np.zeros((0, 2), np.int32), *(part.first + part.mesh.edges for part in self.cloths)]
+        rest = [np.zeros(0), *(part.mesh.rest_lengths for part in self.cloths)]
+        return (
+            wp.array(np.concatenate(edges), dtype=wp.vec2i, device=self.device),
+            wp.array(np.concatenate(rest), dtype=wp.float64, device=self.device),
+        )
 
     def _make_surface(self) -> Surface:
         face_body = np.concatenate(
