@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.methods import predictive_kernels
+from weft.methods.predictive_arrays import Numbers
 from weft.world import get_threads, set_threads
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -110,8 +110,8 @@ def memory(cloth: weft.Realtime, dt: float) -> int:
 def overhead(cloth: weft.Realtime, dt: float) -> float:
     """The time of a step of a solver that has nothing to solve, motions of the scene included."""
     settings = cloth.solver.settings
-    for key in ("vertices", "pairs", "quads", "attachments", "goals", "contacts", "colliders"):
-        assert key in predictive_kernels.Numbers.vars
+    for key in ("vertices", "pair_colours", "quads", "attachments", "goals", "contacts", "colliders"):
+        assert key in Numbers.vars
         settings[key][0] = 0
     search, cloth.solver.search = cloth.solver.search, None
     times = []

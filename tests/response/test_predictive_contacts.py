@@ -6,7 +6,7 @@ import warp as wp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.response.predictive_contacts import FROZEN, Contacts, Stencil, solve_contact, triangle_stencil
+from weft.response.predictive_contacts import ASLEEP, FROZEN, Contacts, Stencil, solve_contacts, triangle_stencil
 from weft.response.predictive_pairs import closest_approach
 from weft.world import launch
 
@@ -36,20 +36,23 @@ def solve_one(
     friction: wp.array[wp.vec2d],
     push: wp.float64,
     pushed: wp.array[int],
+    x: wp.array[wp.vec3d],
     start: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
 ):
     i = first + wp.tid()
     rub = wp.float64(1.0)
-    solve_contact(i, vertices, kinds, weights, normals, thickness, friction, rub, push, pushed, start, before, p)
+    solve_contacts(
+        i, i + 1, ASLEEP, vertices, kinds, weights, normals, thickness, friction, rub, push, pushed, x, start, before, p
+    )  # fmt: skip
 
 
 def stencil(x, side=1.0):
     out = wp.zeros(1, dtype=Stencil)
     launch(find_stencil, 1, [wp.array(x, dtype=wp.vec3d), side, out])
     found = out.numpy()[0]
-    return found["weights"], found["normal"], found["gap"]
+    return found[:4], found[4:7], found[7]
 
 
 def solve(x, mass, *, was=None, kind=FROZEN, weights=(1, 0, -1, 0), normal=(0, 0, 0), thick=0.1, mu=(0, 0), push=1e9):
@@ -62,7 +65,8 @@ def solve(x, mass, *, was=None, kind=FROZEN, weights=(1, 0, -1, 0), normal=(0, 0
     inverse = 1.0 / np.asarray(mass, float)[:, None]
     p = wp.array(np.hstack([x, inverse]), dtype=wp.vec4d)
     before = wp.array(np.hstack([x if was is None else was, inverse]), dtype=wp.vec4d)
-    launch(solve_one, 1, [*contacts.arrays, push, contacts.pushed, wp.clone(before), before, p])
+    places = wp.array(x, dtype=wp.vec3d)
+    launch(solve_one, 1, [*contacts.arrays, push, contacts.pushed, places, wp.clone(before), before, p])
     assert np.array_equal(p.numpy()[:, 3], inverse[:, 0])
     return p.numpy()[:, :3], before.numpy()[:, :3]
 

@@ -14,7 +14,10 @@ from weft.dynamics.fabric import Fabric
 from weft.dynamics.goals import Goals
 from weft.dynamics.incidence import incidence
 from weft.methods import predictive_kernels as kernels
+from weft.methods.predictive_arrays import Arrays, Numbers
+from weft.methods.predictive_in_order import advance_in_order
 from weft.methods.predictive_together import Offsets, advance_together
+from weft.response.collider_spots import PADDING
 from weft.response.colliders import Colliders
 from weft.response.contact_cache import keep_nearest, read_pose
 from weft.response.predictive_contacts import Contacts
@@ -61,8 +64,9 @@ class PredictiveSolver:
             return wp.zeros(self.count, dtype=dtype, device=self.device)
 
         self._layout = self._make_layout()
-        self._force, self._end, self._end_v, self._free = (rows(wp.vec3d) for _ in range(4))
-        self._rows, self._before, self._start, self._ways = (rows(wp.vec4d) for _ in range(4))
+        self._force, self._end, self._end_v, self._free, self._ways = (rows(wp.vec3d) for _ in range(5))
+        self._rows, self._before, self._start = (rows(wp.vec4d) for _ in range(3))
+        self._spots = wp.zeros((7, self.count + PADDING), dtype=wp.float32, device=self.device)
         self._half_counts, self._half_places = rows(int), rows(int)
         self._half_count = wp.zeros(1, dtype=int, device=self.device)
         dtypes: tuple[Any, ...] = (int, wp.vec3d, wp.vec2d, wp.vec3d, wp.float64, wp.vec2d, int)
@@ -174,11 +178,12 @@ class PredictiveSolver:
         }
 
     def _advance_in_order(self, x: wp.array, v: wp.array, target: wp.array) -> None:
-        launch(kernels.advance_in_order, 1, self._same_inputs(x, v, target))
+        launch(advance_in_order, 1, self._same_inputs(x, v, target))
 
     def _advance_together(self, x: wp.array, v: wp.array, target: wp.array) -> None:
         """All substeps in one launch, whose threads wait for each other."""
         self._begin(x, v, target)
+        self._prepare(x)
         self._find_half_spaces(x)
         if self.cached:
             self._refresh_contacts(x)
@@ -215,17 +220,19 @@ class PredictiveSolver:
     def _all_inputs(self, x: wp.array, v: wp.array, target: wp.array) -> tuple[Any, ...]:
         world, items, colliders, goals = self.world, self.fabric, self.colliders, self.goals
         contacts, halves = self.contacts, self._halves
-        arrays: Any = kernels.Arrays()
+        pairs, springs = items.stretch.arrays
+        arrays: Any = Arrays()
         values = (
             x, v, target, world.inverse_mass, world.thickness, *self._layout, *self.air.lists,
-            *items.stretch.arrays, items.stretch.pull, *items.bend.arrays, items.bend.pull,
+            pairs, items.stretch.starts, springs, items.stretch.pull, *items.bend.arrays, items.bend.pull,
+            items.moves[int(x is self._end)], items.prepared,
             self._attached, self._lengths, goals.vertices, goals.springs, goals.starts, goals.ends,
             *contacts.arrays, contacts.pushed, contacts.triangles, self._across,
             colliders.shapes, colliders.start, colliders.end, colliders.vertices_start, colliders.vertices_end,
             world.friction_static, world.friction_kinetic, *halves, self._half_count,
-            self._force, self._ways, self._rows, self._before, self._start,
+            self._force, self._ways, self._spots, self._rows, self._before, self._start,
         )  # fmt: skip
-        for name, value in zip(kernels.Arrays.vars, values, strict=True):  # type: ignore[attr-defined]
+        for name, value in zip(Arrays.vars, values, strict=True):  # type: ignore[attr-defined]
             setattr(arrays, name, value)
         return self._settings, arrays
 
@@ -234,6 +241,7 @@ class PredictiveSolver:
         gravity, air_damping = wp.vec3d(*self.settings["gravity"][0]), float(self.settings["air_damping"][0])
         rub, push_speed = float(self.settings["friction"][0]), float(self.settings["push_speed"][0])
         self._begin(x, v, target)
+        self._prepare(x)
         self._find_half_spaces(x)
         contacts = self.contacts
         order, groups, crowded = (
@@ -242,35 +250,39 @@ class PredictiveSolver:
 
         substeps, sweeps = int(self.settings["substeps"][0]), int(self.settings["sweeps"][0])
         h, part = dt / substeps, 1.0 / substeps
-        push = h * push_speed
+        push, slowed = h * push_speed, 1.0 / (1.0 + h * air_damping)
         for substep in range(substeps):
             progress = (substep + 1) * part
-            inputs = [x, target, self._force, gravity, air_damping, h, progress, v, p, before, self._start]
+            inputs = [x, target, self._force, gravity, slowed, h, progress, p, before, self._start]
             self._run(fabric.predict, self.count, inputs)
             for sweep in range(sweeps):
                 self.fabric.sweep_stretch(sweep, sweeps, 1.0 / h, before, p)
-                self.fabric.sweep_bend(sweep, sweeps, 1.0 / h, before, p)
+                self.fabric.sweep_bend(sweep, sweeps, 1.0 / h, before, p, rehearsal=x is self._end)
                 self._follow(h, progress, part)
                 for first, last in pairwise(self._attachment_offsets):
                     inputs = [int(first), self._attached, self._lengths, p]
                     self._run(fabric.attach, int(last - first), inputs)
-                tail = [order, *contacts.arrays, rub, push, contacts.pushed, self._start, before, p]
+                tail = [order, *contacts.arrays, rub, push, contacts.pushed, x, self._start, before, p]
                 for first, last in groups:
-                    self._run(kernels.solve_contacts, last - first, [first, 0, *tail], grain=256)
+                    self._run(kernels.solve_colour, last - first, [first, 0, *tail], grain=256)
                 if crowded[1] > crowded[0]:
-                    self._run(kernels.solve_contacts, 1, [crowded[0], crowded[1] - crowded[0], *tail])
+                    self._run(kernels.solve_colour, 1, [crowded[0], crowded[1] - crowded[0], *tail])
                 halves = [self._half_counts, self._half_places, *self._halves[:-1]]
                 inputs = [*halves, rub, progress, part, push, self._halves[-1], self._start, before, p]
-                self._run(kernels.solve_half_spaces, self.count, inputs)
-            self._run(fabric.end_substeps, self.count, [1.0 / h, p, before, v])
-        self._run(kernels.end_step, self.count, [p, x])
+                self._run(kernels.solve_all_halves, self.count, inputs)
+        self._run(fabric.end_step, self.count, [1.0 / h, p, before, x, v])
         if not self.settings["rehearsal"][0]:
             wp.copy(self.colliders.start, self.colliders.end)
+
+    def _prepare(self, x: wp.array) -> None:
+        """What the hinges of all substeps share."""
+        per_h = float(self.settings["substeps"][0] / self.settings["dt"][0])
+        self.fabric.prepare(per_h, self.world.inverse_mass, rehearsal=x is self._end)
 
     def _begin(self, x: wp.array, v: wp.array, target: wp.array) -> None:
         """Where nothing would stop the vertices."""
         inputs = [self._settings, x, v, target, self.world.inverse_mass, *self.air.lists]
-        self._run(kernels.begin_step, self.count, [*inputs, self._force, self._rows, self._free])
+        self._run(kernels.begin_step, self.count, [*inputs, self._force, self._rows, self._before, self._free])
 
     def _find_half_spaces(self, x: wp.array) -> None:
         """Half-spaces of all vertices: count, scan, write."""
@@ -373,7 +385,7 @@ class PredictiveSolver:
 
     def _make_settings(self) -> wp.array:
         options, forces = self.options, self.world.scene.forces
-        numbers: Any = kernels.Numbers()
+        numbers: Any = Numbers()
         numbers.gravity = wp.vec3d(*forces.gravity)
         numbers.air_damping = forces.air_damping
         numbers.push_speed = options.push_speed
@@ -382,10 +394,10 @@ class PredictiveSolver:
         numbers.friction = 1.0
         numbers.vertices = self.count
         numbers.substeps, numbers.sweeps = options.substeps or self._usual_substeps(), options.iterations
-        numbers.pairs, numbers.quads = self.fabric.stretch.count, self.fabric.bend.count
+        numbers.pair_colours, numbers.quads = len(self.fabric.stretch.offsets) - 1, self.fabric.bend.count
         numbers.goals, numbers.colliders = self.goals.count, self.colliders.count
         numbers.windy = int(self.air.wind is not None)
-        return wp.array([numbers], dtype=kernels.Numbers, device=self.device)
+        return wp.array([numbers], dtype=Numbers, device=self.device)
 
     def _run(self, kernel: wp.Kernel, count: int, inputs: list[Any], *, grain: int = 1024) -> None:
         launch(kernel, count, inputs, device=self.device, grain=grain)

@@ -2,10 +2,11 @@
 
 import warp as wp
 
-from weft.dynamics.fabric import attach_vertex, bend_quad, end_substep, follow_goal, point, predict_vertex, stretch_pair
-from weft.methods.predictive_kernels import Arrays, Numbers
-from weft.response.collider_contacts import solve_half_space
-from weft.response.predictive_contacts import solve_contact
+from weft.dynamics.fabric_constraints import attach_vertices, bend_quads, follow_goals, stretch_pairs
+from weft.dynamics.rows import end_vertex, predict_vertices
+from weft.methods.predictive_arrays import Arrays, Numbers
+from weft.response.half_spaces import solve_half_spaces
+from weft.response.predictive_contacts import ASLEEP, solve_contacts
 from weft.response.stencil_colours import COLOURS
 from weft.world.together import BLOCK, meet, meet_between
 
@@ -34,9 +35,10 @@ def contact_at(k: int, o: Offsets, s: Numbers, h: wp.float64, a: Arrays):
     i = int(k)
     if o.order.shape[0] > 0:
         i = o.order[k]
-    solve_contact(
-        i, a.contact_vertices, a.contact_kinds, a.contact_weights, a.contact_normals, a.contact_thickness,
-        a.contact_friction, s.friction, h * s.push_speed, a.contact_pushed, a.start, a.before, a.p,
+    solve_contacts(
+        i, i + 1, ASLEEP, a.contact_vertices, a.contact_kinds, a.contact_weights, a.contact_normals,
+        a.contact_thickness, a.contact_friction, s.friction, h * s.push_speed, a.contact_pushed, a.x, a.start, a.before,
+        a.p,
     )  # fmt: skip
 
 
@@ -50,6 +52,7 @@ def advance_together(
     h = s.dt / wp.float64(s.substeps)
     per_h = ONE / h
     part = ONE / wp.float64(s.substeps)
+    slowed = ONE / (ONE + h * s.air_damping)
     stretches = o.stretch.shape[0] - 1
     bends = o.bend.shape[0] - 1
     ranks = o.attachments.shape[0] - 1
@@ -58,9 +61,7 @@ def advance_together(
         progress = wp.float64(substep + 1) * part
         # what a thread did to its vertices last in the substep before, it goes on from: no need to wait
         for i in range(t, s.vertices, threads):
-            predict_vertex(
-                i, a.x, a.target, a.force[i], s.gravity, s.air_damping, h, progress, a.v, a.p, a.before, a.start
-            )
+            predict_vertices(i, i + 1, a.x, a.target, a.force, s.gravity, slowed, h, progress, a.p, a.before, a.start)
         for sweep in range(s.sweeps):
             end = o.stretch[0]
             for colour in range(stretches):
@@ -68,21 +69,23 @@ def advance_together(
                 begin = end
                 end = o.stretch[colour + 1]
                 for i in range(begin + t, end, threads):
-                    stretch_pair(i, a.pairs, a.pair_springs, sweep, s.sweeps, per_h, a.pair_pull, a.before, a.p)
+                    stretch_pairs(i, i + 1, a.pairs, a.pair_springs, sweep, s.sweeps, per_h, a.pair_pull, a.before, a.p)
             end = o.bend[0]
             for colour in range(bends):
                 meet(arrivals)
                 begin = end
                 end = o.bend[colour + 1]
                 for i in range(begin + t, end, threads):
-                    bend_quad(
-                        i, a.quads, a.quad_weights, a.quad_springs, sweep, s.sweeps, per_h, a.quad_pull, a.before, a.p
-                    )
+                    bend_quads(
+                        i, i + 1, a.quads, a.quad_weights, a.quad_springs, a.quad_moves, sweep, s.sweeps, per_h,
+                        a.quad_pull, a.before, a.p,
+                    )  # fmt: skip
             if s.goals > 0:
                 meet(arrivals)
                 for i in range(t, s.goals, threads):
-                    follow_goal(
-                        i, a.goal_vertices, a.goal_springs, a.goal_starts, a.goals, h, progress, part, a.before, a.p
+                    follow_goals(
+                        i, i + 1, a.goal_vertices, a.goal_springs, a.goal_starts, a.goals, h, progress, part, a.before,
+                        a.p,
                     )  # fmt: skip
             end = o.attachments[0]
             for rank in range(ranks):
@@ -90,7 +93,7 @@ def advance_together(
                 begin = end
                 end = o.attachments[rank + 1]
                 for i in range(begin + t, end, threads):
-                    attach_vertex(i, a.attached, a.lengths, a.p)
+                    attach_vertices(i, i + 1, a.attached, a.lengths, a.p)
             meet(arrivals)
             if s.contacts > 0:
                 begin = o.contacts[0]
@@ -110,14 +113,12 @@ def advance_together(
                             contact_at(k, o, s, h, a)
                     meet(arrivals)
             for i in range(t, s.vertices, threads):
-                for k in range(o.half_places[i], o.half_places[i] + o.half_counts[i]):
-                    solve_half_space(
-                        k, a.half_vertices, a.half_normals, a.half_offsets, a.half_ways, a.half_thickness,
-                        a.half_friction, s.friction, progress, part, h * s.push_speed, a.half_pushed, a.start,
-                        a.before, a.p,
-                    )  # fmt: skip
-        for i in range(t, s.vertices, threads):
-            end_substep(i, per_h, a.p, a.before, a.v)
+                k = o.half_places[i]
+                solve_half_spaces(
+                    k, k + o.half_counts[i], a.half_vertices, a.half_normals, a.half_offsets, a.half_ways,
+                    a.half_thickness, a.half_friction, s.friction, progress, part, h * s.push_speed, a.half_pushed,
+                    a.start, a.before, a.p,
+                )  # fmt: skip
 
     for i in range(t, s.vertices, threads):
-        a.x[i] = point(a.p[i])
+        end_vertex(i, per_h, a.p, a.before, a.x, a.v)

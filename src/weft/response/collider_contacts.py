@@ -11,7 +11,6 @@ carried beyond the plane, by its speed or by its neighbours, it comes back on th
 
 import warp as wp
 
-from weft.dynamics.fabric import point
 from weft.response.nearest import nearest_on_triangle
 
 wp.set_module_options({"enable_backward": False})
@@ -229,9 +228,6 @@ def touch_shape(
     `reach` is thickness and static collision radius together.
     """
     touch = Touch()
-    far = reach + shape.way + wp.length(move)
-    if is_out_of_reach(shape, x, far):
-        return touch
     r = x - shape.place
     if shape.kind == SPHERE:
         length = wp.length(r)
@@ -261,7 +257,7 @@ def touch_shape(
             touch.gap = out[3]
             touch.nearest = x - out[3] * touch.normal
         else:
-            near = touch_mesh(shape, q, local_move, far, start, end)
+            near = touch_mesh(shape, q, local_move, reach + shape.way + wp.length(move), start, end)
             if near.found == 0:
                 return touch
             touch.normal = shape.turn * near.normal
@@ -274,60 +270,3 @@ def touch_shape(
     else:
         touch.found = 0
     return touch
-
-
-@wp.func
-def solve_half_space(
-    i: int,
-    vertices: wp.array[int],
-    normals: wp.array[wp.vec3d],
-    offsets: wp.array[wp.vec2d],
-    ways: wp.array[wp.vec3d],
-    thickness: wp.array[wp.float64],
-    friction: wp.array[wp.vec2d],
-    rub: wp.float64,
-    progress: wp.float64,
-    part: wp.float64,
-    push: wp.float64,
-    pushed: wp.array[int],
-    start: wp.array[wp.vec4d],
-    before: wp.array[wp.vec4d],
-    p: wp.array[wp.vec4d],
-):
-    """Keep a vertex out of its half-space, and rub.
-
-    What was too near at the start of the substep already is undone by `push` metres at most and without speed: the
-    vertex is moved as if it had always been there. What came too near since is stopped, and rubs with that.
-    """
-    k = vertices[i]
-    row = p[k]
-    n = normals[i]
-    plane = offsets[i]
-    depth = thickness[i] + plane[0] + progress * plane[1] - (n[0] * row[0] + n[1] * row[1] + n[2] * row[2])
-    pushed[i] = 0
-    if depth > ZERO and row[3] > ZERO:
-        pushed[i] = 1
-        x = point(row)
-        was = point(before[k])
-        known = thickness[i] + plane[0] + (progress - part) * plane[1] - wp.dot(n, was)
-        known = wp.clamp(known, ZERO, depth)
-        met = depth - known
-        undone = wp.min(known, wp.max(push - wp.dot(n, was - point(start[k])), ZERO)) * n
-        x += met * n + undone
-        was += undone
-        mu = rub * friction[i]
-        if mu[0] > ZERO:
-            slip = x - was - part * ways[i]
-            slip -= wp.dot(n, slip) * n
-            x -= rubbed(slip, met, mu)
-        p[k] = wp.vec4d(x[0], x[1], x[2], row[3])
-        before[k] = wp.vec4d(was[0], was[1], was[2], row[3])
-
-
-@wp.func
-def rubbed(slip: wp.vec3d, met: wp.float64, mu: wp.vec2d) -> wp.vec3d:
-    """How much of the sliding friction takes back: all of it while it sticks, else the kinetic share."""
-    length = wp.length(slip)
-    if length <= mu[0] * met:
-        return slip
-    return wp.min(mu[1] * met / length, ONE) * slip

@@ -16,26 +16,10 @@ Contacts that are cached for many steps are of the first kind only.
 
 import warp as wp
 
-from weft.dynamics.fabric import point
-from weft.response.collider_contacts import rubbed
-from weft.response.nearest import nearest_on_triangle
+from weft.dynamics.rows import ROW
 from weft.world.buffers import Buffer
 
 wp.set_module_options({"enable_backward": False})
-
-ZERO = wp.constant(wp.float64(0.0))
-ONE = wp.constant(wp.float64(1.0))
-THIRD = wp.constant(wp.float64(1.0 / 3.0))
-# where the foot is farther outside the triangle than this, in its barycentric coordinates, the plane is that of the
-# start of the step: far from the triangle a plane that tilts with it would sweep along whatever is there
-OUTSIDE = wp.constant(wp.float64(-0.2))
-
-# how far a corner goes for a unit of depth at most; a free triangle under a held vertex takes 1.37
-LEVER = wp.constant(wp.float64(1.5))
-# a cached contact goes on to the next triangle when the foot is so far outside of its own
-BORDER = wp.constant(wp.float64(-0.02))
-# triangles that it passes in a step at most
-WALK = wp.constant(4)
 
 # what a contact is; the sign of the latter two is its side
 FROZEN = wp.constant(0)
@@ -44,138 +28,196 @@ ASLEEP = wp.constant(2)
 # cosine of the largest angle between a normal and the direction across it where two things lie over each other
 OVER = wp.constant(wp.float64(0.9))
 
+Stencil = wp.types.vector(length=8, dtype=wp.float64)
+"""A constraint as it is now: four weights, the normal, the gap."""
 
-@wp.struct
-class Stencil:
-    """A constraint as it is now."""
+# how a vertex p lies to a triangle abc, as C++: weights, normal and gap; a triangle without area has no normal
+_PLANE = """
+    typedef wp::vec_t<8, double> plane8;
+    const auto plane_of = [](auto p, auto a, auto b, auto c, double side) {
+        const double ux = b[0] - a[0], uy = b[1] - a[1], uz = b[2] - a[2];
+        const double vx = c[0] - a[0], vy = c[1] - a[1], vz = c[2] - a[2];
+        const double rx = p[0] - a[0], ry = p[1] - a[1], rz = p[2] - a[2];
+        const double mx = uy * vz - uz * vy, my = uz * vx - ux * vz, mz = ux * vy - uy * vx;
+        const double squared = mx * mx + my * my + mz * mz;
+        plane8 s;
+        s[0] = 1.0;
+        if (squared == 0.0) {
+            s[1] = s[2] = s[3] = -1.0 / 3.0;
+            s[4] = s[5] = s[6] = s[7] = 0.0;
+            return s;
+        }
+        const double part = 1.0 / squared;
+        s[2] = -part * ((ry * vz - rz * vy) * mx + (rz * vx - rx * vz) * my + (rx * vy - ry * vx) * mz);
+        s[3] = -part * ((uy * rz - uz * ry) * mx + (uz * rx - ux * rz) * my + (ux * ry - uy * rx) * mz);
+        s[1] = -1.0 - s[2] - s[3];
+        const double unit = side / sqrt(squared);
+        s[4] = unit * mx;
+        s[5] = unit * my;
+        s[6] = unit * mz;
+        s[7] = s[4] * rx + s[5] * ry + s[6] * rz;
+        return s;
+    };
+"""
+# four contacts of a vertex and a triangle: u, v and r are b - a, c - a and p - a, m is u x v; a lane is a contact
+FOUR = """
+    const wp::vec_t<4, int>* q = vertices.data + i;
+    const row4* rows = (const row4*)p.data;
+    const row4 o0 = rows[q[0][1]], o1 = rows[q[1][1]], o2 = rows[q[2][1]], o3 = rows[q[3][1]];
+    const row4 r0 = rows[q[0][0]] - o0, r1 = rows[q[1][0]] - o1, r2 = rows[q[2][0]] - o2, r3 = rows[q[3][0]] - o3;
+    const row4 u0 = rows[q[0][2]] - o0, u1 = rows[q[1][2]] - o1, u2 = rows[q[2][2]] - o2, u3 = rows[q[3][2]] - o3;
+    const row4 v0 = rows[q[0][3]] - o0, v1 = rows[q[1][3]] - o1, v2 = rows[q[2][3]] - o2, v3 = rows[q[3][3]] - o3;
+    const row4 rx = {r0[0], r1[0], r2[0], r3[0]}, ry = {r0[1], r1[1], r2[1], r3[1]}, rz = {r0[2], r1[2], r2[2], r3[2]};
+    const row4 ux = {u0[0], u1[0], u2[0], u3[0]}, uy = {u0[1], u1[1], u2[1], u3[1]}, uz = {u0[2], u1[2], u2[2], u3[2]};
+    const row4 vx = {v0[0], v1[0], v2[0], v3[0]}, vy = {v0[1], v1[1], v2[1], v3[1]}, vz = {v0[2], v1[2], v2[2], v3[2]};
+    const row4 mx = uy * vz - uz * vy, my = uz * vx - ux * vz, mz = ux * vy - uy * vx;
+    const row4 squared = mx * mx + my * my + mz * mz;
+    const int* k = kinds.data + i;
+    const row4 side = {k[0] < 0 ? -1.0 : 1.0, k[1] < 0 ? -1.0 : 1.0, k[2] < 0 ? -1.0 : 1.0, k[3] < 0 ? -1.0 : 1.0};
+    const row4 height = side * (mx * rx + my * ry + mz * rz);
+    """
 
-    weights: wp.vec4d
-    normal: wp.vec3d
-    gap: wp.float64
 
-
-@wp.func
-def foot_in_plane(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.vec3d:
-    """Barycentric coordinates of the foot of p in the plane of a triangle; thirds where it has no area."""
-    u = b - a
-    v = c - a
-    r = p - a
-    m = wp.cross(u, v)
-    squared = wp.dot(m, m)
-    if squared == ZERO:
-        return wp.vec3d(THIRD, THIRD, THIRD)
-    wb = wp.dot(wp.cross(r, v), m) / squared
-    wc = wp.dot(wp.cross(u, r), m) / squared
-    return wp.vec3d(ONE - wb - wc, wb, wc)
-
-
-@wp.func
+@wp.func_native(_PLANE + "return plane_of(p, a, b, c, side);")
 def triangle_stencil(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, side: wp.float64) -> Stencil:
     """A vertex on one side of a triangle's plane; a triangle without area gives a normal of zero."""
-    s = Stencil()
-    m = wp.cross(b - a, c - a)
-    squared = wp.dot(m, m)
-    bary = foot_in_plane(p, a, b, c)
-    s.weights = wp.vec4d(ONE, -bary[0], -bary[1], -bary[2])
-    if squared > ZERO:
-        s.normal = (side / wp.sqrt(squared)) * m
-        s.gap = wp.dot(s.normal, p - a)
-    return s
+    ...
 
 
-@wp.func
-def distance_to(p: wp.vec3d, f: wp.vec3i, x: wp.array[wp.vec3d]) -> wp.float64:
-    """Squared distance of a point and a triangle."""
-    a = x[f[0]]
-    b = x[f[1]]
-    c = x[f[2]]
-    bary = nearest_on_triangle(p, a, b, c)
-    return wp.length_sq(p - bary[0] * a - bary[1] * b - bary[2] * c)
-
-
-@wp.func
-def walk_triangle(
-    start: int, p: wp.vec3d, faces: wp.array[wp.vec3i], across: wp.array[wp.vec3i], x: wp.array[wp.vec3d]
-) -> int:
-    """From a triangle to the neighbour that is nearer to a point, and so on, a few steps."""
-    face = int(start)
-    for _step in range(WALK):
-        f = faces[face]
-        bary = foot_in_plane(p, x[f[0]], x[f[1]], x[f[2]])
-        # the corner that the foot has left farthest behind
-        least = wp.min(bary[0], wp.min(bary[1], bary[2]))
-        other = across[face][0]
-        if bary[1] == least:
-            other = across[face][1]
-        elif bary[2] == least:
-            other = across[face][2]
-        if least >= BORDER or other < 0:
-            return face
-        if distance_to(p, faces[other], x) >= distance_to(p, f, x):
-            return face
-        face = other
-    return face
-
-
-@wp.func
-def vertex_normal(
-    i: int, x: wp.array[wp.vec3d], faces: wp.array[wp.vec3i], offsets: wp.array[int], corners: wp.array[int]
-) -> wp.vec3d:
-    """The sum of the normals of the triangles at a vertex, each as long as twice its area."""
-    total = wp.vec3d()
-    for s in range(offsets[i], offsets[i + 1]):
-        f = faces[corners[s] // 3]
-        total += wp.cross(x[f[1]] - x[f[0]], x[f[2]] - x[f[0]])
-    return total
-
-
-@wp.func
-def refresh_contact(
-    i: int,
-    faces: wp.array[wp.vec3i],
-    across: wp.array[wp.vec3i],
-    x: wp.array[wp.vec3d],
-    vertices: wp.array[wp.vec4i],
-    kinds: wp.array[int],
-    triangles: wp.array[int],
-    weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
-    offsets: wp.array[int],
-    corners: wp.array[int],
-):
-    """A cached contact at the start of a step: layers slide, so a vertex goes on to the triangle that is under it now."""
-    side = ONE
-    if kinds[i] < 0:
-        side = -ONE
-    q = vertices[i]
-    p = x[q[0]]
-    face = triangles[i]
-    f = faces[face]
-    bary = foot_in_plane(p, x[f[0]], x[f[1]], x[f[2]])
-    if wp.min(bary[0], wp.min(bary[1], bary[2])) < BORDER:
-        face = walk_triangle(face, p, faces, across, x)
-        f = faces[face]
-        bary = nearest_on_triangle(p, x[f[0]], x[f[1]], x[f[2]])
-        triangles[i] = face
-        vertices[i] = wp.vec4i(q[0], f[0], f[1], f[2])
-    a = x[f[0]]
-    b = x[f[1]]
-    c = x[f[2]]
-    n = side * wp.normalize(wp.cross(b - a, c - a))
-    r = p - bary[0] * a - bary[1] * b - bary[2] * c
-    kinds[i] = TRIANGLE * int(side)
-    if wp.dot(n, r) < ZERO:
-        # through the layer: certain only right over the triangle, and where both face the same way
-        facing = side * wp.dot(vertex_normal(q[0], x, faces, offsets, corners), n)
-        if facing <= ZERO or -wp.dot(n, r) < OVER * wp.length(r):
-            kinds[i] = ASLEEP * int(side)
-    weights[i] = wp.vec4d(ONE, -bary[0], -bary[1], -bary[2])
-    normals[i] = n
-
-
-@wp.func
-def solve_contact(
-    i: int,
+@wp.func_native(
+    ROW
+    + _PLANE
+    + """
+    const double lever = 1.5, outside = 0.2;
+    row4* rows = (row4*)p.data;
+    row4* was_rows = (row4*)before.data;
+    const row4* home_rows = (const row4*)start.data;
+    for (int base = first; base < last; base += 4) {
+        const int end = base + 4 < last ? base + 4 : last;
+        int left = 15;
+#if !defined(__CUDACC__)
+        if (end == base + 4) {
+            // most contacts are far enough apart, which is seen for four of a kind without roots and divisions
+            const int i = base;
+            const int* all = kinds.data + i;
+            const double* t = thickness.data + i;
+            const row4 thick = {t[0], t[1], t[2], t[3]};
+            if (all[0] != 0 && all[1] != 0 && all[2] != 0 && all[3] != 0) {
+    """
+    + FOUR
+    + """
+                const auto clear = (height > 0.0) & (height * height >= thick * thick * squared);
+                left = (clear[0] ? 0 : 1) | (clear[1] ? 0 : 2) | (clear[2] ? 0 : 4) | (clear[3] ? 0 : 8);
+            } else if (all[0] == 0 && all[1] == 0 && all[2] == 0 && all[3] == 0) {
+                row4 gap;
+                for (int k = 0; k < 4; ++k) {
+                    const wp::vec_t<4, int> q = vertices.data[i + k];
+                    const row4 w = ((const row4*)weights.data)[i + k];
+                    const wp::vec_t<3, double> n = normals.data[i + k];
+                    const row4 r = w[0] * rows[q[0]] + w[1] * rows[q[1]] + w[2] * rows[q[2]] + w[3] * rows[q[3]];
+                    gap[k] = n[0] * r[0] + n[1] * r[1] + n[2] * r[2];
+                }
+                const auto clear = gap >= thick;
+                left = (clear[0] ? 0 : 1) | (clear[1] ? 0 : 2) | (clear[2] ? 0 : 4) | (clear[3] ? 0 : 8);
+            }
+        }
+#endif
+        for (int i = base; i < end; ++i) {
+            pushed.data[i] = 0;
+            const int kind = kinds.data[i];
+            if (!(left >> (i - base) & 1) || kind == asleep || kind == -asleep)
+                continue;
+            const wp::vec_t<4, int> q = vertices.data[i];
+            const double thick = thickness.data[i];
+            const row4 a = rows[q[0]], b = rows[q[1]], c = rows[q[2]], d = rows[q[3]];
+            plane8 s;
+            bool stored = kind == 0;
+            if (!stored) {
+                s = plane_of(a, b, c, d, (double)kind);
+                if (s[7] >= thick)
+                    continue;
+                stored = s[1] > outside || s[2] > outside || s[3] > outside;
+            }
+            if (stored) {
+                if (weights.data[i][0] == 0.0) {
+                    // the plane at the start of the step was not asked for yet
+                    s = plane_of(x.data[q[0]], x.data[q[1]], x.data[q[2]], x.data[q[3]], (double)kind);
+                    weights.data[i] = wp::vec_t<4, double>(s[0], s[1], s[2], s[3]);
+                    normals.data[i] = wp::vec_t<3, double>(s[4], s[5], s[6]);
+                }
+                for (int k = 0; k < 4; ++k)
+                    s[k] = weights.data[i][k];
+                for (int k = 0; k < 3; ++k)
+                    s[4 + k] = normals.data[i][k];
+            }
+            row4 n, r = s[0] * a + s[1] * b + s[2] * c + s[3] * d;
+            for (int k = 0; k < 3; ++k)
+                n[k] = s[4 + k];
+            n[3] = r[3] = 0.0;
+            const double depth = thick - (n[0] * r[0] + n[1] * r[1] + n[2] * r[2]);
+            if (!(depth > 0.0))
+                continue;
+            // way that each corner makes for a unit of depth
+            const double g[4] = {s[0] * a[3], s[1] * b[3], s[2] * c[3], s[3] * d[3]};
+            double mass = 0.0, most = 0.0;
+            for (int k = 0; k < 4; ++k) {
+                mass += s[k] * g[k];
+                most = most > fabs(g[k]) ? most : fabs(g[k]);
+            }
+            // where only a corner with little weight can move, it would have to go far: none goes farther than this
+            mass = mass > most / lever ? mass : most / lever;
+            if (!(mass > 0.0))
+                continue;
+            pushed.data[i] = 1;
+            // those after it in the four may share a vertex with it: look again
+            left = 15;
+            row4 was = s[0] * was_rows[q[0]] + s[1] * was_rows[q[1]] + s[2] * was_rows[q[2]] + s[3] * was_rows[q[3]];
+            was[3] = 0.0;
+            double known = thick - (n[0] * was[0] + n[1] * was[1] + n[2] * was[2]);
+            known = known < 0.0 ? 0.0 : (known > depth ? depth : known);
+            const double met = depth - known;
+            double undone = 0.0;
+            if (known > 0.0) {
+                // all contacts together part the two sides by no more than `push`
+                const row4 home =
+                    s[0] * home_rows[q[0]] + s[1] * home_rows[q[1]] + s[2] * home_rows[q[2]] + s[3] * home_rows[q[3]];
+                const row4 moved = was - home;
+                double rest = push - (n[0] * moved[0] + n[1] * moved[1] + n[2] * moved[2]);
+                rest = rest > 0.0 ? rest : 0.0;
+                undone = known < rest ? known : rest;
+            }
+            row4 step = (met + undone) * n;
+            const double mu = rub * friction.data[i][0];
+            if (mu > 0.0 && met > 0.0) {
+                row4 slip = r - was;
+                slip = slip - (n[0] * slip[0] + n[1] * slip[1] + n[2] * slip[2]) * n;
+                const double length = sqrt(slip[0] * slip[0] + slip[1] * slip[1] + slip[2] * slip[2]);
+                double share = 1.0;
+                if (length > mu * met) {
+                    share = rub * friction.data[i][1] * met / length;
+                    share = share < 1.0 ? share : 1.0;
+                }
+                step = step - share * slip;
+            }
+            step = (1.0 / mass) * step;
+            const row4 back = (undone / mass) * n;
+            const row4 corners[4] = {a, b, c, d};
+            for (int k = 0; k < 4; ++k) {
+                // corners without weight stand for nothing, and may repeat another corner
+                if (s[k] == 0.0)
+                    continue;
+                rows[q[k]] = corners[k] + g[k] * step;
+                if (known > 0.0)
+                    was_rows[q[k]] = was_rows[q[k]] + g[k] * back;
+            }
+        }
+    }
+    """
+)
+def solve_contacts(
+    first: int,
+    last: int,
+    asleep: int,
     vertices: wp.array[wp.vec4i],
     kinds: wp.array[int],
     weights: wp.array[wp.vec4d],
@@ -185,91 +227,18 @@ def solve_contact(
     rub: wp.float64,
     push: wp.float64,
     pushed: wp.array[int],
+    x: wp.array[wp.vec3d],
     start: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
 ):
-    """Keep the two sides of a contact apart, and rub; overlap from before the substep is undone as by half-spaces."""
-    q = vertices[i]
-    kind = kinds[i]
-    thick = thickness[i]
-    a = p[q[0]]
-    b = p[q[1]]
-    c = p[q[2]]
-    d = p[q[3]]
-    pushed[i] = 0
-    if kind == ASLEEP or kind == -ASLEEP:
-        return
-    n = wp.vec3d()
-    w = wp.vec4d()
-    gap = ZERO
-    if kind == TRIANGLE or kind == -TRIANGLE:
-        # most contacts are far enough apart: seen without roots and divisions
-        m = wp.cross(point(c - b), point(d - b))
-        height = wp.float64(kind) * wp.dot(m, point(a - b))
-        if height > ZERO and height * height >= thick * thick * wp.dot(m, m):
-            return
-        s = triangle_stencil(point(a), point(b), point(c), point(d), wp.float64(kind))
-        n = s.normal
-        w = s.weights
-        gap = s.gap
-    if (kind != TRIANGLE and kind != -TRIANGLE) or wp.max(w[1], wp.max(w[2], w[3])) > -OUTSIDE:
-        n = normals[i]
-        w = weights[i]
-        gap = wp.dot(n, point(w[0] * a + w[1] * b + w[2] * c + w[3] * d))
-    depth = thick - gap
-    if depth <= ZERO:
-        return
-    # way that each corner makes for a unit of depth
-    ga = w[0] * a[3]
-    gb = w[1] * b[3]
-    gc = w[2] * c[3]
-    gd = w[3] * d[3]
-    mass = w[0] * ga + w[1] * gb + w[2] * gc + w[3] * gd
-    # where only a corner with little weight can move, it would have to go far: no corner goes farther than LEVER depths
-    most = wp.max(wp.max(wp.abs(ga), wp.abs(gb)), wp.max(wp.abs(gc), wp.abs(gd)))
-    mass = wp.max(mass, most / LEVER)
-    if mass <= ZERO:
-        return
-    pushed[i] = 1
-    was_a = before[q[0]]
-    was_b = before[q[1]]
-    was_c = before[q[2]]
-    was_d = before[q[3]]
-    was = point(w[0] * was_a + w[1] * was_b + w[2] * was_c + w[3] * was_d)
-    known = wp.clamp(thick - wp.dot(n, was), ZERO, depth)
-    met = depth - known
-    undone = wp.vec3d()
-    if known > ZERO:
-        # all contacts together part the two sides by no more than `push`
-        home = point(w[0] * start[q[0]] + w[1] * start[q[1]] + w[2] * start[q[2]] + w[3] * start[q[3]])
-        undone = (wp.min(known, wp.max(push - wp.dot(n, was - home), ZERO)) / mass) * n
-    step = (met / mass) * n + undone
-    mu = rub * friction[i]
-    if mu[0] > ZERO and met > ZERO:
-        slip = point(w[0] * a + w[1] * b + w[2] * c + w[3] * d) - was
-        slip -= wp.dot(n, slip) * n
-        step -= rubbed(slip, met, mu) / mass
-    ahead = wp.vec4d(step[0], step[1], step[2], ZERO)
-    back = wp.vec4d(undone[0], undone[1], undone[2], ZERO)
-    shift = known > ZERO
-    # corners without weight stand for nothing, and may repeat another corner
-    if w[0] != ZERO:
-        p[q[0]] = a + ga * ahead
-        if shift:
-            before[q[0]] = was_a + ga * back
-    if w[1] != ZERO:
-        p[q[1]] = b + gb * ahead
-        if shift:
-            before[q[1]] = was_b + gb * back
-    if w[2] != ZERO:
-        p[q[2]] = c + gc * ahead
-        if shift:
-            before[q[2]] = was_c + gc * back
-    if w[3] != ZERO:
-        p[q[3]] = d + gd * ahead
-        if shift:
-            before[q[3]] = was_d + gd * back
+    """Keep the two sides of contacts apart, and rub; overlap from before the substep is undone as by half-spaces.
+
+    Where the foot of a vertex is farther outside its triangle than a fifth, in barycentric coordinates, the plane is
+    that of the start of the step: far from the triangle a plane that tilts with it would sweep along whatever is there.
+    A corner goes at most 1.5 times as far as the two sides are too near; a free triangle under a held vertex takes 1.37.
+    """
+    ...
 
 
 class Contacts:

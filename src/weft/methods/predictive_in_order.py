@@ -1,0 +1,120 @@
+"""A whole step of `predictive` as one serial kernel, for small cloth on a CPU.
+
+There a kernel over one item is plain compiled serial code. A step of a few hundred vertices takes less time than it takes
+to hand work to threads or to launch a kernel for each of a dozen colours.
+"""
+
+import warp as wp
+
+from weft.detection.boxes import lowest_bit
+from weft.dynamics.fabric_constraints import attach_vertices, bend_quads, follow_goals, prepare_quad, stretch_pairs
+from weft.dynamics.rows import end_vertex, predict_vertices, start_vertex
+from weft.methods.predictive_arrays import Arrays, Numbers, collider_reach, stacked, way_of, wind_on
+from weft.response.collider_contacts import place_shape, touch_shape
+from weft.response.collider_spots import SPOTS, spots_in_reach, write_spot
+from weft.response.contact_walk import BORDER, LANES, refresh_contact, refresh_lanes
+from weft.response.half_spaces import solve_half_spaces, write_half_space
+from weft.response.predictive_contacts import ASLEEP, TRIANGLE, solve_contacts
+
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+ONE = wp.constant(wp.float64(1.0))
+HALF = wp.constant(wp.float64(0.5))
+# a bit for each of the contacts that are looked at together
+ALL_LANES = wp.constant((1 << LANES) - 1)
+
+
+@wp.kernel
+def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
+    """A whole step, serial: launched with one item."""
+    begin = first + wp.tid()
+    s = settings[begin]
+    dt = s.dt
+    h = dt / wp.float64(s.substeps)
+    per_h = ONE / h
+    part = ONE / wp.float64(s.substeps)
+    slowed = ONE / (ONE + h * s.air_damping)
+
+    for i in range(s.vertices):
+        if not start_vertex(i, a.x, a.v, a.inverse_mass, h, a.p, a.before):
+            a.prepared[0] = ZERO
+            a.prepared[1] = ZERO
+        if s.windy != 0:
+            a.force[i] = wind_on(i, a.face_offsets, a.face_items, a.face_force)
+        if s.colliders > 0:
+            a.ways[i] = way_of(i, dt, s.gravity, a.x, a.v, a.target, a.inverse_mass, a.force)
+            reach = collider_reach(HALF * (a.cloth_thickness[i] + s.collider_thickness), a.stack[i], s.radius)
+            write_spot(i, a.x[i], a.ways[i], reach, a.spots)
+
+    # half-spaces of the colliders, collider by collider
+    halves = int(0)
+    for k in range(s.colliders):
+        shape = place_shape(a.shapes[k], a.pose_start[k], a.pose_end[k])
+        for block in range((s.vertices + SPOTS - 1) / SPOTS):
+            near = spots_in_reach(shape, a.spots, block * SPOTS, wp.min(s.vertices - block * SPOTS, SPOTS))
+            while near != wp.uint64(0):
+                i = block * SPOTS + lowest_bit(near)
+                near = near & (near - wp.uint64(1))
+                if a.inverse_mass[i] > ZERO:
+                    xi = a.x[i]
+                    thick = HALF * (a.cloth_thickness[i] + s.collider_thickness)
+                    far = collider_reach(thick, a.stack[i], s.radius)
+                    touch = touch_shape(shape, xi, a.ways[i], far, a.mesh_start, a.mesh_end)
+                    if touch.found != 0:
+                        thick += stacked(i, touch.normal, a.x, a.stack, a.corner_offsets, a.corners, a.faces)
+                        mu = wp.vec2d(a.sticking[a.cloth[i], shape.body], a.sliding[a.cloth[i], shape.body])
+                        write_half_space(
+                            halves, i, xi, touch.gap, touch.normal, touch.way, thick, mu, a.half_vertices,
+                            a.half_normals, a.half_offsets, a.half_ways, a.half_thickness, a.half_friction,
+                        )  # fmt: skip
+                        halves += 1
+    a.half_count[0] = halves
+    if s.cached != 0:
+        for c in range(0, s.contacts, LANES):
+            left = int(ALL_LANES)
+            if c + LANES <= s.contacts:
+                left = refresh_lanes(c, BORDER, TRIANGLE, a.contact_vertices, a.contact_kinds, a.contact_weights, a.p)
+            for i in range(c, wp.min(c + LANES, s.contacts)):
+                if (left >> (i - c)) & 1 != 0:
+                    refresh_contact(
+                        i, a.faces, a.across, a.x, a.contact_vertices, a.contact_kinds, a.contact_triangles,
+                        a.contact_weights, a.contact_normals, a.corner_offsets, a.corners,
+                    )  # fmt: skip
+    if a.prepared[s.rehearsal] != per_h:
+        for i in range(s.quads):
+            prepare_quad(i, a.quads, a.quad_weights, a.quad_springs, per_h, a.inverse_mass, a.quad_moves)
+        a.prepared[s.rehearsal] = per_h
+
+    for substep in range(s.substeps):
+        progress = wp.float64(substep + 1) * part
+        predict_vertices(0, s.vertices, a.x, a.target, a.force, s.gravity, slowed, h, progress, a.p, a.before, a.start)
+        for sweep in range(s.sweeps):
+            for colour in range(s.pair_colours):
+                stretch_pairs(
+                    a.pair_offsets[colour], a.pair_offsets[colour + 1], a.pairs, a.pair_springs, sweep, s.sweeps, per_h,
+                    a.pair_pull, a.before, a.p,
+                )  # fmt: skip
+            bend_quads(
+                0, s.quads, a.quads, a.quad_weights, a.quad_springs, a.quad_moves, sweep, s.sweeps, per_h, a.quad_pull,
+                a.before, a.p,
+            )  # fmt: skip
+            follow_goals(
+                0, s.goals, a.goal_vertices, a.goal_springs, a.goal_starts, a.goals, h, progress, part, a.before, a.p
+            )
+            attach_vertices(0, s.attachments, a.attached, a.lengths, a.p)
+            solve_contacts(
+                0, s.contacts, ASLEEP, a.contact_vertices, a.contact_kinds, a.contact_weights, a.contact_normals,
+                a.contact_thickness, a.contact_friction, s.friction, h * s.push_speed, a.contact_pushed, a.x, a.start,
+                a.before, a.p,
+            )  # fmt: skip
+            solve_half_spaces(
+                0, halves, a.half_vertices, a.half_normals, a.half_offsets, a.half_ways, a.half_thickness,
+                a.half_friction, s.friction, progress, part, h * s.push_speed, a.half_pushed, a.start, a.before, a.p,
+            )  # fmt: skip
+
+    for i in range(s.vertices):
+        end_vertex(i, per_h, a.p, a.before, a.x, a.v)
+    if s.rehearsal == 0:
+        for k in range(s.colliders):
+            a.pose_start[k] = a.pose_end[k]
