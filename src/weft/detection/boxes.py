@@ -13,7 +13,6 @@ import warp as wp
 from weft.detection.patches import PADDING, Patches
 from weft.errors import WeftError
 from weft.world import Surface, launch
-from weft.world.reading import read
 
 wp.set_module_options({"enable_backward": False})
 
@@ -230,6 +229,7 @@ class Boxes:
         self._sums = wp.empty((int(FRAME_SAMPLES), 2), dtype=wp.vec3d, device=device)
         self.frame = wp.empty(2, dtype=wp.vec3d, device=device)
         self._too_far = wp.zeros(1, dtype=int, device=device)
+        self._ends: tuple[wp.array, ...] = ()
 
     def update(self, start: wp.array, end: wp.array, margin: float, *, follow: bool) -> None:
         """Boxes of the straight motion from `start` to `end`, each grown by half the margin.
@@ -255,9 +255,18 @@ class Boxes:
         inputs = [start, end, patches.vertex_ids, self.frame, 0.5 * margin, FARTHEST, self.vertices, self._too_far]
         launch(_box_vertices, used, inputs, device=device)
         self.unite_features()
-        if read((self._too_far, 0, 1))[0][0]:
+        self._ends = start, end
+
+    @property
+    def flag(self) -> tuple[wp.array, int, int]:
+        """What says whether the last update found positions that cannot be used, for `read` and `check`."""
+        return self._too_far, 0, 1
+
+    def check(self, flag: int) -> None:
+        """Complain where the flag was raised."""
+        if flag:
             self._too_far.zero_()
-            raise self._unusable(start, end)
+            raise self._unusable(*self._ends)
 
     def unite_features(self) -> None:
         """Boxes of edges, triangles and patches from those of the vertices."""

@@ -16,6 +16,7 @@ from weft.detection.boxes import Boxes
 from weft.detection.patches import Patches
 from weft.errors import WeftError
 from weft.world import Surface
+from weft.world.reading import read
 
 
 class Candidates(NamedTuple):
@@ -40,6 +41,8 @@ class BroadPhase(ABC):
     name: ClassVar[str]
     exact: ClassVar[bool] = True
     """whether every pair whose boxes overlap is listed"""
+    looks_at_once = True
+    """whether an update looks at once for positions that cannot be used; else the search does"""
 
     def __init__(self, surface: Surface, patches: Patches) -> None:
         self.surface = surface
@@ -55,6 +58,8 @@ class BroadPhase(ABC):
         """
         self.boxes.update(start, end, margin, follow=follow)
         if self.patches.count:
+            if self.looks_at_once:
+                self.boxes.check(read(self.boxes.flag)[0][0])
             self._prepare(start, end, margin)
 
     @abstractmethod

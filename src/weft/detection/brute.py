@@ -62,5 +62,5 @@ class Brute(PatchSearch):
         pass
 
     def _find_rows(self, count: int, slots: list[Any]) -> None:
-        inputs = [*slots, self.patches.count, self.boxes.patch, self.patches.body, self.surface.body_pairs]
+        inputs = [*slots, self.patches.count, self.boxes.patch, self.patches.body, self.row_pairs]
         launch(_find_rows, count, inputs, device=self.device, grain=GRAIN)

@@ -33,6 +33,7 @@ def _find_rows(
     upper: wp.array[wp.vec3],
     body: wp.array[int],
     body_pairs: wp.array2d[int],
+    carried: wp.array[int],
 ):
     i = first + wp.tid()
     patch = i
@@ -40,6 +41,9 @@ def _find_rows(
         patch = items[i]
     start = row_start(chosen, patch, starts, capacity)
     own = body[patch]
+    if carried[own] != 0:
+        counts[patch] = 0
+        return
     n = int(0)
     other = int(0)
     query = wp.bvh_query_aabb(bvh, lower[patch], upper[patch])
@@ -123,5 +127,5 @@ class Bvh(PatchSearch):
     def _find_rows(self, count: int, slots: list[Any]) -> None:
         assert self._bvh is not None
         inputs = [*slots, self._bvh.id, self.boxes.lower, self.boxes.upper]
-        inputs += [self.patches.body, self.surface.body_pairs]
+        inputs += [self.patches.body, self.row_pairs, self.carried]
         launch(_find_rows, count, inputs, device=self.device, grain=GRAIN)

@@ -187,6 +187,65 @@ def find_vertex_triangle(
 
 
 @wp.kernel
+def find_triangle_vertex(
+    first: int,
+    chosen: int,
+    items: wp.array[int],
+    starts: wp.array[wp.int64],
+    capacity: int,
+    stop: int,
+    found: wp.array[wp.vec2i],
+    counts: wp.array[int],
+    row_offsets: wp.array[wp.int64],
+    rows: wp.array[int],
+    row_boxes: wp.array2d[wp.float32],
+    body: wp.array[int],
+    carried: wp.array[int],
+    vertex_start: wp.array[int],
+    vertex_boxes: wp.array2d[wp.float32],
+    vertex_ids: wp.array[int],
+    face_start: wp.array[int],
+    face_boxes: wp.array2d[wp.float32],
+    face_ids: wp.array[int],
+):
+    """Vertices of bodies that do not look themselves, found from the triangles near them; the vertex comes first."""
+    i = first + wp.tid()
+    patch = i
+    if chosen == 1:
+        patch = items[i]
+    start = row_start(chosen, patch, starts, capacity)
+    row_end = int(row_offsets[patch + 1])
+    row_begin = int(row_offsets[patch])
+    # they stand last in every row
+    last = row_end
+    while row_begin < last:
+        middle = (row_begin + last) // 2
+        if carried[body[rows[middle]]] == 0:
+            row_begin = middle + 1
+        else:
+            last = middle
+    n = int(0)
+    for f in range(face_start[patch], face_start[patch + 1]):
+        limit = reach(load_box(face_boxes, f))
+        for r in range(row_begin, row_end, 64):
+            near = overlap_mask(row_boxes, r, wp.min(64, row_end - r), limit)
+            while near != wp.uint64(0):
+                other = rows[r + lowest_bit(near)]
+                near &= near - wp.uint64(1)
+                begin = vertex_start[other]
+                hits = overlap_mask(vertex_boxes, begin, vertex_start[other + 1] - begin, limit)
+                while hits != wp.uint64(0):
+                    if n < capacity:
+                        vertex = vertex_ids[begin + lowest_bit(hits)]
+                        found[start + wp.int64(n)] = wp.vec2i(vertex, face_ids[f])
+                    hits &= hits - wp.uint64(1)
+                    n += 1
+        if n > stop:
+            break
+    counts[patch] = n
+
+
+@wp.kernel
 def find_edge_edge(
     first: int,
     chosen: int,

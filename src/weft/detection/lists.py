@@ -9,6 +9,7 @@ on the items alone, not on the threads. Buffers are kept and grow; what was retu
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from weft.errors import WeftError
@@ -113,6 +114,19 @@ def _copy_items(
             found[place + wp.int64(k)] = slots[start + wp.int64(k)]
 
 
+def build_lists(*searches: "tuple[Lists, int, Find]", also: tuple[wp.array, int, int] | None = None) -> list[Any]:
+    """Build several lists with one wait for their sums; `also` is read with them, and its first item comes last."""
+    running = [(lists, items, find) for lists, items, find in searches if items]
+    for lists, items, find in running:
+        lists.search(items, find)
+    pieces = [lists.sums for lists, _, _ in running]
+    read_too = [] if also is None else [also]
+    found = [piece.copy() for piece in read(*pieces, *read_too)] if pieces or read_too else []
+    sums = iter(found[: len(running)])
+    built: list[Any] = [lists.finish(find, next(sums)[0]) if items else lists.none() for lists, items, find in searches]
+    return built if also is None else [*built, int(found[-1][0])]
+
+
 class Lists:
     """Reused buffers for lists of `dtype` (int or vec2i), one list an item."""
 
@@ -137,21 +151,32 @@ class Lists:
 
     def build(self, items: int, find: Find) -> wp.array:
         """Search all items and return the list of what was found, item after item."""
-        if items == 0:
-            self.total = 0
-            return self.found[:0]
+        return build_lists((self, items, find))[0]
+
+    def search(self, items: int, find: Find) -> None:
+        """Search all items and add up what was found, for `finish`; nobody waits for it here."""
         if len(self._counts) != items:
             self._resize(items)
         slots = items * self.capacity
         if len(self._slots) < slots:
             self._slots = self._new(slots, self.dtype)
-
         stop = self._stop(items)
         find(items, [0, self._short, self.offsets, self.capacity, stop, self._slots, self._counts])
-        total, short, unknown = self._add_up(stop)
+        self._add_up(stop)
+
+    @property
+    def sums(self) -> tuple[wp.array, int, int]:
+        """Where `read` finds the sums of a search."""
+        return self._sums, len(self._counts) - 1, 1
+
+    def finish(self, find: Find, sums: np.ndarray) -> wp.array:
+        """The list of what was found, given its sums."""
+        items = len(self._counts)
+        total, short, unknown = (int(value) for value in sums)
         if unknown:
             self._count_on(unknown, total, find)
-            total, short, _ = self._add_up(UNLIMITED)
+            self._add_up(UNLIMITED)
+            total, short, _ = (int(value) for value in read(self.sums)[0][0])
         if total > self.limit:
             raise self._too_many(total)
 
@@ -171,6 +196,11 @@ class Lists:
         self.total = total
         return self.found[:total]
 
+    def none(self) -> wp.array:
+        """The list of no items."""
+        self.total = 0
+        return self.found[:0]
+
     def _stop(self, items: int) -> int:
         """Where the first search stops counting: an explosion of pairs is noticed after about `limit` of them."""
         return max(64, self.limit // items + 1)
@@ -183,14 +213,12 @@ class Lists:
         self._tally, self._sums = self._new(items, Tally), self._new(items, Tally)
         self.offsets = self._new(items + 1, wp.int64)
 
-    def _add_up(self, stop: int) -> tuple[int, int, int]:
+    def _add_up(self, stop: int) -> None:
         items = len(self._counts)
         launch(_tally, items, [self._counts, self.capacity, stop, self._tally], device=self.device)
         wp.utils.array_scan(self._tally, self._sums, inclusive=True)
         inputs = [self._sums, self.offsets, self._short, self._unknown]
         launch(_place, items, inputs, device=self.device)
-        total, short, unknown = (int(value) for value in read((self._sums, items - 1, 1))[0][0])
-        return total, short, unknown
 
     def _count_on(self, unknown: int, total: int, find: Find) -> None:
         # the counts so far are too low, hence the total is a lower bound

@@ -1,13 +1,21 @@
 """What the exact broad phases share: find the patches that overlap each patch, then compare their features."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from weft.detection.boxes import new_planes
 from weft.detection.broad_phase import BroadPhase, Candidates
-from weft.detection.compare import find_edge_edge, find_triangles, find_vertex_triangle, gather_row_boxes
+from weft.detection.compare import (
+    find_edge_edge,
+    find_triangle_vertex,
+    find_triangles,
+    find_vertex_triangle,
+    gather_row_boxes,
+)
 from weft.detection.compare_strays import (
     find_stray_edge_edge,
     find_stray_vertex_triangle,
@@ -15,9 +23,10 @@ from weft.detection.compare_strays import (
     list_marked,
     mark_patches,
 )
-from weft.detection.lists import LIMIT, Lists
+from weft.detection.lists import LIMIT, Find, Lists, build_lists
 from weft.detection.patches import PADDING, Patches
 from weft.world import Surface, launch
+from weft.world.buffers import Buffer
 from weft.world.choosing import count_chosen
 
 # patches worth a thread of their own: each costs microseconds
@@ -37,8 +46,29 @@ class Strays:
 class PatchSearch(BroadPhase):
     """An exact broad phase; the ways to find the rows of patches differ, all else is here."""
 
-    def __init__(self, surface: Surface, *, patches: Patches | None = None, limit: int = LIMIT) -> None:
+    def __init__(
+        self, surface: Surface, *, patches: Patches | None = None, limit: int = LIMIT, carried: Sequence[int] = ()
+    ) -> None:
+        """`carried` are bodies whose motion is prescribed, the last ones: no pair of them counts, and none strays.
+
+        Others find them and they find nobody: a large triangle of a collider would have thousands of fine ones in its row,
+        which one thread would have to compare.
+        """
         super().__init__(surface, Patches(surface) if patches is None else patches)
+        self.looks_at_once = self.device.is_cpu
+        table = surface.body_pairs.numpy().copy()
+        flags = np.zeros(len(table), np.int32)
+        flags[list(carried)] = 1
+        if len(carried) and (table[np.ix_(flags == 1, flags == 1)].any() or (np.diff(self._by_rank(flags)) < 0).any()):
+            raise ValueError("carried bodies must come last and must not meet each other")
+        table[flags == 1] = 0
+        self.carried = wp.array(flags, dtype=int, device=self.device)
+        """of each body: whether it is carried"""
+        self.row_pairs = wp.array(table, dtype=int, ndim=2, device=self.device)
+        """of each body: whose patches stand in the rows of its own"""
+        self._any_carried = bool(flags.any())
+        self._triangle_vertex = Lists(self.device, wp.vec2i, what="pairs of a vertex and a triangle", limit=limit)
+        self._joined = Buffer(wp.vec2i, self.device)
         self._rows = Lists(self.device, int, what="pairs of patches", limit=limit)
         self._rows_known = False
         self._row_boxes = new_planes(0, self.device)
@@ -70,16 +100,35 @@ class PatchSearch(BroadPhase):
         patches, boxes = self.patches, self.boxes
         inputs = [*rows, patches.vertex_start, boxes.vertices, patches.vertex_ids]
         inputs += [patches.face_start, boxes.faces, patches.corners, patches.face_ids]
-        vertex_triangle = self._compare(self._vertex_triangle, find_vertex_triangle, inputs)
-        if not edges:
-            return Candidates(vertex_triangle, self._edge_edge.found[:0])
+        searches = [self._compare(self._vertex_triangle, find_vertex_triangle, inputs)]
         inputs = [*rows, patches.edge_start, boxes.edges, patches.ends, patches.edge_ids]
-        return Candidates(vertex_triangle, self._compare(self._edge_edge, find_edge_edge, inputs))
+        edge_edge = self._compare(self._edge_edge, find_edge_edge, inputs)
+        searches.append(edge_edge if edges else (self._edge_edge, 0, edge_edge[2]))
+        if self._any_carried:
+            inputs = [*rows, patches.body, self.carried, patches.vertex_start, boxes.vertices, patches.vertex_ids]
+            inputs += [patches.face_start, boxes.faces, patches.face_ids]
+            searches.append(self._compare(self._triangle_vertex, find_triangle_vertex, inputs))
+        vertex_triangle, edge_pairs, *others = build_lists(*searches)
+        return Candidates(self._join(vertex_triangle, *others), edge_pairs)
+
+    def _join(self, first: wp.array, other: wp.array | None = None) -> wp.array:
+        """One list after another."""
+        if other is None or len(other) == 0:
+            return first
+        count = len(first) + len(other)
+        joined = self._joined.at_least(count)
+        if len(first):
+            wp.copy(joined, first, count=len(first))
+        wp.copy(joined, other, len(first), 0, len(other))
+        return joined[:count]
 
     def triangle_pairs(self, *, share_vertex: bool = False) -> wp.array:
         rows = self._find_all_rows()
         faces = [self.patches.face_start, self.boxes.faces, self.patches.faces, self.patches.face_ids]
-        return self._compare(self._triangles, find_triangles, [*rows, *faces, int(share_vertex)])
+        found: wp.array = build_lists(
+            self._compare(self._triangles, find_triangles, [*rows, *faces, int(share_vertex)])
+        )[0]
+        return found
 
     def stray_pairs(self) -> Candidates:
         """Of `feature_pairs`, those with a vertex that strayed in the last `grow`; in no particular order."""
@@ -88,17 +137,17 @@ class PatchSearch(BroadPhase):
         launch(list_marked, patches.count, [strays.patches, strays.places, strays.items], device=self.device)
         inputs = [strays.items, strays.patches, strays.vertices, *self._find_all_rows()]
 
-        def compare(lists: Lists, kernel: wp.Kernel, features: list[Any]) -> wp.array:
+        def compare(lists: Lists, kernel: wp.Kernel, features: list[Any]) -> tuple[Lists, int, Find]:
             def find(count: int, slots: list[Any]) -> None:
                 launch(kernel, count, [*slots, *inputs, *features], device=self.device, grain=GRAIN)
 
-            return lists.build(count, find)
+            return lists, count, find
 
         features = [patches.vertex_start, boxes.vertices, patches.vertex_ids]
         features += [patches.face_start, boxes.faces, patches.faces, patches.corners, patches.face_ids]
         vertex_triangle = compare(strays.vertex_triangle, find_stray_vertex_triangle, features)
         features = [patches.edge_start, boxes.edges, patches.ends, patches.edge_ids]
-        return Candidates(vertex_triangle, compare(strays.edge_edge, find_stray_edge_edge, features))
+        return Candidates(*build_lists(vertex_triangle, compare(strays.edge_edge, find_stray_edge_edge, features)))
 
     @abstractmethod
     def _find_rows(self, count: int, slots: list[Any]) -> None:
@@ -106,7 +155,8 @@ class PatchSearch(BroadPhase):
 
     def _find_all_rows(self) -> list[wp.array]:
         if not self._rows_known:
-            rows = self._rows.build(self.patches.count, self._find_rows)
+            rows, flag = build_lists((self._rows, self.patches.count, self._find_rows), also=self.boxes.flag)
+            self.boxes.check(flag)
             if self._row_boxes.shape[1] < len(rows) + PADDING:
                 self._row_boxes = new_planes(len(rows) * 3 // 2, self.device)
             inputs = [rows, self.boxes.patch, self._row_boxes]
@@ -114,8 +164,15 @@ class PatchSearch(BroadPhase):
             self._rows_known = True
         return [self._rows.offsets, self._rows.found, self._row_boxes]
 
-    def _compare(self, lists: Lists, kernel: wp.Kernel, inputs: list[Any]) -> wp.array:
+    def _compare(self, lists: Lists, kernel: wp.Kernel, inputs: list[Any]) -> tuple[Lists, int, Find]:
+        """A search of all patches by a kernel."""
+
         def find(count: int, slots: list[Any]) -> None:
             launch(kernel, count, [*slots, *inputs], device=self.device, grain=GRAIN)
 
-        return lists.build(self.patches.count, find)
+        return lists, self.patches.count, find
+
+    def _by_rank(self, of_body: np.ndarray) -> np.ndarray:
+        """A number of each body, for every patch."""
+        numbers: np.ndarray = of_body[self.patches.body.numpy()]
+        return numbers

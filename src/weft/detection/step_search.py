@@ -13,7 +13,7 @@ from weft.detection.patch_search import PatchSearch
 from weft.detection.stencil_rows import StencilRows
 from weft.world import launch
 from weft.world.buffers import Buffer
-from weft.world.choosing import count_chosen
+from weft.world.choosing import count_each
 from weft.world.reading import read
 
 wp.set_module_options({"enable_backward": False})
@@ -105,10 +105,6 @@ class _Kind:
         self.near, self.time = self._near.at_least(count)[:count], self._time.at_least(count)[:count]
         self.chosen, self.places = self._chosen.at_least(count)[:count], self._places.at_least(count)[:count]
 
-    def count_chosen(self) -> int:
-        """Places of the chosen candidates among all chosen ones, and their number."""
-        return count_chosen(self.chosen, self.places)
-
 
 class StepSearch:
     """Finds what a step must reckon with; all arrays of vertices cover all bodies."""
@@ -163,8 +159,8 @@ class StepSearch:
         rows.clear()
         self._set_reach((PRESSED_REACH if pressed else REACH) * self._largest_thickness)
         self.look(x, end)
-        for kind in self._kinds:
-            self._append(kind, kind.fill, [kind.pairs, self.sheet, kind.chosen, kind.places], rows)
+        for kind, count in zip(self._kinds, self._count(self._kinds), strict=True):
+            self._append(kind, count, kind.fill, [kind.pairs, self.sheet, kind.chosen, kind.places], rows)
         return rows.count
 
     def _set_reach(self, reach: float) -> None:
@@ -190,25 +186,45 @@ class StepSearch:
 
         Then the candidates hold every pair that can collide on the way from x to `end`.
         """
+        self._mark_strays(x, end)
+        return int(read((self._fresh, 0, 1))[0][0]) == 1
+
+    def _mark_strays(self, x: wp.array, end: wp.array) -> None:
+        """Flag the strays, and in `_fresh` whether there are others than before."""
         self._fresh.zero_()
         slack = 0.5 * (self.margin - impact.LARGEST_LEAST_DISTANCE)
         inputs = [x, self._expected, self._reached, end, self.broad_phase.boxes.frame, slack]
         launch(mark_strays, len(x), [*inputs, self._strayed, self._fresh], device=self.device)
-        return int(read((self._fresh, 0, 1))[0][0]) == 1
 
     def find_collisions(self, x: wp.array, end: wp.array, rows: StencilRows) -> int:
         """Add to the rows every pair that would meet on the way from x to `end`; gives their number."""
-        strays = self.find_strays(x, end)
+        self._mark_strays(x, end)
         self._take_motion(x, end)
-        if strays:
+        # a look at memory of the host costs nothing; on CUDA strays are rare enough to see them with the result
+        looked = self.device.is_cpu
+        if looked and read((self._fresh, 0, 1))[0][0]:
             self._look_for_strays(x, end)
+        kinds = (self.vertex_triangle, self.stray_vertex_triangle, self.edge_edge, self.stray_edge_edge)
+        *counts, fresh = self._collide(kinds)
+        if fresh and not looked:
+            self._look_for_strays(x, end)
+            *counts, _ = self._collide(kinds)
         found = rows.count
-        for kind in (self.vertex_triangle, self.stray_vertex_triangle, self.edge_edge, self.stray_edge_edge):
+        for kind, count in zip(kinds, counts, strict=True):
+            inputs = [kind.pairs, self.sheet, kind.near, kind.chosen, kind.places, kind.time]
+            self._append(kind, count, kind.fill_hits, inputs, rows)
+        return rows.count - found
+
+    def _collide(self, kinds: tuple[_Kind, ...]) -> list[int]:
+        """Which candidates meet; gives how many of each kind, and whether there are fresh strays."""
+        for kind in kinds:
             inputs = [kind.pairs, self.sheet, kind.near, kind.chosen, kind.time]
             launch(kind.collide, len(kind.pairs), inputs, device=self.device, grain=GRAIN)
-            inputs = [kind.pairs, self.sheet, kind.near, kind.chosen, kind.places, kind.time]
-            self._append(kind, kind.fill_hits, inputs, rows)
-        return rows.count - found
+        return self._count(kinds, also=self._fresh)
+
+    def _count(self, kinds: tuple[_Kind, ...], also: wp.array | None = None) -> list[int]:
+        """Places of the chosen candidates among all chosen ones of their kind, and their numbers."""
+        return count_each(*((kind.chosen, kind.places) for kind in kinds), also=also)
 
     def _look_for_strays(self, x: wp.array, end: wp.array) -> None:
         """List the candidates of vertices that go elsewhere than expected anew, and leave out what was listed."""
@@ -226,8 +242,7 @@ class StepSearch:
         inputs = [pairs, self.sheet, kind.near, kind.chosen]
         launch(kind.measure, len(pairs), inputs, device=self.device, grain=GRAIN)
 
-    def _append(self, kind: _Kind, fill: wp.Kernel, inputs: list[Any], rows: StencilRows) -> None:
-        count = kind.count_chosen()
+    def _append(self, kind: _Kind, count: int, fill: wp.Kernel, inputs: list[Any], rows: StencilRows) -> None:
         if count:
             base = rows.count
             rows.grow(base + count)

@@ -123,7 +123,7 @@ class FixedTree(PatchSearch):
 
     def _find_rows(self, count: int, slots: list[Any]) -> None:
         inputs = [*slots, self.boxes.patch, self._boxes, self._skip, self._patch_of]
-        inputs += [self.patches.body, self.surface.body_pairs]
+        inputs += [self.patches.body, self.row_pairs]
         launch(_find_rows, count, inputs, device=self.device, grain=GRAIN)
 
 

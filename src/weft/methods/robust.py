@@ -28,6 +28,8 @@ from weft.scene import Robust as RobustOptions
 from weft.world import State, World, launch
 from weft.world.choosing import count_chosen
 
+# the broad phases that miss no pair
+EXACT = ("bvh", "topology_tree", "material_tree", "brute")
 # pairs of one cloth that are nearer along it than this many edges do not rub
 FOLD = 3.0
 # sweeps over the springs that would break a strain limit
@@ -55,10 +57,7 @@ class Robust(Method):
         super().__init__(world, options)
         self.options: RobustOptions = options
         self.dynamics = make_dynamics(options.dynamics, world)
-        broad_phase = make_broad_phase(world.scene.broad_phase, world.surface, material=world.rest_shape.numpy())
-        if not isinstance(broad_phase, PatchSearch):
-            choices = "use 'bvh', 'topology_tree', 'material_tree' or 'brute'"
-            raise SceneError(f"broad_phase: {broad_phase.name!r} may miss pairs, and robust must not; {choices}")
+        broad_phase = self._make_broad_phase()
         self.search = StepSearch(
             broad_phase,
             world.thickness,
@@ -83,6 +82,18 @@ class Robust(Method):
         self.halvings = 0
         self.good_steps = 0
         self.pressed = 0
+
+    def _make_broad_phase(self) -> PatchSearch:
+        world = self.world
+        name = world.scene.broad_phase
+        if name not in EXACT:
+            choices = "use 'bvh', 'topology_tree', 'material_tree' or 'brute'"
+            raise SceneError(f"broad_phase: {name!r} may miss pairs, and robust must not; {choices}")
+        colliders = range(len(world.cloths), len(world.bodies))
+        material = world.rest_shape.numpy()
+        broad_phase = make_broad_phase(name, world.surface, material=material, carried=colliders)
+        assert isinstance(broad_phase, PatchSearch)
+        return broad_phase
 
     def steps_a_frame(self) -> int:
         return self.options.steps

@@ -12,23 +12,24 @@ _rooms: dict[tuple[Any, str], tuple[wp.array, np.ndarray]] = {}
 
 
 def read(*pieces: tuple[wp.array, int, int]) -> list[np.ndarray]:
-    """Items of arrays of one type on one device, each given by an array, its first item and their number.
+    """Items of arrays of one device, each given by an array, its first item and their number.
 
     What comes back is valid until the next call.
     """
-    first = pieces[0][0]
-    device = wp.get_device(first.device)
+    device = wp.get_device(pieces[0][0].device)
     if device.is_cpu:
         return [array.numpy()[start : start + count] for array, start, count in pieces]
-    key = first.dtype, device.alias
-    if key not in _rooms:
-        room = wp.empty(ROOM, dtype=first.dtype, device="cpu", pinned=True)
-        _rooms[key] = room, room.numpy()
-    room, numbers = _rooms[key]
-    place, found = 0, []
+    places: dict[Any, int] = {}
+    found = []
     for array, start, count in pieces:
+        key = array.dtype, device.alias
+        if key not in _rooms:
+            room = wp.empty(ROOM, dtype=array.dtype, device="cpu", pinned=True)
+            _rooms[key] = room, room.numpy()
+        room, numbers = _rooms[key]
+        place = places.get(key, 0)
+        places[key] = place + count
         wp.copy(room, array, place, start, count)
         found.append(numbers[place : place + count])
-        place += count
     wp.synchronize_stream(device.stream)
     return found
