@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from robust_rows import Pairs, numbers, random_pairs, relative, upload, vectors
 
-from weft.response import impulses
 from weft.response.contact_positions import PositionContacts, set_distances
 from weft.response.impulses import ImpulseSolver
-from weft.world import get_threads, launch, set_threads
+from weft.world import get_threads, launch, set_threads, together
 
 SEEDS = st.integers(0, 2**32 - 1)
 WEIGHTS = np.array([1.0, -0.25, -0.25, -0.5])
@@ -100,13 +99,13 @@ def test_contacts_grow_by_a_tenth_of_what_is_missing_a_step(gap, distance):
     assert out.numpy()[0] == pytest.approx(distance, rel=1e-12)
 
 
-def test_bytes_do_not_depend_on_threads_nor_on_serial_sweeps(monkeypatch):
+def test_bytes_do_not_depend_on_threads(monkeypatch):
     rng = np.random.default_rng(3)
     pairs = random_pairs(rng, 900, 400)
     results, threads = [], get_threads()
     try:
-        for serial_below, count in ((10**9, 1), (0, 1), (0, 3)):
-            monkeypatch.setattr(impulses, "SERIAL_BELOW", serial_below)
+        monkeypatch.setattr(together, "WORTH_SHARING", 0)
+        for count in (1, 2, 3):
             set_threads(count)
             results.append(part(pairs, np.ones(400), pairs.x, pairs.x - 0.01, 1.0, (0.5, 0.4)).tobytes())
     finally:

@@ -1,5 +1,7 @@
 """Impulses over stencils: momenta, the solution they come to, colours, friction inside the sweeps."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,10 +9,9 @@ from hypothesis import strategies as st
 from robust_rows import Pairs, momenta, numbers, random_pairs, relative, upload, vectors
 from scipy.optimize import nnls
 
-from weft.response import impulses
 from weft.response.impulses import COLOURS, ImpulseSolver
 from weft.response.stencil_colours import STRIDE, StencilColouring
-from weft.world import get_threads, set_threads
+from weft.world import get_threads, set_threads, together
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -145,7 +146,7 @@ def test_no_two_rows_of_a_colour_share_a_vertex_that_can_move(seed):
     assert sorted(order.tolist()) == list(range(200))
     offsets = solver._colouring.offsets.numpy()
     assert offsets[0] == 0 and offsets[-1] == 200 and (np.diff(offsets) >= 0).all()
-    for start, end in solver._groups:
+    for start, end in pairwise(offsets[: COLOURS + 1].tolist()):
         met = pairs.vertices[order[start:end]].ravel()
         met = met[inverse[met] > 0.0]
         assert len(set(met.tolist())) == len(met)
@@ -168,21 +169,20 @@ def test_pairs_that_find_all_colours_taken_are_solved_one_after_another():
     mass = np.ones(len(v))
     rows, solver = upload(pairs), ImpulseSolver(len(v), numbers(1.0 / mass))
     solver.colour(rows)
-    assert len(solver._groups) == COLOURS and solver._crowded
     assert solver._colouring.offsets.numpy()[COLOURS:].tolist() == [COLOURS, count]
     after, _ = solve(pairs, mass, v, 2000)
     assert np.einsum("id,id->i", relative(pairs, after), pairs.normals).min() > -1e-6
 
 
 @pytest.mark.parametrize("make", [lambda: star(COLOURS + 20), None], ids=["crowded", "random"])
-def test_bytes_do_not_depend_on_threads_nor_on_serial_sweeps(make, monkeypatch):
+def test_bytes_do_not_depend_on_threads(make, monkeypatch):
     rng = np.random.default_rng(2)
     pairs, v = make() if make else (random_pairs(rng, 900, 400), rng.normal(size=(400, 3)))
     results = []
     threads = get_threads()
     try:
-        for serial_below, count in ((10**9, 1), (0, 1), (0, 2), (0, 3)):
-            monkeypatch.setattr(impulses, "SERIAL_BELOW", serial_below)
+        monkeypatch.setattr(together, "WORTH_SHARING", 0)
+        for count in (1, 2, 3):
             set_threads(count)
             after, rows = solve(pairs, np.ones(len(v)), v, 4, speeds=0.1, friction=(0.4, 0.3))
             given = (column.numpy()[: rows.count].tobytes() for column in (rows.push, rows.drag))

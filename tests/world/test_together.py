@@ -1,4 +1,4 @@
-"""What CUDA does in one launch, run here with one thread: the same bytes as colour by colour."""
+"""Launches whose threads wait for each other: the same bytes for any number of them."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ import warp as wp
 
 import weft
 from weft.methods import make_method
-from weft.world import World
-from weft.world.together import Together, take_number
+from weft.world import World, get_threads, set_threads, together
+from weft.world.together import Together, meet, share_begin, share_end, share_step, take_number
 
 
 @wp.kernel
@@ -37,30 +37,66 @@ def drape(method):
     )
 
 
-@pytest.mark.parametrize(
-    ("method", "part", "expected"),
-    [
-        ("robust", "dynamics", {"substep_together", "pull_together", "part_together"}),
-        ("predictive", "solver", {"advance_together"}),
-    ],
-)
-def test_substeps_in_one_launch(monkeypatch, method, part, expected):
-    launched = set()
-    plain = Together.launch
+def launched(monkeypatch):
+    """The names of what is launched together from now on."""
+    names, plain = set(), Together.launch
 
-    def launch(self, kernel, items, inputs):
-        launched.add(kernel.key)
-        plain(self, kernel, items, inputs)
+    def launch(self, kernel, *rest, **options):
+        names.add(kernel.key)
+        plain(self, kernel, *rest, **options)
 
     monkeypatch.setattr(Together, "launch", launch)
-    world = World.compile(drape(method), "cpu")
-    found = []
-    for by_colours in (True, False):
-        made, state = make_method(world, world.scene.method), world.initial_state()
-        moving = getattr(made, part)
-        moving.serial, moving.by_colours = False, by_colours
-        for _ in range(8):
-            made.advance_frame(state)
-        found.append(state.positions())
-    assert np.array_equal(*found)
-    assert expected <= launched
+    return names
+
+
+def run(world, *, frames=8, **solver):
+    made, state = make_method(world, world.scene.method), world.initial_state()
+    for name, value in solver.items():
+        setattr(made.solver, name, value)
+    for _ in range(frames):
+        made.advance_frame(state)
+    return state.positions()
+
+
+def test_predictive_in_one_launch(monkeypatch):
+    names, world = launched(monkeypatch), World.compile(drape("predictive"), "cpu")
+    assert np.array_equal(*(run(world, serial=False, by_colours=by_colours) for by_colours in (True, False)))
+    assert "advance_together" in names
+
+
+def test_threads_that_wait_for_each_other_give_the_same_bytes(monkeypatch):
+    monkeypatch.setattr(together, "WORTH_SHARING", 0)
+    names, world, threads, found = launched(monkeypatch), World.compile(drape("robust"), "cpu"), get_threads(), []
+    try:
+        for count in (1, 2, 3):
+            set_threads(count)
+            found.append(run(world))
+    finally:
+        set_threads(threads)
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+    assert {"substep_together", "pull_together", "part_together", "solve_together"} <= names
+
+
+@wp.kernel
+def add_up(first: int, threads: int, arrivals: wp.array[int], count: int, passes: int, x: wp.array[int]):
+    """Every pass reads what another thread wrote in the pass before."""
+    t = first + wp.tid()
+    for number in range(passes):
+        for i in range(share_begin(t, threads, count), share_end(t, threads, count), share_step(threads)):
+            x[(number + 1) % 2 * count + i] = x[number % 2 * count + (i + count // 2) % count] + 1
+        meet(arrivals)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_nobody_goes_on_before_all_are_there(monkeypatch, count):
+    monkeypatch.setattr(together, "WORTH_SHARING", 0)
+    threads, passes, items = get_threads(), 501, 64
+    try:
+        set_threads(count)
+        meeting = Together("cpu")
+        for _ in range(20):
+            x = wp.zeros(2 * items, dtype=int, device="cpu")
+            meeting.launch(add_up, items, [items, passes, x])
+            assert (x.numpy()[items:] == passes).all()
+    finally:
+        set_threads(threads)

@@ -5,7 +5,6 @@ substep. Bending is orders of magnitude softer, so that one implicit sweep over 
 bending enters the velocity before the substeps start.
 """
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +15,8 @@ from weft.dynamics.air import Air
 from weft.dynamics.position_kernels import (
     find_velocity,
     find_worst_edges,
-    predict,
-    pull_quads,
     pull_together,
     start_step,
-    stretch_pairs,
     substep_together,
     take_bending,
 )
@@ -55,6 +51,11 @@ class Coloured(NamedTuple):
     def colours(self) -> int:
         """How many there are."""
         return len(self.offsets) - 1
+
+    @property
+    def total(self) -> int:
+        """How many constraints there are."""
+        return int(self.offsets[-1])
 
     @property
     def largest(self) -> int:
@@ -98,8 +99,6 @@ class PositionBased:
         )
         self.pairs = Coloured(offsets, upload(offsets, int), arrays)
         self._together = Together(device)
-        self.by_colours = device.is_cpu
-        """whether each colour is a launch of its own"""
         self.hinges = self._upload_quads(network, ~network.sewn)
         self.stitches = self._upload_quads(network, network.sewn)
         self._lookers = max(1, min(len(chosen), LOOKERS))
@@ -153,22 +152,16 @@ class PositionBased:
             self._pull(self.stitches, h, self._before, x_end)
             if contacts is not None:
                 contacts(x_end, self._before)
-            if self.by_colours or substep == substeps - 1:
-                launch(find_velocity, self.count, [h, x_end, self._before, v_end], device=self.device)
+        launch(find_velocity, self.count, [h, x_end, self._before, v_end], device=self.device)
         return substeps
 
     def _stretch(self, h: float, x: wp.array, v: wp.array, *, again: bool) -> None:
         """Free motion over a substep, then one sweep over the springs."""
         inputs = [self.inverse_mass, self._push, self.air.gravity, self.air.damping, h, x, v, self._before]
-        offsets, starts, arrays = self.pairs
-        if not self.by_colours:
-            colours = [self.count, int(again), self.pairs.colours, starts, *arrays]
-            self._together.launch(substep_together, max(self.count, self.pairs.largest), [*colours, *inputs])
-            return
-        launch(predict, self.count, inputs, device=self.device)
-        for first, last in pairwise(offsets):
-            inputs = [int(first), *arrays, self.inverse_mass, h, self._before, x]
-            launch(stretch_pairs, int(last - first), inputs, device=self.device)
+        springs = self.pairs
+        colours = [self.count, int(again), springs.colours, springs.starts, *springs.arrays]
+        items, work = max(self.count, springs.largest), self.count + springs.total
+        self._together.launch(substep_together, items, [*colours, *inputs], work=work)
 
     def _substeps(self, state: State, dt: float) -> int:
         """How many substeps dt needs: more where edges are far off their lengths, or soon will be."""
@@ -192,10 +185,5 @@ class PositionBased:
 
     def _pull(self, quads: Coloured, dt: float, before: wp.array, x: wp.array) -> None:
         """One sweep over stencils, for positions that were at `before` dt ago."""
-        offsets, starts, arrays = quads
-        tail = [*arrays, self.inverse_mass, dt, before, x]
-        if not self.by_colours:
-            self._together.launch(pull_together, quads.largest, [quads.colours, starts, *tail])
-            return
-        for first, last in pairwise(offsets):
-            launch(pull_quads, int(last - first), [int(first), *tail], device=self.device)
+        inputs = [quads.colours, quads.starts, *quads.arrays, self.inverse_mass, dt, before, x]
+        self._together.launch(pull_together, quads.largest, inputs, work=quads.total)

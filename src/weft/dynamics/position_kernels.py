@@ -1,8 +1,8 @@
-"""Kernels of position-based cloth: free motion, springs, hinges, velocities; colour by colour or all together."""
+"""Kernels of position-based cloth: free motion, springs, hinges, velocities."""
 
 import warp as wp
 
-from weft.world.together import BLOCK, meet, meet_between
+from weft.world.together import BLOCK, meet, meet_between, share_begin, share_end, share_step
 
 wp.set_module_options({"enable_backward": False})
 
@@ -83,25 +83,6 @@ def pull_quad(
 
 
 @wp.kernel
-def pull_quads(
-    first: int,
-    offset: int,
-    quads: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    rest: wp.array[wp.float64],
-    stiffness: wp.array[wp.float64],
-    damping: wp.array[wp.float64],
-    inverse_mass: wp.array[wp.float64],
-    dt: wp.float64,
-    x: wp.array[wp.vec3d],
-    guess: wp.array[wp.vec3d],
-):
-    """One colour of hinges or stitches."""
-    i = offset + first + wp.tid()
-    pull_quad(i, quads, weights, rest, stiffness, damping, inverse_mass, dt, x, guess)
-
-
-@wp.kernel
 def take_bending(
     first: int,
     x: wp.array[wp.vec3d],
@@ -136,22 +117,6 @@ def predict_vertex(
     x[i] = x[i] + h * vi
 
 
-@wp.kernel
-def predict(
-    first: int,
-    inverse_mass: wp.array[wp.float64],
-    push: wp.array[wp.vec3d],
-    gravity: wp.vec3d,
-    air_damping: wp.float64,
-    h: wp.float64,
-    x: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
-    before: wp.array[wp.vec3d],
-):
-    """Free motion over a substep."""
-    predict_vertex(first + wp.tid(), inverse_mass, push, gravity, air_damping, h, x, v, before)
-
-
 @wp.func
 def stretch_pair(
     i: int,
@@ -179,23 +144,6 @@ def stretch_pair(
         step = (length - rest[i] + gamma * moved) / ((wp.float64(1.0) + gamma) * (ma + mb) + compliance[i] / (h * h))
         x[p[0]] = a + (ma * step) * n
         x[p[1]] = b - (mb * step) * n
-
-
-@wp.kernel
-def stretch_pairs(
-    first: int,
-    offset: int,
-    pairs: wp.array[wp.vec2i],
-    rest: wp.array[wp.float64],
-    compliance: wp.array[wp.float64],
-    delay: wp.array[wp.float64],
-    inverse_mass: wp.array[wp.float64],
-    h: wp.float64,
-    before: wp.array[wp.vec3d],
-    x: wp.array[wp.vec3d],
-):
-    """One colour of distance springs."""
-    stretch_pair(offset + first + wp.tid(), pairs, rest, compliance, delay, inverse_mass, h, before, x)
 
 
 @wp.kernel
@@ -255,7 +203,7 @@ def substep_together(
 ):
     """Free motion over a substep, after the velocity of the last one where there was one; then all springs."""
     t = first + wp.tid()
-    for i in range(t, count, threads):
+    for i in range(share_begin(t, threads, count), share_end(t, threads, count), share_step(threads)):
         if again == 1:
             v[i] = (x[i] - before[i]) / h
         predict_vertex(i, inverse_mass, push, gravity, air_damping, h, x, v, before)
@@ -264,7 +212,9 @@ def substep_together(
         meet(arrivals)
         begin = end
         end = offsets[colour + 1]
-        for i in range(begin + t, end, threads):
+        first_i = begin + share_begin(t, threads, end - begin)
+        last_i = begin + share_end(t, threads, end - begin)
+        for i in range(first_i, last_i, share_step(threads)):
             stretch_pair(i, pairs, rest, compliance, delay, inverse_mass, h, before, x)
 
 
@@ -293,7 +243,9 @@ def pull_together(
         following = end
         if colour + 1 < colours:
             following = offsets[colour + 2]
-        for i in range(begin + t, end, threads):
+        first_i = begin + share_begin(t, threads, end - begin)
+        last_i = begin + share_end(t, threads, end - begin)
+        for i in range(first_i, last_i, share_step(threads)):
             pull_quad(i, quads, weights, rest, stiffness, damping, inverse_mass, dt, x, guess)
         if colour + 1 < colours:
             meet_between(arrivals, end - begin, following - end)

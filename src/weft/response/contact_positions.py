@@ -8,7 +8,7 @@ import warp as wp
 
 from weft.response.impulses import ImpulseRows, ImpulseSolver
 from weft.response.stencil_colours import COLOURS
-from weft.world.together import BLOCK, meet, meet_in_block
+from weft.world.together import BLOCK, meet, meet_in_block, on_card, share_begin, share_end, share_step
 
 wp.set_module_options({"enable_backward": False})
 
@@ -93,32 +93,12 @@ def part_contact(c: Contact, inverse_mass: wp.array[wp.float64], before: wp.arra
     x[q[3]] = x3 + g3 * shift
 
 
-@wp.kernel
-def part_colour(
-    first: int,
-    offset: int,
-    order: wp.array[int],
-    vertices: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
-    distances: wp.array[wp.float64],
-    friction: wp.array[wp.vec2d],
-    inverse_mass: wp.array[wp.float64],
-    before: wp.array[wp.vec3d],
-    x: wp.array[wp.vec3d],
-):
-    """One colour: no two contacts share a vertex that can move."""
-    i = order[offset + first + wp.tid()]
-    part_contact(load_contact(i, vertices, weights, normals, distances, friction), inverse_mass, before, x)
-
-
 @wp.kernel(launch_bounds=BLOCK)
 def part_together(
     first: int,
     threads: int,
     arrivals: wp.array[int],
     sweeps: int,
-    from_colour: int,
     offsets: wp.array[int],
     order: wp.array[int],
     vertices: wp.array[wp.vec4i],
@@ -130,14 +110,14 @@ def part_together(
     before: wp.array[wp.vec3d],
     x: wp.array[wp.vec3d],
 ):
-    """Sweeps over all colours from one on, then over the contacts that found none, one after another."""
+    """Sweeps over all colours, then over the contacts that found none, one after another."""
     t = first + wp.tid()
     for _sweep in range(sweeps):
-        begin = offsets[from_colour]
-        end = offsets[from_colour + 1]
-        colour = int(from_colour)
+        begin = offsets[0]
+        end = offsets[1]
+        colour = int(0)
         while colour < COLOURS and end > begin:
-            if threads > 1 and end - begin <= BLOCK:
+            if on_card() and end - begin <= BLOCK:
                 # small colours: the first block alone, one contact a thread; the next one is loaded meanwhile
                 c = Contact()
                 if begin + t < end:
@@ -155,7 +135,9 @@ def part_together(
                     end = following
                     colour += 1
             else:
-                for k in range(begin + t, end, threads):
+                first_k = begin + share_begin(t, threads, end - begin)
+                last_k = begin + share_end(t, threads, end - begin)
+                for k in range(first_k, last_k, share_step(threads)):
                     c = load_contact(order[k], vertices, weights, normals, distances, friction)
                     part_contact(c, inverse_mass, before, x)
                 begin = end
@@ -181,4 +163,4 @@ class PositionContacts:
         rows = self.rows
         arrays = [rows.vertices, rows.weights, rows.normals, rows.distances, rows.friction]
         inputs = [*arrays, self.solver.inverse_mass, before, x]
-        self.solver.run(rows.count, part_colour, part_together, inputs)
+        self.solver.run(rows.count, part_together, inputs)

@@ -5,7 +5,6 @@ the weights' sum of zero. Each stencil remembers the impulse it has given; it ca
 never pulls. Sweeps go colour by colour: on one thread, on many or on a GPU, the bytes are the same.
 """
 
-from itertools import pairwise
 from typing import Any
 
 import warp as wp
@@ -13,14 +12,10 @@ import warp as wp
 from weft.detection.stencil_rows import StencilRows
 from weft.response.friction import friction_impulse
 from weft.response.stencil_colours import COLOURS, StencilColouring
-from weft.world import launch
 from weft.world.buffers import Buffer
-from weft.world.together import BLOCK, Together, meet, meet_in_block
+from weft.world.together import BLOCK, Together, meet, meet_in_block, on_card, share_begin, share_end, share_step
 
 wp.set_module_options({"enable_backward": False})
-
-# stencils a colour below which a sweep is one serial launch on the CPU: handing colours to threads costs more
-SERIAL_BELOW = 400
 
 
 @wp.struct
@@ -107,33 +102,12 @@ def solve_row(
         v[q[3]] = v3 + g3 * impulse
 
 
-@wp.kernel
-def solve_colour(
-    first: int,
-    offset: int,
-    order: wp.array[int],
-    vertices: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
-    speeds: wp.array[wp.float64],
-    friction: wp.array[wp.vec2d],
-    inverse_mass: wp.array[wp.float64],
-    push: wp.array[wp.float64],
-    drag: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
-):
-    """One colour: no two stencils share a vertex that can move."""
-    i = order[offset + first + wp.tid()]
-    solve_row(i, load_row(i, vertices, weights, normals, speeds, friction), inverse_mass, push, drag, v)
-
-
 @wp.kernel(launch_bounds=BLOCK)
 def solve_together(
     first: int,
     threads: int,
     arrivals: wp.array[int],
     sweeps: int,
-    from_colour: int,
     offsets: wp.array[int],
     order: wp.array[int],
     vertices: wp.array[wp.vec4i],
@@ -146,14 +120,14 @@ def solve_together(
     drag: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
 ):
-    """Sweeps over all colours from one on, then over the rows that found none, one after another."""
+    """Sweeps over all colours, then over the rows that found none, one after another."""
     t = first + wp.tid()
     for _sweep in range(sweeps):
-        begin = offsets[from_colour]
-        end = offsets[from_colour + 1]
-        colour = int(from_colour)
+        begin = offsets[0]
+        end = offsets[1]
+        colour = int(0)
         while colour < COLOURS and end > begin:
-            if threads > 1 and end - begin <= BLOCK:
+            if on_card() and end - begin <= BLOCK:
                 # small colours: the first block alone, one row a thread; the next one is loaded meanwhile
                 i = int(0)
                 row = Row()
@@ -176,7 +150,9 @@ def solve_together(
                     end = following
                     colour += 1
             else:
-                for k in range(begin + t, end, threads):
+                first_k = begin + share_begin(t, threads, end - begin)
+                last_k = begin + share_end(t, threads, end - begin)
+                for k in range(first_k, last_k, share_step(threads)):
                     c = order[k]
                     row = load_row(c, vertices, weights, normals, speeds, friction)
                     solve_row(c, row, inverse_mass, push, drag, v)
@@ -242,36 +218,18 @@ class ImpulseSolver:
         self.device = wp.get_device(inverse_mass.device)
         self._colouring = StencilColouring(vertex_count, inverse_mass)
         self._together = Together(self.device)
-        self._groups: list[tuple[int, int]] = []
-        self._crowded = False
 
     def colour(self, rows: ImpulseRows) -> None:
         """Order the rows by colour; needed once after they change."""
         self._colouring.colour(rows.vertices, rows.count)
-        if self.device.is_cpu:
-            offsets = self._colouring.offsets.numpy().tolist()
-            self._groups = [(a, b) for a, b in pairwise(offsets[: COLOURS + 1]) if b > a]
-            self._crowded = offsets[COLOURS] < offsets[COLOURS + 1]
 
     def sweep(self, rows: ImpulseRows, v: wp.array, sweeps: int) -> None:
         """Solve all rows a number of times, in the order of their colours."""
         inputs = [rows.vertices, rows.weights, rows.normals, rows.speeds, rows.friction]
         inputs += [self.inverse_mass, rows.push, rows.drag, v]
-        self.run(rows.count, solve_colour, solve_together, inputs, sweeps)
+        self.run(rows.count, solve_together, inputs, sweeps)
 
-    def run(self, count: int, colour: wp.Kernel, together: wp.Kernel, inputs: list[Any], sweeps: int = 1) -> None:
-        """Sweeps over `count` coloured rows: all in one launch on CUDA and where they are few, else colour by colour.
-
-        The first kernel takes an offset and the order, the second one sweeps, the first colour, offsets and order.
-        """
-        if count == 0:
-            return
+    def run(self, count: int, kernel: wp.Kernel, inputs: list[Any], sweeps: int = 1) -> None:
+        """Sweeps over `count` coloured rows in one launch; the kernel takes sweeps, offsets, order, inputs."""
         order, offsets = self._colouring.order, self._colouring.offsets
-        if not self.device.is_cpu or count < SERIAL_BELOW * len(self._groups):
-            self._together.launch(together, count, [sweeps, 0, offsets, order, *inputs])
-            return
-        for _ in range(sweeps):
-            for start, end in self._groups:
-                launch(colour, end - start, [start, order, *inputs], device=self.device, grain=256)
-            if self._crowded:
-                self._together.launch(together, 1, [1, COLOURS, offsets, order, *inputs])
+        self._together.launch(kernel, count, [sweeps, offsets, order, *inputs], work=sweeps * count)

@@ -106,16 +106,29 @@ class _Pool:
 
     def launch(self, kernel: wp.Kernel, dim: int, inputs: Sequence[Any], grain: int) -> None:
         with self.guard:
-            command = self.commands.get(kernel)
-            if command is None:
-                command = self.commands[kernel] = _Command(kernel, inputs, self.threads)
-            else:
-                command.update(inputs)
+            command = self._command(kernel, inputs, 1)
             threads = min(self.threads, max(1, dim // grain))
             if threads == 1:
                 _run_range(command.recorded[0], 0, dim)
             else:
                 self._share(command, dim, threads, grain)
+
+    def run_each(self, kernel: wp.Kernel, threads: int, inputs: Sequence[Any]) -> None:
+        """One item for each of so many threads, at the same time."""
+        with self.guard:
+            command = self._command(kernel, inputs, threads)
+            if threads == 1:
+                _run_range(command.recorded[0], 0, 1)
+            else:
+                self._with_helpers(threads, lambda number: _run_range(command.recorded[number], number, 1))
+
+    def _command(self, kernel: wp.Kernel, inputs: Sequence[Any], threads: int) -> _Command:
+        command = self.commands.get(kernel)
+        if command is None or len(command.recorded) < threads:
+            command = self.commands[kernel] = _Command(kernel, inputs, max(threads, self.threads))
+        else:
+            command.update(inputs)
+        return command
 
     def _share(self, command: _Command, dim: int, threads: int, grain: int) -> None:
         ranges = min(threads * RANGES_A_THREAD, max(threads, dim // grain))
@@ -126,6 +139,10 @@ class _Pool:
                 first, last = dim * k // ranges, dim * (k + 1) // ranges
                 _run_range(command.recorded[thread], first, last - first)
 
+        self._with_helpers(threads, work)
+
+    def _with_helpers(self, threads: int, work: Callable[[int], None]) -> None:
+        """Call `work` on so many threads with their numbers; the caller is the first of them."""
         while len(self.workers) < threads - 1:
             self.workers.append(_Worker(len(self.workers) + 1))
         helpers = self.workers[: threads - 1]
@@ -221,6 +238,11 @@ def launch(
         _pool.launch(kernel, dim, inputs, grain)
     else:
         _card(target).launch(kernel, dim, inputs)
+
+
+def launch_threads(kernel: wp.Kernel, threads: int, inputs: Sequence[Any]) -> None:
+    """Run a kernel on the CPU with one item for each of so many threads, which may wait for each other."""
+    _pool.run_each(kernel, threads, inputs)
 
 
 def launch_blocks(kernel: wp.Kernel, blocks: int, block: int, inputs: Sequence[Any], *, device: wp.DeviceLike) -> None:

@@ -2,20 +2,26 @@
 
 A sweep of Gauss-Seidel goes colour by colour, and most colours of contacts are small: a launch for each costs more than
 the work. Here one launch has as many threads as the card holds at once, they share each colour, and `meet` lets none go
-on before all are there. On the CPU such a kernel runs with one thread: plain compiled serial code in the same order.
+on before all are there. On the CPU it has a thread for each core, or one where there is little to do.
 
-Such kernels take `first`, `threads`, `arrivals`; thread t takes the items t, t + threads, t + 2 threads...
+Such kernels take `first`, `threads`, `arrivals`; thread t takes the items from `share_begin` to `share_end` of a pass, in
+steps of `share_step`.
 """
 
+import ctypes
+import sys
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import warp as wp
 
-from weft.world.launch import launch, launch_blocks
+from weft.world.launch import get_threads, launch_blocks, launch_threads
 
 # threads a block: what one block can do needs no meeting of all
 BLOCK = 512
+# items from which on the threads of the CPU share them: waking one takes as long as some thousands of items
+WORTH_SHARING = 8192
 
 
 @wp.func_native(
@@ -33,6 +39,22 @@ BLOCK = 512
             __threadfence();
         }
         __syncthreads();
+    }
+#else
+    // arrivals: those who came, how many there are, and the system's way to let another thread run
+    const unsigned all = (unsigned)arrivals.data[1];
+    if (all > 1) {
+        unsigned* counter = (unsigned*)arrivals.data;
+        const unsigned old = __atomic_fetch_add(counter, 1u, __ATOMIC_ACQ_REL);
+        const unsigned goal = old - old % all + all;
+        int waited = 0;
+        while ((int)(__atomic_load_n(counter, __ATOMIC_ACQUIRE) - goal) < 0) {
+            if (++waited > 4000) {
+                waited = 0;
+                typedef wp::int32 let_others_run();
+                (*(let_others_run**)(arrivals.data + 2))();
+            }
+        }
     }
 #endif
 """
@@ -54,10 +76,66 @@ def meet_in_block():
     ...
 
 
+@wp.func_native(
+    """
+#if defined(__CUDA_ARCH__)
+    return t;
+#else
+    return (int)((wp::int64)count * t / threads);
+#endif
+"""
+)
+def share_begin(t: int, threads: int, count: int) -> int:  # type: ignore[empty-body]
+    """The first item of a thread: neighbouring threads take neighbours on CUDA, stretches of their own on the CPU."""
+    ...
+
+
+@wp.func_native(
+    """
+#if defined(__CUDA_ARCH__)
+    return count;
+#else
+    return (int)((wp::int64)count * (t + 1) / threads);
+#endif
+"""
+)
+def share_end(t: int, threads: int, count: int) -> int:  # type: ignore[empty-body]
+    """The end of a thread's items."""
+    ...
+
+
+@wp.func_native(
+    """
+#if defined(__CUDA_ARCH__)
+    return threads;
+#else
+    return 1;
+#endif
+"""
+)
+def share_step(threads: int) -> int:  # type: ignore[empty-body]
+    """From one item of a thread to its next."""
+    ...
+
+
+@wp.func_native(
+    """
+#if defined(__CUDA_ARCH__)
+    return true;
+#else
+    return false;
+#endif
+"""
+)
+def on_card() -> bool:  # type: ignore[empty-body]
+    """Whether this runs in blocks of threads."""
+    ...
+
+
 @wp.func
 def meet_between(arrivals: wp.array[int], size: int, following: int):
     """Wait between two colours of so many items: where the first block does both alone, only within blocks."""
-    if size <= BLOCK and following > 0 and following <= BLOCK:
+    if on_card() and size <= BLOCK and following > 0 and following <= BLOCK:
         meet_in_block()
     else:
         meet(arrivals)
@@ -85,29 +163,46 @@ def take_number(counters: wp.array[int], index: int) -> int:  # type: ignore[emp
     ...
 
 
+def _letting_others_run() -> int:
+    """The address of the system's function by which a thread that waits lets others run."""
+    library = ctypes.CDLL("kernel32" if sys.platform == "win32" else None)
+    yielding = library.SwitchToThread if sys.platform == "win32" else library.sched_yield
+    return ctypes.cast(yielding, ctypes.c_void_p).value or 0
+
+
 class Together:
     """Launches such kernels; holds the counter of those who arrive."""
 
     def __init__(self, device: wp.DeviceLike) -> None:
         self.device = wp.get_device(device)
-        self._arrivals = wp.zeros(1, dtype=int, device=self.device)
+        # on the CPU also the number of threads, and what they call while they wait for long
+        self._arrivals = wp.zeros(4, dtype=int, device=self.device)
         self._given: dict[wp.Kernel, tuple[Any, tuple[Any, ...]]] = {}
+        if self.device.is_cpu:
+            self._counter = self._arrivals.numpy()
+            self._counter[2:].view(np.int64)[0] = _letting_others_run()
 
-    def launch(self, kernel: wp.Kernel, items: int, inputs: Sequence[Any]) -> None:
+    def launch(self, kernel: wp.Kernel, items: int, inputs: Sequence[Any], *, work: int | None = None) -> None:
         """Run a kernel over passes of at most so many items; `inputs` are its arguments after `arrivals`.
 
-        The same tuple again means the same arguments, as for `launch`.
+        `work` is the number of items in all passes together. The same tuple again means the same arguments, as for
+        `launch`.
         """
         if items <= 0:
             return
+        if self.device.is_cpu:
+            threads = get_threads() if (work or items) >= WORTH_SHARING else 1
+            self._counter[:2] = 0, threads
+            launch_threads(kernel, threads, self._take(kernel, threads, inputs))
+            return
         # one block on each multiprocessor at most, so that all of them run at once
-        blocks = 1 if self.device.is_cpu else min(self.device.sm_count, -(-items // BLOCK))
-        threads = 1 if self.device.is_cpu else blocks * BLOCK
+        blocks = min(self.device.sm_count, -(-items // BLOCK))
+        launch_blocks(kernel, blocks, BLOCK, self._take(kernel, blocks * BLOCK, inputs), device=self.device)
+
+    def _take(self, kernel: wp.Kernel, threads: int, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """All inputs of a kernel, as the same tuple where they are the same."""
         known, given = self._given.get(kernel, (None, ()))
         if known is not inputs or given[0] != threads:
             given = (threads, self._arrivals, *inputs)
             self._given[kernel] = (inputs if isinstance(inputs, tuple) else None), given
-        if self.device.is_cpu:
-            launch(kernel, 1, given, device=self.device)
-        else:
-            launch_blocks(kernel, blocks, BLOCK, given, device=self.device)
+        return given
