@@ -48,6 +48,32 @@ def solve_one(
     )  # fmt: skip
 
 
+@wp.kernel
+def solve_all(
+    first: int,
+    together: int,
+    vertices: wp.array[wp.vec4i],
+    kinds: wp.array[int],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    thickness: wp.array[wp.float64],
+    friction: wp.array[wp.vec2d],
+    pushed: wp.array[int],
+    x: wp.array[wp.vec3d],
+    start: wp.array[wp.vec4d],
+    before: wp.array[wp.vec4d],
+    p: wp.array[wp.vec4d],
+):
+    begin = first + wp.tid()
+    one = wp.float64(1.0)
+    step = wp.where(together != 0, kinds.shape[0], 1)
+    for i in range(begin, kinds.shape[0], step):
+        solve_contacts(
+            i, i + step, ASLEEP, vertices, kinds, weights, normals, thickness, friction, one, one, pushed, x, start,
+            before, p,
+        )  # fmt: skip
+
+
 def stencil(x, side=1.0):
     out = wp.zeros(1, dtype=Stencil)
     launch(find_stencil, 1, [wp.array(x, dtype=wp.vec3d), side, out])
@@ -184,6 +210,41 @@ def test_solving_a_frozen_contact_is_exact(seed, edges):
     np.testing.assert_allclose((mass[:, None] * (after - x)).sum(axis=0), 0.0, atol=1e-12)
     # they came from far enough: what is stopped keeps where it was
     np.testing.assert_array_equal(before, was)
+
+
+def test_edges_that_meet_at_the_second_end_of_one_are_parted():
+    x = np.array([[0.0, 1.0, 0.3], [0, 0, 0.05], [-1, 0, 0], [1, 0, 0]])
+    after, _ = solve(x, [1, 1, 1, 1], weights=(0, 1, -0.5, -0.5), normal=(0, 0, 1), thick=0.1)
+    assert after[1, 2] - after[2:, 2].mean() == pytest.approx(0.1, abs=1e-12)
+    np.testing.assert_array_equal(after[0], x[0])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_four_at_once_are_solved_as_one_after_another(seed):
+    # contacts that share vertices, of all kinds in runs, some of them cached ones that have not seen their planes
+    rng = np.random.default_rng(seed)
+    count, points = 203, 60
+    vertices = np.array([rng.choice(points, 4, replace=False) for _ in range(count)])
+    kinds = np.sort(rng.integers(-2, 3, count))
+    kinds[100:130] = rng.integers(-2, 3, 30)
+    weights = rng.uniform(0, 1, (count, 4)) * [1, 1, -1, -1]
+    weights[kinds != 0] = [0, 0, 0, 0]
+    normals = rng.normal(size=(count, 3))
+    normals /= np.linalg.norm(normals, axis=1)[:, None]
+    x = rng.uniform(-1, 1, (points, 3))
+    inverse = rng.choice([0.0, 1.0, 2.0], (points, 1))
+    found = []
+    for together in (0, 1):
+        given = [vertices, kinds, weights, normals, np.full(count, 0.05), np.full((count, 2), 0.2), np.zeros(count)]
+        dtypes = (wp.vec4i, int, wp.vec4d, wp.vec3d, wp.float64, wp.vec2d, int)
+        arrays = [wp.array(a, dtype=dtype) for a, dtype in zip(given, dtypes, strict=True)]
+        start = wp.array(np.hstack([x, inverse]), dtype=wp.vec4d)
+        before, p = wp.clone(start), wp.array(np.hstack([x + 0.01, inverse]), dtype=wp.vec4d)
+        launch(solve_all, 1, [together, *arrays, wp.array(x, dtype=wp.vec3d), start, before, p])
+        found.append((p.numpy(), before.numpy(), arrays[-1].numpy()))
+    assert found[0][2].sum() > 10
+    for one, four in zip(*found, strict=True):
+        np.testing.assert_allclose(four, one, atol=1e-12)
 
 
 def test_what_is_far_enough_apart_is_left_alone():

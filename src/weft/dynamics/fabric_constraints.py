@@ -29,6 +29,7 @@ TENTH = wp.constant(wp.float64(0.1))
         const wp::vec_t<2, int>* q = pairs.data + i;
         const wp::vec_t<3, double>* s = springs.data + i;
         row4 a[4], b[4], d[4];
+        #pragma unroll
         for (int k = 0; k < 4; ++k) {
             a[k] = rows[q[k][0]];
             b[k] = rows[q[k][1]];
@@ -47,7 +48,8 @@ TENTH = wp.constant(wp.float64(0.1))
         row4 share = mass;
         if (delay[0] > 0.1 || delay[1] > 0.1 || delay[2] > 0.1 || delay[3] > 0.1) {
             row4 moved;
-            for (int k = 0; k < 4; ++k) {
+            #pragma unroll
+        for (int k = 0; k < 4; ++k) {
                 const row4 m = d[k] * (d[k] - was[q[k][1]] + was[q[k][0]]);
                 moved[k] = m[0] + m[1] + m[2];
             }
@@ -56,6 +58,7 @@ TENTH = wp.constant(wp.float64(0.1))
             share = (1.0 + gamma) * mass;
         }
         const row4 step = squared * mass > 0.0 ? wanted / ((share + alpha) * squared) : row4{0.0, 0.0, 0.0, 0.0};
+        #pragma unroll
         for (int k = 0; k < 4; ++k) {
             d[k][3] = 0.0;
             rows[q[k][0]] = a[k] + (a[k][3] * step[k]) * d[k];

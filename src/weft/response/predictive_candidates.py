@@ -1,199 +1,100 @@
-"""From candidates to contacts, as kernels: most pairs whose boxes overlap are rejected from few numbers.
-
-Balls around features and around their ways over the step bound how near two can come; then follow tests without roots
-and divisions; only what passes is looked at in full (`predictive_pairs`). Lists are made by count, scan and fill.
-"""
+"""From candidates to contacts, as kernels: what passes the sieve is looked at in full; count, scan, fill."""
 
 # mypy: disable-error-code="arg-type, assignment"
 
 import warp as wp
 
-from weft.response.nearest import nearest_on_edges, nearest_on_triangle
+from weft.detection.boxes import lowest_bit
 from weft.response.predictive_pairs import (
     ALIGNED,
     EDGE_EDGE,
     FIRST,
     HASTE,
     NONE,
+    POINT_POINT,
     POINT_TRIANGLE,
+    SECOND,
     SHARP,
+    STRAIGHT,
     Sheet,
     face_normal,
-    is_straight,
     make_edge_edge,
     make_pair,
     make_point_point,
     make_point_triangle,
 )
+from weft.response.predictive_sieve import edges_to_look_at, triangles_to_look_at
 
 wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
 HALF = wp.constant(wp.float64(0.5))
-# the square of `ALIGNED`, a little less: what is rejected early would be rejected later
-FLAT = wp.constant(wp.float64(0.249))
-# candidates an item: what an item costs before it looks at one is worth several of them
-CHUNK = 32
+# candidates an item, each a bit
+CHUNK = wp.constant(32)
 
 
 @wp.func
-def ball(mean: wp.vec3d, squared: wp.float64) -> wp.vec4d:
-    """A ball around points, of which none is farther from the mean than its radius."""
-    return wp.vec4d(mean[0], mean[1], mean[2], wp.sqrt(squared))
-
-
-@wp.func
-def ball_of_two(a: wp.vec3d, b: wp.vec3d) -> wp.vec4d:
-    mean = HALF * (a + b)
-    return ball(mean, wp.length_sq(a - mean))
-
-
-@wp.func
-def ball_of_three(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.vec4d:
-    mean = (a + b + c) / wp.float64(3.0)
-    return ball(mean, wp.max(wp.length_sq(a - mean), wp.max(wp.length_sq(b - mean), wp.length_sq(c - mean))))
-
-
-@wp.func
-def spread(a: wp.vec4d, b: wp.vec4d) -> wp.float64:
-    """The largest distance of points of two balls."""
-    return wp.length(wp.vec3d(a[0] - b[0], a[1] - b[1], a[2] - b[2])) + a[3] + b[3]
-
-
-@wp.func
-def farther_than(a: wp.vec4d, b: wp.vec4d, limit: wp.float64) -> bool:
-    """Whether all points of two balls are farther apart than this."""
-    x = a[0] - b[0]
-    y = a[1] - b[1]
-    z = a[2] - b[2]
-    far = limit + a[3] + b[3]
-    return x * x + y * y + z * z > far * far
+def row(v: wp.vec3d, last: wp.float64) -> wp.vec4d:
+    return wp.vec4d(v[0], v[1], v[2], last)
 
 
 @wp.kernel
 def enclose_vertices(
-    first: int, x: wp.array[wp.vec3d], end: wp.array[wp.vec3d], balls: wp.array[wp.vec4d], ways: wp.array[wp.vec4d]
+    first: int, x: wp.array[wp.vec3d], end: wp.array[wp.vec3d], places: wp.array[wp.vec4d], ways: wp.array[wp.vec4d]
 ):
     """Place and way of each vertex."""
     i = first + wp.tid()
-    balls[i] = ball(x[i], ZERO)
-    ways[i] = ball(end[i] - x[i], ZERO)
+    places[i] = row(x[i], ZERO)
+    ways[i] = row(end[i] - x[i], ZERO)
 
 
 @wp.kernel
 def enclose_edges(
     first: int,
     x: wp.array[wp.vec3d],
-    end: wp.array[wp.vec3d],
     edges: wp.array[wp.vec2i],
     edge_faces: wp.array[wp.vec2i],
     faces: wp.array[wp.vec3i],
     first_edge: wp.array[int],
     marks: wp.array[int],
-    balls: wp.array[wp.vec4d],
+    vertex_ways: wp.array[wp.vec4d],
     ways: wp.array[wp.vec4d],
 ):
-    """Balls around the places and the ways of the ends of each edge, and what kind of edge it is."""
+    """A ball around the ways of the ends of each edge, and what kind of edge it is."""
     i = first + wp.tid()
     e = edges[i]
     mark = int(0)
-    if first_edge[e[0]] == i or first_edge[e[1]] == i:
+    if first_edge[e[0]] == i:
         mark = FIRST
+    if first_edge[e[1]] == i:
+        mark += SECOND
     wings = edge_faces[i]
-    if wings[1] < 0 or wp.dot(face_normal(faces[wings[0]], x), face_normal(faces[wings[1]], x)) < ALIGNED:
+    if wings[1] < 0 or fold(faces[wings[0]], faces[wings[1]], x) < ALIGNED:
         mark += SHARP
     marks[i] = mark
-    a = x[e[0]]
-    b = x[e[1]]
-    balls[i] = ball_of_two(a, b)
-    ways[i] = ball_of_two(end[e[0]] - a, end[e[1]] - b)
+    apart = HALF * (vertex_ways[e[0]] - vertex_ways[e[1]])
+    mean = HALF * (vertex_ways[e[0]] + vertex_ways[e[1]])
+    mean[3] = wp.length(apart)
+    ways[i] = mean
+
+
+@wp.func
+def fold(f: wp.vec3i, g: wp.vec3i, x: wp.array[wp.vec3d]) -> wp.float64:
+    """Cosine of the angle between two triangles."""
+    return wp.dot(face_normal(f, x), face_normal(g, x))
 
 
 @wp.kernel
-def enclose_faces(
-    first: int,
-    x: wp.array[wp.vec3d],
-    end: wp.array[wp.vec3d],
-    faces: wp.array[wp.vec3i],
-    balls: wp.array[wp.vec4d],
-    ways: wp.array[wp.vec4d],
-):
-    """Balls around the places and the ways of the corners of each triangle."""
+def enclose_faces(first: int, faces: wp.array[wp.vec3i], vertex_ways: wp.array[wp.vec4d], ways: wp.array[wp.vec4d]):
+    """A ball around the ways of the corners of each triangle."""
     i = first + wp.tid()
     f = faces[i]
-    a = x[f[0]]
-    b = x[f[1]]
-    c = x[f[2]]
-    balls[i] = ball_of_three(a, b, c)
-    ways[i] = ball_of_three(end[f[0]] - a, end[f[1]] - b, end[f[2]] - c)
-
-
-@wp.func
-def triangle_is_far(
-    pair: wp.vec2i, around: wp.vec4d, faces: wp.array[wp.vec3i], x: wp.array[wp.vec3d], near: wp.float64
-) -> bool:
-    """Whether a vertex and a triangle, which is in a ball, are farther apart than this, or not over each other."""
-    f = faces[pair[1]]
-    p = x[pair[0]]
-    a = x[f[0]]
-    b = x[f[1]]
-    c = x[f[2]]
-    m = wp.cross(b - a, c - a)
-    height = wp.dot(m, p - a)
-    area = wp.dot(m, m)
-    if height * height > near * near * area:
-        return True
-    # neighbours in a flat sheet are at least this far from each other, and seldom over each other
-    apart = wp.length(p - wp.vec3d(around[0], around[1], around[2])) - around[3]
-    if apart > ZERO and height * height < FLAT * apart * apart * area:
-        return True
-    bary = nearest_on_triangle(p, a, b, c)
-    squared = wp.length_sq(p - bary[0] * a - bary[1] * b - bary[2] * c)
-    return squared > near * near or height * height < FLAT * squared * area
-
-
-@wp.func
-def edges_are_far(
-    pair: wp.vec2i,
-    edges: wp.array[wp.vec2i],
-    marks: wp.array[int],
-    x: wp.array[wp.vec3d],
-    vertex_cloth: wp.array[int],
-    rest_middles: wp.array[wp.vec3d],
-    change: wp.vec3d,
-    near: wp.float64,
-    hasty: bool,
-) -> bool:
-    """Whether two edges are farther apart than this where their nearest points are inside, or others stand for them."""
-    e = edges[pair[0]]
-    f = edges[pair[1]]
-    a = x[e[0]]
-    c = x[f[0]]
-    u = x[e[1]] - a
-    v = x[f[1]] - c
-    r = a - c
-    uu = wp.dot(u, u)
-    vv = wp.dot(v, v)
-    uv = wp.dot(u, v)
-    ur = wp.dot(u, r)
-    vr = wp.dot(v, r)
-    area = uu * vv - uv * uv
-    s = uv * vr - ur * vv
-    t = uu * vr - uv * ur
-    if s > ZERO and s < area and t > ZERO and t < area:
-        volume = wp.dot(r, wp.cross(u, v))
-        return volume * volume > near * near * area
-    # an end of one edge and the other: only for the first edge of that end, and at a border, a sharp fold or in haste
-    of_first = (marks[pair[0]] & FIRST) != 0 and (hasty or (marks[pair[1]] & SHARP) != 0)
-    of_second = (marks[pair[1]] & FIRST) != 0 and (hasty or (marks[pair[0]] & SHARP) != 0)
-    if not (of_first or of_second):
-        return True
-    if vertex_cloth[e[0]] == vertex_cloth[f[0]]:
-        between = r + HALF * (u - v)
-        if is_straight(pair, between, between + change, rest_middles):
-            return True
-    st = nearest_on_edges(a, x[e[1]], c, x[f[1]])
-    return wp.length_sq(r + st[0] * u - st[1] * v) > near * near
+    a = vertex_ways[f[0]]
+    b = vertex_ways[f[1]]
+    c = vertex_ways[f[2]]
+    mean = (a + b + c) / wp.float64(3.0)
+    mean[3] = wp.sqrt(wp.max(wp.length_sq(a - mean), wp.max(wp.length_sq(b - mean), wp.length_sq(c - mean))))
+    ways[i] = mean
 
 
 @wp.kernel
@@ -204,34 +105,43 @@ def choose_pairs(
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
     reach: wp.float64,
-    first_balls: wp.array[wp.vec4d],
+    places: wp.array[wp.vec4d],
     first_ways: wp.array[wp.vec4d],
-    second_balls: wp.array[wp.vec4d],
     second_ways: wp.array[wp.vec4d],
-    chosen: wp.array[int],
+    chosen: wp.array[wp.uint32],
+    counts: wp.array[int],
 ):
-    """Which candidates make a contact, a chunk of them an item; most do not, which is seen from few numbers."""
+    """Which candidates make a contact: a chunk of them an item, a bit each."""
     chunk = first + wp.tid()
-    for i in range(chunk * CHUNK, wp.min((chunk + 1) * CHUNK, count)):
-        pair = pairs[i]
-        made = int(0)
-        way = spread(first_ways[pair[0]], second_ways[pair[1]])
-        near = reach + way
-        if not farther_than(first_balls[pair[0]], second_balls[pair[1]], near):
-            if kind == POINT_TRIANGLE:
-                if not triangle_is_far(pair, second_balls[pair[1]], sheet.faces, sheet.x, near):
-                    made = make_point_triangle(pair, sheet).made
-            else:
-                a = first_ways[pair[0]]
-                b = second_ways[pair[1]]
-                # of the way between the middles of the edges
-                change = wp.vec3d(a[0] - b[0], a[1] - b[1], a[2] - b[2])
-                if not edges_are_far(
-                    pair, sheet.edges, sheet.marks, sheet.x, sheet.vertex_cloth, sheet.rest_middles, change, near,
-                    way > HASTE * reach,
-                ):  # fmt: skip
-                    made = make_edge_edge(pair, sheet).made
-        chosen[i] = wp.where(made != NONE, 1, 0)
+    begin = chunk * CHUNK
+    size = wp.min(count - begin, CHUNK)
+    look = wp.uint32(0)
+    if kind == POINT_TRIANGLE:
+        look = triangles_to_look_at(begin, size, reach, pairs, sheet.faces, places, first_ways, second_ways)
+    elif kind == EDGE_EDGE:
+        look = edges_to_look_at(
+            begin, size, reach, HASTE * reach, STRAIGHT * STRAIGHT, pairs, sheet.edges, sheet.marks,
+            sheet.rest_rows, places, first_ways,
+        )  # fmt: skip
+    if kind == POINT_POINT:
+        # they were chosen already
+        look = wp.uint32((wp.uint64(1) << wp.uint64(size)) - wp.uint64(1))
+    found = wp.uint32(0)
+    number = int(0)
+    left = wp.uint64(look)
+    while left != wp.uint64(0):
+        k = lowest_bit(left)
+        left = left & (left - wp.uint64(1))
+        made = int(kind)
+        if kind == POINT_TRIANGLE:
+            made = make_point_triangle(pairs[begin + k], sheet).made
+        elif kind == EDGE_EDGE:
+            made = make_edge_edge(pairs[begin + k], sheet).made
+        if made != NONE:
+            found = found | (wp.uint32(1) << wp.uint32(k))
+            number += 1
+    chosen[chunk] = found
+    counts[chunk] = number
 
 
 @wp.kernel
@@ -287,27 +197,30 @@ def list_pairs(
     kind: int,
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
-    chosen: wp.array[int],
+    chosen: wp.array[wp.uint32],
     places: wp.array[int],
     base: int,
     listed: wp.array[wp.vec3i],
     vertices: wp.array[wp.vec4i],
 ):
-    """The chosen candidates, one after another, with their vertices."""
-    i = first + wp.tid()
-    if chosen[i] != 0:
-        k = base + places[i]
-        pair = pairs[i]
-        listed[k] = wp.vec3i(pair[0], pair[1], kind)
+    """The chosen candidates of each chunk, one after another, with their vertices."""
+    chunk = first + wp.tid()
+    place = base + places[chunk]
+    left = wp.uint64(chosen[chunk])
+    while left != wp.uint64(0):
+        pair = pairs[chunk * CHUNK + lowest_bit(left)]
+        left = left & (left - wp.uint64(1))
+        listed[place] = wp.vec3i(pair[0], pair[1], kind)
         if kind == POINT_TRIANGLE:
             f = sheet.faces[pair[1]]
-            vertices[k] = wp.vec4i(pair[0], f[0], f[1], f[2])
+            vertices[place] = wp.vec4i(pair[0], f[0], f[1], f[2])
         elif kind == EDGE_EDGE:
             e = sheet.edges[pair[0]]
             f2 = sheet.edges[pair[1]]
-            vertices[k] = wp.vec4i(e[0], e[1], f2[0], f2[1])
+            vertices[place] = wp.vec4i(e[0], e[1], f2[0], f2[1])
         else:
-            vertices[k] = wp.vec4i(pair[0], pair[0], pair[1], pair[1])
+            vertices[place] = wp.vec4i(pair[0], pair[0], pair[1], pair[1])
+        place += 1
 
 
 @wp.kernel

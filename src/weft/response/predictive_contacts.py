@@ -110,6 +110,7 @@ def triangle_stencil(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, side: w
                 left = (clear[0] ? 0 : 1) | (clear[1] ? 0 : 2) | (clear[2] ? 0 : 4) | (clear[3] ? 0 : 8);
             } else if (all[0] == 0 && all[1] == 0 && all[2] == 0 && all[3] == 0) {
                 row4 gap;
+                #pragma unroll
                 for (int k = 0; k < 4; ++k) {
                     const wp::vec_t<4, int> q = vertices.data[i + k];
                     const row4 w = ((const row4*)weights.data)[i + k];
@@ -139,7 +140,7 @@ def triangle_stencil(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, side: w
                 stored = s[1] > outside || s[2] > outside || s[3] > outside;
             }
             if (stored) {
-                if (weights.data[i][0] == 0.0) {
+                if (kind != 0 && weights.data[i][0] == 0.0) {
                     // the plane at the start of the step was not asked for yet
                     s = plane_of(x.data[q[0]], x.data[q[1]], x.data[q[2]], x.data[q[3]], (double)kind);
                     weights.data[i] = wp::vec_t<4, double>(s[0], s[1], s[2], s[3]);

@@ -35,9 +35,10 @@ ALIGNED = wp.constant(wp.float64(0.5))
 END = wp.constant(wp.float64(1e-6))
 # two points of one cloth keep at most this part of their distance along the cloth
 REST_PART = wp.constant(wp.float64(0.7))
-# marks of an edge: it is the first of one of its vertices; it is on the border, or its triangles make a sharp fold
+# marks of an edge: it is the first at its first or at its second vertex; on the border, or its triangles fold sharply
 FIRST = wp.constant(1)
-SHARP = wp.constant(2)
+SECOND = wp.constant(2)
+SHARP = wp.constant(4)
 # what moves against each other in a step by more than this part of the reach is in haste
 HASTE = wp.constant(wp.float64(0.25))
 # where two edges of a cloth are and stay no nearer than this part of their distance at rest, the cloth between them is
@@ -58,7 +59,7 @@ class Sheet:
     edge_faces: wp.array[wp.vec2i]
     first_edge: wp.array[int]
     marks: wp.array[int]
-    """of each edge: FIRST of one of its vertices, SHARP, found anew in each search"""
+    """of each edge: FIRST, SECOND and SHARP, found anew in each search"""
     owned: wp.array[int]
     vertex_cloth: wp.array[int]
     vertex_region: wp.array[int]
@@ -67,8 +68,8 @@ class Sheet:
     above: wp.array2d[int]
     """1 where the first region lies over the second, -1 where under it, 0 where neither"""
     rest: wp.array[wp.vec3d]
-    rest_middles: wp.array[wp.vec3d]
-    """of the edges"""
+    rest_rows: wp.array[wp.vec4d]
+    """middles of the edges at rest, and the number of the cloth"""
     thickness: wp.array[wp.float64]
     radius: wp.float64
     """static collision radius"""
@@ -193,9 +194,9 @@ def make_point_triangle(pair: wp.vec2i, sheet: Sheet) -> Pair:
 
 
 @wp.func
-def is_straight(pair: wp.vec2i, start: wp.vec3d, end: wp.vec3d, rest_middles: wp.array[wp.vec3d]) -> bool:
+def is_straight(pair: wp.vec2i, start: wp.vec3d, end: wp.vec3d, rest_rows: wp.array[wp.vec4d]) -> bool:
     """Whether the middles of two edges of a cloth, this far apart over the step, are about as far apart as at rest."""
-    rest = rest_middles[pair[0]] - rest_middles[pair[1]]
+    rest = rest_rows[pair[0]] - rest_rows[pair[1]]
     least = STRAIGHT * STRAIGHT * wp.dot(rest, rest)
     return wp.dot(start, start) >= least and wp.dot(end, end) >= least
 
@@ -253,7 +254,7 @@ def make_edge_edge(pair: wp.vec2i, sheet: Sheet) -> Pair:
                 return made
             start = HALF * (sheet.x[e[0]] + sheet.x[e[1]] - sheet.x[f[0]] - sheet.x[f[1]])
             end = HALF * (sheet.end[e[0]] + sheet.end[e[1]] - sheet.end[f[0]] - sheet.end[f[1]])
-            if is_straight(pair, start, end, sheet.rest_middles):
+            if is_straight(pair, start, end, sheet.rest_rows):
                 return made
         vertex = e[0]
         if st[0] >= ONE - END:

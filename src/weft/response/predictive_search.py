@@ -73,7 +73,8 @@ class PredictiveSearch:
         sheet.face_region = upload(regions.face_region, int)
         sheet.above = wp.array(regions.above, dtype=int, ndim=2, device=self.device)
         sheet.rest, sheet.thickness = rest, thickness
-        sheet.rest_middles = upload(rest.numpy()[edges].mean(axis=1), wp.vec3d)
+        middles = rest.numpy()[edges].mean(axis=1)
+        sheet.rest_rows = upload(np.column_stack([middles, regions.vertex_cloth[edges[:, 0]]]), wp.vec4d)
         sheet.largest = wp.float64(largest_thickness)
         self.sheet = sheet
         self.across = upload(_faces_across(face_edges, sheet.edge_faces.numpy(), regions.face_region), wp.vec3i)
@@ -81,8 +82,10 @@ class PredictiveSearch:
         self._chosen, self._places = Buffer(int, self.device), Buffer(int, self.device)
         self._counts, self._points = Buffer(int, self.device), Buffer(wp.vec2i, self.device)
         self._listed, self._vertices = Buffer(wp.vec3i, self.device), Buffer(wp.vec4i, self.device)
-        sizes = (surface.vertex_count, len(edges), len(faces))
-        self._balls = [[wp.zeros(size, dtype=wp.vec4d, device=self.device) for _ in range(2)] for size in sizes]
+        self._bits = Buffer(wp.uint32, self.device)
+        sizes = (surface.vertex_count, surface.vertex_count, len(edges), len(faces))
+        self._ways = [wp.zeros(size, dtype=wp.vec4d, device=self.device) for size in sizes]
+        """places and ways of the vertices, balls around the ways of edges and triangles"""
         self._reach = 0.0
         self._unturned = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
         self.colouring = StencilColouring(max(surface.vertex_count, 1), inverse_mass)
@@ -144,34 +147,32 @@ class PredictiveSearch:
         return self._unturned
 
     def _enclose(self, x: wp.array, end: wp.array) -> None:
-        """Balls around all features and their ways."""
+        """Places and ways of all features."""
         sheet = self.sheet
-        vertices, edges, faces = self._balls
-        launch(enclose_vertices, len(vertices[0]), [x, end, *vertices], device=self.device)
-        inputs = [x, end, sheet.edges, sheet.edge_faces, sheet.faces, sheet.first_edge, sheet.marks, *edges]
-        launch(enclose_edges, len(edges[0]), inputs, device=self.device)
-        launch(enclose_faces, len(faces[0]), [x, end, sheet.faces, *faces], device=self.device)
+        places, vertices, edges, faces = self._ways
+        launch(enclose_vertices, len(vertices), [x, end, places, vertices], device=self.device)
+        inputs = [x, sheet.edges, sheet.edge_faces, sheet.faces, sheet.first_edge, sheet.marks, vertices, edges]
+        launch(enclose_edges, len(edges), inputs, device=self.device)
+        launch(enclose_faces, len(faces), [sheet.faces, vertices, faces], device=self.device)
 
     def _list(self, kind: int, pairs: wp.array, base: int) -> int:
         """Add the candidates that make a contact to the list; gives the length of the list."""
         count = len(pairs)
         if count == 0:
             return base
-        sheet = self.sheet
-        chosen, places = self._chosen.at_least(count)[:count], self._places.at_least(count)[:count]
-        vertices, edges, faces = self._balls
-        if kind == int(POINT_POINT):
-            chosen.fill_(1)
-        else:
-            balls = [*vertices, *faces] if kind == int(POINT_TRIANGLE) else [*edges, *edges]
-            inputs = [kind, count, pairs, sheet, self._reach, *balls, chosen]
-            launch(choose_pairs, -(-count // CHUNK), inputs, device=self.device, grain=16)
-        found = count_chosen(chosen, places)
+        chunks = -(-count // int(CHUNK))
+        bits, places = self._bits.at_least(chunks), self._places.at_least(chunks)[:chunks]
+        counts = self._counts.at_least(chunks)[:chunks]
+        where, vertices, edges, faces = self._ways
+        ways = [vertices, faces] if kind == int(POINT_TRIANGLE) else [edges, edges]
+        inputs = [kind, count, pairs, self.sheet, self._reach, where, *ways, bits, counts]
+        launch(choose_pairs, chunks, inputs, device=self.device, grain=16)
+        found = count_chosen(counts, places)
         if found:
             listed = self._listed.at_least(base + found, keep=base)
-            vertices = self._vertices.at_least(base + found, keep=base)
-            inputs = [kind, pairs, self.sheet, chosen, places, base, listed, vertices]
-            launch(list_pairs, count, inputs, device=self.device, grain=GRAIN)
+            corners = self._vertices.at_least(base + found, keep=base)
+            inputs = [kind, pairs, self.sheet, bits, places, base, listed, corners]
+            launch(list_pairs, chunks, inputs, device=self.device, grain=GRAIN)
         return base + found
 
     def _list_points(self, pairs: wp.array) -> wp.array:

@@ -1,0 +1,51 @@
+"""Springs that are solved four at once, and one by one."""
+
+import numpy as np
+import pytest
+import warp as wp
+
+from weft.dynamics.fabric_constraints import stretch_pairs
+from weft.world import launch
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.kernel
+def stretch_all(
+    first: int,
+    together: int,
+    pairs: wp.array[wp.vec2i],
+    springs: wp.array[wp.vec3d],
+    pull: wp.array[wp.float64],
+    before: wp.array[wp.vec4d],
+    p: wp.array[wp.vec4d],
+):
+    begin = first + wp.tid()
+    step = wp.where(together != 0, pairs.shape[0], 1)
+    for i in range(begin, pairs.shape[0], step):
+        stretch_pairs(i, i + step, pairs, springs, 0, 1, wp.float64(100.0), pull, before, p)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.0005, 0.01])
+def test_four_springs_at_once_are_as_four_springs(delay):
+    rng = np.random.default_rng(0)
+    count = 23
+    pairs = rng.permutation(2 * count).reshape(-1, 2)
+    x = rng.normal(size=(2 * count, 3))
+    inverse = rng.choice([0.0, 1.0, 5.0], (2 * count, 1))
+    # one spring has no length, another no mass
+    x[pairs[5, 0]] = x[pairs[5, 1]]
+    inverse[pairs[9]] = 0.0
+    springs = np.column_stack([rng.uniform(0.1, 2.0, count), rng.uniform(0, 1e-4, count), np.full(count, delay)])
+    springs[::3, 2] = 0.0
+    was = np.hstack([x + 0.1 * rng.normal(size=x.shape), inverse])
+    found = []
+    for together in (0, 1):
+        p = wp.array(np.hstack([x, inverse]), dtype=wp.vec4d)
+        arrays = [wp.array(pairs, dtype=wp.vec2i), wp.array(springs, dtype=wp.vec3d), wp.zeros(count, dtype=wp.float64)]
+        launch(stretch_all, 1, [together, *arrays, wp.array(was, dtype=wp.vec4d), p])
+        found.append(p.numpy())
+    assert np.abs(found[0][:, :3] - x).max() > 0.1
+    np.testing.assert_allclose(found[1], found[0], atol=1e-13)
+    np.testing.assert_array_equal(found[1][:, 3], inverse[:, 0])
+    np.testing.assert_array_equal(found[1][pairs[[5, 9]], :3], x[pairs[[5, 9]]])
