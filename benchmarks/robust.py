@@ -14,7 +14,7 @@ import importlib.util
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -99,18 +99,20 @@ def run(scene: weft.Scene, frames: int, *, check_every: int = 10) -> Frames:
 def timed_kernels(spent: dict[str, float]) -> Iterator[None]:
     """Add up the time of all kernels on the CPU by the module they are in."""
     pool = sys.modules["weft.world.launch"]._pool
-    launch = pool.launch
 
-    def timed(kernel: Any, *arguments: Any) -> None:
-        start = time.perf_counter()
-        launch(kernel, *arguments)
-        spent[kernel.module.name.rpartition(".")[2]] += time.perf_counter() - start
+    def timed(launch: Callable[..., None]) -> Callable[..., None]:
+        def call(kernel: Any, *arguments: Any) -> None:
+            start = time.perf_counter()
+            launch(kernel, *arguments)
+            spent[kernel.module.name.rpartition(".")[2]] += time.perf_counter() - start
 
-    pool.launch = timed
+        return call
+
+    pool.launch, pool.run_each = timed(pool.launch), timed(pool.run_each)
     try:
         yield
     finally:
-        del pool.launch
+        del pool.launch, pool.run_each
 
 
 def stages(scene: weft.Scene, *, skip: int, frames: int) -> dict[str, float]:

@@ -1,21 +1,19 @@
 """Run a kernel over a range: one launch on CUDA, all cores on the CPU.
 
 Warp runs a CPU kernel on the calling thread. Here every kernel takes `first: int` as its first parameter and starts
-with `i = first + wp.tid()`, so that a launch can be cut into disjoint ranges which a persistent pool of threads works
-off; ctypes lets go of the GIL inside a kernel. Each item is computed by the same code whichever thread takes it, so
-the number of threads never changes a result.
+with `i = first + wp.tid()`, so that a launch can be cut into disjoint ranges which the threads of a crew work off. Each
+item is computed by the same code whichever thread takes it, so the number of threads never changes a result.
 """
 
-import _thread
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import count
 from typing import Any
 
 import warp as wp
 
+from weft.world.crew import MOST_HELPERS, Arguments, Crew
 from weft.world.start import start_warp
 
 start_warp()
@@ -24,48 +22,24 @@ start_warp()
 RANGES_A_THREAD = 4
 # calls from which on recording them as a graph pays
 WORTH_RECORDING = 4
-
-
-class _Worker:
-    """A thread that sleeps on a lock until it is given a job."""
-
-    def __init__(self, number: int) -> None:
-        self.go = _thread.allocate_lock()
-        self.done = _thread.allocate_lock()
-        self.go.acquire()
-        self.done.acquire()
-        self.job: Any = None
-        self.failure: BaseException | None = None
-        threading.Thread(target=self._serve, name=f"weft-{number}", daemon=True).start()
-
-    def _serve(self) -> None:
-        while True:
-            self.go.acquire()
-            try:
-                self.job()
-            except BaseException as failure:  # handed to the caller of launch
-                self.failure = failure
-            self.done.release()
+_NUMBERS = frozenset({int, float})
+# arguments that are the same as before if they are the same object
+_PLAIN = frozenset({wp.array, int, float})
 
 
 class _Command:
-    """A kernel recorded once a thread; only arguments that changed since the last launch are packed again."""
+    """A recorded kernel; only arguments that changed since the last launch are packed again."""
 
     def __init__(
-        self,
-        kernel: wp.Kernel,
-        inputs: Sequence[Any],
-        threads: int,
-        device: wp.DeviceLike = "cpu",
-        block: int | None = None,
+        self, kernel: wp.Kernel, inputs: Sequence[Any], device: wp.DeviceLike = "cpu", block: int | None = None
     ) -> None:
         self.inputs = list(inputs)
         self.dim = 1
         self._same = inputs if isinstance(inputs, tuple) else None
-        self.recorded = [
-            wp.launch(kernel, dim=1, inputs=[0, *inputs], device=device, record_cmd=True, block_dim=block)
-            for _ in range(threads)
-        ]
+        self.recorded: wp.Launch = wp.launch(
+            kernel, dim=1, inputs=[0, *inputs], device=device, record_cmd=True, block_dim=block
+        )
+        self.arguments = Arguments(self.recorded) if wp.get_device(device).is_cpu else None
 
     def update(self, inputs: Sequence[Any]) -> None:
         if inputs is self._same:
@@ -75,18 +49,20 @@ class _Command:
         for index, value in enumerate(inputs):
             old = self.inputs[index]
             # a struct is mutable, so identity says nothing about its content
-            if (old is value and isinstance(value, wp.array | int | float)) or (
-                type(old) is type(value) and isinstance(value, int | float) and old == value
-            ):
+            kind = type(value)
+            if old is value and kind in _PLAIN:
+                continue
+            if kind in _NUMBERS and type(old) is kind and old == value:
                 continue
             self.inputs[index] = value
             # another array of the same kind needs none of Warp's checks, which take longer than a launch
-            alike = type(old) is type(value) is wp.array and old.dtype is value.dtype and old.ndim == value.ndim
-            for command in self.recorded:
-                if alike and old.device is value.device:
-                    command.set_param_at_index_from_ctype(index + 1, value.__ctype__())
-                else:
-                    command.set_param_at_index(index + 1, value)
+            alike = type(old) is kind is wp.array and old.dtype is value.dtype and old.ndim == value.ndim
+            if alike and old.device is value.device:
+                self.recorded.set_param_at_index_from_ctype(index + 1, value.__ctype__())
+            else:
+                self.recorded.set_param_at_index(index + 1, value)
+            if self.arguments is not None:
+                self.arguments.take(index + 1)
         self._same = inputs if isinstance(inputs, tuple) else None
 
 
@@ -96,82 +72,51 @@ class _Pool:
     def __init__(self) -> None:
         self.guard = threading.RLock()
         self.threads = _default_threads()
-        self.workers: list[_Worker] = []
         self.commands: dict[wp.Kernel, _Command] = {}
-
-    def resize(self, threads: int) -> None:
-        with self.guard:
-            self.threads = threads
-            self.commands.clear()
+        self._crew: Crew | None = None
 
     def launch(self, kernel: wp.Kernel, dim: int, inputs: Sequence[Any], grain: int) -> None:
+        """Run all items; `grain` of them are worth a thread."""
         with self.guard:
-            command = self._command(kernel, inputs, 1)
+            arguments = self._pack(kernel, inputs)
             threads = min(self.threads, max(1, dim // grain))
             if threads == 1:
-                _run_range(command.recorded[0], 0, dim)
+                arguments.call(0, dim)
             else:
-                self._share(command, dim, threads, grain)
+                ranges = min(threads * RANGES_A_THREAD, max(threads, dim // grain))
+                self._hired().run(arguments, dim, ranges, threads)
 
     def run_each(self, kernel: wp.Kernel, threads: int, inputs: Sequence[Any]) -> None:
         """One item for each of so many threads, at the same time."""
         with self.guard:
-            command = self._command(kernel, inputs, threads)
+            arguments = self._pack(kernel, inputs)
             if threads == 1:
-                _run_range(command.recorded[0], 0, 1)
+                arguments.call(0, 1)
             else:
-                self._with_helpers(threads, lambda number: _run_range(command.recorded[number], number, 1))
+                self._hired().run(arguments, threads, threads, threads, each=True)
 
-    def _command(self, kernel: wp.Kernel, inputs: Sequence[Any], threads: int) -> _Command:
+    def _pack(self, kernel: wp.Kernel, inputs: Sequence[Any]) -> Arguments:
         command = self.commands.get(kernel)
-        if command is None or len(command.recorded) < threads:
-            command = self.commands[kernel] = _Command(kernel, inputs, max(threads, self.threads))
+        if command is None:
+            command = self.commands[kernel] = _Command(kernel, inputs)
         else:
             command.update(inputs)
-        return command
+        assert command.arguments is not None
+        return command.arguments
 
-    def _share(self, command: _Command, dim: int, threads: int, grain: int) -> None:
-        ranges = min(threads * RANGES_A_THREAD, max(threads, dim // grain))
-        ticket = count()  # next() is atomic under the GIL
-
-        def work(thread: int) -> None:
-            while (k := next(ticket)) < ranges:
-                first, last = dim * k // ranges, dim * (k + 1) // ranges
-                _run_range(command.recorded[thread], first, last - first)
-
-        self._with_helpers(threads, work)
-
-    def _with_helpers(self, threads: int, work: Callable[[int], None]) -> None:
-        """Call `work` on so many threads with their numbers; the caller is the first of them."""
-        while len(self.workers) < threads - 1:
-            self.workers.append(_Worker(len(self.workers) + 1))
-        helpers = self.workers[: threads - 1]
-        for number, worker in enumerate(helpers, start=1):
-            worker.job = lambda number=number: work(number)
-            worker.go.release()
-        try:
-            work(0)
-        finally:
-            for worker in helpers:
-                worker.done.acquire()
-        for worker in helpers:
-            failure, worker.failure = worker.failure, None
-            if failure is not None:
-                raise failure
-
-
-def _run_range(command: wp.Launch, first: int, size: int) -> None:
-    command.set_param_at_index(0, first)
-    command.set_dim(size)
-    command.launch()
+    def _hired(self) -> Crew:
+        if self._crew is None:
+            self._crew = Crew()
+        return self._crew
 
 
 def _default_threads() -> int:
     wanted = os.environ.get("WEFT_THREADS", "")
     if wanted.isdigit():
-        return max(1, int(wanted))
+        return min(max(1, int(wanted)), MOST_HELPERS + 1)
     # the cores that this process may use, where the system can say so (Linux)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, MOST_HELPERS + 1)
 
 
 class _Card:
@@ -184,14 +129,13 @@ class _Card:
     def launch(self, kernel: wp.Kernel, dim: int, inputs: Sequence[Any], block: int | None = None) -> None:
         command = self.commands.get(kernel)
         if command is None:
-            command = self.commands[kernel] = _Command(kernel, inputs, 1, self.device, block)
+            command = self.commands[kernel] = _Command(kernel, inputs, self.device, block)
         else:
             command.update(inputs)
-        recorded = command.recorded[0]
         if command.dim != dim:
             command.dim = dim
-            recorded.set_dim(dim)
-        recorded.launch()
+            command.recorded.set_dim(dim)
+        command.recorded.launch()
 
 
 _pool = _Pool()
@@ -214,7 +158,7 @@ def set_threads(threads: int) -> None:
     """Use this many threads for CPU kernels from now on."""
     if threads < 1:
         raise ValueError(f"threads must be at least 1, got {threads}")
-    _pool.resize(threads)
+    _pool.threads = min(threads, MOST_HELPERS + 1)
 
 
 def get_threads() -> int:

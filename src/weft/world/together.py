@@ -8,20 +8,19 @@ Such kernels take `first`, `threads`, `arrivals`; thread t takes the items from 
 steps of `share_step`.
 """
 
-import ctypes
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import warp as wp
 
+from weft.world.crew import let_others_run
 from weft.world.launch import get_threads, launch_blocks, launch_threads
 
 # threads a block: what one block can do needs no meeting of all
 BLOCK = 512
-# items from which on the threads of the CPU share them: waking one takes as long as some thousands of items
-WORTH_SHARING = 8192
+# items from which on the threads of the CPU share them
+WORTH_SHARING = 2048
 
 
 @wp.func_native(
@@ -163,13 +162,6 @@ def take_number(counters: wp.array[int], index: int) -> int:  # type: ignore[emp
     ...
 
 
-def _letting_others_run() -> int:
-    """The address of the system's function by which a thread that waits lets others run."""
-    library = ctypes.CDLL("kernel32" if sys.platform == "win32" else None)
-    yielding = library.SwitchToThread if sys.platform == "win32" else library.sched_yield
-    return ctypes.cast(yielding, ctypes.c_void_p).value or 0
-
-
 class Together:
     """Launches such kernels; holds the counter of those who arrive."""
 
@@ -180,7 +172,7 @@ class Together:
         self._given: dict[wp.Kernel, tuple[Any, tuple[Any, ...]]] = {}
         if self.device.is_cpu:
             self._counter = self._arrivals.numpy()
-            self._counter[2:].view(np.int64)[0] = _letting_others_run()
+            self._counter[2:].view(np.int64)[0] = let_others_run()
 
     def launch(self, kernel: wp.Kernel, items: int, inputs: Sequence[Any], *, work: int | None = None) -> None:
         """Run a kernel over passes of at most so many items; `inputs` are its arguments after `arrivals`.
