@@ -8,7 +8,7 @@ import warp as wp
 
 from weft.response.impulses import ImpulseRows, ImpulseSolver
 from weft.response.stencil_colours import COLOURS
-from weft.world.together import BLOCK, meet, meet_in_block, on_card, share_begin, share_end, share_step
+from weft.world.together import BLOCK, meet, meet_between, share_begin, share_end, share_step
 
 wp.set_module_options({"enable_backward": False})
 
@@ -28,47 +28,28 @@ def set_distances(
     distances[i] = wp.min(thickness[i], gaps[i] + part * wp.max(thickness[i] - gaps[i], ZERO))
 
 
-@wp.struct
-class Contact:
-    """One contact, as it is during the substeps."""
-
-    vertices: wp.vec4i
-    weights: wp.vec4d
-    normal: wp.vec3d
-    distance: wp.float64
-    friction: wp.vec2d
-
-
 @wp.func
-def load_contact(
+def part_contact(
     i: int,
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
     distances: wp.array[wp.float64],
     friction: wp.array[wp.vec2d],
-) -> Contact:
-    c = Contact()
-    c.vertices = vertices[i]
-    c.weights = weights[i]
-    c.normal = normals[i]
-    c.distance = distances[i]
-    c.friction = friction[i]
-    return c
-
-
-@wp.func
-def part_contact(c: Contact, inverse_mass: wp.array[wp.float64], before: wp.array[wp.vec3d], x: wp.array[wp.vec3d]):
+    inverse_mass: wp.array[wp.float64],
+    before: wp.array[wp.vec3d],
+    x: wp.array[wp.vec3d],
+):
     """Move one pair apart, and back against its sliding since the start of the substep."""
-    q = c.vertices
-    w = c.weights
-    n = c.normal
+    q = vertices[i]
+    w = weights[i]
+    n = normals[i]
     x0 = x[q[0]]
     x1 = x[q[1]]
     x2 = x[q[2]]
     x3 = x[q[3]]
     r = w[0] * x0 + w[1] * x1 + w[2] * x2 + w[3] * x3
-    lack = c.distance - wp.dot(n, r)
+    lack = distances[i] - wp.dot(n, r)
     if lack <= ZERO:
         return
     g0 = w[0] * inverse_mass[q[0]]
@@ -82,8 +63,9 @@ def part_contact(c: Contact, inverse_mass: wp.array[wp.float64], before: wp.arra
     slide = r - (w[0] * before[q[0]] + w[1] * before[q[1]] + w[2] * before[q[2]] + w[3] * before[q[3]])
     slide = slide - wp.dot(slide, n) * n
     length = wp.length(slide)
-    if length > c.friction[0] * lack:
-        shift = shift - (c.friction[1] * lack / length) * slide
+    mu = friction[i]
+    if length > mu[0] * lack:
+        shift = shift - (mu[1] * lack / length) * slide
     else:
         shift = shift - slide
     shift = shift / total
@@ -117,38 +99,19 @@ def part_together(
         end = offsets[1]
         colour = int(0)
         while colour < COLOURS and end > begin:
-            if on_card() and end - begin <= BLOCK:
-                # small colours: the first block alone, one contact a thread; the next one is loaded meanwhile
-                c = Contact()
-                if begin + t < end:
-                    c = load_contact(order[begin + t], vertices, weights, normals, distances, friction)
-                while colour < COLOURS and end > begin and end - begin <= BLOCK:
-                    following = offsets[colour + 2]
-                    ahead = Contact()
-                    if end + t < following and t < BLOCK:
-                        ahead = load_contact(order[end + t], vertices, weights, normals, distances, friction)
-                    if begin + t < end:
-                        part_contact(c, inverse_mass, before, x)
-                    meet_in_block()
-                    c = ahead
-                    begin = end
-                    end = following
-                    colour += 1
-            else:
-                first_k = begin + share_begin(t, threads, end - begin)
-                last_k = begin + share_end(t, threads, end - begin)
-                for k in range(first_k, last_k, share_step(threads)):
-                    c = load_contact(order[k], vertices, weights, normals, distances, friction)
-                    part_contact(c, inverse_mass, before, x)
-                begin = end
-                end = offsets[colour + 2]
-                colour += 1
-            meet(arrivals)
+            following = offsets[colour + 2]
+            first_k = begin + share_begin(t, threads, end - begin)
+            last_k = begin + share_end(t, threads, end - begin)
+            for k in range(first_k, last_k, share_step(threads)):
+                part_contact(order[k], vertices, weights, normals, distances, friction, inverse_mass, before, x)
+            meet_between(arrivals, end - begin, following - end)
+            begin = end
+            end = following
+            colour += 1
         if colour == COLOURS and end > begin:
             if t == 0:
                 for k in range(begin, end):
-                    c = load_contact(order[k], vertices, weights, normals, distances, friction)
-                    part_contact(c, inverse_mass, before, x)
+                    part_contact(order[k], vertices, weights, normals, distances, friction, inverse_mass, before, x)
             meet(arrivals)
 
 

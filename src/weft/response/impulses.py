@@ -13,53 +13,28 @@ from weft.detection.stencil_rows import StencilRows
 from weft.response.friction import friction_impulse
 from weft.response.stencil_colours import COLOURS, StencilColouring
 from weft.world.buffers import Buffer
-from weft.world.together import BLOCK, Together, meet, meet_in_block, on_card, share_begin, share_end, share_step
+from weft.world.together import BLOCK, Together, meet, meet_between, share_begin, share_end, share_step
 
 wp.set_module_options({"enable_backward": False})
 
 
-@wp.struct
-class Row:
-    """What a stencil asks for."""
-
-    vertices: wp.vec4i
-    weights: wp.vec4d
-    normal: wp.vec3d
-    speed: wp.float64
-    friction: wp.vec2d
-
-
 @wp.func
-def load_row(
+def solve_stencil(
     i: int,
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
     speeds: wp.array[wp.float64],
     friction: wp.array[wp.vec2d],
-) -> Row:
-    row = Row()
-    row.vertices = vertices[i]
-    row.weights = weights[i]
-    row.normal = normals[i]
-    row.speed = speeds[i]
-    row.friction = friction[i]
-    return row
-
-
-@wp.func
-def solve_row(
-    i: int,
-    row: Row,
     inverse_mass: wp.array[wp.float64],
     push: wp.array[wp.float64],
     drag: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
 ):
     """Bring one pair to its least normal velocity, then apply friction."""
-    q = row.vertices
-    w = row.weights
-    n = row.normal
+    q = vertices[i]
+    w = weights[i]
+    n = normals[i]
     # velocity that each corner gains from a unit impulse
     g0 = w[0] * inverse_mass[q[0]]
     g1 = w[1] * inverse_mass[q[1]]
@@ -77,13 +52,13 @@ def solve_row(
     # the normal part may be taken back, never below zero
     normal_speed = wp.dot(n, u)
     given = push[i]
-    now = wp.max(given + (row.speed - normal_speed) / total, wp.float64(0.0))
+    now = wp.max(given + (speeds[i] - normal_speed) / total, wp.float64(0.0))
     if now == wp.float64(0.0) and given == wp.float64(0.0):
         return
     push[i] = now
     impulse = (now - given) * n
 
-    mu = row.friction
+    mu = friction[i]
     if mu[0] > wp.float64(0.0):
         sliding = u - normal_speed * n
         before = drag[i]
@@ -127,45 +102,19 @@ def solve_together(
         end = offsets[1]
         colour = int(0)
         while colour < COLOURS and end > begin:
-            if on_card() and end - begin <= BLOCK:
-                # small colours: the first block alone, one row a thread; the next one is loaded meanwhile
-                i = int(0)
-                row = Row()
-                if begin + t < end:
-                    i = order[begin + t]
-                    row = load_row(i, vertices, weights, normals, speeds, friction)
-                while colour < COLOURS and end > begin and end - begin <= BLOCK:
-                    following = offsets[colour + 2]
-                    next_i = int(0)
-                    ahead = Row()
-                    if end + t < following and t < BLOCK:
-                        next_i = order[end + t]
-                        ahead = load_row(next_i, vertices, weights, normals, speeds, friction)
-                    if begin + t < end:
-                        solve_row(i, row, inverse_mass, push, drag, v)
-                    meet_in_block()
-                    i = next_i
-                    row = ahead
-                    begin = end
-                    end = following
-                    colour += 1
-            else:
-                first_k = begin + share_begin(t, threads, end - begin)
-                last_k = begin + share_end(t, threads, end - begin)
-                for k in range(first_k, last_k, share_step(threads)):
-                    c = order[k]
-                    row = load_row(c, vertices, weights, normals, speeds, friction)
-                    solve_row(c, row, inverse_mass, push, drag, v)
-                begin = end
-                end = offsets[colour + 2]
-                colour += 1
-            meet(arrivals)
+            following = offsets[colour + 2]
+            first_k = begin + share_begin(t, threads, end - begin)
+            last_k = begin + share_end(t, threads, end - begin)
+            for k in range(first_k, last_k, share_step(threads)):
+                solve_stencil(order[k], vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
+            meet_between(arrivals, end - begin, following - end)
+            begin = end
+            end = following
+            colour += 1
         if colour == COLOURS and end > begin:
             if t == 0:
                 for k in range(begin, end):
-                    c = order[k]
-                    row = load_row(c, vertices, weights, normals, speeds, friction)
-                    solve_row(c, row, inverse_mass, push, drag, v)
+                    solve_stencil(order[k], vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
             meet(arrivals)
 
 

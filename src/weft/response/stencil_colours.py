@@ -18,7 +18,7 @@ wp.set_module_options({"enable_backward": False})
 
 # colours that one word a vertex can tell apart, and words a vertex
 BITS = 62
-WORDS = 4
+WORDS = 8
 COLOURS = BITS * WORDS
 FULL = wp.constant(wp.int64(2**62 - 1))
 # the stride, as a part of the list: the golden section spreads any run of it evenly
