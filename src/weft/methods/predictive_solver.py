@@ -37,6 +37,8 @@ RADIUS_PART = 0.5
 # one sweep a substep lets hanging cloth sag as if it were softer: this much, in parts of an edge, is let pass
 SAG = 0.1
 LEAST_SUBSTEPS = 4
+# a rehearsal has so many times fewer substeps
+REHEARSAL = 4
 
 
 class PredictiveSolver:
@@ -142,7 +144,7 @@ class PredictiveSolver:
             wp.copy(self._end, x, count=self.count)
             wp.copy(self._end_v, v, count=self.count)
             substeps = int(settings["substeps"][0])
-            settings["rehearsal"][0], settings["substeps"][0] = 1, (substeps + 1) // 2
+            settings["rehearsal"][0], settings["substeps"][0] = 1, -(-substeps // REHEARSAL)
             self._solve(self._end, self._end_v, target, dt)
             settings["rehearsal"][0], settings["substeps"][0] = 0, substeps
         else:

@@ -224,9 +224,50 @@ def list_pairs(
 
 
 @wp.kernel
+def find_places(first: int, order: wp.array[int], places: wp.array[int]):
+    """Where each item stands in an order."""
+    i = first + wp.tid()
+    places[order[i]] = i
+
+
+@wp.kernel
+def unturn(
+    first: int,
+    count: int,
+    x: wp.array[wp.vec3d],
+    end: wp.array[wp.vec3d],
+    straight: wp.array[wp.vec3d],
+):
+    """Where vertices would end if all of them together did not turn, as one item.
+
+    The turn is that of a rigid body with the same angular momentum; what has no extent does not turn.
+    """
+    begin = first + wp.tid()
+    part = wp.float64(1.0) / wp.float64(count)
+    centre = wp.vec3d()
+    drift = wp.vec3d()
+    for i in range(begin, count):
+        centre += part * x[i]
+        drift += part * (end[i] - x[i])
+    moment = wp.vec3d()
+    spread = wp.mat33d()
+    for i in range(begin, count):
+        arm = x[i] - centre
+        moment += wp.cross(arm, end[i] - x[i] - drift)
+        spread += wp.outer(arm, arm)
+    size = spread[0, 0] + spread[1, 1] + spread[2, 2]
+    inertia = wp.diag(wp.vec3d(size, size, size)) - spread
+    turn = wp.vec3d()
+    if wp.determinant(inertia) > wp.float64(8e-12) * size * size * size:
+        turn = wp.inverse(inertia) * moment
+    for i in range(begin, count):
+        straight[i] = end[i] - wp.cross(turn, x[i] - centre)
+
+
+@wp.kernel
 def write_contacts(
     first: int,
-    order: wp.array[int],
+    places: wp.array[int],
     listed: wp.array[wp.vec3i],
     sheet: Sheet,
     sticking: wp.array2d[wp.float64],
@@ -239,9 +280,10 @@ def write_contacts(
     friction: wp.array[wp.vec2d],
     triangles: wp.array[int],
 ):
-    """The contacts in the order in which they are solved."""
-    i = first + wp.tid()
-    pair = listed[order[i]]
+    """The contacts, each to its place in the order in which they are solved."""
+    item = first + wp.tid()
+    i = places[item]
+    pair = listed[item]
     made = make_pair(pair[2], wp.vec2i(pair[0], pair[1]), sheet)
     q = made.vertices
     vertices[i] = q

@@ -20,8 +20,10 @@ from weft.response.predictive_candidates import (
     enclose_edges,
     enclose_faces,
     enclose_vertices,
+    find_places,
     list_pairs,
     list_points,
+    unturn,
     write_contacts,
 )
 from weft.response.predictive_contacts import Contacts
@@ -124,7 +126,9 @@ class PredictiveSearch:
         if found:
             self.colouring.colour(self._vertices.array, found)
             tables = [*self.friction, *contacts.arrays, contacts.triangles]
-            inputs = [self.colouring.order, self._listed.array, sheet, *tables]
+            places = self._places.at_least(found)
+            launch(find_places, found, [self.colouring.order, places], device=self.device)
+            inputs = [places, self._listed.array, sheet, *tables]
             launch(write_contacts, found, inputs, device=self.device, grain=GRAIN)
         return found
 
@@ -134,16 +138,7 @@ class PredictiveSearch:
         Turning moves two points across the direction between them and never along it, so that no contact is missed for
         leaving it out; but boxes of what turns are large and overlap in vain.
         """
-        start = x.numpy()
-        way = end.numpy() - start
-        arm = start - start.mean(axis=0)
-        moment = np.cross(arm, way - way.mean(axis=0)).sum(axis=0)
-        spread = arm.T @ arm
-        inertia = np.trace(spread) * np.eye(3) - spread
-        if np.linalg.det(inertia) <= 1e-12 * np.trace(inertia) ** 3:
-            return end
-        turn = np.linalg.solve(inertia, moment)
-        self._unturned.numpy()[:] = end.numpy() - np.cross(turn, arm)
+        launch(unturn, 1, [len(x), x, end, self._unturned], device=self.device)
         return self._unturned
 
     def _enclose(self, x: wp.array, end: wp.array) -> None:

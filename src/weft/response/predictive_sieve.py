@@ -161,7 +161,21 @@ def triangles_to_look_at(
         const lanes volume =
             rx * (uy * vz - uz * vy) + ry * (uz * vx - ux * vz) + rz * (ux * vy - uy * vx);
         const auto meets = volume * volume <= near * near * area;
-        // else the nearest points
+        // where the middles are and stay as far apart as at rest, the cloth between them is straight
+        const lanes bx = rx + 0.5 * (ux - vx), by = ry + 0.5 * (uy - vy), bz = rz + 0.5 * (uz - vz);
+        const auto bent = (bx * bx + by * by + bz * bz < least)
+            | ((bx + cx) * (bx + cx) + (by + cy) * (by + cy) + (bz + cz) * (bz + cz) < least);
+        // an end of one and the inside of the other: only the first edge of that end, at a sharp fold or in haste
+        const auto some = (((m0 & 3) != 0) & (hasty | ((m1 & 4) != 0))) | (((m1 & 3) != 0) & (hasty | ((m0 & 4) != 0)));
+        const auto odd = (uu == 0.0) | (vv == 0.0);
+        const auto maybe = (inside & meets) | ((inside == 0) & bent & some) | odd;
+        bool any = false;
+        #pragma unroll
+        for (int k = 0; k < width; ++k)
+            any = any || AT(maybe, k);
+        if (!any)
+            continue;
+        // the nearest points
         const lanes none = 0.0 * near, whole = none + 1.0;
         const auto unit = [&](lanes w) { return w < none ? none : (w > whole ? whole : w); };
         s = unit(area > 1e-14 * uu * vv ? s / area : none);
@@ -170,18 +184,13 @@ def triangles_to_look_at(
         t = unit(t);
         const lanes dx = rx + s * ux - t * vx, dy = ry + s * uy - t * vy, dz = rz + s * uz - t * vz;
         const auto close = dx * dx + dy * dy + dz * dz <= near * near;
-        // an end of one and the inside of the other: only the first edge of that end, at a sharp fold or in haste
         const auto in_e = (s > 1e-6) & (s < 1.0 - 1e-6), in_f = (t > 1e-6) & (t < 1.0 - 1e-6);
         const auto first_e = ((s < 0.5) & ((m0 & 1) != 0)) | ((s >= 0.5) & ((m0 & 2) != 0));
         const auto first_f = ((t < 0.5) & ((m1 & 1) != 0)) | ((t >= 0.5) & ((m1 & 2) != 0));
         const auto end_e = (in_e == 0) & in_f & first_e & (hasty | ((m1 & 4) != 0));
         const auto end_f = in_e & (in_f == 0) & first_f & (hasty | ((m0 & 4) != 0));
-        // where the middles are and stay as far apart as at rest, the cloth between them is straight
-        const lanes bx = rx + 0.5 * (ux - vx), by = ry + 0.5 * (uy - vy), bz = rz + 0.5 * (uz - vz);
-        const auto bent = (bx * bx + by * by + bz * bz < least)
-            | ((bx + cx) * (bx + cx) + (by + cy) * (by + cy) + (bz + cz) * (bz + cz) < least);
         const auto ends = (end_e | end_f | (in_e & in_f)) & bent & close;
-        const auto looked = (inside & meets) | ((inside == 0) & ends) | (uu == 0.0) | (vv == 0.0);
+        const auto looked = (inside & meets) | ((inside == 0) & ends) | odd;
     """
     + _DONE
 )

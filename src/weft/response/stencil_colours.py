@@ -10,6 +10,7 @@ from math import gcd
 
 import warp as wp
 
+from weft.detection.boxes import lowest_bit
 from weft.world import launch
 from weft.world.buffers import Buffer
 from weft.world.together import BLOCK, Together, meet, take_number
@@ -45,11 +46,8 @@ def lowest_free(q: wp.vec4i, inverse_mass: wp.array[wp.float64], used: wp.array2
     while mask == FULL and word < WORDS - 1:
         word += 1
         mask = taken(q, word, inverse_mass, used)
-    free = int(0)
-    while free < BITS and (mask & wp.int64(1)) != wp.int64(0):
-        mask = mask >> wp.int64(1)
-        free += 1
-    return BITS * word + free
+    # the words have a bit to spare, so that one is always free
+    return BITS * word + lowest_bit(wp.uint64(~mask))
 
 
 @wp.func
@@ -91,8 +89,13 @@ def colour_in_order(
         offsets[c] = 0
     for i in range(start, count):
         forget(vertices[i], used)
-    for k in range(start, count):
-        i = int(wp.int64(k) * stride % wp.int64(count))
+    at = wp.int64(start)
+    for _k in range(start, count):
+        # as far as so many strides, modulo the count
+        i = int(at)
+        at += stride
+        if at >= wp.int64(count):
+            at -= wp.int64(count)
         q = vertices[i]
         free = lowest_free(q, inverse_mass, used)
         colour[i] = free

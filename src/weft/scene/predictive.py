@@ -90,7 +90,7 @@ class Predictive(MethodOptions):
     )
     rehearse: Flag = Field(
         default=True,
-        description="find contacts for where the cloth goes without them, which a first run of half as many substeps "
+        description="find contacts for where the cloth goes without them, which a first run of a quarter of the substeps "
         "tells; else for where its velocity and gravity lead",
     )
     push_speed: Positive = Field(default=5.0, description="how fast what has been forced through comes back, m/s")
