@@ -47,6 +47,9 @@ class FakeWorld:
         self.vertex_count = 7
         self.cloths: list[Any] = []
 
+    def longest_edge(self, x: FakeArray) -> float:
+        return 1.0
+
     def initial_state(self) -> FakeState:
         random = np.random.default_rng(self.scene.seed)
         return FakeState(random.normal(size=(7, 3)), random.normal(size=(7, 3)))

@@ -317,3 +317,54 @@ def test_intersections_are_counted_when_asked(tmp_path, monkeypatch):
     scene = fake_scene(5).replace(check=2)
     cache = simulate(scene, tmp_path / "a.zarr", progress=False)
     assert list(cache.report["intersections"]) == [2, -1, 2, -1, 2, -1]
+
+
+@pytest.mark.parametrize(
+    ("error", "asked"),
+    [(RuntimeError("Failed to allocate 3400000000 bytes on device 'cuda:0'"), " for 3.4 GB more"), (MemoryError(), "")],
+)
+def test_out_of_memory_is_one_line_and_the_frames_stand(tmp_path, monkeypatch, error, asked):
+    def compile_small(scene):
+        world, method = fake_compile(scene)
+        advance = method.advance_frame
+
+        def advance_frame(state):
+            if state.frame == 2:
+                raise error
+            return advance(state)
+
+        method.advance_frame = advance_frame
+        return world, method
+
+    monkeypatch.setattr(runner, "compile_scene", compile_small)
+    out = tmp_path / "a.zarr"
+    with pytest.raises(WeftError) as raised:
+        run(out)
+    message = str(raised.value)
+    assert message.startswith(
+        f"frame 3: the memory of device 'cpu' is too small{asked}; frames 0 to 2 are kept in {out}"
+    )
+    assert "\n" not in message and open_cache(out).frames == 3
+    # with more memory it goes on
+    monkeypatch.setattr(runner, "compile_scene", fake_compile)
+    assert content(run(out, resume=True)) == content(run(tmp_path / "whole.zarr"))
+
+
+def test_out_of_memory_before_the_first_frame(tmp_path, monkeypatch):
+    def compile_none(scene):
+        raise RuntimeError("Failed to allocate 1000000000 bytes on device 'cuda:0'")
+
+    monkeypatch.setattr(runner, "compile_scene", compile_none)
+    with pytest.raises(
+        WeftError, match="frame 0: the memory of device 'cpu' is too small for 1 GB more; there is no frame"
+    ):
+        run(tmp_path / "a.zarr")
+
+
+def test_other_errors_stay_what_they_are(tmp_path, monkeypatch):
+    def compile_broken(scene):
+        raise RuntimeError("something else")
+
+    monkeypatch.setattr(runner, "compile_scene", compile_broken)
+    with pytest.raises(RuntimeError, match="something else"):
+        run(tmp_path / "a.zarr")

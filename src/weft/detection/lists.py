@@ -14,6 +14,7 @@ import warp as wp
 
 from weft.errors import WeftError
 from weft.world import launch
+from weft.world.buffers import tell_growth
 from weft.world.reading import read
 
 wp.set_module_options({"enable_backward": False})
@@ -160,6 +161,7 @@ class Lists:
         slots = items * self.capacity
         if len(self._slots) < slots:
             self._slots = self._new(slots, self.dtype)
+            tell_growth(self._slots, slots)
         stop = self._stop(items)
         find(items, [0, self._short, self.offsets, self.capacity, stop, self._slots, self._counts])
         self._add_up(stop)
@@ -183,6 +185,7 @@ class Lists:
         if len(self.found) < total:
             # geometric growth: a list that creeps up is not reallocated every time
             self.found = self._new(min(max(total, len(self.found) * 3 // 2), self.limit), self.dtype)
+            tell_growth(self.found, total)
         copy = _copy_items if self.dtype is int else _copy_pairs
         inputs = [self._counts, self.offsets, self.capacity, self._slots, self.found]
         launch(copy, items, inputs, device=self.device, grain=256)

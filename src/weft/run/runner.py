@@ -1,5 +1,6 @@
 """The loop: a scene in, frames out, one after the other, each of them kept before the next begins."""
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -53,7 +54,12 @@ def simulate(
     started = time.perf_counter()
     show = Bar(scene.name) if progress else Progress()
     with show:
-        run = _Run(scene)
+        try:
+            run = _Run(scene)
+        except (MemoryError, RuntimeError) as error:
+            if not _is_about_memory(error):
+                raise
+            raise _out_of_memory(error, scene, 0, out) from error
         with _open(run, out, resume=resume, overwrite=overwrite) as writer:
             computed = _go(run, writer, show, on_frame)
     cache = open_cache(out)
@@ -68,7 +74,12 @@ def _go(run: "_Run", writer: CacheWriter, show: Progress, on_frame: OnFrame | No
         try:
             first = _start(run, writer, show)
             while writer.frames < writer.cache.planned:
-                row = run.next_frame(writer)
+                try:
+                    row = run.next_frame(writer)
+                except (MemoryError, RuntimeError) as error:
+                    if not _is_about_memory(error):
+                        raise
+                    raise _out_of_memory(error, run.scene, writer.frames, writer.path) from error
                 show.advance(row)
                 if on_frame is not None:
                     on_frame(row["frame"], row)
@@ -168,6 +179,22 @@ class _Run:
                 f"({', '.join(f'{v:.3g}' for v in values[vertex])}){more}: the simulation is unstable; {kept}. "
                 "Smaller steps, less stiffness or more damping help"
             )
+
+
+def _is_about_memory(error: Exception) -> bool:
+    """Whether memory ran out, which Warp reports as a RuntimeError."""
+    return isinstance(error, MemoryError) or any(word in str(error) for word in ("allocate", "out of memory"))
+
+
+def _out_of_memory(error: Exception, scene: "Scene", frame: int, out: Path) -> WeftError:
+    """What to tell where memory ran out."""
+    kept = f"frames 0 to {frame - 1} are kept in {out}" if frame else "there is no frame to keep"
+    size = re.search(r"allocate (\d+) bytes", str(error))
+    asked = f" for {int(size[1]) / 1e9:.2g} GB more" if size else ""
+    return WeftError(
+        f"frame {frame}: the memory of device {scene.device!r} is too small{asked}; {kept}. "
+        "A coarser mesh or fewer layers need less"
+    )
 
 
 def compile_scene(scene: "Scene") -> tuple[Any, Any]:

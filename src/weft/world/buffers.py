@@ -1,9 +1,14 @@
 """Device arrays that are kept between steps and grow when they must."""
 
+import logging
 from typing import Any
 
 import warp as wp
 
+log = logging.getLogger("weft.memory")
+
+# buffers from so many bytes on are worth a line when they grow
+WORTH_TELLING = 2**20
 # items that there is always room for: Warp can cut a list of no items out of an array only if that has some
 SPARE = 64
 
@@ -20,7 +25,15 @@ class Buffer:
         if self.array.shape[0] < size:
             # half as much again, so that a list that creeps upwards is not reallocated each step
             larger = wp.empty(size + size // 2 + SPARE, dtype=self._dtype, device=self._device)
+            tell_growth(larger, size)
             if keep:
                 wp.copy(larger, self.array, count=keep)
             self.array = larger
         return self.array
+
+
+def tell_growth(array: wp.array, needed: int) -> None:
+    """A line of the log about a buffer that grew, for those who look for where memory goes."""
+    if array.capacity >= WORTH_TELLING:
+        name = getattr(array.dtype, "__name__", str(array.dtype))
+        log.info("a buffer of %s on %s grows to %.1f MB for %d items", name, array.device, array.capacity / 1e6, needed)
