@@ -151,7 +151,8 @@ class PredictiveSolver:
             self._begin(x, v, target)
             wp.copy(self._end, self._free)
         kind: Any = self.options.self_contacts
-        self.generated = search.find(x[: self.count], self._end, self.radius, self.contacts, kind=kind)
+        start = x if len(x) == self.count else x[: self.count]
+        self.generated = search.find(start, self._end, self.radius, self.contacts, kind=kind)
         settings["contacts"][0] = self.generated
 
     def _solve(self, x: wp.array, v: wp.array, target: wp.array, dt: float) -> None:

@@ -32,7 +32,7 @@ from weft.response.regions import Regions
 from weft.response.stencil_colours import StencilColouring
 from weft.world import launch
 from weft.world.buffers import Buffer
-from weft.world.choosing import count_chosen
+from weft.world.choosing import Placing
 
 # items of a kernel that are worth a thread
 GRAIN = 256
@@ -88,7 +88,8 @@ class PredictiveSearch:
         sizes = (surface.vertex_count, surface.vertex_count, len(edges), len(faces))
         self._ways = [wp.zeros(size, dtype=wp.vec4d, device=self.device) for size in sizes]
         """places and ways of the vertices, balls around the ways of edges and triangles"""
-        self._reach = 0.0
+        self._reach = self._radius = 0.0
+        self._placing = Placing(self.device)
         self._unturned = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
         self.colouring = StencilColouring(max(surface.vertex_count, 1), inverse_mass)
 
@@ -109,8 +110,13 @@ class PredictiveSearch:
         sheet = self.sheet
         if kind == "triangles" and self.device.is_cpu:
             end = self._without_turn(x, end)
-        sheet.x, sheet.end = x, end
-        sheet.radius = wp.float64(radius)
+        # a struct that is not changed need not be packed again
+        for name, value in (("x", x), ("end", end)):
+            if getattr(sheet, name) is not value:
+                setattr(sheet, name, value)
+        if self._radius != radius:
+            self._radius = radius
+            sheet.radius = wp.float64(radius)
         self._reach = self.largest_thickness + radius
         self.broad_phase.update(x, end, self._reach)
         self._enclose(x, end)
@@ -156,13 +162,12 @@ class PredictiveSearch:
         if count == 0:
             return base
         chunks = -(-count // int(CHUNK))
-        bits, places = self._bits.at_least(chunks), self._places.at_least(chunks)[:chunks]
-        counts = self._counts.at_least(chunks)[:chunks]
+        bits, places, counts = (buffer.at_least(chunks) for buffer in (self._bits, self._places, self._counts))
         where, vertices, edges, faces = self._ways
         ways = [vertices, faces] if kind == int(POINT_TRIANGLE) else [edges, edges]
         inputs = [kind, count, pairs, self.sheet, self._reach, where, *ways, bits, counts]
         launch(choose_pairs, chunks, inputs, device=self.device, grain=16)
-        found = count_chosen(counts, places)
+        found = self._placing.place(counts, places, chunks)
         if found:
             listed = self._listed.at_least(base + found, keep=base)
             corners = self._vertices.at_least(base + found, keep=base)
@@ -175,11 +180,10 @@ class PredictiveSearch:
         count = len(pairs)
         if count == 0:
             return pairs
-        chosen, places = self._chosen.at_least(count)[:count], self._places.at_least(count)[:count]
-        counts = self._counts.at_least(count)[:count]
+        chosen, places, counts = (b.at_least(count) for b in (self._chosen, self._places, self._counts))
         launch(choose_points, count, [pairs, self.sheet, chosen], device=self.device, grain=GRAIN)
         launch(count_points, count, [chosen, counts], device=self.device)
-        found = count_chosen(counts, places)
+        found = self._placing.place(counts, places, count)
         points = self._points.at_least(max(found, 1))[:found]
         launch(list_points, count, [pairs, self.sheet.faces, chosen, places, points], device=self.device)
         return points

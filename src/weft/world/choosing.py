@@ -2,7 +2,37 @@
 
 import warp as wp
 
+from weft.world.launch import launch
 from weft.world.reading import read
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.kernel
+def _place_in_order(first: int, count: int, counts: wp.array[int], places: wp.array[int], total: wp.array[int]):
+    # one item: on a CPU that is as fast as anything
+    begin = first + wp.tid()
+    place = int(0)
+    for i in range(begin, count):
+        places[i] = place
+        place += counts[i]
+    total[begin] = place
+
+
+class Placing:
+    """Places of items in a list from how many each of them has; takes the first items of longer arrays."""
+
+    def __init__(self, device: wp.Device) -> None:
+        self.device = device
+        self._total = wp.zeros(1, dtype=int, device=device)
+        self._total_view = self._total.numpy() if device.is_cpu else None
+
+    def place(self, counts: wp.array, places: wp.array, count: int) -> int:
+        """Write where the items of each begin; gives how many there are. On the CPU this makes no object."""
+        if self._total_view is None:
+            return count_chosen(counts[:count], places[:count]) if count else 0
+        launch(_place_in_order, 1, [count, counts, places, self._total], device=self.device)
+        return int(self._total_view[0])
 
 
 def count_chosen(chosen: wp.array, places: wp.array) -> int:
