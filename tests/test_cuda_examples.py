@@ -1,0 +1,85 @@
+"""Every example at its quick size on CUDA: as on the CPU, and the same bytes every time."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import warp as wp
+
+import weft
+from weft.methods import make_method
+from weft.run.runner import intersection_finder
+from weft.world import World
+
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device"),
+]
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+METHODS = ("robust", "untangle", "predictive", "boxes", "push", "finish")
+NAMES = sorted(path.stem for method in METHODS for path in EXAMPLES.glob(f"{method}_*.py"))
+# frames within which the first contacts come
+SOON = 40
+LATER = 60
+DEVICE = "cuda:0"
+
+
+@pytest.fixture
+def scene(request, monkeypatch):
+    """The quick scene of an example; they import their neighbours by bare names."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    spec = importlib.util.spec_from_file_location(request.param, EXAMPLES / f"{request.param}.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, request.param, module)
+    try:
+        spec.loader.exec_module(module)
+        scene = module.build(True) if hasattr(module, "build") else module.scene()
+    except (weft.WeftError, ImportError) as error:
+        pytest.skip(f"its data is not here: {error}")
+    return scene
+
+
+class Run:
+    """A scene on a device; the cloth may start a little to the side."""
+
+    def __init__(self, scene, device, *, shift=0.0):
+        self.world = World.compile(scene, device)
+        self.method, self.state = make_method(self.world, scene.method), self.world.initial_state()
+        x = self.state.positions()
+        x[: self.world.cloth_vertex_count, 0] += shift
+        self.state.x.assign(x)
+
+    def frame(self):
+        """Positions and contacts of the next frame."""
+        row = self.method.advance_frame(self.state)
+        return self.state.positions(), row["contacts"]
+
+
+@pytest.mark.parametrize("scene", NAMES, indirect=True)
+def test_the_same_until_the_first_contacts(scene):
+    cpu, cuda, again = (Run(scene, device) for device in ("cpu", DEVICE, DEVICE))
+    for frame in range(min(SOON, scene.frames)):
+        (x, contacts), (y, found), (z, _) = cpu.frame(), cuda.frame(), again.frame()
+        if frame == 0:
+            assert np.abs(y - x).max() < 1e-9
+        assert y.tobytes() == z.tobytes()
+        assert found == contacts
+        if contacts:
+            break
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scene", NAMES, indirect=True)
+def test_later_as_near_as_two_runs_on_the_cpu(scene):
+    # the second start differs by less than the size of an atom
+    runs = [Run(scene, "cpu"), Run(scene, DEVICE), Run(scene, "cpu", shift=1e-12)]
+    for _ in range(min(LATER, scene.frames)):
+        x, y, beside = (run.frame()[0] for run in runs)
+    differ, sensitive = (np.sqrt(((other - x) ** 2).sum(axis=1).mean()) for other in (y, beside))
+    assert differ < 3.0 * sensitive + 1e-6
+    if scene.method.name == "robust":
+        finder = intersection_finder(runs[0].world)
+        assert len(finder.find(x)) == len(finder.find(y)) == 0
