@@ -45,7 +45,7 @@ def test_contacts_are_stencils_of_the_start(seed, fall, folds):
 
 
 def test_pressed_cloth_has_contacts_farther_away():
-    motion = two_sheets(gap=0.014, fall=0.0, rough=0.0)
+    motion = two_sheets(gap=0.018, fall=0.0, rough=0.0)
     _, calm = contacts(motion)
     _, pressed = contacts(motion, pressed=True)
     assert len(calm.kind) == 0

@@ -23,7 +23,7 @@ SLACK = 6e-4
 # contacts are looked for this much beyond the thickness, in parts of it: usually, and where cloth is pressed. Folds under
 # tension move by more than a thickness in a step, and not as they flew before: what is near may be met
 REACH = 0.1
-PRESSED_REACH = 0.7
+PRESSED_REACH = 1.0
 # items that are worth a thread of their own
 GRAIN = 256
 
