@@ -205,8 +205,12 @@ class Lists:
         return self.found[:0]
 
     def _stop(self, items: int) -> int:
-        """Where the first search stops counting: an explosion of pairs is noticed after about `limit` of them."""
-        return max(64, self.limit // items + 1)
+        """Where the first search stops counting: an explosion of pairs is noticed after about `limit` of them.
+
+        On CUDA, where pairs are counted fast and a second search takes as long as the first, after some times as many.
+        """
+        times = 1 if self.device.is_cpu else 16
+        return max(64, times * self.limit // items + 1)
 
     def _new(self, count: int, dtype: type) -> wp.array:
         return wp.empty(count, dtype=dtype, device=self.device)

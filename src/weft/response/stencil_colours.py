@@ -3,7 +3,8 @@
 Each stencil takes the lowest colour that none of those before it has at its vertices. "Before" is an order that jumps
 through the list by a stride, so that neighbours in the list stand far apart in it. One thread goes through that order
 on the CPU. On CUDA, rounds give the same colours: a stencil takes its colour once it stands first among those without
-colour at all its vertices, as told by integer minima, which do not depend on the threads.
+colour at all its vertices. In short lists integer minima tell that, which do not depend on the threads; in long ones,
+where most stencils wait for hundreds of rounds, each is told by those before it.
 """
 
 from math import gcd
@@ -26,6 +27,8 @@ FULL = wp.constant(wp.int64(2**62 - 1))
 STRIDE = 0.6180339887
 NO_CLAIM = wp.constant(wp.int64(2**62))
 MOST_ROUNDS = wp.constant(2**29)
+# stencils below which minima are found sooner than corners are sorted
+FEW = 10_000
 
 
 @wp.func
@@ -131,6 +134,46 @@ def stands_first(q: wp.vec4i, mine: wp.int64, inverse_mass: wp.array[wp.float64]
     return first
 
 
+@wp.func
+def order_by_colour(
+    t: int,
+    threads: int,
+    arrivals: wp.array[int],
+    count: int,
+    colour: wp.array[int],
+    numbers: wp.array[int],
+    tallies: wp.array[int],
+    offsets: wp.array[int],
+    order: wp.array[int],
+):
+    """Where each colour begins, and the order. Within a colour it is any: what is of one colour can be solved so."""
+    for i in range(t, count, threads):
+        numbers[i] = take_number(tallies, colour[i])
+    meet(arrivals)
+    for c in range(t, COLOURS + 2, threads):
+        before = int(0)
+        for lower in range(c):
+            before += tallies[lower]
+        offsets[c] = before
+    meet(arrivals)
+    crowded = offsets[COLOURS]
+    for i in range(t, count, threads):
+        order[offsets[colour[i]] + numbers[i]] = i
+    if crowded < count:
+        # stencils without colour are solved in turn: their order counts
+        meet(arrivals)
+        for k in range(crowded + t, count, threads):
+            below = int(0)
+            for other in range(crowded, count):
+                if order[other] < order[k]:
+                    below += 1
+            numbers[order[k]] = below
+        meet(arrivals)
+        for i in range(t, count, threads):
+            if colour[i] == COLOURS:
+                order[crowded + numbers[i]] = i
+
+
 @wp.kernel(launch_bounds=BLOCK)
 def colour_together(
     first: int,
@@ -149,7 +192,7 @@ def colour_together(
     offsets: wp.array[int],
     order: wp.array[int],
 ):
-    """The same colours by many threads. Within a colour the order is any: what is of one colour can be solved so."""
+    """The same colours by many threads."""
     t = first + wp.tid()
     for c in range(t, COLOURS + 2, threads):
         tallies[c] = 0
@@ -191,32 +234,106 @@ def colour_together(
         left = waiting[round_number % 3]
         round_number += 1
 
-    # where each colour begins, and the order
-    for i in range(t, count, threads):
-        numbers[i] = take_number(tallies, colour[i])
-    meet(arrivals)
+    order_by_colour(t, threads, arrivals, count, colour, numbers, tallies, offsets, order)
+
+
+@wp.kernel
+def list_corners(
+    first: int,
+    count: int,
+    inverse: wp.int64,
+    vertex_count: int,
+    vertices: wp.array[wp.vec4i],
+    inverse_mass: wp.array[wp.float64],
+    keys: wp.array[int],
+    corners: wp.array[int],
+):
+    """The corners of all stencils in the order of these; corners that do not count have the last key."""
+    i = first + wp.tid()
+    place = 4 * int(wp.int64(i) * inverse % wp.int64(count))
+    q = vertices[i]
+    for k in range(4):
+        key = q[k]
+        if inverse_mass[key] == wp.float64(0.0):
+            key = vertex_count
+        for other in range(k):
+            # stencils of fewer points name a vertex twice
+            if q[other] == q[k]:
+                key = vertex_count
+        keys[place + k] = key
+        corners[place + k] = 4 * i + k
+
+
+@wp.kernel(launch_bounds=BLOCK)
+def colour_chains_together(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    count: int,
+    vertex_count: int,
+    vertices: wp.array[wp.vec4i],
+    inverse_mass: wp.array[wp.float64],
+    keys: wp.array[int],
+    corners: wp.array[int],
+    places: wp.array[int],
+    pending: wp.array[int],
+    ready: wp.array[int],
+    used: wp.array2d[wp.int64],
+    colour: wp.array[int],
+    numbers: wp.array[int],
+    tallies: wp.array[int],
+    added: wp.array[int],
+    offsets: wp.array[int],
+    order: wp.array[int],
+):
+    """The same again, given the corners sorted by vertex: whoever takes a colour tells the next at each vertex."""
+    t = first + wp.tid()
     for c in range(t, COLOURS + 2, threads):
-        before = int(0)
-        for lower in range(c):
-            before += tallies[lower]
-        offsets[c] = before
-    meet(arrivals)
-    crowded = offsets[COLOURS]
+        tallies[c] = 0
+    for c in range(t, 3, threads):
+        added[c] = 0
     for i in range(t, count, threads):
-        order[offsets[colour[i]] + numbers[i]] = i
-    if crowded < count:
-        # stencils without colour are solved in turn: their order counts
+        forget(vertices[i], used)
+    for place in range(t, 4 * count, threads):
+        places[corners[place]] = place
+    meet(arrivals)
+
+    # those for whom nobody is before begin
+    for i in range(t, count, threads):
+        before = int(0)
+        for k in range(4):
+            place = places[4 * i + k]
+            if place > 0 and keys[place] < vertex_count and keys[wp.max(place - 1, 0)] == keys[place]:
+                before += 1
+        pending[i] = before
+        if before == 0:
+            ready[take_number(added, 0)] = i
+    meet(arrivals)
+    begin = int(0)
+    end = added[0]
+    round_number = int(1)
+    while end > begin:
+        # counters of three rounds: one is read, one written, one cleared
+        if t == 0:
+            added[(round_number + 1) % 3] = 0
+        for s in range(begin + t, end, threads):
+            i = ready[s]
+            q = vertices[i]
+            free = lowest_free(q, inverse_mass, used)
+            colour[i] = free
+            take(q, free, inverse_mass, used)
+            for k in range(4):
+                place = places[4 * i + k]
+                after = wp.min(place + 1, 4 * count - 1)
+                if after > place and keys[place] < vertex_count and keys[after] == keys[place]:
+                    other = corners[after] // 4
+                    if wp.atomic_sub(pending, other, 1) == 1:
+                        ready[end + take_number(added, round_number % 3)] = other
         meet(arrivals)
-        for k in range(crowded + t, count, threads):
-            below = int(0)
-            for other in range(crowded, count):
-                if order[other] < order[k]:
-                    below += 1
-            numbers[order[k]] = below
-        meet(arrivals)
-        for i in range(t, count, threads):
-            if colour[i] == COLOURS:
-                order[crowded + numbers[i]] = i
+        begin = end
+        end = end + added[round_number % 3]
+        round_number += 1
+    order_by_colour(t, threads, arrivals, count, colour, numbers, tallies, offsets, order)
 
 
 class StencilColouring:
@@ -233,6 +350,8 @@ class StencilColouring:
         self.offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
         """where each colour begins; the last two enclose the stencils for which there was no colour"""
         self._colour, self._order, self._numbers = (Buffer(int, self.device) for _ in range(3))
+        self._keys, self._corners, self._places = (Buffer(int, self.device) for _ in range(3))
+        self._pending, self._ready = (Buffer(int, self.device) for _ in range(2))
 
     @property
     def order(self) -> wp.array:
@@ -251,12 +370,29 @@ class StencilColouring:
         if self.device.is_cpu:
             inputs = [count, stride, vertices, self.inverse_mass, self._used, colour, self.offsets, order]
             launch(colour_in_order, 1, inputs, device=self.device)
-        else:
+        elif count < FEW:
             self.colour_in_rounds(vertices, count, stride)
+        else:
+            self.colour_in_chains(vertices, count, stride)
 
     def colour_in_rounds(self, vertices: wp.array, count: int, stride: int) -> None:
-        """The way of CUDA, which the CPU can go too."""
+        """The way of CUDA for short lists, which the CPU can go too."""
         colour, order, numbers = (b.at_least(count) for b in (self._colour, self._order, self._numbers))
         inputs = [count, pow(stride, -1, count), vertices, self.inverse_mass, self._used, self._claims]
         inputs += [colour, numbers, self._tallies, self._waiting, self.offsets, order]
         self._together.launch(colour_together, count, inputs)
+
+    def colour_in_chains(self, vertices: wp.array, count: int, stride: int) -> None:
+        """The way of CUDA for long lists, likewise."""
+        colour, order, numbers, pending, ready = (
+            buffer.at_least(count) for buffer in (self._colour, self._order, self._numbers, self._pending, self._ready)
+        )
+        # sorting needs as much room again
+        keys, corners = self._keys.at_least(8 * count), self._corners.at_least(8 * count)
+        places, total = self._places.at_least(4 * count), self._used.shape[0]
+        inputs = [count, pow(stride, -1, count), total, vertices, self.inverse_mass, keys, corners]
+        launch(list_corners, count, inputs, device=self.device)
+        wp.utils.radix_sort_pairs(keys, corners, 4 * count, end_bit=total.bit_length())
+        inputs = [count, total, vertices, self.inverse_mass, keys, corners, places, pending, ready, self._used, colour]
+        inputs += [numbers, self._tallies, self._waiting, self.offsets, order]
+        self._together.launch(colour_chains_together, count, inputs)
