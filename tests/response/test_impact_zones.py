@@ -66,9 +66,14 @@ def test_a_zone_keeps_its_angular_momentum(seed, count):
     """The average velocity over a step turns on a chord, so the spin at once is looked at over a vanishing step."""
     rng = np.random.default_rng(seed)
     x, v, mass = rng.normal(size=(count, 3)), rng.normal(size=(count, 3)), rng.uniform(0.5, 2.0, count)
-    rigid = rigid_velocity(x, v, mass, 1e-7)
+    dt, arm = 1e-8, x - mass @ x / mass.sum()
+    rigid = rigid_velocity(x, v, mass, dt)
     change = momenta(mass, x, rigid) - momenta(mass, x, v)
-    assert np.abs(change).max() < 1e-6 * np.abs(momenta(mass, x, v)).max() + 1e-6
+    # a chord leaves the arc by the angle; three vertices nearly on a line may turn fast about it
+    inertia = np.einsum("i,i,jk->jk", mass, (arm**2).sum(axis=1), np.eye(3)) - np.einsum("i,ij,ik->jk", mass, arm, arm)
+    angle = dt * np.linalg.norm(np.linalg.solve(inertia, mass @ np.cross(arm, v)))
+    size = (mass * np.linalg.norm(x, axis=1) * np.linalg.norm(rigid, axis=1)).sum()
+    assert np.abs(change).max() < 1e-6 + angle * size
 
 
 def test_what_moves_rigidly_already_goes_on():
@@ -121,8 +126,10 @@ def test_a_zone_on_a_rigid_collider_moves_with_it(seed, held, angle):
     end = x + dt * carried
     assert np.abs(distances(end) - distances(x)).max() < 1e-11
     assert np.abs(end[:held] - (fixed @ turn.T + shift)).max() < 1e-7
-    if held >= 3:
-        assert np.abs(end - (x @ turn.T + shift)).max() < 1e-6
+    # what lies nearly on a line leaves the rotation about it open
+    spread = np.linalg.svd(fixed - fixed.mean(axis=0), compute_uv=False)
+    if held >= 3 and spread[1] > 0.1 * spread[0]:
+        assert np.abs(end - (x @ turn.T + shift)).max() < 1e-5
 
 
 @pytest.mark.parametrize("held", [1, 2, 5])

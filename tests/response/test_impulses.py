@@ -192,6 +192,20 @@ def test_bytes_do_not_depend_on_threads(make, monkeypatch):
     assert all(result == results[0] for result in results)
 
 
+def test_rows_that_are_moved_to_their_places_give_the_same_bytes():
+    rng = np.random.default_rng(6)
+    pairs, mass = random_pairs(rng, 300, 100), numbers(np.ones(100))
+    start, found = rng.normal(size=(100, 3)), []
+    for reorder in (False, True):
+        rows, solver, v = upload(pairs, speeds=0.1, friction=(0.4, 0.3)), ImpulseSolver(100, mass), vectors(start)
+        solver.colour(rows, reorder=reorder)
+        solver.sweep(rows, v, 5)
+        found.append(v.numpy())
+    assert np.array_equal(*found)
+    assert (np.diff(solver._colouring.order.numpy()[:300]) == 1).all()
+    assert sorted(rows.vertices.numpy()[:300].tolist()) == sorted(pairs.vertices.tolist())
+
+
 def test_no_rows_are_no_work():
     rows = upload(Pairs(np.zeros((4, 3)), np.zeros((0, 4), int), np.zeros((0, 4)), np.zeros((0, 3)), np.zeros(0)))
     solver = ImpulseSolver(4, numbers(np.ones(4)))

@@ -12,6 +12,7 @@ import warp as wp
 from weft.detection.stencil_rows import StencilRows
 from weft.response.friction import friction_impulse
 from weft.response.stencil_colours import COLOURS, StencilColouring
+from weft.world import launch
 from weft.world.buffers import Buffer
 from weft.world.together import BLOCK, Together, meet, meet_between, share_begin, share_end, share_step
 
@@ -118,6 +119,41 @@ def solve_together(
             meet(arrivals)
 
 
+@wp.kernel
+def put_in_order(
+    first: int,
+    order: wp.array[int],
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    gaps: wp.array[wp.float64],
+    thickness: wp.array[wp.float64],
+    speeds: wp.array[wp.float64],
+    friction: wp.array[wp.vec2d],
+    distances: wp.array[wp.float64],
+    vertices_out: wp.array[wp.vec4i],
+    weights_out: wp.array[wp.vec4d],
+    normals_out: wp.array[wp.vec3d],
+    gaps_out: wp.array[wp.float64],
+    thickness_out: wp.array[wp.float64],
+    speeds_out: wp.array[wp.float64],
+    friction_out: wp.array[wp.vec2d],
+    distances_out: wp.array[wp.float64],
+):
+    """Move rows that have given no impulse yet to their places in the order; then each is where it is."""
+    k = first + wp.tid()
+    i = order[k]
+    vertices_out[k] = vertices[i]
+    weights_out[k] = weights[i]
+    normals_out[k] = normals[i]
+    gaps_out[k] = gaps[i]
+    thickness_out[k] = thickness[i]
+    speeds_out[k] = speeds[i]
+    friction_out[k] = friction[i]
+    distances_out[k] = distances[i]
+    order[k] = k
+
+
 class ImpulseRows(StencilRows):
     """Stencils with the impulses they have given so far."""
 
@@ -127,6 +163,9 @@ class ImpulseRows(StencilRows):
         self._push, self._drag = Buffer(wp.float64, device), Buffer(wp.vec3d, device)
         self._distances = Buffer(wp.float64, device)
         self._all += [self._speeds, self._friction, self._push, self._drag, self._distances]
+        self._spare = [Buffer(wp.vec4i, device), Buffer(wp.vec4d, device), Buffer(wp.vec3d, device)]
+        self._spare += [Buffer(wp.float64, device) for _ in range(3)]
+        self._spare += [Buffer(wp.vec2d, device), Buffer(wp.float64, device)]
 
     @property
     def speeds(self) -> wp.array:
@@ -158,6 +197,17 @@ class ImpulseRows(StencilRows):
         """Speeds, friction, push, drag."""
         return [self.speeds, self.friction, self.push, self.drag]
 
+    def reorder(self, order: wp.array) -> None:
+        """Put rows that have given no impulse yet in an order, which becomes that of their numbers."""
+        if self.count == 0:
+            return
+        moved = [*self._all[:5], self._speeds, self._friction, self._distances]
+        arrays = [buffer.array for buffer in moved]
+        room = [buffer.at_least(self.count) for buffer in self._spare]
+        launch(put_in_order, self.count, [order, *arrays, *room], device=self.device)
+        for buffer, spare in zip(moved, self._spare, strict=True):
+            buffer.array, spare.array = spare.array, buffer.array
+
 
 class ImpulseSolver:
     """Gauss-Seidel over rows; buffers are kept between steps."""
@@ -168,9 +218,15 @@ class ImpulseSolver:
         self._colouring = StencilColouring(vertex_count, inverse_mass)
         self._together = Together(self.device)
 
-    def colour(self, rows: ImpulseRows) -> None:
-        """Order the rows by colour; needed once after they change."""
+    def colour(self, rows: ImpulseRows, *, reorder: bool = False) -> None:
+        """Find the order of the rows by colour; needed once after they change.
+
+        `reorder` moves them as well, so that sweeps go through memory from front to back: for rows that are swept often
+        and have given no impulse yet.
+        """
         self._colouring.colour(rows.vertices, rows.count)
+        if reorder:
+            rows.reorder(self._colouring.order)
 
     def sweep(self, rows: ImpulseRows, v: wp.array, sweeps: int) -> None:
         """Solve all rows a number of times, in the order of their colours."""

@@ -19,8 +19,9 @@ from weft.world.launch import get_threads, launch_blocks, launch_threads
 
 # threads a block: what one block can do needs no meeting of all
 BLOCK = 512
-# items from which on the threads of the CPU share them
+# items from which on the threads of the CPU share them: in all passes together, and in one of them
 WORTH_SHARING = 2048
+ALONE = 160
 
 
 @wp.func_native(
@@ -76,24 +77,27 @@ def meet_in_block():
 
 
 @wp.func_native(
-    """
+    f"""
 #if defined(__CUDA_ARCH__)
     return t;
 #else
+    if (count <= {ALONE}) return t == 0 ? 0 : count;
     return (int)((wp::int64)count * t / threads);
 #endif
 """
 )
 def share_begin(t: int, threads: int, count: int) -> int:  # type: ignore[empty-body]
-    """The first item of a thread: neighbouring threads take neighbours on CUDA, stretches of their own on the CPU."""
+    """The first item of a thread: neighbouring threads take neighbours on CUDA, stretches of their own on the CPU, where
+    the first does a few items alone."""
     ...
 
 
 @wp.func_native(
-    """
+    f"""
 #if defined(__CUDA_ARCH__)
     return count;
 #else
+    if (count <= {ALONE}) return count;
     return (int)((wp::int64)count * (t + 1) / threads);
 #endif
 """
@@ -133,10 +137,13 @@ def on_card() -> bool:  # type: ignore[empty-body]
 
 @wp.func
 def meet_between(arrivals: wp.array[int], size: int, following: int):
-    """Wait between two colours of so many items: where the first block does both alone, only within blocks."""
-    if on_card() and size <= BLOCK and following > 0 and following <= BLOCK:
-        meet_in_block()
-    else:
+    """Wait between two passes of so many items; not all of them, where the first block or thread does both alone."""
+    if on_card():
+        if size <= BLOCK and following > 0 and following <= BLOCK:
+            meet_in_block()
+        else:
+            meet(arrivals)
+    elif size > ALONE or following <= 0 or following > ALONE:
         meet(arrivals)
 
 
