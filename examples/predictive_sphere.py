@@ -50,19 +50,19 @@ def build(quick: bool) -> weft.Scene:
 
 
 def check(cache: weft.Cache) -> dict[str, object]:
-    """The cloth stays on the sphere, turns with it, and passes through itself in few places.
+    """The cloth stays on the sphere, turns with it, and passes through itself hardly anywhere.
 
-    It collapses fast in the first half second: contacts of one look a step miss some folds, and what has crossed stays.
+    It collapses fast in the first half second: a few looks a step can miss a fold, and what has crossed stays.
     """
     cloth = cache.bodies[0].vertices
     last = cache.positions(cache.frames - 1)[cloth]
     expect(f"the cloth ends {last[:, 1].max():.3f} m high and not on the sphere", 0.24 < last[:, 1].max() < 0.29)
     inside = np.array([RADIUS - _nearest(cache.positions(frame)[cloth]) for frame in range(cache.frames)])
-    expect(f"the cloth goes {1000 * inside.max():.1f} mm into the sphere", inside.max() < 0.010)
+    expect(f"the cloth goes {1000 * inside.max():.1f} mm into the sphere", inside.max() < 0.002)
     # what fast folds press in comes out again in the next step
     expect(f"the cloth stays {1000 * inside[-1]:.1f} mm in the sphere", inside[-1] < 0.001)
     deep = int((inside > 0.001).sum())
-    expect(f"the cloth is in the sphere in {deep} of {cache.frames} frames", deep <= 0.1 * cache.frames)
+    expect(f"the cloth is in the sphere in {deep} of {cache.frames} frames", deep <= 0.02 * cache.frames)
     lowest = min(float(cache.positions(frame)[cloth, 1].min()) for frame in range(cache.frames))
     expect(f"the cloth goes under the ground, to {lowest:.3f} m", lowest > -0.355)
     # how far the cloth around the top has turned since the sphere began to
@@ -81,7 +81,7 @@ def check(cache: weft.Cache) -> dict[str, object]:
     crossings = np.zeros(cache.frames, int)
     for frame in np.flatnonzero(cache.report["intersections"] != 0):
         crossings[frame] = len(weft.intersections(cache.positions(frame)[cloth], faces))
-    expect(f"the cloth passes through itself in {crossings.max()} places", crossings.max() <= 0.005 * len(last))
+    expect(f"the cloth passes through itself in {crossings.max()} places", crossings.max() <= 0.001 * len(last))
     return {
         "vertices": len(last),
         "deepest into the sphere, mm": round(1000 * float(inside.max()), 2),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from weft.dynamics.fabric_constraints import stretch_pairs
+from weft.dynamics.fabric_constraints import largest_stretch, stretch_pairs
 from weft.world import launch
 
 wp.set_module_options({"enable_backward": False})
@@ -49,3 +49,27 @@ def test_four_springs_at_once_are_as_four_springs(delay):
     np.testing.assert_allclose(found[1], found[0], atol=1e-13)
     np.testing.assert_array_equal(found[1][:, 3], inverse[:, 0])
     np.testing.assert_array_equal(found[1][pairs[[5, 9]], :3], x[pairs[[5, 9]]])
+
+
+@wp.kernel
+def measure(
+    first: int,
+    pairs: wp.array[wp.vec2i],
+    springs: wp.array[wp.vec3d],
+    x: wp.array[wp.vec3d],
+    found: wp.array[wp.float64],
+):
+    i = first + wp.tid()
+    found[i] = largest_stretch(0, pairs.shape[0], pairs, springs, x)
+
+
+def test_the_largest_stretch_is_that_of_the_longest_spring():
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(0, 20, (50, 2))
+    x, rest = rng.normal(size=(20, 3)), rng.uniform(0.1, 1.0, 50)
+    springs = np.column_stack([rest, np.zeros((50, 2))])
+    found = wp.zeros(1, dtype=wp.float64)
+    arrays = [wp.array(pairs, dtype=wp.vec2i), wp.array(springs, dtype=wp.vec3d), wp.array(x, dtype=wp.vec3d)]
+    launch(measure, 1, [*arrays, found])
+    lengths = np.linalg.norm(x[pairs[:, 0]] - x[pairs[:, 1]], axis=1)
+    assert found.numpy()[0] == pytest.approx((lengths / rest).max() - 1.0)

@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.dynamics.fabric_constraints import attach_vertices, bend_quads, follow_goals, prepare_quad, stretch_pairs
+from weft.dynamics.fabric_constraints import (
+    attach_vertices,
+    bend_quads,
+    follow_goals,
+    largest_stretch,
+    prepare_quad,
+    stretch_pairs,
+)
 from weft.dynamics.rows import end_vertex, predict_vertices
 from weft.dynamics.springs import BEND, from_world
 from weft.world import World, launch
@@ -38,6 +45,21 @@ def predict(
     """Free motion over a substep."""
     i = first + wp.tid()
     predict_vertices(i, i + 1, x, target, force, gravity, slowed, h, progress, p, before, start)
+
+
+@wp.kernel
+def measure_stretch(
+    first: int,
+    count: int,
+    pairs: wp.array[wp.vec2i],
+    springs: wp.array[wp.vec3d],
+    x: wp.array[wp.vec3d],
+    found: wp.array[wp.float64],
+):
+    """The largest stretch of the springs, an equal share of them an item."""
+    i = first + wp.tid()
+    share = (count + found.shape[0] - 1) / found.shape[0]
+    found[i] = largest_stretch(i * share, wp.min((i + 1) * share, count), pairs, springs, x)
 
 
 @wp.kernel
@@ -188,6 +210,8 @@ class Fabric:
         self.bend = Coloured(arrays, offsets, wp.zeros(len(chosen), dtype=wp.vec4d, device=self.device))
         self.moves = [wp.zeros(len(chosen), dtype=wp.vec4d, device=self.device) for _ in range(2)]
         """of the hinges, in a step and in its rehearsal, which has other substeps"""
+        # shares of the springs that are measured each by a thread
+        self._found = wp.zeros(1 if self.device.is_cpu else 1024, dtype=wp.float64, device=self.device)
         self.prepared = wp.zeros(2, dtype=wp.float64, device=self.device)
         """1/h for which each of them was prepared, 0 for none; only a serial step asks"""
 
@@ -201,6 +225,19 @@ class Fabric:
         """What hinges need for substeps of h, before they are swept over."""
         inputs = [*self.bend.arrays, per_h, inverse_mass, self.moves[rehearsal]]
         launch(prepare_quads, self.bend.count, inputs, device=self.device)
+
+    def largest_stretch(self, x: wp.array) -> float:
+        """How much longer than at rest a spring is at most, in parts of its length."""
+        if self.stretch.count == 0:
+            return 0.0
+        launch(
+            measure_stretch,
+            len(self._found),
+            [self.stretch.count, *self.stretch.arrays, x, self._found],
+            device=self.device,
+            grain=1,
+        )
+        return float(self._found.numpy().max())
 
     def sweep_stretch(self, sweep: int, sweeps: int, per_h: float, before: wp.array, p: wp.array) -> None:
         """One sweep over all springs, colour by colour."""

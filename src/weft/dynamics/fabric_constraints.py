@@ -6,6 +6,8 @@ how many there are. Damping of a spring whose delay is less than a tenth of a su
 damps five times as much.
 """
 
+# mypy: disable-error-code="empty-body"
+
 import warp as wp
 
 from weft.dynamics.rows import ROW
@@ -110,6 +112,27 @@ def stretch_pairs(
     p: wp.array[wp.vec4d],
 ):
     """Springs between two vertices: rest length, compliance 1/k, delay = damping / k. No two of them share a vertex."""
+    ...
+
+
+@wp.func_native(
+    """
+    double most = 0.0;
+    for (int i = first; i < last; ++i) {
+        const wp::vec_t<2, int> q = pairs.data[i];
+        const wp::vec_t<3, double> a = x.data[q[0]], b = x.data[q[1]];
+        const double u = b[0] - a[0], v = b[1] - a[1], w = b[2] - a[2], rest = springs.data[i][0];
+        const double squared = u * u + v * v + w * w;
+        // compared without a division
+        most = squared > most * rest * rest ? squared / (rest * rest) : most;
+    }
+    return sqrt(most) - 1.0;
+    """
+)
+def largest_stretch(
+    first: int, last: int, pairs: wp.array[wp.vec2i], springs: wp.array[wp.vec3d], x: wp.array[wp.vec3d]
+) -> wp.float64:
+    """How much longer than at rest some springs are at most, in parts of their length."""
     ...
 
 

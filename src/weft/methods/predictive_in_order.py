@@ -7,7 +7,13 @@ to hand work to threads or to launch a kernel for each of a dozen colours.
 import warp as wp
 
 from weft.detection.boxes import lowest_bit
-from weft.dynamics.fabric_constraints import attach_vertices, bend_quads, follow_goals, prepare_quad, stretch_pairs
+from weft.dynamics.fabric_constraints import (
+    attach_vertices,
+    bend_quads,
+    follow_goals,
+    prepare_quad,
+    stretch_pairs,
+)
 from weft.dynamics.rows import end_vertex, predict_vertices, start_vertex
 from weft.methods.predictive_arrays import Arrays, Numbers, collider_reach, stacked, way_of, wind_on
 from weft.response.collider_contacts import place_shape, touch_shape

@@ -15,6 +15,8 @@ from weft.dynamics.goals import Goals
 from weft.dynamics.incidence import incidence
 from weft.methods import predictive_kernels as kernels
 from weft.methods.predictive_arrays import Arrays, Numbers
+from weft.methods.predictive_defaults import refined_substeps, usual_radius, usual_substeps
+from weft.methods.predictive_division import Division, parts_for
 from weft.methods.predictive_in_order import advance_in_order
 from weft.methods.predictive_together import Offsets, advance_together
 from weft.response.collider_spots import PADDING
@@ -32,11 +34,6 @@ from weft.world.together import Together
 
 # vertices below which a step is one serial launch on the CPU: a launch for each of some forty colours costs more
 SERIAL_BELOW = 20_000
-# default of the static collision radius, in mean lengths of edges
-RADIUS_PART = 0.5
-# one sweep a substep lets hanging cloth sag as if it were softer: this much, in parts of an edge, is let pass
-SAG = 0.1
-LEAST_SUBSTEPS = 4
 # a rehearsal has so many times fewer substeps
 REHEARSAL = 4
 
@@ -56,7 +53,7 @@ class PredictiveSolver:
         self.colliders = Colliders(world)
         self.goals = Goals(world, options.follow)
         self.air = Air.from_world(world)
-        self.radius = options.static_radius or self._usual_radius()
+        self.radius = options.static_radius or usual_radius(world)
         self.contacts = Contacts(self.device)
         self.generated = 0
         """contacts that were found in the last step"""
@@ -85,6 +82,7 @@ class PredictiveSolver:
         """whether contacts come from a cache"""
         self._across = wp.zeros(0, dtype=wp.vec3i, device=self.device) if self.search is None else self.search.across
         self._identity = Buffer(int, self.device)
+        self._division = Division(self)
         self._together = Together(self.device)
         self._inputs: dict[int, tuple[tuple[wp.array, ...], tuple[Any, ...]]] = {}
 
@@ -125,35 +123,56 @@ class PredictiveSolver:
         pose = read_pose(self.world.scene, self.options.cache_pose, self.count)
         return wp.array(pose, dtype=wp.vec3d, device=self.device)
 
-    def advance(self, x: wp.array, v: wp.array, target: wp.array, time: float, dt: float) -> None:
-        """Move x and v forward by dt; held vertices go to `target`, colliders from their start pose to their end."""
+    def advance(
+        self, x: wp.array, v: wp.array, target: wp.array, time: float, dt: float, *, divide: bool = True
+    ) -> None:
+        """Move x and v forward by dt, in several parts if need be and `divide` allows.
+
+        Held vertices go to `target`, colliders from their start pose to their end.
+        """
         settings = self.settings
         settings["dt"][0] = dt
         if settings["windy"][0]:
             self.air.blow(x, v, time)
-        if self.search is not None and not self.cached:
-            self._find_contacts(x, v, target, dt)
-        self._solve(x, v, target, dt)
+        usual = int(settings["substeps"][0])
+        if divide and self.options.most_substeps is not None:
+            stretch = self.fabric.largest_stretch(x)
+            settings["substeps"][0] = refined_substeps(usual, self.options.most_substeps, stretch)
+        if not self._find_or_divide(x, v, target, time, dt, divide):
+            self._solve(x, v, target, dt)
+        settings["substeps"][0] = usual
 
-    def _find_contacts(self, x: wp.array, v: wp.array, target: wp.array, dt: float) -> None:
-        """Contacts of cloth with cloth, for where it would go without them."""
-        assert self.search is not None
-        settings, search = self.settings, self.search
-        settings["contacts"][0] = 0
-        if self.options.rehearse:
-            wp.copy(self._end, x, count=self.count)
-            wp.copy(self._end_v, v, count=self.count)
-            substeps = int(settings["substeps"][0])
-            settings["rehearsal"][0], settings["substeps"][0] = 1, -(-substeps // REHEARSAL)
-            self._solve(self._end, self._end_v, target, dt)
-            settings["rehearsal"][0], settings["substeps"][0] = 0, substeps
+    def _find_or_divide(self, x: wp.array, v: wp.array, target: wp.array, time: float, dt: float, divide: bool) -> bool:
+        """Find contacts of cloth with cloth, if any; or do the whole step in parts, and say so."""
+        if self.search is None or self.cached:
+            return False
+        start = x if len(x) == self.count else x[: self.count]
+        self._rehearse(x, v, target, dt)
+        parts = 1
+        if divide and self._division.possible:
+            parts = parts_for(self.search.haste(start, self._end, self.radius))
+        if parts > 1:
+            self._division.advance(parts, x, v, target, time, dt)
         else:
+            kind: Any = self.options.self_contacts
+            self.generated = self.search.find(start, self._end, self.radius, self.contacts, kind=kind)
+            self.settings["contacts"][0] = self.generated
+        return parts > 1
+
+    def _rehearse(self, x: wp.array, v: wp.array, target: wp.array, dt: float) -> None:
+        """Where the cloth would go without contacts of cloth with cloth."""
+        settings = self.settings
+        settings["contacts"][0] = 0
+        if not self.options.rehearse:
             self._begin(x, v, target)
             wp.copy(self._end, self._free)
-        kind: Any = self.options.self_contacts
-        start = x if len(x) == self.count else x[: self.count]
-        self.generated = search.find(start, self._end, self.radius, self.contacts, kind=kind)
-        settings["contacts"][0] = self.generated
+            return
+        wp.copy(self._end, x, count=self.count)
+        wp.copy(self._end_v, v, count=self.count)
+        substeps = int(settings["substeps"][0])
+        settings["rehearsal"][0], settings["substeps"][0] = 1, -(-substeps // REHEARSAL)
+        self._solve(self._end, self._end_v, target, dt)
+        settings["rehearsal"][0], settings["substeps"][0] = 0, substeps
 
     def _solve(self, x: wp.array, v: wp.array, target: wp.array, dt: float) -> None:
         """All substeps with the contacts that are there."""
@@ -364,28 +383,6 @@ class PredictiveSolver:
             wp.array(self.world.cloth_faces, dtype=wp.vec3i, device=self.device),
         )
 
-    def _usual_radius(self) -> float:
-        lengths = np.concatenate([part.mesh.rest_lengths for part in self.world.cloths])
-        return max(RADIUS_PART * float(lengths.mean()), self.world.largest_thickness)
-
-    def _usual_substeps(self) -> int:
-        """As many as keep the longest cloth from stretching more than a little under its weight.
-
-        The uppermost of n edges carries n vertices, which fall by g h^2 in a substep before a sweep stops them; one
-        sweep gives it an error of about that times n.
-        """
-        scene = self.world.scene
-        dt = 1.0 / scene.fps / self.options.steps
-        gravity = float(np.linalg.norm(scene.forces.gravity))
-        most = LEAST_SUBSTEPS
-        for part in self.world.cloths:
-            edge = float(part.mesh.rest_lengths.mean())
-            shape = part.mesh.vertices if part.mesh.uv is None else part.mesh.uv
-            length = float(np.ptp(shape, axis=0).max())
-            h = edge * np.sqrt(SAG * self.options.iterations / max(gravity * length, 1e-9))
-            most = max(most, int(np.ceil(dt / h)))
-        return most
-
     def _make_settings(self) -> wp.array:
         options, forces = self.options, self.world.scene.forces
         numbers: Any = Numbers()
@@ -396,7 +393,7 @@ class PredictiveSolver:
         numbers.collider_thickness = self.world.scene.thickness
         numbers.friction = 1.0
         numbers.vertices = self.count
-        numbers.substeps, numbers.sweeps = options.substeps or self._usual_substeps(), options.iterations
+        numbers.substeps, numbers.sweeps = options.substeps or usual_substeps(self.world, options), options.iterations
         numbers.pair_colours, numbers.quads = len(self.fabric.stretch.offsets) - 1, self.fabric.bend.count
         numbers.goals, numbers.colliders = self.goals.count, self.colliders.count
         numbers.windy = int(self.air.wind is not None)

@@ -88,6 +88,11 @@ class Colliders:
         shape.depth = 0.5 * float(np.ptp(local, axis=0).min())
         return shape, around
 
+    @property
+    def deforming(self) -> bool:
+        """Whether a mesh changes its form."""
+        return bool(self._deforming)
+
     def poses_at(self, time: float) -> np.ndarray:
         """The pose of each collider at a time by its motion, (k, 4, 4); a changing form is in its vertices."""
         for k, (motion, frame) in enumerate(zip(self._motions, self.frames, strict=True)):

@@ -237,8 +237,9 @@ def unturn(
     x: wp.array[wp.vec3d],
     end: wp.array[wp.vec3d],
     straight: wp.array[wp.vec3d],
+    haste: wp.array[wp.float64],
 ):
-    """Where vertices would end if all of them together did not turn, as one item.
+    """Where vertices would end if all of them together did not turn, as one item; and how far they go besides.
 
     The turn is that of a rigid body with the same angular momentum; what has no extent does not turn.
     """
@@ -260,8 +261,11 @@ def unturn(
     turn = wp.vec3d()
     if wp.determinant(inertia) > wp.float64(8e-12) * size * size * size:
         turn = wp.inverse(inertia) * moment
+    way = ZERO
     for i in range(begin, count):
         straight[i] = end[i] - wp.cross(turn, x[i] - centre)
+        way += wp.length(straight[i] - x[i] - drift)
+    haste[begin] = part * way
 
 
 @wp.kernel

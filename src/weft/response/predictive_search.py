@@ -90,6 +90,7 @@ class PredictiveSearch:
         """places and ways of the vertices, balls around the ways of edges and triangles"""
         self._reach = self._radius = 0.0
         self._placing = Placing(self.device)
+        self._haste = wp.zeros(1, dtype=wp.float64, device=self.device)
         self._unturned = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
         self.colouring = StencilColouring(max(surface.vertex_count, 1), inverse_mass)
 
@@ -138,13 +139,18 @@ class PredictiveSearch:
             launch(write_contacts, found, inputs, device=self.device, grain=GRAIN)
         return found
 
+    def haste(self, x: wp.array, end: wp.array, radius: float) -> float:
+        """How far the mean vertex goes besides what the cloth does as a whole, in distances that make contacts."""
+        self._without_turn(x, end)
+        return float(self._haste.numpy()[0]) / (self.largest_thickness + radius)
+
     def _without_turn(self, x: wp.array, end: wp.array) -> wp.array:
         """Where the vertices would end if the cloth as a whole did not turn.
 
         Turning moves two points across the direction between them and never along it, so that no contact is missed for
         leaving it out; but boxes of what turns are large and overlap in vain.
         """
-        launch(unturn, 1, [len(x), x, end, self._unturned], device=self.device)
+        launch(unturn, 1, [len(x), x, end, self._unturned, self._haste], device=self.device)
         return self._unturned
 
     def _enclose(self, x: wp.array, end: wp.array) -> None:

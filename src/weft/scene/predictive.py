@@ -77,6 +77,11 @@ class Predictive(MethodOptions):
         description="parts of a step, each solved by `iterations` sweeps; default: enough for cloth that hangs freely "
         "not to sag visibly, at least 4",
     )
+    most_substeps: Count | None = Field(
+        default=None,
+        description="where an edge is stretched by more than half, a step has more substeps, up to so many; default: "
+        "always the same number",
+    )
     iterations: Count = Field(default=1, description="sweeps of Gauss-Seidel in each substep")
     self_contacts: Literal["triangles", "points", "none"] = Field(
         default="triangles",
