@@ -116,6 +116,10 @@ def _copy_items(
             found[place + wp.int64(k)] = slots[start + wp.int64(k)]
 
 
+class TooManyPairs(WeftError):
+    """More pairs than there is room for: what moves less in a step has fewer."""
+
+
 def build_lists(*searches: "tuple[Lists, int, Find]", also: tuple[wp.array, int, int] | None = None) -> list[Any]:
     """Build several lists with one wait for their sums; `also` is read with them, and its first item comes last."""
     running = [(lists, items, find) for lists, items, find in searches if items]
@@ -240,7 +244,7 @@ class Lists:
             total += int(self._counts.numpy()[chosen].sum(dtype="int64")) - known
 
     def _too_many(self, total: int) -> WeftError:
-        return WeftError(
+        return TooManyPairs(
             f"more than {self.limit:,} {self.what} overlap (at least {total:,}): too many triangles lie in one "
             "place, or the margin or the motion of one step is far larger than the triangles"
         )

@@ -77,6 +77,13 @@ class PatchSearch(BroadPhase):
         self._triangles = Lists(self.device, wp.vec2i, what="pairs of triangles", limit=limit)
         self._strays = Strays(self.device, len(self.patches.vertex_ids), self.patches.count, limit)
 
+    def set_limit(self, limit: int) -> None:
+        """Refuse longer lists than this from now on."""
+        strays = self._strays
+        own = (self._rows, self._vertex_triangle, self._edge_edge, self._triangles, self._triangle_vertex)
+        for lists in (*own, strays.vertex_triangle, strays.edge_edge):
+            lists.limit = limit
+
     def update(self, start: wp.array, end: wp.array, margin: float = 0.0, *, follow: bool = True) -> None:
         self._rows_known = False
         self._margin = margin

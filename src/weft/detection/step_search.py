@@ -88,6 +88,29 @@ def forget(
         near[i] = approach.NEVER
 
 
+@wp.kernel
+def list_hits(
+    first: int,
+    pairs: wp.array[wp.vec2i],
+    chosen: wp.array[int],
+    places: wp.array[int],
+    hits: wp.array[wp.vec2i],
+    items: wp.array[int],
+):
+    """The chosen candidates, and which they are."""
+    i = first + wp.tid()
+    if chosen[i] != 0:
+        hits[places[i]] = pairs[i]
+        items[places[i]] = i
+
+
+@wp.kernel
+def rank_hits(first: int, items: wp.array[int], ranks: wp.array[int], places: wp.array[int]):
+    """Give the chosen candidates other places."""
+    k = first + wp.tid()
+    places[items[k]] = ranks[k]
+
+
 class _Kind:
     """Buffers for one kind of candidates."""
 
@@ -97,6 +120,7 @@ class _Kind:
         self._near, self._time = Buffer(wp.float64, device), Buffer(wp.float64, device)
         self._chosen, self._places = Buffer(int, device), Buffer(int, device)
         self.near = self.time = self.chosen = self.places = self.pairs
+        self._hits, self._items = Buffer(wp.vec2i, device), Buffer(int, device)
 
     def take(self, pairs: wp.array) -> None:
         """A new list of candidates."""
@@ -104,6 +128,17 @@ class _Kind:
         count = len(pairs)
         self.near, self.time = self._near.at_least(count)[:count], self._time.at_least(count)[:count]
         self.chosen, self.places = self._chosen.at_least(count)[:count], self._places.at_least(count)[:count]
+
+    def sort_chosen(self, count: int) -> None:
+        """Places by pair for the few chosen ones of a list whose order depends on the patches, which devices differ in."""
+        device = wp.get_device(self.pairs.device)
+        hits, items = self._hits.at_least(count), self._items.at_least(count)
+        launch(list_hits, len(self.pairs), [self.pairs, self.chosen, self.places, hits, items], device=device)
+        one, other = hits.numpy()[:count].reshape(-1, 2).T
+        ranks = np.empty(count, np.int32)
+        ranks[np.lexsort((other, one))] = np.arange(count, dtype=np.int32)
+        inputs = [items, wp.array(ranks, dtype=int, device=device), self.places]
+        launch(rank_hits, count, inputs, device=device)
 
 
 class StepSearch:
@@ -211,6 +246,8 @@ class StepSearch:
             *counts, _ = self._collide(kinds)
         found = rows.count
         for kind, count in zip(kinds, counts, strict=True):
+            if count and kind in self._stray_kinds:
+                kind.sort_chosen(count)
             inputs = [kind.pairs, self.sheet, kind.near, kind.chosen, kind.places, kind.time]
             self._append(kind, count, kind.fill_hits, inputs, rows)
         return rows.count - found

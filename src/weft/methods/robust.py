@@ -12,6 +12,7 @@ import numpy as np
 import warp as wp
 
 from weft.detection.broad_phase import make_broad_phase
+from weft.detection.lists import LIMIT, TooManyPairs
 from weft.detection.patch_search import PatchSearch
 from weft.detection.step_search import StepSearch
 from weft.dynamics import make_dynamics
@@ -30,6 +31,8 @@ from weft.world.choosing import count_chosen
 
 # the broad phases that miss no pair
 EXACT = ("bvh", "topology_tree", "material_tree", "brute")
+# pairs of features a triangle from which on a step is better halved than searched
+MANY_PAIRS = 60
 # pairs of one cloth that are nearer along it than this many edges do not rub
 FOLD = 3.0
 # sweeps over the springs that would break a strain limit
@@ -77,6 +80,7 @@ class Robust(Method):
         self.expected, self.proposed, self.x_end = (wp.zeros_like(world.target) for _ in range(3))
         self.v, self.v_free, self.v_end = (wp.zeros_like(world.target) for _ in range(3))
         self.many_collisions = max(20, world.cloth_vertex_count // 8)
+        self.many_pairs = MANY_PAIRS * len(world.faces) + 1_000_000
         # how often the longest step is halved now, how many steps went well since, and for how many
         # steps to come the cloth counts as pressed
         self.halvings = 0
@@ -133,6 +137,17 @@ class Robust(Method):
         return report
 
     def _try_step(self, state: State, dt: float, *, may_halve: bool) -> StepReport | None:
+        """A step of dt; None where it could not be resolved, or its pairs are too many, and a shorter step may do."""
+        self.search.broad_phase.set_limit(self.many_pairs if may_halve else LIMIT)
+        try:
+            return self._resolve_step(state, dt, may_halve=may_halve)
+        except TooManyPairs:
+            # so much moves farther than its triangles are large that a shorter step is less work
+            if may_halve:
+                return None
+            raise
+
+    def _resolve_step(self, state: State, dt: float, *, may_halve: bool) -> StepReport | None:
         """A step of dt; None where impulses alone could not resolve it and a shorter step may."""
         world = self.world
         world.begin_step(state, dt)

@@ -135,43 +135,28 @@ def stands_first(q: wp.vec4i, mine: wp.int64, inverse_mass: wp.array[wp.float64]
 
 
 @wp.func
-def order_by_colour(
+def count_colours(
     t: int,
     threads: int,
     arrivals: wp.array[int],
     count: int,
     colour: wp.array[int],
-    numbers: wp.array[int],
     tallies: wp.array[int],
     offsets: wp.array[int],
+    keys: wp.array[int],
     order: wp.array[int],
 ):
-    """Where each colour begins, and the order. Within a colour it is any: what is of one colour can be solved so."""
+    """Where each colour begins, and what is to be sorted: colours, and the stencils that have them."""
     for i in range(t, count, threads):
-        numbers[i] = take_number(tallies, colour[i])
+        take_number(tallies, colour[i])
+        keys[i] = colour[i]
+        order[i] = i
     meet(arrivals)
     for c in range(t, COLOURS + 2, threads):
         before = int(0)
         for lower in range(c):
             before += tallies[lower]
         offsets[c] = before
-    meet(arrivals)
-    crowded = offsets[COLOURS]
-    for i in range(t, count, threads):
-        order[offsets[colour[i]] + numbers[i]] = i
-    if crowded < count:
-        # stencils without colour are solved in turn: their order counts
-        meet(arrivals)
-        for k in range(crowded + t, count, threads):
-            below = int(0)
-            for other in range(crowded, count):
-                if order[other] < order[k]:
-                    below += 1
-            numbers[order[k]] = below
-        meet(arrivals)
-        for i in range(t, count, threads):
-            if colour[i] == COLOURS:
-                order[crowded + numbers[i]] = i
 
 
 @wp.kernel(launch_bounds=BLOCK)
@@ -186,10 +171,10 @@ def colour_together(
     used: wp.array2d[wp.int64],
     claims: wp.array[wp.int64],
     colour: wp.array[int],
-    numbers: wp.array[int],
     tallies: wp.array[int],
     waiting: wp.array[int],
     offsets: wp.array[int],
+    keys: wp.array[int],
     order: wp.array[int],
 ):
     """The same colours by many threads."""
@@ -234,7 +219,7 @@ def colour_together(
         left = waiting[round_number % 3]
         round_number += 1
 
-    order_by_colour(t, threads, arrivals, count, colour, numbers, tallies, offsets, order)
+    count_colours(t, threads, arrivals, count, colour, tallies, offsets, keys, order)
 
 
 @wp.kernel
@@ -273,17 +258,17 @@ def colour_chains_together(
     vertex_count: int,
     vertices: wp.array[wp.vec4i],
     inverse_mass: wp.array[wp.float64],
-    keys: wp.array[int],
+    corner_keys: wp.array[int],
     corners: wp.array[int],
     places: wp.array[int],
     pending: wp.array[int],
     ready: wp.array[int],
     used: wp.array2d[wp.int64],
     colour: wp.array[int],
-    numbers: wp.array[int],
     tallies: wp.array[int],
     added: wp.array[int],
     offsets: wp.array[int],
+    keys: wp.array[int],
     order: wp.array[int],
 ):
     """The same again, given the corners sorted by vertex: whoever takes a colour tells the next at each vertex."""
@@ -303,7 +288,11 @@ def colour_chains_together(
         before = int(0)
         for k in range(4):
             place = places[4 * i + k]
-            if place > 0 and keys[place] < vertex_count and keys[wp.max(place - 1, 0)] == keys[place]:
+            if (
+                place > 0
+                and corner_keys[place] < vertex_count
+                and corner_keys[wp.max(place - 1, 0)] == corner_keys[place]
+            ):
                 before += 1
         pending[i] = before
         if before == 0:
@@ -325,7 +314,7 @@ def colour_chains_together(
             for k in range(4):
                 place = places[4 * i + k]
                 after = wp.min(place + 1, 4 * count - 1)
-                if after > place and keys[place] < vertex_count and keys[after] == keys[place]:
+                if after > place and corner_keys[place] < vertex_count and corner_keys[after] == corner_keys[place]:
                     other = corners[after] // 4
                     if wp.atomic_sub(pending, other, 1) == 1:
                         ready[end + take_number(added, round_number % 3)] = other
@@ -333,7 +322,7 @@ def colour_chains_together(
         begin = end
         end = end + added[round_number % 3]
         round_number += 1
-    order_by_colour(t, threads, arrivals, count, colour, numbers, tallies, offsets, order)
+    count_colours(t, threads, arrivals, count, colour, tallies, offsets, keys, order)
 
 
 class StencilColouring:
@@ -349,8 +338,8 @@ class StencilColouring:
         self._waiting = wp.zeros(3, dtype=int, device=self.device)
         self.offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
         """where each colour begins; the last two enclose the stencils for which there was no colour"""
-        self._colour, self._order, self._numbers = (Buffer(int, self.device) for _ in range(3))
-        self._keys, self._corners, self._places = (Buffer(int, self.device) for _ in range(3))
+        self._colour, self._order, self._keys = (Buffer(int, self.device) for _ in range(3))
+        self._corner_keys, self._corners, self._places = (Buffer(int, self.device) for _ in range(3))
         self._pending, self._ready = (Buffer(int, self.device) for _ in range(2))
 
     @property
@@ -366,8 +355,8 @@ class StencilColouring:
         stride = max(1, int(STRIDE * count))
         while gcd(stride, count) != 1:
             stride += 1
-        colour, order = self._colour.at_least(count), self._order.at_least(count)
         if self.device.is_cpu:
+            colour, order = self._colour.at_least(count), self._order.at_least(count)
             inputs = [count, stride, vertices, self.inverse_mass, self._used, colour, self.offsets, order]
             launch(colour_in_order, 1, inputs, device=self.device)
         elif count < FEW:
@@ -377,22 +366,30 @@ class StencilColouring:
 
     def colour_in_rounds(self, vertices: wp.array, count: int, stride: int) -> None:
         """The way of CUDA for short lists, which the CPU can go too."""
-        colour, order, numbers = (b.at_least(count) for b in (self._colour, self._order, self._numbers))
         inputs = [count, pow(stride, -1, count), vertices, self.inverse_mass, self._used, self._claims]
-        inputs += [colour, numbers, self._tallies, self._waiting, self.offsets, order]
-        self._together.launch(colour_together, count, inputs)
+        inputs += [self._colour.at_least(count), self._tallies, self._waiting, self.offsets]
+        self._together.launch(colour_together, count, [*inputs, *self._unsorted(count)])
+        self._sort(count)
 
     def colour_in_chains(self, vertices: wp.array, count: int, stride: int) -> None:
         """The way of CUDA for long lists, likewise."""
-        colour, order, numbers, pending, ready = (
-            buffer.at_least(count) for buffer in (self._colour, self._order, self._numbers, self._pending, self._ready)
-        )
         # sorting needs as much room again
-        keys, corners = self._keys.at_least(8 * count), self._corners.at_least(8 * count)
-        places, total = self._places.at_least(4 * count), self._used.shape[0]
-        inputs = [count, pow(stride, -1, count), total, vertices, self.inverse_mass, keys, corners]
+        corner_keys, corners = self._corner_keys.at_least(8 * count), self._corners.at_least(8 * count)
+        total = self._used.shape[0]
+        inputs = [count, pow(stride, -1, count), total, vertices, self.inverse_mass, corner_keys, corners]
         launch(list_corners, count, inputs, device=self.device)
-        wp.utils.radix_sort_pairs(keys, corners, 4 * count, end_bit=total.bit_length())
-        inputs = [count, total, vertices, self.inverse_mass, keys, corners, places, pending, ready, self._used, colour]
-        inputs += [numbers, self._tallies, self._waiting, self.offsets, order]
-        self._together.launch(colour_chains_together, count, inputs)
+        wp.utils.radix_sort_pairs(corner_keys, corners, 4 * count, end_bit=total.bit_length())
+        inputs = [count, total, vertices, self.inverse_mass, corner_keys, corners, self._places.at_least(4 * count)]
+        inputs += [self._pending.at_least(count), self._ready.at_least(count), self._used]
+        inputs += [self._colour.at_least(count), self._tallies, self._waiting, self.offsets]
+        self._together.launch(colour_chains_together, count, [*inputs, *self._unsorted(count)])
+        self._sort(count)
+
+    def _unsorted(self, count: int) -> list[wp.array]:
+        """Room for colours and the stencils that have them, and for sorting both."""
+        return [self._keys.at_least(2 * count), self._order.at_least(2 * count)]
+
+    def _sort(self, count: int) -> None:
+        """The order is that of the CPU: within a colour that of the list."""
+        keys, order = self._unsorted(count)
+        wp.utils.radix_sort_pairs(keys, order, count, end_bit=COLOURS.bit_length())

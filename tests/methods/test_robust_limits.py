@@ -1,0 +1,29 @@
+"""A step with more pairs than are worth listing is made shorter."""
+
+import weft
+from weft.methods import make_method
+from weft.world import World
+
+
+def test_too_many_pairs_halve_the_step():
+    scene = weft.Scene(
+        method={"name": "robust", "steps": 1},
+        cloths=[
+            weft.Cloth(
+                shape=weft.Grid(size=(0.5, 0.5), cells=(20, 20)),
+                placement={"position": (0, 0.5, 0)},
+                velocity=(0, -6.0, 0),
+            )
+        ],
+        colliders=[weft.Collider(name="ball", shape=weft.Sphere(radius=0.2))],
+    )
+    world = World.compile(scene, "cpu")
+    steps = []
+    for most in (None, 9_000):
+        method, state = make_method(world, scene.method), world.initial_state()
+        if most is not None:
+            method.many_pairs = most
+        rows = [method.advance_frame(state) for _ in range(5)]
+        assert all(row["status"] == "ok" for row in rows)
+        steps.append(sum(row["steps"] for row in rows))
+    assert steps[1] > steps[0]
