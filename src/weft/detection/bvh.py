@@ -102,12 +102,13 @@ class Bvh(PatchSearch):
 
     def _prepare(self, start: wp.array, end: wp.array, margin: float) -> None:
         self._updates += 1
-        if self._bvh is not None and self.device.is_cuda:
-            # building takes little longer than refitting there
+        looks = self._updates % LOOK == 0
+        if self._bvh is None or (looks and self.device.is_cpu and self._degraded()):
+            self._build()
+        elif looks and self.device.is_cuda:
+            # building anew takes less time there than finding out whether that is needed
             self._bvh.rebuild()
             self.builds += 1
-        elif self._bvh is None or (self._updates % LOOK == 0 and self._degraded()):
-            self._build()
         else:
             self._bvh.refit()
 

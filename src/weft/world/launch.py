@@ -7,8 +7,7 @@ item is computed by the same code whichever thread takes it, so the number of th
 
 import os
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import warp as wp
@@ -20,8 +19,6 @@ start_warp()
 
 # ranges a thread gets on average: enough to even out items of different cost, few enough to stay cheap
 RANGES_A_THREAD = 4
-# calls from which on recording them as a graph pays
-WORTH_RECORDING = 4
 _NUMBERS = frozenset({int, float})
 # arguments that are the same as before if they are the same object
 _PLAIN = frozenset({wp.array, int, float})
@@ -140,8 +137,6 @@ class _Card:
 
 _pool = _Pool()
 _cards: dict[str, _Card] = {}
-# the last graphs; the results of a step are read before so many others are made
-_graphs: deque[Any] = deque(maxlen=16)
 
 
 def _after_fork() -> None:
@@ -198,23 +193,3 @@ def _card(device: wp.Device) -> _Card:
     if device.alias not in _cards:
         _cards[device.alias] = _Card(device)
     return _cards[device.alias]
-
-
-def repeat(times: int, run: Callable[[], None], *, device: wp.DeviceLike = "cpu") -> None:
-    """Call `run` so many times. It may launch kernels and nothing else, with the same arguments each time.
-
-    On CUDA the second call is recorded as a graph and replayed for the others: that costs a fraction of the launches.
-    """
-    target = wp.get_device(device)
-    if target.is_cpu or times < WORTH_RECORDING:
-        for _ in range(times):
-            run()
-        return
-    # modules are loaded by a first call, which cannot be recorded
-    run()
-    with wp.ScopedCapture(device=target, force_module_load=False) as capture:
-        run()
-    for _ in range(times - 1):
-        wp.capture_launch(capture.graph)
-    # a graph must outlive its replays, which go on after this returns
-    _graphs.append(capture.graph)
