@@ -99,6 +99,8 @@ def test_layers_that_fall_on_each_other_keep_apart():
         assert run.intersections == 0
     upper = run.x[81:, 1]
     assert upper.min() > 0.003 and upper.max() < 0.02
+    # and they come to rest
+    assert np.abs(run.state.velocities()).max() < 1e-3
 
 
 def squeezed(*, weight=None, pinch=True, top_motion=None):

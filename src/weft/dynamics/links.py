@@ -4,10 +4,14 @@ Elements are fixed with the mesh and make up the matrix; links come and go. So t
 written into the matrix: with J the weights of all links and S the stiffness of each, the solver multiplies by J^T S J.
 
 A link has up to five vertices with weights that sum to zero, r = sum w_k x_k, and a direction n. It wants n.r to be
-at least `rest`, or to grow by `speed` times the step, whichever is less; where that is so anyway, it does nothing. Its
-stiffness is `strength` times its reduced mass over the step squared: how far it gets in one step against the inertia
-of the cloth is then the same however long the step and however fine the mesh. Across n it may rub: Coulomb friction
-with the normal force that the spring is expected to give, as a drag that can stop a motion but not turn it round.
+at least `rest`, or to grow by `speed` times the step, whichever is less; where that is so anyway, it does nothing. But
+while n.r is less than `rest` it holds on to what leaves no faster than it would fall back within the step: let go, a
+layer that rests on another one would fall, be caught and be let go again, step by step.
+
+Its stiffness is `strength` times its reduced mass over the step squared: how far it gets in one step against the
+inertia of the cloth is then the same however long the step and however fine the mesh. Across n it may rub: Coulomb
+friction with the normal force that the spring is expected to give, as a drag that can stop a motion but not turn it
+round.
 """
 
 from typing import Any
@@ -29,6 +33,10 @@ ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
 # sliding slower than this is held as if it were this fast, m/s
 CREEP = wp.constant(wp.float64(1.0e-3))
+# twice the acceleration with which things fall, m/s^2
+FALL = wp.constant(wp.float64(20.0))
+# the rest length of a pull is infinite
+UNBOUNDED = wp.constant(wp.float64(1.0e12))
 
 
 @wp.kernel
@@ -71,13 +79,15 @@ def strain_links(
         # k h^2, whatever the step
         stiff = strength[i] / inverse
         gap = wp.dot(n, r)
-        way = wp.min(rest[i] - gap, speed[i] * h)
-        lack = wp.max(way - wp.dot(n, h * u + y), ZERO)
-        if lack == ZERO:
+        leaving = wp.dot(n, u)
+        lack = wp.min(rest[i] - gap, speed[i] * h) - wp.dot(n, h * u + y)
+        # a pull without a rest length has no place to hold
+        resting = gap < rest[i] and rest[i] < UNBOUNDED and leaving < FALL * h
+        if lack <= ZERO and not resting:
             return
-        across = u - wp.dot(n, u) * n
+        across = u - leaving * n
         # h times the drag mu N / |u|, N being what is left of the force when the link has moved its own mass
-        pressed = stiff * lack / (h * (ONE + strength[i]))
+        pressed = stiff * wp.max(lack, ZERO) / (h * (ONE + strength[i]))
         drag = friction[i] * pressed / wp.max(wp.length(across), CREEP)
         block = wp.outer(n, n)
         matrices[i] = stiff * block + drag * (wp.identity(n=3, dtype=wp.float64) - block)

@@ -21,6 +21,7 @@ from weft.response.pinching import PinchFinder
 from weft.response.pulling import pull
 from weft.response.solid_contact import SolidContact
 from weft.response.solid_surfaces import SolidSurfaces
+from weft.response.unfolding import Unfolding
 from weft.scene import Untangle as UntangleOptions
 from weft.world import State, World
 from weft.world.constraints import Restraint
@@ -51,6 +52,7 @@ class Untangle(Method):
             device=world.device,
         )
         self.cloth_contact = ClothContact(world)
+        self.unfolding = Unfolding(world)
         self.surfaces = SolidSurfaces(world)
         self.solid_contact = SolidContact(world, depth=options.depth, surfaces=self.surfaces)
         self.pinches = PinchFinder(world, self.surfaces, depth=options.depth)
@@ -85,6 +87,8 @@ class Untangle(Method):
         self.dynamics.propose(state, world.target, dt, self.x_end, self.v_end, restraints=restraints)
         world.carry_colliders(state, dt, self.x_end, self.v_end)
         state.take(self.x_end, self.v_end)
+        if analysis is not None and len(analysis):
+            self.unfolding.flatten(state, analysis, held=self.pinched_vertices)
         self.iterations += sum(solution.iterations for solution in self.dynamics.solutions)
         return StepReport(contacts=contacts + self.solid_contact.closed, problems=list(self.dynamics.problems))
 

@@ -26,6 +26,7 @@ wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
 HALF = wp.constant(wp.float64(0.5))
+ONE = wp.constant(wp.float64(1.0))
 # how stiff pushing apart is, in reduced masses over the step squared
 STRENGTH = wp.constant(wp.float64(20.0))
 # the fastest way apart, m/s
@@ -48,6 +49,8 @@ class Sheets:
     """vertices that hang together; distances at rest mean something within a piece"""
     sewn_to: wp.array[int]
     """the same number for vertices sewn together"""
+    to_seam: wp.array[wp.float64]
+    """how far a vertex is from a seam at rest"""
 
 
 @wp.func
@@ -65,14 +68,18 @@ def is_sewn(kind: int, q: wp.vec4i, sewn_to: wp.array[int]) -> bool:
 
 @wp.func
 def kept_distance(q: wp.vec4i, w: wp.vec4d, sheets: Sheets) -> wp.float64:
-    """How far apart a pair is kept: its thickness, but no more than half of its distance at rest."""
+    """How far apart a pair is kept: its thickness, but no more than half of its distance at rest, over seams too."""
     distance = pair_thickness(q, w, sheets.thickness)
     if sheets.piece[q[0]] == sheets.piece[q[3]]:
         rest = sheets.rest
         distance = wp.min(
             distance, HALF * wp.length(relative_position(w, rest[q[0]], rest[q[1]], rest[q[2]], rest[q[3]]))
         )
-    return distance
+    # layers that a seam joins meet in it
+    around = ZERO
+    for k in range(4):
+        around += wp.abs(w[k]) * sheets.to_seam[q[k]]
+    return wp.min(distance, HALF * around)
 
 
 @wp.kernel
@@ -89,7 +96,7 @@ def choose_near(
     h: wp.float64,
     chosen: wp.array[int],
 ):
-    """1 where a pair is too near, or would be at the end of the step."""
+    """1 where a pair is too near, or would be within the step."""
     i = first + wp.tid()
     chosen[i] = 0
     if coloured == 1:
@@ -103,11 +110,13 @@ def choose_near(
     w = nearest_weights(kind, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
     r = relative_position(w, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
     u = relative_position(w, v[q[0]], v[q[1]], v[q[2]], v[q[3]])
-    gap = wp.length(r)
-    ahead = gap
-    if gap > ZERO:
-        ahead = gap + h * wp.dot(r, u) / gap
-    if wp.min(gap, ahead) < kept_distance(q, w, sheets):
+    # the nearest that the two points come on their way
+    way = h * u
+    square = wp.dot(way, way)
+    part = ZERO
+    if square > ZERO:
+        part = wp.clamp(-wp.dot(r, way) / square, ZERO, ONE)
+    if wp.length(r + part * way) < kept_distance(q, w, sheets):
         if not is_sewn(kind, q, sheets.sewn_to):
             chosen[i] = 1
 
@@ -166,6 +175,7 @@ class ClothContact:
         sheets.piece = wp.array(pieces, dtype=int, device=device)
         sewn = connected(world.cloth_vertex_count, world.seams.nearest())
         sheets.sewn_to = wp.array(sewn, dtype=int, device=device)
+        sheets.to_seam = wp.array(distance_to_seams(world, self.surface), dtype=wp.float64, device=device)
         self._sheets = sheets
         self._expected = wp.zeros(world.cloth_vertex_count, dtype=wp.vec3d, device=device)
         self._kinds = Buffer(wp.int8, device)
@@ -229,3 +239,19 @@ def connected(count: int, pairs: np.ndarray) -> np.ndarray:
 
     graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(count, count))
     return connected_components(graph, directed=False)[1].astype(np.int32)
+
+
+def distance_to_seams(world: World, surface: Surface) -> np.ndarray:
+    """(n,) how far each vertex is from the nearest vertex that is sewn to something, along edges at rest."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import dijkstra
+
+    count = world.cloth_vertex_count
+    sewn = np.unique(world.seams.vertices)
+    if not len(sewn):
+        return np.full(count, np.inf)
+    edges, rest = surface.edges.numpy().reshape(-1, 2), world.rest_shape.numpy()
+    lengths = np.linalg.norm(rest[edges[:, 0]] - rest[edges[:, 1]], axis=1)
+    graph = coo_array((lengths, (edges[:, 0], edges[:, 1])), shape=(count, count)).tocsr()
+    found: np.ndarray = dijkstra(graph, directed=False, indices=sewn, min_only=True)
+    return found

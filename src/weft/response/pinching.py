@@ -3,7 +3,8 @@
 A vertex is pinched where it is in, or touches, two surfaces that face each other: of two colliders, or two portions of
 one collider that intersect there. That a finger's two sides are near each other and face away is no pinch: for one
 collider the analysis of its own mesh tells, by the regions in which it has passed through itself. Overlaps that it has
-in the first frame already are part of its shape and do not count, nor do tiny ones.
+in the first frame already are part of its shape and do not count, nor do tiny ones. Portions that have not met, but
+leave no room for the cloth between them, pinch it as well.
 """
 
 from typing import Any
@@ -83,6 +84,47 @@ def find_opposite(
     found_weights[i] = best_weights
 
 
+@wp.kernel
+def find_squeezing(
+    first: int,
+    mesh: Crossing,
+    points: wp.array[wp.vec3d],
+    normals: wp.array[wp.vec3d],
+    touch: wp.array[wp.float64],
+    found_face: wp.array[int],
+    found_weights: wp.array[wp.vec3d],
+):
+    """For each point that touches a surface: the nearest triangle that faces it from the other side and touches it too.
+
+    The point must be outside of it: what lies behind is the far side of something thin.
+    """
+    i = first + wp.tid()
+    p = points[i]
+    n = normals[i]
+    best = int(-1)
+    best_distance = touch[i]
+    best_weights = wp.vec3d()
+    f = int(0)
+    query = query_around(mesh, p, touch[i])
+    while wp.bvh_query_next(query, f):
+        face = mesh.faces[f]
+        a = mesh.x[face[0]]
+        b = mesh.x[face[1]]
+        c = mesh.x[face[2]]
+        w = nearest_weights(p, a, b, c)
+        r = p - (w[0] * a + w[1] * b + w[2] * c)
+        distance = wp.length(r)
+        across = wp.normalize(wp.cross(b - a, c - a))
+        facing = wp.dot(across, n) < OPPOSED and wp.dot(across, r) > ZERO
+        # equal distances: the lower triangle, whatever the order of the tree
+        if facing and (distance < best_distance or (distance == best_distance and f < best)):
+            best = f
+            best_distance = distance
+            best_weights = w
+    found_face[i] = best
+    found_weights[i] = best_weights
+
+
 class SelfPinch:
     """Where one collider has passed through itself, step by step."""
 
@@ -146,10 +188,25 @@ class SelfPinch:
         which, first = np.unique(queries[hit, 0], return_index=True)
         return which, found.numpy()[hit][first], weights.numpy().reshape(-1, 3)[hit][first]
 
+    def find_squeezed(self, points: Floats, normals: Floats, touch: Floats) -> tuple[Ints, Ints, Floats]:
+        """Of points that touch this collider, those that another portion touches from the other side."""
+        finder, count = self.analyser.finder, len(points)
+        finder.grow_tree(self._x)
+        face = wp.empty(count, dtype=int, device=self.device)
+        weights = wp.empty(count, dtype=wp.vec3d, device=self.device)
+        inputs = [wp.array(values, dtype=wp.vec3d, device=self.device) for values in (points, normals)]
+        inputs += [wp.array(touch, dtype=wp.float64, device=self.device), face, weights]
+        launch(find_squeezing, count, [finder.mesh, *inputs], device=self.device, grain=64)
+        which = np.flatnonzero(face.numpy() >= 0).astype(np.int32)
+        return which, face.numpy()[which], weights.numpy().reshape(-1, 3)[which]
+
     def _choose(self, analysis: Analysis) -> Bools:
-        """Which paths pinch: not those that were there from the start, and not the smallest."""
+        """Which paths pinch: not those that were there from the start, and not the smallest.
+
+        One side may well be small: a hand in a torso of large triangles.
+        """
         sizes = np.diff(analysis.region_vertices.offsets)
-        kept = np.where(analysis.single, sizes[::2] + sizes[1::2], np.minimum(sizes[::2], sizes[1::2])) >= LEAST_REGION
+        kept = np.where(analysis.single, sizes[::2] + sizes[1::2], np.maximum(sizes[::2], sizes[1::2])) >= LEAST_REGION
         for path in np.flatnonzero(kept):
             nodes = slice(analysis.path_offsets[path], analysis.path_offsets[path + 1])
             kept[path] = self._permanent[analysis.rows[nodes, :2]].mean() < PERMANENT
@@ -193,14 +250,19 @@ class PinchFinder:
 
         # between two portions of one
         for number, own in enumerate(self._own):
-            if not own.analyse(x):
-                continue
             touching = np.flatnonzero(near[number])
+            if not len(touching):
+                continue
             normals = surfaces.normals.numpy()[number, touching]
             first = own.first_face - self.world.cloth_face_count
-            which, opposite, places = own.find(
-                x[touching], face[number, touching] - first, normals, self._touch[touching], self.depth
-            )
+            pinches, where = own.analyse(x), x[touching]
+            which, opposite, places = own.find_squeezed(where, normals, self._touch[touching])
+            if pinches:
+                deep = own.find(where, face[number, touching] - first, normals, self._touch[touching], self.depth)
+                new = ~np.isin(which, deep[0])
+                which = np.concatenate([deep[0], which[new]])
+                opposite = np.concatenate([deep[1], opposite[new]])
+                places = np.concatenate([deep[2], places[new]])
             held = touching[which]
             new = ~np.isin(held, np.concatenate(vertices))
             vertices += [held[new], held]
