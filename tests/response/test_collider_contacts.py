@@ -34,10 +34,11 @@ def touch_all(
     reach: wp.float64,
     mesh_start: wp.array[wp.vec3d],
     mesh_end: wp.array[wp.vec3d],
+    ridges: wp.array[wp.vec3d],
     out: wp.array[Touch],
 ):
     i = first + wp.tid()
-    out[i] = touch_shape(place_shape(shapes[0], start[0], end[0]), x[i], move[i], reach, mesh_start, mesh_end)
+    out[i] = touch_shape(place_shape(shapes[0], start[0], end[0]), x[i], move[i], reach, mesh_start, mesh_end, ridges)
 
 
 @wp.kernel
@@ -59,7 +60,7 @@ def touches(collider, x, move=None, *, reach=1e3, times=(0.0, 0.0)):
     x = wp.array(x, dtype=wp.vec3d)
     move = wp.zeros_like(x) if move is None else wp.array(move, dtype=wp.vec3d)
     inputs = [colliders.shapes, colliders.start, colliders.end, x, move, reach]
-    launch(touch_all, len(x), [*inputs, colliders.vertices_start, colliders.vertices_end, out])
+    launch(touch_all, len(x), [*inputs, *colliders.meshes, out])
     return out.numpy()
 
 
@@ -341,3 +342,26 @@ def test_solver_keeps_the_poses_of_its_colliders():
     solver = PredictiveSolver(world, Predictive())
     pose = PLACE.matrix()
     np.testing.assert_allclose(solver.colliders.poses_at(0.0)[0], pose, atol=1e-12)
+
+
+@pytest.mark.parametrize("angle", [0.1, 0.8, 1.5])
+def test_edges_between_vertices_that_keep_off_do_not_cut_a_ridge(angle, tmp_path):
+    # a roof whose ridge is the z axis, and pairs of vertices on both sides of it
+    slope = np.tan(angle / 2)
+    vertices = [(0, 0, -9), (0, 0, 9), (-9, -9 * slope, 0), (9, -9 * slope, 0)]
+    weft.save_mesh(weft.TriMesh(np.array(vertices, float), np.array([(0, 2, 1), (0, 1, 3)])), tmp_path / "roof.obj")
+    collider = weft.Collider(mesh=str(tmp_path / "roof.obj"))
+    # the cloth of this world has four edges of 0.1 m and a diagonal; those that are longer than nine tenths may cut
+    length = float(np.quantile([0.1] * 4 + [0.1 * np.sqrt(2)], 0.9))
+    for far in np.linspace(0.02, 0.98, 9) * length:
+        run = np.array([-far, length - far]) * np.cos(angle / 2)
+        x = np.column_stack([run, -np.abs(run) * slope + 1e-6, np.zeros(2)])
+        found = touches(collider, x)
+        assert (found["rise"] > 0.0).all() and (found["normal"][:, 1] > 0.0).all()
+        ends = x + found["rise"][:, None] * found["normal"]
+        share = -ends[0, 0] / (ends[1, 0] - ends[0, 0])
+        height = (1 - share) * ends[0, 1] + share * ends[1, 1]
+        # nearly exact, though raised vertices are a little farther apart
+        assert -0.03 * length * angle < height < 0.3 * length * angle
+    # in the valley under it nothing keeps off farther
+    assert (touches(collider, x - [0, 2e-6, 0])["rise"] == 0.0).all()

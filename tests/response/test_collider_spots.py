@@ -32,7 +32,7 @@ def look(
     shape = place_shape(shapes[i], start, end)
     quick[i] = spots_in_reach(shape, spots, 0, count)
     for k in range(count):
-        full[k] = touch_shape(shape, x[k], ways[k], reach, none, none).found
+        full[k] = touch_shape(shape, x[k], ways[k], reach, none, none, none).found
 
 
 def pose(rng, angle):

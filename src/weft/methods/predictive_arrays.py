@@ -86,6 +86,7 @@ class Arrays:
     pose_end: wp.array[wp.mat44d]
     mesh_start: wp.array[wp.vec3d]
     mesh_end: wp.array[wp.vec3d]
+    mesh_ridges: wp.array[wp.vec3d]
     sticking: wp.array2d[wp.float64]
     sliding: wp.array2d[wp.float64]
     half_vertices: wp.array[int]

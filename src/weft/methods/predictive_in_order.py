@@ -66,9 +66,11 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
                     xi = a.x[i]
                     thick = HALF * (a.cloth_thickness[i] + s.collider_thickness)
                     far = collider_reach(thick, a.stack[i], s.radius)
-                    touch = touch_shape(shape, xi, a.ways[i], far, a.mesh_start, a.mesh_end)
+                    touch = touch_shape(shape, xi, a.ways[i], far, a.mesh_start, a.mesh_end, a.mesh_ridges)
                     if touch.found != 0:
-                        thick += stacked(i, touch.normal, a.x, a.stack, a.corner_offsets, a.corners, a.faces)
+                        thick += touch.rise + stacked(
+                            i, touch.normal, a.x, a.stack, a.corner_offsets, a.corners, a.faces
+                        )
                         mu = wp.vec2d(a.sticking[a.cloth[i], shape.body], a.sliding[a.cloth[i], shape.body])
                         write_half_space(
                             halves, i, xi, touch.gap, touch.normal, touch.way, thick, mu, a.half_vertices,

@@ -64,6 +64,7 @@ def find_half_spaces(
     shapes: wp.array[Shape],
     mesh_start: wp.array[wp.vec3d],
     mesh_end: wp.array[wp.vec3d],
+    mesh_ridges: wp.array[wp.vec3d],
     sticking: wp.array2d[wp.float64],
     sliding: wp.array2d[wp.float64],
     counts: wp.array[int],
@@ -87,10 +88,10 @@ def find_half_spaces(
             shape = shapes[k]
             touch = Touch()
             if not is_out_of_reach(shape, xi, reach + shape.way + wp.length(way)):
-                touch = touch_shape(shape, xi, way, reach, mesh_start, mesh_end)
+                touch = touch_shape(shape, xi, way, reach, mesh_start, mesh_end, mesh_ridges)
             if touch.found != 0:
                 if write != 0:
-                    between = stacked(i, touch.normal, x, stack, corner_offsets, corners, faces)
+                    between = touch.rise + stacked(i, touch.normal, x, stack, corner_offsets, corners, faces)
                     mu = wp.vec2d(sticking[cloth[i], shape.body], sliding[cloth[i], shape.body])
                     write_half_space(
                         places[i] + found, i, xi, touch.gap, touch.normal, touch.way, thick + between, mu, half_vertices,

@@ -250,7 +250,7 @@ class PredictiveSolver:
             items.moves[int(x is self._end)], items.prepared,
             self._attached, self._lengths, goals.vertices, goals.springs, goals.starts, goals.ends,
             *contacts.arrays, contacts.pushed, contacts.triangles, self._across,
-            colliders.shapes, colliders.start, colliders.end, colliders.vertices_start, colliders.vertices_end,
+            colliders.shapes, colliders.start, colliders.end, *colliders.meshes,
             world.friction_static, world.friction_kinetic, *halves, self._half_count,
             self._force, self._ways, self._spots, self._rows, self._before, self._start,
         )  # fmt: skip
@@ -313,7 +313,7 @@ class PredictiveSolver:
             return
         self._run(kernels.place_shapes, colliders.count, [colliders.shapes, colliders.start, colliders.end])
         head = [x, self._free, world.inverse_mass, world.thickness, *self._layout, colliders.shapes]
-        head += [colliders.vertices_start, colliders.vertices_end, world.friction_static, world.friction_kinetic]
+        head += [*colliders.meshes, world.friction_static, world.friction_kinetic]
         head += [self._half_counts, self._half_places]
         self._run(kernels.find_half_spaces, self.count, [self._settings, 0, *head, *self._halves[:-1]], grain=128)
         total = count_chosen(self._half_counts, self._half_places)

@@ -46,6 +46,12 @@ class Shape:
     """radius of a ball about the centre that holds it; negative where there is none"""
     depth: wp.float64
     """nothing inside is farther than this from the surface"""
+    first_face: int
+    """of a mesh, among the triangles of all meshes"""
+    edge: wp.float64
+    """how long the edges of the cloth are"""
+    rise: wp.float64
+    """nowhere does cloth keep farther off for its ridges than this"""
     change: wp.float64
     """no vertex of a mesh that changes its form goes farther than this in the step"""
     place: wp.vec3d
@@ -73,6 +79,8 @@ class Touch:
     """on its surface, in the world"""
     way: wp.vec3d
     """of that point over the step"""
+    rise: wp.float64
+    """how much farther off cloth keeps near a ridge"""
 
 
 @wp.func
@@ -153,6 +161,26 @@ def nearest_on_box(q: wp.vec3d, size: wp.vec3d) -> wp.vec4d:
 
 
 @wp.func
+def rise_near_ridges(
+    bary: wp.vec3d, slopes: wp.vec3d, side: wp.float64, edge: wp.float64, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d
+) -> wp.float64:
+    """How far off a triangle a vertex keeps for edges of cloth not to cut the ridges beside it.
+
+    A chord of length L from one side of a ridge to the other passes under it by 2 tan(w / 2) d (L - d) / L, where w is the
+    angle by which the surface turns and d is how far from the ridge the chord starts: so high are both of its ends.
+    Where ridges meet they add up.
+    """
+    area = wp.length(wp.cross(b - a, c - a))
+    sides = wp.vec3d(wp.length(c - b), wp.length(a - c), wp.length(b - a))
+    rise = ZERO
+    for k in range(3):
+        far = bary[k] * area / wp.max(sides[k], TINY)
+        if far < edge:
+            rise += wp.max(side * slopes[k], ZERO) * far * (edge - far) / edge
+    return rise
+
+
+@wp.func
 def touch_mesh(
     shape: Shape,
     q: wp.vec3d,
@@ -160,6 +188,7 @@ def touch_mesh(
     reach: wp.float64,
     start: wp.array[wp.vec3d],
     end: wp.array[wp.vec3d],
+    ridges: wp.array[wp.vec3d],
 ) -> Touch:
     """The nearest point of a mesh, all in its frame; found only within the reach."""
     touch = Touch()
@@ -195,6 +224,9 @@ def touch_mesh(
     touch.normal = wp.float64(sign) * direction(r, length, move)
     if length <= TINY and shape.closed != 0:
         touch.normal = wp.normalize(wp.cross(b - a, c - a))
+    if shape.rise > ZERO:
+        facing = signed_unit(wp.dot(touch.normal, wp.cross(b - a, c - a)))
+        touch.rise = rise_near_ridges(bary, ridges[shape.first_face + face], facing, shape.edge, a, b, c)
     return touch
 
 
@@ -203,7 +235,7 @@ def is_out_of_reach(shape: Shape, x: wp.vec3d, far: wp.float64) -> bool:
     """Whether a point is farther than this from a collider, as far as few operations tell."""
     r = x - shape.place
     if shape.kind == BOX or shape.kind == MESH:
-        limit = far + shape.bound
+        limit = far + shape.bound + shape.rise
         return wp.length_sq(r) > limit * limit
     axis = wp.vec3d(shape.turn[0, 1], shape.turn[1, 1], shape.turn[2, 1])
     along = wp.dot(axis, r)
@@ -222,6 +254,7 @@ def touch_shape(
     reach: wp.float64,
     start: wp.array[wp.vec3d],
     end: wp.array[wp.vec3d],
+    ridges: wp.array[wp.vec3d],
 ) -> Touch:
     """The nearest point of a collider and its way over the step; not found where it is out of reach.
 
@@ -257,15 +290,18 @@ def touch_shape(
             touch.gap = out[3]
             touch.nearest = x - out[3] * touch.normal
         else:
-            near = touch_mesh(shape, q, local_move, reach + shape.way + wp.length(move), start, end)
+            near = touch_mesh(
+                shape, q, local_move, reach + shape.rise + shape.way + wp.length(move), start, end, ridges
+            )
             if near.found == 0:
                 return touch
             touch.normal = shape.turn * near.normal
             touch.gap = near.gap
             touch.nearest = shape.place + shape.turn * near.nearest
             touch.way = shape.turn * near.way
+            touch.rise = near.rise
     touch.way += shape.shift + wp.cross(shape.spin, touch.nearest - shape.place)
-    if wp.min(touch.gap, touch.gap + wp.dot(touch.normal, move - touch.way)) <= reach:
+    if wp.min(touch.gap, touch.gap + wp.dot(touch.normal, move - touch.way)) <= reach + touch.rise:
         touch.found = 1
     else:
         touch.found = 0

@@ -109,7 +109,7 @@ def spots_in_reach(shape: Shape, spots: wp.array2d[wp.float32], begin: int, coun
         far = ZERO
     elif loose:
         half = ZERO
-        far = shape.bound + shape.change + wp.length(spin) * shape.bound
+        far = shape.bound + shape.rise + shape.change + wp.length(spin) * shape.bound
         spin = wp.vec3d()
     at = shape.place
     far += ROUNDING * (wp.abs(at[0]) + wp.abs(at[1]) + wp.abs(at[2]) + wp.length(shape.shift) + far)

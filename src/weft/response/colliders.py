@@ -13,6 +13,9 @@ from weft.scene.moving import Moving, RigidMoving
 from weft.scene.rotation import euler_matrix
 from weft.world import World
 
+# sharper ridges than right angles count as such
+SHARPEST = 2.0
+
 _KINDS = {"plane": int(PLANE), "sphere": int(SPHERE), "capsule": int(CAPSULE), "box": int(BOX)}
 
 
@@ -46,8 +49,11 @@ class Colliders:
         shapes: list[Any] = []
         self._meshes: list[wp.Mesh] = []
         self._deforming: list[_Deforming] = []
-        vertices = [np.zeros((0, 3))]
-        first = 0
+        vertices, ridges = [np.zeros((0, 3))], [np.zeros((0, 3))]
+        first = first_face = 0
+        edges = [part.mesh.rest_lengths for part in world.cloths]
+        # most edges are shorter
+        edge = float(np.quantile(np.concatenate(edges), 0.9)) if edges else 0.0
         for k, (collider, mesh) in enumerate(zip(world.scene.colliders, world.collider_meshes, strict=True)):
             exact = analytic_shape(collider)
             if exact is not None:
@@ -56,6 +62,10 @@ class Colliders:
                 local = (mesh.vertices - self.frames[k][:3, 3]) @ self.frames[k][:3, :3]
                 shape, around = self._mesh(mesh, local, first)
                 vertices.append(around)
+                ridges.append(_ridges(mesh))
+                shape.first_face, shape.edge = first_face, edge
+                shape.rise = 0.25 * edge * float(np.abs(ridges[-1]).sum(axis=1).max(initial=0.0))
+                first_face += len(mesh.faces)
                 place = slice(first, first + len(around))
                 if not isinstance(self._motions[k], RigidMoving):
                     deforming = _Deforming(k, self._meshes[-1], place, mesh.vertices, np.array(shape.centre))
@@ -70,6 +80,9 @@ class Colliders:
         self.end = wp.array(identity, dtype=wp.mat44d, device=device)
         self.vertices_start = wp.array(np.concatenate(vertices), dtype=wp.vec3d, device=device)
         self.vertices_end = wp.clone(self.vertices_start)
+        self._ridges = wp.array(np.concatenate(ridges), dtype=wp.vec3d, device=device)
+        self.meshes = (self.vertices_start, self.vertices_end, self._ridges)
+        """vertices of all meshes at the start and the end of a step, and how they turn at edges"""
         self._host = np.zeros((self.count, 4, 4))
 
     def _mesh(self, mesh: TriMesh, local: np.ndarray, first: int) -> tuple[Any, np.ndarray]:
@@ -155,3 +168,23 @@ def _exact(exact: AnalyticShape) -> Any:
     if exact.kind == "plane":
         shape.bound = -1.0
     return shape
+
+
+def _ridges(mesh: TriMesh) -> np.ndarray:
+    """2 tan(w / 2) of the angle w by which the surface turns at the edge opposite each corner, (m, 3); ridges have w > 0."""
+    corners = mesh.vertices[mesh.faces]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    normals /= np.maximum(np.linalg.norm(normals, axis=1), 1e-300)[:, None]
+    found = np.zeros((len(mesh.faces), 3))
+    pairs = mesh.edge_faces
+    inner = np.flatnonzero((pairs >= 0).all(axis=1))
+    one, two = pairs[inner].T
+    cosine = np.clip((normals[one] * normals[two]).sum(axis=1), -1.0, 1.0)
+    slope = np.minimum(2.0 * np.sqrt((1.0 - cosine) / np.maximum(1.0 + cosine, 1e-12)), SHARPEST)
+    for face, other in ((one, two), (two, one)):
+        # the corner that is not on the edge
+        corner = (mesh.faces[face][:, :, None] != mesh.edges[inner][:, None, :]).all(axis=2).argmax(axis=1)
+        # a ridge turns away from the normal
+        across = corners[other].mean(axis=1) - corners[face].mean(axis=1)
+        found[face, corner] = np.where((across * normals[face]).sum(axis=1) < 0.0, slope, -slope)
+    return found
