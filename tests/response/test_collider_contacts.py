@@ -362,6 +362,6 @@ def test_edges_between_vertices_that_keep_off_do_not_cut_a_ridge(angle, tmp_path
         share = -ends[0, 0] / (ends[1, 0] - ends[0, 0])
         height = (1 - share) * ends[0, 1] + share * ends[1, 1]
         # nearly exact, though raised vertices are a little farther apart
-        assert -0.03 * length * angle < height < 0.3 * length * angle
+        assert -0.04 * length * angle < height < 0.3 * length * angle
     # in the valley under it nothing keeps off farther
     assert (touches(collider, x - [0, 2e-6, 0])["rise"] == 0.0).all()
