@@ -55,7 +55,7 @@ class Robust(MethodOptions):
 
     name: Literal["robust"] = "robust"
     dynamics: Dynamics = Field(default="position_based", description="the model of the cloth between collisions")
-    steps: Count = Field(default=5, description="collision steps a frame while nothing goes wrong")
+    steps: Count = Field(default=6, description="collision steps a frame while nothing goes wrong")
     halvings: Annotated[Whole, Field(ge=0, le=10)] = Field(
         default=3, description="how often a step that collides may be halved before impact zones resolve it"
     )
