@@ -12,7 +12,6 @@ from weft.dynamics.air import Air
 from weft.dynamics.attachments import attach_world
 from weft.dynamics.fabric import Fabric
 from weft.dynamics.goals import Goals
-from weft.dynamics.incidence import incidence
 from weft.methods import predictive_kernels as kernels
 from weft.methods.predictive_arrays import Arrays, Numbers
 from weft.methods.predictive_defaults import refined_substeps, usual_radius, usual_substeps
@@ -24,7 +23,7 @@ from weft.response.colliders import Colliders
 from weft.response.contact_cache import keep_nearest, read_pose
 from weft.response.predictive_contacts import Contacts
 from weft.response.predictive_search import PredictiveSearch
-from weft.response.regions import compile_regions, stack_thickness
+from weft.response.regions import compile_regions, vertex_layout
 from weft.response.stencil_colours import COLOURS
 from weft.scene import Predictive
 from weft.world import Surface, World, launch
@@ -62,7 +61,7 @@ class PredictiveSolver:
         def rows(dtype: Any) -> wp.array:
             return wp.zeros(self.count, dtype=dtype, device=self.device)
 
-        self._layout = self._make_layout()
+        self._layout = vertex_layout(world, self.regions)
         self._force, self._end, self._end_v, self._free, self._ways = (rows(wp.vec3d) for _ in range(5))
         self._rows, self._before, self._start = (rows(wp.vec4d) for _ in range(3))
         self._spots = wp.zeros((7, self.count + PADDING), dtype=wp.float32, device=self.device)
@@ -164,6 +163,8 @@ class PredictiveSolver:
         settings = self.settings
         settings["contacts"][0] = 0
         if not self.options.rehearse:
+            if not self.device.is_cpu:
+                self._settings.assign(self.settings)
             self._begin(x, v, target)
             wp.copy(self._end, self._free)
             return
@@ -369,18 +370,6 @@ class PredictiveSolver:
             inverse_mass=world.inverse_mass,
             friction=(world.friction_static, world.friction_kinetic),
             largest_thickness=world.largest_thickness,
-        )
-
-    def _make_layout(self) -> tuple[wp.array, ...]:
-        """The cloth of each vertex, the room of the layers under and over it, and its triangles."""
-        stack = stack_thickness(self.regions, self.world.thickness.numpy())
-        offsets, corners = incidence(self.world.cloth_faces, self.count)
-        return (
-            wp.array(self.regions.vertex_cloth, dtype=int, device=self.device),
-            wp.array(stack, dtype=wp.vec2d, device=self.device),
-            wp.array(offsets, dtype=int, device=self.device),
-            wp.array(corners, dtype=int, device=self.device),
-            wp.array(self.world.cloth_faces, dtype=wp.vec3i, device=self.device),
         )
 
     def _make_settings(self) -> wp.array:
