@@ -20,10 +20,10 @@ from weft.dynamics.fabric_constraints import (
     prepare_quad,
     stretch_pairs,
 )
-from weft.dynamics.rows import end_vertex, predict_vertices
 from weft.dynamics.springs import BEND, from_world
 from weft.world import World, launch
 from weft.world.colouring import colour_items
+from weft.world.rows import end_vertex, predict_vertices
 
 wp.set_module_options({"enable_backward": False})
 

@@ -10,7 +10,7 @@ damps five times as much.
 
 import warp as wp
 
-from weft.dynamics.rows import ROW
+from weft.world.rows import ROW
 
 wp.set_module_options({"enable_backward": False})
 

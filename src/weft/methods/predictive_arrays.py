@@ -2,8 +2,11 @@
 
 import warp as wp
 
+from weft.dynamics.incidence import incidence
 from weft.response.collider_contacts import Shape
 from weft.response.contact_walk import vertex_normal
+from weft.response.regions import Regions, stack_thickness
+from weft.world import World
 
 wp.set_module_options({"enable_backward": False})
 
@@ -154,3 +157,16 @@ def stacked(
 def collider_reach(thick: wp.float64, between: wp.vec2d, radius: wp.float64) -> wp.float64:
     """How near to a collider a vertex gets a contact: thickness, the layers between, static collision radius."""
     return thick + between[0] + between[1] + radius
+
+
+def vertex_layout(world: World, regions: Regions) -> tuple[wp.array, ...]:
+    """The cloth of each vertex, the room of the layers under and over it, and its triangles."""
+    stack = stack_thickness(regions, world.thickness.numpy())
+    offsets, corners = incidence(world.cloth_faces, world.cloth_vertex_count)
+    return (
+        wp.array(regions.vertex_cloth, dtype=int, device=world.device),
+        wp.array(stack, dtype=wp.vec2d, device=world.device),
+        wp.array(offsets, dtype=int, device=world.device),
+        wp.array(corners, dtype=int, device=world.device),
+        wp.array(world.cloth_faces, dtype=wp.vec3i, device=world.device),
+    )

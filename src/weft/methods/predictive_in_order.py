@@ -14,13 +14,13 @@ from weft.dynamics.fabric_constraints import (
     prepare_quad,
     stretch_pairs,
 )
-from weft.dynamics.rows import end_vertex, predict_vertices, start_vertex
 from weft.methods.predictive_arrays import Arrays, Numbers, collider_reach, stacked, way_of, wind_on
 from weft.response.collider_contacts import place_shape, touch_shape
 from weft.response.collider_spots import SPOTS, spots_in_reach, write_spot
 from weft.response.contact_walk import BORDER, LANES, refresh_contact, refresh_lanes
 from weft.response.half_spaces import solve_half_spaces, write_half_space
 from weft.response.predictive_contacts import ASLEEP, TRIANGLE, solve_contacts
+from weft.world.rows import end_vertex, predict_vertices, start_vertex
 
 wp.set_module_options({"enable_backward": False})
 

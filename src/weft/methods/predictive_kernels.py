@@ -2,12 +2,12 @@
 
 import warp as wp
 
-from weft.dynamics.rows import start_vertex
 from weft.methods.predictive_arrays import Numbers, collider_reach, stacked, way_of, wind_on
 from weft.response.collider_contacts import Shape, Touch, is_out_of_reach, place_shape, touch_shape
 from weft.response.contact_walk import refresh_contact
 from weft.response.half_spaces import solve_half_spaces, write_half_space
 from weft.response.predictive_contacts import ASLEEP, solve_contacts
+from weft.world.rows import start_vertex
 
 wp.set_module_options({"enable_backward": False})
 

@@ -13,7 +13,7 @@ from weft.dynamics.attachments import attach_world
 from weft.dynamics.fabric import Fabric
 from weft.dynamics.goals import Goals
 from weft.methods import predictive_kernels as kernels
-from weft.methods.predictive_arrays import Arrays, Numbers
+from weft.methods.predictive_arrays import Arrays, Numbers, vertex_layout
 from weft.methods.predictive_defaults import refined_substeps, usual_radius, usual_substeps
 from weft.methods.predictive_division import Division, parts_for
 from weft.methods.predictive_in_order import advance_in_order
@@ -23,7 +23,7 @@ from weft.response.colliders import Colliders
 from weft.response.contact_cache import keep_nearest, read_pose
 from weft.response.predictive_contacts import Contacts
 from weft.response.predictive_search import PredictiveSearch
-from weft.response.regions import compile_regions, vertex_layout
+from weft.response.regions import compile_regions
 from weft.response.stencil_colours import COLOURS
 from weft.scene import Predictive
 from weft.world import Surface, World, launch

@@ -3,11 +3,11 @@
 import warp as wp
 
 from weft.dynamics.fabric_constraints import attach_vertices, bend_quads, follow_goals, stretch_pairs
-from weft.dynamics.rows import end_vertex, predict_vertices
 from weft.methods.predictive_arrays import Arrays, Numbers
 from weft.response.half_spaces import solve_half_spaces
 from weft.response.predictive_contacts import ASLEEP, solve_contacts
 from weft.response.stencil_colours import COLOURS
+from weft.world.rows import end_vertex, predict_vertices
 from weft.world.together import BLOCK, meet, meet_between
 
 wp.set_module_options({"enable_backward": False})

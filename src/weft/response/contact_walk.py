@@ -4,9 +4,9 @@
 
 import warp as wp
 
-from weft.dynamics.rows import ROW
 from weft.response.nearest import nearest_on_triangle
 from weft.response.predictive_contacts import ASLEEP, FOUR, OVER, TRIANGLE
+from weft.world.rows import ROW
 
 wp.set_module_options({"enable_backward": False})
 

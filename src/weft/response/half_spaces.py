@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from weft.dynamics.rows import ROW
+from weft.world.rows import ROW
 
 wp.set_module_options({"enable_backward": False})
 

@@ -16,8 +16,8 @@ Contacts that are cached for many steps are of the first kind only.
 
 import warp as wp
 
-from weft.dynamics.rows import ROW
 from weft.world.buffers import Buffer
+from weft.world.rows import ROW
 
 wp.set_module_options({"enable_backward": False})
 

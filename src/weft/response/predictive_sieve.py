@@ -8,7 +8,7 @@ What the tests reject, `predictive_pairs` would reject too.
 
 import warp as wp
 
-from weft.dynamics.rows import ROW
+from weft.world.rows import ROW
 
 wp.set_module_options({"enable_backward": False})
 

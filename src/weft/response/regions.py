@@ -4,9 +4,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-import warp as wp
 
-from weft.dynamics.incidence import incidence
 from weft.scene import Predictive
 from weft.scene.chosen import chosen_vertices
 from weft.world import World
@@ -70,16 +68,3 @@ def stack_thickness(regions: Regions, thickness: np.ndarray) -> np.ndarray:
     under = (regions.above == 1) @ of_region
     over = (regions.above == -1) @ of_region
     return np.stack([under, over], axis=1)[regions.vertex_region]
-
-
-def vertex_layout(world: World, regions: Regions) -> tuple[wp.array, ...]:
-    """The cloth of each vertex, the room of the layers under and over it, and its triangles."""
-    stack = stack_thickness(regions, world.thickness.numpy())
-    offsets, corners = incidence(world.cloth_faces, world.cloth_vertex_count)
-    return (
-        wp.array(regions.vertex_cloth, dtype=int, device=world.device),
-        wp.array(stack, dtype=wp.vec2d, device=world.device),
-        wp.array(offsets, dtype=int, device=world.device),
-        wp.array(corners, dtype=int, device=world.device),
-        wp.array(world.cloth_faces, dtype=wp.vec3i, device=world.device),
-    )
