@@ -41,11 +41,11 @@ QUICK = {
 }
 # which stage the kernels of a module belong to
 STAGES = {
-    "cloth": ("position_based", "strain", "air", "springs", "choosing"),
+    "cloth": ("position_kernels", "strain", "air", "springs", "choosing"),
     "broad phase": ("boxes", "bvh", "lists", "compare", "compare_strays", "trees"),
     "contacts": ("approach", "step_search"),
     "collisions": ("impact",),
-    "response": ("impulses", "repulsion", "contact_positions", "robust_kernels"),
+    "response": ("impulses", "stencil_colours", "repulsion", "contact_positions", "robust_kernels"),
 }
 
 
