@@ -24,7 +24,7 @@ LIMIT = 250_000_000
 UNLIMITED = 2**31 - 1
 # items counted to the end between two looks at the total
 CHUNK = 256
-SPARE = 4_000_000
+SPARE = 16_000_000
 
 Tally = wp.types.vector(length=3, dtype=wp.int64)
 
