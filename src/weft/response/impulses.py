@@ -36,6 +36,16 @@ def solve_stencil(
     q = vertices[i]
     w = weights[i]
     n = normals[i]
+    v0 = v[q[0]]
+    v1 = v[q[1]]
+    v2 = v[q[2]]
+    v3 = v[q[3]]
+    u = w[0] * v0 + w[1] * v1 + w[2] * v2 + w[3] * v3
+    normal_speed = wp.dot(n, u)
+    given = push[i]
+    if given == wp.float64(0.0) and normal_speed >= speeds[i]:
+        return
+
     # velocity that each corner gains from a unit impulse
     g0 = w[0] * inverse_mass[q[0]]
     g1 = w[1] * inverse_mass[q[1]]
@@ -44,18 +54,8 @@ def solve_stencil(
     total = w[0] * g0 + w[1] * g1 + w[2] * g2 + w[3] * g3
     if total <= wp.float64(0.0):
         return
-    v0 = v[q[0]]
-    v1 = v[q[1]]
-    v2 = v[q[2]]
-    v3 = v[q[3]]
-    u = w[0] * v0 + w[1] * v1 + w[2] * v2 + w[3] * v3
-
     # the normal part may be taken back, never below zero
-    normal_speed = wp.dot(n, u)
-    given = push[i]
     now = wp.max(given + (speeds[i] - normal_speed) / total, wp.float64(0.0))
-    if now == wp.float64(0.0) and given == wp.float64(0.0):
-        return
     push[i] = now
     impulse = (now - given) * n
 
