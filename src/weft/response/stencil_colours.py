@@ -260,7 +260,7 @@ def colour_chains_together(
     inverse_mass: wp.array[wp.float64],
     corner_keys: wp.array[int],
     corners: wp.array[int],
-    places: wp.array[int],
+    followers: wp.array[int],
     pending: wp.array[int],
     ready: wp.array[int],
     used: wp.array2d[wp.int64],
@@ -279,23 +279,24 @@ def colour_chains_together(
         added[c] = 0
     for i in range(t, count, threads):
         forget(vertices[i], used)
-    for place in range(t, 4 * count, threads):
-        places[corners[place]] = place
+        pending[i] = 0
     meet(arrivals)
 
-    # those for whom nobody is before begin
+    # who comes next at each corner, and for how many corners somebody is before
+    last = 4 * count - 1
+    for place in range(t, 4 * count, threads):
+        corner = corners[place]
+        key = corner_keys[place]
+        follower = int(-1)
+        if key < vertex_count:
+            if place < last and corner_keys[wp.min(place + 1, last)] == key:
+                follower = corners[place + 1] // 4
+            if place > 0 and corner_keys[wp.max(place - 1, 0)] == key:
+                wp.atomic_add(pending, corner // 4, 1)
+        followers[corner] = follower
+    meet(arrivals)
     for i in range(t, count, threads):
-        before = int(0)
-        for k in range(4):
-            place = places[4 * i + k]
-            if (
-                place > 0
-                and corner_keys[place] < vertex_count
-                and corner_keys[wp.max(place - 1, 0)] == corner_keys[place]
-            ):
-                before += 1
-        pending[i] = before
-        if before == 0:
+        if pending[i] == 0:
             ready[take_number(added, 0)] = i
     meet(arrivals)
     begin = int(0)
@@ -308,16 +309,14 @@ def colour_chains_together(
         for s in range(begin + t, end, threads):
             i = ready[s]
             q = vertices[i]
+            others = wp.vec4i(followers[4 * i], followers[4 * i + 1], followers[4 * i + 2], followers[4 * i + 3])
             free = lowest_free(q, inverse_mass, used)
             colour[i] = free
             take(q, free, inverse_mass, used)
             for k in range(4):
-                place = places[4 * i + k]
-                after = wp.min(place + 1, 4 * count - 1)
-                if after > place and corner_keys[place] < vertex_count and corner_keys[after] == corner_keys[place]:
-                    other = corners[after] // 4
-                    if wp.atomic_sub(pending, other, 1) == 1:
-                        ready[end + take_number(added, round_number % 3)] = other
+                if others[k] >= 0:
+                    if wp.atomic_sub(pending, others[k], 1) == 1:
+                        ready[end + take_number(added, round_number % 3)] = others[k]
         meet(arrivals)
         begin = end
         end = end + added[round_number % 3]
@@ -339,7 +338,7 @@ class StencilColouring:
         self.offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
         """where each colour begins; the last two enclose the stencils for which there was no colour"""
         self._colour, self._order, self._keys = (Buffer(int, self.device) for _ in range(3))
-        self._corner_keys, self._corners, self._places = (Buffer(int, self.device) for _ in range(3))
+        self._corner_keys, self._corners, self._followers = (Buffer(int, self.device) for _ in range(3))
         self._pending, self._ready = (Buffer(int, self.device) for _ in range(2))
 
     @property
@@ -379,7 +378,7 @@ class StencilColouring:
         inputs = [count, pow(stride, -1, count), total, vertices, self.inverse_mass, corner_keys, corners]
         launch(list_corners, count, inputs, device=self.device)
         wp.utils.radix_sort_pairs(corner_keys, corners, 4 * count, end_bit=total.bit_length())
-        inputs = [count, total, vertices, self.inverse_mass, corner_keys, corners, self._places.at_least(4 * count)]
+        inputs = [count, total, vertices, self.inverse_mass, corner_keys, corners, self._followers.at_least(4 * count)]
         inputs += [self._pending.at_least(count), self._ready.at_least(count), self._used]
         inputs += [self._colour.at_least(count), self._tallies, self._waiting, self.offsets]
         self._together.launch(colour_chains_together, count, [*inputs, *self._unsorted(count)])
