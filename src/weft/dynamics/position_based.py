@@ -147,21 +147,22 @@ class PositionBased:
         substeps = self._substeps(state, dt)
         h = dt / substeps
         self._start(state, target, dt, x_end, v_end)
+        first, again = (self._stretching(h, x_end, v_end, again=again) for again in (False, True))
+        springs = self.pairs
+        items, work = max(self.count, springs.largest), self.count + springs.total
         for substep in range(substeps):
-            self._stretch(h, x_end, v_end, again=substep > 0)
+            self._together.launch(substep_together, items, again if substep else first, work=work)
             self._pull(self.stitches, h, self._before, x_end)
             if contacts is not None:
                 contacts(x_end, self._before)
         launch(find_velocity, self.count, [h, x_end, self._before, v_end], device=self.device)
         return substeps
 
-    def _stretch(self, h: float, x: wp.array, v: wp.array, *, again: bool) -> None:
-        """Free motion over a substep, then one sweep over the springs."""
-        inputs = [self.inverse_mass, self._push, self.air.gravity, self.air.damping, h, x, v, self._before]
+    def _stretching(self, h: float, x: wp.array, v: wp.array, *, again: bool) -> tuple[Any, ...]:
+        """What free motion over a substep and a sweep over the springs take: a tuple, so that it is looked at once."""
         springs = self.pairs
-        colours = [self.count, int(again), springs.colours, springs.starts, *springs.arrays]
-        items, work = max(self.count, springs.largest), self.count + springs.total
-        self._together.launch(substep_together, items, [*colours, *inputs], work=work)
+        colours = (self.count, int(again), springs.colours, springs.starts, *springs.arrays)
+        return (*colours, self.inverse_mass, self._push, self.air.gravity, self.air.damping, h, x, v, self._before)
 
     def _substeps(self, state: State, dt: float) -> int:
         """How many substeps dt needs: more where edges are far off their lengths, or soon will be."""
@@ -185,5 +186,7 @@ class PositionBased:
 
     def _pull(self, quads: Coloured, dt: float, before: wp.array, x: wp.array) -> None:
         """One sweep over stencils, for positions that were at `before` dt ago."""
+        if quads.total == 0:
+            return
         inputs = [quads.colours, quads.starts, *quads.arrays, self.inverse_mass, dt, before, x]
         self._together.launch(pull_together, quads.largest, inputs, work=quads.total)

@@ -4,6 +4,8 @@ Contacts are found once a step; in every substep the pairs that are nearer than 
 their sliding over the substep is held back by friction, as far as the push of that substep allows.
 """
 
+from typing import Any
+
 import warp as wp
 
 from weft.response.impulses import ImpulseRows, ImpulseSolver
@@ -120,10 +122,14 @@ class PositionContacts:
 
     def __init__(self, solver: ImpulseSolver, rows: ImpulseRows) -> None:
         self.solver, self.rows = solver, rows
+        self._inputs: tuple[Any, ...] = ()
 
     def __call__(self, x: wp.array, before: wp.array) -> None:
         """Correct positions x that were at `before` when the substep started."""
         rows = self.rows
-        arrays = [rows.vertices, rows.weights, rows.normals, rows.distances, rows.friction]
-        inputs = [*arrays, self.solver.inverse_mass, before, x]
-        self.solver.run(rows.count, part_together, inputs)
+        arrays = (rows.vertices, rows.weights, rows.normals, rows.distances, rows.friction)
+        inputs = (*self.solver.listed(1), *arrays, self.solver.inverse_mass, before, x)
+        # the same tuple in all substeps of a step is looked at once
+        if len(inputs) != len(self._inputs) or any(a is not b for a, b in zip(inputs, self._inputs, strict=True)):
+            self._inputs = inputs
+        self.solver.run(rows.count, part_together, self._inputs)

@@ -5,6 +5,7 @@ the weights' sum of zero. Each stencil remembers the impulse it has given; it ca
 never pulls. Sweeps go colour by colour: on one thread, on many or on a GPU, the bytes are the same.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import warp as wp
@@ -230,11 +231,14 @@ class ImpulseSolver:
 
     def sweep(self, rows: ImpulseRows, v: wp.array, sweeps: int) -> None:
         """Solve all rows a number of times, in the order of their colours."""
-        inputs = [rows.vertices, rows.weights, rows.normals, rows.speeds, rows.friction]
+        inputs = [*self.listed(sweeps), rows.vertices, rows.weights, rows.normals, rows.speeds, rows.friction]
         inputs += [self.inverse_mass, rows.push, rows.drag, v]
         self.run(rows.count, solve_together, inputs, sweeps)
 
-    def run(self, count: int, kernel: wp.Kernel, inputs: list[Any], sweeps: int = 1) -> None:
-        """Sweeps over `count` coloured rows in one launch; the kernel takes sweeps, offsets, order, inputs."""
-        order, offsets = self._colouring.order, self._colouring.offsets
-        self._together.launch(kernel, count, [sweeps, offsets, order, *inputs], work=sweeps * count)
+    def listed(self, sweeps: int) -> tuple[Any, ...]:
+        """What kernels that sweep take first: how often, where the colours begin, and the order."""
+        return sweeps, self._colouring.offsets, self._colouring.order
+
+    def run(self, count: int, kernel: wp.Kernel, inputs: Sequence[Any], sweeps: int = 1) -> None:
+        """Sweeps over `count` coloured rows in one launch; the inputs begin with what is `listed`."""
+        self._together.launch(kernel, count, inputs, work=sweeps * count)
