@@ -17,9 +17,9 @@ from weft.dynamics.fabric_constraints import (
 from weft.methods.predictive_arrays import Arrays, Numbers, collider_reach, stacked, way_of, wind_on
 from weft.response.collider_contacts import place_shape, touch_shape
 from weft.response.collider_spots import SPOTS, spots_in_reach, write_spot
-from weft.response.contact_walk import BORDER, LANES, refresh_contact, refresh_lanes
+from weft.response.contact_walk import BORDER, LANES, WALK, refresh_contact, refresh_lanes
 from weft.response.half_spaces import solve_half_spaces, write_half_space
-from weft.response.predictive_contacts import ASLEEP, TRIANGLE, solve_contacts
+from weft.response.predictive_contacts import ASLEEP, OVER, TRIANGLE, solve_contacts
 from weft.world.rows import end_vertex, predict_vertices, start_vertex
 
 wp.set_module_options({"enable_backward": False})
@@ -86,8 +86,8 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
             for i in range(c, wp.min(c + LANES, s.contacts)):
                 if (left >> (i - c)) & 1 != 0:
                     refresh_contact(
-                        i, a.faces, a.across, a.x, a.contact_vertices, a.contact_kinds, a.contact_triangles,
-                        a.contact_weights, a.contact_normals, a.corner_offsets, a.corners,
+                        i, BORDER, WALK, OVER, TRIANGLE, ASLEEP, a.faces, a.across, a.x, a.contact_vertices,
+                        a.contact_kinds, a.contact_triangles, a.contact_weights, a.corner_offsets, a.corners,
                     )  # fmt: skip
     if a.prepared[s.rehearsal] != per_h:
         for i in range(s.quads):

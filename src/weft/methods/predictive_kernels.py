@@ -4,9 +4,9 @@ import warp as wp
 
 from weft.methods.predictive_arrays import Numbers, collider_reach, stacked, way_of, wind_on
 from weft.response.collider_contacts import Shape, Touch, is_out_of_reach, place_shape, touch_shape
-from weft.response.contact_walk import refresh_contact
+from weft.response.contact_walk import BORDER, WALK, refresh_contact
 from weft.response.half_spaces import solve_half_spaces, write_half_space
-from weft.response.predictive_contacts import ASLEEP, solve_contacts
+from weft.response.predictive_contacts import ASLEEP, OVER, TRIANGLE, solve_contacts
 from weft.world.rows import start_vertex
 
 wp.set_module_options({"enable_backward": False})
@@ -112,12 +112,14 @@ def refresh_contacts(
     kinds: wp.array[int],
     triangles: wp.array[int],
     weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
     offsets: wp.array[int],
     corners: wp.array[int],
 ):
     """Cached contacts at the start of a step."""
-    refresh_contact(first + wp.tid(), faces, across, x, vertices, kinds, triangles, weights, normals, offsets, corners)
+    refresh_contact(
+        first + wp.tid(), BORDER, WALK, OVER, TRIANGLE, ASLEEP, faces, across, x, vertices, kinds, triangles, weights,
+        offsets, corners,
+    )  # fmt: skip
 
 
 @wp.kernel

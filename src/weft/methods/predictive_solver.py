@@ -347,8 +347,8 @@ class PredictiveSolver:
         """Cached contacts at the start of a step; those that went on to other triangles have other neighbours."""
         contacts, search = self.contacts, self.search
         assert search is not None
-        vertices, kinds, weights, normals, *_ = contacts.arrays
-        head = [self._layout[-1], search.across, x, vertices, kinds, contacts.triangles, weights, normals]
+        vertices, kinds, weights, *_ = contacts.arrays
+        head = [self._layout[-1], search.across, x, vertices, kinds, contacts.triangles, weights]
         self._run(kernels.refresh_contacts, contacts.count, [*head, *self._layout[2:4]])
         search.colouring.colour(vertices, contacts.count)
 

@@ -4,70 +4,17 @@
 
 import warp as wp
 
-from weft.response.nearest import nearest_on_triangle
-from weft.response.predictive_contacts import ASLEEP, FOUR, OVER, TRIANGLE
+from weft.response.predictive_contacts import FOUR, NEAREST
 from weft.world.rows import ROW
 
 wp.set_module_options({"enable_backward": False})
 
-ZERO = wp.constant(wp.float64(0.0))
-ONE = wp.constant(wp.float64(1.0))
-THIRD = wp.constant(wp.float64(1.0 / 3.0))
 # a cached contact goes on to the next triangle when the foot is so far outside of its own
 BORDER = wp.constant(wp.float64(-0.02))
 # triangles that it passes in a step at most
 WALK = wp.constant(4)
 # how many contacts are looked at together
 LANES = wp.constant(4)
-
-
-@wp.func
-def foot_in_plane(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.vec3d:
-    """Barycentric coordinates of the foot of p in the plane of a triangle; thirds where it has no area."""
-    u = b - a
-    v = c - a
-    r = p - a
-    m = wp.cross(u, v)
-    squared = wp.dot(m, m)
-    if squared == ZERO:
-        return wp.vec3d(THIRD, THIRD, THIRD)
-    wb = wp.dot(wp.cross(r, v), m) / squared
-    wc = wp.dot(wp.cross(u, r), m) / squared
-    return wp.vec3d(ONE - wb - wc, wb, wc)
-
-
-@wp.func
-def distance_to(p: wp.vec3d, f: wp.vec3i, x: wp.array[wp.vec3d]) -> wp.float64:
-    """Squared distance of a point and a triangle."""
-    a = x[f[0]]
-    b = x[f[1]]
-    c = x[f[2]]
-    bary = nearest_on_triangle(p, a, b, c)
-    return wp.length_sq(p - bary[0] * a - bary[1] * b - bary[2] * c)
-
-
-@wp.func
-def walk_triangle(
-    start: int, p: wp.vec3d, faces: wp.array[wp.vec3i], across: wp.array[wp.vec3i], x: wp.array[wp.vec3d]
-) -> int:
-    """From a triangle to the neighbour that is nearer to a point, and so on, a few steps."""
-    face = int(start)
-    for _step in range(WALK):
-        f = faces[face]
-        bary = foot_in_plane(p, x[f[0]], x[f[1]], x[f[2]])
-        # the corner that the foot has left farthest behind
-        least = wp.min(bary[0], wp.min(bary[1], bary[2]))
-        other = across[face][0]
-        if bary[1] == least:
-            other = across[face][1]
-        elif bary[2] == least:
-            other = across[face][2]
-        if least >= BORDER or other < 0:
-            return face
-        if distance_to(p, faces[other], x) >= distance_to(p, f, x):
-            return face
-        face = other
-    return face
 
 
 @wp.func
@@ -123,9 +70,72 @@ def refresh_lanes(
     ...
 
 
-@wp.func
+@wp.func_native(
+    ROW
+    + NEAREST
+    + """
+    typedef wp::vec_t<3, double> point3;
+    const int q = vertices.data[i][0];
+    const double side = kinds.data[i] < 0 ? -1.0 : 1.0;
+    const point3 p = x.data[q];
+    const auto away_from = [&](wp::vec_t<3, int> f) {
+        const auto w = nearest_of(p, x.data[f[0]], x.data[f[1]], x.data[f[2]]);
+        return p - w[0] * x.data[f[0]] - w[1] * x.data[f[1]] - w[2] * x.data[f[2]];
+    };
+    int face = triangles.data[i];
+    double squared = 0.0, distance = -1.0;
+    point3 m;
+    for (int step = 0; step <= walk; ++step) {
+        const wp::vec_t<3, int> f = faces.data[face];
+        const point3 a = x.data[f[0]], u = x.data[f[1]] - a, v = x.data[f[2]] - a, r = p - a;
+        m = wp::cross(u, v);
+        squared = wp::dot(m, m);
+        // barycentric coordinates of the foot, times the square; the corner that it has left farthest behind
+        const double wb = wp::dot(wp::cross(r, v), m), wc = wp::dot(wp::cross(u, r), m), wa = squared - wb - wc;
+        const int corner = wb <= wa && wb <= wc ? 1 : (wc <= wa ? 2 : 0);
+        const double least = corner == 1 ? wb : (corner == 2 ? wc : wa);
+        const int other = across.data[face][corner];
+        if (least >= border * squared || other < 0 || step == walk)
+            break;
+        if (distance < 0.0) {
+            const point3 away = away_from(f);
+            distance = wp::dot(away, away);
+        }
+        const point3 away = away_from(faces.data[other]);
+        if (wp::dot(away, away) >= distance)
+            break;
+        face = other;
+        distance = wp::dot(away, away);
+    }
+    const wp::vec_t<3, int> f = faces.data[face];
+    if (face != triangles.data[i]) {
+        triangles.data[i] = face;
+        vertices.data[i] = wp::vec_t<4, int>(q, f[0], f[1], f[2]);
+    }
+    int kind = awake;
+    const double height = side * wp::dot(m, p - x.data[f[0]]);
+    if (height < 0.0) {
+        // through the layer: certain only right over the triangle, and where both face the same way
+        point3 normal(0.0, 0.0, 0.0);
+        for (int s = offsets.data[q]; s < offsets.data[q + 1]; ++s) {
+            const wp::vec_t<3, int> g = faces.data[corners.data[s] / 3];
+            normal = normal + wp::cross(x.data[g[1]] - x.data[g[0]], x.data[g[2]] - x.data[g[0]]);
+        }
+        const point3 away = away_from(f);
+        if (wp::dot(normal, m) <= 0.0 || height * height < over * over * squared * wp::dot(away, away))
+            kind = asleep;
+    }
+    kinds.data[i] = side < 0.0 ? -kind : kind;
+    weights.data[i][0] = 0.0;
+    """
+)
 def refresh_contact(
     i: int,
+    border: wp.float64,
+    walk: int,
+    over: wp.float64,
+    awake: int,
+    asleep: int,
     faces: wp.array[wp.vec3i],
     across: wp.array[wp.vec3i],
     x: wp.array[wp.vec3d],
@@ -133,35 +143,11 @@ def refresh_contact(
     kinds: wp.array[int],
     triangles: wp.array[int],
     weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
     offsets: wp.array[int],
     corners: wp.array[int],
 ):
-    """A cached contact at the start of a step: layers slide, so a vertex goes on to the triangle that is under it now."""
-    side = ONE
-    if kinds[i] < 0:
-        side = -ONE
-    q = vertices[i]
-    p = x[q[0]]
-    face = triangles[i]
-    f = faces[face]
-    bary = foot_in_plane(p, x[f[0]], x[f[1]], x[f[2]])
-    if wp.min(bary[0], wp.min(bary[1], bary[2])) < BORDER:
-        face = walk_triangle(face, p, faces, across, x)
-        f = faces[face]
-        bary = nearest_on_triangle(p, x[f[0]], x[f[1]], x[f[2]])
-        triangles[i] = face
-        vertices[i] = wp.vec4i(q[0], f[0], f[1], f[2])
-    a = x[f[0]]
-    b = x[f[1]]
-    c = x[f[2]]
-    n = side * wp.normalize(wp.cross(b - a, c - a))
-    r = p - bary[0] * a - bary[1] * b - bary[2] * c
-    kinds[i] = TRIANGLE * int(side)
-    if wp.dot(n, r) < ZERO:
-        # through the layer: certain only right over the triangle, and where both face the same way
-        facing = side * wp.dot(vertex_normal(q[0], x, faces, offsets, corners), n)
-        if facing <= ZERO or -wp.dot(n, r) < OVER * wp.length(r):
-            kinds[i] = ASLEEP * int(side)
-    weights[i] = wp.vec4d(ONE, -bary[0], -bary[1], -bary[2])
-    normals[i] = n
+    """A cached contact at the start of a step: from its triangle to the neighbour that is nearer to the vertex, and so on.
+
+    It sleeps where the vertex is on the wrong side and not certainly through. Its plane is not looked at until needed.
+    """
+    ...

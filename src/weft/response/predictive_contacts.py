@@ -59,6 +59,45 @@ _PLANE = """
         return s;
     };
 """
+# the barycentric coordinates of the point of a triangle that is nearest to p, as C++, as `nearest_on_triangle` has it
+NEAREST = """
+    const auto nearest_of = [](auto p, auto a, auto b, auto c) {
+        typedef wp::vec_t<3, double> bary3;
+        double d1 = 0.0, d2 = 0.0, d3 = 0.0, d4 = 0.0, d5 = 0.0, d6 = 0.0;
+        for (int k = 0; k < 3; ++k) {
+            const double u = b[k] - a[k], v = c[k] - a[k];
+            d1 += u * (p[k] - a[k]);
+            d2 += v * (p[k] - a[k]);
+            d3 += u * (p[k] - b[k]);
+            d4 += v * (p[k] - b[k]);
+            d5 += u * (p[k] - c[k]);
+            d6 += v * (p[k] - c[k]);
+        }
+        if (d1 <= 0.0 && d2 <= 0.0)
+            return bary3(1.0, 0.0, 0.0);
+        if (d3 >= 0.0 && d4 <= d3)
+            return bary3(0.0, 1.0, 0.0);
+        if (d6 >= 0.0 && d5 <= d6)
+            return bary3(0.0, 0.0, 1.0);
+        // areas opposite c, b and a
+        const double vc = d1 * d4 - d3 * d2, vb = d5 * d2 - d1 * d6, va = d3 * d6 - d5 * d4;
+        if (vc <= 0.0 && d1 >= 0.0 && d3 <= 0.0) {
+            const double t = d1 / (d1 - d3);
+            return bary3(1.0 - t, t, 0.0);
+        }
+        if (vb <= 0.0 && d2 >= 0.0 && d6 <= 0.0) {
+            const double t = d2 / (d2 - d6);
+            return bary3(1.0 - t, 0.0, t);
+        }
+        if (va <= 0.0 && d4 - d3 >= 0.0 && d5 - d6 >= 0.0) {
+            const double t = (d4 - d3) / ((d4 - d3) + (d5 - d6));
+            return bary3(0.0, 1.0 - t, t);
+        }
+        const double part = 1.0 / (va + vb + vc);
+        return bary3(1.0 - part * (vb + vc), part * vb, part * vc);
+    };
+"""
+
 # four contacts of a vertex and a triangle: u, v and r are b - a, c - a and p - a, m is u x v; a lane is a contact
 FOUR = """
     const wp::vec_t<4, int>* q = vertices.data + i;
@@ -87,6 +126,7 @@ def triangle_stencil(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, side: w
 @wp.func_native(
     ROW
     + _PLANE
+    + NEAREST
     + """
     const double lever = 1.5, outside = 0.2;
     row4* rows = (row4*)p.data;
@@ -143,7 +183,8 @@ def triangle_stencil(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, side: w
                 if (kind != 0 && weights.data[i][0] == 0.0) {
                     // the plane at the start of the step was not asked for yet
                     s = plane_of(x.data[q[0]], x.data[q[1]], x.data[q[2]], x.data[q[3]], (double)kind);
-                    weights.data[i] = wp::vec_t<4, double>(s[0], s[1], s[2], s[3]);
+                    const auto w = nearest_of(x.data[q[0]], x.data[q[1]], x.data[q[2]], x.data[q[3]]);
+                    weights.data[i] = wp::vec_t<4, double>(1.0, -w[0], -w[1], -w[2]);
                     normals.data[i] = wp::vec_t<3, double>(s[4], s[5], s[6]);
                 }
                 for (int k = 0; k < 4; ++k)
