@@ -71,10 +71,10 @@ def write_half_space(
             slip = slip - (n[0] * slip[0] + n[1] * slip[1] + n[2] * slip[2]) * n;
             slip[3] = 0.0;
             // friction takes back all of the sliding while it sticks, else the kinetic share
-            const double length = sqrt(slip[0] * slip[0] + slip[1] * slip[1] + slip[2] * slip[2]);
+            const double squared = slip[0] * slip[0] + slip[1] * slip[1] + slip[2] * slip[2];
             double share = 1.0;
-            if (length > mu * met) {
-                share = rub * friction.data[i][1] * met / length;
+            if (squared > mu * mu * met * met) {
+                share = rub * friction.data[i][1] * met / sqrt(squared);
                 share = share < 1.0 ? share : 1.0;
             }
             x = x - share * slip;

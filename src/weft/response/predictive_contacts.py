@@ -233,10 +233,10 @@ def triangle_stencil(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, side: w
             if (mu > 0.0 && met > 0.0) {
                 row4 slip = r - was;
                 slip = slip - (n[0] * slip[0] + n[1] * slip[1] + n[2] * slip[2]) * n;
-                const double length = sqrt(slip[0] * slip[0] + slip[1] * slip[1] + slip[2] * slip[2]);
+                const double squared = slip[0] * slip[0] + slip[1] * slip[1] + slip[2] * slip[2];
                 double share = 1.0;
-                if (length > mu * met) {
-                    share = rub * friction.data[i][1] * met / length;
+                if (squared > mu * mu * met * met) {
+                    share = rub * friction.data[i][1] * met / sqrt(squared);
                     share = share < 1.0 ? share : 1.0;
                 }
                 step = step - share * slip;
