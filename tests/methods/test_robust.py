@@ -309,7 +309,7 @@ def test_steps_are_halved_when_something_comes_fast_and_doubled_again():
                 name="ball",
                 shape=weft.Sphere(radius=0.05, subdivisions=2),
                 placement=weft.Placement(position=(0.0, -0.4, 0.0)),
-                motion=weft.Path(keyframes=[weft.Keyframe(time=0.05), weft.Keyframe(time=0.07, position=(0, 0.6, 0))]),
+                motion=weft.Path(keyframes=[weft.Keyframe(time=0.05), weft.Keyframe(time=0.055, position=(0, 0.6, 0))]),
             )
         ],
     )

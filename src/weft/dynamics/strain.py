@@ -1,14 +1,17 @@
 """Strain and strain rate limits on velocities (Bridson et al. 2002, section 4; Provot 1995).
 
 Over a step a structural or shear spring may neither leave 10 % of its rest length nor change its present length by more
-than 10 %. A spring that would is a stencil of two points, (1, -1, 0, 0), whose ends must not part (or approach) faster
-than the limit allows; impulses along it conserve momentum. Positions are never touched.
+than 10 %. What would break a limit gets impulses along the spring, which conserve momentum, spring by spring in the order
+of colours that never change. Each spring remembers its impulse and takes back what is no longer needed. Positions are
+never touched.
 """
 
 import numpy as np
 import warp as wp
 
 from weft.dynamics.springs import BEND, SpringNetwork
+from weft.world.colouring import colour_items
+from weft.world.together import BLOCK, Together, meet, share_begin, share_end, share_step
 
 wp.set_module_options({"enable_backward": False})
 
@@ -17,91 +20,123 @@ ONE = wp.constant(wp.float64(1.0))
 
 
 @wp.func
-def excess(
-    x: wp.array[wp.vec3d], v: wp.array[wp.vec3d], pair: wp.vec2i, rest: wp.float64, limit: wp.float64, dt: wp.float64
-) -> tuple[wp.vec3d, wp.float64]:
-    """Direction in which the first end must move away from the second, and the least speed; no direction: within.
+def speeds_within(length: wp.float64, rest: wp.float64, limit: wp.float64, dt: wp.float64) -> wp.vec2d:
+    """How fast a spring may shrink and grow.
 
-    The direction points from the second end to the first where the spring would be too short, the other way round where
-    it would be too long.
+    A spring outside its limits may not go farther out; elasticity brings it back, since impulses that did so within a
+    step would have to be as fast as the step is short.
     """
-    d = x[pair[0]] - x[pair[1]]
-    length = wp.length(d)
-    if length == ZERO:
-        return wp.vec3d(), ZERO
-    along = d / length
-    speed = wp.dot(along, v[pair[0]] - v[pair[1]])
-    # a spring outside its limits may not go farther out; elasticity brings it back, since impulses that did so within
-    # a step would have to be as fast as the step is short
     longest = wp.max(wp.min((ONE + limit) * rest, (ONE + limit) * length), length)
     shortest = wp.min(wp.max((ONE - limit) * rest, (ONE - limit) * length), length)
-    end = length + dt * speed
-    if end > longest:
-        return -along, (length - longest) / dt
-    if end < shortest:
-        return along, (shortest - length) / dt
-    return wp.vec3d(), ZERO
+    return wp.vec2d((shortest - length) / dt, (longest - length) / dt)
 
 
-@wp.kernel
-def find_excess(
-    first: int,
+@wp.func
+def limit_spring(
+    i: int,
+    again: bool,
     x: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
     pairs: wp.array[wp.vec2i],
     rest: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
     limit: wp.float64,
     dt: wp.float64,
-    chosen: wp.array[int],
-):
-    """Which springs would break a limit."""
-    i = first + wp.tid()
-    direction, _speed = excess(x, v, pairs[i], rest[i], limit, dt)
-    chosen[i] = 0
-    if wp.length_sq(direction) > ZERO:
-        chosen[i] = 1
-
-
-@wp.kernel
-def fill_excess(
-    first: int,
-    x: wp.array[wp.vec3d],
+    along: wp.array[wp.vec3d],
+    speeds: wp.array[wp.vec2d],
+    given: wp.array[wp.float64],
+    found: wp.array[int],
     v: wp.array[wp.vec3d],
+):
+    """Bring one spring within its limits, as far as it has not been already."""
+    p = pairs[i]
+    n = along[i]
+    within = speeds[i]
+    before = given[i]
+    if not again:
+        n = x[p[0]] - x[p[1]]
+        length = wp.length(n)
+        if length > ZERO:
+            n = n / length
+        within = speeds_within(length, rest[i], limit, dt)
+        along[i] = n
+        speeds[i] = within
+        given[i] = ZERO
+        before = ZERO
+    u = wp.dot(n, v[p[0]] - v[p[1]])
+    if before == ZERO and u >= within[0] and u <= within[1]:
+        return
+    total = inverse_mass[p[0]] + inverse_mass[p[1]]
+    if total == ZERO or wp.length_sq(n) == ZERO:
+        return
+    # the speed without what this spring has given
+    own = u - before * total
+    now = (wp.clamp(own, within[0], within[1]) - own) / total
+    given[i] = now
+    # whoever writes writes the same
+    found[0] = 1
+    v[p[0]] = v[p[0]] + ((now - before) * inverse_mass[p[0]]) * n
+    v[p[1]] = v[p[1]] - ((now - before) * inverse_mass[p[1]]) * n
+
+
+@wp.kernel(launch_bounds=BLOCK)
+def limit_together(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    sweeps: int,
+    colours: int,
+    offsets: wp.array[int],
+    x: wp.array[wp.vec3d],
     pairs: wp.array[wp.vec2i],
     rest: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
     limit: wp.float64,
     dt: wp.float64,
-    chosen: wp.array[int],
-    places: wp.array[int],
-    vertices: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
-    speeds: wp.array[wp.float64],
-    friction: wp.array[wp.vec2d],
-    push: wp.array[wp.float64],
-    drag: wp.array[wp.vec3d],
+    along: wp.array[wp.vec3d],
+    speeds: wp.array[wp.vec2d],
+    given: wp.array[wp.float64],
+    found: wp.array[int],
+    v: wp.array[wp.vec3d],
 ):
-    """Write the stencils of the springs that would break a limit."""
-    i = first + wp.tid()
-    if chosen[i] != 0:
-        direction, speed = excess(x, v, pairs[i], rest[i], limit, dt)
-        k = places[i]
-        p = pairs[i]
-        vertices[k] = wp.vec4i(p[0], p[1], p[1], p[1])
-        weights[k] = wp.vec4d(ONE, -ONE, ZERO, ZERO)
-        normals[k] = direction
-        speeds[k] = speed
-        friction[k] = wp.vec2d()
-        push[k] = ZERO
-        drag[k] = wp.vec3d()
+    """Sweeps over all springs; one is enough where none would break a limit."""
+    t = first + wp.tid()
+    for sweep in range(sweeps):
+        for colour in range(colours):
+            begin = offsets[colour]
+            count = offsets[colour + 1] - begin
+            first_i = begin + share_begin(t, threads, count)
+            last_i = begin + share_end(t, threads, count)
+            for i in range(first_i, last_i, share_step(threads)):
+                limit_spring(i, sweep > 0, x, pairs, rest, inverse_mass, limit, dt, along, speeds, given, found, v)
+            meet(arrivals)
+        if found[0] == 0:
+            break
 
 
-class LimitedSprings:
-    """The structural and shear springs of a network, as the limits need them."""
+class StrainLimits:
+    """The structural and shear springs of a network, which are kept from stretching and shrinking too far or too fast."""
 
-    def __init__(self, network: SpringNetwork, device: wp.DeviceLike) -> None:
-        keep = np.flatnonzero(network.kind != BEND)
-        self.pairs = wp.array(network.pairs[keep], dtype=wp.vec2i, device=device)
-        self.rest = wp.array(network.rest[keep], dtype=wp.float64, device=device)
-        self.chosen, self.places = (wp.zeros(len(keep), dtype=int, device=device) for _ in range(2))
-        self.count = len(keep)
+    def __init__(self, network: SpringNetwork, inverse_mass: wp.array) -> None:
+        device = inverse_mass.device
+        kept = np.flatnonzero(network.kind != BEND)
+        order, offsets = colour_items(network.pairs[kept], len(inverse_mass))
+        kept = kept[order]
+        self.count, self.colours = len(kept), len(offsets) - 1
+        self._largest = int(np.diff(offsets).max(initial=0))
+        self._offsets = wp.array(offsets, dtype=int, device=device)
+        self._pairs = wp.array(network.pairs[kept], dtype=wp.vec2i, device=device)
+        self._rest = wp.array(network.rest[kept], dtype=wp.float64, device=device)
+        self._inverse_mass = inverse_mass
+        self._along = wp.zeros(self.count, dtype=wp.vec3d, device=device)
+        self._speeds = wp.zeros(self.count, dtype=wp.vec2d, device=device)
+        self.given = wp.zeros(self.count, dtype=wp.float64, device=device)
+        """the impulse of each spring in the last call, along it from its second end to its first"""
+        self._found = wp.zeros(1, dtype=int, device=device)
+        self._together = Together(device)
+
+    def apply(self, x: wp.array, v: wp.array, limit: float, dt: float, sweeps: int) -> None:
+        """Change velocities so that over a step of dt no spring breaks a limit, as far as so many sweeps go."""
+        self._found.zero_()
+        inputs = [sweeps, self.colours, self._offsets, x, self._pairs, self._rest, self._inverse_mass, limit, dt]
+        inputs += [self._along, self._speeds, self.given, self._found, v]
+        self._together.launch(limit_together, self._largest, inputs, work=self.count)

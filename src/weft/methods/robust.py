@@ -17,7 +17,7 @@ from weft.detection.patch_search import PatchSearch
 from weft.detection.step_search import StepSearch
 from weft.dynamics import make_dynamics
 from weft.dynamics.springs import from_world
-from weft.dynamics.strain import LimitedSprings, fill_excess, find_excess
+from weft.dynamics.strain import StrainLimits
 from weft.errors import SceneError
 from weft.methods.base import Method, StepReport, summarise, worst_stretch
 from weft.methods.robust_kernels import average_velocity, end_velocity, expect, move_along
@@ -27,7 +27,6 @@ from weft.response.impulses import ImpulseRows, ImpulseSolver
 from weft.response.repulsion import LARGEST_PART, set_repulsion
 from weft.scene import Robust as RobustOptions
 from weft.world import State, World, launch
-from weft.world.choosing import count_chosen
 
 # the broad phases that miss no pair
 EXACT = ("bvh", "topology_tree", "material_tree", "brute")
@@ -71,9 +70,7 @@ class Robust(Method):
         self.rows = ImpulseRows(world.device)
         self.solver = ImpulseSolver(world.vertex_count, world.inverse_mass)
         self.position_contacts = PositionContacts(self.solver, self.rows)
-        self.springs = LimitedSprings(from_world(world), world.device)
-        self.strain_rows = ImpulseRows(world.device)
-        self.strain_solver = ImpulseSolver(world.vertex_count, world.inverse_mass)
+        self.strain_limits = StrainLimits(from_world(world), world.inverse_mass)
         self.stiffness = max((part.material.stretch for part in world.cloths), default=0.0)
         self.folds = wp.array(FOLD * _edge_lengths(world), dtype=wp.float64, device=world.device)
         self.gravity = wp.vec3d(*world.scene.forces.gravity)
@@ -182,18 +179,7 @@ class Robust(Method):
 
     def _limit_strain(self, state: State, v: wp.array, dt: float) -> None:
         """Slow the springs that would stretch or shrink too far or too fast."""
-        springs, rows, device = self.springs, self.strain_rows, self.world.device
-        inputs = [state.x, v, springs.pairs, springs.rest, self.options.strain_limit, dt]
-        launch(find_excess, springs.count, [*inputs, springs.chosen], device=device)
-        found = count_chosen(springs.chosen, springs.places)
-        if found == 0:
-            return
-        rows.clear()
-        rows.grow(found)
-        inputs += [springs.chosen, springs.places, rows.vertices, rows.weights, rows.normals, *rows.impulses]
-        launch(fill_excess, springs.count, inputs, device=device)
-        self.strain_solver.colour(rows)
-        self.strain_solver.sweep(rows, v, STRAIN_SWEEPS)
+        self.strain_limits.apply(state.x, v, self.options.strain_limit, dt, STRAIN_SWEEPS)
 
     def _give_impulses(self, state: State, dt: float, report: StepReport, *, may_halve: bool) -> bool:
         """Stop the pairs that would collide; True if none is left.
