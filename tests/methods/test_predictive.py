@@ -163,6 +163,29 @@ def test_cloth_follows_an_animation_within_its_reach():
     assert np.linalg.norm(x - goal.positions(world.rest_positions, 1.0), axis=1).max() < 0.021
 
 
+@pytest.mark.parametrize("serial", [True, False])
+@pytest.mark.parametrize("kind", ["spring", "weld"])
+def test_seams_hold(kind, serial, monkeypatch):
+    monkeypatch.setattr("weft.methods.predictive_solver.SERIAL_BELOW", 10**9 if serial else 0)
+    grid = weft.Grid(size=(0.2, 0.2), cells=(5, 5))
+    # vertices of the right cloth, and last a point in the middle of an edge
+    vertices, weights = [(6 * j + 5, 6 * j, 6 * j) for j in range(5)] + [(35, 24, 30)], [0.0] * 5 + [0.5]
+    scene = weft.Scene(
+        fps=30,
+        cloths=[
+            weft.Cloth(name="left", shape=grid, pins=[weft.Pin(boundary="left")]),
+            weft.Cloth(name="right", shape=grid, placement=weft.Placement(position=(0.205, 0, 0))),
+        ],
+        seams=[weft.Seam(cloth="left", to="right", vertices=vertices, weights=weights, kind=kind)],
+        method=Predictive(self_contacts="none", substeps=20),
+    )
+    x, _ = go(scene, 30)
+    gaps = np.linalg.norm(x[[6 * j + 5 for j in range(5)]] - x[[36 + 6 * j for j in range(5)]], axis=1)
+    assert gaps.max() < 0.003
+    assert np.linalg.norm(x[35] - (x[36 + 24] + x[36 + 30]) / 2) < 0.003
+    assert x[:, 1].min() > -0.5
+
+
 def crowd(serial):
     """A run with everything in it; as one serial kernel, or colour by colour."""
     from weft.methods import predictive_solver

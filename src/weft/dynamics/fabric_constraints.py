@@ -199,10 +199,14 @@ def prepare_quad(
             pulls[i] = sweep > 0 ? pulls[i] + step : step;
         }
         wanted[3] = 0.0;
+        // a stitch names its last vertex more than once, with weight only the first time
         rows[q[0]] = a + g[0] * wanted;
-        rows[q[1]] = b + g[1] * wanted;
-        rows[q[2]] = c + g[2] * wanted;
-        rows[q[3]] = d + g[3] * wanted;
+        if (w[1] != 0.0)
+            rows[q[1]] = b + g[1] * wanted;
+        if (w[2] != 0.0)
+            rows[q[2]] = c + g[2] * wanted;
+        if (w[3] != 0.0)
+            rows[q[3]] = d + g[3] * wanted;
     }
     """
 )
