@@ -135,6 +135,7 @@ def triangle_stencil(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, side: w
     for (int base = first; base < last; base += 4) {
         const int end = base + 4 < last ? base + 4 : last;
         int left = 15;
+        bool seen = false;
 #if !defined(__CUDACC__)
         if (end == base + 4) {
             // most contacts are far enough apart, which is seen for four of a kind without roots and divisions
@@ -147,6 +148,7 @@ def triangle_stencil(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, side: w
     + FOUR
     + """
                 const auto clear = (height > 0.0) & (height * height >= thick * thick * squared);
+                seen = true;
                 left = (clear[0] ? 0 : 1) | (clear[1] ? 0 : 2) | (clear[2] ? 0 : 4) | (clear[3] ? 0 : 8);
             } else if (all[0] == 0 && all[1] == 0 && all[2] == 0 && all[3] == 0) {
                 row4 gap;
@@ -174,9 +176,15 @@ def triangle_stencil(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, side: w
             plane8 s;
             bool stored = kind == 0;
             if (!stored) {
+                if (!seen) {
+                    const double ux = c[0] - b[0], uy = c[1] - b[1], uz = c[2] - b[2];
+                    const double vx = d[0] - b[0], vy = d[1] - b[1], vz = d[2] - b[2];
+                    const double mx = uy * vz - uz * vy, my = uz * vx - ux * vz, mz = ux * vy - uy * vx;
+                    const double height = kind * (mx * (a[0] - b[0]) + my * (a[1] - b[1]) + mz * (a[2] - b[2]));
+                    if (height > 0.0 && height * height >= thick * thick * (mx * mx + my * my + mz * mz))
+                        continue;
+                }
                 s = plane_of(a, b, c, d, (double)kind);
-                if (s[7] >= thick)
-                    continue;
                 stored = s[1] > outside || s[2] > outside || s[3] > outside;
             }
             if (stored) {
@@ -213,6 +221,7 @@ def triangle_stencil(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, side: w
             pushed.data[i] = 1;
             // those after it in the four may share a vertex with it: look again
             left = 15;
+            seen = false;
             row4 was = s[0] * was_rows[q[0]] + s[1] * was_rows[q[1]] + s[2] * was_rows[q[2]] + s[3] * was_rows[q[3]];
             was[3] = 0.0;
             double known = thick - (n[0] * was[0] + n[1] * was[1] + n[2] * was[2]);
