@@ -20,7 +20,10 @@ wp.set_module_options({"enable_backward": False})
 NEXT, ACTIVE, GENERATION, OPEN = 0, 8, 16, 17
 JOB = 24
 """ranges, items, address of the kernel, address and bytes of its arguments, whether each thread takes one range, threads"""
-YIELD, SLEEPERS, AWAKE = 40, 41, 48
+REST, SLEEPERS, AWAKE = 40, 41, 48
+# how often a thread looks whether others have come before it rests, and before a helper without work lies down
+PATIENCE = 2000
+BEDTIME = 4000
 # helpers at most: as many as there are bits for sleepers
 MOST_HELPERS = 62
 # bytes of arguments at most
@@ -31,14 +34,15 @@ MOST_ARGUMENTS = 8192
     f"""
 #if !defined(__CUDA_ARCH__)
     typedef void kernel_entry(wp::launch_bounds_t<1>*, void*);
-    typedef wp::int32 let_others_run();
+    typedef wp::int32 rest(wp::uint32);
     wp::int64* board = given.data;
     wp::int64* job = board + {JOB};
     auto pause = [&](wp::int64& waited) {{
     #if defined(__x86_64__)
         __builtin_ia32_pause();
     #endif
-        if (++waited % 512 == 0) (*(let_others_run**)(board + {YIELD}))();
+        // a helper that is waited for may need the core: who waits awake for long keeps it from running
+        if (++waited % {PATIENCE} == 0 && role == 1) (*(rest**)(board + {REST}))(50);
     }};
     auto work = [&]() {{
         // the arguments, with a first item of this thread's own
@@ -91,7 +95,7 @@ MOST_ARGUMENTS = 8192
                 const bool there = __atomic_load_n(board + {OPEN}, __ATOMIC_SEQ_CST) != 0;
                 if (there && __atomic_load_n(board + {GENERATION}, __ATOMIC_SEQ_CST) == generation && number < job[6]) work();
                 __atomic_fetch_sub(board + {ACTIVE}, 1, __ATOMIC_SEQ_CST);
-            }} else if (waited > 4000) {{
+            }} else if (waited > {BEDTIME}) {{
                 __atomic_exchange_n(board + {AWAKE} + number, 0, __ATOMIC_SEQ_CST);
                 if (__atomic_load_n(board + {GENERATION}, __ATOMIC_SEQ_CST) == *seen) return;
                 __atomic_exchange_n(board + {AWAKE} + number, 1, __ATOMIC_SEQ_CST);
@@ -114,11 +118,12 @@ def play_role(first: int, given: wp.array[wp.int64]):
     play(given, first + wp.tid())
 
 
-def let_others_run() -> int:
-    """The address of the system's function by which a thread that waits lets others run."""
+def resting() -> int:
+    """The address of the system's function by which a thread that waits rests for some microseconds."""
     library = ctypes.CDLL("kernel32" if sys.platform == "win32" else None)
-    yielding = library.SwitchToThread if sys.platform == "win32" else library.sched_yield
-    return ctypes.cast(yielding, ctypes.c_void_p).value or 0
+    # Windows counts in milliseconds: there a thread only lets others run
+    rest = library.SwitchToThread if sys.platform == "win32" else library.usleep
+    return ctypes.cast(rest, ctypes.c_void_p).value or 0
 
 
 class Arguments:
@@ -157,7 +162,7 @@ class Crew:
     def __init__(self) -> None:
         self._given = wp.zeros(AWAKE + 2 * (MOST_HELPERS + 1), dtype=wp.int64, device="cpu")
         self._board = self._given.numpy()
-        self._board[YIELD] = let_others_run()
+        self._board[REST] = resting()
         self._beds: list[Any] = []
         self._post, self._lead = self._role(), self._role()
 

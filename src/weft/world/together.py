@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.world.crew import let_others_run
+from weft.world.crew import PATIENCE, resting
 from weft.world.launch import get_threads, launch_blocks, launch_threads
 
 # threads a block: what one block can do needs no meeting of all
@@ -25,37 +25,40 @@ ALONE = 160
 
 
 @wp.func_native(
-    """
+    f"""
 #if defined(__CUDA_ARCH__)
     __syncthreads();
-    if (gridDim.x > 1) {
-        if (threadIdx.x == 0) {
+    if (gridDim.x > 1) {{
+        if (threadIdx.x == 0) {{
             // the first block turns the top bit once the others have arrived, whatever was in the counter before
             unsigned* counter = (unsigned*)arrivals.data;
             unsigned add = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
             __threadfence();
             unsigned old = atomicAdd(counter, add);
-            while (((old ^ *(volatile unsigned*)counter) & 0x80000000u) == 0) {}
+            while (((old ^ *(volatile unsigned*)counter) & 0x80000000u) == 0) {{}}
             __threadfence();
-        }
+        }}
         __syncthreads();
-    }
+    }}
 #else
-    // arrivals: those who came, how many there are, and the system's way to let another thread run
+    // arrivals: those who came, how many there are, and the system's way to rest for a moment
     const unsigned all = (unsigned)arrivals.data[1];
-    if (all > 1) {
+    if (all > 1) {{
         unsigned* counter = (unsigned*)arrivals.data;
         const unsigned old = __atomic_fetch_add(counter, 1u, __ATOMIC_ACQ_REL);
         const unsigned goal = old - old % all + all;
         int waited = 0;
-        while ((int)(__atomic_load_n(counter, __ATOMIC_ACQUIRE) - goal) < 0) {
-            if (++waited > 4000) {
+        while ((int)(__atomic_load_n(counter, __ATOMIC_ACQUIRE) - goal) < 0) {{
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#endif
+            if (++waited > {PATIENCE}) {{
                 waited = 0;
-                typedef wp::int32 let_others_run();
-                (*(let_others_run**)(arrivals.data + 2))();
-            }
-        }
-    }
+                typedef wp::int32 rest(wp::uint32);
+                (*(rest**)(arrivals.data + 2))(50);
+            }}
+        }}
+    }}
 #endif
 """
 )
@@ -179,7 +182,7 @@ class Together:
         self._given: dict[wp.Kernel, tuple[Any, tuple[Any, ...]]] = {}
         if self.device.is_cpu:
             self._counter = self._arrivals.numpy()
-            self._counter[2:].view(np.int64)[0] = let_others_run()
+            self._counter[2:].view(np.int64)[0] = resting()
 
     def launch(self, kernel: wp.Kernel, items: int, inputs: Sequence[Any], *, work: int | None = None) -> None:
         """Run a kernel over passes of at most so many items; `inputs` are its arguments after `arrivals`.
