@@ -1,4 +1,4 @@
-"""A hand rubs a belly under a shirt (Baraff, Witkin and Kass 2003, figure 9).
+"""A hand rubs a belly under a shirt, three times (Baraff, Witkin and Kass 2003, figure 9).
 
 The hand, a ball, presses into the torso and goes to and fro. Where both pinch the shirt its weight tells how much the
 cloth goes with the hand: 10 %, 50 % or 100 %, and the rest stays with the torso.
@@ -14,6 +14,8 @@ from weft.scene import Flypaper, Path, Untangle
 
 FOLDER = FilePath("out") / "untangle_belly"
 WEIGHTS = (0.1, 0.5, 1.0)
+# where the three stand, and what they wear
+SIDES, COLOURS = (-0.45, 0.0, 0.45), ("#7a9cc6", "#d8c26a", "#b5485d")
 TORSO, HAND = 0.14, 0.05
 # how deep the hand presses, how far it goes to a side, and when it comes, rubs and leaves
 DEPTH, RUB = 0.015, 0.05
@@ -29,8 +31,8 @@ def place(time: float) -> np.ndarray:
     return np.array([0.0, side, TORSO + HAND - DEPTH + 0.06 * (1.0 - near)])
 
 
-def build(quick: bool, weight: float = WEIGHTS[1]) -> weft.Scene:
-    """A shirt around a torso, held at its upper border, and the hand before it; `weight` is the hand's, of 1."""
+def build(quick: bool) -> weft.Scene:
+    """Three torsos side by side, each in a shirt held at its upper border, with a hand before it; one weight each."""
     around, rows = (40, 20) if quick else (72, 36)
     angle = 2.0 * np.pi * np.arange(around) / around
     ring = (TORSO + 0.008) * np.column_stack([np.sin(angle), np.zeros(around), np.cos(angle)])
@@ -46,56 +48,69 @@ def build(quick: bool, weight: float = WEIGHTS[1]) -> weft.Scene:
     np.savez(file, vertices=vertices, faces=np.array(faces))
     times = np.arange(0.0, SECONDS + 1e-9, 1 / 60)
     path = [weft.Keyframe(time=float(t), position=tuple((place(t) - place(0.0)).tolist())) for t in times]
-    return weft.Scene(
-        name=f"belly {100 * weight:.0f}",
-        frames=round(60 * SECONDS),
-        thickness=0.002,
-        method=Untangle(
-            flypaper=[Flypaper(collider="hand", weight=weight), Flypaper(collider="torso", weight=1.0 - weight)]
-        ),
-        cloths=[
+    cloths, colliders, flypaper = [], [], []
+    for weight, side, colour in zip(WEIGHTS, SIDES, COLOURS, strict=True):
+        beside = np.array([side, 0.0, 0.0])
+        hand, torso = f"hand {100 * weight:.0f}", f"torso {100 * weight:.0f}"
+        flypaper += [Flypaper(collider=hand, weight=weight), Flypaper(collider=torso, weight=1.0 - weight)]
+        cloths.append(
             weft.Cloth(
-                name="shirt",
+                name=f"shirt {100 * weight:.0f}",
                 mesh=str(file.absolute()),
+                placement=weft.Placement(position=tuple(beside.tolist())),
                 material="cotton",
                 pins=[weft.Pin(indices=list(range(around)))],
-                colour="#d8c26a",
+                colour=colour,
             )
-        ],
-        colliders=[
-            weft.Collider(name="torso", shape=weft.Capsule(radius=TORSO, length=0.45)),
+        )
+        colliders += [
             weft.Collider(
-                name="hand",
+                name=torso,
+                shape=weft.Capsule(radius=TORSO, length=0.45),
+                placement=weft.Placement(position=tuple(beside.tolist())),
+            ),
+            weft.Collider(
+                name=hand,
                 shape=weft.Sphere(radius=HAND),
-                placement=weft.Placement(position=tuple(place(0.0).tolist())),
+                placement=weft.Placement(position=tuple((beside + place(0.0)).tolist())),
                 motion=Path(keyframes=path),
             ),
-        ],
-        camera=weft.Camera(position=(0.5, 0.15, 0.8), target=(0.0, 0.0, 0.05)),
+        ]
+    return weft.Scene(
+        name="belly",
+        frames=round(60 * SECONDS),
+        thickness=0.002,
+        method=Untangle(flypaper=flypaper),
+        cloths=cloths,
+        colliders=colliders,
+        camera=weft.Camera(position=(0.5, 0.15, 1.6), target=(0.0, 0.0, 0.05)),
     )
 
 
-def following(cache: weft.Cache) -> float:
-    """How far the cloth under the hand goes with it in the first quarter of the rub, as a part of the hand's way."""
+def following(cache: weft.Cache) -> list[float]:
+    """How far each shirt goes with its hand in the first quarter of the rub, as a part of the hand's way."""
     rubs, leaves = TIMES[1], TIMES[2]
     first, last = round(60 * (rubs + 0.02)), round(60 * (rubs + 0.25 * (leaves - rubs)))
-    cloth = cache.bodies[0].vertices
-    start, end = cache.positions(first)[cloth], cache.positions(last)[cloth]
-    # what lay deepest under the hand when it began
-    under = np.argsort(np.linalg.norm(start - place(first / 60), axis=1))[:5]
     way = place(last / 60)[1] - place(first / 60)[1]
-    return float((end - start)[under, 1].mean() / way)
+    parts = []
+    for shirt, side in zip(cache.bodies[: len(WEIGHTS)], SIDES, strict=True):
+        start, end = cache.positions(first)[shirt.vertices], cache.positions(last)[shirt.vertices]
+        # what lay deepest under the hand when it began
+        under = np.argsort(np.linalg.norm(start - place(first / 60) - [side, 0.0, 0.0], axis=1))[:5]
+        parts.append(float((end - start)[under, 1].mean() / way))
+    return parts
 
 
 def check(cache: weft.Cache) -> dict[str, object]:
-    """The cloth under the hand follows it by the hand's weight."""
-    weight = next(one.weight for one in cache.scene.method.flypaper if one.collider == "hand")
-    part = following(cache)
-    expect(f"the cloth follows by {part:.2f} of the hand's way, not by {weight}", abs(part - weight) < 0.2)
+    """The cloth under each hand follows it by the hand's weight."""
+    parts = following(cache)
+    for weight, part in zip(WEIGHTS, parts, strict=True):
+        expect(f"the cloth follows by {part:.2f} of the hand's way, not by {weight}", abs(part - weight) < 0.2)
+    expect("they do not follow in the order of the weights", parts == sorted(parts))
     expect("nothing is pinched", np.nanmax(cache.report["pinched"]) > 0)
     return {
-        "weight of the hand": weight,
-        "part of its way that the cloth goes with it": round(part, 3),
+        "weights of the hands": WEIGHTS,
+        "parts of their way that the cloth goes with them": [round(part, 3) for part in parts],
         "most pinched": int(np.nanmax(cache.report["pinched"])),
         "largest stretch": round(float(cache.report["stretch"].max()), 3),
     }
