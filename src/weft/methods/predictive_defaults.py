@@ -11,7 +11,7 @@ RADIUS_PART = 0.5
 SAG = 0.1
 LEAST_SUBSTEPS = 4
 # an edge that is longer by this part than at rest asks for as many substeps again, where the scene allows more
-STRETCHED = 0.5
+STRETCHED = 0.75
 
 
 def usual_radius(world: World) -> float:

@@ -79,7 +79,7 @@ class Predictive(MethodOptions):
     )
     most_substeps: Count | None = Field(
         default=None,
-        description="where an edge is stretched by more than half, a step has more substeps, up to so many; default: "
+        description="where an edge is stretched by more than three quarters, a step has more substeps, up to so many; default: "
         "always the same number",
     )
     iterations: Count = Field(default=1, description="sweeps of Gauss-Seidel in each substep")
