@@ -14,9 +14,6 @@ solving again where they were wrong:
 
 A step starts with what each vertex did in the last one, which is mostly right.
 
-Rather through a solid than torn: a vertex whose edges are stretched too far slips along a surface without friction, and
-is not brought out of a solid that it is in. A hand that reaches through a dress would otherwise drag it along.
-
 Friction in the solve, not after it: the vertices of stiff cloth pull each other along, and one that is stopped alone,
 however little it weighs, tears at its neighbours.
 """
@@ -39,8 +36,6 @@ ONE = wp.constant(wp.float64(1.0))
 SLACK = wp.constant(wp.float64(1.0e-3))
 # the fastest way out of a solid, m/s: a hand's width in a few frames, and no jerk where steps are short
 PACE = wp.constant(wp.float64(1.0))
-# stretch of an edge at whose ends the cloth no longer sticks to solids
-TORN = 0.15
 # how often a vertex may change between sticking, sliding and being free within a step: in doubt it stays held
 MOST_TURNS = wp.constant(3)
 # friction may be off by this part before its force is corrected
@@ -138,7 +133,6 @@ def choose_surface(
     v: wp.array[wp.vec3d],
     goal: wp.array[wp.vec3d],
     h: wp.float64,
-    torn: wp.array[int],
     touch: Touch,
     held: Held,
 ):
@@ -174,11 +168,6 @@ def choose_surface(
     out = wp.min(distance - gap, PACE * h)
     touch.grip[i] = grip[vertex_body[i], cloths + best]
     touch.drag[i] = drag[vertex_body[i], cloths + best]
-    if torn[i] == 1:
-        if gap < ZERO:
-            return
-        touch.grip[i] = ZERO
-        touch.drag[i] = ZERO
     touch.normal[i] = n
     # while it is free it may stay where it is, but come no nearer
     touch.end[i] = x[i] + way + wp.min(out, ZERO) * n
@@ -191,9 +180,7 @@ def choose_surface(
     fall = wp.dot(n, h * v[i] + (h * h) * gravity - way)
     touching = gap < distance + slack
     coming = gap < distance + distance and gap + fall < distance + slack
-    if torn[i] == 1 and was != OPEN and (touching or coming):
-        slide(i, wp.vec3d(), touch, held)
-    elif was == SLIDES and (touching or coming):
+    if was == SLIDES and (touching or coming):
         slide(i, touch.push[i] - wp.dot(n, touch.push[i]) * n, touch, held)
     elif was == STICKS and (touching or coming):
         stick(i, touch, held)
@@ -277,9 +264,7 @@ class SolidContact:
         touch.grip, touch.drag = self._zeros(wp.float64), self._zeros(wp.float64)
         touch.push, touch.normal, touch.end = (self._zeros(wp.vec3d) for _ in range(3))
         touch.carried, touch.shift = (self._zeros(wp.vec3d) for _ in range(2))
-        self._changed, self._torn = self._zeros(int), self._zeros(int)
-        self._edges = np.concatenate([np.zeros((0, 2), int), *(part.mesh.edges + part.first for part in world.cloths)])
-        self._lengths = np.concatenate([np.zeros(0), *(part.mesh.rest_lengths for part in world.cloths)])
+        self._changed = self._zeros(int)
 
     @property
     def closed(self) -> int:
@@ -308,8 +293,7 @@ class SolidContact:
         found.find(x, v, reach=reach, time=2.0 * h)
         inputs: list[Any] = [found.solids.faces, found.count, found.face, found.weights, found.normals, found.gaps]
         inputs += [world.thickness, world.surface.vertex_body, world.friction_static, world.friction_kinetic]
-        self._torn.assign(self._find_torn(x.numpy()))
-        inputs += [len(world.cloths), self._gravity, x, v, goal, h, self._torn, self._touch, constraints.held]
+        inputs += [len(world.cloths), self._gravity, x, v, goal, h, self._touch, constraints.held]
         launch(choose_surface, self.count, inputs, device=self.device)
 
     def review(self, x_end: wp.array, v_end: wp.array, force: wp.array, constraints: Constraints) -> int:
@@ -320,14 +304,6 @@ class SolidContact:
         if (changed == int(URGENT)).any():
             return WRONG
         return UNSURE if np.count_nonzero(changed) > IN_DOUBT * self.closed else SETTLED
-
-    def _find_torn(self, x: np.ndarray) -> np.ndarray:
-        """(n,) 1 for the ends of edges that are stretched too far."""
-        way = x[self._edges[:, 1]] - x[self._edges[:, 0]]
-        long = np.einsum("ij,ij->i", way, way) > ((1.0 + TORN) * self._lengths) ** 2
-        torn = np.zeros(self.count, np.int32)
-        torn[self._edges[long]] = 1
-        return torn
 
     def _zeros(self, dtype: Any) -> wp.array:
         return wp.zeros(self.count, dtype=dtype, device=self.device)
