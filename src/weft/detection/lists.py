@@ -215,7 +215,8 @@ class Lists:
         On CUDA, where pairs are counted fast and a second search takes as long as the first, after some times as many.
         """
         times = 1 if self.device.is_cpu else 16
-        return max(64, times * self.limit // items + 1)
+        # a row that there was room for must not be cut off: it is not searched again
+        return max(64, self.capacity, times * self.limit // items + 1)
 
     def _new(self, count: int, dtype: type) -> wp.array:
         return wp.empty(count, dtype=dtype, device=self.device)

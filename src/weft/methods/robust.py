@@ -193,9 +193,12 @@ class Robust(Method):
                 return True
             if may_halve and round_number == 0 and self._real_collisions(known) > self.many_collisions:
                 return False
-            sweeps = PRESSED_SWEEPS if round_number < IMPULSE_ROUNDS else INELASTIC_SWEEPS
-            self._limit_strain(state, self.v, dt)
-            self.solver.sweep(self.rows, self.v, sweeps)
+            # limits that pull against the impulses would never let all of them be resolved
+            if round_number < IMPULSE_ROUNDS:
+                self._limit_strain(state, self.v, dt)
+                self.solver.sweep(self.rows, self.v, PRESSED_SWEEPS)
+            else:
+                self.solver.sweep(self.rows, self.v, INELASTIC_SWEEPS)
         return False
 
     def _move_in_zones(self, state: State, dt: float, report: StepReport) -> None:
