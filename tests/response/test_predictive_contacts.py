@@ -183,7 +183,10 @@ def test_solving_a_triangle_parts_it_by_the_thickness_and_keeps_momentum(seed, s
     x[0] += (side * 0.099 - height(x, 1.0)) * stencil(x)[1]
     assert (stencil(x)[0] <= 0.2).sum() == 3
     after, before = solve(x, mass, was=x, kind=side, thick=0.1)
-    assert height(after, side) == pytest.approx(0.1, abs=2e-6)
+    # of a sliver it is less close: the overlap squared over the sliver's width
+    a, b, c = x[1:]
+    width = np.linalg.norm(np.cross(b - a, c - a)) / max(np.linalg.norm(d) for d in (b - a, c - b, a - c))
+    assert height(after, side) == pytest.approx(0.1, abs=max(2e-6, 1e-6 / width))
     np.testing.assert_allclose((mass[:, None] * (after - x)).sum(axis=0), 0.0, atol=1e-12)
     # the overlap was there before: it is undone without speed
     np.testing.assert_allclose(after - before, 0.0, atol=1e-12)
