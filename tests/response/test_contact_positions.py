@@ -19,7 +19,7 @@ def part(pairs, mass, x, before, distances, friction=(0.0, 0.0)):
     rows = upload(pairs, friction=friction)
     rows.distances[: rows.count].assign(np.broadcast_to(distances, rows.count).astype(float))
     solver = ImpulseSolver(len(mass), numbers(1.0 / mass))
-    solver.colour(rows)
+    solver.place(rows)
     out = vectors(x)
     PositionContacts(solver, rows)(out, vectors(before))
     return out.numpy()

@@ -196,14 +196,41 @@ def test_rows_that_are_moved_to_their_places_give_the_same_bytes():
     rng = np.random.default_rng(6)
     pairs, mass = random_pairs(rng, 300, 100), numbers(np.ones(100))
     start, found = rng.normal(size=(100, 3)), []
-    for reorder in (False, True):
+    for order in (ImpulseSolver.colour, ImpulseSolver.place):
         rows, solver, v = upload(pairs, speeds=0.1, friction=(0.4, 0.3)), ImpulseSolver(100, mass), vectors(start)
-        solver.colour(rows, reorder=reorder)
+        order(solver, rows)
         solver.sweep(rows, v, 5)
         found.append(v.numpy())
     assert np.array_equal(*found)
-    assert (np.diff(solver._colouring.order.numpy()[:300]) == 1).all()
     assert sorted(rows.vertices.numpy()[:300].tolist()) == sorted(pairs.vertices.tolist())
+
+
+def test_rows_that_come_later_are_solved_after_those_in_their_places():
+    rng = np.random.default_rng(7)
+    pairs, mass = random_pairs(rng, 300, 100), numbers(np.ones(100))
+    start, options = rng.normal(size=(100, 3)), {"speeds": 0.1, "friction": (0.4, 0.3)}
+    first, later = (Pairs(pairs.x, *(column[part] for column in pairs[1:])) for part in (slice(200), slice(200, 300)))
+    # two solvers in turn
+    parts = []
+    for chosen in (first, later):
+        rows, solver = upload(chosen, **options), ImpulseSolver(100, mass)
+        solver.colour(rows)
+        parts.append((solver, rows))
+    apart = vectors(start)
+    for _ in range(5):
+        for solver, rows in parts:
+            solver.sweep(rows, apart, 1)
+    # one solver that learns of the rest when some are placed
+    rows, solver, v = upload(pairs, **options), ImpulseSolver(100, mass), vectors(start)
+    rows.count = 200
+    solver.place(rows)
+    rest = upload(pairs, **options)
+    for name in ("vertices", "weights", "normals", "speeds", "friction", "push", "drag"):
+        getattr(rows, name)[200:300].assign(getattr(rest, name)[200:300])
+    rows.count = 300
+    solver.colour(rows)
+    solver.sweep(rows, v, 5)
+    assert np.array_equal(v.numpy(), apart.numpy())
 
 
 def test_no_rows_are_no_work():

@@ -5,6 +5,7 @@ from typing import Any
 import warp as wp
 
 from weft.detection.boxes import load_box, lowest_bit, overlap_mask, reach
+from weft.detection.compare import query_patch
 from weft.detection.lists import row_start
 from weft.detection.patch_search import GRAIN, PatchSearch
 from weft.detection.patches import Patches
@@ -23,16 +24,18 @@ def _find_rows(
     stop: int,
     found: wp.array[int],
     counts: wp.array[int],
+    asked: wp.array[int],
     patches: int,
     boxes: wp.array2d[wp.float32],
     body: wp.array[int],
     body_pairs: wp.array2d[int],
 ):
     i = first + wp.tid()
-    patch = i
+    query = i
     if chosen == 1:
-        patch = items[i]
-    start = row_start(chosen, patch, starts, capacity)
+        query = items[i]
+    start = row_start(chosen, query, starts, capacity)
+    patch = query_patch(query, asked)
     limit = reach(load_box(boxes, patch))
     own = body[patch]
     n = int(0)
@@ -47,7 +50,7 @@ def _find_rows(
                 n += 1
         if n > stop:
             break
-    counts[patch] = n
+    counts[query] = n
 
 
 class Brute(PatchSearch):
@@ -61,6 +64,6 @@ class Brute(PatchSearch):
     def _prepare(self, start: wp.array, end: wp.array, margin: float) -> None:
         pass
 
-    def _find_rows(self, count: int, slots: list[Any]) -> None:
-        inputs = [*slots, self.patches.count, self.boxes.patch, self.patches.body, self.row_pairs]
+    def _find_rows(self, count: int, slots: list[Any], asked: wp.array) -> None:
+        inputs = [*slots, asked, self.patches.count, self.boxes.patch, self.patches.body, self.row_pairs]
         launch(_find_rows, count, inputs, device=self.device, grain=GRAIN)

@@ -4,7 +4,7 @@ from typing import Any
 
 import warp as wp
 
-from weft.detection.compare import sort_row
+from weft.detection.compare import query_patch, sort_row
 from weft.detection.lists import row_start
 from weft.detection.patch_search import GRAIN, PatchSearch
 from weft.world import Surface, launch
@@ -28,6 +28,7 @@ def _find_rows(
     stop: int,
     found: wp.array[int],
     counts: wp.array[int],
+    asked: wp.array[int],
     bvh: wp.uint64,
     lower: wp.array[wp.vec3],
     upper: wp.array[wp.vec3],
@@ -36,18 +37,19 @@ def _find_rows(
     carried: wp.array[int],
 ):
     i = first + wp.tid()
-    patch = i
+    query = i
     if chosen == 1:
-        patch = items[i]
-    start = row_start(chosen, patch, starts, capacity)
+        query = items[i]
+    start = row_start(chosen, query, starts, capacity)
+    patch = query_patch(query, asked)
     own = body[patch]
     if carried[own] != 0:
-        counts[patch] = 0
+        counts[query] = 0
         return
     n = int(0)
     other = int(0)
-    query = wp.bvh_query_aabb(bvh, lower[patch], upper[patch])
-    while wp.bvh_query_next(query, other):
+    walk = wp.bvh_query_aabb(bvh, lower[patch], upper[patch])
+    while wp.bvh_query_next(walk, other):
         if body_pairs[own, body[other]] != 0:
             if n < capacity:
                 found[start + wp.int64(n)] = other
@@ -56,7 +58,7 @@ def _find_rows(
                 break
     if n <= capacity:
         sort_row(found, start, n)
-    counts[patch] = n
+    counts[query] = n
 
 
 @wp.kernel
@@ -125,8 +127,8 @@ class Bvh(PatchSearch):
         wp.copy(self._built_upper, self.boxes.upper)
         self.builds += 1
 
-    def _find_rows(self, count: int, slots: list[Any]) -> None:
+    def _find_rows(self, count: int, slots: list[Any], asked: wp.array) -> None:
         assert self._bvh is not None
-        inputs = [*slots, self._bvh.id, self.boxes.lower, self.boxes.upper]
+        inputs = [*slots, asked, self._bvh.id, self.boxes.lower, self.boxes.upper]
         inputs += [self.patches.body, self.row_pairs, self.carried]
         launch(_find_rows, count, inputs, device=self.device, grain=GRAIN)

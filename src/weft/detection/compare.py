@@ -126,6 +126,15 @@ def append(  # type: ignore[empty-body]
 
 
 @wp.func
+def query_patch(query: int, asked: wp.array[int]) -> int:
+    """The patch of a query: one of those that are asked, or where none are named the one of that number."""
+    patch = query
+    if asked.shape[0] > 0:
+        patch = asked[query]
+    return patch
+
+
+@wp.func
 def row_room(chosen: int, query: int, starts: wp.array[wp.int64], capacity: int) -> int:
     """How many entries the row of a query takes."""
     room = capacity
@@ -346,8 +355,12 @@ def first_not_below(rows: wp.array[int], row_offsets: wp.array[wp.int64], patch:
     """Where the row of a patch reaches the patch itself: a pair without direction is found from its lower rank."""
     place = int(row_offsets[patch])
     end = int(row_offsets[patch + 1])
-    while place < end and rows[place] < patch:
-        place += 1
+    while place < end:
+        middle = (place + end) // 2
+        if rows[middle] < patch:
+            place = middle + 1
+        else:
+            end = middle
     return place
 
 

@@ -1,7 +1,7 @@
 """Pairs of strays: the few features that left the boxes in which pairs were looked for.
 
-Only patches with a stray are compared with the patches around them, and only pairs with a stray are listed. A pair
-without a direction, and a pair of two patches that both have strays, is found from one of them only.
+Only patches with a stray are compared with the patches around them, and have rows of these; only pairs with a stray are
+listed. A pair without a direction, and a pair of two patches that both have strays, is found from one of them only.
 """
 
 import warp as wp
@@ -102,8 +102,8 @@ def find_stray_vertex_triangle(
         query = items[i]
     patch = marked_patches[query]
     start = row_start(chosen, query, starts, capacity)
-    row_begin = int(row_offsets[patch])
-    row_end = int(row_offsets[patch + 1])
+    row_begin = int(row_offsets[query])
+    row_end = int(row_offsets[query + 1])
     n = int(0)
     # vertices of this patch and triangles of any
     for v in range(vertex_start[patch], vertex_start[patch + 1]):
@@ -169,14 +169,14 @@ def find_stray_edge_edge(
         query = items[i]
     patch = marked_patches[query]
     start = row_start(chosen, query, starts, capacity)
-    row_end = int(row_offsets[patch + 1])
+    row_end = int(row_offsets[query + 1])
     n = int(0)
     for e in range(edge_start[patch], edge_start[patch + 1]):
         limit = reach(load_box(edge_boxes, e))
         a = ends[0, e]
         b = ends[1, e]
         stray = marked[a] + marked[b] != 0
-        for r in range(int(row_offsets[patch]), row_end, 64):
+        for r in range(int(row_offsets[query]), row_end, 64):
             near = overlap_mask(row_boxes, r, wp.min(64, row_end - r), limit)
             while near != wp.uint64(0):
                 other = rows[r + lowest_bit(near)]

@@ -24,7 +24,10 @@ LIMIT = 250_000_000
 UNLIMITED = 2**31 - 1
 # items counted to the end between two looks at the total
 CHUNK = 256
-SPARE = 16_000_000
+# entries that there is room for on CUDA, whatever a list holds: 256 MB of pairs
+SPARE = 32_000_000
+# threads that copy a row there
+LANES = 8
 
 Tally = wp.types.vector(length=3, dtype=wp.int64)
 
@@ -83,36 +86,40 @@ def _place(
 @wp.kernel
 def _copy_pairs(
     first: int,
+    lanes: int,
     counts: wp.array[int],
     offsets: wp.array[wp.int64],
     capacity: int,
     slots: wp.array[wp.vec2i],
     found: wp.array[wp.vec2i],
 ):
-    i = first + wp.tid()
+    thread = first + wp.tid()
+    i = thread / lanes
     n = counts[i]
     if n <= capacity:
         start = wp.int64(i) * wp.int64(capacity)
         place = offsets[i]
-        for k in range(n):
+        for k in range(thread % lanes, n, lanes):
             found[place + wp.int64(k)] = slots[start + wp.int64(k)]
 
 
 @wp.kernel
 def _copy_items(
     first: int,
+    lanes: int,
     counts: wp.array[int],
     offsets: wp.array[wp.int64],
     capacity: int,
     slots: wp.array[int],
     found: wp.array[int],
 ):
-    i = first + wp.tid()
+    thread = first + wp.tid()
+    i = thread / lanes
     n = counts[i]
     if n <= capacity:
         start = wp.int64(i) * wp.int64(capacity)
         place = offsets[i]
-        for k in range(n):
+        for k in range(thread % lanes, n, lanes):
             found[place + wp.int64(k)] = slots[start + wp.int64(k)]
 
 
@@ -142,7 +149,6 @@ class Lists:
         self.what = what
         self.limit = limit
         self.capacity = capacity
-        # entries that there is room for on CUDA, whatever the list holds
         self._spare = 0 if device.is_cpu else SPARE
         self.total = 0
         self.found = self._new(1, dtype)
@@ -192,8 +198,10 @@ class Lists:
             self.found = self._new(min(max(total, len(self.found) * 3 // 2), self.limit), self.dtype)
             tell_growth(self.found, total)
         copy = _copy_items if self.dtype is int else _copy_pairs
-        inputs = [self._counts, self.offsets, self.capacity, self._slots, self.found]
-        launch(copy, items, inputs, device=self.device, grain=256)
+        # on CUDA neighbouring threads copy neighbours
+        lanes = 1 if self.device.is_cpu else LANES
+        inputs = [lanes, self._counts, self.offsets, self.capacity, self._slots, self.found]
+        launch(copy, items * lanes, inputs, device=self.device, grain=256)
         if short:
             find(short, [1, self._short, self.offsets, UNLIMITED, UNLIMITED, self.found, self._counts])
             few = 50 * short <= items and self.device.is_cpu

@@ -41,6 +41,8 @@ class Strays:
         self.patches, self.places, self.items = (wp.zeros(patches, dtype=int, device=device) for _ in range(3))
         self.vertex_triangle = Lists(device, wp.vec2i, what="pairs of a vertex and a triangle", limit=limit)
         self.edge_edge = Lists(device, wp.vec2i, what="pairs of edges", limit=limit)
+        self.rows = Lists(device, int, what="pairs of patches", limit=limit)
+        self.row_boxes = new_planes(0, device)
 
 
 class PatchSearch(BroadPhase):
@@ -71,6 +73,7 @@ class PatchSearch(BroadPhase):
         self._joined = Buffer(wp.vec2i, self.device)
         self._rows = Lists(self.device, int, what="pairs of patches", limit=limit)
         self._rows_known = False
+        self._none = wp.empty(0, dtype=int, device=self.device)
         self._row_boxes = new_planes(0, self.device)
         self._vertex_triangle = Lists(self.device, wp.vec2i, what="pairs of a vertex and a triangle", limit=limit)
         self._edge_edge = Lists(self.device, wp.vec2i, what="pairs of edges", limit=limit)
@@ -81,7 +84,7 @@ class PatchSearch(BroadPhase):
         """Refuse longer lists than this from now on."""
         strays = self._strays
         own = (self._rows, self._vertex_triangle, self._edge_edge, self._triangles, self._triangle_vertex)
-        for lists in (*own, strays.vertex_triangle, strays.edge_edge):
+        for lists in (*own, strays.vertex_triangle, strays.edge_edge, strays.rows):
             lists.limit = limit
 
     def update(self, start: wp.array, end: wp.array, margin: float = 0.0, *, follow: bool = True) -> None:
@@ -142,7 +145,18 @@ class PatchSearch(BroadPhase):
         strays, patches, boxes = self._strays, self.patches, self.boxes
         count = count_chosen(strays.patches, strays.places)
         launch(list_marked, patches.count, [strays.patches, strays.places, strays.items], device=self.device)
-        inputs = [strays.items, strays.patches, strays.vertices, *self._find_all_rows()]
+        if count == 0:
+            return Candidates(strays.vertex_triangle.none(), strays.edge_edge.none())
+        rows = build_lists((strays.rows, count, self._search_rows(strays.items)))[0]
+        strays.row_boxes = self._gather(rows, strays.row_boxes)
+        inputs = [
+            strays.items,
+            strays.patches,
+            strays.vertices,
+            strays.rows.offsets,
+            strays.rows.found,
+            strays.row_boxes,
+        ]
 
         def compare(lists: Lists, kernel: wp.Kernel, features: list[Any]) -> tuple[Lists, int, Find]:
             def find(count: int, slots: list[Any]) -> None:
@@ -157,19 +171,30 @@ class PatchSearch(BroadPhase):
         return Candidates(*build_lists(vertex_triangle, compare(strays.edge_edge, find_stray_edge_edge, features)))
 
     @abstractmethod
-    def _find_rows(self, count: int, slots: list[Any]) -> None:
-        """Find the ascending row of patches that each patch overlaps, itself included (see `lists.Find`)."""
+    def _find_rows(self, count: int, slots: list[Any], asked: wp.array) -> None:
+        """Find the ascending row of patches that each patch overlaps, itself included (see `lists.Find`).
+
+        Queries are the patches that are `asked`; all of them where that is empty.
+        """
+
+    def _search_rows(self, asked: wp.array) -> Find:
+        return lambda count, slots: self._find_rows(count, slots, asked)
 
     def _find_all_rows(self) -> list[wp.array]:
         if not self._rows_known:
-            rows, flag = build_lists((self._rows, self.patches.count, self._find_rows), also=self.boxes.flag)
+            search = self._rows, self.patches.count, self._search_rows(self._none)
+            rows, flag = build_lists(search, also=self.boxes.flag)
             self.boxes.check(flag)
-            if self._row_boxes.shape[1] < len(rows) + PADDING:
-                self._row_boxes = new_planes(len(rows) * 3 // 2, self.device)
-            inputs = [rows, self.boxes.patch, self._row_boxes]
-            launch(gather_row_boxes, len(rows), inputs, device=self.device)
+            self._row_boxes = self._gather(rows, self._row_boxes)
             self._rows_known = True
         return [self._rows.offsets, self._rows.found, self._row_boxes]
+
+    def _gather(self, rows: wp.array, room: wp.array) -> wp.array:
+        """The boxes of the patches in rows, side by side, in an array that is kept if it has room for them."""
+        if room.shape[1] < len(rows) + PADDING:
+            room = new_planes(len(rows) * 3 // 2, self.device)
+        launch(gather_row_boxes, len(rows), [rows, self.boxes.patch, room], device=self.device)
+        return room
 
     def _compare(self, lists: Lists, kernel: wp.Kernel, inputs: list[Any]) -> tuple[Lists, int, Find]:
         """A search of all patches by a kernel."""

@@ -14,7 +14,7 @@ from weft.world import Surface
 
 # triangles a patch: sixteen was fastest on the CPU; a GPU wants more and smaller items
 PATCH_SIZE_CPU = 16
-PATCH_SIZE_CUDA = 2
+PATCH_SIZE_CUDA = 4
 # a patch's edges are compared as the bits of one 64-bit word, and it owns at most three a triangle
 LARGEST_PATCH = 21
 # planes (see `boxes`) are padded by this many items, so that reading sixteen at the end is harmless

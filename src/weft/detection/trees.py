@@ -14,7 +14,7 @@ import numpy.typing as npt
 import warp as wp
 
 from weft.detection.boxes import Box, load_box, reach, unite
-from weft.detection.compare import sort_row
+from weft.detection.compare import query_patch, sort_row
 from weft.detection.lists import row_start
 from weft.detection.patch_search import GRAIN, PatchSearch
 from weft.errors import WeftError
@@ -52,6 +52,7 @@ def _find_rows(
     stop: int,
     found: wp.array[int],
     counts: wp.array[int],
+    asked: wp.array[int],
     patch_boxes: wp.array2d[wp.float32],
     boxes: wp.array[Box],
     skip: wp.array[int],
@@ -60,10 +61,11 @@ def _find_rows(
     body_pairs: wp.array2d[int],
 ):
     i = first + wp.tid()
-    patch = i
+    query = i
     if chosen == 1:
-        patch = items[i]
-    start = row_start(chosen, patch, starts, capacity)
+        query = items[i]
+    start = row_start(chosen, query, starts, capacity)
+    patch = query_patch(query, asked)
     limit = reach(load_box(patch_boxes, patch))
     own = body[patch]
     n = int(0)
@@ -91,7 +93,7 @@ def _find_rows(
             node = skip[node]
     if n <= capacity:
         sort_row(found, start, n)
-    counts[patch] = n
+    counts[query] = n
 
 
 class FixedTree(PatchSearch):
@@ -121,8 +123,8 @@ class FixedTree(PatchSearch):
             inputs = [level, self._patch_of, self._skip, self.boxes.patch, self._boxes]
             launch(_refit, len(level), inputs, device=self.device)
 
-    def _find_rows(self, count: int, slots: list[Any]) -> None:
-        inputs = [*slots, self.boxes.patch, self._boxes, self._skip, self._patch_of]
+    def _find_rows(self, count: int, slots: list[Any], asked: wp.array) -> None:
+        inputs = [*slots, asked, self.boxes.patch, self._boxes, self._skip, self._patch_of]
         inputs += [self.patches.body, self.row_pairs]
         launch(_find_rows, count, inputs, device=self.device, grain=GRAIN)
 

@@ -8,7 +8,7 @@ from weft.response.half_spaces import solve_half_spaces
 from weft.response.predictive_contacts import ASLEEP, solve_contacts
 from weft.response.stencil_colours import COLOURS
 from weft.world.rows import end_vertex, predict_vertices
-from weft.world.together import BLOCK, meet, meet_between
+from weft.world.together import BLOCK, meet, meet_between, spread
 
 wp.set_module_options({"enable_backward": False})
 
@@ -68,14 +68,14 @@ def advance_together(
                 meet(arrivals)
                 begin = end
                 end = o.stretch[colour + 1]
-                for i in range(begin + t, end, threads):
+                for i in range(begin + spread(t, threads, end - begin), end, threads):
                     stretch_pairs(i, i + 1, a.pairs, a.pair_springs, sweep, s.sweeps, per_h, a.pair_pull, a.before, a.p)
             end = o.bend[0]
             for colour in range(bends):
                 meet(arrivals)
                 begin = end
                 end = o.bend[colour + 1]
-                for i in range(begin + t, end, threads):
+                for i in range(begin + spread(t, threads, end - begin), end, threads):
                     bend_quads(
                         i, i + 1, a.quads, a.quad_weights, a.quad_springs, a.quad_moves, sweep, s.sweeps, per_h,
                         a.quad_pull, a.before, a.p,
@@ -101,7 +101,7 @@ def advance_together(
                 colour = int(0)
                 while colour < COLOURS and end > begin:
                     following = o.contacts[colour + 2]
-                    for k in range(begin + t, end, threads):
+                    for k in range(begin + spread(t, threads, end - begin), end, threads):
                         contact_at(k, o, s, h, a)
                     meet_between(arrivals, end - begin, following - end)
                     begin = end

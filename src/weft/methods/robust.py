@@ -174,7 +174,7 @@ class Robust(Method):
         self._set_up(0, LARGEST_PART, self.stiffness, dt)
         inputs = [rows.gaps, rows.thickness, LARGEST_PART, rows.distances]
         launch(set_distances, contacts, inputs, device=world.device)
-        self.solver.colour(rows, reorder=True)
+        self.solver.place(rows)
         return contacts
 
     def _limit_strain(self, state: State, v: wp.array, dt: float) -> None:

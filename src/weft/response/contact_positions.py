@@ -15,6 +15,7 @@ from weft.world.together import BLOCK, meet, meet_between, share_begin, share_en
 wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
+ONE = wp.constant(wp.float64(1.0))
 
 
 @wp.kernel
@@ -37,8 +38,8 @@ def part_contact(
     weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
     distances: wp.array[wp.float64],
+    gains: wp.array[wp.vec4d],
     friction: wp.array[wp.vec2d],
-    inverse_mass: wp.array[wp.float64],
     before: wp.array[wp.vec3d],
     x: wp.array[wp.vec3d],
 ):
@@ -54,27 +55,21 @@ def part_contact(
     lack = distances[i] - wp.dot(n, r)
     if lack <= ZERO:
         return
-    g0 = w[0] * inverse_mass[q[0]]
-    g1 = w[1] * inverse_mass[q[1]]
-    g2 = w[2] * inverse_mass[q[2]]
-    g3 = w[3] * inverse_mass[q[3]]
-    total = w[0] * g0 + w[1] * g1 + w[2] * g2 + w[3] * g3
-    if total <= ZERO:
-        return
-    shift = lack * n
+    g = gains[i]
+    mu = friction[i]
     slide = r - (w[0] * before[q[0]] + w[1] * before[q[1]] + w[2] * before[q[2]] + w[3] * before[q[3]])
     slide = slide - wp.dot(slide, n) * n
-    length = wp.length(slide)
-    mu = friction[i]
-    if length > mu[0] * lack:
-        shift = shift - (mu[1] * lack / length) * slide
-    else:
-        shift = shift - slide
-    shift = shift / total
-    x[q[0]] = x0 + g0 * shift
-    x[q[1]] = x1 + g1 * shift
-    x[q[2]] = x2 + g2 * shift
-    x[q[3]] = x3 + g3 * shift
+    # within the cone no root is needed, which takes long where nothing else is to be done meanwhile
+    squared = wp.length_sq(slide)
+    held = mu[0] * lack
+    part = ONE
+    if squared > held * held:
+        part = mu[1] * lack / wp.sqrt(squared)
+    shift = lack * n - part * slide
+    x[q[0]] = x0 + g[0] * shift
+    x[q[1]] = x1 + g[1] * shift
+    x[q[2]] = x2 + g[2] * shift
+    x[q[3]] = x3 + g[3] * shift
 
 
 @wp.kernel(launch_bounds=BLOCK)
@@ -82,39 +77,36 @@ def part_together(
     first: int,
     threads: int,
     arrivals: wp.array[int],
-    sweeps: int,
     offsets: wp.array[int],
-    order: wp.array[int],
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
     distances: wp.array[wp.float64],
+    gains: wp.array[wp.vec4d],
     friction: wp.array[wp.vec2d],
-    inverse_mass: wp.array[wp.float64],
     before: wp.array[wp.vec3d],
     x: wp.array[wp.vec3d],
 ):
-    """Sweeps over all colours, then over the contacts that found none, one after another."""
+    """A sweep over contacts that lie in the order of their colours, then over those that found none, one after another."""
     t = first + wp.tid()
-    for _sweep in range(sweeps):
-        begin = offsets[0]
-        end = offsets[1]
-        colour = int(0)
-        while colour < COLOURS and end > begin:
-            following = offsets[colour + 2]
-            first_k = begin + share_begin(t, threads, end - begin)
-            last_k = begin + share_end(t, threads, end - begin)
-            for k in range(first_k, last_k, share_step(threads)):
-                part_contact(order[k], vertices, weights, normals, distances, friction, inverse_mass, before, x)
-            meet_between(arrivals, end - begin, following - end)
-            begin = end
-            end = following
-            colour += 1
-        if colour == COLOURS and end > begin:
-            if t == 0:
-                for k in range(begin, end):
-                    part_contact(order[k], vertices, weights, normals, distances, friction, inverse_mass, before, x)
-            meet(arrivals)
+    begin = offsets[0]
+    end = offsets[1]
+    colour = int(0)
+    while colour < COLOURS and end > begin:
+        following = offsets[colour + 2]
+        first_i = begin + share_begin(t, threads, end - begin)
+        last_i = begin + share_end(t, threads, end - begin)
+        for i in range(first_i, last_i, share_step(threads)):
+            part_contact(i, vertices, weights, normals, distances, gains, friction, before, x)
+        meet_between(arrivals, end - begin, following - end)
+        begin = end
+        end = following
+        colour += 1
+    if colour == COLOURS and end > begin:
+        if t == 0:
+            for i in range(begin, end):
+                part_contact(i, vertices, weights, normals, distances, gains, friction, before, x)
+        meet(arrivals)
 
 
 class PositionContacts:
@@ -127,8 +119,8 @@ class PositionContacts:
     def __call__(self, x: wp.array, before: wp.array) -> None:
         """Correct positions x that were at `before` when the substep started."""
         rows = self.rows
-        arrays = (rows.vertices, rows.weights, rows.normals, rows.distances, rows.friction)
-        inputs = (*self.solver.listed(1), *arrays, self.solver.inverse_mass, before, x)
+        arrays = (rows.vertices, rows.weights, rows.normals, rows.distances, rows.gains, rows.friction)
+        inputs = (self.solver.offsets, *arrays, before, x)
         # the same tuple in all substeps of a step is looked at once
         if len(inputs) != len(self._inputs) or any(a is not b for a, b in zip(inputs, self._inputs, strict=True)):
             self._inputs = inputs

@@ -2,7 +2,9 @@
 
 An impulse j along a direction d changes the velocity of corner k by (j w_k / m_k) d, so that momentum is conserved by
 the weights' sum of zero. Each stencil remembers the impulse it has given; it can be taken back, but the normal part
-never pulls. Sweeps go colour by colour: on one thread, on many or on a GPU, the bytes are the same.
+never pulls. Sweeps go colour by colour: on one thread, on many or on a GPU, the bytes are the same. The contacts of a step
+lie in memory in the order of their colours; the fewer rows that come later have colours of their own behind them, so that
+the many need not be coloured again.
 """
 
 from collections.abc import Sequence
@@ -79,12 +81,64 @@ def solve_stencil(
         v[q[3]] = v3 + g3 * impulse
 
 
+@wp.func
+def row_at(k: int, placed: int, order: wp.array[int]) -> int:
+    """The row at a place in the order: those that are placed lie in it, others come after them."""
+    i = k
+    if placed >= 0:
+        i = placed + order[k]
+    return i
+
+
+@wp.func
+def sweep_colours(
+    t: int,
+    threads: int,
+    arrivals: wp.array[int],
+    offsets: wp.array[int],
+    placed: int,
+    order: wp.array[int],
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    speeds: wp.array[wp.float64],
+    friction: wp.array[wp.vec2d],
+    inverse_mass: wp.array[wp.float64],
+    push: wp.array[wp.float64],
+    drag: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+):
+    """One sweep over all colours, then over the rows that found none, one after another."""
+    begin = offsets[0]
+    end = offsets[1]
+    colour = int(0)
+    while colour < COLOURS and end > begin:
+        following = offsets[colour + 2]
+        first_k = begin + share_begin(t, threads, end - begin)
+        last_k = begin + share_end(t, threads, end - begin)
+        for k in range(first_k, last_k, share_step(threads)):
+            i = row_at(k, placed, order)
+            solve_stencil(i, vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
+        meet_between(arrivals, end - begin, following - end)
+        begin = end
+        end = following
+        colour += 1
+    if colour == COLOURS and end > begin:
+        if t == 0:
+            for k in range(begin, end):
+                i = row_at(k, placed, order)
+                solve_stencil(i, vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
+        meet(arrivals)
+
+
 @wp.kernel(launch_bounds=BLOCK)
 def solve_together(
     first: int,
     threads: int,
     arrivals: wp.array[int],
     sweeps: int,
+    placed_offsets: wp.array[int],
+    placed: int,
     offsets: wp.array[int],
     order: wp.array[int],
     vertices: wp.array[wp.vec4i],
@@ -97,27 +151,17 @@ def solve_together(
     drag: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
 ):
-    """Sweeps over all colours, then over the rows that found none, one after another."""
+    """Sweeps over all rows: first those that lie in the order of their colours, then the others."""
     t = first + wp.tid()
     for _sweep in range(sweeps):
-        begin = offsets[0]
-        end = offsets[1]
-        colour = int(0)
-        while colour < COLOURS and end > begin:
-            following = offsets[colour + 2]
-            first_k = begin + share_begin(t, threads, end - begin)
-            last_k = begin + share_end(t, threads, end - begin)
-            for k in range(first_k, last_k, share_step(threads)):
-                solve_stencil(order[k], vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
-            meet_between(arrivals, end - begin, following - end)
-            begin = end
-            end = following
-            colour += 1
-        if colour == COLOURS and end > begin:
-            if t == 0:
-                for k in range(begin, end):
-                    solve_stencil(order[k], vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
-            meet(arrivals)
+        sweep_colours(
+            t, threads, arrivals, placed_offsets, -1, order, vertices, weights, normals, speeds, friction, inverse_mass,
+            push, drag, v,
+        )  # fmt: skip
+        sweep_colours(
+            t, threads, arrivals, offsets, placed, order, vertices, weights, normals, speeds, friction, inverse_mass,
+            push, drag, v,
+        )  # fmt: skip
 
 
 @wp.kernel
@@ -140,19 +184,29 @@ def put_in_order(
     speeds_out: wp.array[wp.float64],
     friction_out: wp.array[wp.vec2d],
     distances_out: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
+    gains: wp.array[wp.vec4d],
 ):
-    """Move rows that have given no impulse yet to their places in the order; then each is where it is."""
+    """Move rows that have given no impulse yet to their places in the order, and find their gains."""
     k = first + wp.tid()
     i = order[k]
-    vertices_out[k] = vertices[i]
-    weights_out[k] = weights[i]
+    q = vertices[i]
+    w = weights[i]
+    g = wp.vec4d(
+        w[0] * inverse_mass[q[0]], w[1] * inverse_mass[q[1]], w[2] * inverse_mass[q[2]], w[3] * inverse_mass[q[3]]
+    )
+    total = wp.dot(w, g)
+    gains[k] = wp.vec4d()
+    if total > wp.float64(0.0):
+        gains[k] = g / total
+    vertices_out[k] = q
+    weights_out[k] = w
     normals_out[k] = normals[i]
     gaps_out[k] = gaps[i]
     thickness_out[k] = thickness[i]
     speeds_out[k] = speeds[i]
     friction_out[k] = friction[i]
     distances_out[k] = distances[i]
-    order[k] = k
 
 
 class ImpulseRows(StencilRows):
@@ -162,7 +216,7 @@ class ImpulseRows(StencilRows):
         super().__init__(device)
         self._speeds, self._friction = Buffer(wp.float64, device), Buffer(wp.vec2d, device)
         self._push, self._drag = Buffer(wp.float64, device), Buffer(wp.vec3d, device)
-        self._distances = Buffer(wp.float64, device)
+        self._distances, self._gains = Buffer(wp.float64, device), Buffer(wp.vec4d, device)
         self._all += [self._speeds, self._friction, self._push, self._drag, self._distances]
         self._spare = [Buffer(wp.vec4i, device), Buffer(wp.vec4d, device), Buffer(wp.vec3d, device)]
         self._spare += [Buffer(wp.float64, device) for _ in range(3)]
@@ -198,14 +252,20 @@ class ImpulseRows(StencilRows):
         """Speeds, friction, push, drag."""
         return [self.speeds, self.friction, self.push, self.drag]
 
-    def reorder(self, order: wp.array) -> None:
-        """Put rows that have given no impulse yet in an order, which becomes that of their numbers."""
+    @property
+    def gains(self) -> wp.array:
+        """vec4d: what each corner does for the two sides to part by one; of rows that were put in order"""
+        return self._gains.array
+
+    def reorder(self, order: wp.array, inverse_mass: wp.array) -> None:
+        """Put rows that have given no impulse yet in an order."""
         if self.count == 0:
             return
         moved = [*self._all[:5], self._speeds, self._friction, self._distances]
         arrays = [buffer.array for buffer in moved]
         room = [buffer.at_least(self.count) for buffer in self._spare]
-        launch(put_in_order, self.count, [order, *arrays, *room], device=self.device)
+        inputs = [order, *arrays, *room, inverse_mass, self._gains.at_least(self.count)]
+        launch(put_in_order, self.count, inputs, device=self.device)
         for buffer, spare in zip(moved, self._spare, strict=True):
             buffer.array, spare.array = spare.array, buffer.array
 
@@ -218,27 +278,33 @@ class ImpulseSolver:
         self.device = wp.get_device(inverse_mass.device)
         self._colouring = StencilColouring(vertex_count, inverse_mass)
         self._together = Together(self.device)
+        self.placed = 0
+        """rows that lie in the order of their colours"""
+        self.offsets = wp.zeros_like(self._colouring.offsets)
+        """where their colours begin"""
 
-    def colour(self, rows: ImpulseRows, *, reorder: bool = False) -> None:
-        """Find the order of the rows by colour; needed once after they change.
+    def place(self, rows: ImpulseRows) -> None:
+        """Put all rows, which have given no impulse yet, in the order of their colours.
 
-        `reorder` moves them as well, so that sweeps go through memory from front to back: for rows that are swept often
-        and have given no impulse yet.
+        So sweeps go through memory from front to back. Rows that come after them need `colour`.
         """
+        self.placed = rows.count
         self._colouring.colour(rows.vertices, rows.count)
-        if reorder:
-            rows.reorder(self._colouring.order)
+        rows.reorder(self._colouring.order, self.inverse_mass)
+        wp.copy(self.offsets, self._colouring.offsets)
+        self._colouring.offsets.zero_()
+
+    def colour(self, rows: ImpulseRows) -> None:
+        """Find the order of the rows after the placed ones by colour; needed once after they change."""
+        later = rows.count - self.placed
+        self._colouring.colour(rows.vertices[self.placed : rows.count] if self.placed else rows.vertices, later)
 
     def sweep(self, rows: ImpulseRows, v: wp.array, sweeps: int) -> None:
         """Solve all rows a number of times, in the order of their colours."""
-        inputs = [*self.listed(sweeps), rows.vertices, rows.weights, rows.normals, rows.speeds, rows.friction]
-        inputs += [self.inverse_mass, rows.push, rows.drag, v]
+        inputs = [sweeps, self.offsets, self.placed, self._colouring.offsets, self._colouring.order, rows.vertices]
+        inputs += [rows.weights, rows.normals, rows.speeds, rows.friction, self.inverse_mass, rows.push, rows.drag, v]
         self.run(rows.count, solve_together, inputs, sweeps)
 
-    def listed(self, sweeps: int) -> tuple[Any, ...]:
-        """What kernels that sweep take first: how often, where the colours begin, and the order."""
-        return sweeps, self._colouring.offsets, self._colouring.order
-
     def run(self, count: int, kernel: wp.Kernel, inputs: Sequence[Any], sweeps: int = 1) -> None:
-        """Sweeps over `count` coloured rows in one launch; the inputs begin with what is `listed`."""
+        """Sweeps over `count` coloured rows in one launch."""
         self._together.launch(kernel, count, inputs, work=sweeps * count)

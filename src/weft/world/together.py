@@ -82,6 +82,21 @@ def meet_in_block():
 @wp.func_native(
     f"""
 #if defined(__CUDA_ARCH__)
+    // a warp of each block in turn, so that all multiprocessors have as much to do
+    if (count > {BLOCK}) return ((t % {BLOCK}) / 32 * (threads / {BLOCK}) + t / {BLOCK}) * 32 + t % 32;
+#endif
+    return t;
+"""
+)
+def spread(t: int, threads: int, count: int) -> int:  # type: ignore[empty-body]
+    """The number of a thread among those that share so many items; a few are those of the first block on CUDA."""
+    ...
+
+
+@wp.func_native(
+    f"""
+#if defined(__CUDA_ARCH__)
+    if (count > {BLOCK}) return ((t % {BLOCK}) / 32 * (threads / {BLOCK}) + t / {BLOCK}) * 32 + t % 32;
     return t;
 #else
     if (count <= {ALONE}) return t == 0 ? 0 : count;
@@ -90,8 +105,8 @@ def meet_in_block():
 """
 )
 def share_begin(t: int, threads: int, count: int) -> int:  # type: ignore[empty-body]
-    """The first item of a thread: neighbouring threads take neighbours on CUDA, stretches of their own on the CPU, where
-    the first does a few items alone."""
+    """The first item of a thread: neighbouring threads take neighbours on CUDA, where the first block does a few items
+    alone; on the CPU stretches of their own, and the first thread does a few items alone."""
     ...
 
 
