@@ -54,8 +54,8 @@ ALONE = 160
 #endif
             if (++waited > {PATIENCE}) {{
                 waited = 0;
-                typedef wp::int32 rest(wp::uint32);
-                (*(rest**)(arrivals.data + 2))(50);
+                typedef wp::int32 rest();
+                (*(rest**)(arrivals.data + 2))();
             }}
         }}
     }}
