@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from weft.dynamics.fabric_constraints import largest_stretch, stretch_pairs
+from weft.dynamics.fabric_constraints import largest_stretch, prepare_pair, stretch_pairs
 from weft.world import launch
 
 wp.set_module_options({"enable_backward": False})
@@ -16,6 +16,8 @@ def stretch_all(
     together: int,
     pairs: wp.array[wp.vec2i],
     springs: wp.array[wp.vec3d],
+    inverse_mass: wp.array[wp.float64],
+    moves: wp.array2d[wp.float64],
     pull: wp.array[wp.float64],
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
@@ -23,7 +25,9 @@ def stretch_all(
     begin = first + wp.tid()
     step = wp.where(together != 0, pairs.shape[0], 1)
     for i in range(begin, pairs.shape[0], step):
-        stretch_pairs(i, i + step, pairs, springs, 0, 1, wp.float64(100.0), pull, before, p)
+        for k in range(i, i + step):
+            prepare_pair(k, pairs, springs, wp.float64(100.0), inverse_mass, moves)
+        stretch_pairs(i, i + step, pairs, springs, moves, 0, 1, wp.float64(100.0), pull, before, p)
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.0005, 0.01])
@@ -42,7 +46,9 @@ def test_four_springs_at_once_are_as_four_springs(delay):
     found = []
     for together in (0, 1):
         p = wp.array(np.hstack([x, inverse]), dtype=wp.vec4d)
-        arrays = [wp.array(pairs, dtype=wp.vec2i), wp.array(springs, dtype=wp.vec3d), wp.zeros(count, dtype=wp.float64)]
+        arrays = [wp.array(pairs, dtype=wp.vec2i), wp.array(springs, dtype=wp.vec3d)]
+        arrays += [wp.array(inverse[:, 0], dtype=wp.float64), wp.zeros((3, count), dtype=wp.float64)]
+        arrays += [wp.zeros(count, dtype=wp.float64)]
         launch(stretch_all, 1, [together, *arrays, wp.array(was, dtype=wp.vec4d), p])
         found.append(p.numpy())
     assert np.abs(found[0][:, :3] - x).max() > 0.1

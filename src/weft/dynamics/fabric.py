@@ -7,12 +7,14 @@ come sweeps over all constraints.
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import warp as wp
 
 from weft.dynamics.fabric_constraints import (
+    HINGE_SWEEPS,
     attach_vertices,
     bend_quads,
     follow_goals,
@@ -68,6 +70,7 @@ def stretch_colour(
     offset: int,
     pairs: wp.array[wp.vec2i],
     springs: wp.array[wp.vec3d],
+    moves: wp.array2d[wp.float64],
     sweep: int,
     sweeps: int,
     per_h: wp.float64,
@@ -77,7 +80,7 @@ def stretch_colour(
 ):
     """One colour of springs between two vertices."""
     i = offset + first + wp.tid()
-    stretch_pairs(i, i + 1, pairs, springs, sweep, sweeps, per_h, pull, before, p)
+    stretch_pairs(i, i + 1, pairs, springs, moves, sweep, sweeps, per_h, pull, before, p)
 
 
 @wp.kernel
@@ -87,11 +90,17 @@ def prepare_quads(
     weights: wp.array[wp.vec4d],
     springs: wp.array[wp.vec3d],
     per_h: wp.float64,
+    stitches: int,
+    softness: wp.float64,
     inverse_mass: wp.array[wp.float64],
     moves: wp.array[wp.vec4d],
 ):
     """What the hinges of a step share in all its sweeps."""
-    prepare_quad(first + wp.tid(), quads, weights, springs, per_h, inverse_mass, moves)
+    i = first + wp.tid()
+    soft = softness
+    if i < stitches:
+        soft = per_h * per_h
+    prepare_quad(i, quads, weights, springs, per_h, soft, inverse_mass, moves)
 
 
 @wp.kernel
@@ -105,13 +114,14 @@ def bend_colour(
     sweep: int,
     sweeps: int,
     per_h: wp.float64,
+    softness: wp.float64,
     pull: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
 ):
     """One colour of springs over four vertices."""
     i = offset + first + wp.tid()
-    bend_quads(i, i + 1, quads, weights, springs, moves, sweep, sweeps, per_h, pull, before, p)
+    bend_quads(i, i + 1, quads, weights, springs, moves, sweep, sweeps, per_h, softness, pull, before, p)
 
 
 @wp.kernel
@@ -194,12 +204,18 @@ class Fabric:
             offsets,
             wp.zeros(len(chosen), dtype=wp.float64, device=self.device),
         )
-        firm = np.flatnonzero(network.quad_stiffness > 0.0)
-        order, offsets = colour_items(network.quads[firm], count)
-        # flat ones first in each colour: a processor guesses what comes next
-        colour = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        order = order[np.lexsort((network.quad_rest[firm][order] > 0.0, colour))]
-        chosen = firm[order]
+        # stitches come first: they are as stiff as springs, and solved as often
+        firm = network.quad_stiffness > 0.0
+        orders: list[np.ndarray] = []
+        starts: list[np.ndarray] = []
+        for some in (np.flatnonzero(firm & network.sewn), np.flatnonzero(firm & ~network.sewn)):
+            order, offsets = colour_items(network.quads[some], count)
+            # flat ones first in each colour: a processor guesses what comes next
+            colour = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+            orders.append(some[order[np.lexsort((network.quad_rest[some][order] > 0.0, colour))]])
+            starts.append(sum(map(len, orders[:-1])) + offsets)
+        chosen, offsets = np.concatenate(orders), np.concatenate([starts[0][:-1], starts[1]])
+        self.stitches, self.stitch_colours = len(orders[0]), len(starts[0]) - 1
         springs = _springs(network.quad_rest, network.quad_stiffness, network.quad_damping, chosen)
         self._bend_springs = springs
         arrays = (
@@ -210,10 +226,13 @@ class Fabric:
         self.bend = Coloured(arrays, offsets, wp.zeros(len(chosen), dtype=wp.vec4d, device=self.device))
         self.moves = [wp.zeros(len(chosen), dtype=wp.vec4d, device=self.device) for _ in range(2)]
         """of the hinges, in a step and in its rehearsal, which has other substeps"""
+        # four springs at once ask for these, which only a serial step has
+        room = self.stretch.count if self.device.is_cpu else 0
+        self.pair_moves = [wp.zeros((3, room + 4), dtype=wp.float64, device=self.device) for _ in range(2)]
         # shares of the springs that are measured each by a thread
         self._found = wp.zeros(1 if self.device.is_cpu else 1024, dtype=wp.float64, device=self.device)
-        self.prepared = wp.zeros(2, dtype=wp.float64, device=self.device)
-        """1/h for which each of them was prepared, 0 for none; only a serial step asks"""
+        self.prepared = wp.zeros(2, dtype=wp.vec2d, device=self.device)
+        """1/h and softness for which each of them was prepared, 0 for none; only a serial step asks"""
 
     def scale(self, stretch: float, bend: float) -> None:
         """Make the cloth so many times as stiff as its material against stretching and shearing, and bending."""
@@ -221,9 +240,9 @@ class Fabric:
         self.bend.arrays[-1].assign(self._bend_springs / [1.0, bend, 1.0])
         self.prepared.zero_()
 
-    def prepare(self, per_h: float, inverse_mass: wp.array, *, rehearsal: bool = False) -> None:
+    def prepare(self, per_h: float, softness: float, inverse_mass: wp.array, *, rehearsal: bool = False) -> None:
         """What hinges need for substeps of h, before they are swept over."""
-        inputs = [*self.bend.arrays, per_h, inverse_mass, self.moves[rehearsal]]
+        inputs = [*self.bend.arrays, per_h, self.stitches, softness, inverse_mass, self.moves[rehearsal]]
         launch(prepare_quads, self.bend.count, inputs, device=self.device)
 
     def largest_stretch(self, x: wp.array) -> float:
@@ -241,20 +260,43 @@ class Fabric:
 
     def sweep_stretch(self, sweep: int, sweeps: int, per_h: float, before: wp.array, p: wp.array) -> None:
         """One sweep over all springs, colour by colour."""
-        self._sweep(stretch_colour, self.stretch, [sweep, sweeps, per_h, self.stretch.pull, before, p])
+        self._sweep(
+            stretch_colour, self.stretch, [self.pair_moves[0], sweep, sweeps, per_h, self.stretch.pull, before, p]
+        )
 
     def sweep_bend(
-        self, sweep: int, sweeps: int, per_h: float, before: wp.array, p: wp.array, *, rehearsal: bool = False
+        self,
+        sweep: int,
+        sweeps: int,
+        per_h: float,
+        softness: float,
+        before: wp.array,
+        p: wp.array,
+        *,
+        hinges: bool = True,
+        rehearsal: bool = False,
     ) -> None:
-        """One sweep over all hinges, colour by colour."""
-        self._sweep(bend_colour, self.bend, [self.moves[rehearsal], sweep, sweeps, per_h, self.bend.pull, before, p])
+        """One sweep over all stitches and, unless told not, all hinges, colour by colour."""
+        head, tail = [self.moves[rehearsal], sweep, sweeps, per_h], [self.bend.pull, before, p]
+        sewn = self.stitch_colours
+        self._sweep(bend_colour, self.bend, [*head, per_h * per_h, *tail], last=sewn)
+        if hinges:
+            self._sweep(bend_colour, self.bend, [*head, softness, *tail], first=sewn)
 
-    def _sweep(self, kernel: wp.Kernel, items: Coloured, tail: list[Any]) -> None:
-        for first, last in zip(items.offsets[:-1], items.offsets[1:], strict=True):
-            launch(kernel, int(last - first), [int(first), *items.arrays, *tail], device=self.device)
+    def _sweep(
+        self, kernel: wp.Kernel, items: Coloured, tail: list[Any], *, first: int = 0, last: int | None = None
+    ) -> None:
+        for begin, end in list(pairwise(items.offsets))[first:last]:
+            launch(kernel, int(end - begin), [int(begin), *items.arrays, *tail], device=self.device)
 
     def _upload(self, values: np.ndarray, dtype: Any) -> wp.array:
         return wp.array(values, dtype=dtype, device=self.device)
+
+
+def hinge_turns(substeps: int, per_h: float) -> tuple[int, float]:
+    """Every how many substeps hinges are solved, and how soft they are then, as `hinge_softness` has it."""
+    interval = max(1, substeps // int(HINGE_SWEEPS))
+    return interval, per_h * per_h * -(-substeps // interval) / substeps
 
 
 def _springs(rest: np.ndarray, stiffness: np.ndarray, damping: np.ndarray, chosen: np.ndarray) -> np.ndarray:

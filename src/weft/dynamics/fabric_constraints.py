@@ -2,8 +2,9 @@
 
 Each solves the items from `first` to `last` one after another: all of them where cloth is small, one where each thread
 has its own. With more than one sweep a substep the multipliers add up in `pull`, so that stiffness does not depend on
-how many there are. Damping of a spring whose delay is less than a tenth of a substep is left out: the substep itself
-damps five times as much.
+how many there are. Hinges are so much softer than springs that eight sweeps over them a step are enough: with more
+substeps they are left out of most, and pull for all of them in the others. Damping of a spring whose delay is less than
+a tenth of a substep is left out: the substep itself damps five times as much.
 """
 
 # mypy: disable-error-code="empty-body"
@@ -17,6 +18,8 @@ wp.set_module_options({"enable_backward": False})
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
 TENTH = wp.constant(wp.float64(0.1))
+# sweeps over the hinges in a step that are enough
+HINGE_SWEEPS = wp.constant(8)
 
 
 @wp.func_native(
@@ -27,39 +30,34 @@ TENTH = wp.constant(wp.float64(0.1))
     int i = first;
 #if !defined(__CUDACC__)
     // four at once where that is the only sweep: a register holds a number of each
+    typedef float half4 __attribute__((vector_size(16)));
+    const size_t stride = moves.strides[0] / sizeof(double);
     for (; sweeps == 1 && i + 4 <= last; i += 4) {
         const wp::vec_t<2, int>* q = pairs.data + i;
-        const wp::vec_t<3, double>* s = springs.data + i;
-        row4 a[4], b[4], d[4];
+        row4 a[4], b[4], d[4], m[4];
         #pragma unroll
         for (int k = 0; k < 4; ++k) {
             a[k] = rows[q[k][0]];
             b[k] = rows[q[k][1]];
             d[k] = b[k] - a[k];
         }
-        const row4 x = {d[0][0], d[1][0], d[2][0], d[3][0]};
-        const row4 y = {d[0][1], d[1][1], d[2][1], d[3][1]};
-        const row4 z = {d[0][2], d[1][2], d[2][2], d[3][2]};
-        const row4 mass = {a[0][3] + b[0][3], a[1][3] + b[1][3], a[2][3] + b[2][3], a[3][3] + b[3][3]};
+        ACROSS(d[0], d[1], d[2], d[3], x, y, z)
         const row4 squared = x * x + y * y + z * z;
-        const row4 length = {sqrt(squared[0]), sqrt(squared[1]), sqrt(squared[2]), sqrt(squared[3])};
-        const row4 rest = {s[0][0], s[1][0], s[2][0], s[3][0]};
-        const row4 alpha = row4{s[0][1], s[1][1], s[2][1], s[3][1]} * (per_h * per_h);
-        const row4 delay = row4{s[0][2], s[1][2], s[2][2], s[3][2]} * per_h;
-        row4 wanted = (length - rest) * length;
-        row4 share = mass;
-        if (delay[0] > 0.1 || delay[1] > 0.1 || delay[2] > 0.1 || delay[3] > 0.1) {
-            row4 moved;
+        // one over the length: a root of half the digits, and the others by Newton's method
+        const half4 guess = 1.0f / __builtin_elementwise_sqrt(__builtin_convertvector(squared, half4));
+        row4 inverse = __builtin_convertvector(guess, row4);
+        inverse = inverse * (1.5 - 0.5 * squared * inverse * inverse);
+        const row4 rest = *(const row4*)(moves.data + i), share = *(const row4*)(moves.data + stride + i);
+        const row4 gamma = *(const row4*)(moves.data + 2 * stride + i);
+        row4 wanted = 1.0 - rest * inverse;
+        if (gamma[0] + gamma[1] + gamma[2] + gamma[3] > 0.0) {
             #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-                const row4 m = d[k] * (d[k] - was[q[k][1]] + was[q[k][0]]);
-                moved[k] = m[0] + m[1] + m[2];
-            }
-            const row4 gamma = delay > 0.1 ? delay : row4{0.0, 0.0, 0.0, 0.0};
-            wanted += gamma * moved;
-            share = (1.0 + gamma) * mass;
+            for (int k = 0; k < 4; ++k)
+                m[k] = d[k] - was[q[k][1]] + was[q[k][0]];
+            ACROSS(m[0], m[1], m[2], m[3], u, v, w)
+            wanted += gamma * inverse * inverse * (x * u + y * v + z * w);
         }
-        const row4 step = squared * mass > 0.0 ? wanted / ((share + alpha) * squared) : row4{0.0, 0.0, 0.0, 0.0};
+        const row4 step = squared > 1e-30 ? share * wanted : row4{0.0, 0.0, 0.0, 0.0};
         #pragma unroll
         for (int k = 0; k < 4; ++k) {
             d[k][3] = 0.0;
@@ -104,6 +102,7 @@ def stretch_pairs(
     last: int,
     pairs: wp.array[wp.vec2i],
     springs: wp.array[wp.vec3d],
+    moves: wp.array2d[wp.float64],
     sweep: int,
     sweeps: int,
     per_h: wp.float64,
@@ -111,7 +110,10 @@ def stretch_pairs(
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
 ):
-    """Springs between two vertices: rest length, compliance 1/k, delay = damping / k. No two of them share a vertex."""
+    """Springs between two vertices: rest length, compliance 1/k, delay = damping / k. No two of them share a vertex.
+
+    `moves` is what `prepare_pair` wrote; only four at once ask for it.
+    """
     ...
 
 
@@ -137,12 +139,48 @@ def largest_stretch(
 
 
 @wp.func
+def hinge_interval(substeps: int) -> int:
+    """Hinges are solved in the first of so many substeps."""
+    return wp.max(1, substeps // HINGE_SWEEPS)
+
+
+@wp.func
+def hinge_softness(substeps: int, per_h: wp.float64) -> wp.float64:
+    """What the compliance of a hinge is multiplied with, where it pulls for all substeps in some."""
+    interval = hinge_interval(substeps)
+    sweeps = (substeps + interval - 1) // interval
+    return per_h * per_h * wp.float64(sweeps) / wp.float64(substeps)
+
+
+@wp.func
+def prepare_pair(
+    i: int,
+    pairs: wp.array[wp.vec2i],
+    springs: wp.array[wp.vec3d],
+    per_h: wp.float64,
+    inverse_mass: wp.array[wp.float64],
+    moves: wp.array2d[wp.float64],
+):
+    """Rest length, the way of a unit of mass for a unit of what is wanted, damping; as long as those of a hinge."""
+    q = pairs[i]
+    s = springs[i]
+    mass = inverse_mass[q[0]] + inverse_mass[q[1]]
+    gamma = wp.where(s[2] * per_h > TENTH, s[2] * per_h, ZERO)
+    moves[0, i] = s[0]
+    moves[1, i] = ZERO
+    if mass > ZERO:
+        moves[1, i] = ONE / ((ONE + gamma) * mass + s[1] * per_h * per_h)
+    moves[2, i] = gamma
+
+
+@wp.func
 def prepare_quad(
     i: int,
     quads: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
     springs: wp.array[wp.vec3d],
     per_h: wp.float64,
+    softness: wp.float64,
     inverse_mass: wp.array[wp.float64],
     moves: wp.array[wp.vec4d],
 ):
@@ -157,7 +195,7 @@ def prepare_quad(
     gamma = wp.where(s[2] * per_h > TENTH, s[2] * per_h, ZERO)
     moves[i] = wp.vec4d()
     if mass > ZERO:
-        moves[i] = (-ONE / ((ONE + gamma) * mass + s[1] * per_h * per_h)) * g
+        moves[i] = (-ONE / ((ONE + gamma) * mass + s[1] * softness)) * g
 
 
 @wp.func_native(
@@ -188,7 +226,7 @@ def prepare_quad(
         }
         if (sweeps > 1) {
             // multipliers add up
-            const double alpha = s[1] * per_h * per_h;
+            const double alpha = s[1] * softness;
             const double gamma = s[2] * per_h > 0.1 ? s[2] * per_h : 0.0;
             const double mass = w[0] * w[0] * a[3] + w[1] * w[1] * b[3] + w[2] * w[2] * c[3] + w[3] * w[3] * d[3];
             if (!(mass > 0.0))
@@ -199,14 +237,11 @@ def prepare_quad(
             pulls[i] = sweep > 0 ? pulls[i] + step : step;
         }
         wanted[3] = 0.0;
-        // a stitch names its last vertex more than once, with weight only the first time
+        // a stitch names its last vertex more than once, with weight only the first time: that one counts
+        rows[q[3]] = d + g[3] * wanted;
+        rows[q[2]] = c + g[2] * wanted;
+        rows[q[1]] = b + g[1] * wanted;
         rows[q[0]] = a + g[0] * wanted;
-        if (w[1] != 0.0)
-            rows[q[1]] = b + g[1] * wanted;
-        if (w[2] != 0.0)
-            rows[q[2]] = c + g[2] * wanted;
-        if (w[3] != 0.0)
-            rows[q[3]] = d + g[3] * wanted;
     }
     """
 )
@@ -220,6 +255,7 @@ def bend_quads(
     sweep: int,
     sweeps: int,
     per_h: wp.float64,
+    softness: wp.float64,
     pull: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],

@@ -31,6 +31,9 @@ class Numbers:
     sweeps: int
     pair_colours: int
     quads: int
+    stitches: int
+    """so many of the quads, the first ones"""
+    stitch_colours: int
     attachments: int
     goals: int
     contacts: int
@@ -63,12 +66,13 @@ class Arrays:
     pair_offsets: wp.array[int]
     pair_springs: wp.array[wp.vec3d]
     pair_pull: wp.array[wp.float64]
+    pair_moves: wp.array2d[wp.float64]
     quads: wp.array[wp.vec4i]
     quad_weights: wp.array[wp.vec4d]
     quad_springs: wp.array[wp.vec3d]
     quad_pull: wp.array[wp.vec4d]
     quad_moves: wp.array[wp.vec4d]
-    prepared: wp.array[wp.float64]
+    prepared: wp.array[wp.vec2d]
     attached: wp.array[wp.vec2i]
     lengths: wp.array[wp.float64]
     goal_vertices: wp.array[int]

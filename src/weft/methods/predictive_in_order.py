@@ -11,6 +11,9 @@ from weft.dynamics.fabric_constraints import (
     attach_vertices,
     bend_quads,
     follow_goals,
+    hinge_interval,
+    hinge_softness,
+    prepare_pair,
     prepare_quad,
     stretch_pairs,
 )
@@ -44,8 +47,8 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
 
     for i in range(s.vertices):
         if not start_vertex(i, a.x, a.v, a.inverse_mass, h, a.p, a.before):
-            a.prepared[0] = ZERO
-            a.prepared[1] = ZERO
+            a.prepared[0] = wp.vec2d()
+            a.prepared[1] = wp.vec2d()
         if s.windy != 0:
             a.force[i] = wind_on(i, a.face_offsets, a.face_items, a.face_force)
         if s.colliders > 0:
@@ -89,10 +92,18 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
                         i, BORDER, WALK, OVER, TRIANGLE, ASLEEP, a.faces, a.across, a.x, a.contact_vertices,
                         a.contact_kinds, a.contact_triangles, a.contact_weights, a.corner_offsets, a.corners,
                     )  # fmt: skip
-    if a.prepared[s.rehearsal] != per_h:
+    interval = hinge_interval(s.substeps)
+    softness = hinge_softness(s.substeps, per_h)
+    known = a.prepared[s.rehearsal]
+    if known[0] != per_h or known[1] != softness:
         for i in range(s.quads):
-            prepare_quad(i, a.quads, a.quad_weights, a.quad_springs, per_h, a.inverse_mass, a.quad_moves)
-        a.prepared[s.rehearsal] = per_h
+            soft = softness
+            if i < s.stitches:
+                soft = per_h * per_h
+            prepare_quad(i, a.quads, a.quad_weights, a.quad_springs, per_h, soft, a.inverse_mass, a.quad_moves)
+        for i in range(a.pair_offsets[s.pair_colours]):
+            prepare_pair(i, a.pairs, a.pair_springs, per_h, a.inverse_mass, a.pair_moves)
+        a.prepared[s.rehearsal] = wp.vec2d(per_h, softness)
 
     for substep in range(s.substeps):
         progress = wp.float64(substep + 1) * part
@@ -100,13 +111,19 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
         for sweep in range(s.sweeps):
             for colour in range(s.pair_colours):
                 stretch_pairs(
-                    a.pair_offsets[colour], a.pair_offsets[colour + 1], a.pairs, a.pair_springs, sweep, s.sweeps, per_h,
-                    a.pair_pull, a.before, a.p,
+                    a.pair_offsets[colour], a.pair_offsets[colour + 1], a.pairs, a.pair_springs, a.pair_moves, sweep,
+                    s.sweeps, per_h, a.pair_pull, a.before, a.p,
                 )  # fmt: skip
-            bend_quads(
-                0, s.quads, a.quads, a.quad_weights, a.quad_springs, a.quad_moves, sweep, s.sweeps, per_h, a.quad_pull,
-                a.before, a.p,
-            )  # fmt: skip
+            if s.stitches > 0:
+                bend_quads(
+                    0, s.stitches, a.quads, a.quad_weights, a.quad_springs, a.quad_moves, sweep, s.sweeps, per_h,
+                    per_h * per_h, a.quad_pull, a.before, a.p,
+                )  # fmt: skip
+            if substep % interval == 0:
+                bend_quads(
+                    s.stitches, s.quads, a.quads, a.quad_weights, a.quad_springs, a.quad_moves, sweep, s.sweeps, per_h,
+                    softness, a.quad_pull, a.before, a.p,
+                )  # fmt: skip
             follow_goals(
                 0, s.goals, a.goal_vertices, a.goal_springs, a.goal_starts, a.goals, h, progress, part, a.before, a.p
             )

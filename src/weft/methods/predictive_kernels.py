@@ -41,6 +41,20 @@ def begin_step(
 
 
 @wp.kernel
+def take_state(
+    first: int,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    own_x: wp.array[wp.vec3d],
+    own_v: wp.array[wp.vec3d],
+):
+    """Copies of positions and velocities."""
+    i = first + wp.tid()
+    own_x[i] = x[i]
+    own_v[i] = v[i]
+
+
+@wp.kernel
 def place_shapes(first: int, shapes: wp.array[Shape], pose_start: wp.array[wp.mat44d], pose_end: wp.array[wp.mat44d]):
     """All colliders at the start of the step."""
     k = first + wp.tid()

@@ -154,7 +154,9 @@ class PredictiveSolver:
             self._division.advance(parts, x, v, target, time, dt)
         else:
             kind: Any = self.options.self_contacts
-            self.generated = self.search.find(start, self._end, self.radius, self.contacts, kind=kind)
+            self.generated = self.search.find(
+                start, self._end, self.radius, self.contacts, kind=kind, in_colours=not self.serial
+            )
             self.settings["contacts"][0] = self.generated
         return parts > 1
 
@@ -168,8 +170,7 @@ class PredictiveSolver:
             self._begin(x, v, target)
             wp.copy(self._end, self._free)
             return
-        wp.copy(self._end, x, count=self.count)
-        wp.copy(self._end_v, v, count=self.count)
+        self._run(kernels.take_state, self.count, [x, v, self._end, self._end_v])
         substeps = int(settings["substeps"][0])
         settings["rehearsal"][0], settings["substeps"][0] = 1, -(-substeps // REHEARSAL)
         self._solve(self._end, self._end_v, target, dt)
@@ -247,7 +248,8 @@ class PredictiveSolver:
         arrays: Any = Arrays()
         values = (
             x, v, target, world.inverse_mass, world.thickness, *self._layout, *self.air.lists,
-            pairs, items.stretch.starts, springs, items.stretch.pull, *items.bend.arrays, items.bend.pull,
+            pairs, items.stretch.starts, springs, items.stretch.pull, items.pair_moves[int(x is self._end)],
+            *items.bend.arrays, items.bend.pull,
             items.moves[int(x is self._end)], items.prepared,
             self._attached, self._lengths, goals.vertices, goals.springs, goals.starts, goals.ends,
             *contacts.arrays, contacts.pushed, contacts.triangles, self._across,
@@ -274,13 +276,17 @@ class PredictiveSolver:
         substeps, sweeps = int(self.settings["substeps"][0]), int(self.settings["sweeps"][0])
         h, part = dt / substeps, 1.0 / substeps
         push, slowed = h * push_speed, 1.0 / (1.0 + h * air_damping)
+        interval, softness = fabric.hinge_turns(substeps, 1.0 / h)
         for substep in range(substeps):
             progress = (substep + 1) * part
             inputs = [x, target, self._force, gravity, slowed, h, progress, p, before, self._start]
             self._run(fabric.predict, self.count, inputs)
             for sweep in range(sweeps):
                 self.fabric.sweep_stretch(sweep, sweeps, 1.0 / h, before, p)
-                self.fabric.sweep_bend(sweep, sweeps, 1.0 / h, before, p, rehearsal=x is self._end)
+                hinges, rehearsal = substep % interval == 0, x is self._end
+                self.fabric.sweep_bend(
+                    sweep, sweeps, 1.0 / h, softness, before, p, hinges=hinges, rehearsal=rehearsal
+                )  # fmt: skip
                 self._follow(h, progress, part)
                 for first, last in pairwise(self._attachment_offsets):
                     inputs = [int(first), self._attached, self._lengths, p]
@@ -299,8 +305,10 @@ class PredictiveSolver:
 
     def _prepare(self, x: wp.array) -> None:
         """What the hinges of all substeps share."""
-        per_h = float(self.settings["substeps"][0] / self.settings["dt"][0])
-        self.fabric.prepare(per_h, self.world.inverse_mass, rehearsal=x is self._end)
+        substeps = int(self.settings["substeps"][0])
+        per_h = float(substeps / self.settings["dt"][0])
+        _, softness = fabric.hinge_turns(substeps, per_h)
+        self.fabric.prepare(per_h, softness, self.world.inverse_mass, rehearsal=x is self._end)
 
     def _begin(self, x: wp.array, v: wp.array, target: wp.array) -> None:
         """Where nothing would stop the vertices."""
@@ -384,6 +392,7 @@ class PredictiveSolver:
         numbers.vertices = self.count
         numbers.substeps, numbers.sweeps = options.substeps or usual_substeps(self.world, options), options.iterations
         numbers.pair_colours, numbers.quads = len(self.fabric.stretch.offsets) - 1, self.fabric.bend.count
+        numbers.stitches, numbers.stitch_colours = self.fabric.stitches, self.fabric.stitch_colours
         numbers.goals, numbers.colliders = self.goals.count, self.colliders.count
         numbers.windy = int(self.air.wind is not None)
         return wp.array([numbers], dtype=Numbers, device=self.device)

@@ -2,7 +2,14 @@
 
 import warp as wp
 
-from weft.dynamics.fabric_constraints import attach_vertices, bend_quads, follow_goals, stretch_pairs
+from weft.dynamics.fabric_constraints import (
+    attach_vertices,
+    bend_quads,
+    follow_goals,
+    hinge_interval,
+    hinge_softness,
+    stretch_pairs,
+)
 from weft.methods.predictive_arrays import Arrays, Numbers
 from weft.response.half_spaces import solve_half_spaces
 from weft.response.predictive_contacts import ASLEEP, solve_contacts
@@ -55,6 +62,8 @@ def advance_together(
     slowed = ONE / (ONE + h * s.air_damping)
     stretches = o.stretch.shape[0] - 1
     bends = o.bend.shape[0] - 1
+    interval = hinge_interval(s.substeps)
+    softness = hinge_softness(s.substeps, per_h)
     ranks = o.attachments.shape[0] - 1
 
     for substep in range(s.substeps):
@@ -69,16 +78,22 @@ def advance_together(
                 begin = end
                 end = o.stretch[colour + 1]
                 for i in range(begin + spread(t, threads, end - begin), end, threads):
-                    stretch_pairs(i, i + 1, a.pairs, a.pair_springs, sweep, s.sweeps, per_h, a.pair_pull, a.before, a.p)
+                    stretch_pairs(
+                        i, i + 1, a.pairs, a.pair_springs, a.pair_moves, sweep, s.sweeps, per_h, a.pair_pull, a.before,
+                        a.p,
+                    )  # fmt: skip
             end = o.bend[0]
-            for colour in range(bends):
+            for colour in range(wp.where(substep % interval == 0, bends, s.stitch_colours)):
                 meet(arrivals)
                 begin = end
                 end = o.bend[colour + 1]
+                soft = softness
+                if colour < s.stitch_colours:
+                    soft = per_h * per_h
                 for i in range(begin + spread(t, threads, end - begin), end, threads):
                     bend_quads(
                         i, i + 1, a.quads, a.quad_weights, a.quad_springs, a.quad_moves, sweep, s.sweeps, per_h,
-                        a.quad_pull, a.before, a.p,
+                        soft, a.quad_pull, a.before, a.p,
                     )  # fmt: skip
             if s.goals > 0:
                 meet(arrivals)

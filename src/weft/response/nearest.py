@@ -1,4 +1,4 @@
-"""Nearest points of a point and a triangle, and of two edges (Ericson 2005, sections 5.1.5 and 5.1.9)."""
+"""The point of a triangle that is nearest to another (Ericson 2005, section 5.1.5)."""
 
 import warp as wp
 
@@ -6,8 +6,6 @@ wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
-# edges whose angle is below about 1e-7 count as parallel
-PARALLEL = wp.constant(wp.float64(1e-14))
 
 
 @wp.func
@@ -45,34 +43,3 @@ def nearest_on_triangle(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> w
         return wp.vec3d(ZERO, ONE - t, t)
     whole = va + vb + vc
     return wp.vec3d(ONE - (vb + vc) / whole, vb / whole, vc / whole)
-
-
-@wp.func
-def nearest_on_edges(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, d: wp.vec3d) -> wp.vec2d:
-    """Parameters s on edge ab and t on edge cd of their nearest points; of parallel edges, one of the nearest pairs."""
-    u = b - a
-    v = d - c
-    r = a - c
-    uu = wp.dot(u, u)
-    vv = wp.dot(v, v)
-    uv = wp.dot(u, v)
-    ur = wp.dot(u, r)
-    vr = wp.dot(v, r)
-    if uu == ZERO and vv == ZERO:
-        return wp.vec2d(ZERO, ZERO)
-    if uu == ZERO:
-        return wp.vec2d(ZERO, wp.clamp(vr / vv, ZERO, ONE))
-    if vv == ZERO:
-        return wp.vec2d(wp.clamp(-ur / uu, ZERO, ONE), ZERO)
-    area = uu * vv - uv * uv
-    s = ZERO
-    if area > PARALLEL * uu * vv:
-        s = wp.clamp((uv * vr - ur * vv) / area, ZERO, ONE)
-    t = (uv * s + vr) / vv
-    if t < ZERO:
-        t = ZERO
-        s = wp.clamp(-ur / uu, ZERO, ONE)
-    elif t > ONE:
-        t = ONE
-        s = wp.clamp((uv - ur) / uu, ZERO, ONE)
-    return wp.vec2d(s, t)

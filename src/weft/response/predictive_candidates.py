@@ -1,6 +1,6 @@
 """From candidates to contacts, as kernels: what passes the sieve is looked at in full; count, scan, fill."""
 
-# mypy: disable-error-code="arg-type, assignment"
+# mypy: disable-error-code="arg-type, assignment, empty-body"
 
 import warp as wp
 
@@ -10,14 +10,12 @@ from weft.response.predictive_pairs import (
     EDGE_EDGE,
     FIRST,
     HASTE,
-    NONE,
     POINT_POINT,
     POINT_TRIANGLE,
     SECOND,
     SHARP,
     STRAIGHT,
     Sheet,
-    face_normal,
     make_edge_edge,
     make_pair,
     make_point_point,
@@ -28,6 +26,7 @@ from weft.response.predictive_sieve import edges_to_look_at, triangles_to_look_a
 wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
+ONE = wp.constant(wp.float64(1.0))
 HALF = wp.constant(wp.float64(0.5))
 # candidates an item, each a bit
 CHUNK = wp.constant(32)
@@ -69,7 +68,7 @@ def enclose_edges(
     if first_edge[e[1]] == i:
         mark += SECOND
     wings = edge_faces[i]
-    if wings[1] < 0 or fold(faces[wings[0]], faces[wings[1]], x) < ALIGNED:
+    if wings[1] < 0 or fold(wings, faces, x) < ALIGNED:
         mark += SHARP
     marks[i] = mark
     apart = HALF * (vertex_ways[e[0]] - vertex_ways[e[1]])
@@ -78,10 +77,19 @@ def enclose_edges(
     ways[i] = mean
 
 
-@wp.func
-def fold(f: wp.vec3i, g: wp.vec3i, x: wp.array[wp.vec3d]) -> wp.float64:
-    """Cosine of the angle between two triangles."""
-    return wp.dot(face_normal(f, x), face_normal(g, x))
+@wp.func_native(
+    """
+    const auto normal_of = [&](wp::vec_t<3, int> f) {
+        return wp::cross(x.data[f[1]] - x.data[f[0]], x.data[f[2]] - x.data[f[0]]);
+    };
+    const auto n = normal_of(faces.data[wings[0]]), m = normal_of(faces.data[wings[1]]);
+    const double both = wp::dot(n, n) * wp::dot(m, m);
+    return both > 0.0 ? wp::dot(n, m) / sqrt(both) : 0.0;
+    """
+)
+def fold(wings: wp.vec2i, faces: wp.array[wp.vec3i], x: wp.array[wp.vec3d]) -> wp.float64:
+    """Cosine of the angle between two triangles; 0 if one has no area."""
+    ...
 
 
 @wp.kernel
@@ -132,12 +140,12 @@ def choose_pairs(
     while left != wp.uint64(0):
         k = lowest_bit(left)
         left = left & (left - wp.uint64(1))
-        made = int(kind)
+        made = ONE
         if kind == POINT_TRIANGLE:
-            made = make_point_triangle(pairs[begin + k], sheet).made
+            made = make_point_triangle(pairs[begin + k], sheet)[0]
         elif kind == EDGE_EDGE:
-            made = make_edge_edge(pairs[begin + k], sheet).made
-        if made != NONE:
+            made = make_edge_edge(pairs[begin + k], sheet)[0]
+        if made != ZERO:
             found = found | (wp.uint32(1) << wp.uint32(k))
             number += 1
     chosen[chunk] = found
@@ -160,7 +168,7 @@ def choose_points(
     for k in range(3):
         if a < f[k] and (sheet.owned[pairs[i][1]] >> k) & 1 != 0:
             made = make_point_point(a, f[k], sheet)
-            if made.made != NONE:
+            if made[0] != ZERO:
                 bits = bits | (1 << k)
                 count += 1
     chosen[i] = count | (bits << 2)
@@ -271,8 +279,10 @@ def unturn(
 @wp.kernel
 def write_contacts(
     first: int,
+    ordered: int,
     places: wp.array[int],
     listed: wp.array[wp.vec3i],
+    corners: wp.array[wp.vec4i],
     sheet: Sheet,
     sticking: wp.array2d[wp.float64],
     sliding: wp.array2d[wp.float64],
@@ -284,17 +294,19 @@ def write_contacts(
     friction: wp.array[wp.vec2d],
     triangles: wp.array[int],
 ):
-    """The contacts, each to its place in the order in which they are solved."""
+    """The contacts, each to its place in the order in which they are solved, where that is not the order of the list."""
     item = first + wp.tid()
-    i = places[item]
+    i = int(item)
+    if ordered != 0:
+        i = places[item]
     pair = listed[item]
     made = make_pair(pair[2], wp.vec2i(pair[0], pair[1]), sheet)
-    q = made.vertices
+    q = corners[item]
     vertices[i] = q
-    kinds[i] = made.kind
-    weights[i] = made.weights
-    normals[i] = made.normal
-    thickness[i] = made.thickness
+    kinds[i] = int(made[1])
+    weights[i] = wp.vec4d(made[2], made[3], made[4], made[5])
+    normals[i] = wp.vec3d(made[6], made[7], made[8])
+    thickness[i] = made[9]
     triangles[i] = wp.where(pair[2] == POINT_TRIANGLE, pair[1], -1)
     # corners 0 and 3 are on different sides in all kinds of stencils
     a = sheet.vertex_cloth[q[0]]

@@ -106,9 +106,9 @@ FOUR = """
     const row4 r0 = rows[q[0][0]] - o0, r1 = rows[q[1][0]] - o1, r2 = rows[q[2][0]] - o2, r3 = rows[q[3][0]] - o3;
     const row4 u0 = rows[q[0][2]] - o0, u1 = rows[q[1][2]] - o1, u2 = rows[q[2][2]] - o2, u3 = rows[q[3][2]] - o3;
     const row4 v0 = rows[q[0][3]] - o0, v1 = rows[q[1][3]] - o1, v2 = rows[q[2][3]] - o2, v3 = rows[q[3][3]] - o3;
-    const row4 rx = {r0[0], r1[0], r2[0], r3[0]}, ry = {r0[1], r1[1], r2[1], r3[1]}, rz = {r0[2], r1[2], r2[2], r3[2]};
-    const row4 ux = {u0[0], u1[0], u2[0], u3[0]}, uy = {u0[1], u1[1], u2[1], u3[1]}, uz = {u0[2], u1[2], u2[2], u3[2]};
-    const row4 vx = {v0[0], v1[0], v2[0], v3[0]}, vy = {v0[1], v1[1], v2[1], v3[1]}, vz = {v0[2], v1[2], v2[2], v3[2]};
+    ACROSS(r0, r1, r2, r3, rx, ry, rz)
+    ACROSS(u0, u1, u2, u3, ux, uy, uz)
+    ACROSS(v0, v1, v2, v3, vx, vy, vz)
     const row4 mx = uy * vz - uz * vy, my = uz * vx - ux * vz, mz = ux * vy - uy * vx;
     const row4 squared = mx * mx + my * my + mz * mz;
     const int* k = kinds.data + i;

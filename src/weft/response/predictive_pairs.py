@@ -16,12 +16,11 @@ Layers know which side is right, where they lie on each other: where both face t
 the back of the sleeve under it do not, and keep the sides they are on.
 """
 
-# mypy: disable-error-code="arg-type, assignment"
+# mypy: disable-error-code="arg-type, assignment, empty-body"
 
 import warp as wp
 
-from weft.response.nearest import nearest_on_edges, nearest_on_triangle
-from weft.response.predictive_contacts import FROZEN, OVER, TRIANGLE
+from weft.response.predictive_contacts import NEAREST
 
 wp.set_module_options({"enable_backward": False})
 
@@ -31,8 +30,6 @@ HALF = wp.constant(wp.float64(0.5))
 TINY = wp.constant(wp.float64(1e-12))
 # cosine of the largest angle between a triangle's normal and the direction to a vertex
 ALIGNED = wp.constant(wp.float64(0.5))
-# parameters nearer to 0 or 1 than this are ends
-END = wp.constant(wp.float64(1e-6))
 # two points of one cloth keep at most this part of their distance along the cloth
 REST_PART = wp.constant(wp.float64(0.7))
 # marks of an edge: it is the first at its first or at its second vertex; on the border, or its triangles fold sharply
@@ -77,208 +74,213 @@ class Sheet:
     """largest thickness"""
 
 
-@wp.struct
-class Pair:
-    """Two features that may make a contact."""
+Made = wp.types.vector(length=10, dtype=wp.float64)
+"""A contact: whether it is one, its kind, four weights, a normal, the thickness."""
 
-    made: int
-    """NONE, POINT_TRIANGLE, EDGE_EDGE or POINT_POINT"""
-    vertices: wp.vec4i
-    kind: int
-    weights: wp.vec4d
-    normal: wp.vec3d
-    thickness: wp.float64
-    distance: wp.float64
-
-
-@wp.func
-def face_normal(f: wp.vec3i, x: wp.array[wp.vec3d]) -> wp.vec3d:
-    """Unit normal; zero for a triangle without area."""
-    m = wp.cross(x[f[1]] - x[f[0]], x[f[2]] - x[f[0]])
-    length = wp.length(m)
-    if length > ZERO:
-        return m / length
-    return wp.vec3d()
-
-
-@wp.func
-def combined(w: wp.vec4d, q: wp.vec4i, x: wp.array[wp.vec3d]) -> wp.vec3d:
-    """The stencil's sum w_k x_k."""
-    return w[0] * x[q[0]] + w[1] * x[q[1]] + w[2] * x[q[2]] + w[3] * x[q[3]]
-
-
-@wp.func
-def pair_thickness(w: wp.vec4d, q: wp.vec4i, other: int, sheet: Sheet) -> wp.float64:
-    """The mean thickness of both sides; less where they are near each other along the cloth."""
-    thick = HALF * (sheet.thickness[q[0]] + sheet.thickness[other])
-    if sheet.vertex_cloth[q[0]] == sheet.vertex_cloth[other]:
-        thick = wp.min(thick, REST_PART * wp.length(combined(w, q, sheet.rest)))
-    return thick
+# what both kinds need, as C++: this is asked of ten thousands of pairs in a step
+_GEOMETRY = """
+    typedef wp::vec_t<3, double> vector;
+    const vector* x = sheet.x.data;
+    const vector* end = sheet.end.data;
+    const vector* rest = sheet.rest.data;
+    const double aligned = 0.5, tiny = 1e-12, rest_part = 0.7, over = 0.9;
+    wp::vec_t<10, double> made;
+    made[0] = 0.0;
+    // the normal of a triangle, as long as the triangle is large
+    const auto normal_of = [&](int face) {
+        const wp::vec_t<3, int> f = sheet.faces.data[face];
+        return wp::cross(x[f[1]] - x[f[0]], x[f[2]] - x[f[0]]);
+    };
+    const auto unit = [](vector m) {
+        const double length = wp::length(m);
+        return length > 0.0 ? (1.0 / length) * m : vector(0.0, 0.0, 0.0);
+    };
+    // the mean normal of the triangles at an edge, of any length
+    const auto edge_normal = [&](int edge) {
+        const wp::vec_t<2, int> wings = sheet.edge_faces.data[edge];
+        const vector n = unit(normal_of(wings[0]));
+        return wings[1] < 0 ? n : n + unit(normal_of(wings[1]));
+    };
+    const auto above_of = [&](int first, int second) {
+        return sheet.above.data[first * (int)(sheet.above.strides[0] / sizeof(int)) + second];
+    };
+"""
 
 
-@wp.func
-def edge_is_aligned(edge: int, n: wp.vec3d, sheet: Sheet) -> bool:
-    """Whether a triangle at the edge makes a contact with a vertex in this direction."""
-    wings = sheet.edge_faces[edge]
-    found = wp.abs(wp.dot(n, face_normal(sheet.faces[wings[0]], sheet.x))) >= ALIGNED
-    if wings[1] >= 0:
-        found = found or wp.abs(wp.dot(n, face_normal(sheet.faces[wings[1]], sheet.x))) >= ALIGNED
-    return found
-
-
-@wp.func
-def edge_normal(edge: int, sheet: Sheet) -> wp.vec3d:
-    """The mean normal of the triangles at an edge."""
-    wings = sheet.edge_faces[edge]
-    n = face_normal(sheet.faces[wings[0]], sheet.x)
-    if wings[1] >= 0:
-        n += face_normal(sheet.faces[wings[1]], sheet.x)
-    return wp.normalize(n)
-
-
-@wp.func
-def vertex_normal(vertex: int, sheet: Sheet) -> wp.vec3d:
-    """A normal of the cloth at a vertex, of any length: that of the triangles at its first edge."""
-    edge = sheet.first_edge[vertex]
-    if edge < 0:
-        return wp.vec3d()
-    return edge_normal(edge, sheet)
-
-
-@wp.func
-def make_point_triangle(pair: wp.vec2i, sheet: Sheet) -> Pair:
+@wp.func_native(
+    _GEOMETRY
+    + NEAREST
+    + """
+    const wp::vec_t<3, int> f = sheet.faces.data[pair[1]];
+    const int i = pair[0];
+    const vector p = x[i], a = x[f[0]], b = x[f[1]], c = x[f[2]];
+    const auto w = nearest_of(p, a, b, c);
+    const auto across = [&](const vector* at) {
+        return at[i] - (w[0] * at[f[0]] + w[1] * at[f[1]] + w[2] * at[f[2]]);
+    };
+    const vector r = across(x);
+    const double distance = wp::length(r);
+    const vector way = across(end) - r;
+    double thick = 0.5 * (sheet.thickness.data[i] + sheet.thickness.data[f[0]]);
+    if (distance - wp::length(way) > sheet.radius + thick)
+        return made;
+    const vector m = wp::cross(b - a, c - a);
+    const double squared = wp::dot(m, m);
+    if (!(squared > 0.0))
+        return made;
+    double height = wp::dot(m, r);
+    if (height * height < aligned * aligned * distance * distance * squared)
+        return made;
+    // less where they are near each other along the cloth
+    if (sheet.vertex_cloth.data[i] == sheet.vertex_cloth.data[f[0]])
+        thick = wp::min(thick, rest_part * wp::length(across(rest)));
+    double near = distance;
+    if (distance > tiny)
+        near = distance + wp::min(wp::dot(r, way) / distance, 0.0);
+    else
+        // on the triangle: it came from where it does not go
+        height = -wp::dot(m, way);
+    if (near > sheet.radius + thick)
+        return made;
+    const int own = height < 0.0 ? -1 : 1;
+    int side = above_of(sheet.vertex_region.data[i], sheet.face_region.data[pair[1]]);
+    if (side != 0) {
+        const int edge = sheet.first_edge.data[i];
+        if (edge < 0 || wp::dot(edge_normal(edge), m) <= 0.0)
+            side = 0;
+        else if (side != own && height * height < over * over * distance * distance * squared)
+            // through the layer, perhaps: certain only right over the triangle
+            return made;
+    }
+    side = side == 0 ? own : side;
+    const vector n = (side / sqrt(squared)) * m;
+    made[0] = 1.0;
+    made[1] = side;
+    made[2] = 1.0;
+    for (int k = 0; k < 3; ++k) {
+        made[3 + k] = -w[k];
+        made[6 + k] = n[k];
+    }
+    made[9] = thick;
+    return made;
+    """
+)
+def make_point_triangle(pair: wp.vec2i, sheet: Sheet) -> Made:
     """A vertex and a triangle: the side is the vertex's own, or that of its layer."""
-    made = Pair()
-    f = sheet.faces[pair[1]]
-    q = wp.vec4i(pair[0], f[0], f[1], f[2])
-    p = sheet.x[q[0]]
-    bary = nearest_on_triangle(p, sheet.x[q[1]], sheet.x[q[2]], sheet.x[q[3]])
-    w = wp.vec4d(ONE, -bary[0], -bary[1], -bary[2])
-    r = combined(w, q, sheet.x)
-    distance = wp.length(r)
-    way = combined(w, q, sheet.end) - r
-    if distance - wp.length(way) > sheet.radius + HALF * (sheet.thickness[q[0]] + sheet.thickness[q[1]]):
-        return made
-    normal = face_normal(f, sheet.x)
-    if wp.dot(normal, normal) == ZERO:
-        return made
-    height = wp.dot(normal, r)
-    if wp.abs(height) < ALIGNED * distance:
-        return made
-    thick = pair_thickness(w, q, q[1], sheet)
-    near = distance
-    if distance > TINY:
-        near = distance + wp.min(wp.dot(r, way) / distance, ZERO)
-    else:
-        # on the triangle: it came from where it does not go
-        height = -wp.dot(normal, way)
-    if near > sheet.radius + thick:
-        return made
-    side = sheet.above[sheet.vertex_region[q[0]], sheet.face_region[pair[1]]]
-    own = int(1)
-    if height < ZERO:
-        own = -1
-    if side == 0 or wp.dot(vertex_normal(q[0], sheet), normal) <= ZERO:
-        side = own
-    elif side != own and wp.abs(height) < OVER * distance:
-        # through the layer, perhaps: certain only right over the triangle
-        return made
-    made.made = POINT_TRIANGLE
-    made.vertices = q
-    made.kind = side * TRIANGLE
-    made.weights = w
-    made.normal = wp.float64(side) * normal
-    made.thickness = thick
-    made.distance = distance
-    return made
+    ...
 
 
-@wp.func
-def is_straight(pair: wp.vec2i, start: wp.vec3d, end: wp.vec3d, rest_rows: wp.array[wp.vec4d]) -> bool:
-    """Whether the middles of two edges of a cloth, this far apart over the step, are about as far apart as at rest."""
-    rest = rest_rows[pair[0]] - rest_rows[pair[1]]
-    least = STRAIGHT * STRAIGHT * wp.dot(rest, rest)
-    return wp.dot(start, start) >= least and wp.dot(end, end) >= least
+@wp.func_native(
+    _GEOMETRY
+    + """
+    const double last = 1e-6, haste = 0.25, straight = 0.95;
+    const wp::vec_t<2, int> e = sheet.edges.data[pair[0]], f = sheet.edges.data[pair[1]];
+    const vector u = x[e[1]] - x[e[0]], v = x[f[1]] - x[f[0]];
+    // the nearest points (Ericson 2005, section 5.1.9); edges at an angle below about 1e-7 count as parallel
+    const vector gap = x[e[0]] - x[f[0]];
+    const double uu = wp::dot(u, u), vv = wp::dot(v, v), uv = wp::dot(u, v), ur = wp::dot(u, gap), vr = wp::dot(v, gap);
+    const double area = uu * vv - uv * uv;
+    const auto within = [](double part) { return part < 0.0 ? 0.0 : (part > 1.0 ? 1.0 : part); };
+    double s = 0.0, t = 0.0;
+    if (uu == 0.0) {
+        t = vv == 0.0 ? 0.0 : within(vr / vv);
+    } else if (vv == 0.0) {
+        s = within(-ur / uu);
+    } else {
+        s = area > 1e-14 * uu * vv ? within((uv * vr - ur * vv) / area) : 0.0;
+        t = (uv * s + vr) / vv;
+        if (t < 0.0 || t > 1.0) {
+            t = t < 0.0 ? 0.0 : 1.0;
+            s = within((t * uv - ur) / uu);
+        }
+    }
+    const auto across = [&](const vector* at) {
+        return (1.0 - s) * at[e[0]] + s * at[e[1]] - (1.0 - t) * at[f[0]] - t * at[f[1]];
+    };
+    const vector r = across(x);
+    const double distance = wp::length(r);
+    const vector way = across(end) - r;
+    double thick = 0.5 * (sheet.thickness.data[e[0]] + sheet.thickness.data[f[0]]);
+    if (distance - wp::length(way) > sheet.radius + thick)
+        return made;
+    const bool inside_e = s > last && s < 1.0 - last, inside_f = t > last && t < 1.0 - last;
+    if (!inside_e && !inside_f)
+        return made;
+    const bool same = sheet.vertex_cloth.data[e[0]] == sheet.vertex_cloth.data[f[0]];
+    const double along = same ? wp::length(across(rest)) : 0.0;
+    if (same)
+        thick = wp::min(thick, rest_part * along);
+    vector n(0.0, 0.0, 0.0);
+    double near = distance;
+    if (distance > tiny) {
+        n = (1.0 / distance) * r;
+        near = distance + wp::min(wp::dot(n, way), 0.0);
+    }
+    if (near > sheet.radius + thick)
+        return made;
 
-
-@wp.func
-def make_edge_edge(pair: wp.vec2i, sheet: Sheet) -> Pair:
+    int above = above_of(sheet.edge_region.data[pair[0]], sheet.edge_region.data[pair[1]]);
+    if (above != 0 && wp::dot(edge_normal(pair[0]), edge_normal(pair[1])) <= 0.0)
+        above = 0;
+    if (inside_e && inside_f) {
+        if (above != 0) {
+            const vector upward = (double)above * unit(edge_normal(above < 0 ? pair[0] : pair[1]));
+            if (wp::dot(n, upward) < over)
+                return made;
+            n = upward;
+        } else if (distance <= tiny) {
+            // they cross: apart again the way they came
+            n = unit(wp::cross(u, v));
+            if (wp::dot(n, way) > 0.0)
+                n = -1.0 * n;
+        }
+    } else {
+        if (above != 0 || distance <= tiny)
+            return made;
+        if (same) {
+            // neighbours in the plane of the cloth: the cloth itself keeps them apart
+            if (along <= sheet.radius + thick)
+                return made;
+            const auto middle = [&](const vector* at) {
+                return 0.5 * (at[e[0]] + at[e[1]] - at[f[0]] - at[f[1]]);
+            };
+            const vector at_rest = middle(rest), now = middle(x), then = middle(end);
+            const double least = straight * straight * wp::dot(at_rest, at_rest);
+            if (wp::dot(now, now) >= least && wp::dot(then, then) >= least)
+                return made;
+        }
+        const int vertex = inside_e ? f[t >= 1.0 - last ? 1 : 0] : e[s >= 1.0 - last ? 1 : 0];
+        const int mine = inside_e ? pair[1] : pair[0], other = inside_e ? pair[0] : pair[1];
+        if (sheet.first_edge.data[vertex] != mine)
+            return made;
+        if ((sheet.marks.data[other] & 4) == 0 && wp::length(way) <= haste * (sheet.radius + sheet.largest))
+            return made;
+        // whether a triangle at the other edge makes the contact
+        const wp::vec_t<2, int> wings = sheet.edge_faces.data[other];
+        for (int k = 0; k < 2; ++k) {
+            if (wings[k] < 0)
+                continue;
+            const vector m = normal_of(wings[k]);
+            const double height = wp::dot(n, m), squared = wp::dot(m, m);
+            if (squared > 0.0 && height * height >= aligned * aligned * squared)
+                return made;
+        }
+    }
+    made[0] = 1.0;
+    made[1] = 0.0;
+    made[2] = 1.0 - s;
+    made[3] = s;
+    made[4] = t - 1.0;
+    made[5] = -t;
+    for (int k = 0; k < 3; ++k)
+        made[6 + k] = n[k];
+    made[9] = thick;
+    return made;
+    """
+)
+def make_edge_edge(pair: wp.vec2i, sheet: Sheet) -> Made:
     """Two edges; between layers the normal is that of the lower one."""
-    made = Pair()
-    e = sheet.edges[pair[0]]
-    f = sheet.edges[pair[1]]
-    q = wp.vec4i(e[0], e[1], f[0], f[1])
-    st = nearest_on_edges(sheet.x[e[0]], sheet.x[e[1]], sheet.x[f[0]], sheet.x[f[1]])
-    w = wp.vec4d(ONE - st[0], st[0], st[1] - ONE, -st[1])
-    r = combined(w, q, sheet.x)
-    distance = wp.length(r)
-    way = combined(w, q, sheet.end) - r
-    if distance - wp.length(way) > sheet.radius + HALF * (sheet.thickness[e[0]] + sheet.thickness[f[0]]):
-        return made
-    thick = pair_thickness(w, q, f[0], sheet)
-    n = wp.vec3d()
-    near = distance
-    if distance > TINY:
-        n = r / distance
-        near = distance + wp.min(wp.dot(n, way), ZERO)
-    if near > sheet.radius + thick:
-        return made
-
-    inside_e = st[0] > END and st[0] < ONE - END
-    inside_f = st[1] > END and st[1] < ONE - END
-    if not (inside_e or inside_f):
-        return made
-    above = sheet.above[sheet.edge_region[pair[0]], sheet.edge_region[pair[1]]]
-    if above != 0 and wp.dot(edge_normal(pair[0], sheet), edge_normal(pair[1], sheet)) <= ZERO:
-        above = 0
-    if inside_e and inside_f:
-        if above != 0:
-            lower = pair[1]
-            if above < 0:
-                lower = pair[0]
-            upward = wp.float64(above) * edge_normal(lower, sheet)
-            if wp.dot(n, upward) < OVER:
-                return made
-            n = upward
-        elif distance <= TINY:
-            # they cross: apart again the way they came
-            n = wp.normalize(wp.cross(sheet.x[e[1]] - sheet.x[e[0]], sheet.x[f[1]] - sheet.x[f[0]]))
-            if wp.dot(n, way) > ZERO:
-                n = -n
-    else:
-        if above != 0 or distance <= TINY:
-            return made
-        # neighbours in the plane of the cloth: the cloth itself keeps them apart
-        if sheet.vertex_cloth[e[0]] == sheet.vertex_cloth[f[0]]:
-            if wp.length(combined(w, q, sheet.rest)) <= sheet.radius + thick:
-                return made
-            start = HALF * (sheet.x[e[0]] + sheet.x[e[1]] - sheet.x[f[0]] - sheet.x[f[1]])
-            end = HALF * (sheet.end[e[0]] + sheet.end[e[1]] - sheet.end[f[0]] - sheet.end[f[1]])
-            if is_straight(pair, start, end, sheet.rest_rows):
-                return made
-        vertex = e[0]
-        if st[0] >= ONE - END:
-            vertex = e[1]
-        mine = pair[0]
-        other = pair[1]
-        if inside_e:
-            vertex = f[0]
-            if st[1] >= ONE - END:
-                vertex = f[1]
-            mine = pair[1]
-            other = pair[0]
-        if sheet.first_edge[vertex] != mine or edge_is_aligned(other, n, sheet):
-            return made
-        if (sheet.marks[other] & SHARP) == 0 and wp.length(way) <= HASTE * (sheet.radius + sheet.largest):
-            return made
-    made.made = EDGE_EDGE
-    made.vertices = q
-    made.kind = FROZEN
-    made.weights = w
-    made.normal = n
-    made.thickness = thick
-    made.distance = distance
-    return made
+    ...
 
 
 @wp.func
@@ -292,29 +294,23 @@ def closest_approach(r: wp.vec3d, way: wp.vec3d) -> wp.float64:
 
 
 @wp.func
-def make_point_point(a: int, b: int, sheet: Sheet) -> Pair:
+def make_point_point(a: int, b: int, sheet: Sheet) -> Made:
     """Two vertices: the closest approach of their paths is exact."""
-    made = Pair()
-    q = wp.vec4i(a, a, b, b)
-    w = wp.vec4d(ONE, ZERO, -ONE, ZERO)
+    made = Made()
     r = sheet.x[a] - sheet.x[b]
     way = (sheet.end[a] - sheet.x[a]) - (sheet.end[b] - sheet.x[b])
-    thick = pair_thickness(w, q, b, sheet)
+    thick = HALF * (sheet.thickness[a] + sheet.thickness[b])
+    if sheet.vertex_cloth[a] == sheet.vertex_cloth[b]:
+        thick = wp.min(thick, REST_PART * wp.length(sheet.rest[a] - sheet.rest[b]))
     distance = wp.length(r)
     if distance <= TINY or closest_approach(r, way) > sheet.radius + thick:
         return made
-    made.made = POINT_POINT
-    made.vertices = q
-    made.kind = FROZEN
-    made.weights = w
-    made.normal = r / distance
-    made.thickness = thick
-    made.distance = distance
-    return made
+    n = r / distance
+    return Made(ONE, ZERO, ONE, ZERO, -ONE, ZERO, n[0], n[1], n[2], thick)
 
 
 @wp.func
-def make_pair(kind: int, pair: wp.vec2i, sheet: Sheet) -> Pair:
+def make_pair(kind: int, pair: wp.vec2i, sheet: Sheet) -> Made:
     """The contact of two features, if they make one."""
     if kind == POINT_TRIANGLE:
         return make_point_triangle(pair, sheet)

@@ -91,6 +91,9 @@ class PredictiveSearch:
         self._reach = self._radius = 0.0
         self._placing = Placing(self.device)
         self._haste = wp.zeros(1, dtype=wp.float64, device=self.device)
+        self._haste_view = self._haste.numpy()
+        self._turned: tuple[wp.array, ...] = ()
+        """places whose turn was taken out last, for the search that follows"""
         self._unturned = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
         self.colouring = StencilColouring(max(surface.vertex_count, 1), inverse_mass)
 
@@ -103,10 +106,12 @@ class PredictiveSearch:
         *,
         kind: Literal["triangles", "points"] = "triangles",
         edges: bool = True,
+        in_colours: bool = True,
     ) -> int:
         """Replace the contacts by those of a step from x to the predicted `end`; gives their number.
 
         Points are vertices with vertices; triangles are vertices with triangles, and edges with edges unless told not.
+        Contacts in colours stand in an order in which many can be solved at once.
         """
         sheet = self.sheet
         if kind == "triangles" and self.device.is_cpu:
@@ -121,7 +126,7 @@ class PredictiveSearch:
         self._reach = self.largest_thickness + radius
         self.broad_phase.update(x, end, self._reach)
         self._enclose(x, end)
-        candidates = self.broad_phase.feature_pairs()
+        candidates = self.broad_phase.feature_pairs(edges=edges and kind == "triangles")
         if kind == "points":
             pairs = self._list_points(candidates.vertex_triangle)
             found = self._list(int(POINT_POINT), pairs, 0)
@@ -131,18 +136,20 @@ class PredictiveSearch:
                 found = self._list(int(EDGE_EDGE), candidates.edge_edge, found)
         contacts.grow(found)
         if found:
-            self.colouring.colour(self._vertices.array, found)
-            tables = [*self.friction, *contacts.arrays, contacts.triangles]
             places = self._places.at_least(found)
-            launch(find_places, found, [self.colouring.order, places], device=self.device)
-            inputs = [places, self._listed.array, sheet, *tables]
+            if in_colours:
+                self.colouring.colour(self._vertices.array, found)
+                launch(find_places, found, [self.colouring.order, places], device=self.device)
+            tables = [*self.friction, *contacts.arrays, contacts.triangles]
+            inputs = [int(in_colours), places, self._listed.array, self._vertices.array, sheet, *tables]
             launch(write_contacts, found, inputs, device=self.device, grain=GRAIN)
         return found
 
     def haste(self, x: wp.array, end: wp.array, radius: float) -> float:
         """How far the mean vertex goes besides what the cloth does as a whole, in distances that make contacts."""
         self._without_turn(x, end)
-        return float(self._haste.numpy()[0]) / (self.largest_thickness + radius)
+        self._turned = x, end
+        return float(self._haste_view[0]) / (self.largest_thickness + radius)
 
     def _without_turn(self, x: wp.array, end: wp.array) -> wp.array:
         """Where the vertices would end if the cloth as a whole did not turn.
@@ -150,6 +157,9 @@ class PredictiveSearch:
         Turning moves two points across the direction between them and never along it, so that no contact is missed for
         leaving it out; but boxes of what turns are large and overlap in vain.
         """
+        known, self._turned = self._turned, ()
+        if known and known[0] is x and known[1] is end:
+            return self._unturned
         launch(unturn, 1, [len(x), x, end, self._unturned, self._haste], device=self.device)
         return self._unturned
 

@@ -21,11 +21,13 @@ _LANES = (
     typedef double lanes;
     typedef long long marks4;
     #define AT(value, k) value
+    #define LANES(r, x, y, z) const lanes x = r[0][0], y = r[0][1], z = r[0][2];
 #else
     const int width = 4;
     typedef row4 lanes;
     typedef long long marks4 __attribute__((vector_size(32), aligned(8)));
     #define AT(value, k) value[k]
+    #define LANES(r, x, y, z) ACROSS(r[0], r[1], r[2], r[3], x, y, z)
 #endif
     const row4* rows = (const row4*)places.data;
     unsigned int look = 0;
@@ -34,11 +36,13 @@ _LANES = (
 )
 # the largest way of two features against each other is that of the means and both radii
 _WAY = """
-            const row4 way = first_way - second_way;
-            AT(cx, k) = way[0];
-            AT(cy, k) = way[1];
-            AT(cz, k) = way[2];
+            c[k] = first_way - second_way;
             AT(radii, k) = first_way[3] + second_way[3];
+        }
+        LANES(u, ux, uy, uz)
+        LANES(v, vx, vy, vz)
+        LANES(r, rx, ry, rz)
+        LANES(c, cx, cy, cz)
     """
 _DONE = """
         #pragma unroll
@@ -46,6 +50,7 @@ _DONE = """
             look |= (AT(looked, k) ? 1u : 0u) << (base + k);
     }
     #undef AT
+    #undef LANES
     return count < 32 ? look & ((1u << count) - 1u) : look;
     """
 
@@ -53,28 +58,21 @@ _DONE = """
 @wp.func_native(
     _LANES
     + """
-        lanes ux, uy, uz, vx, vy, vz, rx, ry, rz, cx, cy, cz, radii, near;
+        row4 u[width], v[width], r[width], c[width];
+        lanes radii, near;
         #pragma unroll
         for (int k = 0; k < width; ++k) {
             const wp::vec_t<2, int> pair = pairs.data[begin + (base + k < count ? base + k : count - 1)];
             const wp::vec_t<3, int> f = faces.data[pair[1]];
             const row4 a = rows[f[0]];
-            const row4 u = rows[f[1]] - a, v = rows[f[2]] - a, r = rows[pair[0]] - a;
+            u[k] = rows[f[1]] - a;
+            v[k] = rows[f[2]] - a;
+            r[k] = rows[pair[0]] - a;
             const row4 first_way = ((const row4*)vertex_ways.data)[pair[0]];
             const row4 second_way = ((const row4*)face_ways.data)[pair[1]];
-            AT(ux, k) = u[0];
-            AT(uy, k) = u[1];
-            AT(uz, k) = u[2];
-            AT(vx, k) = v[0];
-            AT(vy, k) = v[1];
-            AT(vz, k) = v[2];
-            AT(rx, k) = r[0];
-            AT(ry, k) = r[1];
-            AT(rz, k) = r[2];
     """
     + _WAY
     + """
-        }
         const lanes squared = cx * cx + cy * cy + cz * cz;
         #pragma unroll
         for (int k = 0; k < width; ++k)
@@ -116,26 +114,19 @@ def triangles_to_look_at(
 @wp.func_native(
     _LANES
     + """
-        lanes ux, uy, uz, vx, vy, vz, rx, ry, rz, cx, cy, cz, radii, near, least;
+        row4 u[width], v[width], r[width], c[width];
+        lanes radii, near, least;
         marks4 m0, m1;
         #pragma unroll
         for (int k = 0; k < width; ++k) {
             const wp::vec_t<2, int> pair = pairs.data[begin + (base + k < count ? base + k : count - 1)];
             const wp::vec_t<2, int> e = edges.data[pair[0]], f = edges.data[pair[1]];
-            const row4 a = rows[e[0]], c = rows[f[0]];
-            const row4 u = rows[e[1]] - a, v = rows[f[1]] - c, r = a - c;
+            u[k] = rows[e[1]] - rows[e[0]];
+            v[k] = rows[f[1]] - rows[f[0]];
+            r[k] = rows[e[0]] - rows[f[0]];
             const row4 first_way = ((const row4*)ways.data)[pair[0]];
             const row4 second_way = ((const row4*)ways.data)[pair[1]];
             const row4 rest = ((const row4*)rest_middles.data)[pair[0]] - ((const row4*)rest_middles.data)[pair[1]];
-            AT(ux, k) = u[0];
-            AT(uy, k) = u[1];
-            AT(uz, k) = u[2];
-            AT(vx, k) = v[0];
-            AT(vy, k) = v[1];
-            AT(vz, k) = v[2];
-            AT(rx, k) = r[0];
-            AT(ry, k) = r[1];
-            AT(rz, k) = r[2];
             // the last number of a row is the cloth: what are two cloths is never straight
             AT(least, k) = rest[3] == 0.0 ? straight * (rest[0] * rest[0] + rest[1] * rest[1] + rest[2] * rest[2]) : 1e300;
             AT(m0, k) = marks.data[pair[0]];
@@ -143,7 +134,6 @@ def triangles_to_look_at(
     """
     + _WAY
     + """
-        }
         const lanes squared = cx * cx + cy * cy + cz * cz;
         #pragma unroll
         for (int k = 0; k < width; ++k)

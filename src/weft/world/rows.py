@@ -17,6 +17,13 @@ typedef wp::vec_t<4, double> row4;
 #else
 #pragma clang fp contract(fast)
 typedef double row4 __attribute__((vector_size(32), aligned(8)));
+// the first three numbers of four rows, each with its likes: what four items do at once
+#define ACROSS(a, b, c, d, x, y, z)                                                                                \\
+    const row4 x##_low = __builtin_shufflevector(a, b, 0, 4, 2, 6), y##_low = __builtin_shufflevector(c, d, 0, 4, 2, 6); \\
+    const row4 x##_high = __builtin_shufflevector(a, b, 1, 5, 3, 7), y##_high = __builtin_shufflevector(c, d, 1, 5, 3, 7); \\
+    const row4 x = __builtin_shufflevector(x##_low, y##_low, 0, 1, 4, 5);                                          \\
+    const row4 y = __builtin_shufflevector(x##_high, y##_high, 0, 1, 4, 5);                                        \\
+    const row4 z = __builtin_shufflevector(x##_low, y##_low, 2, 3, 6, 7);
 #endif
 """
 
