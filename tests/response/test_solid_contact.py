@@ -327,3 +327,23 @@ def test_contact_goes_on_from_what_it_saved():
     for _ in range(3):
         again.step()
     assert np.array_equal(run.x, again.x) and np.array_equal(run.v, again.v)
+
+
+def test_a_solid_that_would_tear_the_cloth_passes_through():
+    """A ball that rises far through a sheet held at its border; around pinched vertices it would take the cloth along."""
+    places = [{"time": 0.0, "position": (0.0, -0.04, 0.0)}, {"time": 0.5, "position": (0.0, 0.21, 0.0)}]
+    ball = weft.Collider(name="ball", shape=weft.Sphere(radius=0.03), motion=weft.Path(keyframes=places))
+    worst = []
+    for pinched in (False, True):
+        world = world_of(sheet(cells=12, pins=[weft.Pin(boundary="all")]), ball)
+        run = Runner(world)
+        if pinched:
+            run.contact.pinch(np.arange(world.cloth_vertex_count))
+        mesh = world.cloths[0].mesh
+        longest = 0.0
+        for _ in range(24):
+            run.step()
+            way = run.x[mesh.edges]
+            longest = max(longest, (np.linalg.norm(way[:, 1] - way[:, 0], axis=1) / mesh.rest_lengths).max())
+        worst.append(longest - 1.0)
+    assert worst[0] < 0.5 and worst[1] > 1.0

@@ -9,7 +9,8 @@ while n.r is less than `rest` it holds on to what leaves no faster than it would
 layer that rests on another one would fall, be caught and be let go again, step by step.
 
 Its stiffness is `strength` times its reduced mass over the step squared: how far it gets in one step against the
-inertia of the cloth is then the same however long the step and however fine the mesh. Across n it may rub: Coulomb
+inertia of the cloth is then the same however long the step and however fine the mesh. Or it is `stiffness`, in N/m, where
+that is more: what has to hold against the stretch of cloth. Across n it may rub: Coulomb
 friction with the normal force that the spring is expected to give, as a drag that can stop a motion but not turn it
 round.
 """
@@ -48,6 +49,7 @@ def strain_links(
     rest: wp.array[wp.float64],
     speed: wp.array[wp.float64],
     strength: wp.array[wp.float64],
+    stiffness: wp.array[wp.float64],
     friction: wp.array[wp.float64],
     inverse_mass: wp.array[wp.float64],
     x: wp.array[wp.vec3d],
@@ -76,8 +78,8 @@ def strain_links(
     matrices[i] = wp.mat33d()
     along[i] = wp.vec3d()
     if inverse > ZERO:
-        # k h^2, whatever the step
-        stiff = strength[i] / inverse
+        # k h^2
+        stiff = wp.max(strength[i] / inverse, stiffness[i] * h * h)
         gap = wp.dot(n, r)
         leaving = wp.dot(n, u)
         lack = wp.min(rest[i] - gap, speed[i] * h) - wp.dot(n, h * u + y)
@@ -87,7 +89,7 @@ def strain_links(
             return
         across = u - leaving * n
         # h times the drag mu N / |u|, N being what is left of the force when the link has moved its own mass
-        pressed = stiff * wp.max(lack, ZERO) / (h * (ONE + strength[i]))
+        pressed = stiff * wp.max(lack, ZERO) / (h * (ONE + stiff * inverse))
         drag = friction[i] * pressed / wp.max(wp.length(across), CREEP)
         block = wp.outer(n, n)
         matrices[i] = stiff * block + drag * (wp.identity(n=3, dtype=wp.float64) - block)
@@ -189,7 +191,7 @@ class Links:
         self._vertices, self._keys, self._entries = (Buffer(int, device) for _ in range(3))
         self._rows = Buffer(int, device)
         self._weights, self._rest, self._speed = (Buffer(wp.float64, device) for _ in range(3))
-        self._strength, self._friction = (Buffer(wp.float64, device) for _ in range(2))
+        self._strength, self._stiffness, self._friction = (Buffer(wp.float64, device) for _ in range(3))
         self._normals, self._along, self._stretched = (Buffer(wp.vec3d, device) for _ in range(3))
         self._matrices = Buffer(wp.mat33d, device)
         self.offsets = wp.zeros(matrix.count + 1, dtype=int, device=device)
@@ -197,9 +199,9 @@ class Links:
 
     @property
     def columns(self) -> list[wp.array]:
-        """Vertices, weights (five of each a link), normals, rest, speed, strength, friction: for kernels that fill."""
+        """Vertices, weights (five of each a link), normals, rest, speed, strength, stiffness, friction."""
         buffers = [self._vertices, self._weights, self._normals, self._rest, self._speed]
-        return [buffer.array for buffer in (*buffers, self._strength, self._friction)]
+        return [buffer.array for buffer in (*buffers, self._strength, self._stiffness, self._friction)]
 
     @property
     def lists(self) -> list[wp.array]:
@@ -227,7 +229,7 @@ class Links:
         self.count += count
         self._vertices.at_least(WIDTH * self.count, keep=WIDTH * first)
         self._weights.at_least(WIDTH * self.count, keep=WIDTH * first)
-        for buffer in (self._normals, self._rest, self._speed, self._strength, self._friction):
+        for buffer in (self._normals, self._rest, self._speed, self._strength, self._stiffness, self._friction):
             buffer.at_least(self.count, keep=first)
         return first
 
@@ -239,7 +241,8 @@ class Links:
         *,
         rest: npt.ArrayLike,
         speed: npt.ArrayLike,
-        strength: npt.ArrayLike,
+        strength: npt.ArrayLike = 0.0,
+        stiffness: npt.ArrayLike = 0.0,
         friction: npt.ArrayLike = 0.0,
     ) -> None:
         """Links from host arrays: (k, c) vertices and weights, c at most five, and (k, 3) directions."""
@@ -251,7 +254,9 @@ class Links:
         heavy = np.zeros((count, WIDTH))
         heavy[:, :corners] = weights
         first = self.grow(count)
-        numbers = [np.broadcast_to(np.asarray(a, np.float64), count) for a in (rest, speed, strength, friction)]
+        numbers = [
+            np.broadcast_to(np.asarray(a, np.float64), count) for a in (rest, speed, strength, stiffness, friction)
+        ]
         values: list[np.ndarray] = [five.ravel(), heavy.ravel(), normals, *numbers]
         for column, value in zip(self.columns, values, strict=True):
             scale = len(value) // count

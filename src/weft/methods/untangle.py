@@ -14,8 +14,10 @@ import warp as wp
 from weft.analysis.analyser import Analyser
 from weft.analysis.result import Analysis
 from weft.dynamics.implicit import Implicit
+from weft.dynamics.locking import Locking
 from weft.methods.base import Method, StepReport
-from weft.response.cloth_contact import ClothContact
+from weft.response.cloth_collisions import ClothCollisions, Spared
+from weft.response.cloth_contact import ClothContact, around
 from weft.response.flypaper import Flypaper
 from weft.response.pinching import PinchFinder
 from weft.response.pulling import pull
@@ -40,6 +42,7 @@ class Untangle(Method):
         super().__init__(world, options)
         self.options: UntangleOptions = options
         self.dynamics = Implicit.from_world(world)
+        self.locking = Locking(world)
         self.cloth = slice(0, world.cloth_vertex_count)
         areas = world.mass[self.cloth]
         lengths = np.concatenate([np.zeros(0), *(part.mesh.rest_lengths for part in world.cloths)])
@@ -52,6 +55,7 @@ class Untangle(Method):
             device=world.device,
         )
         self.cloth_contact = ClothContact(world)
+        self.collisions = ClothCollisions(world, self.cloth_contact.surface)
         self.unfolding = Unfolding(world)
         self.surfaces = SolidSurfaces(world)
         self.solid_contact = SolidContact(world, depth=options.depth, surfaces=self.surfaces)
@@ -86,11 +90,14 @@ class Untangle(Method):
         restraints: list[Restraint] = [self.solid_contact, self.flypaper]
         self.dynamics.propose(state, world.target, dt, self.x_end, self.v_end, restraints=restraints)
         world.carry_colliders(state, dt, self.x_end, self.v_end)
-        state.take(self.x_end, self.v_end)
         if analysis is not None and len(analysis):
-            self.unfolding.flatten(state, analysis, held=self.pinched_vertices)
+            self.unfolding.flatten(self.x_end, self.v_end, analysis, held=self.pinched_vertices)
+        found = self._stop(state, dt, analysis)
+        state.take(self.x_end, self.v_end)
         self.iterations += sum(solution.iterations for solution in self.dynamics.solutions)
-        return StepReport(contacts=contacts + self.solid_contact.closed, problems=list(self.dynamics.problems))
+        return StepReport(
+            contacts=contacts + self.solid_contact.closed, collisions=found, problems=list(self.dynamics.problems)
+        )
 
     def saved(self) -> dict[str, np.ndarray]:
         return self.solid_contact.saved()
@@ -111,14 +118,25 @@ class Untangle(Method):
         """Push apart what is near, pull back what has passed through; gives how many pairs are near."""
         links = self.dynamics.links
         links.clear()
-        if not self._meets_itself(state):
-            return 0
-        contacts = self.cloth_contact.link(state.x, state.v, dt, analysis, links)
-        if analysis is not None:
-            number, gap = round(state.time / dt), self.world.largest_thickness
-            pull(self.analyser, analysis, links, dt, number=number, pinched=self.pinched_vertices, gap=gap)
+        # what is tangled must be able to come free, and what is pinched stretches in any case
+        spared = around(analysis, self.world.cloth_vertex_count, rings=1)
+        spared[self.pinched_vertices] = True
+        self.locking.lock(state.x.numpy()[self.cloth], state.v.numpy()[self.cloth], dt, links, spared=spared)
+        contacts = 0
+        if self._meets_itself(state):
+            contacts = self.cloth_contact.link(state.x, state.v, dt, analysis, links)
+            if analysis is not None:
+                number, gap = round(state.time / dt), self.world.largest_thickness
+                pull(self.analyser, analysis, links, dt, number=number, pinched=self.pinched_vertices, gap=gap)
         links.close()
         return contacts
+
+    def _stop(self, state: State, dt: float, analysis: Analysis | None) -> int:
+        """Stop what is not tangled and would pass through; gives how many collisions were found."""
+        if not self._meets_itself(state):
+            return 0
+        owner, spared = self.dynamics.constraints.owner, Spared(analysis, self.world.cloth_vertex_count)
+        return self.collisions.stop(state.x, dt, owner, spared, self.x_end, self.v_end)[0]
 
     def _meets_itself(self, state: State) -> bool:
         """Whether cloth takes notice of cloth yet."""
@@ -130,3 +148,4 @@ class Untangle(Method):
         points = self.pinches.find(state.x.numpy())
         self.pinched_vertices = points.vertices
         self.flypaper.take(points)
+        self.solid_contact.pinch(points.vertices)

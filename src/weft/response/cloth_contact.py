@@ -29,10 +29,17 @@ HALF = wp.constant(wp.float64(0.5))
 ONE = wp.constant(wp.float64(1.0))
 # how stiff pushing apart is, in reduced masses over the step squared
 STRENGTH = wp.constant(wp.float64(20.0))
+# and where nothing of the distance is left, in units of the stretch stiffness of the cloth: layers that only lie on each
+# other are pushed apart softly, or they would jump
+STIFF = 1.0
 # the fastest way apart, m/s
 PACE = wp.constant(wp.float64(0.5))
+# layers that a seam joins are kept this far apart all the same, m: as far as collisions are stopped
+LEAST = wp.constant(wp.float64(2.4e-4))
 # rings of neighbours around a path in which nothing is pushed apart: it would hold the path where it is
 RINGS = 1
+# how far a vertex is from a seam that is not there, m; infinite, it would have no sum
+FAR = 1.0e3
 # pairs worth a thread of their own
 GRAIN = 256
 
@@ -47,22 +54,24 @@ class Sheets:
     rest: wp.array[wp.vec3d]
     piece: wp.array[int]
     """vertices that hang together; distances at rest mean something within a piece"""
-    sewn_to: wp.array[int]
-    """the same number for vertices sewn together"""
+    sewn_offsets: wp.array[int]
+    sewn: wp.array[int]
+    """for each vertex those that a stitch joins it to"""
     to_seam: wp.array[wp.float64]
     """how far a vertex is from a seam at rest"""
 
 
 @wp.func
-def is_sewn(kind: int, q: wp.vec4i, sewn_to: wp.array[int]) -> bool:
+def is_sewn(kind: int, q: wp.vec4i, sheets: Sheets) -> bool:
     """Does a stitch join the two sides?"""
     split = 2
     if kind == 0:
         split = 1
     for a in range(split):
-        for b in range(split, 4):
-            if sewn_to[q[a]] == sewn_to[q[b]]:
-                return True
+        for k in range(sheets.sewn_offsets[q[a]], sheets.sewn_offsets[q[a] + 1]):
+            for b in range(split, 4):
+                if sheets.sewn[k] == q[b]:
+                    return True
     return False
 
 
@@ -79,7 +88,7 @@ def kept_distance(q: wp.vec4i, w: wp.vec4d, sheets: Sheets) -> wp.float64:
     around = ZERO
     for k in range(4):
         around += wp.abs(w[k]) * sheets.to_seam[q[k]]
-    return wp.min(distance, HALF * around)
+    return wp.min(distance, wp.max(HALF * around, LEAST))
 
 
 @wp.kernel
@@ -117,7 +126,7 @@ def choose_near(
     if square > ZERO:
         part = wp.clamp(-wp.dot(r, way) / square, ZERO, ONE)
     if wp.length(r + part * way) < kept_distance(q, w, sheets):
-        if not is_sewn(kind, q, sheets.sewn_to):
+        if not is_sewn(kind, q, sheets):
             chosen[i] = 1
 
 
@@ -130,6 +139,7 @@ def push_apart(
     vertex_body: wp.array[int],
     mu: wp.array2d[wp.float64],
     x: wp.array[wp.vec3d],
+    stiff: wp.float64,
     base: int,
     chosen: wp.array[int],
     places: wp.array[int],
@@ -139,6 +149,7 @@ def push_apart(
     rest: wp.array[wp.float64],
     speed: wp.array[wp.float64],
     strength: wp.array[wp.float64],
+    stiffness: wp.array[wp.float64],
     friction: wp.array[wp.float64],
 ):
     """A link that pushes a chosen pair apart."""
@@ -157,6 +168,8 @@ def push_apart(
         rest[row] = kept_distance(q, w, sheets)
         speed[row] = PACE
         strength[row] = STRENGTH
+        lack = wp.max(ONE - wp.dot(normals[row], r) / rest[row], ZERO)
+        stiffness[row] = stiff * wp.min(lack * lack, ONE)
         friction[row] = mu[vertex_body[q[0]], vertex_body[q[3]]]
 
 
@@ -168,13 +181,15 @@ class ClothContact:
         self.world = world
         self.surface = Surface.from_arrays(world.cloth_vertex_count, world.cloth_faces, device=device)
         self.broad_phase = make_broad_phase("bvh", self.surface)
+        self._stiffest = max((part.material.stretch for part in world.cloths), default=0.0)
         sheets: Any = Sheets()
         sheets.faces, sheets.edges, sheets.thickness = self.surface.faces, self.surface.edges, world.thickness
         sheets.rest = world.rest_shape
         pieces = connected(world.cloth_vertex_count, self.surface.edges.numpy().reshape(-1, 2))
         sheets.piece = wp.array(pieces, dtype=int, device=device)
-        sewn = connected(world.cloth_vertex_count, world.seams.nearest())
-        sheets.sewn_to = wp.array(sewn, dtype=int, device=device)
+        sewn = stitched(world)
+        sheets.sewn_offsets = wp.array(sewn.indptr, dtype=int, device=device)
+        sheets.sewn = wp.array(sewn.indices, dtype=int, device=device)
         sheets.to_seam = wp.array(distance_to_seams(world, self.surface), dtype=wp.float64, device=device)
         self._sheets = sheets
         self._expected = wp.zeros(world.cloth_vertex_count, dtype=wp.vec3d, device=device)
@@ -193,7 +208,7 @@ class ClothContact:
         table = None
         if analysis is not None and len(analysis):
             table = colour_table(analysis, self.device)
-            self._tangled.assign(self._around(analysis))
+            self._tangled.assign(around(analysis, len(self._expected), rings=RINGS).astype(np.int8))
         total = 0
         for kind, pairs in zip(Kind, self.broad_phase.feature_pairs(), strict=True):
             count = len(pairs)
@@ -209,20 +224,11 @@ class ClothContact:
             found = count_chosen(chosen, places)
             if found:
                 first = links.grow(found)
-                inputs = [int(kind), pairs, self._sheets, world.surface.vertex_body, world.friction_kinetic, x, first]
-                inputs += [chosen, places, *links.columns]
+                inputs = [int(kind), pairs, self._sheets, world.surface.vertex_body, world.friction_kinetic, x]
+                inputs += [STIFF * self._stiffest, first, chosen, places, *links.columns]
                 launch(push_apart, count, inputs, device=self.device, grain=GRAIN)
                 total += found
         return total
-
-    def _around(self, analysis: Analysis) -> np.ndarray:
-        """(n,) 1 for vertices that lie beside a path, or a few rings away."""
-        tangled = np.zeros(self.world.cloth_vertex_count, np.int8)
-        tangled[crossing_vertices(analysis)] = 1
-        edges = analysis.topology.edges
-        for _ in range(RINGS):
-            tangled[edges[tangled[edges].any(axis=1)]] = 1
-        return tangled
 
 
 @wp.kernel
@@ -230,6 +236,17 @@ def expect(first: int, x: wp.array[wp.vec3d], v: wp.array[wp.vec3d], h: wp.float
     """Where a vertex would be after h."""
     i = first + wp.tid()
     expected[i] = x[i] + h * v[i]
+
+
+def around(analysis: Analysis | None, count: int, *, rings: int) -> np.ndarray:
+    """(n,) which of `count` vertices lie beside a path, or so many rings away."""
+    tangled = np.zeros(count, bool)
+    if analysis is not None and len(analysis):
+        tangled[crossing_vertices(analysis)] = True
+        edges = analysis.topology.edges
+        for _ in range(rings):
+            tangled[edges[tangled[edges].any(axis=1)]] = True
+    return tangled
 
 
 def connected(count: int, pairs: np.ndarray) -> np.ndarray:
@@ -241,6 +258,16 @@ def connected(count: int, pairs: np.ndarray) -> np.ndarray:
     return connected_components(graph, directed=False)[1].astype(np.int32)
 
 
+def stitched(world: World) -> Any:
+    """Sparse (n, n): which vertices a stitch joins directly."""
+    from scipy.sparse import coo_array
+
+    count = world.cloth_vertex_count
+    a, b, c = world.seams.vertices.reshape(-1, 3).T
+    one, other = np.concatenate([a, a, b, c]), np.concatenate([b, c, a, a])
+    return coo_array((np.ones(len(one)), (one, other)), shape=(count, count)).tocsr()
+
+
 def distance_to_seams(world: World, surface: Surface) -> np.ndarray:
     """(n,) how far each vertex is from the nearest vertex that is sewn to something, along edges at rest."""
     from scipy.sparse import coo_array
@@ -249,9 +276,9 @@ def distance_to_seams(world: World, surface: Surface) -> np.ndarray:
     count = world.cloth_vertex_count
     sewn = np.unique(world.seams.vertices)
     if not len(sewn):
-        return np.full(count, np.inf)
+        return np.full(count, FAR)
     edges, rest = surface.edges.numpy().reshape(-1, 2), world.rest_shape.numpy()
     lengths = np.linalg.norm(rest[edges[:, 0]] - rest[edges[:, 1]], axis=1)
     graph = coo_array((lengths, (edges[:, 0], edges[:, 1])), shape=(count, count)).tocsr()
-    found: np.ndarray = dijkstra(graph, directed=False, indices=sewn, min_only=True)
+    found: np.ndarray = np.minimum(dijkstra(graph, directed=False, indices=sewn, min_only=True), FAR)
     return found

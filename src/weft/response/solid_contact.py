@@ -12,6 +12,10 @@ solving again where they were wrong:
 - it is let go where the surface would have to pull (N < 0);
 - a free vertex that would end nearer than the thickness, or nearer than it is, is held.
 
+- it yields where holding it takes more force than cloth bears: it is free, and the surface pushes with that force alone.
+  Rather through a solid than torn: a hand that sinks into the body and comes out again would carry off a dress that it
+  has caught.
+
 A step starts with what each vertex did in the last one, which is mostly right.
 
 Friction in the solve, not after it: the vertices of stiff cloth pull each other along, and one that is stopped alone,
@@ -45,11 +49,18 @@ IN_DOUBT = 0.02
 # a change, and one that no step must end without
 CHANGED = wp.constant(1)
 URGENT = wp.constant(2)
+# a surface pushes at most with the force that stretches the cloth around a vertex by this part
+YIELD = 0.5
+# but not within so many rings of a pinched vertex
+PINCH_RINGS = 3
+# more than any force, N
+UNBOUNDED = wp.constant(wp.float64(1.0e12))
 # what a vertex does
 AWAY = wp.constant(0)
 OPEN = wp.constant(1)
 STICKS = wp.constant(2)
 SLIDES = wp.constant(3)
+YIELDS = wp.constant(4)
 
 
 @wp.struct
@@ -59,6 +70,8 @@ class Touch:
     state: wp.array[int]
     push: wp.array[wp.vec3d]
     """friction on a vertex that slides; with the state, where the next step starts"""
+    limit: wp.array[wp.float64]
+    """the largest force of a surface on a vertex, N"""
     turns: wp.array[int]
     """how often the state has changed in this step"""
     grip: wp.array[wp.float64]
@@ -103,6 +116,14 @@ def slide(i: int, push: wp.vec3d, touch: Touch, held: Held):
     held.shift[i] = touch.shift[i]
     held.push[i] = push
     touch.push[i] = push
+
+
+@wp.func
+def give_way(i: int, touch: Touch, held: Held):
+    """Free, but for a push that the cloth bears."""
+    touch.state[i] = YIELDS
+    let_go(i, held)
+    held.push[i] = touch.limit[i] * touch.normal[i]
 
 
 @wp.func
@@ -184,7 +205,9 @@ def choose_surface(
         slide(i, touch.push[i] - wp.dot(n, touch.push[i]) * n, touch, held)
     elif was == STICKS and (touching or coming):
         stick(i, touch, held)
-    elif was == AWAY and (touching or coming):
+    elif was == YIELDS and touching and touch.limit[i] < UNBOUNDED:
+        give_way(i, touch, held)
+    elif was != OPEN and (touching or coming):
         meet(i, touch, held)
 
 
@@ -218,11 +241,19 @@ def review_contacts(
             change = CHANGED
             if above < -HALF * thickness[i]:
                 change = URGENT
+    elif state == YIELDS:
+        # pushed out faster than it would be brought out: no need to yield
+        if wp.dot(n, x_end[i] - touch.end[i]) > wp.max(wp.dot(n, touch.shift[i]), ZERO) + SLACK * thickness[i]:
+            meet(i, touch, held)
+            change = CHANGED
     else:
         pressed = wp.dot(n, force[i])
         if pressed < ZERO:
             touch.state[i] = OPEN
             let_go(i, held)
+            change = CHANGED
+        elif pressed > touch.limit[i]:
+            give_way(i, touch, held)
             change = CHANGED
         elif state == STICKS:
             pull = force[i] - pressed * n
@@ -264,12 +295,18 @@ class SolidContact:
         touch.grip, touch.drag = self._zeros(wp.float64), self._zeros(wp.float64)
         touch.push, touch.normal, touch.end = (self._zeros(wp.vec3d) for _ in range(3))
         touch.carried, touch.shift = (self._zeros(wp.vec3d) for _ in range(2))
+        touch.limit = self._zeros(wp.float64)
         self._changed = self._zeros(int)
+        parts = world.cloths
+        self._edges = np.concatenate([np.zeros((0, 2), int), *(part.mesh.edges + part.first for part in parts)])
+        self._lengths = np.concatenate([np.zeros(0), *(part.mesh.rest_lengths for part in parts)])
+        self._limit = YIELD * self._stretching_forces()
+        self.pinch(np.zeros(0, np.int32))
 
     @property
     def closed(self) -> int:
         """Vertices that a surface held in the last step."""
-        return int(np.count_nonzero(self._touch.state.numpy() >= int(STICKS)))
+        return int(np.isin(self._touch.state.numpy(), (int(STICKS), int(SLIDES))).sum())
 
     @property
     def sliding(self) -> int:
@@ -284,6 +321,14 @@ class SolidContact:
         """Take up what `saved` gave."""
         self._touch.state.assign(saved["contact_state"])
         self._touch.push.assign(saved["contact_push"])
+
+    def pinch(self, vertices: np.ndarray) -> None:
+        """Nothing yields around these vertices in the steps that follow: what stretches cloth there is the pinch."""
+        around = np.zeros(self.count, bool)
+        around[vertices] = True
+        for _ in range(PINCH_RINGS if len(vertices) else 0):
+            around[self._edges[around[self._edges].any(axis=1)]] = True
+        self._touch.limit.assign(np.where(around, float(UNBOUNDED), self._limit))
 
     def begin(self, x: wp.array, v: wp.array, goal: wp.array, h: float, constraints: Constraints) -> None:
         """Find the surfaces that vertices are near to, and hold those that touch."""
@@ -304,6 +349,17 @@ class SolidContact:
         if (changed == int(URGENT)).any():
             return WRONG
         return UNSURE if np.count_nonzero(changed) > IN_DOUBT * self.closed else SETTLED
+
+    def _stretching_forces(self) -> np.ndarray:
+        """(n,) the force that would stretch the cloth around each vertex to twice its length, were it linear, in N."""
+        ends = self._edges.ravel()
+        parts = self.world.cloths
+        stretch = np.concatenate(
+            [np.zeros(0), *(np.full(len(part.mesh.edges), part.material.stretch) for part in parts)]
+        )
+        total = np.bincount(ends, np.repeat(stretch * self._lengths, 2), self.count)
+        force: np.ndarray = total / np.maximum(np.bincount(ends, minlength=self.count), 1)
+        return force
 
     def _zeros(self, dtype: Any) -> wp.array:
         return wp.zeros(self.count, dtype=dtype, device=self.device)

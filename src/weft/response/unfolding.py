@@ -11,7 +11,7 @@ from scipy import sparse
 
 from weft.analysis.result import Analysis
 from weft.response.pulling import crossing_vertices
-from weft.world import State, World
+from weft.world import World
 
 # part of the way to the middle of its neighbours that a vertex goes in a step
 PART = 0.1
@@ -30,7 +30,7 @@ class Unfolding:
         self.count = count
         self.world = world
 
-    def flatten(self, state: State, analysis: Analysis, *, held: np.ndarray) -> None:
+    def flatten(self, x: wp.array, v: wp.array, analysis: Analysis, *, held: np.ndarray) -> None:
         """Flatten what crossed when it was analysed; `held` vertices stay."""
         free = self.world.inverse_mass.numpy()[: self.count] > 0.0
         free[held] = False
@@ -39,7 +39,7 @@ class Unfolding:
         if not len(chosen):
             return
         rows = self._mean[chosen]
-        for values in (state.x, state.v):
+        for values in (x, v):
             old = values.numpy().copy()
             old[chosen] += PART * (rows @ old[: self.count] - old[chosen])
             values.assign(wp.array(old, dtype=wp.vec3d, device=values.device))

@@ -1,0 +1,79 @@
+"""Threads lock: cloth that is pulled at far beyond its weight stretches to the limit and little more."""
+
+import numpy as np
+import pytest
+import warp as wp
+
+import weft
+from weft.dynamics.implicit import Implicit
+from weft.dynamics.locking import LIMIT, Locking
+from weft.world import World
+
+DT = 1.0 / 60.0
+
+
+def loaded_strip(pull):
+    """A strip that hangs from one end and is so heavy that it would stretch by `pull` there."""
+    material = weft.Material(stretch=5.0, density=pull * 5.0 / (9.81 * 0.4))
+    return World.compile(
+        weft.Scene(
+            cloths=[
+                weft.Cloth(
+                    name="strip",
+                    shape=weft.Grid(size=(0.1, 0.4), cells=(3, 12)),
+                    placement=weft.Placement(rotation_deg=(90.0, 0.0, 0.0)),
+                    material=material,
+                    pins=[weft.Pin(boundary="top")],
+                )
+            ],
+        )
+    )
+
+
+def stretched(world, *, lock):
+    """The largest stretch of an edge once the strip hangs still, and how many edges locked in the last step."""
+    dynamics, locking, state = Implicit.from_world(world), Locking(world), world.initial_state()
+    x_end, v_end = (wp.zeros_like(state.x) for _ in range(2))
+    nothing = np.zeros(world.cloth_vertex_count, bool)
+    locked = 0
+    for _ in range(200):
+        world.begin_step(state, DT)
+        dynamics.links.clear()
+        if lock:
+            locked = locking.lock(state.positions(), 0.9 * state.velocities(), DT, dynamics.links, spared=nothing)
+        dynamics.links.close()
+        dynamics.propose(state, world.target, DT, x_end, v_end)
+        state.take(x_end, v_end)
+    mesh = world.cloths[0].mesh
+    way = state.positions()[mesh.edges]
+    return float((np.linalg.norm(way[:, 1] - way[:, 0], axis=1) / mesh.rest_lengths).max() - 1.0), locked
+
+
+def test_a_strip_under_load_locks():
+    world = loaded_strip(pull=0.5)
+    free, _ = stretched(world, lock=False)
+    held, locked = stretched(world, lock=True)
+    assert free > 0.4
+    assert LIMIT < held < LIMIT + 0.1
+    assert locked > 0
+
+
+def test_cloth_that_is_hardly_stretched_is_left_alone():
+    world = loaded_strip(pull=0.05)
+    free, _ = stretched(world, lock=False)
+    held, locked = stretched(world, lock=True)
+    assert locked == 0
+    assert held == pytest.approx(free, abs=1e-12)
+
+
+def test_nothing_locks_at_spared_vertices():
+    world = loaded_strip(pull=0.5)
+    links = Implicit.from_world(world).links
+    x = 1.5 * world.initial_state().positions()
+    v = np.zeros_like(x)
+    spared = np.zeros(len(x), bool)
+    edges = len(world.cloths[0].mesh.edges)
+    assert Locking(world).lock(x, v, DT, links, spared=spared) == edges
+    spared[0] = True
+    at_first = (world.cloths[0].mesh.edges == 0).any(axis=1).sum()
+    assert Locking(world).lock(x, v, DT, links, spared=spared) == edges - at_first
