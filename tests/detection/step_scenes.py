@@ -90,7 +90,8 @@ class Found(NamedTuple):
 def take(search, rows, first=0):
     """The rows from `first` on, as the search has just appended them: vertices with triangles, then edges."""
     k = slice(first, rows.count)
-    points = sum(int(kind.chosen.numpy().sum()) for kind in (search.vertex_triangle, search.stray_vertex_triangle))
+    of_points = [search.vertex_triangle, *(kinds[0] for kinds in search.stray_kinds)]
+    points = sum(int(kind.chosen.numpy().sum()) for kind in of_points)
     kind = (np.arange(rows.count - first) >= points).astype(int)
     return Found(kind, *(column.numpy()[k] for column in rows.geometry))
 

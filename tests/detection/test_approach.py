@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from step_scenes import THICKNESS, all_pairs, distances, folded, keys, make_rows, make_search, take, two_sheets
 
 from weft.detection import proximity
-from weft.detection.step_search import REACH
+from weft.detection.step_search import PRESSED_REACH, REACH
 
 SEEDS = st.integers(0, 2**32 - 1)
 # a seed does not shrink to anything simpler
@@ -17,10 +17,10 @@ EDGE_PART = 0.8
 CLOSE = 4e-4
 
 
-def contacts(motion, *, pressed=False, **options):
+def contacts(motion, *, reach=REACH, **options):
     search, rows = make_search(motion, **options), make_rows()
     start, end = positions(motion.start), positions(motion.end)
-    assert search.find_contacts(start, end, rows, pressed=pressed) == rows.count
+    assert search.find_contacts(start, end, rows, reach=reach) == rows.count
     return search, take(search, rows)
 
 
@@ -47,10 +47,10 @@ def test_contacts_are_stencils_of_the_start(seed, fall, folds):
 def test_pressed_cloth_has_contacts_farther_away():
     motion = two_sheets(gap=0.018, fall=0.0, rough=0.0)
     _, calm = contacts(motion)
-    _, pressed = contacts(motion, pressed=True)
+    _, pressed = contacts(motion, reach=PRESSED_REACH)
     assert len(calm.kind) == 0
     assert set(pressed.kind.tolist()) == {0}
-    _, nearer = contacts(two_sheets(gap=0.012, fall=0.0, rough=0.0), pressed=True)
+    _, nearer = contacts(two_sheets(gap=0.012, fall=0.0, rough=0.0), reach=PRESSED_REACH)
     assert set(nearer.kind.tolist()) == {0, 1}
 
 

@@ -1,4 +1,4 @@
-# mypy: disable-error-code="arg-type"
+# mypy: disable-error-code="arg-type, return-value"
 """Collisions of a step: candidates that would meet on the way to where the velocities lead, and where they do.
 
 A pair counts as colliding when it comes within a small distance of its own: a tenth of a millimetre, or less where the
@@ -26,9 +26,33 @@ LARGEST_LEAST_DISTANCE = 1e-4
 NEAREST = wp.constant(wp.float64(LARGEST_LEAST_DISTANCE))
 # and at most this part of its distance at the start; the detector may see a hit a quarter farther away
 PART = wp.constant(wp.float64(0.5))
+# a test notes what is left of each pair's distance, and how far vertices end from where they ended in an earlier one, in
+# units of so many m, and up to so many of them
+UNIT = wp.constant(wp.float64(2e-5))
+# more than rounding can do to a separation, in m
+ROUNDING = wp.constant(wp.float64(1e-9))
+MOST_UNITS = wp.constant(wp.int32(127))
 # what a response aims for, in units of the least distance: with the part above more than the pair has, or gaps would
 # shrink a little in every step until nothing is left of them
 AIM = wp.constant(wp.float64(2.4))
+
+
+@wp.func
+def units_left(left: wp.float64) -> wp.int8:
+    """What is left of a distance at least; -1 for nothing."""
+    return wp.int8(wp.int32(wp.clamp(wp.floor(left / UNIT), wp.float64(-1.0), wp.float64(MOST_UNITS))))
+
+
+@wp.func
+def units_turned(way: wp.float64) -> wp.int32:
+    """A way at most, and more than is ever left where it is long."""
+    return wp.int32(wp.min(wp.ceil(way / UNIT), wp.float64(MOST_UNITS)))
+
+
+@wp.func
+def lower(n: wp.vec3d, start: wp.vec3d, end: wp.vec3d) -> wp.float64:
+    """How far a difference reaches along a direction at least while it goes from one to the other."""
+    return wp.min(wp.dot(n, start), wp.dot(n, end))
 
 
 @wp.func
@@ -43,15 +67,29 @@ def collide_vertex_triangle(
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
     near: wp.array[wp.float64],
+    again: int,
+    turned: wp.array[int],
+    turned_faces: wp.array[int],
+    left: wp.array[wp.int8],
     hit: wp.array[int],
     time: wp.array[wp.float64],
 ):
-    """Whether and when each candidate meets; `sheet` holds the motion to be tested."""
+    """Whether and when each candidate meets; `sheet` holds the motion to be tested.
+
+    The first time it is noted what is left of the pair's distance at least. Again, what has turned by less since cannot
+    meet.
+    """
     i = first + wp.tid()
     pair = pairs[i]
     hit[i] = 0
+    if again == 1:
+        if int(left[i]) > turned[pair[0]] + turned_faces[pair[1]]:
+            return
     tolerance = least_distance(near[i])
-    if near[i] > point_way(sheet.end[pair[0]] - sheet.x[pair[0]], sheet.face_moves[pair[1]]) + tolerance:
+    way = point_way(sheet.end[pair[0]] - sheet.x[pair[0]], sheet.face_moves[pair[1]])
+    if again == 0:
+        left[i] = units_left(near[i] - tolerance - way)
+    if near[i] > way + tolerance:
         return
 
     f = sheet.faces[pair[1]]
@@ -63,6 +101,14 @@ def collide_vertex_triangle(
     a1 = sheet.end[f[0]]
     b1 = sheet.end[f[1]]
     c1 = sheet.end[f[2]]
+    # apart along the direction in which they are nearest at the start, at both ends and so in between
+    n = wp.normalize(combine(triangle_weights(p0, a0, b0, c0), p0, a0, b0, c0))
+    sides = wp.vec3d(lower(n, p0 - a0, p1 - a1), lower(n, p0 - b0, p1 - b1), lower(n, p0 - c0, p1 - c1))
+    apart = wp.min(sides) - tolerance - ROUNDING
+    if apart > wp.float64(0.0):
+        if again == 0:
+            left[i] = units_left(apart)
+        return
     met, when = ccd_point_triangle(p0, a0, b0, c0, p1, a1, b1, c1, tolerance)
     if met:
         hit[i] = 1
@@ -75,15 +121,25 @@ def collide_edge_edge(
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
     near: wp.array[wp.float64],
+    again: int,
+    turned: wp.array[int],
+    turned_too: wp.array[int],
+    left: wp.array[wp.int8],
     hit: wp.array[int],
     time: wp.array[wp.float64],
 ):
-    """Whether and when each candidate meets; `sheet` holds the motion to be tested."""
+    """The same for pairs of edges; both arrays of what turned are that of the edges."""
     i = first + wp.tid()
     pair = pairs[i]
     hit[i] = 0
+    if again == 1:
+        if int(left[i]) > turned[pair[0]] + turned_too[pair[1]]:
+            return
     tolerance = least_distance(near[i])
-    if near[i] > relative_way(sheet.edge_moves[pair[0]], sheet.edge_moves[pair[1]]) + tolerance:
+    way = relative_way(sheet.edge_moves[pair[0]], sheet.edge_moves[pair[1]])
+    if again == 0:
+        left[i] = units_left(near[i] - tolerance - way)
+    if near[i] > way + tolerance:
         return
 
     e = sheet.edges[pair[0]]
@@ -96,6 +152,15 @@ def collide_edge_edge(
     b1 = sheet.end[e[1]]
     c1 = sheet.end[f[0]]
     d1 = sheet.end[f[1]]
+    # apart along the direction in which they are nearest at the start, at both ends and so in between
+    n = wp.normalize(combine(edge_weights(a0, b0, c0, d0), a0, b0, c0, d0))
+    one = wp.min(lower(n, a0 - c0, a1 - c1), lower(n, a0 - d0, a1 - d1))
+    other = wp.min(lower(n, b0 - c0, b1 - c1), lower(n, b0 - d0, b1 - d1))
+    apart = wp.min(one, other) - tolerance - ROUNDING
+    if apart > wp.float64(0.0):
+        if again == 0:
+            left[i] = units_left(apart)
+        return
     met, when = ccd_edge_edge(a0, b0, c0, d0, a1, b1, c1, d1, tolerance)
     if met:
         hit[i] = 1

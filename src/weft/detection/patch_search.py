@@ -31,6 +31,8 @@ from weft.world.choosing import count_chosen
 
 # patches worth a thread of their own: each costs microseconds
 GRAIN = 16
+# how often strays may be listed without those of the time before
+WAVES = 2
 
 
 class Strays:
@@ -78,13 +80,14 @@ class PatchSearch(BroadPhase):
         self._vertex_triangle = Lists(self.device, wp.vec2i, what="pairs of a vertex and a triangle", limit=limit)
         self._edge_edge = Lists(self.device, wp.vec2i, what="pairs of edges", limit=limit)
         self._triangles = Lists(self.device, wp.vec2i, what="pairs of triangles", limit=limit)
-        self._strays = Strays(self.device, len(self.patches.vertex_ids), self.patches.count, limit)
+        sizes = len(self.patches.vertex_ids), self.patches.count
+        self._waves = tuple(Strays(self.device, *sizes, limit) for _ in range(WAVES))
 
     def set_limit(self, limit: int) -> None:
         """Refuse longer lists than this from now on."""
-        strays = self._strays
         own = (self._rows, self._vertex_triangle, self._edge_edge, self._triangles, self._triangle_vertex)
-        for lists in (*own, strays.vertex_triangle, strays.edge_edge, strays.rows):
+        of_strays = [lists for wave in self._waves for lists in (wave.vertex_triangle, wave.edge_edge, wave.rows)]
+        for lists in (*own, *of_strays):
             lists.limit = limit
 
     def update(self, start: wp.array, end: wp.array, margin: float = 0.0, *, follow: bool = True) -> None:
@@ -92,12 +95,15 @@ class PatchSearch(BroadPhase):
         self._margin = margin
         super().update(start, end, margin, follow=follow)
 
-    def grow(self, start: wp.array, end: wp.array, strayed: wp.array) -> None:
-        """Some vertices (flags 1) go to `end` instead of where the last update said: their boxes hold both ways."""
+    def grow(self, start: wp.array, end: wp.array, strayed: wp.array, *, wave: int = 0) -> None:
+        """Some vertices (flags 1) go to `end` instead of where the last update said: their boxes hold both ways.
+
+        They may come in two waves, each with lists of its own.
+        """
         if self.patches.count == 0:
             return
         self._rows_known = False
-        patches, boxes, strays = self.patches, self.boxes, self._strays
+        patches, boxes, strays = self.patches, self.boxes, self._waves[wave]
         inputs = [start, end, strayed, patches.vertex_ids, boxes.frame, 0.5 * self._margin, boxes.vertices]
         launch(grow_strays, len(strays.vertices), [*inputs, strays.vertices], device=self.device)
         inputs = [patches.face_start, patches.faces, strays.vertices, strays.patches]
@@ -140,9 +146,9 @@ class PatchSearch(BroadPhase):
         )[0]
         return found
 
-    def stray_pairs(self) -> Candidates:
-        """Of `feature_pairs`, those with a vertex that strayed in the last `grow`; in no particular order."""
-        strays, patches, boxes = self._strays, self.patches, self.boxes
+    def stray_pairs(self, *, wave: int = 0) -> Candidates:
+        """Of `feature_pairs`, those with a vertex that strayed in the wave's last `grow`; in no particular order."""
+        strays, patches, boxes = self._waves[wave], self.patches, self.boxes
         count = count_chosen(strays.patches, strays.places)
         launch(list_marked, patches.count, [strays.patches, strays.places, strays.items], device=self.device)
         if count == 0:

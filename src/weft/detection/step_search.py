@@ -1,5 +1,6 @@
 """The search of a step: one list of candidates, the contacts among them, and the collisions that remain."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 
 from weft.detection import approach, impact
 from weft.detection.cones import Cones
-from weft.detection.patch_search import PatchSearch
+from weft.detection.patch_search import WAVES, PatchSearch
 from weft.detection.stencil_rows import StencilRows
 from weft.world import launch
 from weft.world.buffers import Buffer
@@ -20,10 +21,9 @@ wp.set_module_options({"enable_backward": False})
 
 # extra room around the expected paths, in m
 SLACK = 6e-4
-# contacts are looked for this much beyond the thickness, in parts of it: usually, and where cloth is pressed. Folds under
-# tension move by more than a thickness in a step, and not as they flew before: what is near may be met
-REACH = 0.1
-PRESSED_REACH = 1.0
+# contacts are looked for this much beyond the thickness, in parts of it: usually, where cloth is pressed, and where it is
+# crushed. Folds under tension move by more than a thickness in a step, and not as they flew before: what is near may be met
+REACH, PRESSED_REACH, CRUSHED_REACH = 0.1, 1.0, 1.5
 # items that are worth a thread of their own
 GRAIN = 256
 
@@ -37,11 +37,17 @@ def mark_strays(
     end: wp.array[wp.vec3d],
     frame: wp.array[wp.vec3d],
     slack: wp.float64,
+    tested: wp.array[wp.vec3d],
+    turned: wp.array[int],
     strayed: wp.array[int],
     fresh: wp.array[int],
 ):
-    """Whether a vertex ends outside the box in which it was looked for by more than the slack, in the moving frame."""
+    """Whether a vertex ends outside the box in which it was looked for by more than the slack, in the moving frame.
+
+    Notes as well how far it has turned from where it ended in the first test of the step.
+    """
     i = first + wp.tid()
+    turned[i] = impact.units_turned(wp.length(end[i] - tested[i]))
     a = x[i]
     b = expected[i] - frame[1]
     c = reached[i] - frame[1]
@@ -71,6 +77,22 @@ def mark_edges(first: int, edges: wp.array[wp.vec2i], strayed: wp.array[int], ma
     i = first + wp.tid()
     e = edges[i]
     marked[i] = strayed[e[0]] + strayed[e[1]]
+
+
+@wp.kernel
+def turn_faces(first: int, faces: wp.array[wp.vec3i], turned: wp.array[int], of_faces: wp.array[int]):
+    """How far the corner of a triangle that has turned most has turned."""
+    i = first + wp.tid()
+    f = faces[i]
+    of_faces[i] = wp.max(wp.max(turned[f[0]], turned[f[1]]), turned[f[2]])
+
+
+@wp.kernel
+def turn_edges(first: int, edges: wp.array[wp.vec2i], turned: wp.array[int], of_edges: wp.array[int]):
+    """The same of an edge's ends."""
+    i = first + wp.tid()
+    e = edges[i]
+    of_edges[i] = wp.max(turned[e[0]], turned[e[1]])
 
 
 @wp.kernel
@@ -116,17 +138,23 @@ class _Kind:
 
     def __init__(self, device: wp.Device, kernels: tuple[wp.Kernel, wp.Kernel, wp.Kernel, wp.Kernel]) -> None:
         self.measure, self.fill, self.collide, self.fill_hits = kernels
+        self.of_vertices = self.fill is approach.fill_vertex_triangle
         self.pairs = wp.empty(0, dtype=wp.vec2i, device=device)
+        self.tested = False
+        """whether these pairs were there in the first test of the step"""
         self._near, self._time = Buffer(wp.float64, device), Buffer(wp.float64, device)
         self._chosen, self._places = Buffer(int, device), Buffer(int, device)
-        self.near = self.time = self.chosen = self.places = self.pairs
+        self.near = self.time = self.chosen = self.places = self.left = self.pairs
+        self._left = Buffer(wp.int8, device)
         self._hits, self._items = Buffer(wp.vec2i, device), Buffer(int, device)
 
     def take(self, pairs: wp.array) -> None:
         """A new list of candidates."""
         self.pairs = pairs
+        self.tested = False
         count = len(pairs)
         self.near, self.time = self._near.at_least(count)[:count], self._time.at_least(count)[:count]
+        self.left = self._left.at_least(count)[:count]
         self.chosen, self.places = self._chosen.at_least(count)[:count], self._places.at_least(count)[:count]
 
     def sort_chosen(self, count: int) -> None:
@@ -159,7 +187,15 @@ class StepSearch:
         self.device = surface.device
         cones = Cones.of(surface)
         self._fresh = wp.zeros(1, dtype=int, device=self.device)
-        self._strayed = wp.zeros(surface.vertex_count, dtype=int, device=self.device)
+        # strays that were listed together, and those that came later
+        self._strayed = [wp.zeros(surface.vertex_count, dtype=int, device=self.device) for _ in range(WAVES)]
+        self._wave = 0
+        # where vertices ended in the first test of a motion in this step, if there was one, and what has turned since
+        self._tested = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
+        self._any_tested = False
+        self._turned = wp.zeros(surface.vertex_count, dtype=int, device=self.device)
+        self._faces_turned = wp.zeros(surface.face_count, dtype=int, device=self.device)
+        self._edges_turned = wp.zeros(surface.edge_count, dtype=int, device=self.device)
         self._faces_strayed = wp.zeros(surface.face_count, dtype=int, device=self.device)
         self._edges_strayed = wp.zeros(surface.edge_count, dtype=int, device=self.device)
         self._expected = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
@@ -186,13 +222,15 @@ class StepSearch:
         edges = (approach.measure_edge_edge, approach.fill_edge_edge, impact.collide_edge_edge, impact.fill_edge_hits)
         self.vertex_triangle, self.edge_edge = _Kind(self.device, triangles), _Kind(self.device, edges)
         self._kinds = (self.vertex_triangle, self.edge_edge)
-        self.stray_vertex_triangle, self.stray_edge_edge = _Kind(self.device, triangles), _Kind(self.device, edges)
-        self._stray_kinds = (self.stray_vertex_triangle, self.stray_edge_edge)
+        self.stray_kinds = [(_Kind(self.device, triangles), _Kind(self.device, edges)) for _ in range(WAVES)]
 
-    def find_contacts(self, x: wp.array, end: wp.array, rows: StencilRows, *, pressed: bool = False) -> int:
-        """Replace the rows by the contacts of a step from x to the expected `end`; gives their number."""
+    def find_contacts(self, x: wp.array, end: wp.array, rows: StencilRows, *, reach: float = REACH) -> int:
+        """Replace the rows by the contacts of a step from x to the expected `end`; gives their number.
+
+        They are looked for as far beyond the thickness as the `reach` says, in parts of the thickness.
+        """
         rows.clear()
-        self._set_reach((PRESSED_REACH if pressed else REACH) * self._largest_thickness)
+        self._set_reach(reach * self._largest_thickness)
         self.look(x, end)
         for kind, count in zip(self._kinds, self._count(self._kinds), strict=True):
             self._append(kind, count, kind.fill, [kind.pairs, self.sheet, kind.chosen, kind.places], rows)
@@ -208,13 +246,17 @@ class StepSearch:
         """List the candidates of a motion from x to `end`, and measure them."""
         wp.copy(self._expected, end)
         wp.copy(self._reached, end)
-        self._strayed.zero_()
+        for flags in self._strayed:
+            flags.zero_()
+        self._wave = 0
+        self._any_tested = False
         self._take_motion(x, end)
         self.broad_phase.update(x, end, self.margin)
         for kind, pairs in zip(self._kinds, self.broad_phase.feature_pairs(), strict=True):
             self._measure(kind, pairs)
-        for kind in self._stray_kinds:
-            kind.take(self._none)
+        for kinds in self.stray_kinds:
+            for kind in kinds:
+                kind.take(self._none)
 
     def find_strays(self, x: wp.array, end: wp.array) -> bool:
         """Note the vertices that leave the boxes in which they were looked for; False if no others do than before.
@@ -229,50 +271,63 @@ class StepSearch:
         self._fresh.zero_()
         slack = 0.5 * (self.margin - impact.LARGEST_LEAST_DISTANCE)
         inputs = [x, self._expected, self._reached, end, self.broad_phase.boxes.frame, slack]
-        launch(mark_strays, len(x), [*inputs, self._strayed, self._fresh], device=self.device)
+        inputs += [self._tested, self._turned, self._strayed[self._wave], self._fresh]
+        launch(mark_strays, len(x), inputs, device=self.device)
 
     def find_collisions(self, x: wp.array, end: wp.array, rows: StencilRows) -> int:
         """Add to the rows every pair that would meet on the way from x to `end`; gives their number."""
+        if not self._any_tested:
+            wp.copy(self._tested, end)
         self._mark_strays(x, end)
         self._take_motion(x, end)
+        self._run(turn_faces, [self.sheet.faces, self._turned, self._faces_turned])
+        self._run(turn_edges, [self.sheet.edges, self._turned, self._edges_turned])
         # a look at memory of the host costs nothing; on CUDA strays are rare enough to see them with the result
         looked = self.device.is_cpu
         if looked and read((self._fresh, 0, 1))[0][0]:
             self._look_for_strays(x, end)
-        kinds = (self.vertex_triangle, self.stray_vertex_triangle, self.edge_edge, self.stray_edge_edge)
+        kinds = [kind for same in zip(self._kinds, *self.stray_kinds, strict=True) for kind in same]
         *counts, fresh = self._collide(kinds)
         if fresh and not looked:
             self._look_for_strays(x, end)
             *counts, _ = self._collide(kinds)
+        self._any_tested = True
         found = rows.count
         for kind, count in zip(kinds, counts, strict=True):
-            if count and kind in self._stray_kinds:
+            if count and kind not in self._kinds:
                 kind.sort_chosen(count)
             inputs = [kind.pairs, self.sheet, kind.near, kind.chosen, kind.places, kind.time]
             self._append(kind, count, kind.fill_hits, inputs, rows)
         return rows.count - found
 
-    def _collide(self, kinds: tuple[_Kind, ...]) -> list[int]:
+    def _collide(self, kinds: list[_Kind]) -> list[int]:
         """Which candidates meet; gives how many of each kind, and whether there are fresh strays."""
         for kind in kinds:
-            inputs = [kind.pairs, self.sheet, kind.near, kind.chosen, kind.time]
+            # lists that came later have no answer to go back to
+            again = int(kind.tested and self._any_tested)
+            kind.tested |= not self._any_tested
+            flags = (self._turned, self._faces_turned) if kind.of_vertices else (self._edges_turned,) * 2
+            inputs = [kind.pairs, self.sheet, kind.near, again, *flags, kind.left, kind.chosen, kind.time]
             launch(kind.collide, len(kind.pairs), inputs, device=self.device, grain=GRAIN)
         return self._count(kinds, also=self._fresh)
 
-    def _count(self, kinds: tuple[_Kind, ...], also: wp.array | None = None) -> list[int]:
+    def _count(self, kinds: Sequence[_Kind], also: wp.array | None = None) -> list[int]:
         """Places of the chosen candidates among all chosen ones of their kind, and their numbers."""
         return count_each(*((kind.chosen, kind.places) for kind in kinds), also=also)
 
     def _look_for_strays(self, x: wp.array, end: wp.array) -> None:
         """List the candidates of vertices that go elsewhere than expected anew, and leave out what was listed."""
-        self.broad_phase.grow(x, end, self._strayed)
-        faces, edges, vertices = self._faces_strayed, self._edges_strayed, self._strayed
+        wave = self._wave
+        faces, edges, vertices = self._faces_strayed, self._edges_strayed, self._strayed[wave]
+        self.broad_phase.grow(x, end, vertices, wave=wave)
         self._run(mark_faces, [self.sheet.faces, vertices, faces])
         self._run(mark_edges, [self.sheet.edges, vertices, edges])
-        for kind, marked in zip(self._kinds, ((vertices, faces), (edges, edges)), strict=True):
-            launch(forget, len(kind.pairs), [kind.pairs, *marked, kind.near], device=self.device)
-        for kind, pairs in zip(self._stray_kinds, self.broad_phase.stray_pairs(), strict=True):
+        for kinds in (self._kinds, *self.stray_kinds[:wave]):
+            for kind, marked in zip(kinds, ((vertices, faces), (edges, edges)), strict=True):
+                launch(forget, len(kind.pairs), [kind.pairs, *marked, kind.near], device=self.device)
+        for kind, pairs in zip(self.stray_kinds[wave], self.broad_phase.stray_pairs(wave=wave), strict=True):
             self._measure(kind, pairs)
+        self._wave = WAVES - 1
 
     def _measure(self, kind: _Kind, pairs: wp.array) -> None:
         kind.take(pairs)

@@ -14,7 +14,7 @@ import warp as wp
 from weft.detection.broad_phase import make_broad_phase
 from weft.detection.lists import LIMIT, TooManyPairs
 from weft.detection.patch_search import PatchSearch
-from weft.detection.step_search import StepSearch
+from weft.detection.step_search import CRUSHED_REACH, PRESSED_REACH, REACH, StepSearch
 from weft.dynamics import make_dynamics
 from weft.dynamics.springs import from_world
 from weft.dynamics.strain import StrainLimits
@@ -39,6 +39,8 @@ STRAIN_SWEEPS = 8
 # cloth counts as pressed for so many steps after one with collisions: then contacts are looked for farther away and swept
 # more often
 PRESSED_STEPS = 8
+# collisions a vertex in a step from which on it counts as crushed: contacts are then looked for still farther away
+CRUSHED_PART = 0.003
 # sweeps over the contacts of pressed cloth, and in each of the rounds of impulses; then come rounds in which all rows are
 # solved to the end
 PRESSED_SWEEPS = 10
@@ -79,10 +81,11 @@ class Robust(Method):
         self.many_collisions = max(20, world.cloth_vertex_count // 8)
         self.many_pairs = MANY_PAIRS * len(world.faces) + 1_000_000
         # how often the longest step is halved now, how many steps went well since, and for how many
-        # steps to come the cloth counts as pressed
+        # steps to come the cloth counts as pressed and as crushed
         self.halvings = 0
         self.good_steps = 0
         self.pressed = 0
+        self.crushed = 0
 
     def _make_broad_phase(self) -> PatchSearch:
         world = self.world
@@ -123,10 +126,10 @@ class Robust(Method):
         return {"steps": len(reports), **summarise(reports), "stretch": worst_stretch(self.world, state)}
 
     def saved(self) -> dict[str, np.ndarray]:
-        return {"stepping": np.array([self.halvings, self.good_steps, self.pressed])}
+        return {"stepping": np.array([self.halvings, self.good_steps, self.pressed, self.crushed])}
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
-        self.halvings, self.good_steps, self.pressed = (int(n) for n in saved["stepping"])
+        self.halvings, self.good_steps, self.pressed, self.crushed = (int(n) for n in saved["stepping"])
 
     def step(self, state: State, dt: float) -> StepReport:
         report = self._try_step(state, dt, may_halve=False)
@@ -163,6 +166,8 @@ class Robust(Method):
             self._move_in_zones(state, dt, report)
         self._finish(state, dt)
         self.pressed = PRESSED_STEPS if report.collisions else max(0, self.pressed - 1)
+        crushed = report.collisions > CRUSHED_PART * world.cloth_vertex_count
+        self.crushed = PRESSED_STEPS if crushed else max(0, self.crushed - 1)
         return report
 
     def _find_contacts(self, state: State, dt: float) -> int:
@@ -170,7 +175,8 @@ class Robust(Method):
         world, rows = self.world, self.rows
         inputs = [state.x, state.v, world.inverse_mass, world.target, self.gravity, dt, self.expected]
         self._run(expect, inputs)
-        contacts = self.search.find_contacts(state.x, self.expected, rows, pressed=self.pressed > 0)
+        reach = CRUSHED_REACH if self.crushed else PRESSED_REACH if self.pressed else REACH
+        contacts = self.search.find_contacts(state.x, self.expected, rows, reach=reach)
         self._set_up(0, LARGEST_PART, self.stiffness, dt)
         inputs = [rows.gaps, rows.thickness, LARGEST_PART, rows.distances]
         launch(set_distances, contacts, inputs, device=world.device)
