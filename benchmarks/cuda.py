@@ -25,6 +25,7 @@ from weft.detection.intersection import IntersectionFinder
 from weft.mesh import shapes
 from weft.methods import make_method
 from weft.world import State, Surface, World
+from weft.world.replay import Replay
 from weft.world.together import Together
 
 # side in vertices, and the bar in ms a frame
@@ -174,11 +175,14 @@ def measure_kernels(run: Any, device: wp.Device) -> dict[str, Traffic]:
         launch(kernel, dim, inputs, block)
 
     card.launch, Together.launch = counted, together  # type: ignore[method-assign]
+    # kernels of a graph are not timed one by one
+    Replay.enabled = False
     wp.timing_begin(cuda_filter=wp.TIMING_KERNEL)
     try:
         run()
     finally:
         del card.launch
+        Replay.enabled = True
         Together.launch = launch_together  # type: ignore[method-assign]
     found: dict[str, list[float]] = defaultdict(list)
     for result in wp.timing_end():

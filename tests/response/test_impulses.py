@@ -255,8 +255,8 @@ def test_rounds_of_claims_give_the_colours_of_the_serial_order(count):
     serial, rounds, chains = (StencilColouring(len(pairs.x), numbers(inverse)) for _ in range(3))
     serial.colour(rows.vertices, rows.count)
     stride = next(k for k in range(max(1, int(STRIDE * rows.count)), 10**6) if np.gcd(k, rows.count) == 1)
-    rounds.colour_in_rounds(rows.vertices, rows.count, stride)
-    chains.colour_in_chains(rows.vertices, rows.count, stride)
+    rounds.colour_in_rounds(rows.vertices, rows.count, stride, rounds.offsets)
+    chains.colour_in_chains(rows.vertices, rows.count, stride, chains.offsets)
     for other in (rounds, chains):
         assert np.array_equal(other.offsets.numpy(), serial.offsets.numpy())
         assert np.array_equal(other.order.numpy()[: rows.count], serial.order.numpy()[: rows.count])

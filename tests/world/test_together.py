@@ -82,7 +82,7 @@ def add_up(first: int, threads: int, arrivals: wp.array[int], count: int, passes
     """Every pass reads what another thread wrote in the pass before."""
     t = first + wp.tid()
     for number in range(passes):
-        for i in range(share_begin(t, threads, count), share_end(t, threads, count), share_step(threads)):
+        for i in range(share_begin(t, threads, count), share_end(t, threads, count), share_step(threads, count)):
             x[(number + 1) % 2 * count + i] = x[number % 2 * count + (i + count // 2) % count] + 1
         meet(arrivals)
 

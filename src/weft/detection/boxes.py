@@ -13,6 +13,7 @@ import warp as wp
 from weft.detection.patches import PADDING, Patches
 from weft.errors import WeftError
 from weft.world import Surface, launch
+from weft.world.replay import Replay
 
 wp.set_module_options({"enable_backward": False})
 
@@ -241,6 +242,7 @@ class Boxes:
         self.frame = wp.empty(2, dtype=wp.vec3d, device=device)
         self._too_far = wp.zeros(1, dtype=int, device=device)
         self._ends: tuple[wp.array, ...] = ()
+        self._replay = Replay(device)
 
     def update(self, start: wp.array, end: wp.array, margin: float, *, follow: bool) -> None:
         """Boxes of the straight motion from `start` to `end`, each grown by half the margin.
@@ -249,24 +251,25 @@ class Boxes:
         with its mean displacement: the same for all, so that it changes no distance, and boxes stay small and precise
         far from the origin and in fast common motion.
         """
-        patches = self.patches
-        device = self.surface.device
         for positions, name in ((start, "start"), (end, "end")):
             if len(positions) != self.surface.vertex_count:
                 raise WeftError(f"{name} has {len(positions)} positions, but the surface {self.surface.vertex_count}")
         if not 0.0 <= margin < float("inf"):
             raise WeftError(f"margin must be a length of at least 0, got {margin}")
-        if patches.count == 0:
+        if self.patches.count == 0:
             return
-        used = len(patches.vertex_ids)
-        inputs = [used, start, end, patches.vertex_ids, self._sums]
-        launch(_sample, len(self._sums), inputs, device=device)
         moving = int(follow and end is not start)
-        launch(_find_frame, 1, [self._sums, moving, self.frame], device=device)
-        inputs = [start, end, patches.vertex_ids, self.frame, 0.5 * margin, FARTHEST, self.vertices, self._too_far]
-        launch(_box_vertices, used, inputs, device=device)
-        self.unite_features()
+        self._replay.run(lambda: self._enclose(start, end, margin, moving), start, end, margin, moving)
         self._ends = start, end
+
+    def _enclose(self, start: wp.array, end: wp.array, margin: float, moving: int) -> None:
+        """Boxes of all features, and the frame that they stand in."""
+        ids, device = self.patches.vertex_ids, self.surface.device
+        launch(_sample, len(self._sums), [len(ids), start, end, ids, self._sums], device=device)
+        launch(_find_frame, 1, [self._sums, moving, self.frame], device=device)
+        inputs = [start, end, ids, self.frame, 0.5 * margin, FARTHEST, self.vertices, self._too_far]
+        launch(_box_vertices, len(ids), inputs, device=device)
+        self.unite_features()
 
     @property
     def flag(self) -> tuple[wp.array, int, int]:

@@ -144,10 +144,18 @@ def row_room(chosen: int, query: int, starts: wp.array[wp.int64], capacity: int)
 
 
 @wp.kernel
-def gather_row_boxes(first: int, rows: wp.array[int], boxes: wp.array2d[wp.float32], row_boxes: wp.array2d[wp.float32]):
-    # side by side what is compared in one go
+def gather_row_boxes(
+    first: int,
+    count: int,
+    offsets: wp.array[wp.int64],
+    rows: wp.array[int],
+    boxes: wp.array2d[wp.float32],
+    row_boxes: wp.array2d[wp.float32],
+):
+    # side by side what is compared in one go; as many as the rows of so many patches have
     i = first + wp.tid()
-    store_box(row_boxes, i, load_box(boxes, rows[i]))
+    if wp.int64(i) < offsets[count]:
+        store_box(row_boxes, i, load_box(boxes, rows[i]))
 
 
 @wp.kernel

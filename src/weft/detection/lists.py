@@ -16,6 +16,7 @@ from weft.errors import WeftError
 from weft.world import launch
 from weft.world.buffers import tell_growth
 from weft.world.reading import read
+from weft.world.replay import Replay
 
 wp.set_module_options({"enable_backward": False})
 
@@ -65,6 +66,7 @@ def _tally(first: int, counts: wp.array[int], capacity: int, stop: int, tally: w
 def _place(
     first: int,
     sums: wp.array[Tally],
+    room: wp.int64,
     offsets: wp.array[wp.int64],
     too_short: wp.array[int],
     unknown: wp.array[int],
@@ -74,9 +76,9 @@ def _place(
     before = Tally()
     if i > 0:
         before = sums[i - 1]
-    offsets[i] = before[0]
+    offsets[i] = wp.min(before[0], room)
     here = sums[i]
-    offsets[i + 1] = here[0]
+    offsets[i + 1] = wp.min(here[0], room)
     if here[1] > before[1]:
         too_short[int(before[1])] = i
     if here[2] > before[2]:
@@ -146,8 +148,9 @@ def _copy_pairs(
     thread = first + wp.tid()
     i = thread / lanes
     n = counts[i]
-    if n <= capacity:
-        _copy_row(slots, wp.int64(i) * wp.int64(capacity), thread % lanes, lanes, n, found, offsets[i])
+    place = offsets[i]
+    if n <= capacity and place + wp.int64(n) <= wp.int64(found.shape[0]):
+        _copy_row(slots, wp.int64(i) * wp.int64(capacity), thread % lanes, lanes, n, found, place)
 
 
 @wp.kernel
@@ -163,19 +166,58 @@ def _copy_items(
     thread = first + wp.tid()
     i = thread / lanes
     n = counts[i]
-    if n <= capacity:
-        _copy_row(slots, wp.int64(i) * wp.int64(capacity), thread % lanes, lanes, n, found, offsets[i])
+    place = offsets[i]
+    if n <= capacity and place + wp.int64(n) <= wp.int64(found.shape[0]):
+        _copy_row(slots, wp.int64(i) * wp.int64(capacity), thread % lanes, lanes, n, found, place)
+    else:
+        # nobody reads what is no item, even where a list turns out to be too short
+        for k in range(thread % lanes, n, lanes):
+            if place + wp.int64(k) < wp.int64(found.shape[0]):
+                found[place + wp.int64(k)] = 0
+
+
+@wp.kernel
+def _append(
+    first: int,
+    last: int,
+    sums: wp.array[Tally],
+    sums_too: wp.array[Tally],
+    found: wp.array[wp.vec2i],
+    found_too: wp.array[wp.vec2i],
+):
+    # one list behind another, as far as there is room
+    i = first + wp.tid()
+    place = sums[last][0] + wp.int64(i)
+    if wp.int64(i) < sums_too[last][0] and place < wp.int64(found.shape[0]):
+        found[place] = found_too[i]
 
 
 class TooManyPairs(WeftError):
     """More pairs than there is room for: what moves less in a step has fewer."""
 
 
-def build_lists(*searches: "tuple[Lists, int, Find]", also: tuple[wp.array, int, int] | None = None) -> list[Any]:
-    """Build several lists with one wait for their sums; `also` is read with them, and its first item comes last."""
+def build_lists(
+    *searches: "tuple[Lists, int, Find]",
+    also: tuple[wp.array, int, int] | None = None,
+    replay: Replay | None = None,
+    given: tuple[Any, ...] = (),
+) -> list[Any]:
+    """Build several lists with one wait for their sums; `also` is read with them, and its first item comes last.
+
+    With a `replay` the searches depend on what is `given` besides the lists, and on nothing else.
+    """
     running = [(lists, items, find) for lists, items, find in searches if items]
-    for lists, items, find in running:
-        lists.search(items, find)
+    for lists, items, _ in running:
+        lists.make_room(items)
+
+    def search_all() -> None:
+        for lists, _, find in running:
+            lists.search(find)
+
+    if replay is None:
+        search_all()
+    else:
+        replay.run(search_all, *given, *(part for lists, _, _ in running for part in lists.room))
     pieces = [lists.sums for lists, _, _ in running]
     read_too = [] if also is None else [also]
     found = [piece.copy() for piece in read(*pieces, *read_too)] if pieces or read_too else []
@@ -209,17 +251,30 @@ class Lists:
         """Search all items and return the list of what was found, item after item."""
         return build_lists((self, items, find))[0]
 
-    def search(self, items: int, find: Find) -> None:
-        """Search all items and add up what was found, for `finish`; nobody waits for it here."""
+    def make_room(self, items: int) -> None:
+        """Have room for what a search of so many items finds."""
         if len(self._counts) != items:
             self._resize(items)
         slots = items * self.capacity
         if len(self._slots) < slots:
             self._slots = self._new(slots, self.dtype)
             tell_growth(self._slots, slots)
+
+    @property
+    def room(self) -> tuple[Any, ...]:
+        """What a search depends on besides what it searches."""
+        items = len(self._counts)
+        return items, self.capacity, self._stop(items), self._slots, self._counts, self.offsets
+
+    def search(self, find: Find, room: int = UNLIMITED) -> None:
+        """Search all items and add up what was found, for `finish`; nobody waits for it here.
+
+        With a `room`, no item's list goes beyond it, for those who use the lists before they know whether they fit.
+        """
+        items = len(self._counts)
         stop = self._stop(items)
         find(items, [0, self._short, self.offsets, self.capacity, stop, self._slots, self._counts])
-        self._add_up(stop)
+        self._add_up(stop, room)
 
     @property
     def sums(self) -> tuple[wp.array, int, int]:
@@ -232,20 +287,15 @@ class Lists:
         total, short, unknown = (int(value) for value in sums)
         if unknown:
             self._count_on(unknown, total, find)
-            self._add_up(UNLIMITED)
+            self._add_up(UNLIMITED, UNLIMITED)
             total, short, _ = (int(value) for value in read(self.sums)[0][0])
         if total > self.limit:
             raise self._too_many(total)
 
         if len(self.found) < total:
             # geometric growth: a list that creeps up is not reallocated every time
-            self.found = self._new(min(max(total, len(self.found) * 3 // 2), self.limit), self.dtype)
-            tell_growth(self.found, total)
-        copy = _copy_items if self.dtype is int else _copy_pairs
-        # on CUDA neighbouring threads copy neighbours
-        lanes = 1 if self.device.is_cpu else LANES
-        inputs = [lanes, self._counts, self.offsets, self.capacity, self._slots, self.found]
-        launch(copy, items * lanes, inputs, device=self.device, grain=256)
+            self.reserve(min(max(total, len(self.found) * 3 // 2), self.limit))
+        self.copy()
         if short:
             find(short, [1, self._short, self.offsets, UNLIMITED, UNLIMITED, self.found, self._counts])
             few = 50 * short <= items and self.device.is_cpu
@@ -255,6 +305,33 @@ class Lists:
                 self.capacity *= 2
         self.total = total
         return self.found[:total]
+
+    def copy(self) -> None:
+        """Bring the rows of a search together, as far as there is room."""
+        copy = _copy_items if self.dtype is int else _copy_pairs
+        # on CUDA neighbouring threads copy neighbours
+        lanes = 1 if self.device.is_cpu else LANES
+        inputs = [lanes, self._counts, self.offsets, self.capacity, self._slots, self.found]
+        launch(copy, len(self._counts) * lanes, inputs, device=self.device, grain=256)
+
+    def reserve(self, count: int) -> None:
+        """Have room for so many entries; what was there is lost."""
+        if len(self.found) < count:
+            self.found = self._new(count, self.dtype)
+            tell_growth(self.found, count)
+
+    def append(self, other: "Lists") -> None:
+        """Bring another list, of as many items, behind this one, as far as there is room for both."""
+        inputs = [len(self._counts) - 1, self._sums, other._sums, self.found, other.found]
+        launch(_append, min(len(other.found), len(self.found)), inputs, device=self.device)
+
+    def accept(self, sums: np.ndarray, more: int = 0) -> bool:
+        """Whether all that a search found is there after `copy`, and `more` besides, given its sums."""
+        total, short, unknown = (int(value) for value in sums)
+        if short or unknown or total > self.limit or total + more > len(self.found):
+            return False
+        self.total = total + more
+        return True
 
     def none(self) -> wp.array:
         """The list of no items."""
@@ -278,7 +355,7 @@ class Lists:
         self._tally, self._sums = self._new(items, Tally), self._new(items, Tally)
         self.offsets = self._new(items + 1, wp.int64)
 
-    def _add_up(self, stop: int) -> None:
+    def _add_up(self, stop: int, room: int) -> None:
         items = len(self._counts)
         if self.device.is_cpu:
             inputs = [items, self._counts, self.capacity, stop, self.offsets, self._short, self._unknown, self._sums]
@@ -286,7 +363,7 @@ class Lists:
             return
         launch(_tally, items, [self._counts, self.capacity, stop, self._tally], device=self.device)
         wp.utils.array_scan(self._tally, self._sums, inclusive=True)
-        inputs = [self._sums, self.offsets, self._short, self._unknown]
+        inputs = [self._sums, room, self.offsets, self._short, self._unknown]
         launch(_place, items, inputs, device=self.device)
 
     def _count_on(self, unknown: int, total: int, find: Find) -> None:

@@ -28,6 +28,8 @@ from weft.detection.patches import PADDING, Patches
 from weft.world import Surface, launch
 from weft.world.buffers import Buffer
 from weft.world.choosing import count_chosen
+from weft.world.reading import read
+from weft.world.replay import Replay
 
 # patches worth a thread of their own: each costs microseconds
 GRAIN = 16
@@ -75,6 +77,7 @@ class PatchSearch(BroadPhase):
         self._joined = Buffer(wp.vec2i, self.device)
         self._rows = Lists(self.device, int, what="pairs of patches", limit=limit)
         self._rows_known = False
+        self._replay = Replay(self.device)
         self._none = wp.empty(0, dtype=int, device=self.device)
         self._row_boxes = new_planes(0, self.device)
         self._vertex_triangle = Lists(self.device, wp.vec2i, what="pairs of a vertex and a triangle", limit=limit)
@@ -112,7 +115,68 @@ class PatchSearch(BroadPhase):
         self._prepare(start, end, self._margin)
 
     def feature_pairs(self, *, edges: bool = True) -> Candidates:
+        found = self._look_ahead(edges)
+        if found is not None:
+            return found
         rows = self._find_all_rows()
+        given = ("features", edges, *rows)
+        searches = self._feature_searches(rows, edges)
+        vertex_triangle, edge_pairs, *others = build_lists(*searches, replay=self._replay, given=given)
+        return Candidates(self._join(vertex_triangle, *others), edge_pairs)
+
+    def _look_ahead(self, edges: bool) -> Candidates | None:
+        """On CUDA all searches in one go, as if rows had the room that they took before; None where they had not."""
+        rows, count = self._rows, self.patches.count
+        room = min(len(rows.found), self._row_boxes.shape[1] - PADDING)
+        if self.device.is_cpu or self._rows_known or rows.total == 0 or room <= 0 or not edges:
+            return None
+        searches = self._feature_searches([rows.offsets, rows.found, self._row_boxes], edges)
+        rows.make_room(count)
+        for lists, _, _ in searches:
+            lists.make_room(count)
+
+        def search_all() -> None:
+            rows.search(self._search_rows(self._none), room)
+            rows.copy()
+            inputs = [count, rows.offsets, rows.found, self.boxes.patch, self._row_boxes]
+            launch(gather_row_boxes, room, inputs, device=self.device)
+            for lists, _, find in searches:
+                lists.search(find)
+                lists.copy()
+            if self._any_carried:
+                self._vertex_triangle.append(self._triangle_vertex)
+
+        used = (rows, *(lists for lists, _, _ in searches))
+        given = (self._row_boxes, *(part for lists in used for part in (lists.found, *lists.room)))
+        self._replay.run(search_all, "ahead", *given)
+        pieces = read(self.boxes.flag, *(lists.sums for lists in used))
+        flag, of_rows, *sums = [piece[0].copy() for piece in pieces]
+        self.boxes.check(int(flag))
+        if of_rows[0] > room or not rows.accept(of_rows):
+            return None
+        self._rows_known = True
+        return self._take_pairs(searches, sums)
+
+    def _take_pairs(self, searches: list[tuple[Lists, int, Find]], sums: list[np.ndarray]) -> Candidates:
+        """What was found ahead, where there was room for it; else it is brought together now."""
+
+        def finish(number: int) -> wp.array:
+            lists, _, find = searches[number]
+            return lists.found[: lists.total] if lists.accept(sums[number]) else lists.finish(find, sums[number])
+
+        edge_pairs, vertex_triangle = finish(1), self._vertex_triangle
+        if not self._any_carried:
+            return Candidates(finish(0), edge_pairs)
+        # what was too short for the other list is not behind the first
+        if self._triangle_vertex.accept(sums[2]) and vertex_triangle.accept(sums[0], int(sums[2][0])):
+            return Candidates(vertex_triangle.found[: vertex_triangle.total], edge_pairs)
+        joined = self._join(finish(0), finish(2))
+        # both fit next time
+        vertex_triangle.reserve(len(joined) + len(joined) // 4)
+        return Candidates(joined, edge_pairs)
+
+    def _feature_searches(self, rows: list[wp.array], edges: bool) -> list[tuple[Lists, int, Find]]:
+        """The searches of pairs of features, given the rows."""
         patches, boxes = self.patches, self.boxes
         inputs = [*rows, patches.vertex_start, boxes.vertices, patches.vertex_ids]
         inputs += [patches.face_start, boxes.faces, patches.corners, patches.face_ids]
@@ -124,8 +188,7 @@ class PatchSearch(BroadPhase):
             inputs = [*rows, patches.body, self.carried, patches.vertex_start, boxes.vertices, patches.vertex_ids]
             inputs += [patches.face_start, boxes.faces, patches.face_ids]
             searches.append(self._compare(self._triangle_vertex, find_triangle_vertex, inputs))
-        vertex_triangle, edge_pairs, *others = build_lists(*searches)
-        return Candidates(self._join(vertex_triangle, *others), edge_pairs)
+        return searches
 
     def _join(self, first: wp.array, other: wp.array | None = None) -> wp.array:
         """One list after another."""
@@ -153,8 +216,8 @@ class PatchSearch(BroadPhase):
         launch(list_marked, patches.count, [strays.patches, strays.places, strays.items], device=self.device)
         if count == 0:
             return Candidates(strays.vertex_triangle.none(), strays.edge_edge.none())
-        rows = build_lists((strays.rows, count, self._search_rows(strays.items)))[0]
-        strays.row_boxes = self._gather(rows, strays.row_boxes)
+        build_lists((strays.rows, count, self._search_rows(strays.items)))
+        strays.row_boxes = self._gather(strays.rows, count, strays.row_boxes)
         inputs = [
             strays.items,
             strays.patches,
@@ -189,17 +252,18 @@ class PatchSearch(BroadPhase):
     def _find_all_rows(self) -> list[wp.array]:
         if not self._rows_known:
             search = self._rows, self.patches.count, self._search_rows(self._none)
-            rows, flag = build_lists(search, also=self.boxes.flag)
+            _, flag = build_lists(search, also=self.boxes.flag, replay=self._replay, given=("rows",))
             self.boxes.check(flag)
-            self._row_boxes = self._gather(rows, self._row_boxes)
+            self._row_boxes = self._gather(self._rows, self.patches.count, self._row_boxes)
             self._rows_known = True
         return [self._rows.offsets, self._rows.found, self._row_boxes]
 
-    def _gather(self, rows: wp.array, room: wp.array) -> wp.array:
-        """The boxes of the patches in rows, side by side, in an array that is kept if it has room for them."""
-        if room.shape[1] < len(rows) + PADDING:
-            room = new_planes(len(rows) * 3 // 2, self.device)
-        launch(gather_row_boxes, len(rows), [rows, self.boxes.patch, room], device=self.device)
+    def _gather(self, rows: Lists, count: int, room: wp.array) -> wp.array:
+        """The boxes of the patches in so many rows, side by side, in an array that is kept if it has room for them."""
+        if room.shape[1] < rows.total + PADDING:
+            room = new_planes(rows.total * 3 // 2, self.device)
+        inputs = [count, rows.offsets, rows.found, self.boxes.patch, room]
+        launch(gather_row_boxes, rows.total, inputs, device=self.device)
         return room
 
     def _compare(self, lists: Lists, kernel: wp.Kernel, inputs: list[Any]) -> tuple[Lists, int, Find]:

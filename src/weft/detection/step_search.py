@@ -16,6 +16,7 @@ from weft.world import launch
 from weft.world.buffers import Buffer
 from weft.world.choosing import count_each
 from weft.world.reading import read
+from weft.world.replay import Replay
 
 wp.set_module_options({"enable_backward": False})
 
@@ -144,17 +145,21 @@ class _Kind:
         """whether these pairs were there in the first test of the step"""
         self._near, self._time = Buffer(wp.float64, device), Buffer(wp.float64, device)
         self._chosen, self._places = Buffer(int, device), Buffer(int, device)
-        self.near = self.time = self.chosen = self.places = self.left = self.pairs
+        self.near, self.time = self._near.array, self._time.array
         self._left = Buffer(wp.int8, device)
+        self.left = self._left.array
+        self.chosen = self.places = wp.empty(0, dtype=int, device=device)
         self._hits, self._items = Buffer(wp.vec2i, device), Buffer(int, device)
 
     def take(self, pairs: wp.array) -> None:
         """A new list of candidates."""
+        if pairs is self.pairs and len(pairs) == 0:
+            return
         self.pairs = pairs
         self.tested = False
         count = len(pairs)
-        self.near, self.time = self._near.at_least(count)[:count], self._time.at_least(count)[:count]
-        self.left = self._left.at_least(count)[:count]
+        self.near, self.time = self._near.at_least(count), self._time.at_least(count)
+        self.left = self._left.at_least(count)
         self.chosen, self.places = self._chosen.at_least(count)[:count], self._places.at_least(count)[:count]
 
     def sort_chosen(self, count: int) -> None:
@@ -213,6 +218,7 @@ class StepSearch:
         self.sheet = sheet
         self._largest_thickness = largest_thickness
         self._set_reach(REACH * largest_thickness)
+        self._replay = Replay(self.device)
         triangles = (
             approach.measure_vertex_triangle,
             approach.fill_vertex_triangle,
@@ -244,10 +250,7 @@ class StepSearch:
 
     def look(self, x: wp.array, end: wp.array) -> None:
         """List the candidates of a motion from x to `end`, and measure them."""
-        wp.copy(self._expected, end)
-        wp.copy(self._reached, end)
-        for flags in self._strayed:
-            flags.zero_()
+        self._replay.run(lambda: self._expect(x, end), "expect", x, end)
         self._wave = 0
         self._any_tested = False
         self._take_motion(x, end)
@@ -257,6 +260,14 @@ class StepSearch:
         for kinds in self.stray_kinds:
             for kind in kinds:
                 kind.take(self._none)
+
+    def _expect(self, x: wp.array, end: wp.array) -> None:
+        """Nobody strays yet from the motion to the expected end."""
+        wp.copy(self._expected, end)
+        wp.copy(self._reached, end)
+        for flags in self._strayed:
+            flags.zero_()
+        self._enclose_moves(x, end)
 
     def find_strays(self, x: wp.array, end: wp.array) -> bool:
         """Note the vertices that leave the boxes in which they were looked for; False if no others do than before.
@@ -274,14 +285,19 @@ class StepSearch:
         inputs += [self._tested, self._turned, self._strayed[self._wave], self._fresh]
         launch(mark_strays, len(x), inputs, device=self.device)
 
-    def find_collisions(self, x: wp.array, end: wp.array, rows: StencilRows) -> int:
-        """Add to the rows every pair that would meet on the way from x to `end`; gives their number."""
+    def _begin_test(self, x: wp.array, end: wp.array) -> None:
+        """Flag the strays of another motion than the expected one and what turned since the first test, and enclose it."""
         if not self._any_tested:
             wp.copy(self._tested, end)
         self._mark_strays(x, end)
-        self._take_motion(x, end)
+        self._enclose_moves(x, end)
         self._run(turn_faces, [self.sheet.faces, self._turned, self._faces_turned])
         self._run(turn_edges, [self.sheet.edges, self._turned, self._edges_turned])
+
+    def find_collisions(self, x: wp.array, end: wp.array, rows: StencilRows) -> int:
+        """Add to the rows every pair that would meet on the way from x to `end`; gives their number."""
+        self._replay.run(lambda: self._begin_test(x, end), "test", x, end, self.margin, self._wave, self._any_tested)
+        self._take_motion(x, end)
         # a look at memory of the host costs nothing; on CUDA strays are rare enough to see them with the result
         looked = self.device.is_cpu
         if looked and read((self._fresh, 0, 1))[0][0]:
@@ -341,7 +357,14 @@ class StepSearch:
             launch(fill, len(kind.pairs), [*inputs, base, *rows.geometry], device=self.device, grain=GRAIN)
 
     def _take_motion(self, x: wp.array, end: wp.array) -> None:
-        self.sheet.x, self.sheet.end = x, end
+        """What the candidates are measured on."""
+        if self.sheet.x is not x:
+            self.sheet.x = x
+        if self.sheet.end is not end:
+            self.sheet.end = end
+
+    def _enclose_moves(self, x: wp.array, end: wp.array) -> None:
+        """Balls around the displacements of all triangles and edges."""
         sheet = self.sheet
         self._run(approach.enclose_face_moves, [x, end, sheet.faces, sheet.face_moves])
         self._run(approach.enclose_edge_moves, [x, end, sheet.edges, sheet.edge_moves])

@@ -1,18 +1,28 @@
 """Internal dynamics: what cloth would do if nothing were in its way. One file a model."""
 
-from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import warp as wp
 
 from weft.world import State, World
 
-Contacts = Callable[[wp.array, wp.array], None]
-"""Corrects positions that were elsewhere, its second argument, at the start of a substep; launches kernels only."""
+
+class Contacts(Protocol):
+    """What position-based dynamics call in every substep."""
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """What a call depends on besides the positions (see `weft.world.replay`)."""
+
+    def __call__(self, x: wp.array, before: wp.array) -> None:
+        """Correct positions that were at `before` at the start of the substep; launches kernels only."""
 
 
 class Dynamics(Protocol):
     """A model of cloth that proposes where it would go in a step."""
+
+    def foresee(self, state: State, dt: float) -> None:
+        """Find out early what `propose` will have to know of the state; may be left out."""
 
     def propose(
         self,

@@ -191,6 +191,9 @@ class Implicit:
         mass = world.mass[: world.cloth_vertex_count]
         return cls(elements, mass, world.inverse_mass, Air.from_world(world), **options)
 
+    def foresee(self, state: State, dt: float) -> None:
+        """Nothing needs to be known early."""
+
     def propose(
         self,
         state: State,

@@ -161,6 +161,9 @@ class MassSpring:
         firm = np.where(np.isfinite(network.quad_stiffness), network.quad_stiffness, WELD_FACTOR * stiffest)
         return cls(replace(network, quad_stiffness=firm), world.mass, world.inverse_mass, Air.from_world(world))
 
+    def foresee(self, state: State, dt: float) -> None:
+        """Nothing needs to be known early."""
+
     def propose(
         self,
         state: State,

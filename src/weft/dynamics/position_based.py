@@ -23,7 +23,8 @@ from weft.dynamics.position_kernels import (
 from weft.dynamics.springs import BEND, SpringNetwork, from_world
 from weft.world import State, World, launch
 from weft.world.colouring import colour_items
-from weft.world.reading import read
+from weft.world.reading import Asked
+from weft.world.replay import Replay
 from weft.world.together import Together
 
 # longest substep in s: 40 a frame at 60 Hz
@@ -36,6 +37,8 @@ LARGEST_CHANGE = 0.1
 LARGEST_STRAIN = 0.1
 # threads that look for the worst edge
 LOOKERS = 16384
+# substeps that are launched together
+BATCH = 4
 
 
 class Coloured(NamedTuple):
@@ -99,11 +102,17 @@ class PositionBased:
         )
         self.pairs = Coloured(offsets, upload(offsets, int), arrays)
         self._together = Together(device)
+        self._replay = Replay(device)
+        self._length = wp.zeros(1, dtype=wp.float64, device=device)
+        """of a substep: on the device, so that substeps of any length are the same launches"""
         self.hinges = self._upload_quads(network, ~network.sewn)
         self.stitches = self._upload_quads(network, network.sewn)
         self._lookers = max(1, min(len(chosen), LOOKERS))
         # each has a place of its own where maxima of several threads could be lost
         self._worst = wp.zeros(self._lookers if device.is_cpu else 1, dtype=wp.float64, device=device)
+        self._asked = Asked(self._worst)
+        # the state and the step for which that was asked
+        self._foreseen: tuple[Any, Any, float] = None, None, 0.0
         self._push, self._guess, self._before = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(3))
 
     def _upload_quads(self, network: SpringNetwork, chosen: np.ndarray) -> Coloured:
@@ -147,42 +156,86 @@ class PositionBased:
         substeps = self._substeps(state, dt)
         h = dt / substeps
         self._start(state, target, dt, x_end, v_end)
-        first, again = (self._stretching(h, x_end, v_end, again=again) for again in (False, True))
-        springs = self.pairs
-        items, work = max(self.count, springs.largest), self.count + springs.total
-        for substep in range(substeps):
-            self._together.launch(substep_together, items, again if substep else first, work=work)
-            self._pull(self.stitches, h, self._before, x_end)
-            if contacts is not None:
-                contacts(x_end, self._before)
+        self._length.fill_(h)
+        first, again = (self._stretching(x_end, v_end, again=again) for again in (False, True))
+        self._substep(first, h, x_end, contacts)
+        given = (x_end, v_end, h if self.stitches.total else 0.0, *(() if contacts is None else contacts.given))
+
+        def advance(count: int) -> None:
+            for _ in range(count):
+                self._substep(again, h, x_end, contacts)
+
+        # a few at a time, whatever their number is
+        for _ in range((substeps - 1) // BATCH):
+            self._replay.run(lambda: advance(BATCH), "substeps", *given)
+        advance((substeps - 1) % BATCH)
         launch(find_velocity, self.count, [h, x_end, self._before, v_end], device=self.device)
         return substeps
 
-    def _stretching(self, h: float, x: wp.array, v: wp.array, *, again: bool) -> tuple[Any, ...]:
+    def _substep(self, inputs: tuple[Any, ...], h: float, x_end: wp.array, contacts: Contacts | None) -> None:
+        """Free motion, springs, stitches, contacts."""
+        springs = self.pairs
+        items, work = max(self.count, springs.largest), self.count + springs.total
+        self._together.launch(substep_together, items, inputs, work=work)
+        self._pull(self.stitches, h, self._before, x_end)
+        if contacts is not None:
+            contacts(x_end, self._before)
+
+    def _stretching(self, x: wp.array, v: wp.array, *, again: bool) -> tuple[Any, ...]:
         """What free motion over a substep and a sweep over the springs take: a tuple, so that it is looked at once."""
         springs = self.pairs
         colours = (self.count, int(again), springs.colours, springs.starts, *springs.arrays)
-        return (*colours, self.inverse_mass, self._push, self.air.gravity, self.air.damping, h, x, v, self._before)
+        return (
+            *colours,
+            self.inverse_mass,
+            self._push,
+            self.air.gravity,
+            self.air.damping,
+            self._length,
+            x,
+            v,
+            self._before,
+        )
+
+    def foresee(self, state: State, dt: float) -> None:
+        """Look how far edges are off their lengths, or soon will be."""
+        least = self._least_substeps(dt)
+
+        def look() -> None:
+            pairs, rest = self.pairs.arrays[:2]
+            limits = [dt / least, LARGEST_CHANGE, LARGEST_STRAIN]
+            inputs = [len(pairs), self._lookers, pairs, rest, state.x, state.v, *limits, self._worst]
+            self._worst.zero_()
+            launch(find_worst_edges, self._lookers, inputs, device=self.device, grain=64)
+
+        self._replay.run(look, "look", state.x, state.v, dt)
+        self._asked.ask()
+        self._foreseen = state.x, state.v, dt
 
     def _substeps(self, state: State, dt: float) -> int:
         """How many substeps dt needs: more where edges are far off their lengths, or soon will be."""
-        least = max(1, int(np.ceil(dt / self.longest_substep - 1e-9)))
-        pairs, rest = self.pairs.arrays[:2]
-        limits = [dt / least, LARGEST_CHANGE, LARGEST_STRAIN]
-        inputs = [len(pairs), self._lookers, pairs, rest, state.x, state.v, *limits, self._worst]
-        self._worst.zero_()
-        launch(find_worst_edges, self._lookers, inputs, device=self.device, grain=64)
-        worst = float(read((self._worst, 0, len(self._worst)))[0].max())
-        return int(np.ceil(least * np.clip(worst, 1.0, MOST_REFINED)))
+        x, v, length = self._foreseen
+        if x is not state.x or v is not state.v or length != dt:
+            self.foresee(state, dt)
+        self._foreseen = None, None, 0.0
+        worst = float(self._asked.numbers().max())
+        return int(np.ceil(self._least_substeps(dt) * np.clip(worst, 1.0, MOST_REFINED)))
+
+    def _least_substeps(self, dt: float) -> int:
+        return max(1, int(np.ceil(dt / self.longest_substep - 1e-9)))
 
     def _start(self, state: State, target: wp.array, dt: float, x_end: wp.array, v_end: wp.array) -> None:
         """Wind and bending of the whole step."""
         x, v, w = state.x, state.v, self.inverse_mass
         self.air.blow(x, v, state.time, dt)
-        inputs = [x, v, w, target, *self.air.lists, dt, self._push, self._guess]
-        launch(start_step, self.count, inputs, device=self.device)
-        self._pull(self.hinges, dt, x, self._guess)
-        launch(take_bending, self.count, [x, self._guess, dt, x_end, v_end], device=self.device)
+
+        def bend() -> None:
+            inputs = [x, v, w, target, *self.air.lists, dt, self._push, self._guess]
+            launch(start_step, self.count, inputs, device=self.device)
+            self._pull(self.hinges, dt, x, self._guess)
+            launch(take_bending, self.count, [x, self._guess, dt, x_end, v_end], device=self.device)
+
+        self._replay.run(bend, "bend", dt, x, v, target, x_end, v_end)
 
     def _pull(self, quads: Coloured, dt: float, before: wp.array, x: wp.array) -> None:
         """One sweep over stencils, for positions that were at `before` dt ago."""

@@ -196,14 +196,18 @@ def substep_together(
     push: wp.array[wp.vec3d],
     gravity: wp.vec3d,
     air_damping: wp.float64,
-    h: wp.float64,
+    lengths: wp.array[wp.float64],
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
     before: wp.array[wp.vec3d],
 ):
-    """Free motion over a substep, after the velocity of the last one where there was one; then all springs."""
+    """Free motion over a substep, after the velocity of the last one where there was one; then all springs.
+
+    How long a substep is, is the first of `lengths`.
+    """
     t = first + wp.tid()
-    for i in range(share_begin(t, threads, count), share_end(t, threads, count), share_step(threads)):
+    h = lengths[0]
+    for i in range(share_begin(t, threads, count), share_end(t, threads, count), share_step(threads, count)):
         if again == 1:
             v[i] = (x[i] - before[i]) / h
         predict_vertex(i, inverse_mass, push, gravity, air_damping, h, x, v, before)
@@ -214,7 +218,7 @@ def substep_together(
         end = offsets[colour + 1]
         first_i = begin + share_begin(t, threads, end - begin)
         last_i = begin + share_end(t, threads, end - begin)
-        for i in range(first_i, last_i, share_step(threads)):
+        for i in range(first_i, last_i, share_step(threads, end - begin)):
             stretch_pair(i, pairs, rest, compliance, delay, inverse_mass, h, before, x)
 
 
@@ -245,7 +249,7 @@ def pull_together(
             following = offsets[colour + 2]
         first_i = begin + share_begin(t, threads, end - begin)
         last_i = begin + share_end(t, threads, end - begin)
-        for i in range(first_i, last_i, share_step(threads)):
+        for i in range(first_i, last_i, share_step(threads, end - begin)):
             pull_quad(i, quads, weights, rest, stiffness, damping, inverse_mass, dt, x, guess)
         if colour + 1 < colours:
             meet_between(arrivals, end - begin, following - end)

@@ -34,34 +34,21 @@ def speeds_within(length: wp.float64, rest: wp.float64, limit: wp.float64, dt: w
 @wp.func
 def limit_spring(
     i: int,
+    p: wp.vec2i,
+    n: wp.vec3d,
+    within: wp.vec2d,
     again: bool,
-    x: wp.array[wp.vec3d],
-    pairs: wp.array[wp.vec2i],
-    rest: wp.array[wp.float64],
     inverse_mass: wp.array[wp.float64],
-    limit: wp.float64,
-    dt: wp.float64,
-    along: wp.array[wp.vec3d],
-    speeds: wp.array[wp.vec2d],
     given: wp.array[wp.float64],
     found: wp.array[int],
     v: wp.array[wp.vec3d],
 ):
     """Bring one spring within its limits, as far as it has not been already."""
-    p = pairs[i]
-    n = along[i]
-    within = speeds[i]
-    before = given[i]
-    if not again:
-        n = x[p[0]] - x[p[1]]
-        length = wp.length(n)
-        if length > ZERO:
-            n = n / length
-        within = speeds_within(length, rest[i], limit, dt)
-        along[i] = n
-        speeds[i] = within
+    before = ZERO
+    if again:
+        before = given[i]
+    else:
         given[i] = ZERO
-        before = ZERO
     u = wp.dot(n, v[p[0]] - v[p[1]])
     if before == ZERO and u >= within[0] and u <= within[1]:
         return
@@ -95,10 +82,12 @@ def limit_together(
     along: wp.array[wp.vec3d],
     speeds: wp.array[wp.vec2d],
     given: wp.array[wp.float64],
+    given_too: wp.array[wp.float64],
     found: wp.array[int],
     v: wp.array[wp.vec3d],
+    v_too: wp.array[wp.vec3d],
 ):
-    """Sweeps over all springs; one is enough where none would break a limit."""
+    """Sweeps over all springs, for one or two velocities; one is enough where none would break a limit."""
     t = first + wp.tid()
     for sweep in range(sweeps):
         for colour in range(colours):
@@ -106,8 +95,24 @@ def limit_together(
             count = offsets[colour + 1] - begin
             first_i = begin + share_begin(t, threads, count)
             last_i = begin + share_end(t, threads, count)
-            for i in range(first_i, last_i, share_step(threads)):
-                limit_spring(i, sweep > 0, x, pairs, rest, inverse_mass, limit, dt, along, speeds, given, found, v)
+            for i in range(first_i, last_i, share_step(threads, count)):
+                p = pairs[i]
+                n = wp.vec3d()
+                within = wp.vec2d()
+                if sweep > 0:
+                    n = along[i]
+                    within = speeds[i]
+                else:
+                    n = x[p[0]] - x[p[1]]
+                    length = wp.length(n)
+                    if length > ZERO:
+                        n = n / length
+                    within = speeds_within(length, rest[i], limit, dt)
+                    along[i] = n
+                    speeds[i] = within
+                limit_spring(i, p, n, within, sweep > 0, inverse_mass, given, found, v)
+                if v_too.shape[0] > 0:
+                    limit_spring(i, p, n, within, sweep > 0, inverse_mass, given_too, found, v_too)
             meet(arrivals)
         if found[0] == 0:
             break
@@ -129,14 +134,21 @@ class StrainLimits:
         self._inverse_mass = inverse_mass
         self._along = wp.zeros(self.count, dtype=wp.vec3d, device=device)
         self._speeds = wp.zeros(self.count, dtype=wp.vec2d, device=device)
-        self.given = wp.zeros(self.count, dtype=wp.float64, device=device)
+        self.given, self._given_too = (wp.zeros(self.count, dtype=wp.float64, device=device) for _ in range(2))
         """the impulse of each spring in the last call, along it from its second end to its first"""
+        self._none = wp.empty(0, dtype=wp.vec3d, device=device)
         self._found = wp.zeros(1, dtype=int, device=device)
         self._together = Together(device)
 
-    def apply(self, x: wp.array, v: wp.array, limit: float, dt: float, sweeps: int) -> None:
-        """Change velocities so that over a step of dt no spring breaks a limit, as far as so many sweeps go."""
+    def apply(
+        self, x: wp.array, v: wp.array, limit: float, dt: float, sweeps: int, *, v_too: wp.array | None = None
+    ) -> None:
+        """Change velocities so that over a step of dt no spring breaks a limit, as far as so many sweeps go.
+
+        `v_too` are other velocities, which are limited on their own in the same sweeps.
+        """
         self._found.zero_()
         inputs = [sweeps, self.colours, self._offsets, x, self._pairs, self._rest, self._inverse_mass, limit, dt]
-        inputs += [self._along, self._speeds, self.given, self._found, v]
+        inputs += [self._along, self._speeds, self.given, self._given_too, self._found, v]
+        inputs.append(self._none if v_too is None else v_too)
         self._together.launch(limit_together, self._largest, inputs, work=self.count)

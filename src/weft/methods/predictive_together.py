@@ -15,7 +15,7 @@ from weft.response.half_spaces import solve_half_spaces
 from weft.response.predictive_contacts import ASLEEP, solve_contacts
 from weft.response.stencil_colours import COLOURS
 from weft.world.rows import end_vertex, predict_vertices
-from weft.world.together import BLOCK, meet, meet_between, spread
+from weft.world.together import BLOCK, meet, meet_between, share_begin, share_end, share_step, spread
 
 wp.set_module_options({"enable_backward": False})
 
@@ -77,7 +77,7 @@ def advance_together(
                 meet(arrivals)
                 begin = end
                 end = o.stretch[colour + 1]
-                for i in range(begin + spread(t, threads, end - begin), end, threads):
+                for i in range(begin + spread(t, threads), end, threads):
                     stretch_pairs(
                         i, i + 1, a.pairs, a.pair_springs, a.pair_moves, sweep, s.sweeps, per_h, a.pair_pull, a.before,
                         a.p,
@@ -90,7 +90,7 @@ def advance_together(
                 soft = softness
                 if colour < s.stitch_colours:
                     soft = per_h * per_h
-                for i in range(begin + spread(t, threads, end - begin), end, threads):
+                for i in range(begin + spread(t, threads), end, threads):
                     bend_quads(
                         i, i + 1, a.quads, a.quad_weights, a.quad_springs, a.quad_moves, sweep, s.sweeps, per_h,
                         soft, a.quad_pull, a.before, a.p,
@@ -116,7 +116,9 @@ def advance_together(
                 colour = int(0)
                 while colour < COLOURS and end > begin:
                     following = o.contacts[colour + 2]
-                    for k in range(begin + spread(t, threads, end - begin), end, threads):
+                    first_k = begin + share_begin(t, threads, end - begin)
+                    last_k = begin + share_end(t, threads, end - begin)
+                    for k in range(first_k, last_k, share_step(threads, end - begin)):
                         contact_at(k, o, s, h, a)
                     meet_between(arrivals, end - begin, following - end)
                     begin = end

@@ -27,6 +27,7 @@ from weft.response.impulses import ImpulseRows, ImpulseSolver
 from weft.response.repulsion import LARGEST_PART, set_repulsion
 from weft.scene import Robust as RobustOptions
 from weft.world import State, World, launch
+from weft.world.replay import Replay
 
 # the broad phases that miss no pair
 EXACT = ("bvh", "topology_tree", "material_tree", "brute")
@@ -78,6 +79,7 @@ class Robust(Method):
         self.gravity = wp.vec3d(*world.scene.forces.gravity)
         self.expected, self.proposed, self.x_end = (wp.zeros_like(world.target) for _ in range(3))
         self.v, self.v_free, self.v_end = (wp.zeros_like(world.target) for _ in range(3))
+        self._replay = Replay(world.device)
         self.many_collisions = max(20, world.cloth_vertex_count // 8)
         self.many_pairs = MANY_PAIRS * len(world.faces) + 1_000_000
         # how often the longest step is halved now, how many steps went well since, and for how many
@@ -153,12 +155,7 @@ class Robust(Method):
         world.begin_step(state, dt)
         report = StepReport(contacts=self._find_contacts(state, dt))
         self.dynamics.propose(state, world.target, dt, self.proposed, self.v_end, self.position_contacts)
-        world.carry_colliders(state, dt, self.proposed, self.v_end)
-        self._run(average_velocity, [state.x, self.proposed, dt, self.v])
-        # both velocities on their own: carrying the change of one over to the other would add energy
-        self._limit_strain(state, self.v, dt)
-        self._limit_strain(state, self.v_end, dt)
-        wp.copy(self.v_free, self.v)
+        self._replay.run(lambda: self._take_proposal(state, dt), "take", state.x, dt)
         self.solver.sweep(self.rows, self.v, PRESSED_SWEEPS if self.pressed else self.options.sweeps)
         if not self._give_impulses(state, dt, report, may_halve=may_halve):
             if may_halve:
@@ -170,11 +167,20 @@ class Robust(Method):
         self.crushed = PRESSED_STEPS if crushed else max(0, self.crushed - 1)
         return report
 
+    def _take_proposal(self, state: State, dt: float) -> None:
+        """The velocities of what the dynamics propose, within the limits on strain."""
+        self.world.carry_colliders(state, dt, self.proposed, self.v_end)
+        self._run(average_velocity, [state.x, self.proposed, dt, self.v])
+        # both velocities on their own: carrying the change of one over to the other would add energy
+        self.strain_limits.apply(state.x, self.v, self.options.strain_limit, dt, STRAIN_SWEEPS, v_too=self.v_end)
+        wp.copy(self.v_free, self.v)
+
     def _find_contacts(self, state: State, dt: float) -> int:
         """Contacts of the step, from where everything would fly freely."""
         world, rows = self.world, self.rows
         inputs = [state.x, state.v, world.inverse_mass, world.target, self.gravity, dt, self.expected]
         self._run(expect, inputs)
+        self.dynamics.foresee(state, dt)
         reach = CRUSHED_REACH if self.crushed else PRESSED_REACH if self.pressed else REACH
         contacts = self.search.find_contacts(state.x, self.expected, rows, reach=reach)
         self._set_up(0, LARGEST_PART, self.stiffness, dt)
@@ -245,9 +251,13 @@ class Robust(Method):
 
     def _finish(self, state: State, dt: float) -> None:
         """Move, and find the velocity that the next step starts with."""
-        self._run(move_along, [state.x, self.v, dt, self.x_end])
-        self._run(end_velocity, [self.v_free, self.v, self.v_end])
-        state.take(self.x_end, self.v_end)
+
+        def finish() -> None:
+            self._run(move_along, [state.x, self.v, dt, self.x_end])
+            self._run(end_velocity, [self.v_free, self.v, self.v_end])
+            state.take(self.x_end, self.v_end)
+
+        self._replay.run(finish, "finish", state.x, state.v, dt)
 
     def _collisions(self, state: State, dt: float, report: StepReport) -> int:
         """Move along the velocities and add what would collide to the rows; gives how many."""

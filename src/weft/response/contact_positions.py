@@ -10,7 +10,7 @@ import warp as wp
 
 from weft.response.impulses import ImpulseRows, ImpulseSolver
 from weft.response.stencil_colours import COLOURS
-from weft.world.together import BLOCK, meet, meet_between, share_begin, share_end, share_step
+from weft.world.together import BLOCK, meet, meet_between, on_card, share_begin, share_end, share_step
 
 wp.set_module_options({"enable_backward": False})
 
@@ -52,12 +52,22 @@ def part_contact(
     x2 = x[q[2]]
     x3 = x[q[3]]
     r = w[0] * x0 + w[1] * x1 + w[2] * x2 + w[3] * x3
+    # a card waits as long for one value as for all of them; a CPU had better not ask for what it may not need
+    g = wp.vec4d()
+    mu = wp.vec2d()
+    was = wp.vec3d()
+    if on_card():
+        g = gains[i]
+        mu = friction[i]
+        was = w[0] * before[q[0]] + w[1] * before[q[1]] + w[2] * before[q[2]] + w[3] * before[q[3]]
     lack = distances[i] - wp.dot(n, r)
     if lack <= ZERO:
         return
-    g = gains[i]
-    mu = friction[i]
-    slide = r - (w[0] * before[q[0]] + w[1] * before[q[1]] + w[2] * before[q[2]] + w[3] * before[q[3]])
+    if not on_card():
+        g = gains[i]
+        mu = friction[i]
+        was = w[0] * before[q[0]] + w[1] * before[q[1]] + w[2] * before[q[2]] + w[3] * before[q[3]]
+    slide = r - was
     slide = slide - wp.dot(slide, n) * n
     # within the cone no root is needed, which takes long where nothing else is to be done meanwhile
     squared = wp.length_sq(slide)
@@ -96,7 +106,7 @@ def part_together(
         following = offsets[colour + 2]
         first_i = begin + share_begin(t, threads, end - begin)
         last_i = begin + share_end(t, threads, end - begin)
-        for i in range(first_i, last_i, share_step(threads)):
+        for i in range(first_i, last_i, share_step(threads, end - begin)):
             part_contact(i, vertices, weights, normals, distances, gains, friction, before, x)
         meet_between(arrivals, end - begin, following - end)
         begin = end
@@ -116,12 +126,20 @@ class PositionContacts:
         self.solver, self.rows = solver, rows
         self._inputs: tuple[Any, ...] = ()
 
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """What a call depends on besides the positions."""
+        return self.solver.threads_for(self.rows.count), *self._arrays
+
+    @property
+    def _arrays(self) -> tuple[wp.array, ...]:
+        rows = self.rows
+        return rows.vertices, rows.weights, rows.normals, rows.distances, rows.gains, rows.friction
+
     def __call__(self, x: wp.array, before: wp.array) -> None:
         """Correct positions x that were at `before` when the substep started."""
-        rows = self.rows
-        arrays = (rows.vertices, rows.weights, rows.normals, rows.distances, rows.gains, rows.friction)
-        inputs = (self.solver.offsets, *arrays, before, x)
+        inputs = (self.solver.offsets, *self._arrays, before, x)
         # the same tuple in all substeps of a step is looked at once
         if len(inputs) != len(self._inputs) or any(a is not b for a, b in zip(inputs, self._inputs, strict=True)):
             self._inputs = inputs
-        self.solver.run(rows.count, part_together, self._inputs)
+        self.solver.run(self.rows.count, part_together, self._inputs)

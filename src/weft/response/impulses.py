@@ -17,7 +17,7 @@ from weft.response.friction import friction_impulse
 from weft.response.stencil_colours import COLOURS, StencilColouring
 from weft.world import launch
 from weft.world.buffers import Buffer
-from weft.world.together import BLOCK, Together, meet, meet_between, share_begin, share_end, share_step
+from weft.world.together import BLOCK, Together, meet, meet_between, on_card, share_begin, share_end, share_step
 
 wp.set_module_options({"enable_backward": False})
 
@@ -43,17 +43,29 @@ def solve_stencil(
     v1 = v[q[1]]
     v2 = v[q[2]]
     v3 = v[q[3]]
+    given = push[i]
+    # a card waits as long for one value as for all of them; a CPU had better not ask for what it may not need
+    m = wp.vec4d()
+    mu = wp.vec2d()
+    before = wp.vec3d()
+    if on_card():
+        m = wp.vec4d(inverse_mass[q[0]], inverse_mass[q[1]], inverse_mass[q[2]], inverse_mass[q[3]])
+        mu = friction[i]
+        before = drag[i]
     u = w[0] * v0 + w[1] * v1 + w[2] * v2 + w[3] * v3
     normal_speed = wp.dot(n, u)
-    given = push[i]
     if given == wp.float64(0.0) and normal_speed >= speeds[i]:
         return
+    if not on_card():
+        m = wp.vec4d(inverse_mass[q[0]], inverse_mass[q[1]], inverse_mass[q[2]], inverse_mass[q[3]])
+        mu = friction[i]
+        before = drag[i]
 
     # velocity that each corner gains from a unit impulse
-    g0 = w[0] * inverse_mass[q[0]]
-    g1 = w[1] * inverse_mass[q[1]]
-    g2 = w[2] * inverse_mass[q[2]]
-    g3 = w[3] * inverse_mass[q[3]]
+    g0 = w[0] * m[0]
+    g1 = w[1] * m[1]
+    g2 = w[2] * m[2]
+    g3 = w[3] * m[3]
     total = w[0] * g0 + w[1] * g1 + w[2] * g2 + w[3] * g3
     if total <= wp.float64(0.0):
         return
@@ -62,10 +74,8 @@ def solve_stencil(
     push[i] = now
     impulse = (now - given) * n
 
-    mu = friction[i]
     if mu[0] > wp.float64(0.0):
         sliding = u - normal_speed * n
-        before = drag[i]
         after = friction_impulse(before, sliding, total, now, mu[0], mu[1])
         # the normal may have turned since the impulse was given: keep the tangential part only
         after = after - wp.dot(n, after) * n
@@ -116,7 +126,7 @@ def sweep_colours(
         following = offsets[colour + 2]
         first_k = begin + share_begin(t, threads, end - begin)
         last_k = begin + share_end(t, threads, end - begin)
-        for k in range(first_k, last_k, share_step(threads)):
+        for k in range(first_k, last_k, share_step(threads, end - begin)):
             i = row_at(k, placed, order)
             solve_stencil(i, vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
         meet_between(arrivals, end - begin, following - end)
@@ -138,6 +148,7 @@ def solve_together(
     arrivals: wp.array[int],
     sweeps: int,
     placed_offsets: wp.array[int],
+    later: int,
     placed: int,
     offsets: wp.array[int],
     order: wp.array[int],
@@ -158,10 +169,11 @@ def solve_together(
             t, threads, arrivals, placed_offsets, -1, order, vertices, weights, normals, speeds, friction, inverse_mass,
             push, drag, v,
         )  # fmt: skip
-        sweep_colours(
-            t, threads, arrivals, offsets, placed, order, vertices, weights, normals, speeds, friction, inverse_mass,
-            push, drag, v,
-        )  # fmt: skip
+        if later != 0:
+            sweep_colours(
+                t, threads, arrivals, offsets, placed, order, vertices, weights, normals, speeds, friction, inverse_mass,
+                push, drag, v,
+            )  # fmt: skip
 
 
 @wp.kernel
@@ -289,10 +301,8 @@ class ImpulseSolver:
         So sweeps go through memory from front to back. Rows that come after them need `colour`.
         """
         self.placed = rows.count
-        self._colouring.colour(rows.vertices, rows.count)
+        self._colouring.colour(rows.vertices, rows.count, self.offsets)
         rows.reorder(self._colouring.order, self.inverse_mass)
-        wp.copy(self.offsets, self._colouring.offsets)
-        self._colouring.offsets.zero_()
 
     def colour(self, rows: ImpulseRows) -> None:
         """Find the order of the rows after the placed ones by colour; needed once after they change."""
@@ -301,9 +311,22 @@ class ImpulseSolver:
 
     def sweep(self, rows: ImpulseRows, v: wp.array, sweeps: int) -> None:
         """Solve all rows a number of times, in the order of their colours."""
-        inputs = [sweeps, self.offsets, self.placed, self._colouring.offsets, self._colouring.order, rows.vertices]
+        later = int(rows.count > self.placed)
+        inputs = [
+            sweeps,
+            self.offsets,
+            later,
+            self.placed,
+            self._colouring.offsets,
+            self._colouring.order,
+            rows.vertices,
+        ]
         inputs += [rows.weights, rows.normals, rows.speeds, rows.friction, self.inverse_mass, rows.push, rows.drag, v]
         self.run(rows.count, solve_together, inputs, sweeps)
+
+    def threads_for(self, count: int) -> int:
+        """With how many threads so many rows are swept."""
+        return self._together.threads_for(count)
 
     def run(self, count: int, kernel: wp.Kernel, inputs: Sequence[Any], sweeps: int = 1) -> None:
         """Sweeps over `count` coloured rows in one launch."""

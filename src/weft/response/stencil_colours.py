@@ -346,31 +346,32 @@ class StencilColouring:
         """The stencils colour by colour."""
         return self._order.array
 
-    def colour(self, vertices: wp.array, count: int) -> None:
-        """Put the first `count` stencils in the order of their colours."""
+    def colour(self, vertices: wp.array, count: int, offsets: wp.array | None = None) -> None:
+        """Put the first `count` stencils in the order of their colours; where these begin stands in `offsets`, if given."""
+        offsets = self.offsets if offsets is None else offsets
         if count == 0:
-            self.offsets.zero_()
+            offsets.zero_()
             return
         stride = max(1, int(STRIDE * count))
         while gcd(stride, count) != 1:
             stride += 1
         if self.device.is_cpu:
             colour, order = self._colour.at_least(count), self._order.at_least(count)
-            inputs = [count, stride, vertices, self.inverse_mass, self._used, colour, self.offsets, order]
+            inputs = [count, stride, vertices, self.inverse_mass, self._used, colour, offsets, order]
             launch(colour_in_order, 1, inputs, device=self.device)
         elif count < FEW:
-            self.colour_in_rounds(vertices, count, stride)
+            self.colour_in_rounds(vertices, count, stride, offsets)
         else:
-            self.colour_in_chains(vertices, count, stride)
+            self.colour_in_chains(vertices, count, stride, offsets)
 
-    def colour_in_rounds(self, vertices: wp.array, count: int, stride: int) -> None:
+    def colour_in_rounds(self, vertices: wp.array, count: int, stride: int, offsets: wp.array) -> None:
         """The way of CUDA for short lists, which the CPU can go too."""
         inputs = [count, pow(stride, -1, count), vertices, self.inverse_mass, self._used, self._claims]
-        inputs += [self._colour.at_least(count), self._tallies, self._waiting, self.offsets]
+        inputs += [self._colour.at_least(count), self._tallies, self._waiting, offsets]
         self._together.launch(colour_together, count, [*inputs, *self._unsorted(count)])
         self._sort(count)
 
-    def colour_in_chains(self, vertices: wp.array, count: int, stride: int) -> None:
+    def colour_in_chains(self, vertices: wp.array, count: int, stride: int, offsets: wp.array) -> None:
         """The way of CUDA for long lists, likewise."""
         # sorting needs as much room again
         corner_keys, corners = self._corner_keys.at_least(8 * count), self._corners.at_least(8 * count)
@@ -380,7 +381,7 @@ class StencilColouring:
         wp.utils.radix_sort_pairs(corner_keys, corners, 4 * count, end_bit=total.bit_length())
         inputs = [count, total, vertices, self.inverse_mass, corner_keys, corners, self._followers.at_least(4 * count)]
         inputs += [self._pending.at_least(count), self._ready.at_least(count), self._used]
-        inputs += [self._colour.at_least(count), self._tallies, self._waiting, self.offsets]
+        inputs += [self._colour.at_least(count), self._tallies, self._waiting, offsets]
         self._together.launch(colour_chains_together, count, [*inputs, *self._unsorted(count)])
         self._sort(count)
 

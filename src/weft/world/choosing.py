@@ -7,6 +7,9 @@ from weft.world.reading import read
 
 wp.set_module_options({"enable_backward": False})
 
+# lists that are counted with one wait
+MOST_LISTS = 6
+
 
 @wp.kernel
 def _place_in_order(first: int, count: int, counts: wp.array[int], places: wp.array[int], total: wp.array[int]):
@@ -17,6 +20,50 @@ def _place_in_order(first: int, count: int, counts: wp.array[int], places: wp.ar
         places[i] = place
         place += counts[i]
     total[begin] = place
+
+
+@wp.func
+def total_of(chosen: wp.array[int], places: wp.array[int], count: int) -> int:
+    """How many of so many items are chosen, given the places of all."""
+    total = int(0)
+    if count > 0:
+        total = chosen[count - 1] + places[count - 1]
+    return total
+
+
+@wp.kernel
+def _gather_totals(
+    first: int,
+    a: wp.array[int],
+    a_places: wp.array[int],
+    a_count: int,
+    b: wp.array[int],
+    b_places: wp.array[int],
+    b_count: int,
+    c: wp.array[int],
+    c_places: wp.array[int],
+    c_count: int,
+    d: wp.array[int],
+    d_places: wp.array[int],
+    d_count: int,
+    e: wp.array[int],
+    e_places: wp.array[int],
+    e_count: int,
+    f: wp.array[int],
+    f_places: wp.array[int],
+    f_count: int,
+    also: wp.array[int],
+    totals: wp.array[int],
+):
+    # one item; what is read in one go lies side by side then
+    i = first + wp.tid()
+    totals[i] = total_of(a, a_places, a_count)
+    totals[i + 1] = total_of(b, b_places, b_count)
+    totals[i + 2] = total_of(c, c_places, c_count)
+    totals[i + 3] = total_of(d, d_places, d_count)
+    totals[i + 4] = total_of(e, e_places, e_count)
+    totals[i + 5] = total_of(f, f_places, f_count)
+    totals[i + 6] = also[0]
 
 
 class Placing:
@@ -41,14 +88,24 @@ def count_chosen(chosen: wp.array, places: wp.array) -> int:
 
 
 def count_each(*lists: tuple[wp.array, wp.array], also: wp.array | None = None) -> list[int]:
-    """As `count_chosen` for several lists, with one wait; the first item of `also` comes last."""
+    """As `count_chosen` for at most six lists, with one wait; the first item of `also` comes last."""
     full = [(chosen, places) for chosen, places in lists if len(chosen)]
     for chosen, places in full:
         wp.utils.array_scan(chosen, places, inclusive=False)
-    pieces = [(array, len(array) - 1, 1) for pair in full for array in pair]
-    if also is not None:
-        pieces.append((also, 0, 1))
-    numbers = [int(found[0]) for found in read(*pieces)] if pieces else []
-    sums = iter([a + b for a, b in zip(numbers[: 2 * len(full) : 2], numbers[1::2], strict=False)])
-    counts = [next(sums) if len(chosen) else 0 for chosen, _ in lists]
-    return counts if also is None else [*counts, numbers[-1]]
+    if not full and also is None:
+        return [0] * len(lists)
+    device = wp.get_device(full[0][0].device if also is None else also.device)
+    if device.is_cpu:
+        counts = [int(chosen.numpy()[-1] + places.numpy()[-1]) if len(chosen) else 0 for chosen, places in lists]
+        return counts if also is None else [*counts, int(also.numpy()[0])]
+    if device.alias not in _totals:
+        _totals[device.alias] = wp.zeros(MOST_LISTS + 1, dtype=int, device=device)
+    totals = _totals[device.alias]
+    inputs = [part for chosen, places in lists for part in (chosen, places, len(chosen))]
+    inputs += [totals, totals, 0] * (MOST_LISTS - len(lists))
+    launch(_gather_totals, 1, [*inputs, totals if also is None else also, totals], device=device)
+    numbers = read((totals, 0, MOST_LISTS + 1))[0].tolist()
+    return numbers[: len(lists)] if also is None else [*numbers[: len(lists)], numbers[-1]]
+
+
+_totals: dict[str, wp.array] = {}

@@ -45,9 +45,9 @@ class _Command:
             raise TypeError(f"kernel takes {len(self.inputs)} inputs besides `first`, got {len(inputs)}")
         for index, value in enumerate(inputs):
             old = self.inputs[index]
-            # a struct is mutable, so identity says nothing about its content
+            # a struct is mutable, so identity says nothing about its content; but a card is handed the struct itself
             kind = type(value)
-            if old is value and kind in _PLAIN:
+            if old is value and (kind in _PLAIN or (self.arguments is None and hasattr(kind, "__ctype__"))):
                 continue
             if kind in _NUMBERS and type(old) is kind and old == value:
                 continue

@@ -19,6 +19,10 @@ from weft.world.launch import get_threads, launch_blocks, launch_threads
 
 # threads a block: what one block can do needs no meeting of all
 BLOCK = 512
+# items that one block does sooner alone than all do with a meeting: more of them wait for the one multiprocessor's memory
+FEW = BLOCK
+# items that are worth a block
+SHARE = 128
 # items from which on the threads of the CPU share them: in all passes together, and in one of them
 WORTH_SHARING = 2048
 ALONE = 160
@@ -83,21 +87,22 @@ def meet_in_block():
     f"""
 #if defined(__CUDA_ARCH__)
     // a warp of each block in turn, so that all multiprocessors have as much to do
-    if (count > {BLOCK}) return ((t % {BLOCK}) / 32 * (threads / {BLOCK}) + t / {BLOCK}) * 32 + t % 32;
-#endif
+    return ((t % {BLOCK}) / 32 * (threads / {BLOCK}) + t / {BLOCK}) * 32 + t % 32;
+#else
     return t;
+#endif
 """
 )
-def spread(t: int, threads: int, count: int) -> int:  # type: ignore[empty-body]
-    """The number of a thread among those that share so many items; a few are those of the first block on CUDA."""
+def spread(t: int, threads: int) -> int:  # type: ignore[empty-body]
+    """The number of a thread such that few items are shared by all blocks."""
     ...
 
 
 @wp.func_native(
     f"""
 #if defined(__CUDA_ARCH__)
-    if (count > {BLOCK}) return ((t % {BLOCK}) / 32 * (threads / {BLOCK}) + t / {BLOCK}) * 32 + t % 32;
-    return t;
+    if (count <= {FEW}) return t < {BLOCK} ? t : count;
+    return ((t % {BLOCK}) / 32 * (threads / {BLOCK}) + t / {BLOCK}) * 32 + t % 32;
 #else
     if (count <= {ALONE}) return t == 0 ? 0 : count;
     return (int)((wp::int64)count * t / threads);
@@ -126,15 +131,15 @@ def share_end(t: int, threads: int, count: int) -> int:  # type: ignore[empty-bo
 
 
 @wp.func_native(
-    """
+    f"""
 #if defined(__CUDA_ARCH__)
-    return threads;
+    return count <= {FEW} ? {BLOCK} : threads;
 #else
     return 1;
 #endif
 """
 )
-def share_step(threads: int) -> int:  # type: ignore[empty-body]
+def share_step(threads: int, count: int) -> int:  # type: ignore[empty-body]
     """From one item of a thread to its next."""
     ...
 
@@ -157,7 +162,7 @@ def on_card() -> bool:  # type: ignore[empty-body]
 def meet_between(arrivals: wp.array[int], size: int, following: int):
     """Wait between two passes of so many items; not all of them, where the first block or thread does both alone."""
     if on_card():
-        if size <= BLOCK and following > 0 and following <= BLOCK:
+        if size <= FEW and following > 0 and following <= FEW:
             meet_in_block()
         else:
             meet(arrivals)
@@ -212,9 +217,17 @@ class Together:
             self._counter[:2] = 0, threads
             launch_threads(kernel, threads, self._take(kernel, threads, inputs))
             return
-        # one block on each multiprocessor at most, so that all of them run at once
-        blocks = min(self.device.sm_count, -(-items // BLOCK))
-        launch_blocks(kernel, blocks, BLOCK, self._take(kernel, blocks * BLOCK, inputs), device=self.device)
+        threads = self.threads_for(items)
+        launch_blocks(kernel, threads // BLOCK, BLOCK, self._take(kernel, threads, inputs), device=self.device)
+
+    def threads_for(self, items: int) -> int:
+        """Threads for passes of at most so many items on CUDA.
+
+        One block on each multiprocessor at most, so that all of them run at once, and more of them than items need: each
+        has its own way to the memory. Few different numbers, so that launches of about as many items are the same.
+        """
+        needed = -(-items // SHARE)
+        return 0 if needed <= 0 else BLOCK * min(int(self.device.sm_count), 1 << (needed - 1).bit_length())
 
     def _take(self, kernel: wp.Kernel, threads: int, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """All inputs of a kernel, as the same tuple where they are the same."""

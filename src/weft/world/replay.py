@@ -1,0 +1,51 @@
+"""Launches that come in the same order again and again: on CUDA a graph, which the host starts in one go.
+
+A step of a small cloth is some hundred launches of a few microseconds each, and Python takes longer for one than the card.
+So what is launched with the same arrays and numbers as before is captured, and from then on replayed. Whatever else the
+work does besides launching must not matter: it is not done again.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import warp as wp
+
+# graphs that are kept at most; arrays that grow leave some behind that never come again
+MOST = 256
+
+
+class Replay:
+    """The graphs of a device."""
+
+    enabled = True
+    """off where every kernel is to be timed by itself"""
+
+    def __init__(self, device: wp.DeviceLike) -> None:
+        self.device = wp.get_device(device)
+        self._graphs: dict[tuple[Any, ...], wp.Graph | None] = {}
+
+    def run(self, work: Callable[[], None], *given: Any) -> None:
+        """Do some work that launches, and depends on what is given alone: arrays by where they lie, numbers and names.
+
+        The first time it is done as it is, so that kernels are loaded; the second time it is captured.
+        """
+        if self.device.is_cpu or not self.enabled:
+            work()
+            return
+        key = tuple([value.ptr if type(value) is wp.array else value for value in given])
+        graph = self._graphs.get(key)
+        if graph is not None:
+            wp.capture_launch(graph)
+        elif key not in self._graphs:
+            if len(self._graphs) >= MOST:
+                self._graphs.clear()
+            self._graphs[key] = None
+            work()
+        else:
+            wp.capture_begin(self.device, force_module_load=False)
+            try:
+                work()
+            finally:
+                graph = wp.capture_end(self.device)
+            self._graphs[key] = graph
+            wp.capture_launch(graph)

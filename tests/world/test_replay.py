@@ -1,0 +1,50 @@
+"""Launches that are replayed, and numbers that are asked for early."""
+
+import numpy as np
+import pytest
+import warp as wp
+
+from weft.world import launch
+from weft.world.reading import Asked
+from weft.world.replay import Replay
+
+wp.set_module_options({"enable_backward": False})
+
+CUDA = pytest.param(
+    "cuda:0", marks=[pytest.mark.cuda, pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")]
+)
+
+
+@wp.kernel
+def add(first: int, amount: int, x: wp.array[int]):
+    i = first + wp.tid()
+    x[i] = x[i] + amount
+
+
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+def test_work_is_done_every_time(device):
+    replay, x, y = Replay(device), *(wp.zeros(100, dtype=int, device=device) for _ in range(2))
+
+    def work(array, amount):
+        launch(add, 100, [amount, array], device=device)
+        launch(add, 50, [1, array], device=device)
+
+    # the second time it is captured, from the third on replayed; other arrays and numbers are other work
+    for _ in range(4):
+        replay.run(lambda: work(x, 2), x, 2)
+        replay.run(lambda: work(y, 3), y, 3)
+        replay.run(lambda: work(y, 2), y, 2)
+    assert x.numpy().tolist() == [12] * 50 + [8] * 50
+    assert y.numpy().tolist() == [28] * 50 + [20] * 50
+
+
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+def test_numbers_are_there_whether_anybody_waited_or_not(device):
+    x = wp.array([1.5, 2.5], dtype=wp.float64, device=device)
+    asked = Asked(x)
+    asked.ask()
+    assert np.array_equal(asked.numbers(), [1.5, 2.5])
+    x.fill_(4.0)
+    asked.ask()
+    wp.synchronize()
+    assert np.array_equal(asked.numbers(), [4.0, 4.0])
