@@ -281,3 +281,16 @@ def test_a_state_gives_copies():
 def test_a_scene_without_cloth_is_refused():
     with pytest.raises(weft.WeftError, match="no cloth"):
         World.compile(weft.Scene(colliders=[ball()]))
+
+
+def test_a_collider_that_rests_for_a_while_goes_where_it_should_before_and_after():
+    ball = weft.Collider(
+        name="ball", shape=weft.Box(size=(1, 1, 1)), motion=weft.Spin(rate_deg=90.0, start=1.0, stop=2.0)
+    )
+    world = World.compile(weft.Scene(cloths=[weft.Cloth(shape=weft.Grid(cells=(2, 2)))], colliders=[ball]))
+    state, other = world.initial_state(), World.compile(world.scene)
+    for time in (0.0, 0.5, 0.9, 1.2, 1.7, 2.0, 2.5, 0.2):
+        state.time = time
+        world.begin_step(state, 0.2)
+        fresh = other.collider_motions[0].positions(other.collider_meshes[0].vertices, time + 0.2)
+        assert np.array_equal(world.target.numpy()[world.cloth_vertex_count :], fresh)

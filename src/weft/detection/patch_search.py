@@ -28,7 +28,7 @@ from weft.detection.patches import PADDING, Patches
 from weft.world import Surface, launch
 from weft.world.buffers import Buffer
 from weft.world.choosing import count_chosen
-from weft.world.reading import read
+from weft.world.reading import Asked
 from weft.world.replay import Replay
 
 # patches worth a thread of their own: each costs microseconds
@@ -78,6 +78,7 @@ class PatchSearch(BroadPhase):
         self._rows = Lists(self.device, int, what="pairs of patches", limit=limit)
         self._rows_known = False
         self._replay = Replay(self.device)
+        self._asked: list[Asked] = []
         self._none = wp.empty(0, dtype=int, device=self.device)
         self._row_boxes = new_planes(0, self.device)
         self._vertex_triangle = Lists(self.device, wp.vec2i, what="pairs of a vertex and a triangle", limit=limit)
@@ -145,17 +146,29 @@ class PatchSearch(BroadPhase):
                 lists.copy()
             if self._any_carried:
                 self._vertex_triangle.append(self._triangle_vertex)
+            for one in asked:
+                one.bring()
 
         used = (rows, *(lists for lists, _, _ in searches))
+        asked = self._ask_for([self.boxes.flag, *(lists.sums for lists in used)])
         given = (self._row_boxes, *(part for lists in used for part in (lists.found, *lists.room)))
         self._replay.run(search_all, "ahead", *given)
-        pieces = read(self.boxes.flag, *(lists.sums for lists in used))
-        flag, of_rows, *sums = [piece[0].copy() for piece in pieces]
+        for one in asked:
+            one.expect()
+        flag, of_rows, *sums = [one.numbers()[0].copy() for one in asked]
         self.boxes.check(int(flag))
         if of_rows[0] > room or not rows.accept(of_rows):
             return None
         self._rows_known = True
         return self._take_pairs(searches, sums)
+
+    def _ask_for(self, pieces: list[tuple[wp.array, int, int]]) -> list[Asked]:
+        """The same as before where the arrays are."""
+        if len(self._asked) != len(pieces) or any(
+            a.array is not b[0] for a, b in zip(self._asked, pieces, strict=True)
+        ):
+            self._asked = [Asked(*piece) for piece in pieces]
+        return self._asked
 
     def _take_pairs(self, searches: list[tuple[Lists, int, Find]], sums: list[np.ndarray]) -> Candidates:
         """What was found ahead, where there was room for it; else it is brought together now."""

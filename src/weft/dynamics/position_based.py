@@ -158,7 +158,6 @@ class PositionBased:
         self._start(state, target, dt, x_end, v_end)
         self._length.fill_(h)
         first, again = (self._stretching(x_end, v_end, again=again) for again in (False, True))
-        self._substep(first, h, x_end, contacts)
         given = (x_end, v_end, h if self.stitches.total else 0.0, *(() if contacts is None else contacts.given))
 
         def advance(count: int) -> None:
@@ -166,9 +165,12 @@ class PositionBased:
                 self._substep(again, h, x_end, contacts)
 
         # a few at a time, whatever their number is
+        self._replay.run(lambda: self._substep(first, h, x_end, contacts), "first", *given)
         for _ in range((substeps - 1) // BATCH):
-            self._replay.run(lambda: advance(BATCH), "substeps", *given)
-        advance((substeps - 1) % BATCH)
+            self._replay.run(lambda: advance(BATCH), "substeps", BATCH, *given)
+        rest = (substeps - 1) % BATCH
+        if rest:
+            self._replay.run(lambda: advance(rest), "substeps", rest, *given)
         launch(find_velocity, self.count, [h, x_end, self._before, v_end], device=self.device)
         return substeps
 
@@ -207,9 +209,10 @@ class PositionBased:
             inputs = [len(pairs), self._lookers, pairs, rest, state.x, state.v, *limits, self._worst]
             self._worst.zero_()
             launch(find_worst_edges, self._lookers, inputs, device=self.device, grain=64)
+            self._asked.bring()
 
         self._replay.run(look, "look", state.x, state.v, dt)
-        self._asked.ask()
+        self._asked.expect()
         self._foreseen = state.x, state.v, dt
 
     def _substeps(self, state: State, dt: float) -> int:

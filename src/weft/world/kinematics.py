@@ -22,6 +22,8 @@ class Prescription:
     still: bool = False
     """the place does not depend on the time"""
     until: float = np.inf
+    pose: Callable[[float], np.ndarray] | None = None
+    """a matrix that says all about the place, where there is one"""
 
 
 class Kinematics:
@@ -46,6 +48,13 @@ class Kinematics:
         for p in self._active(time):
             mask[p.vertices] = True
         return mask
+
+    def poses(self, start: float, end: float) -> list[bytes] | None:
+        """What says all about where the vertices prescribed at `start` are at `end`; None where that is too much."""
+        active = self._active(start)
+        if any(not p.still and p.pose is None for p in active):
+            return None
+        return [b"" if p.pose is None or p.still else p.pose(min(end, p.until)).tobytes() for p in active]
 
     def place(self, x: np.ndarray, start: float, end: float) -> None:
         """Write into x where the vertices prescribed at `start` are at `end`."""

@@ -45,20 +45,29 @@ def _wait(device: wp.Device) -> None:
 class Asked:
     """Numbers that the host wants to know later: whoever waits for the device meanwhile has them brought along."""
 
-    def __init__(self, array: wp.array) -> None:
-        """All items of a small array."""
-        self._array, self._device = array, wp.get_device(array.device)
+    def __init__(self, array: wp.array, start: int = 0, count: int | None = None) -> None:
+        """Some items of an array, or all of them."""
+        self.array, self._device = array, wp.get_device(array.device)
+        self._start, self._count = start, len(array) if count is None else count
         self._room = array
         if not self._device.is_cpu:
-            self._room = wp.empty(len(array), dtype=array.dtype, device="cpu", pinned=True)
+            self._room = wp.empty(self._count, dtype=array.dtype, device="cpu", pinned=True)
         self._numbers: np.ndarray = self._room.numpy()
         self._then = -1
 
     def ask(self) -> None:
         """Want to know them as they are now."""
+        self.bring()
+        self.expect()
+
+    def bring(self) -> None:
+        """Have them copied; of `ask` what may be replayed."""
         if not self._device.is_cpu:
-            wp.copy(self._room, self._array)
-            self._then = _waits.get(self._device.alias, 0)
+            wp.copy(self._room, self.array, 0, self._start, self._count)
+
+    def expect(self) -> None:
+        """Know that they are on their way; of `ask` what is not replayed."""
+        self._then = _waits.get(self._device.alias, 0)
 
     def numbers(self) -> np.ndarray:
         """What was asked for; waits if nobody has."""

@@ -9,7 +9,7 @@ import warp as wp
 
 from weft.mesh import TriMesh
 from weft.scene import Cloth, Grid, Material, Scene, Strip
-from weft.scene.moving import Moving
+from weft.scene.moving import Moving, RigidMoving
 from weft.scene.resolve import Resolved, resolve_scene
 from weft.scene.sewn import Sewn
 from weft.world.kinematics import Kinematics, Prescription
@@ -137,6 +137,8 @@ class World:
         self.target = wp.zeros(self.vertex_count, dtype=wp.vec3d, device=self.device)
         self._host_target = np.zeros((self.vertex_count, 3))
         self._phase = -1
+        # what `target` holds
+        self._placed: tuple[int, list[bytes] | None] = -1, None
         self._pinned = True
 
     @classmethod
@@ -163,6 +165,10 @@ class World:
             self.inverse_mass.assign(np.where(fixed, 0.0, 1.0 / self.mass))
         elif not self.kinematics.moving:
             return
+        poses = self.kinematics.poses(state.time, state.time + dt)
+        if poses is not None and self._placed == (phase, poses):
+            return
+        self._placed = phase, poses
         self.kinematics.place(self._host_target, state.time, state.time + dt)
         # only vertices that are prescribed have a target: of cloth that is not pinned there is nothing to copy
         first = 0 if self._pinned else self.cloth_vertex_count
@@ -270,7 +276,8 @@ def _prescriptions(resolved: Resolved, bodies: list[Body]) -> list[Prescription]
 
 
 def _prescription(motion: Moving, vertices: np.ndarray, placed: np.ndarray, until: float) -> Prescription:
-    return Prescription(vertices, partial(motion.positions, placed), motion.still, until)
+    pose = motion.matrix if isinstance(motion, RigidMoving) else None
+    return Prescription(vertices, partial(motion.positions, placed), motion.still, until, pose)
 
 
 def _join_seams(sewn: list[Sewn], cloths: list[ClothPart]) -> Seams:
