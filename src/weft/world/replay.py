@@ -25,14 +25,15 @@ class Replay:
         self._graphs: dict[tuple[Any, ...], wp.Graph | None] = {}
 
     def run(self, work: Callable[[], None], *given: Any) -> None:
-        """Do some work that launches, and depends on what is given alone: arrays by where they lie, numbers and names.
+        """Do some work that launches, and depends on what is given alone: arrays by place and size, numbers and names.
 
         The first time it is done as it is, so that kernels are loaded; the second time it is captured.
         """
         if self.device.is_cpu or not self.enabled:
             work()
             return
-        key = tuple([value.ptr if type(value) is wp.array else value for value in given])
+        # another array may lie where one was that is gone
+        key = tuple([(value.ptr, value.size) if type(value) is wp.array else value for value in given])
         graph = self._graphs.get(key)
         if graph is not None:
             wp.capture_launch(graph)
