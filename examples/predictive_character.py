@@ -207,7 +207,7 @@ def check(cache: weft.Cache) -> dict[str, object]:
         share = outside(x, upper, lower, cache.faces)
         expect(f"only {100 * share:.0f} % of the {names}", share > 0.97)
     stretch = float(cache.report["stretch"].max())
-    expect(f"an edge is {100 * stretch:.0f} % longer than at rest", stretch < 1.3)
+    expect(f"an edge is {100 * stretch:.0f} % longer than at rest", stretch < 1.1)
     crossed = np.flatnonzero(after > 0)
     return {
         "most crossings in a frame of the motion": int(crossings.max()),

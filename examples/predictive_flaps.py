@@ -47,9 +47,14 @@ def build(quick: bool) -> weft.Scene:
             )
         ],
         method=Predictive(
-            substeps=3, layers=[["inner", "outer"]], collide=[["inner", "outer"]], cache=True, cache_radius=0.03
+            substeps=3,
+            most_substeps=9,
+            layers=[["inner", "outer"]],
+            collide=[["inner", "outer"]],
+            cache=True,
+            cache_radius=0.03,
         ),
-        forces=weft.Forces(air_damping=0.5),
+        forces=weft.Forces(air_damping=1.5),
         camera=weft.Camera(position=(1.3, 1.1, 1.5), target=(0.0, 0.75, 0.05)),
     )
 
@@ -91,7 +96,7 @@ def check(cache: weft.Cache) -> dict[str, object]:
         farthest = max(farthest, float(x[: outer.stop, 2].max()))
     expect(f"cloth goes into the leg by {-1000 * deepest:.1f} mm, more than 1", deepest > -0.001)
     stretch = float(cache.report["stretch"].max())
-    expect(f"an edge is {100 * stretch:.0f} % longer than at rest", stretch < 1.2)
+    expect(f"an edge is {100 * stretch:.0f} % longer than at rest", stretch < 0.9)
     expect(f"the leg lifts the flaps by {100 * farthest:.0f} cm only", farthest > 0.15)
     crossings = cache.report["intersections"]
     expect(f"the flaps cross, in frame {crossings.argmax()} in {crossings.max()} places", crossings.max() == 0)

@@ -81,7 +81,7 @@ def build(quick: bool) -> weft.Scene:
                 name=name,
                 mesh=str(file.absolute()),
                 placement=weft.Placement(position=(0.0, WAIST, 0.0)),
-                material=weft.Material(preset="wool", thickness=0.009),
+                material=weft.Material(preset="wool", thickness=0.007),
                 pins=[weft.Pin(indices=list(range(around)), motion=waist)],
                 colour=colour,
             )

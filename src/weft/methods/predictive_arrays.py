@@ -28,6 +28,8 @@ class Numbers:
     """times what the materials say"""
     vertices: int
     substeps: int
+    most_substeps: int
+    """so many where an edge is stretched far, where a serial step looks itself; else 0"""
     sweeps: int
     pair_colours: int
     quads: int

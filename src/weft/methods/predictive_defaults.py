@@ -1,6 +1,7 @@
 """What `predictive` chooses where the scene says nothing."""
 
 import numpy as np
+import warp as wp
 
 from weft.scene import Predictive
 from weft.world import World
@@ -11,7 +12,7 @@ RADIUS_PART = 0.5
 SAG = 0.1
 LEAST_SUBSTEPS = 4
 # an edge that is longer by this part than at rest asks for as many substeps again, where the scene allows more
-STRETCHED = 0.75
+STRETCHED = wp.constant(0.5)
 
 
 def usual_radius(world: World) -> float:
@@ -41,4 +42,15 @@ def usual_substeps(world: World, options: Predictive) -> int:
 
 def refined_substeps(substeps: int, most: int | None, stretch: float) -> int:
     """More substeps, up to so many, where an edge is stretched far: few are enough for calm cloth."""
-    return substeps if most is None else max(substeps, min(most, substeps * (1 + int(max(stretch, 0.0) / STRETCHED))))
+    return (
+        substeps
+        if most is None
+        else max(substeps, min(most, substeps * (1 + int(max(stretch, 0.0) / float(STRETCHED)))))
+    )
+
+
+@wp.func
+def substeps_for(substeps: int, most: int, stretch: wp.float64) -> int:
+    """The same in a kernel; most = 0: no more."""
+    times = 1 + int(wp.max(stretch, wp.float64(0.0)) / wp.float64(STRETCHED))
+    return wp.max(substeps, wp.min(most, substeps * times))

@@ -13,11 +13,13 @@ from weft.dynamics.fabric_constraints import (
     follow_goals,
     hinge_interval,
     hinge_softness,
+    largest_stretch,
     prepare_pair,
     prepare_quad,
     stretch_pairs,
 )
 from weft.methods.predictive_arrays import Arrays, Numbers, collider_reach, stacked, way_of, wind_on
+from weft.methods.predictive_defaults import substeps_for
 from weft.response.collider_contacts import place_shape, touch_shape
 from weft.response.collider_spots import SPOTS, spots_in_reach, write_spot
 from weft.response.contact_walk import BORDER, LANES, WALK, refresh_contact, refresh_lanes
@@ -40,9 +42,13 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
     begin = first + wp.tid()
     s = settings[begin]
     dt = s.dt
-    h = dt / wp.float64(s.substeps)
+    springs = a.pair_offsets[s.pair_colours]
+    substeps = s.substeps
+    if s.most_substeps > 0:
+        substeps = substeps_for(substeps, s.most_substeps, largest_stretch(0, springs, a.pairs, a.pair_springs, a.x))
+    h = dt / wp.float64(substeps)
     per_h = ONE / h
-    part = ONE / wp.float64(s.substeps)
+    part = ONE / wp.float64(substeps)
     slowed = ONE / (ONE + h * s.air_damping)
 
     for i in range(s.vertices):
@@ -92,8 +98,8 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
                         i, BORDER, WALK, OVER, TRIANGLE, ASLEEP, a.faces, a.across, a.x, a.contact_vertices,
                         a.contact_kinds, a.contact_triangles, a.contact_weights, a.corner_offsets, a.corners,
                     )  # fmt: skip
-    interval = hinge_interval(s.substeps)
-    softness = hinge_softness(s.substeps, per_h)
+    interval = hinge_interval(substeps)
+    softness = hinge_softness(substeps, per_h)
     known = a.prepared[s.rehearsal]
     if known[0] != per_h or known[1] != softness:
         for i in range(s.quads):
@@ -101,11 +107,11 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
             if i < s.stitches:
                 soft = per_h * per_h
             prepare_quad(i, a.quads, a.quad_weights, a.quad_springs, per_h, soft, a.inverse_mass, a.quad_moves)
-        for i in range(a.pair_offsets[s.pair_colours]):
+        for i in range(springs):
             prepare_pair(i, a.pairs, a.pair_springs, per_h, a.inverse_mass, a.pair_moves)
         a.prepared[s.rehearsal] = wp.vec2d(per_h, softness)
 
-    for substep in range(s.substeps):
+    for substep in range(substeps):
         progress = wp.float64(substep + 1) * part
         predict_vertices(0, s.vertices, a.x, a.target, a.force, s.gravity, slowed, h, progress, a.p, a.before, a.start)
         for sweep in range(s.sweeps):

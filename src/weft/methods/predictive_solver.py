@@ -133,17 +133,28 @@ class PredictiveSolver:
         settings["dt"][0] = dt
         if settings["windy"][0]:
             self.air.blow(x, v, time)
+        most = self.options.most_substeps
+        if most is None or (self.serial and not self._searches):
+            # a serial step without rehearsal looks itself how far cloth is stretched
+            settings["most_substeps"][0] = most or 0
+            if not self._find_or_divide(x, v, target, time, dt, divide):
+                self._solve(x, v, target, dt)
+            return
         usual = int(settings["substeps"][0])
-        if divide and self.options.most_substeps is not None:
-            stretch = self.fabric.largest_stretch(x)
-            settings["substeps"][0] = refined_substeps(usual, self.options.most_substeps, stretch)
+        if divide:
+            settings["substeps"][0] = refined_substeps(usual, most, self.fabric.largest_stretch(x))
         if not self._find_or_divide(x, v, target, time, dt, divide):
             self._solve(x, v, target, dt)
         settings["substeps"][0] = usual
 
+    @property
+    def _searches(self) -> bool:
+        """Whether each step looks for contacts of cloth with cloth."""
+        return self.search is not None and not self.cached
+
     def _find_or_divide(self, x: wp.array, v: wp.array, target: wp.array, time: float, dt: float, divide: bool) -> bool:
         """Find contacts of cloth with cloth, if any; or do the whole step in parts, and say so."""
-        if self.search is None or self.cached:
+        if self.search is None or not self._searches:
             return False
         start = x if len(x) == self.count else x[: self.count]
         self._rehearse(x, v, target, dt)
