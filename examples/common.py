@@ -50,7 +50,11 @@ def main(file: str, build: Callable[[bool], weft.Scene], check: Callable[[weft.C
     )
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    cache = weft.simulate(build(options.quick), options.out, overwrite=True)
+    try:
+        scene = build(options.quick)
+    except weft.WeftError as error:
+        raise SystemExit(f"{Path(file).stem}: {error}") from None
+    cache = weft.simulate(scene, options.out, overwrite=True)
     for name, value in check(cache).items():
         print(f"{name}: {value}")
     print(f"checked: {Path(file).stem} is as it should be")

@@ -66,6 +66,7 @@ SHOWN = {
     "robust_ribbon": Shown(frame=150),
     "robust_twist": Shown(frame=110),
     "robust_bullet": Shown(frame=4),
+    "untangle_dress": Shown(frame=84, arguments=(False,)),
     "predictive_flaps": Shown(frame=66, arguments=(False,)),
     "predictive_skirt": Shown(arguments=(False,)),
     "predictive_character": Shown(arguments=(False,)),

@@ -77,3 +77,25 @@ def test_nothing_locks_at_spared_vertices():
     spared[0] = True
     at_first = (world.cloths[0].mesh.edges == 0).any(axis=1).sum()
     assert Locking(world).lock(x, v, DT, links, spared=spared) == edges - at_first
+
+
+def test_edges_that_a_step_left_too_long_are_clipped():
+    world = loaded_strip(pull=0.5)
+    mesh = world.cloths[0].mesh
+    start = world.initial_state().positions()
+    # one vertex is pulled away from its neighbours
+    x = start.copy()
+    x[0] += 0.1 * (x[0] - x.mean(axis=0))
+    v = np.zeros_like(x)
+    before = x.copy()
+    nothing = np.zeros(len(x), bool)
+    assert Locking(world).clip(x, v, DT, held=nothing) > 0
+    way = x[mesh.edges]
+    stretch = np.linalg.norm(way[:, 1] - way[:, 0], axis=1) / mesh.rest_lengths - 1.0
+    assert stretch.max() < 0.25
+    assert v == pytest.approx((x - before) / DT, abs=1e-9)
+    # nothing moves where all is held, or nothing is too long
+    again = before.copy()
+    assert Locking(world).clip(again, v, DT, held=~nothing) == 0
+    assert Locking(world).clip(start, v, DT, held=nothing) == 0
+    assert (again == before).all()

@@ -52,3 +52,21 @@ def test_a_pinched_sleeve_holds_still_where_plain_contact_flutters(example, tmp_
     plain = weft.simulate(elbow.build(True, pinch=False), tmp_path / "plain.zarr", frames=last, progress=False)
     _, fluttered = elbow.held_motion(plain, pinched)
     assert np.median(fluttered[:, 0]) > 1e-3
+
+
+@pytest.mark.long
+def test_a_dress_does_not_pass_through_itself_where_it_is_gathered(example, tmp_path):
+    dress = example("untangle_dress")
+    try:
+        scene = dress.build(True)
+    except weft.WeftError as error:
+        pytest.skip(f"its data is not here: {error}")
+    found = dress.check(weft.simulate(scene, tmp_path / "dress.zarr", progress=False))
+    assert found["most self-intersections"] == 0
+    assert found["largest stretch anywhere"] < 0.2
+
+
+def test_an_example_without_its_data_says_where_it_looked(example, tmp_path, monkeypatch):
+    monkeypatch.setenv("WEFT_DATA", str(tmp_path))
+    with pytest.raises(weft.WeftError, match=r"dress\.npz is not in"):
+        example("untangle_dress").build(True)

@@ -92,6 +92,7 @@ class Untangle(Method):
         world.carry_colliders(state, dt, self.x_end, self.v_end)
         if analysis is not None and len(analysis):
             self.unfolding.flatten(self.x_end, self.v_end, analysis, held=self.pinched_vertices)
+        self._clip(dt, analysis)
         found = self._stop(state, dt, analysis)
         state.take(self.x_end, self.v_end)
         self.iterations += sum(solution.iterations for solution in self.dynamics.solutions)
@@ -118,10 +119,8 @@ class Untangle(Method):
         """Push apart what is near, pull back what has passed through; gives how many pairs are near."""
         links = self.dynamics.links
         links.clear()
-        # what is tangled must be able to come free, and what is pinched stretches in any case
-        spared = around(analysis, self.world.cloth_vertex_count, rings=1)
-        spared[self.pinched_vertices] = True
-        self.locking.lock(state.x.numpy()[self.cloth], state.v.numpy()[self.cloth], dt, links, spared=spared)
+        x, v = state.x.numpy()[self.cloth], state.v.numpy()[self.cloth]
+        self.locking.lock(x, v, dt, links, spared=self._spared(analysis))
         contacts = 0
         if self._meets_itself(state):
             contacts = self.cloth_contact.link(state.x, state.v, dt, analysis, links)
@@ -130,6 +129,22 @@ class Untangle(Method):
                 pull(self.analyser, analysis, links, dt, number=number, pinched=self.pinched_vertices, gap=gap)
         links.close()
         return contacts
+
+    def _clip(self, dt: float, analysis: Analysis | None) -> None:
+        """Shorten edges that are stretched too far, but for those that are tangled or pinched."""
+        held = self._spared(analysis) | (self.world.inverse_mass.numpy()[self.cloth] == 0.0)
+        x, v = self.x_end.numpy(), self.v_end.numpy()
+        cloth_x, cloth_v = x[self.cloth].copy(), v[self.cloth].copy()
+        if self.locking.clip(cloth_x, cloth_v, dt, held=held):
+            x[self.cloth], v[self.cloth] = cloth_x, cloth_v
+            self.x_end.assign(x)
+            self.v_end.assign(v)
+
+    def _spared(self, analysis: Analysis | None) -> np.ndarray:
+        """(n,) where nothing locks: what is tangled must be able to come free, what is pinched stretches in any case."""
+        spared = around(analysis, self.world.cloth_vertex_count, rings=1)
+        spared[self.pinched_vertices] = True
+        return spared
 
     def _stop(self, state: State, dt: float, analysis: Analysis | None) -> int:
         """Stop what is not tangled and would pass through; gives how many collisions were found."""
