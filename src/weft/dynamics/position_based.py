@@ -32,7 +32,7 @@ LONGEST_SUBSTEP = 1.0 / 2400.0
 # substeps are up to this many times shorter where an edge would change by more than `LARGEST_CHANGE` of its length in
 # one, or is off it by more than `LARGEST_STRAIN`. One sweep passes a push on by an edge or two: what hits the ground
 # faster than that crumples, and what is caught in folds comes free only if springs are solved well
-MOST_REFINED = 6
+MOST_REFINED = 8
 LARGEST_CHANGE = 0.1
 LARGEST_STRAIN = 0.1
 # threads that look for the worst edge
