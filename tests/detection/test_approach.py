@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from step_scenes import THICKNESS, all_pairs, distances, folded, keys, make_rows, make_search, take, two_sheets
 
 from weft.detection import proximity
-from weft.detection.step_search import PRESSED_REACH, REACH
+from weft.detection.step_search import REACH
 
 SEEDS = st.integers(0, 2**32 - 1)
 # a seed does not shrink to anything simpler
@@ -44,13 +44,13 @@ def test_contacts_are_stencils_of_the_start(seed, fall, folds):
     assert (np.minimum(found.gaps, end) < found.thickness + reach + 1e-15).all()
 
 
-def test_pressed_cloth_has_contacts_farther_away():
+def test_a_longer_reach_has_contacts_farther_away():
     motion = two_sheets(gap=0.018, fall=0.0, rough=0.0)
-    _, calm = contacts(motion)
-    _, pressed = contacts(motion, reach=PRESSED_REACH)
-    assert len(calm.kind) == 0
-    assert set(pressed.kind.tolist()) == {0}
-    _, nearer = contacts(two_sheets(gap=0.012, fall=0.0, rough=0.0), reach=PRESSED_REACH)
+    _, usual = contacts(motion)
+    _, farther = contacts(motion, reach=1.0)
+    assert len(usual.kind) == 0
+    assert set(farther.kind.tolist()) == {0}
+    _, nearer = contacts(two_sheets(gap=0.012, fall=0.0, rough=0.0), reach=1.0)
     assert set(nearer.kind.tolist()) == {0, 1}
 
 

@@ -29,9 +29,9 @@ PART = wp.constant(wp.float64(0.5))
 # a test notes what is left of each pair's distance, and how far vertices end from where they ended in an earlier one, in
 # units of so many m, and up to so many of them
 UNIT = wp.constant(wp.float64(2e-5))
+MOST_UNITS = wp.constant(wp.int32(127))
 # more than rounding can do to a separation, in m
 ROUNDING = wp.constant(wp.float64(1e-9))
-MOST_UNITS = wp.constant(wp.int32(127))
 # what a response aims for, in units of the least distance: with the part above more than the pair has, or gaps would
 # shrink a little in every step until nothing is left of them
 AIM = wp.constant(wp.float64(2.4))

@@ -22,9 +22,8 @@ wp.set_module_options({"enable_backward": False})
 
 # extra room around the expected paths, in m
 SLACK = 6e-4
-# contacts are looked for this much beyond the thickness, in parts of it: usually, where cloth is pressed, and where it is
-# crushed. Folds under tension move by more than a thickness in a step, and not as they flew before: what is near may be met
-REACH, PRESSED_REACH, CRUSHED_REACH = 0.1, 1.0, 1.5
+# contacts are usually looked for this much beyond the thickness, in parts of it
+REACH = 0.1
 # items that are worth a thread of their own
 GRAIN = 256
 

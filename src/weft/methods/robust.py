@@ -14,7 +14,7 @@ import warp as wp
 from weft.detection.broad_phase import make_broad_phase
 from weft.detection.lists import LIMIT, TooManyPairs
 from weft.detection.patch_search import PatchSearch
-from weft.detection.step_search import CRUSHED_REACH, PRESSED_REACH, REACH, StepSearch
+from weft.detection.step_search import REACH, StepSearch
 from weft.dynamics import make_dynamics
 from weft.dynamics.springs import from_world
 from weft.dynamics.strain import StrainLimits
@@ -40,8 +40,11 @@ STRAIN_SWEEPS = 8
 # cloth counts as pressed for so many steps after one with collisions: then contacts are looked for farther away and swept
 # more often
 PRESSED_STEPS = 8
-# collisions a vertex in a step from which on it counts as crushed: contacts are then looked for still farther away
+# collisions a vertex in a step from which on it counts as crushed
 CRUSHED_PART = 0.003
+# how far beyond the thickness contacts of such cloth are looked for, in parts of it. Folds under tension move by more than a
+# thickness in a step, and not as they flew before: what is near may be met
+PRESSED_REACH, CRUSHED_REACH = 1.0, 1.5
 # sweeps over the contacts of pressed cloth, and in each of the rounds of impulses; then come rounds in which all rows are
 # solved to the end
 PRESSED_SWEEPS = 10
