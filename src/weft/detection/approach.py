@@ -1,14 +1,15 @@
 # mypy: disable-error-code="arg-type"
 """Contacts of a step: pairs nearer than the thickness at its start, and pairs that would come so near during it.
 
-One list of candidates serves the whole step. For each candidate the distance at the start is kept (or a lower bound,
-where that alone shows that the pair stays apart): later passes need only a bound of the displacements to see that
-almost all of them cannot meet. Features that are near each other mostly move alike, so the bound is that of their
-relative motion.
+One list of candidates serves the whole step. For each candidate the distance at the start is kept: later passes
+need only a bound of the displacements to see that almost all of them cannot meet. Features that are near each other
+mostly move alike, so the bound is that of their relative motion.
 """
 
 import warp as wp
 
+from weft.detection.batches import edges_to_look_at, triangles_to_look_at
+from weft.detection.boxes import lowest_bit
 from weft.detection.cones import in_edge_cone, in_vertex_cone
 from weft.detection.proximity import nearest_edge_edge, nearest_point_triangle
 
@@ -17,7 +18,6 @@ wp.set_module_options({"enable_backward": False})
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
 HALF = wp.constant(wp.float64(0.5))
-THIRD = wp.constant(wp.float64(1.0 / 3.0))
 # barycentric coordinates below this count as zero: the nearest point is on the border
 BORDER = wp.constant(wp.float64(1e-9))
 # part of the thickness at which a pair that slides past counts as apart: what gravity lets sink in a step is less
@@ -47,6 +47,8 @@ class Sheet:
     """positions at the start of the step"""
     end: wp.array[wp.vec3d]
     """proposed positions at its end"""
+    vertex_moves: wp.array[wp.vec4d]
+    """displacement, and nothing"""
     face_moves: wp.array[wp.vec4d]
     """mean displacement of the corners, and how far any of them differs from it"""
     edge_moves: wp.array[wp.vec4d]
@@ -69,61 +71,6 @@ class Sheet:
     """largest thickness of any pair, with the reach"""
     reach: wp.float64
     """a pair also counts when its gap at the end would be this much more than its thickness"""
-
-
-@wp.func
-def ball_of_three(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.vec4d:
-    """Centre and radius of a ball around three points."""
-    m = THIRD * (a + b + c)
-    radius = wp.sqrt(wp.max(wp.max(wp.length_sq(a - m), wp.length_sq(b - m)), wp.length_sq(c - m)))
-    return wp.vec4d(m[0], m[1], m[2], radius)
-
-
-@wp.func
-def ball_of_two(a: wp.vec3d, b: wp.vec3d) -> wp.vec4d:
-    """Centre and radius of a ball around two points."""
-    m = HALF * (a + b)
-    return wp.vec4d(m[0], m[1], m[2], HALF * wp.length(b - a))
-
-
-@wp.kernel
-def enclose_face_moves(
-    first: int,
-    x: wp.array[wp.vec3d],
-    end: wp.array[wp.vec3d],
-    faces: wp.array[wp.vec3i],
-    moves: wp.array[wp.vec4d],
-):
-    """A ball around the displacements of each triangle's corners."""
-    i = first + wp.tid()
-    f = faces[i]
-    moves[i] = ball_of_three(end[f[0]] - x[f[0]], end[f[1]] - x[f[1]], end[f[2]] - x[f[2]])
-
-
-@wp.kernel
-def enclose_edge_moves(
-    first: int,
-    x: wp.array[wp.vec3d],
-    end: wp.array[wp.vec3d],
-    edges: wp.array[wp.vec2i],
-    moves: wp.array[wp.vec4d],
-):
-    """A ball around the displacements of each edge's ends."""
-    i = first + wp.tid()
-    e = edges[i]
-    moves[i] = ball_of_two(end[e[0]] - x[e[0]], end[e[1]] - x[e[1]])
-
-
-@wp.func
-def relative_way(a: wp.vec4d, b: wp.vec4d) -> wp.float64:
-    """How far two features can move towards each other, from the balls around their displacements."""
-    return wp.length(wp.vec3d(a[0] - b[0], a[1] - b[1], a[2] - b[2])) + a[3] + b[3]
-
-
-@wp.func
-def point_way(move: wp.vec3d, b: wp.vec4d) -> wp.float64:
-    """The same for a vertex and a feature."""
-    return wp.length(wp.vec3d(move[0] - b[0], move[1] - b[1], move[2] - b[2])) + b[3]
 
 
 @wp.func
@@ -228,103 +175,109 @@ def sewn_together(a: int, b: int, c: int, d: int) -> bool:
 
 @wp.kernel
 def measure_vertex_triangle(
-    first: int, pairs: wp.array[wp.vec2i], sheet: Sheet, near: wp.array[wp.float64], chosen: wp.array[int]
+    first: int, batch: int, pairs: wp.array[wp.vec2i], sheet: Sheet, near: wp.array[wp.float64], chosen: wp.array[int]
 ):
-    """Distance of each candidate, and whether it is a contact."""
-    i = first + wp.tid()
-    pair = pairs[i]
-    chosen[i] = 0
-
-    f = sheet.faces[pair[1]]
+    """Distance of each candidate of a batch, and whether it is a contact."""
+    begin = (first + wp.tid()) * batch
+    count = wp.min(batch, pairs.shape[0] - begin)
+    look = triangles_to_look_at(
+        pairs, begin, count, sheet.faces, sheet.x, sheet.vertex_moves, sheet.face_moves, sheet.largest, near, chosen
+    )
     if sheet.sewn != 0:
-        own = sheet.sewn_to[pair[0]]
-        if own == sheet.sewn_to[f[0]] or own == sheet.sewn_to[f[1]] or own == sheet.sewn_to[f[2]]:
-            near[i] = NEVER
-            return
+        for k in range(count):
+            own = sheet.sewn_to[pairs[begin + k][0]]
+            f = sheet.faces[pairs[begin + k][1]]
+            if own == sheet.sewn_to[f[0]] or own == sheet.sewn_to[f[1]] or own == sheet.sewn_to[f[2]]:
+                near[begin + k] = NEVER
+                look &= ~(wp.uint64(1) << wp.uint64(k))
+    while look != wp.uint64(0):
+        i = begin + lowest_bit(look)
+        look &= look - wp.uint64(1)
+        distance, contact = _triangle_contact(sheet, pairs[i])
+        near[i] = distance
+        chosen[i] = contact
 
-    # how far they are apart along the line of their centres: most candidates end here
+
+@wp.func
+def _triangle_contact(sheet: Sheet, pair: wp.vec2i):
+    """The distance of a vertex and a triangle, and 1 where they are a contact."""
+    f = sheet.faces[pair[1]]
     p = sheet.x[pair[0]]
-    p_end = sheet.end[pair[0]]
     a = sheet.x[f[0]]
     b = sheet.x[f[1]]
     c = sheet.x[f[2]]
-    m = p - THIRD * (a + b + c)
-    along = wp.length(m)
-    far = sheet.largest + point_way(p_end - p, sheet.face_moves[pair[1]])
-    apart = wp.min(wp.min(wp.dot(m, p - a), wp.dot(m, p - b)), wp.dot(m, p - c))
-    if apart > far * along:
-        near[i] = apart / along
-        return
-
     w = triangle_weights(p, a, b, c)
     r = combine(w, p, a, b, c)
     distance = wp.length(r)
-    near[i] = distance
-    if distance > far:
-        return
     n = pair_direction(r, wp.cross(b - a, c - a))
-    r_end = combine(w, p_end, sheet.end[f[0]], sheet.end[f[1]], sheet.end[f[2]])
+    r_end = combine(w, sheet.end[pair[0]], sheet.end[f[0]], sheet.end[f[1]], sheet.end[f[2]])
     gap = wp.dot(n, r_end)
     if wp.min(distance, gap) >= sheet.largest:
-        return
+        return distance, 0
     q = wp.vec4i(pair[0], f[0], f[1], f[2])
     thickness = pair_thickness(q, w, f[0], sheet.thickness, sheet.vertex_body, sheet.rest)
     if distance >= RESTING * thickness:
         border = w[1] > -BORDER or w[2] > -BORDER or w[3] > -BORDER
         if gap >= thickness + sheet.reach or (border and passes_by(r, r_end, thickness)):
-            return
+            return distance, 0
     if wp.min(distance, gap) < CLOSE or nearest_on_surface(sheet, pair[1], w, n):
-        chosen[i] = 1
+        return distance, 1
+    return distance, 0
 
 
 @wp.kernel
 def measure_edge_edge(
-    first: int, pairs: wp.array[wp.vec2i], sheet: Sheet, near: wp.array[wp.float64], chosen: wp.array[int]
+    first: int, batch: int, pairs: wp.array[wp.vec2i], sheet: Sheet, near: wp.array[wp.float64], chosen: wp.array[int]
 ):
-    """Distance of each candidate, and whether it is a contact: both nearest points inside their edges."""
-    i = first + wp.tid()
-    pair = pairs[i]
-    chosen[i] = 0
+    """Distance of each candidate of a batch, and whether it is a contact: both nearest points inside their edges."""
+    begin = (first + wp.tid()) * batch
+    count = wp.min(batch, pairs.shape[0] - begin)
+    reach = EDGE_PART * sheet.largest
+    look = edges_to_look_at(
+        pairs, begin, count, sheet.edges, sheet.x, sheet.edge_moves, sheet.edge_moves, reach, near, chosen
+    )
+    if sheet.sewn != 0:
+        for k in range(count):
+            e = sheet.edges[pairs[begin + k][0]]
+            f = sheet.edges[pairs[begin + k][1]]
+            if sewn_together(sheet.sewn_to[e[0]], sheet.sewn_to[e[1]], sheet.sewn_to[f[0]], sheet.sewn_to[f[1]]):
+                near[begin + k] = NEVER
+                look &= ~(wp.uint64(1) << wp.uint64(k))
+    while look != wp.uint64(0):
+        i = begin + lowest_bit(look)
+        look &= look - wp.uint64(1)
+        distance, contact = _edge_contact(sheet, pairs[i])
+        near[i] = distance
+        chosen[i] = contact
 
+
+@wp.func
+def _edge_contact(sheet: Sheet, pair: wp.vec2i):
+    """The distance of two edges, and 1 where they are a contact."""
     e = sheet.edges[pair[0]]
     f = sheet.edges[pair[1]]
-    if sheet.sewn != 0:
-        same = sewn_together(sheet.sewn_to[e[0]], sheet.sewn_to[e[1]], sheet.sewn_to[f[0]], sheet.sewn_to[f[1]])
-        if same:
-            near[i] = NEVER
-            return
     a = sheet.x[e[0]]
     b = sheet.x[e[1]]
     c = sheet.x[f[0]]
     d = sheet.x[f[1]]
-    m = HALF * (a + b - c - d)
-    along = wp.length(m)
-    far = sheet.largest + relative_way(sheet.edge_moves[pair[0]], sheet.edge_moves[pair[1]])
-    apart = along * along - HALF * (wp.abs(wp.dot(m, b - a)) + wp.abs(wp.dot(m, d - c)))
-    if apart > far * along:
-        near[i] = apart / along
-        return
-
     w = edge_weights(a, b, c, d)
     r = combine(w, a, b, c, d)
     distance = wp.length(r)
-    near[i] = distance
-    if distance > far:
-        return
     # an end of an edge that is nearest makes a vertex-triangle pair
     if w[0] < BORDER or w[1] < BORDER or w[2] > -BORDER or w[3] > -BORDER:
-        return
+        return distance, 0
     n = pair_direction(r, wp.cross(b - a, d - c))
     gap = wp.dot(n, combine(w, sheet.end[e[0]], sheet.end[e[1]], sheet.end[f[0]], sheet.end[f[1]]))
     closest = wp.min(distance, gap)
     if closest >= EDGE_PART * sheet.largest:
-        return
+        return distance, 0
     q = wp.vec4i(e[0], e[1], f[0], f[1])
     thickness = pair_thickness(q, w, f[0], sheet.thickness, sheet.vertex_body, sheet.rest)
     if closest >= EDGE_PART * (thickness + sheet.reach):
-        return
+        return distance, 0
     if closest < CLOSE or nearest_of_edges(sheet, pair, n):
-        chosen[i] = 1
+        return distance, 1
+    return distance, 0
 
 
 @wp.kernel

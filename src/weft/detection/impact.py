@@ -13,11 +13,12 @@ from weft.detection.approach import (
     combine,
     edge_weights,
     pair_direction,
-    point_way,
-    relative_way,
     triangle_weights,
 )
+from weft.detection.batches import MOST
+from weft.detection.boxes import lowest_bit
 from weft.detection.ccd_kernels import ccd_edge_edge, ccd_point_triangle
+from weft.detection.moves import relative_way
 
 wp.set_module_options({"enable_backward": False})
 
@@ -61,9 +62,75 @@ def least_distance(distance: wp.float64) -> wp.float64:
     return wp.min(NEAREST, PART * distance)
 
 
+@wp.func_native(
+    f"""
+#if defined(__CUDA_ARCH__)
+    constexpr int most = 1, lanes = 1;
+#else
+    constexpr int most = {MOST}, lanes = 8;
+#endif
+    wp::uint64 test = 0;
+    if (again) {{
+        // what has turned by less than was left cannot meet
+        for (int k = 0; k < count; ++k) {{
+            const auto pair = pairs.data[begin + k];
+            hit.data[begin + k] = 0;
+            const bool turn = left.data[begin + k] <= turned.data[pair[0]] + turned_too.data[pair[1]];
+            test |= (wp::uint64)turn << k;
+        }}
+        return test;
+    }}
+    double ux[most], uy[most], uz[most], way[most], apart[most];
+    signed char units[most];
+    const int whole = (count + lanes - 1) / lanes * lanes;
+    for (int k = 0; k < whole; ++k) {{
+        const int i = begin + (k < count ? k : count - 1);
+        const auto pair = pairs.data[i];
+        const auto &u = moves.data[pair[0]], &v = moves_too.data[pair[1]];
+        ux[k] = u[0] - v[0], uy[k] = u[1] - v[1], uz[k] = u[2] - v[2], way[k] = u[3] + v[3];
+        apart[k] = near.data[i];
+        hit.data[i] = 0;
+    }}
+    for (int base = 0; base < whole; base += lanes) {{
+        wp::uint64 bits = 0;
+        for (int k = base; k < base + lanes; ++k) {{
+            const double tolerance = {PART} * apart[k] < {NEAREST} ? {PART} * apart[k] : {NEAREST};
+            const double rest = apart[k] - tolerance - way[k] - sqrt(ux[k] * ux[k] + uy[k] * uy[k] + uz[k] * uz[k]);
+            double unit = floor(rest / {UNIT});
+            unit = unit > {MOST_UNITS} ? {MOST_UNITS} : unit > -1.0 ? unit : -1.0;
+            units[k] = (signed char)unit;
+            bits |= (wp::uint64)!(rest > 0.0) << (k - base);
+        }}
+        test |= bits << base;
+    }}
+    for (int k = 0; k < count; ++k)
+        left.data[begin + k] = units[k];
+    return count < 64 ? test & (((wp::uint64)1 << count) - 1) : test;
+    """
+)
+def pairs_to_test(  # type: ignore[empty-body]
+    pairs: wp.array[wp.vec2i],
+    begin: int,
+    count: int,
+    moves: wp.array[wp.vec4d],
+    moves_too: wp.array[wp.vec4d],
+    near: wp.array[wp.float64],
+    again: int,
+    turned: wp.array[int],
+    turned_too: wp.array[int],
+    left: wp.array[wp.int8],
+    hit: wp.array[int],
+) -> wp.uint64:
+    """Which of some candidates, bit k for each, may meet for all that is known of them; nothing is hit yet.
+
+    The first time it is noted what is left of a pair's distance at least.
+    """
+
+
 @wp.kernel
 def collide_vertex_triangle(
     first: int,
+    batch: int,
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
     near: wp.array[wp.float64],
@@ -79,19 +146,28 @@ def collide_vertex_triangle(
     The first time it is noted what is left of the pair's distance at least. Again, what has turned by less since cannot
     meet.
     """
-    i = first + wp.tid()
-    pair = pairs[i]
-    hit[i] = 0
-    if again == 1:
-        if int(left[i]) > turned[pair[0]] + turned_faces[pair[1]]:
-            return
-    tolerance = least_distance(near[i])
-    way = point_way(sheet.end[pair[0]] - sheet.x[pair[0]], sheet.face_moves[pair[1]])
-    if again == 0:
-        left[i] = units_left(near[i] - tolerance - way)
-    if near[i] > way + tolerance:
-        return
+    begin = (first + wp.tid()) * batch
+    count = wp.min(batch, pairs.shape[0] - begin)
+    test = pairs_to_test(
+        pairs, begin, count, sheet.vertex_moves, sheet.face_moves, near, again, turned, turned_faces, left, hit
+    )
+    while test != wp.uint64(0):
+        i = begin + lowest_bit(test)
+        test &= test - wp.uint64(1)
+        tolerance = least_distance(near[i])
+        pair = pairs[i]
+        if near[i] <= tolerance + relative_way(sheet.vertex_moves[pair[0]], sheet.face_moves[pair[1]]):
+            apart, met, when = _test_triangle(sheet, pair, tolerance)
+            if again == 0 and apart > wp.float64(0.0):
+                left[i] = units_left(apart)
+            if met:
+                hit[i] = 1
+                time[i] = when
 
+
+@wp.func
+def _test_triangle(sheet: Sheet, pair: wp.vec2i, tolerance: wp.float64):
+    """How far a vertex and a triangle stay apart along the direction at the start, or whether and when they meet."""
     f = sheet.faces[pair[1]]
     p0 = sheet.x[pair[0]]
     a0 = sheet.x[f[0]]
@@ -105,19 +181,17 @@ def collide_vertex_triangle(
     n = wp.normalize(combine(triangle_weights(p0, a0, b0, c0), p0, a0, b0, c0))
     sides = wp.vec3d(lower(n, p0 - a0, p1 - a1), lower(n, p0 - b0, p1 - b1), lower(n, p0 - c0, p1 - c1))
     apart = wp.min(sides) - tolerance - ROUNDING
-    if apart > wp.float64(0.0):
-        if again == 0:
-            left[i] = units_left(apart)
-        return
-    met, when = ccd_point_triangle(p0, a0, b0, c0, p1, a1, b1, c1, tolerance)
-    if met:
-        hit[i] = 1
-        time[i] = when
+    met = bool(False)
+    when = wp.float64(0.0)
+    if not apart > wp.float64(0.0):
+        met, when = ccd_point_triangle(p0, a0, b0, c0, p1, a1, b1, c1, tolerance)
+    return apart, met, when
 
 
 @wp.kernel
 def collide_edge_edge(
     first: int,
+    batch: int,
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
     near: wp.array[wp.float64],
@@ -129,19 +203,28 @@ def collide_edge_edge(
     time: wp.array[wp.float64],
 ):
     """The same for pairs of edges; both arrays of what turned are that of the edges."""
-    i = first + wp.tid()
-    pair = pairs[i]
-    hit[i] = 0
-    if again == 1:
-        if int(left[i]) > turned[pair[0]] + turned_too[pair[1]]:
-            return
-    tolerance = least_distance(near[i])
-    way = relative_way(sheet.edge_moves[pair[0]], sheet.edge_moves[pair[1]])
-    if again == 0:
-        left[i] = units_left(near[i] - tolerance - way)
-    if near[i] > way + tolerance:
-        return
+    begin = (first + wp.tid()) * batch
+    count = wp.min(batch, pairs.shape[0] - begin)
+    test = pairs_to_test(
+        pairs, begin, count, sheet.edge_moves, sheet.edge_moves, near, again, turned, turned_too, left, hit
+    )
+    while test != wp.uint64(0):
+        i = begin + lowest_bit(test)
+        test &= test - wp.uint64(1)
+        tolerance = least_distance(near[i])
+        pair = pairs[i]
+        if near[i] <= tolerance + relative_way(sheet.edge_moves[pair[0]], sheet.edge_moves[pair[1]]):
+            apart, met, when = _test_edges(sheet, pair, tolerance)
+            if again == 0 and apart > wp.float64(0.0):
+                left[i] = units_left(apart)
+            if met:
+                hit[i] = 1
+                time[i] = when
 
+
+@wp.func
+def _test_edges(sheet: Sheet, pair: wp.vec2i, tolerance: wp.float64):
+    """The same for two edges."""
     e = sheet.edges[pair[0]]
     f = sheet.edges[pair[1]]
     a0 = sheet.x[e[0]]
@@ -152,19 +235,15 @@ def collide_edge_edge(
     b1 = sheet.end[e[1]]
     c1 = sheet.end[f[0]]
     d1 = sheet.end[f[1]]
-    # apart along the direction in which they are nearest at the start, at both ends and so in between
     n = wp.normalize(combine(edge_weights(a0, b0, c0, d0), a0, b0, c0, d0))
     one = wp.min(lower(n, a0 - c0, a1 - c1), lower(n, a0 - d0, a1 - d1))
     other = wp.min(lower(n, b0 - c0, b1 - c1), lower(n, b0 - d0, b1 - d1))
     apart = wp.min(one, other) - tolerance - ROUNDING
-    if apart > wp.float64(0.0):
-        if again == 0:
-            left[i] = units_left(apart)
-        return
-    met, when = ccd_edge_edge(a0, b0, c0, d0, a1, b1, c1, d1, tolerance)
-    if met:
-        hit[i] = 1
-        time[i] = when
+    met = bool(False)
+    when = wp.float64(0.0)
+    if not apart > wp.float64(0.0):
+        met, when = ccd_edge_edge(a0, b0, c0, d0, a1, b1, c1, d1, tolerance)
+    return apart, met, when
 
 
 @wp.func

@@ -8,7 +8,8 @@ import warp as wp
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from weft.detection import approach, impact
+from weft.detection import approach, impact, moves
+from weft.detection.batches import batch_size
 from weft.detection.cones import Cones
 from weft.detection.patch_search import WAVES, PatchSearch
 from weft.detection.stencil_rows import StencilRows
@@ -212,11 +213,13 @@ class StepSearch:
         sheet.wings, sheet.neighbour_offsets, sheet.neighbours = cones.wings, cones.neighbour_offsets, cones.neighbours
         sheet.sewn = int(stitches is not None and len(stitches) > 0)
         sheet.sewn_to = wp.array(_sewn_groups(surface.vertex_count, stitches), dtype=int, device=self.device)
+        sheet.vertex_moves = wp.zeros(surface.vertex_count, dtype=wp.vec4d, device=self.device)
         sheet.face_moves = wp.zeros(surface.face_count, dtype=wp.vec4d, device=self.device)
         sheet.edge_moves = wp.zeros(surface.edge_count, dtype=wp.vec4d, device=self.device)
         self.sheet = sheet
         self._largest_thickness = largest_thickness
         self._set_reach(REACH * largest_thickness)
+        self._batch_size = batch_size(self.device)
         self._replay = Replay(self.device)
         triangles = (
             approach.measure_vertex_triangle,
@@ -323,7 +326,7 @@ class StepSearch:
             kind.tested |= not self._any_tested
             flags = (self._turned, self._faces_turned) if kind.of_vertices else (self._edges_turned,) * 2
             inputs = [kind.pairs, self.sheet, kind.near, again, *flags, kind.left, kind.chosen, kind.time]
-            launch(kind.collide, len(kind.pairs), inputs, device=self.device, grain=GRAIN)
+            self._run_batches(kind.collide, len(kind.pairs), inputs)
         return self._count(kinds, also=self._fresh)
 
     def _count(self, kinds: Sequence[_Kind], also: wp.array | None = None) -> list[int]:
@@ -347,7 +350,12 @@ class StepSearch:
     def _measure(self, kind: _Kind, pairs: wp.array) -> None:
         kind.take(pairs)
         inputs = [pairs, self.sheet, kind.near, kind.chosen]
-        launch(kind.measure, len(pairs), inputs, device=self.device, grain=GRAIN)
+        self._run_batches(kind.measure, len(pairs), inputs)
+
+    def _run_batches(self, kernel: wp.Kernel, count: int, inputs: list[Any]) -> None:
+        """Launch a kernel that looks at batches of so many candidates."""
+        size = self._batch_size
+        launch(kernel, -(-count // size), [size, *inputs], device=self.device, grain=max(1, GRAIN // size))
 
     def _append(self, kind: _Kind, count: int, fill: wp.Kernel, inputs: list[Any], rows: StencilRows) -> None:
         if count:
@@ -363,10 +371,11 @@ class StepSearch:
             self.sheet.end = end
 
     def _enclose_moves(self, x: wp.array, end: wp.array) -> None:
-        """Balls around the displacements of all triangles and edges."""
+        """Balls around the displacements of all vertices, triangles and edges."""
         sheet = self.sheet
-        self._run(approach.enclose_face_moves, [x, end, sheet.faces, sheet.face_moves])
-        self._run(approach.enclose_edge_moves, [x, end, sheet.edges, sheet.edge_moves])
+        self._run(moves.take_vertex_moves, [x, end, sheet.vertex_moves])
+        self._run(moves.enclose_face_moves, [x, end, sheet.faces, sheet.face_moves])
+        self._run(moves.enclose_edge_moves, [x, end, sheet.edges, sheet.edge_moves])
 
     def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
         """Launch over all triangles or edges: as many items as the last array has."""
