@@ -8,7 +8,7 @@ mostly move alike, so the bound is that of their relative motion.
 
 import warp as wp
 
-from weft.detection.batches import edges_to_look_at, triangles_to_look_at
+from weft.detection.batches import bit, edges_to_look_at, rank, triangles_to_look_at
 from weft.detection.boxes import lowest_bit
 from weft.detection.cones import in_edge_cone, in_vertex_cone
 from weft.detection.proximity import nearest_edge_edge, nearest_point_triangle
@@ -175,13 +175,20 @@ def sewn_together(a: int, b: int, c: int, d: int) -> bool:
 
 @wp.kernel
 def measure_vertex_triangle(
-    first: int, batch: int, pairs: wp.array[wp.vec2i], sheet: Sheet, near: wp.array[wp.float64], chosen: wp.array[int]
+    first: int,
+    batch: int,
+    pairs: wp.array[wp.vec2i],
+    sheet: Sheet,
+    near: wp.array[wp.float64],
+    chosen: wp.array[wp.uint64],
+    counts: wp.array[int],
 ):
-    """Distance of each candidate of a batch, and whether it is a contact."""
-    begin = (first + wp.tid()) * batch
+    """Distance of each candidate of a batch, which of them are contacts (bit by bit), and how many."""
+    item = first + wp.tid()
+    begin = item * batch
     count = wp.min(batch, pairs.shape[0] - begin)
     look = triangles_to_look_at(
-        pairs, begin, count, sheet.faces, sheet.x, sheet.vertex_moves, sheet.face_moves, sheet.largest, near, chosen
+        pairs, begin, count, sheet.faces, sheet.x, sheet.vertex_moves, sheet.face_moves, sheet.largest, near
     )
     if sheet.sewn != 0:
         for k in range(count):
@@ -189,18 +196,24 @@ def measure_vertex_triangle(
             f = sheet.faces[pairs[begin + k][1]]
             if own == sheet.sewn_to[f[0]] or own == sheet.sewn_to[f[1]] or own == sheet.sewn_to[f[2]]:
                 near[begin + k] = NEVER
-                look &= ~(wp.uint64(1) << wp.uint64(k))
+                look &= ~bit(k)
+    contacts = wp.uint64(0)
+    number = int(0)
     while look != wp.uint64(0):
-        i = begin + lowest_bit(look)
+        k = lowest_bit(look)
         look &= look - wp.uint64(1)
-        distance, contact = _triangle_contact(sheet, pairs[i])
-        near[i] = distance
-        chosen[i] = contact
+        distance, contact = _triangle_contact(sheet, pairs[begin + k])
+        near[begin + k] = distance
+        if contact:
+            contacts |= bit(k)
+            number += 1
+    chosen[item] = contacts
+    counts[item] = number
 
 
 @wp.func
 def _triangle_contact(sheet: Sheet, pair: wp.vec2i):
-    """The distance of a vertex and a triangle, and 1 where they are a contact."""
+    """The distance of a vertex and a triangle, and whether they are a contact."""
     f = sheet.faces[pair[1]]
     p = sheet.x[pair[0]]
     a = sheet.x[f[0]]
@@ -213,47 +226,58 @@ def _triangle_contact(sheet: Sheet, pair: wp.vec2i):
     r_end = combine(w, sheet.end[pair[0]], sheet.end[f[0]], sheet.end[f[1]], sheet.end[f[2]])
     gap = wp.dot(n, r_end)
     if wp.min(distance, gap) >= sheet.largest:
-        return distance, 0
+        return distance, False
     q = wp.vec4i(pair[0], f[0], f[1], f[2])
     thickness = pair_thickness(q, w, f[0], sheet.thickness, sheet.vertex_body, sheet.rest)
     if distance >= RESTING * thickness:
         border = w[1] > -BORDER or w[2] > -BORDER or w[3] > -BORDER
         if gap >= thickness + sheet.reach or (border and passes_by(r, r_end, thickness)):
-            return distance, 0
+            return distance, False
     if wp.min(distance, gap) < CLOSE or nearest_on_surface(sheet, pair[1], w, n):
-        return distance, 1
-    return distance, 0
+        return distance, True
+    return distance, False
 
 
 @wp.kernel
 def measure_edge_edge(
-    first: int, batch: int, pairs: wp.array[wp.vec2i], sheet: Sheet, near: wp.array[wp.float64], chosen: wp.array[int]
+    first: int,
+    batch: int,
+    pairs: wp.array[wp.vec2i],
+    sheet: Sheet,
+    near: wp.array[wp.float64],
+    chosen: wp.array[wp.uint64],
+    counts: wp.array[int],
 ):
-    """Distance of each candidate of a batch, and whether it is a contact: both nearest points inside their edges."""
-    begin = (first + wp.tid()) * batch
+    """The same for pairs of edges; those that are contacts have both nearest points inside."""
+    item = first + wp.tid()
+    begin = item * batch
     count = wp.min(batch, pairs.shape[0] - begin)
     reach = EDGE_PART * sheet.largest
-    look = edges_to_look_at(
-        pairs, begin, count, sheet.edges, sheet.x, sheet.edge_moves, sheet.edge_moves, reach, near, chosen
-    )
+    look = edges_to_look_at(pairs, begin, count, sheet.edges, sheet.x, sheet.edge_moves, sheet.edge_moves, reach, near)
     if sheet.sewn != 0:
         for k in range(count):
             e = sheet.edges[pairs[begin + k][0]]
             f = sheet.edges[pairs[begin + k][1]]
             if sewn_together(sheet.sewn_to[e[0]], sheet.sewn_to[e[1]], sheet.sewn_to[f[0]], sheet.sewn_to[f[1]]):
                 near[begin + k] = NEVER
-                look &= ~(wp.uint64(1) << wp.uint64(k))
+                look &= ~bit(k)
+    contacts = wp.uint64(0)
+    number = int(0)
     while look != wp.uint64(0):
-        i = begin + lowest_bit(look)
+        k = lowest_bit(look)
         look &= look - wp.uint64(1)
-        distance, contact = _edge_contact(sheet, pairs[i])
-        near[i] = distance
-        chosen[i] = contact
+        distance, contact = _edge_contact(sheet, pairs[begin + k])
+        near[begin + k] = distance
+        if contact:
+            contacts |= bit(k)
+            number += 1
+    chosen[item] = contacts
+    counts[item] = number
 
 
 @wp.func
 def _edge_contact(sheet: Sheet, pair: wp.vec2i):
-    """The distance of two edges, and 1 where they are a contact."""
+    """The distance of two edges, and whether they are a contact."""
     e = sheet.edges[pair[0]]
     f = sheet.edges[pair[1]]
     a = sheet.x[e[0]]
@@ -265,28 +289,30 @@ def _edge_contact(sheet: Sheet, pair: wp.vec2i):
     distance = wp.length(r)
     # an end of an edge that is nearest makes a vertex-triangle pair
     if w[0] < BORDER or w[1] < BORDER or w[2] > -BORDER or w[3] > -BORDER:
-        return distance, 0
+        return distance, False
     n = pair_direction(r, wp.cross(b - a, d - c))
     gap = wp.dot(n, combine(w, sheet.end[e[0]], sheet.end[e[1]], sheet.end[f[0]], sheet.end[f[1]]))
     closest = wp.min(distance, gap)
     if closest >= EDGE_PART * sheet.largest:
-        return distance, 0
+        return distance, False
     q = wp.vec4i(e[0], e[1], f[0], f[1])
     thickness = pair_thickness(q, w, f[0], sheet.thickness, sheet.vertex_body, sheet.rest)
     if closest >= EDGE_PART * (thickness + sheet.reach):
-        return distance, 0
+        return distance, False
     if closest < CLOSE or nearest_of_edges(sheet, pair, n):
-        return distance, 1
-    return distance, 0
+        return distance, True
+    return distance, False
 
 
 @wp.kernel
 def fill_vertex_triangle(
     first: int,
+    batch: int,
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
-    chosen: wp.array[int],
+    chosen: wp.array[wp.uint64],
     places: wp.array[int],
+    order: wp.array[int],
     base: int,
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
@@ -295,8 +321,12 @@ def fill_vertex_triangle(
     thickness: wp.array[wp.float64],
 ):
     """Write the stencils of the chosen candidates."""
-    i = first + wp.tid()
-    if chosen[i] != 0:
+    item = first + wp.tid()
+    left = chosen[item]
+    place = places[item]
+    while left != wp.uint64(0):
+        i = item * batch + lowest_bit(left)
+        left &= left - wp.uint64(1)
         f = sheet.faces[pairs[i][1]]
         q = wp.vec4i(pairs[i][0], f[0], f[1], f[2])
         p = sheet.x[q[0]]
@@ -305,7 +335,8 @@ def fill_vertex_triangle(
         c = sheet.x[q[3]]
         w = triangle_weights(p, a, b, c)
         r = combine(w, p, a, b, c)
-        k = base + places[i]
+        k = base + rank(order, place)
+        place += 1
         vertices[k] = q
         weights[k] = w
         n = pair_direction(r, wp.cross(b - a, c - a))
@@ -320,10 +351,12 @@ def fill_vertex_triangle(
 @wp.kernel
 def fill_edge_edge(
     first: int,
+    batch: int,
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
-    chosen: wp.array[int],
+    chosen: wp.array[wp.uint64],
     places: wp.array[int],
+    order: wp.array[int],
     base: int,
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
@@ -332,8 +365,12 @@ def fill_edge_edge(
     thickness: wp.array[wp.float64],
 ):
     """Write the stencils of the chosen candidates."""
-    i = first + wp.tid()
-    if chosen[i] != 0:
+    item = first + wp.tid()
+    left = chosen[item]
+    place = places[item]
+    while left != wp.uint64(0):
+        i = item * batch + lowest_bit(left)
+        left &= left - wp.uint64(1)
         e = sheet.edges[pairs[i][0]]
         f = sheet.edges[pairs[i][1]]
         q = wp.vec4i(e[0], e[1], f[0], f[1])
@@ -343,7 +380,8 @@ def fill_edge_edge(
         d = sheet.x[q[3]]
         w = edge_weights(a, b, c, d)
         r = combine(w, a, b, c, d)
-        k = base + places[i]
+        k = base + rank(order, place)
+        place += 1
         vertices[k] = q
         weights[k] = w
         n = pair_direction(r, wp.cross(b - a, d - c))

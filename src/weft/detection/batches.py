@@ -12,6 +12,21 @@ MOST = 64
 """candidates that are looked at together on a CPU: a bit of a mask for each"""
 
 
+@wp.func
+def bit(k: int) -> wp.uint64:
+    """The bit of a mask for candidate k of a batch."""
+    return wp.uint64(1) << wp.uint64(k)
+
+
+@wp.func
+def rank(order: wp.array[int], place: int) -> int:
+    """The place of a chosen candidate in an order of its own, or where there is none the one that it has."""
+    result = place
+    if order.shape[0] > 0:
+        result = order[place]
+    return result
+
+
 def batch_size(device: wp.Device) -> int:
     """How many candidates are looked at together."""
     return MOST if device.is_cpu else 1
@@ -39,7 +54,6 @@ def _looking_snippet(numbers: str, gather: str, nearest: str) -> str:
         {gather}
         const auto &u = moves.data[pair[0]], &v = moves_too.data[pair[1]];
         ux[k] = u[0] - v[0], uy[k] = u[1] - v[1], uz[k] = u[2] - v[2], way[k] = u[3] + v[3];
-        chosen.data[i] = 0;
     }}
     wp::uint64 look = 0;
     for (int base = 0; base < whole; base += lanes) {{
@@ -115,7 +129,6 @@ def triangles_to_look_at(  # type: ignore[empty-body]
     moves_too: wp.array[wp.vec4d],
     reach: wp.float64,
     near: wp.array[wp.float64],
-    chosen: wp.array[int],
 ) -> wp.uint64:
     """Measure pairs of a vertex and a triangle; bit k of what comes back: it may come within reach, or is a needle."""
 
@@ -168,6 +181,5 @@ def edges_to_look_at(  # type: ignore[empty-body]
     moves_too: wp.array[wp.vec4d],
     reach: wp.float64,
     near: wp.array[wp.float64],
-    chosen: wp.array[int],
 ) -> wp.uint64:
     """Measure pairs of edges; bit k of what comes back: it may come within reach with inner points, or is parallel."""

@@ -15,7 +15,7 @@ from weft.detection.approach import (
     pair_direction,
     triangle_weights,
 )
-from weft.detection.batches import MOST
+from weft.detection.batches import MOST, bit, rank
 from weft.detection.boxes import lowest_bit
 from weft.detection.ccd_kernels import ccd_edge_edge, ccd_point_triangle
 from weft.detection.moves import relative_way
@@ -74,7 +74,6 @@ def least_distance(distance: wp.float64) -> wp.float64:
         // what has turned by less than was left cannot meet
         for (int k = 0; k < count; ++k) {{
             const auto pair = pairs.data[begin + k];
-            hit.data[begin + k] = 0;
             const bool turn = left.data[begin + k] <= turned.data[pair[0]] + turned_too.data[pair[1]];
             test |= (wp::uint64)turn << k;
         }}
@@ -89,7 +88,6 @@ def least_distance(distance: wp.float64) -> wp.float64:
         const auto &u = moves.data[pair[0]], &v = moves_too.data[pair[1]];
         ux[k] = u[0] - v[0], uy[k] = u[1] - v[1], uz[k] = u[2] - v[2], way[k] = u[3] + v[3];
         apart[k] = near.data[i];
-        hit.data[i] = 0;
     }}
     for (int base = 0; base < whole; base += lanes) {{
         wp::uint64 bits = 0;
@@ -119,9 +117,8 @@ def pairs_to_test(  # type: ignore[empty-body]
     turned: wp.array[int],
     turned_too: wp.array[int],
     left: wp.array[wp.int8],
-    hit: wp.array[int],
 ) -> wp.uint64:
-    """Which of some candidates, bit k for each, may meet for all that is known of them; nothing is hit yet.
+    """Which of some candidates, bit k for each, may meet for all that is known of them.
 
     The first time it is noted what is left of a pair's distance at least.
     """
@@ -138,21 +135,26 @@ def collide_vertex_triangle(
     turned: wp.array[int],
     turned_faces: wp.array[int],
     left: wp.array[wp.int8],
-    hit: wp.array[int],
     time: wp.array[wp.float64],
+    chosen: wp.array[wp.uint64],
+    counts: wp.array[int],
 ):
     """Whether and when each candidate meets; `sheet` holds the motion to be tested.
 
     The first time it is noted what is left of the pair's distance at least. Again, what has turned by less since cannot
     meet.
     """
-    begin = (first + wp.tid()) * batch
+    item = first + wp.tid()
+    begin = item * batch
     count = wp.min(batch, pairs.shape[0] - begin)
     test = pairs_to_test(
-        pairs, begin, count, sheet.vertex_moves, sheet.face_moves, near, again, turned, turned_faces, left, hit
+        pairs, begin, count, sheet.vertex_moves, sheet.face_moves, near, again, turned, turned_faces, left
     )
+    hits = wp.uint64(0)
+    number = int(0)
     while test != wp.uint64(0):
-        i = begin + lowest_bit(test)
+        k = lowest_bit(test)
+        i = begin + k
         test &= test - wp.uint64(1)
         tolerance = least_distance(near[i])
         pair = pairs[i]
@@ -161,8 +163,11 @@ def collide_vertex_triangle(
             if again == 0 and apart > wp.float64(0.0):
                 left[i] = units_left(apart)
             if met:
-                hit[i] = 1
+                hits |= bit(k)
+                number += 1
                 time[i] = when
+    chosen[item] = hits
+    counts[item] = number
 
 
 @wp.func
@@ -199,17 +204,20 @@ def collide_edge_edge(
     turned: wp.array[int],
     turned_too: wp.array[int],
     left: wp.array[wp.int8],
-    hit: wp.array[int],
     time: wp.array[wp.float64],
+    chosen: wp.array[wp.uint64],
+    counts: wp.array[int],
 ):
     """The same for pairs of edges; both arrays of what turned are that of the edges."""
-    begin = (first + wp.tid()) * batch
+    item = first + wp.tid()
+    begin = item * batch
     count = wp.min(batch, pairs.shape[0] - begin)
-    test = pairs_to_test(
-        pairs, begin, count, sheet.edge_moves, sheet.edge_moves, near, again, turned, turned_too, left, hit
-    )
+    test = pairs_to_test(pairs, begin, count, sheet.edge_moves, sheet.edge_moves, near, again, turned, turned_too, left)
+    hits = wp.uint64(0)
+    number = int(0)
     while test != wp.uint64(0):
-        i = begin + lowest_bit(test)
+        k = lowest_bit(test)
+        i = begin + k
         test &= test - wp.uint64(1)
         tolerance = least_distance(near[i])
         pair = pairs[i]
@@ -218,8 +226,11 @@ def collide_edge_edge(
             if again == 0 and apart > wp.float64(0.0):
                 left[i] = units_left(apart)
             if met:
-                hit[i] = 1
+                hits |= bit(k)
+                number += 1
                 time[i] = when
+    chosen[item] = hits
+    counts[item] = number
 
 
 @wp.func
@@ -255,11 +266,13 @@ def between(a: wp.vec3d, b: wp.vec3d, time: wp.float64) -> wp.vec3d:
 @wp.kernel
 def fill_triangle_hits(
     first: int,
+    batch: int,
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
     near: wp.array[wp.float64],
-    hit: wp.array[int],
+    chosen: wp.array[wp.uint64],
     places: wp.array[int],
+    order: wp.array[int],
     time: wp.array[wp.float64],
     base: int,
     vertices: wp.array[wp.vec4i],
@@ -272,39 +285,45 @@ def fill_triangle_hits(
 
     The gap is measured at the start of the step along that normal; the thickness is the gap to aim for at the end.
     """
-    i = first + wp.tid()
-    if hit[i] == 0:
-        return
-    f = sheet.faces[pairs[i][1]]
-    q = wp.vec4i(pairs[i][0], f[0], f[1], f[2])
-    p0 = sheet.x[q[0]]
-    a0 = sheet.x[q[1]]
-    b0 = sheet.x[q[2]]
-    c0 = sheet.x[q[3]]
-    p = between(p0, sheet.end[q[0]], time[i])
-    a = between(a0, sheet.end[q[1]], time[i])
-    b = between(b0, sheet.end[q[2]], time[i])
-    c = between(c0, sheet.end[q[3]], time[i])
-    w = triangle_weights(p, a, b, c)
-    # where they touch the direction at the start tells the sides apart
-    start = combine(triangle_weights(p0, a0, b0, c0), p0, a0, b0, c0)
-    n = pair_direction(combine(w, p, a, b, c), pair_direction(start, wp.cross(b0 - a0, c0 - a0)))
-    k = base + places[i]
-    vertices[k] = q
-    weights[k] = w
-    normals[k] = n
-    gaps[k] = wp.dot(n, combine(w, p0, a0, b0, c0))
-    thickness[k] = AIM * least_distance(near[i])
+    item = first + wp.tid()
+    left = chosen[item]
+    place = places[item]
+    while left != wp.uint64(0):
+        i = item * batch + lowest_bit(left)
+        left &= left - wp.uint64(1)
+        f = sheet.faces[pairs[i][1]]
+        q = wp.vec4i(pairs[i][0], f[0], f[1], f[2])
+        p0 = sheet.x[q[0]]
+        a0 = sheet.x[q[1]]
+        b0 = sheet.x[q[2]]
+        c0 = sheet.x[q[3]]
+        p = between(p0, sheet.end[q[0]], time[i])
+        a = between(a0, sheet.end[q[1]], time[i])
+        b = between(b0, sheet.end[q[2]], time[i])
+        c = between(c0, sheet.end[q[3]], time[i])
+        w = triangle_weights(p, a, b, c)
+        # where they touch the direction at the start tells the sides apart
+        start = combine(triangle_weights(p0, a0, b0, c0), p0, a0, b0, c0)
+        n = pair_direction(combine(w, p, a, b, c), pair_direction(start, wp.cross(b0 - a0, c0 - a0)))
+        k = base + rank(order, place)
+        place += 1
+        vertices[k] = q
+        weights[k] = w
+        normals[k] = n
+        gaps[k] = wp.dot(n, combine(w, p0, a0, b0, c0))
+        thickness[k] = AIM * least_distance(near[i])
 
 
 @wp.kernel
 def fill_edge_hits(
     first: int,
+    batch: int,
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
     near: wp.array[wp.float64],
-    hit: wp.array[int],
+    chosen: wp.array[wp.uint64],
     places: wp.array[int],
+    order: wp.array[int],
     time: wp.array[wp.float64],
     base: int,
     vertices: wp.array[wp.vec4i],
@@ -314,26 +333,30 @@ def fill_edge_hits(
     thickness: wp.array[wp.float64],
 ):
     """The same for pairs of edges."""
-    i = first + wp.tid()
-    if hit[i] == 0:
-        return
-    e = sheet.edges[pairs[i][0]]
-    f = sheet.edges[pairs[i][1]]
-    q = wp.vec4i(e[0], e[1], f[0], f[1])
-    a0 = sheet.x[q[0]]
-    b0 = sheet.x[q[1]]
-    c0 = sheet.x[q[2]]
-    d0 = sheet.x[q[3]]
-    a = between(a0, sheet.end[q[0]], time[i])
-    b = between(b0, sheet.end[q[1]], time[i])
-    c = between(c0, sheet.end[q[2]], time[i])
-    d = between(d0, sheet.end[q[3]], time[i])
-    w = edge_weights(a, b, c, d)
-    start = combine(edge_weights(a0, b0, c0, d0), a0, b0, c0, d0)
-    n = pair_direction(combine(w, a, b, c, d), pair_direction(start, wp.cross(b0 - a0, d0 - c0)))
-    k = base + places[i]
-    vertices[k] = q
-    weights[k] = w
-    normals[k] = n
-    gaps[k] = wp.dot(n, combine(w, a0, b0, c0, d0))
-    thickness[k] = AIM * least_distance(near[i])
+    item = first + wp.tid()
+    left = chosen[item]
+    place = places[item]
+    while left != wp.uint64(0):
+        i = item * batch + lowest_bit(left)
+        left &= left - wp.uint64(1)
+        e = sheet.edges[pairs[i][0]]
+        f = sheet.edges[pairs[i][1]]
+        q = wp.vec4i(e[0], e[1], f[0], f[1])
+        a0 = sheet.x[q[0]]
+        b0 = sheet.x[q[1]]
+        c0 = sheet.x[q[2]]
+        d0 = sheet.x[q[3]]
+        a = between(a0, sheet.end[q[0]], time[i])
+        b = between(b0, sheet.end[q[1]], time[i])
+        c = between(c0, sheet.end[q[2]], time[i])
+        d = between(d0, sheet.end[q[3]], time[i])
+        w = edge_weights(a, b, c, d)
+        start = combine(edge_weights(a0, b0, c0, d0), a0, b0, c0, d0)
+        n = pair_direction(combine(w, a, b, c, d), pair_direction(start, wp.cross(b0 - a0, d0 - c0)))
+        k = base + rank(order, place)
+        place += 1
+        vertices[k] = q
+        weights[k] = w
+        normals[k] = n
+        gaps[k] = wp.dot(n, combine(w, a0, b0, c0, d0))
+        thickness[k] = AIM * least_distance(near[i])

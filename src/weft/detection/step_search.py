@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import connected_components
 
 from weft.detection import approach, impact, moves
 from weft.detection.batches import batch_size
+from weft.detection.boxes import lowest_bit
 from weft.detection.cones import Cones
 from weft.detection.patch_search import WAVES, PatchSearch
 from weft.detection.stencil_rows import StencilRows
@@ -114,24 +115,20 @@ def forget(
 @wp.kernel
 def list_hits(
     first: int,
+    batch: int,
     pairs: wp.array[wp.vec2i],
-    chosen: wp.array[int],
+    chosen: wp.array[wp.uint64],
     places: wp.array[int],
     hits: wp.array[wp.vec2i],
-    items: wp.array[int],
 ):
-    """The chosen candidates, and which they are."""
-    i = first + wp.tid()
-    if chosen[i] != 0:
-        hits[places[i]] = pairs[i]
-        items[places[i]] = i
-
-
-@wp.kernel
-def rank_hits(first: int, items: wp.array[int], ranks: wp.array[int], places: wp.array[int]):
-    """Give the chosen candidates other places."""
-    k = first + wp.tid()
-    places[items[k]] = ranks[k]
+    """The chosen candidates."""
+    item = first + wp.tid()
+    left = chosen[item]
+    place = places[item]
+    while left != wp.uint64(0):
+        hits[place] = pairs[item * batch + lowest_bit(left)]
+        left &= left - wp.uint64(1)
+        place += 1
 
 
 class _Kind:
@@ -141,15 +138,22 @@ class _Kind:
         self.measure, self.fill, self.collide, self.fill_hits = kernels
         self.of_vertices = self.fill is approach.fill_vertex_triangle
         self.pairs = wp.empty(0, dtype=wp.vec2i, device=device)
+        self.batches = 0
         self.tested = False
         """whether these pairs were there in the first test of the step"""
         self._near, self._time = Buffer(wp.float64, device), Buffer(wp.float64, device)
-        self._chosen, self._places = Buffer(int, device), Buffer(int, device)
+        self._chosen, self._counts, self._places = Buffer(wp.uint64, device), Buffer(int, device), Buffer(int, device)
         self.near, self.time = self._near.array, self._time.array
         self._left = Buffer(wp.int8, device)
         self.left = self._left.array
-        self.chosen = self.places = wp.empty(0, dtype=int, device=device)
-        self._hits, self._items = Buffer(wp.vec2i, device), Buffer(int, device)
+        self.batch = batch_size(device)
+        self.chosen = self._chosen.array
+        """which candidates of each batch are chosen"""
+        self.counts = self.places = self._none = wp.empty(0, dtype=int, device=device)
+        """how many of each batch are, and how many of those before it"""
+        self.order = self._none
+        """the places of the chosen ones where they are not those of the list"""
+        self._hits = Buffer(wp.vec2i, device)
 
     def take(self, pairs: wp.array) -> None:
         """A new list of candidates."""
@@ -160,18 +164,21 @@ class _Kind:
         count = len(pairs)
         self.near, self.time = self._near.at_least(count), self._time.at_least(count)
         self.left = self._left.at_least(count)
-        self.chosen, self.places = self._chosen.at_least(count)[:count], self._places.at_least(count)[:count]
+        self.order = self._none
+        self.batches = -(-count // self.batch)
+        self.chosen = self._chosen.at_least(self.batches)
+        self.counts = self._counts.at_least(self.batches)[: self.batches]
+        self.places = self._places.at_least(self.batches)[: self.batches]
 
     def sort_chosen(self, count: int) -> None:
-        """Places by pair for the few chosen ones of a list whose order depends on the patches, which devices differ in."""
+        """Order the few chosen ones of a list by pair: its own order depends on the patches, which devices differ in."""
         device = wp.get_device(self.pairs.device)
-        hits, items = self._hits.at_least(count), self._items.at_least(count)
-        launch(list_hits, len(self.pairs), [self.pairs, self.chosen, self.places, hits, items], device=device)
+        hits = self._hits.at_least(count)
+        launch(list_hits, self.batches, [self.batch, self.pairs, self.chosen, self.places, hits], device=device)
         one, other = hits.numpy()[:count].reshape(-1, 2).T
         ranks = np.empty(count, np.int32)
         ranks[np.lexsort((other, one))] = np.arange(count, dtype=np.int32)
-        inputs = [items, wp.array(ranks, dtype=int, device=device), self.places]
-        launch(rank_hits, count, inputs, device=device)
+        self.order = wp.array(ranks, dtype=int, device=device)
 
 
 class StepSearch:
@@ -219,7 +226,6 @@ class StepSearch:
         self.sheet = sheet
         self._largest_thickness = largest_thickness
         self._set_reach(REACH * largest_thickness)
-        self._batch_size = batch_size(self.device)
         self._replay = Replay(self.device)
         triangles = (
             approach.measure_vertex_triangle,
@@ -241,7 +247,8 @@ class StepSearch:
         self._set_reach(reach * self._largest_thickness)
         self.look(x, end)
         for kind, count in zip(self._kinds, self._count(self._kinds), strict=True):
-            self._append(kind, count, kind.fill, [kind.pairs, self.sheet, kind.chosen, kind.places], rows)
+            inputs = [kind.pairs, self.sheet, kind.chosen, kind.places, kind.order]
+            self._append(kind, count, kind.fill, inputs, rows)
         return rows.count
 
     def _set_reach(self, reach: float) -> None:
@@ -314,7 +321,7 @@ class StepSearch:
         for kind, count in zip(kinds, counts, strict=True):
             if count and kind not in self._kinds:
                 kind.sort_chosen(count)
-            inputs = [kind.pairs, self.sheet, kind.near, kind.chosen, kind.places, kind.time]
+            inputs = [kind.pairs, self.sheet, kind.near, kind.chosen, kind.places, kind.order, kind.time]
             self._append(kind, count, kind.fill_hits, inputs, rows)
         return rows.count - found
 
@@ -325,13 +332,13 @@ class StepSearch:
             again = int(kind.tested and self._any_tested)
             kind.tested |= not self._any_tested
             flags = (self._turned, self._faces_turned) if kind.of_vertices else (self._edges_turned,) * 2
-            inputs = [kind.pairs, self.sheet, kind.near, again, *flags, kind.left, kind.chosen, kind.time]
-            self._run_batches(kind.collide, len(kind.pairs), inputs)
+            inputs = [kind.pairs, self.sheet, kind.near, again, *flags, kind.left, kind.time, kind.chosen, kind.counts]
+            self._run_batches(kind, kind.collide, inputs)
         return self._count(kinds, also=self._fresh)
 
     def _count(self, kinds: Sequence[_Kind], also: wp.array | None = None) -> list[int]:
         """Places of the chosen candidates among all chosen ones of their kind, and their numbers."""
-        return count_each(*((kind.chosen, kind.places) for kind in kinds), also=also)
+        return count_each(*((kind.counts, kind.places) for kind in kinds), also=also)
 
     def _look_for_strays(self, x: wp.array, end: wp.array) -> None:
         """List the candidates of vertices that go elsewhere than expected anew, and leave out what was listed."""
@@ -349,19 +356,18 @@ class StepSearch:
 
     def _measure(self, kind: _Kind, pairs: wp.array) -> None:
         kind.take(pairs)
-        inputs = [pairs, self.sheet, kind.near, kind.chosen]
-        self._run_batches(kind.measure, len(pairs), inputs)
+        self._run_batches(kind, kind.measure, [pairs, self.sheet, kind.near, kind.chosen, kind.counts])
 
-    def _run_batches(self, kernel: wp.Kernel, count: int, inputs: list[Any]) -> None:
-        """Launch a kernel that looks at batches of so many candidates."""
-        size = self._batch_size
-        launch(kernel, -(-count // size), [size, *inputs], device=self.device, grain=max(1, GRAIN // size))
+    def _run_batches(self, kind: _Kind, kernel: wp.Kernel, inputs: list[Any]) -> None:
+        """Launch a kernel over the batches of candidates."""
+        grain = max(1, GRAIN // kind.batch)
+        launch(kernel, kind.batches, [kind.batch, *inputs], device=self.device, grain=grain)
 
     def _append(self, kind: _Kind, count: int, fill: wp.Kernel, inputs: list[Any], rows: StencilRows) -> None:
         if count:
             base = rows.count
             rows.grow(base + count)
-            launch(fill, len(kind.pairs), [*inputs, base, *rows.geometry], device=self.device, grain=GRAIN)
+            self._run_batches(kind, fill, [*inputs, base, *rows.geometry])
 
     def _take_motion(self, x: wp.array, end: wp.array) -> None:
         """What the candidates are measured on."""
