@@ -70,7 +70,8 @@ SHOWN = {
     "predictive_flaps": Shown(frame=66, arguments=(False,)),
     "predictive_skirt": Shown(arguments=(False,)),
     "predictive_character": Shown(arguments=(False,)),
-    "push_drapes": Shown(arguments=("bunny",)),
+    "predictive_sphere": Shown(frame=12),
+    "push_drapes": Shown(arguments=("sphere",)),
     "push_tablecloth": Shown(frame=18),
 }
 

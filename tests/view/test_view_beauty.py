@@ -151,3 +151,14 @@ def test_the_ground_has_no_corner():
     assert ((flat * normals[faces[:, 0]]).sum(axis=1) > 0.99).all()
     assert points[:, 1].min() == pytest.approx(0.1)
     np.testing.assert_allclose(points[:4, 1], 0.1)
+
+
+@needs_mitsuba
+def test_the_ground_is_below_what_is_not_in_the_picture_too():
+    """A tall body with a small piece of cloth around its top stands on the ground, not in it."""
+    parts = [("scarf", "cloth", shapes.grid((0.2, 0.2), (2, 2))), ("pole", "collider", shapes.box((0.1, 2.0, 0.1)))]
+    bodies, faces, x, uv = join(parts)
+    x[bodies[0].vertices, 1] += 0.8
+    cache = MemoryCache(bodies, faces, [x], uv=uv)
+    with Studio(cache, size=SIZE, camera=None, samples=1, motion_blur=False) as studio:
+        assert -1.1 < studio._floor <= -1.0

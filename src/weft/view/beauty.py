@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from weft.errors import WeftError, missing_extra
 from weft.view.camera import View, choose_view
 from weft.view.colours import Floats, Pair, body_colours, to_linear, to_srgb
-from weft.view.subject import extent, ground_of, scene_of, subject_points
+from weft.view.subject import extent, ground_of, sample_frames, scene_of, subject_points
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
@@ -101,7 +101,7 @@ class Studio:
         self._extent = extent(points)
         self._view: View = choose_view(cache, aspect=size[0] / size[1], camera=camera, points=points)
         self._ground = ground_of(cache, self._extent)
-        self._floor = self._floor_height(points)
+        self._floor = self._floor_height()
         self._bodies = [body for body in cache.bodies if body is not self._ground]
         colours = body_colours(cache, scene_of(cache))
         self._colours = {body.name: pair for body, pair in zip(cache.bodies, colours, strict=True)}
@@ -159,11 +159,12 @@ class Studio:
             for b in self._bodies
         ]
 
-    def _floor_height(self, points: Floats) -> float:
-        """The height of the ground: that of the scene's, else just below everything."""
+    def _floor_height(self) -> float:
+        """The height of the ground: that of the scene's, else just below everything, whether in the picture or not."""
         if self._ground is not None:
             return float(self._cache.positions(0)[self._ground.vertices][:, 1].max())
-        return float(points[:, 1].min()) - 0.02 * self._extent
+        lowest = min(self._cache.positions(frame)[:, 1].min() for frame in sample_frames(self._cache.frames))
+        return float(lowest) - 0.02 * self._extent
 
     def _light_and_ground(self) -> dict[str, Any]:
         mi = self._mitsuba
