@@ -28,6 +28,31 @@ ULP = wp.constant(wp.float32(1.1920929e-7))
 SMALLEST = wp.constant(wp.float32(1.1754944e-38))
 # bounds the rounding of the change of frame in float64
 FRAME_ROUNDING = wp.constant(wp.float64(2.0**-51))
+# threads that an item has on CUDA where they share the boxes to be compared
+SHARED = 8
+
+# which of `count` boxes overlap: one after another, or a thread's own and those of its neighbours
+_HIT = """(p[k] <= x) & (p[k + stride] <= y) & (p[k + 2 * stride] <= z)
+            & (p[k + 3 * stride] <= u) & (p[k + 4 * stride] <= v) & (p[k + 5 * stride] <= w)"""
+_ALONE = f"""
+    for (int k = 0; k < count; ++k) {{
+        const bool hit = {_HIT};
+        if (hit && ({{condition}})) mask |= (wp::uint64)1 << k;
+    }}
+"""
+_TOGETHER = f"""
+    const int place = threadIdx.x & 31 & ~{SHARED - 1};
+    const unsigned neighbours = {2**SHARED - 1}u << place;
+    for (int first = 0; first < count; first += {SHARED}) {{
+        const int k = first + (threadIdx.x & {SHARED - 1});
+        bool hit = false;
+        if (k < count) {{
+            hit = {_HIT};
+            if (hit) hit = {{condition}};
+        }}
+        mask |= (wp::uint64)(__ballot_sync(neighbours, hit) >> place & {2**SHARED - 1}u) << first;
+    }}
+"""
 
 
 @wp.func
@@ -53,11 +78,12 @@ def reach(box: Box) -> Box:
     return -Box(box[3], box[4], box[5], box[0], box[1], box[2])
 
 
-def mask_snippet(condition: str = "1", setup: str = "") -> str:
+def mask_snippet(condition: str = "1", setup: str = "", *, shared: bool = False) -> str:
     """C++ that compares consecutive boxes with a limit, sixteen at once; `condition` is asked of box k besides.
 
     Written without branches, so that the compiler turns the inner loop into a handful of vector instructions. A thread of
-    a card has no such instructions, and each box that it need not load is time won.
+    a card has no such instructions, and each box that it need not load is time won; or the threads of an item, which are
+    `SHARED` neighbours, have it together, and compare neighbours at once.
     """
     return f"""
     const float* p = planes.data + begin;
@@ -67,11 +93,7 @@ def mask_snippet(condition: str = "1", setup: str = "") -> str:
     wp::uint64 mask = 0;
 #if defined(__CUDA_ARCH__)
     const int base = 0;
-    for (int k = 0; k < count; ++k) {{
-        const bool hit = (p[k] <= x) & (p[k + stride] <= y) & (p[k + 2 * stride] <= z)
-            & (p[k + 3 * stride] <= u) & (p[k + 4 * stride] <= v) & (p[k + 5 * stride] <= w);
-        if (hit && ({condition})) mask |= (wp::uint64)1 << k;
-    }}
+    {_TOGETHER if shared else _ALONE}
     return mask;
 #else
     for (int base = 0; base < count; base += 16, p += 16) {{
@@ -85,12 +107,43 @@ def mask_snippet(condition: str = "1", setup: str = "") -> str:
     }}
     return count < 64 ? mask & (((wp::uint64)1 << count) - 1) : mask;
 #endif
-    """
+    """.replace("{condition}", condition)
 
 
 @wp.func_native(mask_snippet())
 def overlap_mask(planes: wp.array2d[wp.float32], begin: int, count: int, limit: Box) -> wp.uint64:  # type: ignore[empty-body]
     """Which of at most 64 consecutive boxes overlap the one whose `reach` is the limit: bit k for box begin + k."""
+
+
+@wp.func_native(mask_snippet(shared=True))
+def shared_mask(planes: wp.array2d[wp.float32], begin: int, count: int, limit: Box) -> wp.uint64:  # type: ignore[empty-body]
+    """The same, for all threads of an item."""
+
+
+@wp.func_native(
+    f"""
+#if defined(__CUDA_ARCH__)
+    return thread / {SHARED};
+#else
+    return thread;
+#endif
+"""
+)
+def shared_item(thread: int) -> int:  # type: ignore[empty-body]
+    """The item of a thread."""
+
+
+@wp.func_native(
+    f"""
+#if defined(__CUDA_ARCH__)
+    return thread % {SHARED} == 0;
+#else
+    return true;
+#endif
+"""
+)
+def writes(thread: int) -> bool:  # type: ignore[empty-body]
+    """Whether a thread is the one of its item that writes."""
 
 
 @wp.func_native(

@@ -5,7 +5,7 @@ from typing import Any
 import warp as wp
 
 from weft.detection.compare import query_patch, sort_row
-from weft.detection.lists import row_start
+from weft.detection.lists import row_start, sorts_itself
 from weft.detection.patch_search import GRAIN, PatchSearch
 from weft.world import Surface, launch
 
@@ -56,7 +56,7 @@ def _find_rows(
             n += 1
             if n > stop:
                 break
-    if n <= capacity:
+    if n <= capacity and sorts_itself(chosen, n):
         sort_row(found, start, n)
     counts[query] = n
 

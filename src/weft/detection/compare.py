@@ -7,7 +7,18 @@ out sorted by (rank, rank) however the rows were found and however large the pat
 
 import warp as wp
 
-from weft.detection.boxes import Box, load_box, lowest_bit, mask_snippet, overlap_mask, reach, store_box
+from weft.detection.boxes import (
+    SHARED,
+    Box,
+    load_box,
+    lowest_bit,
+    mask_snippet,
+    reach,
+    shared_item,
+    shared_mask,
+    store_box,
+    writes,
+)
 from weft.detection.lists import row_start
 
 wp.set_module_options({"enable_backward": False})
@@ -55,59 +66,67 @@ _CORNERS = "const int* q = corners.data + begin; const size_t next = corners.str
 
 
 @wp.func_native(
-    mask_snippet("(q[base + k] != a) & (q[base + k + next] != a) & (q[base + k + 2 * next] != a)", setup=_CORNERS)
+    mask_snippet(
+        "(q[base + k] != a) & (q[base + k + next] != a) & (q[base + k + 2 * next] != a)", setup=_CORNERS, shared=True
+    )
 )
 def faces_apart(  # type: ignore[empty-body]
     planes: wp.array2d[wp.float32], corners: wp.array2d[int], begin: int, count: int, limit: Box, a: int
 ) -> wp.uint64:
-    """As `overlap_mask`, without triangles that have the vertex a."""
+    """As `shared_mask`, without triangles that have the vertex a."""
 
 
 @wp.func_native(
     mask_snippet(
         "(q[base + k] != a) & (q[base + k] != b) & (q[base + k + next] != a) & (q[base + k + next] != b)",
         setup=_CORNERS,
+        shared=True,
     )
 )
 def edges_apart(  # type: ignore[empty-body]
     planes: wp.array2d[wp.float32], corners: wp.array2d[int], begin: int, count: int, limit: Box, a: int, b: int
 ) -> wp.uint64:
-    """As `overlap_mask`, without edges that have the vertex a or b."""
+    """As `shared_mask`, without edges that have the vertex a or b."""
 
 
 @wp.func_native(
-    """
+    f"""
     #if defined(__CUDA_ARCH__)
-    const int more = __popcll(mask);
+    // each of the item's threads writes its own
+    for (int k = threadIdx.x & {SHARED - 1}; k < 64 && mask >> k; k += {SHARED}) {{
+        const int place = n + __popcll(mask & (((wp::uint64)1 << k) - 1));
+        if ((mask >> k & 1) && place < room) {{
+            const int j = ids.data[begin + k];
+            const bool swap = order == 2 || (order == 1 && j < id);
+            found.data[start + place] = wp::vec_t<2, int>(swap ? j : id, swap ? id : j);
+        }}
+    }}
+    return n + __popcll(mask);
     #else
     const int more = __builtin_popcountll(mask);
     const int* partner = ids.data + begin;
-    if (n + more + 4 <= room) {
+    if (n + more + 4 <= room) {{
         // four at a time, whether there are four or not: cheaper than finding out
         wp::vec_t<2, int>* out = found.data + start + n;
-        while (mask) {
-            for (int k = 0; k < 4; ++k) {
+        while (mask) {{
+            for (int k = 0; k < 4; ++k) {{
                 const int j = partner[__builtin_ctzll(mask | (wp::uint64)1 << 63)];
-                const bool swap = undirected & (j < id);
+                const bool swap = (order == 2) | ((order == 1) & (j < id));
                 out[k] = wp::vec_t<2, int>(swap ? j : id, swap ? id : j);
                 mask &= mask - 1;
-            }
+            }}
             out += 4;
-        }
+        }}
         return n + more;
-    }
-    #endif
-    for (int k = n; mask && k < room; ++k) {
-        #if defined(__CUDA_ARCH__)
-        const int j = ids.data[begin + __ffsll((long long)mask) - 1];
-        #else
+    }}
+    for (int k = n; mask && k < room; ++k) {{
         const int j = partner[__builtin_ctzll(mask)];
-        #endif
-        const bool swap = undirected & (j < id);
+        const bool swap = (order == 2) | ((order == 1) & (j < id));
         found.data[start + k] = wp::vec_t<2, int>(swap ? j : id, swap ? id : j);
         mask &= mask - 1;
-    }
+    }}
     return n + more;
+    #endif
     """
 )
 def append(  # type: ignore[empty-body]
@@ -119,10 +138,12 @@ def append(  # type: ignore[empty-body]
     id: int,
     ids: wp.array[int],
     begin: int,
-    undirected: int,
+    order: int,
 ) -> int:
-    """Add the pairs (id, ids[begin + k]) for the bits k of the mask to a row of n, the smaller index first if
-    undirected, as far as there is room; gives the new length, with or without room."""
+    """Add the pairs (id, ids[begin + k]) for the bits k of the mask to a row of n, as far as there is room.
+
+    The smaller index comes first in order 1, the other one in order 2. Gives the new length, with or without room.
+    """
 
 
 @wp.func
@@ -179,7 +200,7 @@ def find_vertex_triangle(
     corners: wp.array2d[int],
     face_ids: wp.array[int],
 ):
-    i = first + wp.tid()
+    i = shared_item(first + wp.tid())
     patch = i
     if chosen == 1:
         patch = items[i]
@@ -191,7 +212,7 @@ def find_vertex_triangle(
         limit = reach(load_box(vertex_boxes, v))
         id = vertex_ids[v]
         for r in range(int(row_offsets[patch]), row_end, 64):
-            near = overlap_mask(row_boxes, r, wp.min(64, row_end - r), limit)
+            near = shared_mask(row_boxes, r, wp.min(64, row_end - r), limit)
             while near != wp.uint64(0):
                 other = rows[r + lowest_bit(near)]
                 near &= near - wp.uint64(1)
@@ -226,11 +247,12 @@ def find_triangle_vertex(
     face_ids: wp.array[int],
 ):
     """Vertices of bodies that do not look themselves, found from the triangles near them; the vertex comes first."""
-    i = first + wp.tid()
+    i = shared_item(first + wp.tid())
     patch = i
     if chosen == 1:
         patch = items[i]
     start = row_start(chosen, patch, starts, capacity)
+    room = row_room(chosen, patch, starts, capacity)
     row_end = int(row_offsets[patch + 1])
     row_begin = int(row_offsets[patch])
     # they stand last in every row
@@ -244,19 +266,15 @@ def find_triangle_vertex(
     n = int(0)
     for f in range(face_start[patch], face_start[patch + 1]):
         limit = reach(load_box(face_boxes, f))
+        id = face_ids[f]
         for r in range(row_begin, row_end, 64):
-            near = overlap_mask(row_boxes, r, wp.min(64, row_end - r), limit)
+            near = shared_mask(row_boxes, r, wp.min(64, row_end - r), limit)
             while near != wp.uint64(0):
                 other = rows[r + lowest_bit(near)]
                 near &= near - wp.uint64(1)
                 begin = vertex_start[other]
-                hits = overlap_mask(vertex_boxes, begin, vertex_start[other + 1] - begin, limit)
-                while hits != wp.uint64(0):
-                    if n < capacity:
-                        vertex = vertex_ids[begin + lowest_bit(hits)]
-                        found[start + wp.int64(n)] = wp.vec2i(vertex, face_ids[f])
-                    hits &= hits - wp.uint64(1)
-                    n += 1
+                hits = shared_mask(vertex_boxes, begin, vertex_start[other + 1] - begin, limit)
+                n = append(found, start, n, room, hits, id, vertex_ids, begin, 2)
         if n > stop:
             break
     counts[patch] = n
@@ -280,7 +298,7 @@ def find_edge_edge(
     ends: wp.array2d[int],
     edge_ids: wp.array[int],
 ):
-    i = first + wp.tid()
+    i = shared_item(first + wp.tid())
     patch = i
     if chosen == 1:
         patch = items[i]
@@ -295,7 +313,7 @@ def find_edge_edge(
         b = ends[1, e]
         id = edge_ids[e]
         for r in range(row_begin, row_end, 64):
-            near = overlap_mask(row_boxes, r, wp.min(64, row_end - r), limit)
+            near = shared_mask(row_boxes, r, wp.min(64, row_end - r), limit)
             while near != wp.uint64(0):
                 other = rows[r + lowest_bit(near)]
                 near &= near - wp.uint64(1)
@@ -326,7 +344,7 @@ def find_triangles(
     face_ids: wp.array[int],
     share_vertex: int,
 ):
-    i = first + wp.tid()
+    i = shared_item(first + wp.tid())
     patch = i
     if chosen == 1:
         patch = items[i]
@@ -339,17 +357,17 @@ def find_triangles(
         face = faces[f]
         id = face_ids[f]
         for r in range(row_begin, row_end, 64):
-            near = overlap_mask(row_boxes, r, wp.min(64, row_end - r), limit)
+            near = shared_mask(row_boxes, r, wp.min(64, row_end - r), limit)
             while near != wp.uint64(0):
                 other = rows[r + lowest_bit(near)]
                 near &= near - wp.uint64(1)
                 begin = wp.max(f + 1, face_start[other])
-                hits = overlap_mask(face_boxes, begin, face_start[other + 1] - begin, limit)
+                hits = shared_mask(face_boxes, begin, face_start[other + 1] - begin, limit)
                 while hits != wp.uint64(0):
                     g = begin + lowest_bit(hits)
                     hits &= hits - wp.uint64(1)
                     if share_vertex == 1 or not meet(face, faces[g]):
-                        if n < capacity:
+                        if n < capacity and writes(first + wp.tid()):
                             partner_id = face_ids[g]
                             found[start + wp.int64(n)] = wp.vec2i(wp.min(id, partner_id), wp.max(id, partner_id))
                         n += 1

@@ -6,7 +6,17 @@ listed. A pair without a direction, and a pair of two patches that both have str
 
 import warp as wp
 
-from weft.detection.boxes import load_box, lowest_bit, overlap_mask, reach, store_box, swept_box, unite
+from weft.detection.boxes import (
+    load_box,
+    lowest_bit,
+    reach,
+    shared_item,
+    shared_mask,
+    store_box,
+    swept_box,
+    unite,
+    writes,
+)
 from weft.detection.compare import edges_apart, faces_apart
 from weft.detection.lists import row_start
 
@@ -64,9 +74,9 @@ def list_marked(first: int, patches_marked: wp.array[int], places: wp.array[int]
 
 
 @wp.func
-def add_pair(found: wp.array[wp.vec2i], start: wp.int64, n: int, capacity: int, pair: wp.vec2i) -> int:
+def add_pair(thread: int, found: wp.array[wp.vec2i], start: wp.int64, n: int, capacity: int, pair: wp.vec2i) -> int:
     """Write a pair where there is room; gives the new length, with or without room."""
-    if n < capacity:
+    if n < capacity and writes(thread):
         found[start + wp.int64(n)] = pair
     return n + 1
 
@@ -96,7 +106,8 @@ def find_stray_vertex_triangle(
     corners: wp.array2d[int],
     face_ids: wp.array[int],
 ):
-    i = first + wp.tid()
+    thread = first + wp.tid()
+    i = shared_item(thread)
     query = i
     if chosen == 1:
         query = items[i]
@@ -109,7 +120,7 @@ def find_stray_vertex_triangle(
     for v in range(vertex_start[patch], vertex_start[patch + 1]):
         limit = reach(load_box(vertex_boxes, v))
         for r in range(row_begin, row_end, 64):
-            near = overlap_mask(row_boxes, r, wp.min(64, row_end - r), limit)
+            near = shared_mask(row_boxes, r, wp.min(64, row_end - r), limit)
             while near != wp.uint64(0):
                 other = rows[r + lowest_bit(near)]
                 near &= near - wp.uint64(1)
@@ -120,25 +131,25 @@ def find_stray_vertex_triangle(
                         f = begin + lowest_bit(hits)
                         hits &= hits - wp.uint64(1)
                         if marked[v] != 0 or face_marked(faces[f], marked):
-                            n = add_pair(found, start, n, capacity, wp.vec2i(vertex_ids[v], face_ids[f]))
+                            n = add_pair(thread, found, start, n, capacity, wp.vec2i(vertex_ids[v], face_ids[f]))
     # triangles of this patch and vertices of patches without strays, which do not look themselves
     for f in range(face_start[patch], face_start[patch + 1]):
         face = faces[f]
         if face_marked(face, marked):
             limit = reach(load_box(face_boxes, f))
             for r in range(row_begin, row_end, 64):
-                near = overlap_mask(row_boxes, r, wp.min(64, row_end - r), limit)
+                near = shared_mask(row_boxes, r, wp.min(64, row_end - r), limit)
                 while near != wp.uint64(0):
                     other = rows[r + lowest_bit(near)]
                     near &= near - wp.uint64(1)
                     if patches_marked[other] == 0:
                         begin = vertex_start[other]
-                        hits = overlap_mask(vertex_boxes, begin, vertex_start[other + 1] - begin, limit)
+                        hits = shared_mask(vertex_boxes, begin, vertex_start[other + 1] - begin, limit)
                         while hits != wp.uint64(0):
                             v = begin + lowest_bit(hits)
                             hits &= hits - wp.uint64(1)
                             if face[0] != v and face[1] != v and face[2] != v:
-                                n = add_pair(found, start, n, capacity, wp.vec2i(vertex_ids[v], face_ids[f]))
+                                n = add_pair(thread, found, start, n, capacity, wp.vec2i(vertex_ids[v], face_ids[f]))
     counts[query] = n
 
 
@@ -163,7 +174,8 @@ def find_stray_edge_edge(
     ends: wp.array2d[int],
     edge_ids: wp.array[int],
 ):
-    i = first + wp.tid()
+    thread = first + wp.tid()
+    i = shared_item(thread)
     query = i
     if chosen == 1:
         query = items[i]
@@ -177,7 +189,7 @@ def find_stray_edge_edge(
         b = ends[1, e]
         stray = marked[a] + marked[b] != 0
         for r in range(int(row_offsets[query]), row_end, 64):
-            near = overlap_mask(row_boxes, r, wp.min(64, row_end - r), limit)
+            near = shared_mask(row_boxes, r, wp.min(64, row_end - r), limit)
             while near != wp.uint64(0):
                 other = rows[r + lowest_bit(near)]
                 near &= near - wp.uint64(1)
@@ -196,5 +208,7 @@ def find_stray_edge_edge(
                         if stray or marked[ends[0, f]] + marked[ends[1, f]] != 0:
                             one = edge_ids[e]
                             two = edge_ids[f]
-                            n = add_pair(found, start, n, capacity, wp.vec2i(wp.min(one, two), wp.max(one, two)))
+                            n = add_pair(
+                                thread, found, start, n, capacity, wp.vec2i(wp.min(one, two), wp.max(one, two))
+                            )
     counts[query] = n

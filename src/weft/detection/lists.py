@@ -17,6 +17,7 @@ from weft.world import launch
 from weft.world.buffers import tell_growth
 from weft.world.reading import read
 from weft.world.replay import Replay
+from weft.world.together import on_card
 
 wp.set_module_options({"enable_backward": False})
 
@@ -27,8 +28,9 @@ UNLIMITED = 2**31 - 1
 CHUNK = 256
 # entries that there is room for on CUDA, whatever a list holds: 256 MB of pairs
 SPARE = 32_000_000
-# threads that copy a row there
+# threads that copy a row there, and entries up to which they sort it on the way
 LANES = 8
+SORTED_ON_THE_WAY = 128
 
 Tally = wp.types.vector(length=3, dtype=wp.int64)
 
@@ -46,6 +48,12 @@ def row_start(chosen: int, query: int, starts: wp.array[wp.int64], capacity: int
     if chosen == 1:
         start = starts[query]
     return start
+
+
+@wp.func
+def sorts_itself(chosen: int, count: int) -> bool:
+    """Whether a search must leave a row of so many items ascending: on CUDA short rows are sorted when they are copied."""
+    return not on_card() or chosen == 1 or count > SORTED_ON_THE_WAY
 
 
 @wp.kernel
@@ -168,7 +176,18 @@ def _copy_items(
     n = counts[i]
     place = offsets[i]
     if n <= capacity and place + wp.int64(n) <= wp.int64(found.shape[0]):
-        _copy_row(slots, wp.int64(i) * wp.int64(capacity), thread % lanes, lanes, n, found, place)
+        start = wp.int64(i) * wp.int64(capacity)
+        if lanes > 1 and n <= SORTED_ON_THE_WAY:
+            # no item comes twice, so that those below one tell its place
+            for k in range(thread % lanes, n, lanes):
+                item = slots[start + wp.int64(k)]
+                below = int(0)
+                for other in range(n):
+                    if slots[start + wp.int64(other)] < item:
+                        below += 1
+                found[place + wp.int64(below)] = item
+        else:
+            _copy_row(slots, start, thread % lanes, lanes, n, found, place)
     else:
         # nobody reads what is no item, even where a list turns out to be too short
         for k in range(thread % lanes, n, lanes):

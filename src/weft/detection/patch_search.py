@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.detection.boxes import new_planes
+from weft.detection.boxes import SHARED, new_planes
 from weft.detection.broad_phase import BroadPhase, Candidates
 from weft.detection.compare import (
     find_edge_edge,
@@ -62,6 +62,8 @@ class PatchSearch(BroadPhase):
         """
         super().__init__(surface, Patches(surface) if patches is None else patches)
         self.looks_at_once = self.device.is_cpu
+        self._threads = 1 if self.device.is_cpu else SHARED
+        """that compare the features of a patch"""
         table = surface.body_pairs.numpy().copy()
         flags = np.zeros(len(table), np.int32)
         flags[list(carried)] = 1
@@ -242,7 +244,7 @@ class PatchSearch(BroadPhase):
 
         def compare(lists: Lists, kernel: wp.Kernel, features: list[Any]) -> tuple[Lists, int, Find]:
             def find(count: int, slots: list[Any]) -> None:
-                launch(kernel, count, [*slots, *inputs, *features], device=self.device, grain=GRAIN)
+                launch(kernel, self._threads * count, [*slots, *inputs, *features], device=self.device, grain=GRAIN)
 
             return lists, count, find
 
@@ -283,7 +285,7 @@ class PatchSearch(BroadPhase):
         """A search of all patches by a kernel."""
 
         def find(count: int, slots: list[Any]) -> None:
-            launch(kernel, count, [*slots, *inputs], device=self.device, grain=GRAIN)
+            launch(kernel, self._threads * count, [*slots, *inputs], device=self.device, grain=GRAIN)
 
         return lists, self.patches.count, find
 

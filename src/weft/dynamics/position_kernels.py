@@ -2,7 +2,19 @@
 
 import warp as wp
 
-from weft.world.together import BLOCK, meet, meet_between, share_begin, share_end, share_step
+from weft.world.card import divided, load_vec2i
+from weft.world.together import (
+    BLOCK,
+    arrive,
+    await_others,
+    meet,
+    meet_between,
+    on_card,
+    share_begin,
+    share_end,
+    share_rounds,
+    share_step,
+)
 
 wp.set_module_options({"enable_backward": False})
 
@@ -118,6 +130,14 @@ def predict_vertex(
 
 
 @wp.func
+def spring_yield(
+    ma: wp.float64, mb: wp.float64, compliance: wp.float64, gamma: wp.float64, h: wp.float64
+) -> wp.float64:
+    """How much a spring's ends give way to a unit of pull over a substep."""
+    return (wp.float64(1.0) + gamma) * (ma + mb) + compliance / (h * h)
+
+
+@wp.func
 def stretch_pair(
     i: int,
     pairs: wp.array[wp.vec2i],
@@ -138,12 +158,92 @@ def stretch_pair(
     d = b - a
     length = wp.length(d)
     if length > wp.float64(0.0) and ma + mb > wp.float64(0.0):
-        n = d / length
+        n = divided(d, length)
         gamma = delay[i] / h
         moved = wp.dot(n, (b - before[p[1]]) - (a - before[p[0]]))
-        step = (length - rest[i] + gamma * moved) / ((wp.float64(1.0) + gamma) * (ma + mb) + compliance[i] / (h * h))
+        step = (length - rest[i] + gamma * moved) / spring_yield(ma, mb, compliance[i], gamma, h)
         x[p[0]] = a + (ma * step) * n
         x[p[1]] = b - (mb * step) * n
+
+
+@wp.func
+def stretch_on_card(
+    t: int,
+    threads: int,
+    arrivals: wp.array[int],
+    colours: int,
+    offsets: wp.array[int],
+    pairs: wp.array[wp.vec2i],
+    rest: wp.array[wp.float64],
+    compliance: wp.array[wp.float64],
+    delay: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
+    h: wp.float64,
+    before: wp.array[wp.vec3d],
+    x: wp.array[wp.vec3d],
+):
+    """All springs after a meeting, with the next one of each thread loaded while threads wait for each other."""
+    colour = int(0)
+    begin = offsets[0]
+    end = offsets[1]
+    i = begin + share_begin(t, threads, end - begin)
+    left = share_rounds(threads, end - begin)
+    k = wp.min(i, end - 1)
+    p = load_vec2i(pairs, k)
+    length_now = rest[k]
+    soft = compliance[k]
+    gamma = delay[k]
+    meet(arrivals)
+    ma = inverse_mass[p[0]]
+    mb = inverse_mass[p[1]]
+    a0 = before[p[0]]
+    b0 = before[p[1]]
+    while colour < colours:
+        following = offsets[wp.min(colour + 2, colours)]
+        a = x[p[0]]
+        b = x[p[1]]
+        there = i < end
+        # the next in this colour or the first of the next one; who has none loads the last, as others do
+        size = end - begin
+        next_size = following - end
+        left -= 1
+        crosses = left == 0
+        i += threads
+        if crosses:
+            begin = end
+            end = following
+            colour += 1
+            i = begin + share_begin(t, threads, next_size)
+            left = share_rounds(threads, next_size)
+        k = wp.min(i, end - 1)
+        next_p = load_vec2i(pairs, k)
+        next_length = rest[k]
+        next_soft = compliance[k]
+        next_gamma = delay[k]
+
+        # what needs no position, while positions are on their way
+        gamma = gamma / h
+        given_way = spring_yield(ma, mb, soft, gamma, h)
+        d = b - a
+        length = wp.length(d)
+        if there and length > wp.float64(0.0) and ma + mb > wp.float64(0.0):
+            n = divided(d, length)
+            moved = wp.dot(n, (b - b0) - (a - a0))
+            step = (length - length_now + gamma * moved) / given_way
+            x[p[0]] = a + (ma * step) * n
+            x[p[1]] = b - (mb * step) * n
+
+        meets = crosses and colour < colours
+        ticket = arrive(arrivals, meets, size, next_size)
+        p = next_p
+        length_now = next_length
+        soft = next_soft
+        gamma = next_gamma
+        ma = inverse_mass[p[0]]
+        mb = inverse_mass[p[1]]
+        a0 = before[p[0]]
+        b0 = before[p[1]]
+        await_others(arrivals, meets, size, next_size, ticket)
 
 
 @wp.kernel
@@ -211,15 +311,21 @@ def substep_together(
         if again == 1:
             v[i] = (x[i] - before[i]) / h
         predict_vertex(i, inverse_mass, push, gravity, air_damping, h, x, v, before)
-    end = offsets[0]
-    for colour in range(colours):
-        meet(arrivals)
-        begin = end
-        end = offsets[colour + 1]
-        first_i = begin + share_begin(t, threads, end - begin)
-        last_i = begin + share_end(t, threads, end - begin)
-        for i in range(first_i, last_i, share_step(threads, end - begin)):
-            stretch_pair(i, pairs, rest, compliance, delay, inverse_mass, h, before, x)
+    if on_card():
+        if colours > 0:
+            stretch_on_card(
+                t, threads, arrivals, colours, offsets, pairs, rest, compliance, delay, inverse_mass, h, before, x
+            )  # fmt: skip
+    else:
+        end = offsets[0]
+        for colour in range(colours):
+            meet(arrivals)
+            begin = end
+            end = offsets[colour + 1]
+            first_i = begin + share_begin(t, threads, end - begin)
+            last_i = begin + share_end(t, threads, end - begin)
+            for i in range(first_i, last_i, share_step(threads, end - begin)):
+                stretch_pair(i, pairs, rest, compliance, delay, inverse_mass, h, before, x)
 
 
 @wp.kernel(launch_bounds=BLOCK)

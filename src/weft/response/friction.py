@@ -6,6 +6,8 @@ normal impulse; past that the pair slides and gets kinetic friction, mu_k times 
 
 import warp as wp
 
+from weft.world.card import divided
+
 wp.set_module_options({"enable_backward": False})
 
 
@@ -22,7 +24,7 @@ def friction_impulse(
 
     `before` is the impulse given already, `push` the normal impulse (not negative), `inverse_mass` the stencil's W.
     """
-    wanted = before - sliding / inverse_mass
+    wanted = before - divided(sliding, inverse_mass)
     size = wp.length(wanted)
     if size <= static * push:
         return wanted

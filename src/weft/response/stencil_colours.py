@@ -125,11 +125,13 @@ def claim_of(i: int, count: int, inverse: wp.int64, round_number: int) -> wp.int
 
 
 @wp.func
-def stands_first(q: wp.vec4i, mine: wp.int64, inverse_mass: wp.array[wp.float64], claims: wp.array[wp.int64]) -> bool:
+def stands_first(
+    q: wp.vec4i, mine: wp.int64, inverse_mass: wp.array[wp.float64], claims: wp.array2d[wp.int64], turn: int
+) -> bool:
     """Whether a stencil's claim is the lowest at all its vertices that can move."""
     first = bool(True)
     for k in range(4):
-        if inverse_mass[q[k]] > wp.float64(0.0) and claims[q[k]] != mine:
+        if inverse_mass[q[k]] > wp.float64(0.0) and claims[turn, q[k]] != mine:
             first = False
     return first
 
@@ -169,7 +171,7 @@ def colour_together(
     vertices: wp.array[wp.vec4i],
     inverse_mass: wp.array[wp.float64],
     used: wp.array2d[wp.int64],
-    claims: wp.array[wp.int64],
+    claims: wp.array2d[wp.int64],
     colour: wp.array[int],
     tallies: wp.array[int],
     waiting: wp.array[int],
@@ -187,36 +189,39 @@ def colour_together(
         q = vertices[i]
         forget(q, used)
         for k in range(4):
-            claims[q[k]] = NO_CLAIM
+            claims[0, q[k]] = NO_CLAIM
+            claims[1, q[k]] = NO_CLAIM
         colour[i] = -1
     meet(arrivals)
 
-    # every vertex learns who is first among the stencils without colour; those first at all their vertices take one
+    # every vertex learns who is first among the stencils without colour; those first at all their vertices take one.
+    # claims of one round are made while others still read those of the round before, so there are two lists of them
     round_number = int(0)
     left = int(1)
     while left == 1:
+        turn = round_number % 2
         for i in range(t, count, threads):
             if colour[i] < 0:
                 q = vertices[i]
                 mine = claim_of(i, count, inverse, round_number)
                 for k in range(4):
                     if inverse_mass[q[k]] > wp.float64(0.0):
-                        wp.atomic_min(claims, q[k], mine)
+                        wp.atomic_min(claims, turn, q[k], mine)
         meet(arrivals)
-        # flags of three rounds: one is read, one written, one cleared
+        # flags of three rounds: one is written, that of the round before is read, one is cleared
         if t == 0:
             waiting[(round_number + 1) % 3] = 0
+        if round_number > 0:
+            left = waiting[(round_number + 2) % 3]
         for i in range(t, count, threads):
             if colour[i] < 0:
                 q = vertices[i]
-                if stands_first(q, claim_of(i, count, inverse, round_number), inverse_mass, claims):
+                if stands_first(q, claim_of(i, count, inverse, round_number), inverse_mass, claims, turn):
                     free = lowest_free(q, inverse_mass, used)
                     colour[i] = free
                     take(q, free, inverse_mass, used)
                 else:
                     waiting[round_number % 3] = 1
-        meet(arrivals)
-        left = waiting[round_number % 3]
         round_number += 1
 
     count_colours(t, threads, arrivals, count, colour, tallies, offsets, keys, order)
@@ -332,7 +337,7 @@ class StencilColouring:
         self.device = wp.get_device(inverse_mass.device)
         self._together = Together(self.device)
         self._used = wp.zeros((vertex_count, WORDS), dtype=wp.int64, device=self.device)
-        self._claims = wp.zeros(vertex_count, dtype=wp.int64, device=self.device)
+        self._claims = wp.zeros((2, vertex_count), dtype=wp.int64, device=self.device)
         self._tallies = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
         self._waiting = wp.zeros(3, dtype=int, device=self.device)
         self.offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)

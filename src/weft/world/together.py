@@ -23,9 +23,26 @@ BLOCK = 512
 FEW = BLOCK
 # items that are worth a block
 SHARE = 128
+# of so few one block does several passes in turns: while some of its threads do one, the others load what they need next
+TURNS = 4
+TAIL = BLOCK // TURNS
 # items from which on the threads of the CPU share them: in all passes together, and in one of them
 WORTH_SHARING = 2048
 ALONE = 160
+
+
+# what the first thread of a block does when it arrives at a meeting of all blocks, and while it waits for the others. The
+# first block turns the top bit of the counter once the others have arrived, whatever was in it before
+_ARRIVE = """
+    const unsigned add = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
+    asm volatile("atom.add.release.gpu.u32 %0, [%1], %2;" : "=r"(old) : "l"(arrivals.data), "r"(add) : "memory");
+"""
+_AWAIT = """
+    unsigned now_there;
+    do {
+        asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(now_there) : "l"(arrivals.data) : "memory");
+    } while (((old ^ now_there) & 0x80000000u) == 0);
+"""
 
 
 @wp.func_native(
@@ -34,13 +51,9 @@ ALONE = 160
     __syncthreads();
     if (gridDim.x > 1) {{
         if (threadIdx.x == 0) {{
-            // the first block turns the top bit once the others have arrived, whatever was in the counter before
-            unsigned* counter = (unsigned*)arrivals.data;
-            unsigned add = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
-            __threadfence();
-            unsigned old = atomicAdd(counter, add);
-            while (((old ^ *(volatile unsigned*)counter) & 0x80000000u) == 0) {{}}
-            __threadfence();
+            unsigned old;
+            {_ARRIVE}
+            {_AWAIT}
         }}
         __syncthreads();
     }}
@@ -74,12 +87,55 @@ def meet(arrivals: wp.array[int]):
 @wp.func_native(
     """
 #if defined(__CUDA_ARCH__)
-    __syncthreads();
+    for (int k = 0; k < times; ++k)
+        __syncthreads();
 #endif
 """
 )
-def meet_in_block():
-    """Wait until all threads of the block are here."""
+def meet_in_block(times: int):
+    """Wait until all threads of the block are here, so many times."""
+    ...
+
+
+@wp.func_native(
+    f"""
+#if defined(__CUDA_ARCH__)
+    unsigned old = 0;
+    if (now) {{
+        __syncthreads();
+        const bool alone = size <= {FEW} && following > 0 && following <= {FEW};
+        if (!alone && gridDim.x > 1 && threadIdx.x == 0) {{
+            {_ARRIVE}
+        }}
+    }}
+    return (int)old;
+#else
+    return 0;
+#endif
+"""
+)
+def arrive(arrivals: wp.array[int], now: bool, size: int, following: int) -> int:  # type: ignore[empty-body]
+    """The first half of `meet_between` on CUDA, if `now`: what a thread does until the second half, it does while others
+    are on their way."""
+    ...
+
+
+@wp.func_native(
+    f"""
+#if defined(__CUDA_ARCH__)
+    const bool alone = size <= {FEW} && following > 0 && following <= {FEW};
+    if (now && !alone && gridDim.x > 1) {{
+        if (threadIdx.x == 0) {{
+            const unsigned old = (unsigned)ticket;
+            {_AWAIT}
+        }}
+        __syncthreads();
+    }}
+#endif
+"""
+)
+def await_others(arrivals: wp.array[int], now: bool, size: int, following: int, ticket: int):
+    """The second half, given what the first half gave."""
     ...
 
 
@@ -145,6 +201,20 @@ def share_step(threads: int, count: int) -> int:  # type: ignore[empty-body]
 
 
 @wp.func_native(
+    f"""
+#if defined(__CUDA_ARCH__)
+    return count <= {FEW} ? 1 : (count + threads - 1) / threads;
+#else
+    return 1;
+#endif
+"""
+)
+def share_rounds(threads: int, count: int) -> int:  # type: ignore[empty-body]
+    """How many items a thread of CUDA has at most: what blocks do together they must all do as often."""
+    ...
+
+
+@wp.func_native(
     """
 #if defined(__CUDA_ARCH__)
     return true;
@@ -163,7 +233,7 @@ def meet_between(arrivals: wp.array[int], size: int, following: int):
     """Wait between two passes of so many items; not all of them, where the first block or thread does both alone."""
     if on_card():
         if size <= FEW and following > 0 and following <= FEW:
-            meet_in_block()
+            meet_in_block(1)
         else:
             meet(arrivals)
     elif size > ALONE or following <= 0 or following > ALONE:
