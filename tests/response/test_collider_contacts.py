@@ -288,14 +288,30 @@ def test_case_b_neighbours_cannot_pull_a_vertex_through(way, speed):
     assert (x[0, 1:, 1] > top - 0.02).all()
 
 
+def scaled(shape, scale):
+    """The shape, so many times as large."""
+    sizes = {name: getattr(shape, name) for name in ("radius", "length", "size") if hasattr(shape, name)}
+    return shape.replace(
+        **{n: tuple(scale * v for v in s) if isinstance(s, tuple) else scale * s for n, s in sizes.items()}
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*lengths are in metres")
+@pytest.mark.parametrize("moving", ["vertex", "collider"])
 @pytest.mark.parametrize("way", WAYS)
-def test_case_c_a_vertex_past_the_middle_goes_back_where_it_came_from(way):
+@pytest.mark.parametrize("speed", SPEEDS)
+def test_case_c_a_vertex_past_the_middle_goes_back_where_it_came_from(way, speed, moving):
     shape, analytic = WAYS[way]
     top = {"Plane": 0.0, "Sphere": 0.3, "Capsule": 0.35, "Box": 0.25}[type(shape).__name__]
-    # one step takes it past the middle: pushing it out the shorter way would let it through
-    speed = 30 * (top + 0.25)
-    x = run(clothes((0.004, top + 0.1, 0.006), (0, -speed, 0)), shape, analytic, frames=1)
-    np.testing.assert_allclose(x[0, :, 1], top, atol=0.02)
+    # a collider of such a size that one step takes the vertex past its middle, but not out again: pushing it out the
+    # shorter way would let it through
+    scale = speed / 30 / (top + 0.25)
+    fall, rise = (speed, 0.0) if moving == "vertex" else (0.0, speed)
+    path = weft.Path(keyframes=[weft.Keyframe(time=0.0), weft.Keyframe(time=1.0, position=(0, rise, 0))])
+    place = scale * np.array([0.004, top + 0.1, 0.006])
+    cloth = clothes(tuple(place), (0, -fall, 0), size=0.02 * scale)
+    x = run(cloth, scaled(shape, scale), analytic, frames=1, motion=path)
+    np.testing.assert_allclose(x[0, :, 1], scale * top, atol=0.004 + 0.02 * scale)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -41,6 +41,11 @@ def find(solver, x, end, radius, **options):
     return dict(zip(("vertices", "kinds", "weights", "normals", "thickness", "friction"), rows, strict=True))
 
 
+def unturned(solver, x, end):
+    """Where the search takes the vertices to end: without the turn of the cloth as a whole."""
+    return solver.search._without_turn(*(wp.array(a, dtype=wp.vec3d) for a in (x, end))).numpy().copy()
+
+
 def nearest_in_triangle(p, a, b, c):
     """By trying the inside, the three edges and the three corners."""
     basis = np.column_stack([b - a, c - a])
@@ -98,6 +103,11 @@ def near_enough(w, q, x, end, rest, same_cloth, radius):
     return distance, r / distance, thick, near <= radius + thick
 
 
+def straight(now, then, at_rest):
+    """Whether the cloth between two places is straight."""
+    return min(np.linalg.norm(now), np.linalg.norm(then)) >= 0.95 * np.linalg.norm(at_rest)
+
+
 def plain_search(world, x, end, radius):
     """All contacts by the definition, over all pairs."""
     faces, surface = world.cloth_faces, world.surface
@@ -114,7 +124,10 @@ def plain_search(world, x, end, radius):
                 continue
             w = np.append(1.0, -nearest_in_triangle(x[v], *x[face]))
             q = np.append(v, face)
-            _, n, _, near = near_enough(w, q, x, end, rest, cloth[v] == cloth[face[0]], radius)
+            same = cloth[v] == cloth[face[0]]
+            _, n, _, near = near_enough(w, q, x, end, rest, same, radius)
+            if same and straight(*(at[v] - at[face].mean(axis=0) for at in (x, end, rest))):
+                continue
             if near and abs(n @ normals[f]) >= 0.5:
                 found[tuple(q)] = (1 if n @ normals[f] > 0 else -1, w)
     for i, e in enumerate(edges):
@@ -124,8 +137,11 @@ def plain_search(world, x, end, radius):
                 continue
             s, t = nearest_on_edges(*x[e], *x[f])
             w, q = np.array([1 - s, s, t - 1, -t]), np.concatenate([e, f])
-            _, n, thick, near = near_enough(w, q, x, end, rest, cloth[e[0]] == cloth[f[0]], radius)
+            same = cloth[e[0]] == cloth[f[0]]
+            _, n, thick, near = near_enough(w, q, x, end, rest, same, radius)
             if not near:
+                continue
+            if same and straight(*(at[e].mean(axis=0) - at[f].mean(axis=0) for at in (x, end, rest))):
                 continue
             inside = [1e-6 < s < 1 - 1e-6, 1e-6 < t < 1 - 1e-6]
             if not any(inside):
@@ -140,10 +156,8 @@ def plain_search(world, x, end, radius):
                     or any(abs(n @ normals[k]) >= 0.5 for k in wings[other])
                 ):
                     continue
-                if cloth[e[0]] == cloth[f[0]]:
-                    middles = [np.linalg.norm(at[e].mean(axis=0) - at[f].mean(axis=0)) for at in (x, end, rest)]
-                    if np.linalg.norm(w @ rest[q]) <= radius + thick or min(middles[:2]) >= 0.95 * middles[2]:
-                        continue
+                if same and np.linalg.norm(w @ rest[q]) <= radius + thick:
+                    continue
             found[tuple(q)] = (0, w)
     return found
 
@@ -156,7 +170,7 @@ def test_contacts_are_those_of_the_definition_each_once(seed):
     end = x + rng.normal(scale=0.02, size=x.shape)
     radius = 0.02
     rows = find(solver, x, end, radius)
-    expected = plain_search(world, x, end, radius)
+    expected = plain_search(world, x, unturned(solver, x, end), radius)
     found = [tuple(q) for q in rows["vertices"]]
     assert len(set(found)) == len(found)
     assert set(found) <= set(expected)
@@ -195,7 +209,7 @@ def test_irregular_meshes_make_each_contact_once(seed, tmp_path):
     end = x + rng.normal(scale=0.01, size=x.shape)
     rows = find(solver, x, end, 0.02)
     found = rows["vertices"].tolist()
-    expected = set(plain_search(world, x, end, 0.02))
+    expected = set(plain_search(world, x, unturned(solver, x, end), 0.02))
     assert len(found) > 50
     assert {tuple(q) for q in found} <= expected
     assert len(found) > 0.9 * len(expected)
@@ -205,6 +219,46 @@ def test_irregular_meshes_make_each_contact_once(seed, tmp_path):
         for q, kind in zip(found, rows["kinds"], strict=True)
     ]
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(("threads", "room"), [(1, 256), (3, 256), (1, 1), (2, 2)])
+@pytest.mark.parametrize("layers", [(), [("sheet0", "sheet1", "sheet2")]])
+def test_one_launch_finds_what_lists_find_in_the_same_order(layers, threads, room, monkeypatch):
+    from weft.response import predictive_quick
+    from weft.world import get_threads, set_threads
+
+    monkeypatch.setattr(predictive_quick, "ROW_ROOM", room)
+    monkeypatch.setattr(predictive_quick, "WORTH_SHARING", 1)
+    rng = np.random.default_rng(7)
+    world, solver = sheets(3, cells=(13, 11), layers=layers, self_contacts="triangles")
+    before = get_threads()
+    set_threads(threads)
+    try:
+        for wide in (0.003, 0.03):
+            # three sheets in folds, through each other
+            x = world.rest_positions * [0.6, 0.2, 0.6]
+            x[:, 1] += 0.05 * np.sin(40.0 * x[:, 0]) * np.cos(23.0 * x[:, 2])
+            x += rng.normal(scale=0.3 * wide, size=x.shape)
+            end = x + rng.normal(scale=wide, size=x.shape)
+            for edges, in_colours in ((True, False), (True, True), (False, False)):
+                rows = find(solver, x, end, 0.02, edges=edges, in_colours=in_colours)
+                quick, solver.search._quick = solver.search._quick, None
+                listed = find(solver, x, end, 0.02, edges=edges, in_colours=in_colours)
+                solver.search._quick = quick
+                assert quick is not None
+                assert len(rows["vertices"]) > 1000
+                for name, values in rows.items():
+                    np.testing.assert_array_equal(values, listed[name], err_msg=name)
+    finally:
+        set_threads(before)
+
+
+def test_positions_that_cannot_be_used_are_told():
+    world, solver = sheets(2)
+    x = world.rest_positions.copy()
+    x[7, 1] = np.nan
+    with pytest.raises(weft.WeftError, match="vertex 7 first"):
+        find(solver, x, x, 0.02)
 
 
 @pytest.mark.parametrize("seed", range(3))

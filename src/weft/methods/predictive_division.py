@@ -4,6 +4,7 @@ What is found in one look holds for the step. Where cloth moves against itself b
 contacts are made, as it does when it collapses, folds form that no look at the start could foresee.
 """
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,7 @@ MOST_PARTS = 3
 
 def parts_for(haste: float) -> int:
     """How many parts a step needs."""
-    return int(np.clip(np.ceil(haste / FARTHEST), 1, MOST_PARTS))
+    return min(max(math.ceil(haste / FARTHEST), 1), MOST_PARTS) if math.isfinite(haste) else 1
 
 
 def poses_between(start: np.ndarray, end: np.ndarray, centres: np.ndarray, share: float) -> np.ndarray:

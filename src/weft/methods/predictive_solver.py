@@ -1,5 +1,6 @@
 """The step of `predictive`: contacts once at its start, then substeps of sweeps over all constraints and contacts."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -83,6 +84,8 @@ class PredictiveSolver:
         self._identity = Buffer(int, self.device)
         self._division = Division(self)
         self._together = Together(self.device)
+        self._whole = self._part = self._end
+        self._taken: tuple[Any, ...] = ()
         self._inputs: dict[int, tuple[tuple[wp.array, ...], tuple[Any, ...]]] = {}
 
     def attach(self, fixed: np.ndarray) -> None:
@@ -156,7 +159,7 @@ class PredictiveSolver:
         """Find contacts of cloth with cloth, if any; or do the whole step in parts, and say so."""
         if self.search is None or not self._searches:
             return False
-        start = x if len(x) == self.count else x[: self.count]
+        start = self._cloth_part(x)
         self._rehearse(x, v, target, dt)
         parts = 1
         if divide and self._division.possible:
@@ -171,6 +174,14 @@ class PredictiveSolver:
             self.settings["contacts"][0] = self.generated
         return parts > 1
 
+    def _cloth_part(self, x: wp.array) -> wp.array:
+        """The vertices of the cloths; the same array for the same array, which makes launches cheap."""
+        if x.shape[0] == self.count:
+            return x
+        if self._whole is not x:
+            self._whole, self._part = x, x[: self.count]
+        return self._part
+
     def _rehearse(self, x: wp.array, v: wp.array, target: wp.array, dt: float) -> None:
         """Where the cloth would go without contacts of cloth with cloth."""
         settings = self.settings
@@ -181,7 +192,9 @@ class PredictiveSolver:
             self._begin(x, v, target)
             wp.copy(self._end, self._free)
             return
-        self._run(kernels.take_state, self.count, [x, v, self._end, self._end_v])
+        if not self._taken or self._taken[0] is not x or self._taken[1] is not v:
+            self._taken = (x, v, self._end, self._end_v)
+        self._run(kernels.take_state, self.count, self._taken)
         substeps = int(settings["substeps"][0])
         settings["rehearsal"][0], settings["substeps"][0] = 1, -(-substeps // REHEARSAL)
         self._solve(self._end, self._end_v, target, dt)
@@ -408,5 +421,5 @@ class PredictiveSolver:
         numbers.windy = int(self.air.wind is not None)
         return wp.array([numbers], dtype=Numbers, device=self.device)
 
-    def _run(self, kernel: wp.Kernel, count: int, inputs: list[Any], *, grain: int = 1024) -> None:
+    def _run(self, kernel: wp.Kernel, count: int, inputs: Sequence[Any], *, grain: int = 1024) -> None:
         launch(kernel, count, inputs, device=self.device, grain=grain)

@@ -9,8 +9,10 @@ points are on borders, one rule says which pair stands for the place:
   60 degrees of the triangle's normal; elsewhere the triangle's plane says nothing about what is between them;
 - two edges are a contact where the nearest points are inside both; where one of them is an end, only if no triangle at
   the other edge makes the contact with that vertex, only for the first edge of that vertex, and only if the other edge
-  is on the border or in a sharp fold, or the two move against each other, and the cloth between them is not straight:
-  else they are neighbours in a sheet, which keeps them apart itself.
+  is on the border or in a sharp fold, or the two move against each other.
+
+Neighbours in a sheet make no contact where the cloth between them is straight: where their middles are and stay at least
+0.95 times as far apart as at rest. The cloth itself keeps them apart, and a contact would ask for 0.7 of it.
 
 Layers know which side is right, where they lie on each other: where both face the same way. The front of a sleeve and
 the back of the sleeve under it do not, and keep the sides they are on.
@@ -101,6 +103,12 @@ _GEOMETRY = """
         const vector n = unit(normal_of(wings[0]));
         return wings[1] < 0 ? n : n + unit(normal_of(wings[1]));
     };
+    // whether the cloth between two places is straight: they are and stay about as far apart as at rest
+    const auto straight = [&](auto between) {
+        const vector at_rest = between(rest), now = between(x), then = between(end);
+        const double least = 0.95 * 0.95 * wp::dot(at_rest, at_rest);
+        return wp::dot(now, now) >= least && wp::dot(then, then) >= least;
+    };
     const auto above_of = [&](int first, int second) {
         return sheet.above.data[first * (int)(sheet.above.strides[0] / sizeof(int)) + second];
     };
@@ -144,7 +152,13 @@ _GEOMETRY = """
         return made;
     const int own = height < 0.0 ? -1 : 1;
     int side = above_of(sheet.vertex_region.data[i], sheet.face_region.data[pair[1]]);
-    if (side != 0) {
+    if (side == 0) {
+        const auto middle = [&](const vector* at) {
+            return at[i] - (1.0 / 3.0) * (at[f[0]] + at[f[1]] + at[f[2]]);
+        };
+        if (sheet.vertex_cloth.data[i] == sheet.vertex_cloth.data[f[0]] && straight(middle))
+            return made;
+    } else {
         const int edge = sheet.first_edge.data[i];
         if (edge < 0 || wp::dot(edge_normal(edge), m) <= 0.0)
             side = 0;
@@ -173,7 +187,7 @@ def make_point_triangle(pair: wp.vec2i, sheet: Sheet) -> Made:
 @wp.func_native(
     _GEOMETRY
     + """
-    const double last = 1e-6, haste = 0.25, straight = 0.95;
+    const double last = 1e-6, haste = 0.25;
     const wp::vec_t<2, int> e = sheet.edges.data[pair[0]], f = sheet.edges.data[pair[1]];
     const vector u = x[e[1]] - x[e[0]], v = x[f[1]] - x[f[0]];
     // the nearest points (Ericson 2005, section 5.1.9); edges at an angle below about 1e-7 count as parallel
@@ -220,6 +234,12 @@ def make_point_triangle(pair: wp.vec2i, sheet: Sheet) -> Made:
         return made;
 
     int above = above_of(sheet.edge_region.data[pair[0]], sheet.edge_region.data[pair[1]]);
+    const auto middle = [&](const vector* at) {
+        return 0.5 * (at[e[0]] + at[e[1]] - at[f[0]] - at[f[1]]);
+    };
+    // neighbours in a sheet: the cloth itself keeps them apart
+    if (same && above == 0 && straight(middle))
+        return made;
     if (above != 0 && wp::dot(edge_normal(pair[0]), edge_normal(pair[1])) <= 0.0)
         above = 0;
     if (inside_e && inside_f) {
@@ -237,18 +257,8 @@ def make_point_triangle(pair: wp.vec2i, sheet: Sheet) -> Made:
     } else {
         if (above != 0 || distance <= tiny)
             return made;
-        if (same) {
-            // neighbours in the plane of the cloth: the cloth itself keeps them apart
-            if (along <= sheet.radius + thick)
-                return made;
-            const auto middle = [&](const vector* at) {
-                return 0.5 * (at[e[0]] + at[e[1]] - at[f[0]] - at[f[1]]);
-            };
-            const vector at_rest = middle(rest), now = middle(x), then = middle(end);
-            const double least = straight * straight * wp::dot(at_rest, at_rest);
-            if (wp::dot(now, now) >= least && wp::dot(then, then) >= least)
-                return made;
-        }
+        if (same && (along <= sheet.radius + thick || straight(middle)))
+            return made;
         const int vertex = inside_e ? f[t >= 1.0 - last ? 1 : 0] : e[s >= 1.0 - last ? 1 : 0];
         const int mine = inside_e ? pair[1] : pair[0], other = inside_e ? pair[0] : pair[1];
         if (sheet.first_edge.data[vertex] != mine)

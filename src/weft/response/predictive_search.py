@@ -12,6 +12,7 @@ import numpy as np
 import warp as wp
 
 from weft.detection.broad_phase import BroadPhase
+from weft.detection.patch_search import PatchSearch
 from weft.response.predictive_candidates import (
     CHUNK,
     choose_pairs,
@@ -28,6 +29,7 @@ from weft.response.predictive_candidates import (
 )
 from weft.response.predictive_contacts import Contacts
 from weft.response.predictive_pairs import EDGE_EDGE, POINT_POINT, POINT_TRIANGLE, Sheet
+from weft.response.predictive_quick import QuickSearch
 from weft.response.regions import Regions
 from weft.response.stencil_colours import StencilColouring
 from weft.world import launch
@@ -92,9 +94,13 @@ class PredictiveSearch:
         self._placing = Placing(self.device)
         self._haste = wp.zeros(1, dtype=wp.float64, device=self.device)
         self._haste_view = self._haste.numpy()
+        self._turning: tuple[Any, ...] = ()
         self._turned: tuple[wp.array, ...] = ()
         """places whose turn was taken out last, for the search that follows"""
         self._unturned = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
+        fast = self.device.is_cpu and isinstance(broad_phase, PatchSearch) and len(faces) > 0
+        self._unordered = Contacts(self.device)
+        self._quick = QuickSearch(broad_phase, sheet, friction) if fast else None
         self.colouring = StencilColouring(max(surface.vertex_count, 1), inverse_mass)
 
     def find(
@@ -116,14 +122,16 @@ class PredictiveSearch:
         sheet = self.sheet
         if kind == "triangles" and self.device.is_cpu:
             end = self._without_turn(x, end)
-        # a struct that is not changed need not be packed again
-        for name, value in (("x", x), ("end", end)):
-            if getattr(sheet, name) is not value:
-                setattr(sheet, name, value)
         if self._radius != radius:
             self._radius = radius
             sheet.radius = wp.float64(radius)
         self._reach = self.largest_thickness + radius
+        if kind == "triangles" and self._quick is not None:
+            return self._find_at_once(self._quick, x, end, contacts, edges, in_colours)
+        # a struct that is not changed need not be packed again
+        for name, value in (("x", x), ("end", end)):
+            if getattr(sheet, name) is not value:
+                setattr(sheet, name, value)
         self.broad_phase.update(x, end, self._reach)
         self._enclose(x, end)
         candidates = self.broad_phase.feature_pairs(edges=edges and kind == "triangles")
@@ -145,6 +153,21 @@ class PredictiveSearch:
             launch(write_contacts, found, inputs, device=self.device, grain=GRAIN)
         return found
 
+    def _find_at_once(
+        self, quick: QuickSearch, x: wp.array, end: wp.array, contacts: Contacts, edges: bool, in_colours: bool
+    ) -> int:
+        """All contacts of vertices with triangles, and of edges, in one launch."""
+        if not in_colours:
+            return quick.find(x, end, self._reach, contacts, edges=edges)
+        found = quick.find(x, end, self._reach, self._unordered, edges=edges)
+        contacts.grow(found)
+        if found:
+            places = self._places.at_least(found)
+            self.colouring.colour(self._unordered.arrays[0], found)
+            launch(find_places, found, [self.colouring.order, places], device=self.device)
+            quick.order(places, self._unordered, contacts)
+        return found
+
     def haste(self, x: wp.array, end: wp.array, radius: float) -> float:
         """How far the mean vertex goes besides what the cloth does as a whole, in distances that make contacts."""
         self._without_turn(x, end)
@@ -160,7 +183,9 @@ class PredictiveSearch:
         known, self._turned = self._turned, ()
         if known and known[0] is x and known[1] is end:
             return self._unturned
-        launch(unturn, 1, [len(x), x, end, self._unturned, self._haste], device=self.device)
+        if not self._turning or self._turning[1] is not x or self._turning[2] is not end:
+            self._turning = (len(x), x, end, self._unturned, self._haste)
+        launch(unturn, 1, self._turning, device=self.device)
         return self._unturned
 
     def _enclose(self, x: wp.array, end: wp.array) -> None:
