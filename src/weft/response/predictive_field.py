@@ -208,6 +208,7 @@ def enclose_faces(
             numbers[k * stride] = a[k];
             numbers[(3 + k) * stride] = u[k];
             numbers[(6 + k) * stride] = mean[k];
+            numbers[(10 + k) * stride] = 0.5 * (w1[k] - w0[k]);
         }
         numbers[9 * stride] = (0.5 + 1e-12) * sqrt(squared(w0 - w1));
         const wp::vec_t<2, int> pair = wings.data[i];

@@ -17,8 +17,8 @@ wp.set_module_options({"enable_backward": False})
 
 # numbers of a triangle: first corner, both sides from it, mean way and how far its corners stray from that
 FACE_PLANES = 13
-# and of an edge: first end, the way to the other, likewise
-EDGE_PLANES = 10
+# and of an edge: first end, the way to the other, likewise, and half of what its ends' ways differ
+EDGE_PLANES = 13
 # patches a block and blocks a group: what the vector units compare at once
 BLOCK = wp.constant(16)
 # planes are padded by so many items, so that reading eight or sixteen at the end is harmless
@@ -165,7 +165,12 @@ _DONE = """
                         const auto past_a = (wa < 0.0) & ((wa * wa > 3.01 * h * ea) | (wa * wa + h * ea > most * ea));
                         const auto past_b = (wb < 0.0) & ((wb * wb > 3.01 * h * eb) | (wb * wb + h * eb > most * eb));
                         const auto past_c = (wc < 0.0) & ((wc * wc > 3.01 * h * ec) | (wc * wc + h * ec > most * ec));
-                        const marks8 looked = ~((h > most) | past_a | past_b | past_c);
+                        // right over it: how near it comes, by what of the way is along the normal
+                        const auto over = (wa >= 0.0) & (wb >= 0.0) & (wc >= 0.0);
+                        const lanes none = 0.0 * area, comes = mx * cx + my * cy + mz * cz;
+                        const lanes down = height < none ? -comes : comes, high = height < none ? -height : height;
+                        const auto apart = high + (down < none ? down : none) > (reach + plane(12)) * root(area);
+                        const marks8 looked = ~((h > most) | past_a | past_b | past_c | (over & apart));
     """
     + _DONE
 )
@@ -281,7 +286,14 @@ def find_faces(
                         const auto end_e = ~in_e & in_f & first_e & (hasty | sharp1);
                         const auto end_f = in_e & ~in_f & first_f & (hasty | sharp0);
                         const auto partly = (end_e | end_f | (in_e & in_f)) & bent & close;
-                        const marks8 looked = (inside & meets) | (~inside & partly) | odd;
+                        // how near the nearest points come, by what of their way is along the direction between them
+                        const lanes es = 2.0 * s - 1.0, ft = 2.0 * t - 1.0;
+                        const lanes along = dx * (cx + es * one[10 * stride] - ft * plane(10))
+                            + dy * (cy + es * one[11 * stride] - ft * plane(11))
+                            + dz * (cz + es * one[12 * stride] - ft * plane(12));
+                        const lanes apart = dx * dx + dy * dy + dz * dz;
+                        const auto comes = apart + (along < none ? along : none) <= reach * root(apart);
+                        const marks8 looked = (((inside & meets) | (~inside & partly)) & comes) | odd;
     """
     + _DONE.replace(
         "out[n++] =",

@@ -54,6 +54,8 @@ HALF = wp.constant(wp.float64(0.5))
 ROW_ROOM = 256
 # pairs that the features of a patch and of such a row may make, a patch of the row
 PAIRS_A_ROW = 64
+# contacts that there is room for, to begin with
+CONTACTS_A_VERTEX = 2
 # vertices from which on the threads of the CPU share the search
 WORTH_SHARING = 2048
 # what is told after a search: contacts, the most that a thread found, rows that were too short, places of no use
@@ -320,6 +322,8 @@ class QuickSearch:
             if getattr(sheet, name) is not value:
                 setattr(sheet, name, value)
                 self._given = ()
+        if len(contacts.arrays[0]) < CONTACTS_A_VERTEX * self._vertices:
+            contacts.grow(CONTACTS_A_VERTEX * self._vertices)
         while True:
             threads = get_threads() if self._vertices >= WORTH_SHARING else 1
             given = margin, edges, threads, contacts.arrays[0], self.spare.arrays[0], self._row_room
@@ -344,9 +348,9 @@ class QuickSearch:
             self._row_room *= 4
         few = found > len(contacts.arrays[0])
         if few:
-            contacts.grow(found)
+            contacts.grow(2 * found)
         if threads > 1 and most * threads > len(self.spare.arrays[0]):
-            self.spare.grow(most * threads)
+            self.spare.grow(2 * most * threads)
             few = True
         return bool(few or short or nowhere)
 
