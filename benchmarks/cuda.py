@@ -34,12 +34,12 @@ SPHERES = {150: 15.0, 500: 60.0, 1000: 400.0}
 STAGES = {
     "springs": ("position_kernels", "air"),
     "contacts in substeps": ("contact_positions",),
-    "sweeps of impulses": ("impulses", "repulsion", "robust_kernels"),
+    "sweeps of impulses": ("impulse_sweeps", "repulsion", "robust_kernels"),
     "colours": ("stencil_colours",),
     "strain limits": ("strain",),
     "boxes and rows": ("boxes", "bvh"),
     "pairs": ("lists", "compare", "compare_strays", "patch_search"),
-    "contacts": ("approach", "step_search"),
+    "contacts": ("approach", "step_search", "sifting", "moves"),
     "collisions": ("impact",),
 }
 # longest run of one scene, in s

@@ -166,11 +166,23 @@ def passes_by(start: wp.vec3d, end: wp.vec3d, thickness: wp.float64) -> bool:
 
 
 @wp.func
-def sewn_together(a: int, b: int, c: int, d: int) -> bool:
-    """Whether the edges ab and cd share an end, by the numbers of what is sewn together."""
-    first = a == c or a == d
-    second = b == c or b == d
-    return first or second
+def triangle_sewn(sheet: Sheet, pair: wp.vec2i) -> bool:
+    """Whether a vertex is sewn to a corner of a triangle."""
+    own = sheet.sewn_to[pair[0]]
+    f = sheet.faces[pair[1]]
+    return own == sheet.sewn_to[f[0]] or own == sheet.sewn_to[f[1]] or own == sheet.sewn_to[f[2]]
+
+
+@wp.func
+def edges_sewn(sheet: Sheet, pair: wp.vec2i) -> bool:
+    """Whether two edges share an end, by the numbers of what is sewn together."""
+    e = sheet.edges[pair[0]]
+    f = sheet.edges[pair[1]]
+    a = sheet.sewn_to[e[0]]
+    b = sheet.sewn_to[e[1]]
+    c = sheet.sewn_to[f[0]]
+    d = sheet.sewn_to[f[1]]
+    return a == c or a == d or b == c or b == d
 
 
 @wp.kernel
@@ -192,9 +204,7 @@ def measure_vertex_triangle(
     )
     if sheet.sewn != 0:
         for k in range(count):
-            own = sheet.sewn_to[pairs[begin + k][0]]
-            f = sheet.faces[pairs[begin + k][1]]
-            if own == sheet.sewn_to[f[0]] or own == sheet.sewn_to[f[1]] or own == sheet.sewn_to[f[2]]:
+            if triangle_sewn(sheet, pairs[begin + k]):
                 near[begin + k] = NEVER
                 look &= ~bit(k)
     contacts = wp.uint64(0)
@@ -202,7 +212,7 @@ def measure_vertex_triangle(
     while look != wp.uint64(0):
         k = lowest_bit(look)
         look &= look - wp.uint64(1)
-        distance, contact = _triangle_contact(sheet, pairs[begin + k])
+        distance, contact = triangle_contact(sheet, pairs[begin + k])
         near[begin + k] = distance
         if contact:
             contacts |= bit(k)
@@ -212,7 +222,7 @@ def measure_vertex_triangle(
 
 
 @wp.func
-def _triangle_contact(sheet: Sheet, pair: wp.vec2i):
+def triangle_contact(sheet: Sheet, pair: wp.vec2i):
     """The distance of a vertex and a triangle, and whether they are a contact."""
     f = sheet.faces[pair[1]]
     p = sheet.x[pair[0]]
@@ -256,9 +266,7 @@ def measure_edge_edge(
     look = edges_to_look_at(pairs, begin, count, sheet.edges, sheet.x, sheet.edge_moves, sheet.edge_moves, reach, near)
     if sheet.sewn != 0:
         for k in range(count):
-            e = sheet.edges[pairs[begin + k][0]]
-            f = sheet.edges[pairs[begin + k][1]]
-            if sewn_together(sheet.sewn_to[e[0]], sheet.sewn_to[e[1]], sheet.sewn_to[f[0]], sheet.sewn_to[f[1]]):
+            if edges_sewn(sheet, pairs[begin + k]):
                 near[begin + k] = NEVER
                 look &= ~bit(k)
     contacts = wp.uint64(0)
@@ -266,7 +274,7 @@ def measure_edge_edge(
     while look != wp.uint64(0):
         k = lowest_bit(look)
         look &= look - wp.uint64(1)
-        distance, contact = _edge_contact(sheet, pairs[begin + k])
+        distance, contact = edge_contact(sheet, pairs[begin + k])
         near[begin + k] = distance
         if contact:
             contacts |= bit(k)
@@ -276,7 +284,7 @@ def measure_edge_edge(
 
 
 @wp.func
-def _edge_contact(sheet: Sheet, pair: wp.vec2i):
+def edge_contact(sheet: Sheet, pair: wp.vec2i):
     """The distance of two edges, and whether they are a contact."""
     e = sheet.edges[pair[0]]
     f = sheet.edges[pair[1]]

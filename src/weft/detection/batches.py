@@ -27,9 +27,90 @@ def rank(order: wp.array[int], place: int) -> int:
     return result
 
 
-def batch_size(device: wp.Device) -> int:
-    """How many candidates are looked at together."""
-    return MOST if device.is_cpu else 1
+# candidates from which on a card first looks who is worth a closer look
+LONG = 500_000
+
+
+def batch_size(device: wp.Device, count: int) -> int:
+    """How many of so many candidates are looked at together, or have their bits in one word."""
+    return MOST if device.is_cpu or count >= LONG else 1
+
+
+# the least distance that is kept as it is: from how far apart a pair is depends how near it may come
+KEPT = 2.0e-4
+
+
+def _apart_snippet(gather: str, between: str) -> str:
+    """C++ for one candidate: how far apart it is at least, if that is farther than it can come within reach, else 0.
+
+    Apart along the line m `between` the centres: that needs hardly a division, and will do for most.
+    """
+    return f"""
+    {gather}
+    double mx, my, mz, low;
+    {between}
+    const auto &u = moves.data[pair[0]], &v = moves_too.data[pair[1]];
+    const double ux = u[0] - v[0], uy = u[1] - v[1], uz = u[2] - v[2];
+    double far = reach + u[3] + v[3] + sqrt(ux * ux + uy * uy + uz * uz);
+    far = far > {KEPT} ? far : {KEPT};
+    const double along = sqrt(mx * mx + my * my + mz * mz);
+    return low > far * along ? low / along : 0.0;
+    """
+
+
+@wp.func_native(
+    _apart_snippet(
+        """
+    const auto f = faces.data[pair[1]];
+    const auto &p = x.data[pair[0]], &a = x.data[f[0]], &b = x.data[f[1]], &c = x.data[f[2]];
+    const double third = 1.0 / 3.0;
+    """,
+        """
+    mx = p[0] - third * (a[0] + b[0] + c[0]), my = p[1] - third * (a[1] + b[1] + c[1]);
+    mz = p[2] - third * (a[2] + b[2] + c[2]);
+    const double ma = mx * (p[0] - a[0]) + my * (p[1] - a[1]) + mz * (p[2] - a[2]);
+    const double mb = mx * (p[0] - b[0]) + my * (p[1] - b[1]) + mz * (p[2] - b[2]);
+    const double mc = mx * (p[0] - c[0]) + my * (p[1] - c[1]) + mz * (p[2] - c[2]);
+    low = ma < mb ? ma : mb;
+    low = low < mc ? low : mc;
+    """,
+    )
+)
+def triangle_far_apart(  # type: ignore[empty-body]
+    pair: wp.vec2i,
+    faces: wp.array[wp.vec3i],
+    x: wp.array[wp.vec3d],
+    moves: wp.array[wp.vec4d],
+    moves_too: wp.array[wp.vec4d],
+    reach: wp.float64,
+) -> wp.float64:
+    """How far a vertex and a triangle are apart at least where they surely stay out of reach, else 0."""
+
+
+@wp.func_native(
+    _apart_snippet(
+        """
+    const auto &moves_too = moves;
+    const auto e = edges.data[pair[0]], f = edges.data[pair[1]];
+    const auto &a = x.data[e[0]], &b = x.data[e[1]], &c = x.data[f[0]], &d = x.data[f[1]];
+    """,
+        """
+    mx = 0.5 * (a[0] + b[0] - c[0] - d[0]), my = 0.5 * (a[1] + b[1] - c[1] - d[1]);
+    mz = 0.5 * (a[2] + b[2] - c[2] - d[2]);
+    const double ma = mx * (b[0] - a[0]) + my * (b[1] - a[1]) + mz * (b[2] - a[2]);
+    const double mb = mx * (d[0] - c[0]) + my * (d[1] - c[1]) + mz * (d[2] - c[2]);
+    low = mx * mx + my * my + mz * mz - 0.5 * (fabs(ma) + fabs(mb));
+    """,
+    )
+)
+def edges_far_apart(  # type: ignore[empty-body]
+    pair: wp.vec2i,
+    edges: wp.array[wp.vec2i],
+    x: wp.array[wp.vec3d],
+    moves: wp.array[wp.vec4d],
+    reach: wp.float64,
+) -> wp.float64:
+    """The same for two edges."""
 
 
 def _looking_snippet(numbers: str, gather: str, nearest: str) -> str:

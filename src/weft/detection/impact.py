@@ -159,7 +159,7 @@ def collide_vertex_triangle(
         tolerance = least_distance(near[i])
         pair = pairs[i]
         if near[i] <= tolerance + relative_way(sheet.vertex_moves[pair[0]], sheet.face_moves[pair[1]]):
-            apart, met, when = _test_triangle(sheet, pair, tolerance)
+            apart, met, when = test_triangle(sheet, pair, tolerance)
             if again == 0 and apart > wp.float64(0.0):
                 left[i] = units_left(apart)
             if met:
@@ -171,7 +171,7 @@ def collide_vertex_triangle(
 
 
 @wp.func
-def _test_triangle(sheet: Sheet, pair: wp.vec2i, tolerance: wp.float64):
+def test_triangle(sheet: Sheet, pair: wp.vec2i, tolerance: wp.float64):
     """How far a vertex and a triangle stay apart along the direction at the start, or whether and when they meet."""
     f = sheet.faces[pair[1]]
     p0 = sheet.x[pair[0]]
@@ -222,7 +222,7 @@ def collide_edge_edge(
         tolerance = least_distance(near[i])
         pair = pairs[i]
         if near[i] <= tolerance + relative_way(sheet.edge_moves[pair[0]], sheet.edge_moves[pair[1]]):
-            apart, met, when = _test_edges(sheet, pair, tolerance)
+            apart, met, when = test_edges(sheet, pair, tolerance)
             if again == 0 and apart > wp.float64(0.0):
                 left[i] = units_left(apart)
             if met:
@@ -234,7 +234,7 @@ def collide_edge_edge(
 
 
 @wp.func
-def _test_edges(sheet: Sheet, pair: wp.vec2i, tolerance: wp.float64):
+def test_edges(sheet: Sheet, pair: wp.vec2i, tolerance: wp.float64):
     """The same for two edges."""
     e = sheet.edges[pair[0]]
     f = sheet.edges[pair[1]]

@@ -8,7 +8,7 @@ import warp as wp
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from weft.detection import approach, impact, moves
+from weft.detection import approach, impact, moves, sifting
 from weft.detection.batches import batch_size
 from weft.detection.boxes import lowest_bit
 from weft.detection.cones import Cones
@@ -22,8 +22,10 @@ from weft.world.replay import Replay
 
 wp.set_module_options({"enable_backward": False})
 
-# extra room around the expected paths, in m
+# extra room around the expected paths, in m, and at most as a part of the thickness: thin cloth is fine, and with much room
+# every part of it is near many others
 SLACK = 6e-4
+SLACK_PART = 0.625
 # contacts are usually looked for this much beyond the thickness, in parts of it
 REACH = 0.1
 # items that are worth a thread of their own
@@ -134,8 +136,9 @@ def list_hits(
 class _Kind:
     """Buffers for one kind of candidates."""
 
-    def __init__(self, device: wp.Device, kernels: tuple[wp.Kernel, wp.Kernel, wp.Kernel, wp.Kernel]) -> None:
-        self.measure, self.fill, self.collide, self.fill_hits = kernels
+    def __init__(self, device: wp.Device, kernels: tuple[wp.Kernel, ...]) -> None:
+        self.measure, self.fill, self.collide, self.fill_hits, self.sift, self.look_at, self.test = kernels
+        self.device = device
         self.of_vertices = self.fill is approach.fill_vertex_triangle
         self.pairs = wp.empty(0, dtype=wp.vec2i, device=device)
         self.batches = 0
@@ -146,7 +149,7 @@ class _Kind:
         self.near, self.time = self._near.array, self._time.array
         self._left = Buffer(wp.int8, device)
         self.left = self._left.array
-        self.batch = batch_size(device)
+        self.batch = batch_size(device, 0)
         self.chosen = self._chosen.array
         """which candidates of each batch are chosen"""
         self.counts = self.places = self._none = wp.empty(0, dtype=int, device=device)
@@ -154,6 +157,13 @@ class _Kind:
         self.order = self._none
         """the places of the chosen ones where they are not those of the list"""
         self._hits = Buffer(wp.vec2i, device)
+        self._worth = Buffer(int, device)
+        self._number = wp.zeros(1, dtype=int, device=device)
+
+    @property
+    def sifted(self) -> bool:
+        """Whether it is first looked who is worth a closer look."""
+        return self.batch > 1 and self.device.is_cuda
 
     def take(self, pairs: wp.array) -> None:
         """A new list of candidates."""
@@ -165,14 +175,24 @@ class _Kind:
         self.near, self.time = self._near.at_least(count), self._time.at_least(count)
         self.left = self._left.at_least(count)
         self.order = self._none
+        self.batch = batch_size(self.device, count)
         self.batches = -(-count // self.batch)
         self.chosen = self._chosen.at_least(self.batches)
         self.counts = self._counts.at_least(self.batches)[: self.batches]
         self.places = self._places.at_least(self.batches)[: self.batches]
 
+    def sift_first(self, sift: wp.Kernel, given: list[Any], look: wp.Kernel, then: list[Any]) -> None:
+        """Choose in two goes: who is worth a closer look, given what these kernels take besides, and who is chosen."""
+        device, count = self.device, len(self.pairs)
+        self._number.zero_()
+        rest = [self.chosen, self._worth.at_least(count), self._number]
+        launch(sift, count, [self.pairs, *given, *rest], device=device)
+        launch(look, sifting.THREADS, [self.pairs, *then, *rest], device=device)
+        launch(sifting.count_chosen_bits, self.batches, [self.chosen, self.counts], device=device)
+
     def sort_chosen(self, count: int) -> None:
         """Order the few chosen ones of a list by pair: its own order depends on the patches, which devices differ in."""
-        device = wp.get_device(self.pairs.device)
+        device = self.device
         hits = self._hits.at_least(count)
         launch(list_hits, self.batches, [self.batch, self.pairs, self.chosen, self.places, hits], device=device)
         one, other = hits.numpy()[:count].reshape(-1, 2).T
@@ -232,8 +252,19 @@ class StepSearch:
             approach.fill_vertex_triangle,
             impact.collide_vertex_triangle,
             impact.fill_triangle_hits,
+            sifting.sift_vertex_triangle,
+            sifting.look_at_vertex_triangle,
+            sifting.test_vertex_triangle,
         )
-        edges = (approach.measure_edge_edge, approach.fill_edge_edge, impact.collide_edge_edge, impact.fill_edge_hits)
+        edges = (
+            approach.measure_edge_edge,
+            approach.fill_edge_edge,
+            impact.collide_edge_edge,
+            impact.fill_edge_hits,
+            sifting.sift_edge_edge,
+            sifting.look_at_edge_edge,
+            sifting.test_edge_edge,
+        )
         self.vertex_triangle, self.edge_edge = _Kind(self.device, triangles), _Kind(self.device, edges)
         self._kinds = (self.vertex_triangle, self.edge_edge)
         self.stray_kinds = [(_Kind(self.device, triangles), _Kind(self.device, edges)) for _ in range(WAVES)]
@@ -253,7 +284,7 @@ class StepSearch:
 
     def _set_reach(self, reach: float) -> None:
         """Look for contacts so much farther away than the thickness."""
-        self.margin = self._largest_thickness + max(SLACK, reach)
+        self.margin = self._largest_thickness + max(min(SLACK, SLACK_PART * self._largest_thickness), reach)
         self.sheet.reach = wp.float64(reach)
         self.sheet.largest = wp.float64(self._largest_thickness + reach)
 
@@ -332,6 +363,13 @@ class StepSearch:
             again = int(kind.tested and self._any_tested)
             kind.tested |= not self._any_tested
             flags = (self._turned, self._faces_turned) if kind.of_vertices else (self._edges_turned,) * 2
+            if kind.sifted:
+                sheet = self.sheet
+                ways = (sheet.vertex_moves, sheet.face_moves) if kind.of_vertices else (sheet.edge_moves,) * 2
+                given = [*ways, kind.near, again, *flags, kind.left]
+                then = [sheet, kind.near, again, kind.left, kind.time]
+                kind.sift_first(sifting.sift_for_test, given, kind.test, then)
+                continue
             inputs = [kind.pairs, self.sheet, kind.near, again, *flags, kind.left, kind.time, kind.chosen, kind.counts]
             self._run_batches(kind, kind.collide, inputs)
         return self._count(kinds, also=self._fresh)
@@ -356,6 +394,9 @@ class StepSearch:
 
     def _measure(self, kind: _Kind, pairs: wp.array) -> None:
         kind.take(pairs)
+        if kind.sifted:
+            kind.sift_first(kind.sift, [self.sheet, kind.near], kind.look_at, [self.sheet, kind.near])
+            return
         self._run_batches(kind, kind.measure, [pairs, self.sheet, kind.near, kind.chosen, kind.counts])
 
     def _run_batches(self, kind: _Kind, kernel: wp.Kernel, inputs: list[Any]) -> None:

@@ -35,8 +35,13 @@ LONGEST_SUBSTEP = 1.0 / 2400.0
 MOST_REFINED = 8
 LARGEST_CHANGE = 0.1
 LARGEST_STRAIN = 0.1
-# threads that look for the worst edge
+# a cloth of more springs than this has single edges that are caught somewhere, and all others need not wait for each of
+# them: so large a part of the further springs may be worse than the substeps are made for
+HEEDED = 100_000
+SPARED_PART = 1e-4
+# threads that look for the worst edge, and how many of these worst ones are told apart
 LOOKERS = 16384
+PLACES = 4096
 # substeps that are launched together
 BATCH = 4
 
@@ -108,8 +113,10 @@ class PositionBased:
         self.hinges = self._upload_quads(network, ~network.sewn)
         self.stitches = self._upload_quads(network, network.sewn)
         self._lookers = max(1, min(len(chosen), LOOKERS))
+        self._spared = min(PLACES // 2, int(SPARED_PART * max(0, len(chosen) - HEEDED)))
         # each has a place of its own where maxima of several threads could be lost
-        self._worst = wp.zeros(self._lookers if device.is_cpu else 1, dtype=wp.float64, device=device)
+        places = PLACES if self._spared else 1
+        self._worst = wp.zeros(self._lookers if device.is_cpu else places, dtype=wp.float64, device=device)
         self._asked = Asked(self._worst)
         # the state and the step for which that was asked
         self._foreseen: tuple[Any, Any, float] = None, None, 0.0
@@ -221,7 +228,10 @@ class PositionBased:
         if x is not state.x or v is not state.v or length != dt:
             self.foresee(state, dt)
         self._foreseen = None, None, 0.0
-        worst = float(self._asked.numbers().max())
+        asked = self._asked.numbers()
+        if self._spared:
+            asked = np.partition(asked.reshape(-1, PLACES).max(axis=0), -1 - self._spared)[: -self._spared]
+        worst = float(asked.max())
         return int(np.ceil(self._least_substeps(dt) * np.clip(worst, 1.0, MOST_REFINED)))
 
     def _least_substeps(self, dt: float) -> int:

@@ -23,7 +23,6 @@ from weft.world.together import (
     on_card,
     share_begin,
     share_end,
-    share_rounds,
     share_step,
 )
 
@@ -138,12 +137,16 @@ def part_on_card(
     before: wp.array[wp.vec3d],
     x: wp.array[wp.vec3d],
 ):
-    """All colours, with the next contact of each thread loaded while threads wait for each other."""
+    """All colours, with the next contact of each thread loaded while threads wait for each other.
+
+    Who has none in a colour loads the last one, as others do. Corners are known a colour before, so that nothing is on its
+    way when a thread arrives.
+    """
     colour = int(0)
     begin = offsets[0]
     end = offsets[1]
+    following = offsets[2]
     i = begin + share_begin(t, threads, end - begin)
-    left = share_rounds(threads, end - begin)
     k = wp.min(i, end - 1)
     q = load_vec4i(vertices, k)
     w = load_vec4d(weights, k)
@@ -155,34 +158,34 @@ def part_on_card(
     b1 = before[q[1]]
     b2 = before[q[2]]
     b3 = before[q[3]]
+    next_i = end + share_begin(t, threads, following - end)
+    next_q = load_vec4i(vertices, wp.min(next_i, following - 1))
     while end - begin > TAIL:
-        following = offsets[wp.min(colour + 2, COLOURS)]
+        after = offsets[wp.min(colour + 3, COLOURS)]
         part_loaded(i < end, q, w, n, distance, g, mu, b0, b1, b2, b3, x)
-        # the next in this colour or the first of the next one; who has none loads the last, as others do
+        for s in range(i + threads, end, threads):
+            part_contact(s, vertices, weights, normals, distances, gains, friction, before, x)
         size = end - begin
-        rest = following - end
-        left -= 1
-        crosses = left == 0
-        i += threads
-        if crosses:
-            begin = end
-            end = following
-            colour += 1
-            i = begin + share_begin(t, threads, rest)
-            left = share_rounds(threads, rest)
+        ticket = arrive(arrivals, True, size, following - end)
+        begin = end
+        end = following
+        following = after
+        colour += 1
+        i = next_i
         k = wp.min(i, end - 1)
-        q = load_vec4i(vertices, k)
+        q = next_q
         w = load_vec4d(weights, k)
         n = normals[k]
         distance = distances[k]
         g = load_vec4d(gains, k)
         mu = load_vec2d(friction, k)
-        ticket = arrive(arrivals, crosses, size, rest)
         b0 = before[q[0]]
         b1 = before[q[1]]
         b2 = before[q[2]]
         b3 = before[q[3]]
-        await_others(arrivals, crosses, size, rest, ticket)
+        next_i = end + share_begin(t, threads, following - end)
+        next_q = load_vec4i(vertices, wp.min(next_i, following - 1))
+        await_others(arrivals, True, size, end - begin, ticket)
 
     # few are left in each colour: the first block does these, its threads in turns
     if t < BLOCK and end > begin:

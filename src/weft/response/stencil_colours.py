@@ -14,7 +14,8 @@ import warp as wp
 from weft.detection.boxes import lowest_bit
 from weft.world import launch
 from weft.world.buffers import Buffer
-from weft.world.together import BLOCK, Together, meet, take_number
+from weft.world.card import load_vec4i, store_four
+from weft.world.together import BLOCK, Together, meet, take_number, take_numbers
 
 wp.set_module_options({"enable_backward": False})
 
@@ -231,7 +232,7 @@ def colour_together(
 def list_corners(
     first: int,
     count: int,
-    inverse: wp.int64,
+    stride: wp.int64,
     vertex_count: int,
     vertices: wp.array[wp.vec4i],
     inverse_mass: wp.array[wp.float64],
@@ -239,9 +240,10 @@ def list_corners(
     corners: wp.array[int],
 ):
     """The corners of all stencils in the order of these; corners that do not count have the last key."""
-    i = first + wp.tid()
-    place = 4 * int(wp.int64(i) * inverse % wp.int64(count))
-    q = vertices[i]
+    place = first + wp.tid()
+    i = int(wp.int64(place) * stride % wp.int64(count))
+    q = load_vec4i(vertices, i)
+    of_four = wp.vec4i()
     for k in range(4):
         key = q[k]
         if inverse_mass[key] == wp.float64(0.0):
@@ -250,8 +252,9 @@ def list_corners(
             # stencils of fewer points name a vertex twice
             if q[other] == q[k]:
                 key = vertex_count
-        keys[place + k] = key
-        corners[place + k] = 4 * i + k
+        of_four[k] = key
+    store_four(keys, place, of_four)
+    store_four(corners, place, wp.vec4i(4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3))
 
 
 @wp.kernel(launch_bounds=BLOCK)
@@ -265,7 +268,7 @@ def colour_chains_together(
     inverse_mass: wp.array[wp.float64],
     corner_keys: wp.array[int],
     corners: wp.array[int],
-    followers: wp.array[int],
+    followers: wp.array[wp.vec4i],
     pending: wp.array[int],
     ready: wp.array[int],
     used: wp.array2d[wp.int64],
@@ -298,7 +301,7 @@ def colour_chains_together(
                 follower = corners[place + 1] // 4
             if place > 0 and corner_keys[wp.max(place - 1, 0)] == key:
                 wp.atomic_add(pending, corner // 4, 1)
-        followers[corner] = follower
+        followers[corner // 4][corner % 4] = follower
     meet(arrivals)
     for i in range(t, count, threads):
         if pending[i] == 0:
@@ -313,15 +316,25 @@ def colour_chains_together(
             added[(round_number + 1) % 3] = 0
         for s in range(begin + t, end, threads):
             i = ready[s]
-            q = vertices[i]
-            others = wp.vec4i(followers[4 * i], followers[4 * i + 1], followers[4 * i + 2], followers[4 * i + 3])
+            q = load_vec4i(vertices, i)
+            others = load_vec4i(followers, i)
             free = lowest_free(q, inverse_mass, used)
             colour[i] = free
             take(q, free, inverse_mass, used)
+            # all four at once: each answer takes long to come
+            told = wp.vec4i()
             for k in range(4):
                 if others[k] >= 0:
-                    if wp.atomic_sub(pending, others[k], 1) == 1:
-                        ready[end + take_number(added, round_number % 3)] = others[k]
+                    told[k] = wp.atomic_sub(pending, others[k], 1)
+            freed = int(0)
+            for k in range(4):
+                if told[k] == 1:
+                    freed += 1
+            place = end + take_numbers(added, round_number % 3, freed)
+            for k in range(4):
+                if told[k] == 1:
+                    ready[place] = others[k]
+                    place += 1
         meet(arrivals)
         begin = end
         end = end + added[round_number % 3]
@@ -343,7 +356,8 @@ class StencilColouring:
         self.offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
         """where each colour begins; the last two enclose the stencils for which there was no colour"""
         self._colour, self._order, self._keys = (Buffer(int, self.device) for _ in range(3))
-        self._corner_keys, self._corners, self._followers = (Buffer(int, self.device) for _ in range(3))
+        self._corner_keys, self._corners = (Buffer(int, self.device) for _ in range(2))
+        self._followers = Buffer(wp.vec4i, self.device)
         self._pending, self._ready = (Buffer(int, self.device) for _ in range(2))
 
     @property
@@ -381,10 +395,10 @@ class StencilColouring:
         # sorting needs as much room again
         corner_keys, corners = self._corner_keys.at_least(8 * count), self._corners.at_least(8 * count)
         total = self._used.shape[0]
-        inputs = [count, pow(stride, -1, count), total, vertices, self.inverse_mass, corner_keys, corners]
+        inputs = [count, stride, total, vertices, self.inverse_mass, corner_keys, corners]
         launch(list_corners, count, inputs, device=self.device)
         wp.utils.radix_sort_pairs(corner_keys, corners, 4 * count, end_bit=total.bit_length())
-        inputs = [count, total, vertices, self.inverse_mass, corner_keys, corners, self._followers.at_least(4 * count)]
+        inputs = [count, total, vertices, self.inverse_mass, corner_keys, corners, self._followers.at_least(count)]
         inputs += [self._pending.at_least(count), self._ready.at_least(count), self._used]
         inputs += [self._colour.at_least(count), self._tallies, self._waiting, offsets]
         self._together.launch(colour_chains_together, count, [*inputs, *self._unsorted(count)])
