@@ -2,8 +2,9 @@
 
 The scenes are the examples `predictive_*` at full size, stepped by `weft.Realtime`. Of each: vertices, the median and the
 longest step after warm-up, the same in time of the processor (which other programs on the machine change less), what of
-it is Python (a step of the same scene without vertices, contacts and colliders), the contacts of a step, and whether the
-solve was one launch. Memory is what Python's own allocator holds more after the timed steps than before.
+it is Python (the same steps once more: what is left of each without the time inside of compiled kernels, searches and
+motions of the scene included), the contacts of a step, how many launches solve and rehearse it, and how many it has in
+all. Memory is what Python's own allocator holds more after the timed steps than before.
 """
 
 import gc
@@ -17,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.methods.predictive_arrays import Numbers
 from weft.world import get_threads, set_threads
+from weft.world.crew import Arguments
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 # example, the most steps that are timed, the paper's figure or our bar in ms
@@ -38,14 +39,15 @@ def main(quick: bool = False) -> None:
     try:
         print(
             f"{'scene':<11} {'vertices':>8} {'bar ms':>7} {'median':>8} {'longest':>8} {'of cpu':>8} {'python':>7} "
-            f"{'solved':>7} {'generated':>9} {'cached':>7} {'launches':>8} {'kB more':>8}"
+            f"{'solved':>7} {'generated':>9} {'cached':>7} {'solves':>6} {'launches':>8} {'kB more':>8}"
         )
         for name, steps, bar in SCENES:
             row = measure(name, quick=quick, steps=min(steps, 40) if quick else steps)
             print(
                 f"{name.removeprefix('predictive_'):<11} {row['vertices']:8d} {bar:7.1f} {row['median']:8.3f} "
                 f"{row['longest']:8.3f} {row['cpu']:8.3f} {row['python']:7.4f} {row['contacts']:7.0f} "
-                f"{row['generated']:9.0f} {row['cached']:7.0f} {row['launches']:8.0f} {row['memory']:8.1f}",
+                f"{row['generated']:9.0f} {row['cached']:7.0f} {row['solves']:6.0f} "
+                f"{row['launches']:8.0f} {row['memory']:8.1f}",
                 flush=True,
             )
     finally:
@@ -67,16 +69,19 @@ def measure(name: str, *, quick: bool, steps: int) -> dict[str, Any]:
         wall.append(time.perf_counter() - start)
         cpu.append(time.thread_time() - used)
         reports.append(cloth.report)
+    counts = {key: float(np.mean([r[key] for r in reports])) for key in ("contacts", "generated", "cached")}
+    grown, solves = memory(cloth, dt), launches(cloth, dt)
+    python, kernels = overhead(cloth, dt, steps)
     return {
         "vertices": len(cloth.positions),
         "median": 1e3 * float(np.median(wall)),
         "longest": 1e3 * max(wall),
         "cpu": 1e3 * float(np.median(cpu)),
-        "launches": launches(cloth, dt),
-        "memory": memory(cloth, dt) / 1e3,
-        **{key: np.mean([r[key] for r in reports]) for key in ("contacts", "generated", "cached")},
-        # last, for it empties the scene
-        "python": 1e3 * overhead(cloth, dt),
+        "python": 1e3 * python,
+        "solves": solves,
+        "launches": kernels,
+        "memory": grown / 1e3,
+        **counts,
     }
 
 
@@ -110,20 +115,30 @@ def memory(cloth: weft.Realtime, dt: float) -> int:
     return grown
 
 
-def overhead(cloth: weft.Realtime, dt: float) -> float:
-    """The time of a step of a solver that has nothing to solve, motions of the scene included."""
-    settings = cloth.solver.settings
-    for key in ("vertices", "pair_colours", "quads", "attachments", "goals", "contacts", "colliders"):
-        assert key in Numbers.vars
-        settings[key][0] = 0
-    search, cloth.solver.search = cloth.solver.search, None
-    times = []
-    for _ in range(100):
+def overhead(cloth: weft.Realtime, dt: float, steps: int) -> tuple[float, float]:
+    """The median time of a step outside of kernels, and how many kernels it launches; the steps are those from the start."""
+    inside = [0.0, 0.0]
+    real = Arguments.call
+
+    def timed(self: Arguments, first: int, count: int) -> None:
         start = time.thread_time()
-        cloth.step(dt)
-        times.append(time.thread_time() - start)
-    cloth.solver.search = search
-    return float(np.median(times))
+        real(self, first, count)
+        inside[0] += time.thread_time() - start
+        inside[1] += 1.0
+
+    cloth.reset()
+    outside, calls = [], []
+    Arguments.call = timed  # type: ignore[method-assign]
+    try:
+        for _ in range(WARM_UP + steps):
+            inside[:] = 0.0, 0.0
+            start = time.thread_time()
+            cloth.step(dt)
+            outside.append(time.thread_time() - start - inside[0])
+            calls.append(inside[1])
+    finally:
+        Arguments.call = real  # type: ignore[method-assign]
+    return float(np.median(outside[WARM_UP:])), float(np.median(calls[WARM_UP:]))
 
 
 if __name__ == "__main__":

@@ -7,27 +7,26 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.detection.broad_phase import make_broad_phase
 from weft.dynamics import fabric
 from weft.dynamics.air import Air
 from weft.dynamics.attachments import attach_world
 from weft.dynamics.fabric import Fabric
 from weft.dynamics.goals import Goals
 from weft.methods import predictive_kernels as kernels
-from weft.methods.predictive_arrays import Arrays, Numbers, vertex_layout
-from weft.methods.predictive_defaults import refined_substeps, usual_radius, usual_substeps
+from weft.methods.predictive_arrays import Arrays, vertex_layout
+from weft.methods.predictive_defaults import refined_substeps, usual_radius
 from weft.methods.predictive_division import Division, parts_for
 from weft.methods.predictive_in_order import advance_in_order
+from weft.methods.predictive_setup import make_search, make_settings
 from weft.methods.predictive_together import Offsets, advance_together
 from weft.response.collider_spots import PADDING
 from weft.response.colliders import Colliders
 from weft.response.contact_cache import keep_nearest, read_pose
 from weft.response.predictive_contacts import Contacts
-from weft.response.predictive_search import PredictiveSearch
 from weft.response.regions import compile_regions
 from weft.response.stencil_colours import COLOURS
 from weft.scene import Predictive
-from weft.world import Surface, World, launch
+from weft.world import World, launch
 from weft.world.buffers import Buffer
 from weft.world.choosing import count_chosen
 from weft.world.together import Together
@@ -57,7 +56,7 @@ class PredictiveSolver:
         self.contacts = Contacts(self.device)
         self.generated = 0
         """contacts that were found in the last step"""
-        self.search = None if options.self_contacts == "none" else self._make_search()
+        self.search = None if options.self_contacts == "none" else make_search(world, self.regions)
 
         def rows(dtype: Any) -> wp.array:
             return wp.zeros(self.count, dtype=dtype, device=self.device)
@@ -72,7 +71,9 @@ class PredictiveSolver:
         self._half_buffers = [Buffer(dtype, self.device) for dtype in dtypes]
         # a serial step has room for a half-space of each vertex with each collider
         self._halves = self._grow_halves(self.count * self.colliders.count if self.serial else 0)
-        self._settings = self._make_settings()
+        self._settings = make_settings(
+            world, options, self.fabric, radius=self.radius, goals=self.goals.count, colliders=self.colliders.count
+        )
         self.settings = self._settings.numpy() if self.device.is_cpu else self._settings.numpy().copy()
         """the numbers that a step is told, by name; they may be changed between steps"""
         self._attached = wp.zeros(0, dtype=wp.vec2i, device=self.device)
@@ -387,39 +388,6 @@ class PredictiveSolver:
     def _grow_halves(self, count: int) -> list[wp.array]:
         """Room for so many half-spaces: vertices, normals, offsets, ways, thickness, friction, pushed."""
         return [buffer.at_least(count) for buffer in self._half_buffers]
-
-    def _make_search(self) -> PredictiveSearch:
-        world, regions = self.world, self.regions
-        surface = Surface.from_arrays(
-            self.count, world.cloth_faces, face_body=regions.face_region, body_pairs=regions.collide,
-            device=self.device,
-        )  # fmt: skip
-        return PredictiveSearch(
-            make_broad_phase(world.scene.broad_phase, surface, material=world.rest_shape.numpy()[: self.count]),
-            regions,
-            rest=world.rest_shape,
-            thickness=world.thickness,
-            inverse_mass=world.inverse_mass,
-            friction=(world.friction_static, world.friction_kinetic),
-            largest_thickness=world.largest_thickness,
-        )
-
-    def _make_settings(self) -> wp.array:
-        options, forces = self.options, self.world.scene.forces
-        numbers: Any = Numbers()
-        numbers.gravity = wp.vec3d(*forces.gravity)
-        numbers.air_damping = forces.air_damping
-        numbers.push_speed = options.push_speed
-        numbers.radius = self.radius
-        numbers.collider_thickness = self.world.scene.thickness
-        numbers.friction = 1.0
-        numbers.vertices = self.count
-        numbers.substeps, numbers.sweeps = options.substeps or usual_substeps(self.world, options), options.iterations
-        numbers.pair_colours, numbers.quads = len(self.fabric.stretch.offsets) - 1, self.fabric.bend.count
-        numbers.stitches, numbers.stitch_colours = self.fabric.stitches, self.fabric.stitch_colours
-        numbers.goals, numbers.colliders = self.goals.count, self.colliders.count
-        numbers.windy = int(self.air.wind is not None)
-        return wp.array([numbers], dtype=Numbers, device=self.device)
 
     def _run(self, kernel: wp.Kernel, count: int, inputs: Sequence[Any], *, grain: int = 1024) -> None:
         launch(kernel, count, inputs, device=self.device, grain=grain)

@@ -1,0 +1,52 @@
+"""What a solver of `predictive` is made of, from the scene: its search for contacts, and the numbers of a step."""
+
+from typing import Any
+
+import warp as wp
+
+from weft.detection.broad_phase import make_broad_phase
+from weft.dynamics.fabric import Fabric
+from weft.methods.predictive_arrays import Numbers
+from weft.methods.predictive_defaults import usual_substeps
+from weft.response.predictive_search import PredictiveSearch
+from weft.response.regions import Regions
+from weft.scene import Predictive
+from weft.world import Surface, World
+
+
+def make_search(world: World, regions: Regions) -> PredictiveSearch:
+    """The search for contacts of cloth with cloth: regions are its bodies."""
+    count = world.cloth_vertex_count
+    surface = Surface.from_arrays(
+        count, world.cloth_faces, face_body=regions.face_region, body_pairs=regions.collide, device=world.device
+    )
+    return PredictiveSearch(
+        make_broad_phase(world.scene.broad_phase, surface, material=world.rest_shape.numpy()[:count]),
+        regions,
+        rest=world.rest_shape,
+        thickness=world.thickness,
+        inverse_mass=world.inverse_mass,
+        friction=(world.friction_static, world.friction_kinetic),
+        largest_thickness=world.largest_thickness,
+    )
+
+
+def make_settings(
+    world: World, options: Predictive, fabric: Fabric, *, radius: float, goals: int, colliders: int
+) -> wp.array:
+    """The numbers that a step is told, one item."""
+    forces = world.scene.forces
+    numbers: Any = Numbers()
+    numbers.gravity = wp.vec3d(*forces.gravity)
+    numbers.air_damping = forces.air_damping
+    numbers.push_speed = options.push_speed
+    numbers.radius = radius
+    numbers.collider_thickness = world.scene.thickness
+    numbers.friction = 1.0
+    numbers.vertices = world.cloth_vertex_count
+    numbers.substeps, numbers.sweeps = options.substeps or usual_substeps(world, options), options.iterations
+    numbers.pair_colours, numbers.quads = len(fabric.stretch.offsets) - 1, fabric.bend.count
+    numbers.stitches, numbers.stitch_colours = fabric.stitches, fabric.stitch_colours
+    numbers.goals, numbers.colliders = goals, colliders
+    numbers.windy = int(forces.wind is not None)
+    return wp.array([numbers], dtype=Numbers, device=world.device)
