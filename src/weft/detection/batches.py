@@ -129,6 +129,10 @@ def _looking_snippet(numbers: str, gather: str, nearest: str) -> str:
     double ux[most], uy[most], uz[most], way[most], distance[most];
     // the last candidate again and again, up to a whole number of lanes
     const int whole = (count + lanes - 1) / lanes * lanes;
+    // where numbers come from far apart, loads one by one are faster than those of the vector units
+#if defined(__clang__)
+    #pragma clang loop vectorize(disable)
+#endif
     for (int k = 0; k < whole; ++k) {{
         const int i = begin + (k < count ? k : count - 1);
         const auto pair = pairs.data[i];

@@ -82,6 +82,9 @@ def least_distance(distance: wp.float64) -> wp.float64:
     double ux[most], uy[most], uz[most], way[most], apart[most];
     signed char units[most];
     const int whole = (count + lanes - 1) / lanes * lanes;
+#if defined(__clang__)
+    #pragma clang loop vectorize(disable)
+#endif
     for (int k = 0; k < whole; ++k) {{
         const int i = begin + (k < count ? k : count - 1);
         const auto pair = pairs.data[i];

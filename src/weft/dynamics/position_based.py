@@ -15,6 +15,7 @@ from weft.dynamics.air import Air
 from weft.dynamics.position_kernels import (
     find_velocity,
     find_worst_edges,
+    prepare_springs,
     pull_together,
     start_step,
     substep_together,
@@ -44,6 +45,8 @@ LOOKERS = 16384
 PLACES = 4096
 # substeps that are launched together
 BATCH = 4
+# springs behind the last one that may be looked at
+PADDING = 8
 
 
 class Coloured(NamedTuple):
@@ -106,6 +109,7 @@ class PositionBased:
             upload(network.damping[chosen] / stiffness, wp.float64),
         )
         self.pairs = Coloured(offsets, upload(offsets, int), arrays)
+        self._springs = wp.zeros((4, len(chosen) + PADDING), dtype=wp.float64, device=device)
         self._together = Together(device)
         self._replay = Replay(device)
         self._length = wp.zeros(1, dtype=wp.float64, device=device)
@@ -172,7 +176,12 @@ class PositionBased:
                 self._substep(again, h, x_end, contacts)
 
         # a few at a time, whatever their number is
-        self._replay.run(lambda: self._substep(first, h, x_end, contacts), "first", *given)
+        def begin() -> None:
+            inputs = [*self.pairs.arrays, self.inverse_mass, self._length, self._springs]
+            launch(prepare_springs, self.pairs.total, inputs, device=self.device)
+            self._substep(first, h, x_end, contacts)
+
+        self._replay.run(begin, "first", *given)
         for _ in range((substeps - 1) // BATCH):
             self._replay.run(lambda: advance(BATCH), "substeps", BATCH, *given)
         rest = (substeps - 1) % BATCH
@@ -193,7 +202,7 @@ class PositionBased:
     def _stretching(self, x: wp.array, v: wp.array, *, again: bool) -> tuple[Any, ...]:
         """What free motion over a substep and a sweep over the springs take: a tuple, so that it is looked at once."""
         springs = self.pairs
-        colours = (self.count, int(again), springs.colours, springs.starts, *springs.arrays)
+        colours = (self.count, int(again), springs.colours, springs.starts, springs.arrays[0], self._springs)
         return (
             *colours,
             self.inverse_mass,

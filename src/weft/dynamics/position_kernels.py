@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from weft.world.card import divided, load_vec2i
+from weft.world.card import load_vec2i
 from weft.world.together import (
     BLOCK,
     arrive,
@@ -18,6 +18,8 @@ from weft.world.together import (
 
 wp.set_module_options({"enable_backward": False})
 
+# springs that a CPU does in one go
+LANES = 64
 # so much more strain asks for as many substeps again
 STRAIN_STEP = wp.constant(wp.float64(0.008))
 
@@ -129,41 +131,83 @@ def predict_vertex(
     x[i] = x[i] + h * vi
 
 
-@wp.func
-def spring_yield(
-    ma: wp.float64, mb: wp.float64, compliance: wp.float64, gamma: wp.float64, h: wp.float64
-) -> wp.float64:
-    """How much a spring's ends give way to a unit of pull over a substep."""
-    return (wp.float64(1.0) + gamma) * (ma + mb) + compliance / (h * h)
-
-
-@wp.func
-def stretch_pair(
-    i: int,
+@wp.kernel
+def prepare_springs(
+    first: int,
     pairs: wp.array[wp.vec2i],
     rest: wp.array[wp.float64],
     compliance: wp.array[wp.float64],
     delay: wp.array[wp.float64],
     inverse_mass: wp.array[wp.float64],
-    h: wp.float64,
+    lengths: wp.array[wp.float64],
+    springs: wp.array2d[wp.float64],
+):
+    """What a spring needs in every substep: its length, its damping, and how far its ends go for each metre that it lacks.
+
+    Compliance is 1/k, delay = damping / k; how long a substep is, is the first of `lengths`.
+    """
+    i = first + wp.tid()
+    ma = inverse_mass[pairs[i][0]]
+    mb = inverse_mass[pairs[i][1]]
+    h = lengths[0]
+    gamma = delay[i] / h
+    given_way = (wp.float64(1.0) + gamma) * (ma + mb) + compliance[i] / (h * h)
+    springs[0, i] = rest[i]
+    springs[1, i] = gamma
+    springs[2, i] = ma / given_way
+    springs[3, i] = mb / given_way
+
+
+@wp.func_native(
+    f"""
+    // only on a CPU
+#if !defined(__CUDA_ARCH__)
+    constexpr int lanes = {LANES};
+    int p[lanes], q[lanes];
+    double dx[lanes], dy[lanes], dz[lanes], mx[lanes], my[lanes], mz[lanes];
+    double a[lanes], b[lanes];
+    const size_t next = springs.strides[0] / sizeof(double);
+    const double *rest = springs.data + begin, *damping = rest + next, *part_a = damping + next, *part_b = part_a + next;
+    // up to a multiple of eight, the last one again and again, which then nobody takes
+    const int whole = (count + 7) / 8 * 8;
+    #pragma clang loop vectorize(disable)
+    for (int k = 0; k < whole; ++k) {{
+        const int i = begin + (k < count ? k : count - 1);
+        const auto pair = pairs.data[i];
+        p[k] = pair[0], q[k] = pair[1];
+        const auto &from = x.data[p[k]], &to = x.data[q[k]];
+        const auto &was = before.data[p[k]], &was_to = before.data[q[k]];
+        dx[k] = to[0] - from[0], dy[k] = to[1] - from[1], dz[k] = to[2] - from[2];
+        mx[k] = (to[0] - was_to[0]) - (from[0] - was[0]);
+        my[k] = (to[1] - was_to[1]) - (from[1] - was[1]);
+        mz[k] = (to[2] - was_to[2]) - (from[2] - was[2]);
+    }}
+    for (int k = 0; k < whole; ++k) {{
+        const double length = sqrt(dx[k] * dx[k] + dy[k] * dy[k] + dz[k] * dz[k]);
+        const double part = length > 0.0 ? 1.0 / length : 0.0;
+        const double moved = part * (dx[k] * mx[k] + dy[k] * my[k] + dz[k] * mz[k]);
+        const double step = part * (length - rest[k] + damping[k] * moved);
+        a[k] = part_a[k] * step, b[k] = part_b[k] * step;
+    }}
+    #pragma clang loop vectorize(disable)
+    for (int k = 0; k < count; ++k) {{
+        auto &from = x.data[p[k]], &to = x.data[q[k]];
+        from[0] += a[k] * dx[k], from[1] += a[k] * dy[k], from[2] += a[k] * dz[k];
+        to[0] -= b[k] * dx[k], to[1] -= b[k] * dy[k], to[2] -= b[k] * dz[k];
+    }}
+#endif
+    """
+)
+def stretch_some(
+    begin: int,
+    count: int,
+    pairs: wp.array[wp.vec2i],
+    springs: wp.array2d[wp.float64],
     before: wp.array[wp.vec3d],
     x: wp.array[wp.vec3d],
 ):
-    """A distance spring; compliance 1/k, delay = damping / k."""
-    p = pairs[i]
-    a = x[p[0]]
-    b = x[p[1]]
-    ma = inverse_mass[p[0]]
-    mb = inverse_mass[p[1]]
-    d = b - a
-    length = wp.length(d)
-    if length > wp.float64(0.0) and ma + mb > wp.float64(0.0):
-        n = divided(d, length)
-        gamma = delay[i] / h
-        moved = wp.dot(n, (b - before[p[1]]) - (a - before[p[0]]))
-        step = (length - rest[i] + gamma * moved) / spring_yield(ma, mb, compliance[i], gamma, h)
-        x[p[0]] = a + (ma * step) * n
-        x[p[1]] = b - (mb * step) * n
+    """Distance springs of one colour, at most `LANES` of them: the vector units of a CPU do them in one go."""
+    ...
 
 
 @wp.func
@@ -174,11 +218,7 @@ def stretch_on_card(
     colours: int,
     offsets: wp.array[int],
     pairs: wp.array[wp.vec2i],
-    rest: wp.array[wp.float64],
-    compliance: wp.array[wp.float64],
-    delay: wp.array[wp.float64],
-    inverse_mass: wp.array[wp.float64],
-    h: wp.float64,
+    springs: wp.array2d[wp.float64],
     before: wp.array[wp.vec3d],
     x: wp.array[wp.vec3d],
 ):
@@ -190,12 +230,8 @@ def stretch_on_card(
     left = share_rounds(threads, end - begin)
     k = wp.min(i, end - 1)
     p = load_vec2i(pairs, k)
-    length_now = rest[k]
-    soft = compliance[k]
-    gamma = delay[k]
+    spring = wp.vec4d(springs[0, k], springs[1, k], springs[2, k], springs[3, k])
     meet(arrivals)
-    ma = inverse_mass[p[0]]
-    mb = inverse_mass[p[1]]
     a0 = before[p[0]]
     b0 = before[p[1]]
     while colour < colours:
@@ -217,30 +253,21 @@ def stretch_on_card(
             left = share_rounds(threads, next_size)
         k = wp.min(i, end - 1)
         next_p = load_vec2i(pairs, k)
-        next_length = rest[k]
-        next_soft = compliance[k]
-        next_gamma = delay[k]
+        next_spring = wp.vec4d(springs[0, k], springs[1, k], springs[2, k], springs[3, k])
 
-        # what needs no position, while positions are on their way
-        gamma = gamma / h
-        given_way = spring_yield(ma, mb, soft, gamma, h)
         d = b - a
         length = wp.length(d)
-        if there and length > wp.float64(0.0) and ma + mb > wp.float64(0.0):
-            n = divided(d, length)
-            moved = wp.dot(n, (b - b0) - (a - a0))
-            step = (length - length_now + gamma * moved) / given_way
-            x[p[0]] = a + (ma * step) * n
-            x[p[1]] = b - (mb * step) * n
+        if there and length > wp.float64(0.0):
+            part = wp.float64(1.0) / length
+            moved = part * wp.dot(d, (b - b0) - (a - a0))
+            step = part * (length - spring[0] + spring[1] * moved)
+            x[p[0]] = a + (spring[2] * step) * d
+            x[p[1]] = b - (spring[3] * step) * d
 
         meets = crosses and colour < colours
         ticket = arrive(arrivals, meets, size, next_size)
         p = next_p
-        length_now = next_length
-        soft = next_soft
-        gamma = next_gamma
-        ma = inverse_mass[p[0]]
-        mb = inverse_mass[p[1]]
+        spring = next_spring
         a0 = before[p[0]]
         b0 = before[p[1]]
         await_others(arrivals, meets, size, next_size, ticket)
@@ -289,9 +316,7 @@ def substep_together(
     colours: int,
     offsets: wp.array[int],
     pairs: wp.array[wp.vec2i],
-    rest: wp.array[wp.float64],
-    compliance: wp.array[wp.float64],
-    delay: wp.array[wp.float64],
+    springs: wp.array2d[wp.float64],
     inverse_mass: wp.array[wp.float64],
     push: wp.array[wp.vec3d],
     gravity: wp.vec3d,
@@ -307,15 +332,14 @@ def substep_together(
     """
     t = first + wp.tid()
     h = lengths[0]
+    per_h = wp.float64(1.0) / h
     for i in range(share_begin(t, threads, count), share_end(t, threads, count), share_step(threads, count)):
         if again == 1:
-            v[i] = (x[i] - before[i]) / h
+            v[i] = per_h * (x[i] - before[i])
         predict_vertex(i, inverse_mass, push, gravity, air_damping, h, x, v, before)
     if on_card():
         if colours > 0:
-            stretch_on_card(
-                t, threads, arrivals, colours, offsets, pairs, rest, compliance, delay, inverse_mass, h, before, x
-            )  # fmt: skip
+            stretch_on_card(t, threads, arrivals, colours, offsets, pairs, springs, before, x)
     else:
         end = offsets[0]
         for colour in range(colours):
@@ -324,8 +348,8 @@ def substep_together(
             end = offsets[colour + 1]
             first_i = begin + share_begin(t, threads, end - begin)
             last_i = begin + share_end(t, threads, end - begin)
-            for i in range(first_i, last_i, share_step(threads, end - begin)):
-                stretch_pair(i, pairs, rest, compliance, delay, inverse_mass, h, before, x)
+            for i in range(first_i, last_i, LANES):
+                stretch_some(i, wp.min(LANES, last_i - i), pairs, springs, before, x)
 
 
 @wp.kernel(launch_bounds=BLOCK)
