@@ -242,9 +242,9 @@ def test_one_launch_finds_what_lists_find_in_the_same_order(layers, threads, roo
             end = x + rng.normal(scale=wide, size=x.shape)
             for edges, in_colours in ((True, False), (True, True), (False, False)):
                 rows = find(solver, x, end, 0.02, edges=edges, in_colours=in_colours)
-                quick, solver.search._quick = solver.search._quick, None
+                quick, solver.search.quick = solver.search.quick, None
                 listed = find(solver, x, end, 0.02, edges=edges, in_colours=in_colours)
-                solver.search._quick = quick
+                solver.search.quick = quick
                 assert quick is not None
                 assert len(rows["vertices"]) > 1000
                 for name, values in rows.items():

@@ -14,8 +14,9 @@ from weft.dynamics.fabric import Fabric
 from weft.dynamics.goals import Goals
 from weft.methods import predictive_kernels as kernels
 from weft.methods.predictive_arrays import Arrays, vertex_layout
+from weft.methods.predictive_at_once import IN_PARTS, NO_ROOM, AtOnce
 from weft.methods.predictive_defaults import refined_substeps, usual_radius
-from weft.methods.predictive_division import Division, parts_for
+from weft.methods.predictive_division import FARTHEST, Division, parts_for
 from weft.methods.predictive_in_order import advance_in_order
 from weft.methods.predictive_setup import make_search, make_settings
 from weft.methods.predictive_together import Offsets, advance_together
@@ -26,13 +27,15 @@ from weft.response.predictive_contacts import Contacts
 from weft.response.regions import compile_regions
 from weft.response.stencil_colours import COLOURS
 from weft.scene import Predictive
-from weft.world import World, launch
+from weft.world import World, get_threads, launch
 from weft.world.buffers import Buffer
 from weft.world.choosing import count_chosen
 from weft.world.together import Together
 
 # vertices below which a step is one serial launch on the CPU: a launch for each of some forty colours costs more
 SERIAL_BELOW = 20_000
+# inputs of launches that are kept: of a step, of its rehearsal and of its parts
+MOST_INPUTS = 8
 # a rehearsal has so many times fewer substeps
 REHEARSAL = 4
 
@@ -85,9 +88,16 @@ class PredictiveSolver:
         self._identity = Buffer(int, self.device)
         self._division = Division(self)
         self._together = Together(self.device)
+        self._at_once: AtOnce | None = None
+        self._known: tuple[wp.array | None, ...] = (None, None, None)
+        """state and targets of the last step at once; None where another array changed since"""
+        self._farthest = FARTHEST * (world.largest_thickness + self.radius)
+        if self.serial and self.search is not None and self.search.quick is not None:
+            if options.rehearse and options.most_substeps is None and options.self_contacts == "triangles":
+                self._at_once = AtOnce(self._settings, REHEARSAL, self._end, self._end_v)
         self._whole = self._part = self._end
         self._taken: tuple[Any, ...] = ()
-        self._inputs: dict[int, tuple[tuple[wp.array, ...], tuple[Any, ...]]] = {}
+        self._inputs: dict[tuple[int, int], tuple[tuple[wp.array, ...], tuple[Any, ...]]] = {}
 
     def attach(self, fixed: np.ndarray) -> None:
         """Attach all vertices to those that are held."""
@@ -97,6 +107,7 @@ class PredictiveSolver:
         self._attached = wp.array(found.ends, dtype=wp.vec2i, device=self.device)
         self._lengths = wp.array(found.lengths, dtype=wp.float64, device=self.device)
         self._attachment_offsets = found.offsets
+        self._known = (None, None, None)
         self.settings["attachments"][0] = len(found.ends)
 
     def set_air(self, air: Air) -> None:
@@ -105,6 +116,7 @@ class PredictiveSolver:
         self.settings["windy"][0] = int(air.wind is not None)
         self._force.zero_()
         self._inputs.clear()
+        self._known = (None, None, None)
 
     def cache_contacts(self, x: wp.array) -> int:
         """Find contacts in a pose, and solve these from now on; gives their number."""
@@ -112,6 +124,7 @@ class PredictiveSolver:
         radius = self.options.cache_radius or self.radius
         x = x[: self.count]
         self.search.find(x, x, radius, self.contacts, edges=False)
+        self._known = (None, None, None)
         fixed = self.world.inverse_mass.numpy()[: self.count] == 0.0
         keep_nearest(self.contacts, x.numpy(), self.regions, fixed)
         self.settings["contacts"][0] = self.contacts.count
@@ -141,6 +154,9 @@ class PredictiveSolver:
         if most is None or (self.serial and not self._searches):
             # a serial step without rehearsal looks itself how far cloth is stretched
             settings["most_substeps"][0] = most or 0
+            if self._at_once is not None and not self.cached and get_threads() == 1:
+                self._advance_at_once(self._at_once, x, v, target, time, dt, divide)
+                return
             if not self._find_or_divide(x, v, target, time, dt, divide):
                 self._solve(x, v, target, dt)
             return
@@ -150,6 +166,30 @@ class PredictiveSolver:
         if not self._find_or_divide(x, v, target, time, dt, divide):
             self._solve(x, v, target, dt)
         settings["substeps"][0] = usual
+
+    def _advance_at_once(
+        self, at_once: AtOnce, x: wp.array, v: wp.array, target: wp.array, time: float, dt: float, divide: bool
+    ) -> None:
+        """Rehearsal, search and all substeps in one launch, if cloth does not move far and there is room."""
+        search, contacts, known = self.search, self.contacts, self._known
+        assert search is not None and search.quick is not None
+        far = self._farthest if divide and self._division.possible else np.inf
+        if known[0] is x and known[1] is v and known[2] is target:
+            ended = at_once.again(far)
+        else:
+            inputs = search.inputs_for(self._cloth_part(x), self._end, self.radius, contacts)
+            solves = self._same_inputs(self._end, self._end_v, target), self._same_inputs(x, v, target)
+            ended = at_once.run((x, v), *inputs, *solves, contacts, search.quick, farthest=far)
+            self._known = x, v, target
+        if ended == IN_PARTS:
+            self._division.advance(parts_for(search.last_haste(self.radius)), x, v, target, time, dt)
+        elif ended == NO_ROOM:
+            self.generated = search.find(self._cloth_part(x), self._end, self.radius, contacts, in_colours=False)
+            self.settings["contacts"][0] = self.generated
+            self._known = (None, None, None)
+            self._solve(x, v, target, dt)
+        else:
+            self.generated = search.quick.take_count(contacts)
 
     @property
     def _searches(self) -> bool:
@@ -166,6 +206,7 @@ class PredictiveSolver:
         if divide and self._division.possible:
             parts = parts_for(self.search.haste(start, self._end, self.radius))
         if parts > 1:
+            self.search.forget_turn()
             self._division.advance(parts, x, v, target, time, dt)
         else:
             kind: Any = self.options.self_contacts
@@ -246,12 +287,14 @@ class PredictiveSolver:
         given: tuple[wp.array, ...] = (x, v, target, self._attached, self.contacts.arrays[0], self._halves[0])
         if together and self.search is not None:
             given = (*given, self.search.colouring.order)
-        known, inputs = self._inputs.get(id(x), ((), ()))
+        known, inputs = self._inputs.get((id(x), id(target)), ((), ()))
         if len(known) != len(given) or any(a is not b for a, b in zip(given, known, strict=True)):
             inputs = self._all_inputs(x, v, target)
             if together:
                 inputs = (*inputs, self._make_offsets())
-            self._inputs[id(x)] = given, inputs
+            if len(self._inputs) > MOST_INPUTS:
+                self._inputs.clear()
+            self._inputs[id(x), id(target)] = given, inputs
         return inputs
 
     def _make_offsets(self) -> Any:

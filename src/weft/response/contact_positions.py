@@ -8,8 +8,10 @@ from typing import Any
 
 import warp as wp
 
+from weft.detection.boxes import lowest_bit
 from weft.response.impulses import ImpulseRows, ImpulseSolver
 from weft.response.stencil_colours import COLOURS
+from weft.response.stencil_masks import MOST, rows_below
 from weft.world.card import load_vec2d, load_vec4d, load_vec4i
 from weft.world.together import (
     BLOCK,
@@ -23,7 +25,6 @@ from weft.world.together import (
     on_card,
     share_begin,
     share_end,
-    share_step,
 )
 
 wp.set_module_options({"enable_backward": False})
@@ -264,8 +265,12 @@ def part_together(
             following = offsets[colour + 2]
             first_i = begin + share_begin(t, threads, end - begin)
             last_i = begin + share_end(t, threads, end - begin)
-            for i in range(first_i, last_i, share_step(threads, end - begin)):
-                part_contact(i, vertices, weights, normals, distances, gains, friction, before, x)
+            for i in range(first_i, last_i, MOST):
+                near = rows_below(i, wp.min(MOST, last_i - i), vertices, weights, normals, distances, x)
+                while near != wp.uint64(0):
+                    k = i + lowest_bit(near)
+                    near &= near - wp.uint64(1)
+                    part_contact(k, vertices, weights, normals, distances, gains, friction, before, x)
             meet_between(arrivals, end - begin, following - end)
             begin = end
             end = following

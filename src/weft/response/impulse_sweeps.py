@@ -2,8 +2,10 @@
 
 import warp as wp
 
+from weft.detection.boxes import lowest_bit
 from weft.response.friction import friction_impulse
 from weft.response.stencil_colours import COLOURS
+from weft.response.stencil_masks import MOST, rows_below_or_given
 from weft.world.card import load_vec2d, load_vec4d, load_vec4i
 from weft.world.together import (
     BLOCK,
@@ -176,9 +178,17 @@ def sweep_colours(
         following = offsets[colour + 2]
         first_k = begin + share_begin(t, threads, end - begin)
         last_k = begin + share_end(t, threads, end - begin)
-        for k in range(first_k, last_k, share_step(threads, end - begin)):
-            i = row_at(k, placed, order)
-            solve_stencil(i, vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
+        if placed < 0:
+            for k in range(first_k, last_k, MOST):
+                busy = rows_below_or_given(k, wp.min(MOST, last_k - k), vertices, weights, normals, speeds, v, push)
+                while busy != wp.uint64(0):
+                    i = k + lowest_bit(busy)
+                    busy &= busy - wp.uint64(1)
+                    solve_stencil(i, vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
+        else:
+            for k in range(first_k, last_k, share_step(threads, end - begin)):
+                i = placed + order[k]
+                solve_stencil(i, vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
         meet_between(arrivals, end - begin, following - end)
         begin = end
         end = following

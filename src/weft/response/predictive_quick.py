@@ -308,33 +308,44 @@ class QuickSearch:
         """contacts of threads, or before they are in order"""
         self.field = self._make_field()
         self._vertices = len(self.field.vertex_ids)
-        self._told = wp.zeros(4, dtype=int, device=self.device)
-        self._told_view = self._told.numpy()
+        self.told = wp.zeros(4, dtype=int, device=self.device)
+        """what the last search tells: FOUND, MOST, SHORT, NOWHERE"""
+        self._told_view = self.told.numpy()
+        self.alone = wp.array([0, 1, 0, 0], dtype=int, device=self.device)
+        """arrivals of a single thread"""
         self._row_room = ROW_ROOM
         self._together = Together(self.device)
-        self._given: tuple[Any, ...] = ()
+        self._numbers: tuple[Any, ...] = ()
+        self._arrays: tuple[Any, ...] = (None, None, None, None)
         self._inputs: tuple[Any, ...] = ()
 
     def find(self, x: wp.array, end: wp.array, margin: float, contacts: Contacts, *, edges: bool) -> int:
         """Replace the contacts by those of a step from x to `end`; gives their number. Nothing farther than the margin."""
-        sheet, told = self.sheet, self._told_view
-        for name, value in (("x", x), ("end", end)):
-            if getattr(sheet, name) is not value:
-                setattr(sheet, name, value)
-                self._given = ()
-        if len(contacts.arrays[0]) < CONTACTS_A_VERTEX * self._vertices:
-            contacts.grow(CONTACTS_A_VERTEX * self._vertices)
         while True:
             threads = get_threads() if self._vertices >= WORTH_SHARING else 1
-            given = margin, edges, threads, contacts.arrays[0], self.spare.arrays[0], self._row_room
-            if len(self._given) != len(given) or any(
-                a is not b and (isinstance(a, wp.array) or a != b) for a, b in zip(self._given, given, strict=True)
-            ):
-                self._given, self._inputs = given, self._pack(margin, edges, threads, contacts)
-            self._together.launch(search_together, 1, self._inputs, work=together.WORTH_SHARING if threads > 1 else 1)
+            inputs = self.inputs_for(x, end, margin, contacts, edges=edges, threads=threads)
+            self._together.launch(search_together, 1, inputs, work=together.WORTH_SHARING if threads > 1 else 1)
             if not self._grow(x, end, margin, threads, contacts):
-                contacts.count = int(told[0])
-                return contacts.count
+                return self.take_count(contacts)
+
+    def take_count(self, contacts: Contacts) -> int:
+        """Have as many contacts as the last search found."""
+        contacts.count = int(self._told_view[0])
+        return contacts.count
+
+    def inputs_for(
+        self, x: wp.array, end: wp.array, margin: float, contacts: Contacts, *, edges: bool, threads: int
+    ) -> tuple[Any, ...]:
+        """All inputs of a search by so many threads: the same tuple as before where nothing changed."""
+        if len(contacts.arrays[0]) < CONTACTS_A_VERTEX * self._vertices:
+            contacts.grow(CONTACTS_A_VERTEX * self._vertices)
+        sheet, arrays = self.sheet, (x, end, contacts.arrays[0], self.spare.arrays[0])
+        numbers = margin, edges, threads, self._row_room
+        if numbers != self._numbers or any(a is not b for a, b in zip(arrays, self._arrays, strict=True)):
+            self._numbers, self._arrays = numbers, arrays
+            sheet.x, sheet.end = x, end
+            self._inputs = self._pack(margin, edges, threads, contacts)
+        return self._inputs
 
     def _grow(self, x: wp.array, end: wp.array, margin: float, threads: int, contacts: Contacts) -> bool:
         """Make room for what was found; whether there was too little."""
@@ -363,7 +374,7 @@ class QuickSearch:
         room.pairs = wp.empty(threads * PAIRS_A_ROW * self._row_room, dtype=wp.vec2i, device=self.device)
         room.begins = wp.empty((4, field.patches), dtype=int, device=self.device)
         room.counts = wp.empty((2, field.patches), dtype=int, device=self.device)
-        room.told = self._told
+        room.told = self.told
         drafts = own if threads == 1 else drafts_of(self.spare)
         draft_room = len(drafts.kinds) // threads
         return (

@@ -100,7 +100,7 @@ class PredictiveSearch:
         self._unturned = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
         fast = self.device.is_cpu and isinstance(broad_phase, PatchSearch) and len(faces) > 0
         self._unordered = Contacts(self.device)
-        self._quick = QuickSearch(broad_phase, sheet, friction) if fast else None
+        self.quick = QuickSearch(broad_phase, sheet, friction) if fast else None
         self.colouring = StencilColouring(max(surface.vertex_count, 1), inverse_mass)
 
     def find(
@@ -122,12 +122,9 @@ class PredictiveSearch:
         sheet = self.sheet
         if kind == "triangles" and self.device.is_cpu:
             end = self._without_turn(x, end)
-        if self._radius != radius:
-            self._radius = radius
-            sheet.radius = wp.float64(radius)
-        self._reach = self.largest_thickness + radius
-        if kind == "triangles" and self._quick is not None:
-            return self._find_at_once(self._quick, x, end, contacts, edges, in_colours)
+        self._take_radius(radius)
+        if kind == "triangles" and self.quick is not None:
+            return self._find_at_once(self.quick, x, end, contacts, edges, in_colours)
         # a struct that is not changed need not be packed again
         for name, value in (("x", x), ("end", end)):
             if getattr(sheet, name) is not value:
@@ -172,6 +169,14 @@ class PredictiveSearch:
         """How far the mean vertex goes besides what the cloth does as a whole, in distances that make contacts."""
         self._without_turn(x, end)
         self._turned = x, end
+        return self.last_haste(radius)
+
+    def forget_turn(self) -> None:
+        """The places of which `haste` was asked are not those of the next search."""
+        self._turned = ()
+
+    def last_haste(self, radius: float) -> float:
+        """What it was when it was asked for last."""
         return float(self._haste_view[0]) / (self.largest_thickness + radius)
 
     def _without_turn(self, x: wp.array, end: wp.array) -> wp.array:
@@ -183,10 +188,27 @@ class PredictiveSearch:
         known, self._turned = self._turned, ()
         if known and known[0] is x and known[1] is end:
             return self._unturned
+        launch(unturn, 1, self._turning_for(x, end), device=self.device)
+        return self._unturned
+
+    def _turning_for(self, x: wp.array, end: wp.array) -> tuple[Any, ...]:
         if not self._turning or self._turning[1] is not x or self._turning[2] is not end:
             self._turning = (len(x), x, end, self._unturned, self._haste)
-        launch(unturn, 1, self._turning, device=self.device)
-        return self._unturned
+        return self._turning
+
+    def inputs_for(
+        self, x: wp.array, end: wp.array, radius: float, contacts: Contacts
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """What `unturn` and `search_together` take, for one thread: the same tuples where nothing changed."""
+        assert self.quick is not None
+        self._take_radius(radius)
+        search = self.quick.inputs_for(x, self._unturned, self._reach, contacts, edges=True, threads=1)
+        return self._turning_for(x, end), search
+
+    def _take_radius(self, radius: float) -> None:
+        if self._radius != radius:
+            self._radius, self._reach = radius, self.largest_thickness + radius
+            self.sheet.radius = wp.float64(radius)
 
     def _enclose(self, x: wp.array, end: wp.array) -> None:
         """Places and ways of all features."""
