@@ -3,8 +3,8 @@
 The scenes are the examples `predictive_*` at full size, stepped by `weft.Realtime`. Of each: vertices, the median and the
 longest step after warm-up, the same in time of the processor (which other programs on the machine change less), what of
 it is Python (the same steps once more: what is left of each without the time inside of compiled kernels, searches and
-motions of the scene included), the contacts of a step, how many launches solve and rehearse it, and how many it has in
-all. Memory is what Python's own allocator holds more after the timed steps than before.
+motions of the scene included), the contacts of a step, and how many launches it is: one for the motions, one for all
+else. Memory is what Python's own allocator holds more after the timed steps than before.
 """
 
 import gc
@@ -39,14 +39,14 @@ def main(quick: bool = False) -> None:
     try:
         print(
             f"{'scene':<11} {'vertices':>8} {'bar ms':>7} {'median':>8} {'longest':>8} {'of cpu':>8} {'python':>7} "
-            f"{'solved':>7} {'generated':>9} {'cached':>7} {'solves':>6} {'launches':>8} {'kB more':>8}"
+            f"{'solved':>7} {'generated':>9} {'cached':>7} {'launches':>8} {'kB more':>8}"
         )
         for name, steps, bar in SCENES:
             row = measure(name, quick=quick, steps=min(steps, 40) if quick else steps)
             print(
                 f"{name.removeprefix('predictive_'):<11} {row['vertices']:8d} {bar:7.1f} {row['median']:8.3f} "
                 f"{row['longest']:8.3f} {row['cpu']:8.3f} {row['python']:7.4f} {row['contacts']:7.0f} "
-                f"{row['generated']:9.0f} {row['cached']:7.0f} {row['solves']:6.0f} "
+                f"{row['generated']:9.0f} {row['cached']:7.0f} "
                 f"{row['launches']:8.0f} {row['memory']:8.1f}",
                 flush=True,
             )
@@ -70,7 +70,7 @@ def measure(name: str, *, quick: bool, steps: int) -> dict[str, Any]:
         cpu.append(time.thread_time() - used)
         reports.append(cloth.report)
     counts = {key: float(np.mean([r[key] for r in reports])) for key in ("contacts", "generated", "cached")}
-    grown, solves = memory(cloth, dt), launches(cloth, dt)
+    grown = memory(cloth, dt)
     python, kernels = overhead(cloth, dt, steps)
     return {
         "vertices": len(cloth.positions),
@@ -78,27 +78,10 @@ def measure(name: str, *, quick: bool, steps: int) -> dict[str, Any]:
         "longest": 1e3 * max(wall),
         "cpu": 1e3 * float(np.median(cpu)),
         "python": 1e3 * python,
-        "solves": solves,
         "launches": kernels,
         "memory": grown / 1e3,
         **counts,
     }
-
-
-def launches(cloth: weft.Realtime, dt: float) -> int:
-    """How often the kernel of a whole step was launched in a step: once for its rehearsal and once for the step."""
-    solver, count = cloth.solver, 0
-    real = solver._advance_in_order
-
-    def counted(*arguments: Any) -> None:
-        nonlocal count
-        count += 1
-        real(*arguments)
-
-    solver._advance_in_order = counted  # type: ignore[method-assign]
-    cloth.step(dt)
-    solver._advance_in_order = real  # type: ignore[method-assign]
-    return count
 
 
 def memory(cloth: weft.Realtime, dt: float) -> int:

@@ -40,7 +40,10 @@ def poses_between(start: np.ndarray, end: np.ndarray, centres: np.ndarray, share
 
 
 class Division:
-    """A step on the CPU in several parts, one after another; colliders, pins and goals go straight through them."""
+    """A step on the CPU in several parts, one after another; colliders, pins and goals go straight through them.
+
+    The first part looks for contacts as far as the rehearsal of the whole step went; each other has its own.
+    """
 
     def __init__(self, solver: "PredictiveSolver") -> None:
         self.solver = solver

@@ -154,7 +154,7 @@ class PredictiveSolver:
         if most is None or (self.serial and not self._searches):
             # a serial step without rehearsal looks itself how far cloth is stretched
             settings["most_substeps"][0] = most or 0
-            if self._at_once is not None and not self.cached and get_threads() == 1:
+            if self._at_once is not None and self._can_be_at_once(x, divide):
                 self._advance_at_once(self._at_once, x, v, target, time, dt, divide)
                 return
             if not self._find_or_divide(x, v, target, time, dt, divide):
@@ -166,6 +166,12 @@ class PredictiveSolver:
         if not self._find_or_divide(x, v, target, time, dt, divide):
             self._solve(x, v, target, dt)
         settings["substeps"][0] = usual
+
+    def _can_be_at_once(self, x: wp.array, divide: bool) -> bool:
+        """Not where contacts are cached, threads share the search, or the rehearsal is that of a step before its parts."""
+        if self.search is None or self.cached or get_threads() > 1:
+            return False
+        return divide or not self.search.knows_turn(self._cloth_part(x), self._end)
 
     def _advance_at_once(
         self, at_once: AtOnce, x: wp.array, v: wp.array, target: wp.array, time: float, dt: float, divide: bool
@@ -182,6 +188,7 @@ class PredictiveSolver:
             ended = at_once.run((x, v), *inputs, *solves, contacts, search.quick, farthest=far)
             self._known = x, v, target
         if ended == IN_PARTS:
+            search.keep_turn(self._cloth_part(x), self._end)
             self._division.advance(parts_for(search.last_haste(self.radius)), x, v, target, time, dt)
         elif ended == NO_ROOM:
             self.generated = search.find(self._cloth_part(x), self._end, self.radius, contacts, in_colours=False)
@@ -201,12 +208,13 @@ class PredictiveSolver:
         if self.search is None or not self._searches:
             return False
         start = self._cloth_part(x)
-        self._rehearse(x, v, target, dt)
+        # the first part of a divided step looks as far as the whole step goes
+        if divide or not self.search.knows_turn(start, self._end):
+            self._rehearse(x, v, target, dt)
         parts = 1
         if divide and self._division.possible:
             parts = parts_for(self.search.haste(start, self._end, self.radius))
         if parts > 1:
-            self.search.forget_turn()
             self._division.advance(parts, x, v, target, time, dt)
         else:
             kind: Any = self.options.self_contacts

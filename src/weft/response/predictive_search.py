@@ -168,12 +168,16 @@ class PredictiveSearch:
     def haste(self, x: wp.array, end: wp.array, radius: float) -> float:
         """How far the mean vertex goes besides what the cloth does as a whole, in distances that make contacts."""
         self._without_turn(x, end)
-        self._turned = x, end
+        self.keep_turn(x, end)
         return self.last_haste(radius)
 
-    def forget_turn(self) -> None:
-        """The places of which `haste` was asked are not those of the next search."""
-        self._turned = ()
+    def knows_turn(self, x: wp.array, end: wp.array) -> bool:
+        """Whether the next search of these has the places without turn that `haste` found, whatever they are now."""
+        return bool(self._turned) and self._turned[0] is x and self._turned[1] is end
+
+    def keep_turn(self, x: wp.array, end: wp.array) -> None:
+        """Have the next search take the places without turn that are there now."""
+        self._turned = x, end
 
     def last_haste(self, radius: float) -> float:
         """What it was when it was asked for last."""
@@ -185,8 +189,9 @@ class PredictiveSearch:
         Turning moves two points across the direction between them and never along it, so that no contact is missed for
         leaving it out; but boxes of what turns are large and overlap in vain.
         """
-        known, self._turned = self._turned, ()
-        if known and known[0] is x and known[1] is end:
+        known = self.knows_turn(x, end)
+        self._turned = ()
+        if known:
             return self._unturned
         launch(unturn, 1, self._turning_for(x, end), device=self.device)
         return self._unturned
