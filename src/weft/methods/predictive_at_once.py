@@ -11,7 +11,8 @@ from weft.methods.predictive_in_order import advance_in_order
 from weft.methods.predictive_kernels import take_state
 from weft.response.predictive_candidates import unturn
 from weft.response.predictive_contacts import Contacts
-from weft.response.predictive_quick import FOUND, NOWHERE, SHORT, QuickSearch, search_together
+from weft.response.predictive_passes import FOUND, NOWHERE, SHORT, search_together
+from weft.response.predictive_quick import QuickSearch
 from weft.world.chain import Chain
 
 wp.set_module_options({"enable_backward": False})

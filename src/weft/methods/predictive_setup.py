@@ -1,13 +1,16 @@
-"""What a solver of `predictive` is made of, from the scene: its search for contacts, and the numbers of a step."""
+"""What a solver of `predictive` is made of, from the scene: its search for contacts, the numbers of a step, its colours."""
 
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from weft.detection.broad_phase import make_broad_phase
 from weft.dynamics.fabric import Fabric
 from weft.methods.predictive_arrays import Numbers
 from weft.methods.predictive_defaults import usual_substeps
+from weft.methods.predictive_halves import HalfSpaces
+from weft.methods.predictive_together import Offsets
 from weft.response.predictive_search import PredictiveSearch
 from weft.response.regions import Regions
 from weft.scene import Predictive
@@ -50,3 +53,17 @@ def make_settings(
     numbers.goals, numbers.colliders = goals, colliders
     numbers.windy = int(forces.wind is not None)
     return wp.array([numbers], dtype=Numbers, device=world.device)
+
+
+def make_offsets(
+    fabric: Fabric, attachments: np.ndarray, search: PredictiveSearch | None, halves: HalfSpaces, *, cached: bool
+) -> Any:
+    """Where all colours start, as kernels take it."""
+    offsets: Any = Offsets()
+    offsets.stretch, offsets.bend = fabric.stretch.starts, fabric.bend.starts
+    offsets.attachments = wp.array(attachments, dtype=int, device=halves.device)
+    none = wp.empty(0, dtype=int, device=halves.device)
+    offsets.contacts = none if search is None else search.colouring.offsets
+    offsets.order = search.colouring.order if search is not None and cached else none
+    offsets.half_counts, offsets.half_places = halves.counts, halves.places
+    return offsets

@@ -17,9 +17,10 @@ from weft.methods.predictive_arrays import Arrays, vertex_layout
 from weft.methods.predictive_at_once import IN_PARTS, NO_ROOM, AtOnce
 from weft.methods.predictive_defaults import refined_substeps, usual_radius
 from weft.methods.predictive_division import FARTHEST, Division, parts_for
+from weft.methods.predictive_halves import HalfSpaces
 from weft.methods.predictive_in_order import advance_in_order
-from weft.methods.predictive_setup import make_search, make_settings
-from weft.methods.predictive_together import Offsets, advance_together
+from weft.methods.predictive_setup import make_offsets, make_search, make_settings
+from weft.methods.predictive_together import advance_together
 from weft.response.collider_spots import PADDING
 from weft.response.colliders import Colliders
 from weft.response.contact_cache import keep_nearest, read_pose
@@ -29,7 +30,6 @@ from weft.response.stencil_colours import COLOURS
 from weft.scene import Predictive
 from weft.world import World, get_threads, launch
 from weft.world.buffers import Buffer
-from weft.world.choosing import count_chosen
 from weft.world.together import Together
 
 # vertices below which a step is one serial launch on the CPU: a launch for each of some forty colours costs more
@@ -68,12 +68,8 @@ class PredictiveSolver:
         self._force, self._end, self._end_v, self._free, self._ways = (rows(wp.vec3d) for _ in range(5))
         self._rows, self._before, self._start = (rows(wp.vec4d) for _ in range(3))
         self._spots = wp.zeros((7, self.count + PADDING), dtype=wp.float32, device=self.device)
-        self._half_counts, self._half_places = rows(int), rows(int)
-        self._half_count = wp.zeros(1, dtype=int, device=self.device)
-        dtypes: tuple[Any, ...] = (int, wp.vec3d, wp.vec2d, wp.vec3d, wp.float64, wp.vec2d, int)
-        self._half_buffers = [Buffer(dtype, self.device) for dtype in dtypes]
         # a serial step has room for a half-space of each vertex with each collider
-        self._halves = self._grow_halves(self.count * self.colliders.count if self.serial else 0)
+        self._halves = HalfSpaces(world, self.colliders, self.count * self.colliders.count if self.serial else 0)
         self._settings = make_settings(
             world, options, self.fabric, radius=self.radius, goals=self.goals.count, colliders=self.colliders.count
         )
@@ -264,8 +260,8 @@ class PredictiveSolver:
     def counts(self) -> dict[str, int]:
         """What the last step solved: contacts of cloth with cloth and with colliders, and how many of them pushed."""
         count = self.contacts.count
-        halves = int(self._half_count.numpy()[0])
-        pushed = int(self.contacts.pushed.numpy()[:count].sum() + self._halves[-1].numpy()[:halves].sum())
+        halves = int(self._halves.count.numpy()[0])
+        pushed = int(self.contacts.pushed.numpy()[:count].sum() + self._halves.arrays[-1].numpy()[:halves].sum())
         cached = count if self.cached else 0
         return {
             "contacts": count + halves,
@@ -282,7 +278,7 @@ class PredictiveSolver:
         """All substeps in one launch, whose threads wait for each other."""
         self._begin(x, v, target)
         self._prepare(x)
-        self._find_half_spaces(x)
+        self._halves.find(self._settings, x, self._free, self._layout)
         if self.cached:
             self._refresh_contacts(x)
         items = max(self.count, self.fabric.stretch.largest, self.fabric.bend.largest)
@@ -292,30 +288,21 @@ class PredictiveSolver:
 
     def _same_inputs(self, x: wp.array, v: wp.array, target: wp.array, *, together: bool = False) -> tuple[Any, ...]:
         """Settings and arrays: the same tuple as in the last step where nothing changed, which makes the launch cheap."""
-        given: tuple[wp.array, ...] = (x, v, target, self._attached, self.contacts.arrays[0], self._halves[0])
+        given: tuple[wp.array, ...] = (x, v, target, self._attached, self.contacts.arrays[0], self._halves.arrays[0])
         if together and self.search is not None:
             given = (*given, self.search.colouring.order)
         known, inputs = self._inputs.get((id(x), id(target)), ((), ()))
         if len(known) != len(given) or any(a is not b for a, b in zip(given, known, strict=True)):
             inputs = self._all_inputs(x, v, target)
             if together:
-                inputs = (*inputs, self._make_offsets())
+                offsets = make_offsets(
+                    self.fabric, self._attachment_offsets, self.search, self._halves, cached=self.cached
+                )
+                inputs = (*inputs, offsets)
             if len(self._inputs) > MOST_INPUTS:
                 self._inputs.clear()
             self._inputs[id(x), id(target)] = given, inputs
         return inputs
-
-    def _make_offsets(self) -> Any:
-        """Where all colours start, as kernels take it."""
-        offsets: Any = Offsets()
-        fabric, search = self.fabric, self.search
-        offsets.stretch, offsets.bend = fabric.stretch.starts, fabric.bend.starts
-        offsets.attachments = wp.array(self._attachment_offsets, dtype=int, device=self.device)
-        none = wp.empty(0, dtype=int, device=self.device)
-        offsets.contacts = none if search is None else search.colouring.offsets
-        offsets.order = search.colouring.order if search is not None and self.cached else none
-        offsets.half_counts, offsets.half_places = self._half_counts, self._half_places
-        return offsets
 
     def _all_inputs(self, x: wp.array, v: wp.array, target: wp.array) -> tuple[Any, ...]:
         world, items, colliders, goals = self.world, self.fabric, self.colliders, self.goals
@@ -330,7 +317,7 @@ class PredictiveSolver:
             self._attached, self._lengths, goals.vertices, goals.springs, goals.starts, goals.ends,
             *contacts.arrays, contacts.pushed, contacts.triangles, self._across,
             colliders.shapes, colliders.start, colliders.end, *colliders.meshes,
-            world.friction_static, world.friction_kinetic, *halves, self._half_count,
+            world.friction_static, world.friction_kinetic, *halves.arrays, halves.count,
             self._force, self._ways, self._spots, self._rows, self._before, self._start,
         )  # fmt: skip
         for name, value in zip(Arrays.vars, values, strict=True):  # type: ignore[attr-defined]
@@ -343,7 +330,7 @@ class PredictiveSolver:
         rub, push_speed = float(self.settings["friction"][0]), float(self.settings["push_speed"][0])
         self._begin(x, v, target)
         self._prepare(x)
-        self._find_half_spaces(x)
+        self._halves.find(self._settings, x, self._free, self._layout)
         contacts = self.contacts
         order, groups, crowded = (
             self._order_contacts(x) if self.settings["contacts"][0] else (contacts.pushed, [], (0, 0))
@@ -372,8 +359,8 @@ class PredictiveSolver:
                     self._run(kernels.solve_colour, last - first, [first, 0, *tail], grain=256)
                 if crowded[1] > crowded[0]:
                     self._run(kernels.solve_colour, 1, [crowded[0], crowded[1] - crowded[0], *tail])
-                halves = [self._half_counts, self._half_places, *self._halves[:-1]]
-                inputs = [*halves, rub, progress, part, push, self._halves[-1], self._start, before, p]
+                halves = [self._halves.counts, self._halves.places, *self._halves.arrays[:-1]]
+                inputs = [*halves, rub, progress, part, push, self._halves.arrays[-1], self._start, before, p]
                 self._run(kernels.solve_all_halves, self.count, inputs)
         self._run(fabric.end_step, self.count, [1.0 / h, p, before, x, v])
         if not self.settings["rehearsal"][0]:
@@ -390,21 +377,6 @@ class PredictiveSolver:
         """Where nothing would stop the vertices."""
         inputs = [self._settings, x, v, target, self.world.inverse_mass, *self.air.lists]
         self._run(kernels.begin_step, self.count, [*inputs, self._force, self._rows, self._before, self._free])
-
-    def _find_half_spaces(self, x: wp.array) -> None:
-        """Half-spaces of all vertices: count, scan, write."""
-        world, colliders = self.world, self.colliders
-        if colliders.count == 0:
-            return
-        self._run(kernels.place_shapes, colliders.count, [colliders.shapes, colliders.start, colliders.end])
-        head = [x, self._free, world.inverse_mass, world.thickness, *self._layout, colliders.shapes]
-        head += [*colliders.meshes, world.friction_static, world.friction_kinetic]
-        head += [self._half_counts, self._half_places]
-        self._run(kernels.find_half_spaces, self.count, [self._settings, 0, *head, *self._halves[:-1]], grain=128)
-        total = count_chosen(self._half_counts, self._half_places)
-        self._half_count.fill_(total)
-        self._halves = self._grow_halves(total)
-        self._run(kernels.find_half_spaces, self.count, [self._settings, 1, *head, *self._halves[:-1]], grain=128)
 
     def _follow(self, h: float, progress: float, part: float) -> None:
         goals = self.goals
@@ -435,10 +407,6 @@ class PredictiveSolver:
         head = [self._layout[-1], search.across, x, vertices, kinds, contacts.triangles, weights]
         self._run(kernels.refresh_contacts, contacts.count, [*head, *self._layout[2:4]])
         search.colouring.colour(vertices, contacts.count)
-
-    def _grow_halves(self, count: int) -> list[wp.array]:
-        """Room for so many half-spaces: vertices, normals, offsets, ways, thickness, friction, pushed."""
-        return [buffer.at_least(count) for buffer in self._half_buffers]
 
     def _run(self, kernel: wp.Kernel, count: int, inputs: Sequence[Any], *, grain: int = 1024) -> None:
         launch(kernel, count, inputs, device=self.device, grain=grain)

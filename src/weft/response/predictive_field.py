@@ -5,7 +5,7 @@
 import warp as wp
 
 from weft.detection.boxes import FRAME_SAMPLES, Box, load_box, store_box, unite
-from weft.response.predictive_lanes import BLOCK
+from weft.response.predictive_rows import BLOCK
 from weft.world.rows import ROW
 
 wp.set_module_options({"enable_backward": False})

@@ -1,0 +1,47 @@
+"""The half-spaces of a step: lists of them that grow, and the search for them as launches over all vertices."""
+
+from typing import Any
+
+import warp as wp
+
+from weft.methods.predictive_kernels import find_half_spaces, place_shapes
+from weft.response.colliders import Colliders
+from weft.world import World, launch
+from weft.world.buffers import Buffer
+from weft.world.choosing import count_chosen
+
+
+class HalfSpaces:
+    """All half-spaces; where steps are serial, the kernel of a step finds them itself."""
+
+    def __init__(self, world: World, colliders: Colliders, room: int) -> None:
+        self.world, self.colliders, self.device = world, colliders, world.device
+        vertices = world.cloth_vertex_count
+        self.counts, self.places = (wp.zeros(vertices, dtype=int, device=self.device) for _ in range(2))
+        """of each vertex"""
+        self.count = wp.zeros(1, dtype=int, device=self.device)
+        """of all"""
+        dtypes: tuple[Any, ...] = (int, wp.vec3d, wp.vec2d, wp.vec3d, wp.float64, wp.vec2d, int)
+        self._buffers = [Buffer(dtype, self.device) for dtype in dtypes]
+        self.arrays = self._grow(room)
+        """vertices, normals, offsets, ways, thickness, friction, pushed"""
+
+    def find(self, settings: wp.array, x: wp.array, free: wp.array, layout: tuple[wp.array, ...]) -> None:
+        """Those of all vertices, which would go to `free`: count, scan, write."""
+        world, colliders = self.world, self.colliders
+        if colliders.count == 0:
+            return
+        inputs = [colliders.shapes, colliders.start, colliders.end]
+        launch(place_shapes, colliders.count, inputs, device=self.device)
+        head = [x, free, world.inverse_mass, world.thickness, *layout, colliders.shapes]
+        head += [*colliders.meshes, world.friction_static, world.friction_kinetic, self.counts, self.places]
+        for writes in range(2):
+            if writes:
+                total = count_chosen(self.counts, self.places)
+                self.count.fill_(total)
+                self.arrays = self._grow(total)
+            found: list[Any] = [settings, writes, *head, *self.arrays[:-1]]
+            launch(find_half_spaces, len(self.counts), found, device=self.device, grain=128)
+
+    def _grow(self, count: int) -> list[wp.array]:
+        return [buffer.at_least(count) for buffer in self._buffers]
