@@ -31,6 +31,8 @@ wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
+# contacts of a colour from which on a card waits for the memory rather than for the way to it
+MANY = wp.constant(16384)
 
 
 @wp.kernel
@@ -124,6 +126,36 @@ def part_loaded(
 
 
 @wp.func
+def part_of_many(
+    k: int,
+    there: bool,
+    q: wp.vec4i,
+    w: wp.vec4d,
+    n: wp.vec3d,
+    distance: wp.float64,
+    gains: wp.array[wp.vec4d],
+    friction: wp.array[wp.vec2d],
+    before: wp.array[wp.vec3d],
+    x: wp.array[wp.vec3d],
+):
+    """The same where so many are loaded at once that the memory is what they wait for: the rest only if it is needed."""
+    x0 = x[q[0]]
+    x1 = x[q[1]]
+    x2 = x[q[2]]
+    x3 = x[q[3]]
+    r = w[0] * x0 + w[1] * x1 + w[2] * x2 + w[3] * x3
+    lack = distance - wp.dot(n, r)
+    if there and lack > ZERO:
+        g = load_vec4d(gains, k)
+        was = w[0] * before[q[0]] + w[1] * before[q[1]] + w[2] * before[q[2]] + w[3] * before[q[3]]
+        shift = parting(lack, n, r, was, load_vec2d(friction, k))
+        x[q[0]] = x0 + g[0] * shift
+        x[q[1]] = x1 + g[1] * shift
+        x[q[2]] = x2 + g[2] * shift
+        x[q[3]] = x3 + g[3] * shift
+
+
+@wp.func
 def part_on_card(
     t: int,
     threads: int,
@@ -153,14 +185,35 @@ def part_on_card(
     w = load_vec4d(weights, k)
     n = normals[k]
     distance = distances[k]
+    next_i = end + share_begin(t, threads, following - end)
+    next_q = load_vec4i(vertices, wp.min(next_i, following - 1))
+    while end - begin > MANY:
+        after = offsets[wp.min(colour + 3, COLOURS)]
+        part_of_many(k, i < end, q, w, n, distance, gains, friction, before, x)
+        for s in range(i + threads, end, threads):
+            part_contact(s, vertices, weights, normals, distances, gains, friction, before, x)
+        size = end - begin
+        ticket = arrive(arrivals, True, size, following - end)
+        begin = end
+        end = following
+        following = after
+        colour += 1
+        i = next_i
+        k = wp.min(i, end - 1)
+        q = next_q
+        w = load_vec4d(weights, k)
+        n = normals[k]
+        distance = distances[k]
+        next_i = end + share_begin(t, threads, following - end)
+        next_q = load_vec4i(vertices, wp.min(next_i, following - 1))
+        await_others(arrivals, True, size, end - begin, ticket)
+
     g = load_vec4d(gains, k)
     mu = load_vec2d(friction, k)
     b0 = before[q[0]]
     b1 = before[q[1]]
     b2 = before[q[2]]
     b3 = before[q[3]]
-    next_i = end + share_begin(t, threads, following - end)
-    next_q = load_vec4i(vertices, wp.min(next_i, following - 1))
     while end - begin > TAIL:
         after = offsets[wp.min(colour + 3, COLOURS)]
         part_loaded(i < end, q, w, n, distance, g, mu, b0, b1, b2, b3, x)

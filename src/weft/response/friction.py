@@ -29,3 +29,28 @@ def friction_impulse(
     if size <= static * push:
         return wanted
     return (kinetic * push / size) * wanted
+
+
+@wp.func
+def impulse_of(
+    given: wp.float64,
+    speed: wp.float64,
+    u: wp.vec3d,
+    normal_speed: wp.float64,
+    n: wp.vec3d,
+    total: wp.float64,
+    mu: wp.vec2d,
+    before: wp.vec3d,
+):
+    """The normal and the tangential impulse of a pair from now on, and by how much both together change."""
+    # the normal part may be taken back, never below zero
+    now = wp.max(given + (speed - normal_speed) / total, wp.float64(0.0))
+    impulse = (now - given) * n
+    after = before
+    if mu[0] > wp.float64(0.0):
+        sliding = u - normal_speed * n
+        after = friction_impulse(before, sliding, total, now, mu[0], mu[1])
+        # the normal may have turned since the impulse was given: keep the tangential part only
+        after = after - wp.dot(n, after) * n
+        impulse += after - before
+    return now, after, impulse

@@ -91,6 +91,8 @@ class ImpulseSolver:
         self.device = wp.get_device(inverse_mass.device)
         self._colouring = StencilColouring(vertex_count, inverse_mass)
         self._together = Together(self.device)
+        # velocities and inverse masses side by side, which a card loads in one go
+        self._rows = wp.zeros(0 if self.device.is_cpu else vertex_count, dtype=wp.vec4d, device=self.device)
         self.placed = 0
         """rows that lie in the order of their colours"""
         self.offsets = wp.zeros_like(self._colouring.offsets)
@@ -123,7 +125,9 @@ class ImpulseSolver:
             rows.vertices,
         ]
         inputs += [rows.weights, rows.normals, rows.speeds, rows.friction, self.inverse_mass, rows.push, rows.drag, v]
-        self.run(rows.count, solve_together, inputs, sweeps)
+        # a card needs threads for the vertices too
+        items = max(rows.count, len(self._rows) // 4) if rows.count else 0
+        self.run(items, solve_together, [*inputs, self._rows], sweeps)
 
     def threads_for(self, count: int) -> int:
         """With how many threads so many rows are swept."""

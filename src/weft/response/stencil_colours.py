@@ -28,6 +28,8 @@ FULL = wp.constant(wp.int64(2**62 - 1))
 STRIDE = 0.6180339887
 NO_CLAIM = wp.constant(wp.int64(2**62))
 MOST_ROUNDS = wp.constant(2**29)
+# added to what is noted at a corner with others before it
+FOLLOWS = wp.constant(2**30)
 # stencils below which minima are found sooner than corners are sorted
 FEW = 10_000
 
@@ -137,29 +139,18 @@ def stands_first(
     return first
 
 
-@wp.func
-def count_colours(
-    t: int,
-    threads: int,
-    arrivals: wp.array[int],
-    count: int,
-    colour: wp.array[int],
-    tallies: wp.array[int],
-    offsets: wp.array[int],
-    keys: wp.array[int],
-    order: wp.array[int],
-):
-    """Where each colour begins, and what is to be sorted: colours, and the stencils that have them."""
-    for i in range(t, count, threads):
-        take_number(tallies, colour[i])
-        keys[i] = colour[i]
-        order[i] = i
-    meet(arrivals)
-    for c in range(t, COLOURS + 2, threads):
-        before = int(0)
-        for lower in range(c):
-            before += tallies[lower]
-        offsets[c] = before
+@wp.kernel
+def find_offsets(first: int, count: int, keys: wp.array[int], offsets: wp.array[int]):
+    """Where each colour begins among stencils in the order of their colours; one item more than there are stencils."""
+    i = first + wp.tid()
+    before = int(-1)
+    if i > 0:
+        before = keys[i - 1]
+    here = int(COLOURS + 1)
+    if i < count:
+        here = keys[i]
+    for c in range(before + 1, here + 1):
+        offsets[c] = i
 
 
 @wp.kernel(launch_bounds=BLOCK)
@@ -173,17 +164,12 @@ def colour_together(
     inverse_mass: wp.array[wp.float64],
     used: wp.array2d[wp.int64],
     claims: wp.array2d[wp.int64],
-    colour: wp.array[int],
-    tallies: wp.array[int],
     waiting: wp.array[int],
-    offsets: wp.array[int],
     keys: wp.array[int],
     order: wp.array[int],
 ):
-    """The same colours by many threads."""
+    """The same colours by many threads: as keys of the stencils, for sorting."""
     t = first + wp.tid()
-    for c in range(t, COLOURS + 2, threads):
-        tallies[c] = 0
     for c in range(t, 3, threads):
         waiting[c] = 0
     for i in range(t, count, threads):
@@ -192,7 +178,8 @@ def colour_together(
         for k in range(4):
             claims[0, q[k]] = NO_CLAIM
             claims[1, q[k]] = NO_CLAIM
-        colour[i] = -1
+        keys[i] = -1
+        order[i] = i
     meet(arrivals)
 
     # every vertex learns who is first among the stencils without colour; those first at all their vertices take one.
@@ -202,7 +189,7 @@ def colour_together(
     while left == 1:
         turn = round_number % 2
         for i in range(t, count, threads):
-            if colour[i] < 0:
+            if keys[i] < 0:
                 q = vertices[i]
                 mine = claim_of(i, count, inverse, round_number)
                 for k in range(4):
@@ -215,17 +202,15 @@ def colour_together(
         if round_number > 0:
             left = waiting[(round_number + 2) % 3]
         for i in range(t, count, threads):
-            if colour[i] < 0:
+            if keys[i] < 0:
                 q = vertices[i]
                 if stands_first(q, claim_of(i, count, inverse, round_number), inverse_mass, claims, turn):
                     free = lowest_free(q, inverse_mass, used)
-                    colour[i] = free
+                    keys[i] = free
                     take(q, free, inverse_mass, used)
                 else:
                     waiting[round_number % 3] = 1
         round_number += 1
-
-    count_colours(t, threads, arrivals, count, colour, tallies, offsets, keys, order)
 
 
 @wp.kernel
@@ -257,6 +242,15 @@ def list_corners(
     store_four(corners, place, wp.vec4i(4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3))
 
 
+@wp.func
+def follower_of(noted: int) -> int:
+    """The stencil after one at a corner, from what was noted there; -1 if there is none."""
+    follower = noted - 1
+    if noted >= FOLLOWS:
+        follower = noted - FOLLOWS - 1
+    return follower
+
+
 @wp.kernel(launch_bounds=BLOCK)
 def colour_chains_together(
     first: int,
@@ -272,39 +266,36 @@ def colour_chains_together(
     pending: wp.array[int],
     ready: wp.array[int],
     used: wp.array2d[wp.int64],
-    colour: wp.array[int],
-    tallies: wp.array[int],
     added: wp.array[int],
-    offsets: wp.array[int],
     keys: wp.array[int],
     order: wp.array[int],
 ):
-    """The same again, given the corners sorted by vertex: whoever takes a colour tells the next at each vertex."""
+    """The same again, given the corners sorted by vertex, with nobody's colours taken: whoever takes one tells the next at
+    each vertex."""
     t = first + wp.tid()
-    for c in range(t, COLOURS + 2, threads):
-        tallies[c] = 0
     for c in range(t, 3, threads):
         added[c] = 0
-    for i in range(t, count, threads):
-        forget(vertices[i], used)
-        pending[i] = 0
-    meet(arrivals)
-
-    # who comes next at each corner, and for how many corners somebody is before
+    # who comes next at each corner, and whether somebody is before
     last = 4 * count - 1
     for place in range(t, 4 * count, threads):
         corner = corners[place]
         key = corner_keys[place]
-        follower = int(-1)
+        found = int(0)
         if key < vertex_count:
             if place < last and corner_keys[wp.min(place + 1, last)] == key:
-                follower = corners[place + 1] // 4
+                found = corners[place + 1] // 4 + 1
             if place > 0 and corner_keys[wp.max(place - 1, 0)] == key:
-                wp.atomic_add(pending, corner // 4, 1)
-        followers[corner // 4][corner % 4] = follower
+                found += FOLLOWS
+        followers[corner // 4][corner % 4] = found
     meet(arrivals)
     for i in range(t, count, threads):
-        if pending[i] == 0:
+        corner_of = load_vec4i(followers, i)
+        waits = int(0)
+        for k in range(4):
+            if corner_of[k] >= FOLLOWS:
+                waits += 1
+        pending[i] = waits
+        if waits == 0:
             ready[take_number(added, 0)] = i
     meet(arrivals)
     begin = int(0)
@@ -317,13 +308,16 @@ def colour_chains_together(
         for s in range(begin + t, end, threads):
             i = ready[s]
             q = load_vec4i(vertices, i)
-            others = load_vec4i(followers, i)
+            next_ones = load_vec4i(followers, i)
             free = lowest_free(q, inverse_mass, used)
-            colour[i] = free
+            keys[i] = free
+            order[i] = i
             take(q, free, inverse_mass, used)
             # all four at once: each answer takes long to come
             told = wp.vec4i()
+            others = wp.vec4i()
             for k in range(4):
+                others[k] = follower_of(next_ones[k])
                 if others[k] >= 0:
                     told[k] = wp.atomic_sub(pending, others[k], 1)
             freed = int(0)
@@ -339,7 +333,6 @@ def colour_chains_together(
         begin = end
         end = end + added[round_number % 3]
         round_number += 1
-    count_colours(t, threads, arrivals, count, colour, tallies, offsets, keys, order)
 
 
 class StencilColouring:
@@ -351,7 +344,6 @@ class StencilColouring:
         self._together = Together(self.device)
         self._used = wp.zeros((vertex_count, WORDS), dtype=wp.int64, device=self.device)
         self._claims = wp.zeros((2, vertex_count), dtype=wp.int64, device=self.device)
-        self._tallies = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
         self._waiting = wp.zeros(3, dtype=int, device=self.device)
         self.offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
         """where each colour begins; the last two enclose the stencils for which there was no colour"""
@@ -385,10 +377,9 @@ class StencilColouring:
 
     def colour_in_rounds(self, vertices: wp.array, count: int, stride: int, offsets: wp.array) -> None:
         """The way of CUDA for short lists, which the CPU can go too."""
-        inputs = [count, pow(stride, -1, count), vertices, self.inverse_mass, self._used, self._claims]
-        inputs += [self._colour.at_least(count), self._tallies, self._waiting, offsets]
+        inputs = [count, pow(stride, -1, count), vertices, self.inverse_mass, self._used, self._claims, self._waiting]
         self._together.launch(colour_together, count, [*inputs, *self._unsorted(count)])
-        self._sort(count)
+        self._sort(count, offsets)
 
     def colour_in_chains(self, vertices: wp.array, count: int, stride: int, offsets: wp.array) -> None:
         """The way of CUDA for long lists, likewise."""
@@ -398,17 +389,18 @@ class StencilColouring:
         inputs = [count, stride, total, vertices, self.inverse_mass, corner_keys, corners]
         launch(list_corners, count, inputs, device=self.device)
         wp.utils.radix_sort_pairs(corner_keys, corners, 4 * count, end_bit=total.bit_length())
+        self._used.zero_()
         inputs = [count, total, vertices, self.inverse_mass, corner_keys, corners, self._followers.at_least(count)]
-        inputs += [self._pending.at_least(count), self._ready.at_least(count), self._used]
-        inputs += [self._colour.at_least(count), self._tallies, self._waiting, offsets]
+        inputs += [self._pending.at_least(count), self._ready.at_least(count), self._used, self._waiting]
         self._together.launch(colour_chains_together, count, [*inputs, *self._unsorted(count)])
-        self._sort(count)
+        self._sort(count, offsets)
 
     def _unsorted(self, count: int) -> list[wp.array]:
         """Room for colours and the stencils that have them, and for sorting both."""
         return [self._keys.at_least(2 * count), self._order.at_least(2 * count)]
 
-    def _sort(self, count: int) -> None:
+    def _sort(self, count: int, offsets: wp.array) -> None:
         """The order is that of the CPU: within a colour that of the list."""
         keys, order = self._unsorted(count)
         wp.utils.radix_sort_pairs(keys, order, count, end_bit=COLOURS.bit_length())
+        launch(find_offsets, count + 1, [count, keys, offsets], device=self.device)

@@ -75,6 +75,22 @@ def load_vec4d(rows: wp.array[wp.vec4d], i: int) -> wp.vec4d:
 @wp.func_native(
     """
 #if defined(__CUDA_ARCH__)
+    double2* row = (double2*)(rows.data + i);
+    row[0] = make_double2(v[0], v[1]);
+    row[1] = make_double2(v[2], w);
+#else
+    rows.data[i] = wp::vec_t<4, double>(v[0], v[1], v[2], w);
+#endif
+"""
+)
+def store_row(rows: wp.array[wp.vec4d], i: int, v: wp.vec3d, w: wp.float64):
+    """Write row i: three numbers and one."""
+    ...
+
+
+@wp.func_native(
+    """
+#if defined(__CUDA_ARCH__)
     const double2 row = *(const double2*)(rows.data + i);
     return wp::vec_t<2, double>(row.x, row.y);
 #else

@@ -101,11 +101,14 @@ def count_each(*lists: tuple[wp.array, wp.array], also: wp.array | None = None) 
     if device.alias not in _totals:
         _totals[device.alias] = wp.zeros(MOST_LISTS + 1, dtype=int, device=device)
     totals = _totals[device.alias]
-    inputs = [part for chosen, places in lists for part in (chosen, places, len(chosen))]
-    inputs += [totals, totals, 0] * (MOST_LISTS - len(lists))
+    # those that are there come first, so that launches are alike however many are empty
+    inputs = [part for chosen, places in full for part in (chosen, places, len(chosen))]
+    inputs += [totals, totals, 0] * (MOST_LISTS - len(full))
     launch(_gather_totals, 1, [*inputs, totals if also is None else also, totals], device=device)
     numbers = read((totals, 0, MOST_LISTS + 1))[0].tolist()
-    return numbers[: len(lists)] if also is None else [*numbers[: len(lists)], numbers[-1]]
+    found = iter(numbers)
+    counts = [next(found) if len(chosen) else 0 for chosen, _ in lists]
+    return counts if also is None else [*counts, numbers[-1]]
 
 
 _totals: dict[str, wp.array] = {}
