@@ -191,10 +191,3 @@ def solve_all_halves(
         places[i], places[i] + counts[i], vertices, normals, offsets, ways, thickness, friction, rub, progress, part, push,
         pushed, start, before, p,
     )  # fmt: skip
-
-
-@wp.kernel
-def count_up(first: int, numbers: wp.array[int]):
-    """0, 1, 2..."""
-    i = first + wp.tid()
-    numbers[i] = i

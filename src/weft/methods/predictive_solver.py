@@ -26,10 +26,8 @@ from weft.response.colliders import Colliders
 from weft.response.contact_cache import keep_nearest, read_pose
 from weft.response.predictive_contacts import Contacts
 from weft.response.regions import compile_regions
-from weft.response.stencil_colours import COLOURS
 from weft.scene import Predictive
 from weft.world import World, get_threads, launch
-from weft.world.buffers import Buffer
 from weft.world.together import Together
 
 # vertices below which a step is one serial launch on the CPU: a launch for each of some forty colours costs more
@@ -81,7 +79,6 @@ class PredictiveSolver:
         self.cached = False
         """whether contacts come from a cache"""
         self._across = wp.zeros(0, dtype=wp.vec3i, device=self.device) if self.search is None else self.search.across
-        self._identity = Buffer(int, self.device)
         self._division = Division(self)
         self._together = Together(self.device)
         self._at_once: AtOnce | None = None
@@ -332,9 +329,11 @@ class PredictiveSolver:
         self._prepare(x)
         self._halves.find(self._settings, x, self._free, self._layout)
         contacts = self.contacts
-        order, groups, crowded = (
-            self._order_contacts(x) if self.settings["contacts"][0] else (contacts.pushed, [], (0, 0))
-        )
+        order, groups, crowded = contacts.pushed, [], (0, 0)
+        if self.settings["contacts"][0] and contacts.count and self.search is not None:
+            if self.cached:
+                self._refresh_contacts(x)
+            order, groups, crowded = self.search.colours_of(contacts, in_order=not self.cached)
 
         substeps, sweeps = int(self.settings["substeps"][0]), int(self.settings["sweeps"][0])
         h, part = dt / substeps, 1.0 / substeps
@@ -382,22 +381,6 @@ class PredictiveSolver:
         goals = self.goals
         inputs = [goals.vertices, goals.springs, goals.starts, goals.ends, h, progress, part]
         self._run(fabric.follow, goals.count, [*inputs, self._before, self._rows])
-
-    def _order_contacts(self, x: wp.array) -> tuple[wp.array, list[tuple[int, int]], tuple[int, int]]:
-        """The order of contacts, their colours, and those that found no colour."""
-        contacts, search = self.contacts, self.search
-        if contacts.count == 0 or search is None:
-            return contacts.triangles, [], (0, 0)
-        if self.cached:
-            self._refresh_contacts(x)
-            order = search.colouring.order
-        else:
-            # they were written in the order of their colours
-            order = self._identity.at_least(contacts.count)
-            self._run(kernels.count_up, contacts.count, [order])
-        offsets = search.colouring.offsets.numpy().tolist()
-        groups = [(a, b) for a, b in pairwise(offsets[: COLOURS + 1]) if b > a]
-        return order, groups, (offsets[COLOURS], offsets[COLOURS + 1])
 
     def _refresh_contacts(self, x: wp.array) -> None:
         """Cached contacts at the start of a step; those that went on to other triangles have other neighbours."""

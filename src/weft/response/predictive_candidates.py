@@ -312,3 +312,10 @@ def write_contacts(
     a = sheet.vertex_cloth[q[0]]
     b = sheet.vertex_cloth[q[3]]
     friction[i] = wp.vec2d(sticking[a, b], sliding[a, b])
+
+
+@wp.kernel
+def count_up(first: int, numbers: wp.array[int]):
+    """0, 1, 2..."""
+    i = first + wp.tid()
+    numbers[i] = i
