@@ -225,6 +225,7 @@ class StepSearch:
         # where vertices ended in the first test of a motion in this step, if there was one, and what has turned since
         self._tested = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
         self._any_tested = False
+        self._strays_came = False
         self._turned = wp.zeros(surface.vertex_count, dtype=int, device=self.device)
         self._faces_turned = wp.zeros(surface.face_count, dtype=int, device=self.device)
         self._edges_turned = wp.zeros(surface.edge_count, dtype=int, device=self.device)
@@ -338,15 +339,21 @@ class StepSearch:
         """Add to the rows every pair that would meet on the way from x to `end`; gives their number."""
         self._replay.run(lambda: self._begin_test(x, end), "test", x, end, self.margin, self._wave, self._any_tested)
         self._take_motion(x, end)
-        # a look at memory of the host costs nothing; on CUDA strays are rare enough to see them with the result
-        looked = self.device.is_cpu
-        if looked and read((self._fresh, 0, 1))[0][0]:
+        # a look at memory of the host costs nothing; on CUDA strays are rare enough to see them with the result, unless there
+        # were some in the first test of the step before
+        first = not self._any_tested
+        looked = self.device.is_cpu or (first and self._strays_came)
+        fresh = looked and bool(read((self._fresh, 0, 1))[0][0])
+        if fresh:
             self._look_for_strays(x, end)
         kinds = [kind for same in zip(self._kinds, *self.stray_kinds, strict=True) for kind in same]
-        *counts, fresh = self._collide(kinds)
-        if fresh and not looked:
+        *counts, seen = self._collide(kinds)
+        if seen and not looked:
+            fresh = True
             self._look_for_strays(x, end)
             *counts, _ = self._collide(kinds)
+        if first:
+            self._strays_came = fresh
         self._any_tested = True
         found = rows.count
         for kind, count in zip(kinds, counts, strict=True):
