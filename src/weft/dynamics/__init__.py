@@ -21,6 +21,10 @@ class Contacts(Protocol):
 class Dynamics(Protocol):
     """A model of cloth that proposes where it would go in a step."""
 
+    @property
+    def central(self) -> bool:
+        """Whether the average velocity over a step is that of its middle; else substeps move with their end velocity."""
+
     def foresee(self, state: State, dt: float) -> None:
         """Find out early what `propose` will have to know of the state; may be left out."""
 

@@ -1,18 +1,17 @@
-"""The matrix of the implicit step: 3x3 blocks in rows that the mesh fixes once, filled anew each step.
+"""The matrix of the implicit step: 3x3 blocks in rows that the mesh fixes once (see `block_rows`), filled anew each step.
 
-Rows are vertices, sorted by patch (see `aggregates`), so that a patch is a range of rows. Each block gathers what the
-elements at its two vertices give, in a fixed order; no two threads write to one place, and the bytes do not depend on
-their number. Every element is unmoved by a common translation, so a diagonal block is the mass less the sum of the
-blocks beside it: momentum is then conserved to rounding.
+Each block gathers what the elements at its two vertices give, in a fixed order; no two threads write to one place, and the
+bytes do not depend on their number. Every element is unmoved by a common translation, so a diagonal block is the mass less
+the sum of the blocks beside it: momentum is then conserved to rounding.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import warp as wp
 
-from weft.dynamics.aggregates import aggregate
+from weft.dynamics.block_rows import BlockRows, CornerPairs, corner_pairs
 from weft.dynamics.bw_elements import Elements
 from weft.dynamics.incidence import incidence
 from weft.world import launch
@@ -192,66 +191,23 @@ def gather_right_hand_side(
     b[r] = total
 
 
-class CornerPairs(NamedTuple):
-    """Two corners of an element, lower vertex first."""
-
-    low: np.ndarray
-    high: np.ndarray
-    element: np.ndarray
-    corners: np.ndarray
-    """(k, 2): which corners of the element they are"""
-
-
 Upload = Callable[[np.ndarray, Any], wp.array]
 
 
-class BlockMatrix:
+class BlockMatrix(BlockRows):
     """The structure of the matrix and its numbers (device arrays)."""
 
     def __init__(self, elements: Elements, vertex_count: int, device: wp.DeviceLike) -> None:
-        self.device = device
-        count = self.count = vertex_count
-
         def upload(values: np.ndarray, dtype: Any = int) -> wp.array:
             return wp.array(values, dtype=dtype, device=device)
 
         # every pair of vertices that an element joins
-        kinds = [_corner_pairs(a) for a in (elements.faces, elements.hinges, elements.stitches)]
-        joined = np.concatenate([np.column_stack([kind.low, kind.high]) for kind in kinds]).astype(np.int64)
+        kinds = [corner_pairs(a) for a in (elements.faces, elements.hinges, elements.stitches)]
+        joined = np.concatenate([np.column_stack([kind.low, kind.high]) for kind in kinds])
         links = np.concatenate([np.column_stack([kinds[k].low, kinds[k].high]) for k in (0, 2)])
-        self.aggregates = aggregate(links, joined, count)
-
-        # rows in the order of their patches
-        label = self.aggregates.label
-        order = np.argsort(label, kind="stable").astype(np.int32)
-        row_of = np.empty(count, np.int32)
-        row_of[order] = np.arange(count)
-        self.order = upload(order)
-        self.row_of = upload(row_of)
-        self.patches = upload(np.concatenate([[0], np.cumsum(np.bincount(label, minlength=self.aggregates.count))]))
-        self.patch_of = upload(label[order])
-
-        # pairs sorted by rows; a block at either place of a pair, and one a row on the diagonal
-        ends = row_of[joined].astype(np.int64)
-        keys, pair_of = np.unique(ends.min(axis=1) * count + ends.max(axis=1), return_inverse=True)
-        pairs = self.pair_count = len(keys)
-        turned = np.zeros(pairs, bool)
-        turned[pair_of] = ends[:, 0] > ends[:, 1]
-        low, high = np.where(turned, keys % count, keys // count), np.where(turned, keys // count, keys % count)
-        own = np.arange(count, dtype=np.int32)
-        rows, columns = np.concatenate([low, high, own]), np.concatenate([high, low, own])
-        sorted_entries = np.lexsort((columns, rows))
-        place = np.empty(len(rows), np.int32)
-        place[sorted_entries] = np.arange(len(rows))
-        self.places = upload(np.column_stack([place[:pairs], place[pairs : 2 * pairs]]), wp.vec2i)
-        self.diagonal = upload(place[2 * pairs :])
-        self.offsets = upload(np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))]))
-        self.rows = upload(rows[sorted_entries])
-        self.columns = upload(columns[sorted_entries])
-        self.blocks = wp.zeros(len(rows), dtype=wp.mat33d, device=device)
-
-        self.pair_lists = _pair_lists(elements, kinds, pair_of, pairs, upload)
-        self.vertex_lists = _vertex_lists(elements, count, upload)
+        super().__init__(joined, links, vertex_count, device)
+        self.pair_lists = _pair_lists(elements, kinds, self.pair_of, self.pair_count, upload)
+        self.vertex_lists = _vertex_lists(elements, vertex_count, upload)
 
     def assemble(self, terms: Any, outside: Any, h: float) -> None:
         """Fill the blocks for a step h from the terms of the elements."""
@@ -264,19 +220,6 @@ class BlockMatrix:
         """Sum the elements' part of each row, gravity, air and the forces that come with constraints."""
         inputs = [self.order, self.vertex_lists, terms, outside, v, push, h, b]
         launch(gather_right_hand_side, self.count, inputs, device=self.device, grain=512)
-
-
-def _corner_pairs(vertices: np.ndarray) -> CornerPairs:
-    """All pairs of corners of elements (k, width); pairs of one vertex are left out."""
-    count, width = vertices.shape
-    one, two = np.triu_indices(width, 1)
-    a, b = vertices[:, one].ravel(), vertices[:, two].ravel()
-    element = np.repeat(np.arange(count), len(one))
-    one, two = np.tile(one, count), np.tile(two, count)
-    swap = a > b
-    corners = np.column_stack([np.where(swap, two, one), np.where(swap, one, two)])
-    keep = a != b
-    return CornerPairs(np.minimum(a, b)[keep], np.maximum(a, b)[keep], element[keep], corners[keep])
 
 
 def _pair_lists(

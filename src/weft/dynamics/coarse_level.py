@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.dynamics.block_matrix import BlockMatrix
+from weft.dynamics.block_rows import BlockRows
 from weft.world import launch
 from weft.world.constraints import Constraints
 
@@ -112,7 +112,7 @@ def solve_coarse(
 class CoarseLevel:
     """The system of the patches. It is small and solved in order: always on the CPU."""
 
-    def __init__(self, matrix: BlockMatrix) -> None:
+    def __init__(self, matrix: BlockRows) -> None:
         self.matrix = matrix
         self.device = wp.get_device(matrix.device)
         aggregates = matrix.aggregates

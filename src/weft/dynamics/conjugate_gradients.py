@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from weft.dynamics.block_matrix import BlockMatrix
+from weft.dynamics.block_rows import BlockRows
 from weft.dynamics.coarse_level import CoarseLevel
 from weft.dynamics.links import Links, link_block, links_at
 from weft.world import launch
@@ -239,7 +239,7 @@ class ConjugateGradients:
 
     def __init__(
         self,
-        matrix: BlockMatrix,
+        matrix: BlockRows,
         links: Links,
         *,
         mass: float,

@@ -116,6 +116,8 @@ def go_part_of_the_way(
 class Implicit:
     """Dynamics of stretch, shear and bend conditions; `propose` moves a copy of the state forward."""
 
+    central = False
+
     def __init__(
         self,
         elements: Elements,

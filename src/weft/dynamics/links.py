@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from weft.dynamics.block_matrix import BlockMatrix
+from weft.dynamics.block_rows import BlockRows
 from weft.world import launch
 from weft.world.buffers import Buffer
 
@@ -183,7 +183,7 @@ def add_pull(
 class Links:
     """The links of a step (device arrays that grow); none until some are added and closed."""
 
-    def __init__(self, matrix: BlockMatrix, inverse_mass: wp.array) -> None:
+    def __init__(self, matrix: BlockRows, inverse_mass: wp.array) -> None:
         device = self.device = wp.get_device(matrix.device)
         self.matrix = matrix
         self.inverse_mass = inverse_mass

@@ -4,7 +4,6 @@ Velocities live at half steps: v(1/2) = v(0) + dt/2 a(0), then v += dt a, x += d
 the velocity back to the time of the positions. Damping forces take the velocity of the half step before.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,13 @@ import warp as wp
 from weft.dynamics import Contacts
 from weft.dynamics.air import Air
 from weft.dynamics.incidence import incidence
-from weft.dynamics.springs import SpringNetwork, from_world
+from weft.dynamics.springs import SpringNetwork, firm_welds, from_world
 from weft.world import State, World, launch
 
 wp.set_module_options({"enable_backward": False})
 
 # part of the largest stable step that is used
 SAFETY = 0.8
-# stiffness of a weld, in units of the stiffest cloth: explicit steps allow nothing stiffer at a bearable cost
-WELD_FACTOR = 10.0
 
 
 @wp.kernel
@@ -117,6 +114,8 @@ def advance_vertices(
 class MassSpring:
     """Dynamics of a spring network; `propose` moves a copy of the state forward."""
 
+    central = True
+
     def __init__(self, network: SpringNetwork, mass: np.ndarray, inverse_mass: wp.array, air: Air) -> None:
         device = inverse_mass.device
         count = len(mass)
@@ -156,10 +155,8 @@ class MassSpring:
     @classmethod
     def from_world(cls, world: World) -> "MassSpring":
         """The springs of all cloths of a world, its masses and its forces; a weld is a very stiff spring here."""
-        network = from_world(world)
-        stiffest = max(part.material.stretch for part in world.cloths)
-        firm = np.where(np.isfinite(network.quad_stiffness), network.quad_stiffness, WELD_FACTOR * stiffest)
-        return cls(replace(network, quad_stiffness=firm), world.mass, world.inverse_mass, Air.from_world(world))
+        network = firm_welds(from_world(world), world)
+        return cls(network, world.mass, world.inverse_mass, Air.from_world(world))
 
     def foresee(self, state: State, dt: float) -> None:
         """Nothing needs to be known early."""

@@ -77,6 +77,8 @@ class Coloured(NamedTuple):
 class PositionBased:
     """XPBD over a spring network; `propose` moves a copy of the state forward."""
 
+    central = False
+
     def __init__(
         self,
         network: SpringNetwork,

@@ -24,6 +24,8 @@ STRUCTURAL, SHEAR, BEND = range(3)
 LARGEST_AREA_RATIO = 4.0
 # part of the bending stiffness that acts along the line between the opposite vertices
 OPPOSITE_SHARE = 0.1
+# stiffness of a weld, in units of the stiffest cloth: explicit steps allow nothing stiffer at a bearable cost
+WELD_FACTOR = 10.0
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,13 @@ def from_world(world: World) -> SpringNetwork:
     """The springs of all cloths of a world, and those that close its seams."""
     parts = [from_mesh(part.mesh, part.material).shifted(part.first) for part in world.cloths]
     return join([*parts, from_seams(world.seams)])
+
+
+def firm_welds(network: SpringNetwork, world: World) -> SpringNetwork:
+    """A weld as a very stiff spring, for dynamics that know no constraints."""
+    stiffest = max((part.material.stretch for part in world.cloths), default=0.0)
+    stiffness = network.quad_stiffness
+    return replace(network, quad_stiffness=np.where(np.isfinite(stiffness), stiffness, WELD_FACTOR * stiffest))
 
 
 def from_seams(seams: Seams) -> SpringNetwork:

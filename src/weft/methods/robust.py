@@ -6,7 +6,7 @@ then do positions move. A step that cannot be made free by impulses is tried aga
 """
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -28,6 +28,9 @@ from weft.response.repulsion import LARGEST_PART, set_repulsion
 from weft.scene import Robust as RobustOptions
 from weft.world import State, World, launch
 from weft.world.replay import Replay
+
+if TYPE_CHECKING:
+    from weft.dynamics.half_step import HalfStep
 
 # the broad phases that miss no pair
 EXACT = ("bvh", "topology_tree", "material_tree", "brute")
@@ -76,6 +79,7 @@ class Robust(Method):
         self.rows = ImpulseRows(world.device)
         self.solver = ImpulseSolver(world.vertex_count, world.inverse_mass)
         self.position_contacts = PositionContacts(self.solver, self.rows)
+        self.half_step = self._make_half_step()
         self.strain_limits = StrainLimits(from_world(world), world.inverse_mass)
         self.stiffness = max((part.material.stretch for part in world.cloths), default=0.0)
         self.folds = wp.array(FOLD * _edge_lengths(world), dtype=wp.float64, device=world.device)
@@ -103,6 +107,14 @@ class Robust(Method):
         broad_phase = make_broad_phase(name, world.surface, material=material, carried=colliders)
         assert isinstance(broad_phase, PatchSearch)
         return broad_phase
+
+    def _make_half_step(self) -> "HalfStep | None":
+        """What finds the velocity at the end of steps, where it is to be solved for."""
+        if self.options.end_velocity == "carried":
+            return None
+        from weft.dynamics.half_step import HalfStep
+
+        return HalfStep.from_world(self.world)
 
     def steps_a_frame(self) -> int:
         return self.options.steps
@@ -157,14 +169,17 @@ class Robust(Method):
         world = self.world
         world.begin_step(state, dt)
         report = StepReport(contacts=self._find_contacts(state, dt))
-        self.dynamics.propose(state, world.target, dt, self.proposed, self.v_end, self.position_contacts)
+        substeps = self.dynamics.propose(state, world.target, dt, self.proposed, self.v_end, self.position_contacts)
         self._replay.run(lambda: self._take_proposal(state, dt), "take", state.x, dt)
         self.solver.sweep(self.rows, self.v, PRESSED_SWEEPS if self.pressed else self.options.sweeps)
         if not self._give_impulses(state, dt, report, may_halve=may_halve):
             if may_halve:
                 return None
             self._move_in_zones(state, dt, report)
-        self._finish(state, dt)
+        if self.half_step is not None and self.rows.count:
+            self._finish_implicitly(self.half_step, state, dt, substeps, report)
+        else:
+            self._finish(state, dt)
         self.pressed = PRESSED_STEPS if report.collisions else max(0, self.pressed - 1)
         crushed = report.collisions > CRUSHED_PART * world.cloth_vertex_count
         self.crushed = PRESSED_STEPS if crushed else max(0, self.crushed - 1)
@@ -261,6 +276,18 @@ class Robust(Method):
             state.take(self.x_end, self.v_end)
 
         self._replay.run(finish, "finish", state.x, state.v, dt)
+
+    def _finish_implicitly(
+        self, half_step: "HalfStep", state: State, dt: float, substeps: int, report: StepReport
+    ) -> None:
+        """The same where something touched and the velocity at the end is to be solved for (section 7 of the paper)."""
+        self._run(move_along, [state.x, self.v, dt, self.x_end])
+        # substeps that kick before they drift are ahead by half of one
+        left = 0.5 * (dt if self.dynamics.central else dt - dt / substeps)
+        solution = half_step.take(state, self.world.target, dt, self.x_end, self.v, left, self.v_end)
+        if not solution.converged:
+            report.problems.append(f"the velocity at the end was not found in {solution.iterations} iterations")
+        state.take(self.x_end, self.v_end)
 
     def _collisions(self, state: State, dt: float, report: StepReport) -> int:
         """Move along the velocities and add what would collide to the rows; gives how many."""

@@ -63,6 +63,11 @@ class Robust(MethodOptions):
         default=0.1,
         description="how far an edge may end a step from its rest length, and how much a step may change its length",
     )
+    end_velocity: Literal["carried", "implicit"] = Field(
+        default="carried",
+        description="the velocity of cloth that touched something: carried (what the dynamics propose, changed as contacts "
+        "changed the motion) or implicit (the average velocity of the step and an implicit half step of all springs)",
+    )
     sweeps: Count = Field(
         default=3, description="sweeps of Gauss-Seidel over the contacts after the dynamics, while nothing collides"
     )
