@@ -39,8 +39,7 @@ STAGES = {
     "strain limits": ("strain",),
     "boxes and rows": ("boxes", "bvh"),
     "pairs": ("lists", "compare", "compare_strays", "patch_search"),
-    "contacts": ("approach", "step_search", "sifting", "moves"),
-    "collisions": ("impact",),
+    "contacts and collisions": ("approach", "step_search", "sifting", "moves", "impact"),
 }
 # longest run of one scene, in s
 LONGEST = 90.0
