@@ -160,6 +160,18 @@ def test_threads_do_not_change_a_byte():
     assert results[0] == results[1] == results[2]
 
 
+@pytest.mark.parametrize(("bad", "times"), [(2, 1), (3, MOST_REFINED)])
+def test_large_cloth_spares_single_edges(bad, times):
+    """Of 120,000 springs two may be worse than the substeps are made for: one in ten thousand beyond 100,000."""
+    count = 120_000
+    x = np.zeros((2 * count, 3))
+    x[1::2, 0] = 1.0
+    x[1 : 2 * bad : 2, 0] = 3.0
+    pairs = np.arange(2 * count).reshape(-1, 2)
+    dynamics = make(from_pairs(pairs, np.ones(count), np.full(count, 100.0)), np.ones(2 * count))
+    assert dynamics._substeps(State.from_numpy(x, np.zeros_like(x)), 1 / 480) == 5 * times
+
+
 @pytest.mark.parametrize(
     ("stretch", "speed", "times"), [(1.0, 0.0, 1), (1.1079, 0.0, 2), (1.0, 119.9, 2), (3.0, 0.0, MOST_REFINED)]
 )
