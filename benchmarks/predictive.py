@@ -57,7 +57,7 @@ def main(quick: bool = False) -> None:
 def measure(name: str, *, quick: bool, steps: int) -> dict[str, Any]:
     """The steps of one example."""
     sys.path.insert(0, str(EXAMPLES))
-    scene = importlib.import_module(name).build(quick)
+    scene = importlib.import_module(name).scene("quick" if quick else "full")
     cloth = weft.Realtime(scene)
     dt = 1.0 / scene.fps
     for _ in range(WARM_UP):

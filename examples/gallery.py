@@ -3,7 +3,7 @@
     python examples/gallery.py                 all of them (`make gallery`)
     python examples/gallery.py robust_twist    some of them; the pages keep the others
 
-An example is a file METHOD_NAME.py with `scene()` or `build(quick)`, and what it says at its top stands under its
+An example is a file METHOD_NAME.py with `scene(size)`, and what it says at its top stands under its
 pictures. Runs are kept in out/gallery and used again until their scene changes.
 """
 
@@ -54,7 +54,7 @@ BEGIN, END = "<!-- gallery: written by make gallery -->", "<!-- end of gallery -
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown of an example, where it is not the last frame of what `scene()` or `build(True)` gives."""
+    """What is shown of an example, where it is not the last frame of what `scene()` gives."""
 
     frame: int = -1
     arguments: tuple[Any, ...] = ()
@@ -66,10 +66,10 @@ SHOWN = {
     "robust_ribbon": Shown(frame=150),
     "robust_twist": Shown(frame=110),
     "robust_bullet": Shown(frame=4),
-    "untangle_dress": Shown(frame=84, arguments=(False,)),
-    "predictive_flaps": Shown(frame=66, arguments=(False,)),
-    "predictive_skirt": Shown(arguments=(False,)),
-    "predictive_character": Shown(arguments=(False,)),
+    "untangle_dress": Shown(frame=84, arguments=("full",)),
+    "predictive_flaps": Shown(frame=66, arguments=("full",)),
+    "predictive_skirt": Shown(arguments=("full",)),
+    "predictive_character": Shown(arguments=("full",)),
     "predictive_sphere": Shown(frame=12),
     "push_drapes": Shown(arguments=("sphere",)),
     "push_tablecloth": Shown(frame=18),
@@ -131,11 +131,7 @@ def show(name: str, caches: Path, samples: int) -> None:
 
 
 def scene_of(example: ModuleType, shown: Shown) -> weft.Scene:
-    scene: weft.Scene
-    if hasattr(example, "build"):
-        scene = example.build(*(shown.arguments or (True,)))
-    else:
-        scene = example.scene(*shown.arguments)
+    scene: weft.Scene = example.scene(*shown.arguments)
     return scene
 
 

@@ -7,7 +7,7 @@ within a second after it has come to rest they lie in order again.
 from pathlib import Path as FilePath
 
 import numpy as np
-from common import expect, main
+from common import expect, run
 from predictive_skirt import layer_crossings
 
 import weft
@@ -66,8 +66,9 @@ def motion(time: float, violent: float) -> dict[str, float]:
     }
 
 
-def build(quick: bool) -> weft.Scene:
+def scene(size: str = "quick") -> weft.Scene:
     """Ten capsules, and three layers that hang from the chest."""
+    quick = size == "quick"
     violent = 1.2 if quick else 2.4
     seconds = violent + STILL
     times = np.arange(0.0, seconds + 1e-9, 1 / 60)
@@ -218,4 +219,4 @@ def check(cache: weft.Cache) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    main(__file__, build, check)
+    run(__file__, scene, check)

@@ -4,7 +4,7 @@ The leg kicks forward and back. The outer flap stays outside the inner one, and 
 """
 
 import numpy as np
-from common import expect, main
+from common import expect, run
 
 import weft
 from weft.scene import Path, Predictive
@@ -14,8 +14,9 @@ LEG = (0.0, 0.56, -0.11)
 HALF = 0.38
 
 
-def build(quick: bool) -> weft.Scene:
+def scene(size: str = "quick") -> weft.Scene:
     """The flaps hang from the hip; a thigh and a shin kick through the place where they hang."""
+    quick = size == "quick"
     cells = (9, 9) if quick else (14, 14)
 
     def flap(name: str, depth: float, colour: str) -> weft.Cloth:
@@ -110,4 +111,4 @@ def check(cache: weft.Cache) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    main(__file__, build, check)
+    run(__file__, scene, check)

@@ -5,7 +5,7 @@ itself from both sides, while the hand that holds its upper end gives way.
 """
 
 import numpy as np
-from common import expect, main
+from common import expect, run
 
 import weft
 from weft.scene import Path, Predictive
@@ -18,8 +18,9 @@ THICKNESS = 0.016
 OFF = BAR + 1.5 * THICKNESS
 
 
-def build(quick: bool) -> weft.Scene:
+def scene(size: str = "quick") -> weft.Scene:
     """The tape hangs along y from a hand, its middle between the bars, which are along z."""
+    quick = size == "quick"
     cells = (119, 23) if quick else (199, 39)
 
     def bar(name: str, x: float) -> weft.Collider:
@@ -107,4 +108,4 @@ def check(cache: weft.Cache) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    main(__file__, build, check)
+    run(__file__, scene, check)

@@ -6,7 +6,7 @@ The dancer turns to and fro, bends her knees and kicks. Each layer stays outside
 from pathlib import Path as FilePath
 
 import numpy as np
-from common import expect, main
+from common import expect, run
 
 import weft
 from weft.scene import Follow, Path, Predictive
@@ -46,8 +46,9 @@ def dance(seconds: float) -> list[tuple[float, float, float, float, float]]:
     return rows
 
 
-def build(quick: bool) -> weft.Scene:
+def scene(size: str = "quick") -> weft.Scene:
     """Waist pinned to the hips, which turn; two legs kick under the skirt."""
+    quick = size == "quick"
     around, rows = (18, 8) if quick else (24, 11)
     seconds = 2.0 if quick else 6.0
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -167,4 +168,4 @@ def check(cache: weft.Cache) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    main(__file__, build, check)
+    run(__file__, scene, check)

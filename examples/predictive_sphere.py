@@ -4,7 +4,7 @@ The cloth falls on the sphere and drapes; friction carries it round when the sph
 """
 
 import numpy as np
-from common import expect, main
+from common import expect, run
 
 import weft
 from weft.scene import Predictive
@@ -13,8 +13,9 @@ TURN, RATE_DEG, RADIUS = 1.0, 180.0, 0.25
 THICKNESS = 0.004
 
 
-def build(quick: bool) -> weft.Scene:
+def scene(size: str = "quick") -> weft.Scene:
     """A square metre of cotton over a sphere that stands still for a second and then turns."""
+    quick = size == "quick"
     cells = 39 if quick else 99
     return weft.Scene(
         name="rotating sphere",
@@ -99,4 +100,4 @@ def _nearest(x: np.ndarray) -> float:
 
 
 if __name__ == "__main__":
-    main(__file__, build, check)
+    run(__file__, scene, check)

@@ -7,7 +7,7 @@ cloth goes with the hand: 10 %, 50 % or 100 %, and the rest stays with the torso
 from pathlib import Path as FilePath
 
 import numpy as np
-from common import expect, main
+from common import expect, run
 
 import weft
 from weft.scene import Flypaper, Path, Untangle
@@ -31,8 +31,9 @@ def place(time: float) -> np.ndarray:
     return np.array([0.0, side, TORSO + HAND - DEPTH + 0.06 * (1.0 - near)])
 
 
-def build(quick: bool) -> weft.Scene:
+def scene(size: str = "quick") -> weft.Scene:
     """Three torsos side by side, each in a shirt held at its upper border, with a hand before it; one weight each."""
+    quick = size == "quick"
     around, rows = (40, 20) if quick else (72, 36)
     angle = 2.0 * np.pi * np.arange(around) / around
     ring = (TORSO + 0.008) * np.column_stack([np.sin(angle), np.zeros(around), np.cos(angle)])
@@ -117,4 +118,4 @@ def check(cache: weft.Cache) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    main(__file__, build, check)
+    run(__file__, scene, check)

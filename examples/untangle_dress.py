@@ -10,7 +10,7 @@ import os
 from pathlib import Path as FilePath
 
 import numpy as np
-from common import expect, main
+from common import expect, run
 from scipy.spatial import cKDTree
 
 import weft
@@ -40,8 +40,9 @@ def data(name: str) -> str:
     return str(path)
 
 
-def build(quick: bool) -> weft.Scene:
+def scene(size: str = "quick") -> weft.Scene:
     """The whole dance, or its beginning; the panels have their flat patterns as rest shape."""
+    quick = size == "quick"
     dress = data("dress.npz")
     return weft.Scene(
         name="dress",
@@ -152,4 +153,4 @@ def check(cache: weft.Cache) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    main(__file__, build, check)
+    run(__file__, scene, check)

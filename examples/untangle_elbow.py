@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path as FilePath
 
 import numpy as np
-from common import expect, main
+from common import expect, run
 
 import weft
 from weft.scene import Path, Untangle
@@ -48,8 +48,9 @@ def fold(time: float) -> float:
     return float(ANGLE * ((3.0 - 2.0 * up) * up**2 - (3.0 - 2.0 * down) * down**2))
 
 
-def build(quick: bool, *, pinch: bool = True) -> weft.Scene:
+def scene(size: str = "quick", *, pinch: bool = True) -> weft.Scene:
     """An upper arm along x that stays, a forearm that folds in the xy plane, and the sleeve, held at the shoulder."""
+    quick = size == "quick"
     around, rows = (20, 30) if quick else (36, 54)
     mesh = sleeve(around, rows)
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -145,4 +146,4 @@ def check(cache: weft.Cache) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    main(__file__, build, check)
+    run(__file__, scene, check)

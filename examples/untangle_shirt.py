@@ -7,7 +7,7 @@ itself: it has hundreds of crossings when it is let go and untangling begins. So
 from pathlib import Path as FilePath
 
 import numpy as np
-from common import expect, main
+from common import expect, run
 
 import weft
 from weft.scene import Path, Untangle
@@ -72,8 +72,9 @@ def shirt(around: int, rows: int, hole: int, drop: int, sleeve: int) -> weft.Tri
     return weft.TriMesh(np.concatenate(vertices)[used], renumbered.reshape(-1, 3))
 
 
-def build(quick: bool) -> weft.Scene:
+def scene(size: str = "quick") -> weft.Scene:
     """Held at the neck; hem and cuffs are dragged along paths and let go."""
+    quick = size == "quick"
     mesh = shirt(**(QUICK if quick else FULL))
     FOLDER.mkdir(parents=True, exist_ok=True)
     file = FOLDER / "shirt.npz"
@@ -128,4 +129,4 @@ def check(cache: weft.Cache) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    main(__file__, build, check)
+    run(__file__, scene, check)

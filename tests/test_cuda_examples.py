@@ -41,7 +41,7 @@ def scene(request, monkeypatch):
     monkeypatch.setitem(sys.modules, request.param, module)
     try:
         spec.loader.exec_module(module)
-        scene = module.build(True) if hasattr(module, "build") else module.scene()
+        scene = module.scene()
     except (weft.WeftError, ImportError) as error:
         pytest.skip(f"its data is not here: {error}")
     return scene

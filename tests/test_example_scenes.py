@@ -25,7 +25,7 @@ def example(request, monkeypatch):
 
 
 def quick_scene(module):
-    return module.build(True) if hasattr(module, "build") else module.scene()
+    return module.scene()
 
 
 @pytest.mark.parametrize("example", NAMES, indirect=True)

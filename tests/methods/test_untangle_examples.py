@@ -31,25 +31,25 @@ def example(monkeypatch, tmp_path):
 @pytest.mark.long
 def test_the_shirt_follows_the_hand_in_the_order_of_its_weights(example, tmp_path):
     belly = example("untangle_belly")
-    belly.check(weft.simulate(belly.build(True), tmp_path / "belly.zarr", frames=48, progress=False))
+    belly.check(weft.simulate(belly.scene(), tmp_path / "belly.zarr", frames=48, progress=False))
 
 
 @pytest.mark.long
 def test_the_tortured_shirt_is_free_within_two_seconds(example, tmp_path):
     shirt = example("untangle_shirt")
-    shirt.check(weft.simulate(shirt.build(True), tmp_path / "shirt.zarr", progress=False))
+    shirt.check(weft.simulate(shirt.scene(), tmp_path / "shirt.zarr", progress=False))
 
 
 @pytest.mark.long
 def test_a_pinched_sleeve_holds_still_where_plain_contact_flutters(example, tmp_path):
     elbow = example("untangle_elbow")
-    cache = weft.simulate(elbow.build(True), tmp_path / "elbow.zarr", progress=False)
+    cache = weft.simulate(elbow.scene(), tmp_path / "elbow.zarr", progress=False)
     elbow.check(cache)
     pinched, moved = elbow.held_motion(cache)
     assert moved[:, 0].max() < 1e-9
     # the same vertices with contact constraints alone, while the arms hold still
     last = round(60 * elbow.TIMES[2])
-    plain = weft.simulate(elbow.build(True, pinch=False), tmp_path / "plain.zarr", frames=last, progress=False)
+    plain = weft.simulate(elbow.scene(pinch=False), tmp_path / "plain.zarr", frames=last, progress=False)
     _, fluttered = elbow.held_motion(plain, pinched)
     assert np.median(fluttered[:, 0]) > 1e-3
 
@@ -58,7 +58,7 @@ def test_a_pinched_sleeve_holds_still_where_plain_contact_flutters(example, tmp_
 def test_a_dress_does_not_pass_through_itself_where_it_is_gathered(example, tmp_path):
     dress = example("untangle_dress")
     try:
-        scene = dress.build(True)
+        scene = dress.scene()
     except weft.WeftError as error:
         pytest.skip(f"its data is not here: {error}")
     found = dress.check(weft.simulate(scene, tmp_path / "dress.zarr", progress=False))
@@ -69,4 +69,4 @@ def test_a_dress_does_not_pass_through_itself_where_it_is_gathered(example, tmp_
 def test_an_example_without_its_data_says_where_it_looked(example, tmp_path, monkeypatch):
     monkeypatch.setenv("WEFT_DATA", str(tmp_path))
     with pytest.raises(weft.WeftError, match=r"dress\.npz is not in"):
-        example("untangle_dress").build(True)
+        example("untangle_dress").scene()
