@@ -10,6 +10,7 @@ import _thread
 import ctypes
 import sys
 import threading
+from functools import cache
 from typing import Any
 
 import warp as wp
@@ -129,13 +130,19 @@ def resting() -> int:
     return ctypes.cast(rest, ctypes.c_void_p).value or 0
 
 
+@cache
+def _packed(types: tuple[type, ...]) -> type[ctypes.Structure]:
+    """A structure of such fields: one for all launches alike, since a class is a thing that only the collector frees."""
+    return type("Packed", (ctypes.Structure,), {"_fields_": [(f"a{k}", kind) for k, kind in enumerate(types)]})
+
+
 class Arguments:
     """The arguments of a kernel as its compiled code takes them."""
 
     def __init__(self, recorded: wp.Launch) -> None:
         self.recorded = recorded
         packed = recorded.params[1:]
-        kind = type("Packed", (ctypes.Structure,), {"_fields_": [(f"a{k}", type(p)) for k, p in enumerate(packed)]})
+        kind = _packed(tuple(type(part) for part in packed))
         self.packed: Any = kind(*packed)
         self.bytes = ctypes.sizeof(kind)
         if self.bytes > MOST_ARGUMENTS:
