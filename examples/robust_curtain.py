@@ -41,7 +41,7 @@ def scene(size: str = "quick") -> weft.Scene:
                 name="curtain",
                 shape=weft.Grid(size=(LENGTH, WIDTH), cells=CELLS[size]),
                 placement=weft.Placement(position=(0.0, 2 * RADIUS + 0.02, 0.0)),
-                material=weft.Material(preset="cotton", stretch=1500.0),
+                material=weft.Material(preset="cotton", stretch=1000.0),
             )
         ],
         colliders=[
