@@ -55,6 +55,41 @@ def test_a_weight_hangs_as_far_down_whatever_the_substep(substep):
     assert np.abs(v).max() < 1e-3
 
 
+@pytest.mark.parametrize("cells", [(1, 1), (2, 3), (3, 3), (5, 8), (9, 9), (17, 13)])
+def test_springs_side_by_side_are_springs_one_by_one(cells):
+    """A substep beside one spring after another, in the order of their colours: full and broken batches, pins, damping."""
+    mesh = shapes.grid((1.0, 0.8), cells)
+    rng = np.random.default_rng(len(mesh.vertices))
+    count, h = len(mesh.vertices), 1 / 2400
+    x = mesh.vertices + rng.normal(scale=0.02, size=mesh.vertices.shape)
+    v, mass = rng.normal(scale=0.1, size=x.shape), rng.uniform(1e-3, 3e-3, count)
+    network = from_mesh(mesh, Material(bend=0.0, damping=0.002))
+    dynamics = make(network, mass, fixed=[0, count - 1], longest_substep=h)
+    pairs, rest, compliance, delay = (array.numpy() for array in dynamics.pairs.arrays)
+    target, x_end, v_end = (wp.array(x, dtype=wp.vec3d, device="cpu") for _ in range(3))
+    substeps = dynamics.propose(State.from_numpy(x, v), target, h, x_end, v_end)
+
+    h /= substeps
+    inverse = 1.0 / mass
+    inverse[[0, count - 1]] = 0.0
+    expected = x.copy()
+    speed = np.where(inverse[:, None] > 0.0, v, 0.0)
+    for _ in range(substeps):
+        before = expected.copy()
+        expected = expected + h * speed
+        for (a, b), length, soft, late in zip(pairs, rest, compliance, delay, strict=True):
+            d = expected[b] - expected[a]
+            n, gamma = d / np.linalg.norm(d), late / h
+            moved = n @ ((expected[b] - before[b]) - (expected[a] - before[a]))
+            firm = (1.0 + gamma) * (inverse[a] + inverse[b]) + soft / h**2
+            step = (np.linalg.norm(d) - length + gamma * moved) / firm
+            expected[a] += inverse[a] * step * n
+            expected[b] -= inverse[b] * step * n
+        speed = (expected - before) / h
+    assert np.abs(expected - x).max() > 1e-6
+    np.testing.assert_allclose(x_end.numpy(), expected, atol=1e-13)
+
+
 def test_a_spring_swings_with_its_own_frequency():
     stiffness, mass = 40.0, 0.1
     network = from_pairs(np.array([[0, 1]]), np.array([1.0]), np.array([stiffness]))

@@ -13,6 +13,7 @@ import warp as wp
 from weft.dynamics import Contacts
 from weft.dynamics.air import Air
 from weft.dynamics.position_kernels import (
+    PADDING,
     find_velocity,
     find_worst_edges,
     prepare_springs,
@@ -45,8 +46,6 @@ LOOKERS = 16384
 PLACES = 4096
 # substeps that are launched together
 BATCH = 4
-# springs behind the last one that may be looked at
-PADDING = 8
 
 
 class Coloured(NamedTuple):

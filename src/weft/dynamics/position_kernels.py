@@ -18,8 +18,9 @@ from weft.world.together import (
 
 wp.set_module_options({"enable_backward": False})
 
-# springs that a CPU does in one go
+# springs that a CPU gathers before it does them, eight side by side: it may look at so many behind the last one
 LANES = 64
+PADDING = 8
 # so much more strain asks for as many substeps again
 STRAIN_STEP = wp.constant(wp.float64(0.008))
 
@@ -168,8 +169,8 @@ def prepare_springs(
     double a[lanes], b[lanes];
     const size_t next = springs.strides[0] / sizeof(double);
     const double *rest = springs.data + begin, *damping = rest + next, *part_a = damping + next, *part_b = part_a + next;
-    // up to a multiple of eight, the last one again and again, which then nobody takes
-    const int whole = (count + 7) / 8 * 8;
+    // up to a whole number of lanes, the last one again and again, which then nobody takes
+    const int whole = (count + {PADDING} - 1) / {PADDING} * {PADDING};
     #pragma clang loop vectorize(disable)
     for (int k = 0; k < whole; ++k) {{
         const int i = begin + (k < count ? k : count - 1);
