@@ -45,7 +45,7 @@ class Realtime:
         self.device = self.world.device
         with wp.ScopedDevice(self.device):
             self.solver = PredictiveSolver(self.world, scene.method)
-        self.motions = motions
+        self._with_motions = motions
         self.time = 0.0
         count = self.world.cloth_vertex_count
         self._x, self._v, self._target = (wp.zeros(count, dtype=wp.vec3d, device=self.device) for _ in range(3))
@@ -93,15 +93,21 @@ class Realtime:
         """Move everything forward by dt seconds."""
         if not dt > 0.0:
             raise WeftError(f"a step goes forward in time: dt must be more than 0, not {dt}")
-        if not self._on_cpu:
-            self._target.assign(self.targets)
-            self.solver.colliders.end.assign(self._poses)
-        if self.motions:
-            self._follow_motions(dt)
-        self.solver.advance(self._x, self._v, self._target, self.time, dt)
+        at_once = self.solver.at_once
+        if at_once is None or not at_once.step(self.time, dt):
+            self._step_anew(dt)
         self.time += dt
-        if not self._on_cpu:
-            self._refresh()
+
+    @property
+    def motions(self) -> bool:
+        """Whether bodies follow the motions that they have in the scene."""
+        return self._with_motions
+
+    @motions.setter
+    def motions(self, motions: bool) -> None:
+        if motions != self._with_motions:
+            self._with_motions = motions
+            self.solver.at_once = None
 
     @property
     def report(self) -> dict[str, int]:
@@ -204,6 +210,22 @@ class Realtime:
         x, y, z = velocity.tolist()
         blowing = forces.replace(wind=usual.replace(velocity=(x, y, z)))
         solver.set_air(Air(blowing, self.faces, len(self.positions), seed=self.scene.seed, device=self.device))
+
+    def _step_anew(self, dt: float) -> None:
+        """A step that takes nothing for granted; the next ones can be at once until something changes."""
+        if not self._on_cpu:
+            self._target.assign(self.targets)
+            self.solver.colliders.end.assign(self._poses)
+        if self._with_motions:
+            self._follow_motions(dt)
+        self.solver.advance(self._x, self._v, self._target, self.time, dt)
+        if not self._on_cpu:
+            self._refresh()
+        elif not self._with_motions:
+            self.solver.prepare(self._x, self._v, self._target, None, (-np.inf, np.inf))
+        elif self._motions.lead_all:
+            span = self.world.kinematics.span(self.time)
+            self.solver.prepare(self._x, self._v, self._target, self._motions, span)
 
     def _follow_motions(self, dt: float) -> None:
         """Poses, pins and goals of the scene at the end of the step."""

@@ -232,49 +232,6 @@ def test_the_same_bytes_on_every_run_and_with_any_number_of_threads(monkeypatch)
     np.testing.assert_allclose(np.frombuffer(found[0]).reshape(-1, 3), first, atol=2e-3)
 
 
-def test_a_step_at_once_is_the_step_of_its_parts():
-    from weft.world import get_threads, set_threads
-
-    # a crumpled sheet that falls on another, fast enough for steps in parts, with lists that must grow
-    sheets = [
-        weft.Cloth(
-            name=f"sheet{i}",
-            shape=weft.Grid(size=(0.6, 0.6), cells=(24, 24)),
-            placement=weft.Placement(position=(0.0, 0.05 + 0.25 * i, 0.0), rotation_deg=(0, 0, 70 * i)),
-            velocity=(0.0, -6.0 * i, 0.0),
-            pins=[weft.Pin(boundary="left")] if i == 0 else [],
-        )
-        for i in range(2)
-    ]
-    scene = weft.Scene(fps=30, frames=10, thickness=0.008, cloths=sheets, method=Predictive(static_radius=0.01))
-    before, found, parts = get_threads(), [], []
-    set_threads(1)
-    try:
-        for at_once in (True, False):
-            cloth = weft.Realtime(scene)
-            solver = cloth.solver
-            assert solver._at_once is not None
-            if not at_once:
-                solver._at_once = None
-            real = solver._division.advance
-            solver._division.advance = lambda *given, real=real, way=at_once: (parts.append(way), real(*given))
-            rows = []
-            for k in range(10):
-                if k == 5:
-                    cloth.hold([700])
-                    cloth.change(wind=(1.0, 0.0, 0.0))
-                cloth.step(1 / 30)
-                rows.append((cloth.positions.copy(), cloth.report))
-            found.append(rows)
-    finally:
-        set_threads(before)
-    assert parts.count(True) == parts.count(False) > 0
-    assert max(report["generated"] for _, report in found[0]) > 2 * len(cloth.positions)
-    for (x, report), (y, other) in zip(*found, strict=True):
-        np.testing.assert_array_equal(x, y)
-        assert report == other
-
-
 def test_a_run_that_stops_goes_on_with_the_same_bytes():
     scene = sheets(0.0, 0.01)
     world = World.compile(scene)

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import warp as wp
 
 import weft
 from weft.methods.predictive_defaults import refined_substeps
-from weft.methods.predictive_division import MOST_PARTS, parts_for, poses_between
+from weft.methods.predictive_division import MOST_PARTS, parts_for, pose_between
 from weft.scene import Predictive
+from weft.world import launch
 
 
 def pose(axis, angle, place):
@@ -17,15 +19,35 @@ def pose(axis, angle, place):
     return found
 
 
+@wp.kernel
+def place_between(
+    first: int,
+    start: wp.array[wp.mat44d],
+    end: wp.array[wp.mat44d],
+    centres: wp.array[wp.vec3d],
+    share: wp.float64,
+    found: wp.array[wp.mat44d],
+):
+    k = first + wp.tid()
+    found[k] = pose_between(start[k], end[k], centres[k], share)
+
+
 def test_poses_go_steadily_from_start_to_end():
     rng = np.random.default_rng(0)
     start = np.array([pose(rng.normal(size=3), rng.uniform(-3, 3), rng.normal(size=3)) for _ in range(5)])
     turns = np.array([pose(rng.normal(size=3), angle, rng.normal(size=3)) for angle in (0.0, 0.1, -1.0, 2.0, 3.0)])
     end = turns @ start
     centres = rng.normal(size=(5, 3))
-    np.testing.assert_allclose(poses_between(start, end, centres, 0.0), start, atol=1e-12)
-    np.testing.assert_allclose(poses_between(start, end, centres, 1.0), end, atol=1e-12)
-    thirds = [poses_between(start, end, centres, k / 3) for k in range(4)]
+
+    def poses_between(share):
+        given = [wp.array(p, dtype=wp.mat44d, device="cpu") for p in (start, end)]
+        found = wp.zeros(5, dtype=wp.mat44d, device="cpu")
+        launch(place_between, 5, [*given, wp.array(centres, dtype=wp.vec3d, device="cpu"), share, found])
+        return found.numpy()
+
+    np.testing.assert_allclose(poses_between(0.0), start, atol=1e-12)
+    np.testing.assert_allclose(poses_between(1.0), end, atol=1e-12)
+    thirds = [poses_between(k / 3) for k in range(4)]
     first, second = (b[:, :3, :3] @ np.swapaxes(a[:, :3, :3], 1, 2) for a, b in (thirds[:2], thirds[1:3]))
     np.testing.assert_allclose(first, second, atol=1e-12)
     places = [np.einsum("kij,kj->ki", p[:, :3, :3], centres) + p[:, :3, 3] for p in thirds]
@@ -67,8 +89,8 @@ def towel(speed, **options):
 def test_pins_and_colliders_end_where_they_would(speed):
     cloth = towel(speed)
     parts = []
-    inner = cloth.solver._division.advance
-    cloth.solver._division.advance = lambda number, *rest: (parts.append(number), inner(number, *rest))
+    inner = cloth.solver.division.advance
+    cloth.solver.division.advance = lambda number, *rest: (parts.append(number), inner(number, *rest))
     substeps = int(cloth.solver.settings["substeps"][0])
     for _ in range(3):
         cloth.step(1 / 30)

@@ -17,6 +17,7 @@ import warp as wp
 from weft.dynamics.incidence import incidence
 from weft.scene import Forces, Wind
 from weft.world import World, launch
+from weft.world.chain import Command
 
 wp.set_module_options({"enable_backward": False})
 
@@ -85,6 +86,35 @@ def wind_force(
     return area * (drag + lift)
 
 
+@wp.func
+def blow_face(
+    i: int,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    faces: wp.array[wp.vec3i],
+    wind: WindField,
+    mass: wp.array[wp.float64],
+    time: wp.float64,
+    dt: wp.float64,
+    force: wp.array[wp.vec3d],
+):
+    """A third of the wind's force on a triangle: what each of its corners gets.
+
+    Over a step of dt the force on light cloth falls as the cloth gives way: it is divided by 1 + dt F'/m, with F' a
+    bound of its derivative by the velocity, which keeps any step stable (dt = 0: the force as it is now).
+    """
+    f = faces[i]
+    third = wp.float64(1.0) / wp.float64(3.0)
+    velocity = third * (v[f[0]] + v[f[1]] + v[f[2]])
+    blow = wind_force(wind, x[f[0]], x[f[1]], x[f[2]], velocity, time)
+    if dt > wp.float64(0.0):
+        u = wind_at(wind, third * (x[f[0]] + x[f[1]] + x[f[2]]), time) - velocity
+        area = wp.float64(0.5) * wp.length(wp.cross(x[f[1]] - x[f[0]], x[f[2]] - x[f[0]]))
+        slope = wp.float64(2.0) * (wind.drag + wind.lift) * area * wp.length(u)
+        blow = blow / (wp.float64(1.0) + dt * slope / mass[i])
+    force[i] = third * blow
+
+
 @wp.kernel
 def blow_faces(
     first: int,
@@ -97,22 +127,23 @@ def blow_faces(
     dt: wp.float64,
     force: wp.array[wp.vec3d],
 ):
-    """A third of the wind's force on each triangle: what each of its corners gets.
+    """The wind on each triangle."""
+    blow_face(first + wp.tid(), x, v, faces, wind, mass, time, dt, force)
 
-    Over a step of dt the force on light cloth falls as the cloth gives way: it is divided by 1 + dt F'/m, with F' a
-    bound of its derivative by the velocity, which keeps any step stable (dt = 0: the force as it is now).
-    """
-    i = first + wp.tid()
-    f = faces[i]
-    third = wp.float64(1.0) / wp.float64(3.0)
-    velocity = third * (v[f[0]] + v[f[1]] + v[f[2]])
-    blow = wind_force(wind, x[f[0]], x[f[1]], x[f[2]], velocity, time)
-    if dt > wp.float64(0.0):
-        u = wind_at(wind, third * (x[f[0]] + x[f[1]] + x[f[2]]), time) - velocity
-        area = wp.float64(0.5) * wp.length(wp.cross(x[f[1]] - x[f[0]], x[f[2]] - x[f[0]]))
-        slope = wp.float64(2.0) * (wind.drag + wind.lift) * area * wp.length(u)
-        blow = blow / (wp.float64(1.0) + dt * slope / mass[i])
-    force[i] = third * blow
+
+@wp.kernel
+def blow_faces_now(
+    first: int,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    faces: wp.array[wp.vec3i],
+    wind: WindField,
+    mass: wp.array[wp.float64],
+    now: wp.array[wp.vec2d],
+    force: wp.array[wp.vec3d],
+):
+    """The same at a time that stands in an array, as it is there."""
+    blow_face(first + wp.tid(), x, v, faces, wind, mass, now[0][0], wp.float64(0.0), force)
 
 
 class Air:
@@ -162,6 +193,12 @@ class Air:
         if self.wind is not None:
             inputs = [x, v, self.faces, self.wind, self.face_mass, time, dt, self.force]
             launch(blow_faces, len(self.force), inputs, device=self.faces.device)
+
+    def commands(self, x: wp.array, v: wp.array, now: wp.array) -> list[Command]:
+        """The same as part of a chain, at the time that `now` says first then."""
+        if self.wind is None:
+            return []
+        return [(blow_faces_now, len(self.force), (x, v, self.faces, self.wind, self.face_mass, now, self.force))]
 
 
 def _wind_field(wind: Wind, seed: int) -> Any:

@@ -1,27 +1,54 @@
-"""A step of `predictive` with its rehearsal and its search as one launch, on one thread of a CPU."""
+"""A step of `predictive` as one call: motions, wind, rehearsal, search and solve, on one thread of a CPU.
+
+Python does nothing but say the time: after a search that has gone through megabytes nothing of it is in the caches, and
+whatever it touches takes ten times as long. What is rare is not done here: the step then turns back and has not happened.
+"""
 
 # mypy: disable-error-code="arg-type, assignment"
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+import numpy as np
 import warp as wp
 
 from weft.methods.predictive_arrays import Numbers
+from weft.methods.predictive_division import FARTHEST, MOST_PARTS
 from weft.methods.predictive_in_order import advance_in_order
 from weft.methods.predictive_kernels import take_state
+from weft.methods.predictive_motions import SLACK, Motions
 from weft.response.predictive_candidates import unturn
-from weft.response.predictive_contacts import Contacts
 from weft.response.predictive_passes import FOUND, NOWHERE, SHORT, search_together
-from weft.response.predictive_quick import QuickSearch
-from weft.world.chain import Chain
+from weft.world import get_threads
+from weft.world.chain import Chain, Command
+
+if TYPE_CHECKING:
+    from weft.methods.predictive_solver import PredictiveSolver
 
 wp.set_module_options({"enable_backward": False})
 
-# chains that are kept: of whole steps, and of steps in parts
-MOST_CHAINS = 4
-# why it may end before the step is done: cloth moves far, or there was no room for what was found
-IN_PARTS = wp.constant(1)
-NO_ROOM = wp.constant(2)
+# a rehearsal has so many times fewer substeps
+REHEARSAL = 4
+# the step is one for the long way
+TURN_BACK = wp.constant(1)
+PARTS = wp.constant(MOST_PARTS)
+
+
+@wp.kernel
+def begin_at_once(
+    first: int,
+    clock: wp.array[wp.vec2d],
+    span: wp.vec2d,
+    settings: wp.array[Numbers],
+    now: wp.array[wp.vec2d],
+    stop: wp.array[int],
+):
+    """Take the time and dt; turn back where pins are others than in the span of time."""
+    i = first + wp.tid()
+    told = clock[i]
+    now[i] = wp.vec2d(told[0], told[0] + told[1])
+    settings[i].dt = told[1]
+    if told[0] + SLACK < span[0] or told[0] + SLACK >= span[1]:
+        stop[i] = TURN_BACK
 
 
 @wp.kernel
@@ -43,72 +70,92 @@ def end_rehearsal(first: int, settings: wp.array[Numbers], usual: wp.array[int])
 
 
 @wp.kernel
-def judge_haste(first: int, haste: wp.array[wp.float64], limits: wp.array[wp.float64], stop: wp.array[int]):
-    """Stop where the step should have parts."""
+def judge_haste(first: int, haste: wp.array[wp.float64], farthest: wp.float64, stop: wp.array[int]):
+    """Go on with the section of as many parts as `parts_for` says."""
     i = first + wp.tid()
-    if haste[i] > limits[i]:
-        stop[i] = IN_PARTS
+    parts = wp.ceil(haste[i] / farthest)
+    if wp.isfinite(parts) and parts > wp.float64(1.0):
+        stop[i] = 1 - int(wp.min(parts, wp.float64(PARTS)))
 
 
 @wp.kernel
 def take_contacts(first: int, told: wp.array[int], room: int, settings: wp.array[Numbers], stop: wp.array[int]):
-    """Solve what was found; stop where there was no room for it."""
+    """Solve what was found; turn back where there was no room for it."""
     i = first + wp.tid()
     settings[i].contacts = told[FOUND]
     if told[FOUND] > room or told[SHORT] != 0 or told[NOWHERE] != 0:
-        stop[i] = NO_ROOM
+        stop[i] = TURN_BACK
 
 
-class AtOnce:
-    """The chains of all kernels of such steps; one is made anew where arrays are others than before."""
+class AtOnce(Chain):
+    """The chain of such steps, for the arrays that are there now.
 
-    def __init__(self, settings: wp.array, rehearsal: int, end: wp.array, end_v: wp.array) -> None:
-        self._settings, self._rehearsal, self._end, self._end_v = settings, rehearsal, end, end_v
-        self._usual, self._stop = (wp.zeros(1, dtype=int, device="cpu") for _ in range(2))
-        self._limits = wp.zeros(1, dtype=wp.float64, device="cpu")
-        self._limit_view = self._limits.numpy()
-        self._chains: dict[int, tuple[tuple[Any, ...], Chain]] = {}
-        self._chain: Chain | None = None
+    `motions` come first, if any; `span` are the times from and to which the pins hold what they hold now.
+    """
 
-    def run(
+    def __init__(
         self,
-        state: tuple[wp.array, wp.array],
-        turning: tuple[Any, ...],
-        search: tuple[Any, ...],
-        rehearsed: tuple[Any, ...],
-        solved: tuple[Any, ...],
-        contacts: Contacts,
-        quick: QuickSearch,
-        *,
-        farthest: float,
-    ) -> int:
-        """A step from a state; the other tuples are what its kernels take. Gives why it ended early, or 0.
+        solver: "PredictiveSolver",
+        x: wp.array,
+        v: wp.array,
+        target: wp.array,
+        motions: Motions | None,
+        span: tuple[float, float],
+    ) -> None:
+        self._division, self._searches = solver.division, solver.searches
+        clock, now = (wp.zeros(1, dtype=wp.vec2d, device="cpu") for _ in range(2))
+        stop = wp.zeros(1, dtype=int, device="cpu")
+        self._clock = memoryview(clock.numpy().reshape(-1))
+        now = now if motions is None else motions.now
+        self._course = solver.division.course(x, v, target, now)
+        head: list[Command] = [(begin_at_once, 1, (clock, wp.vec2d(*span), solver.numbers, now, stop))]
+        head += [] if motions is None else motions.commands(solver.colliders.end, target)
+        wind = solver.air.commands(x, v, now)
+        if not self._searches:
+            super().__init__(stop, [*head, *wind, (advance_in_order, 1, solver.inputs(x, v, target))])
+            return
 
-        Where the mean vertex moves by more than `farthest` it does.
-        """
-        given = (*state, turning, search, rehearsed, solved)
-        known, self._chain = self._chains.get(id(solved), ((), None))
-        if self._chain is None or any(a is not b for a, b in zip(given, known, strict=True)):
-            settings, stop, count = self._settings, self._stop, turning[0]
-            self._chain = Chain(
-                stop,
-                (take_state, count, (*state, self._end, self._end_v)),
-                (begin_rehearsal, 1, (self._rehearsal, settings, self._usual)),
-                (advance_in_order, 1, rehearsed),
-                (end_rehearsal, 1, (settings, self._usual)),
+        search, contacts, settings = solver.search, solver.contacts, solver.numbers
+        assert search is not None and search.quick is not None
+        quick, (end, end_v) = search.quick, solver.rehearsed
+        turning, looking = search.inputs_for(solver.cloth_part(x), end, solver.radius, contacts)
+        usual = wp.zeros(1, dtype=int, device="cpu")
+        farthest = FARTHEST * (solver.world.largest_thickness + solver.radius)
+
+        def rehearse(target: wp.array) -> list[Command]:
+            return [
+                (take_state, solver.count, (x, v, end, end_v)),
+                (begin_rehearsal, 1, (REHEARSAL, settings, usual)),
+                (advance_in_order, 1, solver.inputs(end, end_v, target)),
+                (end_rehearsal, 1, (settings, usual)),
                 (unturn, 1, turning),
-                (judge_haste, 1, (turning[-1], self._limits, stop)),
-                (search_together, 1, (1, quick.alone, *search)),
-                (take_contacts, 1, (quick.told, len(contacts.arrays[0]), settings, stop)),
-                (advance_in_order, 1, solved),
-            )
-            if len(self._chains) >= MOST_CHAINS:
-                self._chains.clear()
-            self._chains[id(solved)] = given, self._chain
-        return self.again(farthest)
+            ]
 
-    def again(self, farthest: float) -> int:
-        """The same with all arrays as before, which needs no look at them."""
-        assert self._chain is not None
-        self._limit_view[0] = farthest
-        return self._chain.run()
+        def solve(target: wp.array) -> list[Command]:
+            return [
+                (search_together, 1, (1, quick.alone, *looking)),
+                (take_contacts, 1, (quick.told, len(contacts.arrays[0]), settings, stop)),
+                (advance_in_order, 1, solver.inputs(x, v, target)),
+            ]
+
+        limit = farthest if self._division.possible else np.inf
+        judge: Command = (judge_haste, 1, (turning[-1], limit, stop))
+        sections = [[*head, *wind, *rehearse(target), judge, *solve(target)]]
+        own_target = self._division.target
+        others, each = [*wind, *rehearse(own_target)], solve(own_target)
+        for parts in range(2, MOST_PARTS + 1):
+            sections.append(self._division.commands(parts, self._course, each, others))
+        super().__init__(stop, *sections)
+
+    def step(self, time: float, dt: float) -> bool:
+        """Whether the step is done; if not, nothing has happened."""
+        if self._searches and get_threads() > 1:
+            return False
+        self._clock[0] = time
+        self._clock[1] = dt
+        # as `run` does, which is a call more
+        self.all.call(0, 1)
+        if self.stopped[0]:
+            self._division.undo(self._course)
+            return False
+        return True

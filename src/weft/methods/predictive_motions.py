@@ -20,6 +20,7 @@ from weft.scene.motion import MotionPart
 from weft.scene.moving import keyframe_rates
 from weft.scene.placement import Placement
 from weft.world import World, launch
+from weft.world.chain import Command
 from weft.world.kinematics import TIME_SLACK
 
 wp.set_module_options({"enable_backward": False})
@@ -240,14 +241,17 @@ class Motions:
                 carrier.goal = 1
                 self._carry(carrier, part.numbers, part.placed)
         self.count = len(self._carriers)
+        self.lead_all = self.goals_too and not self.rest and not colliders.deforming
+        """whether nothing of the scene moves in another way"""
 
         def upload(values: Any, dtype: Any) -> wp.array:
             return wp.array(values, dtype=dtype, device=self.device)
 
-        self._now = wp.zeros(1, dtype=wp.vec2d, device=self.device)
-        self._times = self._now.numpy()
+        self.now = wp.zeros(1, dtype=wp.vec2d, device=self.device)
+        """the start and the end of the step"""
+        self._times = self.now.numpy()
         tables = upload(self._carriers, Carrier), upload(self._segments, Segment)
-        self._head = (self.count, self._now, *tables)
+        self._head = (self.count, self.now, *tables)
         vertices = upload(np.concatenate(self._vertices).astype(np.int32), int)
         self._tail = vertices, upload(np.concatenate(self._placed), wp.vec3d), goals.starts, goals.ends
         self._inputs: tuple[Any, ...] = ()
@@ -258,10 +262,14 @@ class Motions:
             return
         self._times[0] = start, end
         if not self.device.is_cpu:
-            self._now.assign(self._times)
+            self.now.assign(self._times)
         if not self._inputs or self._inputs[-1] is not target or self._inputs[-2] is not poses:
             self._inputs = (*self._head, *self._tail, poses, target)
         launch(follow_carriers, 1, self._inputs, device=self.device)
+
+    def commands(self, poses: wp.array, target: wp.array) -> list[Command]:
+        """The same as part of a chain, in a step from and to the times that are in `now` then."""
+        return [(follow_carriers, 1, (*self._head, *self._tail, poses, target))] if self.count else []
 
     def _carry(self, carrier: Any, vertices: np.ndarray, placed: np.ndarray) -> None:
         """Give a carrier vertices to carry."""

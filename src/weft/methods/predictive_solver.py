@@ -14,11 +14,12 @@ from weft.dynamics.fabric import Fabric
 from weft.dynamics.goals import Goals
 from weft.methods import predictive_kernels as kernels
 from weft.methods.predictive_arrays import Arrays, vertex_layout
-from weft.methods.predictive_at_once import IN_PARTS, NO_ROOM, AtOnce
+from weft.methods.predictive_at_once import REHEARSAL, AtOnce
 from weft.methods.predictive_defaults import refined_substeps, usual_radius
-from weft.methods.predictive_division import FARTHEST, Division, parts_for
+from weft.methods.predictive_division import Division, parts_for
 from weft.methods.predictive_halves import HalfSpaces
 from weft.methods.predictive_in_order import advance_in_order
+from weft.methods.predictive_motions import Motions
 from weft.methods.predictive_setup import make_offsets, make_search, make_settings
 from weft.methods.predictive_together import advance_together
 from weft.response.collider_spots import PADDING
@@ -34,8 +35,6 @@ from weft.world.together import Together
 SERIAL_BELOW = 20_000
 # inputs of launches that are kept: of a step, of its rehearsal and of its parts
 MOST_INPUTS = 8
-# a rehearsal has so many times fewer substeps
-REHEARSAL = 4
 
 
 class PredictiveSolver:
@@ -55,8 +54,6 @@ class PredictiveSolver:
         self.air = Air.from_world(world)
         self.radius = options.static_radius or usual_radius(world)
         self.contacts = Contacts(self.device)
-        self.generated = 0
-        """contacts that were found in the last step"""
         self.search = None if options.self_contacts == "none" else make_search(world, self.regions)
 
         def rows(dtype: Any) -> wp.array:
@@ -64,14 +61,17 @@ class PredictiveSolver:
 
         self._layout = vertex_layout(world, self.regions)
         self._force, self._end, self._end_v, self._free, self._ways = (rows(wp.vec3d) for _ in range(5))
+        self.rehearsed = self._end, self._end_v
+        """positions and velocities at the end of the last rehearsal"""
         self._rows, self._before, self._start = (rows(wp.vec4d) for _ in range(3))
         self._spots = wp.zeros((7, self.count + PADDING), dtype=wp.float32, device=self.device)
         # a serial step has room for a half-space of each vertex with each collider
         self._halves = HalfSpaces(world, self.colliders, self.count * self.colliders.count if self.serial else 0)
-        self._settings = make_settings(
+        self.numbers = make_settings(
             world, options, self.fabric, radius=self.radius, goals=self.goals.count, colliders=self.colliders.count
         )
-        self.settings = self._settings.numpy() if self.device.is_cpu else self._settings.numpy().copy()
+        """what kernels read"""
+        self.settings = self.numbers.numpy() if self.device.is_cpu else self.numbers.numpy().copy()
         """the numbers that a step is told, by name; they may be changed between steps"""
         self._attached = wp.zeros(0, dtype=wp.vec2i, device=self.device)
         self._lengths = wp.zeros(0, dtype=wp.float64, device=self.device)
@@ -79,15 +79,10 @@ class PredictiveSolver:
         self.cached = False
         """whether contacts come from a cache"""
         self._across = wp.zeros(0, dtype=wp.vec3i, device=self.device) if self.search is None else self.search.across
-        self._division = Division(self)
+        self.division = Division(self)
         self._together = Together(self.device)
-        self._at_once: AtOnce | None = None
-        self._known: tuple[wp.array | None, ...] = (None, None, None)
-        """state and targets of the last step at once; None where another array changed since"""
-        self._farthest = FARTHEST * (world.largest_thickness + self.radius)
-        if self.serial and self.search is not None and self.search.quick is not None:
-            if options.rehearse and options.most_substeps is None and options.self_contacts == "triangles":
-                self._at_once = AtOnce(self._settings, REHEARSAL, self._end, self._end_v)
+        self.at_once: AtOnce | None = None
+        """the same step as one call, where it is prepared and nothing has changed since"""
         self._whole = self._part = self._end
         self._taken: tuple[Any, ...] = ()
         self._inputs: dict[tuple[int, int], tuple[tuple[wp.array, ...], tuple[Any, ...]]] = {}
@@ -100,7 +95,7 @@ class PredictiveSolver:
         self._attached = wp.array(found.ends, dtype=wp.vec2i, device=self.device)
         self._lengths = wp.array(found.lengths, dtype=wp.float64, device=self.device)
         self._attachment_offsets = found.offsets
-        self._known = (None, None, None)
+        self.at_once = None
         self.settings["attachments"][0] = len(found.ends)
 
     def set_air(self, air: Air) -> None:
@@ -109,7 +104,7 @@ class PredictiveSolver:
         self.settings["windy"][0] = int(air.wind is not None)
         self._force.zero_()
         self._inputs.clear()
-        self._known = (None, None, None)
+        self.at_once = None
 
     def cache_contacts(self, x: wp.array) -> int:
         """Find contacts in a pose, and solve these from now on; gives their number."""
@@ -117,7 +112,7 @@ class PredictiveSolver:
         radius = self.options.cache_radius or self.radius
         x = x[: self.count]
         self.search.find(x, x, radius, self.contacts, edges=False)
-        self._known = (None, None, None)
+        self.at_once = None
         fixed = self.world.inverse_mass.numpy()[: self.count] == 0.0
         keep_nearest(self.contacts, x.numpy(), self.regions, fixed)
         self.settings["contacts"][0] = self.contacts.count
@@ -140,16 +135,14 @@ class PredictiveSolver:
         Held vertices go to `target`, colliders from their start pose to their end.
         """
         settings = self.settings
+        self.at_once = None
         settings["dt"][0] = dt
         if settings["windy"][0]:
             self.air.blow(x, v, time)
         most = self.options.most_substeps
-        if most is None or (self.serial and not self._searches):
+        if most is None or (self.serial and not self.searches):
             # a serial step without rehearsal looks itself how far cloth is stretched
             settings["most_substeps"][0] = most or 0
-            if self._at_once is not None and self._can_be_at_once(x, divide):
-                self._advance_at_once(self._at_once, x, v, target, time, dt, divide)
-                return
             if not self._find_or_divide(x, v, target, time, dt, divide):
                 self._solve(x, v, target, dt)
             return
@@ -160,64 +153,47 @@ class PredictiveSolver:
             self._solve(x, v, target, dt)
         settings["substeps"][0] = usual
 
-    def _can_be_at_once(self, x: wp.array, divide: bool) -> bool:
-        """Not where contacts are cached, threads share the search, or the rehearsal is that of a step before its parts."""
-        if self.search is None or self.cached or get_threads() > 1:
-            return False
-        return divide or not self.search.knows_turn(self._cloth_part(x), self._end)
-
-    def _advance_at_once(
-        self, at_once: AtOnce, x: wp.array, v: wp.array, target: wp.array, time: float, dt: float, divide: bool
+    def prepare(
+        self, x: wp.array, v: wp.array, target: wp.array, motions: Motions | None, span: tuple[float, float]
     ) -> None:
-        """Rehearsal, search and all substeps in one launch, if cloth does not move far and there is room."""
-        search, contacts, known = self.search, self.contacts, self._known
-        assert search is not None and search.quick is not None
-        far = self._farthest if divide and self._division.possible else np.inf
-        if known[0] is x and known[1] is v and known[2] is target:
-            ended = at_once.again(far)
-        else:
-            inputs = search.inputs_for(self._cloth_part(x), self._end, self.radius, contacts)
-            solves = self._same_inputs(self._end, self._end_v, target), self._same_inputs(x, v, target)
-            ended = at_once.run((x, v), *inputs, *solves, contacts, search.quick, farthest=far)
-            self._known = x, v, target
-        if ended == IN_PARTS:
-            search.keep_turn(self._cloth_part(x), self._end)
-            self._division.advance(parts_for(search.last_haste(self.radius)), x, v, target, time, dt)
-        elif ended == NO_ROOM:
-            self.generated = search.find(self._cloth_part(x), self._end, self.radius, contacts, in_colours=False)
-            self.settings["contacts"][0] = self.generated
-            self._known = (None, None, None)
-            self._solve(x, v, target, dt)
-        else:
-            self.generated = search.quick.take_count(contacts)
+        """Have steps of these arrays `at_once`, if they can be; motions and the times of the span are as `AtOnce` says."""
+        options = self.options
+        alone = not self.searches or (
+            self.search is not None
+            and self.search.quick is not None
+            and options.rehearse
+            and options.most_substeps is None
+            and options.self_contacts == "triangles"
+            and get_threads() == 1
+        )
+        self.at_once = AtOnce(self, x, v, target, motions, span) if self.serial and alone else None
 
     @property
-    def _searches(self) -> bool:
+    def searches(self) -> bool:
         """Whether each step looks for contacts of cloth with cloth."""
         return self.search is not None and not self.cached
 
     def _find_or_divide(self, x: wp.array, v: wp.array, target: wp.array, time: float, dt: float, divide: bool) -> bool:
         """Find contacts of cloth with cloth, if any; or do the whole step in parts, and say so."""
-        if self.search is None or not self._searches:
+        if self.search is None or not self.searches:
             return False
-        start = self._cloth_part(x)
+        start = self.cloth_part(x)
         # the first part of a divided step looks as far as the whole step goes
         if divide or not self.search.knows_turn(start, self._end):
             self._rehearse(x, v, target, dt)
         parts = 1
-        if divide and self._division.possible:
+        if divide and self.division.possible:
             parts = parts_for(self.search.haste(start, self._end, self.radius))
         if parts > 1:
-            self._division.advance(parts, x, v, target, time, dt)
+            self.division.advance(parts, x, v, target, time, dt)
         else:
             kind: Any = self.options.self_contacts
-            self.generated = self.search.find(
+            self.settings["contacts"][0] = self.search.find(
                 start, self._end, self.radius, self.contacts, kind=kind, in_colours=not self.serial
             )
-            self.settings["contacts"][0] = self.generated
         return parts > 1
 
-    def _cloth_part(self, x: wp.array) -> wp.array:
+    def cloth_part(self, x: wp.array) -> wp.array:
         """The vertices of the cloths; the same array for the same array, which makes launches cheap."""
         if x.shape[0] == self.count:
             return x
@@ -231,7 +207,7 @@ class PredictiveSolver:
         settings["contacts"][0] = 0
         if not self.options.rehearse:
             if not self.device.is_cpu:
-                self._settings.assign(self.settings)
+                self.numbers.assign(self.settings)
             self._begin(x, v, target)
             wp.copy(self._end, self._free)
             return
@@ -246,7 +222,7 @@ class PredictiveSolver:
     def _solve(self, x: wp.array, v: wp.array, target: wp.array, dt: float) -> None:
         """All substeps with the contacts that are there."""
         if not self.device.is_cpu:
-            self._settings.assign(self.settings)
+            self.numbers.assign(self.settings)
         if self.serial:
             self._advance_in_order(x, v, target)
         elif self.by_colours:
@@ -256,7 +232,7 @@ class PredictiveSolver:
 
     def counts(self) -> dict[str, int]:
         """What the last step solved: contacts of cloth with cloth and with colliders, and how many of them pushed."""
-        count = self.contacts.count
+        count = int(self.settings["contacts"][0])
         halves = int(self._halves.count.numpy()[0])
         pushed = int(self.contacts.pushed.numpy()[:count].sum() + self._halves.arrays[-1].numpy()[:halves].sum())
         cached = count if self.cached else 0
@@ -269,21 +245,21 @@ class PredictiveSolver:
         }
 
     def _advance_in_order(self, x: wp.array, v: wp.array, target: wp.array) -> None:
-        launch(advance_in_order, 1, self._same_inputs(x, v, target))
+        launch(advance_in_order, 1, self.inputs(x, v, target))
 
     def _advance_together(self, x: wp.array, v: wp.array, target: wp.array) -> None:
         """All substeps in one launch, whose threads wait for each other."""
         self._begin(x, v, target)
         self._prepare(x)
-        self._halves.find(self._settings, x, self._free, self._layout)
+        self._halves.find(self.numbers, x, self._free, self._layout)
         if self.cached:
             self._refresh_contacts(x)
         items = max(self.count, self.fabric.stretch.largest, self.fabric.bend.largest)
-        self._together.launch(advance_together, items, self._same_inputs(x, v, target, together=True))
+        self._together.launch(advance_together, items, self.inputs(x, v, target, together=True))
         if not self.settings["rehearsal"][0]:
             wp.copy(self.colliders.start, self.colliders.end)
 
-    def _same_inputs(self, x: wp.array, v: wp.array, target: wp.array, *, together: bool = False) -> tuple[Any, ...]:
+    def inputs(self, x: wp.array, v: wp.array, target: wp.array, *, together: bool = False) -> tuple[Any, ...]:
         """Settings and arrays: the same tuple as in the last step where nothing changed, which makes the launch cheap."""
         given: tuple[wp.array, ...] = (x, v, target, self._attached, self.contacts.arrays[0], self._halves.arrays[0])
         if together and self.search is not None:
@@ -319,7 +295,7 @@ class PredictiveSolver:
         )  # fmt: skip
         for name, value in zip(Arrays.vars, values, strict=True):  # type: ignore[attr-defined]
             setattr(arrays, name, value)
-        return self._settings, arrays
+        return self.numbers, arrays
 
     def _advance_by_colours(self, x: wp.array, v: wp.array, target: wp.array, dt: float) -> None:
         p, before = self._rows, self._before
@@ -327,7 +303,7 @@ class PredictiveSolver:
         rub, push_speed = float(self.settings["friction"][0]), float(self.settings["push_speed"][0])
         self._begin(x, v, target)
         self._prepare(x)
-        self._halves.find(self._settings, x, self._free, self._layout)
+        self._halves.find(self.numbers, x, self._free, self._layout)
         contacts = self.contacts
         order, groups, crowded = contacts.pushed, [], (0, 0)
         if self.settings["contacts"][0] and contacts.count and self.search is not None:
@@ -374,7 +350,7 @@ class PredictiveSolver:
 
     def _begin(self, x: wp.array, v: wp.array, target: wp.array) -> None:
         """Where nothing would stop the vertices."""
-        inputs = [self._settings, x, v, target, self.world.inverse_mass, *self.air.lists]
+        inputs = [self.numbers, x, v, target, self.world.inverse_mass, *self.air.lists]
         self._run(kernels.begin_step, self.count, [*inputs, self._force, self._rows, self._before, self._free])
 
     def _follow(self, h: float, progress: float, part: float) -> None:

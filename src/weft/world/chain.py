@@ -19,46 +19,72 @@ wp.set_module_options({"enable_backward": False})
     """
 #if !defined(__CUDA_ARCH__)
     typedef void kernel_entry(void*, void*);
-    const wp::int64* command = commands.data;
-    for (int k = 0; k < count && *stop.data == 0; ++k, command += 3)
+    int* flag = stop.data;
+    *flag = 0;
+    for (const wp::int64* command = commands.data; command[0] != 0;) {
         ((kernel_entry*)command[0])((void*)command[1], (void*)command[2]);
+        command += 3;
+        if (*flag > 0)
+            break;
+        if (*flag < 0) {
+            command = commands.data + 3 * starts.data[-*flag];
+            *flag = 0;
+        }
+    }
 #endif
 """
 )
-def play_in_order(commands: wp.array[wp.int64], count: int, stop: wp.array[int]):
-    """Run so many kernels; whoever of them writes to `stop` is the last."""
+def play_in_order(commands: wp.array[wp.int64], starts: wp.array[int], stop: wp.array[int]):
+    """Run kernels up to a command of zeros; one that writes to `stop` is the last, or says with which section to go on."""
     ...
 
 
 @wp.kernel
-def play_chain(first: int, commands: wp.array[wp.int64], count: int, stop: wp.array[int]):
+def play_chain(first: int, commands: wp.array[wp.int64], starts: wp.array[int], stop: wp.array[int]):
     """One item."""
     if first + wp.tid() == 0:
-        play_in_order(commands, count, stop)
+        play_in_order(commands, starts, stop)
+
+
+Command = tuple[wp.Kernel, int, Sequence[Any]]
+"""a kernel, its items, its inputs after `first`"""
 
 
 class Chain:
-    """Kernels with their items and inputs, which stay the same; `stop` is what ends the chain early."""
+    """Sections of kernels with their items and inputs, which stay the same; the first section is run.
 
-    def __init__(self, stop: wp.array, *commands: tuple[wp.Kernel, int, Sequence[Any]]) -> None:
-        self._stop = stop
-        self._stopped = stop.numpy()
-        self._parts = []
+    `stop` is one number on the CPU. A kernel that writes more than 0 to it ends the chain; one that writes -k goes on
+    with section k instead of what comes after it. The same command may stand in many places.
+    """
+
+    def __init__(self, stop: wp.array, *sections: Sequence[Command]) -> None:
+        self.stopped = memoryview(stop.numpy())
+        self._parts: dict[int, tuple[Command, Arguments]] = {}
         addresses: list[int] = []
-        for kernel, items, inputs in commands:
-            part = _record(kernel, inputs)
-            part.bounds.shape[0] = part.bounds.size = items
-            self._parts.append(part)
-            addresses += [part.entry_address, ctypes.addressof(part.bounds), part.address]
-        self._commands = wp.array(addresses, dtype=wp.int64, device="cpu")
-        self._all = _record(play_chain, [self._commands, len(commands), stop])
+        starts: list[int] = []
+        for section in sections:
+            starts.append(len(addresses) // 3)
+            for command in section:
+                part = self._record(command)
+                addresses += [part.entry_address, ctypes.addressof(part.bounds), part.address]
+            addresses += [0, 0, 0]
+        self._tables = wp.array(addresses, dtype=wp.int64, device="cpu"), wp.array(starts, dtype=int, device="cpu")
+        self.all = _pack(play_chain, [*self._tables, stop])
 
     def run(self) -> int:
-        """Launch them; gives what was written to `stop`."""
-        self._stopped[0] = 0
-        self._all.call(0, 1)
-        return int(self._stopped[0])
+        """Launch them; gives what ended them early, or 0."""
+        self.all.call(0, 1)
+        return self.stopped[0]
+
+    def _record(self, command: Command) -> Arguments:
+        # by identity; the command is kept, so that no other can have its number
+        if id(command) not in self._parts:
+            kernel, items, inputs = command
+            part = _pack(kernel, inputs)
+            part.bounds.shape[0] = part.bounds.size = items
+            self._parts[id(command)] = command, part
+        return self._parts[id(command)][1]
 
 
-def _record(kernel: wp.Kernel, inputs: Sequence[Any]) -> Arguments:
+def _pack(kernel: wp.Kernel, inputs: Sequence[Any]) -> Arguments:
     return Arguments(wp.launch(kernel, dim=1, inputs=[0, *inputs], device="cpu", record_cmd=True))

@@ -154,6 +154,7 @@ class Arguments:
         self.address = ctypes.addressof(self.packed)
         self.entry_address = ctypes.cast(self.entry, ctypes.c_void_p).value or 0
         self._by_reference = ctypes.byref(self.bounds), ctypes.byref(self.packed)
+        self._first = self._count = -1
 
     def take(self, index: int) -> None:
         """Take over an argument that was packed anew."""
@@ -161,8 +162,10 @@ class Arguments:
 
     def call(self, first: int, count: int) -> None:
         """Run some items on this thread."""
-        self.packed.a0 = first
-        self.bounds.shape[0] = self.bounds.size = count
+        if first != self._first or count != self._count:
+            self._first, self._count = first, count
+            self.packed.a0 = first
+            self.bounds.shape[0] = self.bounds.size = count
         self.entry(*self._by_reference)
 
 

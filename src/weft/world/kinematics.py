@@ -42,6 +42,12 @@ class Kinematics:
         """How many releases have happened; what is prescribed changes only when this does."""
         return bisect_right(self._releases, time + TIME_SLACK)
 
+    def span(self, time: float) -> tuple[float, float]:
+        """The times, a little slack added, from and to which the phase is that of a time."""
+        phase = self.phase(time)
+        ends = [-np.inf, *self._releases, np.inf]
+        return float(ends[phase]), float(ends[phase + 1])
+
     def fixed(self, vertex_count: int, time: float) -> np.ndarray:
         """Which vertices are prescribed during a step that starts at this time."""
         mask = np.zeros(vertex_count, bool)
