@@ -292,12 +292,23 @@ def attach_vertices(
     ROW
     + """
     row4* rows = (row4*)p.data;
+    // most springs are as the one before: no need to divide again
+    double frequency = -1.0, ratio = -1.0, stiff = 0.0, damp = 0.0;
     for (int i = first; i < last; ++i) {
         const int k = vertices.data[i];
         row4 row = rows[k];
         if (!(row[3] > 0.0))
             continue;
         const wp::vec_t<3, double> s = springs.data[i];
+        if (s[0] != frequency || s[1] != ratio) {
+            frequency = s[0];
+            ratio = s[1];
+            stiff = s[0] * s[0] * h * h;
+            damp = 2.0 * s[1] * s[0] * h;
+            const double share = 1.0 / (1.0 + stiff + damp);
+            stiff *= share;
+            damp *= share;
+        }
         const wp::vec_t<3, double> from = starts.data[i];
         const wp::vec_t<3, double> to = goals.data[i];
         row4 goal, way;
@@ -307,12 +318,9 @@ def attach_vertices(
         }
         way[3] = 0.0;
         goal[3] = row[3];
-        const double stiff = s[0] * s[0] * h * h;
-        const double damp = 2.0 * s[1] * s[0] * h;
-        const double share = 1.0 / (1.0 + stiff + damp);
         row4 away = row - goal;
         const row4 moved = row - ((const row4*)before.data)[k] - part * way;
-        away = away - (share * stiff) * away - (share * damp) * moved;
+        away = away - stiff * away - damp * moved;
         const double squared = away[0] * away[0] + away[1] * away[1] + away[2] * away[2];
         if (s[2] > 0.0 && squared > s[2] * s[2])
             away = (s[2] / sqrt(squared)) * away;

@@ -18,11 +18,11 @@ from weft.dynamics.fabric_constraints import (
     prepare_quad,
     stretch_pairs,
 )
-from weft.methods.predictive_arrays import Arrays, Numbers, collider_reach, stacked, way_of, wind_on
+from weft.methods.predictive_arrays import Arrays, Numbers, collider_reach, way_of, wind_on
 from weft.methods.predictive_defaults import substeps_for
 from weft.response.collider_contacts import place_shape, touch_shape
 from weft.response.collider_spots import SPOTS, spots_in_reach, write_spot
-from weft.response.contact_walk import BORDER, LANES, WALK, refresh_contact, refresh_lanes
+from weft.response.contact_walk import BORDER, LANES, WALK, faces_along, refresh_contact, refresh_lanes
 from weft.response.half_spaces import solve_half_spaces, write_half_space
 from weft.response.predictive_contacts import ASLEEP, OVER, TRIANGLE, solve_contacts
 from weft.world.rows import end_vertex, predict_vertices, start_vertex
@@ -77,9 +77,11 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
                     far = collider_reach(thick, a.stack[i], s.radius)
                     touch = touch_shape(shape, xi, a.ways[i], far, a.mesh_start, a.mesh_end, a.mesh_ridges)
                     if touch.found != 0:
-                        thick += touch.rise + stacked(
-                            i, touch.normal, a.x, a.stack, a.corner_offsets, a.corners, a.faces
-                        )
+                        between = a.stack[i]
+                        if between[0] != between[1]:
+                            if faces_along(i, touch.normal, a.faces, a.corner_offsets, a.corners, a.p):
+                                between[1] = between[0]
+                        thick += touch.rise + between[1]
                         mu = wp.vec2d(a.sticking[a.cloth[i], shape.body], a.sliding[a.cloth[i], shape.body])
                         write_half_space(
                             halves, i, xi, touch.gap, touch.normal, touch.way, thick, mu, a.half_vertices,
@@ -91,7 +93,10 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
         for c in range(0, s.contacts, LANES):
             left = int(ALL_LANES)
             if c + LANES <= s.contacts:
-                left = refresh_lanes(c, BORDER, TRIANGLE, a.contact_vertices, a.contact_kinds, a.contact_weights, a.p)
+                left = refresh_lanes(
+                    c, BORDER, TRIANGLE, a.faces, a.across, a.contact_vertices, a.contact_kinds, a.contact_triangles,
+                    a.contact_weights, a.p,
+                )  # fmt: skip
             for i in range(c, wp.min(c + LANES, s.contacts)):
                 if (left >> (i - c)) & 1 != 0:
                     refresh_contact(
