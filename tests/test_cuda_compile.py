@@ -25,13 +25,26 @@ def kernel_modules():
 MODULES = list(kernel_modules())
 
 
+# kernels whose blocks may be a cluster are in modules of their own besides
+CLUSTERS = [
+    name
+    for name in MODULES
+    if re.search(r"^@shared$", Path(ROOT.parent, *name.split(".")).with_suffix(".py").read_text(), re.M)
+]
+
+
 def warp_module(name):
-    importlib.import_module(name)
+    importlib.import_module(name.replace("weft.clusters.", "weft."))
     return wp.get_module(name)
+
+
+def in_cluster(name):
+    return name.replace("weft.", "weft.clusters.", 1)
 
 
 def test_there_are_kernels():
     assert len(MODULES) > 20 and "weft.world.world" in MODULES
+    assert len(CLUSTERS) > 3
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -49,7 +62,7 @@ def test_no_time_is_spent_on_gradients(name):
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="Warp has no CUDA compiler there")
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", [*MODULES, *map(in_cluster, CLUSTERS)])
 def test_compiles_for_cuda(name, tmp_path):
     module = warp_module(name)
     written = wp.compile_aot_module(name, arch=ARCHITECTURE, module_dir=tmp_path, use_ptx=True)

@@ -6,6 +6,7 @@ import warp as wp
 
 import weft
 from weft.methods import make_method
+from weft.response import predictive_quick
 from weft.world import World, get_threads, set_threads, together
 from weft.world.together import Together, meet, share_begin, share_end, share_step, take_number
 
@@ -59,9 +60,24 @@ def run(world, *, frames=8, **solver):
 
 
 def test_predictive_in_one_launch(monkeypatch):
-    names, world = launched(monkeypatch), World.compile(drape("predictive"), "cpu")
+    """Contacts of cloth with cloth have orders of their own, all else does not."""
+    scene = drape("predictive").replace(method={"name": "predictive", "self_contacts": "none"})
+    names, world = launched(monkeypatch), World.compile(scene, "cpu")
     assert np.array_equal(*(run(world, serial=False, by_colours=by_colours) for by_colours in (True, False)))
     assert "advance_together" in names
+
+
+def test_threads_of_predictive_give_the_same_bytes(monkeypatch):
+    for module in (together, predictive_quick):
+        monkeypatch.setattr(module, "WORTH_SHARING", 0)
+    world, threads, found = World.compile(drape("predictive"), "cpu"), get_threads(), []
+    try:
+        for count in (1, 2, 3):
+            set_threads(count)
+            found.append(run(world, serial=False, by_colours=False))
+    finally:
+        set_threads(threads)
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
 
 
 def test_threads_that_wait_for_each_other_give_the_same_bytes(monkeypatch):

@@ -114,6 +114,21 @@ class Bvh(PatchSearch):
         else:
             self._bvh.refit()
 
+    def update_again(self, start: wp.array, end: wp.array, margin: float) -> None:
+        """As `update`, but the tree stays what it is: launches alone, which can be replayed."""
+        assert self._bvh is not None
+        self._rows_known = False
+        self._margin = margin
+        self.boxes.update(start, end, margin, follow=True)
+        self._bvh.refit()
+
+    def look_at_tree(self) -> None:
+        """On CUDA: build the tree anew after some updates that left it as it was."""
+        self._updates += 1
+        if self._updates % LOOK == 0 and self._bvh is not None:
+            self._bvh.rebuild()
+            self.builds += 1
+
     def _degraded(self) -> bool:
         inputs = [self.boxes.lower, self.boxes.upper, self._built_lower, self._built_upper, self._measures]
         launch(_measure, int(SAMPLES), inputs, device=self.device)

@@ -100,6 +100,7 @@ def _add_up_in_order(
     counts: wp.array[int],
     capacity: int,
     stop: int,
+    room: wp.int64,
     offsets: wp.array[wp.int64],
     too_short: wp.array[int],
     unknown: wp.array[int],
@@ -113,7 +114,7 @@ def _add_up_in_order(
     for i in range(count):
         n = counts[i]
         total += wp.int64(n)
-        offsets[i + 1] = total
+        offsets[i + 1] = wp.min(total, room)
         if n > capacity:
             too_short[short] = i
             short += 1
@@ -377,7 +378,17 @@ class Lists:
     def _add_up(self, stop: int, room: int) -> None:
         items = len(self._counts)
         if self.device.is_cpu:
-            inputs = [items, self._counts, self.capacity, stop, self.offsets, self._short, self._unknown, self._sums]
+            inputs = [
+                items,
+                self._counts,
+                self.capacity,
+                stop,
+                room,
+                self.offsets,
+                self._short,
+                self._unknown,
+                self._sums,
+            ]
             launch(_add_up_in_order, 1, inputs, device=self.device)
             return
         launch(_tally, items, [self._counts, self.capacity, stop, self._tally], device=self.device)

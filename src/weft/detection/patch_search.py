@@ -1,8 +1,8 @@
 """What the exact broad phases share: find the patches that overlap each patch, then compare their features."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
@@ -35,6 +35,19 @@ from weft.world.replay import Replay
 GRAIN = 16
 # how often strays may be listed without those of the time before
 WAVES = 2
+
+
+class Ahead(NamedTuple):
+    """A search of everything before it is known whether there is room for it."""
+
+    search: Callable[[], None]
+    used: tuple[Lists, ...]
+    """rows of patches, pairs of a vertex and a triangle, pairs of edges..."""
+    room: int
+    """of the rows"""
+    given: tuple[Any, ...]
+    """what the search depends on besides the boxes"""
+    searches: list[tuple[Lists, int, Find]]
 
 
 class Strays:
@@ -127,15 +140,15 @@ class PatchSearch(BroadPhase):
         vertex_triangle, edge_pairs, *others = build_lists(*searches, replay=self._replay, given=given)
         return Candidates(self._join(vertex_triangle, *others), edge_pairs)
 
-    def _look_ahead(self, edges: bool) -> Candidates | None:
-        """On CUDA all searches in one go, as if rows had the room that they took before; None where they had not."""
+    def look_ahead(self) -> Ahead | None:
+        """All searches as one run of launches, as if lists had the room that they took before; None at first."""
         rows, count = self._rows, self.patches.count
         room = min(len(rows.found), self._row_boxes.shape[1] - PADDING)
-        if self.device.is_cpu or self._rows_known or rows.total == 0 or room <= 0 or not edges:
+        if rows.total == 0 or room <= 0:
             return None
-        searches = self._feature_searches([rows.offsets, rows.found, self._row_boxes], edges)
-        rows.make_room(count)
-        for lists, _, _ in searches:
+        searches = self._feature_searches([rows.offsets, rows.found, self._row_boxes], True)
+        used = (rows, *(lists for lists, _, _ in searches))
+        for lists in used:
             lists.make_room(count)
 
         def search_all() -> None:
@@ -148,21 +161,31 @@ class PatchSearch(BroadPhase):
                 lists.copy()
             if self._any_carried:
                 self._vertex_triangle.append(self._triangle_vertex)
+
+        given = (self._row_boxes, *(part for lists in used for part in (lists.found, *lists.room)))
+        return Ahead(search_all, used, room, given, searches)
+
+    def _look_ahead(self, edges: bool) -> Candidates | None:
+        """Such a run on CUDA, if there can be one; None also where something had no room."""
+        ahead = None if self.device.is_cpu or self._rows_known or not edges else self.look_ahead()
+        if ahead is None:
+            return None
+        asked = self._ask_for([self.boxes.flag, *(lists.sums for lists in ahead.used)])
+
+        def search_and_tell() -> None:
+            ahead.search()
             for one in asked:
                 one.bring()
 
-        used = (rows, *(lists for lists, _, _ in searches))
-        asked = self._ask_for([self.boxes.flag, *(lists.sums for lists in used)])
-        given = (self._row_boxes, *(part for lists in used for part in (lists.found, *lists.room)))
-        self._replay.run(search_all, "ahead", *given)
+        self._replay.run(search_and_tell, "ahead", *ahead.given)
         for one in asked:
             one.expect()
         flag, of_rows, *sums = [one.numbers()[0].copy() for one in asked]
         self.boxes.check(int(flag))
-        if of_rows[0] > room or not rows.accept(of_rows):
+        if of_rows[0] > ahead.room or not self._rows.accept(of_rows):
             return None
         self._rows_known = True
-        return self._take_pairs(searches, sums)
+        return self._take_pairs(ahead.searches, sums)
 
     def _ask_for(self, pieces: list[tuple[wp.array, int, int]]) -> list[Asked]:
         """The same as before where the arrays are."""

@@ -22,6 +22,72 @@ TENTH = wp.constant(wp.float64(0.1))
 HINGE_SWEEPS = wp.constant(8)
 
 
+# spring i with the vertices q and the numbers s, as C++; a loop around it goes on where there is nothing to do
+_STRETCH = """
+        const row4 a = rows[q[0]];
+        const row4 b = rows[q[1]];
+        row4 d = b - a;
+        const double mass = a[3] + b[3];
+        d[3] = 0.0;
+        const double squared = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
+        if (!(squared * mass > 0.0))
+            continue;
+        const double length = sqrt(squared);
+        const double alpha = s[1] * per_h * per_h;
+        const double gamma = s[2] * per_h > 0.1 ? s[2] * per_h : 0.0;
+        double wanted = length - s[0];
+        if (sweep > 0)
+            wanted += alpha * pull.data[i];
+        // all times the length, which saves a division
+        wanted *= length;
+        if (gamma > 0.0) {
+            const row4 moved = d - was[q[1]] + was[q[0]];
+            wanted += gamma * (d[0] * moved[0] + d[1] * moved[1] + d[2] * moved[2]);
+        }
+        const double step = wanted / (((1.0 + gamma) * mass + alpha) * squared);
+        if (sweeps > 1)
+            pull.data[i] = (sweep > 0 ? pull.data[i] : 0.0) - step * length;
+        rows[q[0]] = a + (a[3] * step) * d;
+        rows[q[1]] = b - (b[3] * step) * d;
+    """
+# spring i over the vertices q with the weights w, the numbers s and the ways g
+_BEND = """
+        const row4 a = rows[q[0]];
+        const row4 b = rows[q[1]];
+        const row4 c = rows[q[2]];
+        const row4 d = rows[q[3]];
+        row4 r = w[0] * a + w[1] * b + w[2] * c + w[3] * d;
+        row4 wanted = r;
+        if (s[0] > 0.0) {
+            const double length = sqrt(r[0] * r[0] + r[1] * r[1] + r[2] * r[2]);
+            wanted = (1.0 - s[0] / (length > 1e-30 ? length : 1e-30)) * r;
+        }
+        if (s[2] * per_h > 0.1) {
+            // damping resists the change of r over the substep
+            const row4 then = w[0] * was[q[0]] + w[1] * was[q[1]] + w[2] * was[q[2]] + w[3] * was[q[3]];
+            wanted = wanted + (s[2] * per_h) * (r - then);
+        }
+        if (sweeps > 1) {
+            // multipliers add up
+            const double alpha = s[1] * softness;
+            const double gamma = s[2] * per_h > 0.1 ? s[2] * per_h : 0.0;
+            const double mass = w[0] * w[0] * a[3] + w[1] * w[1] * b[3] + w[2] * w[2] * c[3] + w[3] * w[3] * d[3];
+            if (!(mass > 0.0))
+                continue;
+            if (sweep > 0)
+                wanted = wanted + alpha * pulls[i];
+            const row4 step = (-1.0 / ((1.0 + gamma) * mass + alpha)) * wanted;
+            pulls[i] = sweep > 0 ? pulls[i] + step : step;
+        }
+        wanted[3] = 0.0;
+        // a stitch names its last vertex more than once, with weight only the first time: that one counts
+        rows[q[3]] = d + g[3] * wanted;
+        rows[q[2]] = c + g[2] * wanted;
+        rows[q[1]] = b + g[1] * wanted;
+        rows[q[0]] = a + g[0] * wanted;
+    """
+
+
 @wp.func_native(
     ROW
     + """
@@ -69,31 +135,9 @@ HINGE_SWEEPS = wp.constant(8)
     for (; i < last; ++i) {
         const wp::vec_t<2, int> q = pairs.data[i];
         const wp::vec_t<3, double> s = springs.data[i];
-        const row4 a = rows[q[0]];
-        const row4 b = rows[q[1]];
-        row4 d = b - a;
-        const double mass = a[3] + b[3];
-        d[3] = 0.0;
-        const double squared = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
-        if (!(squared * mass > 0.0))
-            continue;
-        const double length = sqrt(squared);
-        const double alpha = s[1] * per_h * per_h;
-        const double gamma = s[2] * per_h > 0.1 ? s[2] * per_h : 0.0;
-        double wanted = length - s[0];
-        if (sweep > 0)
-            wanted += alpha * pull.data[i];
-        // all times the length, which saves a division
-        wanted *= length;
-        if (gamma > 0.0) {
-            const row4 moved = d - was[q[1]] + was[q[0]];
-            wanted += gamma * (d[0] * moved[0] + d[1] * moved[1] + d[2] * moved[2]);
-        }
-        const double step = wanted / (((1.0 + gamma) * mass + alpha) * squared);
-        if (sweeps > 1)
-            pull.data[i] = (sweep > 0 ? pull.data[i] : 0.0) - step * length;
-        rows[q[0]] = a + (a[3] * step) * d;
-        rows[q[1]] = b - (b[3] * step) * d;
+    """
+    + _STRETCH
+    + """
     }
     """
 )
@@ -114,6 +158,34 @@ def stretch_pairs(
 
     `moves` is what `prepare_pair` wrote; only four at once ask for it.
     """
+    ...
+
+
+@wp.func_native(
+    ROW
+    + """
+    row4* rows = (row4*)p.data;
+    const row4* was = (const row4*)before.data;
+    for (bool there = given; there; there = false) {
+    """
+    + _STRETCH
+    + """
+    }
+    """
+)
+def stretch_loaded(
+    given: bool,
+    i: int,
+    q: wp.vec2i,
+    s: wp.vec3d,
+    sweep: int,
+    sweeps: int,
+    per_h: wp.float64,
+    pull: wp.array[wp.float64],
+    before: wp.array[wp.vec4d],
+    p: wp.array[wp.vec4d],
+):
+    """Such a spring, if it is given, of which all is known but where its ends are now."""
     ...
 
 
@@ -209,39 +281,9 @@ def prepare_quad(
         const wp::vec_t<3, double> s = springs.data[i];
         const row4 w = ((const row4*)weights.data)[i];
         const row4 g = ((const row4*)moves.data)[i];
-        const row4 a = rows[q[0]];
-        const row4 b = rows[q[1]];
-        const row4 c = rows[q[2]];
-        const row4 d = rows[q[3]];
-        row4 r = w[0] * a + w[1] * b + w[2] * c + w[3] * d;
-        row4 wanted = r;
-        if (s[0] > 0.0) {
-            const double length = sqrt(r[0] * r[0] + r[1] * r[1] + r[2] * r[2]);
-            wanted = (1.0 - s[0] / (length > 1e-30 ? length : 1e-30)) * r;
-        }
-        if (s[2] * per_h > 0.1) {
-            // damping resists the change of r over the substep
-            const row4 then = w[0] * was[q[0]] + w[1] * was[q[1]] + w[2] * was[q[2]] + w[3] * was[q[3]];
-            wanted = wanted + (s[2] * per_h) * (r - then);
-        }
-        if (sweeps > 1) {
-            // multipliers add up
-            const double alpha = s[1] * softness;
-            const double gamma = s[2] * per_h > 0.1 ? s[2] * per_h : 0.0;
-            const double mass = w[0] * w[0] * a[3] + w[1] * w[1] * b[3] + w[2] * w[2] * c[3] + w[3] * w[3] * d[3];
-            if (!(mass > 0.0))
-                continue;
-            if (sweep > 0)
-                wanted = wanted + alpha * pulls[i];
-            const row4 step = (-1.0 / ((1.0 + gamma) * mass + alpha)) * wanted;
-            pulls[i] = sweep > 0 ? pulls[i] + step : step;
-        }
-        wanted[3] = 0.0;
-        // a stitch names its last vertex more than once, with weight only the first time: that one counts
-        rows[q[3]] = d + g[3] * wanted;
-        rows[q[2]] = c + g[2] * wanted;
-        rows[q[1]] = b + g[1] * wanted;
-        rows[q[0]] = a + g[0] * wanted;
+    """
+    + _BEND
+    + """
     }
     """
 )
@@ -261,6 +303,38 @@ def bend_quads(
     p: wp.array[wp.vec4d],
 ):
     """Springs over four vertices: r = sum w_k x_k is to vanish, or to have its rest length."""
+    ...
+
+
+@wp.func_native(
+    ROW
+    + """
+    row4* rows = (row4*)p.data;
+    const row4* was = (const row4*)before.data;
+    row4* pulls = (row4*)pull.data;
+    for (bool there = given; there; there = false) {
+    """
+    + _BEND
+    + """
+    }
+    """
+)
+def bend_loaded(
+    given: bool,
+    i: int,
+    q: wp.vec4i,
+    w: wp.vec4d,
+    s: wp.vec3d,
+    g: wp.vec4d,
+    sweep: int,
+    sweeps: int,
+    per_h: wp.float64,
+    softness: wp.float64,
+    pull: wp.array[wp.vec4d],
+    before: wp.array[wp.vec4d],
+    p: wp.array[wp.vec4d],
+):
+    """Such a spring, if it is given, of which all is known but where its corners are now."""
     ...
 
 

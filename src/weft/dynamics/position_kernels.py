@@ -14,6 +14,7 @@ from weft.world.together import (
     share_end,
     share_rounds,
     share_step,
+    shared,
 )
 
 wp.set_module_options({"enable_backward": False})
@@ -307,6 +308,7 @@ def find_worst_edges(
     wp.atomic_max(worst, i % worst.shape[0], found)
 
 
+@shared
 @wp.kernel(launch_bounds=BLOCK)
 def substep_together(
     first: int,
@@ -353,6 +355,7 @@ def substep_together(
                 stretch_some(i, wp.min(LANES, last_i - i), pairs, springs, before, x)
 
 
+@shared
 @wp.kernel(launch_bounds=BLOCK)
 def pull_together(
     first: int,

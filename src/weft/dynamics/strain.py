@@ -23,6 +23,7 @@ from weft.world.together import (
     share_end,
     share_rounds,
     share_step,
+    shared,
 )
 
 wp.set_module_options({"enable_backward": False})
@@ -201,6 +202,7 @@ def limit_on_card(
         await_others(arrivals, crosses, size, next_size, ticket)
 
 
+@shared
 @wp.kernel(launch_bounds=BLOCK)
 def limit_together(
     first: int,

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from weft.methods.predictive_kernels import find_half_spaces, place_shapes
@@ -9,6 +10,9 @@ from weft.response.colliders import Colliders
 from weft.world import World, launch
 from weft.world.buffers import Buffer
 from weft.world.choosing import count_chosen
+
+# half-spaces that there may be room for on CUDA, one of each vertex with each collider: 140 bytes each
+MOST_ROOM = 2**22
 
 
 class HalfSpaces:
@@ -23,7 +27,12 @@ class HalfSpaces:
         """of all"""
         dtypes: tuple[Any, ...] = (int, wp.vec3d, wp.vec2d, wp.vec3d, wp.float64, wp.vec2d, int)
         self._buffers = [Buffer(dtype, self.device) for dtype in dtypes]
-        self.arrays = self._grow(room)
+        all_of_them = vertices * colliders.count
+        self.has_room = not self.device.is_cpu and all_of_them <= MOST_ROOM
+        """whether each vertex has a place for each collider: then nobody has to count before they are written"""
+        if self.has_room:
+            self.places.assign(np.arange(vertices, dtype=np.int32) * colliders.count)
+        self.arrays = self._grow(all_of_them if self.has_room else room)
         """vertices, normals, offsets, ways, thickness, friction, pushed"""
 
     def find(self, settings: wp.array, x: wp.array, free: wp.array, layout: tuple[wp.array, ...]) -> None:
@@ -35,13 +44,23 @@ class HalfSpaces:
         launch(place_shapes, colliders.count, inputs, device=self.device)
         head = [x, free, world.inverse_mass, world.thickness, *layout, colliders.shapes]
         head += [*colliders.meshes, world.friction_static, world.friction_kinetic, self.counts, self.places]
-        for writes in range(2):
-            if writes:
+        for writes in (2,) if self.has_room else (0, 1):
+            if writes == 1:
                 total = count_chosen(self.counts, self.places)
                 self.count.fill_(total)
                 self.arrays = self._grow(total)
             found: list[Any] = [settings, writes, *head, *self.arrays[:-1]]
             launch(find_half_spaces, len(self.counts), found, device=self.device, grain=128)
+
+    def tally(self) -> tuple[int, int]:
+        """How many there are, and how many of them pushed in the last sweep."""
+        pushed = self.arrays[-1].numpy()
+        if not self.has_room:
+            count = int(self.count.numpy()[0])
+            return count, int(pushed[:count].sum())
+        counts, each = self.counts.numpy(), self.colliders.count
+        pushed = pushed[: each * len(counts)].reshape(len(counts), each)
+        return int(counts.sum()), int(pushed[np.arange(each) < counts[:, None]].sum())
 
     def _grow(self, count: int) -> list[wp.array]:
         return [buffer.at_least(count) for buffer in self._buffers]

@@ -90,7 +90,7 @@ def find_half_spaces(
     half_thickness: wp.array[wp.float64],
     half_friction: wp.array[wp.vec2d],
 ):
-    """Count the half-spaces of each vertex, or write them from its place on."""
+    """Count the half-spaces of each vertex (write = 0), or write them from its place on (1), or both (2)."""
     i = first + wp.tid()
     found = int(0)
     if inverse_mass[i] > ZERO:
@@ -112,7 +112,7 @@ def find_half_spaces(
                         half_normals, half_offsets, half_ways, half_thickness, half_friction,
                     )  # fmt: skip
                 found += 1
-    if write == 0:
+    if write != 1:
         counts[i] = found
 
 

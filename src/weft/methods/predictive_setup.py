@@ -55,15 +55,11 @@ def make_settings(
     return wp.array([numbers], dtype=Numbers, device=world.device)
 
 
-def make_offsets(
-    fabric: Fabric, attachments: np.ndarray, search: PredictiveSearch | None, halves: HalfSpaces, *, cached: bool
-) -> Any:
-    """Where all colours start, as kernels take it."""
+def make_offsets(fabric: Fabric, attachments: np.ndarray, near: wp.array, halves: HalfSpaces, stop: wp.array) -> Any:
+    """Where all colours start, as kernels take it, and room for the bits of contacts."""
     offsets: Any = Offsets()
     offsets.stretch, offsets.bend = fabric.stretch.starts, fabric.bend.starts
     offsets.attachments = wp.array(attachments, dtype=int, device=halves.device)
-    none = wp.empty(0, dtype=int, device=halves.device)
-    offsets.contacts = none if search is None else search.colouring.offsets
-    offsets.order = search.colouring.order if search is not None and cached else none
+    offsets.near, offsets.stop = near, stop
     offsets.half_counts, offsets.half_places = halves.counts, halves.places
     return offsets

@@ -20,6 +20,7 @@ from weft.methods.predictive_division import Division, parts_for
 from weft.methods.predictive_halves import HalfSpaces
 from weft.methods.predictive_in_order import advance_in_order
 from weft.methods.predictive_motions import Motions
+from weft.methods.predictive_on_card import make_on_card
 from weft.methods.predictive_setup import make_offsets, make_search, make_settings
 from weft.methods.predictive_together import advance_together
 from weft.response.collider_spots import PADDING
@@ -59,14 +60,14 @@ class PredictiveSolver:
         def rows(dtype: Any) -> wp.array:
             return wp.zeros(self.count, dtype=dtype, device=self.device)
 
-        self._layout = vertex_layout(world, self.regions)
-        self._force, self._end, self._end_v, self._free, self._ways = (rows(wp.vec3d) for _ in range(5))
+        self.layout = vertex_layout(world, self.regions)
+        self._force, self._end, self._end_v, self.free, self._ways = (rows(wp.vec3d) for _ in range(5))
         self.rehearsed = self._end, self._end_v
         """positions and velocities at the end of the last rehearsal"""
         self._rows, self._before, self._start = (rows(wp.vec4d) for _ in range(3))
         self._spots = wp.zeros((7, self.count + PADDING), dtype=wp.float32, device=self.device)
         # a serial step has room for a half-space of each vertex with each collider
-        self._halves = HalfSpaces(world, self.colliders, self.count * self.colliders.count if self.serial else 0)
+        self.halves = HalfSpaces(world, self.colliders, self.count * self.colliders.count if self.serial else 0)
         self.numbers = make_settings(
             world, options, self.fabric, radius=self.radius, goals=self.goals.count, colliders=self.colliders.count
         )
@@ -81,8 +82,11 @@ class PredictiveSolver:
         self._across = wp.zeros(0, dtype=wp.vec3i, device=self.device) if self.search is None else self.search.across
         self.division = Division(self)
         self._together = Together(self.device)
+        self._never = wp.zeros(1, dtype=int, device=self.device)
         self.at_once: AtOnce | None = None
         """the same step as one call, where it is prepared and nothing has changed since"""
+        self.on_card = make_on_card(self)
+        """steps as one graph, where they can be"""
         self._whole = self._part = self._end
         self._taken: tuple[Any, ...] = ()
         self._inputs: dict[tuple[int, int], tuple[tuple[wp.array, ...], tuple[Any, ...]]] = {}
@@ -143,6 +147,8 @@ class PredictiveSolver:
         if most is None or (self.serial and not self.searches):
             # a serial step without rehearsal looks itself how far cloth is stretched
             settings["most_substeps"][0] = most or 0
+            if self.on_card is not None and not self.cached and self.on_card.advance(x, v, target, dt):
+                return
             if not self._find_or_divide(x, v, target, time, dt, divide):
                 self._solve(x, v, target, dt)
             return
@@ -189,7 +195,7 @@ class PredictiveSolver:
         else:
             kind: Any = self.options.self_contacts
             self.settings["contacts"][0] = self.search.find(
-                start, self._end, self.radius, self.contacts, kind=kind, in_colours=not self.serial
+                start, self._end, self.radius, self.contacts, kind=kind, in_colours=self.by_colours
             )
         return parts > 1
 
@@ -208,8 +214,8 @@ class PredictiveSolver:
         if not self.options.rehearse:
             if not self.device.is_cpu:
                 self.numbers.assign(self.settings)
-            self._begin(x, v, target)
-            wp.copy(self._end, self._free)
+            self.begin(x, v, target)
+            wp.copy(self._end, self.free)
             return
         if not self._taken or self._taken[0] is not x or self._taken[1] is not v:
             self._taken = (x, v, self._end, self._end_v)
@@ -223,6 +229,8 @@ class PredictiveSolver:
         """All substeps with the contacts that are there."""
         if not self.device.is_cpu:
             self.numbers.assign(self.settings)
+            if self.on_card is not None:
+                self.on_card.forget()
         if self.serial:
             self._advance_in_order(x, v, target)
         elif self.by_colours:
@@ -233,8 +241,12 @@ class PredictiveSolver:
     def counts(self) -> dict[str, int]:
         """What the last step solved: contacts of cloth with cloth and with colliders, and how many of them pushed."""
         count = int(self.settings["contacts"][0])
-        halves = int(self._halves.count.numpy()[0])
-        pushed = int(self.contacts.pushed.numpy()[:count].sum() + self._halves.arrays[-1].numpy()[:halves].sum())
+        known = None if self.on_card is None else self.on_card.counted
+        if known is None:
+            halves, pushed = self.halves.tally()
+            pushed += int(self.contacts.pushed.numpy()[:count].sum())
+        else:
+            halves, pushed = known
         cached = count if self.cached else 0
         return {
             "contacts": count + halves,
@@ -249,29 +261,31 @@ class PredictiveSolver:
 
     def _advance_together(self, x: wp.array, v: wp.array, target: wp.array) -> None:
         """All substeps in one launch, whose threads wait for each other."""
-        self._begin(x, v, target)
-        self._prepare(x)
-        self._halves.find(self.numbers, x, self._free, self._layout)
+        self.begin(x, v, target)
+        self.prepare_hinges(int(self.settings["substeps"][0]), rehearsal=x is self._end)
+        self.halves.find(self.numbers, x, self.free, self.layout)
         if self.cached:
             self._refresh_contacts(x)
-        items = max(self.count, self.fabric.stretch.largest, self.fabric.bend.largest)
-        self._together.launch(advance_together, items, self.inputs(x, v, target, together=True))
+        self.launch_together(self.inputs(x, v, target, together=True))
         if not self.settings["rehearsal"][0]:
             wp.copy(self.colliders.start, self.colliders.end)
 
+    def launch_together(self, inputs: tuple[Any, ...]) -> None:
+        """All substeps; contacts and half-spaces are there."""
+        # what is done to vertices is little, and once a substep
+        items = max(self.count // 2, self.fabric.stretch.largest, self.fabric.bend.largest)
+        self._together.launch(advance_together, items, inputs)
+
     def inputs(self, x: wp.array, v: wp.array, target: wp.array, *, together: bool = False) -> tuple[Any, ...]:
         """Settings and arrays: the same tuple as in the last step where nothing changed, which makes the launch cheap."""
-        given: tuple[wp.array, ...] = (x, v, target, self._attached, self.contacts.arrays[0], self._halves.arrays[0])
-        if together and self.search is not None:
-            given = (*given, self.search.colouring.order)
+        given: tuple[wp.array, ...] = (x, v, target, self._attached, self.contacts.arrays[0], self.halves.arrays[0])
         known, inputs = self._inputs.get((id(x), id(target)), ((), ()))
         if len(known) != len(given) or any(a is not b for a, b in zip(given, known, strict=True)):
             inputs = self._all_inputs(x, v, target)
             if together:
-                offsets = make_offsets(
-                    self.fabric, self._attachment_offsets, self.search, self._halves, cached=self.cached
-                )
-                inputs = (*inputs, offsets)
+                stop = self._never if self.on_card is None or x is self._end else self.on_card.told
+                near = self.contacts.near
+                inputs = (*inputs, make_offsets(self.fabric, self._attachment_offsets, near, self.halves, stop))
             if len(self._inputs) > MOST_INPUTS:
                 self._inputs.clear()
             self._inputs[id(x), id(target)] = given, inputs
@@ -279,11 +293,11 @@ class PredictiveSolver:
 
     def _all_inputs(self, x: wp.array, v: wp.array, target: wp.array) -> tuple[Any, ...]:
         world, items, colliders, goals = self.world, self.fabric, self.colliders, self.goals
-        contacts, halves = self.contacts, self._halves
+        contacts, halves = self.contacts, self.halves
         pairs, springs = items.stretch.arrays
         arrays: Any = Arrays()
         values = (
-            x, v, target, world.inverse_mass, world.thickness, *self._layout, *self.air.lists,
+            x, v, target, world.inverse_mass, world.thickness, *self.layout, *self.air.lists,
             pairs, items.stretch.starts, springs, items.stretch.pull, items.pair_moves[int(x is self._end)],
             *items.bend.arrays, items.bend.pull,
             items.moves[int(x is self._end)], items.prepared,
@@ -301,9 +315,9 @@ class PredictiveSolver:
         p, before = self._rows, self._before
         gravity, air_damping = wp.vec3d(*self.settings["gravity"][0]), float(self.settings["air_damping"][0])
         rub, push_speed = float(self.settings["friction"][0]), float(self.settings["push_speed"][0])
-        self._begin(x, v, target)
-        self._prepare(x)
-        self._halves.find(self.numbers, x, self._free, self._layout)
+        self.begin(x, v, target)
+        self.prepare_hinges(int(self.settings["substeps"][0]), rehearsal=x is self._end)
+        self.halves.find(self.numbers, x, self.free, self.layout)
         contacts = self.contacts
         order, groups, crowded = contacts.pushed, [], (0, 0)
         if self.settings["contacts"][0] and contacts.count and self.search is not None:
@@ -334,24 +348,23 @@ class PredictiveSolver:
                     self._run(kernels.solve_colour, last - first, [first, 0, *tail], grain=256)
                 if crowded[1] > crowded[0]:
                     self._run(kernels.solve_colour, 1, [crowded[0], crowded[1] - crowded[0], *tail])
-                halves = [self._halves.counts, self._halves.places, *self._halves.arrays[:-1]]
-                inputs = [*halves, rub, progress, part, push, self._halves.arrays[-1], self._start, before, p]
+                halves = [self.halves.counts, self.halves.places, *self.halves.arrays[:-1]]
+                inputs = [*halves, rub, progress, part, push, self.halves.arrays[-1], self._start, before, p]
                 self._run(kernels.solve_all_halves, self.count, inputs)
         self._run(fabric.end_step, self.count, [1.0 / h, p, before, x, v])
         if not self.settings["rehearsal"][0]:
             wp.copy(self.colliders.start, self.colliders.end)
 
-    def _prepare(self, x: wp.array) -> None:
+    def prepare_hinges(self, substeps: int, *, rehearsal: bool) -> None:
         """What the hinges of all substeps share."""
-        substeps = int(self.settings["substeps"][0])
         per_h = float(substeps / self.settings["dt"][0])
         _, softness = fabric.hinge_turns(substeps, per_h)
-        self.fabric.prepare(per_h, softness, self.world.inverse_mass, rehearsal=x is self._end)
+        self.fabric.prepare(per_h, softness, self.world.inverse_mass, rehearsal=rehearsal)
 
-    def _begin(self, x: wp.array, v: wp.array, target: wp.array) -> None:
+    def begin(self, x: wp.array, v: wp.array, target: wp.array) -> None:
         """Where nothing would stop the vertices."""
         inputs = [self.numbers, x, v, target, self.world.inverse_mass, *self.air.lists]
-        self._run(kernels.begin_step, self.count, [*inputs, self._force, self._rows, self._before, self._free])
+        self._run(kernels.begin_step, self.count, [*inputs, self._force, self._rows, self._before, self.free])
 
     def _follow(self, h: float, progress: float, part: float) -> None:
         goals = self.goals
@@ -363,9 +376,10 @@ class PredictiveSolver:
         contacts, search = self.contacts, self.search
         assert search is not None
         vertices, kinds, weights, *_ = contacts.arrays
-        head = [self._layout[-1], search.across, x, vertices, kinds, contacts.triangles, weights]
-        self._run(kernels.refresh_contacts, contacts.count, [*head, *self._layout[2:4]])
-        search.colouring.colour(vertices, contacts.count)
+        head = [self.layout[-1], search.across, x, vertices, kinds, contacts.triangles, weights]
+        self._run(kernels.refresh_contacts, contacts.count, [*head, *self.layout[2:4]])
+        if self.by_colours:
+            search.colouring.colour(vertices, contacts.count)
 
     def _run(self, kernel: wp.Kernel, count: int, inputs: Sequence[Any], *, grain: int = 1024) -> None:
         launch(kernel, count, inputs, device=self.device, grain=grain)

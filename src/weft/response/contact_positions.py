@@ -25,6 +25,7 @@ from weft.world.together import (
     on_card,
     share_begin,
     share_end,
+    shared,
 )
 
 wp.set_module_options({"enable_backward": False})
@@ -289,6 +290,7 @@ def part_on_card(
             meet_in_block(TURNS - 1 - turn)
 
 
+@shared
 @wp.kernel(launch_bounds=BLOCK)
 def part_together(
     first: int,

@@ -8,7 +8,7 @@ from weft.response.impulses_on_card import sweep_later_on_card, sweep_on_card
 from weft.response.stencil_colours import COLOURS
 from weft.response.stencil_masks import MOST, rows_below_or_given
 from weft.world.card import load_vec4d, store_row
-from weft.world.together import BLOCK, meet, meet_between, on_card, share_begin, share_end, share_step
+from weft.world.together import BLOCK, meet, meet_between, on_card, share_begin, share_end, share_step, shared
 
 wp.set_module_options({"enable_backward": False})
 
@@ -117,6 +117,7 @@ def sweep_colours(
         meet(arrivals)
 
 
+@shared
 @wp.kernel(launch_bounds=BLOCK)
 def solve_together(
     first: int,

@@ -105,6 +105,56 @@ def enclose_faces(first: int, faces: wp.array[wp.vec3i], vertex_ways: wp.array[w
     ways[i] = mean
 
 
+@wp.func
+def choose_some(
+    kind: int,
+    begin: int,
+    size: int,
+    pairs: wp.array[wp.vec2i],
+    sheet: Sheet,
+    reach: wp.float64,
+    places: wp.array[wp.vec4d],
+    first_ways: wp.array[wp.vec4d],
+    second_ways: wp.array[wp.vec4d],
+) -> wp.uint32:
+    """Which of at most 32 candidates make a contact: a bit each."""
+    look = wp.uint32(0)
+    if kind == POINT_TRIANGLE:
+        look = triangles_to_look_at(begin, size, reach, pairs, sheet.faces, places, first_ways, second_ways)
+    elif kind == EDGE_EDGE:
+        look = edges_to_look_at(
+            begin, size, reach, HASTE * reach, STRAIGHT * STRAIGHT, pairs, sheet.edges, sheet.marks,
+            sheet.rest_rows, places, first_ways,
+        )  # fmt: skip
+    if kind == POINT_POINT:
+        # they were chosen already
+        look = wp.uint32((wp.uint64(1) << wp.uint64(size)) - wp.uint64(1))
+    found = wp.uint32(0)
+    left = wp.uint64(look)
+    while left != wp.uint64(0):
+        k = lowest_bit(left)
+        left = left & (left - wp.uint64(1))
+        made = ONE
+        if kind == POINT_TRIANGLE:
+            made = make_point_triangle(pairs[begin + k], sheet)[0]
+        elif kind == EDGE_EDGE:
+            made = make_edge_edge(pairs[begin + k], sheet)[0]
+        if made != ZERO:
+            found = found | (wp.uint32(1) << wp.uint32(k))
+    return found
+
+
+@wp.func
+def count_bits(mask: wp.uint32) -> int:
+    """How many are set."""
+    number = int(0)
+    left = mask
+    while left != wp.uint32(0):
+        left = left & (left - wp.uint32(1))
+        number += 1
+    return number
+
+
 @wp.kernel
 def choose_pairs(
     first: int,
@@ -123,33 +173,9 @@ def choose_pairs(
     chunk = first + wp.tid()
     begin = chunk * CHUNK
     size = wp.min(count - begin, CHUNK)
-    look = wp.uint32(0)
-    if kind == POINT_TRIANGLE:
-        look = triangles_to_look_at(begin, size, reach, pairs, sheet.faces, places, first_ways, second_ways)
-    elif kind == EDGE_EDGE:
-        look = edges_to_look_at(
-            begin, size, reach, HASTE * reach, STRAIGHT * STRAIGHT, pairs, sheet.edges, sheet.marks,
-            sheet.rest_rows, places, first_ways,
-        )  # fmt: skip
-    if kind == POINT_POINT:
-        # they were chosen already
-        look = wp.uint32((wp.uint64(1) << wp.uint64(size)) - wp.uint64(1))
-    found = wp.uint32(0)
-    number = int(0)
-    left = wp.uint64(look)
-    while left != wp.uint64(0):
-        k = lowest_bit(left)
-        left = left & (left - wp.uint64(1))
-        made = ONE
-        if kind == POINT_TRIANGLE:
-            made = make_point_triangle(pairs[begin + k], sheet)[0]
-        elif kind == EDGE_EDGE:
-            made = make_edge_edge(pairs[begin + k], sheet)[0]
-        if made != ZERO:
-            found = found | (wp.uint32(1) << wp.uint32(k))
-            number += 1
+    found = choose_some(kind, begin, size, pairs, sheet, reach, places, first_ways, second_ways)
     chosen[chunk] = found
-    counts[chunk] = number
+    counts[chunk] = count_bits(found)
 
 
 @wp.kernel
@@ -199,6 +225,20 @@ def list_points(
             place += 1
 
 
+@wp.func
+def corners_of(kind: int, pair: wp.vec2i, sheet: Sheet) -> wp.vec4i:
+    """The vertices of a candidate."""
+    corners = wp.vec4i(pair[0], pair[0], pair[1], pair[1])
+    if kind == POINT_TRIANGLE:
+        f = sheet.faces[pair[1]]
+        corners = wp.vec4i(pair[0], f[0], f[1], f[2])
+    elif kind == EDGE_EDGE:
+        e = sheet.edges[pair[0]]
+        f2 = sheet.edges[pair[1]]
+        corners = wp.vec4i(e[0], e[1], f2[0], f2[1])
+    return corners
+
+
 @wp.kernel
 def list_pairs(
     first: int,
@@ -219,15 +259,7 @@ def list_pairs(
         pair = pairs[chunk * CHUNK + lowest_bit(left)]
         left = left & (left - wp.uint64(1))
         listed[place] = wp.vec3i(pair[0], pair[1], kind)
-        if kind == POINT_TRIANGLE:
-            f = sheet.faces[pair[1]]
-            vertices[place] = wp.vec4i(pair[0], f[0], f[1], f[2])
-        elif kind == EDGE_EDGE:
-            e = sheet.edges[pair[0]]
-            f2 = sheet.edges[pair[1]]
-            vertices[place] = wp.vec4i(e[0], e[1], f2[0], f2[1])
-        else:
-            vertices[place] = wp.vec4i(pair[0], pair[0], pair[1], pair[1])
+        vertices[place] = corners_of(kind, pair, sheet)
         place += 1
 
 
@@ -276,6 +308,36 @@ def unturn(
     haste[begin] = part * way
 
 
+@wp.func
+def write_contact_of(
+    i: int,
+    pair: wp.vec3i,
+    q: wp.vec4i,
+    sheet: Sheet,
+    sticking: wp.array2d[wp.float64],
+    sliding: wp.array2d[wp.float64],
+    vertices: wp.array[wp.vec4i],
+    kinds: wp.array[int],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    thickness: wp.array[wp.float64],
+    friction: wp.array[wp.vec2d],
+    triangles: wp.array[int],
+):
+    """The contact of a candidate and its vertices."""
+    made = make_pair(pair[2], wp.vec2i(pair[0], pair[1]), sheet)
+    vertices[i] = q
+    kinds[i] = int(made[1])
+    weights[i] = wp.vec4d(made[2], made[3], made[4], made[5])
+    normals[i] = wp.vec3d(made[6], made[7], made[8])
+    thickness[i] = made[9]
+    triangles[i] = wp.where(pair[2] == POINT_TRIANGLE, pair[1], -1)
+    # corners 0 and 3 are on different sides in all kinds of stencils
+    a = sheet.vertex_cloth[q[0]]
+    b = sheet.vertex_cloth[q[3]]
+    friction[i] = wp.vec2d(sticking[a, b], sliding[a, b])
+
+
 @wp.kernel
 def write_contacts(
     first: int,
@@ -299,19 +361,10 @@ def write_contacts(
     i = int(item)
     if ordered != 0:
         i = places[item]
-    pair = listed[item]
-    made = make_pair(pair[2], wp.vec2i(pair[0], pair[1]), sheet)
-    q = corners[item]
-    vertices[i] = q
-    kinds[i] = int(made[1])
-    weights[i] = wp.vec4d(made[2], made[3], made[4], made[5])
-    normals[i] = wp.vec3d(made[6], made[7], made[8])
-    thickness[i] = made[9]
-    triangles[i] = wp.where(pair[2] == POINT_TRIANGLE, pair[1], -1)
-    # corners 0 and 3 are on different sides in all kinds of stencils
-    a = sheet.vertex_cloth[q[0]]
-    b = sheet.vertex_cloth[q[3]]
-    friction[i] = wp.vec2d(sticking[a, b], sliding[a, b])
+    write_contact_of(
+        i, listed[item], corners[item], sheet, sticking, sliding, vertices, kinds, weights, normals, thickness, friction,
+        triangles,
+    )  # fmt: skip
 
 
 @wp.kernel

@@ -123,7 +123,8 @@ def triangle_stencil(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, side: w
     ...
 
 
-@wp.func_native(
+# rows of vertices, and how far a corner goes at most
+ROWS = (
     ROW
     + _PLANE
     + NEAREST
@@ -132,44 +133,10 @@ def triangle_stencil(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, side: w
     row4* rows = (row4*)p.data;
     row4* was_rows = (row4*)before.data;
     const row4* home_rows = (const row4*)start.data;
-    for (int base = first; base < last; base += 4) {
-        const int end = base + 4 < last ? base + 4 : last;
-        int left = 15;
-        bool seen = false;
-#if !defined(__CUDACC__)
-        if (end == base + 4) {
-            // most contacts are far enough apart, which is seen for four of a kind without roots and divisions
-            const int i = base;
-            const int* all = kinds.data + i;
-            const double* t = thickness.data + i;
-            const row4 thick = {t[0], t[1], t[2], t[3]};
-            if (all[0] != 0 && all[1] != 0 && all[2] != 0 && all[3] != 0) {
     """
-    + FOUR
-    + """
-                const auto clear = (height > 0.0) & (height * height >= thick * thick * squared);
-                seen = true;
-                left = (clear[0] ? 0 : 1) | (clear[1] ? 0 : 2) | (clear[2] ? 0 : 4) | (clear[3] ? 0 : 8);
-            } else if (all[0] == 0 && all[1] == 0 && all[2] == 0 && all[3] == 0) {
-                row4 gap;
-                #pragma unroll
-                for (int k = 0; k < 4; ++k) {
-                    const wp::vec_t<4, int> q = vertices.data[i + k];
-                    const row4 w = ((const row4*)weights.data)[i + k];
-                    const wp::vec_t<3, double> n = normals.data[i + k];
-                    const row4 r = w[0] * rows[q[0]] + w[1] * rows[q[1]] + w[2] * rows[q[2]] + w[3] * rows[q[3]];
-                    gap[k] = n[0] * r[0] + n[1] * r[1] + n[2] * r[2];
-                }
-                const auto clear = gap >= thick;
-                left = (clear[0] ? 0 : 1) | (clear[1] ? 0 : 2) | (clear[2] ? 0 : 4) | (clear[3] ? 0 : 8);
-            }
-        }
-#endif
-        for (int i = base; i < end; ++i) {
-            pushed.data[i] = 0;
-            const int kind = kinds.data[i];
-            if (!(left >> (i - base) & 1) || kind == asleep || kind == -asleep)
-                continue;
+)
+# how deep contact i is, and how its corners share that; where it is not, or none can move, the loop around goes on
+LOOK = """
             const wp::vec_t<4, int> q = vertices.data[i];
             const double thick = thickness.data[i];
             const row4 a = rows[q[0]], b = rows[q[1]], c = rows[q[2]], d = rows[q[3]];
@@ -218,6 +185,9 @@ def triangle_stencil(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, side: w
             mass = mass > most / lever ? mass : most / lever;
             if (!(mass > 0.0))
                 continue;
+"""
+# and each corner goes its way
+PUSH = """
             pushed.data[i] = 1;
             // those after it in the four may share a vertex with it: look again
             left = 15;
@@ -261,6 +231,54 @@ def triangle_stencil(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, side: w
                 if (known > 0.0)
                     was_rows[q[k]] = was_rows[q[k]] + g[k] * back;
             }
+"""
+
+
+@wp.func_native(
+    ROWS
+    + """
+    for (int base = first; base < last; base += 4) {
+        const int end = base + 4 < last ? base + 4 : last;
+        int left = 15;
+        bool seen = false;
+#if !defined(__CUDACC__)
+        if (end == base + 4) {
+            // most contacts are far enough apart, which is seen for four of a kind without roots and divisions
+            const int i = base;
+            const int* all = kinds.data + i;
+            const double* t = thickness.data + i;
+            const row4 thick = {t[0], t[1], t[2], t[3]};
+            if (all[0] != 0 && all[1] != 0 && all[2] != 0 && all[3] != 0) {
+    """
+    + FOUR
+    + """
+                const auto clear = (height > 0.0) & (height * height >= thick * thick * squared);
+                seen = true;
+                left = (clear[0] ? 0 : 1) | (clear[1] ? 0 : 2) | (clear[2] ? 0 : 4) | (clear[3] ? 0 : 8);
+            } else if (all[0] == 0 && all[1] == 0 && all[2] == 0 && all[3] == 0) {
+                row4 gap;
+                #pragma unroll
+                for (int k = 0; k < 4; ++k) {
+                    const wp::vec_t<4, int> q = vertices.data[i + k];
+                    const row4 w = ((const row4*)weights.data)[i + k];
+                    const wp::vec_t<3, double> n = normals.data[i + k];
+                    const row4 r = w[0] * rows[q[0]] + w[1] * rows[q[1]] + w[2] * rows[q[2]] + w[3] * rows[q[3]];
+                    gap[k] = n[0] * r[0] + n[1] * r[1] + n[2] * r[2];
+                }
+                const auto clear = gap >= thick;
+                left = (clear[0] ? 0 : 1) | (clear[1] ? 0 : 2) | (clear[2] ? 0 : 4) | (clear[3] ? 0 : 8);
+            }
+        }
+#endif
+        for (int i = base; i < end; ++i) {
+            pushed.data[i] = 0;
+            const int kind = kinds.data[i];
+            if (!(left >> (i - base) & 1) || kind == asleep || kind == -asleep)
+                continue;
+    """
+    + LOOK
+    + PUSH
+    + """
         }
     }
     """
@@ -300,7 +318,7 @@ class Contacts:
         self._vertices, self._kinds = Buffer(wp.vec4i, device), Buffer(int, device)
         self._weights, self._normals = Buffer(wp.vec4d, device), Buffer(wp.vec3d, device)
         self._thickness, self._friction = Buffer(wp.float64, device), Buffer(wp.vec2d, device)
-        self._pushed, self._triangles = Buffer(int, device), Buffer(int, device)
+        self._pushed, self._triangles, self._near = (Buffer(int, device) for _ in range(3))
         self.arrays: list[wp.array] = []
         self.grow(0)
 
@@ -312,5 +330,7 @@ class Contacts:
         """vertices (vec4i), kinds (int), weights (vec4d), normals (vec3d), thickness, friction (vec2d)"""
         self.pushed = self._pushed.at_least(count)
         """int: whether each contact pushed in the last sweep"""
+        self.near = self._near.at_least(len(self.pushed) // 32 + 1)
+        """int: room for a bit for each contact"""
         self.triangles = self._triangles.at_least(count)
         """int: the triangle of a contact of a vertex with one"""

@@ -13,7 +13,9 @@ import numpy as np
 import warp as wp
 
 from weft.detection.broad_phase import BroadPhase
+from weft.detection.bvh import Bvh
 from weft.detection.patch_search import PatchSearch
+from weft.response.predictive_ahead import Room, SearchAhead
 from weft.response.predictive_candidates import (
     CHUNK,
     choose_pairs,
@@ -127,10 +129,7 @@ class PredictiveSearch:
         self._take_radius(radius)
         if kind == "triangles" and self.quick is not None:
             return self._find_at_once(self.quick, x, end, contacts, edges, in_colours)
-        # a struct that is not changed need not be packed again
-        for name, value in (("x", x), ("end", end)):
-            if getattr(sheet, name) is not value:
-                setattr(sheet, name, value)
+        self._take_places(x, end)
         self.broad_phase.update(x, end, self._reach)
         self._enclose(x, end)
         candidates = self.broad_phase.feature_pairs(edges=edges and kind == "triangles")
@@ -166,6 +165,28 @@ class PredictiveSearch:
             launch(find_places, found, [self.colouring.order, places], device=self.device)
             quick.order(places, self._unordered, contacts)
         return found
+
+    def make_ahead(self) -> SearchAhead | None:
+        """A search as launches alone, where the broad phase can be replayed."""
+        if self.device.is_cpu or not isinstance(self.broad_phase, Bvh):
+            return None
+        return SearchAhead(self.broad_phase, self.sheet, self.friction)
+
+    def find_ahead(
+        self, search: SearchAhead, room: Room, x: wp.array, end: wp.array, radius: float, contacts: Contacts
+    ) -> None:
+        """As `find` of triangles and edges in no colours, but only launched: `search.told` tells what was found."""
+        self._take_radius(radius)
+        self._take_places(x, end)
+        search.broad_phase.update_again(x, end, self._reach)
+        self._enclose(x, end)
+        search.find(room, self._ways, self._reach, contacts)
+
+    def _take_places(self, x: wp.array, end: wp.array) -> None:
+        # a struct that is not changed need not be packed again
+        for name, value in (("x", x), ("end", end)):
+            if getattr(self.sheet, name) is not value:
+                setattr(self.sheet, name, value)
 
     def colours_of(
         self, contacts: Contacts, *, in_order: bool

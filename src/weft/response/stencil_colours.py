@@ -15,7 +15,7 @@ from weft.detection.boxes import lowest_bit
 from weft.world import launch
 from weft.world.buffers import Buffer
 from weft.world.card import load_vec4i, store_four
-from weft.world.together import BLOCK, Together, meet, take_number, take_numbers
+from weft.world.together import BLOCK, Together, meet, shared, take_number, take_numbers
 
 wp.set_module_options({"enable_backward": False})
 
@@ -153,6 +153,7 @@ def find_offsets(first: int, count: int, keys: wp.array[int], offsets: wp.array[
         offsets[c] = i
 
 
+@shared
 @wp.kernel(launch_bounds=BLOCK)
 def colour_together(
     first: int,
@@ -251,6 +252,7 @@ def follower_of(noted: int) -> int:
     return follower
 
 
+@shared
 @wp.kernel(launch_bounds=BLOCK)
 def colour_chains_together(
     first: int,

@@ -28,13 +28,18 @@ class _Command:
     """A recorded kernel; only arguments that changed since the last launch are packed again."""
 
     def __init__(
-        self, kernel: wp.Kernel, inputs: Sequence[Any], device: wp.DeviceLike = "cpu", block: int | None = None
+        self,
+        kernel: wp.Kernel,
+        inputs: Sequence[Any],
+        device: wp.DeviceLike = "cpu",
+        dim: int = 1,
+        block: int | None = None,
     ) -> None:
         self.inputs = list(inputs)
-        self.dim = 1
+        self.dim = dim
         self._same = inputs if isinstance(inputs, tuple) else None
         self.recorded: wp.Launch = wp.launch(
-            kernel, dim=1, inputs=[0, *inputs], device=device, record_cmd=True, block_dim=block
+            kernel, dim=dim, inputs=[0, *inputs], device=device, record_cmd=True, block_dim=block
         )
         self.arguments = Arguments(self.recorded) if wp.get_device(device).is_cpu else None
 
@@ -126,7 +131,7 @@ class _Card:
     def launch(self, kernel: wp.Kernel, dim: int, inputs: Sequence[Any], block: int | None = None) -> None:
         command = self.commands.get(kernel)
         if command is None:
-            command = self.commands[kernel] = _Command(kernel, inputs, self.device, block)
+            command = self.commands[kernel] = _Command(kernel, inputs, self.device, dim, block)
         else:
             command.update(inputs)
         if command.dim != dim:

@@ -27,9 +27,10 @@ class Replay:
     def run(self, work: Callable[[], None], *given: Any) -> None:
         """Do some work that launches, and depends on what is given alone: arrays by place and size, numbers and names.
 
-        The first time it is done as it is, so that kernels are loaded; the second time it is captured.
+        The first time it is done as it is, so that kernels are loaded; the second time it is captured. What is captured
+        already becomes part of that graph.
         """
-        if self.device.is_cpu or not self.enabled:
+        if self.device.is_cpu or not self.enabled or self.device.is_capturing:
             work()
             return
         # another array may lie where one was that is gone

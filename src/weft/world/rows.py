@@ -13,7 +13,14 @@ wp.set_module_options({"enable_backward": False})
 # rows of four as one vector register where the compiler has such; the plain type elsewhere
 ROW = """
 #if defined(__CUDACC__)
-typedef wp::vec_t<4, double> row4;
+// rows begin where the widest loads may
+struct __align__(32) row4 : public wp::vec_t<4, double> {
+    CUDA_CALLABLE row4() {}
+    CUDA_CALLABLE row4(double x, double y, double z, double w) : wp::vec_t<4, double>(x, y, z, w) {}
+    CUDA_CALLABLE row4(const wp::vec_t<4, double>& v) : wp::vec_t<4, double>(v) {}
+    CUDA_CALLABLE row4 operator+(const row4& v) const { return wp::add<4, double>(*this, v); }
+    CUDA_CALLABLE row4 operator-(const row4& v) const { return wp::sub<4, double>(*this, v); }
+};
 #else
 #pragma clang fp contract(fast)
 typedef double row4 __attribute__((vector_size(32), aligned(8)));

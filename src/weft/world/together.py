@@ -4,6 +4,9 @@ A sweep of Gauss-Seidel goes colour by colour, and most colours of contacts are 
 the work. Here one launch has as many threads as the card holds at once, they share each colour, and `meet` lets none go
 on before all are there. On the CPU it has a thread for each core, or one where there is little to do.
 
+Where passes are small, the blocks of such a launch are a cluster (Hopper and later), whose threads meet without going through
+memory: `shared` makes a kernel that can be launched either way.
+
 Such kernels take `first`, `threads`, `arrivals`; thread t takes the items from `share_begin` to `share_end` of a pass, in
 steps of `share_step`.
 """
@@ -26,6 +29,10 @@ SHARE = 128
 # of so few one block does several passes in turns: while some of its threads do one, the others load what they need next
 TURNS = 4
 TAIL = BLOCK // TURNS
+# blocks of a cluster, items up to which it is faster than more multiprocessors are, and the first cards that have clusters
+CLUSTER = 16
+CLUSTERED = CLUSTER * SHARE
+CLUSTER_ARCH = 90
 # items from which on the threads of the CPU share them: in all passes together, and in one of them
 WORTH_SHARING = 2048
 ALONE = 160
@@ -36,6 +43,23 @@ ALONE = 160
 _ARRIVE = """
     const unsigned add = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
     asm volatile("atom.add.release.gpu.u32 %0, [%1], %2;" : "=r"(old) : "l"(arrivals.data), "r"(add) : "memory");
+"""
+# blocks of the cluster, 1 where there is none; all threads of a cluster arrive and wait
+_IN_CLUSTER = """
+    unsigned in_cluster = 1;
+    #if __CUDA_ARCH__ >= 900
+    asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(in_cluster));
+    #endif
+"""
+_ARRIVE_IN_CLUSTER = """
+    #if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.release;" : : : "memory");
+    #endif
+"""
+_AWAIT_IN_CLUSTER = """
+    #if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.wait.acquire;" : : : "memory");
+    #endif
 """
 _AWAIT = """
     unsigned now_there;
@@ -48,6 +72,12 @@ _AWAIT = """
 @wp.func_native(
     f"""
 #if defined(__CUDA_ARCH__)
+    {_IN_CLUSTER}
+    if (in_cluster > 1) {{
+        {_ARRIVE_IN_CLUSTER}
+        {_AWAIT_IN_CLUSTER}
+        return;
+    }}
     __syncthreads();
     if (gridDim.x > 1) {{
         if (threadIdx.x == 0) {{
@@ -102,8 +132,13 @@ def meet_in_block(times: int):
 #if defined(__CUDA_ARCH__)
     unsigned old = 0;
     if (now) {{
-        __syncthreads();
         const bool alone = size <= {FEW} && following > 0 && following <= {FEW};
+        {_IN_CLUSTER}
+        if (in_cluster > 1 && !alone) {{
+            {_ARRIVE_IN_CLUSTER}
+            return 0;
+        }}
+        __syncthreads();
         if (!alone && gridDim.x > 1 && threadIdx.x == 0) {{
             {_ARRIVE}
         }}
@@ -125,6 +160,11 @@ def arrive(arrivals: wp.array[int], now: bool, size: int, following: int) -> int
 #if defined(__CUDA_ARCH__)
     const bool alone = size <= {FEW} && following > 0 && following <= {FEW};
     if (now && !alone && gridDim.x > 1) {{
+        {_IN_CLUSTER}
+        if (in_cluster > 1) {{
+            {_AWAIT_IN_CLUSTER}
+            return;
+        }}
         if (threadIdx.x == 0) {{
             const unsigned old = (unsigned)ticket;
             {_AWAIT}
@@ -240,6 +280,21 @@ def meet_between(arrivals: wp.array[int], size: int, following: int):
         meet(arrivals)
 
 
+@wp.func
+def begin_meeting(arrivals: wp.array[int]) -> int:
+    """The first half of `meet` on CUDA: what is loaded until the second half is on its way while threads wait."""
+    return arrive(arrivals, True, BLOCK * BLOCK, 0)
+
+
+@wp.func
+def end_meeting(arrivals: wp.array[int], ticket: int):
+    """The second half, given what the first half gave; all of it on the CPU."""
+    if on_card():
+        await_others(arrivals, True, BLOCK * BLOCK, 0, ticket)
+    else:
+        meet(arrivals)
+
+
 @wp.func_native(
     """
 #if defined(__CUDA_ARCH__)
@@ -290,6 +345,18 @@ def take_numbers(counters: wp.array[int], index: int, count: int) -> int:  # typ
     ...
 
 
+_in_clusters: dict[wp.Kernel, wp.Kernel] = {}
+
+
+def shared(kernel: wp.Kernel) -> wp.Kernel:
+    """Let a kernel of blocks of `BLOCK` threads run as a cluster too; a module of its own holds what only a card needs."""
+    module = wp.get_module(kernel.module.name.replace("weft.", "weft.clusters.", 1))
+    module.options.update(kernel.module.options)
+    options = {**kernel.options, "cluster_dim": CLUSTER}
+    _in_clusters[kernel] = wp.Kernel(kernel.func, key=kernel.key, module=module, options=options)
+    return kernel
+
+
 class Together:
     """Launches such kernels; holds the counter of those who arrive."""
 
@@ -316,6 +383,8 @@ class Together:
             launch_threads(kernel, threads, self._take(kernel, threads, inputs))
             return
         threads = self.threads_for(items)
+        if threads == CLUSTER * BLOCK:
+            kernel = _in_clusters.get(kernel, kernel)
         launch_blocks(kernel, threads // BLOCK, BLOCK, self._take(kernel, threads, inputs), device=self.device)
 
     def threads_for(self, items: int) -> int:
@@ -325,6 +394,8 @@ class Together:
         has its own way to the memory. Few different numbers, so that launches of about as many items are the same.
         """
         needed = -(-items // SHARE)
+        if SHARE < items <= CLUSTERED and self.device.arch >= CLUSTER_ARCH:
+            return CLUSTER * BLOCK
         return 0 if needed <= 0 else BLOCK * min(int(self.device.sm_count), 1 << (needed - 1).bit_length())
 
     def _take(self, kernel: wp.Kernel, threads: int, inputs: Sequence[Any]) -> tuple[Any, ...]:

@@ -1,0 +1,164 @@
+"""A step of `predictive` on a card as one graph: rehearsal, search and all substeps, which the host starts in one go.
+
+What there is no room for makes the step stop before its substeps: the host then goes the long way, on which lists grow.
+"""
+
+# mypy: disable-error-code="arg-type"
+
+from typing import TYPE_CHECKING, Any
+
+import warp as wp
+
+from weft.methods.predictive_arrays import Numbers
+from weft.methods.predictive_at_once import REHEARSAL
+from weft.methods.predictive_kernels import take_state
+from weft.response.predictive_ahead import FOUND, NO_ROOM, Room, SearchAhead
+from weft.world import launch
+from weft.world.reading import Asked
+from weft.world.replay import Replay
+
+if TYPE_CHECKING:
+    from weft.methods.predictive_solver import PredictiveSolver
+
+wp.set_module_options({"enable_backward": False})
+
+# what is told besides: half-spaces, and how many of them and of the contacts pushed in the last sweep
+HALVES, PUSHED = (wp.constant(k) for k in range(2, 4))
+
+
+@wp.kernel
+def set_stage(first: int, substeps: int, rehearsal: int, told: wp.array[int], settings: wp.array[Numbers]):
+    """Begin the rehearsal, which has no contacts, or the step with those that were found."""
+    i = first + wp.tid()
+    settings[i].substeps = substeps
+    settings[i].rehearsal = rehearsal
+    settings[i].contacts = wp.where(rehearsal != 0, 0, told[FOUND])
+    if rehearsal != 0:
+        for k in range(4):
+            told[k] = 0
+
+
+@wp.kernel
+def take_poses(first: int, told: wp.array[int], start: wp.array[wp.mat44d], end: wp.array[wp.mat44d]):
+    """Colliders are at the end of the step, if there was one."""
+    k = first + wp.tid()
+    if told[NO_ROOM] == 0:
+        start[k] = end[k]
+
+
+@wp.kernel
+def count_pushed(
+    first: int,
+    contacts: int,
+    vertices: int,
+    pushed: wp.array[int],
+    half_counts: wp.array[int],
+    half_places: wp.array[int],
+    half_pushed: wp.array[int],
+    told: wp.array[int],
+):
+    """Add up what a step met; integers, so that the order does not matter."""
+    i = first + wp.tid()
+    count = int(0)
+    if i < wp.min(told[FOUND], contacts):
+        count += pushed[i]
+    if i < vertices:
+        for k in range(half_places[i], half_places[i] + half_counts[i]):
+            count += half_pushed[k]
+        if half_counts[i] > 0:
+            wp.atomic_add(told, HALVES, half_counts[i])
+    if count > 0:
+        wp.atomic_add(told, PUSHED, count)
+
+
+class OnCard:
+    """The graphs of such steps."""
+
+    def __init__(self, solver: "PredictiveSolver", ahead: SearchAhead) -> None:
+        self.solver, self.ahead, self.told = solver, ahead, ahead.told
+        """what a step tells: whether there was no room, contacts, half-spaces, how many of them pushed"""
+        self.counted: tuple[int, int] | None = None
+        """half-spaces and what pushed in the last step, where it was done here"""
+        self._asked = Asked(ahead.told)
+        self._replay = Replay(solver.device)
+        self._sent = b""
+
+    def advance(self, x: wp.array, v: wp.array, target: wp.array, dt: float) -> bool:
+        """Do a step, if there is room for all that it finds."""
+        solver, self.counted = self.solver, None
+        room, settings, contacts = self.ahead.make_room(), solver.settings, solver.contacts
+        if room is None or not solver.halves.has_room:
+            return False
+        substeps, (end, end_v) = int(settings["substeps"][0]), solver.rehearsed
+        settings["contacts"][0] = 0
+        if self._sent != settings.tobytes():
+            solver.numbers.assign(settings)
+            self._sent = settings.tobytes()
+        whole, rehearsal = (solver.inputs(*some, target, together=True) for some in ((x, v), (end, end_v)))
+        given = (x, v, target, *solver.air.lists, *contacts.arrays, contacts.near, substeps, dt)
+        given = (*room.given, *given, whole[-1].attachments, rehearsal[-1].attachments)
+        self._replay.run(lambda: self._step(x, v, target, substeps, room, whole, rehearsal), *given)
+        self._asked.expect()
+        told = self._asked.numbers()
+        if told[int(NO_ROOM)]:
+            self.told.zero_()
+            return False
+        self.ahead.broad_phase.look_at_tree()
+        settings["contacts"][0] = contacts.count = int(told[int(FOUND)])
+        self.counted = int(told[int(HALVES)]), int(told[int(PUSHED)])
+        return True
+
+    def forget(self) -> None:
+        """The numbers on the card are others than those that were sent, and so is what was counted."""
+        self._sent, self.counted = b"", None
+
+    def _step(
+        self,
+        x: wp.array,
+        v: wp.array,
+        target: wp.array,
+        substeps: int,
+        room: Room,
+        whole: tuple[Any, ...],
+        rehearsal: tuple[Any, ...],
+    ) -> None:
+        """All launches of a step."""
+        solver, (end, end_v), few = self.solver, self.solver.rehearsed, -(-substeps // REHEARSAL)
+        search, colliders, contacts, halves = solver.search, solver.colliders, solver.contacts, solver.halves
+        assert search is not None
+
+        # where the cloth would go; the step starts where its rehearsal does, and meets the same half-spaces
+        self._launch(take_state, solver.count, [x, v, end, end_v])
+        self._launch(set_stage, 1, [few, 1, self.told, solver.numbers])
+        solver.begin(end, end_v, target)
+        solver.prepare_hinges(few, rehearsal=True)
+        halves.find(solver.numbers, x, solver.free, solver.layout)
+        solver.launch_together(rehearsal)
+
+        search.find_ahead(self.ahead, room, solver.cloth_part(x), end, solver.radius, contacts)
+        self._launch(set_stage, 1, [substeps, 0, self.told, solver.numbers])
+        solver.begin(x, v, target)
+        solver.prepare_hinges(substeps, rehearsal=False)
+        solver.launch_together(whole)
+        self._launch(take_poses, colliders.count, [self.told, colliders.start, colliders.end])
+
+        inputs = [len(contacts.pushed), solver.count, contacts.pushed, halves.counts, halves.places, halves.arrays[-1]]
+        self._launch(count_pushed, max(len(contacts.pushed), solver.count), [*inputs, self.told])
+        self._asked.bring()
+
+    def _launch(self, kernel: wp.Kernel, count: int, inputs: list[Any]) -> None:
+        launch(kernel, count, inputs, device=self.solver.device)
+
+
+def make_on_card(solver: "PredictiveSolver") -> OnCard | None:
+    """Steps of a solver as one graph, where they can be."""
+    options, search = solver.options, solver.search
+    if (
+        search is None
+        or not options.rehearse
+        or options.most_substeps is not None
+        or options.self_contacts != "triangles"
+    ):
+        return None
+    ahead = search.make_ahead()
+    return None if ahead is None else OnCard(solver, ahead)

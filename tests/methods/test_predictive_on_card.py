@@ -1,0 +1,68 @@
+"""The step of a card, whose launches a CPU can do too: the same bytes as the long way."""
+
+import numpy as np
+import pytest
+
+import weft
+from weft.methods import make_method
+from weft.methods.predictive_on_card import OnCard
+from weft.response.predictive_ahead import SearchAhead
+from weft.world import World
+
+
+def scene(**changes):
+    cloth = weft.Cloth(
+        name="cloth", shape=weft.Grid(size=(1.0, 1.0), cells=(19, 19)), placement={"position": (0, 0.4, 0)}
+    )
+    ball = weft.Collider(
+        name="ball",
+        shape=weft.Sphere(radius=0.25),
+        motion=weft.Spin(axis=(0.0, 1.0, 0.0), rate_deg=400.0),
+    )
+    floor = weft.Collider(name="floor", shape=weft.Plane(size=(3.0, 3.0)), placement={"position": (0.0, -0.25, 0.0)})
+    return weft.Scene(name="card", cloths=[cloth], colliders=[ball, floor], fps=30, method="predictive", **changes)
+
+
+def steps(count, *, card, monkeypatch):
+    """Frames on the CPU with the threads of a card's kernel; positions and reports, and how many steps were done in one go."""
+    world = World.compile(scene(), "cpu")
+    method, state = make_method(world, world.scene.method), world.initial_state()
+    solver = method.solver
+    monkeypatch.setattr(type(solver.division), "possible", False)
+    monkeypatch.setattr(type(solver.search), "_without_turn", lambda self, x, end: end)
+    solver.serial = solver.by_colours = False
+    solver.search.quick = None
+    done = []
+    if card:
+        halves, search = solver.halves, solver.search
+        halves.has_room = True
+        halves.places.assign(np.arange(solver.count, dtype=np.int32) * solver.colliders.count)
+        halves.arrays = [buffer.at_least(solver.count * solver.colliders.count) for buffer in halves._buffers]
+        solver.on_card = OnCard(solver, SearchAhead(search.broad_phase, search.sheet, search.friction))
+        advance = solver.on_card.advance
+        monkeypatch.setattr(solver.on_card, "advance", lambda *given: done.append(advance(*given)) or done[-1])
+    found = []
+    for _ in range(count):
+        report = method.advance_frame(state)
+        found.append(
+            (state.positions(), state.v.numpy(), *(report[name] for name in ("contacts", "generated", "pushed")))
+        )
+    return found, done
+
+
+def test_a_step_in_one_go_is_the_step_the_long_way(monkeypatch):
+    expected, _ = steps(24, card=False, monkeypatch=monkeypatch)
+    found, done = steps(24, card=True, monkeypatch=monkeypatch)
+    for (x, v, *numbers), (same_x, same_v, *same) in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(x, same_x)
+        np.testing.assert_array_equal(v, same_v)
+        assert numbers == same
+    # where lists grow there is no room at first
+    assert 6 < sum(done) < len(done)
+    assert max(numbers[0] for _, _, *numbers in expected) > 400
+
+
+@pytest.mark.parametrize("change", [{"rehearse": False}, {"self_contacts": "points"}, {"most_substeps": 60}])
+def test_steps_that_are_others_go_the_long_way(change):
+    world = World.compile(scene().replace(method={"name": "predictive", **change}), "cpu")
+    assert make_method(world, world.scene.method).solver.on_card is None

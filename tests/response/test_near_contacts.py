@@ -1,0 +1,126 @@
+"""Contacts that are too near, solved side by side: the same as one after another in the order that is said."""
+
+import numpy as np
+import pytest
+import warp as wp
+
+from weft.response.near_contacts import PLACES, ROUNDS, look_begin, look_end, look_step, note, solve_near
+from weft.response.near_contacts import is_too_near as near_now
+from weft.response.predictive_contacts import ASLEEP, FROZEN, TRIANGLE, solve_contacts
+from weft.world import launch
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.kernel
+def solve_listed(
+    first: int,
+    side_by_side: int,
+    turn: int,
+    count: int,
+    order: wp.array[int],
+    vertices: wp.array[wp.vec4i],
+    kinds: wp.array[int],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    thickness: wp.array[wp.float64],
+    friction: wp.array[wp.vec2d],
+    pushed: wp.array[int],
+    x: wp.array[wp.vec3d],
+    start: wp.array[wp.vec4d],
+    before: wp.array[wp.vec4d],
+    p: wp.array[wp.vec4d],
+    masks: wp.array[int],
+):
+    """One item: those that are too near, or those of an order one after another."""
+    t = first + wp.tid()
+    one = wp.float64(1.0)
+    push = wp.float64(0.01)
+    if side_by_side != 0:
+        for i in range(look_begin(t, 1, count), look_end(count), look_step(1)):
+            near = bool(False)
+            if i < count:
+                near = near_now(i, ASLEEP, vertices, kinds, weights, normals, thickness, x, start, before, p)
+            note(i, near, masks)
+        solve_near(
+            t, count, turn, masks, ASLEEP, vertices, kinds, weights, normals, thickness, friction, one, push, pushed, x,
+            start, before, p,
+        )  # fmt: skip
+    else:
+        for k in range(order.shape[0]):
+            i = order[k]
+            solve_contacts(
+                i, i + 1, ASLEEP, vertices, kinds, weights, normals, thickness, friction, one, push, pushed, x, start,
+                before, p,
+            )  # fmt: skip
+
+
+def contacts_of(rng, count, vertex_count, *, shared):
+    """Contacts of all kinds between vertices that are near each other, some of them held."""
+    q = np.array([rng.choice(vertex_count, 4, replace=False) for _ in range(count)], np.int32)
+    if not shared:
+        q = rng.permutation(4 * count).reshape(count, 4).astype(np.int32)
+    kinds = rng.choice([int(FROZEN), int(TRIANGLE), -int(TRIANGLE), int(ASLEEP)], count).astype(np.int32)
+    s, t = rng.uniform(0.1, 0.9, (2, count))
+    weights = np.stack([1.0 - s, s, t - 1.0, -t], axis=1)
+    weights[kinds != int(FROZEN)] = 0.0
+    normals = rng.normal(size=(count, 3))
+    normals /= np.linalg.norm(normals, axis=1)[:, None]
+    return q, kinds, weights, normals, rng.uniform(0.0, 0.2, count), np.tile([0.4, 0.3], (count, 1))
+
+
+def solve(given, x, turn, order=None):
+    dtypes = (wp.vec4i, int, wp.vec4d, wp.vec3d, wp.float64, wp.vec2d)
+    arrays = [wp.array(values, dtype=dtype, device="cpu") for values, dtype in zip(given, dtypes, strict=True)]
+    masses = np.random.default_rng(5).choice([0.0, 1.0, 2.0], len(x), p=[0.1, 0.5, 0.4])
+    rows = np.column_stack([x, masses])
+    places = [wp.array(values, dtype=wp.vec4d, device="cpu") for values in (rows, rows + [0.0, 0.01, 0.0, 0.0], rows)]
+    count = len(given[0])
+    pushed, masks = wp.zeros(count, dtype=int, device="cpu"), wp.array(np.full(count // 32 + 1, -1), dtype=int)
+    listed = wp.array(np.zeros(1) if order is None else order, dtype=int, device="cpu")
+    inputs = [int(order is None), turn, count, listed, *arrays, pushed, wp.array(x, dtype=wp.vec3d), *places, masks]
+    launch(solve_listed, 1, inputs)
+    return places[2].numpy(), pushed.numpy(), masses, masks.numpy()
+
+
+def expected_order(q, near, masses, turn):
+    """Rounds in which those come that have the lowest number at all their places."""
+    left = [i for i in range(len(q)) if near[i]]
+    order = []
+    for _ in range(ROUNDS):
+        number = {i: (i + turn) * 2654435761 % 2**32 for i in left}
+        places = {i: {v % PLACES for v in q[i] if masses[v] > 0.0} for i in left}
+        lowest = {}
+        for i in left:
+            for place in places[i]:
+                lowest[place] = min(lowest.get(place, 2**32), number[i])
+        now = [i for i in left if all(lowest[place] == number[i] for place in places[i])]
+        order += now
+        left = [i for i in left if i not in set(now)]
+    return order
+
+
+@pytest.mark.parametrize("turn", [0, 7])
+def test_those_that_share_nothing_are_as_if_solved_in_turn(turn):
+    rng = np.random.default_rng(turn)
+    count = 100
+    given, x = contacts_of(rng, count, 4 * count, shared=False), rng.normal(scale=0.1, size=(4 * count, 3))
+    found, pushed, *_ = solve(given, x, turn)
+    expected, same, *_ = solve(given, x, turn, np.arange(count))
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(pushed, same)
+    assert 10 < pushed.sum() < count
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_those_that_share_vertices_come_in_the_order_of_their_numbers(seed):
+    rng = np.random.default_rng(seed)
+    count, vertex_count = 150, 80
+    given, x = contacts_of(rng, count, vertex_count, shared=True), rng.normal(scale=0.1, size=(vertex_count, 3))
+    found, pushed, masses, masks = solve(given, x, seed)
+    near = [bool(int(masks[i // 32]) >> (i % 32) & 1) for i in range(count)]
+    order = expected_order(given[0], near, masses, seed)
+    expected, *_ = solve(given, x, seed, np.array(order))
+    np.testing.assert_array_equal(found, expected)
+    # some had to wait for too long
+    assert 0 < pushed.sum() <= len(order) < sum(near)
