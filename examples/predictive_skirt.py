@@ -98,7 +98,7 @@ def scene(size: str = "quick") -> weft.Scene:
         name="skirt",
         fps=30,
         frames=round(30 * seconds),
-        # an edge of the hem is longer than a leg is wide: this far off, the edges between vertices do not cut it
+        # an edge of the hem is two thirds as long as a leg is wide: vertices keep so far off that it does not cut the leg
         thickness=0.024,
         cloths=cloths,
         colliders=colliders,
