@@ -27,8 +27,6 @@ LATER = 60
 # what a step may differ by; an iterative solver that stops at a residual of 3e-4 of its start leaves more open
 CLOSE = 1e-9
 SOLVED = {"untangle_elbow": 1e-7}
-# what differs by more than its sensitivity after many frames
-UNLIKE = {"predictive_sphere": "the CPU divides steps and solves contacts of small cloth in the order of their list"}
 DEVICE = "cuda:0"
 
 
@@ -88,9 +86,7 @@ def test_the_same_until_the_first_contacts(scene):
 
 @pytest.mark.long
 @pytest.mark.parametrize("scene", NAMES, indirect=True)
-def test_later_as_near_as_two_runs_on_the_cpu(scene, request):
-    if (name := request.node.callspec.params["scene"]) in UNLIKE:
-        pytest.xfail(UNLIKE[name])
+def test_later_as_near_as_two_runs_on_the_cpu(scene):
     # the second start differs by less than the size of an atom
     runs = [Run(scene, "cpu"), Run(scene, DEVICE), Run(scene, "cpu", shift=1e-12)]
     for _ in range(min(LATER, scene.frames)):

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import warp as wp
 
 import weft
 from weft.methods import make_method
 from weft.methods.predictive_on_card import OnCard
 from weft.response.predictive_ahead import SearchAhead
+from weft.response.stencil_colours import StencilColouring
 from weft.world import World
 
 
@@ -30,7 +32,7 @@ def steps(count, *, card, monkeypatch):
     solver = method.solver
     monkeypatch.setattr(type(solver.division), "possible", False)
     monkeypatch.setattr(type(solver.search), "_without_turn", lambda self, x, end: end)
-    solver.serial = solver.by_colours = False
+    solver.serial, solver.by_colours, solver.near = False, False, True
     solver.search.quick = None
     done = []
     if card:
@@ -66,3 +68,35 @@ def test_a_step_in_one_go_is_the_step_the_long_way(monkeypatch):
 def test_steps_that_are_others_go_the_long_way(change):
     world = World.compile(scene().replace(method={"name": "predictive", **change}), "cpu")
     assert make_method(world, world.scene.method).solver.on_card is None
+
+
+def test_small_cloth_is_solved_in_the_order_of_the_cpu():
+    found = []
+    for on_card in (False, True):
+        world = World.compile(scene(), "cpu")
+        method, state = make_method(world, world.scene.method), world.initial_state()
+        if on_card:
+            method.solver.serial = method.solver.by_colours = False
+            method.solver.search.in_turn = True
+        contacts = [method.advance_frame(state)["contacts"] for _ in range(20)]
+        found.append((state.positions(), contacts))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=0.0, atol=1e-9)
+    assert found[0][1] == found[1][1] and max(found[0][1]) > 400
+
+
+def test_ranks_keep_the_order_of_the_list():
+    rng = np.random.default_rng(2)
+    count, vertices = 400, 300
+    q = np.array([rng.choice(vertices, 4, replace=False) for _ in range(count)], np.int32)
+    masses = rng.choice([0.0, 1.0], vertices, p=[0.2, 0.8])
+    colouring = StencilColouring(vertices, wp.array(masses, dtype=wp.float64, device="cpu"))
+    colouring.rank(wp.array(q, dtype=wp.vec4i, device="cpu"), count)
+    order, offsets = colouring.order.numpy()[:count], colouring.offsets.numpy()
+    place = np.empty(count, int)
+    place[order] = np.searchsorted(offsets, np.arange(count), side="right")
+    for i in range(count):
+        for j in range(i):
+            if any(masses[v] > 0.0 for v in set(q[i]) & set(q[j])):
+                assert place[j] < place[i]
+    # those that nobody waits for come as early as they can
+    assert 5 < len(set(place)) < 60

@@ -60,21 +60,20 @@ def run(world, *, frames=8, **solver):
 
 
 def test_predictive_in_one_launch(monkeypatch):
-    """Contacts of cloth with cloth have orders of their own, all else does not."""
-    scene = drape("predictive").replace(method={"name": "predictive", "self_contacts": "none"})
-    names, world = launched(monkeypatch), World.compile(scene, "cpu")
+    names, world = launched(monkeypatch), World.compile(drape("predictive"), "cpu")
     assert np.array_equal(*(run(world, serial=False, by_colours=by_colours) for by_colours in (True, False)))
     assert "advance_together" in names
 
 
-def test_threads_of_predictive_give_the_same_bytes(monkeypatch):
+@pytest.mark.parametrize("near", [True, False])
+def test_threads_of_predictive_give_the_same_bytes(monkeypatch, near):
     for module in (together, predictive_quick):
         monkeypatch.setattr(module, "WORTH_SHARING", 0)
     world, threads, found = World.compile(drape("predictive"), "cpu"), get_threads(), []
     try:
         for count in (1, 2, 3):
             set_threads(count)
-            found.append(run(world, serial=False, by_colours=False))
+            found.append(run(world, serial=False, by_colours=False, near=near))
     finally:
         set_threads(threads)
     assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])

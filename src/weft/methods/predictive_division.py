@@ -156,22 +156,22 @@ def end_parts(first: int, undo: int, c: Course):
 
 
 class Division:
-    """A step on the CPU in several parts, one after another; colliders, pins and goals go straight through them.
+    """A step in several parts, one after another; colliders, pins and goals go straight through them.
 
     The first part looks for contacts as far as the rehearsal of the whole step went; each other has its own.
     """
 
     def __init__(self, solver: "PredictiveSolver") -> None:
         self.solver = solver
-        self.target = wp.zeros(solver.count if solver.device.is_cpu else 0, dtype=wp.vec3d, device=solver.device)
+        self.target = wp.zeros(0 if solver.near else solver.count, dtype=wp.vec3d, device=solver.device)
         """where held vertices go in a part"""
         self.parts = wp.zeros(1, dtype=int, device=solver.device)
         """how many parts the step has that is under way, 0 for none"""
 
     @property
     def possible(self) -> bool:
-        """Not where a mesh changes its form: its tree is that of the start."""
-        return bool(self.solver.device.is_cpu and not self.solver.colliders.deforming)
+        """Not where a mesh changes its form: its tree is that of the start; nor where a card has much to do."""
+        return not (self.solver.near or self.solver.colliders.deforming)
 
     def course(self, x: wp.array, v: wp.array, target: wp.array, now: wp.array) -> Any:
         """What the kernels of parts take."""
@@ -190,12 +190,17 @@ class Division:
 
     def advance(self, parts: int, x: wp.array, v: wp.array, target: wp.array, time: float, dt: float) -> None:
         """All parts; afterwards everything is as if there had been one."""
-        course = self.course(x, v, target, wp.zeros(1, dtype=wp.vec2d, device=self.solver.device))
-        launch(begin_parts, 1, [parts, course])
+        device, settings = self.solver.device, self.solver.settings
+        course = self.course(x, v, target, wp.zeros(1, dtype=wp.vec2d, device=device))
+        substeps = int(settings["substeps"][0])
+        launch(begin_parts, 1, [parts, course], device=device)
+        # a card has a copy of the settings
+        settings["substeps"][0] = -(-substeps // parts)
         for k in range(parts):
-            launch(set_part, 1, [k, course])
+            launch(set_part, 1, [k, course], device=device)
             self.solver.advance(x, v, self.target, time + k * dt / parts, dt / parts, divide=False)
-        launch(end_parts, 1, [0, course])
+        launch(end_parts, 1, [0, course], device=device)
+        settings["substeps"][0], settings["dt"][0] = substeps, dt
 
     def commands(self, parts: int, course: Any, each: Sequence[Command], others: Sequence[Command]) -> list[Command]:
         """The same as part of a chain: `each` are a part's own commands, `others` come first in all but the first."""

@@ -153,12 +153,6 @@ class OnCard:
 def make_on_card(solver: "PredictiveSolver") -> OnCard | None:
     """Steps of a solver as one graph, where they can be."""
     options, search = solver.options, solver.search
-    if (
-        search is None
-        or not options.rehearse
-        or options.most_substeps is not None
-        or options.self_contacts != "triangles"
-    ):
-        return None
-    ahead = search.make_ahead()
+    usual = options.rehearse and options.most_substeps is None and options.self_contacts == "triangles"
+    ahead = search.make_ahead() if search is not None and usual and solver.near else None
     return None if ahead is None else OnCard(solver, ahead)

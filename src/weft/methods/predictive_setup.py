@@ -1,6 +1,6 @@
 """What a solver of `predictive` is made of, from the scene: its search for contacts, the numbers of a step, its colours."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -9,12 +9,14 @@ from weft.detection.broad_phase import make_broad_phase
 from weft.dynamics.fabric import Fabric
 from weft.methods.predictive_arrays import Numbers
 from weft.methods.predictive_defaults import usual_substeps
-from weft.methods.predictive_halves import HalfSpaces
 from weft.methods.predictive_together import Offsets
 from weft.response.predictive_search import PredictiveSearch
 from weft.response.regions import Regions
 from weft.scene import Predictive
 from weft.world import Surface, World
+
+if TYPE_CHECKING:
+    from weft.methods.predictive_solver import PredictiveSolver
 
 
 def make_search(world: World, regions: Regions) -> PredictiveSearch:
@@ -55,11 +57,15 @@ def make_settings(
     return wp.array([numbers], dtype=Numbers, device=world.device)
 
 
-def make_offsets(fabric: Fabric, attachments: np.ndarray, near: wp.array, halves: HalfSpaces, stop: wp.array) -> Any:
+def make_offsets(solver: "PredictiveSolver", attachments: np.ndarray, stop: wp.array) -> Any:
     """Where all colours start, as kernels take it, and room for the bits of contacts."""
+    fabric, halves, search = solver.fabric, solver.halves, None if solver.near else solver.search
     offsets: Any = Offsets()
     offsets.stretch, offsets.bend = fabric.stretch.starts, fabric.bend.starts
     offsets.attachments = wp.array(attachments, dtype=int, device=halves.device)
-    offsets.near, offsets.stop = near, stop
+    none = wp.empty(0, dtype=int, device=halves.device)
+    offsets.contacts = none if search is None else search.colouring.offsets
+    offsets.order = search.colouring.order if search is not None and solver.cached else none
+    offsets.near, offsets.stop = solver.contacts.near, stop
     offsets.half_counts, offsets.half_places = halves.counts, halves.places
     return offsets

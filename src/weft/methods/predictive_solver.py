@@ -34,6 +34,8 @@ from weft.world.together import Together
 
 # vertices below which a step is one serial launch on the CPU: a launch for each of some forty colours costs more
 SERIAL_BELOW = 20_000
+# vertices from which on a card looks for contacts that push, instead of going through all of them colour by colour
+NEAR_FROM = 4096
 # inputs of launches that are kept: of a step, of its rehearsal and of its parts
 MOST_INPUTS = 8
 
@@ -48,6 +50,8 @@ class PredictiveSolver:
         self.serial = self.device.is_cpu and self.count < SERIAL_BELOW
         self.by_colours = self.device.is_cpu and not self.serial
         """whether each colour is a launch of its own"""
+        self.near = not self.device.is_cpu and self.count >= NEAR_FROM and not options.cache
+        """whether contacts are looked at side by side, and only those that push one after another"""
         self.regions = compile_regions(world, options)
         self.fabric = Fabric(world)
         self.colliders = Colliders(world)
@@ -56,6 +60,8 @@ class PredictiveSolver:
         self.radius = options.static_radius or usual_radius(world)
         self.contacts = Contacts(self.device)
         self.search = None if options.self_contacts == "none" else make_search(world, self.regions)
+        if self.search is not None:
+            self.search.in_turn = not (self.device.is_cpu or self.near)
 
         def rows(dtype: Any) -> wp.array:
             return wp.zeros(self.count, dtype=dtype, device=self.device)
@@ -115,7 +121,8 @@ class PredictiveSolver:
         assert self.search is not None
         radius = self.options.cache_radius or self.radius
         x = x[: self.count]
-        self.search.find(x, x, radius, self.contacts, edges=False)
+        # which of them are kept may depend on their order: that is the same everywhere
+        self.search.find(x, x, radius, self.contacts, edges=False, in_turn=False)
         self.at_once = None
         fixed = self.world.inverse_mass.numpy()[: self.count] == 0.0
         keep_nearest(self.contacts, x.numpy(), self.regions, fixed)
@@ -195,7 +202,7 @@ class PredictiveSolver:
         else:
             kind: Any = self.options.self_contacts
             self.settings["contacts"][0] = self.search.find(
-                start, self._end, self.radius, self.contacts, kind=kind, in_colours=self.by_colours
+                start, self._end, self.radius, self.contacts, kind=kind, in_colours=not (self.serial or self.near)
             )
         return parts > 1
 
@@ -279,13 +286,14 @@ class PredictiveSolver:
     def inputs(self, x: wp.array, v: wp.array, target: wp.array, *, together: bool = False) -> tuple[Any, ...]:
         """Settings and arrays: the same tuple as in the last step where nothing changed, which makes the launch cheap."""
         given: tuple[wp.array, ...] = (x, v, target, self._attached, self.contacts.arrays[0], self.halves.arrays[0])
+        if together and self.search is not None:
+            given = (*given, self.search.colouring.order)
         known, inputs = self._inputs.get((id(x), id(target)), ((), ()))
         if len(known) != len(given) or any(a is not b for a, b in zip(given, known, strict=True)):
             inputs = self._all_inputs(x, v, target)
             if together:
                 stop = self._never if self.on_card is None or x is self._end else self.on_card.told
-                near = self.contacts.near
-                inputs = (*inputs, make_offsets(self.fabric, self._attachment_offsets, near, self.halves, stop))
+                inputs = (*inputs, make_offsets(self, self._attachment_offsets, stop))
             if len(self._inputs) > MOST_INPUTS:
                 self._inputs.clear()
             self._inputs[id(x), id(target)] = given, inputs
@@ -378,8 +386,7 @@ class PredictiveSolver:
         vertices, kinds, weights, *_ = contacts.arrays
         head = [self.layout[-1], search.across, x, vertices, kinds, contacts.triangles, weights]
         self._run(kernels.refresh_contacts, contacts.count, [*head, *self.layout[2:4]])
-        if self.by_colours:
-            search.colouring.colour(vertices, contacts.count)
+        search.colour(vertices, contacts.count)
 
     def _run(self, kernel: wp.Kernel, count: int, inputs: Sequence[Any], *, grain: int = 1024) -> None:
         launch(kernel, count, inputs, device=self.device, grain=grain)

@@ -15,10 +15,22 @@ from weft.dynamics.fabric_constraints import (
 from weft.methods.predictive_arrays import Arrays, Numbers
 from weft.response.half_spaces import solve_half_spaces
 from weft.response.near_contacts import LOOKS, is_too_near, look_begin, look_end, look_step, note, solve_near
-from weft.response.predictive_contacts import ASLEEP
+from weft.response.predictive_contacts import ASLEEP, solve_contacts
+from weft.response.stencil_colours import COLOURS
 from weft.world.card import load_vec2i, load_vec4d, load_vec4i
 from weft.world.rows import end_vertex, predict_vertices
-from weft.world.together import BLOCK, begin_meeting, end_meeting, meet, shared, spread
+from weft.world.together import (
+    BLOCK,
+    begin_meeting,
+    end_meeting,
+    meet,
+    meet_between,
+    share_begin,
+    share_end,
+    share_step,
+    shared,
+    spread,
+)
 
 wp.set_module_options({"enable_backward": False})
 
@@ -27,11 +39,15 @@ ONE = wp.constant(wp.float64(1.0))
 
 @wp.struct
 class Offsets:
-    """Where the colours of each kind of constraint start."""
+    """Where the colours of each kind of constraint start, and the order of the contacts."""
 
     stretch: wp.array[int]
     bend: wp.array[int]
     attachments: wp.array[int]
+    contacts: wp.array[int]
+    """empty where contacts have no colours"""
+    order: wp.array[int]
+    """empty where contacts lie in their order"""
     half_counts: wp.array[int]
     half_places: wp.array[int]
     near: wp.array[int]
@@ -108,7 +124,43 @@ def bend_all(
 
 
 @wp.func
-def part_all(
+def contact_at(k: int, o: Offsets, s: Numbers, h: wp.float64, a: Arrays):
+    """Solve the contact at a place in the order."""
+    i = int(k)
+    if o.order.shape[0] > 0:
+        i = o.order[k]
+    solve_contacts(
+        i, i + 1, ASLEEP, a.contact_vertices, a.contact_kinds, a.contact_weights, a.contact_normals,
+        a.contact_thickness, a.contact_friction, s.friction, h * s.push_speed, a.contact_pushed, a.x, a.start, a.before,
+        a.p,
+    )  # fmt: skip
+
+
+@wp.func
+def part_by_colours(t: int, threads: int, arrivals: wp.array[int], s: Numbers, h: wp.float64, a: Arrays, o: Offsets):
+    """All contacts of cloth with cloth, one colour after another, then those that found none."""
+    begin = o.contacts[0]
+    end = o.contacts[1]
+    colour = int(0)
+    while colour < COLOURS and end > begin:
+        following = o.contacts[colour + 2]
+        first_k = begin + share_begin(t, threads, end - begin)
+        last_k = begin + share_end(t, threads, end - begin)
+        for k in range(first_k, last_k, share_step(threads, end - begin)):
+            contact_at(k, o, s, h, a)
+        meet_between(arrivals, end - begin, following - end)
+        begin = end
+        end = following
+        colour += 1
+    if colour == COLOURS and end > begin:
+        if t == 0:
+            for k in range(begin, end):
+                contact_at(k, o, s, h, a)
+        meet(arrivals)
+
+
+@wp.func
+def part_near(
     t: int, threads: int, arrivals: wp.array[int], turn: int, s: Numbers, h: wp.float64, a: Arrays, o: Offsets
 ):
     """All contacts of cloth with cloth: who is too near is solved, by some of the threads."""
@@ -177,7 +229,10 @@ def advance_together(
                     attach_vertices(i, i + 1, a.attached, a.lengths, a.p)
             meet(arrivals)
             if s.contacts > 0:
-                part_all(t, threads, arrivals, substep * s.sweeps + sweep, s, h, a, o)
+                if o.contacts.shape[0] > 0:
+                    part_by_colours(t, threads, arrivals, s, h, a, o)
+                else:
+                    part_near(t, threads, arrivals, substep * s.sweeps + sweep, s, h, a, o)
             for i in range(t, s.vertices, threads):
                 k = o.half_places[i]
                 solve_half_spaces(

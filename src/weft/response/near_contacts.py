@@ -3,7 +3,7 @@
 Of the contacts of a step a few in a hundred push in a sweep, and over a hundred meet at some vertices: to go through all
 colours of all of them takes a card fifty times as long as those that push need. So all contacts are looked at side by
 side, and what pushes is solved, in an order that jumps through the list: a contact waits for those before it that share a
-vertex which can move, and for no others. What comes too near by that is seen by a second look.
+vertex which can move, and for no others. What comes too near by that, or had to wait for too many, is seen by the next look.
 """
 
 # mypy: disable-error-code="empty-body"
@@ -16,9 +16,9 @@ from weft.world.together import BLOCK, on_card, spread
 wp.set_module_options({"enable_backward": False})
 
 # looks in a sweep
-LOOKS = wp.constant(3)
+LOOKS = wp.constant(4)
 # contacts at a vertex that are solved after a look at most; the others are seen again by the next one
-ROUNDS = 2
+ROUNDS = 3
 # vertices share so many places at which contacts wait for each other; a power of two
 PLACES = 4096
 

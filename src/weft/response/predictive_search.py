@@ -97,7 +97,9 @@ class PredictiveSearch:
         self._reach = self._radius = 0.0
         self._placing = Placing(self.device)
         self._haste = wp.zeros(1, dtype=wp.float64, device=self.device)
-        self._haste_view = self._haste.numpy()
+        self._haste_view = self._haste.numpy() if self.device.is_cpu else None
+        self.in_turn = False
+        """whether contacts in colours are those that give the same as the order of the list"""
         self._turning: tuple[Any, ...] = ()
         self._turned: tuple[wp.array, ...] = ()
         """places whose turn was taken out last, for the search that follows"""
@@ -117,14 +119,16 @@ class PredictiveSearch:
         kind: Literal["triangles", "points"] = "triangles",
         edges: bool = True,
         in_colours: bool = True,
+        in_turn: bool | None = None,
     ) -> int:
         """Replace the contacts by those of a step from x to the predicted `end`; gives their number.
 
         Points are vertices with vertices; triangles are vertices with triangles, and edges with edges unless told not.
-        Contacts in colours stand in an order in which many can be solved at once.
+        Contacts in colours stand in an order in which many can be solved at once; `in_turn` says otherwise than usual whether
+        these are ranks.
         """
         sheet = self.sheet
-        if kind == "triangles" and self.device.is_cpu:
+        if kind == "triangles" and (self.device.is_cpu or self.in_turn):
             end = self._without_turn(x, end)
         self._take_radius(radius)
         if kind == "triangles" and self.quick is not None:
@@ -144,7 +148,7 @@ class PredictiveSearch:
         if found:
             places = self._places.at_least(found)
             if in_colours:
-                self.colouring.colour(self._vertices.array, found)
+                self.colour(self._vertices.array, found, in_turn)
                 launch(find_places, found, [self.colouring.order, places], device=self.device)
             tables = [*self.friction, *contacts.arrays, contacts.triangles]
             inputs = [int(in_colours), places, self._listed.array, self._vertices.array, sheet, *tables]
@@ -161,7 +165,7 @@ class PredictiveSearch:
         contacts.grow(found)
         if found:
             places = self._places.at_least(found)
-            self.colouring.colour(self._unordered.arrays[0], found)
+            self.colour(self._unordered.arrays[0], found)
             launch(find_places, found, [self.colouring.order, places], device=self.device)
             quick.order(places, self._unordered, contacts)
         return found
@@ -187,6 +191,13 @@ class PredictiveSearch:
         for name, value in (("x", x), ("end", end)):
             if getattr(self.sheet, name) is not value:
                 setattr(self.sheet, name, value)
+
+    def colour(self, vertices: wp.array, count: int, in_turn: bool | None = None) -> None:
+        """Find colours, or ranks, of contacts."""
+        if self.in_turn if in_turn is None else in_turn:
+            self.colouring.rank(vertices, count)
+        else:
+            self.colouring.colour(vertices, count)
 
     def colours_of(
         self, contacts: Contacts, *, in_order: bool
@@ -216,7 +227,8 @@ class PredictiveSearch:
 
     def last_haste(self, radius: float) -> float:
         """What it was when it was asked for last."""
-        return float(self._haste_view[0]) / (self.largest_thickness + radius)
+        view = self._haste.numpy() if self._haste_view is None else self._haste_view
+        return float(view[0]) / (self.largest_thickness + radius)
 
     def _without_turn(self, x: wp.array, end: wp.array) -> wp.array:
         """Where the vertices would end if the cloth as a whole did not turn.

@@ -161,6 +161,7 @@ def colour_together(
     arrivals: wp.array[int],
     count: int,
     inverse: wp.int64,
+    ranks: int,
     vertices: wp.array[wp.vec4i],
     inverse_mass: wp.array[wp.float64],
     used: wp.array2d[wp.int64],
@@ -169,7 +170,10 @@ def colour_together(
     keys: wp.array[int],
     order: wp.array[int],
 ):
-    """The same colours by many threads: as keys of the stencils, for sorting."""
+    """The same colours by many threads: as keys of the stencils, for sorting.
+
+    With `ranks` the key is instead how many stencils before it in the list a stencil has to wait for, one after another.
+    """
     t = first + wp.tid()
     for c in range(t, 3, threads):
         waiting[c] = 0
@@ -206,9 +210,11 @@ def colour_together(
             if keys[i] < 0:
                 q = vertices[i]
                 if stands_first(q, claim_of(i, count, inverse, round_number), inverse_mass, claims, turn):
-                    free = lowest_free(q, inverse_mass, used)
+                    free = wp.min(round_number, COLOURS)
+                    if ranks == 0:
+                        free = lowest_free(q, inverse_mass, used)
+                        take(q, free, inverse_mass, used)
                     keys[i] = free
-                    take(q, free, inverse_mass, used)
                 else:
                     waiting[round_number % 3] = 1
         round_number += 1
@@ -379,9 +385,21 @@ class StencilColouring:
 
     def colour_in_rounds(self, vertices: wp.array, count: int, stride: int, offsets: wp.array) -> None:
         """The way of CUDA for short lists, which the CPU can go too."""
-        inputs = [count, pow(stride, -1, count), vertices, self.inverse_mass, self._used, self._claims, self._waiting]
-        self._together.launch(colour_together, count, [*inputs, *self._unsorted(count)])
+        self._colour_together(vertices, count, pow(stride, -1, count), 0)
         self._sort(count, offsets)
+
+    def rank(self, vertices: wp.array, count: int) -> None:
+        """Put stencils in an order that gives the same as the order of the list: each as soon as those before it at its
+        vertices are done. There are more ranks than colours, and what has a rank beyond the last colour stands last."""
+        if count == 0:
+            self.offsets.zero_()
+            return
+        self._colour_together(vertices, count, 1, 1)
+        self._sort(count, self.offsets)
+
+    def _colour_together(self, vertices: wp.array, count: int, inverse: int, ranks: int) -> None:
+        inputs = [count, inverse, ranks, vertices, self.inverse_mass, self._used, self._claims, self._waiting]
+        self._together.launch(colour_together, count, [*inputs, *self._unsorted(count)])
 
     def colour_in_chains(self, vertices: wp.array, count: int, stride: int, offsets: wp.array) -> None:
         """The way of CUDA for long lists, likewise."""
