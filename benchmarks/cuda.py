@@ -32,7 +32,7 @@ from weft.world.together import Together
 SPHERES = {150: 15.0, 500: 60.0, 1000: 400.0}
 # which stage the kernels of a module belong to
 STAGES = {
-    "springs": ("position_kernels", "air"),
+    "springs": ("position_kernels", "yarn_kernels", "air"),
     "contacts in substeps": ("contact_positions",),
     "sweeps of impulses": ("impulse_sweeps", "repulsion", "robust_kernels"),
     "colours": ("stencil_colours",),

@@ -41,7 +41,7 @@ QUICK = {
 }
 # which stage the kernels of a module belong to
 STAGES = {
-    "cloth": ("position_kernels", "strain", "air", "springs", "choosing"),
+    "cloth": ("position_kernels", "yarn_kernels", "strain", "air", "springs", "choosing"),
     "broad phase": ("boxes", "bvh", "lists", "compare", "compare_strays", "trees"),
     "contacts": ("approach", "step_search"),
     "collisions": ("impact",),

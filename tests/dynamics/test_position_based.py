@@ -55,41 +55,6 @@ def test_a_weight_hangs_as_far_down_whatever_the_substep(substep):
     assert np.abs(v).max() < 1e-3
 
 
-@pytest.mark.parametrize("cells", [(1, 1), (2, 3), (3, 3), (5, 8), (9, 9), (17, 13)])
-def test_springs_side_by_side_are_springs_one_by_one(cells):
-    """A substep beside one spring after another, in the order of their colours: full and broken batches, pins, damping."""
-    mesh = shapes.grid((1.0, 0.8), cells)
-    rng = np.random.default_rng(len(mesh.vertices))
-    count, h = len(mesh.vertices), 1 / 2400
-    x = mesh.vertices + rng.normal(scale=0.02, size=mesh.vertices.shape)
-    v, mass = rng.normal(scale=0.1, size=x.shape), rng.uniform(1e-3, 3e-3, count)
-    network = from_mesh(mesh, Material(bend=0.0, damping=0.002))
-    dynamics = make(network, mass, fixed=[0, count - 1], longest_substep=h)
-    pairs, rest, compliance, delay = (array.numpy() for array in dynamics.pairs.arrays)
-    target, x_end, v_end = (wp.array(x, dtype=wp.vec3d, device="cpu") for _ in range(3))
-    substeps = dynamics.propose(State.from_numpy(x, v), target, h, x_end, v_end)
-
-    h /= substeps
-    inverse = 1.0 / mass
-    inverse[[0, count - 1]] = 0.0
-    expected = x.copy()
-    speed = np.where(inverse[:, None] > 0.0, v, 0.0)
-    for _ in range(substeps):
-        before = expected.copy()
-        expected = expected + h * speed
-        for (a, b), length, soft, late in zip(pairs, rest, compliance, delay, strict=True):
-            d = expected[b] - expected[a]
-            n, gamma = d / np.linalg.norm(d), late / h
-            moved = n @ ((expected[b] - before[b]) - (expected[a] - before[a]))
-            firm = (1.0 + gamma) * (inverse[a] + inverse[b]) + soft / h**2
-            step = (np.linalg.norm(d) - length + gamma * moved) / firm
-            expected[a] += inverse[a] * step * n
-            expected[b] -= inverse[b] * step * n
-        speed = (expected - before) / h
-    assert np.abs(expected - x).max() > 1e-6
-    np.testing.assert_allclose(x_end.numpy(), expected, atol=1e-13)
-
-
 def test_a_spring_swings_with_its_own_frequency():
     stiffness, mass = 40.0, 0.1
     network = from_pairs(np.array([[0, 1]]), np.array([1.0]), np.array([stiffness]))
@@ -195,7 +160,7 @@ def test_threads_do_not_change_a_byte():
     assert results[0] == results[1] == results[2]
 
 
-@pytest.mark.parametrize(("bad", "times"), [(2, 1), (3, MOST_REFINED)])
+@pytest.mark.parametrize(("bad", "times"), [(2, 1), (3, 2)])
 def test_large_cloth_spares_single_edges(bad, times):
     """Of 120,000 springs two may be worse than the substeps are made for: one in ten thousand beyond 100,000."""
     count = 120_000
@@ -203,19 +168,39 @@ def test_large_cloth_spares_single_edges(bad, times):
     x[1::2, 0] = 1.0
     x[1 : 2 * bad : 2, 0] = 3.0
     pairs = np.arange(2 * count).reshape(-1, 2)
-    dynamics = make(from_pairs(pairs, np.ones(count), np.full(count, 100.0)), np.ones(2 * count))
+    dynamics = make(from_pairs(pairs, np.ones(count), np.full(count, 100.0)), np.full(2 * count, 1e-7))
     assert dynamics._substeps(State.from_numpy(x, np.zeros_like(x)), 1 / 480) == 5 * times
 
 
+def test_what_a_spring_gives_way_by_itself_asks_for_no_substeps():
+    """A heavy weight on a soft spring is as far down as it should be."""
+    dynamics = make(from_pairs(np.array([[0, 1]]), np.ones(1), np.full(1, 10.0)), np.ones(2), fixed=[0])
+    x = np.array([[0.0, 0.0, 0.0], [0.0, -1.5, 0.0]])
+    assert dynamics._substeps(State.from_numpy(x, np.zeros_like(x)), 1 / 480) == 5
+
+
+def test_substeps_grow_and_shrink_from_step_to_step():
+    """Strain that stays asks for more each time, as its root; once it is gone substeps come back to what they were."""
+    dynamics = make(from_pairs(np.array([[0, 1]]), np.ones(1), np.full(1, 100.0)), np.full(2, 1e-7))
+    ends = [np.array([[0.0, 0.0, 0.0], [length, 0.0, 0.0]]) for length in (1.0, 1.24)]
+    short, long = (State.from_numpy(x, np.zeros_like(x)) for x in ends)
+    assert [dynamics._substeps(long, 1 / 480) for _ in range(4)] == [10, 20, 40, 5 * MOST_REFINED]
+    kept = dynamics.saved()
+    back = [dynamics._substeps(short, 1 / 480) for _ in range(12)]
+    assert back[:3] == [32, 26, 21] and back[-1] == 5
+    dynamics.restore(kept)
+    assert dynamics._substeps(short, 1 / 480) == 32
+
+
 @pytest.mark.parametrize(
-    ("stretch", "speed", "times"), [(1.0, 0.0, 1), (1.1079, 0.0, 2), (1.0, 119.9, 2), (3.0, 0.0, MOST_REFINED)]
+    ("stretch", "speed", "substeps"), [(1.0, 0.0, 5), (1.05, 0.0, 5), (1.12, 0.0, 8), (3.0, 0.0, 10), (1.0, 119.9, 10)]
 )
-def test_substeps_are_shorter_where_edges_are_off_their_lengths_or_soon_will_be(stretch, speed, times):
+def test_substeps_are_shorter_where_edges_are_off_their_lengths_or_soon_will_be(stretch, speed, substeps):
     mesh = shapes.grid((1.0, 1.0), (4, 4))
     x, v = mesh.vertices * [stretch, 1.0, 1.0], np.zeros_like(mesh.vertices)
     # one row of vertices moves against its neighbours: at 60 m/s by a tenth of an edge of 0.25 m in 1/2400 s
     v[:5, 1] = speed
     calls = []
-    dynamics = make(from_mesh(mesh, Material()), np.full(len(x), 1e-2), forces=Forces(gravity=(0.0, 0.0, 0.0)))
+    dynamics = make(from_mesh(mesh, Material()), np.full(len(x), 1e-7), forces=STILL)
     next(iter(run(dynamics, x, v, 1 / 480, 1, contacts=Met(lambda now, before: calls.append(1)))))
-    assert len(calls) == 5 * times
+    assert len(calls) == substeps

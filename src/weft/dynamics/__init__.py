@@ -1,7 +1,9 @@
 """Internal dynamics: what cloth would do if nothing were in its way. One file a model."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
+import numpy as np
 import warp as wp
 
 from weft.world import State, World
@@ -42,6 +44,22 @@ class Dynamics(Protocol):
         Vertices without inverse mass go straight from where they are to `target`. Dynamics that solve positions call
         `contacts` in each substep; others leave contacts to what comes after them.
         """
+
+    def saved(self) -> dict[str, np.ndarray]:
+        """What the next step depends on besides the state."""
+
+    def restore(self, saved: Mapping[str, np.ndarray]) -> None:
+        """Take up what `saved` gave."""
+
+
+class Forgetful:
+    """Dynamics whose steps depend on the state alone."""
+
+    def saved(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def restore(self, saved: Mapping[str, np.ndarray]) -> None:
+        pass
 
 
 def make_dynamics(name: str, world: World) -> Dynamics:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.dynamics import Contacts, bw_elements
+from weft.dynamics import Contacts, Forgetful, bw_elements
 from weft.dynamics.air import Air, WindField
 from weft.dynamics.block_matrix import BlockMatrix, Outside, Terms
 from weft.dynamics.bw_elements import Elements
@@ -113,7 +113,7 @@ def go_part_of_the_way(
     goal[i] = start[i] + progress * (target[i] - start[i])
 
 
-class Implicit:
+class Implicit(Forgetful):
     """Dynamics of stretch, shear and bend conditions; `propose` moves a copy of the state forward."""
 
     central = False

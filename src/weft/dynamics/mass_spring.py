@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.dynamics import Contacts
+from weft.dynamics import Contacts, Forgetful
 from weft.dynamics.air import Air
 from weft.dynamics.incidence import incidence
 from weft.dynamics.springs import SpringNetwork, firm_welds, from_world
@@ -111,7 +111,7 @@ def advance_vertices(
     x_out[i] = xi + drift * vi
 
 
-class MassSpring:
+class MassSpring(Forgetful):
     """Dynamics of a spring network; `propose` moves a copy of the state forward."""
 
     central = True

@@ -1,10 +1,11 @@
 """Position-based cloth (XPBD, Macklin et al. 2016): small substeps, one sweep of Gauss-Seidel each, colour by colour.
 
 Compliances make the stiffness that of the material whatever the step. Stretch and shear springs are solved in every
-substep. Bending is orders of magnitude softer, so that one implicit sweep over the whole step carries it: the step's
-bending enters the velocity before the substeps start.
+substep, those in a line together (see `weft.dynamics.yarns`). Bending is orders of magnitude softer, so that one implicit
+sweep over the whole step carries it: the step's bending enters the velocity before the substeps start.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,16 +14,16 @@ import warp as wp
 from weft.dynamics import Contacts
 from weft.dynamics.air import Air
 from weft.dynamics.position_kernels import (
-    PADDING,
     find_velocity,
     find_worst_edges,
-    prepare_springs,
     pull_together,
     start_step,
     substep_together,
     take_bending,
 )
 from weft.dynamics.springs import BEND, SpringNetwork, from_world
+from weft.dynamics.yarn_kernels import NUMBERS, prepare_yarns
+from weft.dynamics.yarns import ROW, SIDE_BY_SIDE, Yarns, find_yarns
 from weft.world import State, World, launch
 from weft.world.colouring import colour_items
 from weft.world.reading import Asked
@@ -32,11 +33,13 @@ from weft.world.together import Together
 # longest substep in s: 40 a frame at 60 Hz
 LONGEST_SUBSTEP = 1.0 / 2400.0
 # substeps are up to this many times shorter where an edge would change by more than `LARGEST_CHANGE` of its length in
-# one, or is off it by more than `LARGEST_STRAIN`. One sweep passes a push on by an edge or two: what hits the ground
-# faster than that crumples, and what is caught in folds comes free only if springs are solved well
+# one, or is off it by more than `LARGEST_STRAIN`. What hits the ground faster than that crumples, and what is caught in
+# folds comes free only if springs are solved well
 MOST_REFINED = 8
 LARGEST_CHANGE = 0.1
-LARGEST_STRAIN = 0.1
+LARGEST_STRAIN = 0.06
+# how much shorter they are changes from step to step by no less and no more than this
+SLOWEST_RETURN, FASTEST_REFINING = 0.8, 2.0
 # a cloth of more springs than this has single edges that are caught somewhere, and all others need not wait for each of
 # them: so large a part of the further springs may be worse than the substeps are made for
 HEEDED = 100_000
@@ -100,32 +103,50 @@ class PositionBased:
 
         # the hinge's stencil bends alone here: the spring between opposite vertices would only lock it
         keep = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
-        order, offsets = colour_items(network.pairs[keep], count)
-        chosen = keep[order]
-        stiffness = network.stiffness[chosen]
-        arrays = (
-            upload(network.pairs[chosen], wp.vec2i),
-            upload(network.rest[chosen], wp.float64),
-            upload(1.0 / stiffness, wp.float64),
-            upload(network.damping[chosen] / stiffness, wp.float64),
-        )
-        self.pairs = Coloured(offsets, upload(offsets, int), arrays)
-        self._springs = wp.zeros((4, len(chosen) + PADDING), dtype=wp.float64, device=device)
+        self.springs = self._upload_yarns(network, find_yarns(network, keep, count))
+        self._numbers = wp.zeros((NUMBERS, len(self.springs.arrays[0])), dtype=wp.float64, device=device)
         self._together = Together(device)
         self._replay = Replay(device)
         self._length = wp.zeros(1, dtype=wp.float64, device=device)
         """of a substep: on the device, so that substeps of any length are the same launches"""
         self.hinges = self._upload_quads(network, ~network.sewn)
         self.stitches = self._upload_quads(network, network.sewn)
-        self._lookers = max(1, min(len(chosen), LOOKERS))
-        self._spared = min(PLACES // 2, int(SPARED_PART * max(0, len(chosen) - HEEDED)))
+        self._lookers = max(1, min(len(keep), LOOKERS))
+        self._spared = min(PLACES // 2, int(SPARED_PART * max(0, len(keep) - HEEDED)))
         # each has a place of its own where maxima of several threads could be lost
-        places = PLACES if self._spared else 1
-        self._worst = wp.zeros(self._lookers if device.is_cpu else places, dtype=wp.float64, device=device)
+        self._places = self._lookers if device.is_cpu else PLACES if self._spared else 1
+        self._worst = wp.zeros(2 * self._places, dtype=wp.float64, device=device)
         self._asked = Asked(self._worst)
         # the state and the step for which that was asked
         self._foreseen: tuple[Any, Any, float] = None, None, 0.0
+        # how many times shorter substeps were in the last step
+        self.refined = 1.0
         self._push, self._guess, self._before = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(3))
+
+    def _upload_yarns(self, network: SpringNetwork, yarns: Yarns) -> Coloured:
+        """Pairs of vertices, rest lengths, compliances and delays in all places of all rows, in the order of their colours.
+
+        A CPU has the places of `SIDE_BY_SIDE` rows side by side, a card row after row; colours count groups or rows.
+        """
+        side = SIDE_BY_SIDE if self.device.is_cpu else 1
+
+        def placed(values: np.ndarray) -> np.ndarray:
+            return values.reshape(-1, side, ROW, *values.shape[2:]).swapaxes(1, 2).reshape(-1, *values.shape[2:])
+
+        def upload(values: np.ndarray, dtype: Any) -> wp.array:
+            return wp.array(placed(values), dtype=dtype, device=self.device)
+
+        # what is in an empty place, nobody looks at
+        k = np.where(yarns.springs >= 0, yarns.springs, yarns.springs.max(initial=-1))
+        stiffness = network.stiffness[k]
+        arrays = (
+            upload(yarns.vertices, wp.vec2i),
+            upload(network.rest[k], wp.float64),
+            upload(1.0 / stiffness, wp.float64),
+            upload(network.damping[k] / stiffness, wp.float64),
+        )
+        offsets = yarns.offsets // side
+        return Coloured(offsets, wp.array(offsets, dtype=int, device=self.device), arrays)
 
     def _upload_quads(self, network: SpringNetwork, chosen: np.ndarray) -> Coloured:
         """Some of the stencils in the order of their colours."""
@@ -178,8 +199,8 @@ class PositionBased:
 
         # a few at a time, whatever their number is
         def begin() -> None:
-            inputs = [*self.pairs.arrays, self.inverse_mass, self._length, self._springs]
-            launch(prepare_springs, self.pairs.total, inputs, device=self.device)
+            inputs = [*self.springs.arrays, self.inverse_mass, self._length, self._numbers]
+            launch(prepare_yarns, self._numbers.shape[1], inputs, device=self.device)
             self._substep(first, h, x_end, contacts)
 
         self._replay.run(begin, "first", *given)
@@ -193,8 +214,8 @@ class PositionBased:
 
     def _substep(self, inputs: tuple[Any, ...], h: float, x_end: wp.array, contacts: Contacts | None) -> None:
         """Free motion, springs, stitches, contacts."""
-        springs = self.pairs
-        items, work = max(self.count, springs.largest), self.count + springs.total
+        springs = self.springs
+        items, work = max(self.count, ROW * springs.largest), self.count + self._numbers.shape[1]
         self._together.launch(substep_together, items, inputs, work=work)
         self._pull(self.stitches, h, self._before, x_end)
         if contacts is not None:
@@ -202,8 +223,8 @@ class PositionBased:
 
     def _stretching(self, x: wp.array, v: wp.array, *, again: bool) -> tuple[Any, ...]:
         """What free motion over a substep and a sweep over the springs take: a tuple, so that it is looked at once."""
-        springs = self.pairs
-        colours = (self.count, int(again), springs.colours, springs.starts, springs.arrays[0], self._springs)
+        springs = self.springs
+        colours = (self.count, int(again), springs.colours, springs.starts, springs.arrays[0], self._numbers)
         return (
             *colours,
             self.inverse_mass,
@@ -221,11 +242,19 @@ class PositionBased:
         least = self._least_substeps(dt)
 
         def look() -> None:
-            pairs, rest = self.pairs.arrays[:2]
-            limits = [dt / least, LARGEST_CHANGE, LARGEST_STRAIN]
-            inputs = [len(pairs), self._lookers, pairs, rest, state.x, state.v, *limits, self._worst]
+            springs = self.springs.arrays[:3]
+            inputs = [
+                len(springs[0]),
+                self._lookers,
+                *springs,
+                self.inverse_mass,
+                state.x,
+                state.v,
+                dt / least,
+                self._places,
+            ]
             self._worst.zero_()
-            launch(find_worst_edges, self._lookers, inputs, device=self.device, grain=64)
+            launch(find_worst_edges, self._lookers, [*inputs, self._worst], device=self.device, grain=64)
             self._asked.bring()
 
         self._replay.run(look, "look", state.x, state.v, dt)
@@ -238,11 +267,21 @@ class PositionBased:
         if x is not state.x or v is not state.v or length != dt:
             self.foresee(state, dt)
         self._foreseen = None, None, 0.0
-        asked = self._asked.numbers()
+        worst = self._asked.numbers().reshape(2, -1)
         if self._spared:
-            asked = np.partition(asked.reshape(-1, PLACES).max(axis=0), -1 - self._spared)[: -self._spared]
-        worst = float(asked.max())
-        return int(np.ceil(self._least_substeps(dt) * np.clip(worst, 1.0, MOST_REFINED)))
+            worst = worst.reshape(2, -1, PLACES).max(axis=1)
+            worst = np.partition(worst, -1 - self._spared, axis=1)[:, : -self._spared]
+        change, strain = worst.max(axis=1)
+        # springs do not know of contacts, which hold them off their lengths by as much as grows with a substep squared
+        again = np.clip(np.sqrt(strain / LARGEST_STRAIN), SLOWEST_RETURN, FASTEST_REFINING)
+        self.refined = float(np.clip(max(change / LARGEST_CHANGE, self.refined * again), 1.0, MOST_REFINED))
+        return int(np.ceil(self._least_substeps(dt) * self.refined))
+
+    def saved(self) -> dict[str, np.ndarray]:
+        return {"refined": np.array([self.refined])}
+
+    def restore(self, saved: Mapping[str, np.ndarray]) -> None:
+        self.refined = float(saved["refined"][0])
 
     def _least_substeps(self, dt: float) -> int:
         return max(1, int(np.ceil(dt / self.longest_substep - 1e-9)))

@@ -2,28 +2,19 @@
 
 import warp as wp
 
-from weft.world.card import load_vec2i
+from weft.dynamics.yarn_kernels import stretch_on_card, stretch_rows
 from weft.world.together import (
     BLOCK,
-    arrive,
-    await_others,
     meet,
     meet_between,
     on_card,
     share_begin,
     share_end,
-    share_rounds,
     share_step,
     shared,
 )
 
 wp.set_module_options({"enable_backward": False})
-
-# springs that a CPU gathers before it does them, eight side by side: it may look at so many behind the last one
-LANES = 64
-PADDING = 8
-# so much more strain asks for as many substeps again
-STRAIN_STEP = wp.constant(wp.float64(0.008))
 
 
 @wp.kernel
@@ -134,148 +125,6 @@ def predict_vertex(
 
 
 @wp.kernel
-def prepare_springs(
-    first: int,
-    pairs: wp.array[wp.vec2i],
-    rest: wp.array[wp.float64],
-    compliance: wp.array[wp.float64],
-    delay: wp.array[wp.float64],
-    inverse_mass: wp.array[wp.float64],
-    lengths: wp.array[wp.float64],
-    springs: wp.array2d[wp.float64],
-):
-    """What a spring needs in every substep: its length, its damping, and how far its ends go for each metre that it lacks.
-
-    Compliance is 1/k, delay = damping / k; how long a substep is, is the first of `lengths`.
-    """
-    i = first + wp.tid()
-    ma = inverse_mass[pairs[i][0]]
-    mb = inverse_mass[pairs[i][1]]
-    h = lengths[0]
-    gamma = delay[i] / h
-    given_way = (wp.float64(1.0) + gamma) * (ma + mb) + compliance[i] / (h * h)
-    springs[0, i] = rest[i]
-    springs[1, i] = gamma
-    springs[2, i] = ma / given_way
-    springs[3, i] = mb / given_way
-
-
-@wp.func_native(
-    f"""
-    // only on a CPU
-#if !defined(__CUDA_ARCH__)
-    constexpr int lanes = {LANES};
-    int p[lanes], q[lanes];
-    double dx[lanes], dy[lanes], dz[lanes], mx[lanes], my[lanes], mz[lanes];
-    double a[lanes], b[lanes];
-    const size_t next = springs.strides[0] / sizeof(double);
-    const double *rest = springs.data + begin, *damping = rest + next, *part_a = damping + next, *part_b = part_a + next;
-    // up to a whole number of lanes, the last one again and again, which then nobody takes
-    const int whole = (count + {PADDING} - 1) / {PADDING} * {PADDING};
-    #pragma clang loop vectorize(disable)
-    for (int k = 0; k < whole; ++k) {{
-        const int i = begin + (k < count ? k : count - 1);
-        const auto pair = pairs.data[i];
-        p[k] = pair[0], q[k] = pair[1];
-        const auto &from = x.data[p[k]], &to = x.data[q[k]];
-        const auto &was = before.data[p[k]], &was_to = before.data[q[k]];
-        dx[k] = to[0] - from[0], dy[k] = to[1] - from[1], dz[k] = to[2] - from[2];
-        mx[k] = (to[0] - was_to[0]) - (from[0] - was[0]);
-        my[k] = (to[1] - was_to[1]) - (from[1] - was[1]);
-        mz[k] = (to[2] - was_to[2]) - (from[2] - was[2]);
-    }}
-    for (int k = 0; k < whole; ++k) {{
-        const double length = sqrt(dx[k] * dx[k] + dy[k] * dy[k] + dz[k] * dz[k]);
-        const double part = length > 0.0 ? 1.0 / length : 0.0;
-        const double moved = part * (dx[k] * mx[k] + dy[k] * my[k] + dz[k] * mz[k]);
-        const double step = part * (length - rest[k] + damping[k] * moved);
-        a[k] = part_a[k] * step, b[k] = part_b[k] * step;
-    }}
-    #pragma clang loop vectorize(disable)
-    for (int k = 0; k < count; ++k) {{
-        auto &from = x.data[p[k]], &to = x.data[q[k]];
-        from[0] += a[k] * dx[k], from[1] += a[k] * dy[k], from[2] += a[k] * dz[k];
-        to[0] -= b[k] * dx[k], to[1] -= b[k] * dy[k], to[2] -= b[k] * dz[k];
-    }}
-#endif
-    """
-)
-def stretch_some(
-    begin: int,
-    count: int,
-    pairs: wp.array[wp.vec2i],
-    springs: wp.array2d[wp.float64],
-    before: wp.array[wp.vec3d],
-    x: wp.array[wp.vec3d],
-):
-    """Distance springs of one colour, at most `LANES` of them: the vector units of a CPU do them in one go."""
-    ...
-
-
-@wp.func
-def stretch_on_card(
-    t: int,
-    threads: int,
-    arrivals: wp.array[int],
-    colours: int,
-    offsets: wp.array[int],
-    pairs: wp.array[wp.vec2i],
-    springs: wp.array2d[wp.float64],
-    before: wp.array[wp.vec3d],
-    x: wp.array[wp.vec3d],
-):
-    """All springs after a meeting, with the next one of each thread loaded while threads wait for each other."""
-    colour = int(0)
-    begin = offsets[0]
-    end = offsets[1]
-    i = begin + share_begin(t, threads, end - begin)
-    left = share_rounds(threads, end - begin)
-    k = wp.min(i, end - 1)
-    p = load_vec2i(pairs, k)
-    spring = wp.vec4d(springs[0, k], springs[1, k], springs[2, k], springs[3, k])
-    meet(arrivals)
-    a0 = before[p[0]]
-    b0 = before[p[1]]
-    while colour < colours:
-        following = offsets[wp.min(colour + 2, colours)]
-        a = x[p[0]]
-        b = x[p[1]]
-        there = i < end
-        # the next in this colour or the first of the next one; who has none loads the last, as others do
-        size = end - begin
-        next_size = following - end
-        left -= 1
-        crosses = left == 0
-        i += threads
-        if crosses:
-            begin = end
-            end = following
-            colour += 1
-            i = begin + share_begin(t, threads, next_size)
-            left = share_rounds(threads, next_size)
-        k = wp.min(i, end - 1)
-        next_p = load_vec2i(pairs, k)
-        next_spring = wp.vec4d(springs[0, k], springs[1, k], springs[2, k], springs[3, k])
-
-        d = b - a
-        length = wp.length(d)
-        if there and length > wp.float64(0.0):
-            part = wp.float64(1.0) / length
-            moved = part * wp.dot(d, (b - b0) - (a - a0))
-            step = part * (length - spring[0] + spring[1] * moved)
-            x[p[0]] = a + (spring[2] * step) * d
-            x[p[1]] = b - (spring[3] * step) * d
-
-        meets = crosses and colour < colours
-        ticket = arrive(arrivals, meets, size, next_size)
-        p = next_p
-        spring = next_spring
-        a0 = before[p[0]]
-        b0 = before[p[1]]
-        await_others(arrivals, meets, size, next_size, ticket)
-
-
-@wp.kernel
 def find_velocity(first: int, h: wp.float64, x: wp.array[wp.vec3d], before: wp.array[wp.vec3d], v: wp.array[wp.vec3d]):
     """The velocity is what the substep made of the positions."""
     i = first + wp.tid()
@@ -289,23 +138,32 @@ def find_worst_edges(
     lookers: int,
     pairs: wp.array[wp.vec2i],
     rest: wp.array[wp.float64],
+    compliance: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
     h: wp.float64,
-    largest_change: wp.float64,
-    largest_strain: wp.float64,
+    places: int,
     worst: wp.array[wp.float64],
 ):
-    """How far some of the springs are beyond what a substep of h can do with them: 1 is just right."""
+    """By how much some of the springs change in h at most, and by how much they are off their lengths, in parts of these:
+    the worst ones go to as many places each.
+
+    What a spring gives way by its own compliance is no fault of a substep, so strain counts as far as masses hold it.
+    """
     i = first + wp.tid()
-    found = wp.float64(0.0)
+    place = i % places
+    change = wp.float64(0.0)
+    off = wp.float64(0.0)
     for k in range(i, count, lookers):
         p = pairs[k]
-        change = h * wp.length(v[p[1]] - v[p[0]]) / rest[k]
-        strain = wp.length(x[p[1]] - x[p[0]]) / rest[k] - wp.float64(1.0)
-        off = wp.float64(1.0) + (wp.abs(strain) - largest_strain) / STRAIN_STEP
-        found = wp.max(found, wp.max(change / largest_change, off))
-    wp.atomic_max(worst, i % worst.shape[0], found)
+        if p[0] >= 0:
+            change = wp.max(change, h * wp.length(v[p[1]] - v[p[0]]) / rest[k])
+            free = inverse_mass[p[0]] + inverse_mass[p[1]]
+            part = free / (free + compliance[k] / (h * h))
+            off = wp.max(off, part * wp.abs(wp.length(x[p[1]] - x[p[0]]) / rest[k] - wp.float64(1.0)))
+    wp.atomic_max(worst, place, change)
+    wp.atomic_max(worst, places + place, off)
 
 
 @shared
@@ -319,7 +177,7 @@ def substep_together(
     colours: int,
     offsets: wp.array[int],
     pairs: wp.array[wp.vec2i],
-    springs: wp.array2d[wp.float64],
+    numbers: wp.array2d[wp.float64],
     inverse_mass: wp.array[wp.float64],
     push: wp.array[wp.vec3d],
     gravity: wp.vec3d,
@@ -342,17 +200,15 @@ def substep_together(
         predict_vertex(i, inverse_mass, push, gravity, air_damping, h, x, v, before)
     if on_card():
         if colours > 0:
-            stretch_on_card(t, threads, arrivals, colours, offsets, pairs, springs, before, x)
+            stretch_on_card(t, threads, arrivals, colours, offsets, pairs, numbers, before, x)
     else:
         end = offsets[0]
         for colour in range(colours):
             meet(arrivals)
             begin = end
             end = offsets[colour + 1]
-            first_i = begin + share_begin(t, threads, end - begin)
-            last_i = begin + share_end(t, threads, end - begin)
-            for i in range(first_i, last_i, LANES):
-                stretch_some(i, wp.min(LANES, last_i - i), pairs, springs, before, x)
+            for i in range(begin + (end - begin) * t // threads, begin + (end - begin) * (t + 1) // threads):
+                stretch_rows(i, pairs, numbers, before, x)
 
 
 @shared

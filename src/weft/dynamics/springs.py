@@ -42,6 +42,8 @@ class SpringNetwork:
     """(s,) in N s/m"""
     kind: np.ndarray
     """(s,) STRUCTURAL, SHEAR, BEND"""
+    courses: np.ndarray
+    """(s, 3) from the first to the second end at rest in m; 0 where that is not known"""
     quads: np.ndarray
     """(h, 4) int32: the hinge's edge, then the two opposite vertices"""
     weights: np.ndarray
@@ -77,6 +79,7 @@ def from_pairs(pairs: np.ndarray, rest: np.ndarray, stiffness: np.ndarray, dampi
         stiffness,
         damping * stiffness,
         np.full(len(stiffness), STRUCTURAL, np.int32),
+        np.zeros((len(stiffness), 3)),
         np.zeros((0, 4), np.int32),
         np.zeros((0, 4)),
         np.zeros(0),
@@ -143,12 +146,14 @@ def from_mesh(mesh: TriMesh, material: Material) -> SpringNetwork:
     opposite_stiffness = OPPOSITE_SHARE * quad_stiffness * weights[:, 2] * weights[:, 3]
 
     stiffness = np.concatenate([edge_stiffness, np.maximum(opposite_stiffness, 0.0)])
+    pairs = np.concatenate([mesh.edges, quads[:, 2:]]).astype(np.int32)
     return SpringNetwork(
-        np.concatenate([mesh.edges, quads[:, 2:]]).astype(np.int32),
+        pairs,
         np.concatenate([rest, opposite_rest]),
         stiffness,
         material.damping * stiffness,
         np.concatenate([edge_kind, np.full(len(quads), BEND, np.int32)]),
+        rest_shape[pairs[:, 1]] - rest_shape[pairs[:, 0]],
         quads.astype(np.int32),
         weights,
         quad_rest,

@@ -1,5 +1,6 @@
 """`plain`: internal dynamics alone. Nothing is done about contact; cloth passes through everything."""
 
+import numpy as np
 import warp as wp
 
 from weft.dynamics import make_dynamics
@@ -29,3 +30,9 @@ class Plain(Method):
         world.carry_colliders(state, dt, self.x_end, self.v_end)
         state.take(self.x_end, self.v_end)
         return StepReport(problems=list(getattr(self.dynamics, "problems", ())))
+
+    def saved(self) -> dict[str, np.ndarray]:
+        return self.dynamics.saved()
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        self.dynamics.restore(saved)

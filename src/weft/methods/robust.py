@@ -143,10 +143,12 @@ class Robust(Method):
         return {"steps": len(reports), **summarise(reports), "stretch": worst_stretch(self.world, state)}
 
     def saved(self) -> dict[str, np.ndarray]:
-        return {"stepping": np.array([self.halvings, self.good_steps, self.pressed, self.crushed])}
+        stepping = np.array([self.halvings, self.good_steps, self.pressed, self.crushed])
+        return {"stepping": stepping, **self.dynamics.saved()}
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         self.halvings, self.good_steps, self.pressed, self.crushed = (int(n) for n in saved["stepping"])
+        self.dynamics.restore(saved)
 
     def step(self, state: State, dt: float) -> StepReport:
         report = self._try_step(state, dt, may_halve=False)
