@@ -114,6 +114,6 @@ def test_a_step_of_large_predictive_cloth_is_one_graph():
             row = method.advance_frame(state)
             done.append(method.solver.on_card.counted is not None)
         found.append(state.positions().tobytes())
-    # the others found no room
-    assert sum(done) > 20 and done[-1] and row["generated"] > 500
+    # while lists grow there is no room
+    assert sum(done) > 5 and done[-1] and row["generated"] > 500
     assert found[0] == found[1]

@@ -19,6 +19,7 @@ class Replay:
 
     enabled = True
     """off where every kernel is to be timed by itself"""
+    _capturing = False
 
     def __init__(self, device: wp.DeviceLike) -> None:
         self.device = wp.get_device(device)
@@ -30,7 +31,7 @@ class Replay:
         The first time it is done as it is, so that kernels are loaded; the second time it is captured. What is captured
         already becomes part of that graph.
         """
-        if self.device.is_cpu or not self.enabled or self.device.is_capturing:
+        if self.device.is_cpu or not self.enabled or Replay._capturing:
             work()
             return
         # another array may lie where one was that is gone
@@ -45,9 +46,11 @@ class Replay:
             work()
         else:
             wp.capture_begin(self.device, force_module_load=False)
+            Replay._capturing = True
             try:
                 work()
             finally:
+                Replay._capturing = False
                 graph = wp.capture_end(self.device)
             self._graphs[key] = graph
             wp.capture_launch(graph)
