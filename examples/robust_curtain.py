@@ -13,8 +13,8 @@ import weft
 CELLS = {"quick": (72, 45), "full": (190, 119)}
 LENGTH, WIDTH = 1.6, 1.0
 RADIUS, SECOND = 0.2, 0.12
-# the second ball leaves room for a folded cloth under it
-ROOM = 0.015
+# the second ball leaves room for a folded cloth under it, and rises where there is a heap of folds
+ROOM, RISE = 0.015, 0.02
 
 
 def scene(size: str = "quick") -> weft.Scene:
@@ -30,7 +30,11 @@ def scene(size: str = "quick") -> weft.Scene:
     )
     second = weft.Path(
         interpolation="smooth",
-        keyframes=[weft.Keyframe(time=3.4), weft.Keyframe(time=5.4, position=(-1.4, 0.0, 0.0))],
+        keyframes=[
+            weft.Keyframe(time=3.4),
+            weft.Keyframe(time=4.3, position=(-0.6, 0.0, 0.0)),
+            weft.Keyframe(time=5.4, position=(-1.4, RISE, 0.0)),
+        ],
     )
     return weft.Scene(
         name="curtain",

@@ -30,6 +30,9 @@ class Met:
     def __init__(self, correct):
         self.correct = correct
 
+    def __len__(self):
+        return 1
+
     def __call__(self, now, before):
         self.correct(now, before)
 
@@ -169,14 +172,14 @@ def test_large_cloth_spares_single_edges(bad, times):
     x[1 : 2 * bad : 2, 0] = 3.0
     pairs = np.arange(2 * count).reshape(-1, 2)
     dynamics = make(from_pairs(pairs, np.ones(count), np.full(count, 100.0)), np.full(2 * count, 1e-7))
-    assert dynamics._substeps(State.from_numpy(x, np.zeros_like(x)), 1 / 480) == 5 * times
+    assert dynamics._substeps(State.from_numpy(x, np.zeros_like(x)), 1 / 480, touched=True) == 5 * times
 
 
 def test_what_a_spring_gives_way_by_itself_asks_for_no_substeps():
     """A heavy weight on a soft spring is as far down as it should be."""
     dynamics = make(from_pairs(np.array([[0, 1]]), np.ones(1), np.full(1, 10.0)), np.ones(2), fixed=[0])
     x = np.array([[0.0, 0.0, 0.0], [0.0, -1.5, 0.0]])
-    assert dynamics._substeps(State.from_numpy(x, np.zeros_like(x)), 1 / 480) == 5
+    assert dynamics._substeps(State.from_numpy(x, np.zeros_like(x)), 1 / 480, touched=True) == 5
 
 
 def test_substeps_grow_and_shrink_from_step_to_step():
@@ -184,12 +187,15 @@ def test_substeps_grow_and_shrink_from_step_to_step():
     dynamics = make(from_pairs(np.array([[0, 1]]), np.ones(1), np.full(1, 100.0)), np.full(2, 1e-7))
     ends = [np.array([[0.0, 0.0, 0.0], [length, 0.0, 0.0]]) for length in (1.0, 1.24)]
     short, long = (State.from_numpy(x, np.zeros_like(x)) for x in ends)
-    assert [dynamics._substeps(long, 1 / 480) for _ in range(4)] == [10, 20, 40, 5 * MOST_REFINED]
+    assert [dynamics._substeps(long, 1 / 480, touched=True) for _ in range(4)] == [10, 20, 40, 5 * MOST_REFINED]
     kept = dynamics.saved()
-    back = [dynamics._substeps(short, 1 / 480) for _ in range(12)]
-    assert back[:3] == [32, 26, 21] and back[-1] == 5
+    assert dynamics._substeps(long, 1 / 480, touched=False) == 40
+    assert [dynamics._substeps(long, 1 / 480, touched=False) for _ in range(120)][-1] == 5
     dynamics.restore(kept)
-    assert dynamics._substeps(short, 1 / 480) == 32
+    back = [dynamics._substeps(short, 1 / 480, touched=True) for _ in range(120)]
+    assert back[:3] == [40, 39, 38] and back[-1] == 5
+    dynamics.restore(kept)
+    assert dynamics._substeps(short, 1 / 480, touched=True) == 40
 
 
 @pytest.mark.parametrize(

@@ -339,3 +339,19 @@ def test_what_two_closing_colliders_hold_between_them_is_told():
     assert all(s == "ok" for s in said[:9])
     assert any("colliders" in s or "collisions" in s for s in said)
     assert np.isfinite(run.state.positions()).all()
+
+
+def test_fine_cloth_that_hangs_comes_to_rest():
+    """Springs that give way more while they are pulled out than while they go back would let it swing more each time."""
+    strip = weft.Cloth(
+        shape=weft.Grid(size=(0.02, 1.0), cells=(4, 200)),
+        placement=weft.Placement(rotation_deg=(90.0, 0.0, 0.0)),
+        material=weft.Material(stretch=1000.0),
+        pins=[weft.Pin(boundary="top")],
+    )
+    world = World.compile(weft.Scene(method="robust", cloths=[strip]))
+    method, state = make_method(world, world.scene.method), world.initial_state()
+    for _ in range(90):
+        method.advance_frame(state)
+    assert np.sqrt((state.velocities() ** 2).sum(axis=1).mean()) < 0.01
+    assert np.ptp(state.positions()[:, 1]) == pytest.approx(1.0, abs=0.004)

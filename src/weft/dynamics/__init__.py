@@ -16,6 +16,9 @@ class Contacts(Protocol):
     def given(self) -> tuple[Any, ...]:
         """What a call depends on besides the positions (see `weft.world.replay`)."""
 
+    def __len__(self) -> int:
+        """How many there are."""
+
     def __call__(self, x: wp.array, before: wp.array) -> None:
         """Correct positions that were at `before` at the start of the substep; launches kernels only."""
 

@@ -33,13 +33,14 @@ from weft.world.together import Together
 # longest substep in s: 40 a frame at 60 Hz
 LONGEST_SUBSTEP = 1.0 / 2400.0
 # substeps are up to this many times shorter where an edge would change by more than `LARGEST_CHANGE` of its length in
-# one, or is off it by more than `LARGEST_STRAIN`. What hits the ground faster than that crumples, and what is caught in
-# folds comes free only if springs are solved well
+# one, or is off it by more than `LARGEST_STRAIN` while something touches. What hits the ground faster than that crumples,
+# and what is caught in folds comes free only if springs are solved well
 MOST_REFINED = 8
 LARGEST_CHANGE = 0.1
 LARGEST_STRAIN = 0.06
-# how much shorter they are changes from step to step by no less and no more than this
-SLOWEST_RETURN, FASTEST_REFINING = 0.8, 2.0
+# how much shorter they are changes from step to step by no less and no more than this. They come back slowly: springs that
+# are softer while they are pulled out than while they go back give cloth that hangs more swing each time
+RETURN, FASTEST_REFINING = 0.98, 2.0
 # a cloth of more springs than this has single edges that are caught somewhere, and all others need not wait for each of
 # them: so large a part of the further springs may be worse than the substeps are made for
 HEEDED = 100_000
@@ -186,7 +187,7 @@ class PositionBased:
         Vertices without inverse mass go straight from where they are to `target`. `contacts` is called in each substep
         with the positions, which it may correct, and the positions at the start of the substep.
         """
-        substeps = self._substeps(state, dt)
+        substeps = self._substeps(state, dt, touched=contacts is not None and len(contacts) > 0)
         h = dt / substeps
         self._start(state, target, dt, x_end, v_end)
         self._length.fill_(h)
@@ -261,8 +262,8 @@ class PositionBased:
         self._asked.expect()
         self._foreseen = state.x, state.v, dt
 
-    def _substeps(self, state: State, dt: float) -> int:
-        """How many substeps dt needs: more where edges are far off their lengths, or soon will be."""
+    def _substeps(self, state: State, dt: float, *, touched: bool) -> int:
+        """How many substeps dt needs: more where edges change fast, or where contacts hold them far off their lengths."""
         x, v, length = self._foreseen
         if x is not state.x or v is not state.v or length != dt:
             self.foresee(state, dt)
@@ -273,7 +274,7 @@ class PositionBased:
             worst = np.partition(worst, -1 - self._spared, axis=1)[:, : -self._spared]
         change, strain = worst.max(axis=1)
         # springs do not know of contacts, which hold them off their lengths by as much as grows with a substep squared
-        again = np.clip(np.sqrt(strain / LARGEST_STRAIN), SLOWEST_RETURN, FASTEST_REFINING)
+        again = np.clip(np.sqrt(strain / LARGEST_STRAIN), RETURN, FASTEST_REFINING) if touched else RETURN
         self.refined = float(np.clip(max(change / LARGEST_CHANGE, self.refined * again), 1.0, MOST_REFINED))
         return int(np.ceil(self._least_substeps(dt) * self.refined))
 

@@ -344,6 +344,10 @@ class PositionContacts:
         self.solver, self.rows = solver, rows
         self._inputs: tuple[Any, ...] = ()
 
+    def __len__(self) -> int:
+        """How many there are."""
+        return self.rows.count
+
     @property
     def given(self) -> tuple[Any, ...]:
         """What a call depends on besides the positions."""
