@@ -63,6 +63,7 @@ class Shown:
 SHOWN = {
     "robust_rotating_sphere": Shown(frame=120),
     "robust_table_legs": Shown(frame=130),
+    "robust_curtain": Shown(frame=235),
     "robust_ribbon": Shown(frame=150),
     "robust_twist": Shown(frame=110),
     "robust_bullet": Shown(frame=4),
