@@ -76,13 +76,18 @@ def find_yarns(network: SpringNetwork, chosen: np.ndarray, vertex_count: int) ->
 
 def _directions(courses: np.ndarray, piece_of: np.ndarray, pieces: int) -> np.ndarray:
     """The axis nearest to each piece and how it leans to the others, coarsely: (p, 3) numbers alike for like ones."""
-    length = np.linalg.norm(courses, axis=1, keepdims=True)
-    course = courses / np.where(length > 0.0, length, 1.0)
+    course = _unit(courses)
     main = np.abs(course).argmax(axis=1)
     # one and the same for both ways along a line
     course = course * np.where(course[np.arange(len(course)), main] < 0.0, -1.0, 1.0)[:, None]
     sums = np.stack([np.bincount(piece_of, course[:, axis], minlength=pieces) for axis in range(3)], axis=1)
     return np.round(2.0 * sums / np.bincount(piece_of, minlength=pieces)[:, None]).astype(np.int64)
+
+
+def _unit(courses: np.ndarray) -> np.ndarray:
+    """Directions of length one, and zero where none is known."""
+    length = np.linalg.norm(courses, axis=1, keepdims=True)
+    return courses / np.where(length > 0.0, length, 1.0)
 
 
 def _ranks(order: np.ndarray) -> np.ndarray:
@@ -97,8 +102,7 @@ def link(pairs: np.ndarray, courses: np.ndarray, kind: np.ndarray) -> np.ndarray
 
     Two springs of one kind continue each other at a vertex where each is the straightest way on for the other.
     """
-    length = np.linalg.norm(courses, axis=1, keepdims=True)
-    course = courses / np.where(length > 0.0, length, 1.0)
+    course = _unit(courses)
     leaving = np.stack([course, -course], axis=1).reshape(-1, 3)
     ends = pairs.reshape(-1)
     partners = np.full(len(ends), -1, np.int64)
