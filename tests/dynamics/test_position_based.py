@@ -185,7 +185,7 @@ def test_what_a_spring_gives_way_by_itself_asks_for_no_substeps():
 def test_substeps_grow_and_shrink_from_step_to_step():
     """Strain that stays asks for more each time, as its root; once it is gone substeps come back to what they were."""
     dynamics = make(from_pairs(np.array([[0, 1]]), np.ones(1), np.full(1, 100.0)), np.full(2, 1e-7))
-    ends = [np.array([[0.0, 0.0, 0.0], [length, 0.0, 0.0]]) for length in (1.0, 1.24)]
+    ends = [np.array([[0.0, 0.0, 0.0], [length, 0.0, 0.0]]) for length in (1.0, 1.4)]
     short, long = (State.from_numpy(x, np.zeros_like(x)) for x in ends)
     assert [dynamics._substeps(long, 1 / 480, touched=True) for _ in range(4)] == [10, 20, 40, 5 * MOST_REFINED]
     kept = dynamics.saved()
@@ -199,7 +199,7 @@ def test_substeps_grow_and_shrink_from_step_to_step():
 
 
 @pytest.mark.parametrize(
-    ("stretch", "speed", "substeps"), [(1.0, 0.0, 5), (1.05, 0.0, 5), (1.12, 0.0, 8), (3.0, 0.0, 10), (1.0, 119.9, 10)]
+    ("stretch", "speed", "substeps"), [(1.0, 0.0, 5), (1.09, 0.0, 5), (1.2, 0.0, 8), (3.0, 0.0, 10), (1.0, 119.9, 10)]
 )
 def test_substeps_are_shorter_where_edges_are_off_their_lengths_or_soon_will_be(stretch, speed, substeps):
     mesh = shapes.grid((1.0, 1.0), (4, 4))
