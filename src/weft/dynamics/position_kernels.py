@@ -104,26 +104,6 @@ def take_bending(
     v_out[i] = (guess[i] - x[i]) / dt
 
 
-@wp.func
-def predict_vertex(
-    i: int,
-    inverse_mass: wp.array[wp.float64],
-    push: wp.array[wp.vec3d],
-    gravity: wp.vec3d,
-    air_damping: wp.float64,
-    h: wp.float64,
-    x: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
-    before: wp.array[wp.vec3d],
-):
-    """Free motion of a vertex over a substep."""
-    before[i] = x[i]
-    vi = v[i]
-    if inverse_mass[i] != wp.float64(0.0):
-        vi += h * (gravity + push[i] - air_damping * vi)
-    x[i] = x[i] + h * vi
-
-
 @wp.kernel
 def find_velocity(first: int, h: wp.float64, x: wp.array[wp.vec3d], before: wp.array[wp.vec3d], v: wp.array[wp.vec3d]):
     """The velocity is what the substep made of the positions."""
@@ -195,9 +175,16 @@ def substep_together(
     h = lengths[0]
     per_h = wp.float64(1.0) / h
     for i in range(share_begin(t, threads, count), share_end(t, threads, count), share_step(threads, count)):
+        xi = x[i]
+        vi = wp.vec3d()
         if again == 1:
-            v[i] = per_h * (x[i] - before[i])
-        predict_vertex(i, inverse_mass, push, gravity, air_damping, h, x, v, before)
+            vi = per_h * (xi - before[i])
+        else:
+            vi = v[i]
+        if inverse_mass[i] != wp.float64(0.0):
+            vi += h * (gravity + push[i] - air_damping * vi)
+        before[i] = xi
+        x[i] = xi + h * vi
     if on_card():
         if colours > 0:
             stretch_on_card(t, threads, arrivals, colours, offsets, pairs, numbers, before, x)

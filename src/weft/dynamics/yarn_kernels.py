@@ -60,93 +60,91 @@ def prepare_yarns(
     // only on a CPU
 #if !defined(__CUDA_ARCH__)
     constexpr int row = {ROW}, side = {SIDE_BY_SIDE};
-    const size_t plane = numbers.strides[0] / sizeof(double), first = (size_t)group * row * side;
-    const double *rest = numbers.data + first, *part = rest + plane, *damping = part + plane, *soft = damping + plane;
-    const double *from_mass = soft + plane, *to_mass = from_mass + plane;
-    const auto *pairs_here = pairs.data + first;
-    // of each place: what its spring spans, how that changed, and whether it continues the one before
-    constexpr int room = row * side + 24;
-    double x_[room], y_[room], z_[room], mx[room], my[room], mz[room], tied[room], lack[room], diagonal[room];
-    int size = 0, sizes[side];
-    for (int s = 0; s < side; ++s) {{
-        int last = -1, k = 0;
-        double bx = 0.0, by = 0.0, bz = 0.0, bmx = 0.0, bmy = 0.0, bmz = 0.0;
-        #pragma clang loop vectorize(disable)
-        for (; k < row; ++k) {{
-            const int i = k * side + s;
-            const auto ends = pairs_here[i];
-            if (ends[0] < 0) break;
-            if (ends[0] != last) {{
-                const auto &at = x.data[ends[0]], &was = before.data[ends[0]];
-                bx = at[0], by = at[1], bz = at[2];
-                bmx = at[0] - was[0], bmy = at[1] - was[1], bmz = at[2] - was[2];
-                tied[i] = 0.0;
-            }} else
-                tied[i] = 1.0;
-            last = ends[1];
-            const auto &at = x.data[last], &was = before.data[last];
-            const double cx = at[0], cy = at[1], cz = at[2];
-            const double cmx = cx - was[0], cmy = cy - was[1], cmz = cz - was[2];
-            x_[i] = cx - bx, y_[i] = cy - by, z_[i] = cz - bz;
-            mx[i] = cmx - bmx, my[i] = cmy - bmy, mz[i] = cmz - bmz;
-            bx = cx, by = cy, bz = cz, bmx = cmx, bmy = cmy, bmz = cmz;
-        }}
-        sizes[s] = k;
-        size = k > size ? k : size;
-    }}
-    for (int s = 0; s < side; ++s)
-        #pragma clang loop vectorize(disable)
-        for (int k = sizes[s]; k < size; ++k) {{
-            const int i = k * side + s;
-            x_[i] = y_[i] = z_[i] = mx[i] = my[i] = mz[i] = tied[i] = 0.0;
-        }}
-    // directions
-    for (int i = 0; i < size * side; ++i) {{
-        const double length = sqrt(x_[i] * x_[i] + y_[i] * y_[i] + z_[i] * z_[i]);
-        const double per = length > 0.0 ? 1.0 / length : 0.0;
-        x_[i] *= per, y_[i] *= per, z_[i] *= per;
-        const double moved = x_[i] * mx[i] + y_[i] * my[i] + z_[i] * mz[i];
-        lack[i] = -(part[i] * (length - rest[i]) + damping[i] * moved);
-        diagonal[i] = from_mass[i] + to_mass[i] + soft[i];
-    }}
-    // what ties each to the one before: its place is free now
-    double *beside = mx, *inverse = my;
-    for (int i = side; i < size * side; ++i) {{
-        const double turn = x_[i - side] * x_[i] + y_[i - side] * y_[i] + z_[i - side] * z_[i];
-        beside[i] = -tied[i] * from_mass[i] * turn;
-    }}
-    for (int s = 0; s < side; ++s) inverse[s] = 1.0 / diagonal[s];
-    for (int k = 1; k < size; ++k)
-        for (int s = 0; s < side; ++s) {{
-            const int i = k * side + s;
-            const double share = beside[i] * inverse[i - side];
-            lack[i] -= share * lack[i - side];
-            inverse[i] = 1.0 / (diagonal[i] - share * beside[i]);
-        }}
-    for (int k = size - 1; k >= 0; --k)
-        for (int s = 0; s < side; ++s) {{
-            const int i = k * side + s;
-            const double behind = k + 1 < size ? beside[i + side] * lack[i + side] : 0.0;
-            lack[i] = (lack[i] - behind) * inverse[i];
-        }}
-    // pushes; those of springs that continue each other meet at a vertex
-    for (int i = 0; i < size * side; ++i) x_[i] *= lack[i], y_[i] *= lack[i], z_[i] *= lack[i];
-    for (int s = 0; s < side; ++s) {{
-        #pragma clang loop vectorize(disable)
-        for (int k = 0; k < sizes[s]; ++k) {{
-            const int i = k * side + s;
-            const auto ends = pairs_here[i];
-            double fx = x_[i], fy = y_[i], fz = z_[i];
-            if (tied[i] == 0.0) {{
-                auto &a = x.data[ends[0]];
-                const double from = from_mass[i];
-                a[0] -= from * fx, a[1] -= from * fy, a[2] -= from * fz;
+    // a number of each of the rows
+    typedef double lanes __attribute__((vector_size(side * sizeof(double)), aligned(sizeof(double))));
+    typedef int whole __attribute__((vector_size(side * sizeof(int)), aligned(sizeof(int))));
+    typedef long long choice __attribute__((vector_size(side * sizeof(double))));
+    struct vectors {{ lanes x, y, z; }};
+    const auto minus = [](const vectors &a, const vectors &b) {{ return vectors{{a.x - b.x, a.y - b.y, a.z - b.z}}; }};
+    const auto times = [](const lanes &a, const vectors &b) {{ return vectors{{a * b.x, a * b.y, a * b.z}}; }};
+    const auto dot = [](const vectors &a, const vectors &b) {{ return a.x * b.x + a.y * b.y + a.z * b.z; }};
+    const auto chosen = [](const whole &which, const vectors &a, const vectors &b) {{
+        const choice c = __builtin_convertvector(which, choice);
+        return vectors{{c ? a.x : b.x, c ? a.y : b.y, c ? a.z : b.z}};
+    }};
+    const auto any = [](const whole &which) {{ return __builtin_reduce_or(which) != 0; }};
+    const auto all = [](const whole &which) {{ return __builtin_reduce_and(which) != 0; }};
+    // a place without a spring names no vertex, and has no numbers: any vertex will do
+    const auto gather = [](const auto *at, const whole &named) {{
+        const whole i = named < 0 ? whole{{}} : named;
+        const auto &a = at[i[0]], &b = at[i[1]], &c = at[i[2]], &d = at[i[3]];
+        const auto &e = at[i[4]], &f = at[i[5]], &g = at[i[6]], &h = at[i[7]];
+        return vectors{{
+            lanes{{a[0], b[0], c[0], d[0], e[0], f[0], g[0], h[0]}},
+            lanes{{a[1], b[1], c[1], d[1], e[1], f[1], g[1], h[1]}},
+            lanes{{a[2], b[2], c[2], d[2], e[2], f[2], g[2], h[2]}},
+        }};
+    }};
+    const auto add = [&](const whole &named, const vectors &v) {{
+        for (int s = 0; s < side; ++s)
+            if (named[s] >= 0) {{
+                auto &at = x.data[named[s]];
+                at[0] += v.x[s], at[1] += v.y[s], at[2] += v.z[s];
             }}
-            if (k + 1 < sizes[s] && tied[i + side] != 0.0) fx -= x_[i + side], fy -= y_[i + side], fz -= z_[i + side];
-            auto &b = x.data[ends[1]];
-            const double to = to_mass[i];
-            b[0] += to * fx, b[1] += to * fy, b[2] += to * fz;
+    }};
+    const size_t plane = numbers.strides[0] / sizeof(double), first = (size_t)group * row * side;
+    const double *numbers_here = numbers.data + first;
+    const int *ends_here = (const int *)(pairs.data + first);
+    const auto number = [&](int which, int k) {{ return *(const lanes *)(numbers_here + which * plane + k * side); }};
+
+    vectors n[row];
+    lanes lack[row], beside[row], inverse[row];
+    whole starts[row], ends[row], tied[row];
+    vectors from, from_moved;
+    whole last = whole{{}} - 2;
+    int size = 0;
+    for (; size < row; ++size) {{
+        const int k = size;
+        const int *e = ends_here + 2 * side * k;
+        const whole start = {{e[0], e[2], e[4], e[6], e[8], e[10], e[12], e[14]}};
+        const whole end = {{e[1], e[3], e[5], e[7], e[9], e[11], e[13], e[15]}};
+        if (all(start < 0)) break;
+        tied[k] = start == last;
+        if (!all(tied[k])) {{
+            const vectors at = gather(x.data, start);
+            from_moved = chosen(tied[k], from_moved, minus(at, gather(before.data, start)));
+            from = chosen(tied[k], from, at);
         }}
+        const vectors to = gather(x.data, end), to_moved = minus(to, gather(before.data, end));
+        const vectors span = minus(to, from);
+        lanes length;
+        const lanes squared = dot(span, span);
+        for (int s = 0; s < side; ++s) length[s] = sqrt(squared[s]);
+        n[k] = times(length > 0.0 ? 1.0 / length : lanes{{}}, span);
+        const lanes moved = dot(n[k], minus(to_moved, from_moved));
+        lack[k] = -(number(1, k) * (length - number(0, k)) + number(2, k) * moved);
+        const lanes from_mass = number(4, k);
+        lanes diagonal = from_mass + number(5, k) + number(3, k);
+        // what ties it to the one before
+        if (k > 0) {{
+            beside[k] = __builtin_convertvector(tied[k], choice) ? -from_mass * dot(n[k - 1], n[k]) : lanes{{}};
+            const lanes share = beside[k] * inverse[k - 1];
+            lack[k] -= share * lack[k - 1];
+            diagonal -= share * beside[k];
+        }}
+        inverse[k] = 1.0 / diagonal;
+        starts[k] = start, ends[k] = last = end;
+        from = to, from_moved = to_moved;
+    }}
+    // pushes; those of springs that continue each other meet at a vertex
+    vectors push_behind = {{}};
+    for (int k = size - 1; k >= 0; --k) {{
+        if (k + 1 < size) lack[k] -= beside[k + 1] * lack[k + 1];
+        lack[k] *= inverse[k];
+        const vectors push = times(lack[k], n[k]);
+        add(ends[k], times(number(5, k), minus(push, push_behind)));
+        if (!all(tied[k])) add(tied[k] ? whole{{}} - 1 : starts[k], times(-number(4, k), push));
+        push_behind = chosen(tied[k], push, vectors{{}});
     }}
 #endif
     """
