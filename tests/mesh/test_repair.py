@@ -152,6 +152,45 @@ def test_bow_tie_is_split():
     assert result.new_vertices(0).tolist() == [0, 5]
 
 
+@settings(max_examples=50, deadline=None)
+@given(good_meshes(), st.integers(0, 2**32 - 1))
+def test_triangles_that_share_no_vertices_are_joined_again(mesh, seed):
+    """Every corner a vertex of its own, in any order: the surface is the one that was torn."""
+    order = np.random.default_rng(seed).permutation(mesh.faces.size)
+    soup = np.empty((mesh.faces.size, 3))
+    soup[order] = mesh.vertices[mesh.faces].reshape(-1, 3)
+    result = repair_mesh(soup, order.reshape(-1, 3))
+    assert np.array_equal(result.mesh.vertices[result.mesh.faces], mesh.vertices[mesh.faces])
+    assert len(result.mesh.vertices) == len(mesh.vertices) and len(result.mesh.edges) == len(mesh.edges)
+    assert len(result.sentences) == (1 if len(mesh.hinge_edges) else 0)
+    # whoever knows a corner of the soup finds its vertex
+    for corner in order[:5]:
+        (new,) = result.new_vertices(corner)
+        assert np.array_equal(result.mesh.vertices[new], soup[corner])
+
+
+def test_joining_says_what_it_did():
+    vertices = [(0, 0, 0), (1, 0, 0), (0, 0, 1), (0, 0, 1), (1, 0, 0), (1, 0, 1)]
+    result = repair_mesh(vertices, [(0, 1, 2), (3, 4, 5)])
+    assert result.sentences == ["Joined 2 vertices to others in the same place along 1 torn edge (edge 1-2)."]
+    assert result.mesh.faces.tolist() == [[0, 1, 2], [2, 1, 3]]
+    assert result.vertex_source.tolist() == [0, 1, 2, 5]
+    assert result.new_vertices(4).tolist() == [1]
+
+
+def test_what_only_touches_is_not_joined():
+    sheet = shapes.grid((1.0, 1.0), (2, 2))
+    copies = np.concatenate([sheet.vertices, sheet.vertices])
+    # two sheets that face the same way on each other, and panels whose edges meet in the world but not in the pattern
+    assert repair_mesh(copies, np.concatenate([sheet.faces, sheet.faces + 9])).sentences == []
+    panels = np.concatenate([sheet.uv, sheet.uv + [3.0, 0.0]])
+    beside = np.concatenate([sheet.vertices, sheet.vertices + [1.0, 0.0, 0.0]])
+    assert repair_mesh(beside, np.concatenate([sheet.faces, sheet.faces + 9]), panels).sentences == []
+    # three sheets that meet in one edge
+    fins = [(0, 0, 0), (1, 0, 0), (0, 0, 1)], [(0, 0, 0), (1, 0, 0), (0, 0, -1)], [(0, 0, 0), (1, 0, 0), (0, 1, 0)]
+    assert repair_mesh(np.concatenate(fins), [(0, 1, 2), (4, 3, 5), (6, 7, 8)]).sentences == []
+
+
 @pytest.mark.parametrize("cells", [3, 12, 41])
 def test_moebius_strip_is_cut_open(cells):
     vertices, faces = moebius(cells)

@@ -105,6 +105,25 @@ def test_rest_of_a_mesh(tmp_path):
         cloth_mesh(shape=weft.Box(), rest="uv")
 
 
+def test_cloth_whose_triangles_share_no_vertices_is_told_of_and_mended(tmp_path):
+    grid = shapes.grid((1.0, 1.0), (4, 4))
+    corners = np.arange(grid.faces.size).reshape(-1, 3)
+    # each triangle has its own uv, too, as programs for games write it
+    soup = TriMesh(grid.vertices[grid.faces].reshape(-1, 3), corners, np.tile(np.eye(3, 2), (32, 1)))
+    save_mesh(soup, tmp_path / "s.obj")
+    with pytest.warns(WeftWarning, match=r"cloths\[0\]\.mesh: has 40 torn edges, .*; repair = true joins them"):
+        assert len(cloth_mesh(tmp_path, mesh="s.obj").vertices) == 96
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mended = cloth_mesh(tmp_path, mesh="s.obj", repair=True)
+        assert len(mended.vertices) == 25 and len(mended.edges) == len(grid.edges)
+        # panels that a seam joins, and cloth with one vertex a place, are no tears
+        scene, cloth = one_cloth(mesh="s.obj")
+        resolve_cloth_mesh(scene.replace(seams=[weft.Seam(cloth="c", vertices=[(0, 3, 3)])]).at(tmp_path), cloth)
+        save_mesh(grid, tmp_path / "g.obj")
+        cloth_mesh(tmp_path, mesh="g.obj")
+
+
 def test_pins_choose_vertices_of_a_grid():
     # vertex (i, j) is 3 j + i; top is j = 0
     assert pinned(GRID, boundary="left") == [0, 3, 6, 9]

@@ -18,19 +18,21 @@ READABLE = (".obj", ".ply", ".stl", ".glb", ".gltf", *USD_SUFFIXES, ".npz")
 WRITABLE = (".obj", ".ply")
 
 
-def load_mesh(path: str | Path, *, array: str | None = None, repair: bool = False) -> TriMesh:
+def load_mesh(path: str | Path, *, array: str | None = None, repair: bool = False, uv: bool = True) -> TriMesh:
     """Read a mesh from an OBJ, PLY, STL, glTF, USD or npz file.
 
     Polygons become fans of triangles. OBJ, PLY, USD and npz keep the vertices of the file, in its order; STL cannot say
     that triangles share a vertex, and glTF cannot where its normal or uv differs, so there vertices at exactly the same
     place become one. Scene graphs are applied, several meshes become one, and animated ones stand still. uv is kept
     where each vertex has just one and it gives every triangle an area. `array` names the positions in an npz file (if
-    not `vertices`); of frames the first is taken.
+    not `vertices`); of frames the first is taken. `uv=False` leaves uv out.
 
-    `repair` mends what `TriMesh` would refuse, and logs what was done; `read_mesh` and `repair_mesh` also tell which
-    vertex each one was.
+    `repair` mends what `TriMesh` would refuse, joins edges that lie on each other, and logs what was done; `read_mesh`
+    and `repair_mesh` also tell which vertex each one was.
     """
     raw = read_mesh(path, array=array)
+    if not uv:
+        raw = raw._replace(uv=None)
     try:
         if not repair:
             return TriMesh(raw.vertices, raw.faces, raw.uv)

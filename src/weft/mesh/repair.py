@@ -1,8 +1,8 @@
 """Making a good mesh of a bad one, and saying what was done.
 
-The steps, in this order: drop triangles that are none, drop copies, split edges with more than two triangles, turn
-triangles to face the same way, cut one-sided parts open, split bow-tie vertices, drop unused vertices. Nothing is
-moved, nothing is filled, and a mesh that was good comes back as it was.
+The steps, in this order: drop triangles that are none, join torn edges, drop copies, split edges with more than two
+triangles, turn triangles to face the same way, cut one-sided parts open, split bow-tie vertices, drop unused vertices.
+Nothing is moved, nothing is filled, and a mesh that was good and not torn comes back as it was.
 """
 
 from dataclasses import dataclass
@@ -26,6 +26,7 @@ from weft.mesh.validate import (
     rows_repeated,
     rows_with_repeats,
     rows_without_area,
+    torn_edges,
 )
 
 
@@ -38,10 +39,12 @@ class Repair:
     # (n,) and (m,): the index in what was given of each vertex and triangle of the mesh
     vertex_source: Ints
     face_source: Ints
+    # (given vertices,): which of the given vertices each one was joined to, most of them to none but themselves
+    joined: Ints
 
     def new_vertices(self, old: int) -> Ints:
         """The vertices that vertex `old` has become: none if it was dropped, several if it was split."""
-        return np.flatnonzero(self.vertex_source == old).astype(np.int32)
+        return np.flatnonzero(self.vertex_source == self.joined[old]).astype(np.int32)
 
 
 def repair_mesh(vertices: ArrayLike, faces: ArrayLike, uv: ArrayLike | None = None) -> Repair:
@@ -49,6 +52,7 @@ def repair_mesh(vertices: ArrayLike, faces: ArrayLike, uv: ArrayLike | None = No
     points = as_vertices(vertices)
     work = _Work(points, as_faces(faces), None if uv is None else as_uv(uv, len(points)))
     work.drop_bad_triangles()
+    work.join_torn_edges()
     work.drop_copies()
     work.split_crowded_edges()
     work.face_one_way()
@@ -66,6 +70,7 @@ class _Work:
         self.sentences: list[str] = []
         self.face_source = np.arange(len(faces), dtype=np.int32)
         self.vertex_source = np.arange(len(vertices), dtype=np.int32)
+        self.joined = np.arange(len(vertices), dtype=np.int32)
 
     def drop_bad_triangles(self) -> None:
         """Drop triangles of vertices that do not exist or are nowhere, and those without area at rest."""
@@ -78,6 +83,23 @@ class _Work:
         self._drop(rows_with_repeats(self.faces), "that had the same vertex twice")
         rest = self.vertices if self.uv is None else self.uv
         self._drop(rows_without_area(rest, self.faces), "without area" if self.uv is None else "without area in uv")
+
+    def join_torn_edges(self) -> None:
+        """Make one edge of two boundary edges that lie on each other, as programs write that share no vertices."""
+        torn = torn_edges(self.vertices, self._topology(), self.uv)
+        if len(torn) == 0:
+            return
+        ends = torn.reshape(-1, 2)
+        labels = connected_labels(ends[:, 0], ends[:, 1], len(self.vertices))
+        # the first vertex of a place stands for all of them
+        self.joined = np.unique(labels, return_index=True)[1].astype(np.int32)[labels]
+        gone = int(np.count_nonzero(self.joined != np.arange(len(self.joined))))
+        self.faces = self.joined[self.faces]
+        edges = [f"{a}-{b}" for a, b in torn[:, :, 0].tolist()]
+        self.sentences.append(
+            f"joined {_plural(gone, 'vertex', 'vertices')} to others in the same place along "
+            f"{_plural(len(edges), 'torn edge')} ({_naming('edge', edges)})"
+        )
 
     def drop_copies(self) -> None:
         """Drop triangles with the same vertices as an earlier one, whichever way they face."""
@@ -152,19 +174,21 @@ class _Work:
         used[self.faces] = True
         if not used.all():
             # a vertex that was split is still there under another number
-            lost = np.setdiff1d(self.vertex_source, self.vertex_source[used])
+            lost = np.setdiff1d(self.joined[self.vertex_source], self.vertex_source[used])
             number = np.cumsum(used, dtype=np.int32) - 1
             self.faces = number[self.faces]
             self.vertices = self.vertices[used]
             self.uv = None if self.uv is None else self.uv[used]
             self.vertex_source = self.vertex_source[used]
-            self.sentences.append(
-                f"dropped {_plural(len(lost), 'vertex', 'vertices')} in no triangle "
-                f"({_naming('vertex', lost.tolist(), 'vertices')}); the vertices after them have new numbers"
-            )
+            if len(lost) > 0:
+                self.sentences.append(
+                    f"dropped {_plural(len(lost), 'vertex', 'vertices')} in no triangle "
+                    f"({_naming('vertex', lost.tolist(), 'vertices')}); the vertices after them have new numbers"
+                )
         mesh = TriMesh(self.vertices, self.faces, self.uv)
         sentences = [f"{text[0].upper()}{text[1:]}." for text in self.sentences]
-        return Repair(mesh, sentences, read_only(self.vertex_source), read_only(self.face_source))
+        sources = self.vertex_source, self.face_source, self.joined
+        return Repair(mesh, sentences, *(read_only(source) for source in sources))
 
     def _topology(self) -> Topology:
         return Topology(self.faces.astype(np.int32), len(self.vertices))

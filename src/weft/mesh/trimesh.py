@@ -17,6 +17,7 @@ from weft.mesh.validate import (
     check_mesh,
     cross,
     square,
+    torn_edges,
     twice_areas,
 )
 
@@ -154,6 +155,11 @@ class TriMesh:
     def closed(self) -> bool:
         """Whether the mesh has no boundary."""
         return len(self.hinge_edges) == len(self.edges)
+
+    @cached_property
+    def torn_edges(self) -> Ints:
+        """(k, 2, 2) where two boundary edges lie on each other as if they had been one: its ends, each as two vertices."""
+        return read_only(torn_edges(self.vertices, self._topology, self.uv))
 
     @property
     def bounds(self) -> Floats:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import MeshError
-from weft.mesh.topology import Ints, Topology
+from weft.mesh.topology import Ints, Topology, following, sort_pairs
 
 Floats = NDArray[np.float64]
 
@@ -125,6 +125,39 @@ def edges_turned(topology: Topology) -> NDArray[np.bool_]:
     tails = topology.faces.ravel()
     first, second = topology.edge_halves.T
     return (second >= 0) & (topology.edge_counts == 2) & (tails[first] == tails[second])
+
+
+def torn_edges(vertices: Floats, topology: Topology, uv: Floats | None = None) -> NDArray[np.int32]:
+    """(k, 2, 2) where two boundary edges lie on each other as if they had been one: its ends, each as two vertices.
+
+    They run opposite ways, like the two triangles of an edge, no third edge lies there, and their uv are the same.
+    """
+    place = places(vertices if uv is None else np.concatenate([vertices, uv], axis=1))
+    ends = np.sort(place[topology.edges], axis=1)
+    order, keys = sort_pairs(ends[:, 0], ends[:, 1], len(place))
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    starts = starts[np.diff(starts, append=len(keys)) == 2]
+    pairs = np.stack([order[starts], order[starts + 1]], axis=1)
+    pairs = pairs[(topology.edge_counts[pairs] == 1).all(axis=1)]
+
+    # from a to b along the one, and from c to d along the other
+    corners = topology.faces.ravel()
+    first, second = topology.edge_halves[pairs, 0].T
+    a, b, c, d = corners[first], corners[following(first)], corners[second], corners[following(second)]
+    opposite = (place[a] == place[d]) & (place[b] == place[c])
+    return np.stack([a, d, b, c], axis=1)[opposite].reshape(-1, 2, 2)
+
+
+def places(points: Floats) -> NDArray[np.int64]:
+    """(n,) a number for the place of each point: the same for points in exactly the same place."""
+    # adding 0 makes -0 and 0 the same
+    rows = points + 0.0
+    order = np.lexsort(rows.T)
+    is_first = np.ones(len(rows), dtype=bool)
+    is_first[1:] = (rows[order[1:]] != rows[order[:-1]]).any(axis=1)
+    place = np.empty(len(rows), dtype=np.int64)
+    place[order] = np.cumsum(is_first) - 1
+    return place
 
 
 def square(vectors: Floats) -> Floats:

@@ -24,7 +24,10 @@ class Cloth(Part):
     )
     shape: Shape | None = Field(default=None, description="a shape; or give a mesh")
     array: Name | None = Field(default=None, description="name of the array of positions in an npz mesh file")
-    repair: Flag = Field(default=False, description="mend what is wrong with the mesh file where it can be mended")
+    repair: Flag = Field(
+        default=False,
+        description="mend what is wrong with the mesh file where it can be mended, and join edges that lie on each other",
+    )
     rest: Literal["mesh", "uv", "shape"] | None = Field(
         default=None,
         description="where lengths at rest come from: the placed mesh, its uv coordinates in metres (flat panels; "

@@ -25,7 +25,10 @@ class Collider(Part):
     )
     shape: Shape | None = Field(default=None, description="a shape; or give a mesh")
     array: Name | None = Field(default=None, description="name of the array of positions in an npz mesh file")
-    repair: Flag = Field(default=False, description="mend what is wrong with the mesh file where it can be mended")
+    repair: Flag = Field(
+        default=False,
+        description="mend what is wrong with the mesh file where it can be mended, and join edges that lie on each other",
+    )
     analytic: Flag = Field(
         default=False,
         description="let methods that can use the exact plane, sphere, capsule or box instead of its triangles",

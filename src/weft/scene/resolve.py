@@ -84,6 +84,8 @@ def resolve_cloth_mesh(scene: Scene, cloth: Cloth) -> TriMesh:
         elif uv is not None and cloth.rest != "uv":
             uv = uv * np.array(cloth.placement.scale)[[0, 2]]
         placed = TriMesh(placed.vertices, placed.faces, uv)
+    if cloth.mesh is not None and not cloth.repair:
+        _warn_of_tears(scene, key, cloth, mesh)
     slip = size_slip(placed.vertices)
     if slip:
         warn(scene, key, slip)
@@ -160,7 +162,20 @@ def _load(scene: Scene, body: Cloth | Collider) -> TriMesh:
     path = scene.base / body.mesh
     if not path.exists():
         raise MeshError(f"no such file: {body.mesh} (looked in {scene.base.absolute()})")
-    return load_mesh(path, array=body.array, repair=body.repair)
+    # uv that is no rest shape says nothing about cloth; taken along, it would keep torn edges apart
+    uv = isinstance(body, Collider) or body.rest == "uv"
+    return load_mesh(path, array=body.array, repair=body.repair, uv=uv)
+
+
+def _warn_of_tears(scene: Scene, key: Key, cloth: Cloth, mesh: TriMesh) -> None:
+    """Cloth of triangles that share no vertices falls apart; panels that are to be sewn are no tears."""
+    if any(cloth.name in (seam.cloth, seam.to) for seam in scene.seams):
+        return
+    tears = len(mesh.torn_edges)
+    if tears:
+        edges = "1 torn edge" if tears == 1 else f"{tears} torn edges"
+        text = f"has {edges}, where triangles meet that share no vertices: cloth falls apart there; repair = true joins them"
+        warn(scene, (*key, "mesh"), text)
 
 
 def _check_same_mesh(scene: Scene, key: Key, collider: Collider, mesh: TriMesh, motion: SequenceMoving) -> None:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from weft.errors import MeshError
 from weft.mesh.topology import Ints
-from weft.mesh.validate import Floats, rows_out_of_range, rows_without_area
+from weft.mesh.validate import Floats, places, rows_out_of_range, rows_without_area
 
 
 class RawMesh(NamedTuple):
@@ -63,15 +63,8 @@ def merge_equal(raw: RawMesh) -> RawMesh:
 
     For formats that cannot say that triangles share a vertex.
     """
-    # adding 0 makes -0 and 0 the same
-    points = raw.vertices + 0.0
-    order = np.lexsort(points.T)
-    is_first = np.ones(len(points), dtype=bool)
-    is_first[1:] = (points[order[1:]] != points[order[:-1]]).any(axis=1)
-
-    # lexsort is stable: the first of a group is its lowest vertex, and stands for it
-    lowest = np.empty(len(points), dtype=np.int64)
-    lowest[order] = order[is_first][np.cumsum(is_first) - 1]
+    place = places(raw.vertices)
+    lowest = np.unique(place, return_index=True)[1][place]
     source, merged = np.unique(lowest, return_inverse=True)
     uv = None if raw.uv is None else uv_from_corners(merged, raw.uv, len(source))
     return RawMesh(raw.vertices[source], merged[raw.faces], uv, source.astype(np.int32))
