@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from weft.cache import Body, CacheWriter
 from weft.errors import CacheError, WeftError
 from weft.exchange import export_sequence
+from weft.exchange.formats import choose_format
 from weft.exchange.sequence import Part, to_obj, to_ply
 from weft.mesh import load_mesh, shapes
 
@@ -160,3 +161,14 @@ def test_relative_folders_work(cache, tmp_path, monkeypatch):
     paths = export_sequence(cache, "deep/er/seq", frames=[0])
     assert paths == [Path("deep/er/seq/seq_0000.obj")]
     assert paths[0].exists()
+
+
+def test_the_ending_says_the_format():
+    assert choose_format(None, "a/run.USDC") == "usd"
+    assert choose_format(None, "run.glb") == "glb"
+    assert choose_format(None, "frames") == choose_format(None, None) == "obj"
+    assert choose_format("ply", "frames.v2") == "ply"
+    with pytest.raises(
+        WeftError, match=r"^run\.abc: no format has files that end in \.abc: use one of \.usdc, .*npy\)$"
+    ):
+        choose_format(None, "run.abc")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import weft
+from weft.errors import SceneError
 from weft.scene.resolve import resolve_cloth_mesh, resolve_collider_mesh
 from weft.world import World
 
@@ -31,6 +32,13 @@ def crowd():
             weft.Collider(name="floor", shape=weft.Plane(size=(4.0, 4.0)), friction=0.9, friction_kinetic=0.7),
         ],
     )
+
+
+def test_a_card_that_is_not_there_is_one_sentence(crowd):
+    with pytest.raises(
+        SceneError, match=r"^device: 'cuda:99' needs an NVIDIA card|^device: there is no 'cuda:99' here, only"
+    ):
+        World(crowd, "cuda:99")
 
 
 def test_bodies_follow_each_other_cloths_first(crowd):

@@ -44,11 +44,13 @@ def choose_size(text: str) -> tuple[int, int]:
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on the terminal; call what it gives with (done, total)."""
+    """A bar on the terminal, if there is one; call what it gives with (done, total)."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    # elsewhere nothing would come of it but an empty line
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(label)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -49,7 +49,7 @@ def export(
 ) -> Exported:
     """Write frames of a cache for another program.
 
-    format: one of `FORMATS`; without it the ending of `out` decides, and obj where that says nothing. out: a file or a
+    format: one of `FORMATS`; without it the ending of `out` decides, and obj where there is none. out: a file or a
     folder, as the format has it; by default the cache's name, here.
     check: where a format rounds positions to 32 bits, look whether that made intersections; the result tells.
     """
@@ -88,4 +88,14 @@ def choose_format(format: str | None, out: str | Path | None) -> str:
             raise WeftError(f"format {format!r} is not known: use one of {', '.join(FORMATS)}")
         return format
     ending = "" if out is None else Path(out).suffix.lower()
-    return next((name for name, known in FORMATS.items() if ending in known.endings), "obj")
+    if ending == "":
+        return "obj"
+    for name, known in FORMATS.items():
+        if ending in known.endings:
+            return name
+    endings = ", ".join(ending for known in FORMATS.values() for ending in known.endings)
+    folders = ", ".join(name for name, known in FORMATS.items() if not known.endings)
+    raise WeftError(
+        f"{out}: no format has files that end in {ending}: use one of {endings}, or name a folder, and a format for it "
+        f"({folders})"
+    )

@@ -154,7 +154,7 @@ def quality(report: Mapping[str, Any]) -> list[str]:
             f"intersections in {bad} of {checked} frames checked, at most {int(counts[worst])} (frame {worst})"
         )
     else:
-        lines.append(f"no intersections ({checked} frames checked)")
+        lines.append(f"no intersections ({checked} frame{'s' if checked > 1 else ''} checked)")
     statuses = list(report.get("status", []))
     odd = [frame for frame, status in enumerate(statuses) if status != "ok"]
     if odd:

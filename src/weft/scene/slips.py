@@ -75,7 +75,7 @@ def size_slip(vertices: np.ndarray, scale_key: str = "placement.scale") -> str |
     """What is odd about the size of a placed body, if anything."""
     extent = float(np.ptp(vertices, axis=0).max())
     if extent > _LARGEST:
-        unit, factor = ("millimetres", 0.001) if extent > 1000.0 else ("centimetres", 0.01)
+        unit, factor = ("millimetres", 0.001) if extent >= 500.0 else ("centimetres", 0.01)
         return f"is {extent:.4g} m large: is the mesh in {unit}? then write {scale_key} = {factor:g}"
     if extent < _SMALLEST:
         return f"is only {extent * 1000.0:.3g} mm large: lengths are in metres"

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 import warp as wp
 
+from weft.errors import SceneError
 from weft.mesh import TriMesh
 from weft.scene import Cloth, Grid, Material, Scene, Strip
 from weft.scene.moving import Moving, RigidMoving
@@ -100,7 +101,7 @@ class World:
 
     def __init__(self, scene: Scene, device: wp.DeviceLike = "cpu") -> None:
         self.scene = scene
-        self.device = wp.get_device(device)
+        self.device = _find_device(scene, device)
         resolved = resolve_scene(scene)
         meshes = [*resolved.cloth_meshes, *resolved.collider_meshes]
         self.bodies = _lay_out(scene, meshes)
@@ -235,6 +236,21 @@ class World:
         tables = (np.sqrt(np.outer(mu, mu)) for mu in (static, kinetic))
         first, second = (wp.array(t, dtype=wp.float64, ndim=2, device=self.device) for t in tables)
         return first, second
+
+
+def _find_device(scene: Scene, device: wp.DeviceLike) -> wp.Device:
+    """The device of that name, which may not be there."""
+    name = str(device)
+    # without a driver Warp prints errors of its own before it raises one
+    if name.startswith("cuda") and not wp.is_cuda_available():
+        raise SceneError(
+            scene.problem(("device",), f"{name!r} needs an NVIDIA card with its driver, and none is found here")
+        )
+    try:
+        return wp.get_device(device)
+    except (RuntimeError, ValueError):
+        there = ", ".join(card.alias for card in wp.get_devices())
+        raise SceneError(scene.problem(("device",), f"there is no {name!r} here, only {there}")) from None
 
 
 def _lay_out(scene: Scene, meshes: list[TriMesh]) -> list[Body]:
