@@ -120,6 +120,7 @@ def test_seams_from_a_file(folder):
     [
         (("missing.obj", "-o", "free.obj"), "missing.obj: no such file"),
         (("tangled.obj", "-o", "free.stl"), "--out free.stl: weft writes meshes to .obj, .ply files"),
+        (("tangled.obj", "-o", "tangled.obj"), "tangled.obj exists already: choose another name, or replace it with"),
         (("tangled.obj", "-o", "free.obj", "--frame", "1"), "--frame 1: tangled.obj is no cache"),
         (("tangled.obj", "-o", "free.obj", "--rest", "small.obj"), "--rest small.obj has 9 vertices"),
         (("tangled.obj", "-o", "free.obj", "--rest", "flat.ply", "--uv"), "give --rest or --uv, not both"),
@@ -134,6 +135,12 @@ def test_mistakes_are_one_line(folder, arguments, message):
     result = call("untangle", *arguments, code=1)
     assert message in result.stderr and len(result.stderr.strip().splitlines()) == 1
     assert not Path("free.obj").exists()
+
+
+def test_a_mesh_can_be_replaced_by_the_free_one(folder):
+    call("untangle", "tangled.obj", "-o", "tangled.obj", "--overwrite")
+    free = load_mesh("tangled.obj")
+    assert len(weft.intersections(free.vertices, free.faces)) == 0
 
 
 def test_rest_of_a_broken_mesh_is_no_trouble(folder):

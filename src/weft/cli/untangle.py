@@ -42,6 +42,7 @@ def untangle(
     ] = 0.0,
     rounds: Annotated[int | None, typer.Option(help="Stop after so many rounds.", show_default="600", min=0)] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Mend the mesh first, if it is no manifold.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
     """Move a tangled mesh, as little as can be found, until no edge passes through a triangle.
 
@@ -55,6 +56,8 @@ def untangle(
 
     if out.suffix.lower() not in WRITABLE:
         raise WeftError(f"--out {out}: weft writes meshes to {', '.join(WRITABLE)} files")
+    if out.exists() and not overwrite:
+        raise WeftError(f"{out} exists already: choose another name, or replace it with --overwrite")
     mesh, relaxed, stitches = _read(tangled, frame=frame, array=array, repair=repair, uv=uv)
     if rest is not None:
         if uv:

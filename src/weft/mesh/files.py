@@ -38,7 +38,7 @@ def load_mesh(path: str | Path, *, array: str | None = None, repair: bool = Fals
             return TriMesh(raw.vertices, raw.faces, raw.uv)
         result = repair_mesh(raw.vertices, raw.faces, raw.uv)
     except BadMeshError as error:
-        raise MeshError(f"{path}: {error.summary}. Load it with repair = true to mend it") from None
+        raise MeshError(f"{path}: {error.summary}. Load it with repair to mend it") from None
     except MeshError as error:
         raise MeshError(f"{path}: {error}") from None
     for sentence in result.sentences:
