@@ -164,6 +164,9 @@ def test_numbers_change_while_it_runs():
     assert cloth.positions[:, 2].max() > 0.01
     with pytest.raises(WeftError, match="stretch is a multiple"):
         cloth.change(stretch=0.0)
+    for wrong in ({"gravity": (0, 0)}, {"wind": 3.0}, {"substeps": 0}, {"iterations": -1}, {"friction": np.nan}):
+        with pytest.raises(WeftError, match=next(iter(wrong))):
+            cloth.change(**wrong)
 
 
 def test_contacts_are_cached_as_the_cloth_lies():

@@ -188,18 +188,21 @@ class Realtime:
         if stretch is not None or bend is not None:
             self._stiffness = (stretch or self._stiffness[0], bend or self._stiffness[1])
             solver.fabric.scale(*self._stiffness)
-        numbers: dict[str, Any] = {
-            "friction": friction,
-            "gravity": gravity,
-            "air_damping": air_damping,
-            "substeps": substeps,
-            "sweeps": iterations,
+        numbers: dict[str, tuple[float | None, float]] = {
+            "friction": (friction, 0),
+            "air_damping": (air_damping, 0),
+            "substeps": (substeps, 1),
+            "iterations": (iterations, 1),
         }
-        for name, value in numbers.items():
+        for name, (value, least) in numbers.items():
+            if value is not None and not least <= value < np.inf:
+                raise WeftError(f"{name} must be at least {least}, not {value}")
             if value is not None:
-                settings[name][0] = value
+                settings["sweeps" if name == "iterations" else name][0] = value
+        if gravity is not None:
+            settings["gravity"][0] = _vector("gravity", gravity)
         if wind is not None:
-            self._change_wind(np.asarray(wind, float))
+            self._change_wind(_vector("wind", wind))
 
     _stiffness = (1.0, 1.0)
 
@@ -281,3 +284,11 @@ class Realtime:
                 return body
         names = [body.name for body in bodies]
         raise WeftError(f"no {kind} is called {name!r}, {suggest(name, names) if names else 'there is none'}")
+
+
+def _vector(name: str, value: npt.ArrayLike) -> Floats:
+    """Three finite numbers."""
+    vector = np.asarray(value, dtype=float)
+    if vector.shape != (3,) or not np.isfinite(vector).all():
+        raise WeftError(f"{name} is three numbers, not {value!r}")
+    return vector

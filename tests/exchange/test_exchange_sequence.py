@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import weft
 from weft.cache import Body, CacheWriter
 from weft.errors import CacheError, WeftError
 from weft.exchange import export_sequence
@@ -172,3 +173,8 @@ def test_the_ending_says_the_format():
         WeftError, match=r"^run\.abc: no format has files that end in \.abc: use one of \.usdc, .*npy\)$"
     ):
         choose_format(None, "run.abc")
+
+
+def test_a_cache_can_be_named_by_its_path(cache, tmp_path):
+    made = weft.export(str(cache.path), tmp_path / "frames", format="ply", frames=[2])
+    assert [path.name for path in made.paths] == [path.name for path in (tmp_path / "frames").iterdir()]

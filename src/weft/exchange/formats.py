@@ -37,7 +37,7 @@ FORMATS = {
 
 
 def export(
-    cache: "Cache",
+    cache: "Cache | str | Path",
     out: str | Path | None = None,
     *,
     format: str | None = None,
@@ -53,8 +53,10 @@ def export(
     folder, as the format has it; by default the cache's name, here.
     check: where a format rounds positions to 32 bits, look whether that made intersections; the result tells.
     """
-    name = choose_format(format, out)
-    chosen = FORMATS[name]
+    from weft.cache import open_cache
+
+    cache = open_cache(cache) if isinstance(cache, str | Path) else cache
+    chosen = FORMATS[choose_format(format, out)]
     stem = cache.path.resolve().stem
     place = Path(out) if out is not None else Path(stem + (chosen.endings[0] if chosen.endings else ""))
     if chosen.endings and place.suffix == "":

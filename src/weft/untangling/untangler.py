@@ -62,7 +62,8 @@ class UntangleResult:
         start, played = self.rounds[0].intersections, len(self.rounds) - 1
         if start == 0 and self.free:
             return "nothing was tangled, and nothing was moved"
-        how = f"{start} intersections in {self.rounds[0].paths} paths; "
+        paths = self.rounds[0].paths
+        how = f"{start} intersections in {paths} path{'s' if paths > 1 else ''}; "
         left = "none left" if self.free else f"{len(self.intersections)} are left"
         return (
             f"{how}{left} after {played} rounds; vertices moved {self.moved.mean():.3g} m in the mean and "
