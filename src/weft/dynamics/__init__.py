@@ -20,7 +20,10 @@ class Contacts(Protocol):
         """How many there are."""
 
     def __call__(self, x: wp.array, before: wp.array) -> None:
-        """Correct positions that were at `before` at the start of the substep; launches kernels only."""
+        """Correct positions that were at `before` at the start of the substep; launches kernels only.
+
+        On a card both are rows of positions and inverse masses.
+        """
 
 
 class Dynamics(Protocol):

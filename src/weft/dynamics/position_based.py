@@ -24,6 +24,7 @@ from weft.dynamics.position_kernels import (
 from weft.dynamics.springs import BEND, SpringNetwork, from_world
 from weft.dynamics.yarn_kernels import NUMBERS, prepare_yarns
 from weft.dynamics.yarns import ROW, SIDE_BY_SIDE, Yarns, find_yarns
+from weft.dynamics.yarns_on_card import end_rows, give_rows, prepare_springs, substep_on_card, take_rows
 from weft.world import State, World, launch
 from weft.world.colouring import colour_items
 from weft.world.reading import Asked
@@ -45,9 +46,12 @@ RETURN, FASTEST_REFINING = 0.98, 2.0
 # them: so large a part of the further springs may be worse than the substeps are made for
 HEEDED = 100_000
 SPARED_PART = 1e-4
-# threads that look for the worst edge, and how many of these worst ones are told apart
+# threads that look for the worst edge, on a card for those of a large cloth, and how many of these worst ones are told apart
 LOOKERS = 16384
+LOOKERS_ON_CARD = 8 * LOOKERS
 PLACES = 4096
+# places for the worst edge of small cloth on a card: threads would wait for each other at one
+FEW_PLACES = 64
 # substeps that are launched together
 BATCH = 4
 
@@ -105,17 +109,23 @@ class PositionBased:
         # the hinge's stencil bends alone here: the spring between opposite vertices would only lock it
         keep = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
         self.springs = self._upload_yarns(network, find_yarns(network, keep, count))
-        self._numbers = wp.zeros((NUMBERS, len(self.springs.arrays[0])), dtype=wp.float64, device=device)
+        places = len(self.springs.arrays[0])
+        self._numbers = (
+            wp.zeros((NUMBERS, places), dtype=wp.float64, device=device)
+            if device.is_cpu
+            else wp.zeros(places, dtype=wp.vec2d, device=device)
+        )
         self._together = Together(device)
         self._replay = Replay(device)
         self._length = wp.zeros(1, dtype=wp.float64, device=device)
         """of a substep: on the device, so that substeps of any length are the same launches"""
         self.hinges = self._upload_quads(network, ~network.sewn)
         self.stitches = self._upload_quads(network, network.sewn)
-        self._lookers = max(1, min(len(keep), LOOKERS))
+        lookers = LOOKERS if device.is_cpu or len(keep) < LOOKERS_ON_CARD else LOOKERS_ON_CARD
+        self._lookers = max(1, min(len(keep), lookers))
         self._spared = min(PLACES // 2, int(SPARED_PART * max(0, len(keep) - HEEDED)))
         # each has a place of its own where maxima of several threads could be lost
-        self._places = self._lookers if device.is_cpu else PLACES if self._spared else 1
+        self._places = self._lookers if device.is_cpu else PLACES if self._spared else FEW_PLACES
         self._worst = wp.zeros(2 * self._places, dtype=wp.float64, device=device)
         self._asked = Asked(self._worst)
         # the state and the step for which that was asked
@@ -123,6 +133,9 @@ class PositionBased:
         # how many times shorter substeps were in the last step
         self.refined = 1.0
         self._push, self._guess, self._before = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(3))
+        # a card has vertices as rows in substeps
+        rows = 0 if device.is_cpu else count
+        self._rows, self._rows_before = (wp.zeros(rows, dtype=wp.vec4d, device=device) for _ in range(2))
 
     def _upload_yarns(self, network: SpringNetwork, yarns: Yarns) -> Coloured:
         """Pairs of vertices, rest lengths, compliances and delays in all places of all rows, in the order of their colours.
@@ -200,8 +213,7 @@ class PositionBased:
 
         # a few at a time, whatever their number is
         def begin() -> None:
-            inputs = [*self.springs.arrays, self.inverse_mass, self._length, self._numbers]
-            launch(prepare_yarns, self._numbers.shape[1], inputs, device=self.device)
+            self._prepare(x_end)
             self._substep(first, h, x_end, contacts)
 
         self._replay.run(begin, "first", *given)
@@ -210,33 +222,53 @@ class PositionBased:
         rest = (substeps - 1) % BATCH
         if rest:
             self._replay.run(lambda: advance(rest), "substeps", rest, *given)
-        launch(find_velocity, self.count, [h, x_end, self._before, v_end], device=self.device)
+        if self.device.is_cpu:
+            launch(find_velocity, self.count, [h, x_end, self._before, v_end], device=self.device)
+        else:
+            launch(end_rows, self.count, [h, self._rows, self._rows_before, x_end, v_end], device=self.device)
         return substeps
+
+    def _prepare(self, x_end: wp.array) -> None:
+        """What is the same in all substeps of a step."""
+        pairs, rest, compliance, delay = self.springs.arrays
+        if self.device.is_cpu:
+            inputs = [pairs, rest, compliance, delay, self.inverse_mass, self._length, self._numbers]
+            launch(prepare_yarns, len(pairs), inputs, device=self.device)
+            return
+        inputs = [pairs, compliance, delay, self._length, self._numbers]
+        launch(prepare_springs, len(pairs), inputs, device=self.device)
+        launch(take_rows, self.count, [x_end, self.inverse_mass, self._rows], device=self.device)
 
     def _substep(self, inputs: tuple[Any, ...], h: float, x_end: wp.array, contacts: Contacts | None) -> None:
         """Free motion, springs, stitches, contacts."""
-        springs = self.springs
-        items, work = max(self.count, ROW * springs.largest), self.count + self._numbers.shape[1]
-        self._together.launch(substep_together, items, inputs, work=work)
-        self._pull(self.stitches, h, self._before, x_end)
-        if contacts is not None:
+        springs, on_cpu = self.springs, self.device.is_cpu
+        items, work = max(self.count, ROW * springs.largest), self.count + len(springs.arrays[0])
+        kernel = substep_together if on_cpu else substep_on_card
+        self._together.launch(kernel, items, inputs, work=work)
+        if on_cpu:
+            self._pull(self.stitches, h, self._before, x_end)
+        elif self.stitches.total:
+            self._stitch_rows(h, x_end)
+        if contacts is not None and on_cpu:
             contacts(x_end, self._before)
+        elif contacts is not None:
+            contacts(self._rows, self._rows_before)
+
+    def _stitch_rows(self, h: float, x_end: wp.array) -> None:
+        """Stitches of vertices that are rows."""
+        launch(give_rows, self.count, [self._rows, x_end], device=self.device)
+        launch(give_rows, self.count, [self._rows_before, self._before], device=self.device)
+        self._pull(self.stitches, h, self._before, x_end)
+        launch(take_rows, self.count, [x_end, self.inverse_mass, self._rows], device=self.device)
 
     def _stretching(self, x: wp.array, v: wp.array, *, again: bool) -> tuple[Any, ...]:
         """What free motion over a substep and a sweep over the springs take: a tuple, so that it is looked at once."""
-        springs = self.springs
-        colours = (self.count, int(again), springs.colours, springs.starts, springs.arrays[0], self._numbers)
-        return (
-            *colours,
-            self.inverse_mass,
-            self._push,
-            self.air.gravity,
-            self.air.damping,
-            self._length,
-            x,
-            v,
-            self._before,
-        )
+        springs, air = self.springs, self.air
+        colours = (self.count, int(again), springs.colours, springs.starts, springs.arrays[0])
+        forces = (self._push, air.gravity, air.damping, self._length)
+        if self.device.is_cpu:
+            return (*colours, self._numbers, self.inverse_mass, *forces, x, v, self._before)
+        return (*colours, springs.arrays[1], self._numbers, *forces, v, self._rows, self._rows_before)
 
     def foresee(self, state: State, dt: float) -> None:
         """Look how far edges are off their lengths, or soon will be."""

@@ -2,12 +2,11 @@
 
 import warp as wp
 
-from weft.dynamics.yarn_kernels import stretch_on_card, stretch_rows
+from weft.dynamics.yarn_kernels import stretch_rows
 from weft.world.together import (
     BLOCK,
     meet,
     meet_between,
-    on_card,
     share_begin,
     share_end,
     share_step,
@@ -146,8 +145,7 @@ def find_worst_edges(
     wp.atomic_max(worst, places + place, off)
 
 
-@shared
-@wp.kernel(launch_bounds=BLOCK)
+@wp.kernel
 def substep_together(
     first: int,
     threads: int,
@@ -167,7 +165,7 @@ def substep_together(
     v: wp.array[wp.vec3d],
     before: wp.array[wp.vec3d],
 ):
-    """Free motion over a substep, after the velocity of the last one where there was one; then all springs.
+    """Free motion over a substep, after the velocity of the last one where there was one; then all springs. On a CPU.
 
     How long a substep is, is the first of `lengths`.
     """
@@ -185,17 +183,13 @@ def substep_together(
             vi += h * (gravity + push[i] - air_damping * vi)
         before[i] = xi
         x[i] = xi + h * vi
-    if on_card():
-        if colours > 0:
-            stretch_on_card(t, threads, arrivals, colours, offsets, pairs, numbers, before, x)
-    else:
-        end = offsets[0]
-        for colour in range(colours):
-            meet(arrivals)
-            begin = end
-            end = offsets[colour + 1]
-            for i in range(begin + (end - begin) * t // threads, begin + (end - begin) * (t + 1) // threads):
-                stretch_rows(i, pairs, numbers, before, x)
+    end = offsets[0]
+    for colour in range(colours):
+        meet(arrivals)
+        begin = end
+        end = offsets[colour + 1]
+        for i in range(begin + (end - begin) * t // threads, begin + (end - begin) * (t + 1) // threads):
+            stretch_rows(i, pairs, numbers, before, x)
 
 
 @shared

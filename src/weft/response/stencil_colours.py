@@ -11,67 +11,20 @@ from math import gcd
 
 import warp as wp
 
-from weft.detection.boxes import lowest_bit
+from weft.response.colour_words import COLOURS, WORDS, forget, lowest_free, take
+from weft.response.stencil_chains import colour_chains_together, list_corners
 from weft.world import launch
 from weft.world.buffers import Buffer
-from weft.world.card import load_vec4i, store_four
-from weft.world.together import BLOCK, Together, meet, shared, take_number, take_numbers
+from weft.world.together import BLOCK, Together, meet, shared, spread
 
 wp.set_module_options({"enable_backward": False})
 
-# colours that one word a vertex can tell apart, and words a vertex
-BITS = 62
-WORDS = 8
-COLOURS = BITS * WORDS
-FULL = wp.constant(wp.int64(2**62 - 1))
 # the stride, as a part of the list: the golden section spreads any run of it evenly
 STRIDE = 0.6180339887
 NO_CLAIM = wp.constant(wp.int64(2**62))
 MOST_ROUNDS = wp.constant(2**29)
-# added to what is noted at a corner with others before it
-FOLLOWS = wp.constant(2**30)
 # stencils below which minima are found sooner than corners are sorted
 FEW = 10_000
-
-
-@wp.func
-def taken(q: wp.vec4i, word: int, inverse_mass: wp.array[wp.float64], used: wp.array2d[wp.int64]) -> wp.int64:
-    """The colours of a word that are taken at the vertices that can move."""
-    mask = wp.int64(0)
-    for k in range(4):
-        if inverse_mass[q[k]] > wp.float64(0.0):
-            mask = mask | used[q[k], word]
-    return mask
-
-
-@wp.func
-def lowest_free(q: wp.vec4i, inverse_mass: wp.array[wp.float64], used: wp.array2d[wp.int64]) -> int:
-    """The lowest colour that is not taken; COLOURS if all are."""
-    word = int(0)
-    mask = taken(q, word, inverse_mass, used)
-    while mask == FULL and word < WORDS - 1:
-        word += 1
-        mask = taken(q, word, inverse_mass, used)
-    # the words have a bit to spare, so that one is always free
-    return BITS * word + lowest_bit(wp.uint64(~mask))
-
-
-@wp.func
-def take(q: wp.vec4i, colour: int, inverse_mass: wp.array[wp.float64], used: wp.array2d[wp.int64]):
-    """Mark a colour as taken at the vertices that can move; all stencils share the others."""
-    if colour < COLOURS:
-        bit = wp.int64(1) << wp.int64(colour % BITS)
-        for k in range(4):
-            if inverse_mass[q[k]] > wp.float64(0.0):
-                used[q[k], colour // BITS] = used[q[k], colour // BITS] | bit
-
-
-@wp.func
-def forget(q: wp.vec4i, used: wp.array2d[wp.int64]):
-    """No colour is taken at these vertices."""
-    for k in range(4):
-        for word in range(WORDS):
-            used[q[k], word] = wp.int64(0)
 
 
 @wp.kernel
@@ -175,9 +128,10 @@ def colour_together(
     With `ranks` the key is instead how many stencils before it in the list a stencil has to wait for, one after another.
     """
     t = first + wp.tid()
+    place = spread(t, threads)
     for c in range(t, 3, threads):
         waiting[c] = 0
-    for i in range(t, count, threads):
+    for i in range(place, count, threads):
         q = vertices[i]
         forget(q, used)
         for k in range(4):
@@ -193,7 +147,7 @@ def colour_together(
     left = int(1)
     while left == 1:
         turn = round_number % 2
-        for i in range(t, count, threads):
+        for i in range(place, count, threads):
             if keys[i] < 0:
                 q = vertices[i]
                 mine = claim_of(i, count, inverse, round_number)
@@ -206,7 +160,7 @@ def colour_together(
             waiting[(round_number + 1) % 3] = 0
         if round_number > 0:
             left = waiting[(round_number + 2) % 3]
-        for i in range(t, count, threads):
+        for i in range(place, count, threads):
             if keys[i] < 0:
                 q = vertices[i]
                 if stands_first(q, claim_of(i, count, inverse, round_number), inverse_mass, claims, turn):
@@ -217,129 +171,6 @@ def colour_together(
                     keys[i] = free
                 else:
                     waiting[round_number % 3] = 1
-        round_number += 1
-
-
-@wp.kernel
-def list_corners(
-    first: int,
-    count: int,
-    stride: wp.int64,
-    vertex_count: int,
-    vertices: wp.array[wp.vec4i],
-    inverse_mass: wp.array[wp.float64],
-    keys: wp.array[int],
-    corners: wp.array[int],
-):
-    """The corners of all stencils in the order of these; corners that do not count have the last key."""
-    place = first + wp.tid()
-    i = int(wp.int64(place) * stride % wp.int64(count))
-    q = load_vec4i(vertices, i)
-    of_four = wp.vec4i()
-    for k in range(4):
-        key = q[k]
-        if inverse_mass[key] == wp.float64(0.0):
-            key = vertex_count
-        for other in range(k):
-            # stencils of fewer points name a vertex twice
-            if q[other] == q[k]:
-                key = vertex_count
-        of_four[k] = key
-    store_four(keys, place, of_four)
-    store_four(corners, place, wp.vec4i(4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3))
-
-
-@wp.func
-def follower_of(noted: int) -> int:
-    """The stencil after one at a corner, from what was noted there; -1 if there is none."""
-    follower = noted - 1
-    if noted >= FOLLOWS:
-        follower = noted - FOLLOWS - 1
-    return follower
-
-
-@shared
-@wp.kernel(launch_bounds=BLOCK)
-def colour_chains_together(
-    first: int,
-    threads: int,
-    arrivals: wp.array[int],
-    count: int,
-    vertex_count: int,
-    vertices: wp.array[wp.vec4i],
-    inverse_mass: wp.array[wp.float64],
-    corner_keys: wp.array[int],
-    corners: wp.array[int],
-    followers: wp.array[wp.vec4i],
-    pending: wp.array[int],
-    ready: wp.array[int],
-    used: wp.array2d[wp.int64],
-    added: wp.array[int],
-    keys: wp.array[int],
-    order: wp.array[int],
-):
-    """The same again, given the corners sorted by vertex, with nobody's colours taken: whoever takes one tells the next at
-    each vertex."""
-    t = first + wp.tid()
-    for c in range(t, 3, threads):
-        added[c] = 0
-    # who comes next at each corner, and whether somebody is before
-    last = 4 * count - 1
-    for place in range(t, 4 * count, threads):
-        corner = corners[place]
-        key = corner_keys[place]
-        found = int(0)
-        if key < vertex_count:
-            if place < last and corner_keys[wp.min(place + 1, last)] == key:
-                found = corners[place + 1] // 4 + 1
-            if place > 0 and corner_keys[wp.max(place - 1, 0)] == key:
-                found += FOLLOWS
-        followers[corner // 4][corner % 4] = found
-    meet(arrivals)
-    for i in range(t, count, threads):
-        corner_of = load_vec4i(followers, i)
-        waits = int(0)
-        for k in range(4):
-            if corner_of[k] >= FOLLOWS:
-                waits += 1
-        pending[i] = waits
-        if waits == 0:
-            ready[take_number(added, 0)] = i
-    meet(arrivals)
-    begin = int(0)
-    end = added[0]
-    round_number = int(1)
-    while end > begin:
-        # counters of three rounds: one is read, one written, one cleared
-        if t == 0:
-            added[(round_number + 1) % 3] = 0
-        for s in range(begin + t, end, threads):
-            i = ready[s]
-            q = load_vec4i(vertices, i)
-            next_ones = load_vec4i(followers, i)
-            free = lowest_free(q, inverse_mass, used)
-            keys[i] = free
-            order[i] = i
-            take(q, free, inverse_mass, used)
-            # all four at once: each answer takes long to come
-            told = wp.vec4i()
-            others = wp.vec4i()
-            for k in range(4):
-                others[k] = follower_of(next_ones[k])
-                if others[k] >= 0:
-                    told[k] = wp.atomic_sub(pending, others[k], 1)
-            freed = int(0)
-            for k in range(4):
-                if told[k] == 1:
-                    freed += 1
-            place = end + take_numbers(added, round_number % 3, freed)
-            for k in range(4):
-                if told[k] == 1:
-                    ready[place] = others[k]
-                    place += 1
-        meet(arrivals)
-        begin = end
-        end = end + added[round_number % 3]
         round_number += 1
 
 
