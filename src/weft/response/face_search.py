@@ -111,8 +111,10 @@ def next_range(index: FaceIndex, p: wp.vec3d, place: int) -> wp.vec3i:
 class FaceSearch:
     """An index over triangles that can be built again as they move."""
 
-    def __init__(self, name: str, count: int, device: wp.DeviceLike = "cpu") -> None:
-        self.kind, self.count, self.device = KINDS[name], count, device
+    def __init__(self, name: str, numbers: np.ndarray, device: wp.DeviceLike = "cpu") -> None:
+        """`numbers` are what the index calls the triangles."""
+        count = len(numbers)
+        self.kind, self.count, self.numbers = KINDS[name], count, numbers
         self.index = FaceIndex()
         self.index.kind, self.index.count = self.kind, count
         levels = max(0, (max(count - 1, 0) // LEAF).bit_length())
@@ -123,7 +125,7 @@ class FaceSearch:
             setattr(self.index, name, wp.zeros(max(size, 1), dtype=dtype, device=device))
         for name in ("node_low", "node_high"):
             setattr(self.index, name, wp.zeros(2 << levels, dtype=wp.vec3d, device=device))
-        self.index.order.assign(np.arange(max(count, 1), dtype=np.int32))
+        self._set_order(np.arange(count))
 
     def build(self, corners: np.ndarray, close: float, slack: float = 0.0) -> None:
         """Take triangles (m, 3, 3), to look for pairs nearer than `close` while triangles move by `slack` at most."""
@@ -148,7 +150,7 @@ class FaceSearch:
         keys = (places[:, 0] * index.cells + places[:, 1]) * index.cells + places[:, 2]
         order = np.argsort(keys, kind="stable")
         index.keys.assign(keys[order])
-        index.order.assign(order.astype(np.int32))
+        self._set_order(order)
 
     def _build_kdtree(self, centroids: np.ndarray) -> None:
         """Halve at the median along x, y and z in turn, one level after the other."""
@@ -163,6 +165,10 @@ class FaceSearch:
             starts = (np.arange(1 << level) * count) >> level
             low[1 << level : 2 << level] = np.minimum.reduceat(centroids[order], starts)
             high[1 << level : 2 << level] = np.maximum.reduceat(centroids[order], starts)
-        index.order.assign(order.astype(np.int32))
+        self._set_order(order)
         index.node_low.assign(low)
         index.node_high.assign(high)
+
+    def _set_order(self, order: np.ndarray) -> None:
+        if self.count:
+            self.index.order.assign(self.numbers[order].astype(np.int32))

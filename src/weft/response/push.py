@@ -133,7 +133,8 @@ def push_vertices(
     close: wp.float64,
     move: wp.float64,
     dt: wp.float64,
-    mesh_index: FaceIndex,
+    still_index: FaceIndex,
+    moving_index: FaceIndex,
     mesh_faces: wp.array[wp.vec3i],
     mesh_x: wp.array[wp.vec3d],
     mesh_v: wp.array[wp.vec3d],
@@ -165,13 +166,15 @@ def push_vertices(
     none = found
     u = v[i]
     all = wp.vec3d()
-    found = look(found, all, i, p, u, close, dt, 0, offsets, neighbours, mesh_index, mesh_faces, mesh_x, mesh_v)
+    found = look(found, all, i, p, u, close, dt, 0, offsets, neighbours, still_index, mesh_faces, mesh_x, mesh_v)
+    found = look(found, all, i, p, u, close, dt, 0, offsets, neighbours, moving_index, mesh_faces, mesh_x, mesh_v)
     found = look(found, all, i, p, u, close, dt, 1, offsets, neighbours, cloth_index, cloth_faces, x, v)
     if found.face < 0:
         return
     # between two triangles: no farther than the middle
     n = found.direction
-    other = look(none, n, i, p, u, close, dt, 0, offsets, neighbours, mesh_index, mesh_faces, mesh_x, mesh_v)
+    other = look(none, n, i, p, u, close, dt, 0, offsets, neighbours, still_index, mesh_faces, mesh_x, mesh_v)
+    other = look(other, n, i, p, u, close, dt, 0, offsets, neighbours, moving_index, mesh_faces, mesh_x, mesh_v)
     other = look(other, n, i, p, u, close, dt, 1, offsets, neighbours, cloth_index, cloth_faces, x, v)
     length = wp.min(move, found.needed)
     if other.face >= 0:
@@ -220,6 +223,7 @@ def mark_touched(first: int, pushed: wp.array[int], touched: wp.array[int]):
 @wp.kernel
 def place_corners(
     first: int,
+    chosen: wp.array[int],
     owner: wp.array[wp.vec3i],
     weights: wp.array[wp.vec3d],
     x: wp.array[wp.vec3d],
@@ -227,8 +231,8 @@ def place_corners(
     corner_x: wp.array[wp.vec3d],
     corner_v: wp.array[wp.vec3d],
 ):
-    """Corners of split triangles from those they were split from."""
-    i = first + wp.tid()
+    """The chosen corners of split triangles from those they were split from."""
+    i = chosen[first + wp.tid()]
     f = owner[i]
     w = weights[i]
     corner_x[i] = w[0] * x[f[0]] + w[1] * x[f[1]] + w[2] * x[f[2]]
@@ -303,12 +307,17 @@ class Push:
         self._owner = wp.array(mesh_faces[split.owner], dtype=wp.vec3i, device=device)
         self._weights = wp.array(split.weights, dtype=wp.vec3d, device=device)
         self._mesh_x, self._mesh_v = (wp.zeros(len(split.owner), dtype=wp.vec3d, device=device) for _ in range(2))
-        self.mesh_search = FaceSearch(search, len(split.faces), device)
+        # floors have many small faces, so what stands still is not sorted along with what moves
+        moving = self._moving(split, search)
+        numbers = [np.flatnonzero(~moving), np.flatnonzero(moving)]
+        self.mesh_searches = [FaceSearch(search, part, device) for part in numbers]
+        self._corners = [wp.array(split.faces[part].ravel(), dtype=int, device=device) for part in numbers]
         self._placed = False
+        """whether what stands still has been placed"""
 
         self._cloth_faces_host = cloth_faces
         self.cloth_faces = wp.array(cloth_faces, dtype=wp.vec3i, device=device)
-        self.cloth_search = FaceSearch(search, len(cloth_faces), device)
+        self.cloth_search = FaceSearch(search, np.arange(len(cloth_faces)), device)
         self._neighbours = tuple(wp.array(a, dtype=int, device=device) for a in vertex_neighbours(world.surface))
         self._mesh_friction = wp.array(self._friction(split), dtype=wp.float64, device=device)
         self._cloth_friction = float(world.friction_kinetic.numpy()[: len(world.cloths), : len(world.cloths)].max())
@@ -326,7 +335,8 @@ class Push:
         corners = x.numpy()[self._cloth_faces_host]
         self.cloth_search.build(corners, self.close, self.moves * self.close / FRACTION)
         self._touched.zero_()
-        mesh = [self.mesh_search.index, self.mesh_faces, self._mesh_x, self._mesh_v, self._mesh_friction]
+        indices = [search.index for search in self.mesh_searches]
+        mesh = [*indices, self.mesh_faces, self._mesh_x, self._mesh_v, self._mesh_friction]
         cloth = [*self._neighbours, self.cloth_search.index, self.cloth_faces, self._cloth_friction]
         found = [self._normal, self._carrier, self._rub, self._pushed]
         inputs = [
@@ -353,13 +363,23 @@ class Push:
         return Pushed(int(self._touched.numpy().sum()), left)
 
     def _follow(self, x: wp.array, v: wp.array) -> None:
-        """Bring the triangles of colliders up to date; those that stand still are sorted once."""
-        if self._placed and not self.world.kinematics.moving:
-            return
-        inputs = [self._owner, self._weights, x, v, self._mesh_x, self._mesh_v]
-        launch(place_corners, len(self._owner), inputs, device=self.world.device)
-        self.mesh_search.build(self._mesh_x.numpy().reshape(-1, 3, 3), self.close)
+        """Bring the triangles of colliders up to date; those that stand still are placed and sorted once."""
+        parts = list(zip(self.mesh_searches, self._corners, strict=True))
+        for search, corners in parts[1:] if self._placed else parts:
+            if search.count:
+                inputs = [corners, self._owner, self._weights, x, v, self._mesh_x, self._mesh_v]
+                launch(place_corners, len(corners), inputs, device=self.world.device)
+                search.build(self._mesh_x.numpy().reshape(-1, 3, 3)[search.numbers], self.close)
         self._placed = True
+
+    def _moving(self, split: SplitFaces, search: str) -> np.ndarray:
+        """(m,) which small triangles are of colliders that move; an octree has one root, so there all go with them."""
+        world = self.world
+        moves = np.zeros(world.vertex_count, dtype=bool)
+        for prescription in world.kinematics.prescriptions:
+            moves[prescription.vertices] |= not prescription.still
+        chosen = moves[world.faces[world.cloth_face_count + split.owner[::3], 0]]
+        return chosen | (chosen.any() and search == "octree")
 
     def _friction(self, split: SplitFaces) -> np.ndarray:
         """The coefficient of each collider triangle with the cloth (of several cloths: the largest)."""
