@@ -312,15 +312,6 @@ def test_material_coordinates_may_be_flat() -> None:
         np.testing.assert_array_equal(one, other)
 
 
-def test_kernels_compile_for_cuda(tmp_path: Any) -> None:
-    from weft.detection import boxes, brute, bvh, centroids, compare, kdtree, octree, trees
-
-    modules = (boxes, brute, bvh, centroids, compare, kdtree, lists, octree, trees)
-    for module in modules:
-        wp.compile_aot_module(wp.get_module(module.__name__), arch=90, module_dir=tmp_path, use_ptx=True)
-    assert len(list(tmp_path.glob("*.ptx"))) == len(modules)
-
-
 @pytest.mark.cuda
 @pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
 @pytest.mark.parametrize("name", BROAD_PHASES)

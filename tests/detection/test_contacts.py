@@ -4,7 +4,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-import warp as wp
 from crumpled import crumpled, positions, sheet
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -190,14 +189,6 @@ def test_nothing_to_find_and_bad_input() -> None:
         weft.contacts(np.eye(3), [[0, 1, 2]], -1.0)
     with pytest.raises(WeftError, match="or 3 lengths of 0 or more"):
         weft.contacts(np.eye(3), [[0, 1, 2]], np.array([1.0, 2.0]))
-
-
-def test_kernels_compile_for_cuda(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    from weft.detection import collision, contact
-
-    for module in (contact, collision):
-        wp.compile_aot_module(wp.get_module(module.__name__), arch=90, module_dir=tmp_path, use_ptx=True)
-    assert len(list(tmp_path.glob("*.ptx"))) == 2
 
 
 def test_a_flat_sheet_touches_itself_nowhere_within_less_than_an_edge() -> None:

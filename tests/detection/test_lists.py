@@ -6,7 +6,8 @@ import warp as wp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.detection.lists import Lists, TooManyPairs, row_start
+from weft.detection.list_kernels import row_start
+from weft.detection.lists import Lists, TooManyPairs
 from weft.world import launch
 
 wp.set_module_options({"enable_backward": False})

@@ -17,6 +17,7 @@ import warp as wp
 from numpy.typing import NDArray
 
 from weft.analysis import colour_kernels as kernels
+from weft.analysis.flood_kernels import Sheets
 from weft.analysis.walk import Walk
 from weft.mesh.topology import Csr, Topology, make_csr
 from weft.world import launch
@@ -50,7 +51,7 @@ class RegionPainter:
         count = topology.vertex_count
         ends = np.concatenate([edges[:, 0], edges[:, 1]])
         around = make_csr(ends, np.tile(np.arange(len(edges), dtype=np.int32), 2), count, max(len(edges), 1))
-        sheets = kernels.Sheets()
+        sheets = Sheets()
         sheets.faces = wp.array(faces, dtype=wp.vec3i, device="cpu")
         sheets.edges = wp.array(edges, dtype=wp.vec2i, device="cpu")
         sheets.edge_faces = wp.array(topology.edge_faces, dtype=wp.vec2i, device="cpu")

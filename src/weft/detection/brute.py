@@ -6,7 +6,7 @@ import warp as wp
 
 from weft.detection.boxes import load_box, lowest_bit, overlap_mask, reach
 from weft.detection.compare import query_patch
-from weft.detection.lists import row_start
+from weft.detection.list_kernels import row_start
 from weft.detection.patch_search import GRAIN, PatchSearch
 from weft.detection.patches import Patches
 from weft.world import Surface, launch

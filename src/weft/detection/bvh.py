@@ -5,7 +5,7 @@ from typing import Any
 import warp as wp
 
 from weft.detection.compare import query_patch, sort_row
-from weft.detection.lists import row_start, sorts_itself
+from weft.detection.list_kernels import row_start, sorts_itself
 from weft.detection.patch_search import GRAIN, PatchSearch
 from weft.world import Surface, launch
 

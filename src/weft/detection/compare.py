@@ -19,7 +19,7 @@ from weft.detection.boxes import (
     store_box,
     writes,
 )
-from weft.detection.lists import row_start
+from weft.detection.list_kernels import row_start
 
 wp.set_module_options({"enable_backward": False})
 

@@ -18,7 +18,7 @@ from weft.detection.boxes import (
     writes,
 )
 from weft.detection.compare import edges_apart, faces_apart
-from weft.detection.lists import row_start
+from weft.detection.list_kernels import row_start
 
 wp.set_module_options({"enable_backward": False})
 

@@ -12,14 +12,20 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from weft.detection.list_kernels import (
+    Tally,
+    add_up_in_order,
+    append_list,
+    copy_items,
+    copy_pairs,
+    place_items,
+    tally_counts,
+)
 from weft.errors import WeftError
 from weft.world import launch
 from weft.world.buffers import tell_growth
 from weft.world.reading import read
 from weft.world.replay import Replay
-from weft.world.together import on_card
-
-wp.set_module_options({"enable_backward": False})
 
 # the longest list: 2 GB of pairs. What holds more is no cloth but everything in one place
 LIMIT = 250_000_000
@@ -28,188 +34,14 @@ UNLIMITED = 2**31 - 1
 CHUNK = 256
 # entries that there is room for on CUDA, whatever a list holds: 256 MB of pairs
 SPARE = 32_000_000
-# threads that copy a row there, and entries up to which they sort it on the way
+# threads that copy a row there
 LANES = 8
-SORTED_ON_THE_WAY = 128
-
-Tally = wp.types.vector(length=3, dtype=wp.int64)
 
 Find = Callable[[int, list[Any]], None]
 """Searches `count` items; the list holds the arguments `chosen, items, starts, capacity, stop, found, counts`:
 with chosen = 0 item i is query i and its row begins at i * capacity; with chosen = 1 item i is query items[i] and its
 row begins at starts[items[i]]. Entries beyond the capacity are counted but not written; the search of an item may end
 once its count exceeds stop."""
-
-
-@wp.func
-def row_start(chosen: int, query: int, starts: wp.array[wp.int64], capacity: int) -> wp.int64:
-    """Where the row of a query begins."""
-    start = wp.int64(query) * wp.int64(capacity)
-    if chosen == 1:
-        start = starts[query]
-    return start
-
-
-@wp.func
-def sorts_itself(chosen: int, count: int) -> bool:
-    """Whether a search must leave a row of so many items ascending: on CUDA short rows are sorted when they are copied."""
-    return not on_card() or chosen == 1 or count > SORTED_ON_THE_WAY
-
-
-@wp.kernel
-def _tally(first: int, counts: wp.array[int], capacity: int, stop: int, tally: wp.array[Tally]):
-    # what is summed: entries, items whose row was too short, items whose count is not known yet
-    i = first + wp.tid()
-    n = counts[i]
-    too_short = wp.int64(0)
-    unknown = wp.int64(0)
-    if n > capacity:
-        too_short = wp.int64(1)
-    if n > stop:
-        unknown = wp.int64(1)
-    tally[i] = Tally(wp.int64(n), too_short, unknown)
-
-
-@wp.kernel
-def _place(
-    first: int,
-    sums: wp.array[Tally],
-    room: wp.int64,
-    offsets: wp.array[wp.int64],
-    too_short: wp.array[int],
-    unknown: wp.array[int],
-):
-    # offsets from the scan, and the items that need another search, in order
-    i = first + wp.tid()
-    before = Tally()
-    if i > 0:
-        before = sums[i - 1]
-    offsets[i] = wp.min(before[0], room)
-    here = sums[i]
-    offsets[i + 1] = wp.min(here[0], room)
-    if here[1] > before[1]:
-        too_short[int(before[1])] = i
-    if here[2] > before[2]:
-        unknown[int(before[2])] = i
-
-
-@wp.kernel
-def _add_up_in_order(
-    first: int,
-    count: int,
-    counts: wp.array[int],
-    capacity: int,
-    stop: int,
-    room: wp.int64,
-    offsets: wp.array[wp.int64],
-    too_short: wp.array[int],
-    unknown: wp.array[int],
-    sums: wp.array[Tally],
-):
-    # all of that by one item, which is as fast as anything on a CPU; of the sums only the last counts
-    total = wp.int64(0)
-    short = int(0)
-    more = int(0)
-    offsets[first + wp.tid()] = total
-    for i in range(count):
-        n = counts[i]
-        total += wp.int64(n)
-        offsets[i + 1] = wp.min(total, room)
-        if n > capacity:
-            too_short[short] = i
-            short += 1
-        if n > stop:
-            unknown[more] = i
-            more += 1
-    sums[count - 1] = Tally(total, wp.int64(short), wp.int64(more))
-
-
-@wp.func_native(
-    """
-    const auto* from = slots.data + start;
-    auto* to = found.data + place;
-    if (lanes == 1)
-        // what a compiler knows how to copy
-        for (int k = 0; k < count; ++k)
-            to[k] = from[k];
-    else
-        for (int k = lane; k < count; k += lanes)
-            to[k] = from[k];
-    """
-)
-def _copy_row(
-    slots: wp.array[Any], start: wp.int64, lane: int, lanes: int, count: int, found: wp.array[Any], place: wp.int64
-):
-    """One of some lanes copies its share of a row."""
-    ...
-
-
-@wp.kernel
-def _copy_pairs(
-    first: int,
-    lanes: int,
-    counts: wp.array[int],
-    offsets: wp.array[wp.int64],
-    capacity: int,
-    slots: wp.array[wp.vec2i],
-    found: wp.array[wp.vec2i],
-):
-    thread = first + wp.tid()
-    i = thread / lanes
-    n = counts[i]
-    place = offsets[i]
-    if n <= capacity and place + wp.int64(n) <= wp.int64(found.shape[0]):
-        _copy_row(slots, wp.int64(i) * wp.int64(capacity), thread % lanes, lanes, n, found, place)
-
-
-@wp.kernel
-def _copy_items(
-    first: int,
-    lanes: int,
-    counts: wp.array[int],
-    offsets: wp.array[wp.int64],
-    capacity: int,
-    slots: wp.array[int],
-    found: wp.array[int],
-):
-    thread = first + wp.tid()
-    i = thread / lanes
-    n = counts[i]
-    place = offsets[i]
-    if n <= capacity and place + wp.int64(n) <= wp.int64(found.shape[0]):
-        start = wp.int64(i) * wp.int64(capacity)
-        if lanes > 1 and n <= SORTED_ON_THE_WAY:
-            # no item comes twice, so that those below one tell its place
-            for k in range(thread % lanes, n, lanes):
-                item = slots[start + wp.int64(k)]
-                below = int(0)
-                for other in range(n):
-                    if slots[start + wp.int64(other)] < item:
-                        below += 1
-                found[place + wp.int64(below)] = item
-        else:
-            _copy_row(slots, start, thread % lanes, lanes, n, found, place)
-    else:
-        # nobody reads what is no item, even where a list turns out to be too short
-        for k in range(thread % lanes, n, lanes):
-            if place + wp.int64(k) < wp.int64(found.shape[0]):
-                found[place + wp.int64(k)] = 0
-
-
-@wp.kernel
-def _append(
-    first: int,
-    last: int,
-    sums: wp.array[Tally],
-    sums_too: wp.array[Tally],
-    found: wp.array[wp.vec2i],
-    found_too: wp.array[wp.vec2i],
-):
-    # one list behind another, as far as there is room
-    i = first + wp.tid()
-    place = sums[last][0] + wp.int64(i)
-    if wp.int64(i) < sums_too[last][0] and place < wp.int64(found.shape[0]):
-        found[place] = found_too[i]
 
 
 class TooManyPairs(WeftError):
@@ -328,7 +160,7 @@ class Lists:
 
     def copy(self) -> None:
         """Bring the rows of a search together, as far as there is room."""
-        copy = _copy_items if self.dtype is int else _copy_pairs
+        copy = copy_items if self.dtype is int else copy_pairs
         # on CUDA neighbouring threads copy neighbours
         lanes = 1 if self.device.is_cpu else LANES
         inputs = [lanes, self._counts, self.offsets, self.capacity, self._slots, self.found]
@@ -343,7 +175,7 @@ class Lists:
     def append(self, other: "Lists") -> None:
         """Bring another list, of as many items, behind this one, as far as there is room for both."""
         inputs = [len(self._counts) - 1, self._sums, other._sums, self.found, other.found]
-        launch(_append, min(len(other.found), len(self.found)), inputs, device=self.device)
+        launch(append_list, min(len(other.found), len(self.found)), inputs, device=self.device)
 
     def accept(self, sums: np.ndarray, more: int = 0) -> bool:
         """Whether all that a search found is there after `copy`, and `more` besides, given its sums."""
@@ -389,12 +221,12 @@ class Lists:
                 self._unknown,
                 self._sums,
             ]
-            launch(_add_up_in_order, 1, inputs, device=self.device)
+            launch(add_up_in_order, 1, inputs, device=self.device)
             return
-        launch(_tally, items, [self._counts, self.capacity, stop, self._tally], device=self.device)
+        launch(tally_counts, items, [self._counts, self.capacity, stop, self._tally], device=self.device)
         wp.utils.array_scan(self._tally, self._sums, inclusive=True)
         inputs = [self._sums, room, self.offsets, self._short, self._unknown]
-        launch(_place, items, inputs, device=self.device)
+        launch(place_items, items, inputs, device=self.device)
 
     def _count_on(self, unknown: int, total: int, find: Find) -> None:
         # the counts so far are too low, hence the total is a lower bound

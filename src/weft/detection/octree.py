@@ -10,7 +10,7 @@ from typing import Any
 import warp as wp
 
 from weft.detection.centroids import CentroidSearch, centroid, may_pair
-from weft.detection.lists import row_start
+from weft.detection.list_kernels import row_start
 from weft.world import Surface, launch
 
 wp.set_module_options({"enable_backward": False})

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import warp as wp
 
 from weft.world import ClothPart, World
+from weft.world.rows import ROW
+
+wp.set_module_options({"enable_backward": False})
 
 # groups of pins that a vertex is attached to
 GROUPS = 4
@@ -18,6 +22,30 @@ GROUPS = 4
 LOAD = 5.0
 LEAST_SLACK = 0.01
 GRAVITY = 9.81
+
+
+@wp.func_native(
+    ROW
+    + """
+    row4* rows = (row4*)p.data;
+    for (int i = first; i < last; ++i) {
+        const wp::vec_t<2, int> e = ends.data[i];
+        const row4 a = rows[e[0]];
+        row4 d = a - rows[e[1]];
+        const double squared = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
+        const double longest = lengths.data[i];
+        if (squared > longest * longest && a[3] > 0.0) {
+            d[3] = 0.0;
+            rows[e[0]] = a - (1.0 - longest / sqrt(squared)) * d;
+        }
+    }
+    """
+)
+def attach_vertices(
+    first: int, last: int, ends: wp.array[wp.vec2i], lengths: wp.array[wp.float64], p: wp.array[wp.vec4d]
+):
+    """Long-range attachments: a vertex stays within its length of the pin."""
+    ...
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Cloth as constraints on positions (XPBD, Macklin et al. 2016): springs, hinges, attachments and goals.
 
-The constraints are in `fabric_constraints`; a serial kernel goes over all of them where cloth is small, kernels over one
-colour where it is large: both go through the items in the same order. A substep of length h starts with `predict`, then
-come sweeps over all constraints.
+The constraints are in `fabric_constraints`, `attachments` and `goals`; a serial kernel goes over all of them where cloth is
+small, kernels over one colour where it is large: both go through the items in the same order. A substep of length h starts
+with `predict`, then come sweeps over all constraints.
 """
 
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from weft.dynamics.attachments import attach_vertices
 from weft.dynamics.fabric_constraints import (
     HINGE_SWEEPS,
-    attach_vertices,
     bend_quads,
-    follow_goals,
     largest_stretch,
     prepare_quad,
     stretch_pairs,
 )
+from weft.dynamics.goals import follow_goals
 from weft.dynamics.springs import BEND, from_world
 from weft.world import World, launch
 from weft.world.colouring import colour_items

@@ -1,4 +1,4 @@
-"""The constraints of cloth on rows of vertices: springs, hinges, attachments and goals (XPBD, Macklin et al. 2016).
+"""The constraints of cloth on rows of vertices: springs and hinges (XPBD, Macklin et al. 2016).
 
 Each solves the items from `first` to `last` one after another: all of them where cloth is small, one where each thread
 has its own. With more than one sweep a substep the multipliers add up in `pull`, so that stiffness does not depend on
@@ -335,89 +335,4 @@ def bend_loaded(
     p: wp.array[wp.vec4d],
 ):
     """Such a spring, if it is given, of which all is known but where its corners are now."""
-    ...
-
-
-@wp.func_native(
-    ROW
-    + """
-    row4* rows = (row4*)p.data;
-    for (int i = first; i < last; ++i) {
-        const wp::vec_t<2, int> e = ends.data[i];
-        const row4 a = rows[e[0]];
-        row4 d = a - rows[e[1]];
-        const double squared = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
-        const double longest = lengths.data[i];
-        if (squared > longest * longest && a[3] > 0.0) {
-            d[3] = 0.0;
-            rows[e[0]] = a - (1.0 - longest / sqrt(squared)) * d;
-        }
-    }
-    """
-)
-def attach_vertices(
-    first: int, last: int, ends: wp.array[wp.vec2i], lengths: wp.array[wp.float64], p: wp.array[wp.vec4d]
-):
-    """Long-range attachments: a vertex stays within its length of the pin."""
-    ...
-
-
-@wp.func_native(
-    ROW
-    + """
-    row4* rows = (row4*)p.data;
-    // most springs are as the one before: no need to divide again
-    double frequency = -1.0, ratio = -1.0, stiff = 0.0, damp = 0.0;
-    for (int i = first; i < last; ++i) {
-        const int k = vertices.data[i];
-        row4 row = rows[k];
-        if (!(row[3] > 0.0))
-            continue;
-        const wp::vec_t<3, double> s = springs.data[i];
-        if (s[0] != frequency || s[1] != ratio) {
-            frequency = s[0];
-            ratio = s[1];
-            stiff = s[0] * s[0] * h * h;
-            damp = 2.0 * s[1] * s[0] * h;
-            const double share = 1.0 / (1.0 + stiff + damp);
-            stiff *= share;
-            damp *= share;
-        }
-        const wp::vec_t<3, double> from = starts.data[i];
-        const wp::vec_t<3, double> to = goals.data[i];
-        row4 goal, way;
-        for (int c = 0; c < 3; ++c) {
-            way[c] = to[c] - from[c];
-            goal[c] = from[c] + progress * way[c];
-        }
-        way[3] = 0.0;
-        goal[3] = row[3];
-        row4 away = row - goal;
-        const row4 moved = row - ((const row4*)before.data)[k] - part * way;
-        away = away - stiff * away - damp * moved;
-        const double squared = away[0] * away[0] + away[1] * away[1] + away[2] * away[2];
-        if (s[2] > 0.0 && squared > s[2] * s[2])
-            away = (s[2] / sqrt(squared)) * away;
-        away[3] = 0.0;
-        rows[k] = goal + away;
-    }
-    """
-)
-def follow_goals(
-    first: int,
-    last: int,
-    vertices: wp.array[int],
-    springs: wp.array[wp.vec3d],
-    starts: wp.array[wp.vec3d],
-    goals: wp.array[wp.vec3d],
-    h: wp.float64,
-    progress: wp.float64,
-    part: wp.float64,
-    before: wp.array[wp.vec4d],
-    p: wp.array[wp.vec4d],
-):
-    """Springs to where the animation has vertices: angular frequency, damping ratio, reach (0: none).
-
-    The goal goes straight from its start to its end; `part` is the share of the way that a substep makes.
-    """
     ...

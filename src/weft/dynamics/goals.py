@@ -11,6 +11,70 @@ from weft.scene.motion import MotionPart
 from weft.scene.moving import SequenceMoving, Some
 from weft.scene.placement import Placement
 from weft.world import World
+from weft.world.rows import ROW
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.func_native(
+    ROW
+    + """
+    row4* rows = (row4*)p.data;
+    // most springs are as the one before: no need to divide again
+    double frequency = -1.0, ratio = -1.0, stiff = 0.0, damp = 0.0;
+    for (int i = first; i < last; ++i) {
+        const int k = vertices.data[i];
+        row4 row = rows[k];
+        if (!(row[3] > 0.0))
+            continue;
+        const wp::vec_t<3, double> s = springs.data[i];
+        if (s[0] != frequency || s[1] != ratio) {
+            frequency = s[0];
+            ratio = s[1];
+            stiff = s[0] * s[0] * h * h;
+            damp = 2.0 * s[1] * s[0] * h;
+            const double share = 1.0 / (1.0 + stiff + damp);
+            stiff *= share;
+            damp *= share;
+        }
+        const wp::vec_t<3, double> from = starts.data[i];
+        const wp::vec_t<3, double> to = goals.data[i];
+        row4 goal, way;
+        for (int c = 0; c < 3; ++c) {
+            way[c] = to[c] - from[c];
+            goal[c] = from[c] + progress * way[c];
+        }
+        way[3] = 0.0;
+        goal[3] = row[3];
+        row4 away = row - goal;
+        const row4 moved = row - ((const row4*)before.data)[k] - part * way;
+        away = away - stiff * away - damp * moved;
+        const double squared = away[0] * away[0] + away[1] * away[1] + away[2] * away[2];
+        if (s[2] > 0.0 && squared > s[2] * s[2])
+            away = (s[2] / sqrt(squared)) * away;
+        away[3] = 0.0;
+        rows[k] = goal + away;
+    }
+    """
+)
+def follow_goals(
+    first: int,
+    last: int,
+    vertices: wp.array[int],
+    springs: wp.array[wp.vec3d],
+    starts: wp.array[wp.vec3d],
+    goals: wp.array[wp.vec3d],
+    h: wp.float64,
+    progress: wp.float64,
+    part: wp.float64,
+    before: wp.array[wp.vec4d],
+    p: wp.array[wp.vec4d],
+):
+    """Springs to where the animation has vertices: angular frequency, damping ratio, reach (0: none).
+
+    The goal goes straight from its start to its end; `part` is the share of the way that a substep makes.
+    """
+    ...
 
 
 class GoalPart(NamedTuple):

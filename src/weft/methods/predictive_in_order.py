@@ -7,10 +7,9 @@ to hand work to threads or to launch a kernel for each of a dozen colours.
 import warp as wp
 
 from weft.detection.boxes import lowest_bit
+from weft.dynamics.attachments import attach_vertices
 from weft.dynamics.fabric_constraints import (
-    attach_vertices,
     bend_quads,
-    follow_goals,
     hinge_interval,
     hinge_softness,
     largest_stretch,
@@ -18,6 +17,7 @@ from weft.dynamics.fabric_constraints import (
     prepare_quad,
     stretch_pairs,
 )
+from weft.dynamics.goals import follow_goals
 from weft.methods.predictive_arrays import Arrays, Numbers, collider_reach, way_of, wind_on
 from weft.methods.predictive_defaults import substeps_for
 from weft.response.collider_contacts import place_shape, touch_shape

@@ -2,16 +2,16 @@
 
 import warp as wp
 
+from weft.dynamics.attachments import attach_vertices
 from weft.dynamics.fabric_constraints import (
-    attach_vertices,
     bend_loaded,
     bend_quads,
-    follow_goals,
     hinge_interval,
     hinge_softness,
     stretch_loaded,
     stretch_pairs,
 )
+from weft.dynamics.goals import follow_goals
 from weft.methods.predictive_arrays import Arrays, Numbers
 from weft.response.half_spaces import solve_half_spaces
 from weft.response.near_contacts import LOOKS, is_too_near, look_begin, look_end, look_step, note, solve_near

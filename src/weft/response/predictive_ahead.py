@@ -11,7 +11,7 @@ import warp as wp
 
 from weft.detection.boxes import lowest_bit
 from weft.detection.bvh import Bvh
-from weft.detection.lists import Tally
+from weft.detection.list_kernels import Tally
 from weft.detection.patch_search import Ahead
 from weft.response.predictive_candidates import choose_some, corners_of, count_bits, write_contact_of
 from weft.response.predictive_contacts import Contacts

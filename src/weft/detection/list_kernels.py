@@ -1,0 +1,187 @@
+"""The kernels of `lists`: where rows begin, how long they are, and how they come together."""
+
+from typing import Any
+
+import warp as wp
+
+from weft.world.together import on_card
+
+wp.set_module_options({"enable_backward": False})
+
+# entries up to which a row is sorted while it is copied
+SORTED_ON_THE_WAY = 128
+
+Tally = wp.types.vector(length=3, dtype=wp.int64)
+
+
+@wp.func
+def row_start(chosen: int, query: int, starts: wp.array[wp.int64], capacity: int) -> wp.int64:
+    """Where the row of a query begins."""
+    start = wp.int64(query) * wp.int64(capacity)
+    if chosen == 1:
+        start = starts[query]
+    return start
+
+
+@wp.func
+def sorts_itself(chosen: int, count: int) -> bool:
+    """Whether a search must leave a row of so many items ascending: on CUDA short rows are sorted when they are copied."""
+    return not on_card() or chosen == 1 or count > SORTED_ON_THE_WAY
+
+
+@wp.kernel
+def tally_counts(first: int, counts: wp.array[int], capacity: int, stop: int, tally: wp.array[Tally]):
+    """What is summed: entries, items whose row was too short, items whose count is not known yet."""
+    i = first + wp.tid()
+    n = counts[i]
+    too_short = wp.int64(0)
+    unknown = wp.int64(0)
+    if n > capacity:
+        too_short = wp.int64(1)
+    if n > stop:
+        unknown = wp.int64(1)
+    tally[i] = Tally(wp.int64(n), too_short, unknown)
+
+
+@wp.kernel
+def place_items(
+    first: int,
+    sums: wp.array[Tally],
+    room: wp.int64,
+    offsets: wp.array[wp.int64],
+    too_short: wp.array[int],
+    unknown: wp.array[int],
+):
+    """Offsets from the scan, and the items that need another search, in order."""
+    i = first + wp.tid()
+    before = Tally()
+    if i > 0:
+        before = sums[i - 1]
+    offsets[i] = wp.min(before[0], room)
+    here = sums[i]
+    offsets[i + 1] = wp.min(here[0], room)
+    if here[1] > before[1]:
+        too_short[int(before[1])] = i
+    if here[2] > before[2]:
+        unknown[int(before[2])] = i
+
+
+@wp.kernel
+def add_up_in_order(
+    first: int,
+    count: int,
+    counts: wp.array[int],
+    capacity: int,
+    stop: int,
+    room: wp.int64,
+    offsets: wp.array[wp.int64],
+    too_short: wp.array[int],
+    unknown: wp.array[int],
+    sums: wp.array[Tally],
+):
+    """All of that by one thread, which is as fast as anything on a CPU; of the sums only the last counts."""
+    total = wp.int64(0)
+    short = int(0)
+    more = int(0)
+    offsets[first + wp.tid()] = total
+    for i in range(count):
+        n = counts[i]
+        total += wp.int64(n)
+        offsets[i + 1] = wp.min(total, room)
+        if n > capacity:
+            too_short[short] = i
+            short += 1
+        if n > stop:
+            unknown[more] = i
+            more += 1
+    sums[count - 1] = Tally(total, wp.int64(short), wp.int64(more))
+
+
+@wp.func_native(
+    """
+    const auto* from = slots.data + start;
+    auto* to = found.data + place;
+    if (lanes == 1)
+        // what a compiler knows how to copy
+        for (int k = 0; k < count; ++k)
+            to[k] = from[k];
+    else
+        for (int k = lane; k < count; k += lanes)
+            to[k] = from[k];
+    """
+)
+def copy_row(
+    slots: wp.array[Any], start: wp.int64, lane: int, lanes: int, count: int, found: wp.array[Any], place: wp.int64
+):
+    """One of some lanes copies its share of a row."""
+    ...
+
+
+@wp.kernel
+def copy_pairs(
+    first: int,
+    lanes: int,
+    counts: wp.array[int],
+    offsets: wp.array[wp.int64],
+    capacity: int,
+    slots: wp.array[wp.vec2i],
+    found: wp.array[wp.vec2i],
+):
+    """Rows of pairs to their places."""
+    thread = first + wp.tid()
+    i = thread / lanes
+    n = counts[i]
+    place = offsets[i]
+    if n <= capacity and place + wp.int64(n) <= wp.int64(found.shape[0]):
+        copy_row(slots, wp.int64(i) * wp.int64(capacity), thread % lanes, lanes, n, found, place)
+
+
+@wp.kernel
+def copy_items(
+    first: int,
+    lanes: int,
+    counts: wp.array[int],
+    offsets: wp.array[wp.int64],
+    capacity: int,
+    slots: wp.array[int],
+    found: wp.array[int],
+):
+    """Rows of items to their places; several lanes sort short ones on the way."""
+    thread = first + wp.tid()
+    i = thread / lanes
+    n = counts[i]
+    place = offsets[i]
+    if n <= capacity and place + wp.int64(n) <= wp.int64(found.shape[0]):
+        start = wp.int64(i) * wp.int64(capacity)
+        if lanes > 1 and n <= SORTED_ON_THE_WAY:
+            # no item comes twice, so that those below one tell its place
+            for k in range(thread % lanes, n, lanes):
+                item = slots[start + wp.int64(k)]
+                below = int(0)
+                for other in range(n):
+                    if slots[start + wp.int64(other)] < item:
+                        below += 1
+                found[place + wp.int64(below)] = item
+        else:
+            copy_row(slots, start, thread % lanes, lanes, n, found, place)
+    else:
+        # nobody reads what is no item, even where a list turns out to be too short
+        for k in range(thread % lanes, n, lanes):
+            if place + wp.int64(k) < wp.int64(found.shape[0]):
+                found[place + wp.int64(k)] = 0
+
+
+@wp.kernel
+def append_list(
+    first: int,
+    last: int,
+    sums: wp.array[Tally],
+    sums_too: wp.array[Tally],
+    found: wp.array[wp.vec2i],
+    found_too: wp.array[wp.vec2i],
+):
+    """One list behind another, as far as there is room."""
+    i = first + wp.tid()
+    place = sums[last][0] + wp.int64(i)
+    if wp.int64(i) < sums_too[last][0] and place < wp.int64(found.shape[0]):
+        found[place] = found_too[i]
