@@ -119,7 +119,7 @@ def sphere(size: int, bar: float, speed: float) -> None:
     """The frames in which the cloth lies on the sphere, and the kernels of one of them."""
     scene = scene_of("robust_rotating_sphere", size)
     # cloth thicker than half an edge would be in contact with itself everywhere
-    world = World.compile(scene.replace(thickness=min(scene.thickness, 0.5 / size)), "cuda:0")
+    world = World(scene.replace(thickness=min(scene.thickness, 0.5 / size)), "cuda:0")
     method, state, seconds = frames(world, 45)
     row(f"sphere {size} x {size}", world, state, seconds[-15:], f"{bar:g}")
     kernels = measure_kernels(lambda: method.advance_frame(state), world.device)
@@ -197,7 +197,7 @@ def memory() -> None:
     """What two million vertices take: a sheet of 4 x 4 m that falls onto the ground and lies there."""
     sheet = weft.Cloth(shape=weft.Grid(size=(4.0, 4.0), cells=(1413, 1413)), placement={"position": (0.0, 0.004, 0.0)})
     ground = weft.Collider(name="ground", shape=weft.Plane(size=(8.0, 8.0)))
-    world = World.compile(weft.Scene(name="sheet", cloths=[sheet], colliders=[ground], method="robust"), "cuda:0")
+    world = World(weft.Scene(name="sheet", cloths=[sheet], colliders=[ground], method="robust"), "cuda:0")
     for count in (1, 8):
         method, _, seconds = frames(world, count)
         used = wp.get_mempool_used_mem_high("cuda:0")
@@ -225,14 +225,14 @@ def stack_scene() -> weft.Scene:
 
 
 def stack() -> None:
-    world = World.compile(stack_scene(), "cuda:0")
+    world = World(stack_scene(), "cuda:0")
     _, state, seconds = frames(world, 120)
     row("stack of 50, a step", world, state, seconds, "25")
 
 
 def predictive() -> None:
     scene = scene_of("robust_rotating_sphere", 100).replace(method="predictive", fps=30)
-    world = World.compile(scene, "cuda:0")
+    world = World(scene, "cuda:0")
     _, state, seconds = frames(world, 60)
     row("predictive 100 x 100", world, state, seconds[20:], "2")
 

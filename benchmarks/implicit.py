@@ -39,7 +39,7 @@ def hanging_sheet(size: int, *, frames: int) -> tuple[World, State]:
     cloth = weft.Cloth(
         shape=weft.Grid(size=(1.0, 1.0), cells=(cells, cells)), pins=[weft.Pin(indices=[0, cells])], material="cotton"
     )
-    world = World.compile(weft.Scene(cloths=[cloth]))
+    world = World(weft.Scene(cloths=[cloth]))
     state = world.initial_state()
     # a flat sheet would fall flat for ever
     ripple = np.random.default_rng(0).normal(scale=1e-4, size=(world.vertex_count, 3))

@@ -118,7 +118,7 @@ def query_kernel(side: int) -> Work:
 def springs_in_motion(side: int) -> Work:
     shape = weft.Grid(size=(1.0, 1.0), cells=(side - 1, side - 1))
     scene = weft.Scene(cloths=[weft.Cloth(shape=shape, pins=[weft.Pin(boundary="left")])])
-    world = World.compile(scene)
+    world = World(scene)
     dynamics = MassSpring.from_world(world)
     dt = 8 * dynamics.largest_step
     state = world.initial_state()

@@ -81,7 +81,7 @@ def scene_of(name: str, size: int | str | None) -> weft.Scene:
 
 def run(scene: weft.Scene, frames: int, *, check_every: int = 10) -> Frames:
     """Simulate in memory; only the method's own work is timed."""
-    world = World.compile(scene)
+    world = World(scene)
     method, state = make_method(world, scene.method), world.initial_state()
     surface = world.surface
     finder = IntersectionFinder(world.faces, face_body=surface.face_body.numpy(), body_pairs=surface.body_pairs.numpy())
@@ -117,7 +117,7 @@ def timed_kernels(spent: dict[str, float]) -> Iterator[None]:
 
 def stages(scene: weft.Scene, *, skip: int, frames: int) -> dict[str, float]:
     """Milliseconds a frame of each stage, on one thread, over some frames after the first ones."""
-    world = World.compile(scene)
+    world = World(scene)
     method, state = make_method(world, scene.method), world.initial_state()
     for _ in range(skip):
         method.advance_frame(state)

@@ -99,7 +99,7 @@ def skirt(*, around: int, rows: int, frames: int) -> tuple[World, UntangleMethod
         )
         cloth = weft.Cloth(name="skirt", mesh=file, pins=[weft.Pin(indices=list(range(around)))])
         scene = weft.Scene(cloths=[cloth], colliders=[*legs, hand], thickness=0.002, method=Untangle())
-        world = World.compile(scene)
+        world = World(scene)
     method = make_method(world, scene.method)
     assert isinstance(method, UntangleMethod)
     state = world.initial_state()

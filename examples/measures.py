@@ -20,7 +20,7 @@ class Measures:
 
     def __init__(self, cache: weft.Cache) -> None:
         self.cache = cache
-        self.world = World.compile(cache.scene)
+        self.world = World(cache.scene)
         self.springs = from_world(self.world)
         count = self.world.cloth_vertex_count
         self.cloth = slice(0, count)

@@ -73,7 +73,7 @@ class Tailor:
 
     def __init__(self, cache: weft.Cache) -> None:
         self.cache = cache
-        self.world = World.compile(cache.scene)
+        self.world = World(cache.scene)
         self.method = Method(self.world, Untangle())
         self.state = self.world.initial_state()
         self.mesh = self.world.cloths[0].mesh

@@ -49,7 +49,7 @@ class Run:
     """A scene on a device; the cloth may start a little to the side."""
 
     def __init__(self, scene, device, *, shift=0.0):
-        self.world = World.compile(scene, device)
+        self.world = World(scene, device)
         self.method, self.state = make_method(self.world, scene.method), self.world.initial_state()
         x = self.state.positions()
         x[: self.world.cloth_vertex_count, 0] += shift

@@ -60,7 +60,7 @@ SCENES = {
 
 def run(scene, device, frames, *, shift=0.0):
     """Positions and reports of the frames; the cloth may start a little to the side."""
-    world = World.compile(scene, device)
+    world = World(scene, device)
     method, state = make_method(world, scene.method), world.initial_state()
     x = state.positions()
     x[: world.cloth_vertex_count, 0] += shift
@@ -107,7 +107,7 @@ def test_a_step_of_large_predictive_cloth_is_one_graph():
     found = []
     for _ in range(2):
         scene = drape("predictive", cells=69)
-        world = World.compile(scene, "cuda:0")
+        world = World(scene, "cuda:0")
         method, state = make_method(world, scene.method), world.initial_state()
         done = []
         for _ in range(30):

@@ -21,7 +21,7 @@ def drape(monkeypatch, long):
     sheet = weft.Cloth(shape=weft.Grid(size=(0.6, 0.6), cells=(29, 29)), placement={"position": (0.0, 0.26, 0.0)})
     ball = weft.Collider(name="ball", shape=weft.Sphere(radius=0.2))
     scene = weft.Scene(name="drape", cloths=[sheet], colliders=[ball], method="robust")
-    world = World.compile(scene, "cuda:0")
+    world = World(scene, "cuda:0")
     method, state = make_method(world, scene.method), world.initial_state()
     contacts = sum(method.advance_frame(state)["contacts"] for _ in range(25))
     return state.positions(), contacts

@@ -181,7 +181,7 @@ def test_threads_do_not_change_a_byte():
 
 
 def world_at_rest(**scene):
-    world = World.compile(weft.Scene(**scene))
+    world = World(weft.Scene(**scene))
     state = world.initial_state()
     world.begin_step(state, STEP)
     return world, state

@@ -131,7 +131,7 @@ def test_a_hanging_sheet_stretches_under_its_own_weight(cells):
         ],
         forces=weft.Forces(air_damping=3.0),
     )
-    world = World.compile(scene)
+    world = World(scene)
     state = world.initial_state()
     world.begin_step(state, 1.0)
     m = make_dynamics("implicit", world)
@@ -297,7 +297,7 @@ def test_plain_runs_it_by_name():
         cloths=[weft.Cloth(shape=weft.Grid(size=(0.3, 0.3), cells=(5, 5)), pins=[weft.Pin(boundary="left")])],
         method={"name": "plain", "dynamics": "implicit"},
     )
-    world = World.compile(scene)
+    world = World(scene)
     state = world.initial_state()
     method = make_method(world, scene.method)
     rows = [method.advance_frame(state) for _ in range(5)]

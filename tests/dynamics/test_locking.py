@@ -15,7 +15,7 @@ DT = 1.0 / 60.0
 def loaded_strip(pull):
     """A strip that hangs from one end and is so heavy that it would stretch by `pull` there."""
     material = weft.Material(stretch=5.0, density=pull * 5.0 / (9.81 * 0.4))
-    return World.compile(
+    return World(
         weft.Scene(
             cloths=[
                 weft.Cloth(

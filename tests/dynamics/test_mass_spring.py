@@ -164,7 +164,7 @@ def test_hanging_sheet_comes_to_the_shape_of_a_finer_one(dynamics):
             ],
             forces=weft.Forces(air_damping=3.0),
         )
-        world = World.compile(scene)
+        world = World(scene)
         state = world.initial_state()
         world.begin_step(state, 1.0)
         model = make_dynamics(dynamics, world)

@@ -13,7 +13,7 @@ from weft.world import World, get_threads, set_threads
 
 def go(scene, frames):
     """Positions at the end and the rows of the report."""
-    world = World.compile(scene)
+    world = World(scene)
     method, state = make_method(world, scene.method), world.initial_state()
     rows = [method.advance_frame(state) for _ in range(frames)]
     return state.positions()[: world.cloth_vertex_count].copy(), rows
@@ -87,7 +87,7 @@ def test_layers_that_start_crossed_come_apart_in_order(cache):
     scene = sheets(
         0.0, 0.008, layers=[["layer 0", "layer 1"]], cache=cache, **({"cache_radius": 0.04} if cache else {})
     )
-    world = World.compile(scene)
+    world = World(scene)
     method, state = make_method(world, scene.method), world.initial_state()
     x = state.positions().copy()
     upper = slice(81, 162)
@@ -104,7 +104,7 @@ def test_layers_that_start_crossed_come_apart_in_order(cache):
 
 def test_without_layers_crossed_sheets_stay_as_they_are():
     scene = sheets(0.0, 0.008)
-    world = World.compile(scene)
+    world = World(scene)
     method, state = make_method(world, scene.method), world.initial_state()
     x = state.positions().copy()
     middle = np.abs(x[81:162][:, [0, 2]]).max(axis=1) < 0.08
@@ -159,7 +159,7 @@ def test_cloth_follows_an_animation_within_its_reach():
     scene = strip(follow=[Follow(cloth="cloth", motion=weft.Spin(axis=(0, 1, 0), rate_deg=90.0), reach=0.02)])
     cloth = scene.cloths[0].replace(name="cloth", pins=[])
     x, _ = go(scene.replace(cloths=[cloth]), 30)
-    world = World.compile(scene.replace(cloths=[cloth]))
+    world = World(scene.replace(cloths=[cloth]))
     goal = weft.Spin(axis=(0, 1, 0), rate_deg=90.0).resolve(placement=cloth.placement)
     assert np.linalg.norm(x - goal.positions(world.rest_positions, 1.0), axis=1).max() < 0.021
 
@@ -234,11 +234,11 @@ def test_the_same_bytes_on_every_run_and_with_any_number_of_threads(monkeypatch)
 
 def test_a_run_that_stops_goes_on_with_the_same_bytes():
     scene = sheets(0.0, 0.01)
-    world = World.compile(scene)
+    world = World(scene)
     method, state = make_method(world, scene.method), world.initial_state()
     for _ in range(3):
         method.advance_frame(state)
-    again, other = make_method(World.compile(scene), scene.method), World.compile(scene).initial_state()
+    again, other = make_method(World(scene), scene.method), World(scene).initial_state()
     wp.copy(other.x, state.x)
     wp.copy(other.v, state.v)
     other.time, other.frame = state.time, state.frame

@@ -27,7 +27,7 @@ def scene(**changes):
 
 def steps(count, *, card, monkeypatch):
     """Frames on the CPU with the threads of a card's kernel; positions and reports, and how many steps were done in one go."""
-    world = World.compile(scene(), "cpu")
+    world = World(scene(), "cpu")
     method, state = make_method(world, world.scene.method), world.initial_state()
     solver = method.solver
     monkeypatch.setattr(type(solver.division), "possible", False)
@@ -66,14 +66,14 @@ def test_a_step_in_one_go_is_the_step_the_long_way(monkeypatch):
 
 @pytest.mark.parametrize("change", [{"rehearse": False}, {"self_contacts": "points"}, {"most_substeps": 60}])
 def test_steps_that_are_others_go_the_long_way(change):
-    world = World.compile(scene().replace(method={"name": "predictive", **change}), "cpu")
+    world = World(scene().replace(method={"name": "predictive", **change}), "cpu")
     assert make_method(world, world.scene.method).solver.on_card is None
 
 
 def test_small_cloth_is_solved_in_the_order_of_the_cpu():
     found = []
     for on_card in (False, True):
-        world = World.compile(scene(), "cpu")
+        world = World(scene(), "cpu")
         method, state = make_method(world, world.scene.method), world.initial_state()
         if on_card:
             method.solver.serial = method.solver.by_colours = False

@@ -17,7 +17,7 @@ class Run:
     """A scene in motion, its frames checked for intersections as they come."""
 
     def __init__(self, scene):
-        self.world = World.compile(scene)
+        self.world = World(scene)
         self.method = make_method(self.world, scene.method)
         self.state = self.world.initial_state()
         self.cloth = slice(0, self.world.cloth_vertex_count)
@@ -349,7 +349,7 @@ def test_fine_cloth_that_hangs_comes_to_rest():
         material=weft.Material(stretch=1000.0),
         pins=[weft.Pin(boundary="top")],
     )
-    world = World.compile(weft.Scene(method="robust", cloths=[strip]))
+    world = World(weft.Scene(method="robust", cloths=[strip]))
     method, state = make_method(world, world.scene.method), world.initial_state()
     for _ in range(90):
         method.advance_frame(state)

@@ -29,7 +29,7 @@ class Run:
     """A scene in motion, frame by frame."""
 
     def __init__(self, scene):
-        self.world = World.compile(scene)
+        self.world = World(scene)
         self.method = make_method(self.world, scene.method)
         self.state = self.world.initial_state()
         self.count = self.world.cloth_vertex_count

@@ -17,7 +17,7 @@ def test_too_many_pairs_halve_the_step():
         ],
         colliders=[weft.Collider(name="ball", shape=weft.Sphere(radius=0.2))],
     )
-    world = World.compile(scene, "cpu")
+    world = World(scene, "cpu")
     steps = []
     for most in (None, 9_000):
         method, state = make_method(world, scene.method), world.initial_state()

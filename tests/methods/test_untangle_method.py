@@ -16,7 +16,7 @@ class Run:
     """A scene in motion."""
 
     def __init__(self, scene):
-        self.world = World.compile(scene)
+        self.world = World(scene)
         self.method = make_method(self.world, scene.method)
         self.state = self.world.initial_state()
         self.cloth = slice(0, self.world.cloth_vertex_count)

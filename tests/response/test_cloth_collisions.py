@@ -24,7 +24,7 @@ def two_sheets(gap=0.01, **more):
         )
 
     cloths = [sheet("lower", (0.0, 0.0, 0.0)), sheet("upper", (0.013, gap, 0.007))]
-    return World.compile(weft.Scene(cloths=cloths, thickness=0.002, **more))
+    return World(weft.Scene(cloths=cloths, thickness=0.002, **more))
 
 
 def stop(world, x, end, *, owner=None, spared=None):

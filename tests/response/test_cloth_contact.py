@@ -26,7 +26,7 @@ def sheets(gap=0.003, cells=4, **more):
         )
 
     cloths = [sheet("lower", (0.0, 0.0, 0.0)), sheet("upper", (0.011, gap, 0.007))]
-    return World.compile(weft.Scene(cloths=cloths, thickness=THICKNESS, **more))
+    return World(weft.Scene(cloths=cloths, thickness=THICKNESS, **more))
 
 
 def linked(world, x, v=None, analysis=None):
@@ -89,7 +89,7 @@ def test_what_comes_near_within_the_step_is_linked_too():
 def test_no_more_than_half_of_the_distance_at_rest_is_kept():
     """Fine cloth under a thick layer: neighbours of neighbours would explode otherwise."""
     cloth = weft.Cloth(shape=weft.Grid(size=(0.02, 0.02), cells=(8, 8)))
-    world = World.compile(weft.Scene(cloths=[cloth], thickness=0.01))
+    world = World(weft.Scene(cloths=[cloth], thickness=0.01))
     x = world.initial_state().positions()
     assert len(linked(world, x)[0]) == 0
     # pressed together to a third: what is nearer than half of its distance at rest is pushed

@@ -33,7 +33,7 @@ def pinched_world(upper=None, lower=None, extra=()):
         for name, side, motion in (("upper", 1.0, upper), ("lower", -1.0, lower))
     ]
     cloth = weft.Cloth(name="sheet", shape=weft.Grid(size=(0.2, 0.2), cells=(5, 5)))
-    return World.compile(weft.Scene(cloths=[cloth], colliders=[*boxes, *extra]))
+    return World(weft.Scene(cloths=[cloth], colliders=[*boxes, *extra]))
 
 
 def near_points(world, x, reach=0.02):

@@ -30,7 +30,7 @@ def find(world, points, time=0.0, depth=0.05):
 
 def world_of(*colliders):
     cloth = weft.Cloth(shape=weft.Grid(size=(0.1, 0.1), cells=(4, 4)))
-    return World.compile(weft.Scene(cloths=[cloth], colliders=colliders, thickness=THICKNESS))
+    return World(weft.Scene(cloths=[cloth], colliders=colliders, thickness=THICKNESS))
 
 
 def box(name, position, size=(0.2, 0.1, 0.2), **more):

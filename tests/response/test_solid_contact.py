@@ -27,9 +27,7 @@ def sheet(position=(0.0, 0.0, 0.0), cells=6, size=0.3, friction=0.0, **more):
 
 
 def world_of(cloth, *colliders, forces=None):
-    return World.compile(
-        weft.Scene(cloths=[cloth], colliders=colliders, forces=forces or Forces(), thickness=THICKNESS)
-    )
+    return World(weft.Scene(cloths=[cloth], colliders=colliders, forces=forces or Forces(), thickness=THICKNESS))
 
 
 class Runner:

@@ -12,7 +12,6 @@ from weft.mesh import TriMesh, save_mesh, shapes
 from weft.scene.resolve import (
     resolve_cloth_mesh,
     resolve_collider,
-    resolve_collider_mesh,
     resolve_pins,
     resolve_scene,
     resolve_seams,
@@ -295,7 +294,7 @@ def test_colliders_and_their_motions(tmp_path):
     scene = weft.Scene(colliders=[weft.Collider(name="k", shape=weft.Box(), motion=weft.Spin(), placement=place)])
     mesh, motion = resolve_collider(scene, scene.colliders[0])
     assert motion.rigid
-    np.testing.assert_array_equal(resolve_collider_mesh(scene, scene.colliders[0]).vertices, mesh.vertices)
+    np.testing.assert_array_equal(resolve_collider(scene, scene.colliders[0])[0].vertices, mesh.vertices)
     np.testing.assert_allclose(motion.positions(mesh.vertices, 4.0), mesh.vertices, atol=1e-12)
 
 

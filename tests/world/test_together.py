@@ -60,7 +60,7 @@ def run(world, *, frames=8, **solver):
 
 
 def test_predictive_in_one_launch(monkeypatch):
-    names, world = launched(monkeypatch), World.compile(drape("predictive"), "cpu")
+    names, world = launched(monkeypatch), World(drape("predictive"), "cpu")
     assert np.array_equal(*(run(world, serial=False, by_colours=by_colours) for by_colours in (True, False)))
     assert "advance_together" in names
 
@@ -69,7 +69,7 @@ def test_predictive_in_one_launch(monkeypatch):
 def test_threads_of_predictive_give_the_same_bytes(monkeypatch, near):
     for module in (together, predictive_quick):
         monkeypatch.setattr(module, "WORTH_SHARING", 0)
-    world, threads, found = World.compile(drape("predictive"), "cpu"), get_threads(), []
+    world, threads, found = World(drape("predictive"), "cpu"), get_threads(), []
     try:
         for count in (1, 2, 3):
             set_threads(count)
@@ -81,7 +81,7 @@ def test_threads_of_predictive_give_the_same_bytes(monkeypatch, near):
 
 def test_threads_that_wait_for_each_other_give_the_same_bytes(monkeypatch):
     monkeypatch.setattr(together, "WORTH_SHARING", 0)
-    names, world, threads, found = launched(monkeypatch), World.compile(drape("robust"), "cpu"), get_threads(), []
+    names, world, threads, found = launched(monkeypatch), World(drape("robust"), "cpu"), get_threads(), []
     try:
         for count in (1, 2, 3):
             set_threads(count)

@@ -5,7 +5,7 @@ import pytest
 
 import weft
 from weft.errors import SceneError
-from weft.scene.resolve import resolve_cloth_mesh, resolve_collider_mesh
+from weft.scene.resolve import resolve_cloth_mesh, resolve_collider
 from weft.world import World
 
 DT = 1.0 / 60.0
@@ -42,7 +42,7 @@ def test_a_card_that_is_not_there_is_one_sentence(crowd):
 
 
 def test_bodies_follow_each_other_cloths_first(crowd):
-    world = World.compile(crowd)
+    world = World(crowd)
     assert [(b.name, b.kind) for b in world.bodies] == [
         ("low", "cloth"),
         ("high", "cloth"),
@@ -50,7 +50,7 @@ def test_bodies_follow_each_other_cloths_first(crowd):
         ("floor", "collider"),
     ]
     meshes = [resolve_cloth_mesh(crowd, c) for c in crowd.cloths]
-    meshes += [resolve_collider_mesh(crowd, c) for c in crowd.colliders]
+    meshes += [resolve_collider(crowd, c)[0] for c in crowd.colliders]
     x, vertex, face = world.initial_state().positions(), 0, 0
     for body, mesh in zip(world.bodies, meshes, strict=True):
         assert body.vertices == slice(vertex, vertex + len(mesh.vertices))
@@ -65,16 +65,16 @@ def test_bodies_follow_each_other_cloths_first(crowd):
 
 
 def test_who_meets_whom(crowd):
-    surface = World.compile(crowd).surface
+    surface = World(crowd).surface
     assert surface.body_pairs.numpy().tolist() == [[1, 1, 1, 1], [1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 0, 0]]
-    world = World.compile(crowd)
+    world = World(crowd)
     for number, body in enumerate(world.bodies):
         assert (world.surface.vertex_body.numpy()[body.vertices] == number).all()
         assert (world.surface.face_body.numpy()[body.faces] == number).all()
 
 
 def test_a_cloth_starts_with_its_velocity(crowd):
-    world = World.compile(crowd)
+    world = World(crowd)
     v = world.initial_state().velocities()
     assert (v[world.bodies[0].vertices] == (0.0, 0.0, 3.0)).all()
     assert (v[world.bodies[0].vertices.stop :] == 0.0).all()
@@ -85,7 +85,7 @@ def test_a_cloth_starts_with_its_velocity(crowd):
 def test_masses(sharing, shape):
     cloth = weft.Cloth(shape=shape, masses=sharing, material=weft.Material(density=0.2))
     scene = weft.Scene(cloths=[cloth], colliders=[ball()])
-    world = World.compile(scene)
+    world = World(scene)
     mesh = resolve_cloth_mesh(scene, cloth)
     mass = world.mass[: world.cloth_vertex_count]
     corners = mesh.vertices[mesh.faces]
@@ -99,20 +99,20 @@ def test_masses(sharing, shape):
 
 
 def test_grids_share_weight_equally_and_others_by_area():
-    grid = World.compile(weft.Scene(cloths=[sheet()])).mass
+    grid = World(weft.Scene(cloths=[sheet()])).mass
     assert np.ptp(grid) == 0.0
     tube = weft.Cloth(shape=weft.Cylinder(radius=0.3, height=1.0, rings=4))
-    assert np.ptp(World.compile(weft.Scene(cloths=[tube])).mass) > 0.0
+    assert np.ptp(World(weft.Scene(cloths=[tube])).mass) > 0.0
 
 
 def test_a_scaled_cloth_weighs_more():
     big = sheet(placement=weft.Placement(scale=(2.0, 1.0, 3.0)), material=weft.Material(density=0.1))
-    assert World.compile(weft.Scene(cloths=[big])).mass.sum() == pytest.approx(0.1 * 2.0 * 1.8)
+    assert World(weft.Scene(cloths=[big])).mass.sum() == pytest.approx(0.1 * 2.0 * 1.8)
 
 
 def test_what_is_prescribed_has_no_inverse_mass(crowd):
     pinned = crowd.replace(cloths=[crowd.cloths[0].replace(pins=[weft.Pin(indices=[0, 7])]), crowd.cloths[1]])
-    world = World.compile(pinned)
+    world = World(pinned)
     world.begin_step(world.initial_state(), DT)
     inverse = world.inverse_mass.numpy()
     free = np.ones(world.vertex_count, bool)
@@ -124,7 +124,7 @@ def test_what_is_prescribed_has_no_inverse_mass(crowd):
 
 def test_pins_of_the_second_cloth_hold_its_own_vertices():
     scene = weft.Scene(cloths=[sheet("one"), sheet("two", pins=[weft.Pin(boundary="left")])])
-    world = World.compile(scene)
+    world = World(scene)
     state = world.initial_state()
     world.begin_step(state, DT)
     held = np.flatnonzero(world.inverse_mass.numpy() == 0.0)
@@ -137,7 +137,7 @@ def test_pins_of_the_second_cloth_hold_its_own_vertices():
 
 def test_a_pin_lets_go_at_its_time():
     pins = [weft.Pin(indices=[0], until=0.5), weft.Pin(indices=[4])]
-    world = World.compile(weft.Scene(cloths=[sheet(pins=pins)]))
+    world = World(weft.Scene(cloths=[sheet(pins=pins)]))
     state = world.initial_state()
     held = {}
     for time in (0.0, 0.25, 0.5, 0.75):
@@ -155,7 +155,7 @@ def test_a_pin_lets_go_at_its_time():
 def test_moving_pins_go_to_where_their_motion_says():
     lift = weft.Path(keyframes=[weft.Keyframe(time=0.0), weft.Keyframe(time=1.0, position=(0.0, 2.0, 0.0))])
     cloth = sheet(pins=[weft.Pin(boundary="left", motion=lift, until=0.8), weft.Pin(indices=[4])])
-    world = World.compile(weft.Scene(cloths=[cloth]))
+    world = World(weft.Scene(cloths=[cloth]))
     state = world.initial_state()
     start = state.positions()
     left = np.flatnonzero(np.isclose(start[:, 0], -0.5))
@@ -171,7 +171,7 @@ def test_moving_pins_go_to_where_their_motion_says():
 def test_colliders_are_carried_to_their_targets():
     spin = weft.Spin(axis=(0.0, 1.0, 0.0), rate_deg=90.0)
     moved = ball("moved", placement=weft.Placement(position=(3.0, 0.0, 0.0)), motion=spin.replace(centre=(0, 0, 0)))
-    world = World.compile(weft.Scene(cloths=[sheet()], colliders=[ball("still"), moved]))
+    world = World(weft.Scene(cloths=[sheet()], colliders=[ball("still"), moved]))
     state = world.initial_state()
     state.time = 0.5
     world.begin_step(state, 0.5)
@@ -191,7 +191,7 @@ def test_colliders_are_carried_to_their_targets():
 def test_motions_that_are_under_way_at_the_start_place_their_bodies():
     late = weft.Path(keyframes=[weft.Keyframe(time=-1.0), weft.Keyframe(time=1.0, position=(4.0, 0.0, 0.0))])
     scene = weft.Scene(cloths=[sheet(pins=[weft.Pin(indices=[2], motion=late)])], colliders=[ball(motion=late)])
-    world = World.compile(scene)
+    world = World(scene)
     x = world.initial_state().positions()
     moved = x - world.rest_positions
     assert np.allclose(moved[2], (2.0, 0.0, 0.0))
@@ -200,7 +200,7 @@ def test_motions_that_are_under_way_at_the_start_place_their_bodies():
 
 
 def test_a_still_world_is_placed_once():
-    world = World.compile(weft.Scene(cloths=[sheet(pins=[weft.Pin(boundary="corners")])], colliders=[ball()]))
+    world = World(weft.Scene(cloths=[sheet(pins=[weft.Pin(boundary="corners")])], colliders=[ball()]))
     state = world.initial_state()
     world.begin_step(state, DT)
     before = world.target.numpy().copy()
@@ -218,7 +218,7 @@ def test_seams_are_joined_by_the_vertices_of_the_world():
         weft.Seam(cloth="one", vertices=[[0, 19, 18]], kind="weld"),
         weft.Seam(cloth="one", to="two", vertices=[[7, 8, 8]], stiffness=12.0),
     ]
-    world = World.compile(weft.Scene(cloths=[one, two], seams=seams))
+    world = World(weft.Scene(cloths=[one, two], seams=seams))
     shift = world.bodies[1].vertices.start
     assert shift == 20
     expected = [[shift, 1, 2], [shift + 3, 4, 5], [0, 19, 18], [7, shift + 8, shift + 8]]
@@ -230,12 +230,12 @@ def test_seams_are_joined_by_the_vertices_of_the_world():
 
 
 def test_a_world_without_seams():
-    seams = World.compile(weft.Scene(cloths=[sheet()])).seams
+    seams = World(weft.Scene(cloths=[sheet()])).seams
     assert seams.vertices.shape == (0, 3) and len(seams.weights) == len(seams.stiffness) == len(seams.damping) == 0
 
 
 def test_friction_is_the_geometric_mean_of_both(crowd):
-    world = World.compile(crowd)
+    world = World(crowd)
     cotton, denim = crowd.cloths[0].material, crowd.cloths[1].material
     static = [cotton.friction, denim.friction, 0.2, 0.9]
     kinetic = [cotton.friction_kinetic, denim.friction_kinetic, 0.2, 0.7]
@@ -248,14 +248,14 @@ def test_friction_is_the_geometric_mean_of_both(crowd):
 
 
 def test_ice_is_slippery_to_all():
-    world = World.compile(weft.Scene(cloths=[sheet()], colliders=[ball(friction=0.0)]))
+    world = World(weft.Scene(cloths=[sheet()], colliders=[ball(friction=0.0)]))
     assert world.friction_static.numpy()[0, 1] == world.friction_static.numpy()[1, 0] == 0.0
 
 
 def test_thickness_is_the_materials_or_the_scenes():
     thick = sheet("thick", material=weft.Material(preset="leather", thickness=0.004))
     scene = weft.Scene(cloths=[sheet("thin"), thick], colliders=[ball()], thickness=0.0015)
-    world = World.compile(scene)
+    world = World(scene)
     thickness = world.thickness.numpy()
     for body, expected in zip(world.bodies, (0.0015, 0.004, 0.0015), strict=True):
         assert (thickness[body.vertices] == expected).all()
@@ -263,7 +263,7 @@ def test_thickness_is_the_materials_or_the_scenes():
 
 
 def test_rest_shapes_are_flat_where_there_is_uv(crowd):
-    world = World.compile(crowd)
+    world = World(crowd)
     rest = world.rest_shape.numpy()
     for part, body in zip(world.cloths, world.bodies, strict=False):
         assert np.array_equal(rest[body.vertices][:, :2], part.mesh.uv) and (rest[body.vertices][:, 2] == 0.0).all()
@@ -272,7 +272,7 @@ def test_rest_shapes_are_flat_where_there_is_uv(crowd):
 
 
 def test_two_worlds_of_a_scene_are_the_same(crowd):
-    one, two = World.compile(crowd), World.compile(crowd)
+    one, two = World(crowd), World(crowd)
     for name in ("mass", "faces", "rest_positions"):
         assert getattr(one, name).tobytes() == getattr(two, name).tobytes()
     first, second = one.initial_state(), two.initial_state()
@@ -280,7 +280,7 @@ def test_two_worlds_of_a_scene_are_the_same(crowd):
 
 
 def test_a_state_gives_copies():
-    state = World.compile(weft.Scene(cloths=[sheet()])).initial_state()
+    state = World(weft.Scene(cloths=[sheet()])).initial_state()
     state.positions()[:] = np.nan
     state.velocities()[:] = np.nan
     assert np.isfinite(state.positions()).all() and np.isfinite(state.velocities()).all()
@@ -288,15 +288,15 @@ def test_a_state_gives_copies():
 
 def test_a_scene_without_cloth_is_refused():
     with pytest.raises(weft.WeftError, match="no cloth"):
-        World.compile(weft.Scene(colliders=[ball()]))
+        World(weft.Scene(colliders=[ball()]))
 
 
 def test_a_collider_that_rests_for_a_while_goes_where_it_should_before_and_after():
     ball = weft.Collider(
         name="ball", shape=weft.Box(size=(1, 1, 1)), motion=weft.Spin(rate_deg=90.0, start=1.0, stop=2.0)
     )
-    world = World.compile(weft.Scene(cloths=[weft.Cloth(shape=weft.Grid(cells=(2, 2)))], colliders=[ball]))
-    state, other = world.initial_state(), World.compile(world.scene)
+    world = World(weft.Scene(cloths=[weft.Cloth(shape=weft.Grid(cells=(2, 2)))], colliders=[ball]))
+    state, other = world.initial_state(), World(world.scene)
     for time in (0.0, 0.5, 0.9, 1.2, 1.7, 2.0, 2.5, 0.2):
         state.time = time
         world.begin_step(state, 0.2)

@@ -9,7 +9,7 @@ from typing import Any
 
 import warp as wp
 
-from weft.detection.proximity import edge_weights, relative_position, triangle_weights
+from weft.detection.proximity import edge_weights, triangle_weights
 from weft.world.buffers import Buffer
 
 wp.set_module_options({"enable_backward": False})
@@ -95,12 +95,6 @@ def _across(v: wp.vec3d) -> wp.vec3d:
     if length > ZERO:
         axis = axis - v * (wp.dot(axis, v) / length)
     return axis
-
-
-@wp.func
-def stencil_vector(x: wp.array[wp.vec3d], q: wp.vec4i, w: wp.vec4d) -> wp.vec3d:
-    """The relative position of a stencil's two sides."""
-    return relative_position(w, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
 
 
 class Stencils:

@@ -92,11 +92,6 @@ def resolve_cloth_mesh(scene: Scene, cloth: Cloth) -> TriMesh:
     return placed
 
 
-def resolve_collider_mesh(scene: Scene, collider: Collider) -> TriMesh:
-    """The mesh of a collider in the world, where its placement puts it (of a sequence: at the first sample)."""
-    return resolve_collider(scene, collider)[0]
-
-
 def resolve_collider(scene: Scene, collider: Collider) -> tuple[TriMesh, Moving]:
     """The placed mesh of a collider and its motion; `motion.positions(mesh.vertices, time)` is where it is."""
     key = _body_key(scene, collider)
