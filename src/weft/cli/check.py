@@ -1,9 +1,12 @@
 """`weft check`: is every frame free of intersections?"""
 
+import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from weft.cli.said import count
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -39,16 +42,20 @@ def check(
     """
     from weft.cache import open_cache
     from weft.check import check_cache, crossing_marks
+    from weft.cli.choices import progress_bar
 
     opened = open_cache(cache)
     frames = frame if frame else range(0, opened.frames, every)
-    with _Bar(len(frames), hidden=json) as bar:
+    done = itertools.count(1)
+    with progress_bar("checking") as bar:
+        chosen: dict[str, Any] = {"frames": frames, "colliders": colliders, "seams": seams}
+        chosen["progress"] = lambda _, total: bar(next(done), total)
         if scheduler is None:
-            result = check_cache(opened, frames=frames, colliders=colliders, seams=seams, progress=bar.advance)
+            result = check_cache(opened, **chosen)
         else:
             from weft.farm.frames import check_on
 
-            result = check_on(scheduler, opened, frames=frames, colliders=colliders, seams=seams, progress=bar.advance)
+            result = check_on(scheduler, opened, **chosen)
     if json:
         import json as text
 
@@ -67,28 +74,6 @@ def check(
     raise typer.Exit(0 if result.clean else 1)
 
 
-class _Bar:
-    """A progress bar on stderr, gone when it is done."""
-
-    def __init__(self, total: int, *, hidden: bool) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        console = Console(stderr=True)
-        self._progress = Progress(console=console, transient=True, disable=hidden or not console.is_terminal)
-        self._task = self._progress.add_task("checking", total=total)
-
-    def __enter__(self) -> "_Bar":
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def advance(self, found: "FrameCheck", total: int) -> None:
-        self._progress.update(self._task, advance=1, total=total)
-
-
 def _show(result: "CheckResult", *, all_frames: bool) -> None:
     """The table, and one line that says it all."""
     from rich.console import Console
@@ -98,11 +83,11 @@ def _show(result: "CheckResult", *, all_frames: bool) -> None:
     console.print(_table(_runs(result) if short else [(f,) for f in result.frames]))
     worst = result.worst
     if worst is None or result.clean:
-        console.print(f"[green]no intersections[/] in {_frames(len(result.frames))}")
+        console.print(f"[green]no intersections[/] in {count(len(result.frames), 'frame')}")
         return
     bad = sum(frame.intersections > 0 for frame in result.frames)
     console.print(
-        f"[red]intersections[/] in {bad} of {_frames(len(result.frames))}; "
+        f"[red]intersections[/] in {bad} of {count(len(result.frames), 'frame')}; "
         f"the worst is frame {worst.frame} with {worst.intersections}"
     )
 
@@ -146,9 +131,5 @@ def _span(first: str, last: str) -> str:
 
 def _where(frame: "FrameCheck") -> str:
     return ", ".join(
-        f"{one} with {'itself' if one == other else other} {count}" for (one, other), count in frame.bodies.items()
+        f"{one} with {'itself' if one == other else other} {number}" for (one, other), number in frame.bodies.items()
     )
-
-
-def _frames(count: int) -> str:
-    return "1 frame" if count == 1 else f"{count} frames"

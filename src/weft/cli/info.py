@@ -126,6 +126,11 @@ def describe_mesh(mesh: "TriMesh", path: Path) -> Pairs:
     pieces = int(mesh.components.max()) + 1
     loops = len(mesh.boundary_loops)
     yield "pieces", f"{pieces}, " + (f"with {count(loops, 'boundary loop')}" if loops else "closed")
+    if len(mesh.torn_edges):
+        yield (
+            "torn",
+            f"{count(len(mesh.torn_edges), 'edge')} where triangles meet that share no vertices; repair joins them",
+        )
     yield "area", f"{float(mesh.face_areas.sum()):.4g} m^2"
     lengths = mesh.edge_lengths
     yield "edges", f"{lengths.min():.3g} to {lengths.max():.3g} m long, median {float(np.median(lengths)):.3g} m"
