@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from weft.scene.fields import Colour, FileName, Flag, Name, NotNegative, sliding_friction
+from weft.scene.fields import Colour, FileName, Flag, Name, NotNegative, check_friction, sliding_friction
 from weft.scene.motion import Motion, Sequence, Still
 from weft.scene.part import Part
 from weft.scene.placement import Placement
@@ -72,11 +72,7 @@ class Collider(Part):
 
     @model_validator(mode="after")
     def _check_friction(self) -> "Collider":
-        if self.friction_kinetic > self.friction:
-            raise ValueError(
-                f"friction_kinetic = {self.friction_kinetic:g} is more than friction = {self.friction:g}: "
-                "sliding friction cannot exceed static friction"
-            )
+        check_friction(self.friction, self.friction_kinetic)
         return self
 
     def replace(self, **changes: Any) -> Self:

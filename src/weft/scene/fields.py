@@ -27,6 +27,15 @@ def sliding_friction(table: Mapping[str, Any]) -> dict[str, Any]:
     return {"friction_kinetic": static} if good and "friction_kinetic" not in table else {}
 
 
+def check_friction(static: float, kinetic: float) -> None:
+    """Refuse cloth and colliders that hold better while they slide."""
+    if kinetic > static:
+        raise ValueError(
+            f"friction_kinetic = {kinetic:g} is more than friction = {static:g}: "
+            "sliding friction cannot exceed static friction"
+        )
+
+
 def _as_text(value: Any) -> Any:
     """A `pathlib.Path` as text with forward slashes."""
     return os.fspath(value).replace(os.sep, "/") if isinstance(value, os.PathLike) else value

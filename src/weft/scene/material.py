@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
-from weft.scene.fields import NotNegative, Positive, sliding_friction
+from weft.scene.fields import NotNegative, Positive, check_friction, sliding_friction
 from weft.scene.messages import shown, suggest
 from weft.scene.part import Part
 
@@ -120,11 +120,7 @@ class Material(Part):
 
     @model_validator(mode="after")
     def _check_friction(self) -> "Material":
-        if self.friction_kinetic > self.friction:
-            raise ValueError(
-                f"friction_kinetic = {self.friction_kinetic:g} is more than friction = {self.friction:g}: "
-                "sliding friction cannot exceed static friction"
-            )
+        check_friction(self.friction, self.friction_kinetic)
         return self
 
     def replace(self, **changes: Any) -> Self:
