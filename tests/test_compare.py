@@ -96,3 +96,31 @@ def test_the_command_prints_a_table_and_names_its_files(tmp_path):
     assert (tmp_path / "o" / "compare.png").exists()
     wrong = CliRunner().invoke(app, [*arguments, "--methods", "bocks"])
     assert wrong.exit_code == 1
+
+
+def test_a_comparison_that_was_stopped_goes_on(tmp_path):
+    def stop(method, frame, total):
+        if (method, frame) == ("boxes", 2):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match=r"stopped after frame 2 of 5; .*boxes\.zarr"):
+        compare(scene(), ["plain", "boxes"], tmp_path / "part", size=(64, 48), progress=stop)
+    computed = []
+    result = compare(
+        scene(),
+        ["plain", "boxes"],
+        tmp_path / "part",
+        size=(64, 48),
+        resume=True,
+        progress=lambda method, frame, total: computed.append((method, frame)),
+    )
+    assert computed == [("boxes", 3), ("boxes", 4), ("boxes", 5)] and [row.frames for row in result.rows] == [5, 5]
+    compare(scene(), ["boxes"], tmp_path / "whole", size=(64, 48))
+    ends = [weft.open_cache(tmp_path / out / "boxes.zarr").positions(5).tobytes() for out in ("part", "whole")]
+    assert ends[0] == ends[1]
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WeftError, match=r"cannot write .*out"):
+        compare(scene(), ["plain"], tmp_path / "file" / "out")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.cache import Cache
-from weft.errors import MissingExtraError, WeftError, missing_extra
+from weft.errors import MissingExtraError, WeftError, missing_extra, writing
 from weft.scene import Scene, load_scene
 
 # width and height of one picture, and how many stand in a row
@@ -60,6 +60,7 @@ def compare(
     frames: int | None = None,
     device: str | None = None,
     size: tuple[int, int] = SIZE,
+    resume: bool = False,
     overwrite: bool = False,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Comparison:
@@ -67,7 +68,8 @@ def compare(
 
     methods: names; by default all that there are. The one that the scene names keeps its options, others have their
         defaults. A method that cannot run the scene gets a row that says why.
-    overwrite: replace caches that are in the folder.
+    resume: go on with caches that are in the folder, where they come from the same scene.
+    overwrite: replace them.
     progress: called with the method, the frames that are done and how many there are.
     """
     known = _known_methods()
@@ -79,11 +81,16 @@ def compare(
         if name not in known:
             raise WeftError(f"no method is called {name!r}; there are {', '.join(known)}")
     folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
 
     rows, caches = [], []
     for name in chosen:
-        row, cache = _try(found, name, folder / f"{name}.zarr", device, overwrite, progress)
+        changed = found if found.method.name == name else found.replace(method=name)
+        path = folder / f"{name}.zarr"
+        if path.exists() and not (resume or overwrite):
+            raise WeftError(f"{path} is there already: choose another folder, resume it, or overwrite it")
+        row, cache = _try(changed, path, progress, device=device, resume=resume, overwrite=overwrite)
         rows.append(row)
         caches.append(cache)
     table = _write_table(rows, folder / "compare.csv")
@@ -98,20 +105,13 @@ def _known_methods() -> list[str]:
 
 
 def _try(
-    scene: Scene,
-    method: str,
-    path: Path,
-    device: str | None,
-    overwrite: bool,
-    progress: Callable[[str, int, int], None] | None,
+    scene: Scene, path: Path, progress: Callable[[str, int, int], None] | None, **options: Any
 ) -> tuple[Row, Cache | None]:
     """Run one method; what goes wrong is told in its row, and frames that were made still count."""
     from weft.cache import open_cache
     from weft.run import simulate
 
-    if path.exists() and not overwrite:
-        raise WeftError(f"{path} is there already: choose another folder, or overwrite it")
-    changed = scene if scene.method.name == method else scene.replace(method=method)
+    method = scene.method.name
 
     def tell(frame: int, row: Any) -> None:
         if progress is not None:
@@ -119,7 +119,7 @@ def _try(
 
     problem = ""
     try:
-        simulate(changed, path, device=device, progress=False, overwrite=overwrite, on_frame=tell)
+        simulate(scene, path, progress=False, on_frame=tell, **options)
     except WeftError as error:
         problem = str(error).splitlines()[0]
     if not path.exists():
@@ -164,7 +164,7 @@ def _kinetic_energy(cache: Cache) -> float:
 
 def _write_table(rows: list[Row], path: Path) -> Path:
     names = [field.name for field in fields(Row)]
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with writing(path), path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(names)
         writer.writerows([getattr(row, name) for name in names] for row in rows)

@@ -1,5 +1,9 @@
 """What weft raises when the user can do something about it: one clear message, no traceback in the command."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 
 class WeftError(Exception):
     """A mistake in what weft was given, or a limit of the machine; the message says what to do."""
@@ -28,3 +32,12 @@ class MissingExtraError(WeftError):
 def missing_extra(extra: str, package: str) -> MissingExtraError:
     """The one-line answer to a missing optional package."""
     return MissingExtraError(f"this needs the package {package}: install it with  pip install 'weft[{extra}]'")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Make one sentence of a file or folder that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise WeftError(f"cannot write {path}: {error.strerror or error}") from error

@@ -93,4 +93,4 @@ def test_demo_does_not_replace_what_is_not_its_own(tmp_path, painted):
 
 def test_demo_in_a_place_that_cannot_be(tmp_path):
     (tmp_path / "file").write_text("")
-    assert "cannot be written" in call("--out", tmp_path / "file" / "out", code=1).stderr
+    assert "cannot write" in call("--out", tmp_path / "file" / "out", code=1).stderr

@@ -163,7 +163,7 @@ def test_new_refuses(tmp_path):
     assert weft.load_scene(path).name == "a"
     assert "ends in .toml" in call("new", tmp_path / "a.txt", code=1).stderr
     (tmp_path / "file").write_text("")
-    assert "cannot be written" in call("new", tmp_path / "file" / "b.toml", code=1).stderr
+    assert "cannot write" in call("new", tmp_path / "file" / "b.toml", code=1).stderr
 
 
 def test_new_with_an_odd_name(tmp_path):

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.errors import writing
+
 # the columns that every run has, in the order they are shown
 COLUMNS = (
     "frame",
@@ -68,7 +70,8 @@ class Report(Mapping[str, Any]):
         writer.writeheader()
         writer.writerows(self.rows())
         if path is not None:
-            Path(path).write_text(text.getvalue(), encoding="utf-8")
+            with writing(Path(path)):
+                Path(path).write_text(text.getvalue(), encoding="utf-8")
         return text.getvalue()
 
     def __repr__(self) -> str:

@@ -26,9 +26,12 @@ def bench(
     """
     from rich.console import Console
 
-    out.mkdir(parents=True, exist_ok=True)
+    from weft.errors import writing
+
     console = Console()
-    report = Console(record=True, width=200, file=(out / f"{tables}.txt").open("w", encoding="utf-8"))
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        report = Console(record=True, width=200, file=(out / f"{tables}.txt").open("w", encoding="utf-8"))
     with console.status("measuring") as status:
         shown = _boxes(status.update, quick) if tables == Tables.boxes else _push(status.update, quick, out)
     for item in shown:

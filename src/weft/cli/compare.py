@@ -20,6 +20,7 @@ def compare(
     frames: Annotated[int | None, typer.Option(help="Simulate so many frames instead of the scene's.", min=1)] = None,
     device: Annotated[str | None, typer.Option(help="Run on cpu, cuda or cuda:1 instead of the scene's.")] = None,
     size: Annotated[str, typer.Option(help="Width and height of each picture in pixels.")] = "640x480",
+    resume: Annotated[bool, typer.Option("--resume", "-r", help="Continue where the caches end.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace caches that are there.")] = False,
 ) -> None:
     """Run a scene under several methods: a table of what each costs and leaves, and a picture side by side."""
@@ -27,6 +28,7 @@ def compare(
 
     from weft.cli.choices import choose_size, progress_bar
     from weft.compare import compare as run_all
+    from weft.run import Interrupted
 
     names = [name.strip() for name in methods.split(",") if name.strip()] if methods else None
     folder = out if out is not None else Path(f"compare-{scene.stem}")
@@ -37,16 +39,20 @@ def compare(
             done[method] = frame
             show(sum(done.values()), total * (len(names) if names else max(len(done), 1)))
 
-        result = run_all(
-            scene,
-            names,
-            folder,
-            frames=frames,
-            device=device,
-            size=choose_size(size),
-            overwrite=overwrite,
-            progress=tell,
-        )
+        try:
+            result = run_all(
+                scene,
+                names,
+                folder,
+                frames=frames,
+                device=device,
+                size=choose_size(size),
+                resume=resume,
+                overwrite=overwrite,
+                progress=tell,
+            )
+        except Interrupted as stop:
+            raise KeyboardInterrupt(f"{stop.summary}. Go on with the same command and --resume") from None
     console = Console(highlight=False)
     console.print(_table(list(result.rows)))
     for row in result.rows:

@@ -38,13 +38,11 @@ def demo(
 
 def write_scene(path: Path) -> Path:
     """A copy of the scene beside its results, to play with."""
-    from weft.errors import WeftError
+    from weft.errors import writing
 
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(SCENE.read_bytes())
-    except OSError as error:
-        raise WeftError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
     return path
 
 

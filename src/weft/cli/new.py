@@ -14,19 +14,17 @@ def new(
 ) -> None:
     """Write a scene file with comments, to start from."""
     from weft.cli.said import quoted
-    from weft.errors import WeftError
+    from weft.errors import WeftError, writing
 
     if scene.suffix != ".toml":
         raise WeftError(f"{scene}: a scene file ends in .toml")
     text = TEMPLATE.read_text(encoding="utf-8").replace('name = "curtain"', f'name = "{_name(scene)}"', 1)
     if scene.exists() and not overwrite:
         raise WeftError(f"{scene} exists already: choose another name, or replace it with --overwrite")
-    try:
+    with writing(scene):
         scene.parent.mkdir(parents=True, exist_ok=True)
         with scene.open("w" if overwrite else "x", encoding="utf-8") as file:
             file.write(text)
-    except OSError as error:
-        raise WeftError(f"{scene} cannot be written: {(error.strerror or str(error)).lower()}") from None
     print(f"{scene} is written. Change it as you like, then:")
     print(f"  weft run {quoted(scene)}")
     print(f"  weft view {quoted(scene.with_suffix('.zarr').name)}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import WeftError
+from weft.errors import WeftError, writing
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
@@ -62,15 +62,14 @@ def export_sequence(
     digits = max(4, len(str(max(chosen))))
     staged = folder.resolve().with_name(f".{name}.{os.getpid()}.partial")
     try:
-        staged.mkdir(parents=True)
-        for done, frame in enumerate(chosen, start=1):
-            content = WRITERS[format](cache.positions(frame)[vertices], parts, uv)
-            (staged / f"{name}_{frame:0{digits}d}.{format}").write_bytes(content)
-            if progress is not None:
-                progress(done, len(chosen))
-        return move_in(staged, folder, f"{name}_", f".{format}")
-    except OSError as error:
-        raise WeftError(f"cannot write {folder}: {error.strerror or error}") from error
+        with writing(folder):
+            staged.mkdir(parents=True)
+            for done, frame in enumerate(chosen, start=1):
+                content = WRITERS[format](cache.positions(frame)[vertices], parts, uv)
+                (staged / f"{name}_{frame:0{digits}d}.{format}").write_bytes(content)
+                if progress is not None:
+                    progress(done, len(chosen))
+            return move_in(staged, folder, f"{name}_", f".{format}")
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 

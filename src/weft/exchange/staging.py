@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from weft.errors import WeftError
+from weft.errors import WeftError, writing
 
 
 @contextmanager
@@ -19,13 +19,12 @@ def staged_folder(folder: Path, names: Sequence[str], *, overwrite: bool) -> Ite
     whole = folder.resolve()
     staged = whole.with_name(f".{whole.name}.{os.getpid()}.partial")
     try:
-        staged.mkdir(parents=True)
-        yield staged
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in names:
-            (staged / name).replace(folder / name)
-    except OSError as error:
-        raise WeftError(f"cannot write {folder}: {error.strerror or error}") from error
+        with writing(folder):
+            staged.mkdir(parents=True)
+            yield staged
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in names:
+                (staged / name).replace(folder / name)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 
@@ -39,11 +38,10 @@ def staged_file(path: Path, *, overwrite: bool) -> Iterator[Path]:
         raise WeftError(f"{path} exists already: choose another name, or say --overwrite")
     staged = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield staged
-        staged.replace(path)
-    except OSError as error:
-        raise WeftError(f"cannot write {path}: {error.strerror or error}") from error
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield staged
+            staged.replace(path)
     finally:
         with suppress(OSError):
             staged.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import WeftError
+from weft.errors import writing
 
 
 @contextmanager
@@ -16,11 +16,10 @@ def replacing(path: Path) -> Iterator[Path]:
     """A path to write to; it takes the place of `path` when all went well, and is removed when not."""
     partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield partial
-        partial.replace(path)
-    except OSError as error:
-        raise WeftError(f"cannot write {path}: {error.strerror or error}") from error
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield partial
+            partial.replace(path)
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
