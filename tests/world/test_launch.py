@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import warp as wp
 
+from weft.errors import WeftError
 from weft.world import get_threads, launch, set_threads
 from weft.world.launch import _default_threads
 
@@ -102,3 +103,6 @@ def test_the_number_of_threads_to_start_with(monkeypatch):
     assert _default_threads() == 3
     monkeypatch.setenv("WEFT_THREADS", "0")
     assert _default_threads() == 1
+    monkeypatch.setenv("WEFT_THREADS", "all")
+    with pytest.raises(WeftError, match="WEFT_THREADS is 'all': it says how many threads to use"):
+        _default_threads()

@@ -12,6 +12,7 @@ from typing import Any
 
 import warp as wp
 
+from weft.errors import WeftError
 from weft.world.crew import MOST_HELPERS, Arguments, Crew
 from weft.world.start import start_warp
 
@@ -113,8 +114,10 @@ class _Pool:
 
 
 def _default_threads() -> int:
-    wanted = os.environ.get("WEFT_THREADS", "")
-    if wanted.isdigit():
+    wanted = os.environ.get("WEFT_THREADS", "").strip()
+    if wanted:
+        if not wanted.isdigit():
+            raise WeftError(f"WEFT_THREADS is {wanted!r}: it says how many threads to use, 1 or more")
         return min(max(1, int(wanted)), MOST_HELPERS + 1)
     # the cores that this process may use, where the system can say so (Linux)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
