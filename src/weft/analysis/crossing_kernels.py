@@ -59,6 +59,7 @@ def two_product(a: wp.float64, b: wp.float64) -> wp.vec2d:
 
 @wp.func
 def add_double(a: wp.vec2d, b: wp.vec2d) -> wp.vec2d:
+    """The sum of two numbers of twice the digits."""
     s = two_sum(a[0], b[0])
     t = two_sum(a[1], b[1])
     r = two_sum(s[0], s[1] + t[0])
@@ -67,6 +68,7 @@ def add_double(a: wp.vec2d, b: wp.vec2d) -> wp.vec2d:
 
 @wp.func
 def multiply_double(a: wp.vec2d, b: wp.vec2d) -> wp.vec2d:
+    """Their product."""
     p = two_product(a[0], b[0])
     return two_sum(p[0], p[1] + (a[0] * b[1] + a[1] * b[0]))
 
@@ -80,6 +82,7 @@ def offset_double(mesh: Crossing, origin: int, vertex: int, axis: int) -> wp.vec
 
 @wp.func
 def minor_double(mesh: Crossing, o: int, a: int, b: int, i: int, j: int) -> wp.vec2d:
+    """The determinant of two offsets from vertex o along two axes."""
     left = multiply_double(offset_double(mesh, o, a, i), offset_double(mesh, o, b, j))
     right = multiply_double(offset_double(mesh, o, a, j), offset_double(mesh, o, b, i))
     return add_double(left, -right)
@@ -211,6 +214,7 @@ def box_triangles(first: int, mesh: Crossing, lowers: wp.array[wp.vec3], uppers:
 
 @wp.func
 def shared_vertices(one: wp.vec3i, other: wp.vec3i) -> int:
+    """How many corners two triangles have in common."""
     count = int(0)
     for k in range(3):
         if one[k] == other[0] or one[k] == other[1] or one[k] == other[2]:

@@ -83,6 +83,7 @@ def mark_curve(s: Sheets, path: int, sheet: int, single: bool, stamp: int) -> in
 
 @wp.func
 def in_band(s: Sheets, edge: int, stamp: int) -> bool:
+    """Whether a triangle of the edge is near the curve."""
     for k in range(2):
         f = s.edge_faces[edge][k]
         if f >= 0:
@@ -187,6 +188,7 @@ def grow_side(s: Sheets, queue: wp.array[int], head: int, tail: int, side: int, 
 
 @wp.func
 def area_of(s: Sheets, queue: wp.array[int], start: int, end: int) -> wp.float64:
+    """The area that belongs to a part of a queue of vertices."""
     area = wp.float64(0.0)
     for i in range(start, end):
         area += s.areas[queue[i]]

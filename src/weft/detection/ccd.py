@@ -86,6 +86,7 @@ def point_triangle_pairs(
     hit: wp.array[wp.bool],
     time: wp.array[wp.float64],
 ) -> None:
+    """Continuous detection for rows of a point and the corners of a triangle."""
     i = first + wp.tid()
     k = 4 * i
     met, t = ccd_point_triangle(
@@ -104,6 +105,7 @@ def edge_edge_pairs(
     hit: wp.array[wp.bool],
     time: wp.array[wp.float64],
 ) -> None:
+    """Continuous detection for rows of the ends of two edges."""
     i = first + wp.tid()
     k = 4 * i
     met, t = ccd_edge_edge(

@@ -211,6 +211,7 @@ def on_parallelogram(y: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, d: wp.v
 
 @wp.func
 def nearer(y: wp.vec3d, z: wp.vec3d) -> wp.vec3d:
+    """The shorter of two vectors."""
     if wp.dot(z, z) < wp.dot(y, y):
         return z
     return y

@@ -173,7 +173,7 @@ def gather_row_boxes(
     boxes: wp.array2d[wp.float32],
     row_boxes: wp.array2d[wp.float32],
 ):
-    # side by side what is compared in one go; as many as the rows of so many patches have
+    """Boxes of what is compared in one go side by side; as many as the rows of so many patches have."""
     i = first + wp.tid()
     if wp.int64(i) < offsets[count]:
         store_box(row_boxes, i, load_box(boxes, rows[i]))
@@ -200,6 +200,7 @@ def find_vertex_triangle(
     corners: wp.array2d[int],
     face_ids: wp.array[int],
 ):
+    """The vertices of a patch with the triangles of the patches in its row."""
     i = shared_item(first + wp.tid())
     patch = i
     if chosen == 1:
@@ -298,6 +299,7 @@ def find_edge_edge(
     ends: wp.array2d[int],
     edge_ids: wp.array[int],
 ):
+    """The edges of a patch with its own and with those of later patches in its row."""
     i = shared_item(first + wp.tid())
     patch = i
     if chosen == 1:
@@ -344,6 +346,7 @@ def find_triangles(
     face_ids: wp.array[int],
     share_vertex: int,
 ):
+    """The triangles of a patch with its own and with those of later patches in its row."""
     i = shared_item(first + wp.tid())
     patch = i
     if chosen == 1:

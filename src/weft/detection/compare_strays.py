@@ -45,6 +45,7 @@ def grow_strays(
 
 @wp.func
 def face_marked(face: wp.vec3i, marked: wp.array[int]) -> bool:
+    """Whether a corner of a triangle is marked."""
     return marked[face[0]] + marked[face[1]] + marked[face[2]] != 0
 
 
@@ -106,6 +107,7 @@ def find_stray_vertex_triangle(
     corners: wp.array2d[int],
     face_ids: wp.array[int],
 ):
+    """The vertices of a patch with the triangles of its row, where one of the two is marked."""
     thread = first + wp.tid()
     i = shared_item(thread)
     query = i
@@ -174,6 +176,7 @@ def find_stray_edge_edge(
     ends: wp.array2d[int],
     edge_ids: wp.array[int],
 ):
+    """The edges of a patch with those of its row, where one of the two is marked."""
     thread = first + wp.tid()
     i = shared_item(thread)
     query = i

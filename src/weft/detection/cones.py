@@ -67,6 +67,7 @@ class Cones:
 
     @classmethod
     def of(cls, surface: Surface) -> "Cones":
+        """Those of a surface."""
         device = surface.device
         faces, face_edges = surface.faces.numpy().reshape(-1, 3), surface.face_edges.numpy().reshape(-1, 3)
         edges = surface.edges.numpy().reshape(-1, 2)

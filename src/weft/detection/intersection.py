@@ -246,6 +246,7 @@ def _pair_keys(one: NDArray[np.integer], other: NDArray[np.integer], count: int)
 
 
 def read_faces(faces: ArrayLike) -> Ints:
+    """Triangles as (m, 3) int32, or a `MeshError` that says what they are instead."""
     read = np.asarray(faces)
     if read.size == 0:
         return np.zeros((0, 3), dtype=np.int32)

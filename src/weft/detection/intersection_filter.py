@@ -48,6 +48,7 @@ def cross_size(u: wp.vec3d, v: wp.vec3d):
 
 @wp.func
 def side_of_normal(normal: wp.vec3d, size: wp.vec3d, w: wp.vec3d):
+    """On which side of a plane through the origin w lies, if rounding leaves that certain."""
     bound = BOUND_3D * wp.dot(size, wp.abs(w)) + UNDERFLOW
     return certain(wp.dot(normal, w), bound)
 
@@ -148,11 +149,13 @@ def boxed(x: wp.vec3d, centre: wp.vec3d, scale: wp.float64):
 
 @wp.func
 def rounded_down(x: wp.vec3):
+    """A little less along every axis than rounding may have taken away."""
     return x - ULP * wp.abs(x) - wp.vec3(SMALLEST)
 
 
 @wp.func
 def rounded_up(x: wp.vec3):
+    """A little more, likewise."""
     return x + ULP * wp.abs(x) + wp.vec3(SMALLEST)
 
 
@@ -166,6 +169,7 @@ def box_triangles(
     lowers: wp.array[wp.vec3],
     uppers: wp.array[wp.vec3],
 ):
+    """The boxes of triangles in float32, rounded outwards."""
     i = first + wp.tid()
     face = faces[i]
     a = boxed(x[face[0]], centre, scale)
@@ -193,6 +197,7 @@ class Pairs:
 
 @wp.func
 def query_edge(pairs: Pairs, edge: wp.vec2i):
+    """The triangles whose boxes meet that of an edge."""
     p = boxed(pairs.x[edge[0]], pairs.centre, pairs.scale)
     q = boxed(pairs.x[edge[1]], pairs.centre, pairs.scale)
     return wp.bvh_query_aabb(pairs.tree, rounded_down(wp.min(p, q)), rounded_up(wp.max(p, q)))
@@ -200,6 +205,7 @@ def query_edge(pairs: Pairs, edge: wp.vec2i):
 
 @wp.func
 def judge_pair(pairs: Pairs, e: int, edge: wp.vec2i, p: wp.vec3d, q: wp.vec3d, f: int):
+    """Whether an edge and a triangle that may meet are apart, cross, or must be looked at exactly."""
     face = pairs.faces[f]
     for k in range(3):
         if face[k] == edge[0] or face[k] == edge[1]:
@@ -211,6 +217,7 @@ def judge_pair(pairs: Pairs, e: int, edge: wp.vec2i, p: wp.vec3d, q: wp.vec3d, f
 
 @wp.kernel
 def count_pairs(first: int, pairs: Pairs, counts: wp.array[wp.int32]):
+    """How many triangles each edge crosses, or may cross."""
     e = first + wp.tid()
     edge = pairs.edges[e]
     p = pairs.x[edge[0]]
@@ -233,6 +240,7 @@ def fill_pairs(
     found_face: wp.array[wp.int32],
     found_verdict: wp.array[wp.int8],
 ):
+    """These triangles, and what was found about each, for the edges that have any."""
     i = first + wp.tid()
     e = chosen[i]
     edge = pairs.edges[e]

@@ -27,6 +27,8 @@ WAVES = 4
 
 @wp.struct
 class WindField:
+    """The wind of a scene as kernels ask for it."""
+
     velocity: wp.vec3d
     drag: wp.float64
     """rho * drag / 2"""

@@ -35,6 +35,7 @@ class Colours:
 
 @wp.func
 def has_item(offsets: wp.array[int], items: wp.array[int], row: int, item: int) -> bool:
+    """Whether a row of a list holds an item."""
     for k in range(offsets[row], offsets[row + 1]):
         if items[k] == item:
             return True
@@ -67,6 +68,7 @@ def shares_loose(c: Colours, one: int, other: int) -> bool:
 def classify_vertex_triangle(
     first: int, c: Colours, faces: wp.array[wp.vec3i], pairs: wp.array[wp.vec2i], kinds: wp.array[wp.int8]
 ):
+    """Whether vertex and triangle of each pair attract each other, repel, or neither."""
     i = first + wp.tid()
     p = pairs[i][0]
     f = pairs[i][1]
@@ -86,6 +88,7 @@ def classify_vertex_triangle(
 def classify_edge_edge(
     first: int, c: Colours, edges: wp.array[wp.vec2i], pairs: wp.array[wp.vec2i], kinds: wp.array[wp.int8]
 ):
+    """The same for two edges."""
     i = first + wp.tid()
     one = edges[pairs[i][0]]
     other = edges[pairs[i][1]]

@@ -96,6 +96,7 @@ def rotation_vector(turn: wp.mat33d) -> wp.vec3d:
 
 @wp.func
 def rotation_of(pose: wp.mat44d) -> wp.mat33d:
+    """The upper left of a pose."""
     return wp.mat33d(
         pose[0, 0], pose[0, 1], pose[0, 2],
         pose[1, 0], pose[1, 1], pose[1, 2],

@@ -94,6 +94,7 @@ def write_spot(i: int, x: wp.vec3d, way: wp.vec3d, reach: wp.float64, spots: wp.
 
 @wp.func
 def narrow(v: wp.vec3d) -> wp.vec3:
+    """A point in float32."""
     return wp.vec3(wp.float32(v[0]), wp.float32(v[1]), wp.float32(v[2]))
 
 

@@ -29,6 +29,7 @@ def is_neighbour(offsets: wp.array[int], items: wp.array[int], v: int, face: wp.
 
 @wp.func
 def is_near(mesh: Crossing, offsets: wp.array[int], items: wp.array[int], v: int, f: int, radius: wp.float64) -> bool:
+    """Whether a triangle that is no neighbour of a vertex comes within the radius."""
     face = mesh.faces[f]
     if is_neighbour(offsets, items, v, face):
         return False
@@ -49,6 +50,7 @@ def count_near(
     radius: wp.float64,
     counts: wp.array[int],
 ):
+    """How many such triangles each vertex has."""
     v = first + wp.tid()
     found = int(0)
     f = int(0)
@@ -70,6 +72,7 @@ def fill_near(
     starts: wp.array[wp.int64],
     found: wp.array[wp.vec2i],
 ):
+    """These triangles, for the vertices that have any."""
     i = first + wp.tid()
     v = chosen[i]
     slot = starts[i]
