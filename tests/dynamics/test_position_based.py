@@ -190,16 +190,16 @@ def test_substeps_grow_and_shrink_from_step_to_step():
     assert [dynamics._substeps(long, 1 / 480, touched=True) for _ in range(4)] == [10, 20, 40, 5 * MOST_REFINED]
     kept = dynamics.saved()
     assert dynamics._substeps(long, 1 / 480, touched=False) == 40
-    assert [dynamics._substeps(long, 1 / 480, touched=False) for _ in range(120)][-1] == 5
+    assert [dynamics._substeps(long, 1 / 480, touched=False) for _ in range(500)][-1] == 5
     dynamics.restore(kept)
-    back = [dynamics._substeps(short, 1 / 480, touched=True) for _ in range(120)]
-    assert back[:3] == [40, 39, 38] and back[-1] == 5
+    back = [dynamics._substeps(short, 1 / 480, touched=True) for _ in range(500)]
+    assert back == sorted(back, reverse=True) and set(back) == set(range(5, 41))
     dynamics.restore(kept)
     assert dynamics._substeps(short, 1 / 480, touched=True) == 40
 
 
 @pytest.mark.parametrize(
-    ("stretch", "speed", "substeps"), [(1.0, 0.0, 5), (1.09, 0.0, 5), (1.2, 0.0, 8), (3.0, 0.0, 10), (1.0, 119.9, 10)]
+    ("stretch", "speed", "substeps"), [(1.0, 0.0, 5), (1.07, 0.0, 5), (1.2, 0.0, 8), (3.0, 0.0, 10), (1.0, 119.9, 10)]
 )
 def test_substeps_are_shorter_where_edges_are_off_their_lengths_or_soon_will_be(stretch, speed, substeps):
     mesh = shapes.grid((1.0, 1.0), (4, 4))

@@ -38,10 +38,11 @@ LONGEST_SUBSTEP = 1.0 / 2400.0
 # and what is caught in folds comes free only if springs are solved well
 MOST_REFINED = 8
 LARGEST_CHANGE = 0.1
-LARGEST_STRAIN = 0.1
+LARGEST_STRAIN = 0.08
 # how much shorter they are changes from step to step by no less and no more than this. They come back slowly: springs that
-# are softer while they are pulled out than while they go back give cloth that hangs more swing each time
-RETURN, FASTEST_REFINING = 0.98, 2.0
+# are softer while they are pulled out than while they go back give cloth that hangs more swing each time, and layers that
+# lie on each other creep
+RETURN, FASTEST_REFINING = 0.995, 2.0
 # a cloth of more springs than this has single edges that are caught somewhere, and all others need not wait for each of
 # them: so large a part of the further springs may be worse than the substeps are made for
 HEEDED = 100_000
