@@ -9,8 +9,9 @@ from weft.cache import CacheWriter, open_cache
 from weft.check import check_cache
 from weft.cli.main import app
 from weft.errors import WeftError
-from weft.farm.frames import Look, check_on, film_on
+from weft.farm.frames import check_on, film_on
 from weft.finish import subdivide
+from weft.view.look import Look
 
 FRAMES = 6
 

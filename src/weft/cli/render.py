@@ -1,11 +1,16 @@
 """`weft render`: a cache as a film or a still."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from weft.errors import WeftError
+
+if TYPE_CHECKING:
+    from weft.cache import Cache
+    from weft.view.fields import Colour
+    from weft.view.look import Look
 
 STILLS = (".png", ".jpg", ".jpeg")
 
@@ -47,63 +52,88 @@ def render(
 ) -> None:
     """Draw a cache as a film (mp4) or a still (png, jpg), without a screen."""
     from weft.cache import open_cache
-    from weft.check import crossing_marks
-    from weft.cli.choices import choose_frames, choose_size, progress_bar
-    from weft.view.fields import COLOURS, Colour
-    from weft.view.film import render_film
-    from weft.view.still import frame_number, render_still
+    from weft.cli.choices import choose_size
+    from weft.view.beauty import FILM_SAMPLES, STILL_SAMPLES
+    from weft.view.look import Look
 
     source = open_cache(cache)
     path = out or Path(f"{cache.resolve().stem}.mp4")
-    pixels = choose_size(size)
-    shade: Colour | None = next((c for c in COLOURS if c == colour), None)
-    if shade is None:
-        raise WeftError(f"--colour {colour}: use one of {', '.join(COLOURS)}")
+    is_still = path.suffix.lower() in STILLS
     if fps is not None and not 0.0 < fps <= 1000.0:
         raise WeftError(f"--fps {fps:g}: must be more than 0 and at most 1000")
-
-    if beauty and (draft or wireframe or crossings or shade != "body"):
+    if beauty and (draft or wireframe or crossings or colour != "body"):
         raise WeftError("--beauty draws cloth as it looks: leave out --draft, --wireframe, --crossings and --colour")
     if not beauty and (samples is not None or motion_blur):
         raise WeftError("--samples and --motion-blur are for --beauty: add it, or leave them out")
-    traced: dict[str, Any] = (
-        {"samples": samples, "motion_blur": motion_blur} if samples else {"motion_blur": motion_blur}
-    )
-    if path.suffix.lower() in STILLS:
+    traces = (samples or (STILL_SAMPLES if is_still else FILM_SAMPLES)) if beauty else None
+    look = Look(choose_size(size), _choose_colour(colour), wireframe, crossings, draft, traces, motion_blur)
+
+    if is_still:
         if frames is not None or fps is not None:
             raise WeftError(f"{path} is a still: choose one frame with --frame; --frames and --fps are for films")
         if scheduler is not None:
             raise WeftError(f"{path} is a still, one frame: --scheduler is for films")
-        number = frame_number(source, -1 if frame is None else frame)
-        if beauty:
-            from weft.view.beauty import render_beauty_still
-
-            render_beauty_still(source, number, path, size=pixels, **traced)
-            print(f"{path}: frame {number}")
-            return
-        marks = crossing_marks(source, number) if crossings else None
-        render_still(source, number, path, size=pixels, colour=shade, wireframe=wireframe, marks=marks, draft=draft)
-        print(f"{path}: frame {number}")
-        return
-    if path.suffix.lower() != ".mp4":
+        _draw_still(source, path, -1 if frame is None else frame, look)
+    elif path.suffix.lower() == ".mp4":
+        if frame is not None:
+            raise WeftError(f"{path} is a film: choose frames with --frames first:last; --frame is for stills")
+        _draw_film(source, path, frames, fps, look, scheduler)
+    else:
         raise WeftError(f"{path}: the name must end in .mp4 for a film, or in .png, .jpg or .jpeg for a still")
-    if frame is not None:
-        raise WeftError(f"{path} is a film: choose frames with --frames first:last; --frame is for stills")
+
+
+def _choose_colour(name: str) -> "Colour":
+    from weft.view.fields import COLOURS
+
+    for colour in COLOURS:
+        if colour == name:
+            return colour
+    raise WeftError(f"--colour {name}: use one of {', '.join(COLOURS)}")
+
+
+def _draw_still(source: "Cache", path: Path, frame: int, look: "Look") -> None:
+    """One frame, traced or not."""
+    from weft.check import crossing_marks
+    from weft.view.beauty import render_beauty_still
+    from weft.view.still import frame_number, render_still
+
+    number = frame_number(source, frame)
+    if look.samples is not None:
+        traced: dict[str, Any] = {"samples": look.samples, "motion_blur": look.motion_blur}
+        render_beauty_still(source, number, path, size=look.size, **traced)
+    else:
+        marks = crossing_marks(source, number) if look.crossings else None
+        render_still(source, number, path, size=look.size, marks=marks, **_plain(look))
+    print(f"{path}: frame {number}")
+
+
+def _draw_film(
+    source: "Cache", path: Path, frames: str | None, fps: float | None, look: "Look", scheduler: str | None
+) -> None:
+    """Many frames, traced or not, here or on the workers of a scheduler."""
+    from weft.check import crossing_marks
+    from weft.cli.choices import choose_frames, progress_bar
+
     chosen = choose_frames(frames, source.frames)
     with progress_bar("drawing") as progress:
-        common: dict[str, Any] = {"frames": chosen, "fps": fps, "size": pixels, "progress": progress}
+        common: dict[str, Any] = {"frames": chosen, "fps": fps, "progress": progress}
         if scheduler is not None:
-            from weft.farm.frames import Look, film_on
-            from weft.view.beauty import FILM_SAMPLES
+            from weft.farm.frames import film_on
 
-            traces = (samples or FILM_SAMPLES) if beauty else None
-            look = Look(pixels, shade, wireframe, crossings, draft, traces, motion_blur)
-            film_on(scheduler, source, path, look, frames=chosen, fps=fps, progress=progress)
-        elif beauty:
+            film_on(scheduler, source, path, look, **common)
+        elif look.samples is not None:
             from weft.view.beauty import render_beauty_film
 
-            render_beauty_film(source, path, **common, **traced)
+            traced: dict[str, Any] = {"samples": look.samples, "motion_blur": look.motion_blur}
+            render_beauty_film(source, path, size=look.size, **common, **traced)
         else:
-            marks_of = (lambda f: crossing_marks(source, f)) if crossings else None
-            render_film(source, path, **common, colour=shade, wireframe=wireframe, marks=marks_of, draft=draft)
+            from weft.view.film import render_film
+
+            marks = (lambda f: crossing_marks(source, f)) if look.crossings else None
+            render_film(source, path, size=look.size, marks=marks, **common, **_plain(look))
     print(f"{path}: {len(chosen)} frames, {len(chosen) / (fps or source.fps):.1f} s")
+
+
+def _plain(look: "Look") -> dict[str, Any]:
+    """What is chosen for pictures that are not traced."""
+    return {"colour": look.colour, "wireframe": look.wireframe, "draft": look.draft}

@@ -16,6 +16,7 @@ from weft.cache import Cache, CacheWriter, FrameWriter, layout, open_cache
 from weft.errors import CacheError, WeftError
 from weft.farm.cluster import Farm, connect
 from weft.run.interrupt import StopAtFrame
+from weft.view.look import Look
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,20 +61,7 @@ class Draw:
     cache: str
     stamp: str
     frame: int
-    look: "Look"
-
-
-@dataclass(frozen=True)
-class Look:
-    """How pictures are drawn; `samples` is for traced ones, None for others."""
-
-    size: tuple[int, int]
-    colour: Any = "body"
-    wireframe: bool = False
-    crossings: bool = False
-    draft: bool = False
-    samples: int | None = None
-    motion_blur: bool = False
+    look: Look
 
 
 def finish_on(
