@@ -71,7 +71,7 @@ def test_wrong_arguments_raise():
     launch(count_visits, 4, [visits])
     with pytest.raises(TypeError, match="inputs"):
         launch(count_visits, 4, [visits, 1])
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(WeftError, match="at least 1"):
         set_threads(0)
 
 

@@ -100,8 +100,8 @@ class Robust(Method):
         world = self.world
         name = world.scene.broad_phase
         if name not in EXACT:
-            choices = "use 'bvh', 'topology_tree', 'material_tree' or 'brute'"
-            raise SceneError(f"broad_phase: {name!r} may miss pairs, and robust must not; {choices}")
+            text = f"{name!r} may miss pairs, and robust must not; use one of {', '.join(EXACT)}"
+            raise SceneError(world.scene.problem(("broad_phase",), text))
         colliders = range(len(world.cloths), len(world.bodies))
         material = world.rest_shape.numpy()
         broad_phase = make_broad_phase(name, world.surface, material=material, carried=colliders)

@@ -160,7 +160,7 @@ if hasattr(os, "register_at_fork"):
 def set_threads(threads: int) -> None:
     """Use this many threads for CPU kernels from now on."""
     if threads < 1:
-        raise ValueError(f"threads must be at least 1, got {threads}")
+        raise WeftError(f"threads must be at least 1, not {threads}")
     _pool.threads = min(threads, MOST_HELPERS + 1)
 
 
