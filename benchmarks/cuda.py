@@ -34,12 +34,12 @@ SPHERES = {150: 15.0, 500: 60.0, 1000: 400.0}
 STAGES = {
     "springs": ("position_kernels", "yarns_on_card", "air"),
     "contacts in substeps": ("contact_positions", "contacts_on_card"),
-    "sweeps of impulses": ("impulse_sweeps", "repulsion", "robust_kernels"),
-    "colours": ("stencil_colours", "stencil_chains"),
+    "sweeps of impulses": ("impulse_sweeps", "impulses_on_card", "repulsion", "robust_kernels"),
+    "colours": ("stencil_colours", "stencil_chains", "contact_clumps"),
     "strain limits": ("strain",),
     "boxes and rows": ("boxes", "bvh"),
-    "pairs": ("lists", "compare", "compare_strays", "patch_search"),
-    "contacts and collisions": ("approach", "step_search", "sifting", "moves", "impact"),
+    "pairs": ("lists", "list_kernels", "compare", "compare_strays", "patch_search"),
+    "contacts and collisions": ("choosing", "approach", "step_search", "sifting", "moves", "impact"),
 }
 # longest run of one scene, in s
 LONGEST = 90.0

@@ -53,10 +53,14 @@ def random_pairs(rng: np.random.Generator, count: int, points: int, *, gap: floa
 
 
 def upload(
-    pairs: Pairs, speeds: np.ndarray | float = 0.0, friction: tuple[float, float] = (0.0, 0.0), thickness: float = 1e-3
+    pairs: Pairs,
+    speeds: np.ndarray | float = 0.0,
+    friction: tuple[float, float] = (0.0, 0.0),
+    thickness: float = 1e-3,
+    device: wp.Device = CPU,
 ) -> ImpulseRows:
     """The same on the device, no impulse given yet."""
-    rows, count = ImpulseRows(CPU), len(pairs.vertices)
+    rows, count = ImpulseRows(device), len(pairs.vertices)
     rows.grow(count)
     rows.vertices[:count].assign(pairs.vertices.astype(np.int32))
     rows.weights[:count].assign(pairs.weights)
@@ -70,12 +74,12 @@ def upload(
     return rows
 
 
-def vectors(values: np.ndarray) -> wp.array:
-    return wp.array(np.ascontiguousarray(values, dtype=float), dtype=wp.vec3d, device="cpu")
+def vectors(values: np.ndarray, device: wp.Device = CPU) -> wp.array:
+    return wp.array(np.ascontiguousarray(values, dtype=float), dtype=wp.vec3d, device=device)
 
 
-def numbers(values: np.ndarray) -> wp.array:
-    return wp.array(np.ascontiguousarray(values, dtype=float), dtype=wp.float64, device="cpu")
+def numbers(values: np.ndarray, device: wp.Device = CPU) -> wp.array:
+    return wp.array(np.ascontiguousarray(values, dtype=float), dtype=wp.float64, device=device)
 
 
 def relative(pairs: Pairs, values: np.ndarray) -> np.ndarray:

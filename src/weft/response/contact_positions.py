@@ -9,7 +9,7 @@ from typing import Any
 import warp as wp
 
 from weft.detection.boxes import lowest_bit
-from weft.response.contacts_on_card import part_on_card
+from weft.response.contacts_on_card import part_many_on_card, part_on_card
 from weft.response.impulses import ImpulseRows, ImpulseSolver
 from weft.response.parting import parting
 from weft.response.stencil_colours import COLOURS
@@ -123,7 +123,7 @@ class PositionContacts:
     @property
     def given(self) -> tuple[Any, ...]:
         """What a call depends on besides the positions."""
-        return self.solver.threads_for(self.rows.count), *self._arrays
+        return self.solver.clumped, self.solver.threads_for(self.rows.count), *self._arrays
 
     @property
     def _arrays(self) -> tuple[wp.array, ...]:
@@ -132,9 +132,10 @@ class PositionContacts:
 
     def __call__(self, x: wp.array, before: wp.array) -> None:
         """Correct positions x that were at `before` when the substep started; on a card both are rows."""
-        inputs = (self.solver.offsets, *self._arrays, before, x)
+        solver = self.solver
+        inputs = (solver.offsets, *solver.clump_arrays, *self._arrays, before, x)
         # the same tuple in all substeps of a step is looked at once
         if len(inputs) != len(self._inputs) or any(a is not b for a, b in zip(inputs, self._inputs, strict=True)):
             self._inputs = inputs
-        kernel = part_together if self.solver.device.is_cpu else part_on_card
-        self.solver.run(self.rows.count, kernel, self._inputs)
+        on_card = part_on_card if solver.clumped else part_many_on_card
+        solver.run(self.rows.count, part_together if solver.device.is_cpu else on_card, self._inputs)

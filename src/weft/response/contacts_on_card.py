@@ -2,32 +2,18 @@
 
 import warp as wp
 
+from weft.response.clump_sweeps import part_clumps
 from weft.response.colour_words import COLOURS
 from weft.response.parting import parting
+from weft.response.row_stencils import between, place_of
 from weft.world.card import load_vec2d, load_vec4d, load_vec4i, store_row
-from weft.world.together import BLOCK, TAIL, TURNS, arrive, await_others, meet, meet_in_block, share_begin, shared
+from weft.world.together import BLOCK, arrive, await_others, meet, share_begin
 
 wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
 # contacts of a colour from which on a card waits for the memory rather than for the way to it
 MANY = wp.constant(16384)
-
-
-@wp.func
-def place_of(row: wp.vec4d) -> wp.vec3d:
-    """Where a vertex is."""
-    return wp.vec3d(row[0], row[1], row[2])
-
-
-@wp.func
-def between(q: wp.vec4i, w: wp.vec4d, p: wp.array[wp.vec4d]) -> wp.vec3d:
-    """The relative position of a pair."""
-    a = place_of(load_vec4d(p, q[0]))
-    b = place_of(load_vec4d(p, q[1]))
-    c = place_of(load_vec4d(p, q[2]))
-    d = place_of(load_vec4d(p, q[3]))
-    return w[0] * a + w[1] * b + w[2] * c + w[3] * d
 
 
 @wp.func
@@ -110,9 +96,160 @@ def part_unknown(
     part_of_many(i, True, q, load_vec4d(weights, i), normals[i], distances[i], gains, friction, before, p)
 
 
-@shared
+@wp.func
+def part_colours(
+    t: int,
+    threads: int,
+    arrivals: wp.array[int],
+    clumped: int,
+    offsets: wp.array[int],
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    distances: wp.array[wp.float64],
+    gains: wp.array[wp.vec4d],
+    friction: wp.array[wp.vec2d],
+    before: wp.array[wp.vec4d],
+    p: wp.array[wp.vec4d],
+):
+    """The first colours, with the next contact of each thread loaded while threads wait for each other.
+
+    Who has none in a colour loads the last one, as others do. Corners are known a colour before, so that nothing is on its
+    way when a thread arrives.
+    """
+    colour = int(0)
+    begin = offsets[0]
+    end = offsets[1]
+    following = offsets[2]
+    i = begin + share_begin(t, threads, end - begin)
+    k = wp.min(i, end - 1)
+    q = load_vec4i(vertices, k)
+    w = load_vec4d(weights, k)
+    n = normals[k]
+    distance = distances[k]
+    next_i = end + share_begin(t, threads, following - end)
+    next_q = load_vec4i(vertices, wp.min(next_i, following - 1))
+    while colour < clumped and end - begin > MANY:
+        after = offsets[wp.min(colour + 3, COLOURS)]
+        part_of_many(k, i < end, q, w, n, distance, gains, friction, before, p)
+        for s in range(i + threads, end, threads):
+            part_unknown(s, vertices, weights, normals, distances, gains, friction, before, p)
+        size = end - begin
+        next_size = wp.where(colour + 1 < clumped, following - end, 0)
+        ticket = arrive(arrivals, True, size, next_size)
+        begin = end
+        end = following
+        following = after
+        colour += 1
+        i = next_i
+        k = wp.min(i, end - 1)
+        q = next_q
+        w = load_vec4d(weights, k)
+        n = normals[k]
+        distance = distances[k]
+        next_i = end + share_begin(t, threads, following - end)
+        next_q = load_vec4i(vertices, wp.min(next_i, following - 1))
+        await_others(arrivals, True, size, next_size, ticket)
+
+    g = load_vec4d(gains, k)
+    mu = load_vec2d(friction, k)
+    was = between(q, w, before)
+    while colour < clumped and end > begin:
+        after = offsets[wp.min(colour + 3, COLOURS)]
+        part_loaded(i < end, q, w, n, distance, g, mu, was, p)
+        for s in range(i + threads, end, threads):
+            part_unknown(s, vertices, weights, normals, distances, gains, friction, before, p)
+        size = end - begin
+        next_size = wp.where(colour + 1 < clumped, following - end, 0)
+        ticket = arrive(arrivals, True, size, next_size)
+        begin = end
+        end = following
+        following = after
+        colour += 1
+        i = next_i
+        k = wp.min(i, end - 1)
+        q = next_q
+        w = load_vec4d(weights, k)
+        n = normals[k]
+        distance = distances[k]
+        g = load_vec4d(gains, k)
+        mu = load_vec2d(friction, k)
+        was = between(q, w, before)
+        next_i = end + share_begin(t, threads, following - end)
+        next_q = load_vec4i(vertices, wp.min(next_i, following - 1))
+        await_others(arrivals, True, size, next_size, ticket)
+
+
+@wp.func
+def part_uncoloured(
+    t: int,
+    arrivals: wp.array[int],
+    offsets: wp.array[int],
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    distances: wp.array[wp.float64],
+    gains: wp.array[wp.vec4d],
+    friction: wp.array[wp.vec2d],
+    before: wp.array[wp.vec4d],
+    p: wp.array[wp.vec4d],
+):
+    """Those that found no colour, one after another."""
+    if offsets[COLOURS + 1] > offsets[COLOURS]:
+        meet(arrivals)
+        if t == 0:
+            for s in range(offsets[COLOURS], offsets[COLOURS + 1]):
+                part_unknown(s, vertices, weights, normals, distances, gains, friction, before, p)
+
+
 @wp.kernel(launch_bounds=BLOCK)
 def part_on_card(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    offsets: wp.array[int],
+    first_colour: wp.array[int],
+    sizes: wp.array[int],
+    spans: wp.array[int],
+    contacts: wp.array[int],
+    contact_colours: wp.array[int],
+    corners: wp.array[wp.vec4i],
+    members: wp.array[int],
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    distances: wp.array[wp.float64],
+    gains: wp.array[wp.vec4d],
+    friction: wp.array[wp.vec2d],
+    before: wp.array[wp.vec4d],
+    p: wp.array[wp.vec4d],
+):
+    """The first colours, then the clumps of the others."""
+    t = first + wp.tid()
+    part_colours(
+        t,
+        threads,
+        arrivals,
+        first_colour[0],
+        offsets,
+        vertices,
+        weights,
+        normals,
+        distances,
+        gains,
+        friction,
+        before,
+        p,
+    )
+    part_clumps(
+        t, threads, sizes, spans, contacts, contact_colours, corners, members, vertices, weights, normals, distances,
+        gains, friction, before, p,
+    )  # fmt: skip
+    part_uncoloured(t, arrivals, offsets, vertices, weights, normals, distances, gains, friction, before, p)
+
+
+@wp.kernel(launch_bounds=BLOCK)
+def part_many_on_card(
     first: int,
     threads: int,
     arrivals: wp.array[int],
@@ -126,115 +263,9 @@ def part_on_card(
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
 ):
-    """All colours, with the next contact of each thread loaded while threads wait for each other; then those that found none,
-    one after another.
-
-    Who has none in a colour loads the last one, as others do. Corners are known a colour before, so that nothing is on its
-    way when a thread arrives.
-    """
+    """All colours: of millions of contacts few are in clumps, and code for these would slow down the others."""
     t = first + wp.tid()
-    colour = int(0)
-    begin = offsets[0]
-    end = offsets[1]
-    following = offsets[2]
-    i = begin + share_begin(t, threads, end - begin)
-    k = wp.min(i, end - 1)
-    q = load_vec4i(vertices, k)
-    w = load_vec4d(weights, k)
-    n = normals[k]
-    distance = distances[k]
-    next_i = end + share_begin(t, threads, following - end)
-    next_q = load_vec4i(vertices, wp.min(next_i, following - 1))
-    while end - begin > MANY:
-        after = offsets[wp.min(colour + 3, COLOURS)]
-        part_of_many(k, i < end, q, w, n, distance, gains, friction, before, p)
-        for s in range(i + threads, end, threads):
-            part_unknown(s, vertices, weights, normals, distances, gains, friction, before, p)
-        size = end - begin
-        ticket = arrive(arrivals, True, size, following - end)
-        begin = end
-        end = following
-        following = after
-        colour += 1
-        i = next_i
-        k = wp.min(i, end - 1)
-        q = next_q
-        w = load_vec4d(weights, k)
-        n = normals[k]
-        distance = distances[k]
-        next_i = end + share_begin(t, threads, following - end)
-        next_q = load_vec4i(vertices, wp.min(next_i, following - 1))
-        await_others(arrivals, True, size, end - begin, ticket)
-
-    g = load_vec4d(gains, k)
-    mu = load_vec2d(friction, k)
-    was = between(q, w, before)
-    while end - begin > TAIL:
-        after = offsets[wp.min(colour + 3, COLOURS)]
-        part_loaded(i < end, q, w, n, distance, g, mu, was, p)
-        for s in range(i + threads, end, threads):
-            part_unknown(s, vertices, weights, normals, distances, gains, friction, before, p)
-        size = end - begin
-        ticket = arrive(arrivals, True, size, following - end)
-        begin = end
-        end = following
-        following = after
-        colour += 1
-        i = next_i
-        k = wp.min(i, end - 1)
-        q = next_q
-        w = load_vec4d(weights, k)
-        n = normals[k]
-        distance = distances[k]
-        g = load_vec4d(gains, k)
-        mu = load_vec2d(friction, k)
-        was = between(q, w, before)
-        next_i = end + share_begin(t, threads, following - end)
-        next_q = load_vec4i(vertices, wp.min(next_i, following - 1))
-        await_others(arrivals, True, size, end - begin, ticket)
-
-    # few are left in each colour: the first block does these, its threads in turns
-    if t < BLOCK and end > begin:
-        turn = t // TAIL
-        base = colour
-        low = offsets[wp.min(base + turn, COLOURS)]
-        high = offsets[wp.min(base + turn + 1, COLOURS)]
-        next_low = offsets[wp.min(base + turn + TURNS, COLOURS)]
-        next_high = offsets[wp.min(base + turn + TURNS + 1, COLOURS)]
-        k = wp.max(wp.min(low + t % TAIL, high - 1), 0)
-        q = load_vec4i(vertices, k)
-        w = load_vec4d(weights, k)
-        n = normals[k]
-        distance = distances[k]
-        g = load_vec4d(gains, k)
-        mu = load_vec2d(friction, k)
-        was = between(q, w, before)
-        while end > begin:
-            begin = offsets[wp.min(base + TURNS, COLOURS)]
-            end = offsets[wp.min(base + TURNS + 1, COLOURS)]
-            later_low = offsets[wp.min(base + turn + 2 * TURNS, COLOURS)]
-            later_high = offsets[wp.min(base + turn + 2 * TURNS + 1, COLOURS)]
-            meet_in_block(turn)
-            part_loaded(low + t % TAIL < high, q, w, n, distance, g, mu, was, p)
-            for s in range(low + t % TAIL + TAIL, high, TAIL):
-                part_unknown(s, vertices, weights, normals, distances, gains, friction, before, p)
-            low = next_low
-            high = next_high
-            next_low = later_low
-            next_high = later_high
-            base += TURNS
-            k = wp.max(wp.min(low + t % TAIL, high - 1), 0)
-            q = load_vec4i(vertices, k)
-            w = load_vec4d(weights, k)
-            n = normals[k]
-            distance = distances[k]
-            g = load_vec4d(gains, k)
-            mu = load_vec2d(friction, k)
-            meet_in_block(1)
-            was = between(q, w, before)
-            meet_in_block(TURNS - 1 - turn)
-    if offsets[COLOURS + 1] > offsets[COLOURS]:
-        meet(arrivals)
-        if t == 0:
-            for s in range(offsets[COLOURS], offsets[COLOURS + 1]):
-                part_unknown(s, vertices, weights, normals, distances, gains, friction, before, p)
+    part_colours(
+        t, threads, arrivals, COLOURS, offsets, vertices, weights, normals, distances, gains, friction, before, p
+    )
+    part_uncoloured(t, arrivals, offsets, vertices, weights, normals, distances, gains, friction, before, p)

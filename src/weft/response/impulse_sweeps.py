@@ -4,11 +4,9 @@ import warp as wp
 
 from weft.detection.boxes import lowest_bit
 from weft.response.friction import impulse_of
-from weft.response.impulses_on_card import sweep_later_on_card, sweep_on_card
 from weft.response.stencil_colours import COLOURS
 from weft.response.stencil_masks import MOST, rows_below_or_given
-from weft.world.card import load_vec4d, store_row
-from weft.world.together import BLOCK, meet, meet_between, on_card, share_begin, share_end, share_step, shared
+from weft.world.together import meet, meet_between, share_begin, share_end, share_step
 
 wp.set_module_options({"enable_backward": False})
 
@@ -117,8 +115,7 @@ def sweep_colours(
         meet(arrivals)
 
 
-@shared
-@wp.kernel(launch_bounds=BLOCK)
+@wp.kernel
 def solve_together(
     first: int,
     threads: int,
@@ -138,38 +135,19 @@ def solve_together(
     push: wp.array[wp.float64],
     drag: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
-    p: wp.array[wp.vec4d],
 ):
-    """Sweeps over all rows: first those that lie in the order of their colours, then the others."""
+    """Sweeps over all rows: first those that lie in the order of their colours, then the others. On a CPU."""
     t = first + wp.tid()
-    if on_card():
-        for i in range(t, p.shape[0], threads):
-            store_row(p, i, v[i], inverse_mass[i])
-        meet(arrivals)
-        for _sweep in range(sweeps):
-            if placed > 0:
-                sweep_on_card(
-                    t, threads, arrivals, placed_offsets, vertices, weights, normals, speeds, friction, push, drag, p
-                )  # fmt: skip
-            if later != 0:
-                sweep_later_on_card(
-                    t, threads, arrivals, offsets, placed, order, vertices, weights, normals, speeds, friction, push,
-                    drag, p,
-                )  # fmt: skip
-        for i in range(t, p.shape[0], threads):
-            row = load_vec4d(p, i)
-            v[i] = wp.vec3d(row[0], row[1], row[2])
-    else:
-        for _sweep in range(sweeps):
+    for _sweep in range(sweeps):
+        sweep_colours(
+            t, threads, arrivals, placed_offsets, -1, order, vertices, weights, normals, speeds, friction, inverse_mass,
+            push, drag, v,
+        )  # fmt: skip
+        if later != 0:
             sweep_colours(
-                t, threads, arrivals, placed_offsets, -1, order, vertices, weights, normals, speeds, friction,
-                inverse_mass, push, drag, v,
+                t, threads, arrivals, offsets, placed, order, vertices, weights, normals, speeds, friction, inverse_mass,
+                push, drag, v,
             )  # fmt: skip
-            if later != 0:
-                sweep_colours(
-                    t, threads, arrivals, offsets, placed, order, vertices, weights, normals, speeds, friction,
-                    inverse_mass, push, drag, v,
-                )  # fmt: skip
 
 
 @wp.kernel

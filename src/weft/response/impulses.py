@@ -13,11 +13,16 @@ from typing import Any
 import warp as wp
 
 from weft.detection.stencil_rows import StencilRows
+from weft.response.contact_clumps import GROUPS, Clumps
 from weft.response.impulse_sweeps import put_in_order, solve_together
+from weft.response.impulses_on_card import solve_many_on_card, solve_on_card
 from weft.response.stencil_colours import COLOURS, StencilColouring
 from weft.world import launch
 from weft.world.buffers import Buffer
-from weft.world.together import Together
+from weft.world.together import SHARE, Together
+
+# rows among which clumps are looked for at most
+MOST_CLUMPED = 500_000
 
 __all__ = ["COLOURS", "ImpulseRows", "ImpulseSolver"]
 
@@ -93,6 +98,8 @@ class ImpulseSolver:
         self._together = Together(self.device)
         # velocities and inverse masses side by side, which a card loads in one go
         self._rows = wp.zeros(0 if self.device.is_cpu else vertex_count, dtype=wp.vec4d, device=self.device)
+        self.clumps = None if self.device.is_cpu else Clumps(vertex_count, inverse_mass, self._together)
+        """how a card goes on after the first colours"""
         self.placed = 0
         """rows that lie in the order of their colours"""
         self.offsets = wp.zeros_like(self._colouring.offsets)
@@ -106,6 +113,9 @@ class ImpulseSolver:
         self.placed = rows.count
         self._colouring.colour(rows.vertices, rows.count, self.offsets)
         rows.reorder(self._colouring.order, self.inverse_mass)
+        if self.clumped:
+            assert self.clumps is not None
+            self.clumps.find(self.offsets, self._colouring.keys, rows.vertices, rows.count)
 
     def colour(self, rows: ImpulseRows) -> None:
         """Find the order of the rows after the placed ones by colour; needed once after they change."""
@@ -125,14 +135,31 @@ class ImpulseSolver:
             rows.vertices,
         ]
         inputs += [rows.weights, rows.normals, rows.speeds, rows.friction, self.inverse_mass, rows.push, rows.drag, v]
-        # a card needs threads for the vertices too
-        items = max(rows.count, len(self._rows) // 4) if rows.count else 0
-        self.run(items, solve_together, [*inputs, self._rows], sweeps)
+        if self.device.is_cpu:
+            self.run(rows.count, solve_together, inputs, sweeps)
+        elif self.clumped:
+            self.run(rows.count, solve_on_card, [*inputs, self._rows, *self.clump_arrays], sweeps)
+        else:
+            self.run(rows.count, solve_many_on_card, [*inputs, self._rows], sweeps)
+
+    @property
+    def clumped(self) -> bool:
+        """Whether the last of the placed rows are in clumps, or all."""
+        return self.clumps is not None and self.placed <= MOST_CLUMPED
+
+    @property
+    def clump_arrays(self) -> tuple[wp.array, ...]:
+        """What sweeps need of the clumps, where there are some."""
+        return self.clumps.arrays if self.clumps is not None and self.clumped else ()
 
     def threads_for(self, count: int) -> int:
         """With how many threads so many rows are swept."""
-        return self._together.threads_for(count)
+        return self._together.threads_for(self._items(count))
+
+    def _items(self, count: int) -> int:
+        """What so many rows count as: a card needs a block for each group of clumps."""
+        return count if self.clumps is None or count == 0 else max(count, GROUPS * SHARE)
 
     def run(self, count: int, kernel: wp.Kernel, inputs: Sequence[Any], sweeps: int = 1) -> None:
         """Sweeps over `count` coloured rows in one launch."""
-        self._together.launch(kernel, count, inputs, work=sweeps * count)
+        self._together.launch(kernel, self._items(count), inputs, work=sweeps * count)

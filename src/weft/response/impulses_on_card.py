@@ -2,21 +2,11 @@
 
 import warp as wp
 
+from weft.response.clump_sweeps import solve_clumps
+from weft.response.colour_words import COLOURS
 from weft.response.friction import impulse_of
-from weft.response.stencil_colours import COLOURS
 from weft.world.card import load_vec2d, load_vec4d, load_vec4i, store_row
-from weft.world.together import (
-    BLOCK,
-    TAIL,
-    TURNS,
-    arrive,
-    await_others,
-    meet,
-    meet_between,
-    meet_in_block,
-    share_begin,
-    share_step,
-)
+from weft.world.together import BLOCK, arrive, await_others, meet, meet_between, share_begin, share_step
 
 wp.set_module_options({"enable_backward": False})
 
@@ -68,7 +58,7 @@ def solve_loaded(
 
 
 @wp.func
-def solve_on_card(
+def solve_unknown(
     i: int,
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
@@ -80,20 +70,10 @@ def solve_on_card(
     p: wp.array[wp.vec4d],
 ):
     """The same for a pair of which nothing is known yet."""
-    solve_loaded(
-        i,
-        True,
-        load_vec4i(vertices, i),
-        load_vec4d(weights, i),
-        normals[i],
-        speeds[i],
-        load_vec2d(friction, i),
-        push[i],
-        drag[i],
-        push,
-        drag,
-        p,
-    )
+    q = load_vec4i(vertices, i)
+    w = load_vec4d(weights, i)
+    mu = load_vec2d(friction, i)
+    solve_loaded(i, True, q, w, normals[i], speeds[i], mu, push[i], drag[i], push, drag, p)
 
 
 @wp.func
@@ -101,6 +81,7 @@ def sweep_on_card(
     t: int,
     threads: int,
     arrivals: wp.array[int],
+    clumped: int,
     offsets: wp.array[int],
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
@@ -111,7 +92,7 @@ def sweep_on_card(
     drag: wp.array[wp.vec3d],
     p: wp.array[wp.vec4d],
 ):
-    """One sweep over all colours of placed rows, with the next row of each thread loaded while threads wait for each other.
+    """One sweep over the first colours of placed rows, with the next row of each thread loaded while threads wait.
 
     Who has none in a colour loads the last one, as others do. Corners are known a colour before, so that nothing is on its
     way when a thread arrives. A row is the same thread's in every sweep, so that nobody else changes what it has given.
@@ -126,18 +107,19 @@ def sweep_on_card(
     w = load_vec4d(weights, k)
     n = normals[k]
     speed = speeds[k]
-    mu = load_vec2d(friction, k)
     given = push[k]
-    before = drag[k]
     next_i = end + share_begin(t, threads, following - end)
     next_q = load_vec4i(vertices, wp.min(next_i, following - 1))
-    while end - begin > TAIL:
+    mu = load_vec2d(friction, k)
+    before = drag[k]
+    while colour < clumped and end > begin:
         after = offsets[wp.min(colour + 3, COLOURS)]
         solve_loaded(k, i < end, q, w, n, speed, mu, given, before, push, drag, p)
         for s in range(i + threads, end, threads):
-            solve_on_card(s, vertices, weights, normals, speeds, friction, push, drag, p)
+            solve_unknown(s, vertices, weights, normals, speeds, friction, push, drag, p)
         size = end - begin
-        ticket = arrive(arrivals, True, size, following - end)
+        next_size = wp.where(colour + 1 < clumped, following - end, 0)
+        ticket = arrive(arrivals, True, size, next_size)
         begin = end
         end = following
         following = after
@@ -153,54 +135,7 @@ def sweep_on_card(
         before = drag[k]
         next_i = end + share_begin(t, threads, following - end)
         next_q = load_vec4i(vertices, wp.min(next_i, following - 1))
-        await_others(arrivals, True, size, end - begin, ticket)
-
-    # few are left in each colour: the first block does these, its threads in turns
-    if end > begin:
-        if t < BLOCK:
-            turn = t // TAIL
-            base = colour
-            low = offsets[wp.min(base + turn, COLOURS)]
-            high = offsets[wp.min(base + turn + 1, COLOURS)]
-            next_low = offsets[wp.min(base + turn + TURNS, COLOURS)]
-            next_high = offsets[wp.min(base + turn + TURNS + 1, COLOURS)]
-            k = wp.max(wp.min(low + t % TAIL, high - 1), 0)
-            q = load_vec4i(vertices, k)
-            w = load_vec4d(weights, k)
-            n = normals[k]
-            speed = speeds[k]
-            mu = load_vec2d(friction, k)
-            given = push[k]
-            before = drag[k]
-            while end > begin:
-                begin = offsets[wp.min(base + TURNS, COLOURS)]
-                end = offsets[wp.min(base + TURNS + 1, COLOURS)]
-                later_low = offsets[wp.min(base + turn + 2 * TURNS, COLOURS)]
-                later_high = offsets[wp.min(base + turn + 2 * TURNS + 1, COLOURS)]
-                meet_in_block(turn)
-                solve_loaded(k, low + t % TAIL < high, q, w, n, speed, mu, given, before, push, drag, p)
-                for s in range(low + t % TAIL + TAIL, high, TAIL):
-                    solve_on_card(s, vertices, weights, normals, speeds, friction, push, drag, p)
-                low = next_low
-                high = next_high
-                next_low = later_low
-                next_high = later_high
-                base += TURNS
-                k = wp.max(wp.min(low + t % TAIL, high - 1), 0)
-                q = load_vec4i(vertices, k)
-                w = load_vec4d(weights, k)
-                n = normals[k]
-                speed = speeds[k]
-                mu = load_vec2d(friction, k)
-                given = push[k]
-                before = drag[k]
-                meet_in_block(TURNS - turn)
-        meet(arrivals)
-    if offsets[COLOURS + 1] > offsets[COLOURS]:
-        if t == 0:
-            for s in range(offsets[COLOURS], offsets[COLOURS + 1]):
-                solve_on_card(s, vertices, weights, normals, speeds, friction, push, drag, p)
-        meet(arrivals)
+        await_others(arrivals, True, size, next_size, ticket)
 
 
 @wp.func
@@ -228,7 +163,7 @@ def sweep_later_on_card(
         following = offsets[colour + 2]
         first_k = begin + share_begin(t, threads, end - begin)
         for k in range(first_k, end, share_step(threads, end - begin)):
-            solve_on_card(placed + order[k], vertices, weights, normals, speeds, friction, push, drag, p)
+            solve_unknown(placed + order[k], vertices, weights, normals, speeds, friction, push, drag, p)
         meet_between(arrivals, end - begin, following - end)
         begin = end
         end = following
@@ -236,5 +171,157 @@ def sweep_later_on_card(
     if colour == COLOURS and end > begin:
         if t == 0:
             for k in range(begin, end):
-                solve_on_card(placed + order[k], vertices, weights, normals, speeds, friction, push, drag, p)
+                solve_unknown(placed + order[k], vertices, weights, normals, speeds, friction, push, drag, p)
         meet(arrivals)
+
+
+@wp.func
+def solve_uncoloured(
+    t: int,
+    arrivals: wp.array[int],
+    begin: int,
+    end: int,
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    speeds: wp.array[wp.float64],
+    friction: wp.array[wp.vec2d],
+    push: wp.array[wp.float64],
+    drag: wp.array[wp.vec3d],
+    p: wp.array[wp.vec4d],
+):
+    """Those that found no colour, one after another."""
+    if end > begin:
+        if t == 0:
+            for s in range(begin, end):
+                solve_unknown(s, vertices, weights, normals, speeds, friction, push, drag, p)
+        meet(arrivals)
+
+
+@wp.kernel(launch_bounds=BLOCK)
+def solve_on_card(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    sweeps: int,
+    placed_offsets: wp.array[int],
+    later: int,
+    placed: int,
+    offsets: wp.array[int],
+    order: wp.array[int],
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    speeds: wp.array[wp.float64],
+    friction: wp.array[wp.vec2d],
+    inverse_mass: wp.array[wp.float64],
+    push: wp.array[wp.float64],
+    drag: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    p: wp.array[wp.vec4d],
+    first_colour: wp.array[int],
+    sizes: wp.array[int],
+    spans: wp.array[int],
+    contacts: wp.array[int],
+    contact_colours: wp.array[int],
+    corners: wp.array[wp.vec4i],
+    members: wp.array[int],
+):
+    """Sweeps over all rows: first those that lie in the order of their colours, then the others."""
+    t = first + wp.tid()
+    for i in range(t, p.shape[0], threads):
+        store_row(p, i, v[i], inverse_mass[i])
+    meet(arrivals)
+    coloured = placed_offsets[COLOURS]
+    # where all are in clumps these need not wait for each other
+    alone = placed > 0 and later == 0 and first_colour[0] == 0 and coloured == placed
+    for _sweep in range(wp.where(alone, 1, sweeps)):
+        if placed > 0:
+            sweep_on_card(
+                t, threads, arrivals, first_colour[0], placed_offsets, vertices, weights, normals, speeds, friction, push,
+                drag, p,
+            )  # fmt: skip
+            solve_clumps(
+                t, threads, wp.where(alone, sweeps, 1), sizes, spans, contacts, contact_colours, corners, members, vertices,
+                weights, normals, speeds, friction, push, drag, p,
+            )  # fmt: skip
+            meet(arrivals)
+            solve_uncoloured(
+                t, arrivals, coloured, placed, vertices, weights, normals, speeds, friction, push, drag, p
+            )  # fmt: skip
+        if later != 0:
+            sweep_later_on_card(
+                t,
+                threads,
+                arrivals,
+                offsets,
+                placed,
+                order,
+                vertices,
+                weights,
+                normals,
+                speeds,
+                friction,
+                push,
+                drag,
+                p,
+            )
+    for i in range(t, p.shape[0], threads):
+        row = load_vec4d(p, i)
+        v[i] = wp.vec3d(row[0], row[1], row[2])
+
+
+@wp.kernel(launch_bounds=BLOCK)
+def solve_many_on_card(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    sweeps: int,
+    placed_offsets: wp.array[int],
+    later: int,
+    placed: int,
+    offsets: wp.array[int],
+    order: wp.array[int],
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    speeds: wp.array[wp.float64],
+    friction: wp.array[wp.vec2d],
+    inverse_mass: wp.array[wp.float64],
+    push: wp.array[wp.float64],
+    drag: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    p: wp.array[wp.vec4d],
+):
+    """The same colour by colour: of millions of rows few are in clumps, and code for these would slow down the others."""
+    t = first + wp.tid()
+    for i in range(t, p.shape[0], threads):
+        store_row(p, i, v[i], inverse_mass[i])
+    meet(arrivals)
+    for _sweep in range(sweeps):
+        sweep_on_card(
+            t, threads, arrivals, COLOURS, placed_offsets, vertices, weights, normals, speeds, friction, push, drag, p
+        )
+        solve_uncoloured(
+            t, arrivals, placed_offsets[COLOURS], placed, vertices, weights, normals, speeds, friction, push, drag, p
+        )
+        if later != 0:
+            sweep_later_on_card(
+                t,
+                threads,
+                arrivals,
+                offsets,
+                placed,
+                order,
+                vertices,
+                weights,
+                normals,
+                speeds,
+                friction,
+                push,
+                drag,
+                p,
+            )
+    for i in range(t, p.shape[0], threads):
+        row = load_vec4d(p, i)
+        v[i] = wp.vec3d(row[0], row[1], row[2])

@@ -91,6 +91,23 @@ def store_row(rows: wp.array[wp.vec4d], i: int, v: wp.vec3d, w: wp.float64):
 @wp.func_native(
     """
 #if defined(__CUDA_ARCH__)
+    double2* row = (double2*)(rows.data + i);
+    row[0] = make_double2(v[0], v[1]);
+    ((double*)row)[2] = v[2];
+#else
+    for (int k = 0; k < 3; ++k)
+        rows.data[i][k] = v[k];
+#endif
+"""
+)
+def store_place(rows: wp.array[wp.vec4d], i: int, v: wp.vec3d):
+    """Write the first three numbers of row i."""
+    ...
+
+
+@wp.func_native(
+    """
+#if defined(__CUDA_ARCH__)
     const double2 row = *(const double2*)(rows.data + i);
     return wp::vec_t<2, double>(row.x, row.y);
 #else

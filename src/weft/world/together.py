@@ -26,9 +26,6 @@ BLOCK = 512
 FEW = BLOCK
 # items that are worth a block
 SHARE = 128
-# of so few one block does several passes in turns: while some of its threads do one, the others load what they need next
-TURNS = 4
-TAIL = BLOCK // TURNS
 # blocks of a cluster, items up to which it is faster than more multiprocessors are, and the first cards that have clusters
 CLUSTER = 16
 CLUSTERED = CLUSTER * SHARE

@@ -1,0 +1,77 @@
+"""The last colours of contacts in clumps, which only a card does: the same as colour after colour on the CPU."""
+
+import numpy as np
+import pytest
+import warp as wp
+from robust_rows import CPU, numbers, random_pairs, upload, vectors
+
+from weft.response import impulses
+from weft.response.contact_positions import PositionContacts
+from weft.response.impulses import ImpulseSolver
+
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device"),
+]
+
+
+def some_pairs(count, points):
+    """Random contacts, a fifth of whose vertices cannot move, and everything that sweeps need."""
+    rng = np.random.default_rng(count)
+    pairs = random_pairs(rng, count, points)
+    inverse = np.where(rng.uniform(size=points) < 0.2, 0.0, rng.uniform(0.5, 2.0, points))
+    before = pairs.x + rng.normal(scale=0.1, size=pairs.x.shape)
+    return pairs, inverse, before, rng.normal(size=pairs.x.shape)
+
+
+def solve(pairs, inverse, before, v, device):
+    """Positions after a sweep over contacts, velocities and impulses after some sweeps, and the solver."""
+    rows = upload(pairs, speeds=0.1, friction=(0.6, 0.4), device=device)
+    rows.distances[: rows.count].assign(1.0 + 0.1 * np.abs(pairs.gaps))
+    solver = ImpulseSolver(len(pairs.x), numbers(inverse, device))
+    solver.place(rows)
+    if device.is_cpu:
+        x = vectors(pairs.x)
+        PositionContacts(solver, rows)(x, vectors(before))
+        moved = x.numpy()
+    else:
+        x, was = (wp.array(np.column_stack([at, inverse]), dtype=wp.vec4d, device=device) for at in (pairs.x, before))
+        PositionContacts(solver, rows)(x, was)
+        moved = x.numpy()[:, :3]
+    speed = vectors(v, device)
+    solver.sweep(rows, speed, 5)
+    return moved, speed.numpy(), rows.push.numpy()[: rows.count], solver
+
+
+@pytest.mark.parametrize(
+    ("count", "points"), [(1, 4), (40, 2000), (900, 60), (900, 150), (3000, 60000), (12000, 20000), (60000, 15000)]
+)
+def test_clumps_give_what_colour_after_colour_gives(count, points):
+    given = some_pairs(count, points)
+    card = wp.get_device("cuda:0")
+    cpu, first, second = (solve(*given, device) for device in (CPU, card, card))
+    for expected, found, again in zip(cpu[:3], first[:3], second[:3], strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+        assert found.tobytes() == again.tobytes()
+    solver = first[3]
+    assert np.array_equal(solver.offsets.numpy(), cpu[3].offsets.numpy())
+    # all contacts with a vertex that can move and a colour from the first one on are in the clumps
+    begin = solver.offsets.numpy()[solver.clumps.first_colour.numpy()[0]]
+    movable = (inverse_of(given) > 0.0).any(axis=1).sum()
+    assert 0 < solver.clumps.sizes.numpy().sum() <= count - begin
+    if count <= 3000 and points > 150:
+        assert begin == 0 and solver.clumps.sizes.numpy().sum() == movable
+
+
+def test_millions_go_colour_by_colour(monkeypatch):
+    monkeypatch.setattr(impulses, "MOST_CLUMPED", 100)
+    given = some_pairs(900, 150)
+    cpu, card = (solve(*given, wp.get_device(device)) for device in ("cpu", "cuda:0"))
+    assert not card[3].clumped
+    for expected, found in zip(cpu[:3], card[:3], strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def inverse_of(given):
+    """Inverse masses of the corners of all contacts."""
+    return given[1][given[0].vertices]
