@@ -91,7 +91,7 @@ def take(search, rows, first=0):
     """The rows from `first` on, as the search has just appended them: vertices with triangles, then edges."""
     k = slice(first, rows.count)
     of_points = [search.vertex_triangle, *(kinds[0] for kinds in search.stray_kinds)]
-    points = sum(int(kind.counts.numpy().sum()) for kind in of_points)
+    points = sum(int(kind.counts.numpy()[: kind.batches].sum()) for kind in of_points)
     kind = (np.arange(rows.count - first) >= points).astype(int)
     return Found(kind, *(column.numpy()[k] for column in rows.geometry))
 

@@ -8,7 +8,7 @@ mostly move alike, so the bound is that of their relative motion.
 
 import warp as wp
 
-from weft.detection.batches import bit, edges_to_look_at, rank, triangles_to_look_at
+from weft.detection.batches import bit, edges_to_look_at, part_of_mask, rank, triangles_to_look_at
 from weft.detection.boxes import lowest_bit
 from weft.detection.cones import in_edge_cone, in_vertex_cone
 from weft.detection.proximity import nearest_edge_edge, nearest_point_triangle
@@ -316,6 +316,7 @@ def edge_contact(sheet: Sheet, pair: wp.vec2i):
 def fill_vertex_triangle(
     first: int,
     batch: int,
+    parts: int,
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
     chosen: wp.array[wp.uint64],
@@ -328,10 +329,10 @@ def fill_vertex_triangle(
     gaps: wp.array[wp.float64],
     thickness: wp.array[wp.float64],
 ):
-    """Write the stencils of the chosen candidates."""
-    item = first + wp.tid()
-    left = chosen[item]
-    place = places[item]
+    """Write the stencils of the chosen candidates; a batch has so many threads."""
+    item = (first + wp.tid()) // parts
+    left, before = part_of_mask(chosen[item], (first + wp.tid()) % parts, parts)
+    place = places[item] + before
     while left != wp.uint64(0):
         i = item * batch + lowest_bit(left)
         left &= left - wp.uint64(1)
@@ -360,6 +361,7 @@ def fill_vertex_triangle(
 def fill_edge_edge(
     first: int,
     batch: int,
+    parts: int,
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
     chosen: wp.array[wp.uint64],
@@ -372,10 +374,10 @@ def fill_edge_edge(
     gaps: wp.array[wp.float64],
     thickness: wp.array[wp.float64],
 ):
-    """Write the stencils of the chosen candidates."""
-    item = first + wp.tid()
-    left = chosen[item]
-    place = places[item]
+    """Write the stencils of the chosen candidates; a batch has so many threads."""
+    item = (first + wp.tid()) // parts
+    left, before = part_of_mask(chosen[item], (first + wp.tid()) % parts, parts)
+    place = places[item] + before
     while left != wp.uint64(0):
         i = item * batch + lowest_bit(left)
         left &= left - wp.uint64(1)

@@ -18,6 +18,31 @@ def bit(k: int) -> wp.uint64:
     return wp.uint64(1) << wp.uint64(k)
 
 
+@wp.func_native(
+    """
+#if defined(__CUDA_ARCH__)
+    return __popcll(mask);
+#else
+    return __builtin_popcountll(mask);
+#endif
+    """
+)
+def count_bits(mask: wp.uint64) -> int:  # type: ignore[empty-body]
+    """How many bits are set."""
+
+
+@wp.func
+def part_of_mask(mask: wp.uint64, part: int, parts: int):
+    """The bits of a mask that belong to one of so many equal parts of it, and how many are set in those before."""
+    width = MOST // parts
+    own = mask
+    before = int(0)
+    if parts > 1:
+        before = count_bits(mask & (bit(width * part) - wp.uint64(1)))
+        own = mask & ((bit(width) - wp.uint64(1)) << wp.uint64(width * part))
+    return own, before
+
+
 @wp.func
 def rank(order: wp.array[int], place: int) -> int:
     """The place of a chosen candidate in an order of its own, or where there is none the one that it has."""

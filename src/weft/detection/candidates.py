@@ -53,7 +53,7 @@ class Candidates:
         self.chosen = self._chosen.array
         """which candidates of each batch are chosen"""
         self.counts = self.places = self._none = wp.empty(0, dtype=int, device=device)
-        """how many of each batch are, and how many of those before it"""
+        """how many of each batch are, and how many of those before it; as many as there are batches, or more"""
         self.order = self._none
         """the places of the chosen ones where they are not those of the list"""
         self._hits = Buffer(wp.vec2i, device)
@@ -78,8 +78,8 @@ class Candidates:
         self.batch = batch_size(self.device, count)
         self.batches = -(-count // self.batch)
         self.chosen = self._chosen.at_least(self.batches)
-        self.counts = self._counts.at_least(self.batches)[: self.batches]
-        self.places = self._places.at_least(self.batches)[: self.batches]
+        self.counts = self._counts.at_least(self.batches)
+        self.places = self._places.at_least(self.batches)
 
     def sift_first(self, sift: wp.Kernel, given: list[Any], look: wp.Kernel, then: list[Any]) -> None:
         """Choose in two goes: who is worth a closer look, given what these kernels take besides, and who is chosen."""

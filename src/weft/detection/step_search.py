@@ -28,6 +28,8 @@ SLACK_PART = 0.625
 REACH = 0.1
 # items that are worth a thread of their own
 GRAIN = 256
+# threads of a card for the contacts of a batch of candidates
+PARTS = 8
 
 
 class StepSearch:
@@ -108,8 +110,12 @@ class StepSearch:
         self._set_reach(reach * self._largest_thickness)
         self.look(x, end)
         for kind, count in zip(self._kinds, self._count(self._kinds), strict=True):
-            inputs = [kind.pairs, self.sheet, kind.chosen, kind.places, kind.order]
-            self._append(kind, count, kind.fill, inputs, rows)
+            if count:
+                rows.grow(count + rows.count)
+                parts = PARTS if kind.sifted else 1
+                inputs = [kind.batch, parts, kind.pairs, self.sheet, kind.chosen, kind.places, kind.order]
+                inputs += [rows.count - count, *rows.geometry]
+                launch(kind.fill, parts * kind.batches, inputs, device=self.device, grain=_grain(kind))
         return rows.count
 
     def _set_reach(self, reach: float) -> None:
@@ -189,7 +195,9 @@ class StepSearch:
             if count and kind not in self._kinds:
                 kind.sort_chosen(count)
             inputs = [kind.pairs, self.sheet, kind.near, kind.chosen, kind.places, kind.order, kind.time]
-            self._append(kind, count, kind.fill_hits, inputs, rows)
+            if count:
+                rows.grow(rows.count + count)
+                self._run_batches(kind, kind.fill_hits, [*inputs, rows.count - count, *rows.geometry])
         return rows.count - found
 
     def _collide(self, kinds: list[Candidates]) -> list[int]:
@@ -212,7 +220,7 @@ class StepSearch:
 
     def _count(self, kinds: Sequence[Candidates], also: wp.array | None = None) -> list[int]:
         """Places of the chosen candidates among all chosen ones of their kind, and their numbers."""
-        return count_each(*((kind.counts, kind.places) for kind in kinds), also=also)
+        return count_each(*((kind.counts, kind.places, kind.batches) for kind in kinds), also=also)
 
     def _look_for_strays(self, x: wp.array, end: wp.array) -> None:
         """List the candidates of vertices that go elsewhere than expected anew, and leave out what was listed."""
@@ -237,14 +245,7 @@ class StepSearch:
 
     def _run_batches(self, kind: Candidates, kernel: wp.Kernel, inputs: list[Any]) -> None:
         """Launch a kernel over the batches of candidates."""
-        grain = max(1, GRAIN // kind.batch)
-        launch(kernel, kind.batches, [kind.batch, *inputs], device=self.device, grain=grain)
-
-    def _append(self, kind: Candidates, count: int, fill: wp.Kernel, inputs: list[Any], rows: StencilRows) -> None:
-        if count:
-            base = rows.count
-            rows.grow(base + count)
-            self._run_batches(kind, fill, [*inputs, base, *rows.geometry])
+        launch(kernel, kind.batches, [kind.batch, *inputs], device=self.device, grain=_grain(kind))
 
     def _take_motion(self, x: wp.array, end: wp.array) -> None:
         """What the candidates are measured on."""
@@ -263,6 +264,11 @@ class StepSearch:
     def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
         """Launch over all triangles or edges: as many items as the last array has."""
         launch(kernel, len(inputs[-1]), inputs, device=self.device)
+
+
+def _grain(kind: Candidates) -> int:
+    """How many batches are worth a thread."""
+    return max(1, GRAIN // kind.batch)
 
 
 def _sewn_groups(vertex_count: int, stitches: np.ndarray | None) -> np.ndarray:

@@ -6,6 +6,7 @@ sweep over the whole step carries it: the step's bending enters the velocity bef
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,8 +54,8 @@ LOOKERS_ON_CARD = 8 * LOOKERS
 PLACES = 4096
 # places for the worst edge of small cloth on a card: threads would wait for each other at one
 FEW_PLACES = 64
-# substeps that are launched together
-BATCH = 4
+# substeps that are launched together, as many as possible; fewer than the last of these too
+BATCHES = 16, 4
 
 
 class Coloured(NamedTuple):
@@ -218,11 +219,13 @@ class PositionBased:
             self._substep(first, h, x_end, contacts)
 
         self._replay.run(begin, "first", *given)
-        for _ in range((substeps - 1) // BATCH):
-            self._replay.run(lambda: advance(BATCH), "substeps", BATCH, *given)
-        rest = (substeps - 1) % BATCH
+        rest = substeps - 1
+        for batch in BATCHES:
+            for _ in range(rest // batch):
+                self._replay.run(partial(advance, batch), "substeps", batch, *given)
+            rest %= batch
         if rest:
-            self._replay.run(lambda: advance(rest), "substeps", rest, *given)
+            self._replay.run(partial(advance, rest), "substeps", rest, *given)
         if self.device.is_cpu:
             launch(find_velocity, self.count, [h, x_end, self._before, v_end], device=self.device)
         else:

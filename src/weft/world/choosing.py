@@ -1,14 +1,19 @@
 """Choosing some of many items on the device: flags, their places among the chosen, their number."""
 
+# mypy: disable-error-code="empty-body"
+
 import warp as wp
 
 from weft.world.launch import launch
 from weft.world.reading import read
+from weft.world.together import BLOCK, Together, meet
 
 wp.set_module_options({"enable_backward": False})
 
 # lists that are counted with one wait
 MOST_LISTS = 6
+# items of a list that are worth a thread of a card
+ITEMS = 16
 
 
 @wp.kernel
@@ -31,9 +36,99 @@ def total_of(chosen: wp.array[int], places: wp.array[int], count: int) -> int:
     return total
 
 
-@wp.kernel
-def _gather_totals(
+@wp.func_native(
+    f"""
+#if defined(__CUDA_ARCH__)
+    __shared__ int parts[{BLOCK // 32}];
+    int sum = 0;
+    for (int i = begin + threadIdx.x; i < end; i += {BLOCK})
+        sum += values.data[i];
+    for (int far = 16; far > 0; far /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, far);
+    if ((threadIdx.x & 31) == 0) parts[threadIdx.x / 32] = sum;
+    __syncthreads();
+    sum = 0;
+    for (int k = 0; k < {BLOCK // 32}; ++k)
+        sum += parts[k];
+    __syncthreads();
+    return sum;
+#else
+    return 0;
+#endif
+    """
+)
+def add_up(begin: int, end: int, values: wp.array[int]) -> int:
+    """The sum of some numbers, by a block of a card."""
+    ...
+
+
+@wp.func_native(
+    f"""
+#if defined(__CUDA_ARCH__)
+    __shared__ int parts[{BLOCK // 32}];
+    const int lane = threadIdx.x & 31;
+    for (; begin < end; begin += {BLOCK}) {{
+        const int i = begin + threadIdx.x, value = i < end ? values.data[i] : 0;
+        int sum = value;
+        for (int far = 1; far < 32; far *= 2) {{
+            const int other = __shfl_up_sync(0xffffffffu, sum, far);
+            sum += lane >= far ? other : 0;
+        }}
+        if (lane == 31) parts[threadIdx.x / 32] = sum;
+        __syncthreads();
+        int place = start + sum - value;
+        for (int k = 0; k < {BLOCK // 32}; ++k) {{
+            place += k < threadIdx.x / 32 ? parts[k] : 0;
+            start += parts[k];
+        }}
+        if (i < end) places.data[i] = place;
+        __syncthreads();
+    }}
+#endif
+    """
+)
+def place_each(begin: int, end: int, start: int, values: wp.array[int], places: wp.array[int]):
+    """Where the items of each begin, the first of which begin at `start`, by a block of a card."""
+    ...
+
+
+@wp.func
+def tally_part(number: int, block: int, blocks: int, values: wp.array[int], count: int, sums: wp.array[int]):
+    """Add up the block's part of a list."""
+    sums[number * blocks + block] = add_up(part_of(count, block, blocks), part_of(count, block + 1, blocks), values)
+
+
+@wp.func
+def place_part(
+    number: int,
+    block: int,
+    blocks: int,
+    values: wp.array[int],
+    places: wp.array[int],
+    count: int,
+    sums: wp.array[int],
+    totals: wp.array[int],
+):
+    """Place the items of the block's part of a list, given the sums of all parts."""
+    begin = number * blocks
+    start = add_up(begin, begin + block, sums)
+    place_each(part_of(count, block, blocks), part_of(count, block + 1, blocks), start, values, places)
+    if block == blocks - 1:
+        totals[number] = start + sums[begin + block]
+
+
+@wp.func
+def part_of(count: int, block: int, blocks: int) -> int:
+    """Where the block's part of a list begins."""
+    each = (count + blocks - 1) // blocks
+    return wp.min(each * block, count)
+
+
+@wp.kernel(launch_bounds=BLOCK)
+def count_together(
     first: int,
+    threads: int,
+    arrivals: wp.array[int],
     a: wp.array[int],
     a_places: wp.array[int],
     a_count: int,
@@ -53,17 +148,28 @@ def _gather_totals(
     f_places: wp.array[int],
     f_count: int,
     also: wp.array[int],
+    sums: wp.array[int],
     totals: wp.array[int],
 ):
-    # one item; what is read in one go lies side by side then
-    i = first + wp.tid()
-    totals[i] = total_of(a, a_places, a_count)
-    totals[i + 1] = total_of(b, b_places, b_count)
-    totals[i + 2] = total_of(c, c_places, c_count)
-    totals[i + 3] = total_of(d, d_places, d_count)
-    totals[i + 4] = total_of(e, e_places, e_count)
-    totals[i + 5] = total_of(f, f_places, f_count)
-    totals[i + 6] = also[0]
+    """Places and totals of several lists, by blocks of a card; what is read in one go lies side by side then."""
+    t = first + wp.tid()
+    block = t // BLOCK
+    blocks = threads // BLOCK
+    tally_part(0, block, blocks, a, a_count, sums)
+    tally_part(1, block, blocks, b, b_count, sums)
+    tally_part(2, block, blocks, c, c_count, sums)
+    tally_part(3, block, blocks, d, d_count, sums)
+    tally_part(4, block, blocks, e, e_count, sums)
+    tally_part(5, block, blocks, f, f_count, sums)
+    meet(arrivals)
+    place_part(0, block, blocks, a, a_places, a_count, sums, totals)
+    place_part(1, block, blocks, b, b_places, b_count, sums, totals)
+    place_part(2, block, blocks, c, c_places, c_count, sums, totals)
+    place_part(3, block, blocks, d, d_places, d_count, sums, totals)
+    place_part(4, block, blocks, e, e_places, e_count, sums, totals)
+    place_part(5, block, blocks, f, f_places, f_count, sums, totals)
+    if t == 0:
+        totals[MOST_LISTS] = also[0]
 
 
 class Placing:
@@ -84,31 +190,51 @@ class Placing:
 
 def count_chosen(chosen: wp.array, places: wp.array) -> int:
     """Write the place of each chosen item (flag 1) among the chosen ones; gives how many there are."""
-    return count_each((chosen, places))[0]
+    return count_each((chosen, places, len(chosen)))[0]
 
 
-def count_each(*lists: tuple[wp.array, wp.array], also: wp.array | None = None) -> list[int]:
-    """As `count_chosen` for at most six lists, with one wait; the first item of `also` comes last."""
-    full = [(chosen, places) for chosen, places in lists if len(chosen)]
-    for chosen, places in full:
-        wp.utils.array_scan(chosen, places, inclusive=False)
+def count_each(*lists: tuple[wp.array, wp.array, int], also: wp.array | None = None) -> list[int]:
+    """As `count_chosen` for the first items of at most six lists, with one wait; the first item of `also` comes last."""
+    full = [one for one in lists if one[2]]
     if not full and also is None:
         return [0] * len(lists)
     device = wp.get_device(full[0][0].device if also is None else also.device)
     if device.is_cpu:
-        counts = [int(chosen.numpy()[-1] + places.numpy()[-1]) if len(chosen) else 0 for chosen, places in lists]
+        counts = [_count_on_cpu(*one) for one in lists]
         return counts if also is None else [*counts, int(also.numpy()[0])]
-    if device.alias not in _totals:
-        _totals[device.alias] = wp.zeros(MOST_LISTS + 1, dtype=int, device=device)
-    totals = _totals[device.alias]
-    # those that are there come first, so that launches are alike however many are empty
-    inputs = [part for chosen, places in full for part in (chosen, places, len(chosen))]
-    inputs += [totals, totals, 0] * (MOST_LISTS - len(full))
-    launch(_gather_totals, 1, [*inputs, totals if also is None else also, totals], device=device)
-    numbers = read((totals, 0, MOST_LISTS + 1))[0].tolist()
+    if device.alias not in _counters:
+        _counters[device.alias] = _Counter(device)
+    numbers = _counters[device.alias].count(full, also)
     found = iter(numbers)
-    counts = [next(found) if len(chosen) else 0 for chosen, _ in lists]
+    counts = [next(found) if count else 0 for _, _, count in lists]
     return counts if also is None else [*counts, numbers[-1]]
 
 
-_totals: dict[str, wp.array] = {}
+def _count_on_cpu(chosen: wp.array, places: wp.array, count: int) -> int:
+    if count == 0:
+        return 0
+    wp.utils.array_scan(chosen[:count], places[:count], inclusive=False)
+    return int(chosen.numpy()[count - 1] + places.numpy()[count - 1])
+
+
+class _Counter:
+    """Counts on a card."""
+
+    def __init__(self, device: wp.Device) -> None:
+        self._together = Together(device)
+        self._totals = wp.zeros(MOST_LISTS + 1, dtype=int, device=device)
+        self._sums = wp.zeros(MOST_LISTS * int(device.sm_count), dtype=int, device=device)
+
+    def count(self, lists: list[tuple[wp.array, wp.array, int]], also: wp.array | None) -> list[int]:
+        """How many are chosen in each list, those that are there first; then what came besides."""
+        totals = self._totals
+        inputs = [part for one in lists for part in one]
+        inputs += [totals, totals, 0] * (MOST_LISTS - len(lists))
+        largest = max((count for _, _, count in lists), default=0)
+        inputs += [totals if also is None else also, self._sums, totals]
+        self._together.launch(count_together, 1 + largest // ITEMS, inputs)
+        numbers: list[int] = read((totals, 0, MOST_LISTS + 1))[0].tolist()
+        return numbers
+
+
+_counters: dict[str, _Counter] = {}

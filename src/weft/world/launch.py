@@ -5,9 +5,11 @@ with `i = first + wp.tid()`, so that a launch can be cut into disjoint ranges wh
 item is computed by the same code whichever thread takes it, so the number of threads never changes a result.
 """
 
+import ctypes
 import os
 import threading
 from collections.abc import Sequence
+from operator import is_
 from typing import Any
 
 import warp as wp
@@ -51,9 +53,9 @@ class _Command:
             raise TypeError(f"kernel takes {len(self.inputs)} inputs besides `first`, got {len(inputs)}")
         for index, value in enumerate(inputs):
             old = self.inputs[index]
-            # a struct is mutable, so identity says nothing about its content; but a card is handed the struct itself
+            # a struct is mutable, so identity says nothing about its content
             kind = type(value)
-            if old is value and (kind in _PLAIN or (self.arguments is None and hasattr(kind, "__ctype__"))):
+            if old is value and kind in _PLAIN:
                 continue
             if kind in _NUMBERS and type(old) is kind and old == value:
                 continue
@@ -67,6 +69,48 @@ class _Command:
             if self.arguments is not None:
                 self.arguments.take(index + 1)
         self._same = inputs if isinstance(inputs, tuple) else None
+
+
+class _CardCommand(_Command):
+    """The same on a card, where a step is a hundred launches of two dozen arguments, most of which are those of before."""
+
+    def __init__(
+        self, kernel: wp.Kernel, inputs: Sequence[Any], device: wp.DeviceLike, dim: int, block: int | None
+    ) -> None:
+        super().__init__(kernel, inputs, device, dim, block)
+        # a struct is handed to the card itself, but vectors may have changed
+        self._loose = [
+            index
+            for index, value in enumerate(inputs)
+            if type(value) not in _PLAIN and not hasattr(type(value), "__ctype__")
+        ]
+
+    def update(self, inputs: Sequence[Any]) -> None:
+        if inputs is self._same:
+            return
+        known, recorded = self.inputs, self.recorded
+        if len(inputs) != len(known):
+            raise TypeError(f"kernel takes {len(known)} inputs besides `first`, got {len(inputs)}")
+        changed = [index for index, same in enumerate(map(is_, inputs, known)) if not same]
+        for index in (*changed, *self._loose):
+            value, old = inputs[index], known[index]
+            known[index] = value
+            kind = type(value)
+            # after the bounds of the launch comes `first`
+            place = index + 2
+            if kind in _NUMBERS and type(old) is kind:
+                if old != value:
+                    self._set(place, type(recorded.params[place])(value))
+            elif type(old) is kind is wp.array and old.dtype is value.dtype and old.ndim == value.ndim:
+                self._set(place, value.__ctype__())
+            else:
+                recorded.set_param_at_index(index + 1, value)
+        self._same = inputs if isinstance(inputs, tuple) else None
+
+    def _set(self, place: int, packed: Any) -> None:
+        """Take an argument that needs none of Warp's checks, which take longer than a launch."""
+        self.recorded.params[place] = packed
+        self.recorded.params_addr[place] = ctypes.c_void_p(ctypes.addressof(packed))
 
 
 class _Pool:
@@ -129,12 +173,12 @@ class _Card:
 
     def __init__(self, device: wp.Device) -> None:
         self.device = device
-        self.commands: dict[wp.Kernel, _Command] = {}
+        self.commands: dict[wp.Kernel, _CardCommand] = {}
 
     def launch(self, kernel: wp.Kernel, dim: int, inputs: Sequence[Any], block: int | None = None) -> None:
         command = self.commands.get(kernel)
         if command is None:
-            command = self.commands[kernel] = _Command(kernel, inputs, self.device, dim, block)
+            command = self.commands[kernel] = _CardCommand(kernel, inputs, self.device, dim, block)
         else:
             command.update(inputs)
         if command.dim != dim:
