@@ -45,6 +45,14 @@ def scene(tmp_path, monkeypatch):
     return Path("sheet.toml")
 
 
+def test_a_tangled_start_is_told_of_at_once(scene):
+    scene.write_text(SCENE.replace("-0.5", "0.0"))
+    result = call("run", scene, "--method", "plain", "--frames", 1)
+    found = weft.open_cache("sheet.zarr").report["intersections"][0]
+    assert f"sheet: the scene starts with {found} intersections: robust" in result.stderr
+    assert "starts with" not in call("run", scene, "--method", "plain", "--frames", 2, "--resume").stderr
+
+
 def test_run(scene):
     result = call("run", scene)
     assert result.stdout.splitlines()[0].startswith("sheet.zarr: 4 frames, 4 computed now in ")
