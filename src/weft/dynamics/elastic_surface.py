@@ -131,12 +131,12 @@ class ElasticSurface:
         scene = world.scene
         if scene.seams:
             raise SceneError(
-                scene.problem(("seams",), "the elastic surface is a grid and has no seams; leave them out")
+                scene.problem(("seams",), "boxes takes grids without seams; leave them out, or choose another method")
             )
         lattices = []
         for i, (part, cloth) in enumerate(zip(world.cloths, scene.cloths, strict=True)):
             if not isinstance(cloth.shape, Grid | Strip):
-                text = "the elastic surface needs a cloth of the shape grid or strip; other methods take any mesh"
+                text = "boxes takes cloth of the shape grid or strip only; other methods take any mesh"
                 raise SceneError(scene.problem(("cloths", i), text))
             n1, n2 = cloth.shape.cells[0] + 1, cloth.shape.cells[1] + 1
             assert part.mesh.uv is not None
