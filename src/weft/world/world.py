@@ -142,11 +142,6 @@ class World:
         self._placed: tuple[int, list[bytes] | None] = -1, None
         self._pinned = True
 
-    @classmethod
-    def compile(cls, scene: Scene, device: wp.DeviceLike = "cpu") -> "World":
-        """The scene with its files read, laid out on a device."""
-        return cls(scene, device)
-
     def initial_state(self) -> State:
         """The scene at time 0: everything where it was placed, pins and colliders where their motions start."""
         x = self.rest_positions.copy()
