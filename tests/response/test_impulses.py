@@ -10,7 +10,7 @@ from robust_rows import Pairs, momenta, numbers, random_pairs, relative, upload,
 from scipy.optimize import nnls
 
 from weft.response.impulses import COLOURS, ImpulseSolver
-from weft.response.stencil_colours import STRIDE, StencilColouring
+from weft.response.stencil_colours import REGIONS, STRIDE, StencilColouring
 from weft.world import get_threads, set_threads, together
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -240,6 +240,22 @@ def test_no_rows_are_no_work():
     v = vectors(np.ones((4, 3)))
     solver.sweep(rows, v, 3)
     assert (v.numpy() == 1.0).all()
+
+
+@pytest.mark.parametrize("count", [1, 62, 900])
+def test_gathering_keeps_colours_and_sorts_each_by_regions(count):
+    """Against sorting with NumPy; those without a colour stay as they are."""
+    rng = np.random.default_rng(count)
+    pairs = star(COLOURS + 20)[0] if count == 62 else random_pairs(rng, count, 150)
+    rows = upload(pairs)
+    colouring = StencilColouring(len(pairs.x), numbers(np.ones(len(pairs.x))))
+    colouring.colour(rows.vertices, rows.count)
+    order, offsets = colouring.order.numpy()[: rows.count].copy(), colouring.offsets.numpy()
+    regions = pairs.vertices.min(axis=1) * REGIONS // len(pairs.x)
+    for start, end in pairwise(offsets[: COLOURS + 1].tolist()):
+        order[start:end] = order[start:end][np.argsort(regions[order[start:end]], kind="stable")]
+    colouring.gather(rows.vertices, rows.count, colouring.offsets)
+    assert np.array_equal(colouring.order.numpy()[: rows.count], order)
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 62, 900, 901])

@@ -112,6 +112,8 @@ class ImpulseSolver:
         """
         self.placed = rows.count
         self._colouring.colour(rows.vertices, rows.count, self.offsets)
+        if self.device.is_cpu:
+            self._colouring.gather(rows.vertices, rows.count, self.offsets)
         rows.reorder(self._colouring.order, self.inverse_mass)
         if self.clumped:
             assert self.clumps is not None

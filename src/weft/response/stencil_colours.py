@@ -25,6 +25,14 @@ NO_CLAIM = wp.constant(wp.int64(2**62))
 MOST_ROUNDS = wp.constant(2**29)
 # stencils below which minima are found sooner than corners are sorted
 FEW = 10_000
+# parts of a mesh that stencils of a colour are sorted by on the CPU
+REGIONS = 64
+
+
+@wp.func
+def region_of(q: wp.vec4i, vertex_count: int) -> int:
+    """The part of the mesh, by the number of its first vertex, that a stencil is in."""
+    return int(wp.int64(wp.min(q)) * wp.int64(REGIONS) / wp.int64(vertex_count))
 
 
 @wp.kernel
@@ -71,6 +79,42 @@ def colour_in_order(
     for c in range(COLOURS + 1):
         offsets[c] = offsets[c + 1]
     offsets[COLOURS + 1] = count
+
+
+@wp.kernel
+def gather_regions(
+    first: int,
+    vertex_count: int,
+    offsets: wp.array[int],
+    vertices: wp.array[wp.vec4i],
+    counts: wp.array[int],
+    order: wp.array[int],
+    gathered: wp.array[int],
+):
+    """Put the stencils of each colour in the order of the parts of the mesh that they are in. One item does all.
+
+    So a thread that has the first half of each colour finds vertices in its own cache, not in that of another. Those
+    without a colour stay in their order, since they are solved in it.
+    """
+    for k in range(offsets[COLOURS], offsets[COLOURS + 1]):
+        gathered[k] = order[k]
+    for colour in range(first + wp.tid(), COLOURS):
+        begin = offsets[colour]
+        end = offsets[colour + 1]
+        for k in range(REGIONS):
+            counts[k] = 0
+        for k in range(begin, end):
+            region = region_of(vertices[order[k]], vertex_count)
+            counts[region] = counts[region] + 1
+        place = begin
+        for k in range(REGIONS):
+            size = counts[k]
+            counts[k] = place
+            place += size
+        for k in range(begin, end):
+            region = region_of(vertices[order[k]], vertex_count)
+            gathered[counts[region]] = order[k]
+            counts[region] = counts[region] + 1
 
 
 @wp.func
@@ -186,7 +230,8 @@ class StencilColouring:
         self._waiting = wp.zeros(3, dtype=int, device=self.device)
         self.offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
         """where each colour begins; the last two enclose the stencils for which there was no colour"""
-        self._colour, self._order, self._keys = (Buffer(int, self.device) for _ in range(3))
+        self._colour, self._order, self._keys, self._gathered = (Buffer(int, self.device) for _ in range(4))
+        self._region_counts = wp.zeros(REGIONS, dtype=int, device=self.device)
         self._corner_keys, self._corners = (Buffer(int, self.device) for _ in range(2))
         self._followers = Buffer(wp.vec4i, self.device)
         self._pending, self._ready = (Buffer(int, self.device) for _ in range(2))
@@ -218,6 +263,13 @@ class StencilColouring:
             self.colour_in_rounds(vertices, count, stride, offsets)
         else:
             self.colour_in_chains(vertices, count, stride, offsets)
+
+    def gather(self, vertices: wp.array, count: int, offsets: wp.array) -> None:
+        """Let stencils of a colour that are near each other in the mesh be neighbours. Only on a CPU."""
+        gathered = self._gathered.at_least(count)
+        inputs = [self._used.shape[0], offsets, vertices, self._region_counts, self.order, gathered]
+        launch(gather_regions, 1, inputs, device=self.device)
+        self._order.array, self._gathered.array = gathered, self._order.array
 
     def colour_in_rounds(self, vertices: wp.array, count: int, stride: int, offsets: wp.array) -> None:
         """The way of CUDA for short lists, which the CPU can go too."""
