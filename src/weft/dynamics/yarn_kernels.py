@@ -52,6 +52,11 @@ def prepare_yarns(
     numbers[5, i] = inverse_mass[p[1]]
 
 
+def _side_by_side(kind: str, item: str) -> str:
+    """C++ for a vector of one item of each of the rows, which `item` names by the row's number."""
+    return f"{kind}{{{', '.join(item % side for side in range(SIDE_BY_SIDE))}}}"
+
+
 @wp.func_native(
     f"""
     // only on a CPU
@@ -69,18 +74,11 @@ def prepare_yarns(
         const choice c = __builtin_convertvector(which, choice);
         return vectors{{c ? a.x : b.x, c ? a.y : b.y, c ? a.z : b.z}};
     }};
-    const auto any = [](const whole &which) {{ return __builtin_reduce_or(which) != 0; }};
     const auto all = [](const whole &which) {{ return __builtin_reduce_and(which) != 0; }};
     // a place without a spring names no vertex, and has no numbers: any vertex will do
     const auto gather = [](const auto *at, const whole &named) {{
         const whole i = named < 0 ? whole{{}} : named;
-        const auto &a = at[i[0]], &b = at[i[1]], &c = at[i[2]], &d = at[i[3]];
-        const auto &e = at[i[4]], &f = at[i[5]], &g = at[i[6]], &h = at[i[7]];
-        return vectors{{
-            lanes{{a[0], b[0], c[0], d[0], e[0], f[0], g[0], h[0]}},
-            lanes{{a[1], b[1], c[1], d[1], e[1], f[1], g[1], h[1]}},
-            lanes{{a[2], b[2], c[2], d[2], e[2], f[2], g[2], h[2]}},
-        }};
+        return vectors{{{", ".join(_side_by_side("lanes", f"at[i[%d]][{axis}]") for axis in range(3))}}};
     }};
     const auto add = [&](const whole &named, const vectors &v) {{
         for (int s = 0; s < side; ++s)
@@ -103,8 +101,8 @@ def prepare_yarns(
     for (; size < row; ++size) {{
         const int k = size;
         const int *e = ends_here + 2 * side * k;
-        const whole start = {{e[0], e[2], e[4], e[6], e[8], e[10], e[12], e[14]}};
-        const whole end = {{e[1], e[3], e[5], e[7], e[9], e[11], e[13], e[15]}};
+        const whole start = {_side_by_side("whole", "e[2 * %d]")};
+        const whole end = {_side_by_side("whole", "e[2 * %d + 1]")};
         if (all(start < 0)) break;
         tied[k] = start == last;
         if (!all(tied[k])) {{
