@@ -13,6 +13,8 @@ SHEETS = {"quick": 5, "full": 10}
 VERTICES = {"quick": 21, "full": 40}
 COLOURS = ("#c8553d", "#588b8b", "#f2d0a4", "#8c5e58", "#3c6e71")
 GAP = 0.02
+# m in the last second: friction should hold the sheets
+CREEP = 0.005
 
 
 def scene(size: str = "quick") -> weft.Scene:
@@ -45,9 +47,11 @@ def scene(size: str = "quick") -> weft.Scene:
 
 
 def check(cache: weft.Cache) -> dict[str, object]:
-    """No intersections; the sheets lie in their order, a thickness apart over the middle of the table."""
+    """No intersections; the sheets lie still and in their order, a thickness apart over the middle of the table."""
     measures = Measures(cache)
     found = check_free(measures) | check_rest(measures, still_from=0.0)
+    creep = _creep(cache)
+    expect(f"a sheet creeps by {1e3 * creep:.1f} mm in the last second", creep < CREEP)
     x = cache.positions(cache.frames - 1)
     sheets = [x[body.vertices] for body in cache.bodies[:-1]]
     gaps = [np.median(_over_the_table(sheets[0]))]
@@ -56,12 +60,29 @@ def check(cache: weft.Cache) -> dict[str, object]:
         gaps.append(np.median(_over_the_table(above) - height(_over_the_table(above, axes=[0, 2]))))
     apart = np.array(gaps) / cache.scene.thickness
     expect(f"the sheets lie {apart} thicknesses apart", (np.abs(apart - 1.0) < 0.2).all())
-    return found | {"distance of the sheets, mm": f"{1e3 * min(gaps):.3f} .. {1e3 * max(gaps):.3f}"}
+    return found | {
+        "distance of the sheets, mm": f"{1e3 * min(gaps):.3f} .. {1e3 * max(gaps):.3f}",
+        "creep in the last second, mm": f"{1e3 * creep:.2f}",
+    }
+
+
+def _creep(cache: weft.Cache) -> float:
+    """How far the middle of a sheet goes in the last second at most, in m."""
+    last = cache.frames - 1
+    now, before = cache.positions(last), cache.positions(last - round(cache.fps))
+    sheets = [body.vertices for body in cache.bodies[:-1]]
+    moves = [(now[sheet] - before[sheet])[_in_the_middle(now[sheet])].mean(axis=0) for sheet in sheets]
+    return float(np.linalg.norm(moves, axis=1).max())
 
 
 def _over_the_table(sheet: np.ndarray, axes: int | list[int] = 1) -> np.ndarray:
     """Coordinates of the vertices over the middle of the table; its top is at height 0."""
-    return sheet[np.hypot(sheet[:, 0], sheet[:, 2]) < 0.1][:, axes]
+    return sheet[_in_the_middle(sheet)][:, axes]
+
+
+def _in_the_middle(sheet: np.ndarray) -> np.ndarray:
+    """Which vertices those are."""
+    return np.hypot(sheet[:, 0], sheet[:, 2]) < 0.1
 
 
 def main() -> None:
