@@ -81,6 +81,14 @@ def test_cloth_stays_on_a_slope_below_the_angle_of_friction(mu):
     assert abs(way[-1] - way[4]) < 1e-6
 
 
+def test_layers_on_a_slope_hardly_creep():
+    """At a third of the slope that they could lie on; sliding that counts from substep to substep lets them go by 3 mm."""
+    layers = [grid(f"layer {k}", position=(0.0, 0.0012 * (k + 1), 0.0)) for k in range(3)]
+    scene = on_a_plane(10.0, 0.5).replace(cloths=layers, thickness=0.001)
+    ways = [x[:, 0].reshape(3, -1).mean(axis=1) for x, _ in Run(scene).frames(90)]
+    assert np.abs(ways[-1] - ways[-31]).max() < 3e-4
+
+
 @pytest.mark.parametrize("mu", COEFFICIENTS)
 @pytest.mark.parametrize("more", [1.0, 10.0])
 def test_cloth_slides_above_the_angle_of_friction_as_fast_as_it_should(mu, more):
@@ -303,7 +311,7 @@ def test_a_run_that_is_resumed_gives_the_same_bytes(tmp_path):
 def test_steps_are_halved_when_something_comes_fast_and_doubled_again():
     scene = weft.Scene(
         method="robust",
-        cloths=[grid(size=0.4, cells=10, position=(0.0, 0.0, 0.0), pins=[weft.Pin(boundary="left")])],
+        cloths=[grid(size=0.4, cells=16, position=(0.0, 0.0, 0.0), pins=[weft.Pin(boundary="left")])],
         colliders=[
             weft.Collider(
                 name="ball",

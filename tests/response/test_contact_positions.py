@@ -25,11 +25,14 @@ def part(pairs, mass, x, before, distances, friction=(0.0, 0.0)):
     return out.numpy()
 
 
-def over_a_floor(point, before, distance, static, kinetic, mass=(1.0, np.inf, np.inf, np.inf)):
-    """Where a vertex comes to that is at `point` and was at `before`, over a triangle in the plane y = 0."""
+def over_a_floor(point, before, distance, static, kinetic, mass=(1.0, np.inf, np.inf, np.inf), gap=0.0):
+    """Where a vertex comes to that is at `point` and was at `before`, over a triangle in the plane y = 0.
+
+    When the step started it was over x = z = 0, with that gap.
+    """
     floor = [[-1.0, 0.0, 1.0], [1.0, 0.0, 1.0], [0.0, 0.0, -1.0]]
     pairs = Pairs(
-        np.array([point, *floor]), np.array([[0, 1, 2, 3]]), WEIGHTS[None], np.array([[0.0, 1, 0]]), np.zeros(1)
+        np.array([point, *floor]), np.array([[0, 1, 2, 3]]), WEIGHTS[None], np.array([[0.0, 1, 0]]), np.full(1, gap)
     )
     x, old = np.array([point, *floor]), np.array([before, *floor])
     return part(pairs, np.array(mass), x, old, distance, (static, kinetic))
@@ -71,6 +74,20 @@ def test_friction_holds_the_sliding_of_a_substep_within_its_cone():
     # nothing missing, nothing done
     free = over_a_floor([0.2, 0.6, 0.0], [0.0, 0.45, 0.0], 0.5, 0.6, 0.4)
     assert free[0] == pytest.approx([0.2, 0.6, 0.0], abs=0.0)
+
+
+def test_what_touched_when_the_step_started_has_slid_since_then():
+    """What friction let slip in the substeps before is held back too, as far as the push allows."""
+    held = over_a_floor([0.05, 0.4, 0.0], [0.04, 0.45, 0.0], 0.5, 0.6, 0.4, gap=0.54)
+    assert held[0] == pytest.approx([0.0, 0.5, 0.0], abs=1e-14)
+    # the kinetic part of the push, and no more
+    slid = over_a_floor([0.2, 0.4, 0.0], [0.19, 0.45, 0.0], 0.5, 0.6, 0.4, gap=0.54)
+    assert slid[0] == pytest.approx([0.16, 0.5, 0.0], abs=1e-14)
+
+
+def test_what_comes_to_touch_has_slid_freely_before():
+    stopped = over_a_floor([0.05, 0.4, 0.0], [0.04, 0.45, 0.0], 0.5, 0.6, 0.4, gap=0.56)
+    assert stopped[0] == pytest.approx([0.04, 0.5, 0.0], abs=1e-14)
 
 
 def test_prescribed_vertices_do_not_move():

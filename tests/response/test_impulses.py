@@ -10,7 +10,7 @@ from robust_rows import Pairs, momenta, numbers, random_pairs, relative, upload,
 from scipy.optimize import nnls
 
 from weft.response.impulses import COLOURS, ImpulseSolver
-from weft.response.stencil_colours import REGIONS, STRIDE, StencilColouring
+from weft.response.stencil_colours import REGIONS, StencilColouring
 from weft.world import get_threads, set_threads, together
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -270,9 +270,8 @@ def test_rounds_of_claims_give_the_colours_of_the_serial_order(count):
     inverse = np.where(rng.uniform(size=len(pairs.x)) < 0.2, 0.0, 1.0)
     serial, rounds, chains = (StencilColouring(len(pairs.x), numbers(inverse)) for _ in range(3))
     serial.colour(rows.vertices, rows.count)
-    stride = next(k for k in range(max(1, int(STRIDE * rows.count)), 10**6) if np.gcd(k, rows.count) == 1)
-    rounds.colour_in_rounds(rows.vertices, rows.count, stride, rounds.offsets)
-    chains.colour_in_chains(rows.vertices, rows.count, stride, chains.offsets)
+    rounds.colour_in_rounds(rows.vertices, rows.count, rounds.offsets)
+    chains.colour_in_chains(rows.vertices, rows.count, chains.offsets)
     for other in (rounds, chains):
         assert np.array_equal(other.offsets.numpy(), serial.offsets.numpy())
         assert np.array_equal(other.order.numpy()[: rows.count], serial.order.numpy()[: rows.count])

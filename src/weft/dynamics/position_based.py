@@ -37,13 +37,13 @@ LONGEST_SUBSTEP = 1.0 / 2400.0
 # substeps are up to this many times shorter where an edge would change by more than `LARGEST_CHANGE` of its length in
 # one, or is off it by more than `LARGEST_STRAIN` while something touches. What hits the ground faster than that crumples,
 # and what is caught in folds comes free only if springs are solved well
-MOST_REFINED = 8
+MOST_REFINED = 8.0
 LARGEST_CHANGE = 0.1
 LARGEST_STRAIN = 0.08
-# how much shorter they are changes from step to step by no less and no more than this. They come back slowly: springs that
-# are softer while they are pulled out than while they go back give cloth that hangs more swing each time, and layers that
-# lie on each other creep
-RETURN, FASTEST_REFINING = 0.995, 2.0
+# springs are softer in longer substeps, so that each change of them moves what lies at rest: this power of what strain asks
+# for is what they follow in a step, back by no more than `RETURN`. Only where an edge is off by far do they follow at once
+FOLLOWING = 0.1
+FAR, RETURN, FASTEST_REFINING = 1.25, 0.97, 2.0
 # a cloth of more springs than this has single edges that are caught somewhere, and all others need not wait for each of
 # them: so large a part of the further springs may be worse than the substeps are made for
 HEEDED = 100_000
@@ -310,7 +310,8 @@ class PositionBased:
             worst = np.partition(worst, -1 - self._spared, axis=1)[:, : -self._spared]
         change, strain = worst.max(axis=1)
         # springs do not know of contacts, which hold them off their lengths by as much as grows with a substep squared
-        again = np.clip(np.sqrt(strain / LARGEST_STRAIN), RETURN, FASTEST_REFINING) if touched else RETURN
+        asked = np.sqrt(strain / LARGEST_STRAIN) if touched else 0.0
+        again = np.clip(max(asked**FOLLOWING, asked / FAR), RETURN, FASTEST_REFINING)
         self.refined = float(np.clip(max(change / LARGEST_CHANGE, self.refined * again), 1.0, MOST_REFINED))
         return int(np.ceil(self._least_substeps(dt) * self.refined))
 

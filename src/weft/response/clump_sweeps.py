@@ -6,7 +6,7 @@ import warp as wp
 from weft.response.contact_clumps import GROUPS, MOST_CONTACTS, MOST_VERTICES
 from weft.response.friction import impulse_of
 from weft.response.parting import parting
-from weft.response.row_stencils import between
+from weft.response.row_stencils import slid_from
 from weft.world.card import load_vec2d, load_vec4d, load_vec4i, store_place
 from weft.world.shelf import meet_first, put_on, shelf, take_off
 from weft.world.together import BLOCK, meet_in_block
@@ -65,6 +65,7 @@ def part_clumps(
     weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
     distances: wp.array[wp.float64],
+    gaps: wp.array[wp.float64],
     gains: wp.array[wp.vec4d],
     friction: wp.array[wp.vec2d],
     before: wp.array[wp.vec4d],
@@ -92,7 +93,7 @@ def part_clumps(
             distance = distances[i]
             g = load_vec4d(gains, i)
             mu = load_vec2d(friction, i)
-            was = between(q, w, before)
+            was = slid_from(q, w, gaps[i], distance, before)
             held = held_corners(q, w, corner, p)
             meet_in_block(1)
             busy = (count + 31) // 32 * 32

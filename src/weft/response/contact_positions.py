@@ -1,7 +1,8 @@
 """Contacts inside the substeps of position-based dynamics: springs and contacts find their balance together.
 
 Contacts are found once a step; in every substep the pairs that are nearer than they should be are moved apart, and
-their sliding over the substep is held back by friction, as far as the push of that substep allows.
+their sliding is held back by friction, as far as the push of that substep allows: that since the start of the step where
+they touched then, else that over the substep.
 """
 
 from typing import Any
@@ -11,7 +12,7 @@ import warp as wp
 from weft.detection.boxes import lowest_bit
 from weft.response.contacts_on_card import part_many_on_card, part_on_card
 from weft.response.impulses import ImpulseRows, ImpulseSolver
-from weft.response.parting import parting
+from weft.response.parting import parting, touched
 from weft.response.stencil_colours import COLOURS
 from weft.response.stencil_masks import MOST, rows_below
 from weft.world.together import meet, meet_between, share_begin, share_end
@@ -41,12 +42,13 @@ def part_contact(
     weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
     distances: wp.array[wp.float64],
+    gaps: wp.array[wp.float64],
     gains: wp.array[wp.vec4d],
     friction: wp.array[wp.vec2d],
     before: wp.array[wp.vec3d],
     x: wp.array[wp.vec3d],
 ):
-    """Move one pair apart, and back against its sliding since the start of the substep."""
+    """Move one pair apart, and back against its sliding."""
     q = vertices[i]
     w = weights[i]
     n = normals[i]
@@ -59,7 +61,9 @@ def part_contact(
     if lack <= ZERO:
         return
     g = gains[i]
-    was = w[0] * before[q[0]] + w[1] * before[q[1]] + w[2] * before[q[2]] + w[3] * before[q[3]]
+    was = wp.vec3d()
+    if not touched(gaps[i], distances[i]):
+        was = w[0] * before[q[0]] + w[1] * before[q[1]] + w[2] * before[q[2]] + w[3] * before[q[3]]
     shift = parting(lack, n, r, was, friction[i])
     x[q[0]] = x0 + g[0] * shift
     x[q[1]] = x1 + g[1] * shift
@@ -77,6 +81,7 @@ def part_together(
     weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
     distances: wp.array[wp.float64],
+    gaps: wp.array[wp.float64],
     gains: wp.array[wp.vec4d],
     friction: wp.array[wp.vec2d],
     before: wp.array[wp.vec3d],
@@ -97,7 +102,7 @@ def part_together(
             while near != wp.uint64(0):
                 k = i + lowest_bit(near)
                 near &= near - wp.uint64(1)
-                part_contact(k, vertices, weights, normals, distances, gains, friction, before, x)
+                part_contact(k, vertices, weights, normals, distances, gaps, gains, friction, before, x)
         meet_between(arrivals, end - begin, following - end)
         begin = end
         end = following
@@ -106,7 +111,7 @@ def part_together(
         meet(arrivals)
         if t == 0:
             for i in range(offsets[COLOURS], offsets[COLOURS + 1]):
-                part_contact(i, vertices, weights, normals, distances, gains, friction, before, x)
+                part_contact(i, vertices, weights, normals, distances, gaps, gains, friction, before, x)
 
 
 class PositionContacts:
@@ -128,7 +133,7 @@ class PositionContacts:
     @property
     def _arrays(self) -> tuple[wp.array, ...]:
         rows = self.rows
-        return rows.vertices, rows.weights, rows.normals, rows.distances, rows.gains, rows.friction
+        return rows.vertices, rows.weights, rows.normals, rows.distances, rows.gaps, rows.gains, rows.friction
 
     def __call__(self, x: wp.array, before: wp.array) -> None:
         """Correct positions x that were at `before` when the substep started; on a card both are rows."""

@@ -5,7 +5,7 @@ import warp as wp
 from weft.response.clump_sweeps import part_clumps
 from weft.response.colour_words import COLOURS
 from weft.response.parting import parting
-from weft.response.row_stencils import between, place_of
+from weft.response.row_stencils import place_of, slid_from
 from weft.world.card import load_vec2d, load_vec4d, load_vec4i, store_row
 from weft.world.together import BLOCK, arrive, await_others, meet, share_begin
 
@@ -58,6 +58,7 @@ def part_of_many(
     w: wp.vec4d,
     n: wp.vec3d,
     distance: wp.float64,
+    gaps: wp.array[wp.float64],
     gains: wp.array[wp.vec4d],
     friction: wp.array[wp.vec2d],
     before: wp.array[wp.vec4d],
@@ -72,7 +73,7 @@ def part_of_many(
     lack = distance - wp.dot(n, r)
     if there and lack > ZERO:
         g = load_vec4d(gains, k)
-        shift = parting(lack, n, r, between(q, w, before), load_vec2d(friction, k))
+        shift = parting(lack, n, r, slid_from(q, w, gaps[k], distance, before), load_vec2d(friction, k))
         shift_corner(q[0], a, g[0], shift, p)
         shift_corner(q[1], b, g[1], shift, p)
         shift_corner(q[2], c, g[2], shift, p)
@@ -86,6 +87,7 @@ def part_unknown(
     weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
     distances: wp.array[wp.float64],
+    gaps: wp.array[wp.float64],
     gains: wp.array[wp.vec4d],
     friction: wp.array[wp.vec2d],
     before: wp.array[wp.vec4d],
@@ -93,7 +95,7 @@ def part_unknown(
 ):
     """The same for a pair of which nothing is known yet."""
     q = load_vec4i(vertices, i)
-    part_of_many(i, True, q, load_vec4d(weights, i), normals[i], distances[i], gains, friction, before, p)
+    part_of_many(i, True, q, load_vec4d(weights, i), normals[i], distances[i], gaps, gains, friction, before, p)
 
 
 @wp.func
@@ -107,6 +109,7 @@ def part_colours(
     weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
     distances: wp.array[wp.float64],
+    gaps: wp.array[wp.float64],
     gains: wp.array[wp.vec4d],
     friction: wp.array[wp.vec2d],
     before: wp.array[wp.vec4d],
@@ -131,9 +134,9 @@ def part_colours(
     next_q = load_vec4i(vertices, wp.min(next_i, following - 1))
     while colour < clumped and end - begin > MANY:
         after = offsets[wp.min(colour + 3, COLOURS)]
-        part_of_many(k, i < end, q, w, n, distance, gains, friction, before, p)
+        part_of_many(k, i < end, q, w, n, distance, gaps, gains, friction, before, p)
         for s in range(i + threads, end, threads):
-            part_unknown(s, vertices, weights, normals, distances, gains, friction, before, p)
+            part_unknown(s, vertices, weights, normals, distances, gaps, gains, friction, before, p)
         size = end - begin
         next_size = wp.where(colour + 1 < clumped, following - end, 0)
         ticket = arrive(arrivals, True, size, next_size)
@@ -153,12 +156,12 @@ def part_colours(
 
     g = load_vec4d(gains, k)
     mu = load_vec2d(friction, k)
-    was = between(q, w, before)
+    was = slid_from(q, w, gaps[k], distance, before)
     while colour < clumped and end > begin:
         after = offsets[wp.min(colour + 3, COLOURS)]
         part_loaded(i < end, q, w, n, distance, g, mu, was, p)
         for s in range(i + threads, end, threads):
-            part_unknown(s, vertices, weights, normals, distances, gains, friction, before, p)
+            part_unknown(s, vertices, weights, normals, distances, gaps, gains, friction, before, p)
         size = end - begin
         next_size = wp.where(colour + 1 < clumped, following - end, 0)
         ticket = arrive(arrivals, True, size, next_size)
@@ -174,7 +177,7 @@ def part_colours(
         distance = distances[k]
         g = load_vec4d(gains, k)
         mu = load_vec2d(friction, k)
-        was = between(q, w, before)
+        was = slid_from(q, w, gaps[k], distance, before)
         next_i = end + share_begin(t, threads, following - end)
         next_q = load_vec4i(vertices, wp.min(next_i, following - 1))
         await_others(arrivals, True, size, next_size, ticket)
@@ -189,6 +192,7 @@ def part_uncoloured(
     weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
     distances: wp.array[wp.float64],
+    gaps: wp.array[wp.float64],
     gains: wp.array[wp.vec4d],
     friction: wp.array[wp.vec2d],
     before: wp.array[wp.vec4d],
@@ -199,7 +203,7 @@ def part_uncoloured(
         meet(arrivals)
         if t == 0:
             for s in range(offsets[COLOURS], offsets[COLOURS + 1]):
-                part_unknown(s, vertices, weights, normals, distances, gains, friction, before, p)
+                part_unknown(s, vertices, weights, normals, distances, gaps, gains, friction, before, p)
 
 
 @wp.kernel(launch_bounds=BLOCK)
@@ -219,6 +223,7 @@ def part_on_card(
     weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
     distances: wp.array[wp.float64],
+    gaps: wp.array[wp.float64],
     gains: wp.array[wp.vec4d],
     friction: wp.array[wp.vec2d],
     before: wp.array[wp.vec4d],
@@ -236,6 +241,7 @@ def part_on_card(
         weights,
         normals,
         distances,
+        gaps,
         gains,
         friction,
         before,
@@ -243,9 +249,9 @@ def part_on_card(
     )
     part_clumps(
         t, threads, sizes, spans, contacts, contact_colours, corners, members, vertices, weights, normals, distances,
-        gains, friction, before, p,
+        gaps, gains, friction, before, p,
     )  # fmt: skip
-    part_uncoloured(t, arrivals, offsets, vertices, weights, normals, distances, gains, friction, before, p)
+    part_uncoloured(t, arrivals, offsets, vertices, weights, normals, distances, gaps, gains, friction, before, p)
 
 
 @wp.kernel(launch_bounds=BLOCK)
@@ -258,6 +264,7 @@ def part_many_on_card(
     weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
     distances: wp.array[wp.float64],
+    gaps: wp.array[wp.float64],
     gains: wp.array[wp.vec4d],
     friction: wp.array[wp.vec2d],
     before: wp.array[wp.vec4d],
@@ -266,6 +273,6 @@ def part_many_on_card(
     """All colours: of millions of contacts few are in clumps, and code for these would slow down the others."""
     t = first + wp.tid()
     part_colours(
-        t, threads, arrivals, COLOURS, offsets, vertices, weights, normals, distances, gains, friction, before, p
+        t, threads, arrivals, COLOURS, offsets, vertices, weights, normals, distances, gaps, gains, friction, before, p
     )
-    part_uncoloured(t, arrivals, offsets, vertices, weights, normals, distances, gains, friction, before, p)
+    part_uncoloured(t, arrivals, offsets, vertices, weights, normals, distances, gaps, gains, friction, before, p)

@@ -5,6 +5,19 @@ import warp as wp
 wp.set_module_options({"enable_backward": False})
 
 ONE = wp.constant(wp.float64(1.0))
+# a pair that is as near as this many distances that it keeps touches
+NEAR = wp.constant(wp.float64(1.1))
+
+
+@wp.func
+def touched(gap: wp.float64, distance: wp.float64) -> bool:
+    """Whether a pair that keeps some distance touched when the step started.
+
+    Its sliding counts from there, so that what friction lets slip in one substep is held back in the next, and layers
+    that rest on each other do not creep. The two sides were apart along the normal, so they slid from nowhere. What
+    comes to touch in the step has slid freely before, and counts from the start of the substep.
+    """
+    return gap < NEAR * distance
 
 
 @wp.func

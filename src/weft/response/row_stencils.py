@@ -2,6 +2,7 @@
 
 import warp as wp
 
+from weft.response.parting import touched
 from weft.world.card import load_vec4d
 
 wp.set_module_options({"enable_backward": False})
@@ -21,3 +22,12 @@ def between(q: wp.vec4i, w: wp.vec4d, p: wp.array[wp.vec4d]) -> wp.vec3d:
     c = place_of(load_vec4d(p, q[2]))
     d = place_of(load_vec4d(p, q[3]))
     return w[0] * a + w[1] * b + w[2] * c + w[3] * d
+
+
+@wp.func
+def slid_from(q: wp.vec4i, w: wp.vec4d, gap: wp.float64, distance: wp.float64, before: wp.array[wp.vec4d]) -> wp.vec3d:
+    """The relative position from which a pair has slid, but for what is along its normal."""
+    start = wp.vec3d()
+    if not touched(gap, distance):
+        start = between(q, w, before)
+    return start

@@ -21,8 +21,7 @@ FOLLOWS = wp.constant(2**30)
 @wp.kernel
 def list_corners(
     first: int,
-    count: int,
-    stride: wp.int64,
+    sequence: wp.array[int],
     vertex_count: int,
     vertices: wp.array[wp.vec4i],
     inverse_mass: wp.array[wp.float64],
@@ -31,7 +30,7 @@ def list_corners(
 ):
     """The corners of all stencils in the order of these; corners that do not count have the last key."""
     place = first + wp.tid()
-    i = int(wp.int64(place) * stride % wp.int64(count))
+    i = sequence[place]
     q = load_vec4i(vertices, i)
     of_four = wp.vec4i()
     for k in range(4):

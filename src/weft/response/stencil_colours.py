@@ -1,13 +1,13 @@
 """Colours for stencils that change in every step: no two of a colour share a vertex that can move.
 
-Each stencil takes the lowest colour that none of those before it has at its vertices. "Before" is an order that jumps
-through the list by a stride, so that neighbours in the list stand far apart in it. One thread goes through that order
-on the CPU. On CUDA, rounds give the same colours: a stencil takes its colour once it stands first among those without
-colour at all its vertices. In short lists integer minima tell that, which do not depend on the threads; in long ones,
-where most stencils wait for hundreds of rounds, each is told by those before it.
+Each stencil takes the lowest colour that none of those before it has at its vertices. "Before" is an order that a number
+made of its vertices says, so that neighbours stand far apart in it, and those that are there in the next step too stand
+as they did, whatever has come or gone elsewhere: cloth that lies on cloth would never come to rest if it were solved in
+another order each time. One thread goes through that order on the CPU. On CUDA, rounds give the same colours: a stencil
+takes its colour once it stands first among those without colour at all its vertices. In short lists integer minima tell
+that, which do not depend on the threads; in long ones, where most stencils wait for hundreds of rounds, each is told by
+those before it.
 """
-
-from math import gcd
 
 import warp as wp
 
@@ -19,12 +19,14 @@ from weft.world.together import BLOCK, Together, meet, shared, spread
 
 wp.set_module_options({"enable_backward": False})
 
-# the stride, as a part of the list: the golden section spreads any run of it evenly
-STRIDE = 0.6180339887
+# places in the order are 2 to this power; stencils that share one stand as in the list
+PLACE_BITS = 12
+PLACES = wp.constant(2**PLACE_BITS)
 NO_CLAIM = wp.constant(wp.int64(2**62))
 MOST_ROUNDS = wp.constant(2**29)
-# stencils below which minima are found sooner than corners are sorted
+# stencils below which minima are found sooner than corners are sorted; their numbers have fewer bits than this
 FEW = 10_000
+SHORT_BITS = 32 - PLACE_BITS
 # parts of a mesh that stencils of a colour are sorted by on the CPU
 REGIONS = 64
 
@@ -35,11 +37,54 @@ def region_of(q: wp.vec4i, vertex_count: int) -> int:
     return int(wp.int64(wp.min(q)) * wp.int64(REGIONS) / wp.int64(vertex_count))
 
 
+@wp.func
+def place_of(q: wp.vec4i) -> int:
+    """The place of a stencil in the order: its vertices, mixed up."""
+    mixed = wp.uint64(0)
+    for k in range(4):
+        mixed = (mixed ^ wp.uint64(q[k])) * wp.uint64(0x9E3779B97F4A7C15)
+        mixed = mixed ^ (mixed >> wp.uint64(29))
+    return int(mixed >> wp.uint64(64 - PLACE_BITS))
+
+
+@wp.kernel
+def find_places(first: int, vertices: wp.array[wp.vec4i], places: wp.array[int], sequence: wp.array[int]):
+    """Stencils and their places in the order, for sorting."""
+    i = first + wp.tid()
+    places[i] = place_of(vertices[i])
+    sequence[i] = i
+
+
+@wp.kernel
+def put_in_sequence(
+    first: int,
+    count: int,
+    vertices: wp.array[wp.vec4i],
+    starts: wp.array[int],
+    places: wp.array[int],
+    sequence: wp.array[int],
+):
+    """All stencils by their places; one item does all."""
+    start = first + wp.tid()
+    for k in range(PLACES + 1):
+        starts[k] = 0
+    for i in range(start, count):
+        place = place_of(vertices[i])
+        places[i] = place
+        starts[place + 1] = starts[place + 1] + 1
+    for k in range(PLACES):
+        starts[k + 1] = starts[k + 1] + starts[k]
+    for i in range(start, count):
+        place = places[i]
+        sequence[starts[place]] = i
+        starts[place] = starts[place] + 1
+
+
 @wp.kernel
 def colour_in_order(
     first: int,
     count: int,
-    stride: wp.int64,
+    sequence: wp.array[int],
     vertices: wp.array[wp.vec4i],
     inverse_mass: wp.array[wp.float64],
     used: wp.array2d[wp.int64],
@@ -56,13 +101,8 @@ def colour_in_order(
         offsets[c] = 0
     for i in range(start, count):
         forget(vertices[i], used)
-    at = wp.int64(start)
-    for _k in range(start, count):
-        # as far as so many strides, modulo the count
-        i = int(at)
-        at += stride
-        if at >= wp.int64(count):
-            at -= wp.int64(count)
+    for k in range(start, count):
+        i = sequence[k]
         q = vertices[i]
         free = lowest_free(q, inverse_mass, used)
         colour[i] = free
@@ -118,9 +158,11 @@ def gather_regions(
 
 
 @wp.func
-def claim_of(i: int, count: int, inverse: wp.int64, round_number: int) -> wp.int64:
-    """A stencil's place in the order; claims of later rounds are lower than all earlier ones."""
-    place = wp.int64(i) * inverse % wp.int64(count)
+def claim_of(i: int, q: wp.vec4i, ranks: int, round_number: int) -> wp.int64:
+    """A stencil's place in the order, or in the list for ranks; claims of later rounds are lower than all earlier ones."""
+    place = wp.int64(i)
+    if ranks == 0:
+        place += wp.int64(place_of(q)) << wp.int64(SHORT_BITS)
     return (wp.int64(MOST_ROUNDS - round_number) << wp.int64(32)) + place
 
 
@@ -157,7 +199,6 @@ def colour_together(
     threads: int,
     arrivals: wp.array[int],
     count: int,
-    inverse: wp.int64,
     ranks: int,
     vertices: wp.array[wp.vec4i],
     inverse_mass: wp.array[wp.float64],
@@ -194,7 +235,7 @@ def colour_together(
         for i in range(place, count, threads):
             if keys[i] < 0:
                 q = vertices[i]
-                mine = claim_of(i, count, inverse, round_number)
+                mine = claim_of(i, q, ranks, round_number)
                 for k in range(4):
                     if inverse_mass[q[k]] > wp.float64(0.0):
                         wp.atomic_min(claims, turn, q[k], mine)
@@ -207,7 +248,7 @@ def colour_together(
         for i in range(place, count, threads):
             if keys[i] < 0:
                 q = vertices[i]
-                if stands_first(q, claim_of(i, count, inverse, round_number), inverse_mass, claims, turn):
+                if stands_first(q, claim_of(i, q, ranks, round_number), inverse_mass, claims, turn):
                     free = wp.min(round_number, COLOURS)
                     if ranks == 0:
                         free = lowest_free(q, inverse_mass, used)
@@ -230,7 +271,10 @@ class StencilColouring:
         self._waiting = wp.zeros(3, dtype=int, device=self.device)
         self.offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
         """where each colour begins; the last two enclose the stencils for which there was no colour"""
-        self._colour, self._order, self._keys, self._gathered = (Buffer(int, self.device) for _ in range(4))
+        self._colour, self._order, self._keys, self._gathered, self._sequence = (
+            Buffer(int, self.device) for _ in range(5)
+        )
+        self._starts = wp.zeros(PLACES + 1, dtype=int, device=self.device)
         self._region_counts = wp.zeros(REGIONS, dtype=int, device=self.device)
         self._corner_keys, self._corners = (Buffer(int, self.device) for _ in range(2))
         self._followers = Buffer(wp.vec4i, self.device)
@@ -252,17 +296,16 @@ class StencilColouring:
         if count == 0:
             offsets.zero_()
             return
-        stride = max(1, int(STRIDE * count))
-        while gcd(stride, count) != 1:
-            stride += 1
         if self.device.is_cpu:
+            inputs = [count, vertices, self._starts, self._keys.at_least(count), self._sequence.at_least(count)]
+            launch(put_in_sequence, 1, inputs, device=self.device)
             colour, order = self._colour.at_least(count), self._order.at_least(count)
-            inputs = [count, stride, vertices, self.inverse_mass, self._used, colour, offsets, order]
+            inputs = [count, self._sequence.array, vertices, self.inverse_mass, self._used, colour, offsets, order]
             launch(colour_in_order, 1, inputs, device=self.device)
         elif count < FEW:
-            self.colour_in_rounds(vertices, count, stride, offsets)
+            self.colour_in_rounds(vertices, count, offsets)
         else:
-            self.colour_in_chains(vertices, count, stride, offsets)
+            self.colour_in_chains(vertices, count, offsets)
 
     def gather(self, vertices: wp.array, count: int, offsets: wp.array) -> None:
         """Let stencils of a colour that are near each other in the mesh be neighbours. Only on a CPU."""
@@ -271,9 +314,9 @@ class StencilColouring:
         launch(gather_regions, 1, inputs, device=self.device)
         self._order.array, self._gathered.array = gathered, self._order.array
 
-    def colour_in_rounds(self, vertices: wp.array, count: int, stride: int, offsets: wp.array) -> None:
+    def colour_in_rounds(self, vertices: wp.array, count: int, offsets: wp.array) -> None:
         """The way of CUDA for short lists, which the CPU can go too."""
-        self._colour_together(vertices, count, pow(stride, -1, count), 0)
+        self._colour_together(vertices, count, ranks=0)
         self._sort(count, offsets)
 
     def rank(self, vertices: wp.array, count: int) -> None:
@@ -282,19 +325,22 @@ class StencilColouring:
         if count == 0:
             self.offsets.zero_()
             return
-        self._colour_together(vertices, count, 1, 1)
+        self._colour_together(vertices, count, ranks=1)
         self._sort(count, self.offsets)
 
-    def _colour_together(self, vertices: wp.array, count: int, inverse: int, ranks: int) -> None:
-        inputs = [count, inverse, ranks, vertices, self.inverse_mass, self._used, self._claims, self._waiting]
+    def _colour_together(self, vertices: wp.array, count: int, *, ranks: int) -> None:
+        inputs = [count, ranks, vertices, self.inverse_mass, self._used, self._claims, self._waiting]
         self._together.launch(colour_together, count, [*inputs, *self._unsorted(count)])
 
-    def colour_in_chains(self, vertices: wp.array, count: int, stride: int, offsets: wp.array) -> None:
+    def colour_in_chains(self, vertices: wp.array, count: int, offsets: wp.array) -> None:
         """The way of CUDA for long lists, likewise."""
         # sorting needs as much room again
+        places, sequence = self._unsorted(count)
+        launch(find_places, count, [vertices, places, sequence], device=self.device)
+        wp.utils.radix_sort_pairs(places, sequence, count, end_bit=PLACE_BITS)
         corner_keys, corners = self._corner_keys.at_least(8 * count), self._corners.at_least(8 * count)
         total = self._used.shape[0]
-        inputs = [count, stride, total, vertices, self.inverse_mass, corner_keys, corners]
+        inputs = [sequence, total, vertices, self.inverse_mass, corner_keys, corners]
         launch(list_corners, count, inputs, device=self.device)
         wp.utils.radix_sort_pairs(corner_keys, corners, 4 * count, end_bit=total.bit_length())
         self._used.zero_()
