@@ -5,7 +5,7 @@ import pytest
 
 import weft
 from weft.detection.intersection import IntersectionFinder
-from weft.methods import make_method
+from weft.methods import make_method, robust
 from weft.scene import Robust
 from weft.world import World, get_threads, set_threads
 
@@ -324,6 +324,22 @@ def test_steps_are_halved_when_something_comes_fast_and_doubled_again():
     steps = [row["steps"] for _, row in Run(scene).frames(25)]
     usual = Robust().steps
     assert steps[0] == usual and max(steps) > usual and steps[-1] == usual
+
+
+def test_rounds_for_a_few_of_many_rows_have_fewer_sweeps(monkeypatch):
+    """And nothing passes through anything with these either, which Run looks at."""
+    given = {}
+    for many in (0, robust.MANY_ROWS):
+        monkeypatch.setattr(robust, "MANY_ROWS", many)
+        monkeypatch.setattr(robust, "FEW_PART", 1.0)
+        run, given[many] = Run(tumbling()), []
+        sweep = run.method.solver.sweep
+        monkeypatch.setattr(
+            run.method.solver, "sweep", lambda *rest, of=given[many], do=sweep: (of.append(rest[-1]), do(*rest))
+        )
+        assert sum(row["collisions"] for _, row in run.frames(15)) > 0
+    few, usual = given.values()
+    assert robust.FEW_SWEEPS in few and robust.FEW_SWEEPS not in usual
 
 
 def test_what_two_closing_colliders_hold_between_them_is_told():

@@ -51,6 +51,11 @@ PRESSED_REACH, CRUSHED_REACH = 1.0, 1.5
 # sweeps over the contacts of pressed cloth, and in each of the rounds of impulses; then come rounds in which all rows are
 # solved to the end
 PRESSED_SWEEPS = 10
+# so many sweeps do in a round of at most this part of all rows, where there are more than `MANY_ROWS`: all of them are swept
+# for the few that collide
+FEW_SWEEPS = 5
+FEW_PART = 1e-3
+MANY_ROWS = 100_000
 IMPULSE_ROUNDS = 5
 INELASTIC_ROUNDS = 8
 INELASTIC_SWEEPS = 20
@@ -221,14 +226,16 @@ class Robust(Method):
         """
         for round_number in range(IMPULSE_ROUNDS + INELASTIC_ROUNDS):
             known = self.rows.count
-            if self._collisions(state, dt, report) == 0:
+            found = self._collisions(state, dt, report)
+            if found == 0:
                 return True
             if may_halve and round_number == 0 and self._real_collisions(known) > self.many_collisions:
                 return False
             # limits that pull against the impulses would never let all of them be resolved
             if round_number < IMPULSE_ROUNDS:
                 self._limit_strain(state, self.v, dt)
-                self.solver.sweep(self.rows, self.v, PRESSED_SWEEPS)
+                few = known > MANY_ROWS and found < FEW_PART * known
+                self.solver.sweep(self.rows, self.v, FEW_SWEEPS if few else PRESSED_SWEEPS)
             else:
                 self.solver.sweep(self.rows, self.v, INELASTIC_SWEEPS)
         return False
