@@ -27,9 +27,9 @@ def some_pairs(count, points):
 def solve(pairs, inverse, before, v, device):
     """Positions after a sweep over contacts, velocities and impulses after some sweeps, and the solver."""
     rows = upload(pairs, speeds=0.1, friction=(0.6, 0.4), device=device)
-    rows.distances[: rows.count].assign(1.0 + 0.1 * np.abs(pairs.gaps))
     solver = ImpulseSolver(len(pairs.x), numbers(inverse, device))
     solver.place(rows)
+    rows.distances[: rows.count].assign(1.0 + 0.1 * np.abs(rows.gaps.numpy()[: rows.count]))
     if device.is_cpu:
         x = vectors(pairs.x)
         PositionContacts(solver, rows)(x, vectors(before))

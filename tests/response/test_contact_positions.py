@@ -17,9 +17,10 @@ WEIGHTS = np.array([1.0, -0.25, -0.25, -0.5])
 def part(pairs, mass, x, before, distances, friction=(0.0, 0.0)):
     """Positions after one sweep over the contacts."""
     rows = upload(pairs, friction=friction)
-    rows.distances[: rows.count].assign(np.broadcast_to(distances, rows.count).astype(float))
     solver = ImpulseSolver(len(mass), numbers(1.0 / mass))
     solver.place(rows)
+    order = solver._colouring.order.numpy()[: rows.count]
+    rows.distances[: rows.count].assign(np.broadcast_to(distances, rows.count).astype(float)[order])
     out = vectors(x)
     PositionContacts(solver, rows)(out, vectors(before))
     return out.numpy()

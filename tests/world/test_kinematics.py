@@ -56,7 +56,7 @@ def test_what_is_fixed_changes_only_with_the_phase():
 
 def test_times_that_were_added_up_count_as_released():
     # 0.1 added ten times is a little less than 1
-    time = sum([0.1] * 10)
+    time = float(np.cumsum(np.full(10, 0.1))[-1])
     assert time < 1.0 and 1.0 - time < TIME_SLACK
     kinematics = Kinematics([still([0], 1.0)])
     assert kinematics.phase(time) == 1 and not kinematics.fixed(1, time)[0]

@@ -32,10 +32,10 @@ LIMIT = 250_000_000
 UNLIMITED = 2**31 - 1
 # items counted to the end between two looks at the total
 CHUNK = 256
-# entries that there is room for on CUDA, whatever a list holds: 256 MB of pairs
-SPARE = 32_000_000
+# entries that there is room for on CUDA, whatever a list holds: 320 MB of pairs
+SPARE = 40_000_000
 # threads that copy a row there
-LANES = 8
+LANES = 32
 
 Find = Callable[[int, list[Any]], None]
 """Searches `count` items; the list holds the arguments `chosen, items, starts, capacity, stop, found, counts`:

@@ -208,10 +208,10 @@ class Robust(Method):
         self.dynamics.foresee(state, dt)
         reach = CRUSHED_REACH if self.crushed else PRESSED_REACH if self.pressed else REACH
         contacts = self.search.find_contacts(state.x, self.expected, rows, reach=reach)
+        self.solver.place(rows)
         self._set_up(0, LARGEST_PART, self.stiffness, dt)
         inputs = [rows.gaps, rows.thickness, LARGEST_PART, rows.distances]
         launch(set_distances, contacts, inputs, device=world.device)
-        self.solver.place(rows)
         return contacts
 
     def _limit_strain(self, state: State, v: wp.array, dt: float) -> None:
@@ -229,7 +229,8 @@ class Robust(Method):
             found = self._collisions(state, dt, report)
             if found == 0:
                 return True
-            if may_halve and round_number == 0 and self._real_collisions(known) > self.many_collisions:
+            many = may_halve and round_number == 0 and found > self.many_collisions
+            if many and self._real_collisions(known) > self.many_collisions:
                 return False
             # limits that pull against the impulses would never let all of them be resolved
             if round_number < IMPULSE_ROUNDS:

@@ -16,7 +16,7 @@ import warp as wp
 
 from weft.response.colour_words import COLOURS
 from weft.world import launch
-from weft.world.card import load_vec4i, store_four
+from weft.world.card import load_vec4i, store_vec4i
 from weft.world.shelf import ROOM
 from weft.world.together import BLOCK, SHARE, Together, meet, spread
 
@@ -28,8 +28,8 @@ GROUPS = 128
 MOST_CONTACTS = 4 * BLOCK
 MOST_VERTICES = ROOM
 # how many contacts are tried to be clumped, fewer and fewer; so few as in the last try always fit, even into one group
-TRIES = 4
-MOST, TIMES, FEWEST = 32768, 4, MOST_VERTICES // 4
+TRIES = 7
+MOST, TIMES, FEWEST = 32768, 2, MOST_VERTICES // 4
 
 
 @wp.kernel
@@ -197,7 +197,7 @@ def find_clumps(
     group_spans: wp.array[int],
     contacts: wp.array[int],
     colours: wp.array[int],
-    corners: wp.array[int],
+    corners: wp.array[wp.vec4i],
     members: wp.array[int],
 ):
     """Clump as many of the last contacts as fit; then list the contacts of all groups, in their order.
@@ -256,7 +256,7 @@ def find_clumps(
                 for c in range(4):
                     if inverse_mass[q[c]] > wp.float64(0.0):
                         found[c] = slots[q[c]]
-                store_four(corners, place, found)
+                store_vec4i(corners, place, found)
                 colours[place] = keys[i]
         if thread % BLOCK == 0:
             group_sizes[group] = size
@@ -281,10 +281,8 @@ class Clumps:
         """where the clumps begin"""
         self.sizes, self.spans = numbers(GROUPS), numbers(GROUPS)
         """contacts and vertices of each group"""
-        self.contacts, self.colours, self._corners = (numbers(GROUPS * MOST_CONTACTS * k) for k in (1, 1, 4))
-        self.corners = wp.array(
-            ptr=self._corners.ptr, shape=GROUPS * MOST_CONTACTS, dtype=wp.vec4i, device=device, copy=False
-        )
+        self.contacts, self.colours = (numbers(GROUPS * MOST_CONTACTS) for _ in range(2))
+        self.corners = wp.zeros(GROUPS * MOST_CONTACTS, dtype=wp.vec4i, device=device)
         self.members = numbers(GROUPS * MOST_VERTICES)
 
     @property
@@ -301,5 +299,5 @@ class Clumps:
         self._stamp += TRIES
         inputs = [self._stamp, offsets, self._cuts, keys, vertices, self.inverse_mass]
         inputs += [self._parents, self._stamps, self._slots, *counters, self._groups]
-        inputs += [self.first_colour, self.sizes, self.spans, self.contacts, self.colours, self._corners, self.members]
+        inputs += [self.first_colour, self.sizes, self.spans, self.contacts, self.colours, self.corners, self.members]
         self._together.launch(find_clumps, GROUPS * SHARE, inputs)

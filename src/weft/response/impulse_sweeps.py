@@ -159,21 +159,15 @@ def put_in_order(
     normals: wp.array[wp.vec3d],
     gaps: wp.array[wp.float64],
     thickness: wp.array[wp.float64],
-    speeds: wp.array[wp.float64],
-    friction: wp.array[wp.vec2d],
-    distances: wp.array[wp.float64],
     vertices_out: wp.array[wp.vec4i],
     weights_out: wp.array[wp.vec4d],
     normals_out: wp.array[wp.vec3d],
     gaps_out: wp.array[wp.float64],
     thickness_out: wp.array[wp.float64],
-    speeds_out: wp.array[wp.float64],
-    friction_out: wp.array[wp.vec2d],
-    distances_out: wp.array[wp.float64],
     inverse_mass: wp.array[wp.float64],
     gains: wp.array[wp.vec4d],
 ):
-    """Move rows that have given no impulse yet to their places in the order, and find their gains."""
+    """Move rows to their places in the order, and find their gains."""
     k = first + wp.tid()
     i = order[k]
     q = vertices[i]
@@ -190,6 +184,3 @@ def put_in_order(
     normals_out[k] = normals[i]
     gaps_out[k] = gaps[i]
     thickness_out[k] = thickness[i]
-    speeds_out[k] = speeds[i]
-    friction_out[k] = friction[i]
-    distances_out[k] = distances[i]

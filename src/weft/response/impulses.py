@@ -35,10 +35,9 @@ class ImpulseRows(StencilRows):
         self._speeds, self._friction = Buffer(wp.float64, device), Buffer(wp.vec2d, device)
         self._push, self._drag = Buffer(wp.float64, device), Buffer(wp.vec3d, device)
         self._distances, self._gains = Buffer(wp.float64, device), Buffer(wp.vec4d, device)
+        self._placed = list(self._all)
         self._all += [self._speeds, self._friction, self._push, self._drag, self._distances]
-        self._spare = [Buffer(wp.vec4i, device), Buffer(wp.vec4d, device), Buffer(wp.vec3d, device)]
-        self._spare += [Buffer(wp.float64, device) for _ in range(3)]
-        self._spare += [Buffer(wp.vec2d, device), Buffer(wp.float64, device)]
+        self._spare = [Buffer(dtype, device) for dtype in (wp.vec4i, wp.vec4d, wp.vec3d, wp.float64, wp.float64)]
 
     @property
     def speeds(self) -> wp.array:
@@ -76,15 +75,13 @@ class ImpulseRows(StencilRows):
         return self._gains.array
 
     def reorder(self, order: wp.array, inverse_mass: wp.array) -> None:
-        """Put rows that have given no impulse yet in an order."""
+        """Put rows in an order; of impulses nothing is known before."""
         if self.count == 0:
             return
-        moved = [*self._all[:5], self._speeds, self._friction, self._distances]
-        arrays = [buffer.array for buffer in moved]
         room = [buffer.at_least(self.count) for buffer in self._spare]
-        inputs = [order, *arrays, *room, inverse_mass, self._gains.at_least(self.count)]
+        inputs = [order, *self.geometry, *room, inverse_mass, self._gains.at_least(self.count)]
         launch(put_in_order, self.count, inputs, device=self.device)
-        for buffer, spare in zip(moved, self._spare, strict=True):
+        for buffer, spare in zip(self._placed, self._spare, strict=True):
             buffer.array, spare.array = spare.array, buffer.array
 
 
@@ -106,7 +103,7 @@ class ImpulseSolver:
         """where their colours begin"""
 
     def place(self, rows: ImpulseRows) -> None:
-        """Put all rows, which have given no impulse yet, in the order of their colours.
+        """Put all rows in the order of their colours, before it is set what they ask of velocities and positions.
 
         So sweeps go through memory from front to back. Rows that come after them need `colour`.
         """

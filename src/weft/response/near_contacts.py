@@ -1,9 +1,10 @@
-"""Contacts that are too near now, solved one after another by one block of a card; the others are only looked at.
+"""Contacts that are too near now, solved by one block of a card; the others are only looked at.
 
 Of the contacts of a step a few in a hundred push in a sweep, and over a hundred meet at some vertices: to go through all
 colours of all of them takes a card fifty times as long as those that push need. So all contacts are looked at side by
-side, and what pushes is solved, in an order that jumps through the list: a contact waits for those before it that share a
-vertex which can move, and for no others. What comes too near by that, or had to wait for too many, is seen by the next look.
+side, and one block solves those that are nearly too near, in rounds. In each of them whoever would push claims its vertices
+that can move, and pushes if nobody with a lower number claims one of them; numbers jump through the list, and in another way
+in each sweep. Each contact pushes once at most.
 """
 
 # mypy: disable-error-code="empty-body"
@@ -11,34 +12,37 @@ vertex which can move, and for no others. What comes too near by that, or had to
 import warp as wp
 
 from weft.response.predictive_contacts import LOOK, PUSH, ROWS
+from weft.world.cluster_rows import PLACE, Parts
 from weft.world.together import BLOCK, on_card, spread
 
 wp.set_module_options({"enable_backward": False})
 
-# looks in a sweep
-LOOKS = wp.constant(4)
-# contacts at a vertex that are solved after a look at most; the others are seen again by the next one
-ROUNDS = 3
-# vertices share so many places at which contacts wait for each other; a power of two
-PLACES = 4096
+# rounds of as many contacts as the block has threads, at most
+ROUNDS = 64
+# vertices share so many claims; a power of two
+CLAIMS = 4096
+# a contact is nearly too near if it would be, were it so many times as thick
+SLACK = 1.1
 
-# contact i pushes, if it still has to; `asleep` ones never do
-_ASLEEP = """
+# contact i, if it is awake, and the rows of its vertices
+_CONTACT = """
             const int kind = kinds.data[i];
+            const wp::vec_t<4, int> q = vertices.data[i];
             if (kind == asleep || kind == -asleep)
                 continue;
+            const wp::vec_t<4, int> at(place_of(q[0]), place_of(q[1]), place_of(q[2]), place_of(q[3]));
     """
-# who comes first of two contacts: each has a number of its own
-_NUMBER = "((unsigned)(i + turn) * 2654435761u)"
 
 
 @wp.func_native(
     ROWS
+    + PLACE
     + """
     const bool seen = false;
     for (bool once = true; once; once = false) {
     """
-    + _ASLEEP
+    + _CONTACT
+    + f"const double thick = {SLACK} * thickness.data[i];"
     + LOOK
     + """
         return true;
@@ -46,7 +50,7 @@ _NUMBER = "((unsigned)(i + turn) * 2654435761u)"
     return false;
     """
 )
-def is_too_near(
+def is_near(
     i: int,
     asleep: int,
     vertices: wp.array[wp.vec4i],
@@ -55,11 +59,12 @@ def is_too_near(
     normals: wp.array[wp.vec3d],
     thickness: wp.array[wp.float64],
     x: wp.array[wp.vec3d],
+    parts: Parts,
     start: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
 ) -> bool:
-    """Whether a contact would push."""
+    """Whether a contact is nearly too near."""
     ...
 
 
@@ -106,32 +111,54 @@ def look_step(threads: int) -> int:
 
 @wp.func_native(
     ROWS
+    + PLACE
     + """
     const int words = (count + 31) / 32;
     int left = 15;
     bool seen = false;
-    // contact i as the last of all that it waits for
+    const auto would_push = [&](const int i) {
+        for (bool once = true; once; once = false) {
+    """
+    + _CONTACT
+    + """
+            const double thick = thickness.data[i];
+    """
+    + LOOK
+    + """
+            return true;
+        }
+        return false;
+    };
     const auto solve = [&](const int i) {
         for (bool once = true; once; once = false) {
     """
-    + _ASLEEP
+    + _CONTACT
+    + """
+            const double thick = thickness.data[i];
+    """
     + LOOK
     + PUSH
     + """
         }
-        seen = false;
     };
 """
     + f"""
+    // who comes first of those in the places of a batch: each number once, and lower than all of rounds before
+    const auto number_of = [&](unsigned round, unsigned place) {{
+        return 0xffffffffu - round * {BLOCK}u - (181u * place + turn) % {BLOCK}u;
+    }};
+    unsigned round = 0;
 #if defined(__CUDA_ARCH__)
     if (blockIdx.x != 0)
         return;
-    __shared__ unsigned claims[{PLACES}];
+    __shared__ unsigned claims[{CLAIMS}];
     __shared__ int chosen[{BLOCK}];
     __shared__ int sums[{BLOCK // 32}];
-    const int t = threadIdx.x, lane = t & 31;
+    const int place = threadIdx.x, lane = place & 31;
+    for (int k = place; k < {CLAIMS}; k += {BLOCK})
+        claims[k] = 0xffffffffu;
     for (int word = 0; word < words; word += {BLOCK}) {{
-        const unsigned mask = word + t < words ? (unsigned)masks.data[word + t] : 0u;
+        const unsigned mask = word + place < words ? (unsigned)masks.data[word + place] : 0u;
         // how many come before, in the order of the list
         const int mine = __popc(mask);
         int before_me = mine;
@@ -141,105 +168,100 @@ def look_step(threads: int) -> int:
         }}
         __syncthreads();
         if (lane == 31)
-            sums[t / 32] = before_me;
+            sums[place / 32] = before_me;
         __syncthreads();
         before_me -= mine;
         int all = 0;
         for (int k = 0; k < {BLOCK // 32}; ++k) {{
-            before_me += k < t / 32 ? sums[k] : 0;
+            before_me += k < place / 32 ? sums[k] : 0;
             all += sums[k];
         }}
         for (int batch = 0; batch < all; batch += {BLOCK}) {{
-            int place = before_me - batch;
-            for (unsigned bits = mask; bits != 0u; bits &= bits - 1u, ++place)
-                if (place >= 0 && place < {BLOCK})
-                    chosen[place] = 32 * (word + t) + __ffs(bits) - 1;
+            int next = before_me - batch;
+            for (unsigned bits = mask; bits != 0u; bits &= bits - 1u, ++next)
+                if (next >= 0 && next < {BLOCK})
+                    chosen[next] = 32 * (word + place) + __ffs(bits) - 1;
             __syncthreads();
-            bool open = batch + t < all;
-            const int i = open ? chosen[t] : 0;
-            const unsigned number = {_NUMBER};
-            int at[4];
+            bool open = batch + place < all;
+            const int i = open ? chosen[place] : 0;
+            wp::vec_t<4, int> q;
             unsigned moves = 0u;
             if (open) {{
-                const wp::vec_t<4, int> q = vertices.data[i];
-                for (int k = 0; k < 4; ++k) {{
-                    at[k] = q[k] & {PLACES - 1};
-                    moves |= rows[q[k]][3] > 0.0 ? 1u << k : 0u;
-                }}
-                // what a push needs is brought near while threads wait for each other; no sum is that large
-                double sum = weights.data[i][0] + normals.data[i][0] + friction.data[i][0] + thickness.data[i];
+                q = vertices.data[i];
                 for (int k = 0; k < 4; ++k)
-                    sum += was_rows[q[k]][0] + home_rows[q[k]][0];
-                if (sum > 1e300)
-                    pushed.data[i] = 1;
+                    moves |= rows[place_of(q[k])][3] > 0.0 ? 1u << k : 0u;
             }}
-            int round = 0;
-            do {{
-                if (open)
-                    for (int k = 0; k < 4; ++k)
-                        claims[at[k]] = 0xffffffffu;
-                __syncthreads();
-                if (open)
+            for (const unsigned last = round + {ROUNDS}; round < last;) {{
+                const unsigned number = number_of(++round, place);
+                const bool pushes = open && would_push(i);
+                if (pushes)
                     for (int k = 0; k < 4; ++k)
                         if (moves >> k & 1u)
-                            atomicMin(claims + at[k], number);
-                __syncthreads();
-                bool first = open;
+                            atomicMin(claims + (q[k] & {CLAIMS - 1}), number);
+                if (!__syncthreads_or(pushes))
+                    break;
+                bool first = pushes;
                 for (int k = 0; k < 4; ++k)
                     if (first && (moves >> k & 1u))
-                        first = claims[at[k]] == number;
+                        first = claims[q[k] & {CLAIMS - 1}] == number;
                 if (first) {{
                     solve(i);
                     open = false;
                 }}
-            }} while (__syncthreads_or(open) && ++round < {ROUNDS});
+                __syncthreads();
+            }}
         }}
     }}
 #else
     if (thread != 0)
         return;
     // the same in turn
-    unsigned claims[{PLACES}];
+    unsigned claims[{CLAIMS}];
+    for (int k = 0; k < {CLAIMS}; ++k)
+        claims[k] = 0xffffffffu;
     int chosen[{BLOCK}], n = 0;
-    for (int word = 0; word < words; ++word) {{
-        unsigned bits = (unsigned)masks.data[word];
-        const bool last = word == words - 1 || word % {BLOCK} == {BLOCK - 1};
-        do {{
-            if (bits != 0u)
-                chosen[n++] = 32 * word + __builtin_ctz(bits);
-            bits &= bits - 1u;
-            for (int round = 0; (n == {BLOCK} || (last && bits == 0u)) && n > 0; ++round) {{
-                if (round == {ROUNDS}) {{
-                    n = 0;
-                    break;
+    bool open[{BLOCK}], pushes[{BLOCK}];
+    const auto solve_batch = [&]() {{
+        bool any = true;
+        for (const unsigned last = round + {ROUNDS}; round < last && any;) {{
+            ++round;
+            any = false;
+            for (int place = 0; place < n; ++place) {{
+                const int i = chosen[place];
+                pushes[place] = open[place] && would_push(i);
+                any = any || pushes[place];
+                const unsigned number = number_of(round, place);
+                for (int k = 0; k < 4 && pushes[place]; ++k) {{
+                    unsigned& claim = claims[vertices.data[i][k] & {CLAIMS - 1}];
+                    if (rows[place_of(vertices.data[i][k])][3] > 0.0 && number < claim)
+                        claim = number;
                 }}
-                for (int c = 0; c < n; ++c)
-                    for (int k = 0; k < 4; ++k)
-                        claims[vertices.data[chosen[c]][k] & {PLACES - 1}] = 0xffffffffu;
-                for (int c = 0; c < n; ++c) {{
-                    const int i = chosen[c];
-                    for (int k = 0; k < 4; ++k) {{
-                        unsigned& claim = claims[vertices.data[i][k] & {PLACES - 1}];
-                        if (rows[vertices.data[i][k]][3] > 0.0 && {_NUMBER} < claim)
-                            claim = {_NUMBER};
-                    }}
-                }}
-                int open = 0;
-                for (int c = 0; c < n; ++c) {{
-                    const int i = chosen[c];
-                    bool first = true;
-                    for (int k = 0; k < 4; ++k) {{
-                        const int vertex = vertices.data[i][k];
-                        first = first && (!(rows[vertex][3] > 0.0) || claims[vertex & {PLACES - 1}] == {_NUMBER});
-                    }}
-                    if (first)
-                        solve(i);
-                    else
-                        chosen[open++] = i;
-                }}
-                n = open;
             }}
-        }} while (bits != 0u);
+            for (int place = 0; place < n; ++place) {{
+                const int i = chosen[place];
+                const unsigned number = number_of(round, place);
+                bool first = pushes[place];
+                for (int k = 0; k < 4 && first; ++k) {{
+                    const int vertex = vertices.data[i][k];
+                    first = !(rows[place_of(vertex)][3] > 0.0) || claims[vertex & {CLAIMS - 1}] == number;
+                }}
+                if (first) {{
+                    solve(i);
+                    open[place] = false;
+                }}
+            }}
+        }}
+        n = 0;
+    }};
+    for (int word = 0; word < words; ++word) {{
+        for (unsigned bits = (unsigned)masks.data[word]; bits != 0u; bits &= bits - 1u) {{
+            open[n] = true;
+            chosen[n++] = 32 * word + __builtin_ctz(bits);
+            if (n == {BLOCK})
+                solve_batch();
+        }}
+        if (n > 0 && (word == words - 1 || word % {BLOCK} == {BLOCK - 1}))
+            solve_batch();
     }}
 #endif
     """
@@ -260,6 +282,7 @@ def solve_near(
     push: wp.float64,
     pushed: wp.array[int],
     x: wp.array[wp.vec3d],
+    parts: Parts,
     start: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],

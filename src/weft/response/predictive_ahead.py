@@ -26,6 +26,8 @@ wp.set_module_options({"enable_backward": False})
 FEW = wp.constant(4)
 # what a search tells: whether there was no room, and how many contacts there are
 NO_ROOM, FOUND = (wp.constant(k) for k in range(2))
+# room for this, and for what others tell
+TOLD = wp.constant(5)
 
 
 @wp.func
@@ -146,7 +148,7 @@ class SearchAhead:
     def __init__(self, broad_phase: Bvh, sheet: Any, friction: tuple[wp.array, wp.array]) -> None:
         self.broad_phase, self.sheet, self.friction = broad_phase, sheet, friction
         device = broad_phase.device
-        self.told = wp.zeros(4, dtype=int, device=device)
+        self.told = wp.zeros(int(TOLD), dtype=int, device=device)
         """whether there was no room, and the number of contacts; others may tell more"""
         self._chosen, self._counts, self._places = Buffer(wp.uint32, device), Buffer(int, device), Buffer(int, device)
 

@@ -22,6 +22,7 @@ from weft.response.predictive_pairs import (
     make_point_triangle,
 )
 from weft.response.predictive_sieve import edges_to_look_at, triangles_to_look_at
+from weft.world.block_sums import total, total_vector
 
 wp.set_module_options({"enable_backward": False})
 
@@ -274,12 +275,13 @@ def find_places(first: int, order: wp.array[int], places: wp.array[int]):
 def unturn(
     first: int,
     count: int,
+    threads: int,
     x: wp.array[wp.vec3d],
     end: wp.array[wp.vec3d],
     straight: wp.array[wp.vec3d],
     haste: wp.array[wp.float64],
 ):
-    """Where vertices would end if all of them together did not turn, as one item; and how far they go besides.
+    """Where vertices would end if all of them together did not turn, and how far they go besides: one item, or a block.
 
     The turn is that of a rigid body with the same angular momentum; what has no extent does not turn.
     """
@@ -287,25 +289,38 @@ def unturn(
     part = wp.float64(1.0) / wp.float64(count)
     centre = wp.vec3d()
     drift = wp.vec3d()
-    for i in range(begin, count):
+    for i in range(begin, count, threads):
         centre += part * x[i]
         drift += part * (end[i] - x[i])
+    centre = total_vector(centre)
+    drift = total_vector(drift)
     moment = wp.vec3d()
-    spread = wp.mat33d()
-    for i in range(begin, count):
+    squares = wp.vec3d()
+    products = wp.vec3d()
+    for i in range(begin, count, threads):
         arm = x[i] - centre
         moment += wp.cross(arm, end[i] - x[i] - drift)
-        spread += wp.outer(arm, arm)
-    size = spread[0, 0] + spread[1, 1] + spread[2, 2]
-    inertia = wp.diag(wp.vec3d(size, size, size)) - spread
+        squares += wp.cw_mul(arm, arm)
+        products += wp.vec3d(arm[1] * arm[2], arm[2] * arm[0], arm[0] * arm[1])
+    moment = total_vector(moment)
+    squares = total_vector(squares)
+    products = total_vector(products)
+    size = squares[0] + squares[1] + squares[2]
+    inertia = wp.mat33d(
+        size - squares[0], -products[2], -products[1],
+        -products[2], size - squares[1], -products[0],
+        -products[1], -products[0], size - squares[2],
+    )  # fmt: skip
     turn = wp.vec3d()
     if wp.determinant(inertia) > wp.float64(8e-12) * size * size * size:
         turn = wp.inverse(inertia) * moment
     way = ZERO
-    for i in range(begin, count):
+    for i in range(begin, count, threads):
         straight[i] = end[i] - wp.cross(turn, x[i] - centre)
         way += wp.length(straight[i] - x[i] - drift)
-    haste[begin] = part * way
+    way = total(way)
+    if begin == 0:
+        haste[0] = part * way
 
 
 @wp.func

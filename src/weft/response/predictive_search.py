@@ -39,6 +39,8 @@ from weft.response.stencil_colours import COLOURS, StencilColouring
 from weft.world import launch
 from weft.world.buffers import Buffer
 from weft.world.choosing import Placing
+from weft.world.launch import launch_blocks
+from weft.world.together import BLOCK
 
 # items of a kernel that are worth a thread
 GRAIN = 256
@@ -96,8 +98,9 @@ class PredictiveSearch:
         """places and ways of the vertices, balls around the ways of edges and triangles"""
         self._reach = self._radius = 0.0
         self._placing = Placing(self.device)
-        self._haste = wp.zeros(1, dtype=wp.float64, device=self.device)
-        self._haste_view = self._haste.numpy() if self.device.is_cpu else None
+        self.mean_way = wp.zeros(1, dtype=wp.float64, device=self.device)
+        """how far the mean vertex goes besides what the cloth does as a whole, in the last step that was asked for"""
+        self._mean_view = self.mean_way.numpy() if self.device.is_cpu else None
         self.in_turn = False
         """whether contacts in colours are those that give the same as the order of the list"""
         self._turning: tuple[Any, ...] = ()
@@ -128,7 +131,7 @@ class PredictiveSearch:
         these are ranks.
         """
         sheet = self.sheet
-        if kind == "triangles" and (self.device.is_cpu or self.in_turn):
+        if kind == "triangles":
             end = self._without_turn(x, end)
         self._take_radius(radius)
         if kind == "triangles" and self.quick is not None:
@@ -181,6 +184,8 @@ class PredictiveSearch:
     ) -> None:
         """As `find` of triangles and edges in no colours, but only launched: `search.told` tells what was found."""
         self._take_radius(radius)
+        self._unturn(x, end)
+        end = self._unturned
         self._take_places(x, end)
         search.broad_phase.update_again(x, end, self._reach)
         self._enclose(x, end)
@@ -211,10 +216,14 @@ class PredictiveSearch:
         groups = [(a, b) for a, b in pairwise(offsets[: COLOURS + 1]) if b > a]
         return order, groups, (offsets[COLOURS], offsets[COLOURS + 1])
 
-    def haste(self, x: wp.array, end: wp.array, radius: float) -> float:
-        """How far the mean vertex goes besides what the cloth does as a whole, in distances that make contacts."""
+    def haste(self, x: wp.array, end: wp.array, radius: float, *, keep: bool = True) -> float:
+        """How far the mean vertex goes besides what the cloth does as a whole, in distances that make contacts.
+
+        Usually the next search of these keeps the places without turn.
+        """
         self._without_turn(x, end)
-        self.keep_turn(x, end)
+        if keep:
+            self.keep_turn(x, end)
         return self.last_haste(radius)
 
     def knows_turn(self, x: wp.array, end: wp.array) -> bool:
@@ -227,7 +236,7 @@ class PredictiveSearch:
 
     def last_haste(self, radius: float) -> float:
         """What it was when it was asked for last."""
-        view = self._haste.numpy() if self._haste_view is None else self._haste_view
+        view = self.mean_way.numpy() if self._mean_view is None else self._mean_view
         return float(view[0]) / (self.largest_thickness + radius)
 
     def _without_turn(self, x: wp.array, end: wp.array) -> wp.array:
@@ -240,12 +249,19 @@ class PredictiveSearch:
         self._turned = ()
         if known:
             return self._unturned
-        launch(unturn, 1, self._turning_for(x, end), device=self.device)
+        self._unturn(x, end)
         return self._unturned
 
+    def _unturn(self, x: wp.array, end: wp.array) -> None:
+        inputs = self._turning_for(x, end)
+        if self.device.is_cpu:
+            launch(unturn, 1, inputs)
+        else:
+            launch_blocks(unturn, 1, BLOCK, inputs, device=self.device)
+
     def _turning_for(self, x: wp.array, end: wp.array) -> tuple[Any, ...]:
-        if not self._turning or self._turning[1] is not x or self._turning[2] is not end:
-            self._turning = (len(x), x, end, self._unturned, self._haste)
+        if not self._turning or self._turning[2] is not x or self._turning[3] is not end:
+            self._turning = (len(x), 1 if self.device.is_cpu else BLOCK, x, end, self._unturned, self.mean_way)
         return self._turning
 
     def inputs_for(

@@ -1,7 +1,8 @@
 """Colours of long lists of stencils on CUDA: each is told by those before it at its vertices when it is its turn.
 
-The colours are those of the serial order (see `weft.response.stencil_colours`). A stencil waits for hundreds of rounds, so
-that looking at all of them in every round would take too long.
+The colours are those of the serial order (see `weft.response.stencil_colours`). Most stencils wait for hundreds of others,
+one after another, so that rounds in which all are looked at would take too long. Here each thread takes every so many
+stencils in that order, and each of them as soon as those before it at its corners have counted it down.
 """
 
 # mypy: disable-error-code="empty-body"
@@ -9,68 +10,51 @@ that looking at all of them in every round would take too long.
 import warp as wp
 
 from weft.response.colour_words import BITS, COLOURS, FULL, WORDS
-from weft.world.card import load_vec4i, store_four
-from weft.world.together import BLOCK, meet, shared, spread, take_number, take_numbers
+from weft.world.card import load_vec4i, store_vec4i
+from weft.world.choosing import place_all
+from weft.world.together import BLOCK, meet
 
 wp.set_module_options({"enable_backward": False})
 
 # added to what is noted at a corner with others before it
 FOLLOWS = wp.constant(2**30)
+# threads that look at the corners of a vertex
+LANES = wp.constant(8)
+NOBODY = wp.constant(2**31 - 1)
 
 
-@wp.kernel
-def list_corners(
-    first: int,
-    sequence: wp.array[int],
-    vertex_count: int,
-    vertices: wp.array[wp.vec4i],
-    inverse_mass: wp.array[wp.float64],
-    keys: wp.array[int],
-    corners: wp.array[int],
-):
-    """The corners of all stencils in the order of these; corners that do not count have the last key."""
-    place = first + wp.tid()
-    i = sequence[place]
-    q = load_vec4i(vertices, i)
-    of_four = wp.vec4i()
-    for k in range(4):
-        key = q[k]
-        if inverse_mass[key] == wp.float64(0.0):
-            key = vertex_count
-        for other in range(k):
-            # stencils of fewer points name a vertex twice
-            if q[other] == q[k]:
-                key = vertex_count
-        of_four[k] = key
-    store_four(keys, place, of_four)
-    store_four(corners, place, wp.vec4i(4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3))
+@wp.func_native(
+    """
+#if defined(__CUDA_ARCH__)
+    int number;
+    asm volatile("ld.acquire.gpu.s32 %0, [%1];" : "=r"(number) : "l"(numbers.data + i) : "memory");
+    return number;
+#else
+    return numbers.data[i];
+#endif
+    """
+)
+def now(numbers: wp.array[int], i: int) -> int:
+    """A number that others count down: if it is 0, what they did before is known."""
+    ...
 
 
-# whoever is told is told before the colour is known, since each answer takes long to come: nobody listens before all have met
+# on a card colours are seen by all before anybody is told
 @wp.func_native(
     f"""
-    wp::vec_t<4, int> freed;
-    wp::int64* words[4];
+#if defined(__CUDA_ARCH__)
+    #define SEEN volatile wp::int64
+#else
+    #define SEEN wp::int64
+#endif
+    SEEN* words[4];
     wp::int64 low[4], high[4];
-    bool moves[4];
     for (int k = 0; k < 4; ++k) {{
-        words[k] = used.data + (size_t){WORDS} * q[k];
+        words[k] = used.data + (size_t){WORDS} * (q[k] < 0 ? ~q[k] : q[k]);
         low[k] = words[k][0];
         high[k] = words[k][1];
-        moves[k] = inverse_mass.data[q[k]] > 0.0;
     }}
-    for (int k = 0; k < 4; ++k) {{
-        const int follower = (noted[k] & {FOLLOWS - 1}) - 1;
-        int told = 0;
-        if (follower >= 0)
-#if defined(__CUDA_ARCH__)
-            told = atomicSub(pending.data + follower, 1);
-#else
-            told = pending.data[follower]--;
-#endif
-        freed[k] = told == 1 ? follower : -1;
-    }}
-    // the lowest that is free: mostly one of the first two words; no colour is taken where nothing moves
+    // the lowest that is free: mostly one of the first two words
     int word = 0;
     wp::int64 mask = low[0] | low[1] | low[2] | low[3];
     if (mask == {FULL}) {{
@@ -83,6 +67,7 @@ def list_corners(
             mask = low[0] | low[1] | low[2] | low[3];
         }}
     }}
+    #undef SEEN
     int bit = 0;
 #if defined(__CUDA_ARCH__)
     bit = __ffsll(~mask) - 1;
@@ -90,98 +75,140 @@ def list_corners(
     bit = __builtin_ctzll(~mask);
 #endif
     const int colour = {BITS} * word + bit;
-    keys.data[i] = colour;
     if (colour < {COLOURS})
         for (int k = 0; k < 4; ++k)
-            if (moves[k]) words[k][word] = low[k] | (wp::int64)1 << bit;
-    return freed;
+            // no colour is taken where nothing moves
+            if (q[k] >= 0) words[k][word] = low[k] | (wp::int64)1 << bit;
+#if defined(__CUDA_ARCH__)
+    asm volatile("fence.acq_rel.gpu;" : : : "memory");
+#endif
+    for (int k = 0; k < 4; ++k) {{
+        const int follower = (noted[k] & {FOLLOWS - 1}) - 1;
+        if (follower >= 0)
+#if defined(__CUDA_ARCH__)
+            atomicSub(pending.data + follower, 1);
+#else
+            --pending.data[follower];
+#endif
+    }}
+    return colour;
     """
 )
-def take_and_tell(
-    i: int,
-    q: wp.vec4i,
-    noted: wp.vec4i,
-    inverse_mass: wp.array[wp.float64],
-    used: wp.array2d[wp.int64],
-    pending: wp.array[int],
-    keys: wp.array[int],
-) -> wp.vec4i:
-    """Take the lowest free colour for a stencil, and tell those who come next at its corners; gives who waits for nobody
-    now, -1 for the others."""
+def take_and_tell(q: wp.vec4i, noted: wp.vec4i, used: wp.array2d[wp.int64], pending: wp.array[int]) -> int:
+    """Take the lowest colour that is free at all corners, and tell those who come next there."""
     ...
 
 
-@shared
+@wp.func
+def note_corners(
+    place: int,
+    q: wp.vec4i,
+    inverse_mass: wp.array[wp.float64],
+    counts: wp.array[int],
+    corners: wp.array[wp.vec4i],
+    slots: wp.array[wp.vec4i],
+):
+    """The corners of a stencil, as ~vertex where it cannot move, and a slot at each vertex, -1 where it needs none."""
+    noted = q
+    slot = wp.vec4i(-1, -1, -1, -1)
+    for k in range(4):
+        alone = bool(True)
+        for other in range(k):
+            # stencils of fewer points name a vertex twice
+            if q[other] == q[k]:
+                alone = False
+        if inverse_mass[q[k]] == wp.float64(0.0):
+            noted[k] = ~q[k]
+        elif alone:
+            slot[k] = wp.atomic_add(counts, q[k], 1)
+    store_vec4i(corners, place, noted)
+    store_vec4i(slots, place, slot)
+
+
+@wp.func
+def follow(own: int, begin: int, end: int, entries: wp.array[int], followers: wp.array[wp.vec4i]):
+    """Note for a corner at a vertex who comes next of all who have one there, and whether somebody is before."""
+    entry = entries[own]
+    following = int(NOBODY)
+    found = int(0)
+    for k in range(begin, end):
+        other = entries[k]
+        if other > entry:
+            following = wp.min(following, other)
+        elif other < entry:
+            found = FOLLOWS
+    if following != NOBODY:
+        found += following // 4 + 1
+    followers[entry // 4][entry % 4] = found
+
+
 @wp.kernel(launch_bounds=BLOCK)
 def colour_chains_together(
     first: int,
     threads: int,
     arrivals: wp.array[int],
     count: int,
-    vertex_count: int,
+    sequence: wp.array[int],
     vertices: wp.array[wp.vec4i],
     inverse_mass: wp.array[wp.float64],
-    corner_keys: wp.array[int],
-    corners: wp.array[int],
+    counts: wp.array[int],
+    starts: wp.array[int],
+    sums: wp.array[int],
+    corners: wp.array[wp.vec4i],
+    slots: wp.array[wp.vec4i],
+    entries: wp.array[int],
     followers: wp.array[wp.vec4i],
     pending: wp.array[int],
-    ready: wp.array[int],
     used: wp.array2d[wp.int64],
-    added: wp.array[int],
     keys: wp.array[int],
     order: wp.array[int],
 ):
-    """The colours of the serial order, given the corners sorted by vertex, with nobody's colours taken: whoever takes one
-    tells the next at each vertex."""
+    """The colours of stencils one after another in a sequence, in which each has its place."""
     t = first + wp.tid()
-    for c in range(t, 3, threads):
-        added[c] = 0
-    # who comes next at each corner, and whether somebody is before
-    last = 4 * count - 1
-    for place in range(t, 4 * count, threads):
-        corner = corners[place]
-        key = corner_keys[place]
-        found = int(0)
-        if key < vertex_count:
-            if place < last and corner_keys[wp.min(place + 1, last)] == key:
-                found = corners[place + 1] // 4 + 1
-            if place > 0 and corner_keys[wp.max(place - 1, 0)] == key:
-                found += FOLLOWS
-        followers[corner // 4][corner % 4] = found
+    vertex_count = inverse_mass.shape[0]
+    for v in range(t, vertex_count, threads):
+        counts[v] = 0
+        for word in range(WORDS):
+            used[v, word] = wp.int64(0)
     meet(arrivals)
-    for i in range(t, count, threads):
-        corner_of = load_vec4i(followers, i)
+    for place in range(t, count, threads):
+        note_corners(place, load_vec4i(vertices, sequence[place]), inverse_mass, counts, corners, slots)
+    meet(arrivals)
+    # list the corners at each vertex, in any order
+    place_all(t, threads, arrivals, counts, starts, vertex_count, sums)
+    meet(arrivals)
+    for place in range(t, count, threads):
+        q = load_vec4i(corners, place)
+        slot = load_vec4i(slots, place)
+        for k in range(4):
+            if slot[k] >= 0:
+                entries[starts[q[k]] + slot[k]] = 4 * place + k
+            else:
+                followers[place][k] = 0
+    meet(arrivals)
+    lanes = wp.min(LANES, threads)
+    for v in range(t // lanes, vertex_count, threads // lanes):
+        begin = starts[v]
+        end = begin + counts[v]
+        for own in range(begin + t % lanes, end, lanes):
+            follow(own, begin, end, entries, followers)
+    meet(arrivals)
+    for place in range(t, count, threads):
+        of_corner = load_vec4i(followers, place)
         waits = int(0)
         for k in range(4):
-            if corner_of[k] >= FOLLOWS:
+            if of_corner[k] >= FOLLOWS:
                 waits += 1
-        pending[i] = waits
-        if waits == 0:
-            ready[take_number(added, 0)] = i
+        pending[place] = waits
+        order[place] = place
     meet(arrivals)
-    mine = spread(t, threads)
-    begin = int(0)
-    end = added[0]
-    round_number = int(1)
-    while end > begin:
-        # counters of three rounds: one is read, one written, one cleared
-        if t == 0:
-            added[(round_number + 1) % 3] = 0
-        for s in range(begin + mine, end, threads):
-            i = ready[s]
-            order[i] = i
-            q = load_vec4i(vertices, i)
-            others = take_and_tell(i, q, load_vec4i(followers, i), inverse_mass, used, pending, keys)
-            freed = int(0)
-            for k in range(4):
-                if others[k] >= 0:
-                    freed += 1
-            place = end + take_numbers(added, round_number % 3, freed)
-            for k in range(4):
-                if others[k] >= 0:
-                    ready[place] = others[k]
-                    place += 1
-        meet(arrivals)
-        begin = end
-        end = end + added[round_number % 3]
-        round_number += 1
+    # the first of all that are left waits for nobody, and is the next of its thread
+    place = int(t)
+    q = load_vec4i(corners, wp.min(place, count - 1))
+    noted = load_vec4i(followers, wp.min(place, count - 1))
+    while place < count:
+        if now(pending, place) == 0:
+            keys[sequence[place]] = take_and_tell(q, noted, used, pending)
+            place += threads
+            q = load_vec4i(corners, wp.min(place, count - 1))
+            noted = load_vec4i(followers, wp.min(place, count - 1))

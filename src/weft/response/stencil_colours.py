@@ -5,14 +5,14 @@ made of its vertices says, so that neighbours stand far apart in it, and those t
 as they did, whatever has come or gone elsewhere: cloth that lies on cloth would never come to rest if it were solved in
 another order each time. One thread goes through that order on the CPU. On CUDA, rounds give the same colours: a stencil
 takes its colour once it stands first among those without colour at all its vertices. In short lists integer minima tell
-that, which do not depend on the threads; in long ones, where most stencils wait for hundreds of rounds, each is told by
+that, which do not depend on the threads; in long ones, where most stencils wait for hundreds of others, each is told by
 those before it.
 """
 
 import warp as wp
 
 from weft.response.colour_words import COLOURS, WORDS, forget, lowest_free, take
-from weft.response.stencil_chains import colour_chains_together, list_corners
+from weft.response.stencil_chains import colour_chains_together
 from weft.world import launch
 from weft.world.buffers import Buffer
 from weft.world.together import BLOCK, Together, meet, shared, spread
@@ -24,7 +24,7 @@ PLACE_BITS = 12
 PLACES = wp.constant(2**PLACE_BITS)
 NO_CLAIM = wp.constant(wp.int64(2**62))
 MOST_ROUNDS = wp.constant(2**29)
-# stencils below which minima are found sooner than corners are sorted; their numbers have fewer bits than this
+# stencils below which minima are found sooner than who follows whom; their numbers have fewer bits than this
 FEW = 10_000
 SHORT_BITS = 32 - PLACE_BITS
 # parts of a mesh that stencils of a colour are sorted by on the CPU
@@ -276,9 +276,10 @@ class StencilColouring:
         )
         self._starts = wp.zeros(PLACES + 1, dtype=int, device=self.device)
         self._region_counts = wp.zeros(REGIONS, dtype=int, device=self.device)
-        self._corner_keys, self._corners = (Buffer(int, self.device) for _ in range(2))
-        self._followers = Buffer(wp.vec4i, self.device)
-        self._pending, self._ready = (Buffer(int, self.device) for _ in range(2))
+        self._counts, self._begins = (wp.zeros(vertex_count, dtype=int, device=self.device) for _ in range(2))
+        self._sums = wp.zeros(max(1, self.device.sm_count), dtype=int, device=self.device)
+        self._corners, self._slots, self._followers = (Buffer(wp.vec4i, self.device) for _ in range(3))
+        self._entries, self._pending = (Buffer(int, self.device) for _ in range(2))
 
     @property
     def order(self) -> wp.array:
@@ -335,17 +336,12 @@ class StencilColouring:
     def colour_in_chains(self, vertices: wp.array, count: int, offsets: wp.array) -> None:
         """The way of CUDA for long lists, likewise."""
         # sorting needs as much room again
-        places, sequence = self._unsorted(count)
+        places, sequence = self._keys.at_least(2 * count), self._sequence.at_least(2 * count)
         launch(find_places, count, [vertices, places, sequence], device=self.device)
         wp.utils.radix_sort_pairs(places, sequence, count, end_bit=PLACE_BITS)
-        corner_keys, corners = self._corner_keys.at_least(8 * count), self._corners.at_least(8 * count)
-        total = self._used.shape[0]
-        inputs = [sequence, total, vertices, self.inverse_mass, corner_keys, corners]
-        launch(list_corners, count, inputs, device=self.device)
-        wp.utils.radix_sort_pairs(corner_keys, corners, 4 * count, end_bit=total.bit_length())
-        self._used.zero_()
-        inputs = [count, total, vertices, self.inverse_mass, corner_keys, corners, self._followers.at_least(count)]
-        inputs += [self._pending.at_least(count), self._ready.at_least(count), self._used, self._waiting]
+        inputs = [count, sequence, vertices, self.inverse_mass, self._counts, self._begins, self._sums]
+        inputs += [self._corners.at_least(count), self._slots.at_least(count), self._entries.at_least(4 * count)]
+        inputs += [self._followers.at_least(count), self._pending.at_least(count), self._used]
         self._together.launch(colour_chains_together, count, [*inputs, *self._unsorted(count)])
         self._sort(count, offsets)
 

@@ -29,15 +29,14 @@ def load_vec4i(rows: wp.array[wp.vec4i], i: int) -> wp.vec4i:
 @wp.func_native(
     """
 #if defined(__CUDA_ARCH__)
-    *(int4*)(numbers.data + 4 * i) = make_int4(row[0], row[1], row[2], row[3]);
+    *(int4*)(rows.data + i) = make_int4(row[0], row[1], row[2], row[3]);
 #else
-    for (int k = 0; k < 4; ++k)
-        numbers.data[4 * i + k] = row[k];
+    rows.data[i] = row;
 #endif
 """
 )
-def store_four(numbers: wp.array[int], i: int, row: wp.vec4i):
-    """Write row i of numbers that lie in rows of four."""
+def store_vec4i(rows: wp.array[wp.vec4i], i: int, row: wp.vec4i):
+    """Write row i."""
     ...
 
 

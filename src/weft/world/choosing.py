@@ -6,7 +6,7 @@ import warp as wp
 
 from weft.world.launch import launch
 from weft.world.reading import read
-from weft.world.together import BLOCK, Together, meet
+from weft.world.together import BLOCK, Together, meet, on_card
 
 wp.set_module_options({"enable_backward": False})
 
@@ -115,6 +115,32 @@ def place_part(
     place_each(part_of(count, block, blocks), part_of(count, block + 1, blocks), start, values, places)
     if block == blocks - 1:
         totals[number] = start + sums[begin + block]
+
+
+@wp.func
+def place_all(
+    t: int,
+    threads: int,
+    arrivals: wp.array[int],
+    values: wp.array[int],
+    places: wp.array[int],
+    count: int,
+    sums: wp.array[int],
+):
+    """Where the items of each of so many begin, for a kernel whose threads wait for each other; `sums` has room for a number
+    of each block."""
+    if on_card():
+        block = t // BLOCK
+        blocks = threads // BLOCK
+        tally_part(0, block, blocks, values, count, sums)
+        meet(arrivals)
+        start = add_up(0, block, sums)
+        place_each(part_of(count, block, blocks), part_of(count, block + 1, blocks), start, values, places)
+    elif t == 0:
+        place = int(0)
+        for i in range(count):
+            places[i] = place
+            place += values[i]
 
 
 @wp.func

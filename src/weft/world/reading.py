@@ -42,6 +42,36 @@ def _wait(device: wp.Device) -> None:
     _waits[device.alias] = _waits.get(device.alias, 0) + 1
 
 
+class Mirror:
+    """What the host sees of an array: itself on the CPU, elsewhere a copy in memory that the device can reach by itself."""
+
+    def __init__(self, array: wp.array) -> None:
+        self.array, self._room = array, array
+        if not wp.get_device(array.device).is_cpu:
+            self._room = wp.empty(array.shape, dtype=array.dtype, device="cpu", pinned=True)
+        self.values: np.ndarray = self._room.numpy()
+        """undefined before something is brought, elsewhere than on the CPU"""
+
+    def send(self) -> None:
+        """Have the array be what the host wrote; the host waits for the device before it writes again."""
+        if self._room is not self.array:
+            wp.copy(self.array, self._room)
+
+    def bring(self) -> None:
+        """Have what the array is copied; `bring_all` waits for that."""
+        if self._room is not self.array:
+            wp.copy(self._room, self.array)
+
+
+def bring_all(*mirrors: Mirror) -> None:
+    """What arrays of one device are now, with one wait."""
+    for mirror in mirrors:
+        mirror.bring()
+    device = wp.get_device(mirrors[0].array.device)
+    if not device.is_cpu:
+        _wait(device)
+
+
 class Asked:
     """Numbers that the host wants to know later: whoever waits for the device meanwhile has them brought along."""
 

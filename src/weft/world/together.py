@@ -314,34 +314,6 @@ def take_number(counters: wp.array[int], index: int) -> int:  # type: ignore[emp
     ...
 
 
-@wp.func_native(
-    """
-#if defined(__CUDA_ARCH__)
-    // those of a warp do it at once: how many those before in it take, from the bits of what each takes
-    const unsigned active = __activemask();
-    const int lane = threadIdx.x & 31;
-    int before = 0, all = 0;
-    for (int bit = 0; bit < 3; ++bit) {
-        const unsigned have = __ballot_sync(active, count >> bit & 1);
-        before += __popc(have & ((1u << lane) - 1u)) << bit;
-        all += __popc(have) << bit;
-    }
-    const int leader = __ffs(active) - 1;
-    int base = 0;
-    if (lane == leader && all > 0) base = atomicAdd(counters.data + index, all);
-    return __shfl_sync(active, base, leader) + before;
-#else
-    const int base = counters.data[index];
-    counters.data[index] += count;
-    return base;
-#endif
-"""
-)
-def take_numbers(counters: wp.array[int], index: int, count: int) -> int:  # type: ignore[empty-body]
-    """Count up to seven more, and give the first of their numbers, all with the same index at a time."""
-    ...
-
-
 _in_clusters: dict[wp.Kernel, wp.Kernel] = {}
 
 
@@ -383,6 +355,14 @@ class Together:
         if threads == CLUSTER * BLOCK:
             kernel = _in_clusters.get(kernel, kernel)
         launch_blocks(kernel, threads // BLOCK, BLOCK, self._take(kernel, threads, inputs), device=self.device)
+
+    def launch_cluster(self, kernel: wp.Kernel, inputs: Sequence[Any]) -> None:
+        """Run a kernel that is always a cluster; on the CPU by one thread."""
+        if self.device.is_cpu:
+            self._counter[:2] = 0, 1
+            launch_threads(kernel, 1, self._take(kernel, 1, inputs))
+            return
+        launch_blocks(kernel, CLUSTER, BLOCK, self._take(kernel, CLUSTER * BLOCK, inputs), device=self.device)
 
     def threads_for(self, items: int) -> int:
         """Threads for passes of at most so many items on CUDA.
