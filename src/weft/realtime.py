@@ -15,6 +15,7 @@ from weft.scene import Predictive, Scene, Wind, load_scene
 from weft.scene.messages import suggest
 from weft.world import World
 from weft.world.kinematics import TIME_SLACK
+from weft.world.reading import Mirror, bring_all
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,15 +51,18 @@ class Realtime:
         count = self.world.cloth_vertex_count
         self._x, self._v, self._target = (wp.zeros(count, dtype=wp.vec3d, device=self.device) for _ in range(3))
         self._on_cpu = self.device.is_cpu
-        self.positions: Floats = self._view(self._x)
+        arrays = self._x, self._v, self._target, self.solver.colliders.end
+        self._seen = [Mirror(array) for array in arrays]
+        """positions, velocities, targets and poses"""
+        self.positions: Floats = self._seen[0].values
         """(n, 3) the vertices of all cloths"""
-        self.velocities: Floats = self._view(self._v)
+        self.velocities: Floats = self._seen[1].values
         """(n, 3)"""
-        self.targets: Floats = self._view(self._target)
+        self.targets: Floats = self._seen[2].values
         """(n, 3) where held vertices are at the end of the next step; others ignore it"""
         self.faces: npt.NDArray[np.int32] = self.world.cloth_faces
         """(m, 3) the triangles of all cloths"""
-        self._poses = self._view(self.solver.colliders.end)
+        self._poses = self._seen[3].values
         self.poses: dict[str, Floats] = dict(zip(self.solver.colliders.names, self._poses, strict=True))
         """for each collider a 4x4 matrix, from its own frame to the world at the end of the next step"""
         self._held = np.zeros(count, bool)
@@ -79,7 +83,7 @@ class Realtime:
         poses = colliders.poses_at(0.0)
         colliders.start.assign(poses)
         colliders.end.assign(poses)
-        self._refresh()
+        bring_all(*self._seen)
         self._by_hand.clear()
         self._phase = -1
         self._hold_pins()
@@ -216,14 +220,16 @@ class Realtime:
 
     def _step_anew(self, dt: float) -> None:
         """A step that takes nothing for granted; the next ones can be at once until something changes."""
-        if not self._on_cpu:
-            self._target.assign(self.targets)
-            self.solver.colliders.end.assign(self._poses)
+        positions, velocities, targets, poses = self._seen
+        poses.send()
+        # nobody else has a target
+        if self._held.any():
+            targets.send()
         if self._with_motions:
             self._follow_motions(dt)
         self.solver.advance(self._x, self._v, self._target, self.time, dt)
         if not self._on_cpu:
-            self._refresh()
+            bring_all(positions, velocities, poses, *([targets] if self._held.any() else []))
         elif not self._with_motions:
             self.solver.prepare(self._x, self._v, self._target, None, (-np.inf, np.inf))
         elif self._motions.lead_all:
@@ -241,8 +247,7 @@ class Realtime:
         for p in self._motions.rest:
             if p.until > start + TIME_SLACK:
                 self.targets[p.vertices] = p.place(min(end, p.until))
-                if not self._on_cpu:
-                    self._target.assign(self.targets)
+                self._seen[2].send()
 
     def _hold_pins(self) -> None:
         """Hold what the pins hold now; attachments follow."""
@@ -263,19 +268,6 @@ class Realtime:
             self.world.inverse_mass.assign(inverse)
         if attach:
             self.solver.attach(self._pinned)
-
-    def _view(self, array: wp.array) -> Floats:
-        """What numpy sees of an array: itself on the CPU, a copy elsewhere."""
-        values: Floats = array.numpy()
-        return values if self._on_cpu else values.copy()
-
-    def _refresh(self) -> None:
-        """Copies of what is on another device."""
-        if not self._on_cpu:
-            self.positions[...] = self._x.numpy()
-            self.velocities[...] = self._v.numpy()
-            self.targets[...] = self._target.numpy()
-            self._poses[...] = self.solver.colliders.end.numpy()
 
     def _body(self, name: str, kind: str) -> Any:
         bodies = [body for body in self.world.bodies if body.kind == kind]

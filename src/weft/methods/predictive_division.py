@@ -25,6 +25,8 @@ wp.set_module_options({"enable_backward": False})
 # the mean way of a vertex against the cloth as a whole in a part, in distances within which contacts are made
 FARTHEST = 1.0
 MOST_PARTS = 3
+# items of a card that share the vertices
+ITEMS = 2048
 
 ONE = wp.constant(wp.float64(1.0))
 HALF = wp.constant(wp.float64(0.5))
@@ -94,12 +96,14 @@ def pose_between(start: wp.mat44d, end: wp.mat44d, centre: wp.vec3d, share: wp.f
 
 
 @wp.kernel
-def begin_parts(first: int, parts: int, c: Course):
-    """Note how all is at the start: one item."""
+def begin_parts(first: int, items: int, parts: int, c: Course):
+    """Note how all is at the start; many items share the vertices, and the first does all else."""
     s = first + wp.tid()
-    for i in range(c.first_x.shape[0]):
+    for i in range(s, c.first_x.shape[0], items):
         c.first_x[i] = c.x[i]
         c.first_v[i] = c.v[i]
+    if s > 0:
+        return
     for k in range(c.pose_start.shape[0]):
         c.first_poses[k] = c.pose_start[k]
         c.last_poses[k] = c.pose_end[k]
@@ -113,18 +117,20 @@ def begin_parts(first: int, parts: int, c: Course):
 
 
 @wp.kernel
-def set_part(first: int, part: int, c: Course):
-    """Colliders, pins, goals and the time of a part, given how many came before it: one item."""
+def set_part(first: int, items: int, part: int, c: Course):
+    """Colliders, pins, goals and the time of a part, given how many came before it; items as above."""
     s = first + wp.tid()
-    parts = wp.float64(c.parts[s])
+    parts = wp.float64(c.parts[0])
     before = wp.float64(part) / parts
     share = wp.float64(part + 1) / parts
+    for i in range(s, c.first_x.shape[0], items):
+        c.part_target[i] = c.first_x[i] + share * (c.target[i] - c.first_x[i])
+    if s > 0:
+        return
     dt = c.whole[s].dt
     time = c.whole_now[s][0] + wp.float64(part) * dt / parts
     c.settings[s].dt = dt / parts
     c.now[s] = wp.vec2d(time, time + dt / parts)
-    for i in range(c.first_x.shape[0]):
-        c.part_target[i] = c.first_x[i] + share * (c.target[i] - c.first_x[i])
     for k in range(c.pose_start.shape[0]):
         c.pose_end[k] = pose_between(c.first_poses[k], c.last_poses[k], c.shapes[k].centre, share)
     for g in range(c.goal_starts.shape[0]):
@@ -134,9 +140,15 @@ def set_part(first: int, part: int, c: Course):
 
 
 @wp.kernel
-def end_parts(first: int, undo: int, c: Course):
-    """As if there had been one part; or, with `undo`, none: one item."""
+def end_parts(first: int, items: int, undo: int, c: Course):
+    """As if there had been one part; or, with `undo`, none; items as above."""
     s = first + wp.tid()
+    if undo != 0:
+        for i in range(s, c.first_x.shape[0], items):
+            c.x[i] = c.first_x[i]
+            c.v[i] = c.first_v[i]
+    if s > 0:
+        return
     for k in range(c.pose_start.shape[0]):
         c.pose_end[k] = c.last_poses[k]
         c.pose_start[k] = c.last_poses[k]
@@ -144,9 +156,6 @@ def end_parts(first: int, undo: int, c: Course):
         c.goal_starts[g] = c.first_goals[g]
         c.goal_ends[g] = c.last_goals[g]
     if undo != 0:
-        for i in range(c.first_x.shape[0]):
-            c.x[i] = c.first_x[i]
-            c.v[i] = c.first_v[i]
         for k in range(c.pose_start.shape[0]):
             c.pose_start[k] = c.first_poses[k]
     c.settings[s].substeps = c.whole[s].substeps
@@ -163,15 +172,15 @@ class Division:
 
     def __init__(self, solver: "PredictiveSolver") -> None:
         self.solver = solver
-        self.target = wp.zeros(0 if solver.near else solver.count, dtype=wp.vec3d, device=solver.device)
+        self.target = wp.zeros(solver.count, dtype=wp.vec3d, device=solver.device)
         """where held vertices go in a part"""
         self.parts = wp.zeros(1, dtype=int, device=solver.device)
         """how many parts the step has that is under way, 0 for none"""
 
     @property
     def possible(self) -> bool:
-        """Not where a mesh changes its form: its tree is that of the start; nor where a card has much to do."""
-        return not (self.solver.near or self.solver.colliders.deforming)
+        """Not where a mesh changes its form: its tree is that of the start."""
+        return not self.solver.colliders.deforming
 
     def course(self, x: wp.array, v: wp.array, target: wp.array, now: wp.array) -> Any:
         """What the kernels of parts take."""
@@ -193,23 +202,24 @@ class Division:
         device, settings = self.solver.device, self.solver.settings
         course = self.course(x, v, target, wp.zeros(1, dtype=wp.vec2d, device=device))
         substeps = int(settings["substeps"][0])
-        launch(begin_parts, 1, [parts, course], device=device)
+        items = 1 if device.is_cpu else ITEMS
+        launch(begin_parts, items, [items, parts, course], device=device)
         # a card has a copy of the settings
         settings["substeps"][0] = -(-substeps // parts)
         for k in range(parts):
-            launch(set_part, 1, [k, course], device=device)
+            launch(set_part, items, [items, k, course], device=device)
             self.solver.advance(x, v, self.target, time + k * dt / parts, dt / parts, divide=False)
-        launch(end_parts, 1, [0, course], device=device)
+        launch(end_parts, items, [items, 0, course], device=device)
         settings["substeps"][0], settings["dt"][0] = substeps, dt
 
     def commands(self, parts: int, course: Any, each: Sequence[Command], others: Sequence[Command]) -> list[Command]:
         """The same as part of a chain: `each` are a part's own commands, `others` come first in all but the first."""
-        commands: list[Command] = [(begin_parts, 1, (parts, course))]
+        commands: list[Command] = [(begin_parts, 1, (1, parts, course))]
         for k in range(parts):
-            commands += [(set_part, 1, (k, course)), *(others if k else ()), *each]
-        return [*commands, (end_parts, 1, (0, course))]
+            commands += [(set_part, 1, (1, k, course)), *(others if k else ()), *each]
+        return [*commands, (end_parts, 1, (1, 0, course))]
 
     def undo(self, course: Any) -> None:
         """As if a step that ended in one of its parts had not begun."""
         if self.parts.numpy()[0]:
-            launch(end_parts, 1, [1, course])
+            launch(end_parts, 1, [1, 1, course])

@@ -22,6 +22,7 @@ from weft.scene.placement import Placement
 from weft.world import World, launch
 from weft.world.chain import Command
 from weft.world.kinematics import TIME_SLACK
+from weft.world.reading import Mirror
 
 wp.set_module_options({"enable_backward": False})
 
@@ -249,7 +250,7 @@ class Motions:
 
         self.now = wp.zeros(1, dtype=wp.vec2d, device=self.device)
         """the start and the end of the step"""
-        self._times = self.now.numpy()
+        self._clock = Mirror(self.now)
         tables = upload(self._carriers, Carrier), upload(self._segments, Segment)
         self._head = (self.count, self.now, *tables)
         vertices = upload(np.concatenate(self._vertices).astype(np.int32), int)
@@ -260,9 +261,8 @@ class Motions:
         """Write the poses and targets at the end of a step; arrays that stay the same cost nothing again."""
         if self.count == 0:
             return
-        self._times[0] = start, end
-        if not self.device.is_cpu:
-            self.now.assign(self._times)
+        self._clock.values[0] = start, end
+        self._clock.send()
         if not self._inputs or self._inputs[-1] is not target or self._inputs[-2] is not poses:
             self._inputs = (*self._head, *self._tail, poses, target)
         launch(follow_carriers, 1, self._inputs, device=self.device)

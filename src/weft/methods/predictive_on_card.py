@@ -1,6 +1,7 @@
 """A step of `predictive` on a card as one graph: rehearsal, search and all substeps, which the host starts in one go.
 
-What there is no room for makes the step stop before its substeps: the host then goes the long way, on which lists grow.
+What there is no room for makes the step stop before its substeps: the host then goes the long way, on which lists grow. So does
+cloth that goes too far for one look: the step is then done in parts, each of them such a graph.
 """
 
 # mypy: disable-error-code="arg-type"
@@ -11,8 +12,9 @@ import warp as wp
 
 from weft.methods.predictive_arrays import Numbers
 from weft.methods.predictive_at_once import REHEARSAL
+from weft.methods.predictive_division import FARTHEST, MOST_PARTS
 from weft.methods.predictive_kernels import take_state
-from weft.response.predictive_ahead import FOUND, NO_ROOM, Room, SearchAhead
+from weft.response.predictive_ahead import FOUND, NO_ROOM, TOLD, Room, SearchAhead
 from weft.world import launch
 from weft.world.reading import Asked
 from weft.world.replay import Replay
@@ -22,8 +24,9 @@ if TYPE_CHECKING:
 
 wp.set_module_options({"enable_backward": False})
 
-# what is told besides: half-spaces, and how many of them and of the contacts pushed in the last sweep
-HALVES, PUSHED = (wp.constant(k) for k in range(2, 4))
+# what is told besides: half-spaces, how many of them and of the contacts pushed in the last sweep, and how many parts the step
+# is to be divided into
+HALVES, PUSHED, PARTS = (wp.constant(k) for k in range(2, 5))
 
 
 @wp.kernel
@@ -34,8 +37,20 @@ def set_stage(first: int, substeps: int, rehearsal: int, told: wp.array[int], se
     settings[i].rehearsal = rehearsal
     settings[i].contacts = wp.where(rehearsal != 0, 0, told[FOUND])
     if rehearsal != 0:
-        for k in range(4):
+        for k in range(TOLD):
             told[k] = 0
+
+
+@wp.kernel
+def judge_haste(first: int, mean_way: wp.array[wp.float64], farthest: wp.float64, most: int, told: wp.array[int]):
+    """Stop a step that goes too far for one look, and say how many parts it needs."""
+    i = first + wp.tid()
+    parts = int(1)
+    if wp.isfinite(mean_way[i]):
+        parts = wp.clamp(int(wp.ceil(mean_way[i] / farthest)), 1, most)
+    told[PARTS] = parts
+    if parts > 1:
+        told[NO_ROOM] += 1
 
 
 @wp.kernel
@@ -83,12 +98,15 @@ class OnCard:
         self._replay = Replay(solver.device)
         self._sent = b""
 
-    def advance(self, x: wp.array, v: wp.array, target: wp.array, dt: float) -> bool:
-        """Do a step, if there is room for all that it finds."""
+    def advance(self, x: wp.array, v: wp.array, target: wp.array, dt: float, *, divide: bool) -> int:
+        """Do a step, if there is room for all that it finds, and it need not be divided.
+
+        Gives 0 if it is done, else how many parts it needs.
+        """
         solver, self.counted = self.solver, None
         room, settings, contacts = self.ahead.make_room(), solver.settings, solver.contacts
         if room is None or not solver.halves.has_room:
-            return False
+            return 1
         substeps, (end, end_v) = int(settings["substeps"][0]), solver.rehearsed
         settings["contacts"][0] = 0
         if self._sent != settings.tobytes():
@@ -96,17 +114,20 @@ class OnCard:
             self._sent = settings.tobytes()
         whole, rehearsal = (solver.inputs(*some, target, together=True) for some in ((x, v), (end, end_v)))
         given = (x, v, target, *solver.air.lists, *contacts.arrays, contacts.near, substeps, dt)
-        given = (*room.given, *given, whole[-1].attachments, rehearsal[-1].attachments)
-        self._replay.run(lambda: self._step(x, v, target, substeps, room, whole, rehearsal), *given)
+        most = MOST_PARTS if divide else 1
+        made = () if solver.in_parts else (whole[-1].attachments, rehearsal[-1].attachments)
+        given = (*room.given, *given, *made, most)
+        self._replay.run(lambda: self._step(x, v, target, substeps, most, room, whole, rehearsal), *given)
         self._asked.expect()
         told = self._asked.numbers()
         if told[int(NO_ROOM)]:
+            parts = int(told[int(PARTS)])
             self.told.zero_()
-            return False
+            return parts
         self.ahead.broad_phase.look_at_tree()
         settings["contacts"][0] = contacts.count = int(told[int(FOUND)])
         self.counted = int(told[int(HALVES)]), int(told[int(PUSHED)])
-        return True
+        return 0
 
     def forget(self) -> None:
         """The numbers on the card are others than those that were sent, and so is what was counted."""
@@ -118,6 +139,7 @@ class OnCard:
         v: wp.array,
         target: wp.array,
         substeps: int,
+        most: int,
         room: Room,
         whole: tuple[Any, ...],
         rehearsal: tuple[Any, ...],
@@ -136,6 +158,8 @@ class OnCard:
         solver.launch_together(rehearsal)
 
         search.find_ahead(self.ahead, room, solver.cloth_part(x), end, solver.radius, contacts)
+        farthest = FARTHEST * (search.largest_thickness + solver.radius)
+        self._launch(judge_haste, 1, [search.mean_way, farthest, most, self.told])
         self._launch(set_stage, 1, [substeps, 0, self.told, solver.numbers])
         solver.begin(x, v, target)
         solver.prepare_hinges(substeps, rehearsal=False)

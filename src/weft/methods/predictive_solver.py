@@ -19,6 +19,7 @@ from weft.methods.predictive_defaults import refined_substeps, usual_radius
 from weft.methods.predictive_division import Division, parts_for
 from weft.methods.predictive_halves import HalfSpaces
 from weft.methods.predictive_in_order import advance_in_order
+from weft.methods.predictive_in_parts import advance_in_parts
 from weft.methods.predictive_motions import Motions
 from weft.methods.predictive_on_card import make_on_card
 from weft.methods.predictive_setup import make_offsets, make_search, make_settings
@@ -30,7 +31,8 @@ from weft.response.predictive_contacts import Contacts
 from weft.response.regions import compile_regions
 from weft.scene import Predictive
 from weft.world import World, get_threads, launch
-from weft.world.together import Together
+from weft.world.cluster_rows import MOST
+from weft.world.together import CLUSTER_ARCH, Together
 
 # vertices below which a step is one serial launch on the CPU: a launch for each of some forty colours costs more
 SERIAL_BELOW = 20_000
@@ -53,9 +55,12 @@ class PredictiveSolver:
         self.near = not self.device.is_cpu and self.count >= NEAR_FROM and not options.cache
         """whether contacts are looked at side by side, and only those that push one after another"""
         self.regions = compile_regions(world, options)
-        self.fabric = Fabric(world)
         self.colliders = Colliders(world)
         self.goals = Goals(world, options.follow)
+        plain = not (options.attachments or self.goals.count or len(world.seams.vertices))
+        self.in_parts = self.near and plain and self.count <= MOST and self.device.arch >= CLUSTER_ARCH
+        """whether all vertices are in the shared memory of a cluster, in parts"""
+        self.fabric = Fabric(world, in_parts=self.in_parts)
         self.air = Air.from_world(world)
         self.radius = options.static_radius or usual_radius(world)
         self.contacts = Contacts(self.device)
@@ -154,8 +159,12 @@ class PredictiveSolver:
         if most is None or (self.serial and not self.searches):
             # a serial step without rehearsal looks itself how far cloth is stretched
             settings["most_substeps"][0] = most or 0
-            if self.on_card is not None and not self.cached and self.on_card.advance(x, v, target, dt):
-                return
+            if self.on_card is not None and not self.cached:
+                parts = self.on_card.advance(x, v, target, dt, divide=divide and self.division.possible)
+                if parts > 1:
+                    self.division.advance(parts, x, v, target, time, dt)
+                if parts != 1:
+                    return
             if not self._find_or_divide(x, v, target, time, dt, divide):
                 self._solve(x, v, target, dt)
             return
@@ -191,12 +200,12 @@ class PredictiveSolver:
         if self.search is None or not self.searches:
             return False
         start = self.cloth_part(x)
-        # the first part of a divided step looks as far as the whole step goes
+        # the first part of a divided step looks as far as the whole step goes, but where each part is a graph
         if divide or not self.search.knows_turn(start, self._end):
             self._rehearse(x, v, target, dt)
         parts = 1
         if divide and self.division.possible:
-            parts = parts_for(self.search.haste(start, self._end, self.radius))
+            parts = parts_for(self.search.haste(start, self._end, self.radius, keep=not self.near))
         if parts > 1:
             self.division.advance(parts, x, v, target, time, dt)
         else:
@@ -279,6 +288,9 @@ class PredictiveSolver:
 
     def launch_together(self, inputs: tuple[Any, ...]) -> None:
         """All substeps; contacts and half-spaces are there."""
+        if self.in_parts:
+            self._together.launch_cluster(advance_in_parts, inputs)
+            return
         # what is done to vertices is little, and once a substep
         items = max(self.count // 2, self.fabric.stretch.largest, self.fabric.bend.largest)
         self._together.launch(advance_together, items, inputs)

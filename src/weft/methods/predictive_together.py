@@ -14,10 +14,11 @@ from weft.dynamics.fabric_constraints import (
 from weft.dynamics.goals import follow_goals
 from weft.methods.predictive_arrays import Arrays, Numbers
 from weft.response.half_spaces import solve_half_spaces
-from weft.response.near_contacts import LOOKS, is_too_near, look_begin, look_end, look_step, note, solve_near
+from weft.response.near_contacts import is_near, look_begin, look_end, look_step, note, solve_near
 from weft.response.predictive_contacts import ASLEEP, solve_contacts
 from weft.response.stencil_colours import COLOURS
 from weft.world.card import load_vec2i, load_vec4d, load_vec4i
+from weft.world.cluster_rows import Parts, Rows, one_part
 from weft.world.rows import end_vertex, predict_vertices
 from weft.world.together import (
     BLOCK,
@@ -161,28 +162,34 @@ def part_by_colours(t: int, threads: int, arrivals: wp.array[int], s: Numbers, h
 
 @wp.func
 def part_near(
-    t: int, threads: int, arrivals: wp.array[int], turn: int, s: Numbers, h: wp.float64, a: Arrays, o: Offsets
+    t: int,
+    threads: int,
+    arrivals: wp.array[int],
+    turn: int,
+    s: Numbers,
+    h: wp.float64,
+    a: Arrays,
+    masks: wp.array[int],
+    rows: Rows,
+    parts: Parts,
 ):
-    """All contacts of cloth with cloth: who is too near is solved, by some of the threads."""
-    for look in range(LOOKS):
-        for i in range(look_begin(t, threads, s.contacts), look_end(s.contacts), look_step(threads)):
-            near = bool(False)
-            if i < s.contacts:
-                if look == 0:
-                    a.contact_pushed[i] = 0
-                if look == 0 or a.contact_pushed[i] == 0:
-                    near = is_too_near(
-                        i, ASLEEP, a.contact_vertices, a.contact_kinds, a.contact_weights, a.contact_normals,
-                        a.contact_thickness, a.x, a.start, a.before, a.p,
-                    )  # fmt: skip
-            note(i, near, o.near)
-        meet(arrivals)
-        solve_near(
-            t, s.contacts, LOOKS * turn + look, o.near, ASLEEP, a.contact_vertices, a.contact_kinds, a.contact_weights,
-            a.contact_normals, a.contact_thickness, a.contact_friction, s.friction, h * s.push_speed, a.contact_pushed,
-            a.x, a.start, a.before, a.p,
-        )  # fmt: skip
-        meet(arrivals)
+    """All contacts of cloth with cloth: who is nearly too near is solved, by some of the threads."""
+    for i in range(look_begin(t, threads, s.contacts), look_end(s.contacts), look_step(threads)):
+        near = bool(False)
+        if i < s.contacts:
+            a.contact_pushed[i] = 0
+            near = is_near(
+                i, ASLEEP, a.contact_vertices, a.contact_kinds, a.contact_weights, a.contact_normals,
+                a.contact_thickness, a.x, parts, rows.start, rows.before, rows.p,
+            )  # fmt: skip
+        note(i, near, masks)
+    meet(arrivals)
+    solve_near(
+        t, s.contacts, turn, masks, ASLEEP, a.contact_vertices, a.contact_kinds, a.contact_weights, a.contact_normals,
+        a.contact_thickness, a.contact_friction, s.friction, h * s.push_speed, a.contact_pushed, a.x, parts, rows.start,
+        rows.before, rows.p,
+    )  # fmt: skip
+    meet(arrivals)
 
 
 @shared
@@ -232,7 +239,12 @@ def advance_together(
                 if o.contacts.shape[0] > 0:
                     part_by_colours(t, threads, arrivals, s, h, a, o)
                 else:
-                    part_near(t, threads, arrivals, substep * s.sweeps + sweep, s, h, a, o)
+                    rows = Rows()
+                    rows.p = a.p
+                    rows.before = a.before
+                    rows.start = a.start
+                    parts = one_part(t, threads, s.vertices)
+                    part_near(t, threads, arrivals, substep * s.sweeps + sweep, s, h, a, o.near, rows, parts)
             for i in range(t, s.vertices, threads):
                 k = o.half_places[i]
                 solve_half_spaces(
