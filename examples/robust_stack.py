@@ -14,7 +14,7 @@ VERTICES = {"quick": 21, "full": 40}
 COLOURS = ("#c8553d", "#588b8b", "#f2d0a4", "#8c5e58", "#3c6e71")
 GAP = 0.02
 # m in the last second: friction should hold the sheets
-CREEP = 0.005
+CREEP = 0.002
 
 
 def scene(size: str = "quick") -> weft.Scene:
