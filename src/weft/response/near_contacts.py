@@ -22,7 +22,7 @@ ROUNDS = 64
 # vertices share so many claims; a power of two
 CLAIMS = 4096
 # a contact is nearly too near if it would be, were it so many times as thick
-SLACK = 1.1
+SLACK = 1.03
 
 # contact i, if it is awake, and the rows of its vertices
 _CONTACT = """
