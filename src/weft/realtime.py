@@ -54,6 +54,8 @@ class Realtime:
         arrays = self._x, self._v, self._target, self.solver.colliders.end
         self._seen = [Mirror(array) for array in arrays]
         """positions, velocities, targets and poses"""
+        if self.solver.on_card is not None:
+            self.solver.on_card.mirrors = self._seen[0], self._seen[1], self._seen[3]
         self.positions: Floats = self._seen[0].values
         """(n, 3) the vertices of all cloths"""
         self.velocities: Floats = self._seen[1].values
@@ -229,7 +231,9 @@ class Realtime:
             self._follow_motions(dt)
         self.solver.advance(self._x, self._v, self._target, self.time, dt)
         if not self._on_cpu:
-            bring_all(positions, velocities, poses, *([targets] if self._held.any() else []))
+            on_card = self.solver.on_card
+            late = [] if on_card is not None and on_card.brought else [positions, velocities, poses]
+            bring_all(*late, *([targets] if self._held.any() else []))
         elif not self._with_motions:
             self.solver.prepare(self._x, self._v, self._target, None, (-np.inf, np.inf))
         elif self._motions.lead_all:

@@ -16,7 +16,7 @@ from weft.methods.predictive_division import FARTHEST, MOST_PARTS
 from weft.methods.predictive_kernels import take_state
 from weft.response.predictive_ahead import FOUND, NO_ROOM, TOLD, Room, SearchAhead
 from weft.world import launch
-from weft.world.reading import Asked
+from weft.world.reading import Asked, Mirror
 from weft.world.replay import Replay
 
 if TYPE_CHECKING:
@@ -94,6 +94,10 @@ class OnCard:
         """what a step tells: whether there was no room, contacts, half-spaces, how many of them pushed"""
         self.counted: tuple[int, int] | None = None
         """half-spaces and what pushed in the last step, where it was done here"""
+        self.mirrors: tuple[Mirror, ...] = ()
+        """what a step brings to the host at its end"""
+        self.brought = False
+        """whether the last step did"""
         self._asked = Asked(ahead.told)
         self._replay = Replay(solver.device)
         self._sent = b""
@@ -103,7 +107,7 @@ class OnCard:
 
         Gives 0 if it is done, else how many parts it needs.
         """
-        solver, self.counted = self.solver, None
+        solver, self.counted, self.brought = self.solver, None, False
         room, settings, contacts = self.ahead.make_room(), solver.settings, solver.contacts
         if room is None or not solver.halves.has_room:
             return 1
@@ -126,12 +130,12 @@ class OnCard:
             return parts
         self.ahead.broad_phase.look_at_tree()
         settings["contacts"][0] = contacts.count = int(told[int(FOUND)])
-        self.counted = int(told[int(HALVES)]), int(told[int(PUSHED)])
+        self.counted, self.brought = (int(told[int(HALVES)]), int(told[int(PUSHED)])), True
         return 0
 
     def forget(self) -> None:
-        """The numbers on the card are others than those that were sent, and so is what was counted."""
-        self._sent, self.counted = b"", None
+        """The numbers on the card are others than those that were sent, and so is what was counted and brought."""
+        self._sent, self.counted, self.brought = b"", None, False
 
     def _step(
         self,
@@ -168,6 +172,8 @@ class OnCard:
 
         inputs = [len(contacts.pushed), solver.count, contacts.pushed, halves.counts, halves.places, halves.arrays[-1]]
         self._launch(count_pushed, max(len(contacts.pushed), solver.count), [*inputs, self.told])
+        for mirror in self.mirrors:
+            mirror.bring()
         self._asked.bring()
 
     def _launch(self, kernel: wp.Kernel, count: int, inputs: list[Any]) -> None:

@@ -163,6 +163,7 @@ class PredictiveSolver:
                 parts = self.on_card.advance(x, v, target, dt, divide=divide and self.division.possible)
                 if parts > 1:
                     self.division.advance(parts, x, v, target, time, dt)
+                    self.on_card.brought = False
                 if parts != 1:
                     return
             if not self._find_or_divide(x, v, target, time, dt, divide):

@@ -64,11 +64,11 @@ class Mirror:
 
 
 def bring_all(*mirrors: Mirror) -> None:
-    """What arrays of one device are now, with one wait."""
+    """What arrays of one device are now, with one wait if there are any."""
     for mirror in mirrors:
         mirror.bring()
-    device = wp.get_device(mirrors[0].array.device)
-    if not device.is_cpu:
+    device = wp.get_device(mirrors[0].array.device) if mirrors else None
+    if device is not None and not device.is_cpu:
         _wait(device)
 
 
