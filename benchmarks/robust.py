@@ -41,11 +41,11 @@ QUICK = {
 }
 # which stage the kernels of a module belong to
 STAGES = {
-    "cloth": ("position_kernels", "yarn_kernels", "strain", "air", "springs", "choosing"),
-    "broad phase": ("boxes", "bvh", "lists", "compare", "compare_strays", "trees"),
-    "contacts": ("approach", "step_search"),
-    "collisions": ("impact",),
-    "response": ("impulses", "stencil_colours", "repulsion", "contact_positions", "robust_kernels"),
+    "cloth": ("position_kernels", "yarn_kernels", "strain", "air"),
+    "broad phase": ("boxes", "bvh", "candidates", "compare", "compare_strays", "list_kernels", "stray_kernels"),
+    "contacts": ("approach",),
+    "collisions": ("impact", "moves"),
+    "response": ("impulse_sweeps", "stencil_colours", "repulsion", "contact_positions", "robust_kernels"),
 }
 
 
