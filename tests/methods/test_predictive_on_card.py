@@ -5,7 +5,6 @@ import pytest
 import warp as wp
 
 import weft
-from weft.dynamics.fabric import Fabric
 from weft.methods import make_method
 from weft.methods.predictive_on_card import OnCard
 from weft.response.predictive_ahead import SearchAhead
@@ -28,8 +27,7 @@ def scene(cells=19, height=0.4):
 
 def imitate_card(solver):
     """Let the CPU go the way of a card with large cloth."""
-    solver.serial, solver.by_colours, solver.near, solver.in_parts = False, False, True, True
-    solver.fabric = Fabric(solver.world, in_parts=True)
+    solver.serial, solver.by_colours, solver.near = False, False, True
     solver.search.quick = None
 
 
@@ -111,14 +109,14 @@ def test_ranks_keep_the_order_of_the_list():
 
 @pytest.mark.cuda
 @pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
-def test_a_cluster_does_what_one_thread_does():
+def test_large_cloth_is_solved_as_the_cpu_would_in_that_order():
     found, contacts = [], []
     for device in ("cuda:0", "cuda:0", "cpu"):
         world = World(scene(cells=69, height=0.252), device)
         method, state = make_method(world, world.scene.method), world.initial_state()
         if device == "cpu":
             imitate_card(method.solver)
-        assert method.solver.in_parts
+        assert method.solver.near
         contacts.append([method.advance_frame(state)["contacts"] for _ in range(6)])
         found.append(state.positions())
     np.testing.assert_array_equal(found[0], found[1])

@@ -7,7 +7,6 @@ import warp as wp
 from weft.response.near_contacts import CLAIMS, is_near, look_begin, look_end, look_step, note, solve_near
 from weft.response.predictive_contacts import ASLEEP, FROZEN, TRIANGLE, solve_contacts
 from weft.world import launch
-from weft.world.cluster_rows import one_part
 from weft.world.together import BLOCK
 
 wp.set_module_options({"enable_backward": False})
@@ -37,16 +36,15 @@ def solve_listed(
     t = first + wp.tid()
     one = wp.float64(1.0)
     push = wp.float64(0.01)
-    parts = one_part(t, 1, p.shape[0])
     if side_by_side != 0:
         for i in range(look_begin(t, 1, count), look_end(count), look_step(1)):
             near = bool(False)
             if i < count:
-                near = is_near(i, ASLEEP, vertices, kinds, weights, normals, thickness, x, parts, start, before, p)
+                near = is_near(i, ASLEEP, vertices, kinds, weights, normals, thickness, x, start, before, p)
             note(i, near, masks)
         solve_near(
             t, count, turn, masks, ASLEEP, vertices, kinds, weights, normals, thickness, friction, one, push, pushed, x,
-            parts, start, before, p,
+            start, before, p,
         )  # fmt: skip
     else:
         for k in range(order.shape[0]):

@@ -25,7 +25,6 @@ from weft.dynamics.goals import follow_goals
 from weft.dynamics.springs import BEND, from_world
 from weft.world import World, launch
 from weft.world.colouring import colour_items
-from weft.world.part_order import PartOrder, order_in_parts
 from weft.world.rows import end_vertex, predict_vertices
 
 wp.set_module_options({"enable_backward": False})
@@ -170,20 +169,11 @@ class Coloured:
     arrays: tuple[wp.array, ...]
     offsets: np.ndarray
     pull: wp.array
-    parts: PartOrder | None = None
-    """their order is that of parts, and `offsets` are those of one colour that is none"""
 
     @cached_property
     def starts(self) -> wp.array:
-        """The offsets on the device, those of parts where there are."""
-        offsets = self.offsets if self.parts is None else self.parts.starts
-        return wp.array(offsets, dtype=int, device=self.pull.device)
-
-    @cached_property
-    def far(self) -> wp.array:
-        """Those of what is in no part."""
-        assert self.parts is not None
-        return wp.array(self.parts.far, dtype=int, device=self.pull.device)
+        """The offsets on the device."""
+        return wp.array(self.offsets, dtype=int, device=self.pull.device)
 
     @property
     def count(self) -> int:
@@ -198,15 +188,14 @@ class Coloured:
 class Fabric:
     """The springs and hinges of all cloths of a world, coloured, on the device."""
 
-    def __init__(self, world: World, *, in_parts: bool = False) -> None:
-        """With `in_parts`, in the order of parts of the vertices; there are no stitches then."""
+    def __init__(self, world: World) -> None:
         self.device = world.device
         network = from_world(world)
         count = world.cloth_vertex_count
 
         # the hinge's stencil bends alone: the spring between opposite vertices would only lock it
         keep = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
-        order, offsets, parts = _put_in_order(network.pairs[keep], count, in_parts)
+        order, offsets = colour_items(network.pairs[keep], count)
         chosen = keep[order]
         springs = _springs(network.rest, network.stiffness, network.damping, chosen)
         self._stretch_springs = springs
@@ -214,19 +203,16 @@ class Fabric:
             (self._upload(network.pairs[chosen], wp.vec2i), self._upload(springs, wp.vec3d)),
             offsets,
             wp.zeros(len(chosen), dtype=wp.float64, device=self.device),
-            parts,
         )
         # stitches come first: they are as stiff as springs, and solved as often
         firm = network.quad_stiffness > 0.0
         orders: list[np.ndarray] = []
         starts: list[np.ndarray] = []
         for some in (np.flatnonzero(firm & network.sewn), np.flatnonzero(firm & ~network.sewn)):
-            order, offsets, parts = _put_in_order(network.quads[some], count, in_parts)
-            if parts is None:
-                # flat ones first in each colour: a processor guesses what comes next
-                colour = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-                order = order[np.lexsort((network.quad_rest[some][order] > 0.0, colour))]
-            orders.append(some[order])
+            order, offsets = colour_items(network.quads[some], count)
+            # flat ones first in each colour: a processor guesses what comes next
+            colour = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+            orders.append(some[order[np.lexsort((network.quad_rest[some][order] > 0.0, colour))]])
             starts.append(sum(map(len, orders[:-1])) + offsets)
         chosen, offsets = np.concatenate(orders), np.concatenate([starts[0][:-1], starts[1]])
         self.stitches, self.stitch_colours = len(orders[0]), len(starts[0]) - 1
@@ -237,7 +223,7 @@ class Fabric:
             self._upload(network.weights[chosen], wp.vec4d),
             self._upload(springs, wp.vec3d),
         )
-        self.bend = Coloured(arrays, offsets, wp.zeros(len(chosen), dtype=wp.vec4d, device=self.device), parts)
+        self.bend = Coloured(arrays, offsets, wp.zeros(len(chosen), dtype=wp.vec4d, device=self.device))
         self.moves = [wp.zeros(len(chosen), dtype=wp.vec4d, device=self.device) for _ in range(2)]
         """of the hinges, in a step and in its rehearsal, which has other substeps"""
         # four springs at once ask for these, which only a serial step has
@@ -311,16 +297,6 @@ def hinge_turns(substeps: int, per_h: float) -> tuple[int, float]:
     """Every how many substeps hinges are solved, and how soft they are then, as `hinge_softness` has it."""
     interval = max(1, substeps // int(HINGE_SWEEPS))
     return interval, per_h * per_h * -(-substeps // interval) / substeps
-
-
-def _put_in_order(
-    items: np.ndarray, vertex_count: int, in_parts: bool
-) -> tuple[np.ndarray, np.ndarray, PartOrder | None]:
-    """The order of constraints, where their colours start, and their parts."""
-    if not in_parts:
-        return *colour_items(items, vertex_count), None
-    parts = order_in_parts(items, vertex_count)
-    return parts.order, np.unique([0, len(items)]).astype(np.int32), parts
 
 
 def _springs(rest: np.ndarray, stiffness: np.ndarray, damping: np.ndarray, chosen: np.ndarray) -> np.ndarray:

@@ -114,24 +114,6 @@ class Arrays:
     start: wp.array[wp.vec4d]
 
 
-@wp.struct
-class PartOffsets:
-    """Where the constraints of each block of a cluster start, as `PartOrder` has them, and what contacts need."""
-
-    stretch: wp.array[int]
-    stretch_colours: wp.vec2i
-    stretch_far: wp.array[int]
-    bend: wp.array[int]
-    bend_colours: wp.vec2i
-    bend_far: wp.array[int]
-    half_counts: wp.array[int]
-    half_places: wp.array[int]
-    near: wp.array[int]
-    """room for a bit for each contact"""
-    stop: wp.array[int]
-    """not 0 where the step is not to be done"""
-
-
 @wp.func
 def way_of(
     i: int,

@@ -119,8 +119,7 @@ class OnCard:
         whole, rehearsal = (solver.inputs(*some, target, together=True) for some in ((x, v), (end, end_v)))
         given = (x, v, target, *solver.air.lists, *contacts.arrays, contacts.near, substeps, dt)
         most = MOST_PARTS if divide else 1
-        made = () if solver.in_parts else (whole[-1].attachments, rehearsal[-1].attachments)
-        given = (*room.given, *given, *made, most)
+        given = (*room.given, *given, whole[-1].attachments, rehearsal[-1].attachments, most)
         self._replay.run(lambda: self._step(x, v, target, substeps, most, room, whole, rehearsal), *given)
         self._asked.expect()
         told = self._asked.numbers()

@@ -7,7 +7,7 @@ import warp as wp
 
 from weft.detection.broad_phase import make_broad_phase
 from weft.dynamics.fabric import Fabric
-from weft.methods.predictive_arrays import Numbers, PartOffsets
+from weft.methods.predictive_arrays import Numbers
 from weft.methods.predictive_defaults import usual_substeps
 from weft.methods.predictive_together import Offsets
 from weft.response.predictive_search import PredictiveSearch
@@ -60,17 +60,12 @@ def make_settings(
 def make_offsets(solver: "PredictiveSolver", attachments: np.ndarray, stop: wp.array) -> Any:
     """Where all colours start, as kernels take it, and room for the bits of contacts."""
     fabric, halves, search = solver.fabric, solver.halves, None if solver.near else solver.search
-    offsets: Any = PartOffsets() if solver.in_parts else Offsets()
+    offsets: Any = Offsets()
     offsets.stretch, offsets.bend = fabric.stretch.starts, fabric.bend.starts
-    if solver.in_parts:
-        assert fabric.stretch.parts is not None and fabric.bend.parts is not None
-        offsets.stretch_colours, offsets.stretch_far = wp.vec2i(*fabric.stretch.parts.colours), fabric.stretch.far
-        offsets.bend_colours, offsets.bend_far = wp.vec2i(*fabric.bend.parts.colours), fabric.bend.far
-    else:
-        offsets.attachments = wp.array(attachments, dtype=int, device=halves.device)
-        none = wp.empty(0, dtype=int, device=halves.device)
-        offsets.contacts = none if search is None else search.colouring.offsets
-        offsets.order = search.colouring.order if search is not None and solver.cached else none
+    offsets.attachments = wp.array(attachments, dtype=int, device=halves.device)
+    none = wp.empty(0, dtype=int, device=halves.device)
+    offsets.contacts = none if search is None else search.colouring.offsets
+    offsets.order = search.colouring.order if search is not None and solver.cached else none
     offsets.near, offsets.stop = solver.contacts.near, stop
     offsets.half_counts, offsets.half_places = halves.counts, halves.places
     return offsets

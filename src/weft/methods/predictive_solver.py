@@ -19,7 +19,6 @@ from weft.methods.predictive_defaults import refined_substeps, usual_radius
 from weft.methods.predictive_division import Division, parts_for
 from weft.methods.predictive_halves import HalfSpaces
 from weft.methods.predictive_in_order import advance_in_order
-from weft.methods.predictive_in_parts import advance_in_parts
 from weft.methods.predictive_motions import Motions
 from weft.methods.predictive_on_card import make_on_card
 from weft.methods.predictive_setup import make_offsets, make_search, make_settings
@@ -31,8 +30,7 @@ from weft.response.predictive_contacts import Contacts
 from weft.response.regions import compile_regions
 from weft.scene import Predictive
 from weft.world import World, get_threads, launch
-from weft.world.cluster_rows import MOST
-from weft.world.together import CLUSTER_ARCH, Together
+from weft.world.together import Together
 
 # vertices below which a step is one serial launch on the CPU: a launch for each of some forty colours costs more
 SERIAL_BELOW = 20_000
@@ -55,12 +53,9 @@ class PredictiveSolver:
         self.near = not self.device.is_cpu and self.count >= NEAR_FROM and not options.cache
         """whether contacts are looked at side by side, and only those that push one after another"""
         self.regions = compile_regions(world, options)
+        self.fabric = Fabric(world)
         self.colliders = Colliders(world)
         self.goals = Goals(world, options.follow)
-        plain = not (options.attachments or self.goals.count or len(world.seams.vertices))
-        self.in_parts = self.near and plain and self.count <= MOST and self.device.arch >= CLUSTER_ARCH
-        """whether all vertices are in the shared memory of a cluster, in parts"""
-        self.fabric = Fabric(world, in_parts=self.in_parts)
         self.air = Air.from_world(world)
         self.radius = options.static_radius or usual_radius(world)
         self.contacts = Contacts(self.device)
@@ -289,9 +284,6 @@ class PredictiveSolver:
 
     def launch_together(self, inputs: tuple[Any, ...]) -> None:
         """All substeps; contacts and half-spaces are there."""
-        if self.in_parts:
-            self._together.launch_cluster(advance_in_parts, inputs)
-            return
         # what is done to vertices is little, and once a substep
         items = max(self.count // 2, self.fabric.stretch.largest, self.fabric.bend.largest)
         self._together.launch(advance_together, items, inputs)

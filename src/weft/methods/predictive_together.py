@@ -18,7 +18,6 @@ from weft.response.near_contacts import is_near, look_begin, look_end, look_step
 from weft.response.predictive_contacts import ASLEEP, solve_contacts
 from weft.response.stencil_colours import COLOURS
 from weft.world.card import load_vec2i, load_vec4d, load_vec4i
-from weft.world.cluster_rows import Parts, Rows, one_part
 from weft.world.rows import end_vertex, predict_vertices
 from weft.world.together import (
     BLOCK,
@@ -169,9 +168,7 @@ def part_near(
     s: Numbers,
     h: wp.float64,
     a: Arrays,
-    masks: wp.array[int],
-    rows: Rows,
-    parts: Parts,
+    o: Offsets,
 ):
     """All contacts of cloth with cloth: who is nearly too near is solved, by some of the threads."""
     for i in range(look_begin(t, threads, s.contacts), look_end(s.contacts), look_step(threads)):
@@ -180,14 +177,14 @@ def part_near(
             a.contact_pushed[i] = 0
             near = is_near(
                 i, ASLEEP, a.contact_vertices, a.contact_kinds, a.contact_weights, a.contact_normals,
-                a.contact_thickness, a.x, parts, rows.start, rows.before, rows.p,
+                a.contact_thickness, a.x, a.start, a.before, a.p,
             )  # fmt: skip
-        note(i, near, masks)
+        note(i, near, o.near)
     meet(arrivals)
     solve_near(
-        t, s.contacts, turn, masks, ASLEEP, a.contact_vertices, a.contact_kinds, a.contact_weights, a.contact_normals,
-        a.contact_thickness, a.contact_friction, s.friction, h * s.push_speed, a.contact_pushed, a.x, parts, rows.start,
-        rows.before, rows.p,
+        t, s.contacts, turn, o.near, ASLEEP, a.contact_vertices, a.contact_kinds, a.contact_weights, a.contact_normals,
+        a.contact_thickness, a.contact_friction, s.friction, h * s.push_speed, a.contact_pushed, a.x, a.start, a.before,
+        a.p,
     )  # fmt: skip
     meet(arrivals)
 
@@ -239,12 +236,7 @@ def advance_together(
                 if o.contacts.shape[0] > 0:
                     part_by_colours(t, threads, arrivals, s, h, a, o)
                 else:
-                    rows = Rows()
-                    rows.p = a.p
-                    rows.before = a.before
-                    rows.start = a.start
-                    parts = one_part(t, threads, s.vertices)
-                    part_near(t, threads, arrivals, substep * s.sweeps + sweep, s, h, a, o.near, rows, parts)
+                    part_near(t, threads, arrivals, substep * s.sweeps + sweep, s, h, a, o)
             for i in range(t, s.vertices, threads):
                 k = o.half_places[i]
                 solve_half_spaces(

@@ -12,7 +12,6 @@ in each sweep. Each contact pushes once at most.
 import warp as wp
 
 from weft.response.predictive_contacts import LOOK, PUSH, ROWS
-from weft.world.cluster_rows import PLACE, Parts
 from weft.world.together import BLOCK, on_card, spread
 
 wp.set_module_options({"enable_backward": False})
@@ -24,19 +23,17 @@ CLAIMS = 4096
 # a contact is nearly too near if it would be, were it so many times as thick
 SLACK = 1.03
 
-# contact i, if it is awake, and the rows of its vertices
+# contact i, if it is awake
 _CONTACT = """
             const int kind = kinds.data[i];
             const wp::vec_t<4, int> q = vertices.data[i];
             if (kind == asleep || kind == -asleep)
                 continue;
-            const wp::vec_t<4, int> at(place_of(q[0]), place_of(q[1]), place_of(q[2]), place_of(q[3]));
     """
 
 
 @wp.func_native(
     ROWS
-    + PLACE
     + """
     const bool seen = false;
     for (bool once = true; once; once = false) {
@@ -59,7 +56,6 @@ def is_near(
     normals: wp.array[wp.vec3d],
     thickness: wp.array[wp.float64],
     x: wp.array[wp.vec3d],
-    parts: Parts,
     start: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
@@ -111,7 +107,6 @@ def look_step(threads: int) -> int:
 
 @wp.func_native(
     ROWS
-    + PLACE
     + """
     const int words = (count + 31) / 32;
     int left = 15;
@@ -189,7 +184,7 @@ def look_step(threads: int) -> int:
             if (open) {{
                 q = vertices.data[i];
                 for (int k = 0; k < 4; ++k)
-                    moves |= rows[place_of(q[k])][3] > 0.0 ? 1u << k : 0u;
+                    moves |= rows[q[k]][3] > 0.0 ? 1u << k : 0u;
             }}
             for (const unsigned last = round + {ROUNDS}; round < last;) {{
                 const unsigned number = number_of(++round, place);
@@ -233,7 +228,7 @@ def look_step(threads: int) -> int:
                 const unsigned number = number_of(round, place);
                 for (int k = 0; k < 4 && pushes[place]; ++k) {{
                     unsigned& claim = claims[vertices.data[i][k] & {CLAIMS - 1}];
-                    if (rows[place_of(vertices.data[i][k])][3] > 0.0 && number < claim)
+                    if (rows[vertices.data[i][k]][3] > 0.0 && number < claim)
                         claim = number;
                 }}
             }}
@@ -243,7 +238,7 @@ def look_step(threads: int) -> int:
                 bool first = pushes[place];
                 for (int k = 0; k < 4 && first; ++k) {{
                     const int vertex = vertices.data[i][k];
-                    first = !(rows[place_of(vertex)][3] > 0.0) || claims[vertex & {CLAIMS - 1}] == number;
+                    first = !(rows[vertex][3] > 0.0) || claims[vertex & {CLAIMS - 1}] == number;
                 }}
                 if (first) {{
                     solve(i);
@@ -282,7 +277,6 @@ def solve_near(
     push: wp.float64,
     pushed: wp.array[int],
     x: wp.array[wp.vec3d],
-    parts: Parts,
     start: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],

@@ -135,15 +135,15 @@ ROWS = (
     const row4* home_rows = (const row4*)start.data;
     """
 )
-# contact i between the vertices q, whose rows are the same ones of theirs
+# contact i
 CONTACT = """
-            const wp::vec_t<4, int> q = vertices.data[i], at = q;
+            const wp::vec_t<4, int> q = vertices.data[i];
             const double thick = thickness.data[i];
 """
-# how deep contact i between the vertices q is, whose rows are `at`, and how its corners share that; where it is not, or none
-# can move, the loop around goes on
+# how deep contact i between the vertices q is, and how its corners share that; where it is not, or none can move, the loop
+# around goes on
 LOOK = """
-            const row4 a = rows[at[0]], b = rows[at[1]], c = rows[at[2]], d = rows[at[3]];
+            const row4 a = rows[q[0]], b = rows[q[1]], c = rows[q[2]], d = rows[q[3]];
             plane8 s;
             bool stored = kind == 0;
             if (!stored) {
@@ -196,7 +196,7 @@ PUSH = """
             // those after it in the four may share a vertex with it: look again
             left = 15;
             seen = false;
-            row4 was = s[0] * was_rows[at[0]] + s[1] * was_rows[at[1]] + s[2] * was_rows[at[2]] + s[3] * was_rows[at[3]];
+            row4 was = s[0] * was_rows[q[0]] + s[1] * was_rows[q[1]] + s[2] * was_rows[q[2]] + s[3] * was_rows[q[3]];
             was[3] = 0.0;
             double known = thick - (n[0] * was[0] + n[1] * was[1] + n[2] * was[2]);
             known = known < 0.0 ? 0.0 : (known > depth ? depth : known);
@@ -205,7 +205,7 @@ PUSH = """
             if (known > 0.0) {
                 // all contacts together part the two sides by no more than `push`
                 const row4 home =
-                    s[0] * home_rows[at[0]] + s[1] * home_rows[at[1]] + s[2] * home_rows[at[2]] + s[3] * home_rows[at[3]];
+                    s[0] * home_rows[q[0]] + s[1] * home_rows[q[1]] + s[2] * home_rows[q[2]] + s[3] * home_rows[q[3]];
                 const row4 moved = was - home;
                 double rest = push - (n[0] * moved[0] + n[1] * moved[1] + n[2] * moved[2]);
                 rest = rest > 0.0 ? rest : 0.0;
@@ -231,9 +231,9 @@ PUSH = """
                 // corners without weight stand for nothing, and may repeat another corner
                 if (s[k] == 0.0)
                     continue;
-                rows[at[k]] = corners[k] + g[k] * step;
+                rows[q[k]] = corners[k] + g[k] * step;
                 if (known > 0.0)
-                    was_rows[at[k]] = was_rows[at[k]] + g[k] * back;
+                    was_rows[q[k]] = was_rows[q[k]] + g[k] * back;
             }
 """
 

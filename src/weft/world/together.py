@@ -356,14 +356,6 @@ class Together:
             kernel = _in_clusters.get(kernel, kernel)
         launch_blocks(kernel, threads // BLOCK, BLOCK, self._take(kernel, threads, inputs), device=self.device)
 
-    def launch_cluster(self, kernel: wp.Kernel, inputs: Sequence[Any]) -> None:
-        """Run a kernel that is always a cluster; on the CPU by one thread."""
-        if self.device.is_cpu:
-            self._counter[:2] = 0, 1
-            launch_threads(kernel, 1, self._take(kernel, 1, inputs))
-            return
-        launch_blocks(kernel, CLUSTER, BLOCK, self._take(kernel, CLUSTER * BLOCK, inputs), device=self.device)
-
     def threads_for(self, items: int) -> int:
         """Threads for passes of at most so many items on CUDA.
 
