@@ -47,7 +47,7 @@ FAR, RETURN, FASTEST_REFINING = 1.25, 0.97, 2.0
 # a cloth of more springs than this has single edges that are caught somewhere, and all others need not wait for each of
 # them: so large a part of the further springs may be worse than the substeps are made for
 HEEDED = 100_000
-SPARED_PART = 1e-3
+SPARED_PART = 1.0 / 1500.0
 # threads that look for the worst edge, on a card for those of a large cloth, and how many of these worst ones are told apart
 LOOKERS = 16384
 LOOKERS_ON_CARD = 8 * LOOKERS
