@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import weft
+from weft.dynamics.locking import LARGEST
 from weft.methods import make_method
 from weft.run.runner import intersection_finder
 from weft.scene import Flypaper, Untangle
@@ -199,3 +200,27 @@ def test_cloth_takes_no_notice_of_cloth_before_it_begins():
 def test_long_frames_are_divided():
     scene = weft.Scene(method="untangle", fps=25, cloths=[sheet("cloth", cells=2)])
     assert [row["steps"] for row in Run(scene).frames(1)] == [3]
+
+
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_what_stopping_pulls_out_is_shortened_and_stopped_again(times, monkeypatch):
+    """Where collisions are stopped in a step and edges are too long after it, both come again."""
+    run = Run(weft.Scene(method="untangle", cloths=[sheet("cloth", cells=4)]))
+    method, stops = run.method, []
+
+    def stop(*_):
+        """Pull a corner out by half an edge, so many times."""
+        stops.append(method.x_end.numpy()[0].copy())
+        if len(stops) > times:
+            return 0
+        x = method.x_end.numpy()
+        x[0] += 0.5 * (x[0] - x[1])
+        method.x_end.assign(x)
+        return 1
+
+    monkeypatch.setattr(method, "_stop", stop)
+    row = method.step(run.state, FRAME / method.steps_a_frame())
+    assert len(stops) == times + 1 and row.collisions == times
+    mesh = run.world.cloths[0].mesh
+    lengths = np.linalg.norm(np.diff(run.x[mesh.edges], axis=1)[:, 0], axis=1)
+    assert (lengths / mesh.rest_lengths).max() < 1.0 + LARGEST + 1e-4

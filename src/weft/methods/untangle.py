@@ -31,6 +31,8 @@ from weft.world.kinematics import TIME_SLACK
 
 # the longest step that is taken by default, s
 LONGEST = 1.0 / 60.0
+# how often edges are shortened and collisions stopped in a step, at most
+TURNS = 3
 
 
 class Untangle(Method):
@@ -92,8 +94,7 @@ class Untangle(Method):
         world.carry_colliders(state, dt, self.x_end, self.v_end)
         if analysis is not None and len(analysis):
             self.unfolding.flatten(self.x_end, self.v_end, analysis, held=self.pinched_vertices)
-        self._clip(dt, analysis)
-        found = self._stop(state, dt, analysis)
+        found = self._clip_and_stop(state, dt, analysis)
         state.take(self.x_end, self.v_end)
         self.iterations += sum(solution.iterations for solution in self.dynamics.solutions)
         return StepReport(
@@ -130,15 +131,31 @@ class Untangle(Method):
         links.close()
         return contacts
 
-    def _clip(self, dt: float, analysis: Analysis | None) -> None:
-        """Shorten edges that are stretched too far, but for those that are tangled or pinched."""
+    def _clip_and_stop(self, state: State, dt: float, analysis: Analysis | None) -> int:
+        """Shorten what is too long and stop what would pass through, in turns, since what is stopped may be pulled out
+        by it; gives how many collisions were found."""
+        total = 0
+        for turn in range(TURNS):
+            clipped = self._clip(dt, analysis)
+            if turn > 0 and clipped == 0:
+                break
+            found = self._stop(state, dt, analysis)
+            total += found
+            if found == 0:
+                break
+        return total
+
+    def _clip(self, dt: float, analysis: Analysis | None) -> int:
+        """Shorten edges that are stretched too far, but for those that are tangled or pinched; gives how many."""
         held = self._spared(analysis) | (self.world.inverse_mass.numpy()[self.cloth] == 0.0)
         x, v = self.x_end.numpy(), self.v_end.numpy()
         cloth_x, cloth_v = x[self.cloth].copy(), v[self.cloth].copy()
-        if self.locking.clip(cloth_x, cloth_v, dt, held=held):
+        clipped = self.locking.clip(cloth_x, cloth_v, dt, held=held)
+        if clipped:
             x[self.cloth], v[self.cloth] = cloth_x, cloth_v
             self.x_end.assign(x)
             self.v_end.assign(v)
+        return clipped
 
     def _spared(self, analysis: Analysis | None) -> np.ndarray:
         """(n,) where nothing locks: what is tangled must be able to come free, what is pinched stretches in any case."""
