@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import warp as wp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from robust_rows import Pairs, momenta, numbers, random_pairs, relative, upload, vectors
@@ -256,6 +257,22 @@ def test_gathering_keeps_colours_and_sorts_each_by_regions(count):
         order[start:end] = order[start:end][np.argsort(regions[order[start:end]], kind="stable")]
     colouring.gather(rows.vertices, rows.count, colouring.offsets)
     assert np.array_equal(colouring.order.numpy()[: rows.count], order)
+
+
+def test_colours_do_not_change_where_another_stencil_comes_or_goes():
+    """Each goes on as it was in the step before, whatever happens elsewhere."""
+    pairs = random_pairs(np.random.default_rng(5), 400, 150)
+    # a pair of its own, in the middle of the list
+    apart = np.arange(len(pairs.x), len(pairs.x) + 4)
+    colours = []
+    for vertices in (pairs.vertices, np.insert(pairs.vertices, 200, apart, axis=0)):
+        colouring = StencilColouring(len(pairs.x) + 4, numbers(np.ones(len(pairs.x) + 4)))
+        colouring.colour(wp.array(vertices, dtype=wp.vec4i, device="cpu"), len(vertices))
+        offsets, order = colouring.offsets.numpy(), colouring.order.numpy()[: len(vertices)]
+        found = np.empty(len(vertices), int)
+        found[order] = np.repeat(np.arange(COLOURS + 1), np.diff(offsets))
+        colours.append(found)
+    assert np.array_equal(colours[0], np.delete(colours[1], 200))
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 62, 900, 901])

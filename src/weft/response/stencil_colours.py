@@ -19,14 +19,14 @@ from weft.world.together import BLOCK, Together, meet, shared, spread
 
 wp.set_module_options({"enable_backward": False})
 
-# places in the order are 2 to this power; stencils that share one stand as in the list
-PLACE_BITS = 12
-PLACES = wp.constant(2**PLACE_BITS)
+# standings in the order are 2 to this power; stencils that share one stand as in the list
+STANDING_BITS = 12
+STANDINGS = wp.constant(2**STANDING_BITS)
 NO_CLAIM = wp.constant(wp.int64(2**62))
 MOST_ROUNDS = wp.constant(2**29)
 # stencils below which minima are found sooner than who follows whom; their numbers have fewer bits than this
 FEW = 10_000
-SHORT_BITS = 32 - PLACE_BITS
+SHORT_BITS = 32 - STANDING_BITS
 # parts of a mesh that stencils of a colour are sorted by on the CPU
 REGIONS = 64
 
@@ -38,20 +38,20 @@ def region_of(q: wp.vec4i, vertex_count: int) -> int:
 
 
 @wp.func
-def place_of(q: wp.vec4i) -> int:
-    """The place of a stencil in the order: its vertices, mixed up."""
+def standing_of(q: wp.vec4i) -> int:
+    """Where a stencil stands in the order: its vertices, mixed up."""
     mixed = wp.uint64(0)
     for k in range(4):
         mixed = (mixed ^ wp.uint64(q[k])) * wp.uint64(0x9E3779B97F4A7C15)
         mixed = mixed ^ (mixed >> wp.uint64(29))
-    return int(mixed >> wp.uint64(64 - PLACE_BITS))
+    return int(mixed >> wp.uint64(64 - STANDING_BITS))
 
 
 @wp.kernel
-def find_places(first: int, vertices: wp.array[wp.vec4i], places: wp.array[int], sequence: wp.array[int]):
-    """Stencils and their places in the order, for sorting."""
+def find_standings(first: int, vertices: wp.array[wp.vec4i], standings: wp.array[int], sequence: wp.array[int]):
+    """Stencils and where they stand in the order, for sorting."""
     i = first + wp.tid()
-    places[i] = place_of(vertices[i])
+    standings[i] = standing_of(vertices[i])
     sequence[i] = i
 
 
@@ -61,23 +61,23 @@ def put_in_sequence(
     count: int,
     vertices: wp.array[wp.vec4i],
     starts: wp.array[int],
-    places: wp.array[int],
+    standings: wp.array[int],
     sequence: wp.array[int],
 ):
-    """All stencils by their places; one item does all."""
+    """All stencils by their standings; one item does all."""
     start = first + wp.tid()
-    for k in range(PLACES + 1):
+    for k in range(STANDINGS + 1):
         starts[k] = 0
     for i in range(start, count):
-        place = place_of(vertices[i])
-        places[i] = place
-        starts[place + 1] = starts[place + 1] + 1
-    for k in range(PLACES):
+        standing = standing_of(vertices[i])
+        standings[i] = standing
+        starts[standing + 1] = starts[standing + 1] + 1
+    for k in range(STANDINGS):
         starts[k + 1] = starts[k + 1] + starts[k]
     for i in range(start, count):
-        place = places[i]
-        sequence[starts[place]] = i
-        starts[place] = starts[place] + 1
+        standing = standings[i]
+        sequence[starts[standing]] = i
+        starts[standing] = starts[standing] + 1
 
 
 @wp.kernel
@@ -162,7 +162,7 @@ def claim_of(i: int, q: wp.vec4i, ranks: int, round_number: int) -> wp.int64:
     """A stencil's place in the order, or in the list for ranks; claims of later rounds are lower than all earlier ones."""
     place = wp.int64(i)
     if ranks == 0:
-        place += wp.int64(place_of(q)) << wp.int64(SHORT_BITS)
+        place += wp.int64(standing_of(q)) << wp.int64(SHORT_BITS)
     return (wp.int64(MOST_ROUNDS - round_number) << wp.int64(32)) + place
 
 
@@ -274,7 +274,7 @@ class StencilColouring:
         self._colour, self._order, self._keys, self._gathered, self._sequence = (
             Buffer(int, self.device) for _ in range(5)
         )
-        self._starts = wp.zeros(PLACES + 1, dtype=int, device=self.device)
+        self._starts = wp.zeros(STANDINGS + 1, dtype=int, device=self.device)
         self._region_counts = wp.zeros(REGIONS, dtype=int, device=self.device)
         self._counts, self._begins = (wp.zeros(vertex_count, dtype=int, device=self.device) for _ in range(2))
         self._sums = wp.zeros(max(1, self.device.sm_count), dtype=int, device=self.device)
@@ -336,9 +336,9 @@ class StencilColouring:
     def colour_in_chains(self, vertices: wp.array, count: int, offsets: wp.array) -> None:
         """The way of CUDA for long lists, likewise."""
         # sorting needs as much room again
-        places, sequence = self._keys.at_least(2 * count), self._sequence.at_least(2 * count)
-        launch(find_places, count, [vertices, places, sequence], device=self.device)
-        wp.utils.radix_sort_pairs(places, sequence, count, end_bit=PLACE_BITS)
+        standings, sequence = self._keys.at_least(2 * count), self._sequence.at_least(2 * count)
+        launch(find_standings, count, [vertices, standings, sequence], device=self.device)
+        wp.utils.radix_sort_pairs(standings, sequence, count, end_bit=STANDING_BITS)
         inputs = [count, sequence, vertices, self.inverse_mass, self._counts, self._begins, self._sums]
         inputs += [self._corners.at_least(count), self._slots.at_least(count), self._entries.at_least(4 * count)]
         inputs += [self._followers.at_least(count), self._pending.at_least(count), self._used]
