@@ -165,11 +165,12 @@ def measure_kernels(run: Any, device: wp.Device) -> dict[str, Traffic]:
     launch, launch_together = card.launch, Together.launch
     reach: list[int] = []
 
-    def together(self: Together, kernel: Any, items: int, inputs: Any, *, work: int | None = None) -> None:
+    def together(self: Together, kernel: Any, items: int, inputs: Any, **how: Any) -> None:
         # over rows a kernel goes several times, over springs and vertices once
         rows = any(arg.label == "order" for arg in kernel.adj.args)
+        work = how.get("work")
         reach.append(items if rows or work is None else work)
-        launch_together(self, kernel, items, inputs, work=work)
+        launch_together(self, kernel, items, inputs, **how)
         reach.clear()
 
     def counted(kernel: Any, dim: int, inputs: Any, block: int | None = None) -> None:

@@ -86,6 +86,7 @@ class Realtime:
         colliders.start.assign(poses)
         colliders.end.assign(poses)
         bring_all(*self._seen)
+        self._known_poses = b""
         self._by_hand.clear()
         self._phase = -1
         self._hold_pins()
@@ -223,7 +224,8 @@ class Realtime:
     def _step_anew(self, dt: float) -> None:
         """A step that takes nothing for granted; the next ones can be at once until something changes."""
         positions, velocities, targets, poses = self._seen
-        poses.send()
+        if self._poses.tobytes() != self._known_poses:
+            poses.send()
         # nobody else has a target
         if self._held.any():
             targets.send()
@@ -234,6 +236,7 @@ class Realtime:
             on_card = self.solver.on_card
             late = [] if on_card is not None and on_card.brought else [positions, velocities, poses]
             bring_all(*late, *([targets] if self._held.any() else []))
+            self._known_poses = self._poses.tobytes()
         elif not self._with_motions:
             self.solver.prepare(self._x, self._v, self._target, None, (-np.inf, np.inf))
         elif self._motions.lead_all:

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import warp as wp
 
-from weft.response.near_contacts import CLAIMS, is_near, look_begin, look_end, look_step, note, solve_near
+from weft.response.near_contacts import TOLD, clear_claims, solve_near
 from weft.response.predictive_contacts import ASLEEP, FROZEN, TRIANGLE, solve_contacts
 from weft.world import launch
-from weft.world.together import BLOCK
 
 wp.set_module_options({"enable_backward": False})
 
@@ -31,20 +30,19 @@ def solve_listed(
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
     masks: wp.array[int],
+    arrivals: wp.array[int],
+    claims: wp.array[wp.uint64],
+    told: wp.array[int],
 ):
     """One item: those that are too near, or those of an order one after another."""
     t = first + wp.tid()
     one = wp.float64(1.0)
     push = wp.float64(0.01)
     if side_by_side != 0:
-        for i in range(look_begin(t, 1, count), look_end(count), look_step(1)):
-            near = bool(False)
-            if i < count:
-                near = is_near(i, ASLEEP, vertices, kinds, weights, normals, thickness, x, start, before, p)
-            note(i, near, masks)
+        clear_claims(t, 1, claims, told)
         solve_near(
-            t, count, turn, masks, ASLEEP, vertices, kinds, weights, normals, thickness, friction, one, push, pushed, x,
-            start, before, p,
+            t, arrivals, count, turn, masks, claims, told, ASLEEP, vertices, kinds, weights, normals, thickness, friction,
+            one, push, pushed, x, start, before, p,
         )  # fmt: skip
     else:
         for k in range(order.shape[0]):
@@ -76,27 +74,49 @@ def solve(given, x, turn, order=None):
     rows = np.column_stack([x, masses])
     places = [wp.array(values, dtype=wp.vec4d, device="cpu") for values in (rows, rows + [0.0, 0.01, 0.0, 0.0], rows)]
     count = len(given[0])
-    pushed, masks = wp.zeros(count, dtype=int, device="cpu"), wp.array(np.full(count // 32 + 1, -1), dtype=int)
+    pushed, masks = wp.zeros(count, dtype=int, device="cpu"), wp.array(np.full(2 * (count // 32 + 1), -1), dtype=int)
+    claims = wp.zeros(len(x), dtype=wp.uint64, device="cpu")
+    between = [wp.array([0, 1], dtype=int, device="cpu"), claims, wp.ones(TOLD, dtype=int, device="cpu")]
     listed = wp.array(np.zeros(1) if order is None else order, dtype=int, device="cpu")
-    inputs = [int(order is None), turn, count, listed, *arrays, pushed, wp.array(x, dtype=wp.vec3d), *places, masks]
+    inputs = [
+        int(order is None),
+        turn,
+        count,
+        listed,
+        *arrays,
+        pushed,
+        wp.array(x, dtype=wp.vec3d),
+        *places,
+        masks,
+        *between,
+    ]
     launch(solve_listed, 1, inputs)
     return places[2].numpy(), pushed.numpy(), masses, masks.numpy()
 
 
+def number_of(q, i, turn):
+    """The hash of a contact's vertices, and its place in the list for those that have the same one."""
+    value = 0
+    for vertex, factor in zip(q, (1, 2654435761, 2246822507, 3266489909), strict=True):
+        value = (value * factor % 2**32) ^ vertex
+    value = (value * 668265263 + turn * 2654435761) * 2246822519 % 2**32
+    return value >> 11, i
+
+
 def expected_order(given, x, masses, near, turn):
     """Rounds in which those of the ones that would push come that have the lowest number at all their vertices."""
-    places = {i: place for place, i in enumerate(near)}
     order, left = [], list(near)
     while True:
         pushing = [i for i in left if solve(given, x, turn, np.array([*order, i]))[1][i]]
-        if not pushing:
-            return order
-        claims = {i: {v % CLAIMS for v in given[0][i] if masses[v] > 0.0} for i in pushing}
-        number = {i: -((181 * places[i] + turn) % BLOCK) for i in pushing}
+        claims = {i: {v for v in given[0][i] if masses[v] > 0.0} for i in pushing}
+        number = {i: number_of(given[0][i].tolist(), i, turn) for i in pushing}
         lowest = {v: min(number[i] for i in pushing if v in claims[i]) for v in set().union(*claims.values())}
         now = [i for i in pushing if all(lowest[v] == number[i] for v in claims[i])]
         order += now
         left = [i for i in left if i not in now]
+        # nobody has to wait
+        if len(now) == len(pushing):
+            return order
 
 
 @pytest.mark.parametrize("turn", [0, 7])
@@ -117,7 +137,8 @@ def test_those_that_share_vertices_come_in_the_order_of_their_numbers(seed):
     count, vertex_count = 60, 40
     given, x = contacts_of(rng, count, vertex_count, shared=True), rng.normal(scale=0.1, size=(vertex_count, 3))
     found, pushed, masses, masks = solve(given, x, seed)
-    near = [i for i in range(count) if int(masks[i // 32]) >> (i % 32) & 1]
+    # who has pushed is noted no more
+    near = [i for i in range(count) if pushed[i] or int(masks[i // 32]) >> (i % 32) & 1]
     order = expected_order(given, x, masses, near, seed)
     expected, *_ = solve(given, x, seed, np.array(order))
     np.testing.assert_array_equal(found, expected)

@@ -6,7 +6,7 @@ import warp as wp
 
 from weft.world import launch
 from weft.world.reading import Asked
-from weft.world.replay import Replay
+from weft.world.replay import Replay, side_by_side
 
 wp.set_module_options({"enable_backward": False})
 
@@ -48,3 +48,21 @@ def test_numbers_are_there_whether_anybody_waited_or_not(device):
     asked.ask()
     wp.synchronize()
     assert np.array_equal(asked.numbers(), [4.0, 4.0])
+
+
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+def test_work_side_by_side_is_done_before_what_comes_after(device):
+    replay, x, y = Replay(device), *(wp.zeros(1000, dtype=int, device=device) for _ in range(2))
+
+    def double():
+        launch(add, 1000, [1, x], device=device)
+        side_by_side(
+            device,
+            lambda: launch(add, 500, [10, x], device=device),
+            lambda: [launch(add, 1000, [1, y], device=device) for _ in range(20)],
+        )
+        wp.copy(x, y, dest_offset=500, src_offset=500, count=500)
+
+    for _ in range(4):
+        replay.run(double, x, y)
+    assert x.numpy().tolist() == [44] * 500 + [80] * 500

@@ -13,6 +13,8 @@ wp.set_module_options({"enable_backward": False})
 
 # every so many updates the tree is looked at; it is built anew when patches moved so many times their size
 LOOK = 4
+# in a run of launches alone, after which it would be built besides
+LOOK_ALONE = 16
 REBUILD = 2.0
 # patches looked at, the square root
 SAMPLES = wp.constant(16)
@@ -125,7 +127,7 @@ class Bvh(PatchSearch):
     def look_at_tree(self) -> None:
         """On CUDA: build the tree anew after some updates that left it as it was."""
         self._updates += 1
-        if self._updates % LOOK == 0 and self._bvh is not None:
+        if self._updates % LOOK_ALONE == 0 and self._bvh is not None:
             self._bvh.rebuild()
             self.builds += 1
 

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ from weft.world import Surface, launch
 from weft.world.buffers import Buffer
 from weft.world.choosing import count_chosen
 from weft.world.reading import Asked
-from weft.world.replay import Replay
+from weft.world.replay import Replay, side_by_side
 
 # patches worth a thread of their own: each costs microseconds
 GRAIN = 16
@@ -151,14 +152,16 @@ class PatchSearch(BroadPhase):
         for lists in used:
             lists.make_room(count)
 
+        def search_and_copy(lists: Lists, find: Find) -> None:
+            lists.search(find)
+            lists.copy()
+
         def search_all() -> None:
             rows.search(self._search_rows(self._none), room)
             rows.copy()
             inputs = [count, rows.offsets, rows.found, self.boxes.patch, self._row_boxes]
             launch(gather_row_boxes, room, inputs, device=self.device)
-            for lists, _, find in searches:
-                lists.search(find)
-                lists.copy()
+            side_by_side(self.device, *(partial(search_and_copy, lists, find) for lists, _, find in searches))
             if self._any_carried:
                 self._vertex_triangle.append(self._triangle_vertex)
 

@@ -16,6 +16,7 @@ import warp as wp
 from weft.dynamics.attachments import attach_vertices
 from weft.dynamics.fabric_constraints import (
     HINGE_SWEEPS,
+    REHEARSED_SWEEPS,
     bend_quads,
     largest_stretch,
     prepare_quad,
@@ -25,7 +26,9 @@ from weft.dynamics.goals import follow_goals
 from weft.dynamics.springs import BEND, from_world
 from weft.world import World, launch
 from weft.world.colouring import colour_items
+from weft.world.part_order import PartOrder, make_parts, order_in_parts
 from weft.world.rows import end_vertex, predict_vertices
+from weft.world.together import SMALL_BLOCK
 
 wp.set_module_options({"enable_backward": False})
 
@@ -162,12 +165,29 @@ def end_step(
     end_vertex(first + wp.tid(), per_h, p, before, x, v)
 
 
+@wp.struct
+class Stages:
+    """Where constraints in parts lie, as `PartOrder` has them: of springs, or of stitches and then of hinges."""
+
+    starts: wp.array[int]
+    """of each colour of each block; of each kind those within parts, then those across"""
+    tables: wp.array[int]
+    """where each of these four begins in `starts`"""
+    colours: wp.array[int]
+    """that each of them has"""
+    far: wp.array[wp.vec2i]
+    """begin and end of each colour of what is left"""
+    firm: int
+    """how many of these colours are of the first kind"""
+
+
 @dataclass
 class Coloured:
-    """Constraints in the order of their colours; `offsets` are where each colour starts."""
+    """Constraints in the order of their colours, and `offsets` are where each colour starts; or in the order of parts."""
 
     arrays: tuple[wp.array, ...]
     offsets: np.ndarray
+    """of one colour that is none, where constraints are in parts"""
     pull: wp.array
 
     @cached_property
@@ -188,15 +208,19 @@ class Coloured:
 class Fabric:
     """The springs and hinges of all cloths of a world, coloured, on the device."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, blocks: int = 0) -> None:
+        """Given how many blocks of threads share a sweep, in the order of parts, else in that of colours."""
         self.device = world.device
         network = from_world(world)
-        count = world.cloth_vertex_count
+        count = self._vertex_count = world.cloth_vertex_count
 
         # the hinge's stencil bends alone: the spring between opposite vertices would only lock it
         keep = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
-        order, offsets = colour_items(network.pairs[keep], count)
-        chosen = keep[order]
+        self.parts = make_parts([network.pairs[keep], network.quads], count, blocks) if blocks else None
+        """of the vertices"""
+        self.stages: list[Any] = []
+        """of springs, and of stitches and hinges, where they are in parts"""
+        chosen, offsets = self._put_in_order([keep], network.pairs)
         springs = _springs(network.rest, network.stiffness, network.damping, chosen)
         self._stretch_springs = springs
         self.stretch = Coloured(
@@ -206,16 +230,10 @@ class Fabric:
         )
         # stitches come first: they are as stiff as springs, and solved as often
         firm = network.quad_stiffness > 0.0
-        orders: list[np.ndarray] = []
-        starts: list[np.ndarray] = []
-        for some in (np.flatnonzero(firm & network.sewn), np.flatnonzero(firm & ~network.sewn)):
-            order, offsets = colour_items(network.quads[some], count)
-            # flat ones first in each colour: a processor guesses what comes next
-            colour = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-            orders.append(some[order[np.lexsort((network.quad_rest[some][order] > 0.0, colour))]])
-            starts.append(sum(map(len, orders[:-1])) + offsets)
-        chosen, offsets = np.concatenate(orders), np.concatenate([starts[0][:-1], starts[1]])
-        self.stitches, self.stitch_colours = len(orders[0]), len(starts[0]) - 1
+        sewn, others = np.flatnonzero(firm & network.sewn), np.flatnonzero(firm & ~network.sewn)
+        chosen, offsets = self._put_in_order([sewn, others], network.quads, network.quad_rest > 0.0)
+        self.stitches = len(sewn)
+        self.stitch_colours = int(np.searchsorted(offsets, len(sewn)))
         springs = _springs(network.quad_rest, network.quad_stiffness, network.quad_damping, chosen)
         self._bend_springs = springs
         arrays = (
@@ -289,13 +307,58 @@ class Fabric:
         for begin, end in list(pairwise(items.offsets))[first:last]:
             launch(kernel, int(end - begin), [int(begin), *items.arrays, *tail], device=self.device)
 
+    def _put_in_order(
+        self, kinds: list[np.ndarray], items: np.ndarray, bent: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the items that are chosen, kind after kind in the order of colours or parts, and where colours start.
+
+        Where items are in parts their offsets are those of one colour that is none. What is not bent comes first in a colour: a
+        processor guesses what comes next.
+        """
+        orders: list[np.ndarray] = []
+        offsets: list[np.ndarray] = [np.zeros(1, np.int32)]
+        found: list[PartOrder] = []
+        for some in kinds:
+            done = sum(map(len, orders))
+            if self.parts is not None:
+                found.append(order_in_parts(items[some], self.parts, most=SMALL_BLOCK))
+                orders.append(some[found[-1].order])
+                continue
+            order, starts = colour_items(items[some], self._vertex_count)
+            if bent is not None:
+                colour = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+                order = order[np.lexsort((bent[some][order], colour))]
+            orders.append(some[order])
+            offsets.append(done + starts[1:])
+        chosen = np.concatenate(orders)
+        if found:
+            self.stages.append(self._make_stages(found))
+            offsets.append(np.array([len(chosen)] if len(chosen) else [], np.int32))
+        return chosen, np.concatenate(offsets).astype(np.int32)
+
+    def _make_stages(self, kinds: list[PartOrder]) -> Any:
+        """What kernels take of items of some kinds, one after another."""
+        assert self.parts is not None
+        done = np.cumsum([0, *(len(found.order) for found in kinds)])
+        starts = [base + found.starts for base, found in zip(done, kinds, strict=False)]
+        far = [
+            base + np.stack([found.far[:-1], found.far[1:]], axis=1) for base, found in zip(done, kinds, strict=False)
+        ]
+        colours = np.concatenate([found.colours for found in kinds])
+        stages: Any = Stages()
+        stages.starts = self._upload(np.concatenate(starts), int)
+        stages.tables = self._upload(np.cumsum([0, *(self.parts.blocks * colours + 1)])[:-1], int)
+        stages.colours = self._upload(colours, int)
+        stages.far, stages.firm = self._upload(np.concatenate(far), wp.vec2i), len(far[0])
+        return stages
+
     def _upload(self, values: np.ndarray, dtype: Any) -> wp.array:
         return wp.array(values, dtype=dtype, device=self.device)
 
 
-def hinge_turns(substeps: int, per_h: float) -> tuple[int, float]:
+def hinge_turns(substeps: int, per_h: float, *, rehearsal: bool) -> tuple[int, float]:
     """Every how many substeps hinges are solved, and how soft they are then, as `hinge_softness` has it."""
-    interval = max(1, substeps // int(HINGE_SWEEPS))
+    interval = -(-substeps // int(REHEARSED_SWEEPS if rehearsal else HINGE_SWEEPS))
     return interval, per_h * per_h * -(-substeps // interval) / substeps
 
 

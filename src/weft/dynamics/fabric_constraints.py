@@ -11,15 +11,16 @@ a tenth of a substep is left out: the substep itself damps five times as much.
 
 import warp as wp
 
-from weft.world.rows import ROW
+from weft.world.rows import ROW, SHARED_ROWS
 
 wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
 TENTH = wp.constant(wp.float64(0.1))
-# sweeps over the hinges in a step that are enough
+# sweeps over the hinges that are enough in a step, and in the rehearsal of one
 HINGE_SWEEPS = wp.constant(8)
+REHEARSED_SWEEPS = wp.constant(2)
 
 
 # spring i with the vertices q and the numbers s, as C++; a loop around it goes on where there is nothing to do
@@ -32,9 +33,23 @@ _STRETCH = """
         const double squared = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
         if (!(squared * mass > 0.0))
             continue;
-        const double length = sqrt(squared);
         const double alpha = s[1] * per_h * per_h;
         const double gamma = s[2] * per_h > 0.1 ? s[2] * per_h : 0.0;
+#if defined(__CUDA_ARCH__)
+        // a root and a division that need not wait for each other
+        const double inverse = rsqrt(squared), share = 1.0 / ((1.0 + gamma) * mass + alpha);
+        double wanted = 1.0 - s[0] * inverse;
+        if (sweep > 0)
+            wanted += alpha * pull.data[i] * inverse;
+        if (gamma > 0.0) {
+            const row4 moved = d - was[q[1]] + was[q[0]];
+            wanted += gamma * inverse * inverse * (d[0] * moved[0] + d[1] * moved[1] + d[2] * moved[2]);
+        }
+        const double step = wanted * share;
+        if (sweeps > 1)
+            pull.data[i] = (sweep > 0 ? pull.data[i] : 0.0) - step * squared * inverse;
+#else
+        const double length = sqrt(squared);
         double wanted = length - s[0];
         if (sweep > 0)
             wanted += alpha * pull.data[i];
@@ -47,6 +62,7 @@ _STRETCH = """
         const double step = wanted / (((1.0 + gamma) * mass + alpha) * squared);
         if (sweeps > 1)
             pull.data[i] = (sweep > 0 ? pull.data[i] : 0.0) - step * length;
+#endif
         rows[q[0]] = a + (a[3] * step) * d;
         rows[q[1]] = b - (b[3] * step) * d;
     """
@@ -190,6 +206,35 @@ def stretch_loaded(
 
 
 @wp.func_native(
+    SHARED_ROWS
+    + """
+#if defined(__CUDA_ARCH__)
+    const shared_rows rows{(double*)room - begin};
+    const shared_rows_before was{(const double*)room - begin};
+    for (bool there = true; there; there = false) {
+    """
+    + _STRETCH
+    + """
+    }
+#endif
+    """
+)
+def stretch_shared(
+    i: int,
+    q: wp.vec2i,
+    s: wp.vec3d,
+    sweep: int,
+    sweeps: int,
+    per_h: wp.float64,
+    pull: wp.array[wp.float64],
+    begin: int,
+    room: wp.uint64,
+):
+    """The same with rows in the memory of a block, the first of which is that of the vertex `begin`."""
+    ...
+
+
+@wp.func_native(
     """
     double most = 0.0;
     for (int i = first; i < last; ++i) {
@@ -211,15 +256,16 @@ def largest_stretch(
 
 
 @wp.func
-def hinge_interval(substeps: int) -> int:
-    """Hinges are solved in the first of so many substeps."""
-    return wp.max(1, substeps // HINGE_SWEEPS)
+def hinge_interval(substeps: int, rehearsal: int) -> int:
+    """Hinges are solved in the first of so many substeps of a step, or of its rehearsal."""
+    sweeps = wp.where(rehearsal != 0, REHEARSED_SWEEPS, HINGE_SWEEPS)
+    return (substeps + sweeps - 1) // sweeps
 
 
 @wp.func
-def hinge_softness(substeps: int, per_h: wp.float64) -> wp.float64:
+def hinge_softness(substeps: int, rehearsal: int, per_h: wp.float64) -> wp.float64:
     """What the compliance of a hinge is multiplied with, where it pulls for all substeps in some."""
-    interval = hinge_interval(substeps)
+    interval = hinge_interval(substeps, rehearsal)
     sweeps = (substeps + interval - 1) // interval
     return per_h * per_h * wp.float64(sweeps) / wp.float64(substeps)
 
@@ -335,4 +381,37 @@ def bend_loaded(
     p: wp.array[wp.vec4d],
 ):
     """Such a spring, if it is given, of which all is known but where its corners are now."""
+    ...
+
+
+@wp.func_native(
+    SHARED_ROWS
+    + """
+#if defined(__CUDA_ARCH__)
+    const shared_rows rows{(double*)room - begin};
+    const shared_rows_before was{(const double*)room - begin};
+    row4* pulls = (row4*)pull.data;
+    for (bool there = true; there; there = false) {
+    """
+    + _BEND
+    + """
+    }
+#endif
+    """
+)
+def bend_shared(
+    i: int,
+    q: wp.vec4i,
+    w: wp.vec4d,
+    s: wp.vec3d,
+    g: wp.vec4d,
+    sweep: int,
+    sweeps: int,
+    per_h: wp.float64,
+    softness: wp.float64,
+    pull: wp.array[wp.vec4d],
+    begin: int,
+    room: wp.uint64,
+):
+    """The same with rows in the memory of a block, the first of which is that of the vertex `begin`."""
     ...

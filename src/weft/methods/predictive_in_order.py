@@ -103,8 +103,8 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
                         i, BORDER, WALK, OVER, TRIANGLE, ASLEEP, a.faces, a.across, a.x, a.contact_vertices,
                         a.contact_kinds, a.contact_triangles, a.contact_weights, a.corner_offsets, a.corners,
                     )  # fmt: skip
-    interval = hinge_interval(substeps)
-    softness = hinge_softness(substeps, per_h)
+    interval = hinge_interval(substeps, s.rehearsal)
+    softness = hinge_softness(substeps, s.rehearsal, per_h)
     known = a.prepared[s.rehearsal]
     if known[0] != per_h or known[1] != softness:
         for i in range(s.quads):

@@ -6,6 +6,7 @@ cloth that goes too far for one look: the step is then done in parts, each of th
 
 # mypy: disable-error-code="arg-type"
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import warp as wp
@@ -17,7 +18,7 @@ from weft.methods.predictive_kernels import take_state
 from weft.response.predictive_ahead import FOUND, NO_ROOM, TOLD, Room, SearchAhead
 from weft.world import launch
 from weft.world.reading import Asked, Mirror
-from weft.world.replay import Replay
+from weft.world.replay import Replay, side_by_side
 
 if TYPE_CHECKING:
     from weft.methods.predictive_solver import PredictiveSolver
@@ -31,20 +32,28 @@ HALVES, PUSHED, PARTS = (wp.constant(k) for k in range(2, 5))
 
 @wp.kernel
 def set_stage(first: int, substeps: int, rehearsal: int, told: wp.array[int], settings: wp.array[Numbers]):
-    """Begin the rehearsal, which has no contacts, or the step with those that were found."""
+    """Begin the rehearsal, which has no contacts, or the step, before it is known which it has."""
     i = first + wp.tid()
     settings[i].substeps = substeps
     settings[i].rehearsal = rehearsal
-    settings[i].contacts = wp.where(rehearsal != 0, 0, told[FOUND])
+    settings[i].contacts = 0
     if rehearsal != 0:
         for k in range(TOLD):
             told[k] = 0
 
 
 @wp.kernel
-def judge_haste(first: int, mean_way: wp.array[wp.float64], farthest: wp.float64, most: int, told: wp.array[int]):
-    """Stop a step that goes too far for one look, and say how many parts it needs."""
+def judge_step(
+    first: int,
+    mean_way: wp.array[wp.float64],
+    farthest: wp.float64,
+    most: int,
+    told: wp.array[int],
+    settings: wp.array[Numbers],
+):
+    """Give a step its contacts; stop one that goes too far for one look, and say how many parts it needs."""
     i = first + wp.tid()
+    settings[i].contacts = told[FOUND]
     parts = int(1)
     if wp.isfinite(mean_way[i]):
         parts = wp.clamp(int(wp.ceil(mean_way[i] / farthest)), 1, most)
@@ -160,12 +169,15 @@ class OnCard:
         halves.find(solver.numbers, x, solver.free, solver.layout)
         solver.launch_together(rehearsal)
 
-        search.find_ahead(self.ahead, room, solver.cloth_part(x), end, solver.radius, contacts)
+        def begin() -> None:
+            self._launch(set_stage, 1, [substeps, 0, self.told, solver.numbers])
+            solver.begin(x, v, target)
+            solver.prepare_hinges(substeps, rehearsal=False)
+
+        find = partial(search.find_ahead, self.ahead, room, solver.cloth_part(x), end, solver.radius, contacts)
+        side_by_side(solver.device, find, begin)
         farthest = FARTHEST * (search.largest_thickness + solver.radius)
-        self._launch(judge_haste, 1, [search.mean_way, farthest, most, self.told])
-        self._launch(set_stage, 1, [substeps, 0, self.told, solver.numbers])
-        solver.begin(x, v, target)
-        solver.prepare_hinges(substeps, rehearsal=False)
+        self._launch(judge_step, 1, [search.mean_way, farthest, most, self.told, solver.numbers])
         solver.launch_together(whole)
         self._launch(take_poses, colliders.count, [self.told, colliders.start, colliders.end])
 
@@ -183,5 +195,5 @@ def make_on_card(solver: "PredictiveSolver") -> OnCard | None:
     """Steps of a solver as one graph, where they can be."""
     options, search = solver.options, solver.search
     usual = options.rehearse and options.most_substeps is None and options.self_contacts == "triangles"
-    ahead = search.make_ahead() if search is not None and usual and solver.near else None
+    ahead = search.make_ahead() if search is not None and usual and solver.blocks else None
     return None if ahead is None else OnCard(solver, ahead)

@@ -9,6 +9,7 @@ from weft.detection.broad_phase import make_broad_phase
 from weft.dynamics.fabric import Fabric
 from weft.methods.predictive_arrays import Numbers
 from weft.methods.predictive_defaults import usual_substeps
+from weft.methods.predictive_in_parts import Places
 from weft.methods.predictive_together import Offsets
 from weft.response.predictive_search import PredictiveSearch
 from weft.response.regions import Regions
@@ -58,14 +59,29 @@ def make_settings(
 
 
 def make_offsets(solver: "PredictiveSolver", attachments: np.ndarray, stop: wp.array) -> Any:
-    """Where all colours start, as kernels take it, and room for the bits of contacts."""
-    fabric, halves, search = solver.fabric, solver.halves, None if solver.near else solver.search
+    """Where all colours start, as kernels take it."""
+    fabric, halves, search = solver.fabric, solver.halves, solver.search
     offsets: Any = Offsets()
     offsets.stretch, offsets.bend = fabric.stretch.starts, fabric.bend.starts
     offsets.attachments = wp.array(attachments, dtype=int, device=halves.device)
     none = wp.empty(0, dtype=int, device=halves.device)
     offsets.contacts = none if search is None else search.colouring.offsets
     offsets.order = search.colouring.order if search is not None and solver.cached else none
-    offsets.near, offsets.stop = solver.contacts.near, stop
-    offsets.half_counts, offsets.half_places = halves.counts, halves.places
+    offsets.stop, offsets.half_counts, offsets.half_places = stop, halves.counts, halves.places
     return offsets
+
+
+def make_places(solver: "PredictiveSolver", attachments: np.ndarray, stop: wp.array) -> Any:
+    """Where all parts lie, as kernels take it, and what contacts need."""
+    fabric, halves, device = solver.fabric, solver.halves, solver.device
+    assert fabric.parts is not None
+    places: Any = Places()
+    places.blocks, places.part = fabric.parts.blocks, fabric.parts.size
+    plain = np.array_equal(fabric.parts.vertices, np.arange(solver.count))
+    places.vertices = wp.array([] if plain else fabric.parts.vertices, dtype=int, device=device)
+    places.stretch, places.bend = fabric.stages
+    places.attachments = wp.array(attachments, dtype=int, device=device)
+    places.half_counts, places.half_places = halves.counts, halves.places
+    places.near, places.stop = solver.contacts.near, stop
+    places.claims, places.told = solver.claims, solver.told
+    return places

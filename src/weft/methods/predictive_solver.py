@@ -19,23 +19,28 @@ from weft.methods.predictive_defaults import refined_substeps, usual_radius
 from weft.methods.predictive_division import Division, parts_for
 from weft.methods.predictive_halves import HalfSpaces
 from weft.methods.predictive_in_order import advance_in_order
+from weft.methods.predictive_in_parts import advance_in_parts
 from weft.methods.predictive_motions import Motions
 from weft.methods.predictive_on_card import make_on_card
-from weft.methods.predictive_setup import make_offsets, make_search, make_settings
+from weft.methods.predictive_setup import make_offsets, make_places, make_search, make_settings
 from weft.methods.predictive_together import advance_together
 from weft.response.collider_spots import PADDING
 from weft.response.colliders import Colliders
 from weft.response.contact_cache import keep_nearest, read_pose
+from weft.response.near_contacts import TOLD
 from weft.response.predictive_contacts import Contacts
 from weft.response.regions import compile_regions
 from weft.scene import Predictive
 from weft.world import World, get_threads, launch
-from weft.world.together import Together
+from weft.world.rows import ROOM
+from weft.world.together import CLUSTER, Together
 
 # vertices below which a step is one serial launch on the CPU: a launch for each of some forty colours costs more
 SERIAL_BELOW = 20_000
-# vertices from which on a card looks for contacts that push, instead of going through all of them colour by colour
-NEAR_FROM = 4096
+# vertices from which on a card has parts of them, and looks for contacts that push, instead of going through all colours
+PARTS_FROM = 4096
+# vertices of a part, where cloth has more of them than a cluster of blocks has room for
+USUAL_PART = 640
 # inputs of launches that are kept: of a step, of its rehearsal and of its parts
 MOST_INPUTS = 8
 
@@ -50,10 +55,10 @@ class PredictiveSolver:
         self.serial = self.device.is_cpu and self.count < SERIAL_BELOW
         self.by_colours = self.device.is_cpu and not self.serial
         """whether each colour is a launch of its own"""
-        self.near = not self.device.is_cpu and self.count >= NEAR_FROM and not options.cache
-        """whether contacts are looked at side by side, and only those that push one after another"""
+        self.blocks = blocks_for(self.device, self.count) if self.count >= PARTS_FROM and not options.cache else 0
+        """parts that the vertices lie in, one for each block of a card, 0 for none: contacts have no colours then"""
         self.regions = compile_regions(world, options)
-        self.fabric = Fabric(world)
+        self.fabric = Fabric(world, blocks=self.blocks)
         self.colliders = Colliders(world)
         self.goals = Goals(world, options.follow)
         self.air = Air.from_world(world)
@@ -61,7 +66,7 @@ class PredictiveSolver:
         self.contacts = Contacts(self.device)
         self.search = None if options.self_contacts == "none" else make_search(world, self.regions)
         if self.search is not None:
-            self.search.in_turn = not (self.device.is_cpu or self.near)
+            self.search.in_turn = not (self.device.is_cpu or self.blocks)
 
         def rows(dtype: Any) -> wp.array:
             return wp.zeros(self.count, dtype=dtype, device=self.device)
@@ -71,6 +76,10 @@ class PredictiveSolver:
         self.rehearsed = self._end, self._end_v
         """positions and velocities at the end of the last rehearsal"""
         self._rows, self._before, self._start = (rows(wp.vec4d) for _ in range(3))
+        self.claims = rows(wp.uint64)
+        """in the rounds of contacts, who comes first at each vertex"""
+        self.told = wp.zeros(TOLD, dtype=int, device=self.device)
+        """what threads tell each other there"""
         self._spots = wp.zeros((7, self.count + PADDING), dtype=wp.float32, device=self.device)
         # a serial step has room for a half-space of each vertex with each collider
         self.halves = HalfSpaces(world, self.colliders, self.count * self.colliders.count if self.serial else 0)
@@ -201,13 +210,13 @@ class PredictiveSolver:
             self._rehearse(x, v, target, dt)
         parts = 1
         if divide and self.division.possible:
-            parts = parts_for(self.search.haste(start, self._end, self.radius, keep=not self.near))
+            parts = parts_for(self.search.haste(start, self._end, self.radius, keep=not self.blocks))
         if parts > 1:
             self.division.advance(parts, x, v, target, time, dt)
         else:
             kind: Any = self.options.self_contacts
             self.settings["contacts"][0] = self.search.find(
-                start, self._end, self.radius, self.contacts, kind=kind, in_colours=not (self.serial or self.near)
+                start, self._end, self.radius, self.contacts, kind=kind, in_colours=not (self.serial or self.blocks)
             )
         return parts > 1
 
@@ -284,6 +293,9 @@ class PredictiveSolver:
 
     def launch_together(self, inputs: tuple[Any, ...]) -> None:
         """All substeps; contacts and half-spaces are there."""
+        if self.blocks:
+            self._together.launch_each(advance_in_parts, self.blocks, inputs)
+            return
         # what is done to vertices is little, and once a substep
         items = max(self.count // 2, self.fabric.stretch.largest, self.fabric.bend.largest)
         self._together.launch(advance_together, items, inputs)
@@ -298,7 +310,8 @@ class PredictiveSolver:
             inputs = self._all_inputs(x, v, target)
             if together:
                 stop = self._never if self.on_card is None or x is self._end else self.on_card.told
-                inputs = (*inputs, make_offsets(self, self._attachment_offsets, stop))
+                make = make_places if self.blocks else make_offsets
+                inputs = (*inputs, make(self, self._attachment_offsets, stop))
             if len(self._inputs) > MOST_INPUTS:
                 self._inputs.clear()
             self._inputs[id(x), id(target)] = given, inputs
@@ -341,7 +354,7 @@ class PredictiveSolver:
         substeps, sweeps = int(self.settings["substeps"][0]), int(self.settings["sweeps"][0])
         h, part = dt / substeps, 1.0 / substeps
         push, slowed = h * push_speed, 1.0 / (1.0 + h * air_damping)
-        interval, softness = fabric.hinge_turns(substeps, 1.0 / h)
+        interval, softness = fabric.hinge_turns(substeps, 1.0 / h, rehearsal=x is self._end)
         for substep in range(substeps):
             progress = (substep + 1) * part
             inputs = [x, target, self._force, gravity, slowed, h, progress, p, before, self._start]
@@ -371,7 +384,7 @@ class PredictiveSolver:
     def prepare_hinges(self, substeps: int, *, rehearsal: bool) -> None:
         """What the hinges of all substeps share."""
         per_h = float(substeps / self.settings["dt"][0])
-        _, softness = fabric.hinge_turns(substeps, per_h)
+        _, softness = fabric.hinge_turns(substeps, per_h, rehearsal=rehearsal)
         self.fabric.prepare(per_h, softness, self.world.inverse_mass, rehearsal=rehearsal)
 
     def begin(self, x: wp.array, v: wp.array, target: wp.array) -> None:
@@ -395,3 +408,13 @@ class PredictiveSolver:
 
     def _run(self, kernel: wp.Kernel, count: int, inputs: Sequence[Any], *, grain: int = 1024) -> None:
         launch(kernel, count, inputs, device=self.device, grain=grain)
+
+
+def blocks_for(device: wp.Device, vertex_count: int) -> int:
+    """How many blocks of a card share so many vertices; none of a CPU."""
+    if device.is_cpu:
+        return 0
+    if vertex_count <= CLUSTER * ROOM:
+        # these meet sooner
+        return CLUSTER
+    return min(int(device.sm_count), -(-vertex_count // USUAL_PART))

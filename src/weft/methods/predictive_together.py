@@ -14,7 +14,6 @@ from weft.dynamics.fabric_constraints import (
 from weft.dynamics.goals import follow_goals
 from weft.methods.predictive_arrays import Arrays, Numbers
 from weft.response.half_spaces import solve_half_spaces
-from weft.response.near_contacts import is_near, look_begin, look_end, look_step, note, solve_near
 from weft.response.predictive_contacts import ASLEEP, solve_contacts
 from weft.response.stencil_colours import COLOURS
 from weft.world.card import load_vec2i, load_vec4d, load_vec4i
@@ -45,13 +44,10 @@ class Offsets:
     bend: wp.array[int]
     attachments: wp.array[int]
     contacts: wp.array[int]
-    """empty where contacts have no colours"""
     order: wp.array[int]
     """empty where contacts lie in their order"""
     half_counts: wp.array[int]
     half_places: wp.array[int]
-    near: wp.array[int]
-    """room for a bit for each contact"""
     stop: wp.array[int]
     """not 0 where the step is not to be done"""
 
@@ -159,36 +155,6 @@ def part_by_colours(t: int, threads: int, arrivals: wp.array[int], s: Numbers, h
         meet(arrivals)
 
 
-@wp.func
-def part_near(
-    t: int,
-    threads: int,
-    arrivals: wp.array[int],
-    turn: int,
-    s: Numbers,
-    h: wp.float64,
-    a: Arrays,
-    o: Offsets,
-):
-    """All contacts of cloth with cloth: who is nearly too near is solved, by some of the threads."""
-    for i in range(look_begin(t, threads, s.contacts), look_end(s.contacts), look_step(threads)):
-        near = bool(False)
-        if i < s.contacts:
-            a.contact_pushed[i] = 0
-            near = is_near(
-                i, ASLEEP, a.contact_vertices, a.contact_kinds, a.contact_weights, a.contact_normals,
-                a.contact_thickness, a.x, a.start, a.before, a.p,
-            )  # fmt: skip
-        note(i, near, o.near)
-    meet(arrivals)
-    solve_near(
-        t, s.contacts, turn, o.near, ASLEEP, a.contact_vertices, a.contact_kinds, a.contact_weights, a.contact_normals,
-        a.contact_thickness, a.contact_friction, s.friction, h * s.push_speed, a.contact_pushed, a.x, a.start, a.before,
-        a.p,
-    )  # fmt: skip
-    meet(arrivals)
-
-
 @shared
 @wp.kernel(launch_bounds=BLOCK)
 def advance_together(
@@ -204,8 +170,8 @@ def advance_together(
     part = ONE / wp.float64(s.substeps)
     slowed = ONE / (ONE + h * s.air_damping)
     bends = o.bend.shape[0] - 1
-    interval = hinge_interval(s.substeps)
-    softness = hinge_softness(s.substeps, per_h)
+    interval = hinge_interval(s.substeps, s.rehearsal)
+    softness = hinge_softness(s.substeps, s.rehearsal, per_h)
     ranks = o.attachments.shape[0] - 1
 
     for substep in range(s.substeps):
@@ -233,10 +199,7 @@ def advance_together(
                     attach_vertices(i, i + 1, a.attached, a.lengths, a.p)
             meet(arrivals)
             if s.contacts > 0:
-                if o.contacts.shape[0] > 0:
-                    part_by_colours(t, threads, arrivals, s, h, a, o)
-                else:
-                    part_near(t, threads, arrivals, substep * s.sweeps + sweep, s, h, a, o)
+                part_by_colours(t, threads, arrivals, s, h, a, o)
             for i in range(t, s.vertices, threads):
                 k = o.half_places[i]
                 solve_half_spaces(

@@ -5,6 +5,7 @@ Nobody waits for the length of a list: kernels read it, and note where there was
 
 # mypy: disable-error-code="arg-type, assignment"
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import warp as wp
@@ -19,6 +20,7 @@ from weft.response.predictive_pairs import EDGE_EDGE, POINT_TRIANGLE, Sheet
 from weft.world import launch
 from weft.world.buffers import Buffer
 from weft.world.choosing import total_of
+from weft.world.replay import side_by_side
 
 wp.set_module_options({"enable_backward": False})
 
@@ -161,9 +163,13 @@ class SearchAhead:
         buffers = [buffer.at_least(items) for buffer in (self._chosen, self._counts, self._places)]
         return Room(ahead, items, (*ahead.given, *buffers))
 
-    def find(self, room: Room, ways: list[wp.array], reach: float, contacts: Contacts) -> None:
-        """Write the contacts; boxes, and places and ways of all features, are there."""
+    def find_pairs(self, room: Room, x: wp.array, end: wp.array, reach: float) -> None:
+        """List the candidates of a step from x to `end`."""
+        self.broad_phase.update_again(x, end, reach)
         room.ahead.search()
+
+    def find(self, room: Room, ways: list[wp.array], reach: float, contacts: Contacts) -> None:
+        """Write the contacts; candidates, and places and ways of all features, are there."""
         sheet, (rows, triangles, edges) = self.sheet, room.ahead.used
         chosen, counts, places = self._chosen.array, self._counts.array, self._places.array
         where, of_vertices, of_edges, of_faces = ways
@@ -172,17 +178,27 @@ class SearchAhead:
             (int(POINT_TRIANGLE), 0, size, triangles, [of_vertices, of_faces]),
             (int(EDGE_EDGE), size, room.items - size, edges, [of_edges, of_edges]),
         ]
-        for kind, offset, items, lists, both in kinds:
-            inputs = [kind, offset, lists.found, lists.sums[0], sheet, reach, where, *both, chosen, counts]
-            self._launch(choose_ahead, items, inputs)
+        choices = [
+            (items, [kind, offset, lists.found, lists.sums[0], sheet, reach, where, *both, chosen, counts])
+            for kind, offset, items, lists, both in kinds
+        ]
+        self._launch_both(choose_ahead, choices)
         wp.utils.array_scan(counts[: room.items], places[: room.items], inclusive=False)
         tables = [*self.friction, *contacts.arrays, contacts.triangles]
-        for kind, offset, items, lists, _ in kinds:
-            self._launch(write_ahead, items, [kind, offset, lists.found, chosen, places, sheet, *tables])
+        written = [
+            (items, [kind, offset, lists.found, chosen, places, sheet, *tables])
+            for kind, offset, items, lists, _ in kinds
+        ]
+        self._launch_both(write_ahead, written)
         sums = [rows.sums[0], room.ahead.room]
         sums += [triangles.sums[0], len(triangles.found), edges.sums[0], len(edges.found)]
         flag, most = self.broad_phase.boxes.flag[0], len(contacts.triangles)
         self._launch(tell_ahead, 1, [*sums, flag, room.items, counts, places, most, self.told])
+
+    def _launch_both(self, kernel: wp.Kernel, works: list[tuple[int, list[Any]]]) -> None:
+        side_by_side(
+            self.broad_phase.device, *(partial(self._launch, kernel, count, inputs) for count, inputs in works)
+        )
 
     def _launch(self, kernel: wp.Kernel, count: int, inputs: list[Any]) -> None:
         launch(kernel, count, inputs, device=self.broad_phase.device)

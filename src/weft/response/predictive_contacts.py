@@ -47,11 +47,14 @@ _PLANE = """
             s[4] = s[5] = s[6] = s[7] = 0.0;
             return s;
         }
-        const double part = 1.0 / squared;
+#if defined(__CUDA_ARCH__)
+        const double one = rsqrt(squared), part = one * one, unit = side * one;
+#else
+        const double part = 1.0 / squared, unit = side / sqrt(squared);
+#endif
         s[2] = -part * ((ry * vz - rz * vy) * mx + (rz * vx - rx * vz) * my + (rx * vy - ry * vx) * mz);
         s[3] = -part * ((uy * rz - uz * ry) * mx + (uz * rx - ux * rz) * my + (ux * ry - uy * rx) * mz);
         s[1] = -1.0 - s[2] - s[3];
-        const double unit = side / sqrt(squared);
         s[4] = unit * mx;
         s[5] = unit * my;
         s[6] = unit * mz;
@@ -135,10 +138,13 @@ ROWS = (
     const row4* home_rows = (const row4*)start.data;
     """
 )
-# contact i
+# contact i; what only one that pushes needs is looked up then
 CONTACT = """
             const wp::vec_t<4, int> q = vertices.data[i];
             const double thick = thickness.data[i];
+            const wp::vec_t<2, double>& rubs = friction.data[i];
+            const auto was_at = [&](int k) { return was_rows[q[k]]; };
+            const auto home_at = [&](int k) { return home_rows[q[k]]; };
 """
 # how deep contact i between the vertices q is, and how its corners share that; where it is not, or none can move, the loop
 # around goes on
@@ -190,13 +196,9 @@ LOOK = """
             if (!(mass > 0.0))
                 continue;
 """
-# and each corner goes its way
+# by how much the corners go: times g by `step`, and by `back` of that without speed, if `known` is more than 0
 PUSH = """
-            pushed.data[i] = 1;
-            // those after it in the four may share a vertex with it: look again
-            left = 15;
-            seen = false;
-            row4 was = s[0] * was_rows[q[0]] + s[1] * was_rows[q[1]] + s[2] * was_rows[q[2]] + s[3] * was_rows[q[3]];
+            row4 was = s[0] * was_at(0) + s[1] * was_at(1) + s[2] * was_at(2) + s[3] * was_at(3);
             was[3] = 0.0;
             double known = thick - (n[0] * was[0] + n[1] * was[1] + n[2] * was[2]);
             known = known < 0.0 ? 0.0 : (known > depth ? depth : known);
@@ -204,22 +206,21 @@ PUSH = """
             double undone = 0.0;
             if (known > 0.0) {
                 // all contacts together part the two sides by no more than `push`
-                const row4 home =
-                    s[0] * home_rows[q[0]] + s[1] * home_rows[q[1]] + s[2] * home_rows[q[2]] + s[3] * home_rows[q[3]];
+                const row4 home = s[0] * home_at(0) + s[1] * home_at(1) + s[2] * home_at(2) + s[3] * home_at(3);
                 const row4 moved = was - home;
                 double rest = push - (n[0] * moved[0] + n[1] * moved[1] + n[2] * moved[2]);
                 rest = rest > 0.0 ? rest : 0.0;
                 undone = known < rest ? known : rest;
             }
             row4 step = (met + undone) * n;
-            const double mu = rub * friction.data[i][0];
+            const double mu = rub * rubs[0];
             if (mu > 0.0 && met > 0.0) {
                 row4 slip = r - was;
                 slip = slip - (n[0] * slip[0] + n[1] * slip[1] + n[2] * slip[2]) * n;
                 const double squared = slip[0] * slip[0] + slip[1] * slip[1] + slip[2] * slip[2];
                 double share = 1.0;
                 if (squared > mu * mu * met * met) {
-                    share = rub * friction.data[i][1] * met / sqrt(squared);
+                    share = rub * rubs[1] * met / sqrt(squared);
                     share = share < 1.0 ? share : 1.0;
                 }
                 step = step - share * slip;
@@ -227,6 +228,13 @@ PUSH = """
             step = (1.0 / mass) * step;
             const row4 back = (undone / mass) * n;
             const row4 corners[4] = {a, b, c, d};
+"""
+# and each corner goes its way
+GO = """
+            pushed.data[i] = 1;
+            // those after it in the four may share a vertex with it: look again
+            left = 15;
+            seen = false;
             for (int k = 0; k < 4; ++k) {
                 // corners without weight stand for nothing, and may repeat another corner
                 if (s[k] == 0.0)
@@ -283,6 +291,7 @@ PUSH = """
     + CONTACT
     + LOOK
     + PUSH
+    + GO
     + """
         }
     }
@@ -335,7 +344,7 @@ class Contacts:
         """vertices (vec4i), kinds (int), weights (vec4d), normals (vec3d), thickness, friction (vec2d)"""
         self.pushed = self._pushed.at_least(count)
         """int: whether each contact pushed in the last sweep"""
-        self.near = self._near.at_least(len(self.pushed) // 32 + 1)
-        """int: room for a bit for each contact"""
+        self.near = self._near.at_least(2 * (len(self.pushed) // 32 + 1))
+        """int: room for two bits for each contact"""
         self.triangles = self._triangles.at_least(count)
         """int: the triangle of a contact of a vertex with one"""

@@ -6,6 +6,7 @@ and between regions that collide; `predictive_pairs` says which of them make a c
 
 # mypy: disable-error-code="arg-type, assignment"
 
+from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -40,6 +41,7 @@ from weft.world import launch
 from weft.world.buffers import Buffer
 from weft.world.choosing import Placing
 from weft.world.launch import launch_blocks
+from weft.world.replay import side_by_side
 from weft.world.together import BLOCK
 
 # items of a kernel that are worth a thread
@@ -187,8 +189,8 @@ class PredictiveSearch:
         self._unturn(x, end)
         end = self._unturned
         self._take_places(x, end)
-        search.broad_phase.update_again(x, end, self._reach)
-        self._enclose(x, end)
+        find_pairs = partial(search.find_pairs, room, x, end, self._reach)
+        side_by_side(self.device, find_pairs, partial(self._enclose, x, end))
         search.find(room, self._ways, self._reach, contacts)
 
     def _take_places(self, x: wp.array, end: wp.array) -> None:

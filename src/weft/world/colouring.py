@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 import warp as wp
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from weft.world.launch import launch
 
@@ -76,3 +78,34 @@ def colour_items(items: np.ndarray, vertex_count: int) -> Colours:
     counts = np.bincount(colour.numpy())
     counts = counts[counts > 0]
     return Colours(order, np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+
+
+def balance_colours(items: np.ndarray, colour: np.ndarray, vertex_count: int, most: int) -> np.ndarray:
+    """Colours of which none has more than so many items, where that can be: large ones give some to small ones.
+
+    What hangs together of two colours may change both, and no two items of a colour come to share a vertex.
+    """
+    colour = colour.copy()
+    sizes = np.bincount(colour)
+    for large in np.argsort(-sizes):
+        for small in np.argsort(sizes):
+            surplus = min(sizes[large] - most, (sizes[large] - sizes[small]) // 2)
+            if surplus <= 0:
+                continue
+            both = np.flatnonzero((colour == large) | (colour == small))
+            groups = _groups(items[both], vertex_count)
+            gain = np.bincount(groups, weights=np.where(colour[both] == large, 1, -1)).astype(int)
+            useful = np.flatnonzero(gain > 0)
+            swapped = useful[np.cumsum(gain[useful]) <= surplus]
+            change = both[np.isin(groups, swapped)]
+            colour[change] = large + small - colour[change]
+            sizes = np.bincount(colour, minlength=len(sizes))
+    return colour
+
+
+def _groups(items: np.ndarray, vertex_count: int) -> np.ndarray:
+    """A number for each item, the same for all that hang together."""
+    count, width = items.shape
+    ends = np.repeat(np.arange(count), width), count + items.ravel()
+    graph = coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(count + vertex_count,) * 2)
+    return connected_components(graph, directed=False)[1][:count]

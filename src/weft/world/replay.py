@@ -10,6 +10,8 @@ from typing import Any
 
 import warp as wp
 
+# streams of each device for work beside other work
+_beside: dict[str, list[wp.Stream]] = {}
 # graphs that are kept at most; arrays that grow leave some behind that never come again
 MOST = 256
 
@@ -54,3 +56,33 @@ class Replay:
                 graph = wp.capture_end(self.device)
             self._graphs[key] = graph
             wp.capture_launch(graph)
+
+
+def side_by_side(device: wp.DeviceLike, *works: Callable[[], None]) -> None:
+    """Do pieces of work that do not depend on each other: in a graph at the same time, elsewhere one after another."""
+    card = wp.get_device(device)
+    if not Replay._capturing:
+        if not card.is_cpu:
+            # those that a graph will have
+            _streams(card, len(works) - 1)
+        for work in works:
+            work()
+        return
+    main = card.stream
+    begun = main.record_event()
+    ends = []
+    for stream, work in zip(_streams(card, len(works) - 1), works[1:], strict=True):
+        stream.wait_event(begun)
+        with wp.ScopedStream(stream, sync_enter=False):
+            work()
+        ends.append(stream.record_event())
+    works[0]()
+    for end in ends:
+        main.wait_event(end)
+
+
+def _streams(device: wp.Device, count: int) -> list[wp.Stream]:
+    streams = _beside.setdefault(device.alias, [])
+    while len(streams) < count:
+        streams.append(wp.Stream(device))
+    return streams[:count]

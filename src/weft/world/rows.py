@@ -33,6 +33,36 @@ typedef double row4 __attribute__((vector_size(32), aligned(8)));
     const row4 z = __builtin_shufflevector(x##_low, y##_low, 2, 3, 6, 7);
 #endif
 """
+# rows in the memory that the threads of a block share, and where they were before: each number of all rows by itself, since
+# threads that load rows at once would mostly ask the same banks for them. `rows[v]` is loaded and written as if they were rows;
+# masses stay as they are, and those of rows before are 0
+ROOM = 704
+SHARED_ROWS = (
+    ROW
+    + f"""
+#if defined(__CUDACC__)
+struct shared_row {{
+    double* x;
+    CUDA_CALLABLE operator row4() const {{ return row4(x[0], x[{ROOM}], x[2 * {ROOM}], x[3 * {ROOM}]); }}
+    CUDA_CALLABLE void operator=(const row4& v) {{
+        x[0] = v[0];
+        x[{ROOM}] = v[1];
+        x[2 * {ROOM}] = v[2];
+    }}
+}};
+struct shared_rows {{
+    double* x;
+    CUDA_CALLABLE shared_row operator[](int v) const {{ return shared_row{{x + v}}; }}
+}};
+struct shared_rows_before {{
+    const double* x;
+    CUDA_CALLABLE row4 operator[](int v) const {{
+        return row4(x[v + 4 * {ROOM}], x[v + 5 * {ROOM}], x[v + 6 * {ROOM}], 0.0);
+    }}
+}};
+#endif
+"""
+)
 
 
 @wp.func_native(

@@ -22,6 +22,8 @@ from weft.world.launch import get_threads, launch_blocks, launch_threads
 
 # threads a block: what one block can do needs no meeting of all
 BLOCK = 512
+# threads a block where each has a part and its threads need many registers
+SMALL_BLOCK = 256
 # items that one block does sooner alone than all do with a meeting: more of them wait for the one multiprocessor's memory
 FEW = BLOCK
 # items that are worth a block
@@ -66,24 +68,33 @@ _AWAIT = """
 """
 
 
+# the same for all threads of a card, as C++: for functions that meet on their way, and have `arrivals`
+MEET = f"""
+    const auto meet_all = [&]() {{
+        {_IN_CLUSTER}
+        if (in_cluster > 1) {{
+            {_ARRIVE_IN_CLUSTER}
+            {_AWAIT_IN_CLUSTER}
+            return;
+        }}
+        __syncthreads();
+        if (gridDim.x > 1) {{
+            if (threadIdx.x == 0) {{
+                unsigned old;
+                {_ARRIVE}
+                {_AWAIT}
+            }}
+            __syncthreads();
+        }}
+    }};
+"""
+
+
 @wp.func_native(
     f"""
 #if defined(__CUDA_ARCH__)
-    {_IN_CLUSTER}
-    if (in_cluster > 1) {{
-        {_ARRIVE_IN_CLUSTER}
-        {_AWAIT_IN_CLUSTER}
-        return;
-    }}
-    __syncthreads();
-    if (gridDim.x > 1) {{
-        if (threadIdx.x == 0) {{
-            unsigned old;
-            {_ARRIVE}
-            {_AWAIT}
-        }}
-        __syncthreads();
-    }}
+    {MEET}
+    meet_all();
 #else
     // arrivals: those who came, how many there are, and the system's way to rest for a moment
     const unsigned all = (unsigned)arrivals.data[1];
@@ -355,6 +366,17 @@ class Together:
         if threads == CLUSTER * BLOCK:
             kernel = _in_clusters.get(kernel, kernel)
         launch_blocks(kernel, threads // BLOCK, BLOCK, self._take(kernel, threads, inputs), device=self.device)
+
+    def launch_each(self, kernel: wp.Kernel, blocks: int, inputs: Sequence[Any]) -> None:
+        """Run a kernel with so many blocks of `SMALL_BLOCK` threads, each with its own part; on the CPU by one thread."""
+        if self.device.is_cpu:
+            self._counter[:2] = 0, 1
+            launch_threads(kernel, 1, self._take(kernel, 1, inputs))
+            return
+        if blocks == CLUSTER and self.device.arch >= CLUSTER_ARCH:
+            kernel = _in_clusters.get(kernel, kernel)
+        given = self._take(kernel, blocks * SMALL_BLOCK, inputs)
+        launch_blocks(kernel, blocks, SMALL_BLOCK, given, device=self.device)
 
     def threads_for(self, items: int) -> int:
         """Threads for passes of at most so many items on CUDA.
