@@ -46,15 +46,22 @@ class PartOrder(NamedTuple):
 def make_parts(kinds: Sequence[np.ndarray], vertex_count: int, count: int) -> Parts:
     """Put vertices into so many parts that few items of any kind, given as rows of vertex indices, reach far."""
     size = max(-(-vertex_count // count), 1)
-    usual = np.arange(vertex_count)
-    if all(np.ptp(items, axis=1).max(initial=0) <= size // 2 for items in kinds):
-        return Parts(count, size, usual)
-    # numbers that jump over the cloth: neighbours get numbers near each other
+    usual = Parts(count, size, np.arange(vertex_count))
+    if _reaching_far(kinds, usual) == 0:
+        return usual
+    # numbers may jump over the cloth: neighbours get numbers near each other, if that is better
     pairs = [(items[:, a], items[:, b]) for items in kinds for a in range(items.shape[1]) for b in range(a)]
     first, second = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
     ends = np.concatenate([first, second]), np.concatenate([second, first])
     graph = coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(vertex_count, vertex_count))
-    return Parts(count, size, np.asarray(reverse_cuthill_mckee(graph.tocsr(), symmetric_mode=True), dtype=np.int64))
+    order = np.asarray(reverse_cuthill_mckee(graph.tocsr(), symmetric_mode=True), dtype=np.int64)
+    return min(usual, Parts(count, size, order), key=lambda parts: _reaching_far(kinds, parts))
+
+
+def _reaching_far(kinds: Sequence[np.ndarray], parts: Parts) -> int:
+    """How many items reach farther than half a part."""
+    rank = parts.rank
+    return sum(int((np.ptp(rank[items], axis=1) > parts.size // 2).sum()) for items in kinds if len(items))
 
 
 def order_in_parts(items: np.ndarray, parts: Parts, *, most: int) -> PartOrder:
