@@ -358,7 +358,7 @@ class Fabric:
 
 def hinge_turns(substeps: int, per_h: float, *, rehearsal: bool) -> tuple[int, float]:
     """Every how many substeps hinges are solved, and how soft they are then, as `hinge_softness` has it."""
-    interval = -(-substeps // int(REHEARSED_SWEEPS if rehearsal else HINGE_SWEEPS))
+    interval = max(1, substeps // int(REHEARSED_SWEEPS)) if rehearsal else -(-substeps // int(HINGE_SWEEPS))
     return interval, per_h * per_h * -(-substeps // interval) / substeps
 
 

@@ -18,7 +18,7 @@ wp.set_module_options({"enable_backward": False})
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
 TENTH = wp.constant(wp.float64(0.1))
-# sweeps over the hinges that are enough in a step, and in the rehearsal of one
+# sweeps over the hinges that are enough in a step, and the least in the rehearsal of one
 HINGE_SWEEPS = wp.constant(8)
 REHEARSED_SWEEPS = wp.constant(2)
 
@@ -258,8 +258,10 @@ def largest_stretch(
 @wp.func
 def hinge_interval(substeps: int, rehearsal: int) -> int:
     """Hinges are solved in the first of so many substeps of a step, or of its rehearsal."""
-    sweeps = wp.where(rehearsal != 0, REHEARSED_SWEEPS, HINGE_SWEEPS)
-    return (substeps + sweeps - 1) // sweeps
+    interval = (substeps + HINGE_SWEEPS - 1) // HINGE_SWEEPS
+    if rehearsal != 0:
+        interval = wp.max(1, substeps // REHEARSED_SWEEPS)
+    return interval
 
 
 @wp.func
