@@ -6,6 +6,7 @@ import warp as wp
 
 import weft
 from weft.dynamics.fabric import Fabric
+from weft.mesh import TriMesh, save_mesh, shapes
 from weft.methods import make_method
 from weft.methods.predictive_on_card import OnCard
 from weft.response.predictive_ahead import SearchAhead
@@ -14,24 +15,19 @@ from weft.world import World
 from weft.world.together import CLUSTER
 
 
-def scene(cells=19, height=0.4, **ball):
-    cloth = weft.Cloth(
-        name="cloth", shape=weft.Grid(size=(1.0, 1.0), cells=(cells, cells)), placement={"position": (0, height, 0)}
-    )
-    ball = weft.Collider(
-        name="ball",
-        shape=weft.Sphere(radius=0.25),
-        motion=weft.Spin(axis=(0.0, 1.0, 0.0), rate_deg=400.0),
-        **ball,
-    )
+def scene(cells=19, height=0.4, mesh=None, **ball):
+    form = {"shape": weft.Grid(size=(1.0, 1.0), cells=(cells, cells))} if mesh is None else {"mesh": str(mesh)}
+    cloth = weft.Cloth(name="cloth", placement={"position": (0, height, 0)}, **form)
+    turning = {"motion": weft.Spin(axis=(0.0, 1.0, 0.0), rate_deg=400.0)}
+    ball = weft.Collider(name="ball", shape=weft.Sphere(radius=0.25), **(turning | ball))
     floor = weft.Collider(name="floor", shape=weft.Plane(size=(3.0, 3.0)), placement={"position": (0.0, -0.25, 0.0)})
     return weft.Scene(name="card", cloths=[cloth], colliders=[ball, floor], fps=30, method="predictive")
 
 
-def imitate_card(solver):
+def imitate_card(solver, blocks=CLUSTER):
     """Let the CPU go the way of a card with large cloth."""
-    solver.serial, solver.by_colours, solver.blocks = False, False, CLUSTER
-    solver.fabric = Fabric(solver.world, blocks=CLUSTER)
+    solver.serial, solver.by_colours, solver.blocks = False, False, blocks
+    solver.fabric = Fabric(solver.world, blocks=blocks)
     solver.search.quick = None
 
 
@@ -111,19 +107,49 @@ def test_ranks_keep_the_order_of_the_list():
     assert 5 < len(set(place)) < 60
 
 
+def shuffled(path, cells):
+    """A file of a sheet whose vertices are numbered at random."""
+    grid = shapes.grid((1.0, 1.0), (cells, cells))
+    place = np.random.default_rng(4).permutation(len(grid.vertices))
+    vertices = np.empty_like(grid.vertices)
+    vertices[place] = grid.vertices
+    save_mesh(TriMesh(vertices, place[grid.faces]), path)
+    return path
+
+
+# those of a cluster; more than one has room for; rows that stay where they are
+@pytest.mark.parametrize(("cells", "blocks", "numbered"), [(69, CLUSTER, True), (110, 20, True), (69, CLUSTER, False)])
 @pytest.mark.cuda
 @pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
-def test_large_cloth_is_solved_as_the_cpu_would_in_that_order():
+def test_large_cloth_is_solved_as_the_cpu_would_in_that_order(cells, blocks, numbered, tmp_path):
     found, contacts = [], []
+    mesh = None if numbered else shuffled(tmp_path / "sheet.obj", cells)
     for device in ("cuda:0", "cuda:0", "cpu"):
         # which triangle of a mesh is the nearest is found in single precision, not the same everywhere
-        world = World(scene(cells=69, height=0.252, analytic=True), device)
+        world = World(scene(cells, height=0.252, mesh=mesh, analytic=True), device)
         method, state = make_method(world, world.scene.method), world.initial_state()
         if device == "cpu":
-            imitate_card(method.solver)
-        assert method.solver.blocks == CLUSTER
+            imitate_card(method.solver, blocks)
+        assert method.solver.blocks == blocks
         contacts.append([method.advance_frame(state)["contacts"] for _ in range(6)])
         found.append(state.positions())
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_allclose(found[0], found[2], rtol=0.0, atol=1e-9)
     assert contacts[0] == contacts[2] and contacts[0][-1] > 800
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_cloth_in_parts_hangs_as_other_cloth_does(numbered, tmp_path):
+    mesh = None if numbered else shuffled(tmp_path / "sheet.obj", 29)
+    depths = []
+    for blocks in (0, 4):
+        world = World(scene(29, height=0.26, mesh=mesh, analytic=True, motion=weft.Spin(rate_deg=0.0)), "cpu")
+        method, state = make_method(world, world.scene.method), world.initial_state()
+        if blocks:
+            imitate_card(method.solver, blocks)
+        for _ in range(45):
+            method.advance_frame(state)
+        y = np.sort(state.positions()[: world.cloth_vertex_count, 1])
+        depths.append((y[0], y.mean(), y[-1]))
+    np.testing.assert_allclose(depths[0], depths[1], atol=0.01)
+    assert depths[0][0] < -0.1 < 0.24 < depths[0][2]

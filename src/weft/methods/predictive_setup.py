@@ -15,9 +15,24 @@ from weft.response.predictive_search import PredictiveSearch
 from weft.response.regions import Regions
 from weft.scene import Predictive
 from weft.world import Surface, World
+from weft.world.rows import ROOM
+from weft.world.together import CLUSTER
 
 if TYPE_CHECKING:
     from weft.methods.predictive_solver import PredictiveSolver
+
+# vertices of a part, where cloth has more of them than a cluster of blocks has room for
+USUAL_PART = 640
+
+
+def blocks_for(device: wp.Device, vertex_count: int) -> int:
+    """How many blocks of a card share so many vertices; none of a CPU."""
+    if device.is_cpu:
+        return 0
+    if vertex_count <= CLUSTER * ROOM:
+        # these meet sooner
+        return CLUSTER
+    return min(int(device.sm_count), -(-vertex_count // USUAL_PART))
 
 
 def make_search(world: World, regions: Regions) -> PredictiveSearch:

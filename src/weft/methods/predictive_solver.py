@@ -22,7 +22,7 @@ from weft.methods.predictive_in_order import advance_in_order
 from weft.methods.predictive_in_parts import advance_in_parts
 from weft.methods.predictive_motions import Motions
 from weft.methods.predictive_on_card import make_on_card
-from weft.methods.predictive_setup import make_offsets, make_places, make_search, make_settings
+from weft.methods.predictive_setup import blocks_for, make_offsets, make_places, make_search, make_settings
 from weft.methods.predictive_together import advance_together
 from weft.response.collider_spots import PADDING
 from weft.response.colliders import Colliders
@@ -32,15 +32,12 @@ from weft.response.predictive_contacts import Contacts
 from weft.response.regions import compile_regions
 from weft.scene import Predictive
 from weft.world import World, get_threads, launch
-from weft.world.rows import ROOM
-from weft.world.together import CLUSTER, Together
+from weft.world.together import Together
 
 # vertices below which a step is one serial launch on the CPU: a launch for each of some forty colours costs more
 SERIAL_BELOW = 20_000
 # vertices from which on a card has parts of them, and looks for contacts that push, instead of going through all colours
 PARTS_FROM = 4096
-# vertices of a part, where cloth has more of them than a cluster of blocks has room for
-USUAL_PART = 640
 # inputs of launches that are kept: of a step, of its rehearsal and of its parts
 MOST_INPUTS = 8
 
@@ -408,13 +405,3 @@ class PredictiveSolver:
 
     def _run(self, kernel: wp.Kernel, count: int, inputs: Sequence[Any], *, grain: int = 1024) -> None:
         launch(kernel, count, inputs, device=self.device, grain=grain)
-
-
-def blocks_for(device: wp.Device, vertex_count: int) -> int:
-    """How many blocks of a card share so many vertices; none of a CPU."""
-    if device.is_cpu:
-        return 0
-    if vertex_count <= CLUSTER * ROOM:
-        # these meet sooner
-        return CLUSTER
-    return min(int(device.sm_count), -(-vertex_count // USUAL_PART))
