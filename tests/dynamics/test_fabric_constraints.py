@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 import warp as wp
 
-from weft.dynamics.fabric_constraints import largest_stretch, prepare_pair, stretch_pairs
+from weft.dynamics.fabric import hinge_turns
+from weft.dynamics.fabric_constraints import (
+    hinge_interval,
+    hinge_softness,
+    largest_stretch,
+    prepare_pair,
+    stretch_pairs,
+)
 from weft.world import launch
 
 wp.set_module_options({"enable_backward": False})
@@ -79,3 +86,25 @@ def test_the_largest_stretch_is_that_of_the_longest_spring():
     launch(measure, 1, [*arrays, found])
     lengths = np.linalg.norm(x[pairs[:, 0]] - x[pairs[:, 1]], axis=1)
     assert found.numpy()[0] == pytest.approx((lengths / rest).max() - 1.0)
+
+
+@wp.kernel
+def tell_hinges(first: int, rehearsal: int, intervals: wp.array[int], softness: wp.array[wp.float64]):
+    i = first + wp.tid()
+    intervals[i] = hinge_interval(i + 1, rehearsal)
+    softness[i] = hinge_softness(i + 1, rehearsal, wp.float64(100.0))
+
+
+@pytest.mark.parametrize("rehearsal", [False, True])
+def test_hinges_have_so_many_sweeps_and_pull_for_all_substeps(rehearsal):
+    count = 70
+    intervals, softness = wp.zeros(count, dtype=int), wp.zeros(count, dtype=wp.float64)
+    launch(tell_hinges, count, [int(rehearsal), intervals, softness])
+    for substeps, interval, soft in zip(range(1, count + 1), intervals.numpy(), softness.numpy(), strict=True):
+        assert (interval, soft) == (
+            hinge_turns(substeps, 100.0, rehearsal=rehearsal)[0],
+            pytest.approx(hinge_turns(substeps, 100.0, rehearsal=rehearsal)[1]),
+        )
+        sweeps = len(range(0, substeps, interval))
+        assert soft == pytest.approx(1e4 * sweeps / substeps)
+        assert min(substeps, 2) <= sweeps <= 3 if rehearsal else min(substeps, 5) <= sweeps <= 8

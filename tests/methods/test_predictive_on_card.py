@@ -153,3 +153,28 @@ def test_cloth_in_parts_hangs_as_other_cloth_does(numbered, tmp_path):
         depths.append((y[0], y.mean(), y[-1]))
     np.testing.assert_allclose(depths[0], depths[1], atol=0.01)
     assert depths[0][0] < -0.1 < 0.24 < depths[0][2]
+
+
+@pytest.mark.parametrize(("stretch", "bend"), [(1.0, 1e-9), (1e-9, 1.0)])
+@pytest.mark.parametrize("numbered", [True, False])
+def test_cloth_in_parts_is_pulled_by_all_springs_and_hinges(numbered, stretch, bend, tmp_path):
+    mesh = None if numbered else shuffled(tmp_path / "sheet.obj", 29)
+    pulls = []
+    # these parts are so small that some constraints reach farther
+    for blocks in (0, CLUSTER):
+        still = {"gravity": (0.0, 0.0, 0.0), "air_damping": 0.0}
+        world = World(scene(29, height=2.0, mesh=mesh).replace(forces=still), "cpu")
+        method, state = make_method(world, world.scene.method), world.initial_state()
+        if blocks:
+            imitate_card(method.solver, blocks)
+            assert all(len(stages.far) for stages in method.solver.fabric.stages)
+        method.solver.fabric.scale(stretch, bend)
+        x = state.positions()
+        x[: world.cloth_vertex_count] += np.random.default_rng(1).normal(scale=1e-5, size=(world.cloth_vertex_count, 3))
+        state.x.assign(x)
+        # so short that the order of springs does not matter
+        method.step(state, 1e-6)
+        pulls.append(state.v.numpy()[: world.cloth_vertex_count])
+    scale = np.abs(pulls[0]).max()
+    np.testing.assert_allclose(pulls[1], pulls[0], atol=1e-3 * scale)
+    assert scale > 0.0
