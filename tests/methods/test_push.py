@@ -9,10 +9,13 @@ import weft
 from weft.bench.bunny import bunny
 from weft.bench.push import SCENES
 from weft.detection.intersection import intersections
+from weft.dynamics.springs import BEND
 from weft.errors import SceneError
 from weft.methods import make_method
+from weft.methods.push import CORRECTIONS
 from weft.scene import Push
-from weft.world import World
+from weft.world import World, get_threads, set_threads
+from weft.world.colouring import colour_items
 
 
 def frames_of(scene, frames):
@@ -103,6 +106,41 @@ def test_provots_correction_limits_stretch():
     assert row["stretch"] < 0.25
     held = np.arange(6)
     assert x[held] == pytest.approx(world.rest_positions[held])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_colours_of_edges_are_shortened_as_one_after_another(threads):
+    """As a loop over all edges does it, on any number of threads."""
+    before = get_threads()
+    # enough edges to be worth a second thread
+    cloth = weft.Cloth(shape=weft.Grid(size=(1.0, 1.0), cells=(30, 30)), pins=[weft.Pin(boundary="left")])
+    world = World(weft.Scene(method=Push(largest_stretch=0.1), cloths=[cloth]))
+    method = make_method(world, world.scene.method)
+    state = world.initial_state()
+    world.begin_step(state, 0.01)
+    x = state.positions() + np.random.default_rng(1).normal(scale=0.01, size=(world.vertex_count, 3))
+    state.x.assign(x)
+    try:
+        set_threads(threads)
+        method._correct(state.x)
+    finally:
+        set_threads(before)
+
+    network, w = method.forces.network, world.inverse_mass.numpy()
+    edges = np.flatnonzero(network.kind != BEND)
+    edges = edges[colour_items(network.pairs[edges], world.cloth_vertex_count).order]
+    shortened = []
+    for _ in range(CORRECTIONS):
+        shortened.append(0)
+        for edge, longest in zip(network.pairs[edges], 1.1 * network.rest[edges], strict=True):
+            d = x[edge[1]] - x[edge[0]]
+            length = np.sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2])
+            if length > longest and w[edge].sum() > 0.0:
+                move = ((length - longest) / (length * w[edge].sum())) * d
+                x[edge[0]] += w[edge[0]] * move
+                x[edge[1]] -= w[edge[1]] * move
+                shortened[-1] += 1
+    assert shortened[0] > 1000 and np.abs(state.positions() - x).max() < 1e-15
 
 
 def test_moving_colliders_carry_the_cloth():

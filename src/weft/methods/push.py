@@ -16,6 +16,7 @@ from weft.response.push import Push as PushResponse
 from weft.scene import Push as PushOptions
 from weft.world import State, World, launch
 from weft.world.colouring import colour_items
+from weft.world.together import BLOCK, Together, meet, share_begin, share_end, share_step, shared
 
 wp.set_module_options({"enable_backward": False})
 
@@ -52,31 +53,61 @@ def measure_moves(first: int, x: wp.array[wp.vec3d], end: wp.array[wp.vec3d], mo
     moved[i] = wp.length(end[i] - x[i])
 
 
-@wp.kernel
-def shorten_edges(
-    first: int,
+@wp.func
+def shorten_edge(
+    k: int,
+    sweep: int,
     pairs: wp.array[wp.vec2i],
     longest: wp.array[wp.float64],
     inverse_mass: wp.array[wp.float64],
-    sweeps: int,
+    changed: wp.array[int],
     x: wp.array[wp.vec3d],
 ):
-    """Provot's correction: both ends of an edge that is too long come nearer, a held end stays; one thread for all."""
-    start = first + wp.tid()
-    for _sweep in range(sweeps):
-        changed = int(0)
-        for k in range(start, pairs.shape[0]):
-            p = pairs[k]
-            d = x[p[1]] - x[p[0]]
-            length = wp.length(d)
-            wa = inverse_mass[p[0]]
-            wb = inverse_mass[p[1]]
-            if length > longest[k] and wa + wb > wp.float64(0.0):
-                step = ((length - longest[k]) / (length * (wa + wb))) * d
-                x[p[0]] = x[p[0]] + wa * step
-                x[p[1]] = x[p[1]] - wb * step
-                changed = 1
-        if changed == 0:
+    """Both ends of an edge that is too long come nearer, a held end stays."""
+    p = pairs[k]
+    d = x[p[1]] - x[p[0]]
+    length = wp.length(d)
+    wa = inverse_mass[p[0]]
+    wb = inverse_mass[p[1]]
+    if length > longest[k] and wa + wb > wp.float64(0.0):
+        step = ((length - longest[k]) / (length * (wa + wb))) * d
+        x[p[0]] = x[p[0]] + wa * step
+        x[p[1]] = x[p[1]] - wb * step
+        # whoever writes writes the same
+        changed[sweep] = 1
+
+
+@shared
+@wp.kernel(launch_bounds=BLOCK)
+def shorten_together(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    sweeps: int,
+    colours: int,
+    offsets: wp.array[int],
+    pairs: wp.array[wp.vec2i],
+    longest: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
+    changed: wp.array[int],
+    x: wp.array[wp.vec3d],
+):
+    """Provot's correction in sweeps over all edges, colour by colour, until none is too long."""
+    t = first + wp.tid()
+    if t == 0:
+        for sweep in range(sweeps):
+            changed[sweep] = 0
+    meet(arrivals)
+    for sweep in range(sweeps):
+        for colour in range(colours):
+            begin = offsets[colour]
+            count = offsets[colour + 1] - begin
+            first_k = begin + share_begin(t, threads, count)
+            last_k = begin + share_end(t, threads, count)
+            for k in range(first_k, last_k, share_step(threads, count)):
+                shorten_edge(k, sweep, pairs, longest, inverse_mass, changed, x)
+            meet(arrivals)
+        if changed[sweep] == 0:
             break
 
 
@@ -191,8 +222,13 @@ class Push(Method):
         if stretch == 0.0:
             return lambda x: None
         edges = np.flatnonzero(network.kind != BEND)
-        chosen = edges[colour_items(network.pairs[edges], self.world.cloth_vertex_count).order]
+        order, offsets = colour_items(network.pairs[edges], self.world.cloth_vertex_count)
+        chosen = edges[order]
         pairs = wp.array(network.pairs[chosen], dtype=wp.vec2i, device=device)
         longest = wp.array((1.0 + stretch) * network.rest[chosen], dtype=wp.float64, device=device)
-        inputs = [pairs, longest, self.world.inverse_mass, CORRECTIONS]
-        return lambda x: launch(shorten_edges, 1, [*inputs, x], device=device)
+        colours = [len(offsets) - 1, wp.array(offsets, dtype=int, device=device)]
+        changed = wp.zeros(CORRECTIONS, dtype=int, device=device)
+        inputs = [CORRECTIONS, *colours, pairs, longest, self.world.inverse_mass, changed]
+        largest = int(np.diff(offsets).max(initial=0))
+        together = Together(device)
+        return lambda x: together.launch(shorten_together, largest, [*inputs, x], work=len(chosen))
