@@ -178,3 +178,66 @@ def test_hanging_sheet_comes_to_the_shape_of_a_finer_one(dynamics):
     expected = 0.4 + 0.3 * 9.81 * 0.4**2 / (2.0 * 60.0)
     assert -drops[0] == pytest.approx(expected, abs=0.002)
     assert -drops[1] == pytest.approx(expected, abs=0.002)
+
+
+@pytest.mark.parametrize("substeps", [1, 2, 4, 5, 6, 21, 88])
+def test_substeps_in_batches_are_central_differences_one_after_another(substeps):
+    """A chain whose held end is led away, stepped by hand."""
+    links = 4
+    pairs = np.stack([np.arange(links), np.arange(1, links + 1)], axis=1)
+    network = from_pairs(pairs, np.full(links, 0.1), np.full(links, 50.0), damping=1e-3)
+    mass = np.full(links + 1, 0.01)
+    dynamics = make(network, mass, fixed=[0], forces=Forces(air_damping=0.5))
+    h = 0.999 * dynamics.largest_step
+    dt = h * substeps
+    rng = np.random.default_rng(substeps)
+    x = np.column_stack([0.11 * np.arange(links + 1), np.zeros((links + 1, 2))])
+    v = rng.normal(scale=0.3, size=x.shape)
+    target = x + [0.02, 0.01, 0.0]
+    state = State.from_numpy(x, v)
+    x_end, v_end = wp.zeros_like(state.x), wp.zeros_like(state.v)
+    goal = wp.array(target, dtype=wp.vec3d, device="cpu")
+    assert dynamics.propose(state, goal, dt, x_end, v_end) == substeps
+
+    start = x.copy()
+    for k in range(substeps + 1):
+        d = x[pairs[:, 1]] - x[pairs[:, 0]]
+        length = np.linalg.norm(d, axis=1, keepdims=True)
+        n = d / length
+        u = ((v[pairs[:, 1]] - v[pairs[:, 0]]) * n).sum(axis=1, keepdims=True)
+        pull = (network.stiffness[:, None] * (length - network.rest[:, None]) + network.damping[:, None] * u) * n
+        force = np.zeros_like(x)
+        np.add.at(force, pairs[:, 0], pull)
+        np.add.at(force, pairs[:, 1], -pull)
+        kick = 0.5 * h if k in (0, substeps) else h
+        v = v + kick * (force / mass[:, None] + [0.0, -9.81, 0.0] - 0.5 * v)
+        x = x + (h if k < substeps else 0.0) * v
+        x[0] = start[0] + min(k + 1, substeps) / substeps * (target[0] - start[0])
+        v[0] = (target[0] - start[0]) / dt
+    assert x_end.numpy() == pytest.approx(x, abs=1e-12)
+    assert v_end.numpy() == pytest.approx(v, abs=1e-10)
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
+@pytest.mark.parametrize("wind", [None, weft.Wind(velocity=(1.0, 0.0, 0.5), gust=0.5)])
+def test_as_on_the_cpu(wind):
+    """A sheet that hangs from a side that is led away; on a card substeps are replayed from the second step on."""
+    pin = weft.Pin(boundary="left", motion={"kind": "spin", "rate_deg": 40.0})
+    scene = weft.Scene(
+        cloths=[weft.Cloth(shape=weft.Grid(size=(0.6, 0.6), cells=(30, 30)), pins=[pin])],
+        forces=weft.Forces(wind=wind),
+    )
+    ends = []
+    for device in ("cpu", "cuda:0"):
+        world = World(scene, device)
+        state, model = world.initial_state(), MassSpring.from_world(world)
+        x_end, v_end = wp.zeros_like(state.x), wp.zeros_like(state.v)
+        for _ in range(5):
+            world.begin_step(state, 1.0 / 60.0)
+            assert model.propose(state, world.target, 1.0 / 60.0, x_end, v_end) > 64
+            state.take(x_end, v_end)
+            state.time += 1.0 / 60.0
+        ends.append(state.positions())
+    assert np.abs(ends[1] - ends[0]).max() < 1e-9
+    assert np.abs(ends[0] - world.rest_positions).max() > 0.01

@@ -4,6 +4,7 @@ Velocities live at half steps: v(1/2) = v(0) + dt/2 a(0), then v += dt a, x += d
 the velocity back to the time of the positions. Damping forces take the velocity of the half step before.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,14 @@ from weft.dynamics.air import Air
 from weft.dynamics.incidence import incidence
 from weft.dynamics.springs import SpringNetwork, firm_welds, from_world
 from weft.world import State, World, launch
+from weft.world.replay import Replay
 
 wp.set_module_options({"enable_backward": False})
 
 # part of the largest stable step that is used
 SAFETY = 0.8
+# substeps that are replayed at once on a card: even, so that they end where they began
+BATCHES = (64, 16, 4)
 
 
 @wp.kernel
@@ -74,18 +78,23 @@ def advance_vertices(
     air_damping: wp.float64,
     kick: wp.float64,
     drift: wp.float64,
-    progress: wp.float64,
     duration: wp.float64,
+    substeps: int,
+    done: wp.array[int],
+    done_out: wp.array[int],
     x_out: wp.array[wp.vec3d],
     v_out: wp.array[wp.vec3d],
 ):
-    """v += kick a, x += drift v; pinned vertices are at `progress` of the way from start to target."""
+    """v += kick a, x += drift v; pinned vertices go from start to target as substeps are done, whose number is counted."""
     i = first + wp.tid()
+    if i == 0:
+        done_out[0] = done[0] + 1
     xi = x[i]
     vi = v[i]
     w = inverse_mass[i]
     if w == wp.float64(0.0):
         way = target[i] - start[i]
+        progress = wp.float64(wp.min(done[0] + 1, substeps)) / wp.float64(substeps)
         x_out[i] = start[i] + progress * way
         v_out[i] = way / duration
         return
@@ -151,6 +160,9 @@ class MassSpring(Forgetful):
         self.quad_lists = (upload(quad_offsets, int), upload(quad_items, int), weights, self.pull)
 
         self._x, self._v = ([wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(2)] for _ in range(2))
+        # how many substeps are done: on the device, so that the launches of any substep are the same
+        self._done = [wp.zeros(1, dtype=int, device=device) for _ in range(2)]
+        self._replay = Replay(device)
 
     @classmethod
     def from_world(cls, world: World) -> "MassSpring":
@@ -176,40 +188,55 @@ class MassSpring(Forgetful):
         """
         substeps = max(1, int(np.ceil(dt / self.largest_step * (1.0 - 1e-12))))
         h = dt / substeps
-        x, v = state.x, state.v
-        for k in range(substeps + 1):
-            # half a kick at either end, whole ones between: kick, drift, kick
-            last = k == substeps
-            kick = 0.5 * h if k == 0 or last else h
-            x_out, v_out = (x_end, v_end) if last else (self._x[k % 2], self._v[k % 2])
-            drift = 0.0 if last else h
-            self._advance(
-                x, v, state, target, state.time + k * h, kick, drift, min(k + 1, substeps) / substeps, dt, x_out, v_out
-            )
-            x, v = x_out, v_out
+        given = (state.x, state.v, target, dt, x_end, v_end)
+
+        def advance(begin: int, count: int) -> None:
+            for k in range(begin, begin + count):
+                self._advance(k, substeps, h, state, *given)
+
+        # a few at a time, the same ones again after an even number; the wind's time is no part of a graph
+        if self.air.wind is not None:
+            advance(0, substeps + 1)
+            return substeps
+        self._replay.run(partial(advance, 0, 1), "first", *given)
+        begin = 1
+        for batch in BATCHES:
+            while begin + batch <= substeps:
+                self._replay.run(partial(advance, begin, batch), "substeps", batch, *given)
+                begin += batch
+        self._replay.run(partial(advance, begin, substeps + 1 - begin), "last", substeps + 1 - begin, *given)
         return substeps
 
     def _advance(
         self,
-        x: wp.array,
-        v: wp.array,
+        k: int,
+        substeps: int,
+        h: float,
         state: State,
+        x_start: wp.array,
+        v_start: wp.array,
         target: wp.array,
-        time: float,
-        kick: float,
-        drift: float,
-        progress: float,
         duration: float,
-        x_out: wp.array,
-        v_out: wp.array,
+        x_end: wp.array,
+        v_end: wp.array,
     ) -> None:
+        """Substep k: half a kick at either end, whole ones between: kick, drift, kick."""
+        if k == 0:
+            self._done[1].zero_()
+        place, before = k % 2, (k + 1) % 2
+        last = k == substeps
+        x, v = (x_start, v_start) if k == 0 else (self._x[before], self._v[before])
+        x_out, v_out = (x_end, v_end) if last else (self._x[place], self._v[place])
+        kick = 0.5 * h if k == 0 or last else h
+        drift = 0.0 if last else h
         launch(stretch_quads, len(self.pull), [x, v, *self.quads, self.pull], device=self.device)
-        self.air.blow(x, v, time)
+        self.air.blow(x, v, state.time + k * h)
         launch(
             advance_vertices,
             self.count,
-            [x, v, self.inverse_mass, state.x, target, *self.springs, *self.quad_lists, *self.air.lists]
-            + [self.air.gravity, self.air.damping, kick, drift, progress, duration, x_out, v_out],
+            [x, v, self.inverse_mass, x_start, target, *self.springs, *self.quad_lists, *self.air.lists]
+            + [self.air.gravity, self.air.damping, kick, drift, duration]
+            + [substeps, self._done[before], self._done[place], x_out, v_out],
             device=self.device,
             grain=512,
         )
