@@ -82,13 +82,20 @@ def advance_vertices(
     substeps: int,
     done: wp.array[int],
     done_out: wp.array[int],
+    times: wp.array[wp.vec2d],
+    now: wp.array[wp.vec2d],
     x_out: wp.array[wp.vec3d],
     v_out: wp.array[wp.vec3d],
 ):
-    """v += kick a, x += drift v; pinned vertices go from start to target as substeps are done, whose number is counted."""
+    """v += kick a, x += drift v; pinned vertices go from start to target as substeps are done.
+
+    Their number is counted; where times are given, the next one is told.
+    """
     i = first + wp.tid()
     if i == 0:
         done_out[0] = done[0] + 1
+        if times.shape[0] > 0:
+            now[0] = times[done[0] + 1]
     xi = x[i]
     vi = v[i]
     w = inverse_mass[i]
@@ -162,6 +169,9 @@ class MassSpring(Forgetful):
         self._x, self._v = ([wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(2)] for _ in range(2))
         # how many substeps are done: on the device, so that the launches of any substep are the same
         self._done = [wp.zeros(1, dtype=int, device=device) for _ in range(2)]
+        self._times = wp.empty(0, dtype=wp.vec2d, device=device)
+        self._now = wp.zeros(1, dtype=wp.vec2d, device=device)
+        """the first of the two is the time of the substep, for the wind"""
         self._replay = Replay(device)
 
     @classmethod
@@ -189,30 +199,36 @@ class MassSpring(Forgetful):
         substeps = max(1, int(np.ceil(dt / self.largest_step * (1.0 - 1e-12))))
         h = dt / substeps
         given = (state.x, state.v, target, dt, x_end, v_end)
+        if self.air.wind is not None:
+            self._set_times(state.time + h * np.arange(substeps + 2))
 
         def advance(begin: int, count: int) -> None:
             for k in range(begin, begin + count):
-                self._advance(k, substeps, h, state, *given)
+                self._advance(k, substeps, h, *given)
 
-        # a few at a time, the same ones again after an even number; the wind's time is no part of a graph
-        if self.air.wind is not None:
-            advance(0, substeps + 1)
-            return substeps
-        self._replay.run(partial(advance, 0, 1), "first", *given)
+        # a few at a time, the same ones again after an even number
+        self._replay.run(partial(advance, 0, 1), "first", self._times, *given)
         begin = 1
         for batch in BATCHES:
             while begin + batch <= substeps:
-                self._replay.run(partial(advance, begin, batch), "substeps", batch, *given)
+                self._replay.run(partial(advance, begin, batch), "substeps", batch, self._times, *given)
                 begin += batch
-        self._replay.run(partial(advance, begin, substeps + 1 - begin), "last", substeps + 1 - begin, *given)
+        rest = substeps + 1 - begin
+        self._replay.run(partial(advance, begin, rest), "last", rest, self._times, *given)
         return substeps
+
+    def _set_times(self, times: np.ndarray) -> None:
+        """The time of each substep, as far as there are any."""
+        if len(self._times) < len(times):
+            self._times = wp.zeros(len(times), dtype=wp.vec2d, device=self.device)
+        host = wp.array(np.column_stack([times, np.zeros_like(times)]), dtype=wp.vec2d, device="cpu", copy=False)
+        wp.copy(self._times, host, count=len(times))
 
     def _advance(
         self,
         k: int,
         substeps: int,
         h: float,
-        state: State,
         x_start: wp.array,
         v_start: wp.array,
         target: wp.array,
@@ -223,6 +239,7 @@ class MassSpring(Forgetful):
         """Substep k: half a kick at either end, whole ones between: kick, drift, kick."""
         if k == 0:
             self._done[1].zero_()
+            wp.copy(self._now, self._times, count=min(1, len(self._times)))
         place, before = k % 2, (k + 1) % 2
         last = k == substeps
         x, v = (x_start, v_start) if k == 0 else (self._x[before], self._v[before])
@@ -230,13 +247,14 @@ class MassSpring(Forgetful):
         kick = 0.5 * h if k == 0 or last else h
         drift = 0.0 if last else h
         launch(stretch_quads, len(self.pull), [x, v, *self.quads, self.pull], device=self.device)
-        self.air.blow(x, v, state.time + k * h)
+        for kernel, faces, inputs in self.air.commands(x, v, self._now):
+            launch(kernel, faces, inputs, device=self.device)
         launch(
             advance_vertices,
             self.count,
             [x, v, self.inverse_mass, x_start, target, *self.springs, *self.quad_lists, *self.air.lists]
             + [self.air.gravity, self.air.damping, kick, drift, duration]
-            + [substeps, self._done[before], self._done[place], x_out, v_out],
+            + [substeps, self._done[before], self._done[place], self._times, self._now, x_out, v_out],
             device=self.device,
             grain=512,
         )
