@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 import weft
 from weft.dynamics.air import Air
-from weft.dynamics.elastic_stencils import BEND, SHEAR, STRETCH, Lattice
+from weft.dynamics.elastic_stencils import BEND, SHEAR, STRETCH, Lattice, gather_lists, join, order_by_colour
 from weft.dynamics.elastic_surface import ElasticSurface, Limits
 from weft.errors import SceneError
 from weft.scene import Forces, Material
-from weft.world import State, World
+from weft.world import State, World, get_threads, set_threads
 
 STILL = Forces(gravity=(0.0, 0.0, 0.0))
 
@@ -173,6 +173,74 @@ def test_constrained_solve_stays_in_its_intervals_and_solves_the_bounded_problem
     assert force[(r == limits.lower) & (r < limits.upper)].min(initial=0.0) > -1e-5 * scale
     assert force[(r == limits.upper) & (r > limits.lower)].max(initial=0.0) < 1e-5 * scale
     assert np.abs(surface.reactions() - force).max() < 1e-9 * scale
+
+
+def test_nodes_of_a_colour_are_not_coupled():
+    grids = [Lattice((7, 6), (0.1, 0.1), 0, Material()), Lattice((1 + 5, 2), (0.1, 0.1), 42, Material())]
+    order, starts = order_by_colour(grids)
+    assert sorted(order.tolist()) == list(range(54))
+    colour = np.zeros(54, int)
+    colour[order] = np.repeat(np.arange(5), np.diff(starts))
+    _, (offsets, columns), _ = gather_lists(join([grid.stencils() for grid in grids]), 54)
+    rows = np.repeat(np.arange(54), np.diff(offsets))
+    assert len(rows) > 54 and (colour[rows] != colour[columns]).all()
+
+
+def solved_one_by_one(surface, lattices, limits, start, right, *, relaxation):
+    """Constrained Gauss-Seidel as in a book: one grid after the other, node by node, each coordinate by itself."""
+    offsets, columns, values = (a.numpy() for a in (surface._offsets, surface._columns, surface._values))
+    diagonal, r = surface._diagonal.numpy(), start.copy()
+    order = np.concatenate([grid.first + np.argsort(grid.colours(), kind="stable") for grid in lattices])
+    sweeps, change = [], []
+    for c in range(3):
+        largest, done = np.inf, 0
+        while largest > surface.tolerance and done < surface.most_sweeps:
+            largest, done = 0.0, done + 1
+            for i in order:
+                rest = right[c, i]
+                for e in range(offsets[i], offsets[i + 1]):
+                    rest -= values[e] * r[c, columns[e]]
+                hold = limits.grip[c, i]
+                if hold > 0.0:
+                    rest += min(max(-hold, diagonal[i] * limits.anchor[c, i] - rest), hold)
+                new = r[c, i] + relaxation * (rest / diagonal[i] - r[c, i])
+                new = min(max(new, limits.lower[c, i]), limits.upper[c, i])
+                largest = max(largest, abs(new - r[c, i]))
+                r[c, i] = new
+        sweeps.append(done)
+        change.append(largest)
+    return r, sweeps, change
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_colours_side_by_side_give_what_one_node_after_another_gives(threads):
+    # two grids that together are worth sharing; y, which nothing moves, is done before x and z
+    small, large = Lattice((5, 4), (0.1, 0.1), 0, Material()), Lattice((53, 41), (0.1, 0.1), 20, Material())
+    count = 20 + 53 * 41
+    grids = [small, large]
+    x = np.concatenate([sheet(grid.nodes, grid.spacing)[1] + (0.0, k, 0.0) for k, grid in enumerate(grids)])
+    mass = np.full(count, 0.2 * 0.1**2)
+    inverse = wp.array(1.0 / mass, dtype=wp.float64, device="cpu")
+    air = Air(STILL, np.zeros((0, 3), np.int32), count)
+    surface = ElasticSurface(grids, mass, inverse, air, most_sweeps=4)
+    x[:, [0, 2]] = crumpled(x)[:, [0, 2]]
+    surface.assemble(State.from_numpy(x, np.zeros_like(x)), 0.002)
+    right = surface._g.numpy().copy()
+    limits = limits_from(3, count, x)
+    limits.lower[1], limits.upper[1] = -np.inf, np.inf
+    limits.anchor[:] = x.T
+    limits.grip[:, ::7] = 0.01
+    start = surface.r.numpy().copy()
+    before = get_threads()
+    set_threads(threads)
+    try:
+        solved = surface.solve(limits, relaxation=1.5)
+    finally:
+        set_threads(before)
+    r, sweeps, change = solved_one_by_one(surface, grids, limits, start, right, relaxation=1.5)
+    assert surface.r.numpy().tobytes() == r.tobytes()
+    assert surface._sweeps.numpy().tolist() == sweeps and surface._change.numpy().tolist() == change
+    assert sweeps[1] < sweeps[0] == solved.sweeps == 4 and not solved.converged
 
 
 def test_constrained_solve_equals_the_plain_one_when_nothing_is_near_its_limit():

@@ -2,6 +2,17 @@
 
 import warp as wp
 
+from weft.world.together import (
+    BLOCK,
+    meet,
+    meet_between,
+    on_card,
+    share_begin,
+    share_end,
+    share_step,
+    shared,
+)
+
 wp.set_module_options({"enable_backward": False})
 
 
@@ -113,9 +124,70 @@ def load_rows(
         g[c, i] = right[c]
 
 
-@wp.kernel
+@wp.func
+def rest_of(
+    i: int,
+    offsets: wp.array[int],
+    columns: wp.array[int],
+    values: wp.array[wp.float64],
+    g: wp.array2d[wp.float64],
+    r: wp.array2d[wp.float64],
+) -> wp.vec3d:
+    """The right-hand side of a row, less all that its neighbours contribute."""
+    rest = wp.vec3d(g[0, i], g[1, i], g[2, i])
+    for e in range(offsets[i], offsets[i + 1]):
+        j = columns[e]
+        rest -= values[e] * wp.vec3d(r[0, j], r[1, j], r[2, j])
+    return rest
+
+
+@wp.func
+def relaxed(
+    rest: wp.float64,
+    old: wp.float64,
+    diagonal: wp.float64,
+    lower: wp.float64,
+    upper: wp.float64,
+    anchor: wp.float64,
+    hold: wp.float64,
+    relaxation: wp.float64,
+) -> wp.float64:
+    """A coordinate after its row was solved, within its interval.
+
+    A vertex that rubs on a collider is pulled back to its anchor, with the force `hold` at most.
+    """
+    pulled = rest
+    if hold > wp.float64(0.0):
+        pulled += wp.clamp(diagonal * anchor - rest, -hold, hold)
+    new = old + relaxation * (pulled / diagonal - old)
+    return wp.min(wp.max(new, lower), upper)
+
+
+@wp.func_native(
+    """
+#if defined(__CUDA_ARCH__)
+    for (int far = 16; far > 0; far /= 2)
+        value = fmax(value, __shfl_xor_sync(0xffffffffu, value, far));
+    // numbers that are not negative have the order of their bits
+    if ((threadIdx.x & 31) == 0 && value > 0.0)
+        atomicMax((unsigned long long*)(changes.data + place), (unsigned long long)__double_as_longlong(value));
+#else
+    changes.data[place] = value;
+#endif
+"""
+)
+def tell_change(changes: wp.array[wp.float64], place: int, value: wp.float64):
+    """Let others know of a change: on a card the largest of all threads stays, elsewhere each thread has its own place."""
+    ...
+
+
+@shared
+@wp.kernel(launch_bounds=BLOCK)
 def relax(
     first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    colours: wp.array[int],
     order: wp.array[int],
     offsets: wp.array[int],
     columns: wp.array[int],
@@ -130,36 +202,64 @@ def relax(
     tolerance: wp.float64,
     most_sweeps: int,
     r: wp.array2d[wp.float64],
+    changes: wp.array[wp.float64],
     sweeps: wp.array[int],
     change: wp.array[wp.float64],
 ):
-    """Constrained Gauss-Seidel for one coordinate: every value is clamped into its interval as it is updated.
+    """Constrained Gauss-Seidel: every value is clamped into its interval as it is updated, each coordinate by itself.
 
-    A vertex that rubs on a collider is pulled back to its anchor, with the force `grip` at most.
+    The nodes of a colour do not see each other, so that they are solved side by side with the result of any order. A
+    coordinate whose largest change in a sweep is within the tolerance is left alone from then on.
     """
-    c = first + wp.tid()
-    largest = wp.float64(0.0)
-    done = int(0)
-    while done < most_sweeps:
-        largest = wp.float64(0.0)
-        for k in range(order.shape[0]):
-            i = order[k]
-            rest = g[c, i]
-            for e in range(offsets[i], offsets[i + 1]):
-                rest -= values[e] * r[c, columns[e]]
-            hold = grip[c, i]
-            if hold > wp.float64(0.0):
-                rest += wp.clamp(diagonal[i] * anchor[c, i] - rest, -hold, hold)
-            old = r[c, i]
-            new = old + relaxation * (rest / diagonal[i] - old)
-            new = wp.min(wp.max(new, lower[c, i]), upper[c, i])
-            r[c, i] = new
-            largest = wp.max(largest, wp.abs(new - old))
-        done += 1
-        if largest <= tolerance:
-            break
-    sweeps[c] = done
-    change[c] = largest
+    t = first + wp.tid()
+    # the changes of three sweeps: one is written, one may still be read, one is cleared
+    teller = t
+    tellers = threads
+    if on_card():
+        teller = 0
+        tellers = 1
+        if t < 9:
+            changes[t] = wp.float64(0.0)
+        meet(arrivals)
+    going = wp.vec3i(1, 1, 1)
+    sweep = int(0)
+    while sweep < most_sweeps and going[0] + going[1] + going[2] > 0:
+        if on_card() and t < 3:
+            changes[(sweep + 1) % 3 * 3 + t] = wp.float64(0.0)
+        largest = wp.vec3d()
+        for colour in range(colours.shape[0] - 1):
+            begin = colours[colour]
+            count = colours[colour + 1] - begin
+            for k in range(share_begin(t, threads, count), share_end(t, threads, count), share_step(threads, count)):
+                i = order[begin + k]
+                rest = rest_of(i, offsets, columns, values, g, r)
+                for c in range(3):
+                    if going[c] == 1:
+                        old = r[c, i]
+                        new = relaxed(
+                            rest[c], old, diagonal[i], lower[c, i], upper[c, i], anchor[c, i], grip[c, i], relaxation
+                        )
+                        r[c, i] = new
+                        largest[c] = wp.max(largest[c], wp.abs(new - old))
+            if colour + 2 < colours.shape[0]:
+                meet_between(arrivals, count, colours[colour + 2] - colours[colour + 1])
+        place = sweep % 3 * 3 * tellers
+        for c in range(3):
+            tell_change(changes, place + 3 * teller + c, largest[c])
+        meet(arrivals)
+
+        # everybody comes to the same end
+        sweep += 1
+        for c in range(3):
+            if going[c] == 1:
+                most = wp.float64(0.0)
+                for k in range(tellers):
+                    most = wp.max(most, changes[place + 3 * k + c])
+                if t == 0:
+                    sweeps[c] = sweep
+                    change[c] = most
+                if most <= tolerance:
+                    going[c] = 0
 
 
 @wp.kernel

@@ -8,6 +8,8 @@ import numpy as np
 from weft.scene import Material
 
 STRETCH, SHEAR, BEND = range(3)
+# of the nodes of a grid
+COLOURS = 5
 
 
 class Stencils(NamedTuple):
@@ -96,11 +98,19 @@ class Lattice:
             np.full(len(keep), m.damping),
         )
 
-    def order(self) -> np.ndarray:
-        """The nodes by colour: two nodes that one row of the matrix couples never have the same, (i + 2 j) mod 5."""
+    def colours(self) -> np.ndarray:
+        """The colour of each node: two nodes that one row of the matrix couples never have the same, (i + 2 j) mod 5."""
         n1, n2 = self.nodes
         j, i = np.divmod(np.arange(n1 * n2), n1)
-        return self.first + np.argsort((i + 2 * j) % 5, kind="stable")
+        return np.asarray((i + 2 * j) % COLOURS)
+
+
+def order_by_colour(lattices: list[Lattice]) -> tuple[np.ndarray, np.ndarray]:
+    """The nodes of all grids colour by colour, and where each colour begins; no two grids are coupled."""
+    nodes = np.concatenate([lattice.first + np.arange(np.prod(lattice.nodes)) for lattice in lattices])
+    colours = np.concatenate([lattice.colours() for lattice in lattices])
+    order = np.argsort(colours, kind="stable")
+    return nodes[order], np.searchsorted(colours[order], np.arange(COLOURS + 1))
 
 
 def join(parts: list[Stencils]) -> Stencils:

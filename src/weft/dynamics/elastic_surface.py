@@ -35,10 +35,13 @@ from weft.dynamics.elastic_kernels import (
     predict,
     relax,
 )
-from weft.dynamics.elastic_stencils import Lattice, gather_lists, join
+from weft.dynamics.elastic_stencils import Lattice, gather_lists, join, order_by_colour
 from weft.errors import SceneError
 from weft.scene import Grid, Strip
 from weft.world import State, World, launch
+from weft.world.crew import MOST_HELPERS
+from weft.world.reading import read
+from weft.world.together import Together
 
 # over-relaxation of Gauss-Seidel: 1 is the plain sweep, this converges several times as fast
 RELAXATION = 1.8
@@ -111,7 +114,9 @@ class ElasticSurface:
         self._rows = tuple(upload(a, t) for a, t in zip(rows, (int, int, wp.float64), strict=True))
         self._entries = tuple(upload(a, t) for a, t in zip(entries, (int, int, wp.float64), strict=True))
         self._offsets, self._columns = upload(columns[0], int), upload(columns[1], int)
-        self._order = upload(np.concatenate([lattice.order() for lattice in lattices]), int)
+        order, colours = order_by_colour(lattices)
+        self._order, self._colours = upload(order, int), upload(colours, int)
+        self._largest = int(np.diff(colours).max())
         self._mass = upload(mass, wp.float64)
 
         self._y, self._old, self._pull = (wp.zeros(len(s.kind), dtype=wp.vec3d, device=device) for _ in range(3))
@@ -124,6 +129,9 @@ class ElasticSurface:
         )
         self._sweeps = wp.zeros(3, dtype=int, device=device)
         self._change = wp.zeros(3, dtype=wp.float64, device=device)
+        # of three sweeps: three coordinates for every thread of a CPU
+        self._changes = wp.zeros(9 * (MOST_HELPERS + 1), dtype=wp.float64, device=device)
+        self._together = Together(device)
 
     @classmethod
     def from_world(cls, world: World, **options: Any) -> "ElasticSurface":
@@ -172,15 +180,16 @@ class ElasticSurface:
         )
 
     def solve(self, limits: Limits, *, relaxation: float = RELAXATION) -> Solved:
-        """Constrained Gauss-Seidel from where the last solve ended; each coordinate has a thread of its own."""
+        """Constrained Gauss-Seidel from where the last solve ended; x, y and z each by itself."""
         for array, values in zip(self._limits, limits, strict=True):
             array.assign(values)
         system = [self._order, self._offsets, self._columns, self._values, self._diagonal, self._g]
         numbers = [relaxation, self.tolerance, self.most_sweeps]
-        inputs = [*system, *self._limits, *numbers, self.r, self._sweeps, self._change]
-        launch(relax, 3, inputs, device=self.device, grain=1)
-        converged = bool(np.all(self._change.numpy() <= self.tolerance))
-        return Solved(int(self._sweeps.numpy().max()), converged)
+        inputs = [self._colours, *system, *self._limits, *numbers, self.r]
+        inputs += [self._changes, self._sweeps, self._change]
+        self._together.launch(relax, self._largest, inputs, work=self.count)
+        sweeps, change = read((self._sweeps, 0, 3), (self._change, 0, 3))
+        return Solved(int(sweeps.max()), bool(np.all(change <= self.tolerance)))
 
     def write(self, state: State, dt: float, x_end: wp.array, v_end: wp.array) -> None:
         """The solution as positions and velocities at the end of the step."""
