@@ -157,7 +157,9 @@ class Boxes(Method):
 
 
 def _make_search(name: str, world: World) -> BoxTree | BroadPhase:
-    """What finds boxes that overlap; the paper's tree in its lean form."""
-    if name != "material_tree":
-        return make_broad_phase(name, world.surface)
-    return BoxTree(world.surface, world.rest_shape.numpy())
+    """What finds boxes that overlap: the paper's tree in its lean form, which a card has no use for."""
+    if name == "material_tree":
+        if world.device.is_cpu:
+            return BoxTree(world.surface, world.rest_shape.numpy())
+        name = "bvh"
+    return make_broad_phase(name, world.surface)
