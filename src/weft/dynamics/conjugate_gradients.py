@@ -10,7 +10,9 @@ residual of every free patch sums to zero: the solver's tolerance costs no momen
 product and in the diagonal, not in the coarse system, whose structure is that of the mesh. The last step's answer was measured
 to be a worse start than none, and would make a step depend on more than the state.
 
-Sums run over the rows of a patch, then over patches, always in this order, whatever the number of threads.
+Sums run over the rows of a patch, then over patches, always in this order, whatever the number of threads. The numbers of an
+iteration stay on the device, and an iteration after the goal is reached changes nothing: so a card does several of them,
+as one graph, before the host asks how far they have come.
 """
 
 from typing import Any, NamedTuple
@@ -20,207 +22,37 @@ import warp as wp
 
 from weft.dynamics.block_rows import BlockRows
 from weft.dynamics.coarse_level import CoarseLevel
-from weft.dynamics.links import Links, link_block, links_at
+from weft.dynamics.conjugate_kernels import (
+    ALPHA,
+    AT_FIRST,
+    CORRECTED,
+    DONE,
+    GAMMA,
+    GOAL,
+    GOING,
+    NUMBERS,
+    START,
+    begin_rows,
+    correct_patches,
+    find_alpha,
+    find_gamma,
+    find_residual,
+    multiply_direction,
+    take_step,
+    turn_direction,
+)
+from weft.dynamics.links import Links
 from weft.world import launch
 from weft.world.constraints import Constraints
+from weft.world.lanes import lanes_on
+from weft.world.reading import read
+from weft.world.replay import Replay
+from weft.world.together import Together
 
-wp.set_module_options({"enable_backward": False})
-
-ZERO = wp.constant(wp.float64(0.0))
-THIRD = wp.constant(wp.float64(1.0 / 3.0))
 # patches worth a thread of their own
 GRAIN = 8
-
-
-@wp.kernel
-def begin_rows(
-    first: int,
-    order: wp.array[int],
-    diagonal: wp.array[int],
-    blocks: wp.array[wp.mat33d],
-    held: wp.array[int],
-    filters: wp.array[wp.mat33d],
-    velocity: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
-    keep: int,
-    link_offsets: wp.array[int],
-    link_entries: wp.array[int],
-    link_weights: wp.array[wp.float64],
-    link_matrices: wp.array[wp.mat33d],
-    x: wp.array[wp.vec3d],
-    inverse: wp.array[wp.mat33d],
-):
-    """The constrained part of the answer, and the inverse of the diagonal block within the filter."""
-    r = first + wp.tid()
-    i = order[r]
-    guess = wp.vec3d()
-    if keep == 1:
-        guess = x[r]
-    block = blocks[diagonal[r]] + link_block(r, link_offsets, link_entries, link_weights, link_matrices)
-    if held[i] == 0:
-        x[r] = guess
-        inverse[r] = wp.inverse(block)
-    else:
-        s = filters[i]
-        eye = wp.identity(n=3, dtype=wp.float64)
-        change = velocity[i] - v[i]
-        x[r] = change + s * (guess - change)
-        inside = s * block * s + (THIRD * wp.trace(block)) * (eye - s)
-        inverse[r] = s * wp.inverse(inside) * s
-
-
-@wp.func
-def row_product(
-    r: int, offsets: wp.array[int], columns: wp.array[int], blocks: wp.array[wp.mat33d], x: wp.array[wp.vec3d]
-) -> wp.vec3d:
-    total = wp.vec3d()
-    for k in range(offsets[r], offsets[r + 1]):
-        total += blocks[k] * x[columns[k]]
-    return total
-
-
-@wp.kernel
-def find_residual(
-    first: int,
-    patches: wp.array[int],
-    order: wp.array[int],
-    held: wp.array[int],
-    filters: wp.array[wp.mat33d],
-    offsets: wp.array[int],
-    columns: wp.array[int],
-    blocks: wp.array[wp.mat33d],
-    link_offsets: wp.array[int],
-    link_entries: wp.array[int],
-    link_weights: wp.array[wp.float64],
-    stretched: wp.array[wp.vec3d],
-    inverse: wp.array[wp.mat33d],
-    b: wp.array[wp.vec3d],
-    x: wp.array[wp.vec3d],
-    residual: wp.array[wp.vec3d],
-    near: wp.array[wp.vec3d],
-    coarse: wp.array[wp.vec3d],
-    norm: wp.array[wp.float64],
-):
-    """What is left of the right-hand side, and the fine half of the preconditioner on it."""
-    patch = first + wp.tid()
-    total = wp.vec3d()
-    square = ZERO
-    for r in range(patches[patch], patches[patch + 1]):
-        left = b[r] - row_product(r, offsets, columns, blocks, x)
-        left = left - links_at(r, link_offsets, link_entries, link_weights, stretched)
-        i = order[r]
-        if held[i] != 0:
-            left = filters[i] * left
-        z = inverse[r] * left
-        residual[r] = left
-        near[r] = z
-        total += left
-        square += wp.dot(left, z)
-    coarse[patch] = total
-    norm[patch] = square
-
-
-@wp.kernel
-def turn_direction(
-    first: int,
-    order: wp.array[int],
-    patch_of: wp.array[int],
-    held: wp.array[int],
-    filters: wp.array[wp.mat33d],
-    near: wp.array[wp.vec3d],
-    coarse: wp.array[wp.vec3d],
-    beta: wp.float64,
-    direction: wp.array[wp.vec3d],
-):
-    """The next search direction: both halves of the preconditioner, and beta times the last direction."""
-    r = first + wp.tid()
-    far = coarse[patch_of[r]]
-    i = order[r]
-    if held[i] != 0:
-        far = filters[i] * far
-    direction[r] = near[r] + far + beta * direction[r]
-
-
-@wp.kernel
-def multiply_direction(
-    first: int,
-    patches: wp.array[int],
-    offsets: wp.array[int],
-    columns: wp.array[int],
-    blocks: wp.array[wp.mat33d],
-    link_offsets: wp.array[int],
-    link_entries: wp.array[int],
-    link_weights: wp.array[wp.float64],
-    stretched: wp.array[wp.vec3d],
-    direction: wp.array[wp.vec3d],
-    product: wp.array[wp.vec3d],
-    norm: wp.array[wp.float64],
-):
-    """The matrix times the direction, and its product with the direction by patch."""
-    patch = first + wp.tid()
-    square = ZERO
-    for r in range(patches[patch], patches[patch + 1]):
-        total = row_product(r, offsets, columns, blocks, direction)
-        total = total + links_at(r, link_offsets, link_entries, link_weights, stretched)
-        product[r] = total
-        square += wp.dot(total, direction[r])
-    norm[patch] = square
-
-
-@wp.kernel
-def take_step(
-    first: int,
-    patches: wp.array[int],
-    order: wp.array[int],
-    held: wp.array[int],
-    filters: wp.array[wp.mat33d],
-    inverse: wp.array[wp.mat33d],
-    alpha: wp.float64,
-    direction: wp.array[wp.vec3d],
-    product: wp.array[wp.vec3d],
-    x: wp.array[wp.vec3d],
-    residual: wp.array[wp.vec3d],
-    near: wp.array[wp.vec3d],
-    coarse: wp.array[wp.vec3d],
-    norm: wp.array[wp.float64],
-):
-    """Along the direction by alpha; then the fine half of the preconditioner on the new residual."""
-    patch = first + wp.tid()
-    total = wp.vec3d()
-    square = ZERO
-    for r in range(patches[patch], patches[patch + 1]):
-        change = product[r]
-        i = order[r]
-        if held[i] != 0:
-            change = filters[i] * change
-        x[r] = x[r] + alpha * direction[r]
-        left = residual[r] - alpha * change
-        z = inverse[r] * left
-        residual[r] = left
-        near[r] = z
-        total += left
-        square += wp.dot(left, z)
-    coarse[patch] = total
-    norm[patch] = square
-
-
-@wp.kernel
-def correct_patches(
-    first: int,
-    order: wp.array[int],
-    patch_of: wp.array[int],
-    held: wp.array[int],
-    filters: wp.array[wp.mat33d],
-    coarse: wp.array[wp.vec3d],
-    x: wp.array[wp.vec3d],
-):
-    """Move each patch by what the coarse system still asks for."""
-    r = first + wp.tid()
-    far = coarse[patch_of[r]]
-    i = order[r]
-    if held[i] != 0:
-        far = filters[i] * far
-    x[r] = x[r] + far
+# iterations of a card between two looks of the host
+BATCH = 8
 
 
 class Solution(NamedTuple):
@@ -261,7 +93,9 @@ class ConjugateGradients:
         )
         self._norm = wp.zeros(patches, dtype=wp.float64, device=self.device)
         self._right, self._far = (wp.zeros(patches, dtype=wp.vec3d, device=self.device) for _ in range(2))
+        self._numbers = wp.zeros(NUMBERS, dtype=wp.float64, device=self.device)
         self._coarse = CoarseLevel(matrix)
+        self._together, self._replay = Together(self.device), Replay(self.device)
 
     def solve(
         self,
@@ -278,52 +112,84 @@ class ConjugateGradients:
         With the solution `before` of a similar system in the same step the search starts from what x holds, and its
         tolerance is relative to the start of that one.
         """
-        matrix, filters = self.matrix, constraints.filters
-        held, count = constraints.directions, self.matrix.count
-        links = self.links
-        system = [matrix.offsets, matrix.columns, matrix.blocks, *links.lists, links.stretched]
-        filtered = [matrix.order, held, filters]
-        reduced = [self._residual, self._near, self._right, self._norm]
+        matrix, links, count = self.matrix, self.links, self.matrix.count
+        held, filters = constraints.directions, constraints.filters
         inputs: list[Any] = [matrix.order, matrix.diagonal, matrix.blocks, held, filters, constraints.velocity, v]
         inputs += [int(before is not None), *links.lists, links.matrices, x, self._inverse]
         launch(begin_rows, count, inputs, device=self.device)
         self._coarse.factor(constraints)
 
         # the coarse system alone first: what moves as one, free fall for one, is then exact
-        left_over = [matrix.patches, *filtered, *system, self._inverse, b, x, *reduced]
         correction = [matrix.order, matrix.patch_of, held, filters, self._far, x]
-        links.stretch(x)
-        self._by_patch(find_residual, left_over)
-        start = self._solve_coarse()
-        if before is not None:
-            start = max(start, before.start)
-        goal = max((looseness * self.tolerance) ** 2 * start, self.least)
+        self._find_residual(b, constraints, x)
+        part, earlier = (looseness * self.tolerance) ** 2, 0.0 if before is None else before.start
+        self._precondition(AT_FIRST, part, self.least, earlier)
         launch(correct_patches, count, correction, device=self.device)
-        links.stretch(x)
-        self._by_patch(find_residual, left_over)
-        gamma = self._solve_coarse()
-        iterations, beta = 0, 0.0
+        self._find_residual(b, constraints, x)
+        self._precondition(CORRECTED)
         self._direction.zero_()
-        while gamma > goal and iterations < self.most_iterations:
-            inputs = [matrix.order, matrix.patch_of, held, filters, self._near, self._far]
-            launch(turn_direction, count, [*inputs, beta, self._direction], device=self.device)
-            links.stretch(self._direction)
-            self._by_patch(multiply_direction, [matrix.patches, *system, self._direction, self._product, self._norm])
-            curvature = float(np.sum(self._norm.numpy()))
-            if not curvature > 0.0:
+        while True:
+            numbers = read((self._numbers, 0, NUMBERS))[0]
+            gamma, start, goal, iterations = (float(numbers[k]) for k in (GAMMA, START, GOAL, DONE))
+            if not gamma > goal or numbers[ALPHA] == 0.0:
                 break
-            alpha = gamma / curvature
-            inputs = [matrix.patches, *filtered, self._inverse]
-            self._by_patch(take_step, [*inputs, alpha, self._direction, self._product, x, *reduced])
-            last, gamma = gamma, self._solve_coarse()
-            beta = gamma / last
-            iterations += 1
+            self._iterate(constraints, x)
         launch(correct_patches, count, correction, device=self.device)
         left = 0.0 if start == 0.0 else float(np.sqrt(np.abs(gamma / start)))
-        return Solution(iterations, left, gamma <= goal, start)
+        return Solution(int(iterations), left, gamma <= goal, start)
+
+    def _find_residual(self, b: wp.array, constraints: Constraints, x: wp.array) -> None:
+        """What is left of the right-hand side, and the fine half of the preconditioner on it."""
+        self.links.stretch(x)
+        inputs = [self.matrix.patches, *self._filtered(constraints), *self._system, self._inverse, b, x]
+        self._by_patch(find_residual, [*inputs, *self._reduced])
+
+    def _iterate(self, constraints: Constraints, x: wp.array) -> None:
+        """The next iteration, or several of them on a card."""
+        if self.device.is_cpu:
+            self._go(constraints, x)
+        else:
+            links = self.links
+            given = [*links.lists, links.matrices, links.stretched, links.count, x, constraints.filters]
+            self._replay.run(lambda: self._go_on(constraints, x), *given, self.most_iterations)
+
+    def _go_on(self, constraints: Constraints, x: wp.array) -> None:
+        for _ in range(BATCH):
+            self._go(constraints, x)
+
+    def _go(self, constraints: Constraints, x: wp.array) -> None:
+        """One iteration; it changes nothing once the goal is reached."""
+        matrix, numbers, count = self.matrix, self._numbers, self.matrix.count
+        filtered = self._filtered(constraints)
+        inputs: list[Any] = [matrix.order, matrix.patch_of, *filtered[1:], self._near, self._far, numbers]
+        launch(turn_direction, count, [*inputs, self._direction], device=self.device)
+        self.links.stretch(self._direction)
+        inputs = [matrix.patches, *self._system, self._direction, self._product, self._norm]
+        self._by_patch(multiply_direction, inputs)
+        inputs = [len(self._norm), self._norm, self.most_iterations, numbers]
+        self._together.launch(find_alpha, 1, inputs)
+        inputs = [matrix.patches, *filtered, self._inverse, numbers, self._direction, self._product, x]
+        self._by_patch(take_step, [*inputs, *self._reduced])
+        self._precondition(GOING)
+
+    def _precondition(self, stage: int, part: float = 0.0, least: float = 0.0, before: float = 0.0) -> None:
+        """The coarse half of the preconditioner on the residual, and the residual's product with both halves."""
+        self._coarse.solve(self._right, self._far)
+        inputs = [len(self._norm), self._norm, self._right, self._far, stage, part, least, before, self._numbers]
+        self._together.launch(find_gamma, 1, inputs)
+
+    @property
+    def _system(self) -> list[wp.array]:
+        matrix, links = self.matrix, self.links
+        return [matrix.offsets, matrix.columns, matrix.blocks, *links.lists, links.stretched]
+
+    @property
+    def _reduced(self) -> list[wp.array]:
+        return [self._residual, self._near, self._right, self._norm]
+
+    def _filtered(self, constraints: Constraints) -> list[wp.array]:
+        return [self.matrix.order, constraints.directions, constraints.filters]
 
     def _by_patch(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
-        launch(kernel, len(self._norm), inputs, device=self.device, grain=GRAIN)
-
-    def _solve_coarse(self) -> float:
-        return self._coarse.solve(self._right, self._norm, self._far)
+        """Launch a kernel over patches, which a warp of a card shares."""
+        launch(kernel, len(self._norm) * lanes_on(self.device), inputs, device=self.device, grain=GRAIN)
