@@ -143,10 +143,23 @@ def test_matrix_bounds_the_second_derivative_of_the_energy():
         assert np.linalg.eigvalsh(excess).min() > -1e-3 * np.abs(hessian).max()
 
 
+def free(count):
+    """No limits, on the host."""
+    ends = (-np.inf, np.inf, 0.0, 0.0)
+    return Limits(*(np.full((3, count), end) for end in ends))
+
+
+def solve(surface, limits, **options):
+    """Solve within limits of the host."""
+    for array, values in zip(surface.limits, limits, strict=True):
+        array.assign(values)
+    return surface.solve(**options)
+
+
 def limits_from(seed, count, x):
     """Random intervals around the rest, some open, some closed to a point."""
     rng = np.random.default_rng(seed)
-    limits = Limits.free(count)
+    limits = free(count)
     centre = x.T + rng.normal(scale=0.03, size=(3, count))
     width = rng.choice([0.0, 0.01, 0.05], size=(3, count))
     below, above = rng.random((3, count)) < 0.4, rng.random((3, count)) < 0.4
@@ -162,7 +175,7 @@ def test_constrained_solve_stays_in_its_intervals_and_solves_the_bounded_problem
     x = crumpled(flat, seed)
     matrix, right = assembled(surface, x)
     limits = limits_from(seed, len(x), x)
-    assert surface.solve(limits).converged
+    assert solve(surface, limits).converged
     r = surface.r.numpy()
     assert (r >= limits.lower).all() and (r <= limits.upper).all()
     # Karush, Kuhn, Tucker: force only where a limit holds, and only inwards
@@ -172,7 +185,7 @@ def test_constrained_solve_stays_in_its_intervals_and_solves_the_bounded_problem
     assert np.abs(force[inside]).max(initial=0.0) < 1e-5 * scale
     assert force[(r == limits.lower) & (r < limits.upper)].min(initial=0.0) > -1e-5 * scale
     assert force[(r == limits.upper) & (r > limits.lower)].max(initial=0.0) < 1e-5 * scale
-    assert np.abs(surface.reactions() - force).max() < 1e-9 * scale
+    assert np.abs(surface.reactions().numpy() - force).max() < 1e-9 * scale
 
 
 def test_nodes_of_a_colour_are_not_coupled():
@@ -234,7 +247,7 @@ def test_colours_side_by_side_give_what_one_node_after_another_gives(threads):
     before = get_threads()
     set_threads(threads)
     try:
-        solved = surface.solve(limits, relaxation=1.5)
+        solved = solve(surface, limits, relaxation=1.5)
     finally:
         set_threads(before)
     r, sweeps, change = solved_one_by_one(surface, grids, limits, start, right, relaxation=1.5)
@@ -248,13 +261,12 @@ def test_constrained_solve_equals_the_plain_one_when_nothing_is_near_its_limit()
     x = crumpled(flat)
     matrix, right = assembled(surface, x)
     plain = np.linalg.solve(matrix, right.T).T
-    surface.solve(Limits.free(len(x)))
-    free = surface.r.numpy().copy()
-    assert np.abs(free - plain).max() < 1e-10
+    solve(surface, free(len(x)))
+    assert np.abs(surface.r.numpy() - plain).max() < 1e-10
     assembled(surface, x)
-    wide = Limits.free(len(x))
+    wide = free(len(x))
     wide.lower[:], wide.upper[:] = plain - 1e-3, plain + 1e-3
-    surface.solve(wide)
+    solve(surface, wide)
     # sweeps go through other values, but to the same end
     assert np.abs(surface.r.numpy() - plain).max() < 1e-10
 
@@ -264,19 +276,33 @@ def test_friction_holds_up_to_its_grip_and_no_farther():
     pull = 2.0 * mass[0]
     for share, moves in ((1.2, False), (0.5, True)):
         assembled(surface, x)
-        limits = Limits.free(len(x))
+        limits = free(len(x))
         limits.anchor[:] = x.T
         limits.grip[0] = share * pull
-        surface.solve(limits)
+        solve(surface, limits)
         moved = surface.r.numpy()[0] - x[:, 0]
         expected = (1.0 - share) * 2.0 * 0.01**2 if moves else 0.0
         assert moved == pytest.approx(expected, abs=1e-12)
 
 
+def test_limits_are_open_except_for_pins():
+    surface, x, _ = sheet((3, 3))
+    for array in surface.limits:
+        array.fill_(7.0)
+    surface.inverse_mass.assign(np.where(np.arange(9) == 4, 0.0, 1.0))
+    surface.free(wp.array(x, dtype=wp.vec3d, device="cpu"))
+    surface.hold_pins(wp.array(x + 1.0, dtype=wp.vec3d, device="cpu"))
+    lower, upper, anchor, grip = (array.numpy() for array in surface.limits)
+    pinned = np.arange(9) == 4
+    assert (lower[:, ~pinned] == -np.inf).all() and (upper[:, ~pinned] == np.inf).all()
+    assert (lower[:, 4] == x[4] + 1.0).all() and (upper[:, 4] == x[4] + 1.0).all()
+    assert (anchor == x.T).all() and (grip == 0.0).all()
+
+
 def test_sweeps_that_are_cut_short_say_so():
     surface, x, _ = sheet(forces=Forces(), most_sweeps=2)
     assembled(surface, crumpled(x))
-    solved = surface.solve(Limits.free(len(x)))
+    solved = solve(surface, free(len(x)))
     assert solved.sweeps == 2 and not solved.converged
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import warp as wp
 
 import weft
 from weft.bench.boxes import ground_scene, table_scene
@@ -12,14 +13,14 @@ from weft.scene import Boxes
 from weft.world import World
 
 
-def compiled(scene):
-    world = World(scene)
+def compiled(scene, device="cpu"):
+    world = World(scene, device)
     return world, make_method(world, scene.method), world.initial_state()
 
 
-def frames_of(scene, frames):
+def frames_of(scene, frames, device="cpu"):
     """Positions and report rows, frame by frame."""
-    world, method, state = compiled(scene)
+    world, method, state = compiled(scene, device)
     for _ in range(frames):
         row = method.advance_frame(state)
         yield world, state.positions(), row
@@ -98,6 +99,33 @@ def test_cloths_pile_up_on_the_floor():
     # one thickness above the floor, and the other above it
     assert low.min() == pytest.approx(0.001, rel=1e-3)
     assert high.mean() == pytest.approx(low.mean() + 0.001, abs=5e-4)
+
+
+def over_a_ball():
+    """A sheet of 40 x 40 vertices just above a ball."""
+    return weft.Scene(
+        fps=50,
+        method=Boxes(steps=5),
+        cloths=[
+            weft.Cloth(
+                shape=weft.Grid(size=(0.6, 0.6), cells=(39, 39)),
+                placement={"position": (0.01, 0.204, 0.02), "rotation_deg": (0, 15, 0)},
+            )
+        ],
+        colliders=[weft.Collider(name="ball", shape=weft.Sphere(radius=0.2, subdivisions=3), friction=0.3)],
+    )
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
+def test_a_sheet_over_a_ball_on_a_card_is_that_of_the_cpu():
+    both = [frames_of(over_a_ball(), 6, device) for device in ("cpu", "cuda:0")]
+    for (_, x, row), (_, y, other) in zip(*both, strict=True):
+        assert [other[key] for key in ("contacts", "runs", "held")] == [
+            row[key] for key in ("contacts", "runs", "held")
+        ]
+        assert np.abs(x - y).max() < 1e-9
+    assert row["contacts"] > 0
 
 
 def slope(mu, angle_deg=20.0):

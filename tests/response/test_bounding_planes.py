@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from weft.dynamics.elastic_surface import Limits
 from weft.response.bounding_planes import CollisionPlanes
-from weft.response.held_triangles import IntersectingTriangles, near_pairs
+from weft.response.held_triangles import HeldTriangles, near_pairs
+from weft.response.plane_friction import PlaneFriction
 from weft.world import Surface
 
 THICKNESS = 0.01
@@ -23,10 +24,70 @@ def loose(count):
     return np.arange(3 * count, dtype=np.int32).reshape(-1, 3)
 
 
-def make(faces, vertices, fixed=(), friction=None, bodies=None):
+def free(count):
+    """No limits, on the host."""
+    ends = (-np.inf, np.inf, 0.0, 0.0)
+    return Limits(*(np.full((3, count), end) for end in ends))
+
+
+def upload(limits):
+    return Limits(*(device(values, wp.float64) for values in limits))
+
+
+def make(faces, vertices, fixed=(), bodies=None):
     surface = Surface.from_arrays(vertices, faces, face_body=bodies)
     is_fixed = np.isin(np.arange(len(faces)), fixed)
-    return CollisionPlanes(surface, device(np.full(vertices, THICKNESS), wp.float64), is_fixed, friction)
+    return CollisionPlanes(surface, device(np.full(vertices, THICKNESS), wp.float64), is_fixed)
+
+
+def faces_of(planes):
+    return planes.surface.faces.numpy().reshape(-1, 3)
+
+
+def listed(planes):
+    """Pairs, axes, which triangle is below, and values of all planes, by pair."""
+    store = planes.planes
+    pairs, sides, values = (a.numpy()[: planes.count] for a in (store.pairs, store.sides, store.values))
+    order = np.lexsort(pairs.T[::-1])
+    return pairs[order], sides[order, 0], sides[order, 1], values[order]
+
+
+def rows_of(planes):
+    """Every limit of every plane: vertex, axis, value, whether it is an upper one, the pair."""
+    faces, fixed = faces_of(planes), planes.fixed.numpy() != 0
+    pairs, axes, under, values = listed(planes)
+    for side in (0, 1):
+        for pair, axis, low, value in zip(pairs, axes, under, values, strict=True):
+            triangle = pair[low if side == 0 else 1 - low]
+            if not fixed[triangle]:
+                for vertex in faces[triangle]:
+                    yield vertex, axis, value[side], side == 0, pair
+
+
+def written_by_hand(planes, limits):
+    """What the planes make of limits, one after another; gives how many coordinates are in conflict."""
+    fixed = planes.fixed.numpy() != 0
+    bounds = free(limits.lower.shape[1])
+    for vertex, axis, value, below, pair in rows_of(planes):
+        lower, upper = (bounds if fixed[pair].any() else limits)[:2]
+        if below:
+            upper[axis, vertex] = min(upper[axis, vertex], value)
+        else:
+            lower[axis, vertex] = max(lower[axis, vertex], value)
+    conflict = limits.upper < limits.lower
+    limits.upper[conflict], limits.lower[conflict] = limits.lower[conflict], limits.upper[conflict]
+    for limit in (limits.lower, limits.upper):
+        np.clip(limit, bounds.lower, np.maximum(bounds.lower, bounds.upper), out=limit)
+    return np.count_nonzero(conflict)
+
+
+def write(planes, limits):
+    """Narrow limits of the host, as by hand; gives how many coordinates are in conflict."""
+    given = upload(limits)
+    conflicts = written_by_hand(planes, limits)
+    planes.write(given)
+    assert np.array_equal(given.lower.numpy(), limits.lower) and np.array_equal(given.upper.numpy(), limits.upper)
+    return conflicts
 
 
 def every_pair(faces):
@@ -35,10 +96,9 @@ def every_pair(faces):
     return device(np.array(pairs, np.int32).reshape(-1, 2), wp.vec2i)
 
 
-def update(planes, start, end, limits=None, *, still=False):
-    limits = limits or Limits.free(len(start))
-    bounds = device(limits.lower, wp.float64), device(limits.upper, wp.float64)
-    return planes.update(every_pair(planes.faces), device(start), device(end), *bounds, still=still)
+def update(planes, start, end, limits=None, **options):
+    pairs = every_pair(faces_of(planes))
+    return planes.update(pairs, device(start), device(end), upload(limits or free(len(start))), **options)
 
 
 def boxes_of(faces, x):
@@ -90,8 +150,8 @@ def test_a_pair_that_keeps_to_its_plane_does_not_meet(seed, still):
     planes = make(faces, 6)
     if largest_gap(faces, start, 0, 1) <= 0.0 or update(planes, start, end, still=still).pairs == 0:
         return
-    limits = Limits.free(6)
-    assert planes.write(limits) == 0
+    limits = free(6)
+    assert write(planes, limits) == 0
     kept = np.clip(end, limits.lower.T, limits.upper.T)
     assert update(planes, start, kept, limits).pairs == 0
     assert largest_gap(faces, kept, 0, 1) >= min(THICKNESS, largest_gap(faces, start, 0, 1)) * (1 - 1e-5)
@@ -105,15 +165,15 @@ def test_the_plane_is_across_the_axis_of_the_last_touch_and_moves_with_the_pair(
     end = start - np.repeat([[0.0, 1.0, 0], [0, 2.0, 0]], 3, axis=0)
     planes = make(faces, 6)
     assert update(planes, start, end) == (1, 1)
-    assert planes.planes.axis.tolist() == [1] and planes.planes.under.tolist() == [0]
+    assert listed(planes)[1].tolist() == [1] and listed(planes)[2].tolist() == [0]
     # the middle of the sides at the end: -1 and -1.5
-    assert planes.planes.values[0] == pytest.approx([-1.25 - THICKNESS / 2, -1.25 + THICKNESS / 2])
+    assert listed(planes)[3][0] == pytest.approx([-1.25 - THICKNESS / 2, -1.25 + THICKNESS / 2])
     # met again: where they first come to a thickness of each other, s = 0.49, with the middle at 0.25 - 1.5 s
     assert update(planes, start, end) == (1, 0)
     middle = 0.25 - 1.5 * 0.49
-    assert planes.planes.values[0] == pytest.approx([middle - THICKNESS / 2, middle + THICKNESS / 2], abs=1e-6)
+    assert listed(planes)[3][0] == pytest.approx([middle - THICKNESS / 2, middle + THICKNESS / 2], abs=1e-6)
     assert update(planes, start, end, still=True) == (1, 0)
-    assert planes.planes.values[0] == pytest.approx([0.25 - THICKNESS / 2, 0.25 + THICKNESS / 2])
+    assert listed(planes)[3][0] == pytest.approx([0.25 - THICKNESS / 2, 0.25 + THICKNESS / 2])
 
 
 def test_what_rests_on_a_limit_carries_what_falls_on_it():
@@ -121,17 +181,17 @@ def test_what_rests_on_a_limit_carries_what_falls_on_it():
     triangle = np.array([[0.0, 0, 0], [1, 0, 0], [0, 0, 1]])
     start = np.concatenate([triangle, triangle + (0.2, 0.5, 0.1)])
     end = start - np.repeat([[0.0, 0.0, 0], [0, 1.0, 0]], 3, axis=0)
-    limits = Limits.free(6)
+    limits = free(6)
     limits.lower[1, :3] = 0.0
     planes = make(faces, 6)
     update(planes, start, end, limits)
-    assert planes.planes.values[0] == pytest.approx([0.0, THICKNESS])
+    assert listed(planes)[3][0] == pytest.approx([0.0, THICKNESS])
     # and hung on one it stops what rises
-    limits = Limits.free(6)
+    limits = free(6)
     limits.upper[1, 3:] = -0.5
     planes = make(faces, 6)
     update(planes, start, end, limits)
-    assert planes.planes.values[0] == pytest.approx([-0.5 - THICKNESS, -0.5])
+    assert listed(planes)[3][0] == pytest.approx([-0.5 - THICKNESS, -0.5])
 
 
 def conflicting():
@@ -155,8 +215,8 @@ def test_conflicting_intervals_are_reversed_shrink_and_vanish():
     planes = make(faces, len(start))
     widths, end = [], wanted
     for _ in range(40):
-        limits = Limits.free(len(start))
-        conflicts = planes.write(limits)
+        limits = free(len(start))
+        conflicts = write(planes, limits)
         if widths or conflicts:
             widths.append(limits.upper[0, 0] - limits.lower[0, 0] if conflicts else 0.0)
         assert (limits.lower <= limits.upper).all()
@@ -185,8 +245,8 @@ def test_still_planes_are_fulfilled_by_the_start_and_end_everything(seed):
         met = update(planes, start, end, still=True)
         if met.new == 0:
             break
-        limits = Limits.free(3 * count)
-        assert planes.write(limits) == 0
+        limits = free(3 * count)
+        assert write(planes, limits) == 0
         assert (limits.lower <= start.T).all() and (limits.upper >= start.T).all()
         end = np.clip(wanted, limits.lower.T, limits.upper.T)
     assert met.pairs == 0
@@ -204,8 +264,8 @@ def test_boxes_that_overlap_from_the_start_may_part_but_not_go_deeper():
     assert update(planes, start, start).pairs == 0
     assert update(planes, start, start + 0.3 * lift).pairs == 0
     assert update(planes, start, start - 0.1 * lift).pairs == 1
-    limits = Limits.free(6)
-    planes.write(limits)
+    limits = free(6)
+    write(planes, limits)
     end = np.clip(start - 0.1 * lift, limits.lower.T, limits.upper.T)
     assert update(planes, start, end).pairs == 0
     assert end[3:, 1].min() == pytest.approx(0.15)
@@ -216,19 +276,32 @@ def test_colliders_do_not_give_way_and_rub():
     floor = np.array([[-9.0, 0, -9], [9, 0, -9], [0, 0, 9]])
     sheet = np.array([[0.0, 0.3, 0], [1, 0.2, 0], [0, 0.4, 1]])
     start, end = np.concatenate([sheet, floor]), np.concatenate([sheet - (0, 1, 0), floor + (0, 0.05, 0)])
-    planes = make(faces, 6, fixed=[1], bodies=[0, 1], friction=np.array([[0.1, 0.5], [0.5, 0.9]]))
+    planes = make(faces, 6, fixed=[1], bodies=[0, 1])
     assert update(planes, start, end).pairs == 1
-    limits = Limits.free(3)
-    planes.write(limits)
+    limits = free(3)
+    write(planes, limits)
     assert limits.lower[1] == pytest.approx(0.05 + THICKNESS)
     assert np.isinf(limits.upper).all() and np.isinf(limits.lower[[0, 2]]).all()
-    # a plane between cloths never lets them through a collider
+    friction = PlaneFriction(planes.surface, device([[0.1, 0.5], [0.5, 0.9]], wp.float64), 3)
     r = np.clip(end[:3].T, limits.lower, limits.upper)
-    vertices, axis, mu, face = planes.rubbing(limits, r)
-    assert sorted(vertices.tolist()) == [0, 1, 2] and set(axis) == {1}
-    assert mu == pytest.approx(0.5) and set(face) == {1}
+    force = np.array([[0.0] * 3, [-2.0, 4.0, 6.0], [0.0] * 3])
+    friction.update(planes, upload(limits), device(r, wp.float64), device(force, wp.float64))
+    assert friction.carrier.numpy().tolist() == [1, 1, 1]
+    assert friction.grip.numpy().tolist() == [[1.0, 2.0, 3.0], [0.0] * 3, [1.0, 2.0, 3.0]]
     r[1, 0] += 1.0
-    assert sorted(planes.rubbing(limits, r)[0].tolist()) == [1, 2]
+    friction.update(planes, upload(limits), device(r, wp.float64), device(force, wp.float64))
+    assert friction.carrier.numpy().tolist() == [-1, 1, 1]
+    assert friction.grip.numpy().tolist() == [[0.0, 2.0, 3.0], [0.0] * 3, [0.0, 2.0, 3.0]]
+    # held where they are, carried along by the floor
+    friction.write(device(start), device(end), given := upload(free(3)), moving=True)
+    assert pytest.approx(sheet + [[0, 0, 0], [0, 0.05, 0], [0, 0.05, 0]]) == given.anchor.numpy().T
+    assert (given.grip.numpy() == friction.grip.numpy()).all()
+    friction.write(device(start), device(end), given, moving=False)
+    assert (sheet == given.anchor.numpy().T).all()
+    # and taken up again
+    other = PlaneFriction(planes.surface, friction.friction, 3)
+    other.restore(friction.saved())
+    assert other.carrier.numpy().tolist() == [-1, 1, 1] and (other.grip.numpy() == friction.grip.numpy()).all()
 
 
 def test_limits_of_colliders_count_before_those_of_cloth():
@@ -241,9 +314,77 @@ def test_limits_of_colliders_count_before_those_of_cloth():
     end[:3, 1], end[3:6, 1] = -0.2, -0.3
     planes = make(faces, 9, fixed=[2])
     update(planes, start, end)
-    limits = Limits.free(6)
-    planes.write(limits)
+    limits = free(6)
+    write(planes, limits)
     assert (limits.lower[1] >= THICKNESS).all() and (limits.upper[1] >= THICKNESS).all()
+
+
+def heap(seed, cloths=24, solids=6):
+    """Triangles of cloth that move among those of two colliders."""
+    count = cloths + solids
+    start, end = random_triangles(seed, count)
+    end[3 * cloths :] = start[3 * cloths :]
+    bodies = np.minimum(np.maximum(np.arange(count) - cloths + solids // 2, 0) // (solids // 2), 2)
+    return make(loose(count), 3 * count, fixed=np.arange(cloths, count), bodies=bodies), start, end, 3 * cloths
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 100_000))
+def test_many_planes_give_the_limits_and_the_friction_of_one_after_another(seed):
+    planes, start, end, cloth = heap(seed)
+    mu = np.array([[0.5, 0.3, 0.0], [0.3, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    friction = PlaneFriction(planes.surface, device(mu, wp.float64), cloth)
+    rng = np.random.default_rng(seed)
+    wanted = end
+    for _ in range(3):
+        met = update(planes, start, end, free(cloth))
+        limits = free(cloth)
+        write(planes, limits)
+        end = wanted.copy()
+        end[:cloth] = np.clip(wanted[:cloth], limits.lower.T, limits.upper.T)
+    assert met.new <= met.pairs <= planes.count
+    r, force = end[:cloth].T, rng.normal(size=(3, cloth))
+    friction.update(planes, upload(limits), device(r, wp.float64), device(force, wp.float64))
+
+    body, fixed = planes.surface.face_body.numpy(), planes.fixed.numpy() != 0
+    carrier, grip = np.full(cloth, -1), np.zeros((3, cloth))
+    for v, axis, value, _, pair in rows_of(planes):
+        on = r[axis, v] == value and value in (limits.lower[axis, v], limits.upper[axis, v])
+        share = mu[body[pair[0]], body[pair[1]]]
+        if on and share > 0.0 and fixed[pair].any():
+            carrier[v] = pair[fixed[pair]][0]
+            for other in (1, 2):
+                at = (axis + other) % 3, v
+                grip[at] = max(grip[at], share * abs(force[axis, v]))
+    assert friction.carrier.numpy().tolist() == carrier.tolist()
+    assert np.array_equal(friction.grip.numpy(), grip)
+
+
+def test_planes_are_known_again_in_any_order_and_forgotten():
+    planes, start, end, cloth = heap(5, 100, 30)
+    pairs = every_pair(faces_of(planes)).numpy()
+    mixed = np.random.default_rng(1).permutation(pairs)
+    first = planes.update(device(pairs, wp.vec2i), device(start), device(end), upload(free(cloth)))
+    assert first.new == first.pairs == planes.count > 64
+    again = planes.update(device(mixed, wp.vec2i), device(start), device(end), upload(free(cloth)))
+    assert again == (first.pairs, 0) and planes.count == first.pairs
+    kept, values = listed(planes)[0], listed(planes)[3]
+    assert len(np.unique(kept, axis=0)) == len(kept)
+    # in another order from the beginning: the same planes
+    planes.reset()
+    assert planes.count == 0
+    for _ in range(2):
+        planes.update(device(mixed, wp.vec2i), device(start), device(end), upload(free(cloth)))
+    assert (listed(planes)[0] == kept).all() and (listed(planes)[3] == values).all()
+
+
+def test_planes_of_colliders_alone():
+    planes, start, end, cloth = heap(7)
+    all_met = update(planes, start, end, free(cloth))
+    hard = (listed(planes)[0][:, 1] >= cloth // 3).sum()
+    planes.reset()
+    assert update(planes, start, end, free(cloth), hard_only=True).pairs == hard
+    assert 0 < hard < all_met.pairs and (listed(planes)[0][:, 1] >= cloth // 3).all()
 
 
 def grid_faces(n):
@@ -293,9 +434,32 @@ def test_intersecting_triangles_are_found_whenever_the_exact_check_finds_them(se
     faces = np.array([[0, 1, 2], [0, 3, 4]] if shared else [[0, 1, 2], [3, 4, 5]], np.int32)
     if any(np.linalg.norm(np.cross(*(x[f[1:]] - x[f[0]]))) < 1e-9 for f in faces):
         return
-    found = IntersectingTriangles(Surface.from_arrays(6, faces)).find(device([[0, 1]], wp.vec2i), device(x))
+    held = HeldTriangles(Surface.from_arrays(6, faces), 2)
+    found = held.find(device(x), device([[0, 1]], wp.vec2i))
     exact = len(intersections(x, faces)) > 0
-    assert len(found) == 1 if exact else (len(found) == 0 or rounded)
+    assert found.some if exact else (not found.some or rounded)
+    assert found.new == found.some and held.count == (len(np.unique(faces)) if found.some else 0)
+
+
+def test_vertices_are_held_until_the_next_step():
+    # a triangle through the first two of three
+    x = np.array([[0, 0, 0], [1, 0, 0], [0, 0, 1], [0, 0.5, 0], [1, 0.5, 0], [0, 0.5, 1]], float)
+    x = np.concatenate([x, [[0.2, -1, 0.2], [0.2, 2, 0.2], [0.3, 2, 0.2]], x[:3] + 9.0])
+    surface = Surface.from_arrays(12, loose(4))
+    held = HeldTriangles(surface, 4)
+    pairs = [device(np.array(rows, np.int32), wp.vec2i) for rows in ([[0, 2], [0, 3]], [[0, 2], [1, 2]])]
+    assert held.find(device(x), pairs[0][1:]) == (False, False) and held.count == 0
+    assert held.find(device(x), pairs[0]) == (True, True) and held.count == 6
+    assert held.find(device(x), pairs[0]) == (True, False)
+    assert held.find(device(x), *pairs) == (True, True) and held.count == 9
+    limits = upload(free(12))
+    held.write(device(x), limits)
+    for limit, away in ((limits.lower.numpy(), -np.inf), (limits.upper.numpy(), np.inf)):
+        assert (limit[:, :9] == x[:9].T).all() and (limit[:, 9:] == away).all()
+    held.reset()
+    assert held.count == 0
+    # colliders come last and are not looked at
+    assert HeldTriangles(surface, 2).find(device(x), *pairs) == (False, False)
 
 
 def test_a_flat_sheet_does_not_intersect_itself():
@@ -304,4 +468,4 @@ def test_a_flat_sheet_does_not_intersect_itself():
     pairs = device(near_pairs(surface, len(faces)), wp.vec2i)
     spin = np.linalg.qr(np.random.default_rng(2).normal(size=(3, 3)))[0]
     for y in (x, x @ spin.T):
-        assert len(IntersectingTriangles(surface).find(pairs, device(y))) == 0
+        assert not HeldTriangles(surface, len(faces)).find(device(y), pairs).some

@@ -314,3 +314,43 @@ def gather_positions(
     p = wp.vec3d(r[0, i], r[1, i], r[2, i])
     x_end[i] = p
     v_end[i] = (p - x[i]) / dt
+
+
+@wp.kernel
+def open_limits(
+    first: int,
+    x: wp.array[wp.vec3d],
+    lower: wp.array2d[wp.float64],
+    upper: wp.array2d[wp.float64],
+    anchor: wp.array2d[wp.float64],
+    grip: wp.array2d[wp.float64],
+):
+    """No limits, and no friction, which would hold vertices where they are."""
+    i = first + wp.tid()
+    for c in range(3):
+        lower[c, i] = -wp.float64(wp.inf)
+        upper[c, i] = wp.float64(wp.inf)
+        anchor[c, i] = x[i][c]
+        grip[c, i] = wp.float64(0.0)
+
+
+@wp.func
+def hold_at(i: int, place: wp.vec3d, lower: wp.array2d[wp.float64], upper: wp.array2d[wp.float64]):
+    """Limits that leave a vertex one place."""
+    for c in range(3):
+        lower[c, i] = place[c]
+        upper[c, i] = place[c]
+
+
+@wp.kernel
+def hold_pins(
+    first: int,
+    inverse_mass: wp.array[wp.float64],
+    target: wp.array[wp.vec3d],
+    lower: wp.array2d[wp.float64],
+    upper: wp.array2d[wp.float64],
+):
+    """A pinned vertex goes to its target."""
+    i = first + wp.tid()
+    if inverse_mass[i] == wp.float64(0.0):
+        hold_at(i, target[i], lower, upper)

@@ -30,8 +30,10 @@ from weft.dynamics.elastic_kernels import (
     find_reaction,
     find_stress,
     gather_positions,
+    hold_pins,
     load_rows,
     measure,
+    open_limits,
     predict,
     relax,
 )
@@ -51,25 +53,14 @@ MOST_SWEEPS = 400
 
 
 class Limits(NamedTuple):
-    """Where each coordinate of each vertex may be at the end of a step (host arrays, 3 by n)."""
+    """Where each coordinate of each vertex may be at the end of a step: (3, n) on the device."""
 
-    lower: np.ndarray
-    upper: np.ndarray
-    anchor: np.ndarray
+    lower: wp.array
+    upper: wp.array
+    anchor: wp.array
     """where friction holds it"""
-    grip: np.ndarray
+    grip: wp.array
     """the largest force of that friction in N; 0 where there is none"""
-
-    @classmethod
-    def free(cls, count: int) -> "Limits":
-        """No limits at all."""
-        shape = (3, count)
-        return cls(np.full(shape, -np.inf), np.full(shape, np.inf), np.zeros(shape), np.zeros(shape))
-
-    def hold(self, vertices: np.ndarray, places: np.ndarray) -> None:
-        """Pin vertices to places (k, 3)."""
-        self.lower[:, vertices] = places.T
-        self.upper[:, vertices] = places.T
 
 
 class Solved(NamedTuple):
@@ -124,9 +115,11 @@ class ElasticSurface:
         self._values = wp.zeros(len(columns[1]), dtype=wp.float64, device=device)
         self._diagonal = wp.zeros(self.count, dtype=wp.float64, device=device)
         self._guess = wp.zeros(self.count, dtype=wp.vec3d, device=device)
-        self._g, self.r, self._reaction, *self._limits = (
+        self._g, self.r, self._reaction, *limits = (
             wp.zeros((3, self.count), dtype=wp.float64, device=device) for _ in range(7)
         )
+        self.limits = Limits(*limits)
+        """what the next solve keeps to, or the last one kept to"""
         self._sweeps = wp.zeros(3, dtype=int, device=device)
         self._change = wp.zeros(3, dtype=wp.float64, device=device)
         # of three sweeps: three coordinates for every thread of a CPU
@@ -154,11 +147,6 @@ class ElasticSurface:
         mass = world.mass[: world.cloth_vertex_count]
         return cls(lattices, mass, world.inverse_mass, Air.from_world(world), **options)
 
-    @property
-    def limits(self) -> tuple[wp.array, wp.array]:
-        """The lower and upper limits of the last solve, (3, n), on the device."""
-        return self._limits[0], self._limits[1]
-
     def assemble(self, state: State, dt: float) -> None:
         """The matrix and the right-hand side of a step from this state; the solution starts from free fall."""
         device, count = self.device, self.count
@@ -179,13 +167,20 @@ class ElasticSurface:
             device=device,
         )
 
-    def solve(self, limits: Limits, *, relaxation: float = RELAXATION) -> Solved:
-        """Constrained Gauss-Seidel from where the last solve ended; x, y and z each by itself."""
-        for array, values in zip(self._limits, limits, strict=True):
-            array.assign(values)
+    def free(self, x: wp.array) -> None:
+        """Take all limits away, and all friction."""
+        launch(open_limits, self.count, [x, *self.limits], device=self.device)
+
+    def hold_pins(self, target: wp.array) -> None:
+        """Limits that leave pinned vertices their targets."""
+        inputs = [self.inverse_mass, target, self.limits.lower, self.limits.upper]
+        launch(hold_pins, self.count, inputs, device=self.device)
+
+    def solve(self, *, relaxation: float = RELAXATION) -> Solved:
+        """Constrained Gauss-Seidel from where the last solve ended, within the limits; x, y and z each by itself."""
         system = [self._order, self._offsets, self._columns, self._values, self._diagonal, self._g]
         numbers = [relaxation, self.tolerance, self.most_sweeps]
-        inputs = [self._colours, *system, *self._limits, *numbers, self.r]
+        inputs = [self._colours, *system, *self.limits, *numbers, self.r]
         inputs += [self._changes, self._sweeps, self._change]
         self._together.launch(relax, self._largest, inputs, work=self.count)
         sweeps, change = read((self._sweeps, 0, 3), (self._change, 0, 3))
@@ -195,11 +190,11 @@ class ElasticSurface:
         """The solution as positions and velocities at the end of the step."""
         launch(gather_positions, self.count, [self.r, state.x, dt, x_end, v_end], device=self.device)
 
-    def reactions(self) -> np.ndarray:
-        """The forces (3, n) that the limits of the last solve exert, in N."""
+    def reactions(self) -> wp.array:
+        """The forces (3, n) that the limits of the last solve exert, in N; on the device."""
         system = [self._offsets, self._columns, self._values, self._diagonal, self._g, self.r, self._reaction]
         launch(find_reaction, self.count, system, device=self.device)
-        return self._reaction.numpy()
+        return self._reaction
 
     def system(self) -> tuple[Any, np.ndarray]:
         """The matrix (scipy, sparse) and the right-hand side (3, n) that were assembled last."""
@@ -211,10 +206,9 @@ class ElasticSurface:
 
     def propose(self, state: State, target: wp.array, dt: float, x_end: wp.array, v_end: wp.array) -> int:
         """Where the cloth would be after dt if nothing but its pins held it."""
-        limits = Limits.free(self.count)
-        pinned = np.flatnonzero(self.inverse_mass.numpy()[: self.count] == 0.0)
-        limits.hold(pinned, target.numpy()[pinned])
         self.assemble(state, dt)
-        self.solve(limits)
+        self.free(state.x)
+        self.hold_pins(target)
+        self.solve()
         self.write(state, dt, x_end, v_end)
         return 1

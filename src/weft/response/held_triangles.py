@@ -6,12 +6,16 @@ only for neighbours, which have no plane between them. Held long enough everythi
 always ends.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
 
+from weft.dynamics.elastic_kernels import hold_at
+from weft.dynamics.elastic_surface import Limits
 from weft.world import Surface, launch
+from weft.world.choosing import count_chosen
+from weft.world.reading import read
 
 wp.set_module_options({"enable_backward": False})
 
@@ -89,41 +93,93 @@ def boxes_meet(f: wp.vec3i, g: wp.vec3i, x: wp.array[wp.vec3d]) -> bool:
 
 
 @wp.kernel
-def find_intersecting(
+def hold_intersecting(
     first: int,
     pairs: wp.array[wp.vec2i],
+    last: int,
     faces: wp.array[wp.vec3i],
     x: wp.array[wp.vec3d],
-    found: wp.array[wp.uint8],
+    held: wp.array[int],
+    found: wp.array[int],
 ):
-    """Which pairs of triangles intersect beyond the vertices that they share."""
+    """Hold the vertices of pairs of the triangles before `last` that intersect beyond the vertices that they share.
+
+    found: whether there are such pairs, and whether a vertex of theirs was free until now. Whoever writes writes 1.
+    """
     i = first + wp.tid()
-    f = faces[pairs[i][0]]
-    g = faces[pairs[i][1]]
-    hit = boxes_meet(f, g, x) and (edges_pass(f, g, x) or edges_pass(g, f, x))
-    found[i] = wp.uint8(0)
-    if hit:
-        found[i] = wp.uint8(1)
+    p = pairs[i]
+    if p[0] >= last or p[1] >= last:
+        return
+    f = faces[p[0]]
+    g = faces[p[1]]
+    if boxes_meet(f, g, x) and (edges_pass(f, g, x) or edges_pass(g, f, x)):
+        found[0] = 1
+        for k in range(6):
+            v = f[k % 3]
+            if k >= 3:
+                v = g[k % 3]
+            if held[v] == 0:
+                held[v] = 1
+                found[1] = 1
 
 
-class IntersectingTriangles:
-    """Finds which pairs of a list intersect."""
+@wp.kernel
+def hold_vertices(
+    first: int,
+    held: wp.array[int],
+    start: wp.array[wp.vec3d],
+    lower: wp.array2d[wp.float64],
+    upper: wp.array2d[wp.float64],
+):
+    """A vertex that is held stays where it was at the start of the step."""
+    i = first + wp.tid()
+    if held[i] != 0:
+        hold_at(i, start[i], lower, upper)
 
-    def __init__(self, surface: Surface) -> None:
-        self.surface = surface
-        self._found = wp.empty(0, dtype=wp.uint8, device=surface.device)
 
-    def find(self, pairs: wp.array, x: wp.array) -> np.ndarray:
-        """The pairs (k, 2) whose triangles intersect at x."""
-        count = len(pairs)
-        if count == 0:
-            return np.zeros((0, 2), np.int32)
-        if len(self._found) < count:
-            self._found = wp.empty(count, dtype=wp.uint8, device=self.surface.device)
-        inputs = [pairs, self.surface.faces, x, self._found]
-        launch(find_intersecting, count, inputs, device=self.surface.device, grain=512)
-        rows = np.flatnonzero(self._found.numpy()[:count])
-        return pairs.numpy().reshape(-1, 2)[rows] if len(rows) else np.zeros((0, 2), np.int32)
+class Passing(NamedTuple):
+    """What was found: whether triangles pass through each other, and whether some of their vertices were free."""
+
+    some: bool
+    new: bool
+
+
+class HeldTriangles:
+    """The vertices that are held in a step, since their triangles would pass through others."""
+
+    def __init__(self, surface: Surface, last: int) -> None:
+        """Only triangles before the number `last` count."""
+        self.surface, self.last = surface, last
+        self._held, self._places = (wp.zeros(surface.vertex_count, dtype=int, device=surface.device) for _ in range(2))
+        self._found = wp.zeros(2, dtype=int, device=surface.device)
+        self._any = False
+
+    def reset(self) -> None:
+        """Let all go: a new step begins."""
+        if self._any:
+            self._held.zero_()
+        self._any = False
+
+    def find(self, x: wp.array, *lists: wp.array) -> Passing:
+        """Look which pairs of some lists intersect at x, and hold their vertices."""
+        self._found.zero_()
+        for pairs in lists:
+            inputs = [pairs, self.last, self.surface.faces, x, self._held, self._found]
+            launch(hold_intersecting, len(pairs), inputs, device=self.surface.device, grain=512)
+        some, new = (bool(flag) for flag in read((self._found, 0, 2))[0])
+        self._any |= some
+        return Passing(some, new)
+
+    def write(self, start: wp.array, limits: Limits) -> None:
+        """Limits that leave held vertices the places of the start."""
+        if self._any:
+            inputs = [self._held, start, limits.lower, limits.upper]
+            launch(hold_vertices, limits.lower.shape[1], inputs, device=self.surface.device)
+
+    @property
+    def count(self) -> int:
+        """How many vertices are held."""
+        return count_chosen(self._held, self._places) if self._any else 0
 
 
 def near_pairs(surface: Surface, faces: int) -> np.ndarray:

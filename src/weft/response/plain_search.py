@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.response.bounding_planes import span_of
 from weft.response.held_triangles import edges_pass, has
+from weft.response.plane_kernels import span_of
 from weft.world import World, launch
 
 wp.set_module_options({"enable_backward": False})
