@@ -36,7 +36,7 @@ def main(quick: bool = False) -> None:
     whole = best(step, repeats)
     pinched, crossings = len(method.pinched_vertices), method.crossings
     # the parts that untangling adds
-    analysis = best(lambda: method.analyser.analyse(x[method.cloth]), repeats)
+    analysis = best(lambda: method.analyser.analyse_in_place(state.x), repeats)
     flypaper = best(lambda: method.hold_pinched(state), repeats)
     added = analysis + flypaper
     print(

@@ -25,7 +25,7 @@ def find(world, points, time=0.0, depth=0.05):
     surfaces = SolidSurfaces(world)
     finder = PinchFinder(world, surfaces, depth=depth)
     surfaces.find(state.x, state.v, reach=depth)
-    return finder.find(x), x
+    return finder.find(state.x), x
 
 
 def world_of(*colliders):

@@ -13,6 +13,7 @@ from weft.mesh.topology import Topology
 from weft.mesh.validate import cross, list_first, rows_out_of_range, rows_with_repeats, square
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
 
 
 def analyse(vertices: ArrayLike, faces: ArrayLike, *, seams: ArrayLike | None = None) -> Analysis:
@@ -60,7 +61,24 @@ class Analyser:
         if len(x) != self.topology.vertex_count:
             raise MeshError(f"the mesh has {self.topology.vertex_count} vertices, the positions are for {len(x)}")
         length = self.usual_length(x) if self._length is None else self._length
-        found = walk_paths(self.topology, *self.finder.find(x, length))
+        return self._analyse(x, length, *self.finder.find(x, length))
+
+    def analyse_in_place(self, x: wp.array) -> Analysis | None:
+        """The same for vertices on the device, which come to the host only where something crosses; None where nothing does.
+
+        Of the array the first vertices are taken, as many as the mesh has. The usual length is that of the first time.
+        """
+        count = self.topology.vertex_count
+        if self._length is None:
+            self._length = self.usual_length(x.numpy()[:count])
+        edge, face = self.finder.find(x, self._length)
+        if not len(edge):
+            return None
+        found = self._analyse(x.numpy()[:count].copy(), self._length, edge, face)
+        return found if len(found) else None
+
+    def _analyse(self, x: Floats, length: float, edge: Ints, face: Ints) -> Analysis:
+        found = walk_paths(self.topology, edge, face)
         walk = self._without_seams(found)
         # areas matter only where there is a path
         areas = self._areas if self._areas is not None else vertex_areas(self.topology, x) if len(walk.ends) else None

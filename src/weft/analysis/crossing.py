@@ -18,6 +18,9 @@ from weft.detection.broad_phase import make_broad_phase
 from weft.mesh.topology import Topology
 from weft.world import Surface, launch
 from weft.world.buffers import Buffer
+from weft.world.choosing import count_each
+from weft.world.reading import read
+from weft.world.together import Together
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -51,47 +54,61 @@ class CrossingFinder:
         self._surface = Surface.from_arrays(topology.vertex_count, topology.faces, device=self.device)
         self.mesh.faces = self._surface.faces
         self._broad_phase = make_broad_phase("bvh", self._surface) if len(topology.faces) > 1 else None
-        self._hits = Buffer(wp.int8, self.device)
+        self._x = wp.zeros(topology.vertex_count, dtype=wp.vec3d, device=self.device)
+        self._length = -1.0
+        self._hits, self._rows = Buffer(wp.int8, self.device), Buffer(wp.vec3i, self.device)
+        self._chosen, self._places = Buffer(int, self.device), Buffer(int, self.device)
         self._tree: wp.Bvh | None = None
         self._grown = 0
-        self._used = np.unique(topology.faces)
+        self._bounds = wp.zeros(2, dtype=wp.vec3d, device=self.device)
+        self._together = Together(self.device)
 
-    def find(self, vertices: Floats, length: float) -> tuple[Ints, Ints]:
-        """The crossings (edge, face), sorted; `length` is that of a usual edge, by which the noise is measured."""
+    def find(self, vertices: Floats | wp.array, length: float) -> tuple[Ints, Ints]:
+        """The crossings (edge, face), sorted; `length` is that of a usual edge, by which the noise is measured.
+
+        Of vertices on the device the first are taken, as many as the mesh has.
+        """
         self._place(vertices, length)
         if self._broad_phase is None:
             return np.zeros(0, np.int32), np.zeros(0, np.int32)
         self._broad_phase.update(self.mesh.x, self.mesh.x, float(self.mesh.slack), follow=False)
         pairs = self._broad_phase.triangle_pairs(share_vertex=True)
-        hits = self._hits.at_least(len(pairs))
-        launch(kernels.test_pairs, len(pairs), [self.mesh, self._surface.owned, pairs, hits], device=self.device)
+        count = len(pairs)
+        hits, chosen, places = (buffer.at_least(count) for buffer in (self._hits, self._chosen, self._places))
+        launch(kernels.test_pairs, count, [self.mesh, self._surface.owned, pairs, hits, chosen], device=self.device)
+        found = count_each((chosen, places, count))[0]
+        if not found:
+            return np.zeros(0, np.int32), np.zeros(0, np.int32)
+        rows = self._rows.at_least(found)
+        launch(kernels.take_hits, count, [pairs, hits, chosen, places, rows], device=self.device)
 
         # six bits a pair: the edges of one triangle through the other, and the reverse
-        bits = hits.numpy()[: len(pairs)]
-        chosen = np.flatnonzero(bits)
-        which, bit = np.nonzero(bits[chosen, None] & (1 << np.arange(6, dtype=np.int8)))
-        pair = pairs.numpy()[chosen[which]]
-        row = np.arange(len(pair))
+        crossed = rows[:found].numpy()
+        which, bit = np.nonzero(crossed[:, 2:] & (1 << np.arange(6)))
+        row = np.arange(len(which))
+        pair = crossed[which, :2]
         edge = self.topology.face_edges[pair[row, bit // 3], bit % 3]
         face = pair[row, 1 - bit // 3]
         order = np.lexsort((face, edge))
         return edge[order], face[order]
 
-    def _place(self, vertices: Floats, length: float) -> None:
+    def _place(self, vertices: Floats | wp.array, length: float) -> None:
         mesh = self.mesh
-        mesh.x = wp.array(vertices, dtype=wp.vec3d, device=self.device)
-        mesh.noise = wp.array((NOISE * length) * self._noise, dtype=wp.vec3d, device=self.device)
-        mesh.slack = wp.float64(4.0 * NOISE * length)
+        self._take(vertices)
+        if length != self._length:
+            self._length = length
+            mesh.noise = wp.array((NOISE * length) * self._noise, dtype=wp.vec3d, device=self.device)
+            mesh.slack = wp.float64(4.0 * NOISE * length)
 
-    def grow_tree(self, vertices: Floats) -> None:
+    def grow_tree(self, vertices: Floats | wp.array) -> None:
         """Make a tree of the triangles with their vertices here, for kernels that ask who is near a point."""
         mesh = self.mesh
-        used = vertices[self._used]
-        low, high = used.min(axis=0), used.max(axis=0)
+        self._take(vertices)
+        self._together.launch(kernels.find_bounds, 1, [mesh.faces, mesh.x, self._bounds])
+        low, high = read((self._bounds, 0, 2))[0]
         # a power of two, so that scaling does not round
         mesh.scale = wp.float64(2.0 ** -float(np.frexp(max(float((high - low).max()), 1e-250))[1]))
         mesh.centre = wp.vec3d(*(low + 0.5 * (high - low)))
-        mesh.x = wp.array(vertices, dtype=wp.vec3d, device=self.device)
         if self._tree is None:
             self._lowers, self._uppers = (wp.empty(len(mesh.faces), dtype=wp.vec3, device=self.device) for _ in "lu")
         launch(kernels.box_triangles, len(mesh.faces), [mesh, self._lowers, self._uppers], device=self.device)
@@ -102,3 +119,10 @@ class CrossingFinder:
         else:
             self._tree.refit()
         self._grown += 1
+
+    def _take(self, vertices: Floats | wp.array) -> None:
+        self.mesh.x = self._x
+        if isinstance(vertices, wp.array):
+            wp.copy(self._x, vertices, count=len(self._x))
+        else:
+            self._x.assign(vertices)

@@ -5,6 +5,8 @@
 
 import warp as wp
 
+from weft.world.block_sums import largest
+
 # fused operations would spoil the error terms of the doubled precision below
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
@@ -260,7 +262,14 @@ def on_one_side(mesh: Crossing, one: wp.vec3i, other: wp.vec3i) -> bool:
 
 
 @wp.kernel
-def test_pairs(first: int, mesh: Crossing, owned: wp.array[int], pairs: wp.array[wp.vec2i], hits: wp.array[wp.int8]):
+def test_pairs(
+    first: int,
+    mesh: Crossing,
+    owned: wp.array[int],
+    pairs: wp.array[wp.vec2i],
+    hits: wp.array[wp.int8],
+    chosen: wp.array[int],
+):
     """For each pair of triangles: which edges of the first pass through the second (bits 0 to 2), and the reverse.
 
     Every edge is asked for by the triangle that owns it, so that each crossing is found once.
@@ -284,3 +293,45 @@ def test_pairs(first: int, mesh: Crossing, owned: wp.array[int], pairs: wp.array
                         if crosses(mesh, edge, other):
                             found = found | (1 << (3 * side + k))
     hits[i] = wp.int8(found)
+    chosen[i] = wp.min(found, 1)
+
+
+@wp.kernel
+def take_hits(
+    first: int,
+    pairs: wp.array[wp.vec2i],
+    hits: wp.array[wp.int8],
+    chosen: wp.array[int],
+    places: wp.array[int],
+    rows: wp.array[wp.vec3i],
+):
+    """The chosen pairs and their bits, side by side."""
+    i = first + wp.tid()
+    if chosen[i] == 1:
+        rows[places[i]] = wp.vec3i(pairs[i][0], pairs[i][1], int(hits[i]))
+
+
+@wp.kernel
+def find_bounds(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    faces: wp.array[wp.vec3i],
+    x: wp.array[wp.vec3d],
+    bounds: wp.array[wp.vec3d],
+):
+    """The lowest and highest coordinates of all triangles. One block."""
+    t = first + wp.tid()
+    low = x[faces[0][0]]
+    high = low
+    for k in range(t, faces.shape[0], threads):
+        for c in range(3):
+            p = x[faces[k][c]]
+            low = wp.min(low, p)
+            high = wp.max(high, p)
+    for axis in range(3):
+        least = -largest(-low[axis])
+        most = largest(high[axis])
+        if t == 0:
+            bounds[0][axis] = least
+            bounds[1][axis] = most

@@ -15,6 +15,7 @@ s is small, none.
 import warp as wp
 
 from weft.dynamics.air import WindField, wind_at
+from weft.world.lanes import lane_max, lanes
 
 wp.set_module_options({"enable_backward": False})
 
@@ -290,9 +291,11 @@ def measure_growth(
     growth: wp.array[wp.float64],
 ):
     """By how much a step moved the axes of a triangle further from their rest length; the most of each chunk."""
-    i = first + wp.tid()
+    number = first + wp.tid()
+    i = number // lanes()
+    lane = number % lanes()
     most = ZERO
-    for k in range(i * chunk, wp.min((i + 1) * chunk, faces.shape[0])):
+    for k in range(i * chunk + lane, wp.min((i + 1) * chunk, faces.shape[0]), lanes()):
         f = faces[k]
         w = p[k]
         old = wp.abs(wp.length(w[0] * before[f[0]] + w[1] * before[f[1]] + w[2] * before[f[2]]) - ONE)
@@ -302,4 +305,6 @@ def measure_growth(
         old = wp.abs(wp.length(w[0] * before[f[0]] + w[1] * before[f[1]] + w[2] * before[f[2]]) - ONE)
         new = wp.abs(wp.length(w[0] * after[f[0]] + w[1] * after[f[1]] + w[2] * after[f[2]]) - ONE)
         most = wp.max(most, new - old)
-    growth[i] = most
+    most = lane_max(most)
+    if lane == 0:
+        growth[i] = most

@@ -27,6 +27,7 @@ from weft.dynamics.links import Links, links_at
 from weft.errors import WeftError
 from weft.world import State, World, launch
 from weft.world.constraints import SETTLED, UNSURE, WRONG, Constraints, Restraint
+from weft.world.lanes import lanes_on
 
 wp.set_module_options({"enable_backward": False})
 
@@ -361,5 +362,5 @@ class Implicit(Forgetful):
 
     def _measure(self, x: wp.array, x_end: wp.array) -> float:
         inputs = [x, x_end, *self._faces, GROWTH_CHUNK, self._growth]
-        launch(measure_growth, len(self._growth), inputs, device=self.device, grain=8)
+        launch(measure_growth, len(self._growth) * lanes_on(self.device), inputs, device=self.device, grain=8)
         return float(np.max(self._growth.numpy(), initial=0.0))

@@ -17,22 +17,33 @@ from weft.dynamics.implicit import Implicit
 from weft.dynamics.locking import Locking
 from weft.methods.base import Method, StepReport
 from weft.response.cloth_collisions import ClothCollisions, Spared
-from weft.response.cloth_contact import ClothContact, around
+from weft.response.cloth_contact import ClothContact
 from weft.response.flypaper import Flypaper
 from weft.response.pinching import PinchFinder
-from weft.response.pulling import pull
+from weft.response.pulling import crossing_vertices, pull
 from weft.response.solid_contact import SolidContact
 from weft.response.solid_surfaces import SolidSurfaces
 from weft.response.unfolding import Unfolding
 from weft.scene import Untangle as UntangleOptions
-from weft.world import State, World
+from weft.world import State, World, launch
 from weft.world.constraints import Restraint
 from weft.world.kinematics import TIME_SLACK
+
+wp.set_module_options({"enable_backward": False})
 
 # the longest step that is taken by default, s
 LONGEST = 1.0 / 60.0
 # how often edges are shortened and collisions stopped in a step, at most
 TURNS = 3
+
+
+@wp.kernel
+def mark_held(first: int, inverse_mass: wp.array[wp.float64], spared: wp.array[wp.int8], held: wp.array[wp.int8]):
+    """Mark what is spared, and what no force moves."""
+    i = first + wp.tid()
+    held[i] = spared[i]
+    if inverse_mass[i] == wp.float64(0.0):
+        held[i] = wp.int8(1)
 
 
 class Untangle(Method):
@@ -45,8 +56,7 @@ class Untangle(Method):
         self.options: UntangleOptions = options
         self.dynamics = Implicit.from_world(world)
         self.locking = Locking(world)
-        self.cloth = slice(0, world.cloth_vertex_count)
-        areas = world.mass[self.cloth]
+        areas = world.mass[: world.cloth_vertex_count]
         lengths = np.concatenate([np.zeros(0), *(part.mesh.rest_lengths for part in world.cloths)])
         self.analyser = Analyser(
             world.cloth_faces,
@@ -58,6 +68,7 @@ class Untangle(Method):
         )
         self.cloth_contact = ClothContact(world)
         self.collisions = ClothCollisions(world, self.cloth_contact.surface)
+        self._spared, self._held = (self.cloth_contact.rings.no_marks() for _ in range(2))
         self.unfolding = Unfolding(world)
         self.surfaces = SolidSurfaces(world)
         self.solid_contact = SolidContact(world, depth=options.depth, surfaces=self.surfaces)
@@ -88,11 +99,12 @@ class Untangle(Method):
         if self.options.pinch:
             self.hold_pinched(state)
         analysis = self._analyse(state)
+        self._mark(analysis)
         contacts = self._link(state, dt, analysis)
         restraints: list[Restraint] = [self.solid_contact, self.flypaper]
         self.dynamics.propose(state, world.target, dt, self.x_end, self.v_end, restraints=restraints)
         world.carry_colliders(state, dt, self.x_end, self.v_end)
-        if analysis is not None and len(analysis):
+        if analysis is not None:
             self.unfolding.flatten(self.x_end, self.v_end, analysis, held=self.pinched_vertices)
         found = self._clip_and_stop(state, dt, analysis)
         state.take(self.x_end, self.v_end)
@@ -108,20 +120,20 @@ class Untangle(Method):
         self.solid_contact.restore(saved)
 
     def _analyse(self, state: State) -> Analysis | None:
-        """Where the cloth passes through itself; None where nobody wants to know."""
+        """Where the cloth passes through itself; None where it does not, or nobody wants to know."""
         self.crossings = self.paths = 0
         if not self.options.attract or not self._meets_itself(state):
             return None
-        analysis = self.analyser.analyse(state.x.numpy()[self.cloth])
-        self.crossings, self.paths = analysis.crossings, len(analysis)
+        analysis = self.analyser.analyse_in_place(state.x)
+        if analysis is not None:
+            self.crossings, self.paths = analysis.crossings, len(analysis)
         return analysis
 
     def _link(self, state: State, dt: float, analysis: Analysis | None) -> int:
         """Push apart what is near, pull back what has passed through; gives how many pairs are near."""
         links = self.dynamics.links
         links.clear()
-        x, v = state.x.numpy()[self.cloth], state.v.numpy()[self.cloth]
-        self.locking.lock(x, v, dt, links, spared=self._spared(analysis))
+        self.locking.lock(state.x, state.v, dt, links, spared=self._spared)
         contacts = 0
         if self._meets_itself(state):
             contacts = self.cloth_contact.link(state.x, state.v, dt, analysis, links)
@@ -136,7 +148,7 @@ class Untangle(Method):
         by it; gives how many collisions were found."""
         total = 0
         for turn in range(TURNS):
-            clipped = self._clip(dt, analysis)
+            clipped = self._clip(dt)
             if turn > 0 and clipped == 0:
                 break
             found = self._stop(state, dt, analysis)
@@ -145,23 +157,18 @@ class Untangle(Method):
                 break
         return total
 
-    def _clip(self, dt: float, analysis: Analysis | None) -> int:
+    def _clip(self, dt: float) -> int:
         """Shorten edges that are stretched too far, but for those that are tangled or pinched; gives how many."""
-        held = self._spared(analysis) | (self.world.inverse_mass.numpy()[self.cloth] == 0.0)
-        x, v = self.x_end.numpy(), self.v_end.numpy()
-        cloth_x, cloth_v = x[self.cloth].copy(), v[self.cloth].copy()
-        clipped = self.locking.clip(cloth_x, cloth_v, dt, held=held)
-        if clipped:
-            x[self.cloth], v[self.cloth] = cloth_x, cloth_v
-            self.x_end.assign(x)
-            self.v_end.assign(v)
-        return clipped
+        inputs = [self.world.inverse_mass, self._spared, self._held]
+        launch(mark_held, len(self._held), inputs, device=self.world.device)
+        return self.locking.clip(self.x_end, self.v_end, dt, held=self._held)
 
-    def _spared(self, analysis: Analysis | None) -> np.ndarray:
-        """(n,) where nothing locks: what is tangled must be able to come free, what is pinched stretches in any case."""
-        spared = around(analysis, self.world.cloth_vertex_count, rings=1)
-        spared[self.pinched_vertices] = True
-        return spared
+    def _mark(self, analysis: Analysis | None) -> None:
+        """Where nothing locks: what is tangled must be able to come free, what is pinched stretches in any case."""
+        rings = self.cloth_contact.rings
+        tangled = np.zeros(0, np.int32) if analysis is None else crossing_vertices(analysis)
+        rings.mark(tangled, 1, self._spared)
+        rings.add(self.pinched_vertices, self._spared)
 
     def _stop(self, state: State, dt: float, analysis: Analysis | None) -> int:
         """Stop what is not tangled and would pass through; gives how many collisions were found."""
@@ -177,7 +184,7 @@ class Untangle(Method):
     def hold_pinched(self, state: State) -> None:
         """Find what is pinched, and hold it in the step that follows."""
         self.surfaces.find(state.x, state.v, reach=self.options.depth)
-        points = self.pinches.find(state.x.numpy())
+        points = self.pinches.find(state.x)
         self.pinched_vertices = points.vertices
         self.flypaper.take(points)
         self.solid_contact.pinch(points.vertices)

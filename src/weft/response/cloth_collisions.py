@@ -18,8 +18,9 @@ from weft.analysis.result import Analysis
 from weft.detection.broad_phase import make_broad_phase
 from weft.detection.patch_search import PatchSearch
 from weft.detection.step_search import StepSearch
-from weft.response.cloth_contact import around, stitched
+from weft.response.cloth_contact import stitched
 from weft.response.impulses import ImpulseRows, ImpulseSolver
+from weft.response.pulling import crossing_vertices
 from weft.response.repulsion import set_repulsion
 from weft.world import Surface, World, launch
 from weft.world.constraints import FLYPAPER, PRESCRIBED
@@ -176,9 +177,10 @@ class Spared:
     def __init__(self, analysis: Analysis | None, count: int) -> None:
         """Of `count` vertices."""
         # only what crosses itself: with the ring around it, a fold would cross anew beside where it comes free
-        self._tangled = around(analysis, count, rings=0)
+        self._tangled = np.zeros(0, np.int32)
         self._regions = self._partners = None
         if analysis is not None and len(analysis):
+            self._tangled = crossing_vertices(analysis)
             colours = analysis.colours
             shape = (count, 2 * len(analysis))
             self._regions = sparse.csr_array((np.ones(len(colours.items)), colours.items, colours.offsets), shape=shape)
@@ -191,7 +193,7 @@ class Spared:
 
     def rows(self, vertices: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """(k,) which of some stencils are of pairs that may cross."""
-        spared = self._tangled[vertices].any(axis=1)
+        spared = np.asarray(np.isin(vertices, self._tangled).any(axis=1))
         if self._regions is not None and self._partners is not None:
             for one, other in sides(vertices, weights):
                 spared |= np.asarray(self._regions[one].multiply(self._partners[other]).sum(axis=1)).ravel() > 0.0

@@ -21,6 +21,7 @@ from weft.response.pulling import crossing_vertices
 from weft.world import Surface, World, launch
 from weft.world.buffers import Buffer
 from weft.world.choosing import count_chosen
+from weft.world.rings import Rings
 
 wp.set_module_options({"enable_backward": False})
 
@@ -185,7 +186,8 @@ class ClothContact:
         sheets: Any = Sheets()
         sheets.faces, sheets.edges, sheets.thickness = self.surface.faces, self.surface.edges, world.thickness
         sheets.rest = world.rest_shape
-        pieces = connected(world.cloth_vertex_count, self.surface.edges.numpy().reshape(-1, 2))
+        edges = self.surface.edges.numpy().reshape(-1, 2)
+        pieces = connected(world.cloth_vertex_count, edges)
         sheets.piece = wp.array(pieces, dtype=int, device=device)
         sewn = stitched(world)
         sheets.sewn_offsets = wp.array(sewn.indptr, dtype=int, device=device)
@@ -194,7 +196,8 @@ class ClothContact:
         self._sheets = sheets
         self._expected = wp.zeros(world.cloth_vertex_count, dtype=wp.vec3d, device=device)
         self._kinds = Buffer(wp.int8, device)
-        self._tangled = wp.zeros(world.cloth_vertex_count, dtype=wp.int8, device=device)
+        self.rings = Rings(edges, world.cloth_vertex_count, device)
+        self._tangled = self.rings.no_marks()
         self._chosen, self._places = [Buffer(int, device) for _ in Kind], [Buffer(int, device) for _ in Kind]
 
     def link(self, x: wp.array, v: wp.array, h: float, analysis: Analysis | None, links: Links) -> int:
@@ -208,7 +211,7 @@ class ClothContact:
         table = None
         if analysis is not None and len(analysis):
             table = colour_table(analysis, self.device)
-            self._tangled.assign(around(analysis, len(self._expected), rings=RINGS).astype(np.int8))
+            self.rings.mark(crossing_vertices(analysis), RINGS, self._tangled)
         total = 0
         for kind, pairs in zip(Kind, self.broad_phase.feature_pairs(), strict=True):
             count = len(pairs)
@@ -236,17 +239,6 @@ def expect(first: int, x: wp.array[wp.vec3d], v: wp.array[wp.vec3d], h: wp.float
     """Where a vertex would be after h."""
     i = first + wp.tid()
     expected[i] = x[i] + h * v[i]
-
-
-def around(analysis: Analysis | None, count: int, *, rings: int) -> np.ndarray:
-    """(n,) which of `count` vertices lie beside a path, or so many rings away."""
-    tangled = np.zeros(count, bool)
-    if analysis is not None and len(analysis):
-        tangled[crossing_vertices(analysis)] = True
-        edges = analysis.topology.edges
-        for _ in range(rings):
-            tangled[edges[tangled[edges].any(axis=1)]] = True
-    return tangled
 
 
 def connected(count: int, pairs: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import warp as wp
 
 from weft.errors import WeftError
-from weft.response.solid_contact import triangle_frame
+from weft.response.solid_kernels import triangle_frame
 from weft.world import World, launch
 from weft.world.buffers import Buffer
 from weft.world.constraints import FLYPAPER, PRESCRIBED, SETTLED, Constraints, Held, hold

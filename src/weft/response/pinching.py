@@ -14,115 +14,26 @@ import warp as wp
 from numpy.typing import NDArray
 
 from weft.analysis.analyser import Analyser
-from weft.analysis.crossing_kernels import Crossing
 from weft.analysis.result import Analysis
 from weft.mesh.topology import Csr
-from weft.response.attraction_kernels import has_item, nearest_weights, query_around
 from weft.response.flypaper import SurfacePoints
+from weft.response.pinching_kernels import Near, find_between, find_touched, find_within, take_between, take_within
 from weft.response.solid_surfaces import SolidSurfaces
 from weft.world import World, launch
-
-wp.set_module_options({"enable_backward": False})
+from weft.world.buffers import Buffer
+from weft.world.choosing import count_each
+from weft.world.reading import read
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 
-ZERO = wp.constant(wp.float64(0.0))
 # part of the thickness by which a vertex may be farther away and still touches
 SLACK = 0.01
-# cosine of the angle between two normals below which surfaces face each other: a little more than a right angle
-FACING = -0.1
-OPPOSED = wp.constant(wp.float64(FACING))
 # regions of a collider with fewer vertices are blemishes
 LEAST_REGION = 3
 # rings by which the overlaps of the first frame are widened, and the part of a path that must lie in them to be one
 RINGS, PERMANENT = 2, 0.8
-
-
-@wp.kernel
-def find_opposite(
-    first: int,
-    mesh: Crossing,
-    points: wp.array[wp.vec3d],
-    queries: wp.array[wp.vec2i],
-    normals: wp.array[wp.vec3d],
-    touch: wp.array[wp.float64],
-    colour_offsets: wp.array[int],
-    colours: wp.array[int],
-    reach: wp.float64,
-    found_face: wp.array[int],
-    found_weights: wp.array[wp.vec3d],
-):
-    """For (point, region): the nearest triangle of the other region of its path that faces it and has it inside."""
-    i = first + wp.tid()
-    p = points[queries[i][0]]
-    partner = queries[i][1] ^ 1
-    n = normals[queries[i][0]]
-    best = int(-1)
-    best_distance = reach
-    best_weights = wp.vec3d()
-    f = int(0)
-    query = query_around(mesh, p, reach)
-    while wp.bvh_query_next(query, f):
-        if has_item(colour_offsets, colours, f, partner):
-            face = mesh.faces[f]
-            a = mesh.x[face[0]]
-            b = mesh.x[face[1]]
-            c = mesh.x[face[2]]
-            w = nearest_weights(p, a, b, c)
-            r = p - (w[0] * a + w[1] * b + w[2] * c)
-            distance = wp.length(r)
-            across = wp.normalize(wp.cross(b - a, c - a))
-            near = wp.dot(across, n) < OPPOSED and (wp.dot(across, r) < ZERO or distance < touch[queries[i][0]])
-            # equal distances: the lower triangle, whatever the order of the tree
-            if near and (distance < best_distance or (distance == best_distance and f < best)):
-                best = f
-                best_distance = distance
-                best_weights = w
-    found_face[i] = best
-    found_weights[i] = best_weights
-
-
-@wp.kernel
-def find_squeezing(
-    first: int,
-    mesh: Crossing,
-    points: wp.array[wp.vec3d],
-    normals: wp.array[wp.vec3d],
-    touch: wp.array[wp.float64],
-    found_face: wp.array[int],
-    found_weights: wp.array[wp.vec3d],
-):
-    """For each point that touches a surface: the nearest triangle that faces it from the other side and touches it too.
-
-    The point must be outside of it: what lies behind is the far side of something thin.
-    """
-    i = first + wp.tid()
-    p = points[i]
-    n = normals[i]
-    best = int(-1)
-    best_distance = touch[i]
-    best_weights = wp.vec3d()
-    f = int(0)
-    query = query_around(mesh, p, touch[i])
-    while wp.bvh_query_next(query, f):
-        face = mesh.faces[f]
-        a = mesh.x[face[0]]
-        b = mesh.x[face[1]]
-        c = mesh.x[face[2]]
-        w = nearest_weights(p, a, b, c)
-        r = p - (w[0] * a + w[1] * b + w[2] * c)
-        distance = wp.length(r)
-        across = wp.normalize(wp.cross(b - a, c - a))
-        facing = wp.dot(across, n) < OPPOSED and wp.dot(across, r) > ZERO
-        # equal distances: the lower triangle, whatever the order of the tree
-        if facing and (distance < best_distance or (distance == best_distance and f < best)):
-            best = f
-            best_distance = distance
-            best_weights = w
-    found_face[i] = best
-    found_weights[i] = best_weights
 
 
 class SelfPinch:
@@ -132,9 +43,16 @@ class SelfPinch:
         """`start`: all positions of the world in the first frame."""
         body = world.bodies[len(world.cloths) + number]
         self.device = world.device
-        self.vertices, self.first_face = body.vertices, body.faces.start
+        self.vertices = body.vertices
+        self.first_face = body.faces.start - world.cloth_face_count
         faces = world.faces[body.faces] - body.vertices.start
         self.analyser = Analyser(faces, body.vertices.stop - body.vertices.start, device=world.device)
+        # what only moves as a whole passes through itself as it did at first
+        self._bends = any(
+            not p.still and p.pose is None and p.vertices[0] in range(body.vertices.start, body.vertices.stop)
+            for p in world.kinematics.prescriptions
+            if len(p.vertices)
+        )
         self._permanent = np.zeros(self.analyser.topology.vertex_count, dtype=bool)
         first = self.analyser.analyse(start[self.vertices])
         self._permanent[_crossing_vertices(first)] = True
@@ -144,61 +62,21 @@ class SelfPinch:
         for _ in range(RINGS):
             touched = self._permanent[edges].any(axis=1)
             self._permanent[edges[touched]] = True
-        self._x: Floats = start[self.vertices]
-        self._analysis, self._kept = first, self._choose(first)
+        self._none = [wp.zeros(1, dtype=int, device=self.device) for _ in range(3)]
 
-    def analyse(self, x: Floats) -> bool:
-        """Look at the collider with all positions of the world here; True where it pinches somewhere."""
-        own = x[self.vertices]
-        if not np.array_equal(own, self._x):
-            self._x = own.copy()
-            self._analysis = self.analyser.analyse(own)
-            self._kept = self._choose(self._analysis)
-        return bool(self._kept.any())
-
-    def find(
-        self, points: Floats, faces: Ints, normals: Floats, touch: Floats, depth: float
-    ) -> tuple[Ints, Ints, Floats]:
-        """Of points near the triangles `faces` of this collider, those that are pinched: which, between which, where."""
-        analysis = self._analysis
-        colours = analysis.face_colours
-        counts = np.diff(colours.offsets)[faces]
-        point = np.repeat(np.arange(len(faces), dtype=np.int32), counts)
-        place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        region = colours.items[colours.offsets[faces[point]] + place]
-        kept = self._kept[region // 2]
-        queries = np.column_stack([point[kept], region[kept]]).astype(np.int32)
-        count = len(queries)
-        found, weights = (
-            wp.empty(count, dtype=int, device=self.device),
-            wp.empty(count, dtype=wp.vec3d, device=self.device),
-        )
-        if count:
-            finder = self.analyser.finder
-            finder.grow_tree(analysis.positions)
-
-            def upload(values: Any, dtype: Any) -> wp.array:
-                return wp.array(values, dtype=dtype, device=self.device)
-
-            inputs = [finder.mesh, upload(points, wp.vec3d), upload(queries, wp.vec2i), upload(normals, wp.vec3d)]
-            inputs += [upload(touch, wp.float64), upload(colours.offsets, int), upload(colours.items, int)]
-            launch(find_opposite, count, [*inputs, wp.float64(depth), found, weights], device=self.device, grain=16)
-        hit = found.numpy() >= 0
-        # one opposite portion for each point: that of its first region
-        which, first = np.unique(queries[hit, 0], return_index=True)
-        return which, found.numpy()[hit][first], weights.numpy().reshape(-1, 3)[hit][first]
-
-    def find_squeezed(self, points: Floats, normals: Floats, touch: Floats) -> tuple[Ints, Ints, Floats]:
-        """Of points that touch this collider, those that another portion touches from the other side."""
-        finder, count = self.analyser.finder, len(points)
-        finder.grow_tree(self._x)
-        face = wp.empty(count, dtype=int, device=self.device)
-        weights = wp.empty(count, dtype=wp.vec3d, device=self.device)
-        inputs = [wp.array(values, dtype=wp.vec3d, device=self.device) for values in (points, normals)]
-        inputs += [wp.array(touch, dtype=wp.float64, device=self.device), face, weights]
-        launch(find_squeezing, count, [finder.mesh, *inputs], device=self.device, grain=64)
-        which = np.flatnonzero(face.numpy() >= 0).astype(np.int32)
-        return which, face.numpy()[which], weights.numpy().reshape(-1, 3)[which]
+    def look(self, x: wp.array) -> list[Any]:
+        """What kernels need to know of the collider with all positions of the world here: its triangles in a tree, how many
+        of the paths on which it passes through itself pinch, which ones, and the colours of its triangles."""
+        own = x[self.vertices.start : self.vertices.stop]
+        analysis = self.analyser.analyse_in_place(own) if self._bends else None
+        kept = np.zeros(0, bool) if analysis is None else self._choose(analysis)
+        finder = self.analyser.finder
+        finder.grow_tree(own)
+        if analysis is None or not kept.any():
+            return [finder.mesh, 0, *self._none]
+        lists = (kept.astype(np.int32), analysis.face_colours.offsets, analysis.face_colours.items)
+        uploaded = [wp.array(values, dtype=int, device=self.device) for values in lists]
+        return [finder.mesh, int(kept.sum()), *uploaded]
 
     def _choose(self, analysis: Analysis) -> Bools:
         """Which paths pinch: not those that were there from the start, and not the smallest.
@@ -218,65 +96,82 @@ class PinchFinder:
 
     def __init__(self, world: World, surfaces: SolidSurfaces, *, depth: float) -> None:
         """`depth`: how far a vertex may be inside a surface that pinches it, m."""
-        self.world = world
+        self.world, self.device = world, world.device
         self.surfaces = surfaces
-        self.depth = depth
+        count = self.count = world.cloth_vertex_count
         start = world.initial_state().positions()
         self._own = [SelfPinch(world, number, start) for number in range(surfaces.count)]
-        self._touch = (
-            0.5 * (1.0 + SLACK) * (world.thickness.numpy()[: world.cloth_vertex_count] + world.scene.thickness)
-        )
+        near: Any = Near()
+        self._near = near
+        near.face, near.weights = surfaces.face, surfaces.weights
+        near.normals, near.gaps = surfaces.normals, surfaces.gaps
+        touch = 0.5 * (1.0 + SLACK) * (world.thickness.numpy()[:count] + world.scene.thickness)
+        near.touch, near.depth = wp.array(touch, dtype=wp.float64, device=self.device), wp.float64(depth)
+        pairs = max(1, surfaces.count) * count
+        self._touched = wp.zeros(max(1, surfaces.count), dtype=int, device=self.device)
+        self._chosen, self._places = (wp.zeros(pairs, dtype=int, device=self.device) for _ in range(2))
+        self._faces = wp.zeros(count, dtype=int, device=self.device)
+        self._weights = wp.zeros(count, dtype=wp.vec3d, device=self.device)
+        self._rows, self._row_weights = Buffer(wp.vec3i, self.device), Buffer(wp.vec3d, self.device)
 
-    def find(self, x: Floats) -> SurfacePoints:
+    def find(self, x: wp.array) -> SurfacePoints:
         """The pinched vertices at positions x, for which the surfaces have been searched to the depth already."""
-        surfaces = self.surfaces
-        face, gaps = surfaces.face.numpy(), surfaces.gaps.numpy()
-        count = self.world.cloth_vertex_count
-        near = (face >= 0) & (gaps < self._touch) & (gaps > -self.depth)
+        colliders = self.surfaces.count
         vertices: list[np.ndarray] = [np.zeros(0, np.int32)]
         faces: list[np.ndarray] = [np.zeros(0, np.int32)]
         weights = [np.zeros((0, 3))]
+        self._touched.zero_()
+        inputs: list[Any] = [self.count, self._near, self._touched]
+        launch(find_touched, colliders * self.count, inputs, device=self.device)
+        touched = read((self._touched, 0, colliders))[0].copy() if colliders else np.zeros(0, np.int32)
 
         # between two colliders: all that touch it, if some of them face each other
-        if surfaces.count > 1:
-            several = np.flatnonzero(near.sum(axis=0) > 1)
-            normals = np.where(near[:, several, None], surfaces.normals.numpy()[:, several], 0.0)
-            facing = np.einsum("avk,bvk->vab", normals, normals).min(axis=(1, 2)) < FACING
-            for number in range(surfaces.count):
-                held = several[facing & near[number, several]]
-                vertices.append(held)
-                faces.append(face[number, held])
-                weights.append(surfaces.weights.numpy()[number, held])
+        if touched.sum() > 1:
+            rows, points = self._between()
+            vertices.append(rows[:, 0])
+            faces.append(rows[:, 1])
+            weights.append(points)
 
         # between two portions of one
-        for number, own in enumerate(self._own):
-            touching = np.flatnonzero(near[number])
-            if not len(touching):
+        for number in np.flatnonzero(touched):
+            rows, points = self._within(int(number), x)
+            if not len(rows):
                 continue
-            normals = surfaces.normals.numpy()[number, touching]
-            first = own.first_face - self.world.cloth_face_count
-            pinches, where = own.analyse(x), x[touching]
-            which, opposite, places = own.find_squeezed(where, normals, self._touch[touching])
-            if pinches:
-                deep = own.find(where, face[number, touching] - first, normals, self._touch[touching], self.depth)
-                new = ~np.isin(which, deep[0])
-                which = np.concatenate([deep[0], which[new]])
-                opposite = np.concatenate([deep[1], opposite[new]])
-                places = np.concatenate([deep[2], places[new]])
-            held = touching[which]
+            held, face, opposite = rows.T
             new = ~np.isin(held, np.concatenate(vertices))
             vertices += [held[new], held]
-            faces += [face[number, held[new]], opposite + first]
-            weights += [surfaces.weights.numpy()[number, held[new]], places]
-        return _points(
-            np.concatenate(vertices),
-            np.concatenate(faces) + self.world.cloth_face_count,
-            np.concatenate(weights),
-            count,
-        )
+            faces += [face[new], opposite + self._own[number].first_face]
+            weights += [points[::2][new], points[1::2]]
+        faces_of_world = np.concatenate(faces) + self.world.cloth_face_count
+        return _points(np.concatenate(vertices), faces_of_world, np.concatenate(weights))
+
+    def _between(self) -> tuple[Ints, Floats]:
+        """Rows (vertex, triangle, -1) of what colliders pinch between them, and the points of these triangles."""
+        pairs, chosen, places = self.surfaces.count * self.count, self._chosen, self._places
+        inputs: list[Any] = [self.count, self.surfaces.count, self._near, chosen]
+        launch(find_between, pairs, inputs, device=self.device)
+        found = count_each((chosen, places, pairs))[0]
+        rows, weights = self._rows.at_least(found), self._row_weights.at_least(found)
+        if found:
+            inputs = [self.count, self._near, chosen, places, rows, weights]
+            launch(take_between, pairs, inputs, device=self.device)
+        return rows[:found].numpy().reshape(-1, 3), weights[:found].numpy().reshape(-1, 3)
+
+    def _within(self, number: int, x: wp.array) -> tuple[Ints, Floats]:
+        """Rows (vertex, triangle, opposite triangle) of what a collider pinches, and two points for each of them."""
+        own, chosen, places = self._own[number], self._chosen, self._places
+        found = [chosen, self._faces, self._weights]
+        inputs: list[Any] = [number, own.first_face, self._near, x, *own.look(x), *found]
+        launch(find_within, self.count, inputs, device=self.device, grain=64)
+        count = count_each((chosen, places, self.count))[0]
+        rows, weights = self._rows.at_least(count), self._row_weights.at_least(2 * count)
+        if count:
+            inputs = [number, self._near, chosen, places, self._faces, self._weights, rows, weights]
+            launch(take_within, self.count, inputs, device=self.device)
+        return rows[:count].numpy().reshape(-1, 3), weights[: 2 * count].numpy().reshape(-1, 3)
 
 
-def _points(vertices: Ints, faces: Ints, weights: Floats, count: int) -> SurfacePoints:
+def _points(vertices: Ints, faces: Ints, weights: Floats) -> SurfacePoints:
     """Points listed by vertex."""
     order = np.argsort(vertices, kind="stable")
     held, sizes = np.unique(vertices, return_counts=True)

@@ -14,6 +14,9 @@ import warp as wp
 from weft.detection.proximity import nearest_point_triangle
 from weft.mesh import TriMesh
 from weft.world import World, launch
+from weft.world.block_sums import largest
+from weft.world.reading import read
+from weft.world.together import Together
 
 wp.set_module_options({"enable_backward": False})
 
@@ -186,6 +189,8 @@ class SolidSurfaces:
             np.repeat(np.arange(self.count), [body.faces.stop - body.faces.start for body in bodies]).astype(np.int32)
         )
 
+        self._farthest = wp.zeros(1, dtype=wp.float64, device=self.device)
+        self._together = Together(self.device)
         shape = (self.count, world.cloth_vertex_count)
         self.face = wp.full(shape, -1, dtype=int, device=self.device)
         """triangle, counted from the first collider's; -1 where nothing is in reach"""
@@ -210,9 +215,29 @@ class SolidSurfaces:
 
     def largest_motion(self, x: wp.array, goal: wp.array) -> float:
         """The longest way of any collider vertex from x to its goal."""
-        base = self.world.cloth_vertex_count
-        way = goal.numpy()[base:] - x.numpy()[base:]
-        return float(np.sqrt((way**2).sum(axis=1).max(initial=0.0)))
+        inputs = [self.world.cloth_vertex_count, x, goal, self._farthest]
+        self._together.launch(find_farthest, 1, inputs)
+        return float(read((self._farthest, 0, 1))[0][0])
+
+
+@wp.kernel
+def find_farthest(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    start: int,
+    x: wp.array[wp.vec3d],
+    goal: wp.array[wp.vec3d],
+    farthest: wp.array[wp.float64],
+):
+    """The longest way of the vertices from `start` on. One block."""
+    t = first + wp.tid()
+    square = wp.float64(0.0)
+    for i in range(start + t, x.shape[0], threads):
+        square = wp.max(square, wp.length_sq(goal[i] - x[i]))
+    square = largest(square)
+    if t == 0:
+        farthest[0] = wp.sqrt(square)
 
 
 @wp.kernel

@@ -7,39 +7,70 @@ the way to the middle of their neighbours, and lose as much of their speed again
 
 import numpy as np
 import warp as wp
-from scipy import sparse
 
 from weft.analysis.result import Analysis
+from weft.mesh.topology import make_csr
 from weft.response.pulling import crossing_vertices
-from weft.world import World
+from weft.world import World, launch
+from weft.world.buffers import Buffer
+
+wp.set_module_options({"enable_backward": False})
 
 # part of the way to the middle of its neighbours that a vertex goes in a step
-PART = 0.1
+PART = wp.constant(wp.float64(0.1))
+
+
+@wp.kernel
+def flatten_chosen(
+    first: int,
+    chosen: wp.array[int],
+    inverse_mass: wp.array[wp.float64],
+    offsets: wp.array[int],
+    neighbours: wp.array[int],
+    values: wp.array[wp.vec3d],
+    flattened: wp.array[wp.vec3d],
+):
+    """A part of the way from what a vertex has to the mean of what its neighbours have."""
+    k = first + wp.tid()
+    i = chosen[k]
+    own = values[i]
+    near = offsets[i + 1] - offsets[i]
+    if near > 0 and inverse_mass[i] > wp.float64(0.0):
+        mean = wp.vec3d()
+        for n in range(offsets[i], offsets[i + 1]):
+            mean += values[neighbours[n]]
+        own += PART * (mean / wp.float64(near) - own)
+    flattened[k] = own
+
+
+@wp.kernel
+def take_chosen(first: int, chosen: wp.array[int], flattened: wp.array[wp.vec3d], values: wp.array[wp.vec3d]):
+    """What was found, in its place."""
+    k = first + wp.tid()
+    values[chosen[k]] = flattened[k]
 
 
 class Unfolding:
     """Flattens what crosses itself; stitches count as neighbours."""
 
     def __init__(self, world: World) -> None:
-        count = world.cloth_vertex_count
+        self.world, self.device, count = world, world.device, world.cloth_vertex_count
         edges = [part.mesh.edges + part.first for part in world.cloths]
         pairs = np.concatenate([np.zeros((0, 2), np.int64), *edges, world.seams.nearest()])
-        both = np.concatenate([pairs, pairs[:, ::-1]])
-        near = sparse.coo_array((np.ones(len(both)), (both[:, 0], both[:, 1])), shape=(count, count)).tocsr()
-        self._mean = sparse.csr_array(sparse.diags_array(1.0 / np.maximum(near.sum(axis=1), 1.0)) @ near)
-        self.count = count
-        self.world = world
+        one, other = np.concatenate([pairs, pairs[:, ::-1]]).T
+        near = make_csr(one, other, count, max(count, 1))
+        self._near = [wp.array(a, dtype=int, device=self.device) for a in (near.offsets, near.items)]
+        self._chosen, self._flattened = Buffer(int, self.device), Buffer(wp.vec3d, self.device)
 
     def flatten(self, x: wp.array, v: wp.array, analysis: Analysis, *, held: np.ndarray) -> None:
         """Flatten what crossed when it was analysed; `held` vertices stay."""
-        free = self.world.inverse_mass.numpy()[: self.count] > 0.0
-        free[held] = False
-        chosen = crossing_vertices(analysis)
-        chosen = chosen[free[chosen]]
-        if not len(chosen):
+        vertices = np.setdiff1d(crossing_vertices(analysis), held)
+        count = len(vertices)
+        if not count:
             return
-        rows = self._mean[chosen]
+        chosen, flattened = self._chosen.at_least(count), self._flattened.at_least(count)
+        chosen[:count].assign(vertices.astype(np.int32))
         for values in (x, v):
-            old = values.numpy().copy()
-            old[chosen] += PART * (rows @ old[: self.count] - old[chosen])
-            values.assign(wp.array(old, dtype=wp.vec3d, device=values.device))
+            inputs = [chosen, self.world.inverse_mass, *self._near, values, flattened]
+            launch(flatten_chosen, count, inputs, device=self.device)
+            launch(take_chosen, count, [chosen, flattened, values], device=self.device)

@@ -45,6 +45,20 @@ def lane_total(value: wp.float64) -> wp.float64:
 @wp.func_native(
     """
 #if defined(__CUDA_ARCH__)
+    for (int far = 16; far > 0; far /= 2)
+        value = max(value, __shfl_xor_sync(0xffffffffu, value, far));
+#endif
+    return value;
+    """
+)
+def lane_max(value: wp.float64) -> wp.float64:
+    """The largest of what the threads of an item give, for each of them."""
+    ...
+
+
+@wp.func_native(
+    """
+#if defined(__CUDA_ARCH__)
     __syncwarp();
 #endif
     """

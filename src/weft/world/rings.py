@@ -1,0 +1,72 @@
+"""Marks on the vertices around some of them, ring by ring along the edges."""
+
+import numpy as np
+import warp as wp
+
+from weft.world.buffers import Buffer
+from weft.world.launch import launch
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.kernel
+def mark_chosen(first: int, chosen: wp.array[int], marks: wp.array[wp.int8]):
+    """Mark the vertices of a list."""
+    marks[chosen[first + wp.tid()]] = wp.int8(1)
+
+
+@wp.kernel
+def widen(
+    first: int,
+    offsets: wp.array[int],
+    neighbours: wp.array[int],
+    marks: wp.array[wp.int8],
+    wider: wp.array[wp.int8],
+):
+    """Mark a vertex if a neighbour is marked."""
+    i = first + wp.tid()
+    mark = marks[i]
+    for k in range(offsets[i], offsets[i + 1]):
+        if marks[neighbours[k]] != wp.int8(0):
+            mark = wp.int8(1)
+    wider[i] = mark
+
+
+class Rings:
+    """The neighbours of each of so many vertices, along edges (k, 2)."""
+
+    def __init__(self, edges: np.ndarray, count: int, device: wp.DeviceLike) -> None:
+        self.count, self.device = count, device
+        self._lists = [wp.array(a, dtype=int, device=device) for a in neighbours(edges, count)]
+        self._chosen = Buffer(int, self.device)
+        self._other = self.no_marks()
+
+    def no_marks(self) -> wp.array:
+        """A mark for each vertex, none of them set."""
+        return wp.zeros(self.count, dtype=wp.int8, device=self.device)
+
+    def mark(self, vertices: np.ndarray, rings: int, marks: wp.array) -> None:
+        """Mark these vertices, and as many rings around them, and no others."""
+        marks.zero_()
+        if not len(vertices):
+            return
+        self.add(vertices, marks)
+        for _ in range(rings):
+            launch(widen, self.count, [*self._lists, marks, self._other], device=self.device)
+            wp.copy(marks, self._other)
+
+    def add(self, vertices: np.ndarray, marks: wp.array) -> None:
+        """Mark these vertices besides."""
+        count = len(vertices)
+        if count:
+            chosen = self._chosen.at_least(count)
+            chosen[:count].assign(np.ascontiguousarray(vertices, np.int32))
+            launch(mark_chosen, count, [chosen, marks], device=self.device)
+
+
+def neighbours(edges: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The vertices that an edge leads to from each of so many: offsets and items."""
+    ends = np.concatenate([edges, edges[:, ::-1]])
+    order = np.argsort(ends[:, 0], kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(ends[:, 0], minlength=count))]).astype(np.int32)
+    return offsets, ends[order, 1].astype(np.int32)
