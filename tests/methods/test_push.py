@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import warp as wp
 
 import weft
 from weft.bench.bunny import bunny
@@ -106,6 +107,46 @@ def test_provots_correction_limits_stretch():
     assert row["stretch"] < 0.25
     held = np.arange(6)
     assert x[held] == pytest.approx(world.rest_positions[held])
+
+
+@pytest.mark.parametrize("cells", [4, 60])
+def test_the_fastest_free_vertex_is_measured(cells):
+    """Pins may go anywhere; what is not a number is too far."""
+    cloth = weft.Cloth(shape=weft.Grid(size=(1.0, 1.0), cells=(cells, cells)), pins=[weft.Pin(boundary="left")])
+    world = World(weft.Scene(method=Push(close=0.1, largest_stretch=0.0), cloths=[cloth]))
+    method = make_method(world, world.scene.method)
+    state = world.initial_state()
+    v = np.random.default_rng(cells).normal(scale=0.1, size=(world.vertex_count, 3))
+    state.v.assign(v)
+    moved = method._propose(state, 1e-9)
+    free = world.inverse_mass.numpy() > 0.0
+    assert not free.all() and moved == pytest.approx(1e-9 * np.linalg.norm(v[free], axis=1).max(), rel=1e-3)
+    assert moved == np.sqrt(((method.x_end.numpy() - state.positions())[free] ** 2).sum(axis=1)).max()
+    v[np.flatnonzero(free)[-1]] = np.nan
+    state.v.assign(v)
+    assert np.isnan(method._propose(state, 1e-9))
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
+@pytest.mark.parametrize("search", ["brute", "kdtree", "octree"])
+@pytest.mark.parametrize("still", [True, False])
+def test_as_on_the_cpu(search, still):
+    """A sheet over a ball, which may turn, from before the first contact on."""
+    scene = over_a_ball(search=search, against="both", moves=3)
+    motion = {} if still else {"motion": weft.Spin(rate_deg=90)}
+    scene = scene.replace(
+        cloths=[scene.cloths[0].replace(shape=weft.Grid(size=(0.6, 0.6), cells=(29, 29)))],
+        colliders=[scene.colliders[0].replace(**motion)],
+    )
+    ends = []
+    for device in ("cpu", "cuda:0"):
+        world = World(scene, device)
+        method, state = make_method(world, scene.method), world.initial_state()
+        rows = [method.advance_frame(state) for _ in range(3)]
+        ends.append((state.positions(), [(row["steps"], row["contacts"], row["too_close"]) for row in rows]))
+    assert ends[0][1] == ends[1][1] and ends[0][1][-1][1] > 0
+    assert np.abs(ends[0][0] - ends[1][0]).max() < 1e-9
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 import weft
 from weft.errors import SceneError
-from weft.response.face_search import FaceIndex, FaceSearch, next_range
-from weft.response.push import FRACTION, Push, split_faces
+from weft.response.face_search import RADIUS, FaceIndex, FaceSearch, next_range
+from weft.response.push import AGAIN, FRACTION, Push, split_faces
 from weft.scene import Push as PushOptions
-from weft.world import World, launch
+from weft.world import World, get_threads, launch, set_threads
 
 CLOSE = 0.1
 
@@ -27,12 +27,21 @@ def mark_found(first: int, index: FaceIndex, points: wp.array[wp.vec3d], found: 
         place = span[2]
 
 
+def built(name, corners, close=CLOSE, slack=0.0):
+    """A search over triangles (m, 3, 3)."""
+    search = FaceSearch(name, np.arange(len(corners)))
+    faces = wp.array(np.arange(3 * len(corners)).reshape(-1, 3), dtype=wp.vec3i, device="cpu")
+    x = wp.array(corners.reshape(-1, 3), dtype=wp.vec3d, device="cpu")
+    search.sort(faces, x)
+    search.build(faces, x, close, slack)
+    return search
+
+
 def found_by(name, corners, points, close=CLOSE, slack=0.0):
     """How often each triangle is met from each point."""
-    search = FaceSearch(name, np.arange(len(corners)))
-    search.build(corners, close, slack)
+    index = built(name, corners, close, slack).index
     found = wp.zeros((len(points), len(corners)), dtype=int, device="cpu")
-    launch(mark_found, len(points), [search.index, wp.array(points, dtype=wp.vec3d, device="cpu"), found])
+    launch(mark_found, len(points), [index, wp.array(points, dtype=wp.vec3d, device="cpu"), found])
     return found.numpy()
 
 
@@ -74,6 +83,61 @@ def test_searches_find_what_they_promise_and_nothing_twice(seed, count, size):
     inside = ((place[0] >= 0) & (place[0] < cells)).all(axis=1)
     same = (place[0][:, None] == np.clip(place[1], 0, cells - 1)[None]).all(axis=2) & inside[:, None]
     assert (found["octree"].astype(bool) == same).all()
+
+
+# more are shared by the threads there are
+@pytest.mark.parametrize("count", [1, 9, 60, 5000])
+def test_an_octree_is_in_the_order_of_its_cells(count):
+    corners = triangles(count, count, 0.05)
+    index = built("octree", corners, 0.03).index
+    # as numpy would build it
+    centroids = corners.mean(axis=1)
+    low, high = centroids.min(axis=0) - 0.03, centroids.max(axis=0) + 0.03
+    side = float((high - low).max())
+    cells = 2 ** int(np.floor(np.log2(max(side / 0.03, 1.0))))
+    places = np.clip(np.floor((centroids - low) * (cells / side)), 0, cells - 1).astype(np.int64)
+    keys = (places[:, 0] * cells + places[:, 1]) * cells + places[:, 2]
+    order = np.argsort(keys, kind="stable")
+    assert np.array_equal(index.measures.numpy()[:5], [*low, cells / side, cells])
+    assert np.array_equal(index.order.numpy()[:count], order)
+    assert np.array_equal(index.keys.numpy()[:count], keys[order])
+
+
+@pytest.mark.parametrize("count", [1, 9, 60, 5000])
+def test_a_kd_tree_is_halved_at_medians_and_its_boxes_are_exact(count):
+    corners = triangles(count, count, 0.05) - 0.5
+    index = built("kdtree", corners).index
+    levels, centroids = index.levels, corners.mean(axis=1)
+    assert count >> levels > 0 and -(-count >> levels) <= 8
+    order = index.order.numpy()[:count]
+    assert np.array_equal(np.sort(order), np.arange(count))
+    for level in range(levels + 1):
+        starts = (np.arange((1 << level) + 1) * count) >> level
+        for k in range(1 << level):
+            inside = centroids[order[starts[k] : starts[k + 1]]]
+            node = (1 << level) + k
+            assert np.array_equal(index.node_low.numpy()[node], inside.min(axis=0))
+            assert np.array_equal(index.node_high.numpy()[node], inside.max(axis=0))
+            if level < levels:
+                # one side below the other, as far as single precision tells
+                middle = ((2 * k + 1) * count >> (level + 1)) - starts[k]
+                along = inside[:, level % 3]
+                assert along[:middle].max() <= along[middle:].min() + 1e-7
+    reach = np.linalg.norm(corners - centroids[:, None], axis=2).max()
+    assert index.measures.numpy()[RADIUS] == pytest.approx(CLOSE + reach, rel=1e-5)
+    assert index.measures.numpy()[RADIUS] > CLOSE + reach
+
+
+def test_a_tree_that_was_sorted_long_ago_misses_nothing():
+    corners, points = triangles(1, 300), np.random.default_rng(2).uniform(0, 1, (60, 3))
+    search = built("kdtree", corners)
+    moved = triangles(5, 300)
+    faces = wp.array(np.arange(900).reshape(-1, 3), dtype=wp.vec3i, device="cpu")
+    for shape in (moved, corners, moved):
+        search.build(faces, wp.array(shape.reshape(-1, 3), dtype=wp.vec3d, device="cpu"), CLOSE)
+        found = wp.zeros((60, 300), dtype=int, device="cpu")
+        launch(mark_found, 60, [search.index, wp.array(points, dtype=wp.vec3d, device="cpu"), found])
+        assert (found.numpy()[near(shape, points, CLOSE)] == 1).all()
 
 
 def test_slack_covers_triangles_that_move_after_the_search_was_built():
@@ -233,6 +297,38 @@ def test_kdtree_and_brute_push_to_the_same_bytes(seed):
     assert results[0] == results[1]
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_three_moves_are_as_three_times_one_on_any_number_of_threads(threads):
+    """For cloth of enough vertices for two threads; all moves go by the velocities before they are stopped."""
+    cloth = weft.Cloth(shape=weft.Grid(size=(1, 1), cells=(18, 18)), placement={"position": (0, 0.32, 0)})
+    ball = weft.Collider(name="ball", shape=weft.Sphere(radius=0.3, subdivisions=2))
+    world = World(weft.Scene(method=PushOptions(close=0.05), cloths=[cloth], colliders=[ball]))
+    noise = np.zeros((world.vertex_count, 3))
+    noise[:361] = np.random.default_rng(7).normal(scale=0.03, size=(361, 3))
+
+    def push(moves, times):
+        state = world.initial_state()
+        world.begin_step(state, 0.001)
+        state.x.assign(state.positions() + noise)
+        state.v.assign(10.0 * noise)
+        response = Push(world, search="kdtree", close=0.05, moves=moves, largest_face=0.1)
+        counts = [response.apply(state.x, wp.clone(state.v), 0.001) for _ in range(times)]
+        return counts, state.positions()
+
+    before = get_threads()
+    try:
+        set_threads(threads)
+        counts, x = push(3, 1)
+        set_threads(1)
+        each, y = push(1, 3)
+    finally:
+        set_threads(before)
+    assert np.array_equal(x, y)
+    assert counts[0].left == each[-1].left > 0
+    assert max(one.vertices for one in each) <= counts[0].vertices < 361
+    assert np.abs(x - world.rest_positions - noise).max() > 0.05 / FRACTION
+
+
 def test_what_stands_still_is_sorted_once(monkeypatch):
     """A floor is split into many triangles: to sort them again whenever a ball moves would take most of the time."""
     ball = weft.Collider(shape=weft.Sphere(radius=0.2, subdivisions=1), motion=weft.Spin(rate_deg=90))
@@ -245,10 +341,11 @@ def test_what_stands_still_is_sorted_once(monkeypatch):
         assert moving.count == 80 and still.count > 500
         state = world.initial_state()
         counts = []
-        for step in range(3):
+        for step in range(AGAIN + 2):
             world.begin_step(state, 0.01)
             counts.append(response.apply(state.x, state.v, 0.01))
             if step == 0:
                 monkeypatch.setattr(still, "build", None)
+                monkeypatch.setattr(still, "sort", None)
         results[search] = counts, state.positions().tobytes()
     assert results["kdtree"] == results["brute"] and results["brute"][0][0].vertices == 16

@@ -16,6 +16,9 @@ from weft.response.push import Push as PushResponse
 from weft.scene import Push as PushOptions
 from weft.world import State, World, launch
 from weft.world.colouring import colour_items
+from weft.world.reading import read
+from weft.world.replay import Replay
+from weft.world.tally import raise_to
 from weft.world.together import BLOCK, Together, meet, share_begin, share_end, share_step, shared
 
 wp.set_module_options({"enable_backward": False})
@@ -46,11 +49,31 @@ def hold_pinned(
         v[i] = (target[i] - x[i]) / h
 
 
-@wp.kernel
-def measure_moves(first: int, x: wp.array[wp.vec3d], end: wp.array[wp.vec3d], moved: wp.array[wp.float64]):
-    """How far each vertex goes."""
-    i = first + wp.tid()
-    moved[i] = wp.length(end[i] - x[i])
+@shared
+@wp.kernel(launch_bounds=BLOCK)
+def measure_together(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    count: int,
+    inverse_mass: wp.array[wp.float64],
+    x: wp.array[wp.vec3d],
+    end: wp.array[wp.vec3d],
+    farthest: wp.array[wp.float64],
+):
+    """How far the fastest vertex goes; pins go where they must, however far."""
+    t = first + wp.tid()
+    if t == 0:
+        farthest[0] = wp.float64(0.0)
+    meet(arrivals)
+    far = wp.float64(0.0)
+    for i in range(share_begin(t, threads, count), share_end(t, threads, count), share_step(threads, count)):
+        if inverse_mass[i] > wp.float64(0.0):
+            moved = wp.length(end[i] - x[i])
+            # what is not a number must not get lost
+            if moved > far or wp.isnan(moved):
+                far = moved
+    raise_to(farthest, 0, far)
 
 
 @wp.func
@@ -136,9 +159,11 @@ class Push(Method):
         self.forces = SpringAcceleration.from_world(world)
         self.integrator = Integrator(options.integrator, world.cloth_vertex_count, world.device)
         self.steps = options.steps or self._stable_steps()
-        self._correct = self._make_correction(options.largest_stretch)
         self.x_end, self.v_end = wp.zeros_like(world.target), wp.zeros_like(world.target)
-        self._moved = wp.zeros(world.cloth_vertex_count, dtype=wp.float64, device=world.device)
+        self._farthest = wp.zeros(1, dtype=wp.float64, device=world.device)
+        self._counts: np.ndarray = np.zeros(2, np.int32)
+        self._together, self._replay = Together(world.device), Replay(world.device)
+        self._correct = self._make_correction(options.largest_stretch)
         self.level = 0
         """how often the step is halved at the moment"""
         self.good = 0
@@ -194,25 +219,48 @@ class Push(Method):
         return max(1, int(np.ceil(1.0 / (self.world.scene.fps * SAFETY * longest))))
 
     def _propose(self, state: State, h: float) -> float:
-        """Integrate over h; gives how far the fastest vertex goes."""
+        """Integrate over h; gives how far the fastest vertex goes.
+
+        A card pushes at once, before anyone knows that: to push in vain now and then takes less than a wait in every step.
+        """
+        self.world.begin_step(state, h)
+        self.response.prepare(state.x, state.v)
+
+        def work() -> None:
+            self._integrate(state, h)
+            if not self.world.device.is_cpu:
+                self._push(state, h)
+
+        # the time of wind is no part of a graph
+        if self.forces.air.wind is None:
+            self._replay.run(work, state.x, state.v, h)
+        else:
+            work()
+        (farthest, self._counts) = read((self._farthest, 0, 1), (self.response.counts, 0, 2))
+        return float(farthest[0])
+
+    def _integrate(self, state: State, h: float) -> None:
         world, count = self.world, self.world.cloth_vertex_count
-        world.begin_step(state, h)
         inputs = [world.inverse_mass, state.x, world.target, h, state.v]
         launch(hold_pinned, count, inputs, device=world.device)
         self.integrator.step(state.x, state.v, state.time, h, self.forces, self.x_end, self.v_end)
-        launch(measure_moves, count, [state.x, self.x_end, self._moved], device=world.device)
-        # pins go where they must, however far
-        free = world.inverse_mass.numpy()[:count] > 0.0
-        return float(np.max(self._moved.numpy()[free], initial=0.0))
+        inputs = [count, world.inverse_mass, state.x, self.x_end, self._farthest]
+        self._together.launch(measure_together, count, inputs)
+
+    def _push(self, state: State, h: float) -> None:
+        """Correct what was integrated, and push."""
+        self.world.carry_colliders(state, h, self.x_end, self.v_end)
+        self._correct(self.x_end)
+        self.response.push(self.x_end, self.v_end, h, part=min(1.0, h / FULL_MOVE))
 
     def _finish(self, state: State, h: float, report: StepReport) -> None:
-        """Correct what was integrated, push, and take the step."""
-        world = self.world
-        world.carry_colliders(state, h, self.x_end, self.v_end)
-        self._correct(self.x_end)
-        pushed = self.response.apply(self.x_end, self.v_end, h, part=min(1.0, h / FULL_MOVE))
-        report.contacts += pushed.vertices
-        self.left = pushed.left
+        """Push, where that is not done, and take the step."""
+        if self.world.device.is_cpu:
+            self._push(state, h)
+        # on the CPU these are the counts themselves, so that they have followed
+        pushed, left = (int(count) for count in self._counts)
+        report.contacts += pushed
+        self.left = left
         state.take(self.x_end, self.v_end)
         self.taken += 1
 
@@ -230,5 +278,5 @@ class Push(Method):
         changed = wp.zeros(CORRECTIONS, dtype=int, device=device)
         inputs = [CORRECTIONS, *colours, pairs, longest, self.world.inverse_mass, changed]
         largest = int(np.diff(offsets).max(initial=0))
-        together = Together(device)
-        return lambda x: together.launch(shorten_together, largest, [*inputs, x], work=len(chosen))
+        # an edge that is not too long is little work
+        return lambda x: self._together.launch(shorten_together, largest, [*inputs, x], work=len(chosen) // 2)

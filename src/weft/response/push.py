@@ -10,233 +10,27 @@ depend on the order in which they are found; and the velocity of a pushed vertex
 with friction, since otherwise a vertex at rest would gain speed from gravity until it falls through.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
 
 from weft.errors import SceneError
 from weft.response.bounding_planes import vertex_neighbours
-from weft.response.face_search import FaceIndex, FaceSearch, next_range
+from weft.response.face_search import FaceSearch
+from weft.response.push_kernels import LOOKS, place_corners, push_together
 from weft.world import World, launch
-
-wp.set_module_options({"enable_backward": False})
+from weft.world.reading import read
+from weft.world.together import Together
 
 # of `close`, how far a vertex moves at once
 FRACTION = 16
 # faces of colliders that may come from splitting
 MOST_FACES = 2_000_000
-
-
-@wp.struct
-class Nearest:
-    """The nearest triangle found so far."""
-
-    distance: wp.float64
-    needed: wp.float64
-    """how far the vertex has to go along the direction to be clear"""
-    face: int
-    is_cloth: int
-    direction: wp.vec3d
-    velocity: wp.vec3d
-
-
-@wp.func
-def plane_distance(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, n: wp.vec3d) -> wp.float64:
-    """Distance above the plane of a triangle for a point over it; infinite for a point beside it."""
-    d = wp.dot(n, p - a)
-    q = p - d * n
-    # the foot is inside when it lies on the inner side of all edges
-    inside = (
-        wp.dot(n, wp.cross(b - a, q - a)) >= wp.float64(0.0)
-        and wp.dot(n, wp.cross(c - b, q - b)) >= wp.float64(0.0)
-        and wp.dot(n, wp.cross(a - c, q - c)) >= wp.float64(0.0)
-    )
-    if inside:
-        return d
-    return wp.float64(wp.inf)
-
-
-@wp.func
-def next_to(i: int, f: wp.vec3i, offsets: wp.array[int], neighbours: wp.array[int]) -> bool:
-    """Whether a vertex belongs to a triangle, or an edge leads from one to the other."""
-    if f[0] == i or f[1] == i or f[2] == i:
-        return True
-    for s in range(offsets[i], offsets[i + 1]):
-        n = neighbours[s]
-        if f[0] == n or f[1] == n or f[2] == n:
-            return True
-    return False
-
-
-@wp.func
-def look(
-    nearest: Nearest,
-    against: wp.vec3d,
-    i: int,
-    p: wp.vec3d,
-    velocity: wp.vec3d,
-    close: wp.float64,
-    dt: wp.float64,
-    is_cloth: int,
-    offsets: wp.array[int],
-    neighbours: wp.array[int],
-    index: FaceIndex,
-    faces: wp.array[wp.vec3i],
-    x: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
-) -> Nearest:
-    """The nearest triangle of a list over which the point lies, if it is nearer than what was found before.
-
-    Only triangles that push against the given direction count; a zero vector admits all.
-    """
-    result = nearest
-    place = int(1)
-    if index.count == 0:
-        place = 0
-    while place > 0:
-        span = next_range(index, p, place)
-        place = span[2]
-        for k in range(span[0], span[1]):
-            number = index.order[k]
-            f = faces[number]
-            if is_cloth == 0 or not next_to(i, f, offsets, neighbours):
-                a = x[f[0]]
-                b = x[f[1]]
-                c = x[f[2]]
-                n = wp.normalize(wp.cross(b - a, c - a))
-                d = plane_distance(p, a, b, c, n)  # type: ignore[arg-type]
-                far = wp.abs(d)
-                if far < result.distance or (
-                    far == result.distance and result.is_cloth == is_cloth and number < result.face
-                ):
-                    third = wp.float64(1.0) / wp.float64(3.0)
-                    carrier = third * (v[f[0]] + v[f[1]] + v[f[2]])
-                    away = wp.float64(1.0)
-                    # from cloth back to the side on which the vertex was a step ago
-                    if is_cloth == 1 and d < dt * wp.dot(n, velocity - carrier):
-                        away = wp.float64(-1.0)
-                    if away * wp.dot(n, against) <= wp.float64(0.0):
-                        result.distance = far
-                        result.face = number
-                        result.is_cloth = is_cloth
-                        result.velocity = carrier
-                        result.direction = away * n
-                        result.needed = close - away * d
-    return result
-
-
-@wp.kernel
-def push_vertices(
-    first: int,
-    inverse_mass: wp.array[wp.float64],
-    close: wp.float64,
-    move: wp.float64,
-    dt: wp.float64,
-    still_index: FaceIndex,
-    moving_index: FaceIndex,
-    mesh_faces: wp.array[wp.vec3i],
-    mesh_x: wp.array[wp.vec3d],
-    mesh_v: wp.array[wp.vec3d],
-    mesh_friction: wp.array[wp.float64],
-    offsets: wp.array[int],
-    neighbours: wp.array[int],
-    cloth_index: FaceIndex,
-    cloth_faces: wp.array[wp.vec3i],
-    cloth_friction: wp.float64,
-    x: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
-    x_out: wp.array[wp.vec3d],
-    normal: wp.array[wp.vec3d],
-    carrier: wp.array[wp.vec3d],
-    friction: wp.array[wp.float64],
-    pushed: wp.array[int],
-):
-    """One move of every vertex that is closer than `close` to a triangle."""
-    i = first + wp.tid()
-    p = x[i]
-    x_out[i] = p
-    pushed[i] = 0
-    if inverse_mass[i] == wp.float64(0.0):
-        return
-    found = Nearest()
-    found.distance = close
-    found.face = -1
-    found.is_cloth = -1
-    none = found
-    u = v[i]
-    all = wp.vec3d()
-    found = look(found, all, i, p, u, close, dt, 0, offsets, neighbours, still_index, mesh_faces, mesh_x, mesh_v)
-    found = look(found, all, i, p, u, close, dt, 0, offsets, neighbours, moving_index, mesh_faces, mesh_x, mesh_v)
-    found = look(found, all, i, p, u, close, dt, 1, offsets, neighbours, cloth_index, cloth_faces, x, v)
-    if found.face < 0:
-        return
-    # between two triangles: no farther than the middle
-    n = found.direction
-    other = look(none, n, i, p, u, close, dt, 0, offsets, neighbours, still_index, mesh_faces, mesh_x, mesh_v)
-    other = look(other, n, i, p, u, close, dt, 0, offsets, neighbours, moving_index, mesh_faces, mesh_x, mesh_v)
-    other = look(other, n, i, p, u, close, dt, 1, offsets, neighbours, cloth_index, cloth_faces, x, v)
-    length = wp.min(move, found.needed)
-    if other.face >= 0:
-        length = wp.min(length, wp.max(wp.float64(0.0), wp.float64(0.5) * (found.needed - other.needed)))
-    x_out[i] = p + length * found.direction
-    normal[i] = found.direction
-    carrier[i] = found.velocity
-    friction[i] = cloth_friction
-    if found.is_cloth == 0:
-        friction[i] = mesh_friction[found.face]
-    pushed[i] = 1
-
-
-@wp.kernel
-def stop_vertices(
-    first: int,
-    touched: wp.array[int],
-    normal: wp.array[wp.vec3d],
-    carrier: wp.array[wp.vec3d],
-    friction: wp.array[wp.float64],
-    v: wp.array[wp.vec3d],
-):
-    """Take from the velocity of pushed vertices what leads towards the triangle, and rub along it."""
-    i = first + wp.tid()
-    if touched[i] == 0:
-        return
-    n = normal[i]
-    u = v[i] - carrier[i]
-    towards = wp.dot(u, n)
-    if towards < wp.float64(0.0):
-        along = u - towards * n
-        speed = wp.length(along)
-        if speed > wp.float64(0.0):
-            along = along * wp.max(wp.float64(0.0), wp.float64(1.0) + friction[i] * towards / speed)
-        v[i] = carrier[i] + along
-
-
-@wp.kernel
-def mark_touched(first: int, pushed: wp.array[int], touched: wp.array[int]):
-    """Remember who was pushed in any of the moves."""
-    i = first + wp.tid()
-    if pushed[i] != 0:
-        touched[i] = 1
-
-
-@wp.kernel
-def place_corners(
-    first: int,
-    chosen: wp.array[int],
-    owner: wp.array[wp.vec3i],
-    weights: wp.array[wp.vec3d],
-    x: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
-    corner_x: wp.array[wp.vec3d],
-    corner_v: wp.array[wp.vec3d],
-):
-    """The chosen corners of split triangles from those they were split from."""
-    i = chosen[first + wp.tid()]
-    f = owner[i]
-    w = weights[i]
-    corner_x[i] = w[0] * x[f[0]] + w[1] * x[f[1]] + w[2] * x[f[2]]
-    corner_v[i] = w[0] * v[f[0]] + w[1] * v[f[1]] + w[2] * v[f[2]]
+# steps after which trees are sorted anew: until then their boxes follow what moves
+AGAIN = 64
+# how much more work a vertex is than what threads usually share
+HEAVY = 8
 
 
 class SplitFaces(NamedTuple):
@@ -312,10 +106,9 @@ class Push:
         numbers = [np.flatnonzero(~moving), np.flatnonzero(moving)]
         self.mesh_searches = [FaceSearch(search, part, device) for part in numbers]
         self._corners = [wp.array(split.faces[part].ravel(), dtype=int, device=device) for part in numbers]
-        self._placed = False
-        """whether what stands still has been placed"""
+        self._age = 0
+        """steps that were prepared"""
 
-        self._cloth_faces_host = cloth_faces
         self.cloth_faces = wp.array(cloth_faces, dtype=wp.vec3i, device=device)
         self.cloth_search = FaceSearch(search, np.arange(len(cloth_faces)), device)
         self._neighbours = tuple(wp.array(a, dtype=int, device=device) for a in vertex_neighbours(world.surface))
@@ -324,53 +117,65 @@ class Push:
         self._x, self._normal, self._carrier = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(3))
         self._rub = wp.zeros(count, dtype=wp.float64, device=device)
         self._pushed, self._touched = (wp.zeros(count, dtype=int, device=device) for _ in range(2))
+        self.counts = wp.zeros(LOOKS + moves + 1, dtype=int, device=device)
+        """how many vertices the last step pushed, and how many it left too close, first"""
+        self._together = Together(device)
+        self._given: tuple[Any, ...] = ()
+        self._inputs: tuple[Any, ...] = ()
 
     def apply(self, x: wp.array, v: wp.array, dt: float, *, part: float = 1.0) -> Pushed:
         """Push vertices of x until all are clear or the moves are used up, and stop their velocities.
 
         part: of close/16, how far a vertex moves at once.
         """
-        world, device, count = self.world, self.world.device, self.world.cloth_vertex_count
-        self._follow(x, v)
-        corners = x.numpy()[self._cloth_faces_host]
-        self.cloth_search.build(corners, self.close, self.moves * self.close / FRACTION)
-        self._touched.zero_()
-        indices = [search.index for search in self.mesh_searches]
-        mesh = [*indices, self.mesh_faces, self._mesh_x, self._mesh_v, self._mesh_friction]
-        cloth = [*self._neighbours, self.cloth_search.index, self.cloth_faces, self._cloth_friction]
-        found = [self._normal, self._carrier, self._rub, self._pushed]
-        inputs = [
-            world.inverse_mass,
-            self.close,
-            part * self.close / FRACTION,
-            dt,
-            *mesh,
-            *cloth,
-            x,
-            v,
-            self._x,
-            *found,
-        ]
-        for move in range(self.moves + 1):
-            launch(push_vertices, count, inputs, device=device, grain=32)
-            left = int(self._pushed.numpy().sum())
-            # the last look only counts who is still too close
-            if left == 0 or move == self.moves:
-                break
-            wp.copy(x, self._x, count=count)
-            launch(mark_touched, count, [self._pushed, self._touched], device=device)
-        launch(stop_vertices, count, [self._touched, self._normal, self._carrier, self._rub, v], device=device)
-        return Pushed(int(self._touched.numpy().sum()), left)
+        self.prepare(x, v)
+        self.push(x, v, dt, part=part)
+        return Pushed(*(int(count) for count in read((self.counts, 0, 2))[0]))
 
-    def _follow(self, x: wp.array, v: wp.array) -> None:
-        """Bring the triangles of colliders up to date; those that stand still are placed and sorted once."""
-        parts = list(zip(self.mesh_searches, self._corners, strict=True))
-        for search, corners in parts[1:] if self._placed else parts:
-            if search.count:
-                inputs = [corners, self._owner, self._weights, x, v, self._mesh_x, self._mesh_v]
-                launch(place_corners, len(corners), inputs, device=self.world.device)
-                search.build(self._mesh_x.numpy().reshape(-1, 3, 3)[search.numbers], self.close)
-        self._placed = True
+    def prepare(self, x: wp.array, v: wp.array) -> None:
+        """What is not done in every step: place what stands still, and sort trees now and then.
+
+        Any positions from about that time will do, since what is found does not depend on how a tree is sorted.
+        """
+        still, moving = self.mesh_searches
+        if self._age == 0:
+            self._place(0, x, v)
+            still.sort(self.mesh_faces, self._mesh_x)
+            still.build(self.mesh_faces, self._mesh_x, self.close)
+        if self._age % AGAIN == 0:
+            self._place(1, x, v)
+            moving.sort(self.mesh_faces, self._mesh_x)
+            self.cloth_search.sort(self.cloth_faces, x)
+        self._age += 1
+
+    def push(self, x: wp.array, v: wp.array, dt: float, *, part: float = 1.0) -> None:
+        """As `apply`, once all is prepared: launches alone, which can be replayed; what they count is in `counts`."""
+        self._place(1, x, v)
+        self.mesh_searches[1].build(self.mesh_faces, self._mesh_x, self.close)
+        self.cloth_search.build(self.cloth_faces, x, self.close, self.moves * self.close / FRACTION)
+        count = self.world.cloth_vertex_count
+        # the same tuple for the same arguments, which is then not looked through
+        given = x, v, dt, part
+        if len(self._given) != len(given) or any(
+            a is not b and a != b for a, b in zip(given, self._given, strict=True)
+        ):
+            self._given, self._inputs = given, self._arguments(*given)
+        self._together.launch(push_together, count, self._inputs, work=HEAVY * count)
+
+    def _arguments(self, x: wp.array, v: wp.array, dt: float, part: float) -> tuple[Any, ...]:
+        """What the kernel of all moves takes."""
+        still, moving = (search.index for search in self.mesh_searches)
+        mesh = (self.mesh_faces, self._mesh_x, self._mesh_v, self._mesh_friction)
+        cloth = (self.cloth_search.index, self.cloth_faces, self._cloth_friction)
+        found = (self._x, self._normal, self._carrier, self._rub, self._pushed, self._touched, self.counts)
+        lengths = (self.world.inverse_mass, self.close, part * self.close / FRACTION, dt)
+        before = (self.world.cloth_vertex_count, self.moves, *lengths)
+        return (*before, still, moving, *mesh, *self._neighbours, *cloth, x, v, *found)
+
+    def _place(self, which: int, x: wp.array, v: wp.array) -> None:
+        """Bring the triangles of colliders that stand still (0) or move (1) up to date."""
+        inputs = [self._corners[which], self._owner, self._weights, x, v, self._mesh_x, self._mesh_v]
+        launch(place_corners, len(self._corners[which]), inputs, device=self.world.device)
 
     def _moving(self, split: SplitFaces, search: str) -> np.ndarray:
         """(m,) which small triangles are of colliders that move; an octree has one root, so there all go with them."""
