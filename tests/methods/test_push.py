@@ -132,21 +132,39 @@ def test_the_fastest_free_vertex_is_measured(cells):
 @pytest.mark.parametrize("search", ["brute", "kdtree", "octree"])
 @pytest.mark.parametrize("still", [True, False])
 def test_as_on_the_cpu(search, still):
-    """A sheet over a ball, which may turn, from before the first contact on."""
+    """A sheet that touches a ball, which may turn."""
     scene = over_a_ball(search=search, against="both", moves=3)
-    motion = {} if still else {"motion": weft.Spin(rate_deg=90)}
-    scene = scene.replace(
-        cloths=[scene.cloths[0].replace(shape=weft.Grid(size=(0.6, 0.6), cells=(29, 29)))],
-        colliders=[scene.colliders[0].replace(**motion)],
+    motion = None if still else weft.Spin(rate_deg=90)
+    sheet = weft.Cloth(
+        shape=weft.Grid(size=(0.6, 0.6), cells=(29, 29)),
+        placement={"position": (0.01, 0.225, 0.02)},
+        material=weft.Material(stretch=20.0, shear=5.0, damping=1e-3),
     )
+    scene = scene.replace(cloths=[sheet], colliders=[scene.colliders[0].replace(motion=motion)])
+    frames = 1 if search == "brute" else 3
     ends = []
     for device in ("cpu", "cuda:0"):
         world = World(scene, device)
         method, state = make_method(world, scene.method), world.initial_state()
-        rows = [method.advance_frame(state) for _ in range(3)]
+        rows = [method.advance_frame(state) for _ in range(frames)]
         ends.append((state.positions(), [(row["steps"], row["contacts"], row["too_close"]) for row in rows]))
     assert ends[0][1] == ends[1][1] and ends[0][1][-1][1] > 0
     assert np.abs(ends[0][0] - ends[1][0]).max() < 1e-9
+
+
+def test_to_push_ahead_changes_nothing():
+    """As a card does it, with steps that are halved after all was pushed in vain."""
+    ends = []
+    for ahead in (False, True):
+        scene = over_a_ball(against="both", steps=4)
+        scene = scene.replace(cloths=[scene.cloths[0].replace(velocity=(0.0, -4.0, 0.0))])
+        world = World(scene)
+        method, state = make_method(world, scene.method), world.initial_state()
+        method._ahead = ahead
+        rows = [method.advance_frame(state) for _ in range(6)]
+        ends.append((rows, state.positions().tobytes(), state.velocities().tobytes()))
+    assert ends[0] == ends[1]
+    assert max(row["steps"] for row in rows) > 4 and rows[-1]["contacts"] > 0
 
 
 @pytest.mark.parametrize("threads", [1, 2])

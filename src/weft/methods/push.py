@@ -162,6 +162,8 @@ class Push(Method):
         self.x_end, self.v_end = wp.zeros_like(world.target), wp.zeros_like(world.target)
         self._farthest = wp.zeros(1, dtype=wp.float64, device=world.device)
         self._counts: np.ndarray = np.zeros(2, np.int32)
+        self._ahead = not world.device.is_cpu
+        """whether to push before anyone knows how far vertices go"""
         self._together, self._replay = Together(world.device), Replay(world.device)
         self._correct = self._make_correction(options.largest_stretch)
         self.level = 0
@@ -221,14 +223,14 @@ class Push(Method):
     def _propose(self, state: State, h: float) -> float:
         """Integrate over h; gives how far the fastest vertex goes.
 
-        A card pushes at once, before anyone knows that: to push in vain now and then takes less than a wait in every step.
+        A card pushes ahead, before anyone knows that: to push in vain now and then takes less than a wait in every step.
         """
         self.world.begin_step(state, h)
         self.response.prepare(state.x, state.v)
 
         def work() -> None:
             self._integrate(state, h)
-            if not self.world.device.is_cpu:
+            if self._ahead:
                 self._push(state, h)
 
         # the time of wind is no part of a graph
@@ -236,7 +238,7 @@ class Push(Method):
             self._replay.run(work, state.x, state.v, h)
         else:
             work()
-        (farthest, self._counts) = read((self._farthest, 0, 1), (self.response.counts, 0, 2))
+        farthest, self._counts = read((self._farthest, 0, 1), (self.response.counts, 0, 2))
         return float(farthest[0])
 
     def _integrate(self, state: State, h: float) -> None:
@@ -255,7 +257,7 @@ class Push(Method):
 
     def _finish(self, state: State, h: float, report: StepReport) -> None:
         """Push, where that is not done, and take the step."""
-        if self.world.device.is_cpu:
+        if not self._ahead:
             self._push(state, h)
         # on the CPU these are the counts themselves, so that they have followed
         pushed, left = (int(count) for count in self._counts)
