@@ -1,5 +1,7 @@
 """Marks around vertices against sets of neighbours."""
 
+import itertools
+
 import numpy as np
 import warp as wp
 from hypothesis import given, settings
@@ -29,5 +31,5 @@ def test_rings_are_those_that_edges_lead_to(count, edges, rings, seed):
 
 def test_neighbours_are_listed_from_both_ends():
     offsets, items = neighbours(np.array([[0, 2], [2, 3]]), 5)
-    assert [items[a:b].tolist() for a, b in zip(offsets, offsets[1:], strict=False)] == [[2], [], [3, 0], [2], []]
+    assert [items[a:b].tolist() for a, b in itertools.pairwise(offsets)] == [[2], [], [3, 0], [2], []]
     assert Rings(np.zeros((0, 2), int), 3, "cpu").no_marks().dtype is wp.int8

@@ -105,9 +105,9 @@ class ConjugateGradients:
         x: wp.array,
         *,
         before: Solution | None = None,
-        looseness: float = 1.0,
+        tolerance: float | None = None,
     ) -> Solution:
-        """Changes of velocity of the rows, to the tolerance times `looseness`.
+        """Changes of velocity of the rows, to this tolerance, or the usual one.
 
         With the solution `before` of a similar system in the same step the search starts from what x holds, and its
         tolerance is relative to the start of that one.
@@ -122,7 +122,8 @@ class ConjugateGradients:
         # the coarse system alone first: what moves as one, free fall for one, is then exact
         correction = [matrix.order, matrix.patch_of, held, filters, self._far, x]
         self._find_residual(b, constraints, x)
-        part, earlier = (looseness * self.tolerance) ** 2, 0.0 if before is None else before.start
+        part = (self.tolerance if tolerance is None else tolerance) ** 2
+        earlier = 0.0 if before is None else before.start
         self._precondition(AT_FIRST, part, self.least, earlier)
         launch(correct_patches, count, correction, device=self.device)
         self._find_residual(b, constraints, x)

@@ -38,6 +38,8 @@ UNSURE_ROUNDS = 4
 MOST_ROUNDS = 10
 # how much looser the solver's tolerance is while they do
 ROUGHLY = 10.0
+# its tolerance in the first step of a run, from which all others follow: so tight that every device ends it alike
+FIRST_TOLERANCE = 1e-7
 # triangles whose growth is looked at together
 GROWTH_CHUNK = 128
 
@@ -184,6 +186,7 @@ class Implicit(Forgetful):
         )
         self.constraints = Constraints(self.count, device)
         self._b, self._change, self._force = (zeros(self.count, wp.vec3d) for _ in range(3))
+        self._tolerance = tolerance
         self._growth = zeros(-(-faces // GROWTH_CHUNK), wp.float64)
         self._buffers: list[wp.array] = []
 
@@ -215,6 +218,8 @@ class Implicit(Forgetful):
         left to what comes after.
         """
         self.problems, self.solutions = [], []
+        usual = self.solver.tolerance
+        self._tolerance = min(usual, FIRST_TOLERANCE) if state.time == 0.0 else usual
         growth = self._step(state.x, state.v, target, state.time, dt, x_end, v_end, restraints)
         if growth <= self.largest_growth:
             return 1
@@ -325,8 +330,8 @@ class Implicit(Forgetful):
 
     def _solve(self, v: wp.array, *, first: bool, rough: bool) -> None:
         before = None if first else self.solutions[-1]
-        looseness = ROUGHLY if rough else 1.0
-        solution = self.solver.solve(self._b, v, self.constraints, self._change, before=before, looseness=looseness)
+        tolerance = ROUGHLY * self.solver.tolerance if rough else self._tolerance
+        solution = self.solver.solve(self._b, v, self.constraints, self._change, before=before, tolerance=tolerance)
         self.solutions.append(solution)
         if not np.isfinite(solution.residual):
             raise WeftError(
