@@ -130,6 +130,17 @@ def next_range(index: FaceIndex, p: wp.vec3d, place: int) -> wp.vec3i:
 
 
 @wp.func
+def within_reach(index: FaceIndex, p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> bool:
+    """Whether a triangle is worth a look from a point: a kd-tree, whose leaves have some beyond its radius, knows."""
+    if index.kind != 2:
+        return True
+    third = wp.float64(1.0) / wp.float64(3.0)
+    d = p - third * (a + b + c)
+    radius = index.measures[RADIUS]
+    return wp.abs(d[0]) <= radius and wp.abs(d[1]) <= radius and wp.abs(d[2]) <= radius
+
+
+@wp.func
 def centroid_of(f: wp.vec3i, x: wp.array[wp.vec3d]) -> wp.vec3d:
     """The middle of a triangle."""
     return (x[f[0]] + x[f[1]] + x[f[2]]) / wp.float64(3.0)

@@ -30,7 +30,7 @@ MOST_FACES = 2_000_000
 # steps after which trees are sorted anew: until then their boxes follow what moves
 AGAIN = 64
 # how much more work a vertex is than what threads usually share
-HEAVY = 8
+HEAVY = {"brute": 64, "octree": 8, "kdtree": 8}
 
 
 class SplitFaces(NamedTuple):
@@ -92,7 +92,7 @@ class Push:
         cloth: bool = True,
     ) -> None:
         """`mesh` and `cloth` say whether triangles of colliders and of cloth push."""
-        self.world, self.close, self.moves = world, close, moves
+        self.world, self.close, self.moves, self._heavy = world, close, moves, HEAVY[search]
         device, count = world.device, world.cloth_vertex_count
         mesh_faces = world.faces[world.cloth_face_count :] if mesh else world.faces[:0]
         cloth_faces = world.cloth_faces if cloth else world.faces[:0]
@@ -160,7 +160,7 @@ class Push:
             a is not b and a != b for a, b in zip(given, self._given, strict=True)
         ):
             self._given, self._inputs = given, self._arguments(*given)
-        self._together.launch(push_together, count, self._inputs, work=HEAVY * count)
+        self._together.launch(push_together, count, self._inputs, work=self._heavy * count)
 
     def _arguments(self, x: wp.array, v: wp.array, dt: float, part: float) -> tuple[Any, ...]:
         """What the kernel of all moves takes."""

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from weft.response.face_search import FaceIndex, next_range
+from weft.response.face_search import FaceIndex, next_range, within_reach
 from weft.world.tally import add_to
 from weft.world.together import BLOCK, meet, shared, spread
 
@@ -84,16 +84,17 @@ def look(
         for k in range(span[0], span[1]):
             number = index.order[k]
             f = faces[number]
-            if is_cloth == 0 or not next_to(i, f, offsets, neighbours):
-                a = x[f[0]]
-                b = x[f[1]]
-                c = x[f[2]]
+            a = x[f[0]]
+            b = x[f[1]]
+            c = x[f[2]]
+            if within_reach(index, p, a, b, c):
                 n = wp.normalize(wp.cross(b - a, c - a))
                 d = plane_distance(p, a, b, c, n)  # type: ignore[arg-type]
                 far = wp.abs(d)
-                if far < result.distance or (
+                nearer = far < result.distance or (
                     far == result.distance and result.is_cloth == is_cloth and number < result.face
-                ):
+                )
+                if nearer and (is_cloth == 0 or not next_to(i, f, offsets, neighbours)):
                     third = wp.float64(1.0) / wp.float64(3.0)
                     carrier = third * (v[f[0]] + v[f[1]] + v[f[2]])
                     away = wp.float64(1.0)
