@@ -1,7 +1,7 @@
 """What all examples share: run a scene, check the result, say so.
 
 An example has `scene(size)`, which gives its scene, quick or full, and `check(cache)`, which raises if the result is not
-what it should be. `python examples/NAME.py --full` runs it at the size of the paper.
+what it should be. `python examples/NAME.py --full` runs it at the size of the paper, `--device cuda` on a card.
 """
 
 import argparse
@@ -26,11 +26,13 @@ def run(file: str, scene: Callable[[str], weft.Scene], check: Callable[[weft.Cac
     name = Path(file).stem
     parser = argparse.ArgumentParser()
     parser.add_argument("--full", action="store_true", help="the size of the paper; takes long")
+    parser.add_argument("--device", help="cpu or cuda; otherwise what the scene says")
     parser.add_argument("--out", type=Path, default=Path("out") / f"{name}.zarr", help="where the cache goes")
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)
     try:
-        cache = weft.simulate(scene("full" if options.full else "quick"), options.out, overwrite=True)
+        size = "full" if options.full else "quick"
+        cache = weft.simulate(scene(size), options.out, device=options.device, overwrite=True)
         found = check(cache)
     except (CheckError, weft.WeftError) as error:
         raise SystemExit(f"{name}: {error}") from None

@@ -36,19 +36,27 @@ STIR = 1e-12
 DEVICE = "cuda:0"
 
 
+def load(name, monkeypatch):
+    """An example as a module; they import their neighbours by bare names."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def quick_scene(module):
+    try:
+        return module.scene()
+    except weft.WeftError as error:
+        pytest.skip(f"its data is not here: {error}")
+
+
 @pytest.fixture
 def scene(request, monkeypatch):
-    """The quick scene of an example; they import their neighbours by bare names."""
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    spec = importlib.util.spec_from_file_location(request.param, EXAMPLES / f"{request.param}.py")
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, request.param, module)
-    try:
-        spec.loader.exec_module(module)
-        scene = module.scene()
-    except (weft.WeftError, ImportError) as error:
-        pytest.skip(f"its data is not here: {error}")
-    return scene
+    """The quick scene of an example."""
+    return quick_scene(load(request.param, monkeypatch))
 
 
 class Run:
@@ -117,3 +125,12 @@ def test_later_as_near_as_two_runs_on_the_cpu(scene):
     if scene.method.name == "robust":
         finder = intersection_finder(runs[0].world)
         assert len(finder.find(x)) == len(finder.find(y)) == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
+def test_what_it_promises_holds_on_a_card(name, monkeypatch, tmp_path):
+    """The check that an example makes of itself, of intersections above all."""
+    module = load(name, monkeypatch)
+    cache = weft.simulate(quick_scene(module), tmp_path / "run.zarr", device=DEVICE, progress=False)
+    assert module.check(cache)
