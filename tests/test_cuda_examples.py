@@ -49,7 +49,7 @@ def load(name, monkeypatch):
 def quick_scene(module):
     try:
         return module.scene()
-    except weft.WeftError as error:
+    except (weft.WeftError, ImportError) as error:
         pytest.skip(f"its data is not here: {error}")
 
 
