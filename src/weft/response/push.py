@@ -155,11 +155,9 @@ class Push:
         self.cloth_search.build(self.cloth_faces, x, self.close, self.moves * self.close / FRACTION)
         count = self.world.cloth_vertex_count
         # the same tuple for the same arguments, which is then not looked through
-        given = x, v, dt, part
-        if len(self._given) != len(given) or any(
-            a is not b and a != b for a, b in zip(given, self._given, strict=True)
-        ):
-            self._given, self._inputs = given, self._arguments(*given)
+        given = x.ptr, v.ptr, dt, part
+        if given != self._given:
+            self._given, self._inputs = given, self._arguments(x, v, dt, part)
         self._together.launch(push_together, count, self._inputs, work=self._heavy * count)
 
     def _arguments(self, x: wp.array, v: wp.array, dt: float, part: float) -> tuple[Any, ...]:
