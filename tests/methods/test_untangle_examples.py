@@ -61,6 +61,24 @@ def test_the_tortured_shirt_is_free_within_two_seconds(example, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("seed", [6, 24])
+def test_a_fold_at_a_border_is_flattened(seed, example, tmp_path, monkeypatch):
+    """From these starts, an atom's size apart, a fold of three crossings at a cuff was pulled to and fro for ever."""
+    shirt = example("untangle_shirt")
+    start = World.initial_state
+
+    def stirred(world):
+        state = start(world)
+        x = state.positions()
+        x += 1e-13 * np.random.default_rng(seed).uniform(-1.0, 1.0, x.shape)
+        state.x.assign(x)
+        return state
+
+    monkeypatch.setattr(World, "initial_state", stirred)
+    shirt.check(weft.simulate(shirt.scene(), tmp_path / "shirt.zarr", progress=False))
+
+
+@pytest.mark.long
 def test_a_pinched_sleeve_holds_still_where_plain_contact_flutters(example, tmp_path):
     elbow = example("untangle_elbow")
     cache = weft.simulate(elbow.scene(), tmp_path / "elbow.zarr", progress=False)

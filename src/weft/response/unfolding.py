@@ -8,22 +8,26 @@ the way to the middle of their neighbours, and lose as much of their speed again
 import numpy as np
 import warp as wp
 
+from weft.analysis.colour import DIVIDES
 from weft.analysis.result import Analysis
 from weft.mesh.topology import make_csr
-from weft.response.pulling import crossing_vertices
+from weft.response.pulling import SMALL_FOLD, crossing_vertices
 from weft.world import World, launch
 from weft.world.buffers import Buffer
 
 wp.set_module_options({"enable_backward": False})
 
 # part of the way to the middle of its neighbours that a vertex goes in a step
-PART = wp.constant(wp.float64(0.1))
+PART = 0.1
+# and where a small fold has nothing inside, as at a border: shortening its path alone pulls it to and fro for ever
+FOLD_PART = 0.5
 
 
 @wp.kernel
 def flatten_chosen(
     first: int,
     chosen: wp.array[int],
+    part: wp.float64,
     inverse_mass: wp.array[wp.float64],
     offsets: wp.array[int],
     neighbours: wp.array[int],
@@ -39,7 +43,7 @@ def flatten_chosen(
         mean = wp.vec3d()
         for n in range(offsets[i], offsets[i + 1]):
             mean += values[neighbours[n]]
-        own += PART * (mean / wp.float64(near) - own)
+        own += part * (mean / wp.float64(near) - own)
     flattened[k] = own
 
 
@@ -64,13 +68,18 @@ class Unfolding:
 
     def flatten(self, x: wp.array, v: wp.array, analysis: Analysis, *, held: np.ndarray) -> None:
         """Flatten what crossed when it was analysed; `held` vertices stay."""
-        vertices = np.setdiff1d(crossing_vertices(analysis), held)
+        empty = analysis.single & (analysis.status[::2] != DIVIDES)
+        folds = empty & (np.diff(analysis.path_offsets) <= SMALL_FOLD)
+        for paths, part in ((~folds, PART), (folds, FOLD_PART)):
+            vertices = np.setdiff1d(crossing_vertices(analysis, paths), held)
+            for values in (x, v):
+                self._flatten(vertices, part, values)
+
+    def _flatten(self, vertices: np.ndarray, part: float, values: wp.array) -> None:
         count = len(vertices)
-        if not count:
-            return
-        chosen, flattened = self._chosen.at_least(count), self._flattened.at_least(count)
-        chosen[:count].assign(vertices.astype(np.int32))
-        for values in (x, v):
-            inputs = [chosen, self.world.inverse_mass, *self._near, values, flattened]
+        if count:
+            chosen, flattened = self._chosen.at_least(count), self._flattened.at_least(count)
+            chosen[:count].assign(vertices.astype(np.int32))
+            inputs = [chosen, part, self.world.inverse_mass, *self._near, values, flattened]
             launch(flatten_chosen, count, inputs, device=self.device)
             launch(take_chosen, count, [chosen, flattened, values], device=self.device)
