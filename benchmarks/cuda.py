@@ -6,8 +6,8 @@ that it must move at least (each of its arrays once, as far as its items reach),
 the bandwidth of a copy measured in the same run; a table adds them up by stage. Timing a kernel by itself adds some
 microseconds to each, so that the sum is more than what they take in a run.
 
-`python -m benchmarks.cuda`; `--quick` for the smaller sizes, `--memory` for what two million vertices take, numbers for
-spheres of these sizes alone.
+`python -m benchmarks.cuda`; `--quick` for the smaller sizes, `--memory` for what two million vertices take, `--methods` for a
+frame of every method on the card and on the CPU of the same machine, numbers for spheres of these sizes alone.
 """
 
 import importlib
@@ -65,6 +65,9 @@ def main(quick: bool = False) -> None:
     if "--memory" in sys.argv:
         memory()
         return
+    if "--methods" in sys.argv:
+        methods()
+        return
     device = wp.get_device("cuda:0")
     speed = bandwidth(device)
     print(f"{device.name}, {speed / 1e9:.0f} GB/s by copying\n")
@@ -91,8 +94,8 @@ def bandwidth(device: wp.Device) -> float:
     return 10 * 2 * 8 * 2**27 / (time.perf_counter() - start)
 
 
-def frames(world: World, count: int) -> tuple[Any, State, np.ndarray]:
-    """Advance that many frames; seconds of each."""
+def frames(world: World, count: int, longest: float = LONGEST) -> tuple[Any, State, np.ndarray]:
+    """Advance that many frames, for `longest` seconds at most; seconds of each."""
     method, state = make_method(world, world.scene.method), world.initial_state()
     seconds = []
     for _ in range(count):
@@ -101,7 +104,7 @@ def frames(world: World, count: int) -> tuple[Any, State, np.ndarray]:
         method.advance_frame(state)
         wp.synchronize_device(world.device)
         seconds.append(time.perf_counter() - start)
-        if sum(seconds) > LONGEST:
+        if sum(seconds) > longest:
             print(f"stopped after {len(seconds)} frames")
             break
     return method, state, np.array(seconds)
@@ -213,6 +216,40 @@ def memory() -> None:
         print(
             f"{title}: {used / 1e9:.2f} GB, {used / world.vertex_count:.0f} bytes a vertex, {1e3 * seconds[-1]:.0f} ms"
         )
+
+
+def methods() -> None:
+    """A sheet that falls over a ball and onto the ground, under methods and dynamics that have no bar: some frames of each."""
+    kinds: dict[str, dict[str, Any]] = {
+        "untangle": {"name": "untangle"},
+        "boxes": {"name": "boxes"},
+        "push": {"name": "push"},
+        "robust, springs": {"name": "robust", "dynamics": "mass_spring"},
+        "robust, implicit end": {"name": "robust", "end_velocity": "implicit"},
+    }
+    print(f"{'method':24} {'vertices':>9} {'card ms':>10} {'CPU ms':>10} {'times':>7}")
+    for title, method in kinds.items():
+        # explicit steps of finer cloth take minutes a frame on a CPU
+        for size in (100,) if title == "push" else (100, 300):
+            scene = sheet_over_ball(size, method)
+            # the first frames compile kernels and find room
+            card, host = (
+                1e3 * np.median(frames(World(scene, device), 8, 12.0)[2][-4:]) for device in ("cuda:0", "cpu")
+            )
+            print(f"{title:24} {size * size:9d} {card:10.1f} {host:10.1f} {host / card:7.1f}", flush=True)
+
+
+def sheet_over_ball(size: int, method: dict[str, Any]) -> weft.Scene:
+    """A square metre of size x size vertices."""
+    cells = size - 1
+    sheet = weft.Cloth(
+        shape=weft.Grid(size=(1.0, 1.0), cells=(cells, cells)),
+        placement={"position": (0.0, 0.26, 0.0), "rotation_deg": (0.0, 20.0, 3.0)},
+    )
+    ball = weft.Collider(name="ball", shape=weft.Sphere(radius=0.25))
+    ground = weft.Collider(name="ground", shape=weft.Plane(size=(3.0, 3.0)), placement={"position": (0.0, -0.25, 0.0)})
+    thickness = min(0.004, 0.5 / size)
+    return weft.Scene(name="sheet", cloths=[sheet], colliders=[ball, ground], thickness=thickness, method=method)
 
 
 def stack_scene() -> weft.Scene:
