@@ -113,7 +113,7 @@ def check(cache: weft.Cache) -> dict[str, object]:
     expect(f"only {crossings[begin]} crossings when untangling begins", crossings[begin] >= 300)
     expect(f"{crossings[begin:].min()} crossings are left within {SECONDS} s", crossings[begin:].min() == 0)
     # free for good: in the last half second nothing crosses. What the drag makes of it differs from rounding to rounding, and
-    # so does the time, from 0.2 to 1.2 s
+    # so does the time, from 0.2 to 0.8 s
     free = int(np.flatnonzero(crossings)[-1]) + 1
     expect(
         f"{crossings[free - 1]} crossings {len(crossings) - free} frames before the end", free <= len(crossings) - 30

@@ -20,7 +20,7 @@ wp.set_module_options({"enable_backward": False})
 # part of the way to the middle of its neighbours that a vertex goes in a step
 PART = 0.1
 # and where a small fold has nothing inside, as at a border: shortening its path alone pulls it to and fro for ever
-FOLD_PART = 0.5
+FOLD_PART = 0.9
 
 
 @wp.kernel
