@@ -13,6 +13,7 @@ from weft import __version__
 from weft.cache import Body, Cache, CacheWriter, open_cache
 from weft.cache.writer import Checkpoint
 from weft.errors import CacheError, WeftError
+from weft.run.garbage import Settled
 from weft.run.interrupt import Interrupted, StopAtFrame
 from weft.run.origin import differences, origin_of
 from weft.run.progress import Bar, Progress, summarise
@@ -70,7 +71,7 @@ def simulate(
 
 def _go(run: "_Run", writer: CacheWriter, show: Progress, on_frame: OnFrame | None) -> int:
     """Compute all frames that the cache lacks; gives how many."""
-    with StopAtFrame(say=isinstance(show, Bar)) as stop:
+    with StopAtFrame(say=isinstance(show, Bar)) as stop, Settled() as settled:
         try:
             first = _start(run, writer, show)
             while writer.frames < writer.cache.planned:
@@ -80,6 +81,7 @@ def _go(run: "_Run", writer: CacheWriter, show: Progress, on_frame: OnFrame | No
                     if not _is_about_memory(error):
                         raise
                     raise _out_of_memory(error, run.scene, writer.frames, writer.path) from error
+                settled.frame_done()
                 show.advance(row)
                 if row["frame"] == 0 and row["intersections"] > 0:
                     show.say(_tangled_start(row["intersections"]))
