@@ -31,6 +31,7 @@ from weft.response.plane_kernels import Planes, find_planes, narrow_limits, sett
 from weft.world import Surface, World, launch
 from weft.world.buffers import Buffer
 from weft.world.choosing import count_each
+from weft.world.rings import surface_neighbours
 
 # for kernels that must not be divided: elsewhere than on a card atomics are not for several threads
 ONE_THREAD = 1 << 30
@@ -51,7 +52,7 @@ class CollisionPlanes:
         self.surface, self.thickness, self.device = surface, thickness, surface.device
         self.fixed = wp.array(np.asarray(fixed_faces, np.int32), dtype=int, device=self.device)
         self._offsets, self._neighbours = (
-            wp.array(a, dtype=int, device=self.device) for a in vertex_neighbours(surface)
+            wp.array(a, dtype=int, device=self.device) for a in surface_neighbours(surface)
         )
         self._store = {
             name: Buffer(dtype, self.device)
@@ -140,15 +141,3 @@ class CollisionPlanes:
         for name, buffer in self._store.items():
             setattr(self.planes, name, buffer.at_least(count, keep=self.count))
         self._room = min(len(buffer.array) for buffer in self._store.values())
-
-
-def vertex_neighbours(surface: Surface) -> tuple[np.ndarray, np.ndarray]:
-    """The vertices that an edge leads to from each vertex: offsets and items."""
-    edges = surface.edges.numpy().reshape(-1, 2)
-    ends = np.concatenate([edges, edges[:, ::-1]])
-    order = np.argsort(ends[:, 0], kind="stable")
-    counts = np.bincount(ends[:, 0], minlength=surface.vertex_count)
-    offsets = np.zeros(len(counts) + 1, np.int32)
-    offsets[1:] = np.cumsum(counts)
-    items: np.ndarray = ends[order, 1].astype(np.int32)
-    return offsets, items

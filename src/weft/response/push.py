@@ -16,11 +16,11 @@ import numpy as np
 import warp as wp
 
 from weft.errors import SceneError
-from weft.response.bounding_planes import vertex_neighbours
 from weft.response.face_search import FaceSearch
 from weft.response.push_kernels import LOOKS, place_corners, push_together
 from weft.world import World, launch
 from weft.world.reading import read
+from weft.world.rings import surface_neighbours
 from weft.world.together import Together
 
 # of `close`, how far a vertex moves at once
@@ -111,7 +111,7 @@ class Push:
 
         self.cloth_faces = wp.array(cloth_faces, dtype=wp.vec3i, device=device)
         self.cloth_search = FaceSearch(search, np.arange(len(cloth_faces)), device)
-        self._neighbours = tuple(wp.array(a, dtype=int, device=device) for a in vertex_neighbours(world.surface))
+        self._neighbours = tuple(wp.array(a, dtype=int, device=device) for a in surface_neighbours(world.surface))
         self._mesh_friction = wp.array(self._friction(split), dtype=wp.float64, device=device)
         self._cloth_friction = float(world.friction_kinetic.numpy()[: len(world.cloths), : len(world.cloths)].max())
         self._x, self._normal, self._carrier = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(3))

@@ -5,6 +5,7 @@ import warp as wp
 
 from weft.world.buffers import Buffer
 from weft.world.launch import launch
+from weft.world.surface import Surface
 
 wp.set_module_options({"enable_backward": False})
 
@@ -62,6 +63,11 @@ class Rings:
             chosen = self._chosen.at_least(count)
             chosen[:count].assign(np.ascontiguousarray(vertices, np.int32))
             launch(mark_chosen, count, [chosen, marks], device=self.device)
+
+
+def surface_neighbours(surface: Surface) -> tuple[np.ndarray, np.ndarray]:
+    """The vertices that an edge leads to from each vertex of a surface: offsets and items."""
+    return neighbours(surface.edges.numpy().reshape(-1, 2), surface.vertex_count)
 
 
 def neighbours(edges: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
