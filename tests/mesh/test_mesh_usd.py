@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from weft.errors import MeshError, MissingExtraError
+from weft.errors import MeshError, MissingExtraError, WeftWarning
 from weft.mesh import load_mesh
 
 pytest.importorskip("pxr", reason="needs usd-core")
@@ -93,6 +93,16 @@ def test_what_is_not_shown_is_left_out(stage):
     UsdGeom.Imageable(add_square(stage, "/hidden")).MakeInvisible()
     UsdGeom.Imageable(add_square(stage, "/guide")).CreatePurposeAttr(UsdGeom.Tokens.guide)
     assert len(load(stage).faces) == 2
+
+
+def test_shapes_that_are_no_meshes_are_named(stage):
+    add_square(stage)
+    UsdGeom.Sphere.Define(stage, "/ball")
+    hidden = UsdGeom.Cube.Define(stage, "/box")
+    hidden.MakeInvisible()
+    with pytest.warns(WeftWarning, match=r"a\.usda: left out, since weft reads meshes only: Sphere /ball\. Make"):
+        mesh = load(stage)
+    assert len(mesh.faces) == 2
 
 
 @pytest.mark.parametrize("interpolation", ["vertex", "faceVarying"])

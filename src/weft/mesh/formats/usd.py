@@ -1,18 +1,27 @@
 """USD (.usd, .usda, .usdc, .usdz): all meshes of the stage, in metres, y up."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from weft.errors import MeshError, missing_extra
+from weft.errors import MeshError, WeftWarning, missing_extra
 from weft.mesh.formats.raw import RawMesh, concatenate, place, triangulate, uv_from_corners
-from weft.mesh.validate import Floats
+from weft.mesh.validate import Floats, list_first
 
 
 def read_usd(path: Path) -> RawMesh:
     """Every visible mesh where the stage puts it at first, in the order of the stage, as one."""
-    return read_stage(open_stage(path))
+    stage = open_stage(path)
+    mesh = read_stage(stage)
+    others = _other_shapes(stage)
+    if others:
+        text = (
+            f"{path}: left out, since weft reads meshes only: {list_first(others)}. Make them meshes to have them too"
+        )
+        warnings.warn(text, WeftWarning, stacklevel=4)
+    return mesh
 
 
 def open_stage(path: Path) -> Any:
@@ -50,6 +59,21 @@ def read_stage(stage: Any, time: float | None = None) -> RawMesh:
         matrix = to_metres @ np.array(cache.GetLocalToWorldTransform(prim)).T
         parts.append(_read_prim(UsdGeom.Mesh(prim), code, matrix))
     return concatenate(parts)
+
+
+def _other_shapes(stage: Any) -> list[str]:
+    """What the stage shows besides meshes: balls, boxes, curves, points."""
+    from pxr import Usd, UsdGeom
+
+    code = Usd.TimeCode.EarliestTime()
+    return [
+        f"{prim.GetTypeName()} {prim.GetPath()}"
+        for prim in Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies())
+        if prim.IsA(UsdGeom.Gprim)
+        and not prim.IsA(UsdGeom.Mesh)
+        and UsdGeom.Imageable(prim).ComputeVisibility(code) != UsdGeom.Tokens.invisible
+        and UsdGeom.Imageable(prim).ComputePurpose() != UsdGeom.Tokens.guide
+    ]
 
 
 def _to_metres(stage: Any) -> Floats:
