@@ -68,6 +68,40 @@ def row_product(
     return total
 
 
+@wp.func
+def sum_patch(
+    patch: int,
+    lane: int,
+    summed: wp.vec3d,
+    square: wp.float64,
+    coarse: wp.array[wp.vec3d],
+    norm: wp.array[wp.float64],
+):
+    """What the rows of a patch leave in sum, and its product with the fine half of the preconditioner on it."""
+    whole = lane_total_vector(summed)
+    product = lane_total(square)
+    if lane == 0:
+        coarse[patch] = whole
+        norm[patch] = product
+
+
+@wp.func
+def patch_way(
+    r: int,
+    order: wp.array[int],
+    patch_of: wp.array[int],
+    held: wp.array[int],
+    filters: wp.array[wp.mat33d],
+    coarse: wp.array[wp.vec3d],
+) -> wp.vec3d:
+    """How a row moves with its patch, within its filter."""
+    way = coarse[patch_of[r]]
+    i = order[r]
+    if held[i] != 0:
+        way = filters[i] * way
+    return way
+
+
 @wp.kernel
 def find_residual(
     first: int,
@@ -102,16 +136,11 @@ def find_residual(
         i = order[r]
         if held[i] != 0:
             left = filters[i] * left
-        z = inverse[r] * left
         residual[r] = left
-        near[r] = z
+        near[r] = inverse[r] * left
         summed += left
-        square += wp.dot(left, z)
-    summed = lane_total_vector(summed)
-    square = lane_total(square)
-    if lane == 0:
-        coarse[patch] = summed
-        norm[patch] = square
+        square += wp.dot(left, near[r])
+    sum_patch(patch, lane, summed, square, coarse, norm)
 
 
 @wp.kernel
@@ -128,10 +157,7 @@ def turn_direction(
 ):
     """The next search direction: both halves of the preconditioner, and beta times the last direction."""
     r = first + wp.tid()
-    far = coarse[patch_of[r]]
-    i = order[r]
-    if held[i] != 0:
-        far = filters[i] * far
+    far = patch_way(r, order, patch_of, held, filters, coarse)
     direction[r] = near[r] + far + numbers[BETA] * direction[r]
 
 
@@ -196,16 +222,11 @@ def take_step(
             change = filters[i] * change
         x[r] = x[r] + alpha * direction[r]
         left = residual[r] - alpha * change
-        z = inverse[r] * left
         residual[r] = left
-        near[r] = z
+        near[r] = inverse[r] * left
         summed += left
-        square += wp.dot(left, z)
-    summed = lane_total_vector(summed)
-    square = lane_total(square)
-    if lane == 0:
-        coarse[patch] = summed
-        norm[patch] = square
+        square += wp.dot(left, near[r])
+    sum_patch(patch, lane, summed, square, coarse, norm)
 
 
 @wp.kernel
@@ -220,10 +241,7 @@ def correct_patches(
 ):
     """Move each patch by what the coarse system still asks for."""
     r = first + wp.tid()
-    far = coarse[patch_of[r]]
-    i = order[r]
-    if held[i] != 0:
-        far = filters[i] * far
+    far = patch_way(r, order, patch_of, held, filters, coarse)
     x[r] = x[r] + far
 
 
