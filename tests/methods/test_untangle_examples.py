@@ -61,16 +61,15 @@ def test_the_tortured_shirt_is_free_within_two_seconds(example, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [6, 24])
-def test_a_fold_at_a_border_is_flattened(seed, example, tmp_path, monkeypatch):
-    """From these starts, an atom's size apart, a fold of three crossings at a cuff was pulled to and fro for ever."""
+def test_a_fold_at_a_border_is_flattened(example, tmp_path, monkeypatch):
+    """From this start, an atom's size apart, a fold of two crossings at a cuff was pulled to and fro for ever."""
     shirt = example("untangle_shirt")
     start = World.initial_state
 
     def stirred(world):
         state = start(world)
         x = state.positions()
-        x += 1e-13 * np.random.default_rng(seed).uniform(-1.0, 1.0, x.shape)
+        x += 1e-13 * np.random.default_rng(24).uniform(-1.0, 1.0, x.shape)
         state.x.assign(x)
         return state
 
