@@ -1,4 +1,4 @@
-"""What crosses goes a part of the way to the middle of its neighbours, and nearly all of it in small folds with nothing inside."""
+"""What crosses goes a part of the way to the middle of its neighbours: most of it in small folds with nothing inside."""
 
 import numpy as np
 import pytest
