@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from weft.detection import BROAD_PHASES, lists, make_broad_phase
 from weft.detection.broad_phase import BroadPhase
+from weft.detection.patch_search import PatchSearch
 from weft.errors import WeftError
 from weft.world import Surface, get_threads, set_threads
 
@@ -344,3 +345,19 @@ def test_neighbours_in_a_sheet_are_listed_without_incident_pairs() -> None:
     # the two corners off the diagonal against the other triangle; edges that share no vertex lie a side apart
     assert sorted(pairs_of(candidates.vertex_triangle)) == [(1, 1), (2, 0)]
     assert pairs_of(candidates.edge_edge) == []
+
+
+@pytest.mark.parametrize("shares", [2, 5, 40])
+def test_queries_that_share_a_patch_list_the_same_in_the_same_order(shares: int) -> None:
+    start, end, faces = crumpled(12)
+    surface = Surface.from_arrays(len(start), faces)
+    found = []
+    for count in (1, shares):
+        broad = make_broad_phase("bvh", surface)
+        assert isinstance(broad, PatchSearch)
+        broad.shares = count
+        broad.update(positions(start), positions(end), 0.01)
+        found.append(lists_of(broad))
+    for whole, shared in zip(*found, strict=True):
+        assert len(whole) > 20
+        np.testing.assert_array_equal(shared, whole)

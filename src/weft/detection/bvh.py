@@ -4,9 +4,9 @@ from typing import Any
 
 import warp as wp
 
-from weft.detection.compare import query_patch, sort_row
-from weft.detection.list_kernels import row_start, sorts_itself
-from weft.detection.patch_search import GRAIN, PatchSearch
+from weft.detection.compare import query_patch
+from weft.detection.list_kernels import row_start, sort_row, sorts_itself
+from weft.detection.patch_search import GRAIN, THREADS, PatchSearch
 from weft.world import Surface, launch
 
 wp.set_module_options({"enable_backward": False})
@@ -16,6 +16,8 @@ LOOK = 4
 # in a run of launches alone, after which it would be built besides
 LOOK_ALONE = 16
 REBUILD = 2.0
+# threads of a card that a walk has at most, all but one of which do nothing
+APART = 32
 # patches looked at, the square root
 SAMPLES = wp.constant(16)
 
@@ -37,11 +39,15 @@ def _find_rows(
     body: wp.array[int],
     body_pairs: wp.array2d[int],
     carried: wp.array[int],
+    apart: int,
 ):
-    i = first + wp.tid()
-    query = i
+    thread = first + wp.tid()
+    # the others only keep walks that part ways from being threads of one warp, which goes all of them
+    if thread % apart != 0:
+        return
+    query = thread // apart
     if chosen == 1:
-        query = items[i]
+        query = items[query]
     start = row_start(chosen, query, starts, capacity)
     patch = query_patch(query, asked)
     own = body[patch]
@@ -147,5 +153,6 @@ class Bvh(PatchSearch):
     def _find_rows(self, count: int, slots: list[Any], asked: wp.array) -> None:
         assert self._bvh is not None
         inputs = [*slots, asked, self._bvh.id, self.boxes.lower, self.boxes.upper]
-        inputs += [self.patches.body, self.row_pairs, self.carried]
-        launch(_find_rows, count, inputs, device=self.device, grain=GRAIN)
+        apart = 1 if self.device.is_cpu else min(max(THREADS // max(count, 1), 1), APART)
+        inputs += [self.patches.body, self.row_pairs, self.carried, apart]
+        launch(_find_rows, count * apart, inputs, device=self.device, grain=GRAIN)

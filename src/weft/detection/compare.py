@@ -24,44 +24,6 @@ from weft.detection.list_kernels import row_start
 wp.set_module_options({"enable_backward": False})
 
 
-@wp.func
-def sort_row(found: wp.array[int], start: wp.int64, count: int):
-    """Sort found[start:start + count]: by insertion when short, else as a heap."""
-    if count <= 48:
-        for i in range(1, count):
-            value = found[start + wp.int64(i)]
-            j = i - 1
-            while j >= 0 and found[start + wp.int64(wp.max(j, 0))] > value:
-                found[start + wp.int64(j + 1)] = found[start + wp.int64(j)]
-                j -= 1
-            found[start + wp.int64(j + 1)] = value
-    else:
-        for i in range(count // 2):
-            _sift(found, start, count // 2 - 1 - i, count)
-        for i in range(count - 1):
-            last = count - 1 - i
-            value = found[start + wp.int64(last)]
-            found[start + wp.int64(last)] = found[start]
-            found[start] = value
-            _sift(found, start, 0, last)
-
-
-@wp.func
-def _sift(found: wp.array[int], start: wp.int64, place: int, count: int):
-    value = found[start + wp.int64(place)]
-    hole = int(place)
-    child = int(2 * place + 1)
-    while child < count:
-        if child + 1 < count and found[start + wp.int64(child + 1)] > found[start + wp.int64(child)]:
-            child += 1
-        if found[start + wp.int64(child)] <= value:
-            break
-        found[start + wp.int64(hole)] = found[start + wp.int64(child)]
-        hole = child
-        child = 2 * hole + 1
-    found[start + wp.int64(hole)] = value
-
-
 _CORNERS = "const int* q = corners.data + begin; const size_t next = corners.strides[0] / sizeof(int);"
 
 
@@ -156,6 +118,17 @@ def query_patch(query: int, asked: wp.array[int]) -> int:
 
 
 @wp.func
+def share_start(starts: wp.array[int], query: int, shares: int) -> int:
+    """Where the features of a query begin: each patch is so many queries, one after another, which share its features."""
+    patch = query // shares
+    begin = starts[patch]
+    place = int(begin)
+    if query % shares > 0:
+        place += (starts[patch + 1] - begin) * (query % shares) // shares
+    return place
+
+
+@wp.func
 def row_room(chosen: int, query: int, starts: wp.array[wp.int64], capacity: int) -> int:
     """How many entries the row of a query takes."""
     room = capacity
@@ -189,6 +162,7 @@ def find_vertex_triangle(
     stop: int,
     found: wp.array[wp.vec2i],
     counts: wp.array[int],
+    shares: int,
     row_offsets: wp.array[wp.int64],
     rows: wp.array[int],
     row_boxes: wp.array2d[wp.float32],
@@ -201,15 +175,15 @@ def find_vertex_triangle(
     face_ids: wp.array[int],
 ):
     """The vertices of a patch with the triangles of the patches in its row."""
-    i = shared_item(first + wp.tid())
-    patch = i
+    query = shared_item(first + wp.tid())
     if chosen == 1:
-        patch = items[i]
-    start = row_start(chosen, patch, starts, capacity)
-    room = row_room(chosen, patch, starts, capacity)
+        query = items[query]
+    patch = query // shares
+    start = row_start(chosen, query, starts, capacity)
+    room = row_room(chosen, query, starts, capacity)
     row_end = int(row_offsets[patch + 1])
     n = int(0)
-    for v in range(vertex_start[patch], vertex_start[patch + 1]):
+    for v in range(share_start(vertex_start, query, shares), share_start(vertex_start, query + 1, shares)):
         limit = reach(load_box(vertex_boxes, v))
         id = vertex_ids[v]
         for r in range(int(row_offsets[patch]), row_end, 64):
@@ -222,7 +196,7 @@ def find_vertex_triangle(
                 n = append(found, start, n, room, hits, id, face_ids, begin, 0)
         if n > stop:
             break
-    counts[patch] = n
+    counts[query] = n
 
 
 @wp.kernel
@@ -235,6 +209,7 @@ def find_triangle_vertex(
     stop: int,
     found: wp.array[wp.vec2i],
     counts: wp.array[int],
+    shares: int,
     row_offsets: wp.array[wp.int64],
     rows: wp.array[int],
     row_boxes: wp.array2d[wp.float32],
@@ -248,12 +223,12 @@ def find_triangle_vertex(
     face_ids: wp.array[int],
 ):
     """Vertices of bodies that do not look themselves, found from the triangles near them; the vertex comes first."""
-    i = shared_item(first + wp.tid())
-    patch = i
+    query = shared_item(first + wp.tid())
     if chosen == 1:
-        patch = items[i]
-    start = row_start(chosen, patch, starts, capacity)
-    room = row_room(chosen, patch, starts, capacity)
+        query = items[query]
+    patch = query // shares
+    start = row_start(chosen, query, starts, capacity)
+    room = row_room(chosen, query, starts, capacity)
     row_end = int(row_offsets[patch + 1])
     row_begin = int(row_offsets[patch])
     # they stand last in every row
@@ -265,7 +240,7 @@ def find_triangle_vertex(
         else:
             last = middle
     n = int(0)
-    for f in range(face_start[patch], face_start[patch + 1]):
+    for f in range(share_start(face_start, query, shares), share_start(face_start, query + 1, shares)):
         limit = reach(load_box(face_boxes, f))
         id = face_ids[f]
         for r in range(row_begin, row_end, 64):
@@ -278,7 +253,7 @@ def find_triangle_vertex(
                 n = append(found, start, n, room, hits, id, vertex_ids, begin, 2)
         if n > stop:
             break
-    counts[patch] = n
+    counts[query] = n
 
 
 @wp.kernel
@@ -291,6 +266,7 @@ def find_edge_edge(
     stop: int,
     found: wp.array[wp.vec2i],
     counts: wp.array[int],
+    shares: int,
     row_offsets: wp.array[wp.int64],
     rows: wp.array[int],
     row_boxes: wp.array2d[wp.float32],
@@ -300,16 +276,16 @@ def find_edge_edge(
     edge_ids: wp.array[int],
 ):
     """The edges of a patch with its own and with those of later patches in its row."""
-    i = shared_item(first + wp.tid())
-    patch = i
+    query = shared_item(first + wp.tid())
     if chosen == 1:
-        patch = items[i]
-    start = row_start(chosen, patch, starts, capacity)
-    room = row_room(chosen, patch, starts, capacity)
+        query = items[query]
+    patch = query // shares
+    start = row_start(chosen, query, starts, capacity)
+    room = row_room(chosen, query, starts, capacity)
     row_begin = first_not_below(rows, row_offsets, patch)
     row_end = int(row_offsets[patch + 1])
     n = int(0)
-    for e in range(edge_start[patch], edge_start[patch + 1]):
+    for e in range(share_start(edge_start, query, shares), share_start(edge_start, query + 1, shares)):
         limit = reach(load_box(edge_boxes, e))
         a = ends[0, e]
         b = ends[1, e]
@@ -324,7 +300,7 @@ def find_edge_edge(
                 n = append(found, start, n, room, hits, id, edge_ids, begin, 1)
         if n > stop:
             break
-    counts[patch] = n
+    counts[query] = n
 
 
 @wp.kernel
@@ -337,6 +313,7 @@ def find_triangles(
     stop: int,
     found: wp.array[wp.vec2i],
     counts: wp.array[int],
+    shares: int,
     row_offsets: wp.array[wp.int64],
     rows: wp.array[int],
     row_boxes: wp.array2d[wp.float32],
@@ -347,15 +324,15 @@ def find_triangles(
     share_vertex: int,
 ):
     """The triangles of a patch with its own and with those of later patches in its row."""
-    i = shared_item(first + wp.tid())
-    patch = i
+    query = shared_item(first + wp.tid())
     if chosen == 1:
-        patch = items[i]
-    start = row_start(chosen, patch, starts, capacity)
+        query = items[query]
+    patch = query // shares
+    start = row_start(chosen, query, starts, capacity)
     row_begin = first_not_below(rows, row_offsets, patch)
     row_end = int(row_offsets[patch + 1])
     n = int(0)
-    for f in range(face_start[patch], face_start[patch + 1]):
+    for f in range(share_start(face_start, query, shares), share_start(face_start, query + 1, shares)):
         limit = reach(load_box(face_boxes, f))
         face = faces[f]
         id = face_ids[f]
@@ -376,7 +353,7 @@ def find_triangles(
                         n += 1
         if n > stop:
             break
-    counts[patch] = n
+    counts[query] = n
 
 
 @wp.func

@@ -10,8 +10,7 @@ import warp as wp
 
 from weft.detection.boxes import Box, load_box, new_planes, reach, store_box, swept_box, unite
 from weft.detection.centroids import CentroidSearch, centroid, may_pair
-from weft.detection.compare import sort_row
-from weft.detection.list_kernels import row_start
+from weft.detection.list_kernels import row_start, sort_row
 from weft.world import Surface, launch
 
 wp.set_module_options({"enable_backward": False})

@@ -31,6 +31,44 @@ def sorts_itself(chosen: int, count: int) -> bool:
     return not on_card() or chosen == 1 or count > SORTED_ON_THE_WAY
 
 
+@wp.func
+def sort_row(found: wp.array[int], start: wp.int64, count: int):
+    """Sort found[start:start + count]: by insertion when short, else as a heap."""
+    if count <= 48:
+        for i in range(1, count):
+            value = found[start + wp.int64(i)]
+            j = i - 1
+            while j >= 0 and found[start + wp.int64(wp.max(j, 0))] > value:
+                found[start + wp.int64(j + 1)] = found[start + wp.int64(j)]
+                j -= 1
+            found[start + wp.int64(j + 1)] = value
+    else:
+        for i in range(count // 2):
+            _sift(found, start, count // 2 - 1 - i, count)
+        for i in range(count - 1):
+            last = count - 1 - i
+            value = found[start + wp.int64(last)]
+            found[start + wp.int64(last)] = found[start]
+            found[start] = value
+            _sift(found, start, 0, last)
+
+
+@wp.func
+def _sift(found: wp.array[int], start: wp.int64, place: int, count: int):
+    value = found[start + wp.int64(place)]
+    hole = int(place)
+    child = int(2 * place + 1)
+    while child < count:
+        if child + 1 < count and found[start + wp.int64(child + 1)] > found[start + wp.int64(child)]:
+            child += 1
+        if found[start + wp.int64(child)] <= value:
+            break
+        found[start + wp.int64(hole)] = found[start + wp.int64(child)]
+        hole = child
+        child = 2 * hole + 1
+    found[start + wp.int64(hole)] = value
+
+
 @wp.kernel
 def tally_counts(first: int, counts: wp.array[int], capacity: int, stop: int, tally: wp.array[Tally]):
     """What is summed: entries, items whose row was too short, items whose count is not known yet."""

@@ -36,6 +36,9 @@ from weft.world.replay import Replay, side_by_side
 GRAIN = 16
 # how often strays may be listed without those of the time before
 WAVES = 2
+# threads that a card has at once, and queries that share the features of a patch at most
+THREADS = 2**18
+SHARES = 3
 
 
 class Ahead(NamedTuple):
@@ -77,7 +80,10 @@ class PatchSearch(BroadPhase):
         super().__init__(surface, Patches(surface) if patches is None else patches)
         self.looks_at_once = self.device.is_cpu
         self._threads = 1 if self.device.is_cpu else SHARED
-        """that compare the features of a patch"""
+        """that a query has"""
+        fitting = THREADS // (SHARED * max(self.patches.count, 1))
+        self.shares = 1 if self.device.is_cpu else min(max(fitting, 1), SHARES)
+        """queries that share the features of a patch: where patches are few, a card has threads for more"""
         table = surface.body_pairs.numpy().copy()
         flags = np.zeros(len(table), np.int32)
         flags[list(carried)] = 1
@@ -149,8 +155,9 @@ class PatchSearch(BroadPhase):
             return None
         searches = self._feature_searches([rows.offsets, rows.found, self._row_boxes], True)
         used = (rows, *(lists for lists, _, _ in searches))
-        for lists in used:
-            lists.make_room(count)
+        rows.make_room(count)
+        for lists, items, _ in searches:
+            lists.make_room(items)
 
         def search_and_copy(lists: Lists, find: Find) -> None:
             lists.search(find)
@@ -309,11 +316,12 @@ class PatchSearch(BroadPhase):
 
     def _compare(self, lists: Lists, kernel: wp.Kernel, inputs: list[Any]) -> tuple[Lists, int, Find]:
         """A search of all patches by a kernel."""
+        shares = self.shares
 
         def find(count: int, slots: list[Any]) -> None:
-            launch(kernel, self._threads * count, [*slots, *inputs], device=self.device, grain=GRAIN)
+            launch(kernel, self._threads * count, [*slots, shares, *inputs], device=self.device, grain=GRAIN)
 
-        return lists, self.patches.count, find
+        return lists, self.patches.count * shares, find
 
     def _by_rank(self, of_body: np.ndarray) -> np.ndarray:
         """A number of each body, for every patch."""

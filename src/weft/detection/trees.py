@@ -14,8 +14,8 @@ import numpy.typing as npt
 import warp as wp
 
 from weft.detection.boxes import Box, load_box, reach, unite
-from weft.detection.compare import query_patch, sort_row
-from weft.detection.list_kernels import row_start
+from weft.detection.compare import query_patch
+from weft.detection.list_kernels import row_start, sort_row
 from weft.detection.patch_search import GRAIN, PatchSearch
 from weft.errors import WeftError
 from weft.world import Surface, launch

@@ -162,11 +162,16 @@ class OnCard:
         assert search is not None
 
         # where the cloth would go; the step starts where its rehearsal does, and meets the same half-spaces
-        self._launch(take_state, solver.count, [x, v, end, end_v])
-        self._launch(set_stage, 1, [few, 1, self.told, solver.numbers])
-        solver.begin(end, end_v, target)
-        solver.prepare_hinges(few, rehearsal=True)
-        halves.find(solver.numbers, x, solver.free, solver.layout)
+        def rehearse() -> None:
+            self._launch(set_stage, 1, [few, 1, self.told, solver.numbers])
+            solver.begin(x, v, target)
+            halves.find(solver.numbers, x, solver.free, solver.layout)
+
+        def prepare() -> None:
+            self._launch(take_state, solver.count, [x, v, end, end_v])
+            solver.prepare_hinges(few, rehearsal=True)
+
+        side_by_side(solver.device, rehearse, prepare)
         solver.launch_together(rehearsal)
 
         def begin() -> None:
@@ -179,13 +184,19 @@ class OnCard:
         farthest = FARTHEST * (search.largest_thickness + solver.radius)
         self._launch(judge_step, 1, [search.mean_way, farthest, most, self.told, solver.numbers])
         solver.launch_together(whole)
-        self._launch(take_poses, colliders.count, [self.told, colliders.start, colliders.end])
 
-        inputs = [len(contacts.pushed), solver.count, contacts.pushed, halves.counts, halves.places, halves.arrays[-1]]
-        self._launch(count_pushed, max(len(contacts.pushed), solver.count), [*inputs, self.told])
-        for mirror in self.mirrors:
-            mirror.bring()
-        self._asked.bring()
+        def tell() -> None:
+            self._launch(take_poses, colliders.count, [self.told, colliders.start, colliders.end])
+            inputs = [len(contacts.pushed), solver.count, contacts.pushed]
+            inputs += [halves.counts, halves.places, halves.arrays[-1], self.told]
+            self._launch(count_pushed, max(len(contacts.pushed), solver.count), inputs)
+            self._asked.bring()
+
+        def bring() -> None:
+            for mirror in self.mirrors:
+                mirror.bring()
+
+        side_by_side(solver.device, tell, bring)
 
     def _launch(self, kernel: wp.Kernel, count: int, inputs: list[Any]) -> None:
         launch(kernel, count, inputs, device=self.solver.device)

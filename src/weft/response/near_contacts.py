@@ -91,7 +91,7 @@ _ON_CARD = (
     """
     + f"""
     __shared__ int chosen[{LOOKS * SMALL_BLOCK}];
-    __shared__ int chosen_count;
+    __shared__ int near_in[{SMALL_BLOCK // 32}];
     const int place = threadIdx.x, lane = place & 31, blocks = gridDim.x, threads = blocks * {SMALL_BLOCK};
     const int mine = (place / 32 * blocks + blockIdx.x) * 32 + lane;
     const bool speaker = blockIdx.x == 0 && place == 0;
@@ -102,9 +102,6 @@ _ON_CARD = (
     for (int k = 0; speaker && k < {FLAGS}; ++k)
         told.data[(turn + 1) % 2 * {FLAGS} + k] = 0;
     for (int list = 0, base = 0; base < count; ++list, base += {LOOKS} * threads) {{
-        if (place == 0)
-            chosen_count = 0;
-        __syncthreads();
         // those that would push claim their vertices for the first round already
         ++round;
         // what is known of a contact before it is looked at, while the one before is
@@ -118,6 +115,9 @@ _ON_CARD = (
             next_thick = thickness.data[i];
         }};
         fetch(base + mine);
+        // what a thread found out about its contacts, and how many of its warp's are near, and would push
+        unsigned found_as = 0u;
+        int near = 0, pushing = 0;
         for (int look = 0; look < {LOOKS} && base + look * threads < count; ++look) {{
             const int i = base + look * threads + mine;
             kind = next_kind;
@@ -136,21 +136,27 @@ _ON_CARD = (
                             atomicMin((unsigned long long*)claims.data + q[k], claim);
                 }});
             }}
-            const bool near = found > 0;
-            const unsigned all = __ballot_sync(0xffffffffu, near), those = __ballot_sync(0xffffffffu, found > 1);
-            if (all == 0u)
-                continue;
-            int next = 0;
-            if (lane == 0) {{
-                next = atomicAdd(&chosen_count, __popc(all));
-                if (those != 0u)
-                    atomicAdd(pushing_told + list % {LISTS}, __popc(those));
-            }}
-            next = __shfl_sync(0xffffffffu, next, 0) + __popc(all & ((1u << lane) - 1u));
-            if (near)
-                chosen[next] = 2 * i + found - 1;
+            found_as |= (unsigned)found << (2 * look);
+            near += __popc(__ballot_sync(0xffffffffu, found > 0));
+            pushing += __popc(__ballot_sync(0xffffffffu, found > 1));
         }}
+        if (lane == 0)
+            near_in[place / 32] = near;
+        if (lane == 0 && pushing > 0)
+            atomicAdd(pushing_told + list % {LISTS}, pushing);
         __syncthreads();
+        // those of each warp after those of the one before: who is done with whom must not depend on who is faster
+        int next = 0, chosen_count = 0;
+        for (int k = 0; k < {SMALL_BLOCK // 32}; ++k) {{
+            next += k < place / 32 ? near_in[k] : 0;
+            chosen_count += near_in[k];
+        }}
+        for (int look = 0; near > 0 && look < {LOOKS}; ++look) {{
+            const unsigned found = found_as >> (2 * look) & 3u, all = __ballot_sync(0xffffffffu, found > 0u);
+            if (found > 0u)
+                chosen[next + __popc(all & ((1u << lane) - 1u))] = 2 * (base + look * threads + mine) + found - 1;
+            next += __popc(all);
+        }}
         if (place == 0 && chosen_count > 0)
             atomicMax(batches_told + list % {LISTS}, (chosen_count + {SMALL_BLOCK} - 1) / {SMALL_BLOCK});
         if (speaker)
