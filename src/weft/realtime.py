@@ -232,16 +232,17 @@ class Realtime:
         if self._with_motions:
             self._follow_motions(dt)
         self.solver.advance(self._x, self._v, self._target, self.time, dt)
+        held = [targets] if self._held.any() else []
         if not self._on_cpu:
             on_card = self.solver.on_card
             late = [] if on_card is not None and on_card.brought else [positions, velocities, poses]
-            bring_all(*late, *([targets] if self._held.any() else []))
+            bring_all(*late, *held)
             self._known_poses = self._poses.tobytes()
-        elif not self._with_motions:
-            self.solver.prepare(self._x, self._v, self._target, None, (-np.inf, np.inf))
+        if not self._with_motions:
+            self.solver.prepare(self._x, self._v, self._target, None, (-np.inf, np.inf), [poses, *held])
         elif self._motions.lead_all:
             span = self.world.kinematics.span(self.time)
-            self.solver.prepare(self._x, self._v, self._target, self._motions, span)
+            self.solver.prepare(self._x, self._v, self._target, self._motions, span, [poses, *held])
 
     def _follow_motions(self, dt: float) -> None:
         """Poses, pins and goals of the scene at the end of the step."""
@@ -273,6 +274,8 @@ class Realtime:
         inverse[: len(self._held)] = np.where(self._held, 0.0, 1.0 / mass)
         if not self._on_cpu:
             self.world.inverse_mass.assign(inverse)
+            # whether there are targets to send may be another matter now
+            self.solver.at_once = None
         if attach:
             self.solver.attach(self._pinned)
 

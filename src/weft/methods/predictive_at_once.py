@@ -159,3 +159,16 @@ class AtOnce(Chain):
             self._division.undo(self._course)
             return False
         return True
+
+
+def can_be_at_once(solver: "PredictiveSolver") -> bool:
+    """Whether steps of a serial solver can be, as they are set and with the threads that there are."""
+    options, search = solver.options, solver.search
+    return not solver.searches or (
+        search is not None
+        and search.quick is not None
+        and options.rehearse
+        and options.most_substeps is None
+        and options.self_contacts == "triangles"
+        and get_threads() == 1
+    )

@@ -259,9 +259,17 @@ class Motions:
 
     def follow(self, start: float, end: float, poses: wp.array, target: wp.array) -> None:
         """Write the poses and targets at the end of a step; arrays that stay the same cost nothing again."""
+        self.tell_time(start, end)
+        self.follow_clock(poses, target)
+
+    def tell_time(self, start: float, end: float) -> None:
+        """Say from when to when the next step goes."""
+        self._clock.values[0] = start, end
+
+    def follow_clock(self, poses: wp.array, target: wp.array) -> None:
+        """As `follow`, for the times that were told."""
         if self.count == 0:
             return
-        self._clock.values[0] = start, end
         self._clock.send()
         if not self._inputs or self._inputs[-1] is not target or self._inputs[-2] is not poses:
             self._inputs = (*self._head, *self._tail, poses, target)

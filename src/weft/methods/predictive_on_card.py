@@ -6,6 +6,7 @@ cloth that goes too far for one look: the step is then done in parts, each of th
 
 # mypy: disable-error-code="arg-type"
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,10 @@ from weft.methods.predictive_arrays import Numbers
 from weft.methods.predictive_at_once import REHEARSAL
 from weft.methods.predictive_division import FARTHEST, MOST_PARTS
 from weft.methods.predictive_kernels import take_state
+from weft.methods.predictive_motions import Motions
 from weft.response.predictive_ahead import FOUND, NO_ROOM, TOLD, Room, SearchAhead
 from weft.world import launch
+from weft.world.kinematics import TIME_SLACK
 from weft.world.reading import Asked, Mirror
 from weft.world.replay import Replay, side_by_side
 
@@ -107,9 +110,12 @@ class OnCard:
         """what a step brings to the host at its end"""
         self.brought = False
         """whether the last step did"""
+        self.before = Replay(solver.device)
+        """what comes before such a step"""
         self._asked = Asked(ahead.told)
         self._replay = Replay(solver.device)
         self._sent = b""
+        self._refused = 0
 
     def advance(self, x: wp.array, v: wp.array, target: wp.array, dt: float, *, divide: bool) -> int:
         """Do a step, if there is room for all that it finds, and it need not be divided.
@@ -117,12 +123,14 @@ class OnCard:
         Gives 0 if it is done, else how many parts it needs.
         """
         solver, self.counted, self.brought = self.solver, None, False
+        if self._refused:
+            parts, self._refused = self._refused, 0
+            return parts
         room, settings, contacts = self.ahead.make_room(), solver.settings, solver.contacts
         if room is None or not solver.halves.has_room:
             return 1
         substeps, (end, end_v) = int(settings["substeps"][0]), solver.rehearsed
-        settings["contacts"][0] = 0
-        if self._sent != settings.tobytes():
+        if not self.knows_settings():
             solver.numbers.assign(settings)
             self._sent = settings.tobytes()
         whole, rehearsal = (solver.inputs(*some, target, together=True) for some in ((x, v), (end, end_v)))
@@ -130,16 +138,41 @@ class OnCard:
         most = MOST_PARTS if divide else 1
         given = (*room.given, *given, whole[-1].attachments, rehearsal[-1].attachments, most)
         self._replay.run(lambda: self._step(x, v, target, substeps, most, room, whole, rehearsal), *given)
+        return self._finish()
+
+    def advance_again(self) -> bool:
+        """Do a step like the last one, of which nothing has changed; if it is not done, `advance` knows why."""
+        self._replay.again()
+        self._refused = self._finish()
+        return not self._refused
+
+    def knows_settings(self) -> bool:
+        """Whether the card has the settings as they are; contacts are for it to find."""
+        settings = self.solver.settings
+        settings["contacts"][0] = 0
+        return self._sent == settings.tobytes()
+
+    def _finish(self) -> int:
+        """Wait for a step, and take what it tells; gives what `advance` does."""
+        settings = self.solver.settings
         self._asked.expect()
         told = self._asked.numbers()
         if told[int(NO_ROOM)]:
             parts = int(told[int(PARTS)])
             self.told.zero_()
+            self.counted, self.brought = None, False
             return parts
         self.ahead.broad_phase.look_at_tree()
-        settings["contacts"][0] = contacts.count = int(told[int(FOUND)])
+        settings["contacts"][0] = self.solver.contacts.count = int(told[int(FOUND)])
         self.counted, self.brought = (int(told[int(HALVES)]), int(told[int(PUSHED)])), True
         return 0
+
+    def again(
+        self, target: wp.array, dt: float, motions: Motions | None, span: tuple[float, float], sent: Sequence[Mirror]
+    ) -> "Again | None":
+        """Steps like the last one, if that was done here and the wind does not blow, which is asked before each."""
+        possible = self.counted is not None and not self.solver.settings["windy"][0]
+        return Again(self, target, dt, motions, span, sent) if possible else None
 
     def forget(self) -> None:
         """The numbers on the card are others than those that were sent, and so is what was counted and brought."""
@@ -200,6 +233,43 @@ class OnCard:
 
     def _launch(self, kernel: wp.Kernel, count: int, inputs: list[Any]) -> None:
         launch(kernel, count, inputs, device=self.solver.device)
+
+
+class Again:
+    """Steps like the last one, where that was one graph: what remains for the host is to say the time.
+
+    `sent` is what the caller may have changed, which the card gets before; `motions` and `span` are those of `AtOnce`.
+    """
+
+    def __init__(
+        self,
+        on_card: OnCard,
+        target: wp.array,
+        dt: float,
+        motions: Motions | None,
+        span: tuple[float, float],
+        sent: Sequence[Mirror],
+    ) -> None:
+        self._on_card, self._motions, self._span, self._dt = on_card, motions, span, dt
+        self._sent, self._target = sent, target
+
+    def step(self, time: float, dt: float) -> bool:
+        """Whether the step is done; if not, cloth is where it was."""
+        in_time = dt == self._dt and self._span[0] <= time + TIME_SLACK < self._span[1]
+        if not in_time or not self._on_card.knows_settings():
+            return False
+        if self._motions is not None:
+            self._motions.tell_time(time, time + dt)
+        self._on_card.before.run(self._tell, self._target, self._motions is None, *(some.array for some in self._sent))
+        return self._on_card.advance_again()
+
+    def _tell(self) -> None:
+        for some in self._sent:
+            some.send()
+        if self._motions is not None:
+            self._motions.follow_clock(self._on_card.solver.colliders.end, self._target)
+        for some in self._sent:
+            some.bring()
 
 
 def make_on_card(solver: "PredictiveSolver") -> OnCard | None:

@@ -14,14 +14,14 @@ from weft.dynamics.fabric import Fabric
 from weft.dynamics.goals import Goals
 from weft.methods import predictive_kernels as kernels
 from weft.methods.predictive_arrays import Arrays, vertex_layout
-from weft.methods.predictive_at_once import REHEARSAL, AtOnce
+from weft.methods.predictive_at_once import REHEARSAL, AtOnce, can_be_at_once
 from weft.methods.predictive_defaults import refined_substeps, usual_radius
 from weft.methods.predictive_division import Division, parts_for
 from weft.methods.predictive_halves import HalfSpaces
 from weft.methods.predictive_in_order import advance_in_order
 from weft.methods.predictive_in_parts import advance_in_parts
 from weft.methods.predictive_motions import Motions
-from weft.methods.predictive_on_card import make_on_card
+from weft.methods.predictive_on_card import Again, make_on_card
 from weft.methods.predictive_setup import blocks_for, make_offsets, make_places, make_search, make_settings
 from weft.methods.predictive_together import advance_together
 from weft.response.collider_spots import PADDING
@@ -31,7 +31,8 @@ from weft.response.near_contacts import TOLD
 from weft.response.predictive_contacts import Contacts
 from weft.response.regions import compile_regions
 from weft.scene import Predictive
-from weft.world import World, get_threads, launch
+from weft.world import World, launch
+from weft.world.reading import Mirror
 from weft.world.together import Together
 
 # vertices below which a step is one serial launch on the CPU: a launch for each of some forty colours costs more
@@ -95,7 +96,7 @@ class PredictiveSolver:
         self.division = Division(self)
         self._together = Together(self.device)
         self._never = wp.zeros(1, dtype=int, device=self.device)
-        self.at_once: AtOnce | None = None
+        self.at_once: AtOnce | Again | None = None
         """the same step as one call, where it is prepared and nothing has changed since"""
         self.on_card = make_on_card(self)
         """steps as one graph, where they can be"""
@@ -178,19 +179,22 @@ class PredictiveSolver:
         settings["substeps"][0] = usual
 
     def prepare(
-        self, x: wp.array, v: wp.array, target: wp.array, motions: Motions | None, span: tuple[float, float]
+        self,
+        x: wp.array,
+        v: wp.array,
+        target: wp.array,
+        motions: Motions | None,
+        span: tuple[float, float],
+        sent: Sequence[Mirror] = (),
     ) -> None:
-        """Have steps of these arrays `at_once`, if they can be; motions and the times of the span are as `AtOnce` says."""
-        options = self.options
-        alone = not self.searches or (
-            self.search is not None
-            and self.search.quick is not None
-            and options.rehearse
-            and options.most_substeps is None
-            and options.self_contacts == "triangles"
-            and get_threads() == 1
-        )
-        self.at_once = AtOnce(self, x, v, target, motions, span) if self.serial and alone else None
+        """Have steps of these arrays `at_once`, if they can be; motions and the times of the span are as `AtOnce` says.
+
+        On a card only after a step that was one graph; `sent` is what the caller may change of what is there.
+        """
+        if self.on_card is not None:
+            self.at_once = self.on_card.again(target, float(self.settings["dt"][0]), motions, span, sent)
+            return
+        self.at_once = AtOnce(self, x, v, target, motions, span) if self.serial and can_be_at_once(self) else None
 
     @property
     def searches(self) -> bool:
