@@ -93,7 +93,9 @@ def test_a_step_like_the_last_one_is_the_step_anew(device, monkeypatch):
     monkeypatch.setattr(Again, "step", lambda self, *given: tried.append(step(self, *given)) or tried[-1])
     for again in (True, False):
         # a card has such steps of large cloth only, which is divided in most steps where it falls or is turned fast
-        given = {"height": 0.3} if device == "cpu" else {"cells": 69, "height": 0.252, "motion": weft.Spin(rate_deg=40.0)}
+        given = (
+            {"height": 0.3} if device == "cpu" else {"cells": 69, "height": 0.252, "motion": weft.Spin(rate_deg=40.0)}
+        )
         cloth = weft.Realtime(scene(analytic=True, **given), device=device)
         if device == "cpu":
             imitate_card(cloth.solver)
