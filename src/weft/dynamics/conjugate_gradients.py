@@ -122,9 +122,11 @@ class ConjugateGradients:
         # the coarse system alone first: what moves as one, free fall for one, is then exact
         correction = [matrix.order, matrix.patch_of, held, filters, self._far, x]
         self._find_residual(b, constraints, x)
-        part = (self.tolerance if tolerance is None else tolerance) ** 2
+        wanted = self.tolerance if tolerance is None else tolerance
+        # who wants more than usual wants more of what is little, too
+        least = self.least * min(1.0, wanted / self.tolerance) ** 2
         earlier = 0.0 if before is None else before.start
-        self._precondition(AT_FIRST, part, self.least, earlier)
+        self._precondition(AT_FIRST, wanted**2, least, earlier)
         launch(correct_patches, count, correction, device=self.device)
         self._find_residual(b, constraints, x)
         self._precondition(CORRECTED)

@@ -38,8 +38,8 @@ UNSURE_ROUNDS = 4
 MOST_ROUNDS = 10
 # how much looser the solver's tolerance is while they do
 ROUGHLY = 10.0
-# its tolerance in the first step of a run, from which all others follow: so tight that every device ends it alike
-FIRST_TOLERANCE = 1e-7
+# its tolerance in the first step of a run, from which all others follow, rough or not: so tight that every device ends it alike
+FIRST_TOLERANCE = 1e-10
 # triangles whose growth is looked at together
 GROWTH_CHUNK = 128
 
@@ -186,7 +186,8 @@ class Implicit(Forgetful):
         )
         self.constraints = Constraints(self.count, device)
         self._b, self._change, self._force = (zeros(self.count, wp.vec3d) for _ in range(3))
-        self._tolerance = tolerance
+        self._tolerances = tolerance, tolerance
+        """of solves, and of rough ones, in this step"""
         self._growth = zeros(-(-faces // GROWTH_CHUNK), wp.float64)
         self._buffers: list[wp.array] = []
 
@@ -219,7 +220,8 @@ class Implicit(Forgetful):
         """
         self.problems, self.solutions = [], []
         usual = self.solver.tolerance
-        self._tolerance = min(usual, FIRST_TOLERANCE) if state.time == 0.0 else usual
+        first = min(usual, FIRST_TOLERANCE)
+        self._tolerances = (first, first) if state.time == 0.0 else (usual, ROUGHLY * usual)
         growth = self._step(state.x, state.v, target, state.time, dt, x_end, v_end, restraints)
         if growth <= self.largest_growth:
             return 1
@@ -330,7 +332,7 @@ class Implicit(Forgetful):
 
     def _solve(self, v: wp.array, *, first: bool, rough: bool) -> None:
         before = None if first else self.solutions[-1]
-        tolerance = ROUGHLY * self.solver.tolerance if rough else self._tolerance
+        tolerance = self._tolerances[int(rough)]
         solution = self.solver.solve(self._b, v, self.constraints, self._change, before=before, tolerance=tolerance)
         self.solutions.append(solution)
         if not np.isfinite(solution.residual):
@@ -338,7 +340,8 @@ class Implicit(Forgetful):
                 "the implicit step has no finite answer: positions or velocities grew beyond all bounds; "
                 "take shorter steps or check the forces and motions of the scene"
             )
-        if not solution.converged:
+        # in the first step it may end before it is as good as it tries to be
+        if not solution.converged and solution.residual > self.solver.tolerance:
             self.problems.append(
                 f"the implicit step's solver stopped after {solution.iterations} iterations "
                 f"with {solution.residual:.1g} of the residual left"

@@ -31,6 +31,8 @@ PACE = wp.constant(wp.float64(1.0))
 # stretch beyond which the end of a step is clipped, in how many rounds at most
 LARGEST = 0.22
 CLIPPED = wp.constant(wp.float64(1.0 + LARGEST))
+# what was clipped is as long as it may be: only what is longer by this part is clipped again, whatever the last bit says
+SLACK = wp.constant(wp.float64(1.0 + 1e-7))
 ROUNDS = 30
 # rounds of a card between two looks of the host
 BATCH = 5
@@ -104,7 +106,7 @@ def is_long(e: wp.vec2i, rest: wp.float64, held: wp.array[wp.int8], x: wp.array[
     """Whether an edge between vertices that may move is to be shortened."""
     if held[e[0]] != wp.int8(0) or held[e[1]] != wp.int8(0):
         return False
-    return wp.length(x[e[0]] - x[e[1]]) > CLIPPED * rest
+    return wp.length(x[e[0]] - x[e[1]]) > SLACK * CLIPPED * rest
 
 
 @wp.kernel
