@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import trimesh
 import warp as wp
 
 import weft
@@ -101,6 +102,39 @@ def test_nearest_points_and_sides_are_those_of_the_whole_surface(collider, signe
 def box_distance(p, half):
     d = np.abs(p) - half
     return np.linalg.norm(np.maximum(d, 0.0)) + min(d.max(), 0.0)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-7])
+def test_of_the_triangles_that_are_equally_near_the_first_is_touched(noise, monkeypatch):
+    """However the tree rounds: which of them it finds on an edge or a corner is chance."""
+    rng = np.random.default_rng(6)
+    refit = wp.Mesh.refit
+
+    def refit_roughly(mesh):
+        points = mesh.points.numpy()
+        mesh.points.assign(points + noise * rng.uniform(-1.0, 1.0, points.shape))
+        refit(mesh)
+
+    monkeypatch.setattr(wp.Mesh, "refit", refit_roughly)
+    world = world_of(sheet(cells=19, size=0.5), weft.Collider(shape=weft.Box(size=(0.4, 0.2, 0.3))))
+    found, state = SolidSurfaces(world), world.initial_state()
+    x, count = state.positions(), world.cloth_vertex_count
+    # beside faces, edges and corners, most of them nearer than counts as touching
+    half, side = np.array([0.2, 0.1, 0.15]), rng.choice([-1.0, 0.0, 1.0], (count, 3))
+    beside = side * (half + rng.uniform(0.0, 0.003, (count, 3)))
+    x[:count] = np.where(side == 0.0, rng.uniform(-0.8, 0.8, (count, 3)) * half, beside)
+    state.x.assign(x)
+    world.begin_step(state, FRAME)
+    found.find(state.x, state.v, reach=0.1)
+    triangles = x[found.faces]
+    closest = [trimesh.triangles.closest_point(triangles, np.tile(p, (len(triangles), 1))) for p in x[:count]]
+    distances = np.linalg.norm(x[:count, None] - closest, axis=2)
+    least = distances.min(axis=1, keepdims=True)
+    near = least[:, 0] < 2.0 * THICKNESS
+    ties = (distances < least + 1e-12).sum(axis=1)
+    assert near.sum() > 100 and (ties[near] > 1).sum() > 50
+    first = np.argmax(distances < least + 1e-12, axis=1)
+    np.testing.assert_array_equal(found.face.numpy()[0][near], first[near])
 
 
 def test_reach_and_motion_bound_the_search_and_nothing_is_behind_a_border():

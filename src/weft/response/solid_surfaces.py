@@ -1,9 +1,9 @@
 """Where cloth is near the surfaces of colliders: for each vertex and collider the nearest point, and on which side.
 
-Trees over the triangles (float32) find the nearest triangle; the point on it, its distance and its side are then found
-in float64. The side is told by the normal of the triangle, or on an edge or a vertex by the angle-weighted mean of the
-normals around it (Baerentzen and Aanaes 2005), which is right for every closed surface. Behind the border of an open
-surface there is nothing.
+Trees over the triangles (float32) find the nearest triangle; of what touches, all triangles as near as that are looked at
+again. The point, its distance and its side are then found in float64. The side is told by the normal of the triangle, or on an
+edge or a vertex by the angle-weighted mean of the normals around it (Baerentzen and Aanaes 2005), which is right for every
+closed surface. Behind the border of an open surface there is nothing.
 """
 
 from collections.abc import Iterator
@@ -24,6 +24,12 @@ ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
 # a shorter way from the surface to a vertex is rounding and has no direction, m
 DIRECTED = wp.constant(wp.float64(1.0e-9))
+# what is nearer than so many thicknesses may touch in a step
+TOUCHING = 2.0
+# distances that differ by less are the same, m
+SAME = wp.constant(wp.float64(1.0e-14))
+# what boxes of a tree may be off, in parts of where they are
+ROUNDING = wp.constant(wp.float64(1.0e-6))
 
 
 @wp.struct
@@ -106,6 +112,41 @@ def side_normal(solids: Solids, face: int, w: wp.vec3d, x: wp.array[wp.vec3d]) -
     return wp.vec4d(n[0], n[1], n[2], border)
 
 
+@wp.func
+def distance_to(faces: wp.array[wp.vec3i], face: int, p: wp.vec3d, x: wp.array[wp.vec3d]) -> wp.float64:
+    """How far a point is from a triangle."""
+    f = faces[face]
+    w = nearest_point_triangle(p, x[f[0]], x[f[1]], x[f[2]])
+    return wp.length(p - (w[0] * x[f[0]] + w[1] * x[f[1]] + w[2] * x[f[2]]))
+
+
+@wp.func
+def first_of_the_nearest(
+    solids: Solids, collider: int, found: int, within: wp.float64, p: wp.vec3d, x: wp.array[wp.vec3d]
+) -> int:
+    """The triangle of a collider that is nearest to a point, the first of those that are equally near.
+
+    A tree found one of them in float32: on an edge all triangles around are as near, and which of them is taken matters where
+    they turn. What is farther away than `within` touches nothing, and stays as it was found.
+    """
+    least = distance_to(solids.faces, found, p, x)
+    nearest = int(found)
+    if least > within:
+        return nearest
+    size = least + ROUNDING * (ONE + wp.length(p))
+    reach = wp.vec3(float(size), float(size), float(size))
+    middle = wp.vec3(float(p[0]), float(p[1]), float(p[2]))
+    query = wp.mesh_query_aabb(solids.meshes[collider], middle - reach, middle + reach)
+    face = int(0)
+    while wp.mesh_query_aabb_next(query, face):
+        other = solids.first_face[collider] + face
+        distance = distance_to(solids.faces, other, p, x)
+        if distance < least - SAME or (distance <= least + SAME and other < nearest):
+            nearest = other
+        least = wp.min(least, distance)
+    return nearest
+
+
 @wp.kernel
 def find_nearest(
     first: int,
@@ -116,6 +157,7 @@ def find_nearest(
     v: wp.array[wp.vec3d],
     reach: wp.float64,
     time: wp.float64,
+    within: wp.float64,
     faces: wp.array2d[int],
     weights: wp.array2d[wp.vec3d],
     normals: wp.array2d[wp.vec3d],
@@ -133,7 +175,8 @@ def find_nearest(
     )
     if not query.result:  # type: ignore[attr-defined]
         return
-    face = solids.first_face[collider] + query.face  # type: ignore[attr-defined]
+    found = solids.first_face[collider] + query.face  # type: ignore[attr-defined]
+    face = first_of_the_nearest(solids, collider, found, within, p, x)
     f = solids.faces[face]
     w = nearest_point_triangle(p, x[f[0]], x[f[1]], x[f[2]])
     r = p - (w[0] * x[f[0]] + w[1] * x[f[1]] + w[2] * x[f[2]])
@@ -206,7 +249,9 @@ class SolidSurfaces:
 
         Vertices without inverse mass are left out.
         """
-        inputs = [self.world.inverse_mass, x, v, reach, time, self.face, self.weights, self.normals, self.gaps]
+        within = TOUCHING * self.world.largest_thickness
+        inputs = [self.world.inverse_mass, x, v, reach, time, within]
+        inputs += [self.face, self.weights, self.normals, self.gaps]
         for collider, (mesh, vertices) in enumerate(zip(self._meshes, self._vertices, strict=True)):
             launch(round_positions, len(mesh.points), [vertices.start, x, mesh.points], device=self.device)
             mesh.refit()
