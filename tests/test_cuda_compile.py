@@ -9,9 +9,10 @@ import pytest
 import warp as wp
 
 import weft
+from weft.world.together import BLOCK
 
 ROOT = Path(weft.__file__).parent
-# PTX for an H100; compiling to it takes Warp's own compiler and nothing else
+# an H100; compiling for it takes Warp's own compiler and nothing else
 ARCHITECTURE = 90
 
 
@@ -61,14 +62,25 @@ def test_no_time_is_spent_on_gradients(name):
     assert warp_module(name).options["enable_backward"] is False, "wp.set_module_options({'enable_backward': False})"
 
 
+def block_sizes(module):
+    """Threads of the blocks that its kernels are launched with: those that take `threads` have blocks of their own."""
+    sizes = set()
+    for kernel in module.kernels.values():
+        in_blocks = any(arg.label == "threads" for arg in kernel.adj.args)
+        sizes.add(kernel.options.get("launch_bounds") or BLOCK if in_blocks else 256)
+    return sorted(sizes)
+
+
 @pytest.mark.skipif(sys.platform == "darwin", reason="Warp has no CUDA compiler there")
 @pytest.mark.parametrize("name", [*MODULES, *map(in_cluster, CLUSTERS)])
-def test_compiles_for_cuda(name, tmp_path):
+def test_compiles_for_cuda(name, tmp_path, monkeypatch):
+    """To the end: an assembler knows how much memory blocks share, and how many registers there are."""
     module = warp_module(name)
-    written = wp.compile_aot_module(name, arch=ARCHITECTURE, module_dir=tmp_path, use_ptx=True)
-    text = "".join(path.read_text() for path in written)
-    assert ".target sm_90" in text
-    for kernel in module.kernels.values():
-        # generic kernels are compiled for the types that they are launched with
-        for one in kernel.overloads.values() if kernel.is_generic else [kernel]:
-            assert re.search(rf"\.entry {re.escape(one.get_mangled_name())}_cuda_kernel_forward\b", text), one.key
+    for size in block_sizes(module):
+        monkeypatch.setitem(module.options, "block_dim", size)
+        written = wp.compile_aot_module(name, arch=ARCHITECTURE, module_dir=tmp_path / str(size), use_ptx=False)
+        code = b"".join(path.read_bytes() for path in written)
+        for kernel in module.kernels.values():
+            # generic kernels are compiled for the types that they are launched with
+            for one in kernel.overloads.values() if kernel.is_generic else [kernel]:
+                assert f".text.{one.get_mangled_name()}_cuda_kernel_forward".encode() in code, one.key

@@ -2,6 +2,7 @@
 
 import warp as wp
 
+from weft.world.block_sums import largest
 from weft.world.constraints import NOBODY, SOLID, Held, hold, let_go
 from weft.world.lanes import lane_total_vector, lanes
 
@@ -274,3 +275,23 @@ def limit_forces(first: int, limit: wp.array[wp.float64], around: wp.array[wp.in
     limits[i] = limit[i]
     if around[i] != wp.int8(0):
         limits[i] = UNBOUNDED
+
+
+@wp.kernel
+def find_farthest(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    start: int,
+    x: wp.array[wp.vec3d],
+    goal: wp.array[wp.vec3d],
+    farthest: wp.array[wp.float64],
+):
+    """The longest way of the vertices from `start` on. One block."""
+    t = first + wp.tid()
+    square = wp.float64(0.0)
+    for i in range(start + t, x.shape[0], threads):
+        square = wp.max(square, wp.length_sq(goal[i] - x[i]))
+    square = largest(square)
+    if t == 0:
+        farthest[0] = wp.sqrt(square)

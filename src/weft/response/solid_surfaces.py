@@ -13,8 +13,8 @@ import warp as wp
 
 from weft.detection.proximity import nearest_point_triangle
 from weft.mesh import TriMesh
+from weft.response.solid_kernels import find_farthest
 from weft.world import World, launch
-from weft.world.block_sums import largest
 from weft.world.reading import read
 from weft.world.together import Together
 
@@ -263,26 +263,6 @@ class SolidSurfaces:
         inputs = [self.world.cloth_vertex_count, x, goal, self._farthest]
         self._together.launch(find_farthest, 1, inputs)
         return float(read((self._farthest, 0, 1))[0][0])
-
-
-@wp.kernel
-def find_farthest(
-    first: int,
-    threads: int,
-    arrivals: wp.array[int],
-    start: int,
-    x: wp.array[wp.vec3d],
-    goal: wp.array[wp.vec3d],
-    farthest: wp.array[wp.float64],
-):
-    """The longest way of the vertices from `start` on. One block."""
-    t = first + wp.tid()
-    square = wp.float64(0.0)
-    for i in range(start + t, x.shape[0], threads):
-        square = wp.max(square, wp.length_sq(goal[i] - x[i]))
-    square = largest(square)
-    if t == 0:
-        farthest[0] = wp.sqrt(square)
 
 
 @wp.kernel
