@@ -116,6 +116,7 @@ class OnCard:
         self._replay = Replay(solver.device)
         self._sent = b""
         self._refused = 0
+        self._graph: wp.Graph | None = None
 
     def advance(self, x: wp.array, v: wp.array, target: wp.array, dt: float, *, divide: bool) -> int:
         """Do a step, if there is room for all that it finds, and it need not be divided.
@@ -137,13 +138,16 @@ class OnCard:
         given = (x, v, target, *solver.air.lists, *contacts.arrays, contacts.near, substeps, dt)
         most = MOST_PARTS if divide else 1
         given = (*room.given, *given, whole[-1].attachments, rehearsal[-1].attachments, most)
-        self._replay.run(lambda: self._step(x, v, target, substeps, most, room, whole, rehearsal), *given)
+        self._graph = self._replay.run(lambda: self._step(x, v, target, substeps, most, room, whole, rehearsal), *given)
         return self._finish()
 
-    def advance_again(self) -> bool:
-        """Do a step like the last one, of which nothing has changed; if it is not done, `advance` knows why."""
-        self._replay.again()
-        self._refused = self._finish()
+    def advance_again(self, x: wp.array, v: wp.array, target: wp.array, dt: float, *, divide: bool) -> bool:
+        """Do a step like the last one, of which nothing has changed; if it is not done, the next `advance` knows why."""
+        if self._graph is None or not Replay.enabled:
+            self._refused = self.advance(x, v, target, dt, divide=divide)
+        else:
+            wp.capture_launch(self._graph)
+            self._refused = self._finish()
         return not self._refused
 
     def knows_settings(self) -> bool:
@@ -168,11 +172,16 @@ class OnCard:
         return 0
 
     def again(
-        self, target: wp.array, dt: float, motions: Motions | None, span: tuple[float, float], sent: Sequence[Mirror]
+        self,
+        arrays: tuple[wp.array, wp.array, wp.array],
+        dt: float,
+        motions: Motions | None,
+        span: tuple[float, float],
+        sent: Sequence[Mirror],
     ) -> "Again | None":
         """Steps like the last one, if that was done here and the wind does not blow, which is asked before each."""
         possible = self.counted is not None and not self.solver.settings["windy"][0]
-        return Again(self, target, dt, motions, span, sent) if possible else None
+        return Again(self, arrays, dt, motions, span, sent) if possible else None
 
     def forget(self) -> None:
         """The numbers on the card are others than those that were sent, and so is what was counted and brought."""
@@ -238,20 +247,22 @@ class OnCard:
 class Again:
     """Steps like the last one, where that was one graph: what remains for the host is to say the time.
 
-    `sent` is what the caller may have changed, which the card gets before; `motions` and `span` are those of `AtOnce`.
+    `arrays` are positions, velocities and targets, `sent` is what the caller may have changed, which the card gets before;
+    `motions` and `span` are those of `AtOnce`.
     """
 
     def __init__(
         self,
         on_card: OnCard,
-        target: wp.array,
+        arrays: tuple[wp.array, wp.array, wp.array],
         dt: float,
         motions: Motions | None,
         span: tuple[float, float],
         sent: Sequence[Mirror],
     ) -> None:
         self._on_card, self._motions, self._span, self._dt = on_card, motions, span, dt
-        self._sent, self._target = sent, target
+        self._arrays, self._sent, self._target = arrays, sent, arrays[-1]
+        self._divide = on_card.solver.division.possible
 
     def step(self, time: float, dt: float) -> bool:
         """Whether the step is done; if not, cloth is where it was."""
@@ -261,7 +272,7 @@ class Again:
         if self._motions is not None:
             self._motions.tell_time(time, time + dt)
         self._on_card.before.run(self._tell, self._target, self._motions is None, *(some.array for some in self._sent))
-        return self._on_card.advance_again()
+        return self._on_card.advance_again(*self._arrays, dt, divide=self._divide)
 
     def _tell(self) -> None:
         for some in self._sent:

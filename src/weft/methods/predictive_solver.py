@@ -192,7 +192,7 @@ class PredictiveSolver:
         On a card only after a step that was one graph; `sent` is what the caller may change of what is there.
         """
         if self.on_card is not None:
-            self.at_once = self.on_card.again(target, float(self.settings["dt"][0]), motions, span, sent)
+            self.at_once = self.on_card.again((x, v, target), float(self.settings["dt"][0]), motions, span, sent)
             return
         self.at_once = AtOnce(self, x, v, target, motions, span) if self.serial and can_be_at_once(self) else None
 

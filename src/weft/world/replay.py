@@ -6,7 +6,6 @@ work does besides launching must not matter: it is not done again.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import warp as wp
@@ -27,23 +26,20 @@ class Replay:
     def __init__(self, device: wp.DeviceLike) -> None:
         self.device = wp.get_device(device)
         self._graphs: dict[tuple[Any, ...], wp.Graph | None] = {}
-        self._last: Callable[[], None] = lambda: None
 
-    def run(self, work: Callable[[], None], *given: Any) -> None:
+    def run(self, work: Callable[[], None], *given: Any) -> wp.Graph | None:
         """Do some work that launches, and depends on what is given alone: arrays by place and size, numbers and names.
 
         The first time it is done as it is, so that kernels are loaded; the second time it is captured. What is captured
-        already becomes part of that graph.
+        already becomes part of that graph. Gives the graph that did it, if one did.
         """
-        self._last = partial(self.run, work, *given)
         if self.device.is_cpu or not self.enabled or Replay._capturing:
             work()
-            return
+            return None
         # another array may lie where one was that is gone
         key = tuple([(value.ptr, value.size) if type(value) is wp.array else value for value in given])
         graph = self._graphs.get(key)
         if graph is not None:
-            self._last = partial(wp.capture_launch, graph)
             wp.capture_launch(graph)
         elif key not in self._graphs:
             if len(self._graphs) >= MOST:
@@ -60,10 +56,7 @@ class Replay:
                 graph = wp.capture_end(self.device)
             self._graphs[key] = graph
             wp.capture_launch(graph)
-
-    def again(self) -> None:
-        """Do what was done last: the same work, given the same."""
-        self._last()
+        return graph
 
 
 def side_by_side(device: wp.DeviceLike, *works: Callable[[], None]) -> None:
