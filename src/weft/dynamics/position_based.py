@@ -118,7 +118,7 @@ class PositionBased:
             else wp.zeros(places, dtype=wp.vec2d, device=device)
         )
         self._together = Together(device)
-        self._replay = Replay(device)
+        self._replay, self._whole = Replay(device), Replay(device)
         self._length = wp.zeros(1, dtype=wp.float64, device=device)
         """of a substep: on the device, so that substeps of any length are the same launches"""
         self.hinges = self._upload_quads(network, ~network.sewn)
@@ -203,8 +203,22 @@ class PositionBased:
         with the positions, which it may correct, and the positions at the start of the substep.
         """
         substeps = self._substeps(state, dt, touched=contacts is not None and len(contacts) > 0)
-        h = dt / substeps
-        self._start(state, target, dt, x_end, v_end)
+        self.air.blow(state.x, state.v, state.time, dt)
+        ends = x_end, v_end
+        touching = () if contacts is None else contacts.given
+
+        def advance() -> None:
+            self._bend(state, target, dt, *ends)
+            self._take_substeps(substeps, dt / substeps, *ends, contacts)
+
+        # what comes again is one graph; what is new, a few substeps at a time
+        self._whole.run(advance, dt, substeps, state.x, state.v, target, *ends, *touching)
+        return substeps
+
+    def _take_substeps(
+        self, substeps: int, h: float, x_end: wp.array, v_end: wp.array, contacts: Contacts | None
+    ) -> None:
+        """Move positions and velocities forward by so many substeps of h."""
         self._length.fill_(h)
         first, again = (self._stretching(x_end, v_end, again=again) for again in (False, True))
         given = (x_end, v_end, h if self.stitches.total else 0.0, *(() if contacts is None else contacts.given))
@@ -213,7 +227,6 @@ class PositionBased:
             for _ in range(count):
                 self._substep(again, h, x_end, contacts)
 
-        # a few at a time, whatever their number is
         def begin() -> None:
             self._prepare(x_end)
             self._substep(first, h, x_end, contacts)
@@ -230,7 +243,6 @@ class PositionBased:
             launch(find_velocity, self.count, [h, x_end, self._before, v_end], device=self.device)
         else:
             launch(end_rows, self.count, [h, self._rows, self._rows_before, x_end, v_end], device=self.device)
-        return substeps
 
     def _prepare(self, x_end: wp.array) -> None:
         """What is the same in all substeps of a step."""
@@ -324,10 +336,9 @@ class PositionBased:
     def _least_substeps(self, dt: float) -> int:
         return max(1, int(np.ceil(dt / self.longest_substep - 1e-9)))
 
-    def _start(self, state: State, target: wp.array, dt: float, x_end: wp.array, v_end: wp.array) -> None:
-        """Wind and bending of the whole step."""
+    def _bend(self, state: State, target: wp.array, dt: float, x_end: wp.array, v_end: wp.array) -> None:
+        """The wind's push and the bending of the whole step."""
         x, v, w = state.x, state.v, self.inverse_mass
-        self.air.blow(x, v, state.time, dt)
 
         def bend() -> None:
             inputs = [x, v, w, target, *self.air.lists, dt, self._push, self._guess]
