@@ -114,8 +114,8 @@ class OnCard:
         """what comes before such a step"""
         self._asked = Asked(ahead.told)
         self._replay = Replay(solver.device)
-        self._sent = b""
-        self._refused = 0
+        # settings as the card has them, how many parts the step needs that was refused, and the graph of the last one
+        self._sent, self._refused = b"", 0
         self._graph: wp.Graph | None = None
 
     def advance(self, x: wp.array, v: wp.array, target: wp.array, dt: float, *, divide: bool) -> int:
