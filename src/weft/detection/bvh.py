@@ -6,8 +6,9 @@ import warp as wp
 
 from weft.detection.compare import query_patch
 from weft.detection.list_kernels import row_start, sort_row, sorts_itself
-from weft.detection.patch_search import GRAIN, THREADS, PatchSearch
+from weft.detection.patch_search import GRAIN, PatchSearch
 from weft.world import Surface, launch
+from weft.world.lanes import WARP, threads_to_spare
 
 wp.set_module_options({"enable_backward": False})
 
@@ -16,8 +17,6 @@ LOOK = 4
 # in a run of launches alone, after which it would be built besides
 LOOK_ALONE = 16
 REBUILD = 2.0
-# threads of a card that a walk has at most, all but one of which do nothing
-APART = 32
 # patches looked at, the square root
 SAMPLES = wp.constant(16)
 
@@ -153,6 +152,6 @@ class Bvh(PatchSearch):
     def _find_rows(self, count: int, slots: list[Any], asked: wp.array) -> None:
         assert self._bvh is not None
         inputs = [*slots, asked, self._bvh.id, self.boxes.lower, self.boxes.upper]
-        apart = 1 if self.device.is_cpu else min(max(THREADS // max(count, 1), 1), APART)
+        apart = threads_to_spare(self.device, count, WARP)
         inputs += [self.patches.body, self.row_pairs, self.carried, apart]
         launch(_find_rows, count * apart, inputs, device=self.device, grain=GRAIN)

@@ -29,6 +29,7 @@ from weft.detection.patches import PADDING, Patches
 from weft.world import Surface, launch
 from weft.world.buffers import Buffer
 from weft.world.choosing import count_chosen
+from weft.world.lanes import threads_to_spare
 from weft.world.reading import Asked
 from weft.world.replay import Replay, side_by_side
 
@@ -36,8 +37,7 @@ from weft.world.replay import Replay, side_by_side
 GRAIN = 16
 # how often strays may be listed without those of the time before
 WAVES = 2
-# threads that a card has at once, and queries that share the features of a patch at most
-THREADS = 2**18
+# queries that share the features of a patch at most
 SHARES = 3
 
 
@@ -81,8 +81,7 @@ class PatchSearch(BroadPhase):
         self.looks_at_once = self.device.is_cpu
         self._threads = 1 if self.device.is_cpu else SHARED
         """that a query has"""
-        fitting = THREADS // (SHARED * max(self.patches.count, 1))
-        self.shares = 1 if self.device.is_cpu else min(max(fitting, 1), SHARES)
+        self.shares = threads_to_spare(self.device, SHARED * self.patches.count, SHARES)
         """queries that share the features of a patch: where patches are few, a card has threads for more"""
         table = surface.body_pairs.numpy().copy()
         flags = np.zeros(len(table), np.int32)

@@ -287,7 +287,7 @@ def find_farthest(
     goal: wp.array[wp.vec3d],
     farthest: wp.array[wp.float64],
 ):
-    """The longest way of the vertices from `start` on. One block."""
+    """The longest way of the vertices from `start` on. One block: larger than the kernels have that walk trees."""
     t = first + wp.tid()
     square = wp.float64(0.0)
     for i in range(start + t, x.shape[0], threads):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import warp as wp
 
-from weft.detection.proximity import nearest_point_triangle
+from weft.detection.proximity import nearest_point_triangle, relative_position, triangle_weights
 from weft.mesh import TriMesh
 from weft.response.solid_kernels import find_farthest
 from weft.world import World, launch
@@ -116,8 +116,8 @@ def side_normal(solids: Solids, face: int, w: wp.vec3d, x: wp.array[wp.vec3d]) -
 def distance_to(faces: wp.array[wp.vec3i], face: int, p: wp.vec3d, x: wp.array[wp.vec3d]) -> wp.float64:
     """How far a point is from a triangle."""
     f = faces[face]
-    w = nearest_point_triangle(p, x[f[0]], x[f[1]], x[f[2]])
-    return wp.length(p - (w[0] * x[f[0]] + w[1] * x[f[1]] + w[2] * x[f[2]]))
+    w = triangle_weights(p, x[f[0]], x[f[1]], x[f[2]])
+    return wp.length(relative_position(w, p, x[f[0]], x[f[1]], x[f[2]]))
 
 
 @wp.func

@@ -12,6 +12,8 @@ import warp as wp
 wp.set_module_options({"enable_backward": False})
 
 WARP = 32
+# threads that a card runs at once
+AT_ONCE = 2**18
 
 
 @wp.func_native(
@@ -87,3 +89,8 @@ def lane_total_matrix(value: wp.mat33d) -> wp.mat33d:
 def lanes_on(device: wp.DeviceLike) -> int:
     """How many threads share an item on a device."""
     return 1 if wp.get_device(device).is_cpu else WARP
+
+
+def threads_to_spare(device: wp.DeviceLike, count: int, most: int) -> int:
+    """How many threads each of so many may have, so that a card runs all of them at once: 1 to `most`, on the CPU 1."""
+    return 1 if wp.get_device(device).is_cpu else min(max(AT_ONCE // max(count, 1), 1), most)
