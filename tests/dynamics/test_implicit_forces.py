@@ -354,3 +354,15 @@ def test_resistance_to_wind_is_positive_and_about_the_slope_of_the_force():
         move = np.tile(direction, 3)
         assert move @ a @ move > 0.5 * (move @ slope @ move)
         assert move @ a @ move < 3.0 * (move @ slope @ move) + 1.0
+
+
+def test_the_last_bit_does_not_say_to_which_side_a_flat_fold_opens():
+    # the second triangle lies on the first, turned over the edge that they share
+    flat = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.4, 0.0, 0.8], [0.5, 0.0, 0.7]])
+    rng = np.random.default_rng(2)
+    found = []
+    for stir in [0.0, *(10.0 ** rng.uniform(-17.0, -12.0, 20))]:
+        x = flat + stir * rng.uniform(-1.0, 1.0, flat.shape)
+        found.append(force(hinge_model(flat, BENDING)[0], x, np.zeros_like(x)))
+    assert np.abs(found[0]).max() > 1e-4
+    np.testing.assert_allclose(found, np.broadcast_to(found[0], np.shape(found)), atol=1e-6 * np.abs(found[0]).max())

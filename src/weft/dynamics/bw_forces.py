@@ -12,6 +12,8 @@ semidefinite part is kept: for stretch all of it while s > 0, for shear a part k
 s is small, none.
 """
 
+import math
+
 import warp as wp
 
 from weft.dynamics.air import WindField, wind_at
@@ -25,6 +27,8 @@ ONE = wp.constant(wp.float64(1.0))
 THIRD = wp.constant(wp.float64(1.0 / 3.0))
 # an axis or an edge shrunk to nothing has no direction: no force below this
 LEAST_LENGTH = wp.constant(wp.float64(1.0e-9))
+# the least angle of a hinge that is folded flat
+FLAT = wp.constant(wp.float64(math.pi - 1.0e-9))
 
 
 @wp.struct
@@ -192,6 +196,9 @@ def bend_hinges(
     floor = least[i] * least[i]
     if s1 > floor and s2 > floor and length > LEAST_LENGTH:
         theta = -wp.atan2(wp.dot(wp.cross(n1, n2), e) / length, wp.dot(n1, n2))
+        # what is folded flat, as between two planes, is neither over nor under: its last bit must not say which
+        if theta < -FLAT:
+            theta = -theta
         gc = (length / s1) * n1
         gd = (length / s2) * n2
         square = length * length
