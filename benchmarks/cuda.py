@@ -35,9 +35,9 @@ from weft.world.together import Together
 SPHERES = {150: 15.0, 500: 60.0, 1000: 400.0}
 # which stage the kernels of a module belong to
 STAGES = {
-    "springs": ("position_kernels", "yarns_on_card", "air"),
-    "contacts in substeps": ("contact_positions", "contacts_on_card"),
-    "sweeps of impulses": ("impulse_sweeps", "impulses_on_card", "repulsion", "robust_kernels"),
+    "springs": ("position_kernels", "yarn_kernels", "air"),
+    "contacts in substeps": ("contact_positions", "contact_sweeps"),
+    "sweeps of impulses": ("impulse_sweeps", "repulsion", "robust_kernels"),
     "colours": ("stencil_colours", "stencil_chains", "contact_clumps"),
     "strain limits": ("strain",),
     "boxes and rows": ("boxes", "bvh"),

@@ -45,7 +45,14 @@ STAGES = {
     "broad phase": ("boxes", "bvh", "candidates", "compare", "compare_strays", "list_kernels", "stray_kernels"),
     "contacts": ("approach",),
     "collisions": ("impact", "moves"),
-    "response": ("impulse_sweeps", "stencil_colours", "repulsion", "contact_positions", "robust_kernels"),
+    "response": (
+        "impulse_sweeps",
+        "stencil_colours",
+        "repulsion",
+        "contact_positions",
+        "contact_sweeps",
+        "robust_kernels",
+    ),
 }
 
 

@@ -78,6 +78,11 @@ def vectors(values: np.ndarray, device: wp.Device = CPU) -> wp.array:
     return wp.array(np.ascontiguousarray(values, dtype=float), dtype=wp.vec3d, device=device)
 
 
+def rows_of(values: np.ndarray, inverse_mass: np.ndarray, device: wp.Device = CPU) -> wp.array:
+    """Vectors of vertices beside their inverse masses."""
+    return wp.array(np.column_stack([values, inverse_mass]), dtype=wp.vec4d, device=device)
+
+
 def numbers(values: np.ndarray, device: wp.Device = CPU) -> wp.array:
     return wp.array(np.ascontiguousarray(values, dtype=float), dtype=wp.float64, device=device)
 

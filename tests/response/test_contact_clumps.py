@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import warp as wp
-from robust_rows import CPU, numbers, random_pairs, upload, vectors
+from robust_rows import CPU, numbers, random_pairs, rows_of, upload, vectors
 
 from weft.response import impulses
 from weft.response.contact_positions import PositionContacts
@@ -30,14 +30,9 @@ def solve(pairs, inverse, before, v, device):
     solver = ImpulseSolver(len(pairs.x), numbers(inverse, device))
     solver.place(rows)
     rows.distances[: rows.count].assign(1.0 + 0.1 * np.abs(rows.gaps.numpy()[: rows.count]))
-    if device.is_cpu:
-        x = vectors(pairs.x)
-        PositionContacts(solver, rows)(x, vectors(before))
-        moved = x.numpy()
-    else:
-        x, was = (wp.array(np.column_stack([at, inverse]), dtype=wp.vec4d, device=device) for at in (pairs.x, before))
-        PositionContacts(solver, rows)(x, was)
-        moved = x.numpy()[:, :3]
+    x, was = (rows_of(at, inverse, device) for at in (pairs.x, before))
+    PositionContacts(solver, rows)(x, was)
+    moved = x.numpy()[:, :3]
     speed = vectors(v, device)
     solver.sweep(rows, speed, 5)
     # a CPU and a card have the rows of a colour in different orders

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from robust_rows import Pairs, numbers, random_pairs, relative, upload, vectors
+from robust_rows import Pairs, numbers, random_pairs, relative, rows_of, upload
 
 from weft.response.contact_positions import PositionContacts, set_distances
 from weft.response.impulses import ImpulseSolver
@@ -21,9 +21,10 @@ def part(pairs, mass, x, before, distances, friction=(0.0, 0.0)):
     solver.place(rows)
     order = solver._colouring.order.numpy()[: rows.count]
     rows.distances[: rows.count].assign(np.broadcast_to(distances, rows.count).astype(float)[order])
-    out = vectors(x)
-    PositionContacts(solver, rows)(out, vectors(before))
-    return out.numpy()
+    out = rows_of(x, 1.0 / mass)
+    PositionContacts(solver, rows)(out, rows_of(before, 1.0 / mass))
+    assert np.array_equal(out.numpy()[:, 3], 1.0 / mass)
+    return out.numpy()[:, :3]
 
 
 def over_a_floor(point, before, distance, static, kinetic, mass=(1.0, np.inf, np.inf, np.inf), gap=0.0):

@@ -22,7 +22,7 @@ class Contacts(Protocol):
     def __call__(self, x: wp.array, before: wp.array) -> None:
         """Correct positions that were at `before` at the start of the substep; launches kernels only.
 
-        On a card both are rows of positions and inverse masses.
+        Both are rows: a position and the inverse mass.
         """
 
 

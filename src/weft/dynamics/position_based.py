@@ -15,7 +15,7 @@ import warp as wp
 from weft.dynamics import Contacts
 from weft.dynamics.air import Air
 from weft.dynamics.position_kernels import (
-    find_velocity,
+    end_rows,
     find_worst_edges,
     pull_together,
     start_step,
@@ -23,9 +23,8 @@ from weft.dynamics.position_kernels import (
     take_bending,
 )
 from weft.dynamics.springs import BEND, SpringNetwork, from_world
-from weft.dynamics.yarn_kernels import NUMBERS, prepare_yarns
+from weft.dynamics.yarn_kernels import prepare_springs
 from weft.dynamics.yarns import ROW, SIDE_BY_SIDE, Yarns, find_yarns
-from weft.dynamics.yarns_on_card import end_rows, give_rows, prepare_springs, substep_on_card, take_rows
 from weft.world import State, World, launch
 from weft.world.colouring import colour_items
 from weft.world.reading import Asked
@@ -112,11 +111,7 @@ class PositionBased:
         keep = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
         self.springs = self._upload_yarns(network, find_yarns(network, keep, count))
         places = len(self.springs.arrays[0])
-        self._numbers = (
-            wp.zeros((NUMBERS, places), dtype=wp.float64, device=device)
-            if device.is_cpu
-            else wp.zeros(places, dtype=wp.vec2d, device=device)
-        )
+        self._parts, self._softness = (wp.zeros(places, dtype=wp.float64, device=device) for _ in range(2))
         self._together = Together(device)
         self._replay, self._whole = Replay(device), Replay(device)
         self._length = wp.zeros(1, dtype=wp.float64, device=device)
@@ -134,15 +129,14 @@ class PositionBased:
         self._foreseen: tuple[Any, Any, float] = None, None, 0.0
         # how many times shorter substeps were in the last step
         self.refined = 1.0
-        self._push, self._guess, self._before = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(3))
-        # a card has vertices as rows in substeps
-        rows = 0 if device.is_cpu else count
-        self._rows, self._rows_before = (wp.zeros(rows, dtype=wp.vec4d, device=device) for _ in range(2))
+        self._push = wp.zeros(count, dtype=wp.vec3d, device=device)
+        self._rows, self._before = (wp.zeros(count, dtype=wp.vec4d, device=device) for _ in range(2))
+        """positions and inverse masses in substeps, and at the start of one"""
 
     def _upload_yarns(self, network: SpringNetwork, yarns: Yarns) -> Coloured:
         """Pairs of vertices, rest lengths, compliances and delays in all places of all rows, in the order of their colours.
 
-        A CPU has the places of `SIDE_BY_SIDE` rows side by side, a card row after row; colours count groups or rows.
+        A CPU has the places of `SIDE_BY_SIDE` rows side by side, a card row after row.
         """
         side = SIDE_BY_SIDE if self.device.is_cpu else 1
 
@@ -161,7 +155,7 @@ class PositionBased:
             upload(1.0 / stiffness, wp.float64),
             upload(network.damping[k] / stiffness, wp.float64),
         )
-        offsets = yarns.offsets // side
+        offsets = ROW * yarns.offsets
         return Coloured(offsets, wp.array(offsets, dtype=int, device=self.device), arrays)
 
     def _upload_quads(self, network: SpringNetwork, chosen: np.ndarray) -> Coloured:
@@ -208,7 +202,7 @@ class PositionBased:
         touching = () if contacts is None else contacts.given
 
         def advance() -> None:
-            self._bend(state, target, dt, *ends)
+            self._bend(state, target, dt, v_end)
             self._take_substeps(substeps, dt / substeps, *ends, contacts)
 
         # what comes again is one graph; what is new, a few substeps at a time
@@ -220,16 +214,16 @@ class PositionBased:
     ) -> None:
         """Move positions and velocities forward by so many substeps of h."""
         self._length.fill_(h)
-        first, again = (self._stretching(x_end, v_end, again=again) for again in (False, True))
+        first, again = (self._stretching(v_end, again=again) for again in (False, True))
         given = (x_end, v_end, h if self.stitches.total else 0.0, *(() if contacts is None else contacts.given))
 
         def advance(count: int) -> None:
             for _ in range(count):
-                self._substep(again, h, x_end, contacts)
+                self._substep(again, h, contacts)
 
         def begin() -> None:
-            self._prepare(x_end)
-            self._substep(first, h, x_end, contacts)
+            self._prepare()
+            self._substep(first, h, contacts)
 
         self._replay.run(begin, "first", *given)
         rest = substeps - 1
@@ -239,52 +233,30 @@ class PositionBased:
             rest %= batch
         if rest:
             self._replay.run(partial(advance, rest), "substeps", rest, *given)
-        if self.device.is_cpu:
-            launch(find_velocity, self.count, [h, x_end, self._before, v_end], device=self.device)
-        else:
-            launch(end_rows, self.count, [h, self._rows, self._rows_before, x_end, v_end], device=self.device)
+        launch(end_rows, self.count, [h, self._rows, self._before, x_end, v_end], device=self.device)
 
-    def _prepare(self, x_end: wp.array) -> None:
+    def _prepare(self) -> None:
         """What is the same in all substeps of a step."""
-        pairs, rest, compliance, delay = self.springs.arrays
-        if self.device.is_cpu:
-            inputs = [pairs, rest, compliance, delay, self.inverse_mass, self._length, self._numbers]
-            launch(prepare_yarns, len(pairs), inputs, device=self.device)
-            return
-        inputs = [pairs, compliance, delay, self._length, self._numbers]
+        pairs, _, compliance, delay = self.springs.arrays
+        inputs = [pairs, compliance, delay, self._length, self._parts, self._softness]
         launch(prepare_springs, len(pairs), inputs, device=self.device)
-        launch(take_rows, self.count, [x_end, self.inverse_mass, self._rows], device=self.device)
 
-    def _substep(self, inputs: tuple[Any, ...], h: float, x_end: wp.array, contacts: Contacts | None) -> None:
+    def _substep(self, inputs: tuple[Any, ...], h: float, contacts: Contacts | None) -> None:
         """Free motion, springs, stitches, contacts."""
-        springs, on_cpu = self.springs, self.device.is_cpu
-        items, work = max(self.count, ROW * springs.largest), self.count + len(springs.arrays[0])
-        kernel = substep_together if on_cpu else substep_on_card
-        self._together.launch(kernel, items, inputs, work=work)
-        if on_cpu:
-            self._pull(self.stitches, h, self._before, x_end)
-        elif self.stitches.total:
-            self._stitch_rows(h, x_end)
-        if contacts is not None and on_cpu:
-            contacts(x_end, self._before)
-        elif contacts is not None:
-            contacts(self._rows, self._rows_before)
+        springs = self.springs
+        items, work = max(self.count, springs.largest), self.count + springs.total
+        self._together.launch(substep_together, items, inputs, work=work)
+        self._pull(self.stitches, h)
+        if contacts is not None:
+            contacts(self._rows, self._before)
 
-    def _stitch_rows(self, h: float, x_end: wp.array) -> None:
-        """Stitches of vertices that are rows."""
-        launch(give_rows, self.count, [self._rows, x_end], device=self.device)
-        launch(give_rows, self.count, [self._rows_before, self._before], device=self.device)
-        self._pull(self.stitches, h, self._before, x_end)
-        launch(take_rows, self.count, [x_end, self.inverse_mass, self._rows], device=self.device)
-
-    def _stretching(self, x: wp.array, v: wp.array, *, again: bool) -> tuple[Any, ...]:
+    def _stretching(self, v: wp.array, *, again: bool) -> tuple[Any, ...]:
         """What free motion over a substep and a sweep over the springs take: a tuple, so that it is looked at once."""
         springs, air = self.springs, self.air
-        colours = (self.count, int(again), springs.colours, springs.starts, springs.arrays[0])
+        pairs, rests, *_ = springs.arrays
+        colours = (self.count, int(again), springs.colours, springs.starts)
         forces = (self._push, air.gravity, air.damping, self._length)
-        if self.device.is_cpu:
-            return (*colours, self._numbers, self.inverse_mass, *forces, x, v, self._before)
-        return (*colours, springs.arrays[1], self._numbers, *forces, v, self._rows, self._rows_before)
+        return (*colours, pairs, rests, self._parts, self._softness, *forces, v, self._rows, self._before)
 
     def foresee(self, state: State, dt: float) -> None:
         """Look how far edges are off their lengths, or soon will be."""
@@ -336,21 +308,21 @@ class PositionBased:
     def _least_substeps(self, dt: float) -> int:
         return max(1, int(np.ceil(dt / self.longest_substep - 1e-9)))
 
-    def _bend(self, state: State, target: wp.array, dt: float, x_end: wp.array, v_end: wp.array) -> None:
+    def _bend(self, state: State, target: wp.array, dt: float, v_end: wp.array) -> None:
         """The wind's push and the bending of the whole step."""
         x, v, w = state.x, state.v, self.inverse_mass
 
         def bend() -> None:
-            inputs = [x, v, w, target, *self.air.lists, dt, self._push, self._guess]
+            inputs = [x, v, w, target, *self.air.lists, dt, self._push, self._rows, self._before]
             launch(start_step, self.count, inputs, device=self.device)
-            self._pull(self.hinges, dt, x, self._guess)
-            launch(take_bending, self.count, [x, self._guess, dt, x_end, v_end], device=self.device)
+            self._pull(self.hinges, dt)
+            launch(take_bending, self.count, [self._before, dt, self._rows, v_end], device=self.device)
 
-        self._replay.run(bend, "bend", dt, x, v, target, x_end, v_end)
+        self._replay.run(bend, "bend", dt, x, v, target, v_end)
 
-    def _pull(self, quads: Coloured, dt: float, before: wp.array, x: wp.array) -> None:
-        """One sweep over stencils, for positions that were at `before` dt ago."""
+    def _pull(self, quads: Coloured, dt: float) -> None:
+        """One sweep over stencils, for positions that were at `_before` dt ago."""
         if quads.total == 0:
             return
-        inputs = [quads.colours, quads.starts, *quads.arrays, self.inverse_mass, dt, before, x]
+        inputs = [quads.colours, quads.starts, *quads.arrays, dt, self._before, self._rows]
         self._together.launch(pull_together, quads.largest, inputs, work=quads.total)

@@ -1,19 +1,31 @@
-"""Kernels of position-based cloth: free motion, springs, hinges, velocities."""
+"""Kernels of position-based cloth: free motion, springs, hinges, velocities.
+
+Vertices are rows (x, y, z, inverse mass), which one or two loads bring.
+"""
 
 import warp as wp
 
-from weft.dynamics.yarn_kernels import stretch_rows
+from weft.dynamics.yarn_kernels import Springs, continues, load_spring, places_at_once, pull_rows, span
+from weft.dynamics.yarns import ROW
+from weft.world.card import load_vec4d, store_row
+from weft.world.rows import first_three
 from weft.world.together import (
     BLOCK,
+    arrive,
+    await_others,
     meet,
     meet_between,
     share_begin,
     share_end,
+    share_rounds,
     share_step,
     shared,
 )
 
 wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+ONE = wp.constant(wp.float64(1.0))
 
 
 @wp.kernel
@@ -28,19 +40,23 @@ def start_step(
     face_force: wp.array[wp.vec3d],
     dt: wp.float64,
     push: wp.array[wp.vec3d],
-    guess: wp.array[wp.vec3d],
+    p: wp.array[wp.vec4d],
+    before: wp.array[wp.vec4d],
 ):
     """Acceleration by wind, held for the step, and where each vertex would be at its end."""
     i = first + wp.tid()
-    if inverse_mass[i] == wp.float64(0.0):
+    xi = x[i]
+    w = inverse_mass[i]
+    store_row(before, i, xi, w)
+    if w == ZERO:
         push[i] = wp.vec3d()
-        guess[i] = target[i]
+        store_row(p, i, target[i], w)
         return
     force = wp.vec3d()
     for s in range(face_offsets[i], face_offsets[i + 1]):
         force += face_force[face_items[s] // 3]
-    push[i] = inverse_mass[i] * force
-    guess[i] = x[i] + dt * v[i]
+    push[i] = w * force
+    store_row(p, i, xi + dt * v[i], w)
 
 
 @wp.func
@@ -51,63 +67,63 @@ def pull_quad(
     rest: wp.array[wp.float64],
     stiffness: wp.array[wp.float64],
     damping: wp.array[wp.float64],
-    inverse_mass: wp.array[wp.float64],
     dt: wp.float64,
-    x: wp.array[wp.vec3d],
-    guess: wp.array[wp.vec3d],
+    before: wp.array[wp.vec4d],
+    p: wp.array[wp.vec4d],
 ):
     """A hinge or a stitch: three constraints r = 0 (or one, |r| = rest), with gradients w."""
     q = quads[i]
     w = weights[i]
-    m0 = inverse_mass[q[0]]
-    m1 = inverse_mass[q[1]]
-    m2 = inverse_mass[q[2]]
-    m3 = inverse_mass[q[3]]
-    a = guess[q[0]]
-    b = guess[q[1]]
-    c = guess[q[2]]
-    d = guess[q[3]]
-    r = w[0] * a + w[1] * b + w[2] * c + w[3] * d
+    a = load_vec4d(p, q[0])
+    b = load_vec4d(p, q[1])
+    c = load_vec4d(p, q[2])
+    d = load_vec4d(p, q[3])
+    sum_now = w[0] * a + w[1] * b + w[2] * c + w[3] * d
+    sum_then = w[0] * before[q[0]] + w[1] * before[q[1]] + w[2] * before[q[2]] + w[3] * before[q[3]]
+    r = first_three(sum_now)
     back = r
-    if rest[i] > wp.float64(0.0):
-        back = (wp.float64(1.0) - rest[i] / wp.max(wp.length(r), wp.float64(1.0e-30))) * r
+    if rest[i] > ZERO:
+        back = (ONE - rest[i] / wp.max(wp.length(r), wp.float64(1.0e-30))) * r
     # damping resists the change of r over the step
     gamma = damping[i] / (stiffness[i] * dt)
-    moved = r - (w[0] * x[q[0]] + w[1] * x[q[1]] + w[2] * x[q[2]] + w[3] * x[q[3]])
-    total = w[0] * w[0] * m0 + w[1] * w[1] * m1 + w[2] * w[2] * m2 + w[3] * w[3] * m3
-    compliance = wp.float64(1.0) / (stiffness[i] * dt * dt)
-    step = -(back + gamma * moved) / ((wp.float64(1.0) + gamma) * total + compliance)
+    moved = r - first_three(sum_then)
+    total = w[0] * w[0] * a[3] + w[1] * w[1] * b[3] + w[2] * w[2] * c[3] + w[3] * w[3] * d[3]
+    compliance = ONE / (stiffness[i] * dt * dt)
+    step = -(back + gamma * moved) / ((ONE + gamma) * total + compliance)
     # colours leave out vertices without weight, and a stitch names its last vertex twice: those belong to others
-    if w[0] != wp.float64(0.0):
-        guess[q[0]] = a + (w[0] * m0) * step
-    if w[1] != wp.float64(0.0):
-        guess[q[1]] = b + (w[1] * m1) * step
-    if w[2] != wp.float64(0.0):
-        guess[q[2]] = c + (w[2] * m2) * step
-    if w[3] != wp.float64(0.0):
-        guess[q[3]] = d + (w[3] * m3) * step
+    if w[0] != ZERO:
+        store_row(p, q[0], first_three(a) + (w[0] * a[3]) * step, a[3])
+    if w[1] != ZERO:
+        store_row(p, q[1], first_three(b) + (w[1] * b[3]) * step, b[3])
+    if w[2] != ZERO:
+        store_row(p, q[2], first_three(c) + (w[2] * c[3]) * step, c[3])
+    if w[3] != ZERO:
+        store_row(p, q[3], first_three(d) + (w[3] * d[3]) * step, d[3])
 
 
 @wp.kernel
-def take_bending(
+def take_bending(first: int, before: wp.array[wp.vec4d], dt: wp.float64, p: wp.array[wp.vec4d], v: wp.array[wp.vec3d]):
+    """Back to where vertices were, with the velocity that contains the step's bending; a pinned one has that of its way."""
+    i = first + wp.tid()
+    was = load_vec4d(before, i)
+    v[i] = first_three(load_vec4d(p, i) - was) / dt
+    store_row(p, i, first_three(was), was[3])
+
+
+@wp.kernel
+def end_rows(
     first: int,
+    h: wp.float64,
+    p: wp.array[wp.vec4d],
+    before: wp.array[wp.vec4d],
     x: wp.array[wp.vec3d],
-    guess: wp.array[wp.vec3d],
-    dt: wp.float64,
-    x_out: wp.array[wp.vec3d],
-    v_out: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
 ):
-    """The velocity that contains the step's bending; a pinned vertex gets the velocity of its way."""
+    """Positions, and the velocities that the last substep made of them."""
     i = first + wp.tid()
-    x_out[i] = x[i]
-    v_out[i] = (guess[i] - x[i]) / dt
-
-
-@wp.kernel
-def find_velocity(first: int, h: wp.float64, x: wp.array[wp.vec3d], before: wp.array[wp.vec3d], v: wp.array[wp.vec3d]):
-    """The velocity is what the substep made of the positions."""
-    i = first + wp.tid()
-    v[i] = (x[i] - before[i]) / h
+    row = load_vec4d(p, i)
+    x[i] = first_three(row)
+    v[i] = first_three(row - load_vec4d(before, i)) / h
 
 
 @wp.kernel
@@ -145,7 +161,47 @@ def find_worst_edges(
     wp.atomic_max(worst, places + place, off)
 
 
-@wp.kernel
+@wp.func
+def predict_row(
+    i: int,
+    again: int,
+    push: wp.array[wp.vec3d],
+    gravity: wp.vec3d,
+    air_damping: wp.float64,
+    h: wp.float64,
+    per_h: wp.float64,
+    v: wp.array[wp.vec3d],
+    p: wp.array[wp.vec4d],
+    before: wp.array[wp.vec4d],
+):
+    """Free motion of a vertex over a substep, with the velocity of the substep before where there was one."""
+    row = load_vec4d(p, i)
+    x = first_three(row)
+    speed = wp.vec3d()
+    if again == 1:
+        speed = per_h * first_three(row - load_vec4d(before, i))
+    else:
+        speed = v[i]
+    if row[3] != ZERO:
+        speed += h * (gravity + push[i] - air_damping * speed)
+    store_row(before, i, x, row[3])
+    store_row(p, i, x + h * speed, row[3])
+
+
+@wp.func
+def whole_places(i: int) -> int:
+    """The last place up to i from which a thread solves several at once."""
+    return i // places_at_once() * places_at_once()
+
+
+@wp.func
+def turns(threads: int, count: int) -> int:
+    """How often a thread solves some of so many places at most."""
+    return (share_rounds(threads, count) + places_at_once() - 1) // places_at_once()
+
+
+@shared
+@wp.kernel(launch_bounds=BLOCK)
 def substep_together(
     first: int,
     threads: int,
@@ -155,41 +211,70 @@ def substep_together(
     colours: int,
     offsets: wp.array[int],
     pairs: wp.array[wp.vec2i],
-    numbers: wp.array2d[wp.float64],
-    inverse_mass: wp.array[wp.float64],
+    rests: wp.array[wp.float64],
+    parts: wp.array[wp.float64],
+    softness: wp.array[wp.float64],
     push: wp.array[wp.vec3d],
     gravity: wp.vec3d,
     air_damping: wp.float64,
     lengths: wp.array[wp.float64],
-    x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
-    before: wp.array[wp.vec3d],
+    p: wp.array[wp.vec4d],
+    before: wp.array[wp.vec4d],
 ):
-    """Free motion over a substep, after the velocity of the last one where there was one; then all springs. On a CPU.
+    """Free motion over a substep; then all springs, colour by colour of their rows.
 
-    How long a substep is, is the first of `lengths`.
+    What a thread needs of its next spring is loaded while threads wait for each other. All threads of a warp, which has a
+    row, go the same ways. How long a substep is, is the first of `lengths`.
     """
     t = first + wp.tid()
     h = lengths[0]
-    per_h = wp.float64(1.0) / h
+    per_h = ONE / h
     for i in range(share_begin(t, threads, count), share_end(t, threads, count), share_step(threads, count)):
-        xi = x[i]
-        vi = wp.vec3d()
-        if again == 1:
-            vi = per_h * (xi - before[i])
-        else:
-            vi = v[i]
-        if inverse_mass[i] != wp.float64(0.0):
-            vi += h * (gravity + push[i] - air_damping * vi)
-        before[i] = xi
-        x[i] = xi + h * vi
-    end = offsets[0]
-    for colour in range(colours):
-        meet(arrivals)
-        begin = end
-        end = offsets[colour + 1]
-        for i in range(begin + (end - begin) * t // threads, begin + (end - begin) * (t + 1) // threads):
-            stretch_rows(i, pairs, numbers, before, x)
+        predict_row(i, again, push, gravity, air_damping, h, per_h, v, p, before)
+    if colours == 0:
+        return
+    springs = Springs()
+    springs.pairs = pairs
+    springs.rests = rests
+    springs.parts = parts
+    springs.softness = softness
+    colour = int(0)
+    begin = offsets[0]
+    end = offsets[1]
+    i = begin + whole_places(share_begin(t, threads, end - begin))
+    left = turns(threads, end - begin)
+    spring = load_spring(wp.min(i, end - ROW + t % ROW), springs)
+    meet(arrivals)
+    spring.tied = continues(spring.ends)
+    spring.was = span(spring.ends, spring.tied, before)
+    while colour < colours:
+        following = offsets[wp.min(colour + 2, colours)]
+        size = end - begin
+        next_size = following - end
+        place = i
+        there = place < begin + whole_places(share_end(t, threads, size))
+        # the next in this colour or the first of the next one; who has none loads the last, as others do
+        left -= 1
+        crosses = left == 0
+        i += places_at_once() * share_step(threads, size)
+        if crosses:
+            begin = end
+            end = following
+            colour += 1
+            i = begin + whole_places(share_begin(t, threads, next_size))
+            left = turns(threads, next_size)
+        next_spring = load_spring(wp.min(i, end - ROW + t % ROW), springs)
+
+        if there:
+            pull_rows(place, spring, springs, before, p)
+
+        meets = crosses and colour < colours
+        ticket = arrive(arrivals, meets, size, next_size)
+        spring = next_spring
+        spring.tied = continues(spring.ends)
+        spring.was = span(spring.ends, spring.tied, before)
+        await_others(arrivals, meets, size, next_size, ticket)
 
 
 @shared
@@ -205,10 +290,9 @@ def pull_together(
     rest: wp.array[wp.float64],
     stiffness: wp.array[wp.float64],
     damping: wp.array[wp.float64],
-    inverse_mass: wp.array[wp.float64],
     dt: wp.float64,
-    x: wp.array[wp.vec3d],
-    guess: wp.array[wp.vec3d],
+    before: wp.array[wp.vec4d],
+    p: wp.array[wp.vec4d],
 ):
     """All colours of hinges or stitches."""
     t = first + wp.tid()
@@ -221,7 +305,7 @@ def pull_together(
         first_i = begin + share_begin(t, threads, end - begin)
         last_i = begin + share_end(t, threads, end - begin)
         for i in range(first_i, last_i, share_step(threads, end - begin)):
-            pull_quad(i, quads, weights, rest, stiffness, damping, inverse_mass, dt, x, guess)
+            pull_quad(i, quads, weights, rest, stiffness, damping, dt, before, p)
         if colour + 1 < colours:
             meet_between(arrivals, end - begin, following - end)
         begin = end

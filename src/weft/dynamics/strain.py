@@ -18,10 +18,8 @@ from weft.world.together import (
     arrive,
     await_others,
     meet,
-    on_card,
     share_begin,
     share_end,
-    share_rounds,
     share_step,
     shared,
 )
@@ -52,63 +50,75 @@ def limiting_impulse(u: wp.float64, before: wp.float64, within: wp.vec2d, total:
     return (wp.clamp(own, within[0], within[1]) - own) / total
 
 
-@wp.func
-def limit_spring(
-    i: int,
-    p: wp.vec2i,
-    n: wp.vec3d,
-    within: wp.vec2d,
-    again: bool,
-    inverse_mass: wp.array[wp.float64],
-    given: wp.array[wp.float64],
-    found: wp.array[int],
-    v: wp.array[wp.vec3d],
-):
-    """Bring one spring within its limits, as far as it has not been already."""
-    before = ZERO
-    if again:
-        before = given[i]
-    else:
-        given[i] = ZERO
-    u = wp.dot(n, v[p[0]] - v[p[1]])
-    if before == ZERO and u >= within[0] and u <= within[1]:
-        return
-    total = inverse_mass[p[0]] + inverse_mass[p[1]]
-    if total == ZERO or wp.length_sq(n) == ZERO:
-        return
-    now = limiting_impulse(u, before, within, total)
-    given[i] = now
-    # whoever writes writes the same
-    found[0] = 1
-    v[p[0]] = v[p[0]] + ((now - before) * inverse_mass[p[0]]) * n
-    v[p[1]] = v[p[1]] - ((now - before) * inverse_mass[p[1]]) * n
+@wp.struct
+class Springs:
+    """All springs in the order of their colours, with their limits and the impulses that they have given."""
+
+    pairs: wp.array[wp.vec2i]
+    along: wp.array[wp.vec3d]
+    speeds: wp.array[wp.vec2d]
+    given: wp.array[wp.float64]
+    given_too: wp.array[wp.float64]
+    inverse_mass: wp.array[wp.float64]
+    found: wp.array[int]
+
+
+@wp.struct
+class Spring:
+    """A spring of which all is known but how fast its ends are now."""
+
+    p: wp.vec2i
+    n: wp.vec3d
+    within: wp.vec2d
+    given: wp.float64
+    given_too: wp.float64
 
 
 @wp.func
-def limit_loaded(
+def load_spring(i: int, springs: Springs) -> Spring:
+    """Spring i."""
+    spring = Spring()
+    spring.p = load_vec2i(springs.pairs, i)
+    spring.n = springs.along[i]
+    spring.within = load_vec2d(springs.speeds, i)
+    spring.given = springs.given[i]
+    spring.given_too = springs.given_too[i]
+    return spring
+
+
+@wp.func
+def limit_velocity(
     i: int,
-    there: bool,
-    p: wp.vec2i,
-    n: wp.vec3d,
-    within: wp.vec2d,
-    ma: wp.float64,
-    mb: wp.float64,
+    spring: Spring,
     before: wp.float64,
-    a: wp.vec3d,
-    b: wp.vec3d,
+    springs: Springs,
     given: wp.array[wp.float64],
-    found: wp.array[int],
     v: wp.array[wp.vec3d],
 ):
-    """The same for a spring, if there is one, of which all is known."""
+    """Bring a spring within its limits, as far as it has not been already."""
+    p = spring.p
+    n = spring.n
+    a = v[p[0]]
+    b = v[p[1]]
     u = wp.dot(n, a - b)
-    beyond = before != ZERO or u < within[0] or u > within[1]
-    if there and beyond and ma + mb != ZERO and wp.length_sq(n) != ZERO:
-        now = limiting_impulse(u, before, within, ma + mb)
-        given[i] = now
-        found[0] = 1
-        v[p[0]] = a + ((now - before) * ma) * n
-        v[p[1]] = b - ((now - before) * mb) * n
+    if before != ZERO or u < spring.within[0] or u > spring.within[1]:
+        ma = springs.inverse_mass[p[0]]
+        mb = springs.inverse_mass[p[1]]
+        if ma + mb != ZERO and wp.length_sq(n) != ZERO:
+            now = limiting_impulse(u, before, spring.within, ma + mb)
+            given[i] = now
+            # whoever writes writes the same
+            springs.found[0] = 1
+            v[p[0]] = a + ((now - before) * ma) * n
+            v[p[1]] = b - ((now - before) * mb) * n
+
+
+@wp.func
+def limit_spring(i: int, spring: Spring, springs: Springs, v: wp.array[wp.vec3d], v_too: wp.array[wp.vec3d]):
+    """The same for one or two velocities."""
+    limit_velocity(i, spring, spring.given, springs, springs.given, v)
+    if v_too.shape[0] > 0:
+        limit_velocity(i, spring, spring.given_too, springs, springs.given_too, v_too)
 
 
 @wp.func
@@ -133,73 +143,41 @@ def limit_of(
 
 
 @wp.func
-def limit_on_card(
+def sweep_springs(
     t: int,
     threads: int,
     arrivals: wp.array[int],
     colours: int,
     offsets: wp.array[int],
-    pairs: wp.array[wp.vec2i],
-    inverse_mass: wp.array[wp.float64],
-    along: wp.array[wp.vec3d],
-    speeds: wp.array[wp.vec2d],
-    given: wp.array[wp.float64],
-    given_too: wp.array[wp.float64],
-    found: wp.array[int],
+    springs: Springs,
     v: wp.array[wp.vec3d],
     v_too: wp.array[wp.vec3d],
 ):
-    """One sweep after a meeting, with the next spring of each thread loaded while threads wait for each other.
+    """One sweep after a meeting, with the first spring of each thread in the next colour loaded while threads wait.
 
-    A spring is the same thread's in every sweep, so that nobody else changes what it has given.
+    Who has none in a colour loads the last one, as others do. A spring is the same thread's in every sweep, so that nobody
+    else changes what it has given.
     """
-    colour = int(0)
     begin = offsets[0]
     end = offsets[1]
     i = begin + share_begin(t, threads, end - begin)
-    left = share_rounds(threads, end - begin)
-    k = wp.min(i, end - 1)
-    p = load_vec2i(pairs, k)
-    n = along[k]
-    within = load_vec2d(speeds, k)
-    before = given[k]
-    before_too = given_too[k]
-    ma = inverse_mass[p[0]]
-    mb = inverse_mass[p[1]]
-    while colour < colours:
+    spring = load_spring(wp.min(i, end - 1), springs)
+    for colour in range(colours):
         following = offsets[wp.min(colour + 2, colours)]
-        there = i < end
-        a = v[p[0]]
-        b = v[p[1]]
-        if v_too.shape[0] > 0:
-            a_too = v_too[p[0]]
-            b_too = v_too[p[1]]
-            limit_loaded(k, there, p, n, within, ma, mb, before, a, b, given, found, v)
-            limit_loaded(k, there, p, n, within, ma, mb, before_too, a_too, b_too, given_too, found, v_too)
-        else:
-            limit_loaded(k, there, p, n, within, ma, mb, before, a, b, given, found, v)
-        # the next in this colour or the first of the next one; who has none loads the last, as others do
         size = end - begin
         next_size = following - end
-        left -= 1
-        crosses = left == 0
-        i += threads
-        if crosses:
-            begin = end
-            end = following
-            colour += 1
-            i = begin + share_begin(t, threads, next_size)
-            left = share_rounds(threads, next_size)
-        k = wp.min(i, end - 1)
-        p = load_vec2i(pairs, k)
-        n = along[k]
-        within = load_vec2d(speeds, k)
-        before = given[k]
-        before_too = given_too[k]
-        ticket = arrive(arrivals, crosses, size, next_size)
-        ma = inverse_mass[p[0]]
-        mb = inverse_mass[p[1]]
-        await_others(arrivals, crosses, size, next_size, ticket)
+        last = begin + share_end(t, threads, size)
+        step = share_step(threads, size)
+        if i < last:
+            limit_spring(i, spring, springs, v, v_too)
+        for k in range(i + step, last, step):
+            limit_spring(k, load_spring(k, springs), springs, v, v_too)
+        ticket = arrive(arrivals, True, size, next_size)
+        begin = end
+        end = following
+        i = begin + share_begin(t, threads, next_size)
+        spring = load_spring(wp.min(i, end - 1), springs)
+        await_others(arrivals, True, size, next_size, ticket)
 
 
 @shared
@@ -227,38 +205,24 @@ def limit_together(
 ):
     """Sweeps over all springs, for one or two velocities; one is enough where none would break a limit."""
     t = first + wp.tid()
-    if on_card():
-        for i in range(t, offsets[colours], threads):
-            limit_of(i, x, pairs, rest, limit, dt, along, speeds)
-            given[i] = ZERO
-            given_too[i] = ZERO
-        meet(arrivals)
-        for _sweep in range(sweeps):
-            limit_on_card(
-                t, threads, arrivals, colours, offsets, pairs, inverse_mass, along, speeds, given, given_too, found, v,
-                v_too,
-            )  # fmt: skip
-            if found[0] == 0:
-                break
-    else:
-        for sweep in range(sweeps):
-            for colour in range(colours):
-                begin = offsets[colour]
-                count = offsets[colour + 1] - begin
-                first_i = begin + share_begin(t, threads, count)
-                last_i = begin + share_end(t, threads, count)
-                for i in range(first_i, last_i, share_step(threads, count)):
-                    if sweep == 0:
-                        limit_of(i, x, pairs, rest, limit, dt, along, speeds)
-                    p = pairs[i]
-                    n = along[i]
-                    within = speeds[i]
-                    limit_spring(i, p, n, within, sweep > 0, inverse_mass, given, found, v)
-                    if v_too.shape[0] > 0:
-                        limit_spring(i, p, n, within, sweep > 0, inverse_mass, given_too, found, v_too)
-                meet(arrivals)
-            if found[0] == 0:
-                break
+    springs = Springs()
+    springs.pairs = pairs
+    springs.along = along
+    springs.speeds = speeds
+    springs.given = given
+    springs.given_too = given_too
+    springs.inverse_mass = inverse_mass
+    springs.found = found
+    count = offsets[colours]
+    for i in range(share_begin(t, threads, count), share_end(t, threads, count), share_step(threads, count)):
+        limit_of(i, x, pairs, rest, limit, dt, along, speeds)
+        given[i] = ZERO
+        given_too[i] = ZERO
+    meet(arrivals)
+    for _sweep in range(sweeps):
+        sweep_springs(t, threads, arrivals, colours, offsets, springs, v, v_too)
+        if found[0] == 0:
+            break
 
 
 class StrainLimits:

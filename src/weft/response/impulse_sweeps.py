@@ -1,90 +1,190 @@
-"""Kernels of impulses over stencils: one pair, and sweeps over all colours of them."""
+"""Sweeps of impulses over the colours of stencils, for all threads together.
+
+Velocities lie beside inverse masses in rows of four numbers, which one or two loads bring. What a thread needs of its first
+row of the next colour is loaded while threads wait for each other; a CPU asks all further ones whether they have something
+to do first.
+"""
 
 import warp as wp
 
 from weft.detection.boxes import lowest_bit
+from weft.response.clump_sweeps import solve_clumps
 from weft.response.friction import impulse_of
 from weft.response.stencil_colours import COLOURS
-from weft.response.stencil_masks import MOST, rows_below_or_given
-from weft.world.together import meet, meet_between, share_begin, share_end, share_step
+from weft.response.stencil_masks import rows_at_once, rows_below_or_given
+from weft.world.card import load_vec2d, load_vec4d, load_vec4i, store_row
+from weft.world.rows import first_three
+from weft.world.together import (
+    BLOCK,
+    arrive,
+    await_others,
+    meet,
+    meet_between,
+    share_begin,
+    share_end,
+    share_step,
+)
 
 wp.set_module_options({"enable_backward": False})
 
+ZERO = wp.constant(wp.float64(0.0))
+
+
+@wp.struct
+class Rows:
+    """Stencils with what they ask for and the impulses that they have given."""
+
+    vertices: wp.array[wp.vec4i]
+    weights: wp.array[wp.vec4d]
+    normals: wp.array[wp.vec3d]
+    speeds: wp.array[wp.float64]
+    friction: wp.array[wp.vec2d]
+    push: wp.array[wp.float64]
+    drag: wp.array[wp.vec3d]
+
+
+@wp.struct
+class Row:
+    """A stencil of which all is known but how fast its corners are now."""
+
+    q: wp.vec4i
+    w: wp.vec4d
+    n: wp.vec3d
+    speed: wp.float64
+    mu: wp.vec2d
+    push: wp.float64
+    drag: wp.vec3d
+
 
 @wp.func
-def solve_stencil(
-    i: int,
-    vertices: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
-    speeds: wp.array[wp.float64],
-    friction: wp.array[wp.vec2d],
-    inverse_mass: wp.array[wp.float64],
-    push: wp.array[wp.float64],
-    drag: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
-):
-    """Bring one pair to its least normal velocity, then apply friction."""
-    q = vertices[i]
-    w = weights[i]
-    n = normals[i]
-    v0 = v[q[0]]
-    v1 = v[q[1]]
-    v2 = v[q[2]]
-    v3 = v[q[3]]
-    given = push[i]
-    u = w[0] * v0 + w[1] * v1 + w[2] * v2 + w[3] * v3
-    normal_speed = wp.dot(n, u)
-    if given == wp.float64(0.0) and normal_speed >= speeds[i]:
-        return
+def load_row(i: int, q: wp.vec4i, rows: Rows) -> Row:
+    """Row i, whose corners are known."""
+    row = Row()
+    row.q = q
+    row.w = load_vec4d(rows.weights, i)
+    row.n = rows.normals[i]
+    row.speed = rows.speeds[i]
+    row.mu = load_vec2d(rows.friction, i)
+    row.push = rows.push[i]
+    row.drag = rows.drag[i]
+    return row
 
+
+@wp.func
+def solve_row(i: int, there: bool, row: Row, rows: Rows, p: wp.array[wp.vec4d]):
+    """Bring a pair, if there is one, to its least normal velocity, then apply friction."""
+    q = row.q
+    w = row.w
+    a = load_vec4d(p, q[0])
+    b = load_vec4d(p, q[1])
+    c = load_vec4d(p, q[2])
+    d = load_vec4d(p, q[3])
     # velocity that each corner gains from a unit impulse
-    g = wp.vec4d(
-        w[0] * inverse_mass[q[0]], w[1] * inverse_mass[q[1]], w[2] * inverse_mass[q[2]], w[3] * inverse_mass[q[3]]
-    )
+    g = wp.vec4d(w[0] * a[3], w[1] * b[3], w[2] * c[3], w[3] * d[3])
     total = w[0] * g[0] + w[1] * g[1] + w[2] * g[2] + w[3] * g[3]
-    if total <= wp.float64(0.0):
-        return
-    now, after, impulse = impulse_of(given, speeds[i], u, normal_speed, n, total, friction[i], drag[i])
-    push[i] = now
-    drag[i] = after
-    v[q[0]] = v0 + g[0] * impulse
-    v[q[1]] = v1 + g[1] * impulse
-    # stencils of fewer points name a vertex twice, the second time without weight
-    if g[2] != wp.float64(0.0):
-        v[q[2]] = v2 + g[2] * impulse
-    if g[3] != wp.float64(0.0):
-        v[q[3]] = v3 + g[3] * impulse
+    u = w[0] * first_three(a) + w[1] * first_three(b) + w[2] * first_three(c) + w[3] * first_three(d)
+    normal_speed = wp.dot(row.n, u)
+    if there and total > ZERO and (row.push != ZERO or normal_speed < row.speed):
+        push, drag, impulse = impulse_of(row.push, row.speed, u, normal_speed, row.n, total, row.mu, row.drag)
+        rows.push[i] = push
+        rows.drag[i] = drag
+        # a corner without weight stands for nothing, and one that cannot move is shared
+        if g[0] != ZERO:
+            store_row(p, q[0], first_three(a) + g[0] * impulse, a[3])
+        if g[1] != ZERO:
+            store_row(p, q[1], first_three(b) + g[1] * impulse, b[3])
+        if g[2] != ZERO:
+            store_row(p, q[2], first_three(c) + g[2] * impulse, c[3])
+        if g[3] != ZERO:
+            store_row(p, q[3], first_three(d) + g[3] * impulse, d[3])
 
 
 @wp.func
-def row_at(k: int, placed: int, order: wp.array[int]) -> int:
-    """The row at a place in the order: those that are placed lie in it, others come after them."""
-    i = k
-    if placed >= 0:
-        i = placed + order[k]
-    return i
+def solve_at(i: int, rows: Rows, p: wp.array[wp.vec4d]):
+    """The same for a row of which nothing is known yet."""
+    solve_row(i, True, load_row(i, load_vec4i(rows.vertices, i), rows), rows, p)
 
 
 @wp.func
-def sweep_colours(
+def sweep_placed(
     t: int,
     threads: int,
     arrivals: wp.array[int],
+    colours: int,
     offsets: wp.array[int],
-    placed: int,
-    order: wp.array[int],
-    vertices: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
-    speeds: wp.array[wp.float64],
-    friction: wp.array[wp.vec2d],
-    inverse_mass: wp.array[wp.float64],
-    push: wp.array[wp.float64],
-    drag: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
+    rows: Rows,
+    p: wp.array[wp.vec4d],
 ):
-    """One sweep over all colours, then over the rows that found none, one after another."""
+    """One sweep over the first colours of rows that lie in the order of their colours.
+
+    Who has none in a colour loads the last one, as others do. Corners are known a colour before, so that nothing is on its
+    way when a thread arrives. A row is the same thread's in every sweep, so that nobody else changes what it has given.
+    """
+    colour = int(0)
+    begin = offsets[0]
+    end = offsets[1]
+    following = offsets[2]
+    i = begin + share_begin(t, threads, end - begin)
+    k = wp.min(i, end - 1)
+    row = load_row(k, load_vec4i(rows.vertices, k), rows)
+    next_i = end + share_begin(t, threads, following - end)
+    next_q = load_vec4i(rows.vertices, wp.min(next_i, following - 1))
+    while colour < colours and end > begin:
+        size = end - begin
+        after = offsets[wp.min(colour + 3, COLOURS)]
+        last = begin + share_end(t, threads, size)
+        step = share_step(threads, size)
+        solve_row(k, i < last, row, rows, p)
+        for s in range(i + step, last, step * rows_at_once()):
+            busy = rows_below_or_given(
+                s,
+                wp.min(rows_at_once(), last - s),
+                rows.vertices,
+                rows.weights,
+                rows.normals,
+                rows.speeds,
+                p,
+                rows.push,
+            )
+            while busy != wp.uint64(0):
+                solve_at(s + lowest_bit(busy), rows, p)
+                busy &= busy - wp.uint64(1)
+        next_size = wp.where(colour + 1 < colours, following - end, 0)
+        ticket = arrive(arrivals, True, size, next_size)
+        begin = end
+        end = following
+        following = after
+        colour += 1
+        i = next_i
+        k = wp.min(i, end - 1)
+        row = load_row(k, next_q, rows)
+        next_i = end + share_begin(t, threads, following - end)
+        next_q = load_vec4i(rows.vertices, wp.min(next_i, following - 1))
+        await_others(arrivals, True, size, next_size, ticket)
+
+
+@wp.func
+def sweep_uncoloured(t: int, arrivals: wp.array[int], begin: int, end: int, rows: Rows, p: wp.array[wp.vec4d]):
+    """One sweep over the rows that found no colour, one after another."""
+    if end > begin:
+        if t == 0:
+            for i in range(begin, end):
+                solve_at(i, rows, p)
+        meet(arrivals)
+
+
+@wp.func
+def sweep_later(
+    t: int,
+    threads: int,
+    arrivals: wp.array[int],
+    placed: int,
+    offsets: wp.array[int],
+    order: wp.array[int],
+    rows: Rows,
+    p: wp.array[wp.vec4d],
+):
+    """One sweep over the rows that came after the placed ones, in an order of their own."""
     begin = offsets[0]
     end = offsets[1]
     colour = int(0)
@@ -92,17 +192,8 @@ def sweep_colours(
         following = offsets[colour + 2]
         first_k = begin + share_begin(t, threads, end - begin)
         last_k = begin + share_end(t, threads, end - begin)
-        if placed < 0:
-            for k in range(first_k, last_k, MOST):
-                busy = rows_below_or_given(k, wp.min(MOST, last_k - k), vertices, weights, normals, speeds, v, push)
-                while busy != wp.uint64(0):
-                    i = k + lowest_bit(busy)
-                    busy &= busy - wp.uint64(1)
-                    solve_stencil(i, vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
-        else:
-            for k in range(first_k, last_k, share_step(threads, end - begin)):
-                i = placed + order[k]
-                solve_stencil(i, vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
+        for k in range(first_k, last_k, share_step(threads, end - begin)):
+            solve_at(placed + order[k], rows, p)
         meet_between(arrivals, end - begin, following - end)
         begin = end
         end = following
@@ -110,12 +201,50 @@ def sweep_colours(
     if colour == COLOURS and end > begin:
         if t == 0:
             for k in range(begin, end):
-                i = row_at(k, placed, order)
-                solve_stencil(i, vertices, weights, normals, speeds, friction, inverse_mass, push, drag, v)
+                solve_at(placed + order[k], rows, p)
         meet(arrivals)
 
 
-@wp.kernel
+@wp.func
+def take_velocities(
+    t: int, threads: int, v: wp.array[wp.vec3d], inverse_mass: wp.array[wp.float64], p: wp.array[wp.vec4d]
+):
+    """Write velocities and inverse masses into rows."""
+    count = p.shape[0]
+    for i in range(share_begin(t, threads, count), share_end(t, threads, count), share_step(threads, count)):
+        store_row(p, i, v[i], inverse_mass[i])
+
+
+@wp.func
+def give_velocities(t: int, threads: int, p: wp.array[wp.vec4d], v: wp.array[wp.vec3d]):
+    """Take them back."""
+    count = p.shape[0]
+    for i in range(share_begin(t, threads, count), share_end(t, threads, count), share_step(threads, count)):
+        v[i] = first_three(load_vec4d(p, i))
+
+
+@wp.func
+def gather_rows(
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    speeds: wp.array[wp.float64],
+    friction: wp.array[wp.vec2d],
+    push: wp.array[wp.float64],
+    drag: wp.array[wp.vec3d],
+) -> Rows:
+    rows = Rows()
+    rows.vertices = vertices
+    rows.weights = weights
+    rows.normals = normals
+    rows.speeds = speeds
+    rows.friction = friction
+    rows.push = push
+    rows.drag = drag
+    return rows
+
+
+@wp.kernel(launch_bounds=BLOCK)
 def solve_together(
     first: int,
     threads: int,
@@ -131,23 +260,76 @@ def solve_together(
     normals: wp.array[wp.vec3d],
     speeds: wp.array[wp.float64],
     friction: wp.array[wp.vec2d],
-    inverse_mass: wp.array[wp.float64],
     push: wp.array[wp.float64],
     drag: wp.array[wp.vec3d],
+    inverse_mass: wp.array[wp.float64],
     v: wp.array[wp.vec3d],
+    p: wp.array[wp.vec4d],
 ):
-    """Sweeps over all rows: first those that lie in the order of their colours, then the others. On a CPU."""
+    """Sweeps over all rows: first those that lie in the order of their colours, then the others."""
     t = first + wp.tid()
+    rows = gather_rows(vertices, weights, normals, speeds, friction, push, drag)
+    take_velocities(t, threads, v, inverse_mass, p)
+    meet(arrivals)
     for _sweep in range(sweeps):
-        sweep_colours(
-            t, threads, arrivals, placed_offsets, -1, order, vertices, weights, normals, speeds, friction, inverse_mass,
-            push, drag, v,
-        )  # fmt: skip
+        if placed > 0:
+            sweep_placed(t, threads, arrivals, COLOURS, placed_offsets, rows, p)
+            sweep_uncoloured(t, arrivals, placed_offsets[COLOURS], placed, rows, p)
         if later != 0:
-            sweep_colours(
-                t, threads, arrivals, offsets, placed, order, vertices, weights, normals, speeds, friction, inverse_mass,
-                push, drag, v,
+            sweep_later(t, threads, arrivals, placed, offsets, order, rows, p)
+    give_velocities(t, threads, p, v)
+
+
+@wp.kernel(launch_bounds=BLOCK)
+def solve_clumped(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    sweeps: int,
+    placed_offsets: wp.array[int],
+    later: int,
+    placed: int,
+    offsets: wp.array[int],
+    order: wp.array[int],
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    speeds: wp.array[wp.float64],
+    friction: wp.array[wp.vec2d],
+    push: wp.array[wp.float64],
+    drag: wp.array[wp.vec3d],
+    inverse_mass: wp.array[wp.float64],
+    v: wp.array[wp.vec3d],
+    p: wp.array[wp.vec4d],
+    first_colour: wp.array[int],
+    sizes: wp.array[int],
+    spans: wp.array[int],
+    contacts: wp.array[int],
+    contact_colours: wp.array[int],
+    corners: wp.array[wp.vec4i],
+    members: wp.array[int],
+):
+    """The same where the last of the placed rows are in clumps. It has a kernel of its own, since of millions of rows few are
+    in clumps, and code for these would slow down the others."""
+    t = first + wp.tid()
+    rows = gather_rows(vertices, weights, normals, speeds, friction, push, drag)
+    take_velocities(t, threads, v, inverse_mass, p)
+    meet(arrivals)
+    coloured = placed_offsets[COLOURS]
+    # where all are in clumps these need not wait for each other
+    alone = placed > 0 and later == 0 and first_colour[0] == 0 and coloured == placed
+    for _sweep in range(wp.where(alone, 1, sweeps)):
+        if placed > 0:
+            sweep_placed(t, threads, arrivals, first_colour[0], placed_offsets, rows, p)
+            solve_clumps(
+                t, threads, wp.where(alone, sweeps, 1), sizes, spans, contacts, contact_colours, corners, members, vertices,
+                weights, normals, speeds, friction, push, drag, p,
             )  # fmt: skip
+            meet(arrivals)
+            sweep_uncoloured(t, arrivals, coloured, placed, rows, p)
+        if later != 0:
+            sweep_later(t, threads, arrivals, placed, offsets, order, rows, p)
+    give_velocities(t, threads, p, v)
 
 
 @wp.kernel

@@ -14,8 +14,7 @@ import warp as wp
 
 from weft.detection.stencil_rows import StencilRows
 from weft.response.contact_clumps import GROUPS, Clumps
-from weft.response.impulse_sweeps import put_in_order, solve_together
-from weft.response.impulses_on_card import solve_many_on_card, solve_on_card
+from weft.response.impulse_sweeps import put_in_order, solve_clumped, solve_together
 from weft.response.stencil_colours import COLOURS, StencilColouring
 from weft.world import launch
 from weft.world.buffers import Buffer
@@ -93,8 +92,8 @@ class ImpulseSolver:
         self.device = wp.get_device(inverse_mass.device)
         self._colouring = StencilColouring(vertex_count, inverse_mass)
         self._together = Together(self.device)
-        # velocities and inverse masses side by side, which a card loads in one go
-        self._rows = wp.zeros(0 if self.device.is_cpu else vertex_count, dtype=wp.vec4d, device=self.device)
+        # velocities and inverse masses side by side
+        self._rows = wp.zeros(vertex_count, dtype=wp.vec4d, device=self.device)
         self.clumps = None if self.device.is_cpu else Clumps(vertex_count, inverse_mass, self._together)
         """how a card goes on after the first colours"""
         self.placed = 0
@@ -124,22 +123,11 @@ class ImpulseSolver:
     def sweep(self, rows: ImpulseRows, v: wp.array, sweeps: int) -> None:
         """Solve all rows a number of times, in the order of their colours."""
         later = int(rows.count > self.placed)
-        inputs = [
-            sweeps,
-            self.offsets,
-            later,
-            self.placed,
-            self._colouring.offsets,
-            self._colouring.order,
-            rows.vertices,
-        ]
-        inputs += [rows.weights, rows.normals, rows.speeds, rows.friction, self.inverse_mass, rows.push, rows.drag, v]
-        if self.device.is_cpu:
-            self.run(rows.count, solve_together, inputs, sweeps)
-        elif self.clumped:
-            self.run(rows.count, solve_on_card, [*inputs, self._rows, *self.clump_arrays], sweeps)
-        else:
-            self.run(rows.count, solve_many_on_card, [*inputs, self._rows], sweeps)
+        colouring = self._colouring
+        inputs = [sweeps, self.offsets, later, self.placed, colouring.offsets, colouring.order]
+        inputs += [rows.vertices, rows.weights, rows.normals, *rows.impulses, self.inverse_mass, v, self._rows]
+        kernel = solve_clumped if self.clumped else solve_together
+        self.run(rows.count, kernel, [*inputs, *self.clump_arrays], sweeps)
 
     @property
     def clumped(self) -> bool:

@@ -65,6 +65,12 @@ struct shared_rows_before {{
 )
 
 
+@wp.func
+def first_three(row: wp.vec4d) -> wp.vec3d:
+    """Where a vertex is, or how fast where rows are of velocities."""
+    return wp.vec3d(row[0], row[1], row[2])
+
+
 @wp.func_native(
     ROW
     + """

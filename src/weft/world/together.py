@@ -158,8 +158,8 @@ def meet_in_block(times: int):
 """
 )
 def arrive(arrivals: wp.array[int], now: bool, size: int, following: int) -> int:  # type: ignore[empty-body]
-    """The first half of `meet_between` on CUDA, if `now`: what a thread does until the second half, it does while others
-    are on their way."""
+    """The first half of `meet_between` on CUDA, if `now`: what a thread does until `await_others`, it does while others are
+    on their way."""
     ...
 
 
@@ -182,8 +182,8 @@ def arrive(arrivals: wp.array[int], now: bool, size: int, following: int) -> int
 #endif
 """
 )
-def await_others(arrivals: wp.array[int], now: bool, size: int, following: int, ticket: int):
-    """The second half, given what the first half gave."""
+def await_on_card(arrivals: wp.array[int], now: bool, size: int, following: int, ticket: int):
+    """The second half there, given what the first half gave."""
     ...
 
 
@@ -253,12 +253,12 @@ def share_step(threads: int, count: int) -> int:  # type: ignore[empty-body]
 #if defined(__CUDA_ARCH__)
     return count <= {FEW} ? 1 : (count + threads - 1) / threads;
 #else
-    return 1;
+    return count <= {ALONE} ? count : (count + threads - 1) / threads;
 #endif
 """
 )
 def share_rounds(threads: int, count: int) -> int:  # type: ignore[empty-body]
-    """How many items a thread of CUDA has at most: what blocks do together they must all do as often."""
+    """How many items a thread has at most: what threads do together they must all do as often."""
     ...
 
 
@@ -289,6 +289,15 @@ def meet_between(arrivals: wp.array[int], size: int, following: int):
 
 
 @wp.func
+def await_others(arrivals: wp.array[int], now: bool, size: int, following: int, ticket: int):
+    """The second half of a meeting, given what `arrive` gave; all of it on the CPU."""
+    if on_card():
+        await_on_card(arrivals, now, size, following, ticket)
+    elif now:
+        meet_between(arrivals, size, following)
+
+
+@wp.func
 def begin_meeting(arrivals: wp.array[int]) -> int:
     """The first half of `meet` on CUDA: what is loaded until the second half is on its way while threads wait."""
     return arrive(arrivals, True, BLOCK * BLOCK, 0)
@@ -297,10 +306,7 @@ def begin_meeting(arrivals: wp.array[int]) -> int:
 @wp.func
 def end_meeting(arrivals: wp.array[int], ticket: int):
     """The second half, given what the first half gave; all of it on the CPU."""
-    if on_card():
-        await_others(arrivals, True, BLOCK * BLOCK, 0, ticket)
-    else:
-        meet(arrivals)
+    await_others(arrivals, True, BLOCK * BLOCK, 0, ticket)
 
 
 @wp.func_native(
