@@ -26,7 +26,7 @@ def scene(cells=19, height=0.4, mesh=None, **ball):
 
 def imitate_card(solver, blocks=CLUSTER):
     """Let the CPU go the way of a card with large cloth."""
-    solver.serial, solver.by_colours, solver.blocks = False, False, blocks
+    solver.serial, solver.blocks = False, blocks
     solver.fabric = Fabric(solver.world, blocks=blocks)
     solver.search.quick = None
 
@@ -129,7 +129,7 @@ def test_small_cloth_is_solved_in_the_order_of_the_cpu():
         world = World(scene(), "cpu")
         method, state = make_method(world, world.scene.method), world.initial_state()
         if on_card:
-            method.solver.serial = method.solver.by_colours = False
+            method.solver.serial = False
             method.solver.search.in_turn = True
         contacts = [method.advance_frame(state)["contacts"] for _ in range(20)]
         found.append((state.positions(), contacts))

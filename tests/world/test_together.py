@@ -7,6 +7,8 @@ import warp as wp
 import weft
 from weft.methods import make_method
 from weft.response import predictive_quick
+from weft.response.predictive_search import PredictiveSearch
+from weft.scene import Predictive
 from weft.world import World, get_threads, set_threads, together
 from weft.world.together import Together, meet, share_begin, share_end, share_step, take_number
 
@@ -25,9 +27,9 @@ def test_every_number_is_given_once():
     assert out.numpy().tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
 
 
-def drape(method):
+def drape(method, cells=11):
     """Two sheets over a ball."""
-    sheet = weft.Grid(size=(0.4, 0.4), cells=(11, 11))
+    sheet = weft.Grid(size=(0.4, 0.4), cells=(cells, cells))
     return weft.Scene(
         method=method,
         cloths=[
@@ -59,24 +61,47 @@ def run(world, *, frames=8, **solver):
     return state.positions()
 
 
-def test_predictive_in_one_launch(monkeypatch):
-    names, world = launched(monkeypatch), World(drape("predictive"), "cpu")
-    assert np.array_equal(*(run(world, serial=False, by_colours=by_colours) for by_colours in (True, False)))
-    assert "advance_together" in names
-
-
-@pytest.mark.parametrize("near", [True, False])
-def test_threads_of_predictive_give_the_same_bytes(monkeypatch, near):
+@pytest.mark.parametrize("threads", [1, 3])
+def test_predictive_by_many_threads_is_as_by_one_alone(monkeypatch, threads):
+    """Who does all alone has contacts in the order of the list, unless it is told to have them in colours too."""
+    names, find, before, found = launched(monkeypatch), PredictiveSearch.find, get_threads(), []
     for module in (together, predictive_quick):
         monkeypatch.setattr(module, "WORTH_SHARING", 0)
-    world, threads, found = World(drape("predictive"), "cpu"), get_threads(), []
+    monkeypatch.setattr(PredictiveSearch, "find", lambda *given, **how: find(*given, **{**how, "in_colours": True}))
+    try:
+        # one thread that does all of a step at once searches in its own way
+        set_threads(max(threads, 2))
+        for serial in (True, False):
+            assert "advance_together" not in names
+            world = World(drape("predictive"), "cpu")
+            found.append(run(world, serial=serial))
+            set_threads(threads)
+    finally:
+        set_threads(before)
+    assert "advance_together" in names
+    np.testing.assert_allclose(found[1], found[0], rtol=0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_threads_of_predictive_give_the_same_bytes(monkeypatch, cache):
+    for module in (together, predictive_quick):
+        monkeypatch.setattr(module, "WORTH_SHARING", 0)
+    threads, found = get_threads(), []
+    world = World(drape(Predictive(cache=cache, cache_radius=0.01 if cache else None), 60), "cpu")
     try:
         for count in (1, 2, 3):
             set_threads(count)
-            found.append(run(world, serial=False, by_colours=False, near=near))
+            made, state = make_method(world, world.scene.method), world.initial_state()
+            made.solver.serial = False
+            for _ in range(6):
+                report = made.advance_frame(state)
+            found.append(state.positions())
     finally:
         set_threads(threads)
     assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+    # threads share large colours of contacts, and those that are cached are not in the order of colours
+    assert np.diff(made.solver.search.colouring.offsets.numpy()).max() > int(together.ALONE)
+    assert (report["cached"] > 0) == cache
 
 
 def test_threads_that_wait_for_each_other_give_the_same_bytes(monkeypatch):

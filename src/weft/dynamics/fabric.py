@@ -1,55 +1,22 @@
-"""Cloth as constraints on positions (XPBD, Macklin et al. 2016): springs, hinges, attachments and goals.
-
-The constraints are in `fabric_constraints`, `attachments` and `goals`; a serial kernel goes over all of them where cloth is
-small, kernels over one colour where it is large: both go through the items in the same order. A substep of length h starts
-with `predict`, then come sweeps over all constraints.
+"""The springs and hinges of cloth as constraints on positions (XPBD, Macklin et al. 2016), in the order in which they are
+solved: colour by colour, or part by part where each block of a card has its own. What each does is in `fabric_constraints`.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import warp as wp
 
-from weft.dynamics.attachments import attach_vertices
-from weft.dynamics.fabric_constraints import (
-    HINGE_SWEEPS,
-    REHEARSED_SWEEPS,
-    bend_quads,
-    largest_stretch,
-    prepare_quad,
-    stretch_pairs,
-)
-from weft.dynamics.goals import follow_goals
+from weft.dynamics.fabric_constraints import hinge_softness, largest_stretch, prepare_pair, prepare_quad
 from weft.dynamics.springs import BEND, from_world
 from weft.world import World, launch
 from weft.world.colouring import colour_items
 from weft.world.part_order import PartOrder, make_parts, order_in_parts
-from weft.world.rows import end_vertex, predict_vertices
 from weft.world.together import SMALL_BLOCK
 
 wp.set_module_options({"enable_backward": False})
-
-
-@wp.kernel
-def predict(
-    first: int,
-    x: wp.array[wp.vec3d],
-    target: wp.array[wp.vec3d],
-    force: wp.array[wp.vec3d],
-    gravity: wp.vec3d,
-    slowed: wp.float64,
-    h: wp.float64,
-    progress: wp.float64,
-    p: wp.array[wp.vec4d],
-    before: wp.array[wp.vec4d],
-    start: wp.array[wp.vec4d],
-):
-    """Free motion over a substep."""
-    i = first + wp.tid()
-    predict_vertices(i, i + 1, x, target, force, gravity, slowed, h, progress, p, before, start)
 
 
 @wp.kernel
@@ -68,22 +35,16 @@ def measure_stretch(
 
 
 @wp.kernel
-def stretch_colour(
+def prepare_pairs(
     first: int,
-    offset: int,
     pairs: wp.array[wp.vec2i],
     springs: wp.array[wp.vec3d],
-    moves: wp.array2d[wp.float64],
-    sweep: int,
-    sweeps: int,
     per_h: wp.float64,
-    pull: wp.array[wp.float64],
-    before: wp.array[wp.vec4d],
-    p: wp.array[wp.vec4d],
+    inverse_mass: wp.array[wp.float64],
+    moves: wp.array2d[wp.float64],
 ):
-    """One colour of springs between two vertices."""
-    i = offset + first + wp.tid()
-    stretch_pairs(i, i + 1, pairs, springs, moves, sweep, sweeps, per_h, pull, before, p)
+    """What the springs of a step share in all its substeps."""
+    prepare_pair(first + wp.tid(), pairs, springs, per_h, inverse_mass, moves)
 
 
 @wp.kernel
@@ -92,77 +53,16 @@ def prepare_quads(
     quads: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
     springs: wp.array[wp.vec3d],
-    per_h: wp.float64,
     stitches: int,
-    softness: wp.float64,
+    substeps: int,
+    rehearsal: int,
+    per_h: wp.float64,
     inverse_mass: wp.array[wp.float64],
     moves: wp.array[wp.vec4d],
 ):
-    """What the hinges of a step share in all its sweeps."""
-    i = first + wp.tid()
-    soft = softness
-    if i < stitches:
-        soft = per_h * per_h
-    prepare_quad(i, quads, weights, springs, per_h, soft, inverse_mass, moves)
-
-
-@wp.kernel
-def bend_colour(
-    first: int,
-    offset: int,
-    quads: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    springs: wp.array[wp.vec3d],
-    moves: wp.array[wp.vec4d],
-    sweep: int,
-    sweeps: int,
-    per_h: wp.float64,
-    softness: wp.float64,
-    pull: wp.array[wp.vec4d],
-    before: wp.array[wp.vec4d],
-    p: wp.array[wp.vec4d],
-):
-    """One colour of springs over four vertices."""
-    i = offset + first + wp.tid()
-    bend_quads(i, i + 1, quads, weights, springs, moves, sweep, sweeps, per_h, softness, pull, before, p)
-
-
-@wp.kernel
-def attach(first: int, offset: int, ends: wp.array[wp.vec2i], lengths: wp.array[wp.float64], p: wp.array[wp.vec4d]):
-    """One rank of attachments: the k-th of each vertex."""
-    i = offset + first + wp.tid()
-    attach_vertices(i, i + 1, ends, lengths, p)
-
-
-@wp.kernel
-def follow(
-    first: int,
-    vertices: wp.array[int],
-    springs: wp.array[wp.vec3d],
-    starts: wp.array[wp.vec3d],
-    goals: wp.array[wp.vec3d],
-    h: wp.float64,
-    progress: wp.float64,
-    part: wp.float64,
-    before: wp.array[wp.vec4d],
-    p: wp.array[wp.vec4d],
-):
-    """All goals; no vertex has two."""
-    i = first + wp.tid()
-    follow_goals(i, i + 1, vertices, springs, starts, goals, h, progress, part, before, p)
-
-
-@wp.kernel
-def end_step(
-    first: int,
-    per_h: wp.float64,
-    p: wp.array[wp.vec4d],
-    before: wp.array[wp.vec4d],
-    x: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
-):
-    """Positions and velocities of all vertices."""
-    end_vertex(first + wp.tid(), per_h, p, before, x, v)
+    """What stitches and hinges share."""
+    softness = hinge_softness(substeps, rehearsal, per_h)
+    prepare_quad(first + wp.tid(), quads, weights, springs, stitches, per_h, softness, inverse_mass, moves)
 
 
 @wp.struct
@@ -244,7 +144,7 @@ class Fabric:
         self.bend = Coloured(arrays, offsets, wp.zeros(len(chosen), dtype=wp.vec4d, device=self.device))
         self.moves = [wp.zeros(len(chosen), dtype=wp.vec4d, device=self.device) for _ in range(2)]
         """of the hinges, in a step and in its rehearsal, which has other substeps"""
-        # four springs at once ask for these, which only a serial step has
+        # four springs at once ask for these, which only a CPU does
         room = self.stretch.count if self.device.is_cpu else 0
         self.pair_moves = [wp.zeros((3, room + 4), dtype=wp.float64, device=self.device) for _ in range(2)]
         # shares of the springs that are measured each by a thread
@@ -258,9 +158,13 @@ class Fabric:
         self.bend.arrays[-1].assign(self._bend_springs / [1.0, bend, 1.0])
         self.prepared.zero_()
 
-    def prepare(self, per_h: float, softness: float, inverse_mass: wp.array, *, rehearsal: bool = False) -> None:
-        """What hinges need for substeps of h, before they are swept over."""
-        inputs = [*self.bend.arrays, per_h, self.stitches, softness, inverse_mass, self.moves[rehearsal]]
+    def prepare(self, substeps: int, per_h: float, inverse_mass: wp.array, *, rehearsal: bool = False) -> None:
+        """What springs and hinges need in so many substeps of h, before they are swept over."""
+        if self.device.is_cpu:
+            inputs = [*self.stretch.arrays, per_h, inverse_mass, self.pair_moves[rehearsal]]
+            launch(prepare_pairs, self.stretch.count, inputs)
+        inputs = [*self.bend.arrays, self.stitches, substeps, int(rehearsal), per_h]
+        inputs += [inverse_mass, self.moves[rehearsal]]
         launch(prepare_quads, self.bend.count, inputs, device=self.device)
 
     def largest_stretch(self, x: wp.array) -> float:
@@ -275,37 +179,6 @@ class Fabric:
             grain=1,
         )
         return float(self._found.numpy().max())
-
-    def sweep_stretch(self, sweep: int, sweeps: int, per_h: float, before: wp.array, p: wp.array) -> None:
-        """One sweep over all springs, colour by colour."""
-        self._sweep(
-            stretch_colour, self.stretch, [self.pair_moves[0], sweep, sweeps, per_h, self.stretch.pull, before, p]
-        )
-
-    def sweep_bend(
-        self,
-        sweep: int,
-        sweeps: int,
-        per_h: float,
-        softness: float,
-        before: wp.array,
-        p: wp.array,
-        *,
-        hinges: bool = True,
-        rehearsal: bool = False,
-    ) -> None:
-        """One sweep over all stitches and, unless told not, all hinges, colour by colour."""
-        head, tail = [self.moves[rehearsal], sweep, sweeps, per_h], [self.bend.pull, before, p]
-        sewn = self.stitch_colours
-        self._sweep(bend_colour, self.bend, [*head, per_h * per_h, *tail], last=sewn)
-        if hinges:
-            self._sweep(bend_colour, self.bend, [*head, softness, *tail], first=sewn)
-
-    def _sweep(
-        self, kernel: wp.Kernel, items: Coloured, tail: list[Any], *, first: int = 0, last: int | None = None
-    ) -> None:
-        for begin, end in list(pairwise(items.offsets))[first:last]:
-            launch(kernel, int(end - begin), [int(begin), *items.arrays, *tail], device=self.device)
 
     def _put_in_order(
         self, kinds: list[np.ndarray], items: np.ndarray, bent: np.ndarray | None = None
@@ -354,12 +227,6 @@ class Fabric:
 
     def _upload(self, values: np.ndarray, dtype: Any) -> wp.array:
         return wp.array(values, dtype=dtype, device=self.device)
-
-
-def hinge_turns(substeps: int, per_h: float, *, rehearsal: bool) -> tuple[int, float]:
-    """Every how many substeps hinges are solved, and how soft they are then, as `hinge_softness` has it."""
-    interval = max(1, substeps // int(REHEARSED_SWEEPS)) if rehearsal else -(-substeps // int(HINGE_SWEEPS))
-    return interval, per_h * per_h * -(-substeps // interval) / substeps
 
 
 def _springs(rest: np.ndarray, stiffness: np.ndarray, damping: np.ndarray, chosen: np.ndarray) -> np.ndarray:

@@ -1,10 +1,10 @@
 """The constraints of cloth on rows of vertices: springs and hinges (XPBD, Macklin et al. 2016).
 
-Each solves the items from `first` to `last` one after another: all of them where cloth is small, one where each thread
-has its own. With more than one sweep a substep the multipliers add up in `pull`, so that stiffness does not depend on
-how many there are. Hinges are so much softer than springs that eight sweeps over them a step are enough: with more
-substeps they are left out of most, and pull for all of them in the others. Damping of a spring whose delay is less than
-a tenth of a substep is left out: the substep itself damps five times as much.
+Each solves the items from `first` to `last` one after another: the span of a thread on the CPU, one on a card. With more
+than one sweep a substep the multipliers add up in `pull`, so that stiffness does not depend on how many there are. Hinges
+are so much softer than springs that eight sweeps over them a step are enough: with more substeps they are left out of most,
+and pull for all of them in the others. Damping of a spring whose delay is less than a tenth of a substep is left out: the
+substep itself damps five times as much.
 """
 
 # mypy: disable-error-code="empty-body"
@@ -299,12 +299,16 @@ def prepare_quad(
     quads: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
     springs: wp.array[wp.vec3d],
+    stitches: int,
     per_h: wp.float64,
     softness: wp.float64,
     inverse_mass: wp.array[wp.float64],
     moves: wp.array[wp.vec4d],
 ):
-    """The way that each corner of a hinge makes for a unit of what is wanted; the same until masses or h change."""
+    """The way that each corner of a stitch or hinge makes for a unit of what is wanted; the same until masses or h change.
+
+    The first ones are stitches, which are solved in every substep.
+    """
     q = quads[i]
     w = weights[i]
     s = springs[i]
@@ -313,9 +317,10 @@ def prepare_quad(
     )
     mass = wp.dot(w, g)
     gamma = wp.where(s[2] * per_h > TENTH, s[2] * per_h, ZERO)
+    soft = wp.where(i < stitches, per_h * per_h, softness)
     moves[i] = wp.vec4d()
     if mass > ZERO:
-        moves[i] = (-ONE / ((ONE + gamma) * mass + s[1] * softness)) * g
+        moves[i] = (-ONE / ((ONE + gamma) * mass + s[1] * soft)) * g
 
 
 @wp.func_native(

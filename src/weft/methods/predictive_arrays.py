@@ -31,12 +31,9 @@ class Numbers:
     most_substeps: int
     """so many where an edge is stretched far, where a serial step looks itself; else 0"""
     sweeps: int
-    pair_colours: int
     quads: int
     stitches: int
     """so many of the quads, the first ones"""
-    stitch_colours: int
-    attachments: int
     goals: int
     contacts: int
     cached: int
@@ -65,7 +62,6 @@ class Arrays:
     face_items: wp.array[int]
     face_force: wp.array[wp.vec3d]
     pairs: wp.array[wp.vec2i]
-    pair_offsets: wp.array[int]
     pair_springs: wp.array[wp.vec3d]
     pair_pull: wp.array[wp.float64]
     pair_moves: wp.array2d[wp.float64]
@@ -105,7 +101,6 @@ class Arrays:
     half_thickness: wp.array[wp.float64]
     half_friction: wp.array[wp.vec2d]
     half_pushed: wp.array[int]
-    half_count: wp.array[int]
     force: wp.array[wp.vec3d]
     ways: wp.array[wp.vec3d]
     spots: wp.array2d[wp.float32]

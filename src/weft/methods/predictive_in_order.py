@@ -1,58 +1,50 @@
 """A whole step of `predictive` as one serial kernel, for small cloth on a CPU.
 
 There a kernel over one item is plain compiled serial code. A step of a few hundred vertices takes less time than it takes
-to hand work to threads or to launch a kernel for each of a dozen colours.
+to hand work to threads or to launch a kernel for each stage. What comes before the substeps is in its own way here: four to
+sixteen vertices or contacts at once, one after another.
 """
 
 import warp as wp
 
 from weft.detection.boxes import lowest_bit
-from weft.dynamics.attachments import attach_vertices
-from weft.dynamics.fabric_constraints import (
-    bend_quads,
-    hinge_interval,
-    hinge_softness,
-    largest_stretch,
-    prepare_pair,
-    prepare_quad,
-    stretch_pairs,
-)
-from weft.dynamics.goals import follow_goals
+from weft.dynamics.fabric_constraints import largest_stretch, prepare_pair, prepare_quad
 from weft.methods.predictive_arrays import Arrays, Numbers, collider_reach, way_of, wind_on
 from weft.methods.predictive_defaults import substeps_for
+from weft.methods.predictive_substeps import Offsets, pace_of, take_substeps
 from weft.response.collider_contacts import place_shape, touch_shape
 from weft.response.collider_spots import SPOTS, spots_in_reach, write_spot
 from weft.response.contact_walk import BORDER, LANES, WALK, faces_along, refresh_contact, refresh_lanes
-from weft.response.half_spaces import solve_half_spaces, write_half_space
-from weft.response.predictive_contacts import ASLEEP, OVER, TRIANGLE, solve_contacts
-from weft.world.rows import end_vertex, predict_vertices, start_vertex
+from weft.response.half_spaces import write_half_space
+from weft.response.predictive_contacts import ASLEEP, OVER, TRIANGLE
+from weft.world.rows import start_vertex
 
 wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
-ONE = wp.constant(wp.float64(1.0))
 HALF = wp.constant(wp.float64(0.5))
 # a bit for each of the contacts that are looked at together
 ALL_LANES = wp.constant((1 << LANES) - 1)
 
 
 @wp.kernel
-def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
+def advance_in_order(
+    first: int, threads: int, arrivals: wp.array[int], settings: wp.array[Numbers], a: Arrays, o: Offsets
+):
     """A whole step, serial: launched with one item."""
     begin = first + wp.tid()
     s = settings[begin]
     dt = s.dt
-    springs = a.pair_offsets[s.pair_colours]
+    springs = a.pairs.shape[0]
     substeps = s.substeps
     if s.most_substeps > 0:
         substeps = substeps_for(substeps, s.most_substeps, largest_stretch(0, springs, a.pairs, a.pair_springs, a.x))
-    h = dt / wp.float64(substeps)
-    per_h = ONE / h
-    part = ONE / wp.float64(substeps)
-    slowed = ONE / (ONE + h * s.air_damping)
+    pace = pace_of(substeps, s)
+    per_h = pace.per_h
+    softness = pace.softness
 
     for i in range(s.vertices):
-        if not start_vertex(i, a.x, a.v, a.inverse_mass, h, a.p, a.before):
+        if not start_vertex(i, a.x, a.v, a.inverse_mass, pace.h, a.p, a.before):
             a.prepared[0] = wp.vec2d()
             a.prepared[1] = wp.vec2d()
         if s.windy != 0:
@@ -88,7 +80,7 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
                             a.half_normals, a.half_offsets, a.half_ways, a.half_thickness, a.half_friction,
                         )  # fmt: skip
                         halves += 1
-    a.half_count[0] = halves
+    o.half_counts[0] = halves
     if s.cached != 0:
         for c in range(0, s.contacts, LANES):
             left = int(ALL_LANES)
@@ -103,54 +95,20 @@ def advance_in_order(first: int, settings: wp.array[Numbers], a: Arrays):
                         i, BORDER, WALK, OVER, TRIANGLE, ASLEEP, a.faces, a.across, a.x, a.contact_vertices,
                         a.contact_kinds, a.contact_triangles, a.contact_weights, a.corner_offsets, a.corners,
                     )  # fmt: skip
-    interval = hinge_interval(substeps, s.rehearsal)
-    softness = hinge_softness(substeps, s.rehearsal, per_h)
+    # all are one colour: they are solved in the order of the list
+    o.contacts[1] = s.contacts
+    o.contacts[2] = s.contacts
     known = a.prepared[s.rehearsal]
     if known[0] != per_h or known[1] != softness:
         for i in range(s.quads):
-            soft = softness
-            if i < s.stitches:
-                soft = per_h * per_h
-            prepare_quad(i, a.quads, a.quad_weights, a.quad_springs, per_h, soft, a.inverse_mass, a.quad_moves)
+            prepare_quad(
+                i, a.quads, a.quad_weights, a.quad_springs, s.stitches, per_h, softness, a.inverse_mass, a.quad_moves
+            )
         for i in range(springs):
             prepare_pair(i, a.pairs, a.pair_springs, per_h, a.inverse_mass, a.pair_moves)
         a.prepared[s.rehearsal] = wp.vec2d(per_h, softness)
 
-    for substep in range(substeps):
-        progress = wp.float64(substep + 1) * part
-        predict_vertices(0, s.vertices, a.x, a.target, a.force, s.gravity, slowed, h, progress, a.p, a.before, a.start)
-        for sweep in range(s.sweeps):
-            for colour in range(s.pair_colours):
-                stretch_pairs(
-                    a.pair_offsets[colour], a.pair_offsets[colour + 1], a.pairs, a.pair_springs, a.pair_moves, sweep,
-                    s.sweeps, per_h, a.pair_pull, a.before, a.p,
-                )  # fmt: skip
-            if s.stitches > 0:
-                bend_quads(
-                    0, s.stitches, a.quads, a.quad_weights, a.quad_springs, a.quad_moves, sweep, s.sweeps, per_h,
-                    per_h * per_h, a.quad_pull, a.before, a.p,
-                )  # fmt: skip
-            if substep % interval == 0:
-                bend_quads(
-                    s.stitches, s.quads, a.quads, a.quad_weights, a.quad_springs, a.quad_moves, sweep, s.sweeps, per_h,
-                    softness, a.quad_pull, a.before, a.p,
-                )  # fmt: skip
-            follow_goals(
-                0, s.goals, a.goal_vertices, a.goal_springs, a.goal_starts, a.goals, h, progress, part, a.before, a.p
-            )
-            attach_vertices(0, s.attachments, a.attached, a.lengths, a.p)
-            solve_contacts(
-                0, s.contacts, ASLEEP, a.contact_vertices, a.contact_kinds, a.contact_weights, a.contact_normals,
-                a.contact_thickness, a.contact_friction, s.friction, h * s.push_speed, a.contact_pushed, a.x, a.start,
-                a.before, a.p,
-            )  # fmt: skip
-            solve_half_spaces(
-                0, halves, a.half_vertices, a.half_normals, a.half_offsets, a.half_ways, a.half_thickness,
-                a.half_friction, s.friction, progress, part, h * s.push_speed, a.half_pushed, a.start, a.before, a.p,
-            )  # fmt: skip
-
-    for i in range(s.vertices):
-        end_vertex(i, per_h, a.p, a.before, a.x, a.v)
+    take_substeps(0, threads, arrivals, s, pace, a, o)
     if s.rehearsal == 0:
         for k in range(s.colliders):
             a.pose_start[k] = a.pose_end[k]

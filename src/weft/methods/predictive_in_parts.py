@@ -7,30 +7,17 @@ that they share; those between two neighbouring parts are done by the block of t
 
 import warp as wp
 
-from weft.dynamics.attachments import attach_vertices
 from weft.dynamics.fabric import Stages
-from weft.dynamics.fabric_constraints import (
-    bend_loaded,
-    bend_quads,
-    bend_shared,
-    hinge_interval,
-    hinge_softness,
-    stretch_loaded,
-    stretch_pairs,
-    stretch_shared,
-)
-from weft.dynamics.goals import follow_goals
+from weft.dynamics.fabric_constraints import bend_loaded, bend_shared, stretch_loaded, stretch_shared
 from weft.methods.predictive_arrays import Arrays, Numbers
-from weft.response.half_spaces import solve_half_spaces
+from weft.methods.predictive_substeps import Pace, bend_some, keep_out, lead, pace_of, predict_some, stretch_some
 from weft.response.near_contacts import clear_claims, solve_near
 from weft.response.predictive_contacts import ASLEEP
 from weft.world.card import load_vec2i, load_vec4d, load_vec4i
-from weft.world.rows import ROOM, SHARED_ROWS, end_vertex, predict_vertices
+from weft.world.rows import ROOM, SHARED_ROWS, end_vertex
 from weft.world.together import SMALL_BLOCK, meet, meet_in_block, on_card, shared
 
 wp.set_module_options({"enable_backward": False})
-
-ONE = wp.constant(wp.float64(1.0))
 
 
 @wp.struct
@@ -180,14 +167,12 @@ def end_stage(team: Team, stage: Stage, p: wp.array[wp.vec4d]):
 
 
 @wp.func
-def stretch_one(
-    i: int, q: wp.vec2i, spring: wp.vec3d, stage: Stage, sweep: int, s: Numbers, per_h: wp.float64, a: Arrays
-):
+def stretch_one(i: int, q: wp.vec2i, spring: wp.vec3d, stage: Stage, sweep: int, s: Numbers, pace: Pace, a: Arrays):
     """A spring."""
     if stage.own:
-        stretch_shared(i, q, spring, sweep, s.sweeps, per_h, a.pair_pull, stage.begin, stage.room)
+        stretch_shared(i, q, spring, sweep, s.sweeps, pace.per_h, a.pair_pull, stage.begin, stage.room)
     else:
-        stretch_loaded(True, i, q, spring, sweep, s.sweeps, per_h, a.pair_pull, a.before, a.p)
+        stretch_loaded(True, i, q, spring, sweep, s.sweeps, pace.per_h, a.pair_pull, a.before, a.p)
 
 
 @wp.func
@@ -200,19 +185,19 @@ def bend_one(
     stage: Stage,
     sweep: int,
     s: Numbers,
-    per_h: wp.float64,
+    pace: Pace,
     softness: wp.float64,
     a: Arrays,
 ):
     """A spring over four vertices."""
     if stage.own:
-        bend_shared(i, q, w, spring, g, sweep, s.sweeps, per_h, softness, a.quad_pull, stage.begin, stage.room)
+        bend_shared(i, q, w, spring, g, sweep, s.sweeps, pace.per_h, softness, a.quad_pull, stage.begin, stage.room)
     else:
-        bend_loaded(True, i, q, w, spring, g, sweep, s.sweeps, per_h, softness, a.quad_pull, a.before, a.p)
+        bend_loaded(True, i, q, w, spring, g, sweep, s.sweeps, pace.per_h, softness, a.quad_pull, a.before, a.p)
 
 
 @wp.func
-def stretch_stage(team: Team, stage: Stage, stages: Stages, sweep: int, s: Numbers, per_h: wp.float64, a: Arrays):
+def stretch_stage(team: Team, stage: Stage, stages: Stages, sweep: int, s: Numbers, pace: Pace, a: Arrays):
     """The springs of a stage; what a thread needs for its first one of a colour is loaded a colour before."""
     colours = stages.colours[stage.number]
     last = a.pairs.shape[0] - 1
@@ -231,7 +216,7 @@ def stretch_stage(team: Team, stage: Stage, stages: Stages, sweep: int, s: Numbe
             next_spring = a.pair_springs[k]
             meet_in_block(1)
             for i in range(begin + team.place, end, team.size):
-                stretch_one(i, q, spring, stage, sweep, s, per_h, a)
+                stretch_one(i, q, spring, stage, sweep, s, pace, a)
                 k = wp.min(i + team.size, last)
                 q = load_vec2i(a.pairs, k)
                 spring = a.pair_springs[k]
@@ -249,17 +234,16 @@ def bend_stage(
     stages: Stages,
     sweep: int,
     s: Numbers,
-    per_h: wp.float64,
-    softness: wp.float64,
+    pace: Pace,
     a: Arrays,
 ):
     """Stitches and, with two kinds, hinges, likewise."""
     last = a.quads.shape[0] - 1
     rows = stages.starts.shape[0] - 1
     for kind in range(kinds):
-        soft = per_h * per_h
+        soft = pace.per_h * pace.per_h
         if kind > 0:
-            soft = softness
+            soft = pace.softness
         colours = stages.colours[2 * kind + stage.number]
         for block in range(team.first, team.last):
             row = stages.tables[2 * kind + stage.number] + block * colours
@@ -279,7 +263,7 @@ def bend_stage(
                 next_g = load_vec4d(a.quad_moves, k)
                 meet_in_block(1)
                 for i in range(begin + team.place, end, team.size):
-                    bend_one(i, q, w, spring, g, stage, sweep, s, per_h, soft, a)
+                    bend_one(i, q, w, spring, g, stage, sweep, s, pace, soft, a)
                     k = wp.min(i + team.size, last)
                     if k < end:
                         q = load_vec4i(a.quads, k)
@@ -303,29 +287,23 @@ def reach_far(
     o: Places,
     sweep: int,
     s: Numbers,
-    per_h: wp.float64,
-    softness: wp.float64,
+    pace: Pace,
     a: Arrays,
 ):
     """Springs, stitches and, with two kinds, hinges that reach farther, by all threads."""
     for colour in range(o.stretch.far.shape[0]):
         span = o.stretch.far[colour]
         for i in range(span[0] + t, span[1], threads):
-            stretch_pairs(
-                i, i + 1, a.pairs, a.pair_springs, a.pair_moves, sweep, s.sweeps, per_h, a.pair_pull, a.before, a.p
-            )
+            stretch_some(i, i + 1, sweep, s, pace, a)
         meet(arrivals)
     colours = wp.where(kinds > 1, o.bend.far.shape[0], o.bend.firm)
     for colour in range(colours):
-        soft = per_h * per_h
+        soft = pace.per_h * pace.per_h
         if colour >= o.bend.firm:
-            soft = softness
+            soft = pace.softness
         span = o.bend.far[colour]
         for i in range(span[0] + t, span[1], threads):
-            bend_quads(
-                i, i + 1, a.quads, a.quad_weights, a.quad_springs, a.quad_moves, sweep, s.sweeps, per_h, soft,
-                a.quad_pull, a.before, a.p,
-            )  # fmt: skip
+            bend_some(i, i + 1, soft, sweep, s, pace, a)
         meet(arrivals)
 
 
@@ -339,13 +317,7 @@ def advance_in_parts(
     if o.stop[0] != 0:
         return
     s = settings[0]
-    h = s.dt / wp.float64(s.substeps)
-    per_h = ONE / h
-    part = ONE / wp.float64(s.substeps)
-    slowed = ONE / (ONE + h * s.air_damping)
-    interval = hinge_interval(s.substeps, s.rehearsal)
-    softness = hinge_softness(s.substeps, s.rehearsal, per_h)
-    ranks = o.attachments.shape[0] - 1
+    pace = pace_of(s.substeps, s)
     team = team_of(t, o.blocks)
     # a number that is not known before: loops that are written out twice have twice the instructions
     stages = wp.min(s.substeps, 1) + 1
@@ -355,49 +327,32 @@ def advance_in_parts(
     clear_claims(t, threads, o.claims, o.told)
     for k in range(begin, end, team.size):
         i = vertex_at(k, o)
-        predict_vertices(i, i + 1, a.x, a.target, a.force, s.gravity, slowed, h, part, a.p, a.before, a.start)
+        predict_some(i, i + 1, pace.part, s, pace, a)
     for substep in range(s.substeps):
-        progress = wp.float64(substep + 1) * part
+        progress = wp.float64(substep + 1) * pace.part
         for sweep in range(s.sweeps):
-            kinds = wp.where(substep % interval == 0, 2, 1)
+            kinds = wp.where(substep % pace.interval == 0, 2, 1)
             for number in range(stages):
                 stage = begin_stage(team, number, s.vertices, o, a.p, a.before)
-                stretch_stage(team, stage, o.stretch, sweep, s, per_h, a)
-                bend_stage(team, stage, kinds, o.bend, sweep, s, per_h, softness, a)
+                stretch_stage(team, stage, o.stretch, sweep, s, pace, a)
+                bend_stage(team, stage, kinds, o.bend, sweep, s, pace, a)
                 end_stage(team, stage, a.p)
                 meet(arrivals)
-            reach_far(t, threads, arrivals, kinds, o, sweep, s, per_h, softness, a)
-            if s.goals > 0:
-                for i in range(t, s.goals, threads):
-                    follow_goals(
-                        i, i + 1, a.goal_vertices, a.goal_springs, a.goal_starts, a.goals, h, progress, part, a.before,
-                        a.p,
-                    )  # fmt: skip
-                meet(arrivals)
-            for rank in range(ranks):
-                for i in range(o.attachments[rank] + t, o.attachments[rank + 1], threads):
-                    attach_vertices(i, i + 1, a.attached, a.lengths, a.p)
-                meet(arrivals)
+            reach_far(t, threads, arrivals, kinds, o, sweep, s, pace, a)
+            lead(t, threads, arrivals, progress, o.attachments, s, pace, a)
             if s.contacts > 0:
                 # the last round of contacts ends with a meeting
                 solve_near(
                     t, arrivals, s.contacts, substep * s.sweeps + sweep, o.near, o.claims, o.told, ASLEEP,
                     a.contact_vertices, a.contact_kinds, a.contact_weights, a.contact_normals, a.contact_thickness,
-                    a.contact_friction, s.friction, h * s.push_speed, a.contact_pushed, a.x, a.start, a.before, a.p,
+                    a.contact_friction, s.friction, pace.push, a.contact_pushed, a.x, a.start, a.before, a.p,
                 )  # fmt: skip
             for k in range(begin, end, team.size):
                 i = vertex_at(k, o)
-                j = o.half_places[i]
-                solve_half_spaces(
-                    j, j + o.half_counts[i], a.half_vertices, a.half_normals, a.half_offsets, a.half_ways,
-                    a.half_thickness, a.half_friction, s.friction, progress, part, h * s.push_speed, a.half_pushed,
-                    a.start, a.before, a.p,
-                )  # fmt: skip
+                keep_out(i, i + 1, o.half_counts, o.half_places, progress, s, pace, a)
                 # nobody else has to do with it until the next substep
                 if sweep == s.sweeps - 1 and substep < s.substeps - 1:
-                    predict_vertices(
-                        i, i + 1, a.x, a.target, a.force, s.gravity, slowed, h, progress + part, a.p, a.before, a.start
-                    )
+                    predict_some(i, i + 1, progress + pace.part, s, pace, a)
 
     for k in range(begin, end, team.size):
-        end_vertex(vertex_at(k, o), per_h, a.p, a.before, a.x, a.v)
+        end_vertex(vertex_at(k, o), pace.per_h, a.p, a.before, a.x, a.v)

@@ -1,12 +1,12 @@
-"""A step of `predictive` as one kernel a stage, for large cloth."""
+"""What comes before the substeps of `predictive`, a kernel a stage; a serial step does it itself."""
 
 import warp as wp
 
 from weft.methods.predictive_arrays import Numbers, collider_reach, stacked, way_of, wind_on
 from weft.response.collider_contacts import Shape, Touch, is_out_of_reach, place_shape, touch_shape
 from weft.response.contact_walk import BORDER, WALK, refresh_contact
-from weft.response.half_spaces import solve_half_spaces, write_half_space
-from weft.response.predictive_contacts import ASLEEP, OVER, TRIANGLE, solve_contacts
+from weft.response.half_spaces import write_half_space
+from weft.response.predictive_contacts import ASLEEP, OVER, TRIANGLE
 from weft.world.rows import start_vertex
 
 wp.set_module_options({"enable_backward": False})
@@ -133,61 +133,4 @@ def refresh_contacts(
     refresh_contact(
         first + wp.tid(), BORDER, WALK, OVER, TRIANGLE, ASLEEP, faces, across, x, vertices, kinds, triangles, weights,
         offsets, corners,
-    )  # fmt: skip
-
-
-@wp.kernel
-def solve_colour(
-    first: int,
-    offset: int,
-    serial: int,
-    order: wp.array[int],
-    vertices: wp.array[wp.vec4i],
-    kinds: wp.array[int],
-    weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
-    thickness: wp.array[wp.float64],
-    friction: wp.array[wp.vec2d],
-    rub: wp.float64,
-    push: wp.float64,
-    pushed: wp.array[int],
-    x: wp.array[wp.vec3d],
-    start: wp.array[wp.vec4d],
-    before: wp.array[wp.vec4d],
-    p: wp.array[wp.vec4d],
-):
-    """One colour of contacts; with `serial` = n, one item that solves n contacts in turn."""
-    i = offset + first + wp.tid()
-    for k in range(wp.max(serial, 1)):
-        c = order[i + k]
-        solve_contacts(
-            c, c + 1, ASLEEP, vertices, kinds, weights, normals, thickness, friction, rub, push, pushed, x, start, before, p
-        )  # fmt: skip
-
-
-@wp.kernel
-def solve_all_halves(
-    first: int,
-    counts: wp.array[int],
-    places: wp.array[int],
-    vertices: wp.array[int],
-    normals: wp.array[wp.vec3d],
-    offsets: wp.array[wp.vec2d],
-    ways: wp.array[wp.vec3d],
-    thickness: wp.array[wp.float64],
-    friction: wp.array[wp.vec2d],
-    rub: wp.float64,
-    progress: wp.float64,
-    part: wp.float64,
-    push: wp.float64,
-    pushed: wp.array[int],
-    start: wp.array[wp.vec4d],
-    before: wp.array[wp.vec4d],
-    p: wp.array[wp.vec4d],
-):
-    """The half-spaces of each vertex in turn."""
-    i = first + wp.tid()
-    solve_half_spaces(
-        places[i], places[i] + counts[i], vertices, normals, offsets, ways, thickness, friction, rub, progress, part, push,
-        pushed, start, before, p,
     )  # fmt: skip

@@ -134,7 +134,7 @@ class OnCard:
         if not self.knows_settings():
             solver.numbers.assign(settings)
             self._sent = settings.tobytes()
-        whole, rehearsal = (solver.inputs(*some, target, together=True) for some in ((x, v), (end, end_v)))
+        whole, rehearsal = (solver.inputs(*some, target) for some in ((x, v), (end, end_v)))
         given = (x, v, target, *solver.air.lists, *contacts.arrays, contacts.near, substeps, dt)
         most = MOST_PARTS if divide else 1
         given = (*room.given, *given, whole[-1].attachments, rehearsal[-1].attachments, most)
@@ -211,7 +211,7 @@ class OnCard:
 
         def prepare() -> None:
             self._launch(take_state, solver.count, [x, v, end, end_v])
-            solver.prepare_hinges(few, rehearsal=True)
+            solver.prepare_fabric(few, rehearsal=True)
 
         side_by_side(solver.device, rehearse, prepare)
         solver.launch_together(rehearsal)
@@ -219,7 +219,7 @@ class OnCard:
         def begin() -> None:
             self._launch(set_stage, 1, [substeps, 0, self.told, solver.numbers])
             solver.begin(x, v, target)
-            solver.prepare_hinges(substeps, rehearsal=False)
+            solver.prepare_fabric(substeps, rehearsal=False)
 
         find = partial(search.find_ahead, self.ahead, room, solver.cloth_part(x), end, solver.radius, contacts)
         side_by_side(solver.device, find, begin)

@@ -10,7 +10,7 @@ from weft.dynamics.fabric import Fabric
 from weft.methods.predictive_arrays import Numbers
 from weft.methods.predictive_defaults import usual_substeps
 from weft.methods.predictive_in_parts import Places
-from weft.methods.predictive_together import Offsets
+from weft.methods.predictive_substeps import Offsets
 from weft.response.predictive_search import PredictiveSearch
 from weft.response.regions import Regions
 from weft.scene import Predictive
@@ -66,8 +66,7 @@ def make_settings(
     numbers.friction = 1.0
     numbers.vertices = world.cloth_vertex_count
     numbers.substeps, numbers.sweeps = options.substeps or usual_substeps(world, options), options.iterations
-    numbers.pair_colours, numbers.quads = len(fabric.stretch.offsets) - 1, fabric.bend.count
-    numbers.stitches, numbers.stitch_colours = fabric.stitches, fabric.stitch_colours
+    numbers.quads, numbers.stitches = fabric.bend.count, fabric.stitches
     numbers.goals, numbers.colliders = goals, colliders
     numbers.windy = int(forces.wind is not None)
     return wp.array([numbers], dtype=Numbers, device=world.device)
@@ -75,14 +74,26 @@ def make_settings(
 
 def make_offsets(solver: "PredictiveSolver", attachments: np.ndarray, stop: wp.array) -> Any:
     """Where all colours start, as kernels take it."""
-    fabric, halves, search = solver.fabric, solver.halves, solver.search
+    fabric, halves, search, device = solver.fabric, solver.halves, solver.search, solver.device
+
+    def upload(values: Any) -> wp.array:
+        return wp.array(values, dtype=int, device=device)
+
     offsets: Any = Offsets()
-    offsets.stretch, offsets.bend = fabric.stretch.starts, fabric.bend.starts
-    offsets.attachments = wp.array(attachments, dtype=int, device=halves.device)
-    none = wp.empty(0, dtype=int, device=halves.device)
-    offsets.contacts = none if search is None else search.colouring.offsets
-    offsets.order = search.colouring.order if search is not None and solver.cached else none
-    offsets.stop, offsets.half_counts, offsets.half_places = stop, halves.counts, halves.places
+    offsets.stretch, offsets.stop = fabric.stretch.starts, stop
+    if solver.serial:
+        # the kernel of the step says how many contacts and half-spaces there are
+        offsets.bend = upload(np.unique([0, fabric.stitches, fabric.bend.count]))
+        offsets.stitch_colours = int(fabric.stitches > 0)
+        offsets.attachments = upload(np.unique([0, attachments[-1]]))
+        offsets.contacts, offsets.order = upload([0, 0, 0]), upload([])
+        offsets.half_counts, offsets.half_places = halves.count, upload([0])
+        return offsets
+    offsets.bend, offsets.stitch_colours = fabric.bend.starts, fabric.stitch_colours
+    offsets.attachments = upload(attachments)
+    offsets.contacts = upload([]) if search is None else search.colouring.offsets
+    offsets.order = search.colouring.order if search is not None and solver.cached else upload([])
+    offsets.half_counts, offsets.half_places = halves.counts, halves.places
     return offsets
 
 

@@ -1,13 +1,11 @@
 """The step of `predictive`: contacts once at its start, then substeps of sweeps over all constraints and contacts."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import warp as wp
 
-from weft.dynamics import fabric
 from weft.dynamics.air import Air
 from weft.dynamics.attachments import attach_world
 from weft.dynamics.fabric import Fabric
@@ -35,7 +33,7 @@ from weft.world import World, launch
 from weft.world.reading import Mirror
 from weft.world.together import Together
 
-# vertices below which a step is one serial launch on the CPU: a launch for each of some forty colours costs more
+# vertices below which a step is one serial launch on the CPU: threads would wait for each other at some forty colours
 SERIAL_BELOW = 20_000
 # vertices from which on a card has parts of them, and looks for contacts that push, instead of going through all colours
 PARTS_FROM = 4096
@@ -51,8 +49,6 @@ class PredictiveSolver:
         self.device = world.device
         self.count = world.cloth_vertex_count
         self.serial = self.device.is_cpu and self.count < SERIAL_BELOW
-        self.by_colours = self.device.is_cpu and not self.serial
-        """whether each colour is a launch of its own"""
         self.blocks = blocks_for(self.device, self.count) if self.count >= PARTS_FROM and not options.cache else 0
         """parts that the vertices lie in, one for each block of a card, 0 for none: contacts have no colours then"""
         self.regions = compile_regions(world, options)
@@ -96,6 +92,8 @@ class PredictiveSolver:
         self.division = Division(self)
         self._together = Together(self.device)
         self._never = wp.zeros(1, dtype=int, device=self.device)
+        # nobody to wait for
+        self._alone = wp.zeros(4, dtype=int, device=self.device)
         self.at_once: AtOnce | Again | None = None
         """the same step as one call, where it is prepared and nothing has changed since"""
         self.on_card = make_on_card(self)
@@ -113,7 +111,6 @@ class PredictiveSolver:
         self._lengths = wp.array(found.lengths, dtype=wp.float64, device=self.device)
         self._attachment_offsets = found.offsets
         self.at_once = None
-        self.settings["attachments"][0] = len(found.ends)
 
     def set_air(self, air: Air) -> None:
         """Another wind from now on."""
@@ -169,13 +166,13 @@ class PredictiveSolver:
                 if parts != 1:
                     return
             if not self._find_or_divide(x, v, target, time, dt, divide):
-                self._solve(x, v, target, dt)
+                self._solve(x, v, target)
             return
         usual = int(settings["substeps"][0])
         if divide:
             settings["substeps"][0] = refined_substeps(usual, most, self.fabric.largest_stretch(x))
         if not self._find_or_divide(x, v, target, time, dt, divide):
-            self._solve(x, v, target, dt)
+            self._solve(x, v, target)
         settings["substeps"][0] = usual
 
     def prepare(
@@ -244,19 +241,17 @@ class PredictiveSolver:
         self._run(kernels.take_state, self.count, self._taken)
         substeps = int(settings["substeps"][0])
         settings["rehearsal"][0], settings["substeps"][0] = 1, -(-substeps // REHEARSAL)
-        self._solve(self._end, self._end_v, target, dt)
+        self._solve(self._end, self._end_v, target)
         settings["rehearsal"][0], settings["substeps"][0] = 0, substeps
 
-    def _solve(self, x: wp.array, v: wp.array, target: wp.array, dt: float) -> None:
+    def _solve(self, x: wp.array, v: wp.array, target: wp.array) -> None:
         """All substeps with the contacts that are there."""
         if not self.device.is_cpu:
             self.numbers.assign(self.settings)
             if self.on_card is not None:
                 self.on_card.forget()
         if self.serial:
-            self._advance_in_order(x, v, target)
-        elif self.by_colours:
-            self._advance_by_colours(x, v, target, dt)
+            launch(advance_in_order, 1, self.inputs(x, v, target))
         else:
             self._advance_together(x, v, target)
 
@@ -278,17 +273,14 @@ class PredictiveSolver:
             "pushed": pushed,
         }
 
-    def _advance_in_order(self, x: wp.array, v: wp.array, target: wp.array) -> None:
-        launch(advance_in_order, 1, self.inputs(x, v, target))
-
     def _advance_together(self, x: wp.array, v: wp.array, target: wp.array) -> None:
         """All substeps in one launch, whose threads wait for each other."""
         self.begin(x, v, target)
-        self.prepare_hinges(int(self.settings["substeps"][0]), rehearsal=x is self._end)
+        self.prepare_fabric(int(self.settings["substeps"][0]), rehearsal=x is self._end)
         self.halves.find(self.numbers, x, self.free, self.layout)
         if self.cached:
             self._refresh_contacts(x)
-        self.launch_together(self.inputs(x, v, target, together=True))
+        self.launch_together(self.inputs(x, v, target))
         if not self.settings["rehearsal"][0]:
             wp.copy(self.colliders.start, self.colliders.end)
 
@@ -301,18 +293,18 @@ class PredictiveSolver:
         items = max(self.count // 2, self.fabric.stretch.largest, self.fabric.bend.largest)
         self._together.launch(advance_together, items, inputs)
 
-    def inputs(self, x: wp.array, v: wp.array, target: wp.array, *, together: bool = False) -> tuple[Any, ...]:
+    def inputs(self, x: wp.array, v: wp.array, target: wp.array) -> tuple[Any, ...]:
         """Settings and arrays: the same tuple as in the last step where nothing changed, which makes the launch cheap."""
         given: tuple[wp.array, ...] = (x, v, target, self._attached, self.contacts.arrays[0], self.halves.arrays[0])
-        if together and self.search is not None:
+        if self.search is not None:
             given = (*given, self.search.colouring.order)
         known, inputs = self._inputs.get((id(x), id(target)), ((), ()))
         if len(known) != len(given) or any(a is not b for a, b in zip(given, known, strict=True)):
-            inputs = self._all_inputs(x, v, target)
-            if together:
-                stop = self._never if self.on_card is None or x is self._end else self.on_card.told
-                make = make_places if self.blocks else make_offsets
-                inputs = (*inputs, make(self, self._attachment_offsets, stop))
+            stop = self._never if self.on_card is None or x is self._end else self.on_card.told
+            make = make_places if self.blocks else make_offsets
+            inputs = (*self._all_inputs(x, v, target), make(self, self._attachment_offsets, stop))
+            if self.serial:
+                inputs = (1, self._alone, *inputs)
             if len(self._inputs) > MOST_INPUTS:
                 self._inputs.clear()
             self._inputs[id(x), id(target)] = given, inputs
@@ -325,78 +317,28 @@ class PredictiveSolver:
         arrays: Any = Arrays()
         values = (
             x, v, target, world.inverse_mass, world.thickness, *self.layout, *self.air.lists,
-            pairs, items.stretch.starts, springs, items.stretch.pull, items.pair_moves[int(x is self._end)],
+            pairs, springs, items.stretch.pull, items.pair_moves[int(x is self._end)],
             *items.bend.arrays, items.bend.pull,
             items.moves[int(x is self._end)], items.prepared,
             self._attached, self._lengths, goals.vertices, goals.springs, goals.starts, goals.ends,
             *contacts.arrays, contacts.pushed, contacts.triangles, self._across,
             colliders.shapes, colliders.start, colliders.end, *colliders.meshes,
-            world.friction_static, world.friction_kinetic, *halves.arrays, halves.count,
+            world.friction_static, world.friction_kinetic, *halves.arrays,
             self._force, self._ways, self._spots, self._rows, self._before, self._start,
         )  # fmt: skip
         for name, value in zip(Arrays.vars, values, strict=True):  # type: ignore[attr-defined]
             setattr(arrays, name, value)
         return self.numbers, arrays
 
-    def _advance_by_colours(self, x: wp.array, v: wp.array, target: wp.array, dt: float) -> None:
-        p, before = self._rows, self._before
-        gravity, air_damping = wp.vec3d(*self.settings["gravity"][0]), float(self.settings["air_damping"][0])
-        rub, push_speed = float(self.settings["friction"][0]), float(self.settings["push_speed"][0])
-        self.begin(x, v, target)
-        self.prepare_hinges(int(self.settings["substeps"][0]), rehearsal=x is self._end)
-        self.halves.find(self.numbers, x, self.free, self.layout)
-        contacts = self.contacts
-        order, groups, crowded = contacts.pushed, [], (0, 0)
-        if self.settings["contacts"][0] and contacts.count and self.search is not None:
-            if self.cached:
-                self._refresh_contacts(x)
-            order, groups, crowded = self.search.colours_of(contacts, in_order=not self.cached)
-
-        substeps, sweeps = int(self.settings["substeps"][0]), int(self.settings["sweeps"][0])
-        h, part = dt / substeps, 1.0 / substeps
-        push, slowed = h * push_speed, 1.0 / (1.0 + h * air_damping)
-        interval, softness = fabric.hinge_turns(substeps, 1.0 / h, rehearsal=x is self._end)
-        for substep in range(substeps):
-            progress = (substep + 1) * part
-            inputs = [x, target, self._force, gravity, slowed, h, progress, p, before, self._start]
-            self._run(fabric.predict, self.count, inputs)
-            for sweep in range(sweeps):
-                self.fabric.sweep_stretch(sweep, sweeps, 1.0 / h, before, p)
-                hinges, rehearsal = substep % interval == 0, x is self._end
-                self.fabric.sweep_bend(
-                    sweep, sweeps, 1.0 / h, softness, before, p, hinges=hinges, rehearsal=rehearsal
-                )  # fmt: skip
-                self._follow(h, progress, part)
-                for first, last in pairwise(self._attachment_offsets):
-                    inputs = [int(first), self._attached, self._lengths, p]
-                    self._run(fabric.attach, int(last - first), inputs)
-                tail = [order, *contacts.arrays, rub, push, contacts.pushed, x, self._start, before, p]
-                for first, last in groups:
-                    self._run(kernels.solve_colour, last - first, [first, 0, *tail], grain=256)
-                if crowded[1] > crowded[0]:
-                    self._run(kernels.solve_colour, 1, [crowded[0], crowded[1] - crowded[0], *tail])
-                halves = [self.halves.counts, self.halves.places, *self.halves.arrays[:-1]]
-                inputs = [*halves, rub, progress, part, push, self.halves.arrays[-1], self._start, before, p]
-                self._run(kernels.solve_all_halves, self.count, inputs)
-        self._run(fabric.end_step, self.count, [1.0 / h, p, before, x, v])
-        if not self.settings["rehearsal"][0]:
-            wp.copy(self.colliders.start, self.colliders.end)
-
-    def prepare_hinges(self, substeps: int, *, rehearsal: bool) -> None:
-        """What the hinges of all substeps share."""
+    def prepare_fabric(self, substeps: int, *, rehearsal: bool) -> None:
+        """What the springs and hinges of all substeps share."""
         per_h = float(substeps / self.settings["dt"][0])
-        _, softness = fabric.hinge_turns(substeps, per_h, rehearsal=rehearsal)
-        self.fabric.prepare(per_h, softness, self.world.inverse_mass, rehearsal=rehearsal)
+        self.fabric.prepare(substeps, per_h, self.world.inverse_mass, rehearsal=rehearsal)
 
     def begin(self, x: wp.array, v: wp.array, target: wp.array) -> None:
         """Where nothing would stop the vertices."""
         inputs = [self.numbers, x, v, target, self.world.inverse_mass, *self.air.lists]
         self._run(kernels.begin_step, self.count, [*inputs, self._force, self._rows, self._before, self.free])
-
-    def _follow(self, h: float, progress: float, part: float) -> None:
-        goals = self.goals
-        inputs = [goals.vertices, goals.springs, goals.starts, goals.ends, h, progress, part]
-        self._run(fabric.follow, goals.count, [*inputs, self._before, self._rows])
 
     def _refresh_contacts(self, x: wp.array) -> None:
         """Cached contacts at the start of a step; those that went on to other triangles have other neighbours."""

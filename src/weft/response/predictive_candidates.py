@@ -380,10 +380,3 @@ def write_contacts(
         i, listed[item], corners[item], sheet, sticking, sliding, vertices, kinds, weights, normals, thickness, friction,
         triangles,
     )  # fmt: skip
-
-
-@wp.kernel
-def count_up(first: int, numbers: wp.array[int]):
-    """0, 1, 2..."""
-    i = first + wp.tid()
-    numbers[i] = i

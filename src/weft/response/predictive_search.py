@@ -7,7 +7,6 @@ and between regions that collide; `predictive_pairs` says which of them make a c
 # mypy: disable-error-code="arg-type, assignment"
 
 from functools import partial
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +21,6 @@ from weft.response.predictive_candidates import (
     choose_pairs,
     choose_points,
     count_points,
-    count_up,
     enclose_edges,
     enclose_faces,
     enclose_vertices,
@@ -36,7 +34,7 @@ from weft.response.predictive_contacts import Contacts
 from weft.response.predictive_pairs import EDGE_EDGE, POINT_POINT, POINT_TRIANGLE, Sheet
 from weft.response.predictive_quick import QuickSearch
 from weft.response.regions import Regions
-from weft.response.stencil_colours import COLOURS, StencilColouring
+from weft.response.stencil_colours import StencilColouring
 from weft.world import launch
 from weft.world.buffers import Buffer
 from weft.world.choosing import Placing
@@ -205,18 +203,6 @@ class PredictiveSearch:
             self.colouring.rank(vertices, count)
         else:
             self.colouring.colour(vertices, count)
-
-    def colours_of(
-        self, contacts: Contacts, *, in_order: bool
-    ) -> tuple[wp.array, list[tuple[int, int]], tuple[int, int]]:
-        """The order of contacts, their colours, and those that found no colour; `in_order` they stand in that order."""
-        order = self.colouring.order
-        if in_order:
-            order = self._places.at_least(contacts.count)
-            launch(count_up, contacts.count, [order], device=self.device)
-        offsets = self.colouring.offsets.numpy().tolist()
-        groups = [(a, b) for a, b in pairwise(offsets[: COLOURS + 1]) if b > a]
-        return order, groups, (offsets[COLOURS], offsets[COLOURS + 1])
 
     def haste(self, x: wp.array, end: wp.array, radius: float, *, keep: bool = True) -> float:
         """How far the mean vertex goes besides what the cloth does as a whole, in distances that make contacts.
