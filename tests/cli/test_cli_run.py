@@ -53,6 +53,13 @@ def test_a_tangled_start_is_told_of_at_once(scene):
     assert "starts with" not in call("run", scene, "--method", "plain", "--frames", 2, "--resume").stderr
 
 
+def test_a_start_on_something_is_told_of(scene):
+    scene.write_text(SCENE.replace('pins = [{boundary = "corners"}]', "").replace("-0.5", "-0.2"))
+    result = call("run", scene, "--method", "robust", "--frames", 1)
+    assert "1 vertex of cloth touches something at the start" in result.output
+    assert "no intersections" in result.output
+
+
 def test_run(scene):
     result = call("run", scene)
     assert result.stdout.splitlines()[0].startswith("sheet.zarr: 4 frames, 4 computed now in ")
@@ -123,6 +130,11 @@ def test_killed_run_resumed_is_the_same(scene):
 def test_bad_options(scene, options, said):
     assert said in call("run", scene, *options, code=1).stderr
     assert not Path("sheet.zarr").exists()
+
+
+@pytest.mark.parametrize("folder", [".", "..", "/"])
+def test_a_folder_is_no_scene(scene, folder):
+    assert f"weft: {folder}: cannot be read" in call("run", folder, code=1).stderr
 
 
 def test_new_scene_runs(tmp_path, monkeypatch):

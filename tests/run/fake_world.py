@@ -64,6 +64,9 @@ class FakeMethod:
         self.explode_at: int | None = None
         self.explode_to = np.nan
 
+    def begin(self, state: FakeState) -> int:
+        return 0
+
     def advance_frame(self, state: FakeState) -> dict[str, Any]:
         m = self.memory[-1]
         self.memory = np.append(self.memory, 3.9 * m * (1 - m))[-4:]

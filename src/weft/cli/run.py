@@ -32,7 +32,7 @@ def run(
         from weft.world import set_threads
 
         set_threads(threads)
-    target = out if out is not None else Path(scene.with_suffix(".zarr").name)
+    target = out if out is not None else Path(f"{scene.stem}.zarr")
     try:
         simulate(
             scene,

@@ -33,6 +33,8 @@ UNIT = wp.constant(wp.float64(2e-5))
 MOST_UNITS = wp.constant(wp.int32(127))
 # more than rounding can do to a separation, in m
 ROUNDING = wp.constant(wp.float64(1e-9))
+# pairs that are nearer than this touch, in m
+MET = wp.constant(wp.float64(1e-12))
 # what a response aims for, in units of the least distance: with the part above more than the pair has, or gaps would
 # shrink a little in every step until nothing is left of them
 AIM = wp.constant(wp.float64(2.4))
@@ -60,6 +62,15 @@ def lower(n: wp.vec3d, start: wp.vec3d, end: wp.vec3d) -> wp.float64:
 def least_distance(distance: wp.float64) -> wp.float64:
     """How near a pair may come that is this far apart at the start of the step."""
     return wp.min(NEAREST, PART * distance)
+
+
+@wp.func
+def may_meet(distance: wp.float64, way: wp.float64) -> bool:
+    """Whether a pair that is so far apart may meet if one goes so far relative to the other.
+
+    What touches when the step begins has met, whatever it does: to look at it would only hold up the others.
+    """
+    return distance > MET and distance <= least_distance(distance) + way
 
 
 @wp.func_native(
@@ -159,10 +170,9 @@ def collide_vertex_triangle(
         k = lowest_bit(test)
         i = begin + k
         test &= test - wp.uint64(1)
-        tolerance = least_distance(near[i])
         pair = pairs[i]
-        if near[i] <= tolerance + relative_way(sheet.vertex_moves[pair[0]], sheet.face_moves[pair[1]]):
-            apart, met, when = test_triangle(sheet, pair, tolerance)
+        if may_meet(near[i], relative_way(sheet.vertex_moves[pair[0]], sheet.face_moves[pair[1]])):
+            apart, met, when = test_triangle(sheet, pair, least_distance(near[i]))
             if again == 0 and apart > wp.float64(0.0):
                 left[i] = units_left(apart)
             if met:
@@ -222,10 +232,9 @@ def collide_edge_edge(
         k = lowest_bit(test)
         i = begin + k
         test &= test - wp.uint64(1)
-        tolerance = least_distance(near[i])
         pair = pairs[i]
-        if near[i] <= tolerance + relative_way(sheet.edge_moves[pair[0]], sheet.edge_moves[pair[1]]):
-            apart, met, when = test_edges(sheet, pair, tolerance)
+        if may_meet(near[i], relative_way(sheet.edge_moves[pair[0]], sheet.edge_moves[pair[1]])):
+            apart, met, when = test_edges(sheet, pair, least_distance(near[i]))
             if again == 0 and apart > wp.float64(0.0):
                 left[i] = units_left(apart)
             if met:

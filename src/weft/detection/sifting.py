@@ -10,7 +10,7 @@ import warp as wp
 
 from weft.detection.approach import NEVER, Sheet, edge_contact, edges_sewn, triangle_contact, triangle_sewn
 from weft.detection.batches import MOST, bit, edges_far_apart, triangle_far_apart
-from weft.detection.impact import least_distance, pairs_to_test, test_edges, test_triangle, units_left
+from weft.detection.impact import least_distance, may_meet, pairs_to_test, test_edges, test_triangle, units_left
 from weft.detection.moves import relative_way
 from weft.world.together import take_number
 
@@ -147,7 +147,7 @@ def sift_for_test(
     clear(i, chosen)
     if pairs_to_test(pairs, i, 1, moves, moves_too, near, again, turned, turned_too, units) != wp.uint64(0):
         pair = pairs[i]
-        if near[i] <= least_distance(near[i]) + relative_way(moves[pair[0]], moves_too[pair[1]]):
+        if may_meet(near[i], relative_way(moves[pair[0]], moves_too[pair[1]])):
             note(i, left, number)
 
 

@@ -45,6 +45,10 @@ class Method(ABC):
         self.world = world
         self.options = options
 
+    def begin(self, state: State) -> int:
+        """Make the state of a scene one that the method can start from; gives how many vertices that moved."""
+        return 0
+
     @abstractmethod
     def steps_a_frame(self) -> int:
         """Into how many steps the next frame is divided."""

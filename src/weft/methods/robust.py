@@ -25,6 +25,7 @@ from weft.response.contact_positions import PositionContacts, set_distances
 from weft.response.impact_zones import Zones, carried_velocity, rigid_velocity
 from weft.response.impulses import ImpulseRows, ImpulseSolver
 from weft.response.repulsion import LARGEST_PART, set_repulsion
+from weft.response.touching import TOUCHING, moved_off, pieces
 from weft.scene import Robust as RobustOptions
 from weft.world import State, World, launch
 from weft.world.replay import Replay
@@ -62,6 +63,8 @@ INELASTIC_SWEEPS = 20
 # rounds of rigid zones: first they turn, then they only translate, then they stop
 TURNING_ROUNDS = 4
 RIGID_ROUNDS = 40
+# rounds of moving cloth off what it is placed on: sheets that all lie in one place need one each
+OFF_ROUNDS = 20
 
 
 class Robust(Method):
@@ -120,6 +123,28 @@ class Robust(Method):
         from weft.dynamics.half_step import HalfStep
 
         return HalfStep.from_world(self.world)
+
+    def begin(self, state: State) -> int:
+        """Move cloth that is placed exactly on something off it."""
+        world, rows = self.world, self.rows
+        start = x = state.positions()
+        piece = None
+        for _ in range(OFF_ROUNDS):
+            self.search.find_contacts(state.x, state.x, rows)
+            touching = np.flatnonzero(rows.gaps[: rows.count].numpy() < TOUCHING)
+            if not len(touching):
+                break
+            if piece is None:
+                world.begin_step(state, 0.0)
+                piece = pieces(world.faces, world.vertex_count, world.cloth_vertex_count)
+                free = world.inverse_mass.numpy() > 0.0
+            stencils = (rows.vertices.numpy()[touching], rows.weights.numpy()[touching])
+            moved = moved_off(x, world.faces, piece, free, *stencils)
+            if moved is x:
+                break
+            x = moved
+            state.x.assign(x)
+        return int((x != start).any(axis=1).sum())
 
     def steps_a_frame(self) -> int:
         return self.options.steps

@@ -83,6 +83,8 @@ def _go(run: "_Run", writer: CacheWriter, show: Progress, on_frame: OnFrame | No
                     raise _out_of_memory(error, run.scene, writer.frames, writer.path) from error
                 settled.frame_done()
                 show.advance(row)
+                if row["frame"] == 0 and run.moved:
+                    show.say(_touching_start(run.moved))
                 if row["frame"] == 0 and row["intersections"] > 0:
                     show.say(_tangled_start(row["intersections"]))
                 if on_frame is not None:
@@ -92,6 +94,12 @@ def _go(run: "_Run", writer: CacheWriter, show: Progress, on_frame: OnFrame | No
         except KeyboardInterrupt:
             raise Interrupted(writer.path, writer.frames, writer.cache.planned) from None
         return writer.frames - first
+
+
+def _touching_start(moved: int) -> str:
+    """What to tell of cloth that was placed exactly on something."""
+    those = "1 vertex of cloth touches" if moved == 1 else f"{moved:,} vertices of cloth touch"
+    return f"{those} something at the start, and went off it by a thousandth of a millimetre"
 
 
 def _tangled_start(intersections: int) -> str:
@@ -121,6 +129,7 @@ class _Run:
         self.scene = scene
         self.world, self.method = compile_scene(scene)
         self.state = self.world.initial_state()
+        self.moved = self.method.begin(self.state)
         self.bodies = [Body(b.name, b.kind, b.vertices, b.faces) for b in self.world.bodies]
         self.faces: npt.NDArray[np.int32] = np.asarray(self.world.faces, dtype=np.int32)
         self.origin = origin_of(scene, self.state.positions(), self.faces)

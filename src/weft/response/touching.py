@@ -1,0 +1,66 @@
+"""Cloth that starts on something: it is moved off by a hair.
+
+What is no distance away from something is on neither side of it, and no motion keeps it from meeting what it has met
+already. Cloth that is placed exactly on a floor is meant to lie on it: so cloth goes off colliders along their normals, and
+of two pieces of cloth the later one goes off the earlier.
+"""
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+# pairs nearer than this touch, in m: more than rounding does to a placement
+TOUCHING = 1e-9
+# how far cloth is moved off, in m: far less than any thickness, and enough to have a side
+HAIR = 1e-6
+
+
+def pieces(faces: np.ndarray, vertex_count: int, cloth_vertex_count: int) -> np.ndarray:
+    """The connected piece of each vertex, numbered in the order of the vertices; -1 for colliders."""
+    ends = faces[:, [0, 1]], faces[:, [1, 2]]
+    edges = np.concatenate(ends)
+    links = coo_array((np.ones(len(edges)), edges.T), shape=(vertex_count, vertex_count))
+    _, labels = connected_components(links, directed=False)
+    _, first = np.unique(labels, return_index=True)
+    return np.where(np.arange(vertex_count) < cloth_vertex_count, first[labels], -1)
+
+
+def moved_off(
+    x: np.ndarray, faces: np.ndarray, piece: np.ndarray, free: np.ndarray, vertices: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """Where the vertices are once what touches is moved apart; the same array if nothing can be.
+
+    `vertices` and `weights` (k, 4) are the stencils that touch, `free` tells which vertices may move.
+    """
+    # corners 0 and 3 are on different sides in both kinds of stencils
+    one, other = piece[vertices[:, 0]], piece[vertices[:, 3]]
+    apart = one != other
+    vertices, weights, later = vertices[apart], weights[apart], (one > other)[apart]
+    below = np.where(later[:, None], weights < 0.0, weights > 0.0)
+    normals = (vertex_normals(x, faces)[vertices] * below[:, :, None]).sum(axis=1)
+    # a vertex on a triangle, which has a normal of its own
+    on_triangle = later & (weights[:, 1] <= 0.0)
+    a, b, c = x[vertices[on_triangle, 1:]].swapaxes(0, 1)
+    normals[on_triangle] = np.cross(b - a, c - a)
+    normals /= np.maximum(np.linalg.norm(normals, axis=1), 1e-300)[:, None]
+
+    move = np.zeros_like(x)
+    row, corner = np.nonzero(~below & (weights != 0.0))
+    np.add.at(move, vertices[row, corner], normals[row])
+    length = np.linalg.norm(move, axis=1)
+    moving = free & (length > 1e-3)
+    if not moving.any():
+        return x
+    moved = x.copy()
+    moved[moving] += HAIR * move[moving] / length[moving, None]
+    return moved
+
+
+def vertex_normals(x: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """Unit normals of the vertices, the mean of their triangles by area."""
+    corners = x[faces]
+    area = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    normals = np.zeros_like(x)
+    for k in range(3):
+        np.add.at(normals, faces[:, k], area)
+    return normals / np.maximum(np.linalg.norm(normals, axis=1), 1e-300)[:, None]
