@@ -66,6 +66,13 @@ def test_each_command_has_help(name):
     assert result.exit_code == 0 and f"weft {name}" in result.output.replace("root ", "weft ")
 
 
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def test_no_help_has_brackets_that_are_not_shown(name):
+    # square brackets are markup where help is printed
+    command = cli.LazyGroup().get_command(None, name)
+    assert not [p.name for p in command.params if "[" in (p.help or "")]
+
+
 def test_version():
     done = weft_command("--version")
     assert (done.returncode, done.stdout) == (0, f"weft {weft.__version__}\n")
