@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from robust_rows import Pairs, numbers, random_pairs, relative, rows_of, upload
 
-from weft.response.contact_positions import PositionContacts, set_distances
+from weft.response.contact_positions import PositionContacts
 from weft.response.impulses import ImpulseSolver
-from weft.world import get_threads, launch, set_threads, together
+from weft.world import get_threads, set_threads, together
 
 SEEDS = st.integers(0, 2**32 - 1)
 WEIGHTS = np.array([1.0, -0.25, -0.25, -0.5])
@@ -107,15 +107,6 @@ def test_friction_is_relative_to_the_other_side():
     pairs = Pairs(x, np.array([[0, 1, 2, 3]]), WEIGHTS[None], np.array([[0.0, 1, 0]]), np.zeros(1))
     after = part(pairs, np.array([1.0, np.inf, np.inf, np.inf]), x, before, 0.5, (0.6, 0.4))
     assert after[0] == pytest.approx([0.03, 0.5, 0.0], abs=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("gap", "distance"), [(0.0, 1e-4), (5e-4, 5.5e-4), (9.99e-4, 9.991e-4), (1e-3, 1e-3), (3e-3, 1e-3)]
-)
-def test_contacts_grow_by_a_tenth_of_what_is_missing_a_step(gap, distance):
-    out = numbers([0.0])
-    launch(set_distances, 1, [numbers([gap]), numbers([1e-3]), 0.1, out])
-    assert out.numpy()[0] == pytest.approx(distance, rel=1e-12)
 
 
 def test_bytes_do_not_depend_on_threads(monkeypatch):

@@ -25,7 +25,7 @@ def set_up(pairs, inverse_mass, body, dt, *, part=LARGEST_PART, stiffness=500.0,
     bodies = wp.array(body.astype(np.int32), dtype=int, device="cpu")
     inputs = [known, rows.vertices, rows.weights, rows.gaps, rows.thickness, numbers(inverse_mass), bodies, *friction]
     inputs += [vectors(pairs.x), numbers(np.full(int(body.max()) + 1, fold))]
-    launch(set_repulsion, rows.count - known, [*inputs, part, stiffness, dt, *rows.impulses])
+    launch(set_repulsion, rows.count - known, [*inputs, part, stiffness, dt, *rows.impulses, rows.distances])
     return rows
 
 
@@ -48,6 +48,15 @@ def test_parting_speeds_against_the_formula(seed, dt, part, stiffness):
         spring = dt * stiffness * overlap * w
     expected = np.where(overlap > 0.0, np.fmin(part * overlap / dt, spring), overlap / dt)
     assert np.allclose(rows.speeds.numpy()[:50], expected, rtol=1e-12, atol=0.0)
+
+
+@pytest.mark.parametrize(
+    ("gap", "distance"), [(0.0, 1e-4), (5e-4, 5.5e-4), (9.99e-4, 9.991e-4), (1e-3, 1e-3), (3e-3, 1e-3)]
+)
+def test_contacts_in_substeps_grow_by_a_tenth_of_what_is_missing_a_step(gap, distance):
+    pairs = random_pairs(np.random.default_rng(0), 1, 4)._replace(gaps=np.array([gap]))
+    rows = set_up(pairs, np.full(4, 1e4), np.zeros(4, int), 1 / 480)
+    assert rows.distances.numpy()[0] == pytest.approx(distance, rel=1e-12)
 
 
 def test_the_spring_brings_a_contact_out_in_the_end_and_never_overshoots():

@@ -21,6 +21,12 @@ def add(first: int, amount: int, x: wp.array[int]):
     x[i] = x[i] + amount
 
 
+@wp.kernel
+def double(first: int, x: wp.array[int]):
+    i = first + wp.tid()
+    x[i] = 2 * x[i]
+
+
 @pytest.mark.parametrize("device", ["cpu", CUDA])
 def test_work_is_done_every_time(device):
     replay, x, y = Replay(device), *(wp.zeros(100, dtype=int, device=device) for _ in range(2))
@@ -36,6 +42,26 @@ def test_work_is_done_every_time(device):
         replay.run(lambda: work(y, 2), y, 2)
     assert x.numpy().tolist() == [12] * 50 + [8] * 50
     assert y.numpy().tolist() == [28] * 50 + [20] * 50
+
+
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+def test_joined_work_is_done_in_order_before_what_is_launched_and_read(device):
+    first, other, x = Replay(device), Replay(device), wp.zeros(100, dtype=int, device=device)
+    asked = Asked(x, 0, 1)
+    for turn in range(4):
+        with first.joined():
+            first.run(lambda: launch(double, 100, [x], device=device), "double", x)
+            # work that replays something itself
+            other.run(lambda: first.run(lambda: launch(add, 100, [1, x], device=device), "add", x), "add", x)
+            launch(double, 50, [x], device=device)
+            other.run(lambda: launch(add, 100, [3, x], device=device), "add more", x)
+            other.run(asked.bring, "bring", x)
+            asked.expect()
+            assert asked.numbers()[0] == 5 * sum(4**k for k in range(turn + 1))
+            first.run(lambda: launch(add, 50, [0, x], device=device), "nothing", x)
+    assert Replay._joined is None
+    found = x.numpy()
+    assert found[0] == 5 * (1 + 4 + 16 + 64) and found[99] == 4 * (1 + 2 + 4 + 8)
 
 
 @pytest.mark.parametrize("device", ["cpu", CUDA])

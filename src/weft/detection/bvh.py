@@ -9,13 +9,14 @@ from weft.detection.list_kernels import row_start, sort_row, sorts_itself
 from weft.detection.patch_search import GRAIN, PatchSearch
 from weft.world import Surface, launch
 from weft.world.lanes import WARP, threads_to_spare
+from weft.world.replay import start_joined
 
 wp.set_module_options({"enable_backward": False})
 
 # every so many updates the tree is looked at; it is built anew when patches moved so many times their size
 LOOK = 4
-# in a run of launches alone, after which it would be built besides
-LOOK_ALONE = 16
+# on a card, where it is built then
+LOOK_ON_CARD = 16
 REBUILD = 2.0
 # patches looked at, the square root
 SAMPLES = wp.constant(16)
@@ -111,15 +112,15 @@ class Bvh(PatchSearch):
 
     def _prepare(self, start: wp.array, end: wp.array, margin: float) -> None:
         self._updates += 1
-        looks = self._updates % LOOK == 0
-        if self._bvh is None or (looks and self.device.is_cpu and self._degraded()):
+        if self._bvh is None or (self.device.is_cpu and self._updates % LOOK == 0 and self._degraded()):
             self._build()
-        elif looks and self.device.is_cuda:
+        elif self.device.is_cuda and self._updates % LOOK_ON_CARD == 0:
             # building anew takes less time there than finding out whether that is needed
+            start_joined()
             self._bvh.rebuild()
             self.builds += 1
         else:
-            self._bvh.refit()
+            self._replay.run(self._bvh.refit, "refit")
 
     def update_again(self, start: wp.array, end: wp.array, margin: float) -> None:
         """As `update`, but the tree stays what it is: launches alone, which can be replayed."""
@@ -132,7 +133,7 @@ class Bvh(PatchSearch):
     def look_at_tree(self) -> None:
         """On CUDA: build the tree anew after some updates that left it as it was."""
         self._updates += 1
-        if self._updates % LOOK_ALONE == 0 and self._bvh is not None:
+        if self._updates % LOOK_ON_CARD == 0 and self._bvh is not None:
             self._bvh.rebuild()
             self.builds += 1
 
@@ -143,6 +144,7 @@ class Bvh(PatchSearch):
         return bool(moved > REBUILD * extent)
 
     def _build(self) -> None:
+        start_joined()
         constructor = "sah" if self.device.is_cpu else "lbvh"
         self._bvh = wp.Bvh(self.boxes.lower, self.boxes.upper, constructor=constructor)
         wp.copy(self._built_lower, self.boxes.lower)

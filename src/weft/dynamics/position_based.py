@@ -5,6 +5,7 @@ substep, those in a line together (see `weft.dynamics.yarns`). Bending is orders
 sweep over the whole step carries it: the step's bending enters the velocity before the substeps start.
 """
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -292,12 +293,12 @@ class PositionBased:
         if self._spared:
             worst = worst.reshape(2, -1, PLACES).max(axis=1)
             worst = np.partition(worst, -1 - self._spared, axis=1)[:, : -self._spared]
-        change, strain = worst.max(axis=1)
+        change, strain = worst.max(axis=1).tolist()
         # springs do not know of contacts, which hold them off their lengths by as much as grows with a substep squared
-        asked = np.sqrt(strain / LARGEST_STRAIN) if touched else 0.0
-        again = np.clip(max(asked**FOLLOWING, asked / FAR), RETURN, FASTEST_REFINING)
-        self.refined = float(np.clip(max(change / LARGEST_CHANGE, self.refined * again), 1.0, MOST_REFINED))
-        return int(np.ceil(self._least_substeps(dt) * self.refined))
+        asked = math.sqrt(strain / LARGEST_STRAIN) if touched else 0.0
+        again = min(max(asked**FOLLOWING, asked / FAR, RETURN), FASTEST_REFINING)
+        self.refined = min(max(change / LARGEST_CHANGE, self.refined * again, 1.0), MOST_REFINED)
+        return math.ceil(self._least_substeps(dt) * self.refined)
 
     def saved(self) -> dict[str, np.ndarray]:
         return {"refined": np.array([self.refined])}
@@ -306,7 +307,7 @@ class PositionBased:
         self.refined = float(saved["refined"][0])
 
     def _least_substeps(self, dt: float) -> int:
-        return max(1, int(np.ceil(dt / self.longest_substep - 1e-9)))
+        return max(1, math.ceil(dt / self.longest_substep - 1e-9))
 
     def _bend(self, state: State, target: wp.array, dt: float, v_end: wp.array) -> None:
         """The wind's push and the bending of the whole step."""

@@ -21,11 +21,11 @@ from weft.dynamics.strain import StrainLimits
 from weft.errors import SceneError
 from weft.methods.base import Method, StepReport, summarise, worst_stretch
 from weft.methods.robust_kernels import average_velocity, end_velocity, expect, move_along
-from weft.response.contact_positions import PositionContacts, set_distances
+from weft.response.contact_positions import PositionContacts
 from weft.response.impact_zones import Zones, carried_velocity, rigid_velocity
 from weft.response.impulses import ImpulseRows, ImpulseSolver
 from weft.response.repulsion import LARGEST_PART, set_repulsion
-from weft.response.touching import TOUCHING, moved_off, pieces
+from weft.response.touching import TOUCHING, move_off
 from weft.scene import Robust as RobustOptions
 from weft.world import State, World, launch
 from weft.world.replay import Replay
@@ -63,8 +63,6 @@ INELASTIC_SWEEPS = 20
 # rounds of rigid zones: first they turn, then they only translate, then they stop
 TURNING_ROUNDS = 4
 RIGID_ROUNDS = 40
-# rounds of moving cloth off what it is placed on: sheets that all lie in one place need one each
-OFF_ROUNDS = 20
 
 
 class Robust(Method):
@@ -125,26 +123,7 @@ class Robust(Method):
         return HalfStep.from_world(self.world)
 
     def begin(self, state: State) -> int:
-        """Move cloth that is placed exactly on something off it."""
-        world, rows = self.world, self.rows
-        start = x = state.positions()
-        piece = None
-        for _ in range(OFF_ROUNDS):
-            self.search.find_contacts(state.x, state.x, rows)
-            touching = np.flatnonzero(rows.gaps[: rows.count].numpy() < TOUCHING)
-            if not len(touching):
-                break
-            if piece is None:
-                world.begin_step(state, 0.0)
-                piece = pieces(world.faces, world.vertex_count, world.cloth_vertex_count)
-                free = world.inverse_mass.numpy() > 0.0
-            stencils = (rows.vertices.numpy()[touching], rows.weights.numpy()[touching])
-            moved = moved_off(x, world.faces, piece, free, *stencils)
-            if moved is x:
-                break
-            x = moved
-            state.x.assign(x)
-        return int((x != start).any(axis=1).sum())
+        return move_off(self.world, state, self._find_touching)
 
     def steps_a_frame(self) -> int:
         return self.options.steps
@@ -201,8 +180,9 @@ class Robust(Method):
         world = self.world
         world.begin_step(state, dt)
         report = StepReport(contacts=self._find_contacts(state, dt))
-        substeps = self.dynamics.propose(state, world.target, dt, self.proposed, self.v_end, self.position_contacts)
-        self._replay.run(lambda: self._take_proposal(state, dt), "take", state.x, dt)
+        with self._replay.joined():
+            substeps = self.dynamics.propose(state, world.target, dt, self.proposed, self.v_end, self.position_contacts)
+            self._replay.run(lambda: self._take_proposal(state, dt), "take", state.x, dt)
         self.solver.sweep(self.rows, self.v, PRESSED_SWEEPS if self.pressed else self.options.sweeps)
         if not self._give_impulses(state, dt, report, may_halve=may_halve):
             if may_halve:
@@ -225,18 +205,24 @@ class Robust(Method):
         self.strain_limits.apply(state.x, self.v, self.options.strain_limit, dt, STRAIN_SWEEPS, v_too=self.v_end)
         wp.copy(self.v_free, self.v)
 
+    def _find_touching(self, x: wp.array) -> tuple[np.ndarray, np.ndarray]:
+        """The stencils that touch where everything is."""
+        rows = self.rows
+        self.search.find_contacts(x, x, rows)
+        touching = np.flatnonzero(rows.gaps[: rows.count].numpy() < TOUCHING)
+        return rows.vertices.numpy()[touching], rows.weights.numpy()[touching]
+
     def _find_contacts(self, state: State, dt: float) -> int:
         """Contacts of the step, from where everything would fly freely."""
         world, rows = self.world, self.rows
         inputs = [state.x, state.v, world.inverse_mass, world.target, self.gravity, dt, self.expected]
-        self._run(expect, inputs)
-        self.dynamics.foresee(state, dt)
         reach = CRUSHED_REACH if self.crushed else PRESSED_REACH if self.pressed else REACH
-        contacts = self.search.find_contacts(state.x, self.expected, rows, reach=reach)
+        with self._replay.joined():
+            self._replay.run(lambda: self._run(expect, inputs), "expect", state.x, state.v, dt)
+            self.dynamics.foresee(state, dt)
+            contacts = self.search.find_contacts(state.x, self.expected, rows, reach=reach)
         self.solver.place(rows)
         self._set_up(0, LARGEST_PART, self.stiffness, dt)
-        inputs = [rows.gaps, rows.thickness, LARGEST_PART, rows.distances]
-        launch(set_distances, contacts, inputs, device=world.device)
         return contacts
 
     def _limit_strain(self, state: State, v: wp.array, dt: float) -> None:
@@ -326,9 +312,11 @@ class Robust(Method):
 
     def _collisions(self, state: State, dt: float, report: StepReport) -> int:
         """Move along the velocities and add what would collide to the rows; gives how many."""
-        self._run(move_along, [state.x, self.v, dt, self.x_end])
         known = self.rows.count
-        found = self.search.find_collisions(state.x, self.x_end, self.rows)
+        with self._replay.joined():
+            inputs = [state.x, self.v, dt, self.x_end]
+            self._replay.run(lambda: self._run(move_along, inputs), "move", state.x, dt)
+            found = self.search.find_collisions(state.x, self.x_end, self.rows)
         report.collisions += found
         if found:
             self._set_up(known, 1.0, math.inf, dt)
@@ -346,7 +334,7 @@ class Robust(Method):
         tables = [world.inverse_mass, world.surface.vertex_body, world.friction_static, world.friction_kinetic]
         tables += [world.rest_shape, self.folds]
         inputs = [known, rows.vertices, rows.weights, rows.gaps, rows.thickness, *tables, part, stiffness, dt]
-        launch(set_repulsion, rows.count - known, [*inputs, *rows.impulses], device=world.device)
+        launch(set_repulsion, rows.count - known, [*inputs, *rows.impulses, rows.distances], device=world.device)
 
     def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
         launch(kernel, self.world.vertex_count, inputs, device=self.world.device)

@@ -165,7 +165,7 @@ class ClothCollisions:
         tables = [self._inverse_mass, world.surface.vertex_body, world.friction_static, world.friction_kinetic]
         tables += [world.rest_shape, self._folds]
         inputs = [known, rows.vertices, rows.weights, rows.gaps, rows.thickness, *tables, 1.0, math.inf, dt]
-        launch(set_repulsion, rows.count - known, [*inputs, *rows.impulses], device=self.device)
+        launch(set_repulsion, rows.count - known, [*inputs, *rows.impulses, rows.distances], device=self.device)
 
     def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
         launch(kernel, self.count, inputs, device=self.device)

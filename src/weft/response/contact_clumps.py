@@ -15,7 +15,6 @@ from typing import Any
 import warp as wp
 
 from weft.response.colour_words import COLOURS
-from weft.world import launch
 from weft.world.card import load_vec4i, store_vec4i
 from weft.world.shelf import ROOM
 from weft.world.together import BLOCK, SHARE, Together, meet, spread
@@ -32,17 +31,16 @@ TRIES = 7
 MOST, TIMES, FEWEST = 32768, 2, MOST_VERTICES // 4
 
 
-@wp.kernel
+@wp.func
 def choose_cuts(
-    first: int,
+    c: int,
     offsets: wp.array[int],
     cuts: wp.array[int],
     over: wp.array[int],
     sizes: wp.array2d[int],
     spans: wp.array2d[int],
 ):
-    """The first colour of as few last contacts as each try has; one item for each colour and one more."""
-    c = first + wp.tid()
+    """The first colour of as few last contacts as each try has, if it is this one; nothing is counted yet."""
     end = offsets[COLOURS]
     # there may be fewer than a try has
     below = -MOST - 1
@@ -206,6 +204,9 @@ def find_clumps(
     """
     thread = first + wp.tid()
     t = spread(thread, threads)
+    for c in range(thread, COLOURS + 1, threads):
+        choose_cuts(c, offsets, cuts, over, sizes, spans)
+    meet(arrivals)
     end = offsets[COLOURS]
     begin = int(0)
     # where there are more contacts than that, too many of them always hang together
@@ -294,10 +295,8 @@ class Clumps:
         """Clump the last of the placed contacts; `keys` are their colours."""
         if count == 0:
             return
-        counters: list[Any] = [self._over, self._sizes, self._spans]
-        launch(choose_cuts, COLOURS + 1, [offsets, self._cuts, *counters], device=self.first_colour.device)
         self._stamp += TRIES
-        inputs = [self._stamp, offsets, self._cuts, keys, vertices, self.inverse_mass]
-        inputs += [self._parents, self._stamps, self._slots, *counters, self._groups]
+        inputs: list[Any] = [self._stamp, offsets, self._cuts, keys, vertices, self.inverse_mass]
+        inputs += [self._parents, self._stamps, self._slots, self._over, self._sizes, self._spans, self._groups]
         inputs += [self.first_colour, self.sizes, self.spans, self.contacts, self.colours, self.corners, self.members]
         self._together.launch(find_clumps, GROUPS * SHARE, inputs)

@@ -12,23 +12,6 @@ import warp as wp
 from weft.response.contact_sweeps import part_clumped, part_together
 from weft.response.impulses import ImpulseRows, ImpulseSolver
 
-wp.set_module_options({"enable_backward": False})
-
-ZERO = wp.constant(wp.float64(0.0))
-
-
-@wp.kernel
-def set_distances(
-    first: int,
-    gaps: wp.array[wp.float64],
-    thickness: wp.array[wp.float64],
-    part: wp.float64,
-    distances: wp.array[wp.float64],
-):
-    """The gap that each contact keeps during the step: its thickness, or a little more than it has now."""
-    i = first + wp.tid()
-    distances[i] = wp.min(thickness[i], gaps[i] + part * wp.max(thickness[i] - gaps[i], ZERO))
-
 
 class PositionContacts:
     """The contacts of a step as position-based dynamics meet them: called once a substep."""

@@ -34,6 +34,12 @@ def parting_speed(
     return wp.min(part * overlap / dt, dt * stiffness * overlap * inverse_mass)
 
 
+@wp.func
+def kept_distance(gap: wp.float64, thickness: wp.float64, part: wp.float64) -> wp.float64:
+    """The gap that a contact keeps during a step: its thickness, or a little more than it has now."""
+    return wp.min(thickness, gap + part * wp.max(thickness - gap, wp.float64(0.0)))
+
+
 @wp.kernel
 def set_repulsion(
     first: int,
@@ -55,8 +61,9 @@ def set_repulsion(
     friction: wp.array[wp.vec2d],
     push: wp.array[wp.float64],
     drag: wp.array[wp.vec3d],
+    distances: wp.array[wp.float64],
 ):
-    """What each contact asks of the velocities, before any impulse is given.
+    """What each contact asks of the velocities, before any impulse is given, and the gap that it keeps in substeps.
 
     `folds` has a length for each body: pairs of it that are nearer to each other along the cloth do not rub.
     """
@@ -67,6 +74,7 @@ def set_repulsion(
     for k in range(4):
         total += w[k] * w[k] * inverse_mass[q[k]]
     speeds[i] = parting_speed(gaps[i], thickness[i], part, dt, stiffness, total)
+    distances[i] = kept_distance(gaps[i], thickness[i], part)
     # corners 0 and 3 are on different sides in both kinds of stencils
     a = vertex_body[q[0]]
     b = vertex_body[q[3]]

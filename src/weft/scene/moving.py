@@ -125,10 +125,11 @@ def _about(centre: Floats, turn: Floats, shift: Floats) -> Floats:
 def _spin(spin: Spin, placement: Placement) -> Callable[[float], Floats]:
     centre = np.array(placement.position if spin.centre is None else spin.centre)
     stop = np.inf if spin.stop is None else spin.stop
+    turn, nowhere = rotation.turns_about(spin.axis), np.zeros(3)
 
     def pose(time: float) -> Floats:
         angle_deg = spin.rate_deg * (min(max(time, spin.start), stop) - spin.start)
-        return _about(centre, rotation.axis_matrix(spin.axis, angle_deg), np.zeros(3))
+        return _about(centre, turn(angle_deg), nowhere)
 
     return pose
 

@@ -1,6 +1,7 @@
 """Rotations: Euler angles, quaternions (w, x, y, z) and rotation vectors, as much as motions need."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,17 +9,27 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 
-def axis_matrix(axis: ArrayLike, angle_deg: float) -> Floats:
-    """The rotation about an axis of any length by an angle in degrees (Rodrigues); quarter turns are exact."""
+def turns_about(axis: ArrayLike) -> Callable[[float], Floats]:
+    """Gives the rotation about an axis of any length by an angle in degrees (Rodrigues); quarter turns are exact."""
     x, y, z = np.asarray(axis, dtype=np.float64) / np.linalg.norm(axis)
     cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    # of the remainder only the part below a quarter turn is rounded
-    quarter, rest = divmod(angle_deg % 360.0, 90.0)
-    angle = np.radians(rest)
-    cosine, sine = np.cos(angle), np.sin(angle)
-    for _ in range(int(quarter)):
-        cosine, sine = -sine, cosine
-    return np.eye(3) + sine * cross + (1.0 - cosine) * (cross @ cross)
+    twice, still = cross @ cross, np.eye(3)
+
+    def turn(angle_deg: float) -> Floats:
+        # of the remainder only the part below a quarter turn is rounded
+        quarter, rest = divmod(angle_deg % 360.0, 90.0)
+        angle = math.radians(rest)
+        cosine, sine = math.cos(angle), math.sin(angle)
+        for _ in range(int(quarter)):
+            cosine, sine = -sine, cosine
+        return still + sine * cross + (1.0 - cosine) * twice
+
+    return turn
+
+
+def axis_matrix(axis: ArrayLike, angle_deg: float) -> Floats:
+    """One such rotation."""
+    return turns_about(axis)(angle_deg)
 
 
 def euler_matrix(angles_deg: Sequence[float]) -> Floats:

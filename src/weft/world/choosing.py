@@ -5,7 +5,7 @@
 import warp as wp
 
 from weft.world.launch import launch
-from weft.world.reading import read
+from weft.world.reading import Told
 from weft.world.together import BLOCK, Together, meet, on_card
 
 wp.set_module_options({"enable_backward": False})
@@ -177,7 +177,7 @@ def count_together(
     sums: wp.array[int],
     totals: wp.array[int],
 ):
-    """Places and totals of several lists, by blocks of a card; what is read in one go lies side by side then."""
+    """Places and totals of several lists, by blocks of a card, which tell the host."""
     t = first + wp.tid()
     block = t // BLOCK
     blocks = threads // BLOCK
@@ -248,18 +248,18 @@ class _Counter:
 
     def __init__(self, device: wp.Device) -> None:
         self._together = Together(device)
-        self._totals = wp.zeros(MOST_LISTS + 1, dtype=int, device=device)
+        self._told = Told(MOST_LISTS + 1, int, device)
         self._sums = wp.zeros(MOST_LISTS * int(device.sm_count), dtype=int, device=device)
 
     def count(self, lists: list[tuple[wp.array, wp.array, int]], also: wp.array | None) -> list[int]:
         """How many are chosen in each list, those that are there first; then what came besides."""
-        totals = self._totals
+        totals = self._told.array
         inputs = [part for one in lists for part in one]
         inputs += [totals, totals, 0] * (MOST_LISTS - len(lists))
         largest = max((count for _, _, count in lists), default=0)
         inputs += [totals if also is None else also, self._sums, totals]
         self._together.launch(count_together, 1 + largest // ITEMS, inputs)
-        numbers: list[int] = read((totals, 0, MOST_LISTS + 1))[0].tolist()
+        numbers: list[int] = self._told.numbers().tolist()
         return numbers
 
 

@@ -16,6 +16,7 @@ import warp as wp
 
 from weft.errors import WeftError
 from weft.world.crew import MOST_HELPERS, Arguments, Crew
+from weft.world.replay import Replay, start_joined
 from weft.world.start import start_warp
 
 start_warp()
@@ -107,6 +108,12 @@ class _CardCommand(_Command):
                 recorded.set_param_at_index(index + 1, value)
         self._same = inputs if isinstance(inputs, tuple) else None
 
+    def resize(self, dim: int) -> None:
+        """Have so many items from now on: our kernels have one dimension, and need none of Warp's checks for more."""
+        self.dim = dim
+        bounds: Any = self.recorded.bounds
+        bounds.shape[0] = bounds.size = dim
+
     def _set(self, place: int, packed: Any) -> None:
         """Take an argument that needs none of Warp's checks, which take longer than a launch."""
         self.recorded.params[place] = packed
@@ -176,14 +183,15 @@ class _Card:
         self.commands: dict[wp.Kernel, _CardCommand] = {}
 
     def launch(self, kernel: wp.Kernel, dim: int, inputs: Sequence[Any], block: int | None = None) -> None:
+        if Replay._joined:
+            start_joined()
         command = self.commands.get(kernel)
         if command is None:
             command = self.commands[kernel] = _CardCommand(kernel, inputs, self.device, dim, block)
         else:
             command.update(inputs)
         if command.dim != dim:
-            command.dim = dim
-            command.recorded.set_dim(dim)
+            command.resize(dim)
         command.recorded.launch()
 
 

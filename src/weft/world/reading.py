@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from weft.world.replay import start_joined
+
 # items that are read at once at most
 ROOM = 64
 
@@ -21,6 +23,7 @@ def read(*pieces: tuple[wp.array, int, int]) -> list[np.ndarray]:
     device = wp.get_device(pieces[0][0].device)
     if device.is_cpu:
         return [array.numpy()[start : start + count] for array, start, count in pieces]
+    start_joined()
     places: dict[Any, int] = {}
     found = []
     for array, start, count in pieces:
@@ -38,8 +41,26 @@ def read(*pieces: tuple[wp.array, int, int]) -> list[np.ndarray]:
 
 
 def _wait(device: wp.Device) -> None:
+    start_joined()
     wp.synchronize_stream(device.stream)
     _waits[device.alias] = _waits.get(device.alias, 0) + 1
+
+
+class Told:
+    """Numbers that kernels of a card write into memory of the host, so that nothing needs to be copied."""
+
+    def __init__(self, count: int, dtype: Any, device: wp.Device) -> None:
+        """So many numbers."""
+        self._room = wp.zeros(count, dtype=dtype, device="cpu", pinned=True)
+        self._numbers: np.ndarray = self._room.numpy()
+        self._device = device
+        self.array = wp.array(ptr=self._room.ptr, dtype=dtype, shape=count, device=device)
+        """what kernels write"""
+
+    def numbers(self) -> np.ndarray:
+        """What they wrote; waits for them."""
+        _wait(self._device)
+        return self._numbers
 
 
 class Mirror:
@@ -55,11 +76,13 @@ class Mirror:
     def send(self) -> None:
         """Have the array be what the host wrote; the host waits for the device before it writes again."""
         if self._room is not self.array:
+            start_joined()
             wp.copy(self.array, self._room)
 
     def bring(self) -> None:
         """Have what the array is copied; `bring_all` waits for that."""
         if self._room is not self.array:
+            start_joined()
             wp.copy(self._room, self.array)
 
 
@@ -93,6 +116,7 @@ class Asked:
     def bring(self) -> None:
         """Have them copied; of `ask` what may be replayed."""
         if not self._device.is_cpu:
+            start_joined()
             wp.copy(self._room, self.array, 0, self._start, self._count)
 
     def expect(self) -> None:

@@ -5,7 +5,8 @@ So what is launched with the same arrays and numbers as before is captured, and 
 work does besides launching must not matter: it is not done again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import warp as wp
@@ -22,6 +23,9 @@ class Replay:
     enabled = True
     """off where every kernel is to be timed by itself"""
     _capturing = False
+    _joined: list[tuple[Callable[[], None], tuple[Any, ...]]] | None = None
+    """work that is to be one graph, and what it depends on, while somebody joins it"""
+    _joiner: "Replay | None" = None
 
     def __init__(self, device: wp.DeviceLike) -> None:
         self.device = wp.get_device(device)
@@ -38,6 +42,30 @@ class Replay:
             return None
         # another array may lie where one was that is gone
         key = tuple([(value.ptr, value.size) if type(value) is wp.array else value for value in given])
+        if Replay._joined is not None:
+            Replay._joined.append((work, (id(self), *key)))
+            return None
+        return self._start(work, key)
+
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        """Have all that is replayed meanwhile, by whomever, be one graph.
+
+        It starts at the end, or before anything else is launched or read. Who uses Warp itself meanwhile on what is
+        replayed calls `start_joined` first.
+        """
+        if self.device.is_cpu or not self.enabled or Replay._capturing or Replay._joined is not None:
+            yield
+            return
+        Replay._joined, Replay._joiner = [], self
+        try:
+            yield
+        finally:
+            start_joined()
+            Replay._joined = Replay._joiner = None
+
+    def _start(self, work: Callable[[], None], key: tuple[Any, ...]) -> wp.Graph | None:
+        """Do some work, as a graph if it was captured."""
         graph = self._graphs.get(key)
         if graph is not None:
             wp.capture_launch(graph)
@@ -57,6 +85,24 @@ class Replay:
             self._graphs[key] = graph
             wp.capture_launch(graph)
         return graph
+
+
+def start_joined() -> None:
+    """Start what is to be one graph, as far as it has come."""
+    joined, joiner = Replay._joined, Replay._joiner
+    if not joined or joiner is None:
+        return
+
+    def do_all() -> None:
+        for work, _ in joined:
+            work()
+
+    # what works replay themselves is part of them
+    Replay._joined = None
+    try:
+        joiner._start(do_all, tuple(key for _, key in joined))
+    finally:
+        Replay._joined = []
 
 
 def side_by_side(device: wp.DeviceLike, *works: Callable[[], None]) -> None:
