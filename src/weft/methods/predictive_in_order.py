@@ -28,10 +28,8 @@ ALL_LANES = wp.constant((1 << LANES) - 1)
 
 
 @wp.kernel
-def advance_in_order(
-    first: int, threads: int, arrivals: wp.array[int], settings: wp.array[Numbers], a: Arrays, o: Offsets
-):
-    """A whole step, serial: launched with one item."""
+def advance_in_order(first: int, alone: wp.array[int], settings: wp.array[Numbers], a: Arrays, o: Offsets):
+    """A whole step, serial: launched with one item, which waits for nobody."""
     begin = first + wp.tid()
     s = settings[begin]
     dt = s.dt
@@ -108,7 +106,7 @@ def advance_in_order(
             prepare_pair(i, a.pairs, a.pair_springs, per_h, a.inverse_mass, a.pair_moves)
         a.prepared[s.rehearsal] = wp.vec2d(per_h, softness)
 
-    take_substeps(0, threads, arrivals, s, pace, a, o)
+    take_substeps(0, 1, alone, s, pace, a, o)
     if s.rehearsal == 0:
         for k in range(s.colliders):
             a.pose_start[k] = a.pose_end[k]

@@ -92,7 +92,7 @@ class PredictiveSolver:
         self.division = Division(self)
         self._together = Together(self.device)
         self._never = wp.zeros(1, dtype=int, device=self.device)
-        # nobody to wait for
+        # of a thread that waits for nobody
         self._alone = wp.zeros(4, dtype=int, device=self.device)
         self.at_once: AtOnce | Again | None = None
         """the same step as one call, where it is prepared and nothing has changed since"""
@@ -304,7 +304,7 @@ class PredictiveSolver:
             make = make_places if self.blocks else make_offsets
             inputs = (*self._all_inputs(x, v, target), make(self, self._attachment_offsets, stop))
             if self.serial:
-                inputs = (1, self._alone, *inputs)
+                inputs = (self._alone, *inputs)
             if len(self._inputs) > MOST_INPUTS:
                 self._inputs.clear()
             self._inputs[id(x), id(target)] = given, inputs
@@ -349,5 +349,5 @@ class PredictiveSolver:
         self._run(kernels.refresh_contacts, contacts.count, [*head, *self.layout[2:4]])
         search.colour(vertices, contacts.count)
 
-    def _run(self, kernel: wp.Kernel, count: int, inputs: Sequence[Any], *, grain: int = 1024) -> None:
-        launch(kernel, count, inputs, device=self.device, grain=grain)
+    def _run(self, kernel: wp.Kernel, count: int, inputs: Sequence[Any]) -> None:
+        launch(kernel, count, inputs, device=self.device)
