@@ -10,12 +10,15 @@ import numpy as np
 import warp as wp
 
 from weft.detection.broad_phase import BroadPhase, make_broad_phase
+from weft.detection.contact import ContactSearch
+from weft.detection.stencil import Kind
 from weft.dynamics.elastic_surface import ElasticSurface
 from weft.methods.base import Method, StepReport
 from weft.response.bounding_planes import CollisionPlanes, Met
 from weft.response.box_tree import BoxTree
 from weft.response.held_triangles import HeldTriangles, Passing, near_pairs
 from weft.response.plane_friction import PlaneFriction
+from weft.response.touching import TOUCHING, move_off
 from weft.scene import Boxes as BoxesOptions
 from weft.world import State, World
 
@@ -41,6 +44,18 @@ class Boxes(Method):
         """runs of each step of the frame"""
         self.held = 0
         """vertices that were held in steps of the frame, since neighbouring triangles would have passed through"""
+
+    def begin(self, state: State) -> int:
+        search = ContactSearch(make_broad_phase("bvh", self.world.surface), TOUCHING)
+
+        def find(x: wp.array) -> tuple[np.ndarray, np.ndarray]:
+            found = search.find(x)
+            weights = found.weights.numpy()
+            # an end of an edge that touches makes a vertex-triangle pair too
+            whole = (found.kind.numpy() == Kind.POINT_TRIANGLE) | (weights != 0.0).all(axis=1)
+            return found.vertices.numpy()[whole], weights[whole]
+
+        return move_off(self.world, state, find)
 
     def steps_a_frame(self) -> int:
         return self.steps

@@ -5,14 +5,43 @@ already. Cloth that is placed exactly on a floor is meant to lie on it: so cloth
 of two pieces of cloth the later one goes off the earlier.
 """
 
+from collections.abc import Callable
+
 import numpy as np
+import warp as wp
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
+
+from weft.world import State, World
 
 # pairs nearer than this touch, in m: more than rounding does to a placement
 TOUCHING = 1e-9
 # how far cloth is moved off, in m: far less than any thickness, and enough to have a side
 HAIR = 1e-6
+# sheets that all lie in one place need a round each
+ROUNDS = 20
+
+
+def move_off(world: World, state: State, find: Callable[[wp.array], tuple[np.ndarray, np.ndarray]]) -> int:
+    """Move cloth off what it touches; gives how many vertices moved.
+
+    `find` gives the stencils that touch at some positions: their vertices and weights, (k, 4); of edges only those that touch
+    between their ends.
+    """
+    start = x = state.positions()
+    world.begin_step(state, 0.0)
+    free = world.inverse_mass.numpy() > 0.0
+    piece = pieces(world.faces, world.vertex_count, world.cloth_vertex_count)
+    for _ in range(ROUNDS):
+        vertices, weights = find(state.x)
+        if not len(vertices):
+            break
+        moved = moved_off(x, world.faces, piece, free, vertices, weights)
+        if moved is x:
+            break
+        x = moved
+        state.x.assign(x)
+    return int((x != start).any(axis=1).sum())
 
 
 def pieces(faces: np.ndarray, vertex_count: int, cloth_vertex_count: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""`robust`: cloth that is placed exactly on something, or on other cloth, lies on it."""
+"""`robust` and `boxes`: cloth that is placed exactly on something, or on other cloth, lies on it."""
 
 import numpy as np
 import pytest
@@ -55,3 +55,12 @@ def test_a_run_that_started_on_something_goes_on_with_the_same_bytes(tmp_path):
     weft.simulate(scene, tmp_path / "parts.zarr", frames=3, progress=False)
     parts = weft.simulate(scene, tmp_path / "parts.zarr", resume=True, progress=False)
     assert np.array_equal(whole.positions(-1), parts.positions(-1))
+
+
+@pytest.mark.parametrize("names", ["a", "ab"])
+def test_boxes_lie_on_it_too(tmp_path, names):
+    scene = lying(*(grid(name, size=0.3) for name in names), method="boxes")
+    cache = weft.simulate(scene, tmp_path / "run.zarr", progress=False)
+    assert not cache.report["intersections"].any()
+    assert set(cache.report["status"]) == {"ok"}
+    assert cache.positions(-1)[: cache.bodies[-1].vertices.start, 1].min() > 0.0
