@@ -1,33 +1,44 @@
-"""Long lists of candidates on CUDA are sifted first, which changes nothing."""
+"""Long lists of candidates are sifted first on CUDA, which changes nothing."""
 
 import numpy as np
 import pytest
 import warp as wp
 
 import weft
-from weft.detection import batches
+from weft.detection import batches, candidates
 from weft.methods import make_method
-from weft.world import World
+from weft.world import World, get_threads, set_threads
 
-pytestmark = [
-    pytest.mark.cuda,
-    pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device"),
-]
+CARD = pytest.param(
+    "cuda:0", marks=[pytest.mark.cuda, pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")]
+)
 
 
-def drape(monkeypatch, long):
-    """Positions of a sheet that falls onto a ball, with lists that count as long from so many candidates on."""
-    monkeypatch.setattr(batches, "LONG", long)
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Those that are left take numbers, which threads of a CPU would take at the same time."""
+    threads = get_threads()
+    set_threads(1)
+    yield
+    set_threads(threads)
+
+
+def drape(monkeypatch, device, *, sifted):
+    """Positions of a sheet that falls onto a ball, with all lists sifted first or none."""
+    monkeypatch.setattr(batches, "LONG", 1 if sifted else 10**9)
+    if device == "cpu":
+        monkeypatch.setattr(candidates.Candidates, "sifted", sifted)
     sheet = weft.Cloth(shape=weft.Grid(size=(0.6, 0.6), cells=(29, 29)), placement={"position": (0.0, 0.26, 0.0)})
     ball = weft.Collider(name="ball", shape=weft.Sphere(radius=0.2))
     scene = weft.Scene(name="drape", cloths=[sheet], colliders=[ball], method="robust")
-    world = World(scene, "cuda:0")
+    world = World(scene, device)
     method, state = make_method(world, scene.method), world.initial_state()
     contacts = sum(method.advance_frame(state)["contacts"] for _ in range(25))
     return state.positions(), contacts
 
 
-def test_sifting_changes_nothing(monkeypatch):
-    (x, contacts), (sifted, contacts_too) = (drape(monkeypatch, long) for long in (10**9, 1))
+@pytest.mark.parametrize("device", ["cpu", CARD])
+def test_sifting_changes_nothing(monkeypatch, device):
+    (x, contacts), (found, contacts_too) = (drape(monkeypatch, device, sifted=sifted) for sifted in (False, True))
     assert contacts == contacts_too > 0
-    np.testing.assert_array_equal(x, sifted)
+    np.testing.assert_array_equal(x, found)

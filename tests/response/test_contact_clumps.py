@@ -1,4 +1,4 @@
-"""The last colours of contacts in clumps, which only a card does: the same as colour after colour on the CPU."""
+"""The last colours of contacts in clumps, as a card has them: the same as colour after colour."""
 
 import numpy as np
 import pytest
@@ -8,11 +8,20 @@ from robust_rows import CPU, numbers, random_pairs, rows_of, upload, vectors
 from weft.response import impulses
 from weft.response.contact_positions import PositionContacts
 from weft.response.impulses import ImpulseSolver
+from weft.world import get_threads, set_threads
 
-pytestmark = [
-    pytest.mark.cuda,
-    pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device"),
-]
+CARD = pytest.param(
+    "cuda:0", marks=[pytest.mark.cuda, pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")]
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """A CPU has one place for the vertices of a clump."""
+    threads = get_threads()
+    set_threads(1)
+    yield
+    set_threads(threads)
 
 
 def some_pairs(count, points):
@@ -24,10 +33,10 @@ def some_pairs(count, points):
     return pairs, inverse, before, rng.normal(size=pairs.x.shape)
 
 
-def solve(pairs, inverse, before, v, device):
+def solve(pairs, inverse, before, v, device, *, clumped=True):
     """Positions after a sweep over contacts, velocities and impulses after some sweeps, and the solver."""
     rows = upload(pairs, speeds=0.1, friction=(0.6, 0.4), device=device)
-    solver = ImpulseSolver(len(pairs.x), numbers(inverse, device))
+    solver = ImpulseSolver(len(pairs.x), numbers(inverse, device), clumped=clumped)
     solver.place(rows)
     rows.distances[: rows.count].assign(1.0 + 0.1 * np.abs(rows.gaps.numpy()[: rows.count]))
     x, was = (rows_of(at, inverse, device) for at in (pairs.x, before))
@@ -40,18 +49,19 @@ def solve(pairs, inverse, before, v, device):
     return moved, speed.numpy(), rows.push.numpy()[: rows.count][in_order], solver
 
 
+@pytest.mark.parametrize("device", ["cpu", CARD])
 @pytest.mark.parametrize(
     ("count", "points"), [(1, 4), (40, 2000), (900, 60), (900, 150), (3000, 60000), (12000, 20000), (60000, 15000)]
 )
-def test_clumps_give_what_colour_after_colour_gives(count, points):
+def test_clumps_give_what_colour_after_colour_gives(count, points, device):
     given = some_pairs(count, points)
-    card = wp.get_device("cuda:0")
-    cpu, first, second = (solve(*given, device) for device in (CPU, card, card))
-    for expected, found, again in zip(cpu[:3], first[:3], second[:3], strict=True):
+    plain = solve(*given, CPU, clumped=False)
+    first, second = (solve(*given, wp.get_device(device)) for _ in range(2))
+    for expected, found, again in zip(plain[:3], first[:3], second[:3], strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-9)
         assert found.tobytes() == again.tobytes()
     solver = first[3]
-    assert np.array_equal(solver.offsets.numpy(), cpu[3].offsets.numpy())
+    assert np.array_equal(solver.offsets.numpy(), plain[3].offsets.numpy())
     # all contacts with a vertex that can move and a colour from the first one on are in the clumps
     begin = solver.offsets.numpy()[solver.clumps.first_colour.numpy()[0]]
     movable = (inverse_of(given) > 0.0).any(axis=1).sum()
@@ -60,12 +70,13 @@ def test_clumps_give_what_colour_after_colour_gives(count, points):
         assert begin == 0 and solver.clumps.sizes.numpy().sum() == movable
 
 
-def test_millions_go_colour_by_colour(monkeypatch):
+@pytest.mark.parametrize("device", ["cpu", CARD])
+def test_millions_go_colour_by_colour(monkeypatch, device):
     monkeypatch.setattr(impulses, "MOST_CLUMPED", 100)
     given = some_pairs(900, 150)
-    cpu, card = (solve(*given, wp.get_device(device)) for device in ("cpu", "cuda:0"))
-    assert not card[3].clumped
-    for expected, found in zip(cpu[:3], card[:3], strict=True):
+    plain, many = solve(*given, CPU, clumped=False), solve(*given, wp.get_device(device))
+    assert not many[3].clumped
+    for expected, found in zip(plain[:3], many[:3], strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-9)
 
 

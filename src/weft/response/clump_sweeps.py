@@ -1,5 +1,8 @@
-"""Sweeps over clumps of contacts (see `weft.response.contact_clumps`): a block of a card has the vertices of some clumps in
-the memory that its threads share, and each thread a contact."""
+"""Sweeps over clumps of contacts (see `weft.response.contact_clumps`).
+
+A block has the vertices of some clumps in the memory that its threads share, and each thread a contact. A thread of a CPU is a
+block by itself.
+"""
 
 import warp as wp
 
@@ -9,7 +12,7 @@ from weft.response.parting import parting
 from weft.response.row_stencils import slid_from
 from weft.world.card import load_vec2d, load_vec4d, load_vec4i, store_place
 from weft.world.shelf import meet_first, put_on, shelf, take_off
-from weft.world.together import BLOCK, meet_in_block
+from weft.world.together import block_size, meet_in_block
 
 wp.set_module_options({"enable_backward": False})
 
@@ -19,7 +22,7 @@ ZERO = wp.constant(wp.float64(0.0))
 @wp.func
 def place_vertices(thread: int, group: int, span: int, members: wp.array[int], p: wp.array[wp.vec4d], room: wp.uint64):
     """Put the vertices of a group, which are rows, on the shelf."""
-    for k in range(thread, span, BLOCK):
+    for k in range(thread, span, block_size()):
         row = load_vec4d(p, members[MOST_VERTICES * group + k])
         put_on(room, k, wp.vec3d(row[0], row[1], row[2]))
 
@@ -27,7 +30,7 @@ def place_vertices(thread: int, group: int, span: int, members: wp.array[int], p
 @wp.func
 def return_vertices(thread: int, group: int, span: int, members: wp.array[int], p: wp.array[wp.vec4d], room: wp.uint64):
     """Take them back to their rows."""
-    for k in range(thread, span, BLOCK):
+    for k in range(thread, span, block_size()):
         store_place(p, members[MOST_VERTICES * group + k], take_off(room, k))
 
 
@@ -73,14 +76,15 @@ def part_clumps(
 ):
     """All clumps in a substep, each by one block."""
     room = shelf()
-    thread = t % BLOCK
-    for group in range(t // BLOCK, GROUPS, threads // BLOCK):
+    block = block_size()
+    thread = t % block
+    for group in range(t // block, GROUPS, threads // block):
         size = sizes[group]
         span = spans[group]
         place_vertices(thread, group, span, members, p, room)
-        for begin in range(MOST_CONTACTS * group, MOST_CONTACTS * group + size, BLOCK):
+        for begin in range(MOST_CONTACTS * group, MOST_CONTACTS * group + size, block):
             # a contact for each thread; who has none has that of the first
-            count = wp.min(BLOCK, MOST_CONTACTS * group + size - begin)
+            count = wp.min(block, MOST_CONTACTS * group + size - begin)
             place = begin + wp.where(thread < count, thread, 0)
             mine = contact_colours[place]
             low = contact_colours[begin]
@@ -144,17 +148,18 @@ def solve_clumps(
 ):
     """So many sweeps of impulses over all clumps, each by one block."""
     room = shelf()
-    thread = t % BLOCK
-    for group in range(t // BLOCK, GROUPS, threads // BLOCK):
+    block = block_size()
+    thread = t % block
+    for group in range(t // block, GROUPS, threads // block):
         size = sizes[group]
         span = spans[group]
         first_place = MOST_CONTACTS * group
         place_vertices(thread, group, span, members, p, room)
-        parts = (size + BLOCK - 1) // BLOCK
+        parts = (size + block - 1) // block
         for turn in range(sweeps * parts):
             # a contact for each thread; who has none has that of the first
-            begin = first_place + BLOCK * (turn % wp.max(parts, 1))
-            count = wp.min(BLOCK, first_place + size - begin)
+            begin = first_place + block * (turn % wp.max(parts, 1))
+            count = wp.min(block, first_place + size - begin)
             place = begin + wp.where(thread < count, thread, 0)
             mine = contact_colours[place]
             low = contact_colours[begin]

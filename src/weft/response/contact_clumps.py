@@ -1,4 +1,4 @@
-"""Contacts on a card in clumps that blocks of threads solve on their own.
+"""Contacts in clumps that blocks of threads solve on their own, as a card does.
 
 Where cloth is crowded a vertex has dozens of contacts, each of another colour, while most contacts have one of the first
 few. But for a few colours contacts hang together in small clumps. So all later colours of a clump are done by one block,
@@ -17,7 +17,7 @@ import warp as wp
 from weft.response.colour_words import COLOURS
 from weft.world.card import load_vec4i, store_vec4i
 from weft.world.shelf import ROOM
-from weft.world.together import BLOCK, SHARE, Together, meet, spread
+from weft.world.together import BLOCK, SHARE, Together, block_size, meet, spread
 
 wp.set_module_options({"enable_backward": False})
 
@@ -60,28 +60,8 @@ def choose_cuts(
         over[c] = 0
 
 
-@wp.func_native(
-    """
-#if defined(__CUDA_ARCH__)
-    volatile int* up = parents.data;
-    for (int p = up[v]; p != v; p = up[v]) {
-        // ways get shorter: all are shortened by whoever goes them
-        const int next = up[p];
-        if (next != p) up[v] = next;
-        v = next;
-    }
-#endif
-    return v;
-    """
-)
-def root_of(v: int, parents: wp.array[int]) -> int:
-    """The vertex with the lowest number that hangs together with one."""
-    ...
-
-
-@wp.func_native(
-    """
-#if defined(__CUDA_ARCH__)
+# finds the vertex with the lowest number that hangs together with one, as C++; whoever goes a way shortens it
+_FIND = """
     volatile int* up = parents.data;
     const auto find = [&](int v) {
         for (int p = up[v]; p != v; p = up[v]) {
@@ -91,18 +71,37 @@ def root_of(v: int, parents: wp.array[int]) -> int:
         }
         return v;
     };
+"""
+
+
+@wp.func_native(_FIND + "return find(v);")
+def root_of(v: int, parents: wp.array[int]) -> int:
+    """The vertex with the lowest number that hangs together with one."""
+    ...
+
+
+@wp.func_native(
+    _FIND
+    + """
+    // the higher number goes below the lower one, unless somebody else was faster
+    const auto put_below = [&](int high, int low) {
+#if defined(__CUDA_ARCH__)
+        return atomicCAS(parents.data + high, high, low);
+#else
+        up[high] = low;
+        return high;
+#endif
+    };
     a = find(a), b = find(b);
     while (a != b) {
         if (a < b) {
             const int other = a;
             a = b, b = other;
         }
-        // the higher number goes below the lower one, unless somebody else was faster
-        const int old = atomicCAS(parents.data + a, a, b);
+        const int old = put_below(a, b);
         if (old == a) break;
         a = find(old), b = find(b);
     }
-#endif
     """
 )
 def unite(a: int, b: int, parents: wp.array[int]):
@@ -127,6 +126,20 @@ def unite_corners(q: wp.vec4i, inverse_mass: wp.array[wp.float64], parents: wp.a
     for k in range(4):
         if q[k] != one and inverse_mass[q[k]] > wp.float64(0.0):
             unite(one, q[k], parents)
+
+
+@wp.func
+def colour_at(i: int, offsets: wp.array[int]) -> int:
+    """The colour of a contact."""
+    low = int(0)
+    high = int(COLOURS)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if offsets[middle] <= i:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 @wp.func
@@ -164,6 +177,9 @@ def group_of(root: int) -> int:
             list.data[room + place++] = first + mine + __ffs(chosen) - 1;
         __syncthreads();
     }}
+#else
+    for (int i = 0; i < count; ++i)
+        if (groups.data[i] == group) list.data[room++] = first + i;
 #endif
     """
 )
@@ -180,7 +196,6 @@ def find_clumps(
     stamp: int,
     offsets: wp.array[int],
     cuts: wp.array[int],
-    keys: wp.array[int],
     vertices: wp.array[wp.vec4i],
     inverse_mass: wp.array[wp.float64],
     parents: wp.array[int],
@@ -245,11 +260,12 @@ def find_clumps(
         fits = over[tried] == 0
     if thread == 0:
         first_colour[0] = cuts[tried]
-    for group in range(thread // BLOCK, GROUPS, threads // BLOCK):
+    block = block_size()
+    for group in range(thread // block, GROUPS, threads // block):
         size = sizes[tried, group]
         if size > 0:
             list_group(end - begin, group, begin, MOST_CONTACTS * group, groups, contacts)
-            for k in range(thread % BLOCK, size, BLOCK):
+            for k in range(thread % block, size, block):
                 place = MOST_CONTACTS * group + k
                 i = contacts[place]
                 q = load_vec4i(vertices, i)
@@ -258,14 +274,14 @@ def find_clumps(
                     if inverse_mass[q[c]] > wp.float64(0.0):
                         found[c] = slots[q[c]]
                 store_vec4i(corners, place, found)
-                colours[place] = keys[i]
-        if thread % BLOCK == 0:
+                colours[place] = colour_at(i, offsets)
+        if thread % block == 0:
             group_sizes[group] = size
             group_spans[group] = spans[tried, group]
 
 
 class Clumps:
-    """The groups of clumps among contacts that lie in the order of their colours; for a card."""
+    """The groups of clumps among contacts that lie in the order of their colours."""
 
     def __init__(self, vertex_count: int, inverse_mass: wp.array, together: Together) -> None:
         device = inverse_mass.device
@@ -291,12 +307,12 @@ class Clumps:
         """What sweeps need of them."""
         return self.first_colour, self.sizes, self.spans, self.contacts, self.colours, self.corners, self.members
 
-    def find(self, offsets: wp.array, keys: wp.array, vertices: wp.array, count: int) -> None:
-        """Clump the last of the placed contacts; `keys` are their colours."""
+    def find(self, offsets: wp.array, vertices: wp.array, count: int) -> None:
+        """Clump the last of the placed contacts, whose colours begin at the offsets."""
         if count == 0:
             return
         self._stamp += TRIES
-        inputs: list[Any] = [self._stamp, offsets, self._cuts, keys, vertices, self.inverse_mass]
+        inputs: list[Any] = [self._stamp, offsets, self._cuts, vertices, self.inverse_mass]
         inputs += [self._parents, self._stamps, self._slots, self._over, self._sizes, self._spans, self._groups]
         inputs += [self.first_colour, self.sizes, self.spans, self.contacts, self.colours, self.corners, self.members]
         self._together.launch(find_clumps, GROUPS * SHARE, inputs)

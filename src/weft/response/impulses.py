@@ -87,15 +87,17 @@ class ImpulseRows(StencilRows):
 class ImpulseSolver:
     """Gauss-Seidel over rows; buffers are kept between steps."""
 
-    def __init__(self, vertex_count: int, inverse_mass: wp.array) -> None:
+    def __init__(self, vertex_count: int, inverse_mass: wp.array, *, clumped: bool | None = None) -> None:
+        """Given whether rows of the last colours are solved in clumps: by default on a card; on a CPU by one thread only."""
         self.inverse_mass = inverse_mass
         self.device = wp.get_device(inverse_mass.device)
         self._colouring = StencilColouring(vertex_count, inverse_mass)
         self._together = Together(self.device)
         # velocities and inverse masses side by side
         self._rows = wp.zeros(vertex_count, dtype=wp.vec4d, device=self.device)
-        self.clumps = None if self.device.is_cpu else Clumps(vertex_count, inverse_mass, self._together)
-        """how a card goes on after the first colours"""
+        clumped = self.device.is_cuda if clumped is None else clumped
+        self.clumps = Clumps(vertex_count, inverse_mass, self._together) if clumped else None
+        """how to go on after the first colours"""
         self.placed = 0
         """rows that lie in the order of their colours"""
         self.offsets = wp.zeros_like(self._colouring.offsets)
@@ -113,7 +115,7 @@ class ImpulseSolver:
         rows.reorder(self._colouring.order, self.inverse_mass)
         if self.clumped:
             assert self.clumps is not None
-            self.clumps.find(self.offsets, self._colouring.keys, rows.vertices, rows.count)
+            self.clumps.find(self.offsets, rows.vertices, rows.count)
 
     def colour(self, rows: ImpulseRows) -> None:
         """Find the order of the rows after the placed ones by colour; needed once after they change."""

@@ -286,11 +286,6 @@ class StencilColouring:
         """The stencils colour by colour."""
         return self._order.array
 
-    @property
-    def keys(self) -> wp.array:
-        """On a card: their colours."""
-        return self._keys.array
-
     def colour(self, vertices: wp.array, count: int, offsets: wp.array | None = None) -> None:
         """Put the first `count` stencils in the order of their colours; where these begin stands in `offsets`, if given."""
         offsets = self.offsets if offsets is None else offsets

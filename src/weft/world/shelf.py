@@ -14,14 +14,14 @@ ROOM = 1856
     f"""
 #if defined(__CUDA_ARCH__)
     __shared__ double room[3 * {ROOM}];
-    return (wp::uint64)room;
 #else
-    return 0;
+    static double room[3 * {ROOM}];
 #endif
+    return (wp::uint64)room;
     """
 )
 def shelf() -> wp.uint64:
-    """Where it is; there is none on a CPU."""
+    """Where it is; a CPU has one, for one thread."""
     ...
 
 

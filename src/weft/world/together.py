@@ -276,6 +276,20 @@ def on_card() -> bool:  # type: ignore[empty-body]
     ...
 
 
+@wp.func_native(
+    f"""
+#if defined(__CUDA_ARCH__)
+    return {BLOCK};
+#else
+    return 1;
+#endif
+"""
+)
+def block_size() -> int:  # type: ignore[empty-body]
+    """How many threads are a block: on the CPU each is one."""
+    ...
+
+
 @wp.func
 def meet_between(arrivals: wp.array[int], size: int, following: int):
     """Wait between two passes of so many items; not all of them, where the first block or thread does both alone."""
