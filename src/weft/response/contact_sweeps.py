@@ -1,21 +1,20 @@
 """Sweeps over contacts inside the substeps of position-based dynamics, for all threads together.
 
-Positions lie beside inverse masses in rows of four numbers. What a thread needs of its first contact of the next colour is
-loaded while threads wait for each other; a CPU asks all further ones whether they are too near first. Most are not, so that
-gains, friction and where a pair has slid from are loaded only where it is.
+Positions lie beside inverse masses in rows of four numbers. Most contacts are not too near, so that gains, friction and where a
+pair has slid from are loaded only where it is.
 """
 
 import warp as wp
 
-from weft.detection.boxes import lowest_bit
 from weft.response.clump_sweeps import part_clumps
+from weft.response.colour_words import COLOURS
+from weft.response.coloured_sweep import make_sweep
 from weft.response.parting import parting
 from weft.response.row_stencils import slid_from
-from weft.response.stencil_colours import COLOURS
-from weft.response.stencil_masks import rows_at_once, rows_below
+from weft.response.stencil_masks import rows_below
 from weft.world.card import load_vec2d, load_vec4d, load_vec4i, store_row
 from weft.world.rows import first_three
-from weft.world.together import BLOCK, arrive, await_others, meet, share_begin, share_end, share_step
+from weft.world.together import BLOCK, meet
 
 wp.set_module_options({"enable_backward": False})
 
@@ -93,60 +92,12 @@ def part_at(i: int, contacts: Contacts, p: wp.array[wp.vec4d]):
 
 
 @wp.func
-def part_coloured(
-    t: int,
-    threads: int,
-    arrivals: wp.array[int],
-    colours: int,
-    offsets: wp.array[int],
-    contacts: Contacts,
-    p: wp.array[wp.vec4d],
-):
-    """A sweep over the first colours of contacts that lie in the order of their colours.
+def near_contacts(i: int, count: int, contacts: Contacts, p: wp.array[wp.vec4d]) -> wp.uint64:
+    """Which of so many contacts from i on are too near."""
+    return rows_below(i, count, contacts.vertices, contacts.weights, contacts.normals, contacts.distances, p)
 
-    Who has none in a colour loads the last one, as others do. Corners are known a colour before, so that nothing is on its
-    way when a thread arrives.
-    """
-    colour = int(0)
-    begin = offsets[0]
-    end = offsets[1]
-    following = offsets[2]
-    i = begin + share_begin(t, threads, end - begin)
-    k = wp.min(i, end - 1)
-    contact = load_contact(k, load_vec4i(contacts.vertices, k), contacts)
-    next_i = end + share_begin(t, threads, following - end)
-    next_q = load_vec4i(contacts.vertices, wp.min(next_i, following - 1))
-    while colour < colours and end > begin:
-        size = end - begin
-        after = offsets[wp.min(colour + 3, COLOURS)]
-        last = begin + share_end(t, threads, size)
-        step = share_step(threads, size)
-        part_contact(k, i < last, contact, contacts, p)
-        for s in range(i + step, last, step * rows_at_once()):
-            near = rows_below(
-                s,
-                wp.min(rows_at_once(), last - s),
-                contacts.vertices,
-                contacts.weights,
-                contacts.normals,
-                contacts.distances,
-                p,
-            )
-            while near != wp.uint64(0):
-                part_at(s + lowest_bit(near), contacts, p)
-                near &= near - wp.uint64(1)
-        next_size = wp.where(colour + 1 < colours, following - end, 0)
-        ticket = arrive(arrivals, True, size, next_size)
-        begin = end
-        end = following
-        following = after
-        colour += 1
-        i = next_i
-        k = wp.min(i, end - 1)
-        contact = load_contact(k, next_q, contacts)
-        next_i = end + share_begin(t, threads, following - end)
-        next_q = load_vec4i(contacts.vertices, wp.min(next_i, following - 1))
-        await_others(arrivals, True, size, next_size, ticket)
+
+part_coloured = make_sweep(load_contact, part_contact, near_contacts)
 
 
 @wp.func

@@ -1,23 +1,19 @@
 """Sweeps of impulses over the colours of stencils, for all threads together.
 
-Velocities lie beside inverse masses in rows of four numbers, which one or two loads bring. What a thread needs of its first
-row of the next colour is loaded while threads wait for each other; a CPU asks all further ones whether they have something
-to do first.
+Velocities lie beside inverse masses in rows of four numbers, which one or two loads bring.
 """
 
 import warp as wp
 
-from weft.detection.boxes import lowest_bit
 from weft.response.clump_sweeps import solve_clumps
+from weft.response.colour_words import COLOURS
+from weft.response.coloured_sweep import make_sweep
 from weft.response.friction import impulse_of
-from weft.response.stencil_colours import COLOURS
-from weft.response.stencil_masks import rows_at_once, rows_below_or_given
+from weft.response.stencil_masks import rows_below_or_given
 from weft.world.card import load_vec2d, load_vec4d, load_vec4i, store_row
 from weft.world.rows import first_three
 from weft.world.together import (
     BLOCK,
-    arrive,
-    await_others,
     meet,
     meet_between,
     share_begin,
@@ -106,61 +102,12 @@ def solve_at(i: int, rows: Rows, p: wp.array[wp.vec4d]):
 
 
 @wp.func
-def sweep_placed(
-    t: int,
-    threads: int,
-    arrivals: wp.array[int],
-    colours: int,
-    offsets: wp.array[int],
-    rows: Rows,
-    p: wp.array[wp.vec4d],
-):
-    """One sweep over the first colours of rows that lie in the order of their colours.
+def busy_rows(i: int, count: int, rows: Rows, p: wp.array[wp.vec4d]) -> wp.uint64:
+    """Which of so many rows from i on approach too fast, or have given something, which they may take back."""
+    return rows_below_or_given(i, count, rows.vertices, rows.weights, rows.normals, rows.speeds, p, rows.push)
 
-    Who has none in a colour loads the last one, as others do. Corners are known a colour before, so that nothing is on its
-    way when a thread arrives. A row is the same thread's in every sweep, so that nobody else changes what it has given.
-    """
-    colour = int(0)
-    begin = offsets[0]
-    end = offsets[1]
-    following = offsets[2]
-    i = begin + share_begin(t, threads, end - begin)
-    k = wp.min(i, end - 1)
-    row = load_row(k, load_vec4i(rows.vertices, k), rows)
-    next_i = end + share_begin(t, threads, following - end)
-    next_q = load_vec4i(rows.vertices, wp.min(next_i, following - 1))
-    while colour < colours and end > begin:
-        size = end - begin
-        after = offsets[wp.min(colour + 3, COLOURS)]
-        last = begin + share_end(t, threads, size)
-        step = share_step(threads, size)
-        solve_row(k, i < last, row, rows, p)
-        for s in range(i + step, last, step * rows_at_once()):
-            busy = rows_below_or_given(
-                s,
-                wp.min(rows_at_once(), last - s),
-                rows.vertices,
-                rows.weights,
-                rows.normals,
-                rows.speeds,
-                p,
-                rows.push,
-            )
-            while busy != wp.uint64(0):
-                solve_at(s + lowest_bit(busy), rows, p)
-                busy &= busy - wp.uint64(1)
-        next_size = wp.where(colour + 1 < colours, following - end, 0)
-        ticket = arrive(arrivals, True, size, next_size)
-        begin = end
-        end = following
-        following = after
-        colour += 1
-        i = next_i
-        k = wp.min(i, end - 1)
-        row = load_row(k, next_q, rows)
-        next_i = end + share_begin(t, threads, following - end)
-        next_q = load_vec4i(rows.vertices, wp.min(next_i, following - 1))
-        await_others(arrivals, True, size, next_size, ticket)
+
+sweep_placed = make_sweep(load_row, solve_row, busy_rows)
 
 
 @wp.func
