@@ -166,7 +166,10 @@ def test_method_as_a_name_and_as_a_table():
         ("[forces.wind]\nvelocity = [1, 0, 0]\ngust = 2", "f.toml: forces.wind.gust: must be at most 1, not 2"),
         ("[forces.wind]\ngust = 0.1", "f.toml: forces.wind.velocity: is missing"),
         ("cloth = 3", "f.toml: cloth: must be a list, not 3"),
-        ("[cloth]\nname = 'x'", "f.toml: cloth: must be a list, not a table"),
+        (
+            "[cloth]\nname = 'x'",
+            "f.toml: cloth: must be a list, not a table; square brackets around it make it one",
+        ),
         ("[[cloth]]\nname = 'x'", "f.toml: cloth[0]: needs either a mesh or a shape, and has neither"),
         (f"{CLOTH}mesh = 'x.obj'", "f.toml: cloth[0]: needs either a mesh or a shape, and has both"),
         (f"{CLOTH}array = 'x'", "f.toml: cloth[0]: array is for a mesh file, and this cloth has a shape"),
@@ -274,6 +277,15 @@ def test_method_as_a_name_and_as_a_table():
             f"{CLOTH}[[seam]]\ncloth = 'cloth'\nvertices = [[1, 2, 3]]\nweights = [0.1, 0.2]",
             "f.toml: seam[0]: needs one weight a stitch: stitches 1, weights 2",
         ),
+        (
+            f"method = {{name = 'untangle', flypaper = [{{collider = 'arm'}}]}}\n{CLOTH}",
+            "f.toml: method.flypaper[0].collider: no collider is called 'arm', there is none",
+        ),
+        (
+            f"method = {{name = 'untangle', flypaper = [{{collider = 'arm'}}]}}\n{CLOTH}"
+            "[[collider]]\nname = 'arms'\nshape = {kind = 'box'}",
+            "f.toml: method.flypaper[0].collider: no collider is called 'arm', did you mean 'arms'?",
+        ),
         ("[[cloth]\n", "f.toml:1: this is not TOML: "),
         ('name = "x"\nfps = \n', "f.toml:2: this is not TOML: "),
         ("name = [1,\n2,\n", "f.toml:2: this is not TOML: "),
@@ -305,6 +317,12 @@ def test_all_mistakes_are_listed_one_line_each():
 def test_endless_nesting_is_refused():
     with pytest.raises(SceneError, match="nested too deep"):
         parse_scene("a = " + "[" * 20_000, source="f.toml")
+
+
+def test_a_mark_in_front_of_the_text_is_read_over(tmp_path):
+    path = tmp_path / "marked.toml"
+    path.write_text(CLOTH, encoding="utf-8-sig")
+    assert len(weft.load_scene(path).cloths) == 1
 
 
 def test_loading_says_what_is_wrong_with_the_file(tmp_path):

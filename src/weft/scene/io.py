@@ -26,7 +26,8 @@ def load_scene(path: str | Path) -> Scene:
     """
     source = str(path)
     try:
-        text = Path(path).read_bytes().decode("utf-8")
+        # some editors put a mark in front of UTF-8 text
+        text = Path(path).read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise SceneError(f"{source}: no such file") from None
     except OSError as error:

@@ -3,7 +3,7 @@
 pydantic finds the mistakes; here they become one line each, in plain words, with the path of the key.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -46,6 +46,12 @@ def suggest(name: str, known: Sequence[str]) -> str:
     """The end of a message about an unknown name: the nearest known one, or all of them."""
     near = nearest(name, known)
     return f"did you mean {near!r}?" if near else f"known are {listed(known)}"
+
+
+def unknown(what: str, name: str, known: Sequence[str]) -> str:
+    """What to say of a name that nothing has."""
+    end = suggest(name, list(known)) if known else "there is none"
+    return f"no {what} is called {name!r}, {end}"
 
 
 def listed(names: Iterable[object], limit: int = 12) -> str:
@@ -125,6 +131,8 @@ def _text(detail: ErrorDetails, keys: Sequence[str]) -> str:
         return f"unknown key, {suggest(str(detail['loc'][-1]), keys)}"
     if kind == "missing":
         return "is missing"
+    if kind in ("tuple_type", "list_type") and isinstance(value, Mapping):
+        return "must be a list, not a table; square brackets around it make it one"
     if kind in _WANTED:
         return f"must be {_WANTED[kind]}, not {shown(value)}"
     if kind in _BOUNDS:

@@ -29,8 +29,8 @@ class MethodOptions(Part):
         super().__pydantic_init_subclass__(**kwargs)
         MethodOptions.known[cls.model_fields["name"].default] = cls
 
-    def mistakes(self, cloths: Sequence[str]) -> Iterator[tuple[Key, str]]:
-        """What is wrong with these options in a scene with these cloths: keys and texts."""
+    def mistakes(self, cloths: Sequence[str], colliders: Sequence[str]) -> Iterator[tuple[Key, str]]:
+        """What is wrong with these options in a scene with these cloths and colliders: keys and texts."""
         return iter(())
 
     def plain(self) -> Any:

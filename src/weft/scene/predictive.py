@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from weft.scene.fields import BoundVector, Count, FileName, Flag, Indices, Name, NotNegative, Number, Positive, unwrap
-from weft.scene.messages import mistakes, suggest
+from weft.scene.messages import mistakes, unknown
 from weft.scene.methods import Key, MethodOptions
 from weft.scene.motion import Motion, Still
 from weft.scene.part import Part
@@ -152,26 +152,21 @@ class Predictive(MethodOptions):
             raise mistakes("Predictive", found)
         return self
 
-    def mistakes(self, cloths: Sequence[str]) -> Iterator[tuple[Key, str]]:
+    def mistakes(self, cloths: Sequence[str], colliders: Sequence[str]) -> Iterator[tuple[Key, str]]:
         """Names of cloths and regions that are not there, and names that two of them have."""
         known = list(cloths)
         for i, region in enumerate(self.regions):
             if region.cloth not in cloths:
-                yield ("regions", i, "cloth"), _unknown("cloth", region.cloth, cloths)
+                yield ("regions", i, "cloth"), unknown("cloth", region.cloth, cloths)
             if region.name in known:
                 yield ("regions", i, "name"), f"{region.name!r} is already the name of a cloth or region"
             else:
                 known.append(region.name)
         for i, follow in enumerate(self.follow):
             if follow.cloth not in cloths:
-                yield ("follow", i, "cloth"), _unknown("cloth", follow.cloth, cloths)
+                yield ("follow", i, "cloth"), unknown("cloth", follow.cloth, cloths)
         for key in ("collide", "layers"):
             for i, names in enumerate(getattr(self, key) or ()):
                 for j, name in enumerate(names):
                     if name not in known:
-                        yield (key, i, j), _unknown("region", name, known)
-
-
-def _unknown(what: str, name: str, known: Sequence[str]) -> str:
-    end = suggest(name, list(known)) if known else "there is none"
-    return f"no {what} is called {name!r}, {end}"
+                        yield (key, i, j), unknown("region", name, known)

@@ -11,7 +11,7 @@ from weft.scene.cloth import Cloth
 from weft.scene.collider import Collider
 from weft.scene.fields import Device, Name, Positive, Seed, Whole
 from weft.scene.forces import Forces
-from weft.scene.messages import mistakes, problem, suggest
+from weft.scene.messages import mistakes, problem, unknown
 from weft.scene.methods import Method, Robust
 from weft.scene.part import Part
 from weft.scene.seam import Seam
@@ -82,7 +82,7 @@ class Scene(Part):
     @model_validator(mode="after")
     def _check_names(self) -> "Scene":
         found = [*self._repeated_names(), *self._unknown_names()]
-        options = self.method.mistakes([cloth.name for cloth in self.cloths])
+        options = self.method.mistakes([cloth.name for cloth in self.cloths], [body.name for body in self.colliders])
         found += [(("method", *key), text) for key, text in options]
         if found:
             raise mistakes("Scene", found)
@@ -105,5 +105,4 @@ class Scene(Part):
             for key in ("cloth", "to"):
                 name = getattr(seam, key)
                 if name is not None and name not in names:
-                    end = suggest(name, names) if names else "there is none"
-                    yield ("seams", i, key), f"no cloth is called {name!r}, {end}"
+                    yield ("seams", i, key), unknown("cloth", name, names)

@@ -1,11 +1,13 @@
 """The options of the method `untangle`."""
 
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from pydantic import Field
 
 from weft.scene.fields import Count, Flag, Name, NotNegative, Positive
-from weft.scene.methods import MethodOptions
+from weft.scene.messages import unknown
+from weft.scene.methods import Key, MethodOptions
 from weft.scene.part import Part
 
 
@@ -37,3 +39,9 @@ class Untangle(MethodOptions):
         default=0.05, description="how deep in a collider cloth may be and is still brought back, or held if pinched, m"
     )
     flypaper: tuple[Flypaper, ...] = Field(default=(), description="weights of colliders; all others have 1")
+
+    def mistakes(self, cloths: Sequence[str], colliders: Sequence[str]) -> Iterator[tuple[Key, str]]:
+        """Names of colliders that are not there."""
+        for i, flypaper in enumerate(self.flypaper):
+            if flypaper.collider not in colliders:
+                yield ("flypaper", i, "collider"), unknown("collider", flypaper.collider, colliders)
