@@ -32,6 +32,8 @@ def test_mistakes_are_weft_errors_without_pydantic_in_sight():
     assert not isinstance(caught.value, ValidationError)
     assert caught.value.__suppress_context__
     assert str(caught.value) == "Grid: size: must be a list, not 1"
+    with pytest.raises(weft.WeftError, match=r"^Cloth: needs either a mesh or a shape, and has neither$"):
+        weft.Cloth()
 
 
 def test_scenes_cannot_be_changed_but_replaced():

@@ -94,5 +94,6 @@ def error_lines(error: ValidationError, where: str, names: Mapping[str, str] | N
     for detail in error.errors(include_url=False):
         first, *rest = detail["loc"] or ("",)
         location = [(names or {}).get(str(first), first), *rest] if detail["loc"] else []
-        lines.append(problem(where, location, detail["msg"]))
+        # what a part finds when all its fields are right is not reworded
+        lines.append(problem(where, location, detail["msg"].removeprefix("Value error, ")))
     return lines
