@@ -185,10 +185,28 @@ def edges_sewn(sheet: Sheet, pair: wp.vec2i) -> bool:
     return a == c or a == d or b == c or b == d
 
 
+@wp.func
+def candidates_in(begin: int, batch: int, pairs: wp.array[wp.vec2i], totals: wp.array[int], which: int) -> int:
+    """How many candidates a batch has, of those of the list or, where one of the totals says that, of fewer."""
+    total = pairs.shape[0]
+    if which >= 0:
+        total = wp.min(total, totals[which])
+    return wp.min(batch, total - begin)
+
+
+@wp.func
+def choose_none(item: int, chosen: wp.array[wp.uint64], counts: wp.array[int]):
+    """A batch of nobody."""
+    chosen[item] = wp.uint64(0)
+    counts[item] = 0
+
+
 @wp.kernel
 def measure_vertex_triangle(
     first: int,
     batch: int,
+    totals: wp.array[int],
+    which: int,
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
     near: wp.array[wp.float64],
@@ -198,7 +216,10 @@ def measure_vertex_triangle(
     """Distance of each candidate of a batch, which of them are contacts (bit by bit), and how many."""
     item = first + wp.tid()
     begin = item * batch
-    count = wp.min(batch, pairs.shape[0] - begin)
+    count = candidates_in(begin, batch, pairs, totals, which)
+    if count <= 0:
+        choose_none(item, chosen, counts)
+        return
     look = triangles_to_look_at(
         pairs, begin, count, sheet.faces, sheet.x, sheet.vertex_moves, sheet.face_moves, sheet.largest, near
     )
@@ -252,6 +273,8 @@ def triangle_contact(sheet: Sheet, pair: wp.vec2i):
 def measure_edge_edge(
     first: int,
     batch: int,
+    totals: wp.array[int],
+    which: int,
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
     near: wp.array[wp.float64],
@@ -261,7 +284,10 @@ def measure_edge_edge(
     """The same for pairs of edges; those that are contacts have both nearest points inside."""
     item = first + wp.tid()
     begin = item * batch
-    count = wp.min(batch, pairs.shape[0] - begin)
+    count = candidates_in(begin, batch, pairs, totals, which)
+    if count <= 0:
+        choose_none(item, chosen, counts)
+        return
     reach = EDGE_PART * sheet.largest
     look = edges_to_look_at(pairs, begin, count, sheet.edges, sheet.x, sheet.edge_moves, sheet.edge_moves, reach, near)
     if sheet.sewn != 0:

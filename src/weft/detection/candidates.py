@@ -41,7 +41,8 @@ class Candidates:
         self.device = device
         self.of_vertices = self.fill is approach.fill_vertex_triangle
         self.pairs = wp.empty(0, dtype=wp.vec2i, device=device)
-        self.batches = 0
+        """the list, of which the first `count` count"""
+        self.count = self.batches = 0
         self.tested = False
         """whether these pairs were there in the first test of the step"""
         self._near, self._time = Buffer(wp.float64, device), Buffer(wp.float64, device)
@@ -71,7 +72,7 @@ class Candidates:
             return
         self.pairs = pairs
         self.tested = False
-        count = len(pairs)
+        count = self.count = len(pairs)
         self.near, self.time = self._near.at_least(count), self._time.at_least(count)
         self.left = self._left.at_least(count)
         self.order = self._none
@@ -81,9 +82,16 @@ class Candidates:
         self.counts = self._counts.at_least(self.batches)
         self.places = self._places.at_least(self.batches)
 
+    def keep(self, count: int) -> None:
+        """Only the first candidates of the list count."""
+        self.count, self.batches = count, -(-count // self.batch)
+        if self.batch > 1:
+            # those of one batch are as many as the list has
+            self.pairs = self.pairs[:count]
+
     def sift_first(self, sift: wp.Kernel, given: list[Any], look: wp.Kernel, then: list[Any]) -> None:
         """Choose in two goes: who is worth a closer look, given what these kernels take besides, and who is chosen."""
-        device, count = self.device, len(self.pairs)
+        device, count = self.device, self.count
         self._number.zero_()
         rest = [self.chosen, self._worth.at_least(count), self._number]
         launch(sift, count, [self.pairs, *given, *rest], device=device)

@@ -243,3 +243,40 @@ def append_list(
     place = sums[last][0] + wp.int64(i)
     if wp.int64(i) < sums_too[last][0] and place < wp.int64(found.shape[0]):
         found[place] = found_too[i]
+
+
+@wp.func
+def overflows(sums: wp.array[Tally], room: int) -> int:
+    """1 where a list found no room for all."""
+    last = sums[sums.shape[0] - 1]
+    full = int(0)
+    if last[0] > wp.int64(room) or last[1] != wp.int64(0) or last[2] != wp.int64(0):
+        full = 1
+    return full
+
+
+@wp.kernel
+def tell_totals(
+    first: int,
+    triangles: wp.array[Tally],
+    triangle_room: int,
+    carried: wp.array[Tally],
+    carried_room: int,
+    edges: wp.array[Tally],
+    edge_room: int,
+    totals: wp.array[int],
+):
+    """How many pairs there are of a vertex and a triangle, those with what is `carried` behind them, and of edges; none where
+    a list found no room for all."""
+    i = first + wp.tid()
+    full = overflows(triangles, triangle_room)
+    found = triangles[triangles.shape[0] - 1][0]
+    if carried.shape[0] > 0:
+        full = wp.max(full, overflows(carried, carried_room))
+        found += carried[carried.shape[0] - 1][0]
+    totals[i] = 0
+    if full == 0 and found <= wp.int64(triangle_room):
+        totals[i] = int(found)
+    totals[i + 1] = 0
+    if overflows(edges, edge_room) == 0:
+        totals[i + 1] = int(edges[edges.shape[0] - 1][0])

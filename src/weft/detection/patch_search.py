@@ -24,6 +24,7 @@ from weft.detection.compare_strays import (
     list_marked,
     mark_patches,
 )
+from weft.detection.list_kernels import Tally, tell_totals
 from weft.detection.lists import LIMIT, Find, Lists, build_lists
 from weft.detection.patches import PADDING, Patches
 from weft.world import Surface, launch
@@ -94,6 +95,7 @@ class PatchSearch(BroadPhase):
         self.row_pairs = wp.array(table, dtype=int, ndim=2, device=self.device)
         """of each body: whose patches stand in the rows of its own"""
         self._any_carried = bool(flags.any())
+        self._no_sums = wp.empty(0, dtype=Tally, device=self.device)
         self._triangle_vertex = Lists(self.device, wp.vec2i, what="pairs of a vertex and a triangle", limit=limit)
         self._joined = Buffer(wp.vec2i, self.device)
         self._rows = Lists(self.device, int, what="pairs of patches", limit=limit)
@@ -107,6 +109,11 @@ class PatchSearch(BroadPhase):
         self._triangles = Lists(self.device, wp.vec2i, what="pairs of triangles", limit=limit)
         sizes = len(self.patches.vertex_ids), self.patches.count
         self._waves = tuple(Strays(self.device, *sizes, limit) for _ in range(WAVES))
+
+    @property
+    def room(self) -> int:
+        """Pairs of a kind that there is room for at most before lists grow."""
+        return max(len(self._vertex_triangle.found), len(self._edge_edge.found))
 
     def set_limit(self, limit: int) -> None:
         """Refuse longer lists than this from now on."""
@@ -176,7 +183,12 @@ class PatchSearch(BroadPhase):
 
     def _look_ahead(self, edges: bool) -> Candidates | None:
         """Such a run on CUDA, if there can be one; None also where something had no room."""
-        ahead = None if self.device.is_cpu or self._rows_known or not edges else self.look_ahead()
+        ahead = None if self.device.is_cpu or self._rows_known or not edges else self.seek()
+        return None if ahead is None else self.found(ahead)
+
+    def seek(self) -> Ahead | None:
+        """Such a run, started, if there can be one: `found` waits for it."""
+        ahead = self.look_ahead()
         if ahead is None:
             return None
         asked = self._ask_for([self.boxes.flag, *(lists.sums for lists in ahead.used)])
@@ -189,12 +201,40 @@ class PatchSearch(BroadPhase):
         self._replay.run(search_and_tell, "ahead", *ahead.given)
         for one in asked:
             one.expect()
-        flag, of_rows, *sums = [one.numbers()[0].copy() for one in asked]
-        self.boxes.check(int(flag))
+        return ahead
+
+    def tell_totals(self, ahead: Ahead, totals: wp.array) -> None:
+        """Have kernels know how many pairs of each kind were found; none where there was no room for all. Launches only."""
+        triangles, edges, *carried = [lists for lists, _, _ in ahead.searches]
+        behind = [carried[0].sums[0], len(carried[0].found)] if carried else [self._no_sums, 0]
+        inputs = [triangles.sums[0], len(triangles.found), *behind, edges.sums[0], len(edges.found), totals]
+        launch(tell_totals, 1, inputs, device=self.device)
+
+    def fits(self, ahead: Ahead) -> tuple[int, int] | None:
+        """How many pairs of each kind are in the first two lists, where there was room for all; waits for that."""
+        of_rows, *sums = self._read(ahead)
+        triangles, edges, *carried = [lists for lists, _, _ in ahead.searches]
+        more = sum(int(one[0]) for one in sums[2:])
+        all_fit = of_rows[0] <= ahead.room and self._rows.accept(of_rows) and edges.accept(sums[1])
+        all_fit = all_fit and all(lists.accept(one) for lists, one in zip(carried, sums[2:], strict=True))
+        if not all_fit or not triangles.accept(sums[0], more):
+            return None
+        self._rows_known = True
+        return triangles.total, edges.total
+
+    def found(self, ahead: Ahead) -> Candidates | None:
+        """What was found, searched again where lists had no room; None where patches had none."""
+        of_rows, *sums = self._read(ahead)
         if of_rows[0] > ahead.room or not self._rows.accept(of_rows):
             return None
         self._rows_known = True
         return self._take_pairs(ahead.searches, sums)
+
+    def _read(self, ahead: Ahead) -> list[np.ndarray]:
+        """The sums of the rows and of all lists; waits for them."""
+        flag, *sums = [one.numbers()[0].copy() for one in self._asked]
+        self.boxes.check(int(flag))
+        return sums
 
     def _ask_for(self, pieces: list[tuple[wp.array, int, int]]) -> list[Asked]:
         """The same as before where the arrays are."""

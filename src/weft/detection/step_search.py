@@ -9,12 +9,14 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from weft.detection import approach, impact, moves, sifting, stray_kernels
+from weft.detection.batches import batch_size
+from weft.detection.broad_phase import Candidates as Pairs
 from weft.detection.candidates import Candidates
 from weft.detection.cones import Cones
 from weft.detection.patch_search import WAVES, PatchSearch
 from weft.detection.stencil_rows import StencilRows
 from weft.world import launch
-from weft.world.choosing import count_each
+from weft.world.choosing import Counter, count_each
 from weft.world.reading import read
 from weft.world.replay import Replay
 
@@ -79,6 +81,11 @@ class StepSearch:
         self._largest_thickness = largest_thickness
         self._set_reach(REACH * largest_thickness)
         self._replay = Replay(self.device)
+        self.ahead = self.device.is_cuda
+        """whether candidates are measured before it is known how many they are, which saves a wait"""
+        self._totals = wp.zeros(2, dtype=int, device=self.device)
+        self._counter = Counter(self.device)
+        self._counted: list[int] | None = None
         triangles = (
             approach.measure_vertex_triangle,
             approach.fill_vertex_triangle,
@@ -109,7 +116,8 @@ class StepSearch:
         rows.clear()
         self._set_reach(reach * self._largest_thickness)
         self.look(x, end)
-        for kind, count in zip(self._kinds, self._count(self._kinds), strict=True):
+        counts = self._count(self._kinds) if self._counted is None else self._counted
+        for kind, count in zip(self._kinds, counts, strict=True):
             if count:
                 rows.grow(count + rows.count)
                 parts = PARTS if kind.sifted else 1
@@ -120,6 +128,7 @@ class StepSearch:
 
     def _set_reach(self, reach: float) -> None:
         """Look for contacts so much farther away than the thickness."""
+        self._reach = reach
         self.margin = self._largest_thickness + max(min(SLACK, SLACK_PART * self._largest_thickness), reach)
         self.sheet.reach = wp.float64(reach)
         self.sheet.largest = wp.float64(self._largest_thickness + reach)
@@ -131,11 +140,47 @@ class StepSearch:
         self._any_tested = False
         self._take_motion(x, end)
         self.broad_phase.update(x, end, self.margin)
-        for kind, pairs in zip(self._kinds, self.broad_phase.feature_pairs(), strict=True):
-            self._measure(kind, pairs)
+        self._counted = None
+        found = self._look_ahead(x, end) if self.ahead else self.broad_phase.feature_pairs()
+        if found is not None:
+            for kind, pairs in zip(self._kinds, found, strict=True):
+                self._measure(kind, pairs)
         for kinds in self.stray_kinds:
             for kind in kinds:
                 kind.take(self._none)
+
+    def _look_ahead(self, x: wp.array, end: wp.array) -> Pairs | None:
+        """Have the candidates measured and counted with one wait, as if lists were as long as they have room.
+
+        Gives those that are still to be measured, where a list had none; None where there is nothing left to do.
+        """
+        search = self.broad_phase
+        # long lists are sifted first
+        sifted = self.device.is_cuda and batch_size(self.device, search.room) > 1
+        ahead = None if sifted else search.seek()
+        if ahead is None:
+            return search.feature_pairs()
+        for kind, (lists, _, _) in zip(self._kinds, ahead.searches, strict=False):
+            kind.take(lists.found)
+
+        def measure() -> None:
+            search.tell_totals(ahead, self._totals)
+            for which, kind in enumerate(self._kinds):
+                self._measure_listed(kind, which)
+            self._counter.start(*((kind.counts, kind.places, kind.batches) for kind in self._kinds))
+
+        given = [
+            part for kind in self._kinds for part in (kind.pairs, kind.near, kind.chosen, kind.counts, kind.places)
+        ]
+        given += [lists.sums[0] for lists, _, _ in ahead.searches]
+        self._replay.run(measure, "measure", x, end, self._reach, *given)
+        totals = search.fits(ahead)
+        if totals is None:
+            return search.found(ahead) or search.feature_pairs()
+        for kind, total in zip(self._kinds, totals, strict=True):
+            kind.keep(total)
+        self._counted = self._counter.numbers()
+        return None
 
     def _expect(self, x: wp.array, end: wp.array) -> None:
         """Nobody strays yet from the motion to the expected end."""
@@ -231,7 +276,7 @@ class StepSearch:
         self._run(stray_kernels.mark_edges, [self.sheet.edges, vertices, edges])
         for kinds in (self._kinds, *self.stray_kinds[:wave]):
             for kind, marked in zip(kinds, ((vertices, faces), (edges, edges)), strict=True):
-                launch(stray_kernels.forget, len(kind.pairs), [kind.pairs, *marked, kind.near], device=self.device)
+                launch(stray_kernels.forget, kind.count, [kind.pairs, *marked, kind.near], device=self.device)
         for kind, pairs in zip(self.stray_kinds[wave], self.broad_phase.stray_pairs(wave=wave), strict=True):
             self._measure(kind, pairs)
         self._wave = WAVES - 1
@@ -241,7 +286,12 @@ class StepSearch:
         if kind.sifted:
             kind.sift_first(kind.sift, [self.sheet, kind.near], kind.look_at, [self.sheet, kind.near])
             return
-        self._run_batches(kind, kind.measure, [pairs, self.sheet, kind.near, kind.chosen, kind.counts])
+        self._measure_listed(kind, -1)
+
+    def _measure_listed(self, kind: Candidates, which: int) -> None:
+        """Measure the candidates of a list, or as many of them as one of the totals says."""
+        inputs = [self._totals, which, kind.pairs, self.sheet, kind.near, kind.chosen, kind.counts]
+        self._run_batches(kind, kind.measure, inputs)
 
     def _run_batches(self, kind: Candidates, kernel: wp.Kernel, inputs: list[Any]) -> None:
         """Launch a kernel over the batches of candidates."""

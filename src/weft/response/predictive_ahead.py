@@ -12,7 +12,7 @@ import warp as wp
 
 from weft.detection.boxes import lowest_bit
 from weft.detection.bvh import Bvh
-from weft.detection.list_kernels import Tally
+from weft.detection.list_kernels import Tally, overflows
 from weft.detection.patch_search import Ahead
 from weft.response.predictive_candidates import choose_some, corners_of, count_bits, write_contact_of
 from weft.response.predictive_contacts import Contacts
@@ -30,16 +30,6 @@ FEW = wp.constant(4)
 NO_ROOM, FOUND = (wp.constant(k) for k in range(2))
 # room for this, and for what others tell
 TOLD = wp.constant(5)
-
-
-@wp.func
-def overflows(sums: wp.array[Tally], room: int) -> int:
-    """1 where a list found no room for all."""
-    last = sums[sums.shape[0] - 1]
-    full = int(0)
-    if last[0] > wp.int64(room) or last[1] != wp.int64(0) or last[2] != wp.int64(0):
-        full = 1
-    return full
 
 
 @wp.func

@@ -225,15 +225,45 @@ def count_each(*lists: tuple[wp.array, wp.array, int], also: wp.array | None = N
     if not full and also is None:
         return [0] * len(lists)
     device = wp.get_device(full[0][0].device if also is None else also.device)
-    if device.is_cpu:
-        counts = [_count_on_cpu(*one) for one in lists]
-        return counts if also is None else [*counts, int(also.numpy()[0])]
     if device.alias not in _counters:
-        _counters[device.alias] = _Counter(device)
-    numbers = _counters[device.alias].count(full, also)
-    found = iter(numbers)
-    counts = [next(found) if count else 0 for _, _, count in lists]
-    return counts if also is None else [*counts, numbers[-1]]
+        _counters[device.alias] = Counter(device)
+    _counters[device.alias].start(*lists, also=also)
+    return _counters[device.alias].numbers()
+
+
+class Counter:
+    """Counts what is chosen in several lists: begins at once, and says later what it found."""
+
+    def __init__(self, device: wp.Device) -> None:
+        self._device = device
+        self._together = Together(device)
+        self._told = Told(MOST_LISTS + 1, int, device)
+        self._sums = wp.zeros(MOST_LISTS * max(1, int(device.sm_count)), dtype=int, device=device)
+        self._found: list[int] = []
+        # where each number stands among those that are told; none for lists of nothing
+        self._places: list[int | None] = []
+
+    def start(self, *lists: tuple[wp.array, wp.array, int], also: wp.array | None = None) -> None:
+        """Place and count the first items of at most six lists; launches only, but for what is the same for as long lists."""
+        if self._device.is_cpu:
+            self._found = [_count_on_cpu(*one) for one in lists] + ([] if also is None else [int(also.numpy()[0])])
+            return
+        full = [one for one in lists if one[2]]
+        places = iter(range(MOST_LISTS))
+        self._places = [next(places) if one[2] else None for one in lists] + ([] if also is None else [MOST_LISTS])
+        totals = self._told.array
+        inputs = [part for one in full for part in one]
+        inputs += [totals, totals, 0] * (MOST_LISTS - len(full))
+        largest = max((count for _, _, count in full), default=0)
+        inputs += [totals if also is None else also, self._sums, totals]
+        self._together.launch(count_together, 1 + largest // ITEMS, inputs)
+
+    def numbers(self) -> list[int]:
+        """How many are chosen in each list, then what came besides; waits for it."""
+        if self._device.is_cpu:
+            return self._found
+        told = self._told.numbers().tolist()
+        return [0 if place is None else told[place] for place in self._places]
 
 
 def _count_on_cpu(chosen: wp.array, places: wp.array, count: int) -> int:
@@ -243,24 +273,4 @@ def _count_on_cpu(chosen: wp.array, places: wp.array, count: int) -> int:
     return int(chosen.numpy()[count - 1] + places.numpy()[count - 1])
 
 
-class _Counter:
-    """Counts on a card."""
-
-    def __init__(self, device: wp.Device) -> None:
-        self._together = Together(device)
-        self._told = Told(MOST_LISTS + 1, int, device)
-        self._sums = wp.zeros(MOST_LISTS * int(device.sm_count), dtype=int, device=device)
-
-    def count(self, lists: list[tuple[wp.array, wp.array, int]], also: wp.array | None) -> list[int]:
-        """How many are chosen in each list, those that are there first; then what came besides."""
-        totals = self._told.array
-        inputs = [part for one in lists for part in one]
-        inputs += [totals, totals, 0] * (MOST_LISTS - len(lists))
-        largest = max((count for _, _, count in lists), default=0)
-        inputs += [totals if also is None else also, self._sums, totals]
-        self._together.launch(count_together, 1 + largest // ITEMS, inputs)
-        numbers: list[int] = self._told.numbers().tolist()
-        return numbers
-
-
-_counters: dict[str, _Counter] = {}
+_counters: dict[str, Counter] = {}

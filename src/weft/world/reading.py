@@ -51,7 +51,7 @@ class Told:
 
     def __init__(self, count: int, dtype: Any, device: wp.Device) -> None:
         """So many numbers."""
-        self._room = wp.zeros(count, dtype=dtype, device="cpu", pinned=True)
+        self._room = wp.zeros(count, dtype=dtype, device="cpu", pinned=device.is_cuda)
         self._numbers: np.ndarray = self._room.numpy()
         self._device = device
         self.array = wp.array(ptr=self._room.ptr, dtype=dtype, shape=count, device=device)
@@ -103,9 +103,12 @@ class Asked:
         self.array, self._device = array, wp.get_device(array.device)
         self._start, self._count = start, len(array) if count is None else count
         self._room = array
-        if not self._device.is_cpu:
+        self._numbers: np.ndarray
+        if self._device.is_cpu:
+            self._numbers = array.numpy()[self._start : self._start + self._count]
+        else:
             self._room = wp.empty(self._count, dtype=array.dtype, device="cpu", pinned=True)
-        self._numbers: np.ndarray = self._room.numpy()
+            self._numbers = self._room.numpy()
         self._then = -1
 
     def ask(self) -> None:
