@@ -8,7 +8,14 @@ mostly move alike, so the bound is that of their relative motion.
 
 import warp as wp
 
-from weft.detection.batches import bit, edges_to_look_at, part_of_mask, rank, triangles_to_look_at
+from weft.detection.batches import (
+    bit,
+    candidates_in,
+    edges_to_look_at,
+    part_of_mask,
+    rank,
+    triangles_to_look_at,
+)
 from weft.detection.boxes import lowest_bit
 from weft.detection.cones import in_edge_cone, in_vertex_cone
 from weft.detection.proximity import nearest_edge_edge, nearest_point_triangle
@@ -185,22 +192,6 @@ def edges_sewn(sheet: Sheet, pair: wp.vec2i) -> bool:
     return a == c or a == d or b == c or b == d
 
 
-@wp.func
-def candidates_in(begin: int, batch: int, pairs: wp.array[wp.vec2i], totals: wp.array[int], which: int) -> int:
-    """How many candidates a batch has, of those of the list or, where one of the totals says that, of fewer."""
-    total = pairs.shape[0]
-    if which >= 0:
-        total = wp.min(total, totals[which])
-    return wp.min(batch, total - begin)
-
-
-@wp.func
-def choose_none(item: int, chosen: wp.array[wp.uint64], counts: wp.array[int]):
-    """A batch of nobody."""
-    chosen[item] = wp.uint64(0)
-    counts[item] = 0
-
-
 @wp.kernel
 def measure_vertex_triangle(
     first: int,
@@ -217,9 +208,6 @@ def measure_vertex_triangle(
     item = first + wp.tid()
     begin = item * batch
     count = candidates_in(begin, batch, pairs, totals, which)
-    if count <= 0:
-        choose_none(item, chosen, counts)
-        return
     look = triangles_to_look_at(
         pairs, begin, count, sheet.faces, sheet.x, sheet.vertex_moves, sheet.face_moves, sheet.largest, near
     )
@@ -285,9 +273,6 @@ def measure_edge_edge(
     item = first + wp.tid()
     begin = item * batch
     count = candidates_in(begin, batch, pairs, totals, which)
-    if count <= 0:
-        choose_none(item, chosen, counts)
-        return
     reach = EDGE_PART * sheet.largest
     look = edges_to_look_at(pairs, begin, count, sheet.edges, sheet.x, sheet.edge_moves, sheet.edge_moves, reach, near)
     if sheet.sewn != 0:

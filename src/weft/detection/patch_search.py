@@ -212,7 +212,7 @@ class PatchSearch(BroadPhase):
 
     def fits(self, ahead: Ahead) -> tuple[int, int] | None:
         """How many pairs of each kind are in the first two lists, where there was room for all; waits for that."""
-        of_rows, *sums = self._read(ahead)
+        of_rows, *sums = self._read_sums()
         triangles, edges, *carried = [lists for lists, _, _ in ahead.searches]
         more = sum(int(one[0]) for one in sums[2:])
         all_fit = of_rows[0] <= ahead.room and self._rows.accept(of_rows) and edges.accept(sums[1])
@@ -224,13 +224,13 @@ class PatchSearch(BroadPhase):
 
     def found(self, ahead: Ahead) -> Candidates | None:
         """What was found, searched again where lists had no room; None where patches had none."""
-        of_rows, *sums = self._read(ahead)
+        of_rows, *sums = self._read_sums()
         if of_rows[0] > ahead.room or not self._rows.accept(of_rows):
             return None
         self._rows_known = True
         return self._take_pairs(ahead.searches, sums)
 
-    def _read(self, ahead: Ahead) -> list[np.ndarray]:
+    def _read_sums(self) -> list[np.ndarray]:
         """The sums of the rows and of all lists; waits for them."""
         flag, *sums = [one.numbers()[0].copy() for one in self._asked]
         self.boxes.check(int(flag))
