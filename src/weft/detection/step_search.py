@@ -73,7 +73,7 @@ class StepSearch:
         sheet.owned, sheet.vertex_body = surface.owned, surface.vertex_body
         sheet.wings, sheet.neighbour_offsets, sheet.neighbours = cones.wings, cones.neighbour_offsets, cones.neighbours
         sheet.sewn = int(stitches is not None and len(stitches) > 0)
-        sheet.sewn_to = wp.array(_sewn_groups(surface.vertex_count, stitches), dtype=int, device=self.device)
+        sheet.sewn_to = wp.array(sewn_groups(surface.vertex_count, stitches), dtype=int, device=self.device)
         sheet.vertex_moves = wp.zeros(surface.vertex_count, dtype=wp.vec4d, device=self.device)
         sheet.face_moves = wp.zeros(surface.face_count, dtype=wp.vec4d, device=self.device)
         sheet.edge_moves = wp.zeros(surface.edge_count, dtype=wp.vec4d, device=self.device)
@@ -321,7 +321,7 @@ def _grain(kind: Candidates) -> int:
     return max(1, GRAIN // kind.batch)
 
 
-def _sewn_groups(vertex_count: int, stitches: np.ndarray | None) -> np.ndarray:
+def sewn_groups(vertex_count: int, stitches: np.ndarray | None) -> np.ndarray:
     """A number a vertex, the same for vertices that stitches join."""
     if stitches is None or len(stitches) == 0:
         return np.arange(vertex_count, dtype=np.int32)

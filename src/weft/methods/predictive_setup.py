@@ -49,6 +49,7 @@ def make_search(world: World, regions: Regions) -> PredictiveSearch:
         inverse_mass=world.inverse_mass,
         friction=(world.friction_static, world.friction_kinetic),
         largest_thickness=world.largest_thickness,
+        stitches=world.seams.nearest(),
     )
 
 

@@ -12,7 +12,8 @@ points are on borders, one rule says which pair stands for the place:
   is on the border or in a sharp fold, or the two move against each other.
 
 Neighbours in a sheet make no contact where the cloth between them is straight: where their middles are and stay at least
-0.95 times as far apart as at rest. The cloth itself keeps them apart, and a contact would ask for 0.7 of it.
+0.95 times as far apart as at rest. The cloth itself keeps them apart, and a contact would ask for 0.7 of it. Features that are
+sewn together make none either: it would open the seam.
 
 Layers know which side is right, where they lie on each other: where both face the same way. The front of a sleeve and
 the back of the sleeve under it do not, and keep the sides they are on.
@@ -70,6 +71,10 @@ class Sheet:
     rest_rows: wp.array[wp.vec4d]
     """middles of the edges at rest, and the number of the cloth"""
     thickness: wp.array[wp.float64]
+    sewn: int
+    """whether anything is"""
+    sewn_to: wp.array[int]
+    """a number a vertex, the same for vertices that stitches join"""
     radius: wp.float64
     """static collision radius"""
     largest: wp.float64
@@ -109,6 +114,9 @@ _GEOMETRY = """
         const double least = 0.95 * 0.95 * wp::dot(at_rest, at_rest);
         return wp::dot(now, now) >= least && wp::dot(then, then) >= least;
     };
+    const auto joined = [&](int first, int second) {
+        return sheet.sewn_to.data[first] == sheet.sewn_to.data[second];
+    };
     const auto above_of = [&](int first, int second) {
         return sheet.above.data[first * (int)(sheet.above.strides[0] / sizeof(int)) + second];
     };
@@ -121,6 +129,8 @@ _GEOMETRY = """
     + """
     const wp::vec_t<3, int> f = sheet.faces.data[pair[1]];
     const int i = pair[0];
+    if (sheet.sewn && (joined(i, f[0]) || joined(i, f[1]) || joined(i, f[2])))
+        return made;
     const vector p = x[i], a = x[f[0]], b = x[f[1]], c = x[f[2]];
     const auto w = nearest_of(p, a, b, c);
     const auto across = [&](const vector* at) {
@@ -189,6 +199,8 @@ def make_point_triangle(pair: wp.vec2i, sheet: Sheet) -> Made:
     + """
     const double last = 1e-6, haste = 0.25;
     const wp::vec_t<2, int> e = sheet.edges.data[pair[0]], f = sheet.edges.data[pair[1]];
+    if (sheet.sewn && (joined(e[0], f[0]) || joined(e[0], f[1]) || joined(e[1], f[0]) || joined(e[1], f[1])))
+        return made;
     const vector u = x[e[1]] - x[e[0]], v = x[f[1]] - x[f[0]];
     // the nearest points (Ericson 2005, section 5.1.9); edges at an angle below about 1e-7 count as parallel
     const vector gap = x[e[0]] - x[f[0]];
@@ -307,6 +319,8 @@ def closest_approach(r: wp.vec3d, way: wp.vec3d) -> wp.float64:
 def make_point_point(a: int, b: int, sheet: Sheet) -> Made:
     """Two vertices: the closest approach of their paths is exact."""
     made = Made()
+    if sheet.sewn != 0 and sheet.sewn_to[a] == sheet.sewn_to[b]:
+        return made
     r = sheet.x[a] - sheet.x[b]
     way = (sheet.end[a] - sheet.x[a]) - (sheet.end[b] - sheet.x[b])
     thick = HALF * (sheet.thickness[a] + sheet.thickness[b])

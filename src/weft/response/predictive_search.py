@@ -15,6 +15,7 @@ import warp as wp
 from weft.detection.broad_phase import BroadPhase
 from weft.detection.bvh import Bvh
 from weft.detection.patch_search import PatchSearch
+from weft.detection.step_search import sewn_groups
 from weft.response.predictive_ahead import Room, SearchAhead
 from weft.response.predictive_candidates import (
     CHUNK,
@@ -59,7 +60,9 @@ class PredictiveSearch:
         inverse_mass: wp.array,
         friction: tuple[wp.array, wp.array],
         largest_thickness: float,
+        stitches: np.ndarray | None = None,
     ) -> None:
+        """`stitches` (k, m) are vertices sewn together, row by row: features that share them make no contact."""
         surface = broad_phase.surface
         self.device = surface.device
         self.broad_phase = broad_phase
@@ -86,6 +89,8 @@ class PredictiveSearch:
         middles = rest.numpy()[edges].mean(axis=1)
         sheet.rest_rows = upload(np.column_stack([middles, regions.vertex_cloth[edges[:, 0]]]), wp.vec4d)
         sheet.largest = wp.float64(largest_thickness)
+        sheet.sewn = int(stitches is not None and len(stitches) > 0)
+        sheet.sewn_to = upload(sewn_groups(surface.vertex_count, stitches), int)
         self.sheet = sheet
         self.across = upload(_faces_across(face_edges, sheet.edge_faces.numpy(), regions.face_region), wp.vec3i)
         """for each corner of each triangle the triangle across the opposite edge, -1 for none in the same region"""
