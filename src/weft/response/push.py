@@ -111,7 +111,8 @@ class Push:
 
         self.cloth_faces = wp.array(cloth_faces, dtype=wp.vec3i, device=device)
         self.cloth_search = FaceSearch(search, np.arange(len(cloth_faces)), device)
-        self._neighbours = tuple(wp.array(a, dtype=int, device=device) for a in surface_neighbours(world.surface))
+        around = surface_neighbours(world.surface, world.seams.nearest())
+        self._neighbours = tuple(wp.array(a, dtype=int, device=device) for a in around)
         self._mesh_friction = wp.array(self._friction(split), dtype=wp.float64, device=device)
         self._cloth_friction = float(world.friction_kinetic.numpy()[: len(world.cloths), : len(world.cloths)].max())
         self._x, self._normal, self._carrier = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(3))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import warp as wp
+from scipy.sparse import coo_array, eye_array
 
 from weft.world.buffers import Buffer
 from weft.world.launch import launch
@@ -65,9 +66,24 @@ class Rings:
             launch(mark_chosen, count, [chosen, marks], device=self.device)
 
 
-def surface_neighbours(surface: Surface) -> tuple[np.ndarray, np.ndarray]:
-    """The vertices that an edge leads to from each vertex of a surface: offsets and items."""
-    return neighbours(surface.edges.numpy().reshape(-1, 2), surface.vertex_count)
+def surface_neighbours(surface: Surface, stitches: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The vertices that an edge leads to from each vertex of a surface: offsets and items.
+
+    With `stitches` (k, 2), also from what is sewn to it, and what is sewn to those.
+    """
+    edges, count = surface.edges.numpy().reshape(-1, 2), surface.vertex_count
+    if stitches is not None and len(stitches):
+        edges = _edges_across(edges, stitches, count)
+    return neighbours(edges, count)
+
+
+def _edges_across(edges: np.ndarray, stitches: np.ndarray, count: int) -> np.ndarray:
+    """Edges, those of vertices that are sewn together counting for each of them, and the stitches themselves."""
+    along, sewn = (coo_array((np.ones(len(e)), e.T), shape=(count, count)) for e in (edges, stitches))
+    same = eye_array(count) + sewn + sewn.T
+    reached = (same @ (along + along.T) @ same + sewn + sewn.T).tocoo()
+    pairs = np.stack(reached.coords, axis=1)
+    return pairs[pairs[:, 0] < pairs[:, 1]]
 
 
 def neighbours(edges: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
