@@ -5,8 +5,9 @@ import pytest
 import warp as wp
 
 from weft.world import get_threads, set_threads
+from weft.world.shares import share_begin, share_end, share_step
 from weft.world.tally import add_to, raise_to
-from weft.world.together import BLOCK, Together, share_begin, share_end, share_step
+from weft.world.together import BLOCK, Together
 
 NO_CARD = pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
 DEVICES = ["cpu", pytest.param("cuda:0", marks=[pytest.mark.cuda, NO_CARD])]

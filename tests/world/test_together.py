@@ -10,7 +10,8 @@ from weft.response import predictive_quick
 from weft.response.predictive_search import PredictiveSearch
 from weft.scene import Predictive
 from weft.world import World, get_threads, set_threads, together
-from weft.world.together import Together, meet, share_begin, share_end, share_step, take_number
+from weft.world.shares import share_begin, share_end, share_step
+from weft.world.together import Together, meet, take_number
 
 
 @wp.kernel

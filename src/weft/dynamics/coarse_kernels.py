@@ -6,7 +6,8 @@ All are for blocks of 3 x 3. The factor is L D L^T in the order of elimination (
 import warp as wp
 
 from weft.world.lanes import lane_total_matrix, lane_total_vector, lanes, meet_lanes
-from weft.world.together import meet_between, share_begin, share_end, share_step
+from weft.world.shares import share_begin, share_end, share_step
+from weft.world.together import meet_between
 
 wp.set_module_options({"enable_backward": False})
 

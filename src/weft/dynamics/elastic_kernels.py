@@ -2,16 +2,8 @@
 
 import warp as wp
 
-from weft.world.together import (
-    BLOCK,
-    meet,
-    meet_between,
-    on_card,
-    share_begin,
-    share_end,
-    share_step,
-    shared,
-)
+from weft.world.shares import share_begin, share_end, share_step
+from weft.world.together import BLOCK, meet, meet_between, on_card, shared
 
 wp.set_module_options({"enable_backward": False})
 

@@ -9,18 +9,8 @@ from weft.dynamics.yarn_kernels import Springs, continues, load_spring, places_a
 from weft.dynamics.yarns import ROW
 from weft.world.card import load_vec4d, store_row
 from weft.world.rows import first_three
-from weft.world.together import (
-    BLOCK,
-    arrive,
-    await_others,
-    meet,
-    meet_between,
-    share_begin,
-    share_end,
-    share_rounds,
-    share_step,
-    shared,
-)
+from weft.world.shares import share_begin, share_end, share_rounds, share_step
+from weft.world.together import BLOCK, arrive, await_others, meet, meet_between, shared
 
 wp.set_module_options({"enable_backward": False})
 

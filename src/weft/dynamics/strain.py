@@ -12,17 +12,8 @@ import warp as wp
 from weft.dynamics.springs import BEND, SpringNetwork
 from weft.world.card import load_vec2d, load_vec2i
 from weft.world.colouring import colour_items
-from weft.world.together import (
-    BLOCK,
-    Together,
-    arrive,
-    await_others,
-    meet,
-    share_begin,
-    share_end,
-    share_step,
-    shared,
-)
+from weft.world.shares import share_begin, share_end, share_step
+from weft.world.together import BLOCK, Together, arrive, await_others, meet, shared
 
 wp.set_module_options({"enable_backward": False})
 

@@ -22,18 +22,9 @@ from weft.response.predictive_contacts import ASLEEP, solve_contacts
 from weft.response.stencil_colours import COLOURS
 from weft.world.card import load_vec2i, load_vec4d, load_vec4i
 from weft.world.rows import end_vertex, predict_vertices
+from weft.world.shares import share_begin, share_end, share_step, spread
 from weft.world.spans import beyond_loaded, go_end, go_step, in_fours, item_step, span_begin, span_end
-from weft.world.together import (
-    begin_meeting,
-    end_meeting,
-    meet,
-    meet_between,
-    on_card,
-    share_begin,
-    share_end,
-    share_step,
-    spread,
-)
+from weft.world.together import begin_meeting, end_meeting, meet, meet_between, on_card
 
 wp.set_module_options({"enable_backward": False})
 

@@ -18,8 +18,9 @@ from weft.world import State, World, launch
 from weft.world.colouring import colour_items
 from weft.world.reading import read
 from weft.world.replay import Replay
+from weft.world.shares import share_begin, share_end, share_step
 from weft.world.tally import raise_to
-from weft.world.together import BLOCK, Together, meet, share_begin, share_end, share_step, shared
+from weft.world.together import BLOCK, Together, meet, shared
 
 wp.set_module_options({"enable_backward": False})
 

@@ -12,7 +12,8 @@ from weft.detection.boxes import lowest_bit
 from weft.response.colour_words import COLOURS
 from weft.response.stencil_masks import rows_at_once
 from weft.world.card import load_vec4i
-from weft.world.together import arrive, await_others, share_begin, share_end, share_step
+from weft.world.shares import share_begin, share_end, share_step
+from weft.world.together import arrive, await_others
 
 wp.set_module_options({"enable_backward": False})
 

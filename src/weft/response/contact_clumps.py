@@ -16,8 +16,9 @@ import warp as wp
 
 from weft.response.colour_words import COLOURS
 from weft.world.card import load_vec4i, store_vec4i
+from weft.world.shares import spread
 from weft.world.shelf import ROOM
-from weft.world.together import BLOCK, SHARE, Together, block_size, meet, spread
+from weft.world.together import BLOCK, SHARE, Together, block_size, meet
 
 wp.set_module_options({"enable_backward": False})
 

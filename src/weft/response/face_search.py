@@ -13,17 +13,9 @@ import numpy as np
 import warp as wp
 
 from weft.world import launch
+from weft.world.shares import share_begin, share_end, share_step
 from weft.world.tally import raise_to
-from weft.world.together import (
-    BLOCK,
-    Together,
-    meet,
-    meet_between,
-    share_begin,
-    share_end,
-    share_step,
-    shared,
-)
+from weft.world.together import BLOCK, Together, meet, meet_between, shared
 
 wp.set_module_options({"enable_backward": False})
 

@@ -12,14 +12,8 @@ from weft.response.friction import impulse_of
 from weft.response.stencil_masks import rows_below_or_given
 from weft.world.card import load_vec2d, load_vec4d, load_vec4i, store_row
 from weft.world.rows import first_three
-from weft.world.together import (
-    BLOCK,
-    meet,
-    meet_between,
-    share_begin,
-    share_end,
-    share_step,
-)
+from weft.world.shares import share_begin, share_end, share_step
+from weft.world.together import BLOCK, meet, meet_between
 
 wp.set_module_options({"enable_backward": False})
 

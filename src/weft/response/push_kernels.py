@@ -3,8 +3,9 @@
 import warp as wp
 
 from weft.response.face_search import FaceIndex, next_range, within_reach
+from weft.world.shares import spread
 from weft.world.tally import add_to
-from weft.world.together import BLOCK, meet, shared, spread
+from weft.world.together import BLOCK, meet, shared
 
 wp.set_module_options({"enable_backward": False})
 

@@ -15,7 +15,8 @@ from weft.response.colour_words import COLOURS, WORDS, forget, lowest_free, take
 from weft.response.stencil_chains import colour_chains_together
 from weft.world import launch
 from weft.world.buffers import Buffer
-from weft.world.together import BLOCK, Together, meet, shared, spread
+from weft.world.shares import spread
+from weft.world.together import BLOCK, Together, meet, shared
 
 wp.set_module_options({"enable_backward": False})
 

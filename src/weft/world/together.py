@@ -7,8 +7,7 @@ on before all are there. On the CPU it has a thread for each core, or one where 
 Where passes are small, the blocks of such a launch are a cluster (Hopper and later), whose threads meet without going through
 memory: `shared` makes a kernel that can be launched either way.
 
-Such kernels take `first`, `threads`, `arrivals`; thread t takes the items from `share_begin` to `share_end` of a pass, in
-steps of `share_step`.
+Such kernels take `first`, `threads`, `arrivals`; how threads share a pass is said in `weft.world.shares`.
 """
 
 from collections.abc import Sequence
@@ -19,22 +18,18 @@ import warp as wp
 
 from weft.world.crew import PATIENCE, resting
 from weft.world.launch import get_threads, launch_blocks, launch_threads
+from weft.world.shares import ALONE, BLOCK, FEW
 
-# threads a block: what one block can do needs no meeting of all
-BLOCK = 512
 # threads a block where each has a part and its threads need many registers
 SMALL_BLOCK = 256
-# items that one block does sooner alone than all do with a meeting: more of them wait for the one multiprocessor's memory
-FEW = BLOCK
 # items that are worth a block
 SHARE = 128
 # blocks of a cluster, items up to which it is faster than more multiprocessors are, and the first cards that have clusters
 CLUSTER = 16
 CLUSTERED = CLUSTER * SHARE
 CLUSTER_ARCH = 90
-# items from which on the threads of the CPU share them: in all passes together, and in one of them
+# items of all passes together from which on the threads of the CPU share them
 WORTH_SHARING = 2048
-ALONE = 160
 
 
 # what the first thread of a block does when it arrives at a meeting of all blocks, and while it waits for the others. The
@@ -184,81 +179,6 @@ def arrive(arrivals: wp.array[int], now: bool, size: int, following: int) -> int
 )
 def await_on_card(arrivals: wp.array[int], now: bool, size: int, following: int, ticket: int):
     """The second half there, given what the first half gave."""
-    ...
-
-
-@wp.func_native(
-    f"""
-#if defined(__CUDA_ARCH__)
-    // a warp of each block in turn, so that all multiprocessors have as much to do
-    return ((t % {BLOCK}) / 32 * (threads / {BLOCK}) + t / {BLOCK}) * 32 + t % 32;
-#else
-    return t;
-#endif
-"""
-)
-def spread(t: int, threads: int) -> int:  # type: ignore[empty-body]
-    """The number of a thread such that few items are shared by all blocks."""
-    ...
-
-
-@wp.func_native(
-    f"""
-#if defined(__CUDA_ARCH__)
-    if (count <= {FEW}) return t < {BLOCK} ? t : count;
-    return ((t % {BLOCK}) / 32 * (threads / {BLOCK}) + t / {BLOCK}) * 32 + t % 32;
-#else
-    if (count <= {ALONE}) return t == 0 ? 0 : count;
-    return (int)((wp::int64)count * t / threads);
-#endif
-"""
-)
-def share_begin(t: int, threads: int, count: int) -> int:  # type: ignore[empty-body]
-    """The first item of a thread: neighbouring threads take neighbours on CUDA, where the first block does a few items
-    alone; on the CPU stretches of their own, and the first thread does a few items alone."""
-    ...
-
-
-@wp.func_native(
-    f"""
-#if defined(__CUDA_ARCH__)
-    return count;
-#else
-    if (count <= {ALONE}) return count;
-    return (int)((wp::int64)count * (t + 1) / threads);
-#endif
-"""
-)
-def share_end(t: int, threads: int, count: int) -> int:  # type: ignore[empty-body]
-    """The end of a thread's items."""
-    ...
-
-
-@wp.func_native(
-    f"""
-#if defined(__CUDA_ARCH__)
-    return count <= {FEW} ? {BLOCK} : threads;
-#else
-    return 1;
-#endif
-"""
-)
-def share_step(threads: int, count: int) -> int:  # type: ignore[empty-body]
-    """From one item of a thread to its next."""
-    ...
-
-
-@wp.func_native(
-    f"""
-#if defined(__CUDA_ARCH__)
-    return count <= {FEW} ? 1 : (count + threads - 1) / threads;
-#else
-    return count <= {ALONE} ? count : (count + threads - 1) / threads;
-#endif
-"""
-)
-def share_rounds(threads: int, count: int) -> int:  # type: ignore[empty-body]
-    """How many items a thread has at most: what threads do together they must all do as often."""
     ...
 
 
