@@ -379,3 +379,31 @@ def test_fine_cloth_that_hangs_comes_to_rest():
         method.advance_frame(state)
     assert np.sqrt((state.velocities() ** 2).sum(axis=1).mean()) < 0.01
     assert np.ptp(state.positions()[:, 1]) == pytest.approx(1.0, abs=0.004)
+
+
+def test_velocities_of_what_lies_still_are_those_of_its_motion():
+    """Sheets on each other: what the next step goes on from, contacts hold back again, and it is no motion."""
+    sheets = [
+        weft.Cloth(
+            name=f"sheet {k}",
+            shape=weft.Grid(size=(0.3, 0.3), cells=(10, 10)),
+            placement={"position": (0.0, 0.003 + 0.003 * k, 0.0), "rotation_deg": (0.0, 25.0 * k, 0.0)},
+        )
+        for k in range(3)
+    ]
+    slab = weft.Collider(shape=weft.Box(size=(0.6, 0.1, 0.6)), placement={"position": (0.0, -0.05, 0.0)})
+    world = World(weft.Scene(cloths=sheets, colliders=[slab], method="robust"))
+    method, state = make_method(world, world.scene.method), world.initial_state()
+    free = world.initial_state()
+    method.advance_frame(free)
+    # nothing touches yet, and everything falls
+    np.testing.assert_array_equal(method.velocities(free), free.velocities())
+    assert free.velocities()[: world.cloth_vertex_count, 1].max() < -0.1
+    for _ in range(60):
+        before = state.positions()
+        method.advance_frame(state)
+    motion, shown, kept = (
+        np.linalg.norm(v[: world.cloth_vertex_count], axis=1).mean()
+        for v in ((state.positions() - before) * 60.0, method.velocities(state), state.velocities())
+    )
+    assert motion < 2e-4 and shown < 5e-4 < kept

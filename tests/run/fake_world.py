@@ -79,10 +79,15 @@ class FakeMethod:
         row = {"steps": 3, "contacts": state.frame, "collisions": 0, "zones": 0, "stretch": 0.01 * state.frame}
         return {**row, "status": "ok" if state.frame % 2 else "zone 3 gave up", "extra": float(m)}
 
+    def velocities(self, state: FakeState) -> np.ndarray:
+        """Others than the next frame goes on from, in every second one."""
+        return (1 + state.frame % 2) * state.velocities()
+
     def saved(self) -> dict[str, np.ndarray]:
         return {"memory": self.memory}
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
+        assert list(saved) == ["memory"]
         self.memory = saved["memory"]
 
 

@@ -71,6 +71,10 @@ class Method(ABC):
         state.time = state.frame / fps
         return {"steps": steps, **summarise(reports), "stretch": worst_stretch(self.world, state)}
 
+    def velocities(self, state: State) -> np.ndarray:
+        """How vertices move at the end of a frame; a method may go on from others than these."""
+        return state.velocities()
+
     def saved(self) -> dict[str, np.ndarray]:
         """What the next frame needs besides the state."""
         return {}

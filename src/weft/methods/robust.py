@@ -151,6 +151,17 @@ class Robust(Method):
         state.time = state.frame / fps
         return {"steps": len(reports), **summarise(reports), "stretch": worst_stretch(self.world, state)}
 
+    def velocities(self, state: State) -> np.ndarray:
+        """Where contacts changed the motion of a vertex in the last step, that motion.
+
+        The velocity that the next step goes on from may be a part of it that contacts will hold back again.
+        """
+        if self.half_step is not None:
+            return state.velocities()
+        v = self.v.numpy()
+        held = (v != self.v_free.numpy()).any(axis=1)
+        return np.where(held[:, None], v, state.velocities())
+
     def saved(self) -> dict[str, np.ndarray]:
         stepping = np.array([self.halvings, self.good_steps, self.pressed, self.crushed])
         return {"stepping": stepping, **self.dynamics.saved()}

@@ -25,6 +25,8 @@ OnFrame = Callable[[int, Mapping[str, Any]], object]
 
 # no cloth gets so far or so fast, in metres and metres a second; NaN is not below it either
 _FARTHEST = 1e9
+# the saved velocities from which the next frame goes on, where those of the frame are others
+GOES_ON = "velocities"
 
 
 def simulate(
@@ -137,14 +139,15 @@ class _Run:
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go back to where a frame was complete."""
+        saved = dict(checkpoint.saved)
         self.state = type(self.state).from_numpy(
             checkpoint.positions,
-            checkpoint.velocities,
+            saved.pop(GOES_ON, checkpoint.velocities),
             time=checkpoint.row["time"],
             frame=checkpoint.frame,
             device=self.scene.device,
         )
-        self.method.restore(checkpoint.saved)
+        self.method.restore(saved)
 
     def next_frame(self, writer: CacheWriter) -> dict[str, Any]:
         """Compute the frame that the cache lacks, write it, and return its report row."""
@@ -154,6 +157,9 @@ class _Run:
         wall_time = time.perf_counter() - began
         positions, velocities = self.state.positions(), self.state.velocities()
         self._check_finite(frame, writer.path, positions, velocities)
+        saved, shown = self.method.saved(), self.method.velocities(self.state)
+        if not np.array_equal(shown, velocities):
+            saved[GOES_ON] = velocities
         status = columns.pop("status")
         row = {
             "frame": frame,
@@ -163,7 +169,7 @@ class _Run:
             "intersections": self._intersections(frame, positions),
             "status": status,
         }
-        writer.append(positions, velocities, row, self.method.saved())
+        writer.append(positions, shown, row, saved)
         return row
 
     def _columns_at_start(self) -> dict[str, Any]:
