@@ -216,6 +216,15 @@ def swept_box(start: wp.vec3d, end: wp.vec3d, frame: wp.array[wp.vec3d], growth:
     return box
 
 
+@wp.func
+def leeway_of(vertex: int, leeway: wp.array[wp.float64]) -> wp.float64:
+    """How much more room a vertex has than others, if there are some that have more."""
+    more = wp.float64(0.0)
+    if leeway.shape[0] > 0:
+        more = leeway[vertex]
+    return more
+
+
 @wp.kernel
 def _box_vertices(
     first: int,
@@ -224,13 +233,14 @@ def _box_vertices(
     vertex_ids: wp.array[int],
     frame: wp.array[wp.vec3d],
     growth: wp.float64,
+    leeway: wp.array[wp.float64],
     farthest: wp.float32,
     boxes: wp.array2d[wp.float32],
     too_far: wp.array[int],
 ):
     i = first + wp.tid()
     vertex = vertex_ids[i]
-    box = swept_box(start[vertex], end[vertex], frame, growth)
+    box = swept_box(start[vertex], end[vertex], frame, growth + leeway_of(vertex, leeway))
     store_box(boxes, i, box)
     # a NaN is in no range; whoever writes writes the same
     for k in range(6):
@@ -296,9 +306,14 @@ class Boxes:
         self._too_far = wp.zeros(1, dtype=int, device=device)
         self._ends: tuple[wp.array, ...] = ()
         self._replay = Replay(device)
+        self._no_leeway = wp.empty(0, dtype=wp.float64, device=device)
+        self.leeway = self._no_leeway
+        """by how much the box of each vertex is grown besides; empty where by nothing"""
 
-    def update(self, start: wp.array, end: wp.array, margin: float, *, follow: bool) -> None:
-        """Boxes of the straight motion from `start` to `end`, each grown by half the margin.
+    def update(
+        self, start: wp.array, end: wp.array, margin: float, *, follow: bool, leeway: wp.array | None = None
+    ) -> None:
+        """Boxes of the straight motion from `start` to `end`, each grown by half the margin, and by the leeway of its vertex.
 
         They stand in a frame of reference that begins near the middle of the surface and, with `follow`, moves along
         with its mean displacement: the same for all, so that it changes no distance, and boxes stay small and precise
@@ -312,7 +327,8 @@ class Boxes:
         if self.patches.count == 0:
             return
         moving = int(follow and end is not start)
-        self._replay.run(lambda: self._enclose(start, end, margin, moving), start, end, margin, moving)
+        self.leeway = self._no_leeway if leeway is None else leeway
+        self._replay.run(lambda: self._enclose(start, end, margin, moving), start, end, margin, moving, self.leeway)
         self._ends = start, end
 
     def _enclose(self, start: wp.array, end: wp.array, margin: float, moving: int) -> None:
@@ -320,7 +336,7 @@ class Boxes:
         ids, device = self.patches.vertex_ids, self.surface.device
         launch(_sample, len(self._sums), [len(ids), start, end, ids, self._sums], device=device)
         launch(_find_frame, 1, [self._sums, moving, self.frame], device=device)
-        inputs = [start, end, ids, self.frame, 0.5 * margin, FARTHEST, self.vertices, self._too_far]
+        inputs = [start, end, ids, self.frame, 0.5 * margin, self.leeway, FARTHEST, self.vertices, self._too_far]
         launch(_box_vertices, len(ids), inputs, device=device)
         self.unite_features()
 

@@ -50,13 +50,22 @@ class BroadPhase(ABC):
         self.patches = patches
         self.boxes = Boxes(surface, patches)
 
-    def update(self, start: wp.array, end: wp.array, margin: float = 0.0, *, follow: bool = True) -> None:
+    def update(
+        self,
+        start: wp.array,
+        end: wp.array,
+        margin: float = 0.0,
+        *,
+        follow: bool = True,
+        leeway: wp.array | None = None,
+    ) -> None:
         """Take new positions (vec3d); `start` may be `end`.
 
         What comes nearer than `margin` at any time is listed. With `follow`, boxes are swept in a frame that moves with
-        the mean displacement, which makes them smaller and loses nothing.
+        the mean displacement, which makes them smaller and loses nothing. With a `leeway` (float64), vertices may end
+        farther off by that much.
         """
-        self.boxes.update(start, end, margin, follow=follow)
+        self.boxes.update(start, end, margin, follow=follow, leeway=leeway)
         if self.patches.count:
             if self.looks_at_once:
                 self.boxes.check(read(self.boxes.flag)[0][0])

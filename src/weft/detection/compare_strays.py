@@ -7,6 +7,7 @@ listed. A pair without a direction, and a pair of two patches that both have str
 import warp as wp
 
 from weft.detection.boxes import (
+    leeway_of,
     load_box,
     lowest_bit,
     reach,
@@ -32,6 +33,7 @@ def grow_strays(
     vertex_ids: wp.array[int],
     frame: wp.array[wp.vec3d],
     growth: wp.float64,
+    leeway: wp.array[wp.float64],
     boxes: wp.array2d[wp.float32],
     marked: wp.array[int],
 ):
@@ -40,7 +42,8 @@ def grow_strays(
     vertex = vertex_ids[i]
     marked[i] = strayed[vertex]
     if strayed[vertex] != 0:
-        store_box(boxes, i, unite(load_box(boxes, i), swept_box(start[vertex], end[vertex], frame, growth)))
+        way = swept_box(start[vertex], end[vertex], frame, growth + leeway_of(vertex, leeway))
+        store_box(boxes, i, unite(load_box(boxes, i), way))
 
 
 @wp.func

@@ -122,10 +122,18 @@ class PatchSearch(BroadPhase):
         for lists in (*own, *of_strays):
             lists.limit = limit
 
-    def update(self, start: wp.array, end: wp.array, margin: float = 0.0, *, follow: bool = True) -> None:
+    def update(
+        self,
+        start: wp.array,
+        end: wp.array,
+        margin: float = 0.0,
+        *,
+        follow: bool = True,
+        leeway: wp.array | None = None,
+    ) -> None:
         self._rows_known = False
         self._margin = margin
-        super().update(start, end, margin, follow=follow)
+        super().update(start, end, margin, follow=follow, leeway=leeway)
 
     def grow(self, start: wp.array, end: wp.array, strayed: wp.array, *, wave: int = 0) -> None:
         """Some vertices (flags 1) go to `end` instead of where the last update said: their boxes hold both ways.
@@ -136,7 +144,8 @@ class PatchSearch(BroadPhase):
             return
         self._rows_known = False
         patches, boxes, strays = self.patches, self.boxes, self._waves[wave]
-        inputs = [start, end, strayed, patches.vertex_ids, boxes.frame, 0.5 * self._margin, boxes.vertices]
+        inputs = [start, end, strayed, patches.vertex_ids, boxes.frame, 0.5 * self._margin, boxes.leeway]
+        inputs.append(boxes.vertices)
         launch(grow_strays, len(strays.vertices), [*inputs, strays.vertices], device=self.device)
         inputs = [patches.face_start, patches.faces, strays.vertices, strays.patches]
         launch(mark_patches, patches.count, inputs, device=self.device, grain=128)

@@ -59,6 +59,9 @@ class StepSearch:
         self._tested = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
         self._any_tested = False
         self._strays_came = False
+        # how far vertices went elsewhere than expected lately, and the room that they have for that
+        self.wandered = wp.zeros(surface.vertex_count, dtype=wp.float32, device=self.device)
+        self._leeway = wp.zeros(surface.vertex_count, dtype=wp.float64, device=self.device)
         self._turned = wp.zeros(surface.vertex_count, dtype=int, device=self.device)
         self._faces_turned = wp.zeros(surface.face_count, dtype=int, device=self.device)
         self._edges_turned = wp.zeros(surface.edge_count, dtype=int, device=self.device)
@@ -135,11 +138,11 @@ class StepSearch:
 
     def look(self, x: wp.array, end: wp.array) -> None:
         """List the candidates of a motion from x to `end`, and measure them."""
-        self._replay.run(lambda: self._expect(x, end), "expect", x, end)
+        self._replay.run(lambda: self._expect(x, end), "expect", x, end, self.margin)
         self._wave = 0
         self._any_tested = False
         self._take_motion(x, end)
-        self.broad_phase.update(x, end, self.margin)
+        self.broad_phase.update(x, end, self.margin, leeway=self._leeway)
         self._counted = None
         found = self._look_ahead(x, end) if self.ahead else self.broad_phase.feature_pairs()
         if found is not None:
@@ -183,7 +186,10 @@ class StepSearch:
         return None
 
     def _expect(self, x: wp.array, end: wp.array) -> None:
-        """Nobody strays yet from the motion to the expected end."""
+        """Nobody strays yet from the motion to the expected end, and who did lately has more room for it."""
+        sheet = self.sheet
+        inputs = [self._slack, sheet.neighbour_offsets, sheet.neighbours, self.wandered, self._leeway]
+        launch(stray_kernels.give_leeway, len(x), inputs, device=self.device)
         wp.copy(self._expected, end)
         wp.copy(self._reached, end)
         for flags in self._strayed:
@@ -198,12 +204,17 @@ class StepSearch:
         self._mark_strays(x, end)
         return int(read((self._fresh, 0, 1))[0][0]) == 1
 
+    @property
+    def _slack(self) -> float:
+        """How far a vertex may end outside its box."""
+        return 0.5 * (self.margin - impact.LARGEST_LEAST_DISTANCE)
+
     def _mark_strays(self, x: wp.array, end: wp.array) -> None:
         """Flag the strays, and in `_fresh` whether there are others than before."""
         self._fresh.zero_()
-        slack = 0.5 * (self.margin - impact.LARGEST_LEAST_DISTANCE)
-        inputs = [x, self._expected, self._reached, end, self.broad_phase.boxes.frame, slack]
-        inputs += [self._tested, self._turned, self._strayed[self._wave], self._fresh]
+        fading = 1.0 if self._any_tested else stray_kernels.FADING
+        inputs = [x, self._expected, self._reached, end, self.broad_phase.boxes.frame, self._slack, self._leeway]
+        inputs += [fading, self.wandered, self._tested, self._turned, self._strayed[self._wave], self._fresh]
         launch(stray_kernels.mark_strays, len(x), inputs, device=self.device)
 
     def _begin_test(self, x: wp.array, end: wp.array) -> None:

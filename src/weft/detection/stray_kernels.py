@@ -6,6 +6,15 @@ from weft.detection import approach, impact
 
 wp.set_module_options({"enable_backward": False})
 
+# who wandered off by so much in the last step may do so by some times as much in this one; of that room all have a part. That
+# leaves a sixth of the steps in which somebody strays, and makes boxes grow by a twentieth of the slack in the mean
+WANDERING = wp.constant(wp.float64(3.0))
+SPARED = wp.constant(wp.float64(0.5))
+# what that is at most, in parts of the slack: who wanders farther shall stray
+MOST_LEEWAY = wp.constant(wp.float64(4.0))
+# what is left of it after a step
+FADING = 0.8
+
 
 @wp.kernel
 def mark_strays(
@@ -16,14 +25,19 @@ def mark_strays(
     end: wp.array[wp.vec3d],
     frame: wp.array[wp.vec3d],
     slack: wp.float64,
+    leeway: wp.array[wp.float64],
+    fading: wp.float32,
+    wandered: wp.array[wp.float32],
     tested: wp.array[wp.vec3d],
     turned: wp.array[int],
     strayed: wp.array[int],
     fresh: wp.array[int],
 ):
-    """Whether a vertex ends outside the box in which it was looked for by more than the slack, in the moving frame.
+    """Whether a vertex ends outside the box in which it was looked for by more than the slack and its leeway, in the moving
+    frame.
 
-    Notes as well how far it has turned from where it ended in the first test of the step.
+    Notes as well by how much it does, beside what has faded of how far it wandered before, and how far it has turned
+    from where it ended in the first test of the step.
     """
     i = first + wp.tid()
     turned[i] = impact.units_turned(wp.length(end[i] - tested[i]))
@@ -31,15 +45,35 @@ def mark_strays(
     b = expected[i] - frame[1]
     c = reached[i] - frame[1]
     d = end[i] - frame[1]
+    far = wp.float64(0.0)
     for axis in range(3):
-        low = wp.min(wp.min(a[axis], b[axis]), c[axis]) - slack
-        high = wp.max(wp.max(a[axis], b[axis]), c[axis]) + slack
-        if d[axis] < low or d[axis] > high:
-            strayed[i] = 1
-            # whoever writes writes the same
-            fresh[0] = 1
+        low = wp.min(wp.min(a[axis], b[axis]), c[axis])
+        high = wp.max(wp.max(a[axis], b[axis]), c[axis])
+        far = wp.max(far, wp.max(low - d[axis], d[axis] - high))
+    wandered[i] = wp.max(fading * wandered[i], wp.float32(far))
+    if far > slack + leeway[i]:
+        strayed[i] = 1
+        # whoever writes writes the same
+        fresh[0] = 1
     if strayed[i] == 1:
         reached[i] = end[i]
+
+
+@wp.kernel
+def give_leeway(
+    first: int,
+    slack: wp.float64,
+    neighbour_offsets: wp.array[int],
+    neighbours: wp.array[int],
+    wandered: wp.array[wp.float32],
+    leeway: wp.array[wp.float64],
+):
+    """More room for vertices that may stray: those that wandered lately, and their neighbours."""
+    i = first + wp.tid()
+    far = wandered[i]
+    for k in range(neighbour_offsets[i], neighbour_offsets[i + 1]):
+        far = wp.max(far, wandered[neighbours[k]])
+    leeway[i] = wp.clamp(WANDERING * wp.float64(far) - SPARED * slack, wp.float64(0.0), MOST_LEEWAY * slack)
 
 
 @wp.kernel

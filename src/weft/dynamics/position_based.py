@@ -29,7 +29,7 @@ from weft.dynamics.yarns import ROW, SIDE_BY_SIDE, Yarns, find_yarns
 from weft.world import State, World, launch
 from weft.world.colouring import colour_items
 from weft.world.reading import Asked
-from weft.world.replay import Replay
+from weft.world.replay import Replay, start_joined
 from weft.world.together import Together
 
 # longest substep in s: 40 a frame at 60 Hz
@@ -54,8 +54,8 @@ LOOKERS_ON_CARD = 8 * LOOKERS
 PLACES = 4096
 # places for the worst edge of small cloth on a card: threads would wait for each other at one
 FEW_PLACES = 64
-# substeps that are launched together, as many as possible; fewer than the last of these too
-BATCHES = 16, 4
+# substeps that are launched together, as many as possible
+BATCHES = 16, 8, 4, 2, 1
 
 
 class Coloured(NamedTuple):
@@ -114,7 +114,7 @@ class PositionBased:
         places = len(self.springs.arrays[0])
         self._parts, self._softness = (wp.zeros(places, dtype=wp.float64, device=device) for _ in range(2))
         self._together = Together(device)
-        self._replay, self._whole = Replay(device), Replay(device)
+        self._replay = Replay(device)
         self._length = wp.zeros(1, dtype=wp.float64, device=device)
         """of a substep: on the device, so that substeps of any length are the same launches"""
         self.hinges = self._upload_quads(network, ~network.sewn)
@@ -199,22 +199,16 @@ class PositionBased:
         """
         substeps = self._substeps(state, dt, touched=contacts is not None and len(contacts) > 0)
         self.air.blow(state.x, state.v, state.time, dt)
-        ends = x_end, v_end
-        touching = () if contacts is None else contacts.given
-
-        def advance() -> None:
+        self._length.fill_(dt / substeps)
+        with self._replay.joined():
             self._bend(state, target, dt, v_end)
-            self._take_substeps(substeps, dt / substeps, *ends, contacts)
-
-        # what comes again is one graph; what is new, a few substeps at a time
-        self._whole.run(advance, dt, substeps, state.x, state.v, target, *ends, *touching)
+            self._take_substeps(substeps, dt / substeps, x_end, v_end, contacts)
         return substeps
 
     def _take_substeps(
         self, substeps: int, h: float, x_end: wp.array, v_end: wp.array, contacts: Contacts | None
     ) -> None:
         """Move positions and velocities forward by so many substeps of h."""
-        self._length.fill_(h)
         first, again = (self._stretching(v_end, again=again) for again in (False, True))
         given = (x_end, v_end, h if self.stitches.total else 0.0, *(() if contacts is None else contacts.given))
 
@@ -226,15 +220,19 @@ class PositionBased:
             self._prepare()
             self._substep(first, h, contacts)
 
+        def end() -> None:
+            launch(end_rows, self.count, [self._length, self._rows, self._before, x_end, v_end], device=self.device)
+
         self._replay.run(begin, "first", *given)
+        # graphs of some substeps each, which come again whatever the number of all
+        start_joined()
         rest = substeps - 1
         for batch in BATCHES:
             for _ in range(rest // batch):
                 self._replay.run(partial(advance, batch), "substeps", batch, *given)
+                start_joined()
             rest %= batch
-        if rest:
-            self._replay.run(partial(advance, rest), "substeps", rest, *given)
-        launch(end_rows, self.count, [h, self._rows, self._before, x_end, v_end], device=self.device)
+        self._replay.run(end, "end", x_end, v_end)
 
     def _prepare(self) -> None:
         """What is the same in all substeps of a step."""

@@ -103,7 +103,7 @@ def take_bending(first: int, before: wp.array[wp.vec4d], dt: wp.float64, p: wp.a
 @wp.kernel
 def end_rows(
     first: int,
-    h: wp.float64,
+    h: wp.array[wp.float64],
     p: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
     x: wp.array[wp.vec3d],
@@ -113,7 +113,7 @@ def end_rows(
     i = first + wp.tid()
     row = load_vec4d(p, i)
     x[i] = first_three(row)
-    v[i] = first_three(row - load_vec4d(before, i)) / h
+    v[i] = first_three(row - load_vec4d(before, i)) / h[0]
 
 
 @wp.kernel
