@@ -23,7 +23,8 @@ def set_up(pairs, inverse_mass, body, dt, *, part=LARGEST_PART, stiffness=500.0,
     rows.push.fill_(3.0)
     friction = [wp.array(t, dtype=wp.float64, ndim=2, device="cpu") for t in tables(int(body.max()) + 1)]
     bodies = wp.array(body.astype(np.int32), dtype=int, device="cpu")
-    inputs = [known, rows.vertices, rows.weights, rows.gaps, rows.thickness, numbers(inverse_mass), bodies, *friction]
+    inputs = [known, rows.sizes, rows.vertices, rows.weights, rows.gaps, rows.thickness]
+    inputs += [numbers(inverse_mass), bodies, *friction]
     inputs += [vectors(pairs.x), numbers(np.full(int(body.max()) + 1, fold))]
     launch(set_repulsion, rows.count - known, [*inputs, part, stiffness, dt, *rows.impulses, rows.distances])
     return rows

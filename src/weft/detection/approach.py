@@ -333,7 +333,7 @@ def fill_vertex_triangle(
     chosen: wp.array[wp.uint64],
     places: wp.array[int],
     order: wp.array[int],
-    base: int,
+    sizes: wp.array[int],
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
@@ -355,7 +355,7 @@ def fill_vertex_triangle(
         c = sheet.x[q[3]]
         w = triangle_weights(p, a, b, c)
         r = combine(w, p, a, b, c)
-        k = base + rank(order, place)
+        k = rank(order, place)
         place += 1
         vertices[k] = q
         weights[k] = w
@@ -378,7 +378,7 @@ def fill_edge_edge(
     chosen: wp.array[wp.uint64],
     places: wp.array[int],
     order: wp.array[int],
-    base: int,
+    sizes: wp.array[int],
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
@@ -401,7 +401,8 @@ def fill_edge_edge(
         d = sheet.x[q[3]]
         w = edge_weights(a, b, c, d)
         r = combine(w, a, b, c, d)
-        k = base + rank(order, place)
+        # behind those of vertices and triangles
+        k = sizes[1] + rank(order, place)
         place += 1
         vertices[k] = q
         weights[k] = w

@@ -15,7 +15,7 @@ from weft.detection.approach import (
     pair_direction,
     triangle_weights,
 )
-from weft.detection.batches import MOST, bit, rank
+from weft.detection.batches import MOST, bit, candidates_in, rank
 from weft.detection.boxes import lowest_bit
 from weft.detection.ccd_kernels import ccd_edge_edge, ccd_point_triangle
 from weft.detection.moves import relative_way
@@ -142,6 +142,8 @@ def pairs_to_test(  # type: ignore[empty-body]
 def collide_vertex_triangle(
     first: int,
     batch: int,
+    totals: wp.array[int],
+    which: int,
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
     near: wp.array[wp.float64],
@@ -160,7 +162,7 @@ def collide_vertex_triangle(
     """
     item = first + wp.tid()
     begin = item * batch
-    count = wp.min(batch, pairs.shape[0] - begin)
+    count = candidates_in(begin, batch, pairs, totals, which)
     test = pairs_to_test(
         pairs, begin, count, sheet.vertex_moves, sheet.face_moves, near, again, turned, turned_faces, left
     )
@@ -210,6 +212,8 @@ def test_triangle(sheet: Sheet, pair: wp.vec2i, tolerance: wp.float64):
 def collide_edge_edge(
     first: int,
     batch: int,
+    totals: wp.array[int],
+    which: int,
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
     near: wp.array[wp.float64],
@@ -224,7 +228,7 @@ def collide_edge_edge(
     """The same for pairs of edges; both arrays of what turned are that of the edges."""
     item = first + wp.tid()
     begin = item * batch
-    count = wp.min(batch, pairs.shape[0] - begin)
+    count = candidates_in(begin, batch, pairs, totals, which)
     test = pairs_to_test(pairs, begin, count, sheet.edge_moves, sheet.edge_moves, near, again, turned, turned_too, left)
     hits = wp.uint64(0)
     number = int(0)

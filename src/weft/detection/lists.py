@@ -206,6 +206,7 @@ class Lists:
         self._counts, self._short, self._unknown = (self._new(items, int) for _ in range(3))
         self._tally, self._sums = self._new(items, Tally), self._new(items, Tally)
         self.offsets = self._new(items + 1, wp.int64)
+        tell_growth(self.offsets, items)
 
     def _add_up(self, stop: int, room: int) -> None:
         items = len(self._counts)

@@ -28,7 +28,7 @@ from weft.detection.list_kernels import Tally, tell_totals
 from weft.detection.lists import LIMIT, Find, Lists, build_lists
 from weft.detection.patches import PADDING, Patches
 from weft.world import Surface, launch
-from weft.world.buffers import Buffer
+from weft.world.buffers import Buffer, Roof
 from weft.world.choosing import count_chosen
 from weft.world.lanes import threads_to_spare
 from weft.world.reading import Asked
@@ -106,14 +106,10 @@ class PatchSearch(BroadPhase):
         self._row_boxes = new_planes(0, self.device)
         self._vertex_triangle = Lists(self.device, wp.vec2i, what="pairs of a vertex and a triangle", limit=limit)
         self._edge_edge = Lists(self.device, wp.vec2i, what="pairs of edges", limit=limit)
+        self._roofs = Roof(self.device), Roof(self.device)
         self._triangles = Lists(self.device, wp.vec2i, what="pairs of triangles", limit=limit)
         sizes = len(self.patches.vertex_ids), self.patches.count
         self._waves = tuple(Strays(self.device, *sizes, limit) for _ in range(WAVES))
-
-    @property
-    def room(self) -> int:
-        """Pairs of a kind that there is room for at most before lists grow."""
-        return max(len(self._vertex_triangle.found), len(self._edge_edge.found))
 
     def set_limit(self, limit: int) -> None:
         """Refuse longer lists than this from now on."""
@@ -212,24 +208,30 @@ class PatchSearch(BroadPhase):
             one.expect()
         return ahead
 
-    def tell_totals(self, ahead: Ahead, totals: wp.array) -> None:
+    def likely(self) -> tuple[int, int]:
+        """How many pairs of each kind there will be at most, if a search finds about as many as the last."""
+        kinds = zip(self._roofs, (self._vertex_triangle, self._edge_edge), strict=True)
+        of_triangles, of_edges = (min(len(lists.found), roof.over(lists.total * 9 // 8 + 1)) for roof, lists in kinds)
+        return of_triangles, of_edges
+
+    def tell_totals(self, ahead: Ahead, rooms: tuple[int, int], totals: wp.array) -> None:
         """Have kernels know how many pairs of each kind were found; none where there was no room for all. Launches only."""
         triangles, edges, *carried = [lists for lists, _, _ in ahead.searches]
         behind = [carried[0].sums[0], len(carried[0].found)] if carried else [self._no_sums, 0]
-        inputs = [triangles.sums[0], len(triangles.found), *behind, edges.sums[0], len(edges.found), totals]
+        inputs = [triangles.sums[0], rooms[0], *behind, edges.sums[0], rooms[1], totals]
         launch(tell_totals, 1, inputs, device=self.device)
 
-    def fits(self, ahead: Ahead) -> tuple[int, int] | None:
-        """How many pairs of each kind are in the first two lists, where there was room for all; waits for that."""
+    def fits(self, ahead: Ahead, rooms: tuple[int, int]) -> bool:
+        """Whether there was room for all pairs; waits for that."""
         of_rows, *sums = self._read_sums()
         triangles, edges, *carried = [lists for lists, _, _ in ahead.searches]
         more = sum(int(one[0]) for one in sums[2:])
-        all_fit = of_rows[0] <= ahead.room and self._rows.accept(of_rows) and edges.accept(sums[1])
-        all_fit = all_fit and all(lists.accept(one) for lists, one in zip(carried, sums[2:], strict=True))
-        if not all_fit or not triangles.accept(sums[0], more):
-            return None
-        self._rows_known = True
-        return triangles.total, edges.total
+        if int(sums[0][0]) + more > rooms[0] or int(sums[1][0]) > rooms[1]:
+            return False
+        fit = of_rows[0] <= ahead.room and self._rows.accept(of_rows) and edges.accept(sums[1])
+        fit = fit and all(lists.accept(one) for lists, one in zip(carried, sums[2:], strict=True))
+        self._rows_known = fit and triangles.accept(sums[0], more)
+        return self._rows_known
 
     def found(self, ahead: Ahead) -> Candidates | None:
         """What was found, searched again where lists had no room; None where patches had none."""

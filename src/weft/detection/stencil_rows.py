@@ -2,7 +2,17 @@
 
 import warp as wp
 
-from weft.world.buffers import Buffer
+from weft.world import launch
+from weft.world.buffers import Buffer, Roof
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.kernel
+def _tell(first: int, count: int, in_front: int, sizes: wp.array[int]):
+    i = first + wp.tid()
+    sizes[i] = count
+    sizes[i + 1] = in_front
 
 
 class StencilRows:
@@ -11,6 +21,9 @@ class StencilRows:
     def __init__(self, device: wp.Device) -> None:
         self.device = device
         self.count = 0
+        self._roof = Roof(device)
+        self.sizes = wp.zeros(2, dtype=int, device=device)
+        """the same for kernels, and how many of them were found first"""
         self._vertices, self._weights = Buffer(wp.vec4i, device), Buffer(wp.vec4d, device)
         self._normals = Buffer(wp.vec3d, device)
         self._gaps, self._thickness = Buffer(wp.float64, device), Buffer(wp.float64, device)
@@ -49,8 +62,15 @@ class StencilRows:
     def clear(self) -> None:
         self.count = 0
 
-    def grow(self, count: int) -> None:
-        """Make room for `count` rows; those in use stay."""
+    @property
+    def most(self) -> int:
+        """As many rows as launches have whose kernels look at `sizes`."""
+        return self._roof.over(self.count)
+
+    def grow(self, count: int, *, in_front: int = 0) -> None:
+        """Make room for `count` rows, of which so many were found first; those in use stay."""
+        most = self._roof.over(count)
         for buffer in self._all:
-            buffer.at_least(count, keep=self.count)
+            buffer.at_least(most, keep=self.count)
         self.count = count
+        launch(_tell, 1, [count, in_front, self.sizes], device=self.device)

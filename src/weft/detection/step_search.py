@@ -1,6 +1,6 @@
 """The search of a step: one list of candidates, the contacts among them, and the collisions that remain."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from weft.detection.cones import Cones
 from weft.detection.patch_search import WAVES, PatchSearch
 from weft.detection.stencil_rows import StencilRows
 from weft.world import launch
-from weft.world.choosing import Counter, count_each
+from weft.world.buffers import growths
+from weft.world.choosing import Counter
 from weft.world.reading import read
 from weft.world.replay import Replay
 
@@ -87,8 +88,8 @@ class StepSearch:
         self.ahead = self.device.is_cuda
         """whether candidates are measured before it is known how many they are, which saves a wait"""
         self._totals = wp.zeros(2, dtype=int, device=self.device)
-        self._counter = Counter(self.device)
-        self._counted: list[int] | None = None
+        self._counter, self._hit_counter = Counter(self.device), Counter(self.device)
+        self._looked_ahead = False
         triangles = (
             approach.measure_vertex_triangle,
             approach.fill_vertex_triangle,
@@ -119,15 +120,30 @@ class StepSearch:
         rows.clear()
         self._set_reach(reach * self._largest_thickness)
         self.look(x, end)
-        counts = self._count(self._kinds) if self._counted is None else self._counted
-        for kind, count in zip(self._kinds, counts, strict=True):
-            if count:
-                rows.grow(count + rows.count)
-                parts = PARTS if kind.sifted else 1
-                inputs = [kind.batch, parts, kind.pairs, self.sheet, kind.chosen, kind.places, kind.order]
-                inputs += [rows.count - count, *rows.geometry]
-                launch(kind.fill, parts * kind.batches, inputs, device=self.device, grain=_grain(kind))
+        if not self._looked_ahead:
+            self._count_contacts()
+        *counts, _ = self._counter.numbers(len(self._kinds))
+        rows.grow(sum(counts), in_front=counts[0])
+        if rows.count:
+            geometry = rows.geometry
+            self._run_ahead(lambda: self._fill(rows.sizes, geometry), "fill", x, geometry[0])
         return rows.count
+
+    def _fill(self, sizes: wp.array, geometry: list[wp.array]) -> None:
+        """Write the contacts, one kind behind the other."""
+        for kind in self._kinds:
+            parts = PARTS if kind.sifted else 1
+            inputs = [kind.batch, parts, kind.pairs, self.sheet, kind.chosen, kind.places, kind.order]
+            inputs += [sizes, *geometry]
+            launch(kind.fill, parts * kind.batches, inputs, device=self.device, grain=_grain(kind))
+
+    def _run_ahead(self, work: Callable[[], None], *given: Any) -> None:
+        """Launch over the candidates: as a graph where these come again, being as many at most as those of the step before."""
+        if self._looked_ahead:
+            sizes = [len(kind.pairs) for kind in self._kinds]
+            self._replay.run(work, *given, self._reach, *sizes, growths())
+        else:
+            work()
 
     def _set_reach(self, reach: float) -> None:
         """Look for contacts so much farther away than the thickness."""
@@ -143,8 +159,8 @@ class StepSearch:
         self._any_tested = False
         self._take_motion(x, end)
         self.broad_phase.update(x, end, self.margin, leeway=self._leeway)
-        self._counted = None
         found = self._look_ahead(x, end) if self.ahead else self.broad_phase.feature_pairs()
+        self._looked_ahead = found is None
         if found is not None:
             for kind, pairs in zip(self._kinds, found, strict=True):
                 self._measure(kind, pairs)
@@ -153,37 +169,30 @@ class StepSearch:
                 kind.take(self._none)
 
     def _look_ahead(self, x: wp.array, end: wp.array) -> Pairs | None:
-        """Have the candidates measured and counted with one wait, as if lists were as long as they have room.
+        """Have the candidates measured and counted with one wait, as if they were about as many as in the step before.
 
-        Gives those that are still to be measured, where a list had none; None where there is nothing left to do.
+        Gives those that are still to be measured where they are more, or so many that they are sifted first; else None.
         """
         search = self.broad_phase
+        rooms = search.likely()
         # long lists are sifted first
-        sifted = self.device.is_cuda and batch_size(self.device, search.room) > 1
+        sifted = self.device.is_cuda and batch_size(self.device, max(rooms)) > 1
         ahead = None if sifted else search.seek()
         if ahead is None:
             return search.feature_pairs()
-        for kind, (lists, _, _) in zip(self._kinds, ahead.searches, strict=False):
-            kind.take(lists.found)
+        for which, kind in enumerate(self._kinds):
+            kind.expect(ahead.searches[which][0].found, rooms[which], self._totals, which)
 
         def measure() -> None:
-            search.tell_totals(ahead, self._totals)
-            for which, kind in enumerate(self._kinds):
-                self._measure_listed(kind, which)
-            self._counter.start(*((kind.counts, kind.places, kind.batches) for kind in self._kinds))
+            search.tell_totals(ahead, rooms, self._totals)
+            for kind in self._kinds:
+                self._measure_listed(kind)
+            self._count_contacts()
 
-        given = [
-            part for kind in self._kinds for part in (kind.pairs, kind.near, kind.chosen, kind.counts, kind.places)
-        ]
-        given += [lists.sums[0] for lists, _, _ in ahead.searches]
-        self._replay.run(measure, "measure", x, end, self._reach, *given)
-        totals = search.fits(ahead)
-        if totals is None:
-            return search.found(ahead) or search.feature_pairs()
-        for kind, total in zip(self._kinds, totals, strict=True):
-            kind.keep(total)
-        self._counted = self._counter.numbers()
-        return None
+        self._replay.run(measure, "measure", x, end, self._reach, *rooms, growths())
+        if search.fits(ahead, rooms):
+            return None
+        return search.found(ahead) or search.feature_pairs()
 
     def _expect(self, x: wp.array, end: wp.array) -> None:
         """Nobody strays yet from the motion to the expected end, and who did lately has more room for it."""
@@ -238,30 +247,41 @@ class StepSearch:
         if fresh:
             self._look_for_strays(x, end)
         kinds = [kind for same in zip(self._kinds, *self.stray_kinds, strict=True) for kind in same]
-        *counts, seen = self._collide(kinds)
+        *counts, seen = self._collide(kinds, x, end)
         if seen and not looked:
             fresh = True
             self._look_for_strays(x, end)
-            *counts, _ = self._collide(kinds)
+            *counts, _ = self._collide(kinds, x, end)
         if first:
             self._strays_came = fresh
         self._any_tested = True
-        found = rows.count
+        place, found = rows.count, sum(counts)
+        if found:
+            rows.grow(place + found)
         for kind, count in zip(kinds, counts, strict=True):
             if count and kind not in self._kinds:
                 kind.sort_chosen(count)
             inputs = [kind.pairs, self.sheet, kind.near, kind.chosen, kind.places, kind.order, kind.time]
             if count:
-                rows.grow(rows.count + count)
-                self._run_batches(kind, kind.fill_hits, [*inputs, rows.count - count, *rows.geometry])
-        return rows.count - found
+                self._run_batches(kind, kind.fill_hits, [*inputs, place, *rows.geometry])
+                place += count
+        return found
 
-    def _collide(self, kinds: list[Candidates]) -> list[int]:
+    def _collide(self, kinds: list[Candidates], x: wp.array, end: wp.array) -> list[int]:
         """Which candidates meet; gives how many of each kind, and whether there are fresh strays."""
+        # lists that came later have no answer to go back to
+        again = [int(kind.tested and self._any_tested) for kind in kinds]
+        if any(kind.count for strays in self.stray_kinds for kind in strays):
+            self._test(kinds, again)
+        else:
+            self._run_ahead(lambda: self._test(kinds, again), "collide", x, end, *again)
         for kind in kinds:
-            # lists that came later have no answer to go back to
-            again = int(kind.tested and self._any_tested)
             kind.tested |= not self._any_tested
+        return self._hit_counter.numbers(len(kinds))
+
+    def _test(self, kinds: list[Candidates], known: list[int]) -> None:
+        """Choose the candidates that meet, given of which kinds it is known how they did before, and count them."""
+        for kind, again in zip(kinds, known, strict=True):
             flags = (self._turned, self._faces_turned) if kind.of_vertices else (self._edges_turned,) * 2
             if kind.sifted:
                 sheet = self.sheet
@@ -270,13 +290,13 @@ class StepSearch:
                 then = [sheet, kind.near, again, kind.left, kind.time]
                 kind.sift_first(sifting.sift_for_test, given, kind.test, then)
                 continue
-            inputs = [kind.pairs, self.sheet, kind.near, again, *flags, kind.left, kind.time, kind.chosen, kind.counts]
-            self._run_batches(kind, kind.collide, inputs)
-        return self._count(kinds, also=self._fresh)
+            inputs = [kind.totals, kind.which, kind.pairs, self.sheet, kind.near, again, *flags]
+            self._run_batches(kind, kind.collide, [*inputs, kind.left, kind.time, kind.chosen, kind.counts])
+        self._hit_counter.start(*((kind.counts, kind.places, kind.batches) for kind in kinds), also=self._fresh)
 
-    def _count(self, kinds: Sequence[Candidates], also: wp.array | None = None) -> list[int]:
-        """Places of the chosen candidates among all chosen ones of their kind, and their numbers."""
-        return count_each(*((kind.counts, kind.places, kind.batches) for kind in kinds), also=also)
+    def _count_contacts(self) -> None:
+        """Places of the contacts among all of their kind, and their numbers."""
+        self._counter.start(*((kind.counts, kind.places, kind.batches) for kind in self._kinds))
 
     def _look_for_strays(self, x: wp.array, end: wp.array) -> None:
         """List the candidates of vertices that go elsewhere than expected anew, and leave out what was listed."""
@@ -287,7 +307,8 @@ class StepSearch:
         self._run(stray_kernels.mark_edges, [self.sheet.edges, vertices, edges])
         for kinds in (self._kinds, *self.stray_kinds[:wave]):
             for kind, marked in zip(kinds, ((vertices, faces), (edges, edges)), strict=True):
-                launch(stray_kernels.forget, kind.count, [kind.pairs, *marked, kind.near], device=self.device)
+                inputs = [kind.totals, kind.which, kind.pairs, *marked, kind.near]
+                launch(stray_kernels.forget, kind.count, inputs, device=self.device)
         for kind, pairs in zip(self.stray_kinds[wave], self.broad_phase.stray_pairs(wave=wave), strict=True):
             self._measure(kind, pairs)
         self._wave = WAVES - 1
@@ -297,11 +318,11 @@ class StepSearch:
         if kind.sifted:
             kind.sift_first(kind.sift, [self.sheet, kind.near], kind.look_at, [self.sheet, kind.near])
             return
-        self._measure_listed(kind, -1)
+        self._measure_listed(kind)
 
-    def _measure_listed(self, kind: Candidates, which: int) -> None:
+    def _measure_listed(self, kind: Candidates) -> None:
         """Measure the candidates of a list, or as many of them as one of the totals says."""
-        inputs = [self._totals, which, kind.pairs, self.sheet, kind.near, kind.chosen, kind.counts]
+        inputs = [kind.totals, kind.which, kind.pairs, self.sheet, kind.near, kind.chosen, kind.counts]
         self._run_batches(kind, kind.measure, inputs)
 
     def _run_batches(self, kind: Candidates, kernel: wp.Kernel, inputs: list[Any]) -> None:

@@ -3,6 +3,7 @@
 import warp as wp
 
 from weft.detection import approach, impact
+from weft.detection.batches import candidates_in
 
 wp.set_module_options({"enable_backward": False})
 
@@ -50,7 +51,7 @@ def mark_strays(
         low = wp.min(wp.min(a[axis], b[axis]), c[axis])
         high = wp.max(wp.max(a[axis], b[axis]), c[axis])
         far = wp.max(far, wp.max(low - d[axis], d[axis] - high))
-    wandered[i] = wp.max(fading * wandered[i], wp.float32(far))
+    wandered[i] = wp.max(fading * wandered[i], wp.float32(far))  # type: ignore[arg-type]
     if far > slack + leeway[i]:
         strayed[i] = 1
         # whoever writes writes the same
@@ -111,6 +112,8 @@ def turn_edges(first: int, edges: wp.array[wp.vec2i], turned: wp.array[int], of_
 @wp.kernel
 def forget(
     first: int,
+    totals: wp.array[int],
+    which: int,
     pairs: wp.array[wp.vec2i],
     marked: wp.array[int],
     marked_too: wp.array[int],
@@ -118,6 +121,7 @@ def forget(
 ):
     """Pairs with a stray are listed elsewhere."""
     i = first + wp.tid()
-    pair = pairs[i]
-    if marked[pair[0]] + marked_too[pair[1]] != 0:
-        near[i] = approach.NEVER
+    if candidates_in(i, 1, pairs, totals, which) > 0:
+        pair = pairs[i]
+        if marked[pair[0]] + marked_too[pair[1]] != 0:
+            near[i] = approach.NEVER

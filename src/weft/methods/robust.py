@@ -28,6 +28,7 @@ from weft.response.repulsion import LARGEST_PART, set_repulsion
 from weft.response.touching import TOUCHING, move_off
 from weft.scene import Robust as RobustOptions
 from weft.world import State, World, launch
+from weft.world.buffers import growths
 from weft.world.replay import Replay
 
 if TYPE_CHECKING:
@@ -197,8 +198,9 @@ class Robust(Method):
         with self._replay.joined():
             substeps = self.dynamics.propose(state, world.target, dt, self.proposed, self.v_end, self.position_contacts)
             self._replay.run(lambda: self._take_proposal(state, dt), "take", state.x, dt)
-        self.solver.sweep(self.rows, self.v, PRESSED_SWEEPS if self.pressed else self.options.sweeps)
-        if not self._give_impulses(state, dt, report, may_halve=may_halve):
+            self.solver.sweep(self.rows, self.v, PRESSED_SWEEPS if self.pressed else self.options.sweeps)
+            found = self._collisions(state, dt, report)
+        if not self._give_impulses(state, dt, report, found, may_halve=may_halve):
             if may_halve:
                 return None
             self._move_in_zones(state, dt, report)
@@ -235,25 +237,27 @@ class Robust(Method):
             self._replay.run(lambda: self._run(expect, inputs), "expect", state.x, state.v, dt)
             self.dynamics.foresee(state, dt)
             contacts = self.search.find_contacts(state.x, self.expected, rows, reach=reach)
-        self.solver.place(rows)
-        self._set_up(0, LARGEST_PART, self.stiffness, dt)
+            self.solver.place(rows)
+            given = ("repulsion", rows.most, rows.vertices, dt, growths())
+            self._replay.run(lambda: self._set_up(0, LARGEST_PART, self.stiffness, dt), *given)
         return contacts
 
     def _limit_strain(self, state: State, v: wp.array, dt: float) -> None:
         """Slow the springs that would stretch or shrink too far or too fast."""
         self.strain_limits.apply(state.x, v, self.options.strain_limit, dt, STRAIN_SWEEPS)
 
-    def _give_impulses(self, state: State, dt: float, report: StepReport, *, may_halve: bool) -> bool:
-        """Stop the pairs that would collide; True if none is left.
+    def _give_impulses(self, state: State, dt: float, report: StepReport, found: int, *, may_halve: bool) -> bool:
+        """Stop the pairs that would collide, of which so many were found; True if none is left.
 
         A few rounds with few sweeps, then rounds that solve all contacts and collisions to the end together: those are
         the inelastic impact zones of Harmon et al. 2008, found by Gauss-Seidel.
         """
         for round_number in range(IMPULSE_ROUNDS + INELASTIC_ROUNDS):
-            known = self.rows.count
-            found = self._collisions(state, dt, report)
+            if round_number > 0:
+                found = self._collisions(state, dt, report)
             if found == 0:
                 return True
+            known = self.rows.count - found
             many = may_halve and round_number == 0 and found > self.many_collisions
             if many and self._real_collisions(known) > self.many_collisions:
                 return False
@@ -347,8 +351,9 @@ class Robust(Method):
         world, rows = self.world, self.rows
         tables = [world.inverse_mass, world.surface.vertex_body, world.friction_static, world.friction_kinetic]
         tables += [world.rest_shape, self.folds]
-        inputs = [known, rows.vertices, rows.weights, rows.gaps, rows.thickness, *tables, part, stiffness, dt]
-        launch(set_repulsion, rows.count - known, [*inputs, *rows.impulses, rows.distances], device=world.device)
+        inputs = [known, rows.sizes, rows.vertices, rows.weights, rows.gaps, rows.thickness, *tables]
+        inputs += [part, stiffness, dt, *rows.impulses, rows.distances]
+        launch(set_repulsion, rows.most - known, inputs, device=world.device)
 
     def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
         launch(kernel, self.world.vertex_count, inputs, device=self.world.device)

@@ -164,7 +164,7 @@ class ClothCollisions:
         world, rows = self.world, self._rows
         tables = [self._inverse_mass, world.surface.vertex_body, world.friction_static, world.friction_kinetic]
         tables += [world.rest_shape, self._folds]
-        inputs = [known, rows.vertices, rows.weights, rows.gaps, rows.thickness, *tables, 1.0, math.inf, dt]
+        inputs = [known, rows.sizes, rows.vertices, rows.weights, rows.gaps, rows.thickness, *tables, 1.0, math.inf, dt]
         launch(set_repulsion, rows.count - known, [*inputs, *rows.impulses, rows.distances], device=self.device)
 
     def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:

@@ -10,6 +10,8 @@ wp.set_module_options({"enable_backward": False})
 BITS = 62
 WORDS = 8
 COLOURS = BITS * WORDS
+# a number for what is no stencil, which is sorted last: there is no higher one of as many bits
+NO_COLOUR = wp.constant(2 ** COLOURS.bit_length() - 1)
 FULL = wp.constant(wp.int64(2**62 - 1))
 
 

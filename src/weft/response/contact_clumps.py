@@ -194,7 +194,7 @@ def find_clumps(
     first: int,
     threads: int,
     arrivals: wp.array[int],
-    stamp: int,
+    stamp: wp.array[int],
     offsets: wp.array[int],
     cuts: wp.array[int],
     vertices: wp.array[wp.vec4i],
@@ -220,6 +220,8 @@ def find_clumps(
     """
     thread = first + wp.tid()
     t = spread(thread, threads)
+    # those of all tries before are lower
+    new = stamp[0]
     for c in range(thread, COLOURS + 1, threads):
         choose_cuts(c, offsets, cuts, over, sizes, spans)
     meet(arrivals)
@@ -249,7 +251,7 @@ def find_clumps(
                     over[tried] = 1
                 for k in range(4):
                     if inverse_mass[q[k]] > wp.float64(0.0):
-                        if wp.atomic_max(stamps, q[k], stamp + tried) < stamp + tried:
+                        if wp.atomic_max(stamps, q[k], new + tried) < new + tried:
                             slot = wp.atomic_add(spans, tried, group, 1)
                             if slot >= MOST_VERTICES:
                                 over[tried] = 1
@@ -261,6 +263,7 @@ def find_clumps(
         fits = over[tried] == 0
     if thread == 0:
         first_colour[0] = cuts[tried]
+        stamp[0] = new + TRIES
     block = block_size()
     for group in range(thread // block, GROUPS, threads // block):
         size = sizes[tried, group]
@@ -294,7 +297,7 @@ class Clumps:
         self._parents, self._stamps, self._slots = (numbers(vertex_count) for _ in range(3))
         self._cuts, self._over, self._groups = (numbers(size) for size in (TRIES, TRIES, MOST))
         self._sizes, self._spans = numbers(TRIES, GROUPS), numbers(TRIES, GROUPS)
-        self._stamp = 0
+        self._stamp = wp.full(1, TRIES, dtype=int, device=device)
         self.first_colour = numbers(1)
         """where the clumps begin"""
         self.sizes, self.spans = numbers(GROUPS), numbers(GROUPS)
@@ -312,7 +315,6 @@ class Clumps:
         """Clump the last of the placed contacts, whose colours begin at the offsets."""
         if count == 0:
             return
-        self._stamp += TRIES
         inputs: list[Any] = [self._stamp, offsets, self._cuts, vertices, self.inverse_mass]
         inputs += [self._parents, self._stamps, self._slots, self._over, self._sizes, self._spans, self._groups]
         inputs += [self.first_colour, self.sizes, self.spans, self.contacts, self.colours, self.corners, self.members]

@@ -27,7 +27,7 @@ class PositionContacts:
     @property
     def given(self) -> tuple[Any, ...]:
         """What a call depends on besides the positions."""
-        return self.solver.clumped, self.solver.threads_for(self.rows.count), *self._arrays
+        return self.solver.clumped, self.solver.threads_for(self.rows.most), *self._arrays
 
     @property
     def _arrays(self) -> tuple[wp.array, ...]:
@@ -41,4 +41,4 @@ class PositionContacts:
         # the same tuple in all substeps of a step is looked at once
         if len(inputs) != len(self._inputs) or any(a is not b for a, b in zip(inputs, self._inputs, strict=True)):
             self._inputs = inputs
-        solver.run(self.rows.count, part_clumped if solver.clumped else part_together, self._inputs)
+        solver.run(self.rows.most, part_clumped if solver.clumped else part_together, self._inputs)

@@ -193,7 +193,6 @@ def solve_together(
     sweeps: int,
     placed_offsets: wp.array[int],
     later: int,
-    placed: int,
     offsets: wp.array[int],
     order: wp.array[int],
     vertices: wp.array[wp.vec4i],
@@ -209,6 +208,7 @@ def solve_together(
 ):
     """Sweeps over all rows: first those that lie in the order of their colours, then the others."""
     t = first + wp.tid()
+    placed = placed_offsets[COLOURS + 1]
     rows = gather_rows(vertices, weights, normals, speeds, friction, push, drag)
     take_velocities(t, threads, v, inverse_mass, p)
     meet(arrivals)
@@ -229,7 +229,6 @@ def solve_clumped(
     sweeps: int,
     placed_offsets: wp.array[int],
     later: int,
-    placed: int,
     offsets: wp.array[int],
     order: wp.array[int],
     vertices: wp.array[wp.vec4i],
@@ -253,6 +252,7 @@ def solve_clumped(
     """The same where the last of the placed rows are in clumps. It has a kernel of its own, since of millions of rows few are
     in clumps, and code for these would slow down the others."""
     t = first + wp.tid()
+    placed = placed_offsets[COLOURS + 1]
     rows = gather_rows(vertices, weights, normals, speeds, friction, push, drag)
     take_velocities(t, threads, v, inverse_mass, p)
     meet(arrivals)
@@ -276,6 +276,7 @@ def solve_clumped(
 @wp.kernel
 def put_in_order(
     first: int,
+    sizes: wp.array[int],
     order: wp.array[int],
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
@@ -292,6 +293,8 @@ def put_in_order(
 ):
     """Move rows to their places in the order, and find their gains."""
     k = first + wp.tid()
+    if k >= sizes[0]:
+        return
     i = order[k]
     q = vertices[i]
     w = weights[i]

@@ -17,7 +17,8 @@ from weft.response.contact_clumps import GROUPS, Clumps
 from weft.response.impulse_sweeps import put_in_order, solve_clumped, solve_together
 from weft.response.stencil_colours import COLOURS, StencilColouring
 from weft.world import launch
-from weft.world.buffers import Buffer
+from weft.world.buffers import Buffer, growths
+from weft.world.replay import Replay
 from weft.world.together import SHARE, Together
 
 # rows among which clumps are looked for at most
@@ -34,9 +35,11 @@ class ImpulseRows(StencilRows):
         self._speeds, self._friction = Buffer(wp.float64, device), Buffer(wp.vec2d, device)
         self._push, self._drag = Buffer(wp.float64, device), Buffer(wp.vec3d, device)
         self._distances, self._gains = Buffer(wp.float64, device), Buffer(wp.vec4d, device)
-        self._placed = list(self._all)
+        self._geometry = list(self._all)
         self._all += [self._speeds, self._friction, self._push, self._drag, self._distances]
-        self._spare = [Buffer(dtype, device) for dtype in (wp.vec4i, wp.vec4d, wp.vec3d, wp.float64, wp.float64)]
+        # what rows are put in order into; then these are the rows
+        self._ordered = [Buffer(dtype, device) for dtype in (wp.vec4i, wp.vec4d, wp.vec3d, wp.float64, wp.float64)]
+        self._in_order = False
 
     @property
     def speeds(self) -> wp.array:
@@ -73,15 +76,24 @@ class ImpulseRows(StencilRows):
         """vec4d: what each corner does for the two sides to part by one; of rows that were put in order"""
         return self._gains.array
 
-    def reorder(self, order: wp.array, inverse_mass: wp.array) -> None:
-        """Put rows in an order; of impulses nothing is known before."""
-        if self.count == 0:
-            return
-        room = [buffer.at_least(self.count) for buffer in self._spare]
-        inputs = [order, *self.geometry, *room, inverse_mass, self._gains.at_least(self.count)]
-        launch(put_in_order, self.count, inputs, device=self.device)
-        for buffer, spare in zip(self._placed, self._spare, strict=True):
-            buffer.array, spare.array = spare.array, buffer.array
+    def clear(self) -> None:
+        super().clear()
+        # rows are always found in the same arrays, and put in order into the same
+        if self._in_order:
+            self._change_places()
+
+    def room_in_order(self) -> list[wp.array]:
+        """Where the geometry of all rows goes when they are put in order, and their gains."""
+        return [buffer.at_least(self.most) for buffer in (*self._ordered, self._gains)]
+
+    def take_order(self) -> None:
+        """Be what was put in order; of impulses nothing is known yet."""
+        self._change_places()
+
+    def _change_places(self) -> None:
+        self._in_order = not self._in_order
+        for one, other in zip(self._geometry, self._ordered, strict=True):
+            one.array, other.array = other.array, one.array
 
 
 class ImpulseSolver:
@@ -102,20 +114,29 @@ class ImpulseSolver:
         """rows that lie in the order of their colours"""
         self.offsets = wp.zeros_like(self._colouring.offsets)
         """where their colours begin"""
+        self._replay = Replay(self.device)
 
     def place(self, rows: ImpulseRows) -> None:
         """Put all rows in the order of their colours, before it is set what they ask of velocities and positions.
 
         So sweeps go through memory from front to back. Rows that come after them need `colour`.
         """
-        self.placed = rows.count
-        self._colouring.colour(rows.vertices, rows.count, self.offsets)
-        if self.device.is_cpu:
-            self._colouring.gather(rows.vertices, rows.count, self.offsets)
-        rows.reorder(self._colouring.order, self.inverse_mass)
-        if self.clumped:
-            assert self.clumps is not None
-            self.clumps.find(self.offsets, rows.vertices, rows.count)
+        self.placed, most = rows.count, rows.most
+        found, room = rows.geometry, rows.room_in_order()
+        clumps = self.clumps if self.clumped else None
+
+        def put() -> None:
+            self._colouring.colour(found[0], most, self.offsets, rows.sizes)
+            if self.device.is_cpu:
+                self._colouring.gather(found[0], most, self.offsets)
+            *ordered, gains = room
+            inputs = [rows.sizes, self._colouring.order, *found, *ordered, self.inverse_mass, gains]
+            launch(put_in_order, most, inputs, device=self.device)
+            if clumps is not None:
+                clumps.find(self.offsets, ordered[0], most)
+
+        self._replay.run(put, "place", most, found[0], clumps is None, growths())
+        rows.take_order()
 
     def colour(self, rows: ImpulseRows) -> None:
         """Find the order of the rows after the placed ones by colour; needed once after they change."""
@@ -125,11 +146,13 @@ class ImpulseSolver:
     def sweep(self, rows: ImpulseRows, v: wp.array, sweeps: int) -> None:
         """Solve all rows a number of times, in the order of their colours."""
         later = int(rows.count > self.placed)
-        colouring = self._colouring
-        inputs = [sweeps, self.offsets, later, self.placed, colouring.offsets, colouring.order]
+        colouring, most = self._colouring, rows.most
+        inputs = [sweeps, self.offsets, later, colouring.offsets, colouring.order]
         inputs += [rows.vertices, rows.weights, rows.normals, *rows.impulses, self.inverse_mass, v, self._rows]
+        inputs += self.clump_arrays
         kernel = solve_clumped if self.clumped else solve_together
-        self.run(rows.count, kernel, [*inputs, *self.clump_arrays], sweeps)
+        given = ("sweep", self.clumped, sweeps, later, most, v, rows.vertices, growths())
+        self._replay.run(lambda: self.run(most, kernel, inputs, sweeps), *given)
 
     @property
     def clumped(self) -> bool:

@@ -44,6 +44,7 @@ def kept_distance(gap: wp.float64, thickness: wp.float64, part: wp.float64) -> w
 def set_repulsion(
     first: int,
     offset: int,
+    sizes: wp.array[int],
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
     gaps: wp.array[wp.float64],
@@ -68,6 +69,8 @@ def set_repulsion(
     `folds` has a length for each body: pairs of it that are nearer to each other along the cloth do not rub.
     """
     i = offset + first + wp.tid()
+    if i >= sizes[0]:
+        return
     q = vertices[i]
     w = weights[i]
     total = wp.float64(0.0)

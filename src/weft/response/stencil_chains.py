@@ -9,7 +9,7 @@ stencils in that order, and each of them as soon as those before it at its corne
 
 import warp as wp
 
-from weft.response.colour_words import BITS, COLOURS, FULL, WORDS
+from weft.response.colour_words import BITS, COLOURS, FULL, NO_COLOUR, WORDS
 from weft.world.card import load_vec4i, store_vec4i
 from weft.world.choosing import place_all
 from weft.world.together import BLOCK, meet
@@ -147,7 +147,8 @@ def colour_chains_together(
     first: int,
     threads: int,
     arrivals: wp.array[int],
-    count: int,
+    sizes: wp.array[int],
+    most: int,
     sequence: wp.array[int],
     vertices: wp.array[wp.vec4i],
     inverse_mass: wp.array[wp.float64],
@@ -163,8 +164,12 @@ def colour_chains_together(
     keys: wp.array[int],
     order: wp.array[int],
 ):
-    """The colours of stencils one after another in a sequence, in which each has its place."""
+    """The colours of stencils one after another in a sequence, in which each has its place; what is none stands last."""
     t = first + wp.tid()
+    count = sizes[0]
+    for i in range(count + t, most, threads):
+        keys[i] = NO_COLOUR
+        order[i] = i
     vertex_count = inverse_mass.shape[0]
     for v in range(t, vertex_count, threads):
         counts[v] = 0

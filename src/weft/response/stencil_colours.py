@@ -11,7 +11,7 @@ those before it.
 
 import warp as wp
 
-from weft.response.colour_words import COLOURS, WORDS, forget, lowest_free, take
+from weft.response.colour_words import COLOURS, NO_COLOUR, WORDS, forget, lowest_free, take
 from weft.response.stencil_chains import colour_chains_together
 from weft.world import launch
 from weft.world.buffers import Buffer
@@ -49,10 +49,14 @@ def standing_of(q: wp.vec4i) -> int:
 
 
 @wp.kernel
-def find_standings(first: int, vertices: wp.array[wp.vec4i], standings: wp.array[int], sequence: wp.array[int]):
-    """Stencils and where they stand in the order, for sorting."""
+def find_standings(
+    first: int, sizes: wp.array[int], vertices: wp.array[wp.vec4i], standings: wp.array[int], sequence: wp.array[int]
+):
+    """Stencils and where they stand in the order, for sorting; what is none stands last."""
     i = first + wp.tid()
-    standings[i] = standing_of(vertices[i])
+    standings[i] = STANDINGS - 1
+    if i < sizes[0]:
+        standings[i] = standing_of(vertices[i])
     sequence[i] = i
 
 
@@ -180,9 +184,12 @@ def stands_first(
 
 
 @wp.kernel
-def find_offsets(first: int, count: int, keys: wp.array[int], offsets: wp.array[int]):
+def find_offsets(first: int, sizes: wp.array[int], keys: wp.array[int], offsets: wp.array[int]):
     """Where each colour begins among stencils in the order of their colours; one item more than there are stencils."""
     i = first + wp.tid()
+    count = sizes[0]
+    if i > count:
+        return
     before = int(-1)
     if i > 0:
         before = keys[i - 1]
@@ -199,7 +206,8 @@ def colour_together(
     first: int,
     threads: int,
     arrivals: wp.array[int],
-    count: int,
+    sizes: wp.array[int],
+    most: int,
     ranks: int,
     vertices: wp.array[wp.vec4i],
     inverse_mass: wp.array[wp.float64],
@@ -209,12 +217,16 @@ def colour_together(
     keys: wp.array[int],
     order: wp.array[int],
 ):
-    """The same colours by many threads: as keys of the stencils, for sorting.
+    """The same colours by many threads: as keys of the stencils, for sorting; what is none stands last.
 
     With `ranks` the key is instead how many stencils before it in the list a stencil has to wait for, one after another.
     """
     t = first + wp.tid()
+    count = sizes[0]
     place = spread(t, threads)
+    for i in range(count + t, most, threads):
+        keys[i] = NO_COLOUR
+        order[i] = i
     for c in range(t, 3, threads):
         waiting[c] = 0
     for i in range(place, count, threads):
@@ -270,6 +282,7 @@ class StencilColouring:
         self._used = wp.zeros((vertex_count, WORDS), dtype=wp.int64, device=self.device)
         self._claims = wp.zeros((2, vertex_count), dtype=wp.int64, device=self.device)
         self._waiting = wp.zeros(3, dtype=int, device=self.device)
+        self._sizes = wp.zeros(1, dtype=int, device=self.device)
         self.offsets = wp.zeros(COLOURS + 2, dtype=int, device=self.device)
         """where each colour begins; the last two enclose the stencils for which there was no colour"""
         self._colour, self._order, self._keys, self._gathered, self._sequence = (
@@ -287,8 +300,13 @@ class StencilColouring:
         """The stencils colour by colour."""
         return self._order.array
 
-    def colour(self, vertices: wp.array, count: int, offsets: wp.array | None = None) -> None:
-        """Put the first `count` stencils in the order of their colours; where these begin stands in `offsets`, if given."""
+    def colour(
+        self, vertices: wp.array, count: int, offsets: wp.array | None = None, sizes: wp.array | None = None
+    ) -> None:
+        """Put the first `count` stencils in the order of their colours; where these begin stands in `offsets`, if given.
+
+        With `sizes`, of which the first says how many there are, these may be fewer on a card.
+        """
         offsets = self.offsets if offsets is None else offsets
         if count == 0:
             offsets.zero_()
@@ -300,9 +318,9 @@ class StencilColouring:
             inputs = [count, self._sequence.array, vertices, self.inverse_mass, self._used, colour, offsets, order]
             launch(colour_in_order, 1, inputs, device=self.device)
         elif count < FEW:
-            self.colour_in_rounds(vertices, count, offsets)
+            self.colour_in_rounds(vertices, count, offsets, sizes)
         else:
-            self.colour_in_chains(vertices, count, offsets)
+            self.colour_in_chains(vertices, count, offsets, sizes)
 
     def gather(self, vertices: wp.array, count: int, offsets: wp.array) -> None:
         """Let stencils of a colour that are near each other in the mesh be neighbours. Only on a CPU."""
@@ -311,10 +329,13 @@ class StencilColouring:
         launch(gather_regions, 1, inputs, device=self.device)
         self._order.array, self._gathered.array = gathered, self._order.array
 
-    def colour_in_rounds(self, vertices: wp.array, count: int, offsets: wp.array) -> None:
+    def colour_in_rounds(
+        self, vertices: wp.array, count: int, offsets: wp.array, sizes: wp.array | None = None
+    ) -> None:
         """The way of CUDA for short lists, which the CPU can go too."""
-        self._colour_together(vertices, count, ranks=0)
-        self._sort(count, offsets)
+        sizes = self._told(count) if sizes is None else sizes
+        self._colour_together(vertices, count, sizes, ranks=0)
+        self._sort(count, sizes, offsets)
 
     def rank(self, vertices: wp.array, count: int) -> None:
         """Put stencils in an order that gives the same as the order of the list: each as soon as those before it at its
@@ -322,31 +343,40 @@ class StencilColouring:
         if count == 0:
             self.offsets.zero_()
             return
-        self._colour_together(vertices, count, ranks=1)
-        self._sort(count, self.offsets)
+        sizes = self._told(count)
+        self._colour_together(vertices, count, sizes, ranks=1)
+        self._sort(count, sizes, self.offsets)
 
-    def _colour_together(self, vertices: wp.array, count: int, *, ranks: int) -> None:
-        inputs = [count, ranks, vertices, self.inverse_mass, self._used, self._claims, self._waiting]
+    def _told(self, count: int) -> wp.array:
+        """Where kernels find how many stencils there are."""
+        self._sizes.fill_(count)
+        return self._sizes
+
+    def _colour_together(self, vertices: wp.array, count: int, sizes: wp.array, *, ranks: int) -> None:
+        inputs = [sizes, count, ranks, vertices, self.inverse_mass, self._used, self._claims, self._waiting]
         self._together.launch(colour_together, count, [*inputs, *self._unsorted(count)])
 
-    def colour_in_chains(self, vertices: wp.array, count: int, offsets: wp.array) -> None:
+    def colour_in_chains(
+        self, vertices: wp.array, count: int, offsets: wp.array, sizes: wp.array | None = None
+    ) -> None:
         """The way of CUDA for long lists, likewise."""
+        sizes = self._told(count) if sizes is None else sizes
         # sorting needs as much room again
         standings, sequence = self._keys.at_least(2 * count), self._sequence.at_least(2 * count)
-        launch(find_standings, count, [vertices, standings, sequence], device=self.device)
+        launch(find_standings, count, [sizes, vertices, standings, sequence], device=self.device)
         wp.utils.radix_sort_pairs(standings, sequence, count, end_bit=STANDING_BITS)
-        inputs = [count, sequence, vertices, self.inverse_mass, self._counts, self._begins, self._sums]
+        inputs = [sizes, count, sequence, vertices, self.inverse_mass, self._counts, self._begins, self._sums]
         inputs += [self._corners.at_least(count), self._slots.at_least(count), self._entries.at_least(4 * count)]
         inputs += [self._followers.at_least(count), self._pending.at_least(count), self._used]
         self._together.launch(colour_chains_together, count, [*inputs, *self._unsorted(count)])
-        self._sort(count, offsets)
+        self._sort(count, sizes, offsets)
 
     def _unsorted(self, count: int) -> list[wp.array]:
         """Room for colours and the stencils that have them, and for sorting both."""
         return [self._keys.at_least(2 * count), self._order.at_least(2 * count)]
 
-    def _sort(self, count: int, offsets: wp.array) -> None:
+    def _sort(self, count: int, sizes: wp.array, offsets: wp.array) -> None:
         """The order is that of the CPU: within a colour that of the list."""
         keys, order = self._unsorted(count)
         wp.utils.radix_sort_pairs(keys, order, count, end_bit=COLOURS.bit_length())
-        launch(find_offsets, count + 1, [count, keys, offsets], device=self.device)
+        launch(find_offsets, count + 1, [sizes, keys, offsets], device=self.device)

@@ -11,6 +11,12 @@ log = logging.getLogger("weft.memory")
 WORTH_TELLING = 2**20
 # items that there is always room for: Warp can cut a list of no items out of an array only if that has some
 SPARE = 64
+# a roof is so many times as high as what it is over when it is put up, and put up anew where it is so many times too high;
+# from so many items on, whose memory and time count, it is lower
+ROOM, TOO_HIGH = 1.5, 16.0
+MANY, ROOM_OF_MANY = 2**17, 1.125
+
+_growths = 0
 
 
 class Buffer:
@@ -32,8 +38,34 @@ class Buffer:
         return self.array
 
 
+class Roof:
+    """How many items there are at most, for launches whose kernels know how many there are.
+
+    It seldom changes, so that these come again. On a CPU, where nothing is replayed, it is the number of items.
+    """
+
+    def __init__(self, device: wp.Device) -> None:
+        self.device = device
+        self._height = 0
+
+    def over(self, count: int) -> int:
+        """A number from this count on."""
+        if self.device.is_cpu or count == 0:
+            return count
+        if not count <= self._height <= TOO_HIGH * count:
+            self._height = int((ROOM if count < MANY else ROOM_OF_MANY) * count)
+        return self._height
+
+
+def growths() -> int:
+    """How often buffers have grown: what was captured with those of before must not be replayed."""
+    return _growths
+
+
 def tell_growth(array: wp.array, needed: int) -> None:
     """A line of the log about a buffer that grew, for those who look for where memory goes."""
+    global _growths
+    _growths += 1
     if array.capacity >= WORTH_TELLING:
         name = getattr(array.dtype, "__name__", str(array.dtype))
         log.info("a buffer of %s on %s grows to %.1f MB for %d items", name, array.device, array.capacity / 1e6, needed)

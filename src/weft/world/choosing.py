@@ -2,6 +2,8 @@
 
 # mypy: disable-error-code="empty-body"
 
+from typing import Any
+
 import warp as wp
 
 from weft.world.launch import launch
@@ -228,7 +230,8 @@ def count_each(*lists: tuple[wp.array, wp.array, int], also: wp.array | None = N
     if device.alias not in _counters:
         _counters[device.alias] = Counter(device)
     _counters[device.alias].start(*lists, also=also)
-    return _counters[device.alias].numbers()
+    *counts, besides = _counters[device.alias].numbers(len(lists))
+    return counts if also is None else [*counts, besides]
 
 
 class Counter:
@@ -240,30 +243,24 @@ class Counter:
         self._told = Told(MOST_LISTS + 1, int, device)
         self._sums = wp.zeros(MOST_LISTS * max(1, int(device.sm_count)), dtype=int, device=device)
         self._found: list[int] = []
-        # where each number stands among those that are told; none for lists of nothing
-        self._places: list[int | None] = []
 
     def start(self, *lists: tuple[wp.array, wp.array, int], also: wp.array | None = None) -> None:
-        """Place and count the first items of at most six lists; launches only, but for what is the same for as long lists."""
+        """Place and count the first items of at most six lists; launches only."""
         if self._device.is_cpu:
-            self._found = [_count_on_cpu(*one) for one in lists] + ([] if also is None else [int(also.numpy()[0])])
+            found = [_count_on_cpu(*one) for one in lists]
+            self._found = found + [0] * (MOST_LISTS - len(lists)) + [0 if also is None else int(also.numpy()[0])]
             return
-        full = [one for one in lists if one[2]]
-        places = iter(range(MOST_LISTS))
-        self._places = [next(places) if one[2] else None for one in lists] + ([] if also is None else [MOST_LISTS])
         totals = self._told.array
-        inputs = [part for one in full for part in one]
-        inputs += [totals, totals, 0] * (MOST_LISTS - len(full))
-        largest = max((count for _, _, count in full), default=0)
+        inputs: list[Any] = [part for one in lists for part in (one if one[2] else (totals, totals, 0))]
+        inputs += [totals, totals, 0] * (MOST_LISTS - len(lists))
+        largest = max((count for _, _, count in lists), default=0)
         inputs += [totals if also is None else also, self._sums, totals]
         self._together.launch(count_together, 1 + largest // ITEMS, inputs)
 
-    def numbers(self) -> list[int]:
-        """How many are chosen in each list, then what came besides; waits for it."""
-        if self._device.is_cpu:
-            return self._found
-        told = self._told.numbers().tolist()
-        return [0 if place is None else told[place] for place in self._places]
+    def numbers(self, lists: int) -> list[int]:
+        """How many are chosen in each of so many lists, then what came besides; waits for it."""
+        told = self._found if self._device.is_cpu else self._told.numbers().tolist()
+        return [*told[:lists], told[MOST_LISTS]]
 
 
 def _count_on_cpu(chosen: wp.array, places: wp.array, count: int) -> int:

@@ -13,7 +13,7 @@ import warp as wp
 
 # streams of each device for work beside other work
 _beside: dict[str, list[wp.Stream]] = {}
-# graphs that are kept at most; arrays that grow leave some behind that never come again
+# graphs that are kept at most, arrays that grow leave some behind that never come again; and work that came once
 MOST = 256
 
 
@@ -29,7 +29,8 @@ class Replay:
 
     def __init__(self, device: wp.DeviceLike) -> None:
         self.device = wp.get_device(device)
-        self._graphs: dict[tuple[Any, ...], wp.Graph | None] = {}
+        self._graphs: dict[tuple[Any, ...], wp.Graph] = {}
+        self._seen: set[tuple[Any, ...]] = set()
 
     def run(self, work: Callable[[], None], *given: Any) -> wp.Graph | None:
         """Do some work that launches, and depends on what is given alone: arrays by place and size, numbers and names.
@@ -69,12 +70,14 @@ class Replay:
         graph = self._graphs.get(key)
         if graph is not None:
             wp.capture_launch(graph)
-        elif key not in self._graphs:
-            if len(self._graphs) >= MOST:
-                self._graphs.clear()
-            self._graphs[key] = None
+        elif key not in self._seen:
+            if len(self._seen) >= MOST:
+                self._seen.clear()
+            self._seen.add(key)
             work()
         else:
+            if len(self._graphs) >= MOST:
+                self._graphs.clear()
             wp.capture_begin(self.device, force_module_load=False)
             Replay._capturing = True
             try:
