@@ -67,6 +67,51 @@ def test_collisions_of_strays_are_all_found_once(broad_phase, seed, part, scale,
         assert keys(found) == keys(collisions(fresh, motion, end))
 
 
+def test_who_strayed_has_more_room_in_the_next_steps_and_so_have_its_neighbours():
+    motion = two_sheets(cells=8, fall=0.0)
+    search, start, expected = make_search(motion), positions(motion.start), positions(motion.end)
+    corner, far = 40, 0.01
+    around = sorted({int(v) for face in motion.faces if corner in face for v in face})
+    end = motion.end.copy()
+    end[corner, 1] += far
+
+    def strays(end):
+        search.look(start, expected)
+        return search.find_strays(start, positions(end))
+
+    calm = motion.end
+    assert strays(end)
+    # the same again, or by a neighbour, or farther: nobody strays; elsewhere as before
+    for vertex in around:
+        again = motion.end.copy()
+        again[vertex, 1] += 1.2 * far
+        assert not strays(again)
+    elsewhere = motion.end.copy()
+    elsewhere[len(end) - 1, 1] += far
+    assert corner < len(end) - 1 not in around and strays(elsewhere)
+    # where nothing wanders any more the room fades
+    assert sum(not strays(calm) for _ in range(20)) == 20 and strays(end)
+
+
+@settings(max_examples=10, deadline=None, phases=QUICK)
+@given(seed=st.integers(0, 2**32 - 1), part=st.sampled_from([0.02, 0.5]))
+def test_with_more_room_collisions_are_those_of_a_fresh_search(seed, part):
+    rng = np.random.default_rng(seed)
+    motion = folded(cells=10, seed=seed)
+    search = make_search(motion)
+    for _ in range(3):
+        search.look(positions(motion.start), positions(motion.end))
+        end = motion.end.copy()
+        for number in range(2):
+            away = rng.uniform(size=len(end)) < part
+            end[away] += rng.normal(scale=0.01 if number else 0.02, size=(int(away.sum()), 3))
+            found = collisions(search, motion, end)
+            fresh = make_search(motion)
+            fresh.look(positions(motion.start), positions(end))
+            assert len(found.kind) == len(keys(found)), "a pair was listed twice"
+            assert keys(found) == keys(collisions(fresh, motion, end))
+
+
 def test_collisions_are_added_to_the_contacts_and_a_new_step_starts_afresh():
     motion = two_sheets(fall=0.03)
     search, rows = start_step(motion)

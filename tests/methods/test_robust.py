@@ -407,3 +407,16 @@ def test_velocities_of_what_lies_still_are_those_of_its_motion():
         for v in ((state.positions() - before) * 60.0, method.velocities(state), state.velocities())
     )
     assert motion < 2e-4 and shown < 5e-4 < kept
+
+
+def test_how_far_vertices_wandered_is_saved_with_a_frame():
+    run = Run(tumbling())
+    list(run.frames(9))
+    saved = run.method.saved()
+    assert saved["wandered"].shape == (run.world.vertex_count,) and saved["wandered"].max() > 1e-4
+    other = Run(tumbling())
+    other.method.restore(saved)
+    assert np.array_equal(other.method.saved()["wandered"], saved["wandered"])
+    # of runs of before nobody knows
+    del saved["wandered"]
+    Run(tumbling()).method.restore(saved)

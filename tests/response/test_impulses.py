@@ -292,3 +292,20 @@ def test_rounds_of_claims_give_the_colours_of_the_serial_order(count):
     for other in (rounds, chains):
         assert np.array_equal(other.offsets.numpy(), serial.offsets.numpy())
         assert np.array_equal(other.order.numpy()[: rows.count], serial.order.numpy()[: rows.count])
+
+
+@pytest.mark.parametrize("count", [1, 62, 900])
+def test_colours_of_fewer_than_a_launch_has(count):
+    """What lies behind the stencils, whose number kernels read, changes nothing and is never looked at."""
+    rng = np.random.default_rng(count)
+    pairs = random_pairs(rng, count, 150)
+    vertices = np.full((2 * count, 4), -1, np.int32)
+    vertices[:count] = pairs.vertices
+    listed, sizes = wp.array(vertices, dtype=wp.vec4i, device="cpu"), wp.array([count, 0], dtype=int, device="cpu")
+    serial, rounds, chains = (StencilColouring(len(pairs.x), numbers(np.ones(len(pairs.x)))) for _ in range(3))
+    serial.colour(listed, count)
+    rounds.colour_in_rounds(listed, 2 * count, rounds.offsets, sizes)
+    chains.colour_in_chains(listed, 2 * count, chains.offsets, sizes)
+    for other in (rounds, chains):
+        assert np.array_equal(other.offsets.numpy(), serial.offsets.numpy())
+        assert np.array_equal(other.order.numpy()[:count], serial.order.numpy()[:count])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from weft.world.buffers import Buffer
+from weft.world.buffers import MANY, ROOM, TOO_HIGH, Buffer, Roof, growths
 
 
 def test_a_list_of_no_items_can_be_cut_out():
@@ -45,3 +45,40 @@ def test_kept_items_survive_growing():
     grown = buffer.at_least(5000, keep=10)
     assert grown is not before
     assert np.array_equal(grown.numpy()[:10], rows)
+
+
+def test_who_grows_is_counted():
+    buffer = Buffer(wp.int32, "cpu")
+    before = growths()
+    buffer.at_least(10)
+    assert growths() == before
+    buffer.at_least(1000)
+    assert growths() == before + 1
+
+
+class Card:
+    """What a roof asks of a device."""
+
+    is_cpu = False
+
+
+def test_a_roof_stays_while_what_is_below_it_changes_a_little():
+    roof, counts = Roof(Card()), np.random.default_rng(1).integers(900, 1200, 100)
+    height = roof.over(1000)
+    assert 1000 < height <= ROOM * 1000
+    assert {roof.over(int(count)) for count in counts} == {height}
+    # nothing has no roof, and does not tear it down
+    assert roof.over(0) == 0 and roof.over(1000) == height
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 63, 100_000, MANY, 3 * MANY])
+def test_a_roof_is_over_all_and_not_far_too_high(count):
+    roof = Roof(Card())
+    for before in (1, count, 100 * count):
+        roof.over(before)
+        assert count <= roof.over(count) <= TOO_HIGH * count
+
+
+def test_a_cpu_has_as_many_as_there_are():
+    roof = Roof(wp.get_device("cpu"))
+    assert [roof.over(count) for count in (5, 1000, 0, 7)] == [5, 1000, 0, 7]
