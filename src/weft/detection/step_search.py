@@ -190,6 +190,7 @@ class StepSearch:
             self._count_contacts()
 
         self._replay.run(measure, "measure", x, end, self._reach, *rooms, growths())
+        self._counter.expect()
         if search.fits(ahead, rooms):
             return None
         return search.found(ahead) or search.feature_pairs()

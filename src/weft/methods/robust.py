@@ -100,6 +100,7 @@ class Robust(Method):
         # steps to come the cloth counts as pressed and as crushed
         self.halvings = 0
         self.good_steps = 0
+        self._next_time = 0.0
         self.pressed = 0
         self.crushed = 0
 
@@ -138,6 +139,8 @@ class Robust(Method):
         while tick < ticks:
             length = 1 << (finest - self.halvings)
             state.time = start + tick / (ticks * fps)
+            ends_frame = tick + length == ticks
+            self._next_time = (state.frame + 1) / fps if ends_frame else start + (tick + length) / (ticks * fps)
             report = self._try_step(state, length / (ticks * fps), may_halve=self.halvings < finest)
             if report is None:
                 self.halvings, self.good_steps = self.halvings + 1, 0
@@ -199,6 +202,9 @@ class Robust(Method):
             substeps = self.dynamics.propose(state, world.target, dt, self.proposed, self.v_end, self.position_contacts)
             self._replay.run(lambda: self._take_proposal(state, dt), "take", state.x, dt)
             self.solver.sweep(self.rows, self.v, PRESSED_SWEEPS if self.pressed else self.options.sweeps)
+            # while a card is busy with all that, the host has time to see where colliders will be
+            if self.world.kinematics.moving:
+                self.world.kinematics.poses(self._next_time, self._next_time + dt)
             found = self._collisions(state, dt, report)
         if not self._give_impulses(state, dt, report, found, may_halve=may_halve):
             if may_halve:

@@ -250,6 +250,7 @@ class Counter:
             found = [_count_on_cpu(*one) for one in lists]
             self._found = found + [0] * (MOST_LISTS - len(lists)) + [0 if also is None else int(also.numpy()[0])]
             return
+        self._told.forget()
         totals = self._told.array
         inputs: list[Any] = [part for one in lists for part in (one if one[2] else (totals, totals, 0))]
         inputs += [totals, totals, 0] * (MOST_LISTS - len(lists))
@@ -257,8 +258,12 @@ class Counter:
         inputs += [totals if also is None else also, self._sums, totals]
         self._together.launch(count_together, 1 + largest // ITEMS, inputs)
 
+    def expect(self) -> None:
+        """Know that it was started: whoever waits for the device from now on has it counted."""
+        self._told.expect()
+
     def numbers(self, lists: int) -> list[int]:
-        """How many are chosen in each of so many lists, then what came besides; waits for it."""
+        """How many are chosen in each of so many lists, then what came besides; waits for it if nobody has."""
         told = self._found if self._device.is_cpu else self._told.numbers().tolist()
         return [*told[:lists], told[MOST_LISTS]]
 

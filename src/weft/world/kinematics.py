@@ -37,6 +37,8 @@ class Kinematics:
         self._held: dict[int, np.ndarray] = {}
         self._releases = sorted({p.until for p in prescriptions if np.isfinite(p.until)})
         self.moving = any(not p.still for p in prescriptions)
+        self._asked: tuple[float, float] | None = None
+        self._poses: list[bytes] | None = None
 
     def phase(self, time: float) -> int:
         """How many releases have happened; what is prescribed changes only when this does."""
@@ -56,7 +58,15 @@ class Kinematics:
         return mask
 
     def poses(self, start: float, end: float) -> list[bytes] | None:
-        """What says all about where the vertices prescribed at `start` are at `end`; None where that is too much."""
+        """What says all about where the vertices prescribed at `start` are at `end`; None where that is too much.
+
+        The last answer is kept, so that somebody may ask early.
+        """
+        if self._asked != (start, end):
+            self._asked, self._poses = (start, end), self._find_poses(start, end)
+        return self._poses
+
+    def _find_poses(self, start: float, end: float) -> list[bytes] | None:
         active = self._active(start)
         if any(not p.still and p.pose is None for p in active):
             return None

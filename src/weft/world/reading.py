@@ -54,12 +54,23 @@ class Told:
         self._room = wp.zeros(count, dtype=dtype, device="cpu", pinned=device.is_cuda)
         self._numbers: np.ndarray = self._room.numpy()
         self._device = device
+        self._then = -1
         self.array = wp.array(ptr=self._room.ptr, dtype=dtype, shape=count, device=device)
         """what kernels write"""
 
+    def expect(self) -> None:
+        """Know that they are at it: whoever waits for the device from now on waits for them."""
+        self._then = _waits.get(self._device.alias, 0)
+
+    def forget(self) -> None:
+        """Others are at it, which nobody has waited for yet."""
+        self._then = -1
+
     def numbers(self) -> np.ndarray:
-        """What they wrote; waits for them."""
-        _wait(self._device)
+        """What they wrote; waits for them if nobody has since they were expected."""
+        if self._then in (-1, _waits.get(self._device.alias, 0)):
+            _wait(self._device)
+        self.forget()
         return self._numbers
 
 
