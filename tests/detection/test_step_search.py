@@ -7,6 +7,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from step_scenes import folded, keys, make_rows, make_search, take, two_sheets
 
+from weft.detection.leeway import LONGEST_REST
 from weft.detection.step_search import SLACK
 from weft.world import get_threads, set_threads
 
@@ -91,6 +92,28 @@ def test_who_strayed_has_more_room_in_the_next_steps_and_so_have_its_neighbours(
     assert corner < len(end) - 1 not in around and strays(elsewhere)
     # where nothing wanders any more the room fades
     assert sum(not strays(calm) for _ in range(20)) == 20 and strays(end)
+
+
+def test_where_somebody_strays_all_the_same_more_room_is_seldom_tried():
+    motion = two_sheets(cells=8, fall=0.0)
+    search, rng = make_search(motion), np.random.default_rng(0)
+
+    def tries(steps, far):
+        """In how many steps there was more room, while some vertex goes that far off in each."""
+        given = 0
+        for _ in range(steps):
+            search.look(positions(motion.start), positions(motion.end))
+            given += search.leeway.given
+            assert search.leeway.given or not search.leeway.array.numpy().any()
+            end = motion.end.copy()
+            end[rng.integers(len(end))] += far
+            collisions(search, motion, end)
+        return given
+
+    assert 3 <= tries(60, 0.1) <= 12
+    # and always again once nobody does
+    tries(LONGEST_REST, 0.0)
+    assert tries(20, 0.0) == 20
 
 
 @settings(max_examples=10, deadline=None, phases=QUICK)

@@ -416,7 +416,7 @@ def test_how_far_vertices_wandered_is_saved_with_a_frame():
     assert saved["wandered"].shape == (run.world.vertex_count,) and saved["wandered"].max() > 1e-4
     other = Run(tumbling())
     other.method.restore(saved)
-    assert np.array_equal(other.method.saved()["wandered"], saved["wandered"])
+    assert all(np.array_equal(other.method.saved()[key], saved[key]) for key in ("wandered", "leeway"))
     # of runs of before nobody knows
-    del saved["wandered"]
+    del saved["wandered"], saved["leeway"]
     Run(tumbling()).method.restore(saved)

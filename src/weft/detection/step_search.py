@@ -13,6 +13,7 @@ from weft.detection.batches import batch_size
 from weft.detection.broad_phase import Candidates as Pairs
 from weft.detection.candidates import Candidates
 from weft.detection.cones import Cones
+from weft.detection.leeway import FADING, Leeway
 from weft.detection.patch_search import WAVES, PatchSearch
 from weft.detection.stencil_rows import StencilRows
 from weft.world import launch
@@ -60,9 +61,7 @@ class StepSearch:
         self._tested = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
         self._any_tested = False
         self._strays_came = False
-        # how far vertices went elsewhere than expected lately, and the room that they have for that
-        self.wandered = wp.zeros(surface.vertex_count, dtype=wp.float32, device=self.device)
-        self._leeway = wp.zeros(surface.vertex_count, dtype=wp.float64, device=self.device)
+        self.leeway = Leeway(surface.vertex_count, cones, self.device)
         self._turned = wp.zeros(surface.vertex_count, dtype=int, device=self.device)
         self._faces_turned = wp.zeros(surface.face_count, dtype=int, device=self.device)
         self._edges_turned = wp.zeros(surface.edge_count, dtype=int, device=self.device)
@@ -154,11 +153,11 @@ class StepSearch:
 
     def look(self, x: wp.array, end: wp.array) -> None:
         """List the candidates of a motion from x to `end`, and measure them."""
-        self._replay.run(lambda: self._expect(x, end), "expect", x, end, self.margin)
+        self._replay.run(lambda: self._expect(x, end), "expect", x, end, self.margin, self.leeway.given)
         self._wave = 0
         self._any_tested = False
         self._take_motion(x, end)
-        self.broad_phase.update(x, end, self.margin, leeway=self._leeway)
+        self.broad_phase.update(x, end, self.margin, leeway=self.leeway.array)
         found = self._look_ahead(x, end) if self.ahead else self.broad_phase.feature_pairs()
         self._looked_ahead = found is None
         if found is not None:
@@ -197,9 +196,7 @@ class StepSearch:
 
     def _expect(self, x: wp.array, end: wp.array) -> None:
         """Nobody strays yet from the motion to the expected end, and who did lately has more room for it."""
-        sheet = self.sheet
-        inputs = [self._slack, sheet.neighbour_offsets, sheet.neighbours, self.wandered, self._leeway]
-        launch(stray_kernels.give_leeway, len(x), inputs, device=self.device)
+        self.leeway.give(self._slack)
         wp.copy(self._expected, end)
         wp.copy(self._reached, end)
         for flags in self._strayed:
@@ -222,9 +219,9 @@ class StepSearch:
     def _mark_strays(self, x: wp.array, end: wp.array) -> None:
         """Flag the strays, and in `_fresh` whether there are others than before."""
         self._fresh.zero_()
-        fading = 1.0 if self._any_tested else stray_kernels.FADING
-        inputs = [x, self._expected, self._reached, end, self.broad_phase.boxes.frame, self._slack, self._leeway]
-        inputs += [fading, self.wandered, self._tested, self._turned, self._strayed[self._wave], self._fresh]
+        fading = 1.0 if self._any_tested else FADING
+        inputs = [x, self._expected, self._reached, end, self.broad_phase.boxes.frame, self._slack, self.leeway.array]
+        inputs += [fading, self.leeway.wandered, self._tested, self._turned, self._strayed[self._wave], self._fresh]
         launch(stray_kernels.mark_strays, len(x), inputs, device=self.device)
 
     def _begin_test(self, x: wp.array, end: wp.array) -> None:
@@ -255,6 +252,7 @@ class StepSearch:
             *counts, _ = self._collide(kinds, x, end)
         if first:
             self._strays_came = fresh
+            self.leeway.learn(fresh)
         self._any_tested = True
         place, found = rows.count, sum(counts)
         if found:

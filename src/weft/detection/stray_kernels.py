@@ -7,15 +7,6 @@ from weft.detection.batches import candidates_in
 
 wp.set_module_options({"enable_backward": False})
 
-# who wandered off by so much in the last step may do so by some times as much in this one; of that room all have a part. That
-# leaves a sixth of the steps in which somebody strays, and makes boxes grow by a twentieth of the slack in the mean
-WANDERING = wp.constant(wp.float64(3.0))
-SPARED = wp.constant(wp.float64(0.5))
-# what that is at most, in parts of the slack: who wanders farther shall stray
-MOST_LEEWAY = wp.constant(wp.float64(4.0))
-# what is left of it after a step
-FADING = 0.8
-
 
 @wp.kernel
 def mark_strays(
@@ -58,23 +49,6 @@ def mark_strays(
         fresh[0] = 1
     if strayed[i] == 1:
         reached[i] = end[i]
-
-
-@wp.kernel
-def give_leeway(
-    first: int,
-    slack: wp.float64,
-    neighbour_offsets: wp.array[int],
-    neighbours: wp.array[int],
-    wandered: wp.array[wp.float32],
-    leeway: wp.array[wp.float64],
-):
-    """More room for vertices that may stray: those that wandered lately, and their neighbours."""
-    i = first + wp.tid()
-    far = wandered[i]
-    for k in range(neighbour_offsets[i], neighbour_offsets[i + 1]):
-        far = wp.max(far, wandered[neighbours[k]])
-    leeway[i] = wp.clamp(WANDERING * wp.float64(far) - SPARED * slack, wp.float64(0.0), MOST_LEEWAY * slack)
 
 
 @wp.kernel

@@ -168,13 +168,11 @@ class Robust(Method):
 
     def saved(self) -> dict[str, np.ndarray]:
         stepping = np.array([self.halvings, self.good_steps, self.pressed, self.crushed])
-        return {"stepping": stepping, "wandered": self.search.wandered.numpy(), **self.dynamics.saved()}
+        return {"stepping": stepping, **self.search.leeway.saved(), **self.dynamics.saved()}
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         self.halvings, self.good_steps, self.pressed, self.crushed = (int(n) for n in saved["stepping"])
-        # runs of before have none
-        if "wandered" in saved:
-            self.search.wandered.assign(saved["wandered"])
+        self.search.leeway.restore(saved)
         self.dynamics.restore(saved)
 
     def step(self, state: State, dt: float) -> StepReport:
