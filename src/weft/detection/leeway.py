@@ -45,8 +45,10 @@ def _give(
 class Leeway:
     """How much more room each vertex has, from how far it went elsewhere than expected lately."""
 
-    def __init__(self, vertex_count: int, cones: Cones, device: wp.Device) -> None:
+    def __init__(self, vertex_count: int, cones: Cones, device: wp.Device, *, wanted: bool = True) -> None:
+        """None at all where it is not wanted."""
         self.device = device
+        self._wanted = wanted
         self._cones = cones
         self.wandered = wp.zeros(vertex_count, dtype=wp.float32, device=device)
         """how far each vertex ended outside its box, or what has faded of it"""
@@ -58,7 +60,7 @@ class Leeway:
     @property
     def given(self) -> bool:
         """Whether there is any in this step."""
-        return self._rest == 0
+        return self._wanted and self._rest == 0
 
     def give(self, slack: float) -> None:
         """Find that of a step in which all vertices have so much room; launches only."""
@@ -70,7 +72,7 @@ class Leeway:
 
     def learn(self, strayed: bool) -> None:
         """Know whether somebody strayed in this step."""
-        if not self.given:
+        if self._rest > 0:
             self._rest -= 1
         elif strayed:
             self._rest = self._rested = min(max(1, 2 * self._rested), LONGEST_REST)

@@ -47,8 +47,12 @@ class StepSearch:
         largest_thickness: float,
         *,
         stitches: np.ndarray | None = None,
+        leeway: bool = True,
     ) -> None:
-        """`stitches` (k, m) are vertices sewn together, row by row: what shares them is not looked at."""
+        """`stitches` (k, m) are vertices sewn together, row by row: what shares them is not looked at.
+
+        With `leeway`, vertices that strayed have more room in later steps, which whoever goes on later needs to know.
+        """
         surface = broad_phase.surface
         self.broad_phase = broad_phase
         self.device = surface.device
@@ -61,7 +65,7 @@ class StepSearch:
         self._tested = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
         self._any_tested = False
         self._strays_came = False
-        self.leeway = Leeway(surface.vertex_count, cones, self.device)
+        self.leeway = Leeway(surface.vertex_count, cones, self.device, wanted=leeway)
         self._turned = wp.zeros(surface.vertex_count, dtype=int, device=self.device)
         self._faces_turned = wp.zeros(surface.face_count, dtype=int, device=self.device)
         self._edges_turned = wp.zeros(surface.edge_count, dtype=int, device=self.device)

@@ -109,7 +109,9 @@ class ClothCollisions:
         count = self.count = world.cloth_vertex_count
         broad_phase = make_broad_phase("bvh", surface)
         assert isinstance(broad_phase, PatchSearch)
-        self.search = StepSearch(broad_phase, world.thickness, world.rest_shape, world.largest_thickness)
+        thickness = world.thickness, world.rest_shape, world.largest_thickness
+        # what is expected of a step is its end: only impulses make vertices stray
+        self.search = StepSearch(broad_phase, *thickness, leeway=False)
         self._inverse_mass = wp.zeros(count, dtype=wp.float64, device=device)
         self._rows = ImpulseRows(device)
         self._solver = ImpulseSolver(count, self._inverse_mass)
