@@ -81,7 +81,7 @@ class Leeway:
 
     def saved(self) -> dict[str, np.ndarray]:
         """What the next step depends on."""
-        return {"wandered": self.wandered.numpy(), "leeway": np.array([self._rest, self._rested])}
+        return {"wandered": self.wandered.numpy().copy(), "leeway": np.array([self._rest, self._rested])}
 
     def restore(self, saved: Mapping[str, np.ndarray]) -> None:
         """Take up what `saved` gave; runs of before have nothing."""
