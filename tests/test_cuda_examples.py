@@ -9,8 +9,8 @@ import pytest
 import warp as wp
 
 import weft
+from weft.detection.intersection import intersection_finder
 from weft.methods import make_method
-from weft.run.runner import intersection_finder
 from weft.world import World
 
 pytestmark = [

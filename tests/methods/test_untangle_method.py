@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import weft
+from weft.detection.intersection import intersection_finder
 from weft.dynamics.locking import LARGEST
 from weft.methods import make_method
-from weft.run.runner import intersection_finder
 from weft.scene import Flypaper, Untangle
 from weft.world import World, get_threads, set_threads
 

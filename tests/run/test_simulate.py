@@ -13,6 +13,7 @@ from fake_world import content, fake_compile, fake_scene, files
 
 import weft
 from weft.cache import CacheWriter, layout, open_cache
+from weft.detection import intersection
 from weft.errors import CacheError, SceneError, WeftError
 from weft.run import Interrupted, runner, simulate
 from weft.run.origin import differences
@@ -313,7 +314,7 @@ def test_intersections_are_counted_when_asked(tmp_path, monkeypatch):
         def find(self, positions: np.ndarray) -> np.ndarray:
             return np.zeros((2, 3))
 
-    monkeypatch.setattr(runner, "intersection_finder", lambda world: Finder())
+    monkeypatch.setattr(intersection, "intersection_finder", lambda world: Finder())
     scene = fake_scene(5).replace(check=2)
     cache = simulate(scene, tmp_path / "a.zarr", progress=False)
     assert list(cache.report["intersections"]) == [2, -1, 2, -1, 2, -1]

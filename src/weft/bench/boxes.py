@@ -158,8 +158,9 @@ def _numbers(watch: Watch, detection: list[float]) -> Numbers:
 
 def _watch(scene: Scene, frames: int, every: int, *, geometric: bool) -> Watch:
     """Run a scene and look at the clock."""
+    from weft.detection.intersection import intersection_finder
     from weft.response.plain_search import PlainSearch
-    from weft.run.runner import compile_scene, intersection_finder
+    from weft.run.runner import compile_scene
 
     watch = Watch()
     world, method = compile_scene(scene)

@@ -14,6 +14,8 @@ The method: a tree of triangle boxes asked once an edge, a floating-point filter
 exact signs for the rest. It shares no code with the detection inside the methods, so that one can check the other.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import warp as wp
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +24,9 @@ from weft.detection import intersection_filter as filter_kernels
 from weft.detection.predicates import orient2d, orient3d
 from weft.errors import MeshError
 from weft.world.launch import launch
+
+if TYPE_CHECKING:
+    from weft.world import World
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -53,6 +58,19 @@ def intersections(
     """
     return IntersectionFinder(faces, face_body=face_body, body_pairs=body_pairs, ignore=ignore, device=device).find(
         vertices
+    )
+
+
+def intersection_finder(world: "World") -> "IntersectionFinder":
+    """Finds where cloth meets itself, another cloth or a collider, except where a seam joins them."""
+    face_body = np.repeat(np.arange(len(world.bodies)), [b.faces.stop - b.faces.start for b in world.bodies])
+    is_cloth = np.array([b.kind == "cloth" for b in world.bodies], dtype=bool)
+    return IntersectionFinder(
+        world.faces,
+        face_body=face_body,
+        body_pairs=is_cloth[:, None] | is_cloth[None, :],
+        ignore=sewn_pairs(world.faces, world.seams.vertices),
+        device=world.scene.device,
     )
 
 

@@ -92,7 +92,8 @@ def warm_up(scene: "Scene") -> None:
         return
     import warp
 
-    from weft.run.runner import compile_scene, intersection_finder
+    from weft.detection.intersection import intersection_finder
+    from weft.run.runner import compile_scene
     from weft.world.start import start_warp
 
     # only then it is known where kernels are kept

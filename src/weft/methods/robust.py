@@ -12,6 +12,7 @@ import numpy as np
 import warp as wp
 
 from weft.detection.broad_phase import make_broad_phase
+from weft.detection.intersection import IntersectionFinder, intersection_finder
 from weft.detection.lists import LIMIT, TooManyPairs
 from weft.detection.patch_search import PatchSearch
 from weft.detection.step_search import REACH, StepSearch
@@ -103,6 +104,9 @@ class Robust(Method):
         self._next_time = 0.0
         self.pressed = 0
         self.crushed = 0
+        # whether a step left collisions, so that cloth may cross something since
+        self.crossed = False
+        self._finder: IntersectionFinder | None = None
 
     def _make_broad_phase(self) -> PatchSearch:
         world = self.world
@@ -153,7 +157,18 @@ class Robust(Method):
                 self.halvings, self.good_steps = self.halvings - 1, 0
         state.frame += 1
         state.time = state.frame / fps
+        if self.crossed:
+            self._tell_crossings(state, reports[-1])
         return {"steps": len(reports), **summarise(reports), "stretch": worst_stretch(self.world, state)}
+
+    def _tell_crossings(self, state: State, report: StepReport) -> None:
+        """Say what crosses since collisions were left, for as long as something does."""
+        if self._finder is None:
+            self._finder = intersection_finder(self.world)
+        count = len(self._finder.find(state.positions()))
+        self.crossed = count > 0
+        if count:
+            report.problems.append(f"{count} edges pass through triangles since collisions were left")
 
     def velocities(self, state: State) -> np.ndarray:
         """Where contacts changed the motion of a vertex in the last step, that motion.
@@ -167,11 +182,14 @@ class Robust(Method):
         return np.where(held[:, None], v, state.velocities())
 
     def saved(self) -> dict[str, np.ndarray]:
-        stepping = np.array([self.halvings, self.good_steps, self.pressed, self.crushed])
+        stepping = np.array([self.halvings, self.good_steps, self.pressed, self.crushed, int(self.crossed)])
         return {"stepping": stepping, **self.search.leeway.saved(), **self.dynamics.saved()}
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
-        self.halvings, self.good_steps, self.pressed, self.crushed = (int(n) for n in saved["stepping"])
+        # runs of before do not say whether they crossed
+        stepping = [*saved["stepping"].tolist(), 0]
+        self.halvings, self.good_steps, self.pressed, self.crushed = stepping[:4]
+        self.crossed = bool(stepping[4])
         self.search.leeway.restore(saved)
         self.dynamics.restore(saved)
 
@@ -287,6 +305,7 @@ class Robust(Method):
                 break
         else:
             report.problems.append(f"collisions were left after {RIGID_ROUNDS} rounds of impact zones")
+        self.crossed |= bool(report.problems)
         report.zones += len(zones.groups())
 
     def _move_rigidly(self, zones: Zones, state: State, dt: float, round_number: int) -> bool:

@@ -184,6 +184,8 @@ class _Run:
         if not self.scene.check or frame % self.scene.check:
             return -1
         if self._finder is None:
+            from weft.detection.intersection import intersection_finder
+
             self._finder = intersection_finder(self.world)
         return len(self._finder.find(positions))
 
@@ -229,21 +231,6 @@ def compile_scene(scene: "Scene") -> tuple[Any, Any]:
 
     world = World(scene, scene.device)
     return world, make_method(world, scene.method)
-
-
-def intersection_finder(world: Any) -> Any:
-    """Finds where cloth meets itself, another cloth or a collider, except where a seam joins them."""
-    from weft.detection.intersection import IntersectionFinder, sewn_pairs
-
-    face_body = np.repeat(np.arange(len(world.bodies)), [b.faces.stop - b.faces.start for b in world.bodies])
-    is_cloth = np.array([b.kind == "cloth" for b in world.bodies], dtype=bool)
-    return IntersectionFinder(
-        world.faces,
-        face_body=face_body,
-        body_pairs=is_cloth[:, None] | is_cloth[None, :],
-        ignore=sewn_pairs(world.faces, world.seams.vertices),
-        device=world.scene.device,
-    )
 
 
 def rest_uv(world: Any) -> npt.NDArray[np.float64] | None:
