@@ -99,3 +99,22 @@ def test_still_places_are_asked_for_once():
         kinematics.place(x, time, time + 0.1)
     assert len(calls) == 1 and not kinematics.moving
     assert x.tolist() == [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+
+
+def test_poses_asked_for_early_are_found_once_and_are_those_of_their_time():
+    asked = []
+
+    def pose(time):
+        asked.append(time)
+        return np.eye(4) * (1.0 + time)
+
+    turning = Prescription(np.array([0]), lambda t: np.zeros((1, 3)), False, 0.5, pose)
+    kinematics = Kinematics([turning, still([1])])
+    early = kinematics.poses(0.1, 0.2)
+    assert kinematics.poses(0.1, 0.2) == early == [(np.eye(4) * 1.2).tobytes(), b""] and asked == [0.2]
+    # another end, another start; and what is let go on the way goes no farther
+    assert kinematics.poses(0.1, 0.3) != early
+    assert kinematics.poses(0.4, 0.6)[0] == (np.eye(4) * 1.5).tobytes()
+    assert kinematics.poses(0.5, 0.6) == [b""]
+    # what has no pose tells nothing
+    assert Kinematics([moving([0], (1.0, 0.0, 0.0))]).poses(0.0, 1.0) is None
