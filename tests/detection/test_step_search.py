@@ -116,23 +116,47 @@ def test_where_somebody_strays_all_the_same_more_room_is_seldom_tried():
     assert tries(20, 0.0) == 20
 
 
-@settings(max_examples=10, deadline=None, phases=QUICK)
-@given(seed=st.integers(0, 2**32 - 1), part=st.sampled_from([0.02, 0.5]))
-def test_with_more_room_collisions_are_those_of_a_fresh_search(seed, part):
+@pytest.mark.parametrize("seed", range(4))
+def test_what_ends_within_its_leeway_is_no_stray_and_its_collisions_are_found(seed):
+    """Sheets that are too far apart to be looked for without: first nobody strays, then some do, then these go on."""
     rng = np.random.default_rng(seed)
-    motion = folded(cells=10, seed=seed)
+    motion = two_sheets(cells=8, gap=0.025, fall=0.0, seed=seed)
     search = make_search(motion)
-    for _ in range(3):
-        search.look(positions(motion.start), positions(motion.end))
-        end = motion.end.copy()
-        for number in range(2):
-            away = rng.uniform(size=len(end)) < part
-            end[away] += rng.normal(scale=0.01 if number else 0.02, size=(int(away.sum()), 3))
-            found = collisions(search, motion, end)
-            fresh = make_search(motion)
-            fresh.look(positions(motion.start), positions(end))
-            assert len(found.kind) == len(keys(found)), "a pair was listed twice"
-            assert keys(found) == keys(collisions(fresh, motion, end))
+    search.leeway.wandered.fill_(1.0)
+    search.look(positions(motion.start), positions(motion.end))
+    room = float(search.leeway.array.numpy().min())
+    assert room > 0.015
+    end = motion.end + rng.uniform(-0.2 * room, 0.2 * room, motion.end.shape)
+    end[:, 1] += np.where(np.arange(len(end)) < len(end) // 2, 0.8, -0.8) * room
+    for number in range(3):
+        if number == 1:
+            end[rng.uniform(size=len(end)) < 0.2] += [0.0, 0.05, 0.0]
+        elif number == 2:
+            # a little off where they strayed to
+            end = end + np.where(np.abs(end - motion.end) > 0.04, rng.uniform(-room, room, end.shape), 0.0)
+        found = collisions(search, motion, end)
+        assert any(kind.count for kinds in search.stray_kinds for kind in kinds) == (number > 0)
+        fresh = make_search(motion)
+        fresh.look(positions(motion.start), positions(end))
+        assert len(found.kind) == len(keys(found)) > 0
+        assert keys(found) == keys(collisions(fresh, motion, end))
+
+
+def test_who_strayed_has_its_leeway_where_it_strayed_to():
+    """The lower sheet goes near the upper one, which nobody expected, and on from there within its leeway."""
+    motion = two_sheets(cells=8, gap=0.08, fall=0.0, rough=0.0)
+    search, lower = make_search(motion), np.arange(len(motion.start)) < len(motion.start) // 2
+    search.leeway.wandered.assign(np.where(lower, 1.0, 0.0).astype(np.float32))
+    search.look(positions(motion.start), positions(motion.end))
+    ends = [motion.start.copy() for _ in range(2)]
+    for end, up, down in zip(ends, (0.056, 0.075), (0.0, 0.0052), strict=True):
+        end[:, 1] += np.where(lower, up, -down)
+    assert len(collisions(search, motion, ends[0]).kind) == 0
+    assert not search.find_strays(positions(motion.start), positions(ends[1]))
+    found = collisions(search, motion, ends[1])
+    fresh = make_search(motion)
+    fresh.look(positions(motion.start), positions(ends[1]))
+    assert keys(found) == keys(collisions(fresh, motion, ends[1])) and len(found.kind) > 0
 
 
 def test_collisions_are_added_to_the_contacts_and_a_new_step_starts_afresh():

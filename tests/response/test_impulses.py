@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from robust_rows import Pairs, momenta, numbers, random_pairs, relative, upload, vectors
 from scipy.optimize import nnls
 
+from weft.response.impulse_sweeps import put_in_order
 from weft.response.impulses import COLOURS, ImpulseSolver
 from weft.response.stencil_colours import REGIONS, StencilColouring
-from weft.world import get_threads, set_threads, together
+from weft.world import get_threads, launch, set_threads, together
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -309,3 +310,16 @@ def test_colours_of_fewer_than_a_launch_has(count):
     for other in (rounds, chains):
         assert np.array_equal(other.offsets.numpy(), serial.offsets.numpy())
         assert np.array_equal(other.order.numpy()[:count], serial.order.numpy()[:count])
+
+
+def test_only_as_many_rows_are_put_in_order_as_there_are():
+    pairs = random_pairs(np.random.default_rng(0), 40, 30)
+    rows = upload(pairs)
+    to = [wp.full_like(array, 7) for array in rows.geometry]
+    gains = wp.zeros(60, dtype=wp.vec4d, device="cpu")
+    order = wp.array(np.r_[np.arange(40)[::-1], np.arange(40, 60)], dtype=int, device="cpu")
+    rows.vertices.numpy()[40:60] = 0
+    launch(put_in_order, 60, [rows.sizes, order, *rows.geometry, *to, numbers(np.ones(30)), gains])
+    for before, after in zip(rows.geometry, to, strict=True):
+        assert np.array_equal(after.numpy()[:40], before.numpy()[:40][::-1])
+        assert (after.numpy()[40:60] == 7).all()

@@ -18,7 +18,7 @@ def tables(bodies):
     return static, 0.5 * static
 
 
-def set_up(pairs, inverse_mass, body, dt, *, part=LARGEST_PART, stiffness=500.0, known=0, fold=0.0):
+def set_up(pairs, inverse_mass, body, dt, *, part=LARGEST_PART, stiffness=500.0, known=0, fold=0.0, more=0):
     rows = upload(pairs, speeds=-7.0, friction=(-1.0, -1.0), thickness=THICKNESS)
     rows.push.fill_(3.0)
     friction = [wp.array(t, dtype=wp.float64, ndim=2, device="cpu") for t in tables(int(body.max()) + 1)]
@@ -26,7 +26,7 @@ def set_up(pairs, inverse_mass, body, dt, *, part=LARGEST_PART, stiffness=500.0,
     inputs = [known, rows.sizes, rows.vertices, rows.weights, rows.gaps, rows.thickness]
     inputs += [numbers(inverse_mass), bodies, *friction]
     inputs += [vectors(pairs.x), numbers(np.full(int(body.max()) + 1, fold))]
-    launch(set_repulsion, rows.count - known, [*inputs, part, stiffness, dt, *rows.impulses, rows.distances])
+    launch(set_repulsion, rows.count - known + more, [*inputs, part, stiffness, dt, *rows.impulses, rows.distances])
     return rows
 
 
@@ -99,3 +99,10 @@ def test_pairs_of_one_cloth_that_are_near_along_it_do_not_rub():
     smooth = own & (apart < fold)
     assert smooth.any() and (own & ~smooth).any() and (~own & (apart < fold)).any()
     assert np.array_equal(friction[:, 0] == 0.0, smooth)
+
+
+def test_what_is_behind_the_rows_is_left_alone():
+    """Launches have as many items as there may be, rows say how many there are."""
+    pairs = random_pairs(np.random.default_rng(0), 40, 30)
+    rows = set_up(pairs, np.ones(30), np.zeros(30, int), 0.01, more=20)
+    assert (rows.push.numpy()[:40] == 0.0).all() and (rows.push.numpy()[40:60] == 3.0).all()
