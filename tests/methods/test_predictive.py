@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import warp as wp
+from sewn import gaps, sewn_panels
 
 import weft
 from weft.methods import make_method
@@ -271,24 +272,8 @@ def test_hinges_bend_alike_however_many_substeps_leave_them_out():
 
 def test_contacts_do_not_open_a_seam():
     """Two panels that hang side by side and are sewn together: what is sewn is nearer than the thickness, and may be."""
-    panels = [
-        weft.Cloth(
-            name=name,
-            shape=weft.Grid(size=(0.2, 0.3), cells=(4, 6)),
-            placement=weft.Placement(position=(x, 0.0, 0.0), rotation_deg=(90, 0, 0)),
-            pins=[weft.Pin(boundary="top")],
-        )
-        for name, x in (("left", 0.0), ("right", 0.206))
-    ]
-    stitches = [(5 * row + 4, 5 * row, 5 * row) for row in range(7)]
-    scene = weft.Scene(
-        cloths=panels,
-        seams=[weft.Seam(cloth="left", to="right", vertices=stitches)],
-        forces=weft.Forces(air_damping=2.0),
-        thickness=0.004,
-        method="predictive",
-    )
+    scene = weft.Scene(**sewn_panels(), thickness=0.004, method="predictive")
     x, _ = go(scene, 60)
-    gaps = np.linalg.norm(x[[a for a, _, _ in stitches]] - x[[35 + b for _, b, _ in stitches]], axis=1)
-    pinned = np.isclose(gaps, 0.006)
-    assert pinned.sum() == 1 and gaps[~pinned].max() < 5e-4
+    open_by = gaps(x)
+    pinned = np.isclose(open_by, 0.006)
+    assert pinned.sum() == 1 and open_by[~pinned].max() < 5e-4

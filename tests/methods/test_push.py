@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import warp as wp
+from sewn import gaps, sewn_panels
 
 import weft
 from weft.bench.bunny import bunny
@@ -272,23 +273,12 @@ def test_the_scenes_of_the_paper_have_its_numbers_of_triangles(name, tmp_path):
 
 def test_what_is_sewn_together_is_not_pushed_apart():
     """Two panels that hang side by side, sewn together: nothing else touches."""
-    panels = [
-        weft.Cloth(
-            name=name,
-            shape=weft.Grid(size=(0.2, 0.3), cells=(4, 6)),
-            placement=weft.Placement(position=(x, 0.0, 0.0), rotation_deg=(90, 0, 0)),
-            pins=[weft.Pin(boundary="top")],
-        )
-        for name, x in (("left", 0.0), ("right", 0.206))
-    ]
-    stitches = [(5 * row + 4, 5 * row, 5 * row) for row in range(7)]
-    seam = weft.Seam(cloth="left", to="right", vertices=stitches)
-    world = World(weft.Scene(cloths=panels, seams=[seam], forces=weft.Forces(air_damping=2.0), method="push"))
+    world = World(weft.Scene(**sewn_panels(), method="push"))
     method, state = make_method(world, world.scene.method), world.initial_state()
     # the first frames close the seam
     contacts = [method.advance_frame(state)["contacts"] for _ in range(40)]
     assert sum(contacts[10:]) == 0
     x = state.positions()
-    gaps = np.linalg.norm(x[[a for a, _, _ in stitches]] - x[[35 + b for _, b, _ in stitches]], axis=1)
-    assert np.sort(gaps)[:-1].max() < 5e-4
+    open_by = gaps(x)
+    assert np.sort(open_by)[:-1].max() < 5e-4
     assert np.linalg.norm(state.v.numpy(), axis=1).max() < 5e-3

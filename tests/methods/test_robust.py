@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.detection.intersection import IntersectionFinder, intersection_finder
+from weft.detection.intersection import IntersectionFinder
 from weft.methods import make_method, robust
 from weft.scene import Robust
 from weft.world import World, get_threads, set_threads
@@ -340,61 +340,6 @@ def test_rounds_for_a_few_of_many_rows_have_fewer_sweeps(monkeypatch):
         assert sum(row["collisions"] for _, row in run.frames(15)) > 0
     few, usual = given.values()
     assert robust.FEW_SWEEPS in few and robust.FEW_SWEEPS not in usual
-
-
-def test_what_two_closing_colliders_hold_between_them_is_told():
-    """A press that closes to half the thickness cannot be right; the run says so and goes on."""
-    plates = [
-        weft.Collider(
-            name=name,
-            shape=weft.Box(size=(0.4, 0.02, 0.4)),
-            placement=weft.Placement(position=(0.0, side * 0.02, 0.0)),
-            motion=weft.Path(
-                keyframes=[weft.Keyframe(time=0.0), weft.Keyframe(time=0.2, position=(0, -side * 0.00999, 0))]
-            ),
-        )
-        for name, side in (("above", 1.0), ("below", -1.0))
-    ]
-    scene = weft.Scene(method="robust", cloths=[grid(position=(0.0, 0.0, 0.0))], colliders=plates)
-    said = []
-    run = Run(scene)
-    for _ in range(14):
-        said.append(run.method.advance_frame(run.state)["status"])
-    assert all(s == "ok" for s in said[:9])
-    assert any("colliders" in s or "collisions" in s for s in said)
-    assert np.isfinite(run.state.positions()).all()
-
-
-def test_what_crosses_since_collisions_were_left_is_told_in_every_frame():
-    """Plates whose paths overlap force cloth through itself or them; whoever looks at later frames must hear of it."""
-    plates = [
-        weft.Collider(
-            name=name,
-            shape=weft.Box(size=(0.4, 0.02, 0.4)),
-            placement=weft.Placement(position=(0.0, side * 0.02, 0.0)),
-            motion=weft.Path(
-                keyframes=[
-                    weft.Keyframe(time=0.0),
-                    weft.Keyframe(time=0.1, position=(0, -side * 0.02, 0)),
-                    weft.Keyframe(time=0.2, position=(0, side * 0.1, 0)),
-                ]
-            ),
-        )
-        for name, side in (("above", 1.0), ("below", -1.0))
-    ]
-    scene = weft.Scene(method="robust", cloths=[grid(cells=8, position=(0.0, 0.0, 0.0))], colliders=plates)
-    run = Run(scene)
-    finder, crossing = intersection_finder(run.world), []
-    for _ in range(20):
-        status = run.method.advance_frame(run.state)["status"]
-        crossing.append(len(finder.find(run.state.positions())))
-        told = f"{crossing[-1]} edges pass through triangles since collisions were left"
-        assert (told in status) == (crossing[-1] > 0)
-    assert crossing[0] == 0 and max(crossing) > 0
-    # whoever goes on from there knows it too
-    other = Run(scene)
-    other.method.restore(run.method.saved())
-    assert other.method.crossed == (crossing[-1] > 0)
 
 
 def test_fine_cloth_that_hangs_comes_to_rest():

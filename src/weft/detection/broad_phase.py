@@ -65,11 +65,15 @@ class BroadPhase(ABC):
         the mean displacement, which makes them smaller and loses nothing. With a `leeway` (float64), vertices may end
         farther off by that much.
         """
+        self._start_afresh(margin)
         self.boxes.update(start, end, margin, follow=follow, leeway=leeway)
         if self.patches.count:
             if self.looks_at_once:
                 self.boxes.check(read(self.boxes.flag)[0][0])
             self._prepare(start, end, margin)
+
+    def _start_afresh(self, margin: float) -> None:  # noqa: B027
+        """Forget what was found with other positions."""
 
     @abstractmethod
     def feature_pairs(self, *, edges: bool = True) -> Candidates:

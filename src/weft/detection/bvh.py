@@ -125,8 +125,7 @@ class Bvh(PatchSearch):
     def update_again(self, start: wp.array, end: wp.array, margin: float) -> None:
         """As `update`, but the tree stays what it is: launches alone, which can be replayed."""
         assert self._bvh is not None
-        self._rows_known = False
-        self._margin = margin
+        self._start_afresh(margin)
         self.boxes.update(start, end, margin, follow=True)
         self._bvh.refit()
 

@@ -118,18 +118,9 @@ class PatchSearch(BroadPhase):
         for lists in (*own, *of_strays):
             lists.limit = limit
 
-    def update(
-        self,
-        start: wp.array,
-        end: wp.array,
-        margin: float = 0.0,
-        *,
-        follow: bool = True,
-        leeway: wp.array | None = None,
-    ) -> None:
+    def _start_afresh(self, margin: float) -> None:
         self._rows_known = False
         self._margin = margin
-        super().update(start, end, margin, follow=follow, leeway=leeway)
 
     def grow(self, start: wp.array, end: wp.array, strayed: wp.array, *, wave: int = 0) -> None:
         """Some vertices (flags 1) go to `end` instead of where the last update said: their boxes hold both ways.

@@ -101,11 +101,12 @@ class Robust(Method):
         # steps to come the cloth counts as pressed and as crushed
         self.halvings = 0
         self.good_steps = 0
-        self._next_time = 0.0
         self.pressed = 0
         self.crushed = 0
         # whether a step left collisions, so that cloth may cross something since
         self.crossed = False
+        # when the next step starts
+        self._next_time = 0.0
         self._finder: IntersectionFinder | None = None
 
     def _make_broad_phase(self) -> PatchSearch:
@@ -194,6 +195,7 @@ class Robust(Method):
         self.dynamics.restore(saved)
 
     def step(self, state: State, dt: float) -> StepReport:
+        self._next_time = state.time + dt
         report = self._try_step(state, dt, may_halve=False)
         assert report is not None
         return report
