@@ -16,9 +16,9 @@ import ipctk
 import numpy as np
 import warp as wp
 
-from weft.detection.ccd import ccd_edge_edge, ccd_point_triangle
+from weft.geometry.ccd import ccd_edge_edge, ccd_point_triangle
 from weft.mesh.shapes import grid
-from weft.world import launch, set_threads
+from weft.runtime import launch, set_threads
 
 wp.set_module_options({"enable_backward": False})
 

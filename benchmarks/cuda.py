@@ -22,15 +22,15 @@ import warp as wp
 import weft
 from benchmarks.predictive import EXAMPLES, WARM_UP
 from benchmarks.robust import scene_of
-from weft.detection import make_broad_phase
-from weft.detection.intersection import IntersectionFinder
+from weft.broad_phase import make_broad_phase
+from weft.geometry.intersection import IntersectionFinder
 from weft.mesh import shapes
 from weft.methods import make_method
 from weft.run.garbage import Settled
+from weft.runtime.buffers import LaunchBound
+from weft.runtime.cooperative import CooperativeLauncher
+from weft.runtime.graph_cache import GraphCache
 from weft.world import State, Surface, World
-from weft.world.buffers import Roof
-from weft.world.replay import Replay
-from weft.world.together import Together
 
 # side in vertices, and the bar in ms a frame
 SPHERES = {150: 15.0, 500: 60.0, 1000: 400.0}
@@ -42,8 +42,8 @@ STAGES = {
     "colours": ("stencil_colours", "stencil_chains", "contact_clumps"),
     "strain limits": ("strain",),
     "boxes and rows": ("boxes", "bvh"),
-    "pairs": ("lists", "list_kernels", "compare", "compare_strays", "patch_search"),
-    "contacts and collisions": ("choosing", "approach", "step_search", "sifting", "moves", "impact"),
+    "pairs": ("lists", "list_kernels", "compare", "escaped_pairs", "patch_search"),
+    "contacts and collisions": ("choosing", "approach", "step_search", "prefilter", "moves", "impact"),
 }
 # timed steps of `predictive`
 STEPS = 60
@@ -166,13 +166,13 @@ def print_stages(kernels: dict[str, Traffic], speed: float) -> None:
 
 def measure_kernels(run: Any, device: wp.Device) -> dict[str, Traffic]:
     """Time every kernel that runs by itself, and add up what its arrays hold."""
-    card = sys.modules["weft.world.launch"]._cards[device.alias]
+    card = sys.modules["weft.runtime.launch"]._cards[device.alias]
     moved: dict[str, float] = defaultdict(float)
     stage: dict[str, str] = {}
-    launch, launch_together = card.launch, Together.launch
+    launch, launch_together = card.launch, CooperativeLauncher.launch
     reach: list[int] = []
 
-    def together(self: Together, kernel: Any, items: int, inputs: Any, **how: Any) -> None:
+    def together(self: CooperativeLauncher, kernel: Any, items: int, inputs: Any, **how: Any) -> None:
         # over rows a kernel goes several times, over springs and vertices once
         rows = any(arg.label == "order" for arg in kernel.adj.args)
         work = how.get("work")
@@ -188,20 +188,20 @@ def measure_kernels(run: Any, device: wp.Device) -> dict[str, Traffic]:
         stage[kernel.key] = next((name for name, modules in STAGES.items() if module in modules), "the rest")
         launch(kernel, dim, inputs, block)
 
-    card.launch, Together.launch = counted, together  # type: ignore[method-assign]
+    card.launch, CooperativeLauncher.launch = counted, together  # type: ignore[method-assign]
     # as many items as there are, not as many as there may be: nobody moves the others
-    over = Roof.over
-    Roof.over = lambda self, count: count  # type: ignore[method-assign]
+    over = LaunchBound.over
+    LaunchBound.over = lambda self, count: count  # type: ignore[method-assign]
     # kernels of a graph are not timed one by one
-    Replay.enabled = False
+    GraphCache.enabled = False
     wp.timing_begin(cuda_filter=wp.TIMING_KERNEL)
     try:
         run()
     finally:
         del card.launch
-        Replay.enabled = True
-        Together.launch = launch_together  # type: ignore[method-assign]
-        Roof.over = over  # type: ignore[method-assign]
+        GraphCache.enabled = True
+        CooperativeLauncher.launch = launch_together  # type: ignore[method-assign]
+        LaunchBound.over = over  # type: ignore[method-assign]
     found: dict[str, list[float]] = defaultdict(list)
     for result in wp.timing_end():
         # Warp adds a hash to the names of kernels

@@ -19,9 +19,10 @@ import ipctk
 import numpy as np
 import warp as wp
 
-from weft.detection import make_broad_phase
-from weft.detection.collision import CollisionSearch
-from weft.world import Surface, get_threads, set_threads
+from weft.broad_phase import make_broad_phase
+from weft.contact.collision import CollisionSearch
+from weft.runtime import get_threads, set_threads
+from weft.world import Surface
 
 IMAGE = Path(__file__).parent.parent / "docs" / "images" / "detection.png"
 BROAD_PHASES = ("bvh", "topology_tree", "material_tree")

@@ -20,7 +20,7 @@ from weft.farm.cluster import Farm, connect
 from weft.farm.study import Run, Study, make_runs
 from weft.farm.wedging import plan, run_all
 from weft.run import simulate
-from weft.world import set_threads
+from weft.runtime import set_threads
 
 RUNS = 32
 SOME = 8

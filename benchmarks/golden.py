@@ -46,7 +46,7 @@ def fingerprints(scene: "weft.Scene", device: str, frames: int | None) -> list[s
 
 def run_all(names: list[str], device: str, threads: list[int], frames: int | None) -> dict[str, list[str]]:
     """Fingerprints of the examples, keyed by 'name, device, threads'."""
-    from weft.world import set_threads
+    from weft.runtime import set_threads
 
     sys.path.insert(0, str(ROOT / "examples"))
     found = {}

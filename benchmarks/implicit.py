@@ -13,8 +13,9 @@ import numpy as np
 import warp as wp
 
 import weft
-from weft.dynamics.implicit import Implicit
-from weft.world import State, World, get_threads, set_threads
+from weft.dynamics.implicit.model import Implicit
+from weft.runtime import get_threads, set_threads
+from weft.world import State, World
 
 FRAME = 1.0 / 60.0
 

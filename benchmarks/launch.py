@@ -1,4 +1,4 @@
-"""What a second thread gains: `weft.world.launch` on one thread and on two, and the same bytes from one, two and three.
+"""What a second thread gains: `weft.runtime.launch` on one thread and on two, and the same bytes from one, two and three.
 
     python -m benchmarks.launch [--quick]
 
@@ -18,10 +18,11 @@ import numpy as np
 import warp as wp
 
 import weft
-from weft.detection import make_broad_phase
+from weft.broad_phase import make_broad_phase
 from weft.dynamics.mass_spring import MassSpring
 from weft.mesh import TriMesh, shapes
-from weft.world import Surface, World, get_threads, launch, set_threads
+from weft.runtime import get_threads, launch, set_threads
+from weft.world import Surface, World
 
 wp.set_module_options({"enable_backward": False})
 

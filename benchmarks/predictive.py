@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.world import get_threads, set_threads
-from weft.world.crew import Arguments
+from weft.runtime import get_threads, set_threads
+from weft.runtime.thread_pool import Arguments
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 # example, the most steps that are timed, the paper's figure or our bar in ms

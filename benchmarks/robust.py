@@ -22,9 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import weft
-from weft.detection.intersection import IntersectionFinder
+from weft.geometry.intersection import IntersectionFinder
 from weft.methods import make_method
-from weft.world import World, get_threads, set_threads
+from weft.runtime import get_threads, set_threads
+from weft.world import World
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 # the bar for each scene: seconds a frame, and whether it is meant for the median or the mean
@@ -42,7 +43,7 @@ QUICK = {
 # which stage the kernels of a module belong to
 STAGES = {
     "cloth": ("position_kernels", "yarn_kernels", "strain", "air"),
-    "broad phase": ("boxes", "bvh", "candidates", "compare", "compare_strays", "list_kernels", "stray_kernels"),
+    "broad phase": ("boxes", "bvh", "candidates", "compare", "escaped_pairs", "list_kernels", "stray_kernels"),
     "contacts": ("approach",),
     "collisions": ("impact", "moves"),
     "response": (
@@ -105,7 +106,7 @@ def run(scene: weft.Scene, frames: int, *, check_every: int = 10) -> Frames:
 @contextmanager
 def timed_kernels(spent: dict[str, float]) -> Iterator[None]:
     """Add up the time of all kernels on the CPU by the module they are in."""
-    pool = sys.modules["weft.world.launch"]._pool
+    pool = sys.modules["weft.runtime.launch"]._pool
 
     def timed(launch: Callable[..., None]) -> Callable[..., None]:
         def call(kernel: Any, *arguments: Any) -> None:

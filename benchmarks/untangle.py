@@ -14,9 +14,10 @@ import numpy as np
 import weft
 from benchmarks.implicit import hanging_sheet, measure
 from weft.methods.base import make_method
-from weft.methods.untangle import Untangle as UntangleMethod
+from weft.methods.untangle.method import Untangle as UntangleMethod
+from weft.runtime import get_threads
 from weft.scene import Path, Untangle
-from weft.world import World, get_threads
+from weft.world import World
 
 FRAME = 1.0 / 60.0
 

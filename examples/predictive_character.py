@@ -141,7 +141,7 @@ def scene(size: str = "quick") -> weft.Scene:
             collide=[LAYERS[:2], LAYERS[1:]],
             cache=True,
             cache_radius=0.05,
-            # weak springs to the body's own motion, as games have them: cloth never strays farther than the reach
+            # weak springs to the body's own motion, as games have them: cloth never escaped farther than the reach
             follow=[Follow(cloth=name, motion=pinned, frequency=0.9, reach=0.25) for name in LAYERS],
         ),
         camera=weft.Camera(position=(1.5, 1.5, -3.0), target=(0.0, 1.0, 0.0), fov_deg=34.0),

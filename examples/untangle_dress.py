@@ -14,8 +14,8 @@ from common import expect, run
 from scipy.spatial import cKDTree
 
 import weft
-from weft.detection.intersection import intersections, sewn_pairs
-from weft.methods.untangle import Untangle as Method
+from weft.geometry.intersection import intersections, sewn_pairs
+from weft.methods.untangle.method import Untangle as Method
 from weft.scene import Untangle
 from weft.world import World
 

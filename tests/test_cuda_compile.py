@@ -9,7 +9,7 @@ import pytest
 import warp as wp
 
 import weft
-from weft.world.together import BLOCK
+from weft.runtime.cooperative import BLOCK
 
 ROOT = Path(weft.__file__).parent
 # an H100; compiling for it takes Warp's own compiler and nothing else

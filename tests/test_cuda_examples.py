@@ -9,7 +9,7 @@ import pytest
 import warp as wp
 
 import weft
-from weft.detection.intersection import intersection_finder
+from weft.geometry.intersection import intersection_finder
 from weft.methods import make_method
 from weft.world import World
 

@@ -26,7 +26,7 @@ _PUBLIC = {
     "Placement": "weft.scene",
     "Plane": "weft.scene",
     "Predictive": "weft.scene",
-    "Realtime": "weft.realtime",
+    "Realtime": "weft.run.realtime",
     "Scene": "weft.scene",
     "Seam": "weft.scene",
     "Sequence": "weft.scene",
@@ -38,9 +38,9 @@ _PUBLIC = {
     "WeftError": "weft.errors",
     "Wind": "weft.scene",
     "analyse": "weft.analysis",
-    "contacts": "weft.detection",
+    "contacts": "weft.contact",
     "export": "weft.exchange",
-    "intersections": "weft.detection",
+    "intersections": "weft.geometry.intersection",
     "load_mesh": "weft.mesh",
     "load_scene": "weft.scene",
     "open_cache": "weft.cache",
@@ -52,17 +52,20 @@ _PUBLIC = {
     "wedge": "weft.farm",
 }
 
-# rooms that can be entered by name: `weft.detection.collisions(...)`
+# rooms that can be entered by name: `weft.contact.collisions(...)`
 _ROOMS = (
     "analysis",
+    "broad_phase",
     "cache",
     "check",
-    "detection",
+    "contact",
     "errors",
     "exchange",
     "farm",
     "finish",
+    "geometry",
     "mesh",
+    "runtime",
     "scene",
     "view",
     "world",

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.cache import Cache
-from weft.detection.crossings import crossing_points, crossing_segments
-from weft.detection.intersection import IntersectionFinder, sewn_pairs
 from weft.errors import CacheError, MeshError, WeftError
+from weft.geometry.crossings import crossing_points, crossing_segments
+from weft.geometry.intersection import IntersectionFinder, sewn_pairs
 
 # half the length of the tick that marks a crossing, in parts of the cloth's extent: a crossing may be far smaller
 # than a pixel

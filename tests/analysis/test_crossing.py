@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from weft.analysis.crossing import CrossingFinder, unit_noise
-from weft.detection.intersection import intersections
+from weft.geometry.intersection import intersections
 from weft.mesh.topology import Topology
-from weft.world import get_threads, set_threads
+from weft.runtime import get_threads, set_threads
 
 
 def found(vertices: np.ndarray, faces: np.ndarray, length: float) -> set[tuple[tuple[int, int], int]]:

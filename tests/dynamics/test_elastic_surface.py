@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 import weft
 from weft.dynamics.air import Air
-from weft.dynamics.elastic_stencils import BEND, SHEAR, STRETCH, Lattice, gather_lists, join, order_by_colour
-from weft.dynamics.elastic_surface import ElasticSurface, Limits
+from weft.dynamics.elastic_surface.model import ElasticSurface, Limits
+from weft.dynamics.elastic_surface.stencils import BEND, SHEAR, STRETCH, Lattice, gather_lists, join, order_by_colour
 from weft.errors import SceneError
+from weft.runtime import get_threads, set_threads
 from weft.scene import Forces, Material
-from weft.world import State, World, get_threads, set_threads
+from weft.world import State, World
 
 STILL = Forces(gravity=(0.0, 0.0, 0.0))
 

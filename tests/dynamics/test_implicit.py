@@ -6,14 +6,16 @@ import warp as wp
 from scipy.optimize import brentq
 
 import weft
-from weft.dynamics import bw_elements, make_dynamics
+from weft.dynamics import make_dynamics
 from weft.dynamics.air import Air
-from weft.dynamics.implicit import Implicit
+from weft.dynamics.implicit import elements as bw_elements
+from weft.dynamics.implicit.model import Implicit
 from weft.errors import WeftError
 from weft.mesh import shapes
 from weft.methods import make_method
+from weft.runtime import get_threads, set_threads
 from weft.scene import Forces, Material
-from weft.world import Seams, State, World, get_threads, set_threads
+from weft.world import Seams, State, World
 
 STILL = Forces(gravity=(0.0, 0.0, 0.0))
 FRAME = 1.0 / 60.0

@@ -6,9 +6,9 @@ import warp as wp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from weft.dynamics import bw_elements
 from weft.dynamics.air import Air
-from weft.dynamics.implicit import Implicit
+from weft.dynamics.implicit import elements as bw_elements
+from weft.dynamics.implicit.model import Implicit
 from weft.mesh import TriMesh, shapes
 from weft.scene import Forces, Material, Wind
 from weft.world import Seams

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from scipy.sparse import bsr_array, csr_array
 from scipy.sparse.linalg import spsolve
 
-from weft.dynamics import bw_elements
-from weft.dynamics.aggregates import aggregate
 from weft.dynamics.air import Air
-from weft.dynamics.coarse_level import CoarseLevel
-from weft.dynamics.elimination import eliminate
-from weft.dynamics.implicit import Implicit
+from weft.dynamics.implicit import elements as bw_elements
+from weft.dynamics.implicit.aggregates import aggregate
+from weft.dynamics.implicit.coarse_level import CoarseLevel
+from weft.dynamics.implicit.elimination import eliminate
+from weft.dynamics.implicit.model import Implicit
 from weft.mesh import shapes
 from weft.scene import Forces, Material
 

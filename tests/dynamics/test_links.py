@@ -6,9 +6,9 @@ import warp as wp
 from scipy.sparse.linalg import spsolve
 from test_implicit_solver import FRAME, assembled, sparse, vec
 
-from weft.dynamics import bw_elements
 from weft.dynamics.air import Air
-from weft.dynamics.implicit import Implicit
+from weft.dynamics.implicit import elements as bw_elements
+from weft.dynamics.implicit.model import Implicit
 from weft.mesh import TriMesh
 from weft.scene import Forces, Material
 from weft.world import State

@@ -5,11 +5,12 @@ import pytest
 import warp as wp
 
 from weft.dynamics.air import Air
-from weft.dynamics.position_based import LARGEST_STRAIN, MOST_REFINED, PositionBased
+from weft.dynamics.position_based.model import LARGEST_STRAIN, MOST_REFINED, PositionBased
 from weft.dynamics.springs import from_mesh, from_pairs
 from weft.mesh import shapes
+from weft.runtime import get_threads, set_threads
 from weft.scene import Forces, Material
-from weft.world import State, get_threads, set_threads
+from weft.world import State
 
 STILL = Forces(gravity=(0.0, 0.0, 0.0))
 

@@ -106,8 +106,8 @@ def test_one_process_compiles_and_the_others_wait(tmp_path):
     scene = write_scene(tmp_path)
     # Warp tells what it compiles, if it is not started again quietly
     code = (
-        "import sys, warp, weft, weft.world.start; from weft.farm.work import warm_up; import weft.world; "
-        "weft.world.start.start_warp = lambda: None; warp.config.log_level = warp.LOG_INFO; "
+        "import sys, warp, weft, weft.runtime.start; from weft.farm.work import warm_up; import weft.world; "
+        "weft.runtime.start.start_warp = lambda: None; warp.config.log_level = warp.LOG_INFO; "
         "warm_up(weft.load_scene(sys.argv[1]))"
     )
     environment = {**os.environ, "WARP_CACHE_PATH": str(tmp_path / "kernels")}

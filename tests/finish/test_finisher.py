@@ -6,9 +6,9 @@ from finish_scenes import bodies_of, crumpled, draped, over_ball
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.detection.intersection import intersections, sewn_pairs
 from weft.errors import WeftError
 from weft.finish import Finisher
+from weft.geometry.intersection import intersections, sewn_pairs
 from weft.mesh import shapes
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -7,9 +7,9 @@ from finish_scenes import bodies_of, crumpled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.detection.ccd import edge_edge, point_triangle
-from weft.detection.intersection import intersections
 from weft.finish.stop import SafeMove
+from weft.geometry.ccd import edge_edge, point_triangle
+from weft.geometry.intersection import intersections
 from weft.mesh import shapes
 from weft.world import Surface
 
@@ -99,7 +99,7 @@ def test_pairs_to_skip_are_not_looked_at():
 @settings(max_examples=15, deadline=None)
 @given(SEEDS)
 def test_sifting_loses_no_pair_that_could_meet(seed):
-    """Any vertex may stop anywhere on its way: pairs that then meet are among those that sifting kept."""
+    """Any vertex may stop anywhere on its way: pairs that then meet are among those that prefilter kept."""
     _bodies, faces, x = crumpled(seed, cells=4, roughness=0.004)
     rng = np.random.default_rng(seed)
     goal = x + rng.normal(scale=0.02, size=x.shape)
@@ -127,7 +127,7 @@ def test_sifting_loses_no_pair_that_could_meet(seed):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads_do_not_change_the_result(threads):
-    from weft.world import get_threads, set_threads
+    from weft.runtime import get_threads, set_threads
 
     _bodies, faces, x = crumpled(3, cells=20, roughness=0.002)
     goal = x + np.random.default_rng(1).normal(scale=0.02, size=x.shape)

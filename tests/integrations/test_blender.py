@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from blender import run_in_blender
-
-sys.path += [str(Path(__file__).parents[1] / "exchange")]
 from exchange_caches import positions_at, write_cache
 
 from weft.cache import open_cache

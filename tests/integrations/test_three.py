@@ -3,16 +3,12 @@
 import io
 import json
 import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from three_js import install, page_of
-
-sys.path += [str(Path(__file__).parents[1] / name) for name in ("exchange", "mesh")]
 from character import write_character
 from exchange_caches import FPS, FRAMES, positions_at, write_cache
+from three_js import install, page_of
 
 from weft.exchange import export_glb
 from weft.mesh.sequences import read_sequence

@@ -13,8 +13,8 @@ from fake_world import content, fake_compile, fake_scene, files
 
 import weft
 from weft.cache import CacheWriter, layout, open_cache
-from weft.detection import intersection
 from weft.errors import CacheError, SceneError, WeftError
+from weft.geometry import intersection
 from weft.run import Interrupted, runner, simulate
 from weft.run.origin import differences
 

@@ -131,7 +131,7 @@ def test_a_method_is_one_class():
 
 
 def test_broad_phases_are_those_that_exist():
-    from weft.detection.broad_phase import BROAD_PHASES
+    from weft.broad_phase.interface import BROAD_PHASES
 
     assert get_args(Scene.model_fields["broad_phase"].annotation) == BROAD_PHASES
 

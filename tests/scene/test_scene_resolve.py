@@ -9,13 +9,7 @@ import pytest
 import weft
 from weft.errors import SceneError, WeftWarning
 from weft.mesh import TriMesh, save_mesh, shapes
-from weft.scene.resolve import (
-    resolve_cloth_mesh,
-    resolve_collider,
-    resolve_pins,
-    resolve_scene,
-    resolve_seams,
-)
+from weft.scene.resolve import resolve_cloth_mesh, resolve_collider, resolve_pins, resolve_scene, resolve_seams
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 

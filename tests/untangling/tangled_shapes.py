@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import ndimage
 
-from weft.detection.intersection import IntersectionFinder
+from weft.geometry.intersection import IntersectionFinder
 from weft.mesh import TriMesh, shapes
 
 

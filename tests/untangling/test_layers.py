@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.analysis import Analyser
+from weft.analysis.attraction import pulling_paths
 from weft.mesh import TriMesh, shapes
 from weft.mesh.topology import Topology
-from weft.response.attraction import pulling_paths
 from weft.untangling import untangle
 from weft.untangling.layers import _two_sides, _way_to_rim, join_paths
 

@@ -6,11 +6,11 @@ import tangled_shapes as tangled
 from tangled_shapes import Case
 
 import weft
-from weft.detection.intersection import intersections, sewn_pairs
 from weft.errors import MeshError, WeftError
+from weft.geometry.intersection import intersections, sewn_pairs
 from weft.mesh import shapes
+from weft.runtime import get_threads, set_threads
 from weft.untangling import UntangleResult, untangle
-from weft.world import get_threads, set_threads
 
 
 def lengths(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:

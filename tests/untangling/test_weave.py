@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.analysis import Analyser
-from weft.detection.intersection import IntersectionFinder, intersections
+from weft.analysis.contour import Moves
+from weft.geometry.intersection import IntersectionFinder, intersections
 from weft.mesh import TriMesh, shapes
-from weft.response.contour import Moves
 from weft.untangling.settle import Settler
 from weft.untangling.weave import SPREAD_PART, SPREAD_RINGS, Weave
 

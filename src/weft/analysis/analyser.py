@@ -50,7 +50,7 @@ class Analyser:
         self._areas, self._length = areas, length
         self._sewn = np.zeros(0, dtype=np.int64)
         if seams is not None and len(np.asarray(seams)):
-            from weft.detection.intersection import sewn_pairs
+            from weft.geometry.intersection import sewn_pairs
 
             pairs = sewn_pairs(self.topology.faces, seams)
             self._sewn = np.unique(pair_keys(pairs[:, 0], pairs[:, 1], len(self.topology.faces)))

@@ -20,7 +20,7 @@ from weft.analysis import colour_kernels as kernels
 from weft.analysis.flood_kernels import Sheets
 from weft.analysis.walk import Walk
 from weft.mesh.topology import Csr, Topology, make_csr
-from weft.world import launch
+from weft.runtime import launch
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]

@@ -14,13 +14,14 @@ import warp as wp
 from numpy.typing import NDArray
 
 from weft.analysis import crossing_kernels as kernels
-from weft.detection.broad_phase import make_broad_phase
+from weft.broad_phase.interface import make_broad_phase
 from weft.mesh.topology import Topology
-from weft.world import Surface, launch
-from weft.world.buffers import Buffer
-from weft.world.choosing import count_each
-from weft.world.reading import read
-from weft.world.together import Together
+from weft.runtime import launch
+from weft.runtime.buffers import Buffer
+from weft.runtime.compaction import count_each
+from weft.runtime.cooperative import CooperativeLauncher
+from weft.runtime.readback import read
+from weft.world import Surface
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -61,7 +62,7 @@ class CrossingFinder:
         self._tree: wp.Bvh | None = None
         self._grown = 0
         self._bounds = wp.zeros(2, dtype=wp.vec3d, device=self.device)
-        self._together = Together(self.device)
+        self._cooperative = CooperativeLauncher(self.device)
 
     def find(self, vertices: Floats | wp.array, length: float) -> tuple[Ints, Ints]:
         """The crossings (edge, face), sorted; `length` is that of a usual edge, by which the noise is measured.
@@ -104,7 +105,7 @@ class CrossingFinder:
         """Make a tree of the triangles with their vertices here, for kernels that ask who is near a point."""
         mesh = self.mesh
         self._take(vertices)
-        self._together.launch(kernels.find_bounds, 1, [mesh.faces, mesh.x, self._bounds])
+        self._cooperative.launch(kernels.find_bounds, 1, [mesh.faces, mesh.x, self._bounds])
         low, high = read((self._bounds, 0, 2))[0]
         # a power of two, so that scaling does not round
         mesh.scale = wp.float64(2.0 ** -float(np.frexp(max(float((high - low).max()), 1e-250))[1]))

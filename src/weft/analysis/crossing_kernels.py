@@ -5,7 +5,7 @@
 
 import warp as wp
 
-from weft.world.block_sums import largest
+from weft.runtime.block_reduction import largest
 
 # fused operations would spoil the error terms of the doubled precision below
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})

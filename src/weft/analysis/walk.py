@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from weft.analysis import walk_kernels as kernels
 from weft.mesh.topology import Topology
-from weft.world import launch
+from weft.runtime import launch
 
 Ints = NDArray[np.int32]
 

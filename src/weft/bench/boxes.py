@@ -12,7 +12,7 @@ from weft.scene import MATERIALS, Box, Boxes, Camera, Cloth, Collider, Grid, Pla
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from weft.methods.boxes import Boxes as BoxesMethod
+    from weft.methods.boxes.method import Boxes as BoxesMethod
     from weft.world import State
 
 # 1000 steps of 2 ms
@@ -129,7 +129,7 @@ def measure(
     What S1 and S2 would take to search is measured on every so manieth step. Times are those of the processor, so that
     other work on the machine does not count.
     """
-    from weft.world import get_threads, set_threads
+    from weft.runtime import get_threads, set_threads
 
     say = progress or (lambda text: None)
     threads = get_threads()
@@ -158,8 +158,8 @@ def _numbers(watch: Watch, detection: list[float]) -> Numbers:
 
 def _watch(scene: Scene, frames: int, every: int, *, geometric: bool) -> Watch:
     """Run a scene and look at the clock."""
-    from weft.detection.intersection import intersection_finder
-    from weft.response.plain_search import PlainSearch
+    from weft.geometry.intersection import intersection_finder
+    from weft.methods.boxes.plain_search import PlainSearch
     from weft.run.runner import compile_scene
 
     watch = Watch()

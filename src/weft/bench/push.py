@@ -160,7 +160,7 @@ def measure(
     folder: Path, *, frames: int = FRAMES, patience: float = PATIENCE, progress: Callable[[str], None] | None = None
 ) -> Results:
     """Run every scene with every integrator and search on one thread; a run that takes longer is cut short."""
-    from weft.world import get_threads, set_threads
+    from weft.runtime import get_threads, set_threads
 
     threads = get_threads()
     set_threads(1)

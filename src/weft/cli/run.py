@@ -29,7 +29,7 @@ def run(
     from weft.run import Interrupted, simulate
 
     if threads is not None:
-        from weft.world import set_threads
+        from weft.runtime import set_threads
 
         set_threads(threads)
     target = out if out is not None else Path(f"{scene.stem}.zarr")

@@ -14,7 +14,7 @@ class Contacts(Protocol):
 
     @property
     def given(self) -> tuple[Any, ...]:
-        """What a call depends on besides the positions (see `weft.world.replay`)."""
+        """What a call depends on besides the positions (see `weft.runtime.graph_cache`)."""
 
     def __len__(self) -> int:
         """How many there are."""
@@ -76,11 +76,11 @@ def make_dynamics(name: str, world: World) -> Dynamics:
 
             return MassSpring.from_world(world)
         case "position_based":
-            from weft.dynamics.position_based import PositionBased
+            from weft.dynamics.position_based.model import PositionBased
 
             return PositionBased.from_world(world)
         case "implicit":
-            from weft.dynamics.implicit import Implicit
+            from weft.dynamics.implicit.model import Implicit
 
             return Implicit.from_world(world)
     raise ValueError(f"no dynamics is called {name!r}")

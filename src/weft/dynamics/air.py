@@ -15,9 +15,10 @@ import numpy as np
 import warp as wp
 
 from weft.dynamics.incidence import incidence
+from weft.runtime import launch
+from weft.runtime.command_list import Command
 from weft.scene import Forces, Wind
-from weft.world import World, launch
-from weft.world.chain import Command
+from weft.world import World
 
 wp.set_module_options({"enable_backward": False})
 

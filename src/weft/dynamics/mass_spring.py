@@ -14,8 +14,9 @@ from weft.dynamics import Contacts, Forgetful
 from weft.dynamics.air import Air
 from weft.dynamics.incidence import incidence
 from weft.dynamics.springs import SpringNetwork, firm_welds, from_world
-from weft.world import State, World, launch
-from weft.world.replay import Replay
+from weft.runtime import launch
+from weft.runtime.graph_cache import GraphCache
+from weft.world import State, World
 
 wp.set_module_options({"enable_backward": False})
 
@@ -172,7 +173,7 @@ class MassSpring(Forgetful):
         self._times = wp.empty(0, dtype=wp.vec2d, device=device)
         self._now = wp.zeros(1, dtype=wp.vec2d, device=device)
         """the first of the two is the time of the substep, for the wind"""
-        self._replay = Replay(device)
+        self._graphs = GraphCache(device)
 
     @classmethod
     def from_world(cls, world: World) -> "MassSpring":
@@ -207,14 +208,14 @@ class MassSpring(Forgetful):
                 self._advance(k, substeps, h, *given)
 
         # a few at a time, the same ones again after an even number
-        self._replay.run(partial(advance, 0, 1), "first", self._times, *given)
+        self._graphs.run(partial(advance, 0, 1), "first", self._times, *given)
         begin = 1
         for batch in BATCHES:
             while begin + batch <= substeps:
-                self._replay.run(partial(advance, begin, batch), "substeps", batch, self._times, *given)
+                self._graphs.run(partial(advance, begin, batch), "substeps", batch, self._times, *given)
                 begin += batch
         rest = substeps + 1 - begin
-        self._replay.run(partial(advance, begin, rest), "last", rest, self._times, *given)
+        self._graphs.run(partial(advance, begin, rest), "last", rest, self._times, *given)
         return substeps
 
     def _set_times(self, times: np.ndarray) -> None:

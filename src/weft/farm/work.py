@@ -92,9 +92,9 @@ def warm_up(scene: "Scene") -> None:
         return
     import warp
 
-    from weft.detection.intersection import intersection_finder
+    from weft.geometry.intersection import intersection_finder
     from weft.run.runner import compile_scene
-    from weft.world.start import start_warp
+    from weft.runtime.start import start_warp
 
     # only then it is known where kernels are kept
     start_warp()

@@ -14,7 +14,7 @@ from weft.finish.refine import split_uv
 from weft.finish.stop import NEAR
 from weft.finish.workers import finish_frames
 from weft.run.interrupt import Interrupted, StopAtFrame
-from weft.world import get_threads
+from weft.runtime import get_threads
 
 
 def subdivide(

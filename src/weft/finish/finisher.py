@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.cache import Body
-from weft.detection.intersection import IntersectionFinder
 from weft.errors import WeftError
 from weft.finish.outside import Outside
 from weft.finish.refine import Level, refine
 from weft.finish.sewn import SewnPairs
 from weft.finish.stop import NEAR, SafeMove, Skip
+from weft.geometry.intersection import IntersectionFinder
 from weft.world import Surface
 
 Floats = NDArray[np.float64]

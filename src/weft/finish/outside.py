@@ -11,10 +11,10 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from weft.detection.crossings import crossing_points
 from weft.finish.nearest_kernels import find_nearest
 from weft.finish.stop import SafeMove
-from weft.world import launch
+from weft.geometry.crossings import crossing_points
+from weft.runtime import launch
 
 if TYPE_CHECKING:
     from weft.cache import Body

@@ -31,7 +31,7 @@ class SewnPairs:
         if not len(self) or not len(rows):
             return rows
         edge, owner = self.owners(rows, level)
-        sewn = self._joined(level.source[owner], level.source[rows[edge, 2]])
+        sewn = self._fused(level.source[owner], level.source[rows[edge, 2]])
         free = np.bincount(edge, weights=~sewn, minlength=len(rows))
         return rows[free > 0]
 
@@ -62,13 +62,13 @@ class SewnPairs:
             counts = np.array([len(a) * len(b) for a, b in zip(one, other, strict=True)], dtype=np.int64)
             left = np.concatenate([np.repeat(a, len(b)) for a, b in zip(one, other, strict=True)])
             right = np.concatenate([np.tile(b, len(a)) for a, b in zip(one, other, strict=True)])
-            sewn = self._joined(level.source[left], level.source[right])
+            sewn = self._fused(level.source[left], level.source[right])
             free = np.bincount(np.repeat(np.arange(len(pairs)), counts), weights=~sewn, minlength=len(pairs))
             return free == 0
 
         return of_pairs
 
-    def _joined(self, one: Ints, other: Ints) -> Bools:
+    def _fused(self, one: Ints, other: Ints) -> Bools:
         """Whether two triangles of level 0 are sewn together; parts of one triangle are not."""
         keys = np.minimum(one, other).astype(np.int64) * self._count + np.maximum(one, other)
         if not len(self):

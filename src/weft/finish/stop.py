@@ -13,9 +13,10 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from weft.detection.broad_phase import make_broad_phase
+from weft.broad_phase.interface import make_broad_phase
 from weft.finish import stop_kernels as kernels
-from weft.world import Surface, launch
+from weft.runtime import launch
+from weft.world import Surface
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -113,8 +114,8 @@ class SafeMove:
         surface = self.surface
         found = []
         for kind, pairs, features, sift in (
-            (0, candidates[0], surface.faces, kernels.sift_vertex_triangle),
-            (1, candidates[1], surface.edges, kernels.sift_edge_edge),
+            (0, candidates[0], surface.faces, kernels.prefilter_vertex_triangle),
+            (1, candidates[1], surface.edges, kernels.prefilter_edge_edge),
         ):
             kept = wp.empty(len(pairs), dtype=int, device=self.device)
             least = wp.empty(len(pairs), dtype=wp.float64, device=self.device)

@@ -8,8 +8,8 @@ looks at all such parts at once, so that a pair it lets go never has to be looke
 
 import warp as wp
 
-from weft.detection.ccd_kernels import ccd_edge_edge, ccd_point_triangle
-from weft.detection.proximity import edge_weights, relative_position, triangle_weights
+from weft.geometry.ccd_kernels import ccd_edge_edge, ccd_point_triangle
+from weft.geometry.proximity import edge_weights, relative_position, triangle_weights
 
 wp.set_module_options({"enable_backward": False})
 
@@ -48,7 +48,7 @@ def size_of(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.float64:
 
 
 @wp.kernel
-def sift_vertex_triangle(
+def prefilter_vertex_triangle(
     first: int,
     pairs: wp.array[wp.vec2i],
     faces: wp.array[wp.vec3i],
@@ -93,7 +93,7 @@ def sift_vertex_triangle(
 
 
 @wp.kernel
-def sift_edge_edge(
+def prefilter_edge_edge(
     first: int,
     pairs: wp.array[wp.vec2i],
     edges: wp.array[wp.vec2i],

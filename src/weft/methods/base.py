@@ -14,11 +14,11 @@ from weft.world import State, World
 # method name -> where its class is
 _METHODS = {
     "plain": "weft.methods.plain:Plain",
-    "robust": "weft.methods.robust:Robust",
-    "untangle": "weft.methods.untangle:Untangle",
-    "predictive": "weft.methods.predictive:Predictive",
-    "boxes": "weft.methods.boxes:Boxes",
-    "push": "weft.methods.push:Push",
+    "robust": "weft.methods.robust.method:Robust",
+    "untangle": "weft.methods.untangle.method:Untangle",
+    "predictive": "weft.methods.predictive.method:Predictive",
+    "boxes": "weft.methods.boxes.method:Boxes",
+    "push": "weft.methods.push.method:Push",
 }
 
 

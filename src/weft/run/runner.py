@@ -184,7 +184,7 @@ class _Run:
         if not self.scene.check or frame % self.scene.check:
             return -1
         if self._finder is None:
-            from weft.detection.intersection import intersection_finder
+            from weft.geometry.intersection import intersection_finder
 
             self._finder = intersection_finder(self.world)
         return len(self._finder.find(positions))

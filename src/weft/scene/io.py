@@ -15,8 +15,8 @@ from weft.scene.files import missing_files, moved_files
 from weft.scene.messages import problem
 from weft.scene.part import Part, error_lines
 from weft.scene.scene import Scene
-from weft.scene.slips import warn_slips
 from weft.scene.toml import write_toml
+from weft.scene.unit_checks import warn_slips
 
 
 def load_scene(path: str | Path) -> Scene:

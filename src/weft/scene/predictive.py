@@ -93,7 +93,7 @@ class Predictive(MethodOptions):
         description="contacts are made for what is nearer than the thickness and this, or will be, m; default: half "
         "the mean length of the edges, at least the thickness",
     )
-    rehearse: Flag = Field(
+    predict: Flag = Field(
         default=True,
         description="find contacts for where the cloth goes without them, which a first run of a quarter of the substeps "
         "tells; else for where its velocity and gravity lead",

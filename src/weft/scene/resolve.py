@@ -18,7 +18,7 @@ from weft.scene.pinned import Held, hold_vertices
 from weft.scene.scene import Scene
 from weft.scene.sewn import Sewn, sew
 from weft.scene.shape import AnyShape, Box, Capsule, Cylinder, Grid, Plane, Sphere, Strip
-from weft.scene.slips import size_slip, warn, warn_slips
+from weft.scene.unit_checks import size_slip, warn, warn_slips
 
 
 @dataclass(frozen=True)

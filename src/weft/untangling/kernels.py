@@ -4,8 +4,8 @@
 
 import warp as wp
 
+from weft.analysis.attraction_kernels import nearest_weights, query_around
 from weft.analysis.crossing_kernels import Crossing
-from weft.response.attraction_kernels import nearest_weights, query_around
 
 wp.set_module_options({"enable_backward": False})
 

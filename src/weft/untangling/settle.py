@@ -9,8 +9,8 @@ are drawn back only as long as the lengths around them stay near what they shoul
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.detection.intersection import IntersectionFinder
-from weft.response.contour import unit
+from weft.analysis.contour import unit
+from weft.geometry.intersection import IntersectionFinder
 from weft.untangling.weave import Weave
 
 Floats = NDArray[np.float64]

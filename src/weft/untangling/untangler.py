@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.analysis.analyser import Analyser, vertex_areas
 from weft.analysis.result import Analysis
-from weft.detection.intersection import IntersectionFinder, sewn_pairs
 from weft.errors import MeshError, WeftError
+from weft.geometry.intersection import IntersectionFinder, sewn_pairs
 from weft.mesh.topology import Topology
 from weft.mesh.validate import list_first
 from weft.untangling.rounds import Yielding, play_round

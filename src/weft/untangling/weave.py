@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from weft.analysis import Analyser
+from weft.analysis.contour import Moves
 from weft.mesh.topology import make_csr
-from weft.response.contour import Moves
+from weft.runtime import launch
+from weft.runtime.colouring import colour_items
 from weft.untangling import kernels
-from weft.world import launch
-from weft.world.colouring import colour_items
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

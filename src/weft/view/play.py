@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import missing_extra
-from weft.realtime import Realtime
+from weft.run.realtime import Realtime
 from weft.scene import Path as KeyframePath
 from weft.scene import Scene, Sequence, Spin
 from weft.view.camera import choose_view

@@ -4,7 +4,7 @@ from typing import Protocol
 
 import warp as wp
 
-from weft.world.launch import launch
+from weft.runtime.launch import launch
 
 wp.set_module_options({"enable_backward": False})
 

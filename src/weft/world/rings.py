@@ -4,8 +4,8 @@ import numpy as np
 import warp as wp
 from scipy.sparse import coo_array, eye_array
 
-from weft.world.buffers import Buffer
-from weft.world.launch import launch
+from weft.runtime.buffers import Buffer
+from weft.runtime.launch import launch
 from weft.world.surface import Surface
 
 wp.set_module_options({"enable_backward": False})

@@ -9,13 +9,13 @@ import warp as wp
 
 from weft.errors import SceneError
 from weft.mesh import TriMesh
+from weft.runtime.launch import launch
+from weft.runtime.readback import read
 from weft.scene import Cloth, Grid, Material, Scene, Strip
 from weft.scene.moving import Moving, RigidMoving
 from weft.scene.resolve import Resolved, resolve_scene
 from weft.scene.sewn import Sewn
 from weft.world.kinematics import Kinematics, Prescription
-from weft.world.launch import launch
-from weft.world.reading import read
 from weft.world.state import State
 from weft.world.surface import Surface
 

@@ -1,0 +1,183 @@
+"""Contacts: pairs nearer than the thickness, as stencils.
+
+The thickness of a pair is the mean of its two sides, each taken where the nearest point lies. A vertex that touches an
+edge from beyond gives several stencils (against the triangles of the edge, and edge against edge), as all of them
+are nearer than the thickness; what a method makes of them is its own business.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import warp as wp
+from numpy.typing import ArrayLike, NDArray
+
+from weft.broad_phase.interface import BroadPhase, make_broad_phase
+from weft.errors import WeftError
+from weft.geometry.arrays import read_faces, read_length, read_positions
+from weft.geometry.proximity import relative_position
+from weft.geometry.stencil import Kind, Stencils, nearest_weights, pair_vertices, stencil_normal
+from weft.runtime import launch
+from weft.runtime.buffers import Buffer
+from weft.world import Surface
+
+wp.set_module_options({"enable_backward": False})
+
+HALF = wp.constant(wp.float64(0.5))
+# candidates worth a thread of their own
+GRAIN = 256
+
+
+@wp.func
+def pair_thickness(q: wp.vec4i, w: wp.vec4d, thickness: wp.array[wp.float64]) -> wp.float64:
+    """The mean of the two sides' thickness at their nearest points; weights of the second side are negative."""
+    total = wp.float64(0.0)
+    for k in range(4):
+        total += wp.abs(w[k]) * thickness[q[k]]
+    return HALF * total
+
+
+@wp.kernel
+def _choose(
+    first: int,
+    kind: int,
+    pairs: wp.array[wp.vec2i],
+    faces: wp.array[wp.vec3i],
+    edges: wp.array[wp.vec2i],
+    x: wp.array[wp.vec3d],
+    thickness: wp.array[wp.float64],
+    chosen: wp.array[int],
+):
+    i = first + wp.tid()
+    q = pair_vertices(kind, pairs[i], faces, edges)
+    x0 = x[q[0]]
+    x1 = x[q[1]]
+    x2 = x[q[2]]
+    x3 = x[q[3]]
+    w = nearest_weights(kind, x0, x1, x2, x3)
+    chosen[i] = 0
+    if wp.length(relative_position(w, x0, x1, x2, x3)) < pair_thickness(q, w, thickness):
+        chosen[i] = 1
+
+
+@wp.kernel
+def _fill(
+    first: int,
+    kind: int,
+    pairs: wp.array[wp.vec2i],
+    faces: wp.array[wp.vec3i],
+    edges: wp.array[wp.vec2i],
+    x: wp.array[wp.vec3d],
+    base: int,
+    chosen: wp.array[int],
+    places: wp.array[int],
+    kinds: wp.array[int],
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    gaps: wp.array[wp.float64],
+):
+    i = first + wp.tid()
+    if chosen[i] == 1:
+        q = pair_vertices(kind, pairs[i], faces, edges)
+        x0 = x[q[0]]
+        x1 = x[q[1]]
+        x2 = x[q[2]]
+        x3 = x[q[3]]
+        w = nearest_weights(kind, x0, x1, x2, x3)
+        r = relative_position(w, x0, x1, x2, x3)
+        n = stencil_normal(kind, r, x0, x1, x2, x3)
+        row = base + places[i] - 1
+        kinds[row] = kind
+        vertices[row] = q
+        weights[row] = w
+        normals[row] = n
+        gaps[row] = wp.dot(n, r)
+
+
+class ContactSearch:
+    """Finds the contacts of a surface again and again; `thickness` is one length or an array of one a vertex."""
+
+    def __init__(self, broad: BroadPhase, thickness: float | wp.array) -> None:
+        surface = broad.surface
+        self.broad = broad
+        self.device = surface.device
+        if not isinstance(thickness, wp.array):
+            thickness = wp.full(surface.vertex_count, read_length(thickness, "thickness"), dtype=wp.float64)
+        self.thickness = thickness.to(self.device)
+        self._margin = float(np.max(thickness.numpy(), initial=0.0))
+        self._stencils = Stencils(self.device)
+        self._chosen = [Buffer(int, self.device) for _ in Kind]
+        self._places = [Buffer(int, self.device) for _ in Kind]
+
+    def find(self, x: wp.array) -> Stencils:
+        """All contacts at the positions x, points against triangles first; valid until the next call."""
+        self.broad.update(x, x, self._margin)
+        candidates = self.broad.feature_pairs()
+        surface = self.broad.surface
+        counts = [self._count(kind, pairs, x) for kind, pairs in zip(Kind, candidates, strict=True)]
+        self._stencils.resize(sum(counts))
+        base = 0
+        for kind, pairs, count in zip(Kind, candidates, counts, strict=True):
+            inputs = [int(kind), pairs, surface.faces, surface.edges, x, base]
+            inputs += [self._chosen[kind].array, self._places[kind].array, *self._stencils.columns]
+            if count:
+                launch(_fill, len(pairs), inputs, device=self.device)
+            base += count
+        return self._stencils
+
+    def _count(self, kind: Kind, pairs: wp.array, x: wp.array) -> int:
+        count = len(pairs)
+        if count == 0:
+            return 0
+        chosen = self._chosen[kind].at_least(count)[:count]
+        places = self._places[kind].at_least(count)[:count]
+        surface = self.broad.surface
+        inputs = [int(kind), pairs, surface.faces, surface.edges, x, self.thickness, chosen]
+        launch(_choose, count, inputs, device=self.device, grain=GRAIN)
+        wp.utils.array_scan(chosen, places, inclusive=True)
+        return int(places[count - 1 :].numpy()[0])
+
+
+def find_contacts(broad: BroadPhase, x: wp.array, thickness: float | wp.array) -> Stencils:
+    """The contacts of a surface at the positions x; for many calls keep a `ContactSearch`."""
+    return ContactSearch(broad, thickness).find(x)
+
+
+class Contacts(NamedTuple):
+    """Pairs nearer than the thickness, one a row."""
+
+    kind: NDArray[np.int32]
+    """(k,) 0: a point and a triangle, 1: two edges"""
+    vertices: NDArray[np.int32]
+    """(k, 4) point and corners, or the ends of the two edges"""
+    weights: NDArray[np.float64]
+    """(k, 4) sum zero; the weighted sum of the four positions leads from the second side to the first"""
+    normal: NDArray[np.float64]
+    """(k, 3) unit vectors, from the second side to the first"""
+    distance: NDArray[np.float64]
+    """(k,) metres"""
+
+
+def contacts(
+    vertices: ArrayLike, faces: ArrayLike, thickness: float | NDArray[np.float64], *, broad_phase: str = "bvh"
+) -> Contacts:
+    """Every vertex and triangle, and every two edges, nearer to each other than the thickness (metres).
+
+    `thickness` is one length for all, or one a vertex. Features that share a vertex are left out.
+    """
+    positions = read_positions(vertices, "vertices")
+    triangles = read_faces(faces, len(positions))
+    surface = Surface.from_arrays(len(positions), triangles)
+    lengths: Any = thickness
+    if np.ndim(thickness) > 0:
+        values = np.ascontiguousarray(thickness, np.float64)
+        if values.shape != (len(positions),) or not (values >= 0.0).all():
+            raise WeftError(f"thickness must be one length, or {len(positions)} lengths of 0 or more, one a vertex")
+        lengths = wp.array(values, dtype=wp.float64, device="cpu")
+    broad = make_broad_phase(broad_phase, surface, material=positions)
+    x = wp.array(positions, dtype=wp.vec3d, device="cpu")
+    found = find_contacts(broad, x, lengths)
+    kind, corners, weights, normal, gap = (
+        column.numpy() for column in (found.kind, found.vertices, found.weights, found.normal, found.gap)
+    )
+    return Contacts(kind, corners.reshape(-1, 4), weights.reshape(-1, 4), normal.reshape(-1, 3), gap)

@@ -1,0 +1,350 @@
+"""The kernels of the elastic surface: its stencils, the linear system of a step, and constrained Gauss-Seidel on it."""
+
+import warp as wp
+
+from weft.runtime.cooperative import BLOCK, barrier_between, grid_barrier, on_gpu, shared
+from weft.runtime.partition import partition_begin, partition_end, partition_step
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.kernel
+def measure(
+    first: int,
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    x: wp.array[wp.vec3d],
+    y: wp.array[wp.vec3d],
+):
+    """The value of each stencil."""
+    i = first + wp.tid()
+    q = vertices[i]
+    w = weights[i]
+    y[i] = w[0] * x[q[0]] + w[1] * x[q[1]] + w[2] * x[q[2]] + w[3] * x[q[3]]
+
+
+@wp.kernel
+def find_stress(
+    first: int,
+    kind: wp.array[int],
+    partner: wp.array[int],
+    modulus: wp.array[wp.float64],
+    delay: wp.array[wp.float64],
+    rate: wp.float64,
+    y: wp.array[wp.vec3d],
+    old: wp.array[wp.vec3d],
+    pull: wp.array[wp.vec3d],
+    bound: wp.array[wp.float64],
+):
+    """dE/dy of each stencil with its damping, and the bound of the second derivative; rate is 1/dt."""
+    i = first + wp.tid()
+    k = modulus[i]
+    late = delay[i] * rate
+    yi = y[i]
+    half = wp.float64(0.5)
+    one = wp.float64(1.0)
+    if kind[i] == 0:
+        metric = wp.dot(yi, yi)
+        strain = metric - one + late * (metric - wp.dot(old[i], old[i]))
+        pull[i] = (half * k * strain) * yi
+        bound[i] = half * k * (one + late) * wp.max(wp.float64(3.0) * metric - one, wp.float64(2.0))
+    elif kind[i] == 1:
+        z = y[partner[i]]
+        metric = wp.dot(yi, z)
+        strain = metric + late * (metric - wp.dot(old[i], old[partner[i]]))
+        pull[i] = (k * strain) * z
+        bound[i] = k * (one + late) * (wp.float64(2.0) * wp.dot(z, z) + wp.abs(metric))
+    else:
+        pull[i] = k * (yi + late * (yi - old[i]))
+        bound[i] = k * (one + late)
+
+
+@wp.kernel
+def assemble(
+    first: int,
+    offsets: wp.array[int],
+    stencils: wp.array[int],
+    products: wp.array[wp.float64],
+    bound: wp.array[wp.float64],
+    values: wp.array[wp.float64],
+):
+    """Entries of the matrix off its diagonal."""
+    i = first + wp.tid()
+    total = wp.float64(0.0)
+    for k in range(offsets[i], offsets[i + 1]):
+        total += products[k] * bound[stencils[k]]
+    values[i] = total
+
+
+@wp.kernel
+def load_rows(
+    first: int,
+    offsets: wp.array[int],
+    stencils: wp.array[int],
+    weights: wp.array[wp.float64],
+    mass: wp.array[wp.float64],
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    y: wp.array[wp.vec3d],
+    pull: wp.array[wp.vec3d],
+    bound: wp.array[wp.float64],
+    face_offsets: wp.array[int],
+    face_items: wp.array[int],
+    face_force: wp.array[wp.vec3d],
+    gravity: wp.vec3d,
+    air_damping: wp.float64,
+    dt: wp.float64,
+    diagonal: wp.array[wp.float64],
+    g: wp.array2d[wp.float64],
+):
+    """The diagonal and the right-hand side of each row."""
+    i = first + wp.tid()
+    inertia = mass[i] / (dt * dt)
+    drag = mass[i] * air_damping / dt
+    force = mass[i] * gravity
+    for k in range(face_offsets[i], face_offsets[i + 1]):
+        force += face_force[face_items[k] // 3]
+    total = inertia + drag
+    right = inertia * (x[i] + dt * v[i]) + drag * x[i] + force
+    for k in range(offsets[i], offsets[i + 1]):
+        s = stencils[k]
+        w = weights[k]
+        total += w * w * bound[s]
+        right += w * (bound[s] * y[s] - pull[s])
+    diagonal[i] = total
+    for c in range(3):
+        g[c, i] = right[c]
+
+
+@wp.func
+def rest_of(
+    i: int,
+    offsets: wp.array[int],
+    columns: wp.array[int],
+    values: wp.array[wp.float64],
+    g: wp.array2d[wp.float64],
+    r: wp.array2d[wp.float64],
+) -> wp.vec3d:
+    """The right-hand side of a row, less all that its neighbours contribute."""
+    rest = wp.vec3d(g[0, i], g[1, i], g[2, i])
+    for e in range(offsets[i], offsets[i + 1]):
+        j = columns[e]
+        rest -= values[e] * wp.vec3d(r[0, j], r[1, j], r[2, j])
+    return rest
+
+
+@wp.func
+def relaxed(
+    rest: wp.float64,
+    old: wp.float64,
+    diagonal: wp.float64,
+    lower: wp.float64,
+    upper: wp.float64,
+    anchor: wp.float64,
+    hold: wp.float64,
+    relaxation: wp.float64,
+) -> wp.float64:
+    """A coordinate after its row was solved, within its interval.
+
+    A vertex that rubs on a collider is pulled back to its anchor, with the force `hold` at most.
+    """
+    pulled = rest
+    if hold > wp.float64(0.0):
+        pulled += wp.clamp(diagonal * anchor - rest, -hold, hold)
+    new = old + relaxation * (pulled / diagonal - old)
+    return wp.min(wp.max(new, lower), upper)
+
+
+@wp.func_native(
+    """
+#if defined(__CUDA_ARCH__)
+    for (int far = 16; far > 0; far /= 2)
+        value = fmax(value, __shfl_xor_sync(0xffffffffu, value, far));
+    // numbers that are not negative have the order of their bits
+    if ((threadIdx.x & 31) == 0 && value > 0.0)
+        atomicMax((unsigned long long*)(changes.data + place), (unsigned long long)__double_as_longlong(value));
+#else
+    changes.data[place] = value;
+#endif
+"""
+)
+def tell_change(changes: wp.array[wp.float64], place: int, value: wp.float64):
+    """Let others know of a change: on a card the largest of all threads stays, elsewhere each thread has its own place."""
+    ...
+
+
+@shared
+@wp.kernel(launch_bounds=BLOCK)
+def relax(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    colours: wp.array[int],
+    order: wp.array[int],
+    offsets: wp.array[int],
+    columns: wp.array[int],
+    values: wp.array[wp.float64],
+    diagonal: wp.array[wp.float64],
+    g: wp.array2d[wp.float64],
+    lower: wp.array2d[wp.float64],
+    upper: wp.array2d[wp.float64],
+    anchor: wp.array2d[wp.float64],
+    grip: wp.array2d[wp.float64],
+    relaxation: wp.float64,
+    tolerance: wp.float64,
+    most_sweeps: int,
+    r: wp.array2d[wp.float64],
+    changes: wp.array[wp.float64],
+    sweeps: wp.array[int],
+    change: wp.array[wp.float64],
+):
+    """Constrained Gauss-Seidel: every value is clamped into its interval as it is updated, each coordinate by itself.
+
+    The nodes of a colour do not see each other, so that they are solved side by side with the result of any order. A
+    coordinate whose largest change in a sweep is within the tolerance is left alone from then on.
+    """
+    t = first + wp.tid()
+    # the changes of three sweeps: one is written, one may still be read, one is cleared
+    teller = t
+    tellers = threads
+    if on_gpu():
+        teller = 0
+        tellers = 1
+        if t < 9:
+            changes[t] = wp.float64(0.0)
+        grid_barrier(arrivals)
+    going = wp.vec3i(1, 1, 1)
+    sweep = int(0)
+    while sweep < most_sweeps and going[0] + going[1] + going[2] > 0:
+        if on_gpu() and t < 3:
+            changes[(sweep + 1) % 3 * 3 + t] = wp.float64(0.0)
+        largest = wp.vec3d()
+        for colour in range(colours.shape[0] - 1):
+            begin = colours[colour]
+            count = colours[colour + 1] - begin
+            for k in range(
+                partition_begin(t, threads, count), partition_end(t, threads, count), partition_step(threads, count)
+            ):
+                i = order[begin + k]
+                rest = rest_of(i, offsets, columns, values, g, r)
+                for c in range(3):
+                    if going[c] == 1:
+                        old = r[c, i]
+                        new = relaxed(
+                            rest[c], old, diagonal[i], lower[c, i], upper[c, i], anchor[c, i], grip[c, i], relaxation
+                        )
+                        r[c, i] = new
+                        largest[c] = wp.max(largest[c], wp.abs(new - old))
+            if colour + 2 < colours.shape[0]:
+                barrier_between(arrivals, count, colours[colour + 2] - colours[colour + 1])
+        place = sweep % 3 * 3 * tellers
+        for c in range(3):
+            tell_change(changes, place + 3 * teller + c, largest[c])
+        grid_barrier(arrivals)
+
+        # everybody comes to the same end
+        sweep += 1
+        for c in range(3):
+            if going[c] == 1:
+                most = wp.float64(0.0)
+                for k in range(tellers):
+                    most = wp.max(most, changes[place + 3 * k + c])
+                if t == 0:
+                    sweeps[c] = sweep
+                    change[c] = most
+                if most <= tolerance:
+                    going[c] = 0
+
+
+@wp.kernel
+def find_reaction(
+    first: int,
+    offsets: wp.array[int],
+    columns: wp.array[int],
+    values: wp.array[wp.float64],
+    diagonal: wp.array[wp.float64],
+    g: wp.array2d[wp.float64],
+    r: wp.array2d[wp.float64],
+    reaction: wp.array2d[wp.float64],
+):
+    """A r - g: the force with which intervals and friction hold each coordinate."""
+    i = first + wp.tid()
+    for c in range(3):
+        total = diagonal[i] * r[c, i] - g[c, i]
+        for e in range(offsets[i], offsets[i + 1]):
+            total += values[e] * r[c, columns[e]]
+        reaction[c, i] = total
+
+
+@wp.kernel
+def predict(
+    first: int,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    gravity: wp.vec3d,
+    dt: wp.float64,
+    guess: wp.array[wp.vec3d],
+    r: wp.array2d[wp.float64],
+):
+    """Free fall over the step."""
+    i = first + wp.tid()
+    p = x[i] + dt * v[i] + (dt * dt) * gravity
+    guess[i] = p
+    for c in range(3):
+        r[c, i] = p[c]
+
+
+@wp.kernel
+def gather_positions(
+    first: int,
+    r: wp.array2d[wp.float64],
+    x: wp.array[wp.vec3d],
+    dt: wp.float64,
+    x_end: wp.array[wp.vec3d],
+    v_end: wp.array[wp.vec3d],
+):
+    """The solution as points, and the velocity that leads there."""
+    i = first + wp.tid()
+    p = wp.vec3d(r[0, i], r[1, i], r[2, i])
+    x_end[i] = p
+    v_end[i] = (p - x[i]) / dt
+
+
+@wp.kernel
+def open_limits(
+    first: int,
+    x: wp.array[wp.vec3d],
+    lower: wp.array2d[wp.float64],
+    upper: wp.array2d[wp.float64],
+    anchor: wp.array2d[wp.float64],
+    grip: wp.array2d[wp.float64],
+):
+    """No limits, and no friction, which would hold vertices where they are."""
+    i = first + wp.tid()
+    for c in range(3):
+        lower[c, i] = -wp.float64(wp.inf)
+        upper[c, i] = wp.float64(wp.inf)
+        anchor[c, i] = x[i][c]
+        grip[c, i] = wp.float64(0.0)
+
+
+@wp.func
+def hold_at(i: int, place: wp.vec3d, lower: wp.array2d[wp.float64], upper: wp.array2d[wp.float64]):
+    """Limits that leave a vertex one place."""
+    for c in range(3):
+        lower[c, i] = place[c]
+        upper[c, i] = place[c]
+
+
+@wp.kernel
+def hold_pins(
+    first: int,
+    inverse_mass: wp.array[wp.float64],
+    target: wp.array[wp.vec3d],
+    lower: wp.array2d[wp.float64],
+    upper: wp.array2d[wp.float64],
+):
+    """A pinned vertex goes to its target."""
+    i = first + wp.tid()
+    if inverse_mass[i] == wp.float64(0.0):
+        hold_at(i, target[i], lower, upper)

@@ -1,0 +1,376 @@
+"""Implicit cloth after Baraff and Witkin 1998: backward Euler, one linear solve a step, steps as long as a frame.
+
+The change of velocity dv solves
+
+    (M - h dF/dv - h^2 dF/dx) dv = h (F + dF/dx (h v + y))
+
+with y the position corrections that constraints ask for; then v += dv, x += h v + y. Forces and their derivatives are
+in `bw_forces`, the matrix in `block_matrix`, the solver in `conjugate_gradients`.
+
+One solve takes the forces as linear over the step. Where a step strains a triangle by more than `largest_growth` it is
+thrown away and taken again in halves (section 6 of the paper), down to 1/64.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from weft.dynamics import Contacts, Forgetful
+from weft.dynamics.air import Air, WindField
+from weft.dynamics.implicit import elements as bw_elements
+from weft.dynamics.implicit.block_matrix import BlockMatrix, Outside, Terms
+from weft.dynamics.implicit.conjugate_gradients import ConjugateGradients, Solution
+from weft.dynamics.implicit.elements import Elements
+from weft.dynamics.implicit.forces import bend_hinges, measure_growth, pull_stitches, resist_wind, strain_triangles
+from weft.dynamics.implicit.links import Links, links_at
+from weft.errors import WeftError
+from weft.runtime import launch
+from weft.runtime.warp_lanes import lanes_on
+from weft.world import State, World
+from weft.world.constraints import SETTLED, UNSURE, WRONG, Constraints, Restraint
+
+wp.set_module_options({"enable_backward": False})
+
+# halvings of a step before it is taken as it is
+MOST_HALVINGS = 6
+# solves in which restraints may change: where they are only unsure, and where they are wrong
+UNSURE_ROUNDS = 4
+MOST_ROUNDS = 10
+# how much looser the solver's tolerance is while they do
+ROUGHLY = 10.0
+# its tolerance in the first step of a run, from which all others follow, rough or not: so tight that every device ends it alike
+FIRST_TOLERANCE = 1e-10
+# triangles whose growth is looked at together
+GROWTH_CHUNK = 128
+
+
+@wp.kernel
+def move_vertices(
+    first: int,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    goal: wp.array[wp.vec3d],
+    inverse_mass: wp.array[wp.float64],
+    row_of: wp.array[int],
+    change: wp.array[wp.vec3d],
+    held: wp.array[int],
+    velocity: wp.array[wp.vec3d],
+    shift: wp.array[wp.vec3d],
+    h: wp.float64,
+    x_end: wp.array[wp.vec3d],
+    v_end: wp.array[wp.vec3d],
+):
+    """The end of the step; what is held in all directions goes exactly where it must."""
+    i = first + wp.tid()
+    if held[i] == 3:
+        v_end[i] = velocity[i]
+        x_end[i] = x[i] + (h * velocity[i] + shift[i])
+        if inverse_mass[i] == wp.float64(0.0):
+            x_end[i] = goal[i]
+    else:
+        speed = v[i] + change[row_of[i]]
+        v_end[i] = speed
+        x_end[i] = x[i] + (h * speed + shift[i])
+
+
+@wp.kernel
+def find_forces(
+    first: int,
+    row_of: wp.array[int],
+    offsets: wp.array[int],
+    columns: wp.array[int],
+    blocks: wp.array[wp.mat33d],
+    link_offsets: wp.array[int],
+    link_entries: wp.array[int],
+    link_weights: wp.array[wp.float64],
+    stretched: wp.array[wp.vec3d],
+    b: wp.array[wp.vec3d],
+    change: wp.array[wp.vec3d],
+    held: wp.array[int],
+    h: wp.float64,
+    force: wp.array[wp.vec3d],
+):
+    """What each constraint had to add: the left side less the right side, over the step."""
+    i = first + wp.tid()
+    total = wp.vec3d()
+    if held[i] != 0:
+        r = row_of[i]
+        total = -b[r]
+        for k in range(offsets[r], offsets[r + 1]):
+            total += blocks[k] * change[columns[k]]
+        total += links_at(r, link_offsets, link_entries, link_weights, stretched)
+        total = total / h
+    force[i] = total
+
+
+@wp.kernel
+def go_part_of_the_way(
+    first: int,
+    start: wp.array[wp.vec3d],
+    target: wp.array[wp.vec3d],
+    progress: wp.float64,
+    goal: wp.array[wp.vec3d],
+):
+    """Where prescribed vertices and colliders are at some part of a step."""
+    i = first + wp.tid()
+    goal[i] = start[i] + progress * (target[i] - start[i])
+
+
+class Implicit(Forgetful):
+    """Dynamics of stretch, shear and bend conditions; `propose` moves a copy of the state forward."""
+
+    central = False
+
+    def __init__(
+        self,
+        elements: Elements,
+        mass: np.ndarray,
+        inverse_mass: wp.array,
+        air: Air,
+        *,
+        tolerance: float = 3e-4,
+        largest_growth: float = 0.25,
+        most_iterations: int = 1000,
+    ) -> None:
+        """`tolerance` is what the solver may leave of the residual, in the norm of its preconditioner."""
+        device = inverse_mass.device
+        self.device = device
+        self.count = len(mass)
+        self.inverse_mass = inverse_mass
+        self.air = air
+        self.largest_growth = largest_growth
+        self.problems: list[str] = []
+        """what went wrong in the last step, in sentences"""
+        self.solutions: list[Solution] = []
+        """how the solves of the last step went"""
+
+        def upload(values: np.ndarray, dtype: Any) -> wp.array:
+            return wp.array(values, dtype=dtype, device=device)
+
+        def zeros(count: int, dtype: Any) -> wp.array:
+            return wp.zeros(count, dtype=dtype, device=device)
+
+        faces, hinges, stitches = len(elements.faces), len(elements.hinges), len(elements.stitches)
+        self._faces = [upload(elements.faces, wp.vec3i), upload(elements.p, wp.vec3d), upload(elements.q, wp.vec3d)]
+        self._moduli = upload(elements.moduli, wp.vec3d)
+        hinge_numbers = (elements.rest_angle, elements.least, elements.bend, elements.bend_delay)
+        self._hinges = [upload(elements.hinges, wp.vec4i), *(upload(a, wp.float64) for a in hinge_numbers)]
+        stitch_numbers = (elements.stitch_stiffness, elements.stitch_damping)
+        self._stitches = [upload(elements.stitches, wp.vec3i), upload(elements.stitch_weights, wp.vec3d)]
+        self._stitches += [upload(a, wp.float64) for a in stitch_numbers]
+
+        terms = self._terms = Terms()
+        terms.uu, terms.vv, terms.uv = (zeros(faces, wp.mat33d) for _ in range(3))
+        terms.along_u, terms.along_v = (zeros(faces, wp.vec3d) for _ in range(2))
+        terms.gradient, terms.bend_along = zeros(4 * hinges, wp.vec3d), zeros(hinges, wp.float64)
+        terms.stitch_along, terms.stitch_factor = zeros(stitches, wp.vec3d), zeros(stitches, wp.float64)
+
+        self._drag = zeros(len(air.faces), wp.mat33d)
+        outside = self._outside = Outside()
+        outside.mass = upload(mass, wp.float64)
+        outside.gravity, outside.damping = air.gravity, wp.float64(air.damping)
+        outside.windy = int(air.wind is not None)
+        outside.face_offsets, outside.face_items, outside.face_force = air.lists
+        outside.face_drag = self._drag
+
+        self.matrix = BlockMatrix(elements, self.count, device)
+        self.links = Links(self.matrix, inverse_mass)
+        """springs that are there for the next step only"""
+        self.solver = ConjugateGradients(
+            self.matrix,
+            self.links,
+            mass=float(mass.sum()),
+            tolerance=tolerance,
+            least_velocity=1e-9,
+            most_iterations=most_iterations,
+        )
+        self.constraints = Constraints(self.count, device)
+        self._b, self._change, self._force = (zeros(self.count, wp.vec3d) for _ in range(3))
+        self._tolerances = tolerance, tolerance
+        """of solves, and of rough ones, in this step"""
+        self._growth = zeros(-(-faces // GROWTH_CHUNK), wp.float64)
+        self._buffers: list[wp.array] = []
+
+    @classmethod
+    def from_world(cls, world: World, **options: Any) -> "Implicit":
+        """All cloths and seams of a world, its masses and its forces."""
+        elements = bw_elements.from_world(world)
+        mass = world.mass[: world.cloth_vertex_count]
+        return cls(elements, mass, world.inverse_mass, Air.from_world(world), **options)
+
+    def foresee(self, state: State, dt: float) -> None:
+        """Nothing needs to be known early."""
+
+    def propose(
+        self,
+        state: State,
+        target: wp.array,
+        dt: float,
+        x_end: wp.array,
+        v_end: wp.array,
+        contacts: Contacts | None = None,
+        *,
+        restraints: Sequence[Restraint] = (),
+    ) -> int:
+        """Where the cloth would be after dt; gives the number of substeps it took.
+
+        Vertices without inverse mass go straight from where they are to `target`. Later restraints override earlier
+        ones at the same vertex. `links` hold for this step and its parts. Velocities are solved here, so `contacts` is
+        left to what comes after.
+        """
+        self.problems, self.solutions = [], []
+        usual = self.solver.tolerance
+        first = min(usual, FIRST_TOLERANCE)
+        self._tolerances = (first, first) if state.time == 0.0 else (usual, ROUGHLY * usual)
+        growth = self._step(state.x, state.v, target, state.time, dt, x_end, v_end, restraints)
+        if growth <= self.largest_growth:
+            return 1
+        return self._take_smaller_steps(state, target, dt, x_end, v_end, restraints)
+
+    def _take_smaller_steps(
+        self,
+        state: State,
+        target: wp.array,
+        dt: float,
+        x_end: wp.array,
+        v_end: wp.array,
+        restraints: Sequence[Restraint],
+    ) -> int:
+        """The step in substeps: halved where they strain the cloth too much, doubled again where they do not."""
+        if not self._buffers:
+            self._buffers = [wp.zeros_like(state.x) for _ in range(3)]
+        x, v, goal = self._buffers
+        wp.copy(x, state.x)
+        wp.copy(v, state.v)
+        finest = 2**MOST_HALVINGS
+        done, size, substeps = 0, finest // 2, 0
+        worst = 0.0
+        while done < finest:
+            h = dt * size / finest
+            progress = (done + size) / finest
+            launch(go_part_of_the_way, len(goal), [state.x, target, progress, goal], device=self.device)
+            growth = self._step(x, v, goal, state.time + dt * done / finest, h, x_end, v_end, restraints)
+            if growth > self.largest_growth and size > 1:
+                size //= 2
+                continue
+            worst = max(worst, growth)
+            done += size
+            substeps += 1
+            wp.copy(x, goal)
+            wp.copy(x, x_end, count=self.count)
+            wp.copy(v, v_end, count=self.count)
+            # twice as long from the next place where it fits
+            if growth < 0.5 * self.largest_growth and done % (2 * size) == 0 and done + 2 * size <= finest:
+                size *= 2
+        if np.isinf(worst):
+            self.problems.append(f"contacts were not settled after {MOST_ROUNDS} solves of an implicit step")
+        elif worst > self.largest_growth:
+            self.problems.append(
+                f"cloth was strained by {100.0 * worst:.0f} % within {1e3 * dt / finest:.2g} ms, "
+                "the shortest step of the implicit dynamics"
+            )
+        return substeps
+
+    def _step(
+        self,
+        x: wp.array,
+        v: wp.array,
+        goal: wp.array,
+        time: float,
+        h: float,
+        x_end: wp.array,
+        v_end: wp.array,
+        restraints: Sequence[Restraint],
+    ) -> float:
+        """One backward Euler step; gives the largest growth of strain in it, infinite where contacts did not settle."""
+        constraints = self.constraints
+        constraints.begin(self.inverse_mass, x, goal, h)
+        for restraint in restraints:
+            restraint.begin(x, v, goal, h, constraints)
+        self._blow(x, v, time)
+        self._strain(x, v, h)
+        self.matrix.assemble(self._terms, self._outside, h)
+        # restraints are tried on rough solves; then the solve is finished, and looked at again
+        rough = bool(restraints)
+        for round_ in range(MOST_ROUNDS):
+            if round_ > 0:
+                # a changed position correction changes the right-hand side
+                self._strain(x, v, h)
+            self.matrix.right_hand_side(self._terms, self._outside, v, constraints.push, h, self._b)
+            self.links.pull(self._b)
+            self._solve(v, first=round_ == 0, rough=rough)
+            self._move(x, v, goal, h, x_end, v_end)
+            if not restraints:
+                break
+            self._find_forces(h)
+            verdict = max(restraint.review(x_end, v_end, self._force, constraints) for restraint in restraints)
+            if not rough and (verdict == SETTLED or (verdict == UNSURE and round_ >= UNSURE_ROUNDS)):
+                break
+            rough = verdict == WRONG or (verdict == UNSURE and round_ + 1 < UNSURE_ROUNDS)
+        else:
+            # a shorter step changes less of what touches
+            return np.inf
+        return self._measure(x, x_end)
+
+    def _blow(self, x: wp.array, v: wp.array, time: float) -> None:
+        wind: WindField | None = self.air.wind
+        if wind is not None:
+            self.air.blow(x, v, time)
+            launch(resist_wind, len(self._drag), [x, v, self.air.faces, wind, time, self._drag], device=self.device)
+
+    def _strain(self, x: wp.array, v: wp.array, h: float) -> None:
+        """What each element gives to the step."""
+        t, moved = self._terms, [x, v, self.constraints.shift]
+        faces, hinges, stitches = len(t.uu), len(t.bend_along), len(t.stitch_along)
+        inputs = [*moved, *self._faces, self._moduli, h, t.uu, t.vv, t.uv, t.along_u, t.along_v]
+        launch(strain_triangles, faces, inputs, device=self.device, grain=256)
+        launch(bend_hinges, hinges, [*moved, *self._hinges, h, t.gradient, t.bend_along], device=self.device, grain=256)
+        launch(
+            pull_stitches, stitches, [*moved, *self._stitches, h, t.stitch_along, t.stitch_factor], device=self.device
+        )
+        self.links.strain(x, v, self.constraints.shift, h)
+
+    def _solve(self, v: wp.array, *, first: bool, rough: bool) -> None:
+        before = None if first else self.solutions[-1]
+        tolerance = self._tolerances[int(rough)]
+        solution = self.solver.solve(self._b, v, self.constraints, self._change, before=before, tolerance=tolerance)
+        self.solutions.append(solution)
+        if not np.isfinite(solution.residual):
+            raise WeftError(
+                "the implicit step has no finite answer: positions or velocities grew beyond all bounds; "
+                "take shorter steps or check the forces and motions of the scene"
+            )
+        # in the first step it may end before it is as good as it tries to be
+        if not solution.converged and solution.residual > self.solver.tolerance:
+            self.problems.append(
+                f"the implicit step's solver stopped after {solution.iterations} iterations "
+                f"with {solution.residual:.1g} of the residual left"
+            )
+
+    def _move(self, x: wp.array, v: wp.array, goal: wp.array, h: float, x_end: wp.array, v_end: wp.array) -> None:
+        c = self.constraints
+        inputs = [x, v, goal, self.inverse_mass, self.matrix.row_of, self._change, c.directions, c.velocity, c.shift, h]
+        launch(move_vertices, self.count, [*inputs, x_end, v_end], device=self.device)
+
+    def _find_forces(self, h: float) -> None:
+        m, links = self.matrix, self.links
+        links.stretch(self._change)
+        inputs: list[Any] = [
+            m.row_of,
+            m.offsets,
+            m.columns,
+            m.blocks,
+            *links.lists,
+            links.stretched,
+            self._b,
+            self._change,
+        ]
+        inputs += [self.constraints.directions, h, self._force]
+        launch(find_forces, self.count, inputs, device=self.device)
+
+    def _measure(self, x: wp.array, x_end: wp.array) -> float:
+        inputs = [x, x_end, *self._faces, GROWTH_CHUNK, self._growth]
+        launch(measure_growth, len(self._growth) * lanes_on(self.device), inputs, device=self.device, grain=8)
+        return float(np.max(self._growth.numpy(), initial=0.0))

@@ -1,0 +1,311 @@
+"""Kernels of position-based cloth: free motion, springs, hinges, velocities.
+
+Vertices are rows (x, y, z, inverse mass), which one or two loads copy_to_host.
+"""
+
+import warp as wp
+
+from weft.dynamics.packed_vertices import first_three
+from weft.dynamics.position_based.spring_line_kernels import (
+    Springs,
+    continues,
+    load_spring,
+    places_at_once,
+    pull_rows,
+    span,
+)
+from weft.dynamics.position_based.spring_lines import ROW
+from weft.runtime.cooperative import BLOCK, arrive, await_others, barrier_between, grid_barrier, shared
+from weft.runtime.partition import partition_begin, partition_end, partition_rounds, partition_step
+from weft.runtime.vector_loads import load_vec4d, store_row
+
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+ONE = wp.constant(wp.float64(1.0))
+
+
+@wp.kernel
+def start_step(
+    first: int,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    inverse_mass: wp.array[wp.float64],
+    target: wp.array[wp.vec3d],
+    face_offsets: wp.array[int],
+    face_items: wp.array[int],
+    face_force: wp.array[wp.vec3d],
+    dt: wp.float64,
+    push: wp.array[wp.vec3d],
+    p: wp.array[wp.vec4d],
+    before: wp.array[wp.vec4d],
+):
+    """Acceleration by wind, held for the step, and where each vertex would be at its end."""
+    i = first + wp.tid()
+    xi = x[i]
+    w = inverse_mass[i]
+    store_row(before, i, xi, w)
+    if w == ZERO:
+        push[i] = wp.vec3d()
+        store_row(p, i, target[i], w)
+        return
+    force = wp.vec3d()
+    for s in range(face_offsets[i], face_offsets[i + 1]):
+        force += face_force[face_items[s] // 3]
+    push[i] = w * force
+    store_row(p, i, xi + dt * v[i], w)
+
+
+@wp.func
+def pull_quad(
+    i: int,
+    quads: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    rest: wp.array[wp.float64],
+    stiffness: wp.array[wp.float64],
+    damping: wp.array[wp.float64],
+    dt: wp.float64,
+    before: wp.array[wp.vec4d],
+    p: wp.array[wp.vec4d],
+):
+    """A hinge or a stitch: three constraints r = 0 (or one, |r| = rest), with gradients w."""
+    q = quads[i]
+    w = weights[i]
+    a = load_vec4d(p, q[0])
+    b = load_vec4d(p, q[1])
+    c = load_vec4d(p, q[2])
+    d = load_vec4d(p, q[3])
+    sum_now = w[0] * a + w[1] * b + w[2] * c + w[3] * d
+    sum_then = w[0] * before[q[0]] + w[1] * before[q[1]] + w[2] * before[q[2]] + w[3] * before[q[3]]
+    r = first_three(sum_now)
+    back = r
+    if rest[i] > ZERO:
+        back = (ONE - rest[i] / wp.max(wp.length(r), wp.float64(1.0e-30))) * r
+    # damping resists the change of r over the step
+    gamma = damping[i] / (stiffness[i] * dt)
+    moved = r - first_three(sum_then)
+    total = w[0] * w[0] * a[3] + w[1] * w[1] * b[3] + w[2] * w[2] * c[3] + w[3] * w[3] * d[3]
+    compliance = ONE / (stiffness[i] * dt * dt)
+    step = -(back + gamma * moved) / ((ONE + gamma) * total + compliance)
+    # colours leave out vertices without weight, and a stitch names its last vertex twice: those belong to others
+    if w[0] != ZERO:
+        store_row(p, q[0], first_three(a) + (w[0] * a[3]) * step, a[3])
+    if w[1] != ZERO:
+        store_row(p, q[1], first_three(b) + (w[1] * b[3]) * step, b[3])
+    if w[2] != ZERO:
+        store_row(p, q[2], first_three(c) + (w[2] * c[3]) * step, c[3])
+    if w[3] != ZERO:
+        store_row(p, q[3], first_three(d) + (w[3] * d[3]) * step, d[3])
+
+
+@wp.kernel
+def take_bending(first: int, before: wp.array[wp.vec4d], dt: wp.float64, p: wp.array[wp.vec4d], v: wp.array[wp.vec3d]):
+    """Back to where vertices were, with the velocity that contains the step's bending; a pinned one has that of its way."""
+    i = first + wp.tid()
+    was = load_vec4d(before, i)
+    v[i] = first_three(load_vec4d(p, i) - was) / dt
+    store_row(p, i, first_three(was), was[3])
+
+
+@wp.kernel
+def end_rows(
+    first: int,
+    h: wp.array[wp.float64],
+    p: wp.array[wp.vec4d],
+    before: wp.array[wp.vec4d],
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+):
+    """Positions, and the velocities that the last substep made of them."""
+    i = first + wp.tid()
+    row = load_vec4d(p, i)
+    x[i] = first_three(row)
+    v[i] = first_three(row - load_vec4d(before, i)) / h[0]
+
+
+@wp.kernel
+def find_worst_edges(
+    first: int,
+    count: int,
+    lookers: int,
+    pairs: wp.array[wp.vec2i],
+    rest: wp.array[wp.float64],
+    compliance: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    h: wp.float64,
+    places: int,
+    worst: wp.array[wp.float64],
+):
+    """By how much some of the springs change in h at most, and by how much they are off their lengths, in parts of these:
+    the worst ones go to as many places each.
+
+    What a spring gives way by its own compliance is no fault of a substep, so strain counts as far as masses hold it.
+    """
+    i = first + wp.tid()
+    place = i % places
+    change = wp.float64(0.0)
+    off = wp.float64(0.0)
+    for k in range(i, count, lookers):
+        p = pairs[k]
+        if p[0] >= 0:
+            change = wp.max(change, h * wp.length(v[p[1]] - v[p[0]]) / rest[k])
+            free = inverse_mass[p[0]] + inverse_mass[p[1]]
+            part = free / (free + compliance[k] / (h * h))
+            off = wp.max(off, part * wp.abs(wp.length(x[p[1]] - x[p[0]]) / rest[k] - wp.float64(1.0)))
+    wp.atomic_max(worst, place, change)
+    wp.atomic_max(worst, places + place, off)
+
+
+@wp.func
+def predict_row(
+    i: int,
+    again: int,
+    push: wp.array[wp.vec3d],
+    gravity: wp.vec3d,
+    air_damping: wp.float64,
+    h: wp.float64,
+    per_h: wp.float64,
+    v: wp.array[wp.vec3d],
+    p: wp.array[wp.vec4d],
+    before: wp.array[wp.vec4d],
+):
+    """Free motion of a vertex over a substep, with the velocity of the substep before where there was one."""
+    row = load_vec4d(p, i)
+    x = first_three(row)
+    speed = wp.vec3d()
+    if again == 1:
+        speed = per_h * first_three(row - load_vec4d(before, i))
+    else:
+        speed = v[i]
+    if row[3] != ZERO:
+        speed += h * (gravity + push[i] - air_damping * speed)
+    store_row(before, i, x, row[3])
+    store_row(p, i, x + h * speed, row[3])
+
+
+@wp.func
+def whole_places(i: int) -> int:
+    """The last place up to i from which a thread solves several at once."""
+    return i // places_at_once() * places_at_once()
+
+
+@wp.func
+def turns(threads: int, count: int) -> int:
+    """How often a thread solves some of so many places at most."""
+    return (partition_rounds(threads, count) + places_at_once() - 1) // places_at_once()
+
+
+@shared
+@wp.kernel(launch_bounds=BLOCK)
+def substep_together(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    count: int,
+    again: int,
+    colours: int,
+    offsets: wp.array[int],
+    pairs: wp.array[wp.vec2i],
+    rests: wp.array[wp.float64],
+    parts: wp.array[wp.float64],
+    softness: wp.array[wp.float64],
+    push: wp.array[wp.vec3d],
+    gravity: wp.vec3d,
+    air_damping: wp.float64,
+    lengths: wp.array[wp.float64],
+    v: wp.array[wp.vec3d],
+    p: wp.array[wp.vec4d],
+    before: wp.array[wp.vec4d],
+):
+    """Free motion over a substep; then all springs, colour by colour of their rows.
+
+    What a thread needs of its next spring is loaded while threads wait for each other. All threads of a warp, which has a
+    row, go the same ways. How long a substep is, is the first of `lengths`.
+    """
+    t = first + wp.tid()
+    h = lengths[0]
+    per_h = ONE / h
+    for i in range(
+        partition_begin(t, threads, count), partition_end(t, threads, count), partition_step(threads, count)
+    ):
+        predict_row(i, again, push, gravity, air_damping, h, per_h, v, p, before)
+    if colours == 0:
+        return
+    springs = Springs()
+    springs.pairs = pairs
+    springs.rests = rests
+    springs.parts = parts
+    springs.softness = softness
+    colour = int(0)
+    begin = offsets[0]
+    end = offsets[1]
+    i = begin + whole_places(partition_begin(t, threads, end - begin))
+    left = turns(threads, end - begin)
+    spring = load_spring(wp.min(i, end - ROW + t % ROW), springs)
+    grid_barrier(arrivals)
+    spring.tied = continues(spring.ends)
+    spring.was = span(spring.ends, spring.tied, before)
+    while colour < colours:
+        following = offsets[wp.min(colour + 2, colours)]
+        size = end - begin
+        next_size = following - end
+        place = i
+        there = place < begin + whole_places(partition_end(t, threads, size))
+        # the next in this colour or the first of the next one; who has none loads the last, as others do
+        left -= 1
+        crosses = left == 0
+        i += places_at_once() * partition_step(threads, size)
+        if crosses:
+            begin = end
+            end = following
+            colour += 1
+            i = begin + whole_places(partition_begin(t, threads, next_size))
+            left = turns(threads, next_size)
+        next_spring = load_spring(wp.min(i, end - ROW + t % ROW), springs)
+
+        if there:
+            pull_rows(place, spring, springs, before, p)
+
+        meets = crosses and colour < colours
+        ticket = arrive(arrivals, meets, size, next_size)
+        spring = next_spring
+        spring.tied = continues(spring.ends)
+        spring.was = span(spring.ends, spring.tied, before)
+        await_others(arrivals, meets, size, next_size, ticket)
+
+
+@shared
+@wp.kernel(launch_bounds=BLOCK)
+def pull_together(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    colours: int,
+    offsets: wp.array[int],
+    quads: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    rest: wp.array[wp.float64],
+    stiffness: wp.array[wp.float64],
+    damping: wp.array[wp.float64],
+    dt: wp.float64,
+    before: wp.array[wp.vec4d],
+    p: wp.array[wp.vec4d],
+):
+    """All colours of hinges or stitches."""
+    t = first + wp.tid()
+    begin = offsets[0]
+    end = offsets[wp.min(1, colours)]
+    for colour in range(colours):
+        following = end
+        if colour + 1 < colours:
+            following = offsets[colour + 2]
+        first_i = begin + partition_begin(t, threads, end - begin)
+        last_i = begin + partition_end(t, threads, end - begin)
+        for i in range(first_i, last_i, partition_step(threads, end - begin)):
+            pull_quad(i, quads, weights, rest, stiffness, damping, dt, before, p)
+        if colour + 1 < colours:
+            barrier_between(arrivals, end - begin, following - end)
+        begin = end
+        end = following

@@ -1,0 +1,1 @@
+"""Distances, continuous collision detection, exact predicates, intersections, and the stencil of four vertices."""

@@ -1,0 +1,247 @@
+"""Nearest points: of a point and a triangle, and of two edges.
+
+Both are least squares over a convex region (the triangle; the square of the two edge parameters), so the nearest point
+is the free minimum if that lies inside, and else lies on the border: on one of the three edges, or at one of the four
+ends. The free minimum is taken from cross products, which lose far less than dot products where a triangle is thin or
+edges are nearly parallel. Where even that is in doubt the better of inside and border is taken. What comes back
+always names a point of the triangle or the edge, so a distance is never too small, whatever the shape.
+"""
+
+import numpy as np
+import warp as wp
+from numpy.typing import ArrayLike, NDArray
+
+from weft.errors import WeftError
+from weft.runtime import launch
+
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+ONE = wp.constant(wp.float64(1.0))
+INFINITE = wp.constant(wp.float64(1e300))
+# squared sine below which a triangle is a needle and edges are parallel: inside and border are both looked at
+THIN = wp.constant(wp.float64(1e-8))
+
+
+@wp.func
+def on_segment(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d) -> wp.float64:
+    """Where on the segment ab the point nearest to p lies, from 0 to 1; 0 for a segment without length."""
+    ab = b - a
+    along = wp.dot(p - a, ab)
+    length = wp.dot(ab, ab)
+    # compared before dividing: no quotient overflows, and a NaN becomes a place all the same
+    result = ZERO
+    if along >= length and along > ZERO:
+        result = ONE
+    elif along > ZERO:
+        result = along / length
+    return result
+
+
+@wp.func
+def nearest_point_triangle(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.vec3d:
+    """Barycentric coordinates of the point of triangle abc nearest to p: none negative, their sum 1."""
+    ab = b - a
+    ac = c - a
+    q = p - a
+    n = wp.cross(ab, ac)
+    area = wp.dot(n, n)
+    u = wp.dot(wp.cross(q, ac), n)
+    v = wp.dot(wp.cross(ab, q), n)
+    if area <= THIN * wp.dot(ab, ab) * wp.dot(ac, ac):
+        return _nearest_on_needle(p, a, b, c, u, v, area)
+    if u >= ZERO and v >= ZERO and u + v <= area:
+        u = u / area
+        v = wp.min(v / area, ONE - u)
+        return wp.vec3d(ONE - u - v, u, v)
+
+    # on the border the nearest point lies on an edge that p is beyond: one edge, or two
+    best = wp.vec3d(ONE, ZERO, ZERO)
+    least = INFINITE
+    if v < ZERO:
+        s = on_segment(p, a, b)
+        least = wp.length_sq(q - s * ab)
+        best = wp.vec3d(ONE - s, s, ZERO)
+    if u < ZERO:
+        s = on_segment(p, a, c)
+        distance = wp.length_sq(q - s * ac)
+        if distance < least:
+            least = distance
+            best = wp.vec3d(ONE - s, ZERO, s)
+    if u + v > area:
+        s = on_segment(p, b, c)
+        if wp.length_sq(p - b - s * (c - b)) < least:
+            best = wp.vec3d(ZERO, ONE - s, s)
+    return best
+
+
+@wp.func
+def _nearest_on_needle(
+    p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, u: wp.float64, v: wp.float64, area: wp.float64
+) -> wp.vec3d:
+    # signs are not to be trusted: the better of inside and border
+    border = nearest_on_border(p, a, b, c)
+    if u >= ZERO and v >= ZERO and u + v <= area and area > ZERO:
+        s = u / area
+        t = wp.min(v / area, ONE - s)
+        inside = wp.vec3d(ONE - s - t, s, t)
+        if _separation(p, a, b, c, inside) <= _separation(p, a, b, c, border):
+            return inside
+    return border
+
+
+@wp.func
+def nearest_on_border(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.vec3d:
+    """As `nearest_point_triangle`, but only points of the three edges."""
+    s = on_segment(p, a, b)
+    best = wp.vec3d(ONE - s, s, ZERO)
+    least = wp.length_sq(p - a - s * (b - a))
+    s = on_segment(p, b, c)
+    distance = wp.length_sq(p - b - s * (c - b))
+    if distance < least:
+        least = distance
+        best = wp.vec3d(ZERO, ONE - s, s)
+    s = on_segment(p, c, a)
+    if wp.length_sq(p - c - s * (a - c)) < least:
+        best = wp.vec3d(s, ZERO, ONE - s)
+    return best
+
+
+@wp.func
+def _separation(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, w: wp.vec3d) -> wp.float64:
+    return wp.length_sq(w[0] * (p - a) + w[1] * (p - b) + w[2] * (p - c))
+
+
+@wp.func
+def nearest_edge_edge(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, d: wp.vec3d) -> wp.vec2d:
+    """Places s on edge ab and t on edge cd, from 0 to 1, of their nearest points."""
+    ab = b - a
+    cd = d - c
+    ac = c - a
+    n = wp.cross(ab, cd)
+    area = wp.dot(n, n)
+    s = wp.dot(wp.cross(ac, cd), n)
+    length = wp.dot(cd, cd)
+    if area <= THIN * wp.dot(ab, ab) * length:
+        return _nearest_of_parallel(a, b, c, d, s, wp.dot(wp.cross(ac, ab), n), area)
+
+    # the best place on the first line, cut to its edge; then the best on the second; where that is beyond an end, the
+    # best for that end
+    s = wp.clamp(s / area, ZERO, ONE)
+    along = wp.dot(s * ab - ac, cd)
+    if along <= ZERO:
+        return wp.vec2d(on_segment(c, a, b), ZERO)
+    if along >= length:
+        return wp.vec2d(on_segment(d, a, b), ONE)
+    return wp.vec2d(s, along / length)
+
+
+@wp.func
+def _nearest_of_parallel(
+    a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, d: wp.vec3d, s: wp.float64, t: wp.float64, area: wp.float64
+) -> wp.vec2d:
+    ends = nearest_at_ends(a, b, c, d)
+    if s >= ZERO and s <= area and t >= ZERO and t <= area and area > ZERO:
+        inside = wp.vec2d(s / area, t / area)
+        if _gap(a, b, c, d, inside) <= _gap(a, b, c, d, ends):
+            return inside
+    return ends
+
+
+@wp.func
+def _gap(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, d: wp.vec3d, w: wp.vec2d) -> wp.float64:
+    return wp.length_sq(a - c + w[0] * (b - a) - w[1] * (d - c))
+
+
+@wp.func
+def nearest_at_ends(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, d: wp.vec3d) -> wp.vec2d:
+    """As `nearest_edge_edge`, but one of the two points is an end of its edge."""
+    t = on_segment(a, c, d)
+    best = wp.vec2d(ZERO, t)
+    least = wp.length_sq(a - c - t * (d - c))
+    t = on_segment(b, c, d)
+    distance = wp.length_sq(b - c - t * (d - c))
+    if distance < least:
+        least = distance
+        best = wp.vec2d(ONE, t)
+    s = on_segment(c, a, b)
+    distance = wp.length_sq(c - a - s * (b - a))
+    if distance < least:
+        least = distance
+        best = wp.vec2d(s, ZERO)
+    s = on_segment(d, a, b)
+    if wp.length_sq(d - a - s * (b - a)) < least:
+        best = wp.vec2d(s, ONE)
+    return best
+
+
+@wp.func
+def triangle_weights(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.vec4d:
+    """The stencil's weights of point p against triangle abc; they sum to zero."""
+    w = nearest_point_triangle(p, a, b, c)
+    return wp.vec4d(ONE, -w[0], -w[1], -w[2])
+
+
+@wp.func
+def edge_weights(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, d: wp.vec3d) -> wp.vec4d:
+    """The stencil's weights of edge ab against edge cd; they sum to zero."""
+    w = nearest_edge_edge(a, b, c, d)
+    return wp.vec4d(ONE - w[0], w[0], w[1] - ONE, -w[1])
+
+
+@wp.func
+def relative_position(w: wp.vec4d, x0: wp.vec3d, x1: wp.vec3d, x2: wp.vec3d, x3: wp.vec3d) -> wp.vec3d:
+    """The stencil's r = sum of w_k x_k, from differences: exact enough far from the origin."""
+    return w[0] * (x0 - x3) + w[1] * (x1 - x3) + w[2] * (x2 - x3)
+
+
+@wp.kernel
+def _measure(
+    first: int,
+    kind: int,
+    points: wp.array[wp.vec3d],
+    distances: wp.array[wp.float64],
+    weights: wp.array[wp.vec4d],
+):
+    i = first + wp.tid()
+    x0 = points[4 * i]
+    x1 = points[4 * i + 1]
+    x2 = points[4 * i + 2]
+    x3 = points[4 * i + 3]
+    w = triangle_weights(x0, x1, x2, x3)
+    if kind == 1:
+        w = edge_weights(x0, x1, x2, x3)
+    weights[i] = w
+    distances[i] = wp.length(relative_position(w, x0, x1, x2, x3))
+
+
+def point_triangle(points: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Distance of each point from its triangle, and the stencil's weights (1, -w1, -w2, -w3).
+
+    `points` holds p, a, b, c, shape (n, 4, 3). The weighted sum of the four is the vector from the nearest point of the
+    triangle to p.
+    """
+    return _run(0, points)
+
+
+def edge_edge(points: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Distance of each pair of edges, and the stencil's weights (1 - s, s, t - 1, -t).
+
+    `points` holds a0, a1, b0, b1, shape (n, 4, 3). The weighted sum of the four is the vector from the nearest point
+    of the second edge to that of the first.
+    """
+    return _run(1, points)
+
+
+def _run(kind: int, points: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    values = np.ascontiguousarray(points, dtype=np.float64)
+    if values.ndim != 3 or values.shape[1:] != (4, 3):
+        raise WeftError(f"points must have the shape (n, 4, 3), got {values.shape}")
+    if not np.isfinite(values).all():
+        bad = int(np.flatnonzero(~np.isfinite(values).all(axis=(1, 2)))[0])
+        raise WeftError(f"pair {bad} has a coordinate that is not a finite number")
+    distances = wp.empty(len(values), dtype=wp.float64, device="cpu")
+    weights = wp.empty(len(values), dtype=wp.vec4d, device="cpu")
+    inputs = [kind, wp.array(values.reshape(-1, 3), dtype=wp.vec3d, device="cpu"), distances, weights]
+    launch(_measure, len(values), inputs, device="cpu", grain=256)
+    return distances.numpy(), weights.numpy().reshape(-1, 4)

@@ -1,0 +1,143 @@
+"""`boxes`: Liu, Ko and Chang 1998. The boxes of triangles do not overlap, so neither do the triangles.
+
+A step is some runs of two phases. Response: solve the elastic surface with the limits known so far. Detection: look
+for boxes that meet on the way there, and add a plane for each pair. When none meet any more, the step is taken.
+"""
+
+from itertools import count
+
+import numpy as np
+import warp as wp
+
+from weft.broad_phase.interface import BroadPhase, make_broad_phase
+from weft.contact.contact import ContactSearch
+from weft.contact.touching import TOUCHING, move_off
+from weft.dynamics.elastic_surface.model import ElasticSurface
+from weft.geometry.stencil import Kind
+from weft.methods.base import Method, StepReport
+from weft.methods.boxes.box_tree import BoxTree
+from weft.methods.boxes.collision_planes import CollisionPlanes, Met
+from weft.methods.boxes.held_triangles import HeldTriangles, Passing, near_pairs
+from weft.methods.boxes.plane_friction import PlaneFriction
+from weft.scene import Boxes as BoxesOptions
+from weft.world import State, World
+
+
+class Boxes(Method):
+    """Grids of elastic surface that keep out of each other's boxes, and out of those of colliders."""
+
+    name = "boxes"
+
+    def __init__(self, world: World, options: BoxesOptions) -> None:
+        super().__init__(world, options)
+        self.steps, self.runs = options.steps, options.runs
+        self.avoids_boxes = options.avoid == "boxes"
+        self.surface = ElasticSurface.from_world(world)
+        self.search = _make_search(options.search, world)
+        self.planes = CollisionPlanes.from_world(world)
+        self.friction = PlaneFriction.from_world(world)
+        self.triangles = HeldTriangles(world.surface, world.cloth_face_count)
+        pairs = near_pairs(world.surface, world.cloth_face_count)
+        self.near = wp.array(pairs, dtype=wp.vec2i, device=world.device)
+        self.x_end, self.v_end = wp.zeros_like(world.target), wp.zeros_like(world.target)
+        self.counts: list[int] = []
+        """runs of each step of the frame"""
+        self.held = 0
+        """vertices that were held in steps of the frame, since neighbouring triangles would have passed through"""
+
+    def begin(self, state: State) -> int:
+        search = ContactSearch(make_broad_phase("bvh", self.world.surface), TOUCHING)
+
+        def find(x: wp.array) -> tuple[np.ndarray, np.ndarray]:
+            found = search.find(x)
+            weights = found.weights.numpy()
+            # an end of an edge that touches makes a vertex-triangle pair too
+            whole = (found.kind.numpy() == Kind.POINT_TRIANGLE) | (weights != 0.0).all(axis=1)
+            return found.vertices.numpy()[whole], weights[whole]
+
+        return move_off(self.world, state, find)
+
+    def steps_a_frame(self) -> int:
+        return self.steps
+
+    def advance_frame(self, state: State) -> dict:
+        self.counts, self.held = [], 0
+        row = super().advance_frame(state)
+        return {**row, "runs": sum(self.counts), "most_runs": max(self.counts), "held": self.held}
+
+    def step(self, state: State, dt: float) -> StepReport:
+        world, report = self.world, StepReport()
+        world.begin_step(state, dt)
+        self.surface.assemble(state, dt)
+        self.planes.reset()
+        self.triangles.reset()
+        for run in count(1):
+            # response
+            self._limit(state)
+            solved = self.surface.solve()
+            if not solved.converged:
+                report.problems.append(f"Gauss-Seidel was stopped after {solved.sweeps} sweeps")
+            self.surface.write(state, dt, self.x_end, self.v_end)
+            world.carry_colliders(state, dt, self.x_end, self.v_end)
+
+            # detection
+            still = run >= self.runs
+            if run == self.runs:
+                self.planes.reset()
+            met = self.detect(state, still=still)
+            report.collisions += met.pairs
+            if met.pairs == 0 or (still and met.new == 0):
+                passing = self._hold_passing()
+                if not passing.new:
+                    break
+        if met.pairs:
+            report.problems.append(f"{met.pairs} pairs of boxes overlap: pins or colliders press cloth together")
+        if passing.some:
+            report.problems.append("neighbouring triangles pass through each other though their vertices are held")
+        report.contacts = self.planes.count
+        self.counts.append(run)
+        self.held += self.triangles.count
+        # how hard colliders press, for friction in the next step
+        self.friction.update(self.planes, self.surface.limits, self.surface.r, self.surface.reactions())
+        state.take(self.x_end, self.v_end)
+        return report
+
+    def detect(self, state: State, *, still: bool) -> Met:
+        """Find pairs of boxes that meet on the way to the end of the step; each gets a plane."""
+        self.pairs = self.find_boxes(state)
+        limits, hard_only = self.surface.limits, not self.avoids_boxes
+        return self.planes.update(self.pairs, state.x, self.x_end, limits, still=still, hard_only=hard_only)
+
+    def find_boxes(self, state: State) -> wp.array:
+        """Pairs of triangles without a common vertex whose boxes overlap as they sweep through the step."""
+        self.search.update(state.x, self.x_end, self.world.largest_thickness)
+        return self.search.triangle_pairs()
+
+    def saved(self) -> dict[str, np.ndarray]:
+        return self.friction.saved()
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        self.friction.restore(saved)
+
+    def _limit(self, state: State) -> None:
+        """Where vertices may end: planes, then held triangles, then pins."""
+        world, limits = self.world, self.surface.limits
+        self.surface.free(state.x)
+        self.friction.write(state.x, world.target, limits, moving=world.kinematics.moving)
+        self.planes.write(limits)
+        self.triangles.write(state.x, limits)
+        self.surface.hold_pins(world.target)
+
+    def _hold_passing(self) -> Passing:
+        """Hold the vertices of triangles that pass through each other at the end of the step and have no plane."""
+        lists = [self.near] if self.avoids_boxes else [self.near, self.pairs]
+        return self.triangles.find(self.x_end, *lists)
+
+
+def _make_search(name: str, world: World) -> BoxTree | BroadPhase:
+    """What finds boxes that overlap: the paper's tree in its lean form, which a card has no use for."""
+    if name == "material_tree":
+        if world.device.is_cpu:
+            return BoxTree(world.surface, world.rest_shape.numpy())
+        name = "bvh"
+    return make_broad_phase(name, world.surface)

@@ -1,0 +1,309 @@
+"""Contacts of cloth with colliders (Lewin 2018, section 3): half-spaces that are found once and hold for a step.
+
+A vertex gets one for each collider that it is inside of, nearer to than the thickness and the static collision radius,
+or will be: the motion of vertex and nearest point over the step, along the direction between them at the start, says
+so. The plane stands at the nearest point at the start, faces the vertex (or the way out), and moves with the collider:
+that it also turns is left out, which is an error of second order in the angle of a step. So however far a vertex is
+carried beyond the plane, by its speed or by its neighbours, it comes back on the side it started on.
+"""
+
+# mypy: disable-error-code="arg-type, assignment, attr-defined"
+
+import warp as wp
+
+from weft.methods.predictive.nearest import nearest_on_triangle
+
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+ONE = wp.constant(wp.float64(1.0))
+HALF = wp.constant(wp.float64(0.5))
+TINY = wp.constant(wp.float64(1e-12))
+
+PLANE = wp.constant(0)
+SPHERE = wp.constant(1)
+CAPSULE = wp.constant(2)
+BOX = wp.constant(3)
+MESH = wp.constant(4)
+
+
+@wp.struct
+class Shape:
+    """A collider; the fields from `place` on are those of a step, found by `place_shape`."""
+
+    kind: int
+    body: int
+    closed: int
+    """whether a mesh has an inside"""
+    first_vertex: int
+    """of a mesh, among the vertices of all meshes"""
+    mesh: wp.uint64
+    size: wp.vec3d
+    """half extents of a box; radius and half length of a capsule; radius of a sphere"""
+    centre: wp.vec3d
+    """the middle of its vertices in the frame of its pose; shapes and meshes are about that"""
+    bound: wp.float64
+    """radius of a ball about the centre that holds it; negative where there is none"""
+    depth: wp.float64
+    """nothing inside is farther than this from the surface"""
+    first_face: int
+    """of a mesh, among the triangles of all meshes"""
+    edge: wp.float64
+    """how long the edges of the cloth are"""
+    rise: wp.float64
+    """nowhere does cloth keep farther off for its ridges than this"""
+    change: wp.float64
+    """no vertex of a mesh that changes its form goes farther than this in the step"""
+    place: wp.vec3d
+    """the centre in the world at the start of the step"""
+    turn: wp.mat33d
+    """from its frame to the world"""
+    shift: wp.vec3d
+    """way of the centre over the step"""
+    spin: wp.vec3d
+    """rotation vector of the step"""
+    way: wp.float64
+    """no point of it goes farther than this in the step"""
+
+
+@wp.struct
+class Touch:
+    """Nearest point of a collider."""
+
+    found: int
+    gap: wp.float64
+    """distance, negative inside"""
+    normal: wp.vec3d
+    """away from the collider"""
+    nearest: wp.vec3d
+    """on its surface, in the world"""
+    way: wp.vec3d
+    """of that point over the step"""
+    rise: wp.float64
+    """how much farther off cloth keeps near a ridge"""
+
+
+@wp.func
+def rotation_vector(turn: wp.mat33d) -> wp.vec3d:
+    """Axis times angle of a rotation by less than half a turn."""
+    half = HALF * wp.vec3d(turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1])
+    sine = wp.length(half)
+    if sine == ZERO:
+        return half
+    cosine = HALF * (turn[0, 0] + turn[1, 1] + turn[2, 2] - ONE)
+    return (wp.atan2(sine, cosine) / sine) * half
+
+
+@wp.func
+def rotation_of(pose: wp.mat44d) -> wp.mat33d:
+    """The upper left of a pose."""
+    return wp.mat33d(
+        pose[0, 0], pose[0, 1], pose[0, 2],
+        pose[1, 0], pose[1, 1], pose[1, 2],
+        pose[2, 0], pose[2, 1], pose[2, 2],
+    )  # fmt: skip
+
+
+@wp.func
+def carried(pose: wp.mat44d, q: wp.vec3d) -> wp.vec3d:
+    """Where a pose puts a point of the frame."""
+    return rotation_of(pose) * q + wp.vec3d(pose[0, 3], pose[1, 3], pose[2, 3])
+
+
+@wp.func
+def place_shape(given: Shape, start: wp.mat44d, end: wp.mat44d) -> Shape:
+    """A collider on its way from one pose to another."""
+    shape = given
+    shape.place = carried(start, given.centre)
+    shape.turn = rotation_of(start)
+    shape.shift = carried(end, given.centre) - shape.place
+    shape.spin = rotation_vector(rotation_of(end) * wp.transpose(shape.turn))
+    shape.way = wp.length(shape.shift) + wp.length(shape.spin) * wp.max(given.bound, ZERO) + given.change
+    return shape
+
+
+@wp.func
+def direction(r: wp.vec3d, length: wp.float64, move: wp.vec3d) -> wp.vec3d:
+    """Unit vector along r; where r is nothing, against the motion; where there is none, up."""
+    if length > TINY:
+        return r / length
+    speed = wp.length(move)
+    if speed > TINY:
+        return -move / speed
+    return wp.vec3d(ZERO, ONE, ZERO)
+
+
+@wp.func
+def signed_unit(value: wp.float64) -> wp.float64:
+    if value < ZERO:
+        return -ONE
+    return ONE
+
+
+@wp.func
+def nearest_on_box(q: wp.vec3d, size: wp.vec3d) -> wp.vec4d:
+    """Way out of a box in its frame: the direction, and the distance (negative inside)."""
+    inside = size - wp.vec3d(wp.abs(q[0]), wp.abs(q[1]), wp.abs(q[2]))
+    least = wp.min(inside[0], wp.min(inside[1], inside[2]))
+    if least >= ZERO:
+        n = wp.vec3d()
+        if inside[0] == least:
+            n[0] = signed_unit(q[0])
+        elif inside[1] == least:
+            n[1] = signed_unit(q[1])
+        else:
+            n[2] = signed_unit(q[2])
+        return wp.vec4d(n[0], n[1], n[2], -least)
+    r = q - wp.vec3d(
+        wp.clamp(q[0], -size[0], size[0]), wp.clamp(q[1], -size[1], size[1]), wp.clamp(q[2], -size[2], size[2])
+    )
+    length = wp.length(r)
+    return wp.vec4d(r[0] / length, r[1] / length, r[2] / length, length)
+
+
+@wp.func
+def rise_near_ridges(
+    bary: wp.vec3d, slopes: wp.vec3d, side: wp.float64, edge: wp.float64, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d
+) -> wp.float64:
+    """How far off a triangle a vertex keeps for edges of cloth not to cut the ridges beside it.
+
+    A chord of length L from one side of a ridge to the other passes under it by 2 tan(w / 2) d (L - d) / L, where w is the
+    angle by which the surface turns and d is how far from the ridge the chord starts: so high are both of its ends.
+    Where ridges meet they add up.
+    """
+    area = wp.length(wp.cross(b - a, c - a))
+    sides = wp.vec3d(wp.length(c - b), wp.length(a - c), wp.length(b - a))
+    rise = ZERO
+    for k in range(3):
+        far = bary[k] * area / wp.max(sides[k], TINY)
+        if far < edge:
+            rise += wp.max(side * slopes[k], ZERO) * far * (edge - far) / edge
+    return rise
+
+
+@wp.func
+def touch_mesh(
+    shape: Shape,
+    q: wp.vec3d,
+    move: wp.vec3d,
+    reach: wp.float64,
+    start: wp.array[wp.vec3d],
+    end: wp.array[wp.vec3d],
+    ridges: wp.array[wp.vec3d],
+) -> Touch:
+    """The nearest point of a mesh, all in its frame; found only within the reach."""
+    touch = Touch()
+    probe = wp.vec3(wp.float32(q[0]), wp.float32(q[1]), wp.float32(q[2]))
+    # a little farther, for the tree has single precision
+    far = wp.float32(reach * wp.float64(1.001) + wp.float64(1e-5))
+    face = int(-1)
+    sign = float(1.0)
+    if shape.closed != 0:
+        signed = wp.mesh_query_point_sign_normal(shape.mesh, probe, wp.max(far, wp.float32(shape.depth)))
+        if signed.result:
+            face = signed.face
+            sign = signed.sign
+    else:
+        plain = wp.mesh_query_point_no_sign(shape.mesh, probe, far)
+        if plain.result:
+            face = plain.face
+    if face < 0:
+        return touch
+    i = shape.first_vertex + wp.mesh_get_index(shape.mesh, 3 * face)
+    j = shape.first_vertex + wp.mesh_get_index(shape.mesh, 3 * face + 1)
+    k = shape.first_vertex + wp.mesh_get_index(shape.mesh, 3 * face + 2)
+    a = start[i]
+    b = start[j]
+    c = start[k]
+    bary = nearest_on_triangle(q, a, b, c)
+    touch.found = 1
+    touch.nearest = bary[0] * a + bary[1] * b + bary[2] * c
+    touch.way = bary[0] * (end[i] - a) + bary[1] * (end[j] - b) + bary[2] * (end[k] - c)
+    r = q - touch.nearest
+    length = wp.length(r)
+    touch.gap = wp.float64(sign) * length
+    touch.normal = wp.float64(sign) * direction(r, length, move)
+    if length <= TINY and shape.closed != 0:
+        touch.normal = wp.normalize(wp.cross(b - a, c - a))
+    if shape.rise > ZERO:
+        facing = signed_unit(wp.dot(touch.normal, wp.cross(b - a, c - a)))
+        touch.rise = rise_near_ridges(bary, ridges[shape.first_face + face], facing, shape.edge, a, b, c)
+    return touch
+
+
+@wp.func
+def is_out_of_reach(shape: Shape, x: wp.vec3d, far: wp.float64) -> bool:
+    """Whether a point is farther than this from a collider, as far as few operations tell."""
+    r = x - shape.place
+    if shape.kind == BOX or shape.kind == MESH:
+        limit = far + shape.bound + shape.rise
+        return wp.length_sq(r) > limit * limit
+    axis = wp.vec3d(shape.turn[0, 1], shape.turn[1, 1], shape.turn[2, 1])
+    along = wp.dot(axis, r)
+    if shape.kind == PLANE:
+        return along > far
+    # a sphere is a capsule without length
+    limit = far + shape.size[0]
+    return wp.length_sq(r - wp.clamp(along, -shape.size[1], shape.size[1]) * axis) > limit * limit
+
+
+@wp.func
+def touch_shape(
+    shape: Shape,
+    x: wp.vec3d,
+    move: wp.vec3d,
+    reach: wp.float64,
+    start: wp.array[wp.vec3d],
+    end: wp.array[wp.vec3d],
+    ridges: wp.array[wp.vec3d],
+) -> Touch:
+    """The nearest point of a collider and its way over the step; not found where it is out of reach.
+
+    `reach` is thickness and static collision radius together.
+    """
+    touch = Touch()
+    r = x - shape.place
+    if shape.kind == SPHERE:
+        length = wp.length(r)
+        touch.normal = direction(r, length, move - shape.shift)
+        touch.gap = length - shape.size[0]
+        touch.nearest = shape.place + shape.size[0] * touch.normal
+    else:
+        q = wp.transpose(shape.turn) * r
+        local_move = wp.transpose(shape.turn) * (move - shape.shift)
+        if shape.kind == PLANE:
+            touch.normal = shape.turn * wp.vec3d(ZERO, ONE, ZERO)
+            touch.gap = q[1]
+            touch.nearest = x - q[1] * touch.normal
+        elif shape.kind == CAPSULE:
+            axis = wp.clamp(q[1], -shape.size[1], shape.size[1])
+            off = wp.vec3d(q[0], q[1] - axis, q[2])
+            length = wp.length(off)
+            n = direction(off, length, wp.vec3d(local_move[0], ZERO, local_move[2]))
+            if length <= TINY and n[1] != ZERO:
+                n = wp.vec3d(ONE, ZERO, ZERO)
+            touch.normal = shape.turn * n
+            touch.gap = length - shape.size[0]
+            touch.nearest = x - touch.gap * touch.normal
+        elif shape.kind == BOX:
+            out = nearest_on_box(q, shape.size)
+            touch.normal = shape.turn * wp.vec3d(out[0], out[1], out[2])
+            touch.gap = out[3]
+            touch.nearest = x - out[3] * touch.normal
+        else:
+            near = touch_mesh(
+                shape, q, local_move, reach + shape.rise + shape.way + wp.length(move), start, end, ridges
+            )
+            if near.found == 0:
+                return touch
+            touch.normal = shape.turn * near.normal
+            touch.gap = near.gap
+            touch.nearest = shape.place + shape.turn * near.nearest
+            touch.way = shape.turn * near.way
+            touch.rise = near.rise
+    touch.way += shape.shift + wp.cross(shape.spin, touch.nearest - shape.place)
+    if wp.min(touch.gap, touch.gap + wp.dot(touch.normal, move - touch.way)) <= reach + touch.rise:
+        touch.found = 1
+    else:
+        touch.found = 0
+    return touch

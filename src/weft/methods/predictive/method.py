@@ -1,0 +1,68 @@
+"""`predictive`: Lewin 2018. Real-time cloth whose contacts are found once a step and solved in every sweep.
+
+A step: pins, colliders and animations say where they will be; contacts are made for everything that is near or will be;
+then the step is divided, and each part swept over: springs, hinges, animations, attachments, contacts, colliders.
+"""
+
+from typing import Any
+
+import warp as wp
+
+from weft.methods.base import Method, StepReport
+from weft.methods.predictive.solver import PredictiveSolver
+from weft.scene import Predictive as PredictiveOptions
+from weft.world import State, World
+
+
+class Predictive(Method):
+    """Position-based cloth with predictive contacts."""
+
+    name = "predictive"
+
+    def __init__(self, world: World, options: PredictiveOptions) -> None:
+        super().__init__(world, options)
+        self.steps = options.steps
+        self.solver = PredictiveSolver(world, options)
+        self._phase = -1
+        self._counts: list[dict[str, int]] = []
+        self._carried, self._carried_v = wp.zeros_like(world.target), wp.zeros_like(world.target)
+        if options.cache and self.solver.search is not None:
+            world.begin_step(world.initial_state(), 1.0 / world.scene.fps)
+            pose = self.solver.read_pose()
+            self.solver.cache_contacts(world.initial_state().x if pose is None else pose)
+
+    def steps_a_frame(self) -> int:
+        return self.steps
+
+    def step(self, state: State, dt: float) -> StepReport:
+        world, solver = self.world, self.solver
+        world.begin_step(state, dt)
+        self._attach(state)
+        solver.colliders.follow(state.time, state.time + dt)
+        solver.goals.follow(state.time, state.time + dt)
+        world.carry_colliders(state, dt, self._carried, self._carried_v)
+        solver.advance(state.x, state.v, world.target, state.time, dt)
+        self._take_colliders(state)
+        self._counts.append(solver.counts())
+        return StepReport(contacts=self._counts[-1]["contacts"])
+
+    def advance_frame(self, state: State) -> dict[str, Any]:
+        self._counts.clear()
+        row = super().advance_frame(state)
+        own = ("generated", "cached", "with_colliders", "pushed")
+        return {**row, **{name: sum(c[name] for c in self._counts) for name in own}}
+
+    def _attach(self, state: State) -> None:
+        """Attachments to the pins that hold now."""
+        phase = self.world.kinematics.phase(state.time)
+        if phase != self._phase:
+            self._phase = phase
+            self.solver.attach(self.world.kinematics.fixed(self.world.vertex_count, state.time))
+
+    def _take_colliders(self, state: State) -> None:
+        """The colliders' part of the end of the step."""
+        first = self.world.cloth_vertex_count
+        count = self.world.vertex_count - first
+        if count:
+            wp.copy(state.x, self._carried, first, first, count)
+            wp.copy(state.v, self._carried_v, first, first, count)

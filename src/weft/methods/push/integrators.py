@@ -1,0 +1,222 @@
+"""Explicit one-step integrators for x' = v, v' = a(x, v, t): Euler, midpoint, trapezoid and Runge-Kutta 4.
+
+All four are Runge-Kutta schemes in which a stage depends on the stage before it alone: with k_1 the rates at the start,
+stage i is taken at y + h a_i k_(i-1), and the step ends at y + h sum b_i k_i.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from weft.dynamics.air import Air
+from weft.dynamics.incidence import incidence
+from weft.dynamics.springs import SpringNetwork, from_world
+from weft.runtime import launch
+from weft.world import World
+
+wp.set_module_options({"enable_backward": False})
+
+Accelerate = Callable[[wp.array, wp.array, float, wp.array], None]
+"""(x, v, time, a): write the accelerations at a state"""
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How far along the last rates each stage lies, and the weight of its own rates in the end."""
+
+    order: int
+    stages: tuple[float, ...]
+    weights: tuple[float, ...]
+
+
+SCHEMES = {
+    "euler": Scheme(1, (0.0,), (1.0,)),
+    "midpoint": Scheme(2, (0.0, 0.5), (0.0, 1.0)),
+    "trapezoid": Scheme(2, (0.0, 1.0), (0.5, 0.5)),
+    "runge_kutta": Scheme(4, (0.0, 0.5, 0.5, 1.0), (1.0 / 6.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 6.0)),
+}
+
+
+@wp.kernel
+def go_along(
+    first: int,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    speed: wp.array[wp.vec3d],
+    gain: wp.array[wp.vec3d],
+    h: wp.float64,
+    x_out: wp.array[wp.vec3d],
+    v_out: wp.array[wp.vec3d],
+):
+    """A state moved along some rates."""
+    i = first + wp.tid()
+    x_out[i] = x[i] + h * speed[i]
+    v_out[i] = v[i] + h * gain[i]
+
+
+@wp.kernel
+def add_rates(
+    first: int,
+    speed: wp.array[wp.vec3d],
+    gain: wp.array[wp.vec3d],
+    weight: wp.float64,
+    speed_sum: wp.array[wp.vec3d],
+    gain_sum: wp.array[wp.vec3d],
+):
+    """Sum up weighted rates."""
+    i = first + wp.tid()
+    speed_sum[i] = speed_sum[i] + weight * speed[i]
+    gain_sum[i] = gain_sum[i] + weight * gain[i]
+
+
+class Integrator:
+    """Steps a state of `count` points by one of `SCHEMES`."""
+
+    def __init__(self, name: str, count: int, device: wp.DeviceLike = "cpu") -> None:
+        self.scheme = SCHEMES[name]
+        self.count, self.device = count, device
+
+        def new() -> wp.array:
+            return wp.zeros(count, dtype=wp.vec3d, device=device)
+
+        self._x, self._speed, self._gain, self._speed_sum, self._gain_sum = (new() for _ in range(5))
+
+    def step(
+        self, x: wp.array, v: wp.array, time: float, h: float, accelerate: Accelerate, x_end: wp.array, v_end: wp.array
+    ) -> None:
+        """Write the state after h; x and v stay as they are."""
+        self._speed_sum.zero_()
+        self._gain_sum.zero_()
+        for stage, weight in zip(self.scheme.stages, self.scheme.weights, strict=True):
+            if stage > 0.0:
+                # the stage's velocity goes to where its acceleration is then found
+                inputs = [x, v, self._speed, self._gain, stage * h, self._x, self._speed]
+                launch(go_along, self.count, inputs, device=self.device)
+                accelerate(self._x, self._speed, time + stage * h, self._gain)
+            else:
+                wp.copy(self._speed, v, count=self.count)
+                accelerate(x, self._speed, time, self._gain)
+            if weight > 0.0:
+                inputs = [self._speed, self._gain, weight, self._speed_sum, self._gain_sum]
+                launch(add_rates, self.count, inputs, device=self.device)
+        launch(go_along, self.count, [x, v, self._speed_sum, self._gain_sum, h, x_end, v_end], device=self.device)
+
+
+@wp.kernel
+def pull_quads(
+    first: int,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    quads: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    rest: wp.array[wp.float64],
+    stiffness: wp.array[wp.float64],
+    damping: wp.array[wp.float64],
+    pull: wp.array[wp.vec3d],
+):
+    """Pull of each bend spring over four vertices: the force on corner k is its weight times this."""
+    i = first + wp.tid()
+    q = quads[i]
+    w = weights[i]
+    r = w[0] * x[q[0]] + w[1] * x[q[1]] + w[2] * x[q[2]] + w[3] * x[q[3]]
+    u = w[0] * v[q[0]] + w[1] * v[q[1]] + w[2] * v[q[2]] + w[3] * v[q[3]]
+    share = wp.float64(1.0)
+    if rest[i] > wp.float64(0.0):
+        share = wp.float64(1.0) - rest[i] / wp.max(wp.length(r), wp.float64(1.0e-30))
+    pull[i] = -(stiffness[i] * share * r + damping[i] * u)
+
+
+@wp.kernel
+def accelerate_vertices(
+    first: int,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    inverse_mass: wp.array[wp.float64],
+    offsets: wp.array[int],
+    others: wp.array[int],
+    rest: wp.array[wp.float64],
+    stiffness: wp.array[wp.float64],
+    damping: wp.array[wp.float64],
+    quad_offsets: wp.array[int],
+    quad_items: wp.array[int],
+    quad_weights: wp.array[wp.vec4d],
+    quad_pull: wp.array[wp.vec3d],
+    face_offsets: wp.array[int],
+    face_items: wp.array[int],
+    face_force: wp.array[wp.vec3d],
+    gravity: wp.vec3d,
+    air_damping: wp.float64,
+    a: wp.array[wp.vec3d],
+):
+    """Springs, weight and air; held vertices keep their velocity."""
+    i = first + wp.tid()
+    w = inverse_mass[i]
+    if w == wp.float64(0.0):
+        a[i] = wp.vec3d()
+        return
+    xi = x[i]
+    vi = v[i]
+    force = wp.vec3d()
+    for s in range(offsets[i], offsets[i + 1]):
+        j = others[s]
+        d = x[j] - xi
+        length = wp.length(d)
+        if length > wp.float64(0.0):
+            n = d / length
+            force += (stiffness[s] * (length - rest[s]) + damping[s] * wp.dot(v[j] - vi, n)) * n
+    for s in range(quad_offsets[i], quad_offsets[i + 1]):
+        item = quad_items[s]
+        weight = quad_weights[item // 4]
+        force += weight[item % 4] * quad_pull[item // 4]
+    for s in range(face_offsets[i], face_offsets[i + 1]):
+        force += face_force[face_items[s] // 3]
+    a[i] = w * force + gravity - air_damping * vi
+
+
+class SpringAcceleration:
+    """Accelerations of a spring network, as an integrator asks for them."""
+
+    def __init__(self, network: SpringNetwork, count: int, inverse_mass: wp.array, air: Air) -> None:
+        self.network, self.count, self.air = network, count, air
+        self.inverse_mass, self.device = inverse_mass, inverse_mass.device
+
+        def upload(values: np.ndarray, dtype: Any) -> wp.array:
+            return wp.array(values, dtype=dtype, device=self.device)
+
+        # each spring once from either end, side by side in the order in which they are gathered
+        offsets, entries = incidence(network.pairs, count)
+        spring, end = entries // 2, entries % 2
+        self._springs = (
+            upload(offsets, int),
+            upload(network.pairs[spring, 1 - end], int),
+            upload(network.rest[spring], wp.float64),
+            upload(network.stiffness[spring], wp.float64),
+            upload(network.damping[spring], wp.float64),
+        )
+        weights = upload(network.weights, wp.vec4d)
+        quads = (upload(network.quads, wp.vec4i), weights)
+        numbers = (network.quad_rest, network.quad_stiffness, network.quad_damping)
+        self._quads = (*quads, *(upload(values, wp.float64) for values in numbers))
+        self._pull = wp.zeros(len(network.quads), dtype=wp.vec3d, device=self.device)
+        quad_offsets, quad_items = incidence(network.quads, count)
+        self._quad_lists = (upload(quad_offsets, int), upload(quad_items, int), weights, self._pull)
+
+    @classmethod
+    def from_world(cls, world: World) -> "SpringAcceleration":
+        """The springs of all cloths of a world, its masses and its forces."""
+        return cls(from_world(world), world.cloth_vertex_count, world.inverse_mass, Air.from_world(world))
+
+    def __call__(self, x: wp.array, v: wp.array, time: float, a: wp.array) -> None:
+        launch(pull_quads, len(self._pull), [x, v, *self._quads, self._pull], device=self.device)
+        self.air.blow(x, v, time)
+        inputs = [x, v, self.inverse_mass, *self._springs, *self._quad_lists, *self.air.lists]
+        launch(
+            accelerate_vertices,
+            self.count,
+            [*inputs, self.air.gravity, self.air.damping, a],
+            device=self.device,
+            grain=512,
+        )

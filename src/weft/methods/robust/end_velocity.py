@@ -1,0 +1,253 @@
+"""The implicit half step that leads from the average velocity of a step to the velocity at its end.
+
+Bridson, Fedkiw and Anderson 2002, section 7: where something touched, the average velocity v after all collisions is the only
+velocity known, that of a moment about half a step before the end x. The velocity v' at the end then solves
+
+    (M - t dF/dv - t^2 dF/dx) v' = M v + t F(x)
+
+with t the time from that moment. The paper has no dF/dx: then t times a stiff spring's frequency must be less than one, which
+here it is not. Of dF/dx each spring gives its positive semidefinite part.
+
+A spring is a stencil r = sum w_k x_k, be it between two vertices or over a hinge: it has one 3x3 matrix A, and w_i w_j A is its
+block between vertices i and j. Gravity and air are forces as all others. Solved is for the change v' - v.
+"""
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from weft.dynamics.air import Air
+from weft.dynamics.implicit.block_rows import BlockRows, corner_pairs
+from weft.dynamics.implicit.conjugate_gradients import ConjugateGradients, Solution
+from weft.dynamics.implicit.links import Links
+from weft.dynamics.incidence import incidence
+from weft.dynamics.springs import BEND, SpringNetwork, firm_welds, from_world
+from weft.runtime import launch
+from weft.world import State, World
+from weft.world.constraints import Constraints
+
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+ONE = wp.constant(wp.float64(1.0))
+HALF = wp.constant(wp.float64(0.5))
+
+
+@wp.kernel
+def strain_stencils(
+    first: int,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    rest: wp.array[wp.float64],
+    stiffness: wp.array[wp.float64],
+    damping: wp.array[wp.float64],
+    t: wp.float64,
+    matrices: wp.array[wp.mat33d],
+    along: wp.array[wp.vec3d],
+):
+    """A = t D + t^2 K of each spring, and its part t F - A v of the right-hand side."""
+    i = first + wp.tid()
+    q = vertices[i]
+    w = weights[i]
+    r = w[0] * x[q[0]] + w[1] * x[q[1]] + w[2] * x[q[2]] + w[3] * x[q[3]]
+    u = w[0] * v[q[0]] + w[1] * v[q[1]] + w[2] * v[q[2]] + w[3] * v[q[3]]
+    k = stiffness[i]
+    eye = wp.identity(n=3, dtype=wp.float64)
+    a = wp.mat33d()
+    pull = wp.vec3d()
+    if rest[i] == ZERO:
+        a = (t * damping[i] + t * t * k) * eye
+        pull = -k * r
+    else:
+        length = wp.length(r)
+        if length > ZERO:
+            n = r / length
+            # across its direction a spring that is shorter than at rest would push to the side
+            across = wp.max(ONE - rest[i] / length, ZERO)
+            line = wp.outer(n, n)
+            a = (t * damping[i] + t * t * k) * line + (t * t * k * across) * (eye - line)
+            pull = -(k * (length - rest[i])) * n
+    matrices[i] = a
+    along[i] = t * pull - a * u
+
+
+@wp.kernel
+def assemble_pairs(
+    first: int,
+    offsets: wp.array[int],
+    stencils: wp.array[int],
+    factors: wp.array[wp.float64],
+    matrices: wp.array[wp.mat33d],
+    places: wp.array[wp.vec2i],
+    blocks: wp.array[wp.mat33d],
+):
+    """The block between two vertices, which is symmetric, at both of its places."""
+    i = first + wp.tid()
+    block = wp.mat33d()
+    for k in range(offsets[i], offsets[i + 1]):
+        block += factors[k] * matrices[stencils[k]]
+    place = places[i]
+    blocks[place[0]] = block
+    blocks[place[1]] = block
+
+
+@wp.kernel
+def assemble_rows(
+    first: int,
+    order: wp.array[int],
+    row_offsets: wp.array[int],
+    diagonal: wp.array[int],
+    mass: wp.array[wp.float64],
+    v: wp.array[wp.vec3d],
+    offsets: wp.array[int],
+    entries: wp.array[int],
+    weights: wp.array[wp.float64],
+    along: wp.array[wp.vec3d],
+    face_offsets: wp.array[int],
+    face_items: wp.array[int],
+    face_force: wp.array[wp.vec3d],
+    gravity: wp.vec3d,
+    air_damping: wp.float64,
+    t: wp.float64,
+    blocks: wp.array[wp.mat33d],
+    b: wp.array[wp.vec3d],
+):
+    """The diagonal block, mass less the others of the row: no spring moves the whole. And the right-hand side."""
+    r = first + wp.tid()
+    i = order[r]
+    own = diagonal[r]
+    total = (mass[i] * (ONE + t * air_damping)) * wp.identity(n=3, dtype=wp.float64)
+    for k in range(row_offsets[r], row_offsets[r + 1]):
+        if k != own:
+            total -= blocks[k]
+    blocks[own] = HALF * (total + wp.transpose(total))
+    push = (t * mass[i]) * (gravity - air_damping * v[i])
+    for k in range(offsets[i], offsets[i + 1]):
+        push += weights[k] * along[entries[k] // 4]
+    for k in range(face_offsets[i], face_offsets[i + 1]):
+        push += t * face_force[face_items[k] // 3]
+    b[r] = push
+
+
+@wp.kernel
+def take_change(
+    first: int,
+    v: wp.array[wp.vec3d],
+    held: wp.array[int],
+    velocity: wp.array[wp.vec3d],
+    row_of: wp.array[int],
+    change: wp.array[wp.vec3d],
+    v_end: wp.array[wp.vec3d],
+):
+    """The velocity at the end; prescribed vertices keep theirs."""
+    i = first + wp.tid()
+    if held[i] == 3:
+        v_end[i] = velocity[i]
+    else:
+        v_end[i] = v[i] + change[row_of[i]]
+
+
+class EndVelocitySolver:
+    """The springs of all cloths as one linear system (device arrays)."""
+
+    def __init__(
+        self,
+        network: SpringNetwork,
+        mass: np.ndarray,
+        inverse_mass: wp.array,
+        air: Air,
+        *,
+        tolerance: float = 1e-3,
+        most_iterations: int = 1000,
+    ) -> None:
+        """`mass` is that of the cloth vertices, which come first; `tolerance` is what the solver may leave of the residual."""
+        device = inverse_mass.device
+        count = self.count = len(mass)
+        self.device = device
+        self.inverse_mass = inverse_mass
+        self.air = air
+
+        def upload(values: np.ndarray, dtype: Any) -> wp.array:
+            return wp.array(values, dtype=dtype, device=device)
+
+        # springs between opposite vertices of hinges are left out: the hinge's stencil bends alone
+        chosen = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
+        firm = np.flatnonzero(network.quad_stiffness > 0.0)
+        pairs = network.pairs[chosen]
+        vertices = np.concatenate([pairs[:, [0, 1, 1, 1]], network.quads[firm]])
+        weights = np.concatenate([np.tile([-1.0, 1.0, 0.0, 0.0], (len(pairs), 1)), network.weights[firm]])
+        rest = np.concatenate([network.rest[chosen], network.quad_rest[firm]])
+        stiffness = np.concatenate([network.stiffness[chosen], network.quad_stiffness[firm]])
+        damping = np.concatenate([network.damping[chosen], network.quad_damping[firm]])
+        self._stencils = [upload(vertices, wp.vec4i), upload(weights, wp.vec4d)]
+        self._stencils += [upload(a, wp.float64) for a in (rest, stiffness, damping)]
+        self._matrices = wp.zeros(len(vertices), dtype=wp.mat33d, device=device)
+        self._along = wp.zeros(len(vertices), dtype=wp.vec3d, device=device)
+
+        joined = corner_pairs(vertices, weights)
+        # patches grow over edges and stitches
+        sewn = np.isin(joined.element, len(pairs) + np.flatnonzero(network.sewn[firm]))
+        ends = np.column_stack([joined.low, joined.high])
+        self.matrix = BlockRows(ends, ends[(joined.element < len(pairs)) | sewn], count, device)
+        by_pair = np.argsort(self.matrix.pair_of, kind="stable")
+        counts = np.bincount(self.matrix.pair_of, minlength=self.matrix.pair_count)
+        element, (one, two) = joined.element[by_pair], joined.corners[by_pair].T
+        self._pair_lists = [
+            upload(np.concatenate([[0], np.cumsum(counts)]), int),
+            upload(element, int),
+            upload(weights[element, one] * weights[element, two], wp.float64),
+        ]
+        offsets, entries = incidence(vertices, count)
+        # corners without weight are only there to fill up a stencil
+        heavy = weights.ravel()[entries] != 0.0
+        offsets, entries = np.concatenate([[0], np.cumsum(heavy)])[offsets], entries[heavy]
+        self._vertex_lists = [upload(offsets, int), upload(entries, int), upload(weights.ravel()[entries], wp.float64)]
+
+        self._mass = upload(mass, wp.float64)
+        self._links = Links(self.matrix, inverse_mass)
+        self.solver = ConjugateGradients(
+            self.matrix,
+            self._links,
+            mass=float(mass.sum()),
+            tolerance=tolerance,
+            least_velocity=1e-9,
+            most_iterations=most_iterations,
+        )
+        self.constraints = Constraints(count, device)
+        self._b, self._change = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(2))
+
+    @classmethod
+    def from_world(cls, world: World, **options: Any) -> "EndVelocitySolver":
+        """All cloths and seams of a world, its masses and its forces."""
+        network = firm_welds(from_world(world), world)
+        mass = world.mass[: world.cloth_vertex_count]
+        return cls(network, mass, world.inverse_mass, Air.from_world(world), **options)
+
+    def take(
+        self, state: State, target: wp.array, dt: float, x_end: wp.array, v: wp.array, t: float, v_end: wp.array
+    ) -> Solution:
+        """Write the velocities of the cloth at the end of a step dt that led to x_end with the average velocities v.
+
+        `t` is how long before the end cloth that falls freely has its average velocity.
+        """
+        self.constraints.begin(self.inverse_mass, state.x, target, dt)
+        self._assemble(x_end, v, state.time + dt, t)
+        solution = self.solver.solve(self._b, v, self.constraints, self._change)
+        held = [self.constraints.directions, self.constraints.velocity]
+        launch(take_change, self.count, [v, *held, self.matrix.row_of, self._change, v_end], device=self.device)
+        return solution
+
+    def _assemble(self, x: wp.array, v: wp.array, time: float, t: float) -> None:
+        """The matrix and the right-hand side of t before the end, at `time`."""
+        m, air, device = self.matrix, self.air, self.device
+        air.blow(x, v, time, t)
+        inputs = [x, v, *self._stencils, t, self._matrices, self._along]
+        launch(strain_stencils, len(self._along), inputs, device=device, grain=256)
+        inputs = [*self._pair_lists, self._matrices, m.places, m.blocks]
+        launch(assemble_pairs, m.pair_count, inputs, device=device, grain=256)
+        inputs = [m.order, m.offsets, m.diagonal, self._mass, v, *self._vertex_lists, self._along, *air.lists]
+        inputs += [air.gravity, air.damping, t, m.blocks, self._b]
+        launch(assemble_rows, m.count, inputs, device=device, grain=512)

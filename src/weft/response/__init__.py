@@ -1,1 +1,0 @@
-"""What is done about a contact: each response is written once, over stencils."""

@@ -1,0 +1,296 @@
+"""Cloth inside another program's loop: set poses and targets, step, read positions."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from weft.dynamics.air import Air
+from weft.errors import WeftError
+from weft.methods.predictive.motions import Motions
+from weft.methods.predictive.solver import PredictiveSolver
+from weft.runtime.readback import Mirror, copy_all_to_host
+from weft.scene import Predictive, Scene, Wind, load_scene
+from weft.scene.messages import suggest
+from weft.world import World
+from weft.world.kinematics import TIME_SLACK
+
+Floats = npt.NDArray[np.float64]
+
+
+class Realtime:
+    """A scene that is stepped by its caller, with the method `predictive`.
+
+    On the CPU `positions`, `velocities`, `targets` and `poses` are views of what the solver works on: read them after a
+    step, write to `targets` and `poses` before it. Bodies that have a motion in the scene follow it, unless
+    `motions=False`; all others are the caller's.
+
+        cloth = weft.Realtime("flag.toml")
+        pole = cloth.poses["pole"]
+        while playing:
+            pole[:3, 3] = where_the_pole_is()
+            cloth.step(1 / 60)
+            draw(cloth.positions, cloth.faces)
+    """
+
+    def __init__(self, scene: Scene | str | Path, *, motions: bool = True, device: str | None = None) -> None:
+        scene = load_scene(scene) if isinstance(scene, str | Path) else scene
+        if not isinstance(scene.method, Predictive):
+            # another method's scene is played with this one's defaults
+            scene = scene.replace(method=Predictive())
+        assert isinstance(scene.method, Predictive)
+        self.scene = scene
+        self.world = World(scene, device or scene.device)
+        self.device = self.world.device
+        with wp.ScopedDevice(self.device):
+            self.solver = PredictiveSolver(self.world, scene.method)
+        self._with_motions = motions
+        self.time = 0.0
+        count = self.world.cloth_vertex_count
+        self._x, self._v, self._target = (wp.zeros(count, dtype=wp.vec3d, device=self.device) for _ in range(3))
+        self._on_cpu = self.device.is_cpu
+        arrays = self._x, self._v, self._target, self.solver.colliders.end
+        self._seen = [Mirror(array) for array in arrays]
+        """positions, velocities, targets and poses"""
+        if self.solver.on_gpu is not None:
+            self.solver.on_gpu.mirrors = self._seen[0], self._seen[1], self._seen[3]
+        self.positions: Floats = self._seen[0].values
+        """(n, 3) the vertices of all cloths"""
+        self.velocities: Floats = self._seen[1].values
+        """(n, 3)"""
+        self.targets: Floats = self._seen[2].values
+        """(n, 3) where held vertices are at the end of the next step; others ignore it"""
+        self.faces: npt.NDArray[np.int32] = self.world.cloth_faces
+        """(m, 3) the triangles of all cloths"""
+        self._poses = self._seen[3].values
+        self.poses: dict[str, Floats] = dict(zip(self.solver.colliders.names, self._poses, strict=True))
+        """for each collider a 4x4 matrix, from its own frame to the world at the end of the next step"""
+        self._held = np.zeros(count, bool)
+        self._by_hand: set[int] = set()
+        self._phase = -1
+        self._motions = Motions(self.world, self.solver.colliders, self.solver.goals)
+        self.reset()
+
+    def reset(self) -> None:
+        """Go back to the start of the scene."""
+        self.time = 0.0
+        state = self.world.initial_state()
+        count = self.world.cloth_vertex_count
+        wp.copy(self._x, state.x, count=count)
+        wp.copy(self._v, state.v, count=count)
+        wp.copy(self._target, self._x)
+        colliders = self.solver.colliders
+        poses = colliders.poses_at(0.0)
+        colliders.start.assign(poses)
+        colliders.end.assign(poses)
+        copy_all_to_host(*self._seen)
+        self._known_poses = b""
+        self._by_hand.clear()
+        self._phase = -1
+        self._hold_pins()
+        options = self.scene.method
+        assert isinstance(options, Predictive)
+        if options.cache and self.solver.search is not None:
+            pose = self.solver.read_pose()
+            self.solver.cache_contacts(self._x if pose is None else pose)
+
+    def step(self, dt: float) -> None:
+        """Move everything forward by dt seconds."""
+        if not dt > 0.0:
+            raise WeftError(f"a step goes forward in time: dt must be more than 0, not {dt}")
+        at_once = self.solver.at_once
+        if at_once is None or not at_once.step(self.time, dt):
+            self._step_anew(dt)
+        self.time += dt
+
+    @property
+    def motions(self) -> bool:
+        """Whether bodies follow the motions that they have in the scene."""
+        return self._with_motions
+
+    @motions.setter
+    def motions(self, motions: bool) -> None:
+        if motions != self._with_motions:
+            self._with_motions = motions
+            self.solver.at_once = None
+
+    @property
+    def report(self) -> dict[str, int]:
+        """What the last step solved: contacts, how many were generated, cached, with colliders, and pushed."""
+        return self.solver.counts()
+
+    @property
+    def held(self) -> npt.NDArray[np.int64]:
+        """The vertices that are held now."""
+        return np.flatnonzero(self._held)
+
+    def cloth(self, name: str) -> slice:
+        """The place of a cloth in `positions`."""
+        return self._body(name, "cloth").vertices
+
+    def cloth_faces(self, name: str) -> npt.NDArray[np.int32]:
+        """The triangles of one cloth, numbered from its first vertex."""
+        body = self._body(name, "cloth")
+        return np.asarray(self.world.faces[body.faces] - body.vertices.start, dtype=np.int32)
+
+    def collider_mesh(self, name: str) -> tuple[Floats, npt.NDArray[np.int32]]:
+        """Vertices and triangles of a collider where it is now."""
+        body = self._body(name, "collider")
+        faces = np.asarray(self.world.faces[body.faces] - body.vertices.start, dtype=np.int32)
+        return self.solver.colliders.vertices_of(name, self.poses[name], self.time), faces
+
+    def move(self, name: str, position: npt.ArrayLike | None = None, rotation: npt.ArrayLike | None = None) -> None:
+        """Say where a collider is at the end of the next step; `rotation` is a 3x3 matrix."""
+        self._body(name, "collider")
+        if position is not None:
+            self.poses[name][:3, 3] = position
+        if rotation is not None:
+            self.poses[name][:3, :3] = rotation
+
+    def hold(self, vertices: npt.ArrayLike, at: npt.ArrayLike | None = None) -> None:
+        """Hold vertices, by their numbers in `positions`; they go to their `targets`, which start where they are."""
+        chosen = np.atleast_1d(np.asarray(vertices, dtype=np.int64))
+        outside = chosen[(chosen < 0) | (chosen >= len(self.positions))]
+        if len(outside):
+            raise WeftError(f"there is no vertex {outside[0]} to hold: the cloths have 0 to {len(self.positions) - 1}")
+        self.targets[chosen] = self.positions[chosen] if at is None else at
+        self._by_hand.update(chosen.tolist())
+        self._set_held(attach=False)
+
+    def release(self, vertices: npt.ArrayLike | None = None) -> None:
+        """Let go of vertices that `hold` holds, all of them by default; pins of the scene stay."""
+        if vertices is None:
+            self._by_hand.clear()
+        else:
+            self._by_hand.difference_update(np.atleast_1d(np.asarray(vertices, dtype=np.int64)).tolist())
+        self._set_held(attach=False)
+
+    def cache_contacts(self) -> int:
+        """Find the contacts of cloth with cloth as it lies now, and solve these from now on; gives their number."""
+        if self.solver.search is None:
+            raise WeftError(
+                "contacts of cloth with cloth are switched off (self_contacts = 'none'): there are none to cache"
+            )
+        return self.solver.cache_contacts(self._x)
+
+    def change(
+        self,
+        *,
+        stretch: float | None = None,
+        bend: float | None = None,
+        friction: float | None = None,
+        gravity: npt.ArrayLike | None = None,
+        air_damping: float | None = None,
+        wind: npt.ArrayLike | None = None,
+        substeps: int | None = None,
+        iterations: int | None = None,
+    ) -> None:
+        """Change numbers while it runs: stretch, bend and friction as multiples of what the materials say."""
+        solver, settings = self.solver, self.solver.settings
+        for name, value in (("stretch", stretch), ("bend", bend)):
+            if value is not None and not value > 0.0:
+                raise WeftError(f"{name} is a multiple of the material's and must be more than 0, not {value}")
+        if stretch is not None or bend is not None:
+            self._stiffness = (stretch or self._stiffness[0], bend or self._stiffness[1])
+            solver.fabric.scale(*self._stiffness)
+        numbers: dict[str, tuple[float | None, float]] = {
+            "friction": (friction, 0),
+            "air_damping": (air_damping, 0),
+            "substeps": (substeps, 1),
+            "iterations": (iterations, 1),
+        }
+        for name, (value, least) in numbers.items():
+            if value is not None and not least <= value < np.inf:
+                raise WeftError(f"{name} must be at least {least}, not {value}")
+            if value is not None:
+                settings["sweeps" if name == "iterations" else name][0] = value
+        if gravity is not None:
+            settings["gravity"][0] = _vector("gravity", gravity)
+        if wind is not None:
+            self._change_wind(_vector("wind", wind))
+
+    _stiffness = (1.0, 1.0)
+
+    def _change_wind(self, velocity: Floats) -> None:
+        """Another mean wind; gusts and coefficients stay those of the scene."""
+        solver, forces = self.solver, self.scene.forces
+        usual = forces.wind or Wind(velocity=(0.0, 0.0, 0.0))
+        x, y, z = velocity.tolist()
+        blowing = forces.replace(wind=usual.replace(velocity=(x, y, z)))
+        solver.set_air(Air(blowing, self.faces, len(self.positions), seed=self.scene.seed, device=self.device))
+
+    def _step_anew(self, dt: float) -> None:
+        """A step that takes nothing for granted; the next ones can be at once until something changes."""
+        positions, velocities, targets, poses = self._seen
+        if self._poses.tobytes() != self._known_poses:
+            poses.send()
+        # nobody else has a target
+        if self._held.any():
+            targets.send()
+        if self._with_motions:
+            self._follow_motions(dt)
+        self.solver.advance(self._x, self._v, self._target, self.time, dt)
+        held = [targets] if self._held.any() else []
+        if not self._on_cpu:
+            on_gpu = self.solver.on_gpu
+            late = [] if on_gpu is not None and on_gpu.brought else [positions, velocities, poses]
+            copy_all_to_host(*late, *held)
+            self._known_poses = self._poses.tobytes()
+        if not self._with_motions:
+            self.solver.prepare(self._x, self._v, self._target, None, (-np.inf, np.inf), [poses, *held])
+        elif self._motions.lead_all:
+            span = self.world.kinematics.span(self.time)
+            self.solver.prepare(self._x, self._v, self._target, self._motions, span, [poses, *held])
+
+    def _follow_motions(self, dt: float) -> None:
+        """Poses, pins and goals of the scene at the end of the step."""
+        solver, start, end = self.solver, self.time, self.time + dt
+        self._motions.follow(start, end, solver.colliders.end, self._target)
+        solver.colliders.deform(start, end)
+        if not self._motions.goals_too:
+            solver.goals.follow(start, end)
+        self._hold_pins()
+        for p in self._motions.rest:
+            if p.until > start + TIME_SLACK:
+                self.targets[p.vertices] = p.place(min(end, p.until))
+                self._seen[2].send()
+
+    def _hold_pins(self) -> None:
+        """Hold what the pins hold now; attachments follow."""
+        kinematics = self.world.kinematics
+        phase = kinematics.phase(self.time)
+        if phase != self._phase:
+            self._phase = phase
+            self._pinned = kinematics.fixed(self.world.vertex_count, self.time)[: len(self.positions)]
+            self._set_held(attach=True)
+
+    def _set_held(self, *, attach: bool) -> None:
+        self._held[:] = self._pinned
+        self._held[list(self._by_hand)] = True
+        inverse = self.world.inverse_mass.numpy()
+        mass = self.world.mass[: len(self._held)]
+        inverse[: len(self._held)] = np.where(self._held, 0.0, 1.0 / mass)
+        if not self._on_cpu:
+            self.world.inverse_mass.assign(inverse)
+            # whether there are targets to send may be another matter now
+            self.solver.at_once = None
+        if attach:
+            self.solver.attach(self._pinned)
+
+    def _body(self, name: str, kind: str) -> Any:
+        bodies = [body for body in self.world.bodies if body.kind == kind]
+        for body in bodies:
+            if body.name == name:
+                return body
+        names = [body.name for body in bodies]
+        raise WeftError(f"no {kind} is called {name!r}, {suggest(name, names) if names else 'there is none'}")
+
+
+def _vector(name: str, value: npt.ArrayLike) -> Floats:
+    """Three finite numbers."""
+    vector = np.asarray(value, dtype=float)
+    if vector.shape != (3,) or not np.isfinite(vector).all():
+        raise WeftError(f"{name} is three numbers, not {value!r}")
+    return vector

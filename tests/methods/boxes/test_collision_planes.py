@@ -1,0 +1,397 @@
+"""Collision planes: what meets gets one, what keeps to them does not meet, conflicts come to an end."""
+
+import numpy as np
+import pytest
+import warp as wp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.dynamics.elastic_surface.model import Limits
+from weft.mesh import shapes
+from weft.methods.boxes.collision_planes import CollisionPlanes
+from weft.methods.boxes.plane_friction import PlaneFriction
+from weft.world import Surface
+
+THICKNESS = 0.01
+
+
+def device(values, dtype=wp.vec3d):
+    return wp.array(np.ascontiguousarray(values), dtype=dtype, device="cpu")
+
+
+def loose(count):
+    """That many triangles without common vertices."""
+    return np.arange(3 * count, dtype=np.int32).reshape(-1, 3)
+
+
+def free(count):
+    """No limits, on the host."""
+    ends = (-np.inf, np.inf, 0.0, 0.0)
+    return Limits(*(np.full((3, count), end) for end in ends))
+
+
+def upload(limits):
+    return Limits(*(device(values, wp.float64) for values in limits))
+
+
+def make(faces, vertices, fixed=(), bodies=None):
+    surface = Surface.from_arrays(vertices, faces, face_body=bodies)
+    is_fixed = np.isin(np.arange(len(faces)), fixed)
+    return CollisionPlanes(surface, device(np.full(vertices, THICKNESS), wp.float64), is_fixed)
+
+
+def faces_of(planes):
+    return planes.surface.faces.numpy().reshape(-1, 3)
+
+
+def listed(planes):
+    """Pairs, axes, which triangle is below, and values of all planes, by pair."""
+    store = planes.planes
+    pairs, sides, values = (a.numpy()[: planes.count] for a in (store.pairs, store.sides, store.values))
+    order = np.lexsort(pairs.T[::-1])
+    return pairs[order], sides[order, 0], sides[order, 1], values[order]
+
+
+def rows_of(planes):
+    """Every limit of every plane: vertex, axis, value, whether it is an upper one, the pair."""
+    faces, fixed = faces_of(planes), planes.fixed.numpy() != 0
+    pairs, axes, under, values = listed(planes)
+    for side in (0, 1):
+        for pair, axis, low, value in zip(pairs, axes, under, values, strict=True):
+            triangle = pair[low if side == 0 else 1 - low]
+            if not fixed[triangle]:
+                for vertex in faces[triangle]:
+                    yield vertex, axis, value[side], side == 0, pair
+
+
+def written_by_hand(planes, limits):
+    """What the planes make of limits, one after another; gives how many coordinates are in conflict."""
+    fixed = planes.fixed.numpy() != 0
+    bounds = free(limits.lower.shape[1])
+    for vertex, axis, value, below, pair in rows_of(planes):
+        lower, upper = (bounds if fixed[pair].any() else limits)[:2]
+        if below:
+            upper[axis, vertex] = min(upper[axis, vertex], value)
+        else:
+            lower[axis, vertex] = max(lower[axis, vertex], value)
+    conflict = limits.upper < limits.lower
+    limits.upper[conflict], limits.lower[conflict] = limits.lower[conflict], limits.upper[conflict]
+    for limit in (limits.lower, limits.upper):
+        np.clip(limit, bounds.lower, np.maximum(bounds.lower, bounds.upper), out=limit)
+    return np.count_nonzero(conflict)
+
+
+def write(planes, limits):
+    """Narrow limits of the host, as by hand; gives how many coordinates are in conflict."""
+    given = upload(limits)
+    conflicts = written_by_hand(planes, limits)
+    planes.write(given)
+    assert np.array_equal(given.lower.numpy(), limits.lower) and np.array_equal(given.upper.numpy(), limits.upper)
+    return conflicts
+
+
+def every_pair(faces):
+    """All pairs of triangles without a common vertex."""
+    pairs = [(a, b) for a in range(len(faces)) for b in range(a + 1, len(faces)) if not set(faces[a]) & set(faces[b])]
+    return device(np.array(pairs, np.int32).reshape(-1, 2), wp.vec2i)
+
+
+def update(planes, start, end, limits=None, **options):
+    pairs = every_pair(faces_of(planes))
+    return planes.update(pairs, device(start), device(end), upload(limits or free(len(start))), **options)
+
+
+def boxes_of(faces, x):
+    return x[faces].min(axis=1), x[faces].max(axis=1)
+
+
+def largest_gap(faces, x, a, b):
+    """How far two boxes are apart on the axis where they are farthest."""
+    low, high = boxes_of(faces, x)
+    return np.maximum(low[b] - high[a], low[a] - high[b]).max()
+
+
+def meet_when_sampled(faces, start, end, a, b, distance, samples=400):
+    """Whether the boxes, their sides moving linearly, come nearer than a distance on all axes at once."""
+    boxes = [boxes_of(faces, x) for x in (start, end)]
+    s = np.linspace(0.0, 1.0, samples)[:, None]
+    low, high = ((1 - s) * boxes[0][k][:, None] + s * boxes[1][k][:, None] for k in range(2))
+    return (np.maximum(low[b] - high[a], low[a] - high[b]).max(axis=1) < distance).any()
+
+
+def random_triangles(seed, count, *, motion=0.6):
+    rng = np.random.default_rng(seed)
+    centre = np.repeat(rng.uniform(0.0, 2.5, (count, 3)), 3, axis=0)
+    start = centre + rng.uniform(-0.4, 0.4, (3 * count, 3))
+    return start, start + np.repeat(rng.normal(scale=motion, size=(count, 3)), 3, axis=0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 100_000))
+def test_pairs_that_meet_in_time_are_those_of_dense_sampling(seed):
+    faces = loose(2)
+    start, end = random_triangles(seed, 2)
+    gap = largest_gap(faces, start, 0, 1)
+    met = update(make(faces, 6), start, end).pairs
+    if gap <= 0.0:
+        return
+    kept = min(THICKNESS, gap)
+    if meet_when_sampled(faces, start, end, 0, 1, kept * (1 - 1e-4)):
+        assert met == 1
+    if not meet_when_sampled(faces, start, end, 0, 1, kept * 1.05 + 2e-3):
+        assert met == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 100_000), still=st.booleans())
+def test_a_pair_that_keeps_to_its_plane_does_not_meet(seed, still):
+    faces = loose(2)
+    start, end = random_triangles(seed, 2)
+    planes = make(faces, 6)
+    if largest_gap(faces, start, 0, 1) <= 0.0 or update(planes, start, end, still=still).pairs == 0:
+        return
+    limits = free(6)
+    assert write(planes, limits) == 0
+    kept = np.clip(end, limits.lower.T, limits.upper.T)
+    assert update(planes, start, kept, limits).pairs == 0
+    assert largest_gap(faces, kept, 0, 1) >= min(THICKNESS, largest_gap(faces, start, 0, 1)) * (1 - 1e-5)
+
+
+def test_the_plane_is_across_the_axis_of_the_last_touch_and_moves_with_the_pair():
+    faces = loose(2)
+    triangle = np.array([[0.0, 0, 0], [1, 0, 0], [0, 0, 1]])
+    # both fall, the upper one faster
+    start = np.concatenate([triangle, triangle + (0.2, 0.5, 0.1)])
+    end = start - np.repeat([[0.0, 1.0, 0], [0, 2.0, 0]], 3, axis=0)
+    planes = make(faces, 6)
+    assert update(planes, start, end) == (1, 1)
+    assert listed(planes)[1].tolist() == [1] and listed(planes)[2].tolist() == [0]
+    # the middle of the sides at the end: -1 and -1.5
+    assert listed(planes)[3][0] == pytest.approx([-1.25 - THICKNESS / 2, -1.25 + THICKNESS / 2])
+    # met again: where they first come to a thickness of each other, s = 0.49, with the middle at 0.25 - 1.5 s
+    assert update(planes, start, end) == (1, 0)
+    middle = 0.25 - 1.5 * 0.49
+    assert listed(planes)[3][0] == pytest.approx([middle - THICKNESS / 2, middle + THICKNESS / 2], abs=1e-6)
+    assert update(planes, start, end, still=True) == (1, 0)
+    assert listed(planes)[3][0] == pytest.approx([0.25 - THICKNESS / 2, 0.25 + THICKNESS / 2])
+
+
+def test_what_rests_on_a_limit_carries_what_falls_on_it():
+    faces = loose(2)
+    triangle = np.array([[0.0, 0, 0], [1, 0, 0], [0, 0, 1]])
+    start = np.concatenate([triangle, triangle + (0.2, 0.5, 0.1)])
+    end = start - np.repeat([[0.0, 0.0, 0], [0, 1.0, 0]], 3, axis=0)
+    limits = free(6)
+    limits.lower[1, :3] = 0.0
+    planes = make(faces, 6)
+    update(planes, start, end, limits)
+    assert listed(planes)[3][0] == pytest.approx([0.0, THICKNESS])
+    # and hung on one it stops what rises
+    limits = free(6)
+    limits.upper[1, 3:] = -0.5
+    planes = make(faces, 6)
+    update(planes, start, end, limits)
+    assert listed(planes)[3][0] == pytest.approx([-0.5 - THICKNESS, -0.5])
+
+
+def conflicting():
+    """Figure 6 of the paper: A and B share P, C comes down on A, D comes up under B, past each other."""
+    # along x: P is a corner of A (to the left of C) and of B (to the right of D); A and B lie apart in z
+    faces = np.array([[0, 1, 2], [0, 3, 4], [5, 6, 7], [8, 9, 10]], np.int32)
+    start = np.array(
+        [[0, 0, 0], [-0.3, 0.3, 1.0], [-0.3, -0.3, 1.0], [0.3, 0.3, -1.0], [0.3, -0.3, -1.0]]
+        + [[0.5, 0, 0.5], [0.9, 0.4, 0.6], [0.9, -0.4, 0.6]]
+        + [[-0.5, 0, -0.5], [-0.9, 0.4, -0.6], [-0.9, -0.4, -0.6]],
+        float,
+    )
+    end = start.copy()
+    end[5:8, 0] -= 0.8
+    end[8:11, 0] += 0.8
+    return faces, start, end
+
+
+def test_conflicting_intervals_are_reversed_shrink_and_vanish():
+    faces, start, wanted = conflicting()
+    planes = make(faces, len(start))
+    widths, end = [], wanted
+    for _ in range(40):
+        limits = free(len(start))
+        conflicts = write(planes, limits)
+        if widths or conflicts:
+            widths.append(limits.upper[0, 0] - limits.lower[0, 0] if conflicts else 0.0)
+        assert (limits.lower <= limits.upper).all()
+        # the solver's part: everything goes as far as its limits let it
+        end = np.clip(wanted, limits.lower.T, limits.upper.T)
+        if update(planes, start, end, limits).pairs == 0:
+            break
+    else:
+        pytest.fail("the conflict did not end")
+    # to the part of a gap that counts as rounding
+    assert widths[0] > 10 * THICKNESS and widths[-1] < 1e-5 * THICKNESS and len(widths) <= 8
+    assert (np.diff(widths) <= 1e-12).all()
+    for a, b in ((0, 2), (1, 3), (2, 3)):
+        assert largest_gap(faces, end, a, b) > 0.0
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 100_000))
+def test_still_planes_are_fulfilled_by_the_start_and_end_everything(seed):
+    count = 8
+    faces = loose(count)
+    start, wanted = random_triangles(seed, count)
+    planes = make(faces, 3 * count)
+    end = wanted
+    for _ in range(200):
+        met = update(planes, start, end, still=True)
+        if met.new == 0:
+            break
+        limits = free(3 * count)
+        assert write(planes, limits) == 0
+        assert (limits.lower <= start.T).all() and (limits.upper >= start.T).all()
+        end = np.clip(wanted, limits.lower.T, limits.upper.T)
+    assert met.pairs == 0
+    for a in range(count):
+        for b in range(a):
+            if largest_gap(faces, start, a, b) > 0.0:
+                assert largest_gap(faces, end, a, b) > 0.0
+
+
+def test_boxes_that_overlap_from_the_start_may_part_but_not_go_deeper():
+    faces = loose(2)
+    start = np.array([[0, 0, 0], [1, 0.2, 0], [0, 0.1, 1], [0.1, 0.15, 0.1], [0.9, 0.4, 0.1], [0.1, 0.3, 0.9]], float)
+    lift = np.repeat([[0, 0, 0], [0, 1.0, 0]], 3, axis=0)
+    planes = make(faces, 6)
+    assert update(planes, start, start).pairs == 0
+    assert update(planes, start, start + 0.3 * lift).pairs == 0
+    assert update(planes, start, start - 0.1 * lift).pairs == 1
+    limits = free(6)
+    write(planes, limits)
+    end = np.clip(start - 0.1 * lift, limits.lower.T, limits.upper.T)
+    assert update(planes, start, end).pairs == 0
+    assert end[3:, 1].min() == pytest.approx(0.15)
+
+
+def test_colliders_do_not_give_way_and_rub():
+    faces = loose(2)
+    floor = np.array([[-9.0, 0, -9], [9, 0, -9], [0, 0, 9]])
+    sheet = np.array([[0.0, 0.3, 0], [1, 0.2, 0], [0, 0.4, 1]])
+    start, end = np.concatenate([sheet, floor]), np.concatenate([sheet - (0, 1, 0), floor + (0, 0.05, 0)])
+    planes = make(faces, 6, fixed=[1], bodies=[0, 1])
+    assert update(planes, start, end).pairs == 1
+    limits = free(3)
+    write(planes, limits)
+    assert limits.lower[1] == pytest.approx(0.05 + THICKNESS)
+    assert np.isinf(limits.upper).all() and np.isinf(limits.lower[[0, 2]]).all()
+    friction = PlaneFriction(planes.surface, device([[0.1, 0.5], [0.5, 0.9]], wp.float64), 3)
+    r = np.clip(end[:3].T, limits.lower, limits.upper)
+    force = np.array([[0.0] * 3, [-2.0, 4.0, 6.0], [0.0] * 3])
+    friction.update(planes, upload(limits), device(r, wp.float64), device(force, wp.float64))
+    assert friction.carrier.numpy().tolist() == [1, 1, 1]
+    assert friction.grip.numpy().tolist() == [[1.0, 2.0, 3.0], [0.0] * 3, [1.0, 2.0, 3.0]]
+    r[1, 0] += 1.0
+    friction.update(planes, upload(limits), device(r, wp.float64), device(force, wp.float64))
+    assert friction.carrier.numpy().tolist() == [-1, 1, 1]
+    assert friction.grip.numpy().tolist() == [[0.0, 2.0, 3.0], [0.0] * 3, [0.0, 2.0, 3.0]]
+    # held where they are, carried along by the floor
+    friction.write(device(start), device(end), given := upload(free(3)), moving=True)
+    assert pytest.approx(sheet + [[0, 0, 0], [0, 0.05, 0], [0, 0.05, 0]]) == given.anchor.numpy().T
+    assert (given.grip.numpy() == friction.grip.numpy()).all()
+    friction.write(device(start), device(end), given, moving=False)
+    assert (sheet == given.anchor.numpy().T).all()
+    # and taken up again
+    other = PlaneFriction(planes.surface, friction.friction, 3)
+    other.restore(friction.saved())
+    assert other.carrier.numpy().tolist() == [-1, 1, 1] and (other.grip.numpy() == friction.grip.numpy()).all()
+
+
+def test_limits_of_colliders_count_before_those_of_cloth():
+    faces = loose(3)
+    floor = np.array([[-9.0, 0, -9], [9, 0, -9], [0, 0, 9]])
+    sheet = np.array([[0.0, 0.02, 0], [1, 0.02, 0], [0, 0.02, 1]])
+    start = np.concatenate([sheet, sheet + (0.1, 0.02, 0.1), floor])
+    # both are pressed through the floor, so that the plane between them lies below it
+    end = start.copy()
+    end[:3, 1], end[3:6, 1] = -0.2, -0.3
+    planes = make(faces, 9, fixed=[2])
+    update(planes, start, end)
+    limits = free(6)
+    write(planes, limits)
+    assert (limits.lower[1] >= THICKNESS).all() and (limits.upper[1] >= THICKNESS).all()
+
+
+def heap(seed, cloths=24, solids=6):
+    """Triangles of cloth that move among those of two colliders."""
+    count = cloths + solids
+    start, end = random_triangles(seed, count)
+    end[3 * cloths :] = start[3 * cloths :]
+    bodies = np.minimum(np.maximum(np.arange(count) - cloths + solids // 2, 0) // (solids // 2), 2)
+    return make(loose(count), 3 * count, fixed=np.arange(cloths, count), bodies=bodies), start, end, 3 * cloths
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 100_000))
+def test_many_planes_give_the_limits_and_the_friction_of_one_after_another(seed):
+    planes, start, end, cloth = heap(seed)
+    mu = np.array([[0.5, 0.3, 0.0], [0.3, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    friction = PlaneFriction(planes.surface, device(mu, wp.float64), cloth)
+    rng = np.random.default_rng(seed)
+    wanted = end
+    for _ in range(3):
+        met = update(planes, start, end, free(cloth))
+        limits = free(cloth)
+        write(planes, limits)
+        end = wanted.copy()
+        end[:cloth] = np.clip(wanted[:cloth], limits.lower.T, limits.upper.T)
+    assert met.new <= met.pairs <= planes.count
+    r, force = end[:cloth].T, rng.normal(size=(3, cloth))
+    friction.update(planes, upload(limits), device(r, wp.float64), device(force, wp.float64))
+
+    body, fixed = planes.surface.face_body.numpy(), planes.fixed.numpy() != 0
+    carrier, grip = np.full(cloth, -1), np.zeros((3, cloth))
+    for v, axis, value, _, pair in rows_of(planes):
+        on = r[axis, v] == value and value in (limits.lower[axis, v], limits.upper[axis, v])
+        share = mu[body[pair[0]], body[pair[1]]]
+        if on and share > 0.0 and fixed[pair].any():
+            carrier[v] = pair[fixed[pair]][0]
+            for other in (1, 2):
+                at = (axis + other) % 3, v
+                grip[at] = max(grip[at], share * abs(force[axis, v]))
+    assert friction.carrier.numpy().tolist() == carrier.tolist()
+    assert np.array_equal(friction.grip.numpy(), grip)
+
+
+def test_planes_are_known_again_in_any_order_and_forgotten():
+    planes, start, end, cloth = heap(5, 100, 30)
+    pairs = every_pair(faces_of(planes)).numpy()
+    mixed = np.random.default_rng(1).permutation(pairs)
+    first = planes.update(device(pairs, wp.vec2i), device(start), device(end), upload(free(cloth)))
+    assert first.new == first.pairs == planes.count > 64
+    again = planes.update(device(mixed, wp.vec2i), device(start), device(end), upload(free(cloth)))
+    assert again == (first.pairs, 0) and planes.count == first.pairs
+    kept, values = listed(planes)[0], listed(planes)[3]
+    assert len(np.unique(kept, axis=0)) == len(kept)
+    # in another order from the beginning: the same planes
+    planes.reset()
+    assert planes.count == 0
+    for _ in range(2):
+        planes.update(device(mixed, wp.vec2i), device(start), device(end), upload(free(cloth)))
+    assert (listed(planes)[0] == kept).all() and (listed(planes)[3] == values).all()
+
+
+def test_planes_of_colliders_alone():
+    planes, start, end, cloth = heap(7)
+    all_met = update(planes, start, end, free(cloth))
+    hard = (listed(planes)[0][:, 1] >= cloth // 3).sum()
+    planes.reset()
+    assert update(planes, start, end, free(cloth), hard_only=True).pairs == hard
+    assert 0 < hard < all_met.pairs and (listed(planes)[0][:, 1] >= cloth // 3).all()
+
+
+def test_triangles_that_an_edge_joins_get_no_plane():
+    mesh = shapes.grid((1.0, 1.0), (4, 4))
+    x, faces = mesh.vertices, mesh.faces
+    planes = make(faces, len(x))
+    # turned a little in its plane the boxes of neighbours come to overlap
+    angle = np.radians(15.0)
+    turned = x @ np.array([[np.cos(angle), 0, np.sin(angle)], [0, 1, 0], [-np.sin(angle), 0, np.cos(angle)]])
+    assert update(planes, x, turned).pairs == 0

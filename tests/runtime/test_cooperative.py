@@ -1,0 +1,147 @@
+"""Launches whose threads wait for each other: the same bytes for any number of them."""
+
+import numpy as np
+import pytest
+import warp as wp
+
+import weft
+from weft.methods import make_method
+from weft.methods.predictive import search_cpu
+from weft.methods.predictive.search import PredictiveSearch
+from weft.runtime import cooperative as together
+from weft.runtime import get_threads, set_threads
+from weft.runtime.cooperative import CooperativeLauncher, grid_barrier, take_ticket
+from weft.runtime.partition import partition_begin, partition_end, partition_step
+from weft.scene import Predictive
+from weft.world import World
+
+
+@wp.kernel
+def number(first: int, threads: int, arrivals: wp.array[int], count: int, counters: wp.array[int], out: wp.array[int]):
+    t = first + wp.tid()
+    for i in range(t, count, threads):
+        out[i] = take_ticket(counters, i % 3)
+
+
+def test_every_number_is_given_once():
+    counters, out = wp.zeros(3, dtype=int, device="cpu"), wp.zeros(10, dtype=int, device="cpu")
+    CooperativeLauncher("cpu").launch(number, 10, [10, counters, out])
+    assert counters.numpy().tolist() == [4, 3, 3]
+    assert out.numpy().tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
+
+
+def drape(method, cells=11):
+    """Two sheets over a ball."""
+    sheet = weft.Grid(size=(0.4, 0.4), cells=(cells, cells))
+    return weft.Scene(
+        method=method,
+        cloths=[
+            weft.Cloth(name="a", shape=sheet, placement={"position": (0, 0.13, 0)}),
+            weft.Cloth(name="b", shape=sheet, placement={"position": (0, 0.14, 0)}),
+        ],
+        colliders=[weft.Collider(shape=weft.Sphere(radius=0.12), friction=0.5)],
+    )
+
+
+def launched(monkeypatch):
+    """The names of what is launched together from now on."""
+    names, plain = set(), CooperativeLauncher.launch
+
+    def launch(self, kernel, *rest, **options):
+        names.add(kernel.key)
+        plain(self, kernel, *rest, **options)
+
+    monkeypatch.setattr(CooperativeLauncher, "launch", launch)
+    return names
+
+
+def run(world, *, frames=8, **solver):
+    made, state = make_method(world, world.scene.method), world.initial_state()
+    for name, value in solver.items():
+        setattr(made.solver, name, value)
+    for _ in range(frames):
+        made.advance_frame(state)
+    return state.positions()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_predictive_by_many_threads_is_as_by_one_alone(monkeypatch, threads):
+    """Who does all alone has contacts in the order of the list, unless it is told to have them in colours too."""
+    names, find, before, found = launched(monkeypatch), PredictiveSearch.find, get_threads(), []
+    for module in (together, search_cpu):
+        monkeypatch.setattr(module, "WORTH_SHARING", 0)
+    monkeypatch.setattr(PredictiveSearch, "find", lambda *given, **how: find(*given, **{**how, "in_colours": True}))
+    try:
+        # one thread that does all of a step at once searches in its own way
+        set_threads(max(threads, 2))
+        for serial in (True, False):
+            assert "advance_together" not in names
+            world = World(drape("predictive"), "cpu")
+            found.append(run(world, serial=serial))
+            set_threads(threads)
+    finally:
+        set_threads(before)
+    assert "advance_together" in names
+    np.testing.assert_allclose(found[1], found[0], rtol=0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_threads_of_predictive_give_the_same_bytes(monkeypatch, cache):
+    for module in (together, search_cpu):
+        monkeypatch.setattr(module, "WORTH_SHARING", 0)
+    threads, found = get_threads(), []
+    world = World(drape(Predictive(cache=cache, cache_radius=0.01 if cache else None), 60), "cpu")
+    try:
+        for count in (1, 2, 3):
+            set_threads(count)
+            made, state = make_method(world, world.scene.method), world.initial_state()
+            made.solver.serial = False
+            for _ in range(6):
+                report = made.advance_frame(state)
+            found.append(state.positions())
+    finally:
+        set_threads(threads)
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+    # threads share large colours of contacts, and those that are cached are not in the order of colours
+    assert np.diff(made.solver.search.colouring.offsets.numpy()).max() > int(together.ALONE)
+    assert (report["cached"] > 0) == cache
+
+
+def test_threads_that_wait_for_each_other_give_the_same_bytes(monkeypatch):
+    monkeypatch.setattr(together, "WORTH_SHARING", 0)
+    names, world, threads, found = launched(monkeypatch), World(drape("robust"), "cpu"), get_threads(), []
+    try:
+        for count in (1, 2, 3):
+            set_threads(count)
+            found.append(run(world))
+    finally:
+        set_threads(threads)
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+    assert {"substep_together", "pull_together", "part_together", "solve_together"} <= names
+
+
+@wp.kernel
+def add_up(first: int, threads: int, arrivals: wp.array[int], count: int, passes: int, x: wp.array[int]):
+    """Every pass reads what another thread wrote in the pass before."""
+    t = first + wp.tid()
+    for number in range(passes):
+        for i in range(
+            partition_begin(t, threads, count), partition_end(t, threads, count), partition_step(threads, count)
+        ):
+            x[(number + 1) % 2 * count + i] = x[number % 2 * count + (i + count // 2) % count] + 1
+        grid_barrier(arrivals)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_nobody_goes_on_before_all_are_there(monkeypatch, count):
+    monkeypatch.setattr(together, "WORTH_SHARING", 0)
+    threads, passes, items = get_threads(), 501, 64
+    try:
+        set_threads(count)
+        meeting = CooperativeLauncher("cpu")
+        for _ in range(20):
+            x = wp.zeros(2 * items, dtype=int, device="cpu")
+            meeting.launch(add_up, items, [items, passes, x])
+            assert (x.numpy()[items:] == passes).all()
+    finally:
+        set_threads(threads)

@@ -1,0 +1,60 @@
+"""Counts and maxima of all threads: each once, whichever comes first, and what is not a number stays."""
+
+import numpy as np
+import pytest
+import warp as wp
+
+from weft.runtime import get_threads, set_threads
+from weft.runtime.cooperative import BLOCK, CooperativeLauncher
+from weft.runtime.partition import partition_begin, partition_end, partition_step
+from weft.runtime.reduction import add_to, raise_to
+
+NO_CARD = pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
+DEVICES = ["cpu", pytest.param("cuda:0", marks=[pytest.mark.cuda, NO_CARD])]
+
+
+@wp.kernel(launch_bounds=BLOCK)
+def gather_together(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    count: int,
+    values: wp.array[wp.float64],
+    counts: wp.array[int],
+    largest: wp.array[wp.float64],
+):
+    t = first + wp.tid()
+    # often, so that threads meet each other
+    for i in range(100):
+        found = int(0)
+        far = -wp.float64(wp.inf)
+        for k in range(
+            partition_begin(t, threads, count), partition_end(t, threads, count), partition_step(threads, count)
+        ):
+            value = values[k] + wp.float64(i)
+            if value > far or wp.isnan(value):
+                far = value
+            found += 1
+        add_to(counts, 1, found)
+        raise_to(largest, 1, far)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("count", "hole"), [(1, False), (5000, False), (5000, True)])
+def test_all_threads_are_gathered(device, threads, count, hole):
+    values = np.random.default_rng(count).normal(size=count) - 100.0
+    if hole:
+        values[count // 3] = -np.nan
+    numbers = wp.array(values, dtype=wp.float64, device=device)
+    counts = wp.zeros(3, dtype=int, device=device)
+    largest = wp.array([1.0, -np.inf, 1.0], dtype=wp.float64, device=device)
+    before = get_threads()
+    try:
+        set_threads(threads)
+        CooperativeLauncher(device).launch(gather_together, count, [count, numbers, counts, largest])
+    finally:
+        set_threads(before)
+    assert counts.numpy().tolist() == [0, 100 * count, 0]
+    expected = np.nan if hole else values.max() + 99.0
+    assert np.array_equal(largest.numpy(), [1.0, expected, 1.0], equal_nan=True)
