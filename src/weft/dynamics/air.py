@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.dynamics.incidence import incidence
+from weft.mesh.topology import incidence
 from weft.runtime import launch
 from weft.runtime.command_list import Command
 from weft.scene import Forces, Wind

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.dynamics import Contacts, Forgetful
 from weft.dynamics.air import Air
-from weft.dynamics.incidence import incidence
+from weft.dynamics.interface import StatelessDynamics, SubstepContacts
 from weft.dynamics.springs import SpringNetwork, firm_welds, from_world
+from weft.mesh.topology import incidence
 from weft.runtime import launch
 from weft.runtime.graph_cache import GraphCache
 from weft.world import State, World
@@ -128,7 +128,7 @@ def advance_vertices(
     x_out[i] = xi + drift * vi
 
 
-class MassSpring(Forgetful):
+class MassSpring(StatelessDynamics):
     """Dynamics of a spring network; `propose` moves a copy of the state forward."""
 
     central = True
@@ -191,7 +191,7 @@ class MassSpring(Forgetful):
         dt: float,
         x_end: wp.array,
         v_end: wp.array,
-        contacts: Contacts | None = None,
+        contacts: SubstepContacts | None = None,
     ) -> int:
         """Where the cloth would be after dt; gives the number of substeps it took.
 

@@ -236,3 +236,15 @@ def connected_labels(first: NDArray[Any], second: NDArray[Any], count: int) -> I
     rank = np.empty(parts, dtype=np.int32)
     rank[np.argsort(lowest)] = np.arange(parts, dtype=np.int32)
     return rank[labels]
+
+
+def incidence(items: NDArray[np.integer], vertex_count: int) -> tuple[Ints, Ints]:
+    """Which of the items (n, width) of vertex indices touch each vertex: the offsets of the lists, and their entries.
+
+    An entry is item * width + corner. Lists are sorted, so that sums over them are gathered in one fixed order.
+    """
+    flat = items.reshape(-1)
+    entries = np.argsort(flat, kind="stable").astype(np.int32)
+    counts = np.bincount(flat, minlength=vertex_count)
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return offsets, entries

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import warp as wp
 
-from weft.dynamics.incidence import incidence
 from weft.mesh import TriMesh, shapes
+from weft.mesh.topology import incidence
 from weft.methods.predictive.contact_walk import (
     BORDER,
     LANES,

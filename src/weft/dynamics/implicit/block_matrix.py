@@ -13,7 +13,7 @@ import warp as wp
 
 from weft.dynamics.implicit.block_rows import BlockRows, CornerPairs, corner_pairs
 from weft.dynamics.implicit.elements import Elements
-from weft.dynamics.incidence import incidence
+from weft.mesh.topology import incidence
 from weft.runtime import launch
 
 wp.set_module_options({"enable_backward": False})

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.dynamics import Contacts, Forgetful
 from weft.dynamics.air import Air, WindField
 from weft.dynamics.implicit import elements as bw_elements
 from weft.dynamics.implicit.block_matrix import BlockMatrix, Outside, Terms
@@ -25,6 +24,7 @@ from weft.dynamics.implicit.conjugate_gradients import ConjugateGradients, Solut
 from weft.dynamics.implicit.elements import Elements
 from weft.dynamics.implicit.forces import bend_hinges, measure_growth, pull_stitches, resist_wind, strain_triangles
 from weft.dynamics.implicit.links import Links, links_at
+from weft.dynamics.interface import StatelessDynamics, SubstepContacts
 from weft.errors import WeftError
 from weft.runtime import launch
 from weft.runtime.warp_lanes import lanes_on
@@ -118,7 +118,7 @@ def go_part_of_the_way(
     goal[i] = start[i] + progress * (target[i] - start[i])
 
 
-class Implicit(Forgetful):
+class Implicit(StatelessDynamics):
     """Dynamics of stretch, shear and bend conditions; `propose` moves a copy of the state forward."""
 
     central = False
@@ -210,7 +210,7 @@ class Implicit(Forgetful):
         dt: float,
         x_end: wp.array,
         v_end: wp.array,
-        contacts: Contacts | None = None,
+        contacts: SubstepContacts | None = None,
         *,
         restraints: Sequence[Restraint] = (),
     ) -> int:

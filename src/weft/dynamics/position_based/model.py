@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from weft.dynamics import Contacts
 from weft.dynamics.air import Air
+from weft.dynamics.interface import SubstepContacts
 from weft.dynamics.position_based.kernels import (
     end_rows,
     find_worst_edges,
@@ -191,7 +191,7 @@ class PositionBased:
         dt: float,
         x_end: wp.array,
         v_end: wp.array,
-        contacts: Contacts | None = None,
+        contacts: SubstepContacts | None = None,
     ) -> int:
         """Where everything would be after dt; gives the number of substeps it took.
 
@@ -207,7 +207,7 @@ class PositionBased:
         return substeps
 
     def _take_substeps(
-        self, substeps: int, h: float, x_end: wp.array, v_end: wp.array, contacts: Contacts | None
+        self, substeps: int, h: float, x_end: wp.array, v_end: wp.array, contacts: SubstepContacts | None
     ) -> None:
         """Move positions and velocities forward by so many substeps of h."""
         first, again = (self._stretching(v_end, again=again) for again in (False, True))
@@ -241,7 +241,7 @@ class PositionBased:
         inputs = [pairs, compliance, delay, self._length, self._parts, self._softness]
         launch(prepare_springs, len(pairs), inputs, device=self.device)
 
-    def _substep(self, inputs: tuple[Any, ...], h: float, contacts: Contacts | None) -> None:
+    def _substep(self, inputs: tuple[Any, ...], h: float, contacts: SubstepContacts | None) -> None:
         """Free motion, springs, stitches, contacts."""
         springs = self.springs
         items, work = max(self.count, springs.largest), self.count + springs.total

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from weft.dynamics.incidence import incidence
+from weft.mesh.topology import incidence
 from weft.methods.predictive.collider_contacts import Shape
 from weft.methods.predictive.contact_walk import vertex_normal
 from weft.methods.predictive.regions import Regions, stack_thickness

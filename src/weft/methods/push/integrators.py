@@ -12,8 +12,8 @@ import numpy as np
 import warp as wp
 
 from weft.dynamics.air import Air
-from weft.dynamics.incidence import incidence
 from weft.dynamics.springs import SpringNetwork, from_world
+from weft.mesh.topology import incidence
 from weft.runtime import launch
 from weft.world import World
 

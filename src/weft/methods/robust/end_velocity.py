@@ -21,8 +21,8 @@ from weft.dynamics.air import Air
 from weft.dynamics.implicit.block_rows import BlockRows, corner_pairs
 from weft.dynamics.implicit.conjugate_gradients import ConjugateGradients, Solution
 from weft.dynamics.implicit.links import Links
-from weft.dynamics.incidence import incidence
 from weft.dynamics.springs import BEND, SpringNetwork, firm_welds, from_world
+from weft.mesh.topology import incidence
 from weft.runtime import launch
 from weft.world import State, World
 from weft.world.constraints import Constraints

@@ -11,7 +11,7 @@ import numpy as np
 import warp as wp
 
 from weft.dynamics.implicit.links import CORNERS, Links
-from weft.dynamics.incidence import incidence
+from weft.mesh.topology import incidence
 from weft.runtime import launch
 from weft.runtime.compaction import count_chosen
 from weft.world import World
