@@ -39,7 +39,7 @@ STAGES = {
     "springs": ("position_kernels", "yarn_kernels", "air"),
     "contacts in substeps": ("contact_positions", "contact_sweeps"),
     "sweeps of impulses": ("impulse_sweeps", "repulsion", "robust_kernels"),
-    "colours": ("stencil_colours", "stencil_chains", "contact_clumps"),
+    "colours": ("stencil_colours", "dependency_colouring"),
     "strain limits": ("strain",),
     "boxes and rows": ("boxes", "bvh"),
     "pairs": ("lists", "list_kernels", "compare", "escaped_pairs", "patch_search"),

@@ -9,7 +9,6 @@ import warp as wp
 from weft.contact.active_masks import rows_below
 from weft.contact.colour_words import COLOURS
 from weft.contact.gauss_seidel import make_sweep
-from weft.contact.island_sweeps import part_clumps
 from weft.contact.packed_stencils import slid_from
 from weft.contact.project_contact import parting
 from weft.dynamics.packed_vertices import first_three
@@ -152,39 +151,5 @@ def part_together(
     """A sweep over contacts that lie in the order of their colours, then over those that found none."""
     t = first + wp.tid()
     contacts = gather_contacts(vertices, weights, normals, distances, gaps, gains, friction, before)
-    part_coloured(t, threads, arrivals, COLOURS, offsets, contacts, p)
-    part_uncoloured(t, arrivals, offsets, contacts, p)
-
-
-@wp.kernel(launch_bounds=BLOCK)
-def part_clumped(
-    first: int,
-    threads: int,
-    arrivals: wp.array[int],
-    offsets: wp.array[int],
-    vertices: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
-    distances: wp.array[wp.float64],
-    gaps: wp.array[wp.float64],
-    gains: wp.array[wp.vec4d],
-    friction: wp.array[wp.vec2d],
-    before: wp.array[wp.vec4d],
-    p: wp.array[wp.vec4d],
-    first_colour: wp.array[int],
-    sizes: wp.array[int],
-    spans: wp.array[int],
-    listed: wp.array[int],
-    listed_colours: wp.array[int],
-    corners: wp.array[wp.vec4i],
-    members: wp.array[int],
-):
-    """The same where the last contacts are in clumps; a kernel of its own, as for impulses."""
-    t = first + wp.tid()
-    contacts = gather_contacts(vertices, weights, normals, distances, gaps, gains, friction, before)
-    part_coloured(t, threads, arrivals, first_colour[0], offsets, contacts, p)
-    part_clumps(
-        t, threads, sizes, spans, listed, listed_colours, corners, members, vertices, weights, normals, distances, gaps,
-        gains, friction, before, p,
-    )  # fmt: skip
+    part_coloured(t, threads, arrivals, offsets, contacts, p)
     part_uncoloured(t, arrivals, offsets, contacts, p)

@@ -30,12 +30,11 @@ def make_sweep(load_row: Any, solve_row: Any, busy_rows: Any) -> Any:
         t: int,
         threads: int,
         arrivals: wp.array[int],
-        colours: int,
         offsets: wp.array[int],
         rows: Any,
         p: wp.array[wp.vec4d],
     ):
-        """One sweep over the first colours.
+        """One sweep over all colours.
 
         Who has none in a colour loads the last one, as others do. Corners are known a colour before, so that nothing is on its
         way when a thread arrives. A row is the same thread's in every sweep, so that nobody else changes what it has given.
@@ -49,7 +48,7 @@ def make_sweep(load_row: Any, solve_row: Any, busy_rows: Any) -> Any:
         row = load_row(k, load_vec4i(rows.vertices, k), rows)
         next_i = end + partition_begin(t, threads, following - end)
         next_q = load_vec4i(rows.vertices, wp.min(next_i, following - 1))
-        while colour < colours and end > begin:
+        while colour < COLOURS and end > begin:
             size = end - begin
             after = offsets[wp.min(colour + 3, COLOURS)]
             last = begin + partition_end(t, threads, size)
@@ -61,7 +60,7 @@ def make_sweep(load_row: Any, solve_row: Any, busy_rows: Any) -> Any:
                     k = s + lowest_bit(busy)
                     busy &= busy - wp.uint64(1)
                     solve_row(k, True, load_row(k, load_vec4i(rows.vertices, k), rows), rows, p)
-            next_size = wp.where(colour + 1 < colours, following - end, 0)
+            next_size = following - end
             ticket = arrive(arrivals, True, size, next_size)
             begin = end
             end = following

@@ -9,7 +9,6 @@ from weft.contact.active_masks import rows_below_or_given
 from weft.contact.colour_words import COLOURS
 from weft.contact.friction import impulse_of
 from weft.contact.gauss_seidel import make_sweep
-from weft.contact.island_sweeps import solve_clumps
 from weft.dynamics.packed_vertices import first_three
 from weft.runtime.cooperative import BLOCK, barrier_between, grid_barrier
 from weft.runtime.partition import partition_begin, partition_end, partition_step
@@ -218,60 +217,8 @@ def solve_together(
     grid_barrier(arrivals)
     for _sweep in range(sweeps):
         if placed > 0:
-            sweep_placed(t, threads, arrivals, COLOURS, placed_offsets, rows, p)
+            sweep_placed(t, threads, arrivals, placed_offsets, rows, p)
             sweep_uncoloured(t, arrivals, placed_offsets[COLOURS], placed, rows, p)
-        if later != 0:
-            sweep_later(t, threads, arrivals, placed, offsets, order, rows, p)
-    give_velocities(t, threads, p, v)
-
-
-@wp.kernel(launch_bounds=BLOCK)
-def solve_clumped(
-    first: int,
-    threads: int,
-    arrivals: wp.array[int],
-    sweeps: int,
-    placed_offsets: wp.array[int],
-    later: int,
-    offsets: wp.array[int],
-    order: wp.array[int],
-    vertices: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
-    speeds: wp.array[wp.float64],
-    friction: wp.array[wp.vec2d],
-    push: wp.array[wp.float64],
-    drag: wp.array[wp.vec3d],
-    inverse_mass: wp.array[wp.float64],
-    v: wp.array[wp.vec3d],
-    p: wp.array[wp.vec4d],
-    first_colour: wp.array[int],
-    sizes: wp.array[int],
-    spans: wp.array[int],
-    contacts: wp.array[int],
-    contact_colours: wp.array[int],
-    corners: wp.array[wp.vec4i],
-    members: wp.array[int],
-):
-    """The same where the last of the placed rows are in clumps. It has a kernel of its own, since of millions of rows few are
-    in clumps, and code for these would slow down the others."""
-    t = first + wp.tid()
-    placed = placed_offsets[COLOURS + 1]
-    rows = gather_rows(vertices, weights, normals, speeds, friction, push, drag)
-    take_velocities(t, threads, v, inverse_mass, p)
-    grid_barrier(arrivals)
-    coloured = placed_offsets[COLOURS]
-    # where all are in clumps these need not wait for each other
-    alone = placed > 0 and later == 0 and first_colour[0] == 0 and coloured == placed
-    for _sweep in range(wp.where(alone, 1, sweeps)):
-        if placed > 0:
-            sweep_placed(t, threads, arrivals, first_colour[0], placed_offsets, rows, p)
-            solve_clumps(
-                t, threads, wp.where(alone, sweeps, 1), sizes, spans, contacts, contact_colours, corners, members, vertices,
-                weights, normals, speeds, friction, push, drag, p,
-            )  # fmt: skip
-            grid_barrier(arrivals)
-            sweep_uncoloured(t, arrivals, coloured, placed, rows, p)
         if later != 0:
             sweep_later(t, threads, arrivals, placed, offsets, order, rows, p)
     give_velocities(t, threads, p, v)

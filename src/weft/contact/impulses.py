@@ -12,17 +12,13 @@ from typing import Any
 
 import warp as wp
 
-from weft.contact.contact_islands import GROUPS, Clumps
-from weft.contact.impulse_sweeps import put_in_order, solve_clumped, solve_together
+from weft.contact.impulse_sweeps import put_in_order, solve_together
 from weft.contact.stencil_colours import COLOURS, StencilColouring
 from weft.contact.stencil_lists import StencilRows
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer, allocation_epoch
-from weft.runtime.cooperative import SHARE, CooperativeLauncher
+from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.graph_cache import GraphCache
-
-# rows among which clumps are looked for at most
-MOST_CLUMPED = 500_000
 
 __all__ = ["COLOURS", "ImpulseRows", "ImpulseSolver"]
 
@@ -99,17 +95,13 @@ class ImpulseRows(StencilRows):
 class ImpulseSolver:
     """Gauss-Seidel over rows; buffers are kept between steps."""
 
-    def __init__(self, vertex_count: int, inverse_mass: wp.array, *, clumped: bool | None = None) -> None:
-        """Given whether rows of the last colours are solved in clumps: by default on a card; on a CPU by one thread only."""
+    def __init__(self, vertex_count: int, inverse_mass: wp.array) -> None:
         self.inverse_mass = inverse_mass
         self.device = wp.get_device(inverse_mass.device)
         self._colouring = StencilColouring(vertex_count, inverse_mass)
         self._cooperative = CooperativeLauncher(self.device)
         # velocities and inverse masses side by side
         self._rows = wp.zeros(vertex_count, dtype=wp.vec4d, device=self.device)
-        clumped = self.device.is_cuda if clumped is None else clumped
-        self.clumps = Clumps(vertex_count, inverse_mass, self._cooperative) if clumped else None
-        """how to go on after the first colours"""
         self.placed = 0
         """rows that lie in the order of their colours"""
         self.offsets = wp.zeros_like(self._colouring.offsets)
@@ -123,7 +115,6 @@ class ImpulseSolver:
         """
         self.placed, most = rows.count, rows.most
         found, room = rows.geometry, rows.room_in_order()
-        clumps = self.clumps if self.clumped else None
 
         def put() -> None:
             self._colouring.colour(found[0], most, self.offsets, rows.sizes)
@@ -132,10 +123,8 @@ class ImpulseSolver:
             *ordered, gains = room
             inputs = [rows.sizes, self._colouring.order, *found, *ordered, self.inverse_mass, gains]
             launch(put_in_order, most, inputs, device=self.device)
-            if clumps is not None:
-                clumps.find(self.offsets, ordered[0], most)
 
-        self._graphs.run(put, "place", most, found[0], clumps is None, allocation_epoch())
+        self._graphs.run(put, "place", most, found[0], allocation_epoch())
         rows.take_order()
 
     def colour(self, rows: ImpulseRows) -> None:
@@ -149,29 +138,13 @@ class ImpulseSolver:
         colouring, most = self._colouring, rows.most
         inputs = [sweeps, self.offsets, later, colouring.offsets, colouring.order]
         inputs += [rows.vertices, rows.weights, rows.normals, *rows.impulses, self.inverse_mass, v, self._rows]
-        inputs += self.clump_arrays
-        kernel = solve_clumped if self.clumped else solve_together
-        given = ("sweep", self.clumped, sweeps, later, most, v, rows.vertices, allocation_epoch())
-        self._graphs.run(lambda: self.run(most, kernel, inputs, sweeps), *given)
-
-    @property
-    def clumped(self) -> bool:
-        """Whether the last of the placed rows are in clumps, or all."""
-        return self.clumps is not None and self.placed <= MOST_CLUMPED
-
-    @property
-    def clump_arrays(self) -> tuple[wp.array, ...]:
-        """What sweeps need of the clumps, where there are some."""
-        return self.clumps.arrays if self.clumps is not None and self.clumped else ()
+        given = ("sweep", sweeps, later, most, v, rows.vertices, allocation_epoch())
+        self._graphs.run(lambda: self.run(most, solve_together, inputs, sweeps), *given)
 
     def threads_for(self, count: int) -> int:
         """With how many threads so many rows are swept."""
-        return self._cooperative.threads_for(self._items(count))
-
-    def _items(self, count: int) -> int:
-        """What so many rows count as: a card needs a block for each group of clumps."""
-        return count if self.clumps is None or count == 0 else max(count, GROUPS * SHARE)
+        return self._cooperative.threads_for(count)
 
     def run(self, count: int, kernel: wp.Kernel, inputs: Sequence[Any], sweeps: int = 1) -> None:
         """Sweeps over `count` coloured rows in one launch."""
-        self._cooperative.launch(kernel, self._items(count), inputs, work=sweeps * count)
+        self._cooperative.launch(kernel, count, inputs, work=sweeps * count)

@@ -9,7 +9,7 @@ from typing import Any
 
 import warp as wp
 
-from weft.contact.contact_sweeps import part_clumped, part_together
+from weft.contact.contact_sweeps import part_together
 from weft.contact.impulses import ImpulseRows, ImpulseSolver
 
 
@@ -27,7 +27,7 @@ class PositionContacts:
     @property
     def given(self) -> tuple[Any, ...]:
         """What a call depends on besides the positions."""
-        return self.solver.clumped, self.solver.threads_for(self.rows.most), *self._arrays
+        return self.solver.threads_for(self.rows.most), *self._arrays
 
     @property
     def _arrays(self) -> tuple[wp.array, ...]:
@@ -37,8 +37,8 @@ class PositionContacts:
     def __call__(self, x: wp.array, before: wp.array) -> None:
         """Correct positions x that were at `before` when the substep started; both are rows, beside inverse masses."""
         solver = self.solver
-        inputs = (solver.offsets, *self._arrays, before, x, *solver.clump_arrays)
+        inputs = (solver.offsets, *self._arrays, before, x)
         # the same tuple in all substeps of a step is looked at once
         if len(inputs) != len(self._inputs) or any(a is not b for a, b in zip(inputs, self._inputs, strict=True)):
             self._inputs = inputs
-        solver.run(self.rows.most, part_clumped if solver.clumped else part_together, self._inputs)
+        solver.run(self.rows.most, part_together, self._inputs)
