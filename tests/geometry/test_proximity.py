@@ -162,6 +162,33 @@ def test_needles_and_nearly_parallel_edges(name: str, seed: int, thin: float, he
     check(name, points)
 
 
+@settings(max_examples=400, deadline=None)
+@given(
+    name=st.sampled_from(sorted(CASES)),
+    points=four_points,
+    shape=st.sampled_from(
+        [(0, 1, 1, 1), (0, 1, 1, 3), (0, 1, 2, 1), (0, 1, 2, 2), (0, 0, 0, 0), (0, 0, 2, 0), (0, 1, 0, 1)]
+    ),
+    scale=st.sampled_from([1e-150, 1e-6, 1.0, 1e3]),
+)
+def test_collapsed_edges_and_points(name: str, points: list, shape: tuple, scale: float) -> None:
+    # corners that coincide exactly: an edge, or the whole triangle, is a point, and p may be one of the corners
+    check(name, np.array(points)[list(shape)] * scale)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    ends=st.lists(st.tuples(*[st.integers(-9, 9)] * 3), min_size=3, max_size=3),
+    place=st.sampled_from([-1, 0, 1, 2, 3]),
+    corner=st.integers(0, 2),
+)
+def test_triangles_without_area(ends: list, place: int, corner: int) -> None:
+    # the third corner is on the line through the other two, exactly
+    p, a, b = np.array(ends, float)
+    triangle = np.roll([a, b, a + place * (b - a)], corner, axis=0)
+    check("point_triangle", np.array([p, *triangle]), 1e-15)
+
+
 @settings(max_examples=100, deadline=None)
 @given(name=st.sampled_from(sorted(CASES)), seed=st.integers(0, 2**32 - 1))
 def test_far_from_the_origin(name: str, seed: int) -> None:

@@ -6,11 +6,9 @@
 import warp as wp
 
 from weft.analysis.crossing_kernels import Crossing
+from weft.geometry.proximity import nearest_point_triangle
 
 wp.set_module_options({"enable_backward": False})
-
-ZERO = wp.constant(wp.float64(0.0))
-ONE = wp.constant(wp.float64(1.0))
 
 REPEL = wp.constant(wp.int8(0))
 ATTRACT = wp.constant(wp.int8(1))
@@ -109,48 +107,6 @@ def classify_edge_edge(
 
 
 @wp.func
-def nearest_weights(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.vec3d:
-    """Barycentric coordinates of the point of triangle abc nearest to p, by its Voronoi regions (Ericson 2004)."""
-    ab = b - a
-    ac = c - a
-    ap = p - a
-    d1 = wp.dot(ab, ap)
-    d2 = wp.dot(ac, ap)
-    if d1 <= ZERO and d2 <= ZERO:
-        return wp.vec3d(ONE, ZERO, ZERO)
-    bp = p - b
-    d3 = wp.dot(ab, bp)
-    d4 = wp.dot(ac, bp)
-    if d3 >= ZERO and d4 <= d3:
-        return wp.vec3d(ZERO, ONE, ZERO)
-    vc = d1 * d4 - d3 * d2
-    if vc <= ZERO and d1 >= ZERO and d3 <= ZERO:
-        v = ZERO
-        if d1 - d3 > ZERO:
-            v = d1 / (d1 - d3)
-        return wp.vec3d(ONE - v, v, ZERO)
-    cp = p - c
-    d5 = wp.dot(ab, cp)
-    d6 = wp.dot(ac, cp)
-    if d6 >= ZERO and d5 <= d6:
-        return wp.vec3d(ZERO, ZERO, ONE)
-    vb = d5 * d2 - d1 * d6
-    if vb <= ZERO and d2 >= ZERO and d6 <= ZERO:
-        w = ZERO
-        if d2 - d6 > ZERO:
-            w = d2 / (d2 - d6)
-        return wp.vec3d(ONE - w, ZERO, w)
-    va = d3 * d6 - d5 * d4
-    if va <= ZERO and d4 - d3 >= ZERO and d5 - d6 >= ZERO:
-        w = ZERO
-        if (d4 - d3) + (d5 - d6) > ZERO:
-            w = (d4 - d3) / ((d4 - d3) + (d5 - d6))
-        return wp.vec3d(ZERO, ONE - w, w)
-    total = va + vb + vc
-    return wp.vec3d(va / total, vb / total, vc / total)
-
-
-@wp.func
 def query_around(mesh: Crossing, p: wp.vec3d, radius: wp.float64):
     """Triangles whose boxes come within the radius; the boxes of the tree are padded already."""
     centre = mesh.scale * (p - mesh.centre)
@@ -192,7 +148,7 @@ def find_partner(
                     a = mesh.x[face[0]]
                     b = mesh.x[face[1]]
                     c = mesh.x[face[2]]
-                    w = nearest_weights(p, a, b, c)
+                    w = nearest_point_triangle(p, a, b, c)
                     distance = wp.length(w[0] * a + w[1] * b + w[2] * c - p)
                     # equal distances: the lower triangle, whatever the order of the tree
                     if distance < best_distance or (distance == best_distance and f < best):

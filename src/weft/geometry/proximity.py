@@ -1,11 +1,14 @@
-"""Nearest points: of a point and a triangle, and of two edges.
+"""Nearest points: of a point and a triangle, and of two edges. The one implementation, for every room.
 
 Both are least squares over a convex region (the triangle; the square of the two edge parameters), so the nearest point
-is the free minimum if that lies inside, and else lies on the border: on one of the three edges, or at one of the four
-ends. The free minimum is taken from cross products, which lose far less than dot products where a triangle is thin or
-edges are nearly parallel. Where even that is in doubt the better of inside and border is taken. What comes back
-always names a point of the triangle or the edge, so a distance is never too small, whatever the shape.
+is the free minimum if that lies inside, and otherwise lies on the border: on one of the three edges, or at one of the
+four ends. The free minimum is computed from cross products, which lose far fewer digits than dot products where a
+triangle is thin or edges are nearly parallel. Where even that is in doubt, the better of inside and border is taken.
+The result always is a point of the triangle or the edge, without NaN, so a distance is never too small, whatever the
+shape: collapsed edges, triangles without area and single points included.
 """
+
+# mypy: disable-error-code="empty-body"
 
 import numpy as np
 import warp as wp
@@ -13,103 +16,32 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import WeftError
 from weft.runtime import launch
+from weft.runtime.native import NativeHeader
 
 wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
 INFINITE = wp.constant(wp.float64(1e300))
-# squared sine below which a triangle is a needle and edges are parallel: inside and border are both looked at
+# squared sine of an angle below which a triangle counts as a needle and two edges as parallel: inside and border are then
+# both evaluated. At a sine of 1e-4 cross products still have about 12 correct digits; larger only costs time
 THIN = wp.constant(wp.float64(1e-8))
 
+_native = NativeHeader(__file__, "nearest_point_triangle.h")
+# C++ that defines the lambda nearest_on_triangle(p, a, b, c) of vec3d, for native functions of other modules
+NEAREST_ON_TRIANGLE = _native.body("triangle", THIN=THIN)
 
-@wp.func
+
+@wp.func_native(_native.body("on_segment"))
 def on_segment(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d) -> wp.float64:
     """Where on the segment ab the point nearest to p lies, from 0 to 1; 0 for a segment without length."""
-    ab = b - a
-    along = wp.dot(p - a, ab)
-    length = wp.dot(ab, ab)
-    # compared before dividing: no quotient overflows, and a NaN becomes a place all the same
-    result = ZERO
-    if along >= length and along > ZERO:
-        result = ONE
-    elif along > ZERO:
-        result = along / length
-    return result
+    ...
 
 
-@wp.func
+@wp.func_native(_native.body("nearest_point_triangle", THIN=THIN))
 def nearest_point_triangle(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.vec3d:
     """Barycentric coordinates of the point of triangle abc nearest to p: none negative, their sum 1."""
-    ab = b - a
-    ac = c - a
-    q = p - a
-    n = wp.cross(ab, ac)
-    area = wp.dot(n, n)
-    u = wp.dot(wp.cross(q, ac), n)
-    v = wp.dot(wp.cross(ab, q), n)
-    if area <= THIN * wp.dot(ab, ab) * wp.dot(ac, ac):
-        return _nearest_on_needle(p, a, b, c, u, v, area)
-    if u >= ZERO and v >= ZERO and u + v <= area:
-        u = u / area
-        v = wp.min(v / area, ONE - u)
-        return wp.vec3d(ONE - u - v, u, v)
-
-    # on the border the nearest point lies on an edge that p is beyond: one edge, or two
-    best = wp.vec3d(ONE, ZERO, ZERO)
-    least = INFINITE
-    if v < ZERO:
-        s = on_segment(p, a, b)
-        least = wp.length_sq(q - s * ab)
-        best = wp.vec3d(ONE - s, s, ZERO)
-    if u < ZERO:
-        s = on_segment(p, a, c)
-        distance = wp.length_sq(q - s * ac)
-        if distance < least:
-            least = distance
-            best = wp.vec3d(ONE - s, ZERO, s)
-    if u + v > area:
-        s = on_segment(p, b, c)
-        if wp.length_sq(p - b - s * (c - b)) < least:
-            best = wp.vec3d(ZERO, ONE - s, s)
-    return best
-
-
-@wp.func
-def _nearest_on_needle(
-    p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, u: wp.float64, v: wp.float64, area: wp.float64
-) -> wp.vec3d:
-    # signs are not to be trusted: the better of inside and border
-    border = nearest_on_border(p, a, b, c)
-    if u >= ZERO and v >= ZERO and u + v <= area and area > ZERO:
-        s = u / area
-        t = wp.min(v / area, ONE - s)
-        inside = wp.vec3d(ONE - s - t, s, t)
-        if _separation(p, a, b, c, inside) <= _separation(p, a, b, c, border):
-            return inside
-    return border
-
-
-@wp.func
-def nearest_on_border(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.vec3d:
-    """As `nearest_point_triangle`, but only points of the three edges."""
-    s = on_segment(p, a, b)
-    best = wp.vec3d(ONE - s, s, ZERO)
-    least = wp.length_sq(p - a - s * (b - a))
-    s = on_segment(p, b, c)
-    distance = wp.length_sq(p - b - s * (c - b))
-    if distance < least:
-        least = distance
-        best = wp.vec3d(ZERO, ONE - s, s)
-    s = on_segment(p, c, a)
-    if wp.length_sq(p - c - s * (a - c)) < least:
-        best = wp.vec3d(s, ZERO, ONE - s)
-    return best
-
-
-@wp.func
-def _separation(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, w: wp.vec3d) -> wp.float64:
-    return wp.length_sq(w[0] * (p - a) + w[1] * (p - b) + w[2] * (p - c))
+    ...
 
 
 @wp.func

@@ -4,8 +4,9 @@
 
 import warp as wp
 
-from weft.analysis.attraction_kernels import nearest_weights, query_around
+from weft.analysis.attraction_kernels import query_around
 from weft.analysis.crossing_kernels import Crossing
+from weft.geometry.proximity import nearest_point_triangle
 
 wp.set_module_options({"enable_backward": False})
 
@@ -37,7 +38,7 @@ def is_near(mesh: Crossing, offsets: wp.array[int], items: wp.array[int], v: int
     a = mesh.x[face[0]]
     b = mesh.x[face[1]]
     c = mesh.x[face[2]]
-    w = nearest_weights(p, a, b, c)
+    w = nearest_point_triangle(p, a, b, c)
     return wp.length(w[0] * a + w[1] * b + w[2] * c - p) < radius
 
 
@@ -106,7 +107,7 @@ def measure_gaps(
     a = mesh.x[face[0]]
     b = mesh.x[face[1]]
     c = mesh.x[face[2]]
-    w = nearest_weights(p, a, b, c)
+    w = nearest_point_triangle(p, a, b, c)
     way = p - (w[0] * a + w[1] * b + w[2] * c)
     gap = wp.length(way)
     normal = wp.normalize(wp.cross(b - a, c - a))

@@ -2,8 +2,9 @@
 
 import warp as wp
 
-from weft.analysis.attraction_kernels import has_item, nearest_weights, query_around
+from weft.analysis.attraction_kernels import has_item, query_around
 from weft.analysis.crossing_kernels import Crossing
+from weft.geometry.proximity import nearest_point_triangle
 
 wp.set_module_options({"enable_backward": False})
 
@@ -107,7 +108,7 @@ def opposite_in(
             a = mesh.x[face[0]]
             b = mesh.x[face[1]]
             c = mesh.x[face[2]]
-            w = nearest_weights(p, a, b, c)
+            w = nearest_point_triangle(p, a, b, c)
             r = p - (w[0] * a + w[1] * b + w[2] * c)
             distance = wp.length(r)
             across = wp.normalize(wp.cross(b - a, c - a))
@@ -136,7 +137,7 @@ def squeezing(p: wp.vec3d, n: wp.vec3d, touch: wp.float64, mesh: Crossing) -> Op
         a = mesh.x[face[0]]
         b = mesh.x[face[1]]
         c = mesh.x[face[2]]
-        w = nearest_weights(p, a, b, c)
+        w = nearest_point_triangle(p, a, b, c)
         r = p - (w[0] * a + w[1] * b + w[2] * c)
         distance = wp.length(r)
         across = wp.normalize(wp.cross(b - a, c - a))
