@@ -16,7 +16,6 @@ import warp as wp
 
 from weft.mesh.topology import incidence
 from weft.runtime import launch
-from weft.runtime.command_list import Command
 from weft.scene import Forces, Wind
 from weft.world import World
 
@@ -197,7 +196,7 @@ class Air:
             inputs = [x, v, self.faces, self.wind, self.face_mass, time, dt, self.force]
             launch(blow_faces, len(self.force), inputs, device=self.faces.device)
 
-    def commands(self, x: wp.array, v: wp.array, now: wp.array) -> list[Command]:
+    def commands(self, x: wp.array, v: wp.array, now: wp.array) -> list[tuple[wp.Kernel, int, tuple[Any, ...]]]:
         """The same as part of a chain, at the time that `now` says first then."""
         if self.wind is None:
             return []

@@ -46,7 +46,8 @@ class Realtime:
         self.device = self.world.device
         with wp.ScopedDevice(self.device):
             self.solver = PredictiveSolver(self.world, scene.method)
-        self._with_motions = motions
+        self.motions = motions
+        """whether bodies follow the motions that they have in the scene"""
         self.time = 0.0
         count = self.world.cloth_vertex_count
         self._x, self._v, self._target = (wp.zeros(count, dtype=wp.vec3d, device=self.device) for _ in range(3))
@@ -86,7 +87,6 @@ class Realtime:
         colliders.start.assign(poses)
         colliders.end.assign(poses)
         copy_all_to_host(*self._seen)
-        self._known_poses = b""
         self._by_hand.clear()
         self._phase = -1
         self._hold_pins()
@@ -100,21 +100,19 @@ class Realtime:
         """Move everything forward by dt seconds."""
         if not dt > 0.0:
             raise WeftError(f"a step goes forward in time: dt must be more than 0, not {dt}")
-        at_once = self.solver.at_once
-        if at_once is None or not at_once.step(self.time, dt):
-            self._step_anew(dt)
+        positions, velocities, targets, poses = self._seen
+        held = [targets] if self._held.any() else []
+        if not self._on_cpu:
+            for mirror in (poses, *held):
+                mirror.send()
+        if self.motions:
+            self._follow_motions(dt)
+        self.solver.advance(self._x, self._v, self._target, self.time, dt)
+        if not self._on_cpu:
+            on_gpu = self.solver.on_gpu
+            late = [] if on_gpu is not None and on_gpu.brought else [positions, velocities, poses]
+            copy_all_to_host(*late, *held)
         self.time += dt
-
-    @property
-    def motions(self) -> bool:
-        """Whether bodies follow the motions that they have in the scene."""
-        return self._with_motions
-
-    @motions.setter
-    def motions(self, motions: bool) -> None:
-        if motions != self._with_motions:
-            self._with_motions = motions
-            self.solver.at_once = None
 
     @property
     def report(self) -> dict[str, int]:
@@ -221,29 +219,6 @@ class Realtime:
         blowing = forces.replace(wind=usual.replace(velocity=(x, y, z)))
         solver.set_air(Air(blowing, self.faces, len(self.positions), seed=self.scene.seed, device=self.device))
 
-    def _step_anew(self, dt: float) -> None:
-        """A step that takes nothing for granted; the next ones can be at once until something changes."""
-        positions, velocities, targets, poses = self._seen
-        if self._poses.tobytes() != self._known_poses:
-            poses.send()
-        # nobody else has a target
-        if self._held.any():
-            targets.send()
-        if self._with_motions:
-            self._follow_motions(dt)
-        self.solver.advance(self._x, self._v, self._target, self.time, dt)
-        held = [targets] if self._held.any() else []
-        if not self._on_cpu:
-            on_gpu = self.solver.on_gpu
-            late = [] if on_gpu is not None and on_gpu.brought else [positions, velocities, poses]
-            copy_all_to_host(*late, *held)
-            self._known_poses = self._poses.tobytes()
-        if not self._with_motions:
-            self.solver.prepare(self._x, self._v, self._target, None, (-np.inf, np.inf), [poses, *held])
-        elif self._motions.lead_all:
-            span = self.world.kinematics.span(self.time)
-            self.solver.prepare(self._x, self._v, self._target, self._motions, span, [poses, *held])
-
     def _follow_motions(self, dt: float) -> None:
         """Poses, pins and goals of the scene at the end of the step."""
         solver, start, end = self.solver, self.time, self.time + dt
@@ -274,8 +249,6 @@ class Realtime:
         inverse[: len(self._held)] = np.where(self._held, 0.0, 1.0 / mass)
         if not self._on_cpu:
             self.world.inverse_mass.assign(inverse)
-            # whether there are targets to send may be another matter now
-            self.solver.at_once = None
         if attach:
             self.solver.attach(self._pinned)
 

@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-import warp as wp
 
 import weft
 from weft.methods.predictive.defaults import refined_substeps
-from weft.methods.predictive.step_division import MOST_PARTS, parts_for, pose_between
-from weft.runtime import launch
+from weft.methods.predictive.step_division import MOST_FRACTIONS, fractions_for, poses_between
 from weft.scene import Predictive
 
 
@@ -19,19 +17,6 @@ def pose(axis, angle, place):
     return found
 
 
-@wp.kernel
-def place_between(
-    first: int,
-    start: wp.array[wp.mat44d],
-    end: wp.array[wp.mat44d],
-    centres: wp.array[wp.vec3d],
-    share: wp.float64,
-    found: wp.array[wp.mat44d],
-):
-    k = first + wp.tid()
-    found[k] = pose_between(start[k], end[k], centres[k], share)
-
-
 def test_poses_go_steadily_from_start_to_end():
     rng = np.random.default_rng(0)
     start = np.array([pose(rng.normal(size=3), rng.uniform(-3, 3), rng.normal(size=3)) for _ in range(5)])
@@ -39,15 +24,12 @@ def test_poses_go_steadily_from_start_to_end():
     end = turns @ start
     centres = rng.normal(size=(5, 3))
 
-    def poses_between(share):
-        given = [wp.array(p, dtype=wp.mat44d, device="cpu") for p in (start, end)]
-        found = wp.zeros(5, dtype=wp.mat44d, device="cpu")
-        launch(place_between, 5, [*given, wp.array(centres, dtype=wp.vec3d, device="cpu"), share, found])
-        return found.numpy()
+    def poses_at(share):
+        return poses_between(start, end, centres, share)
 
-    np.testing.assert_allclose(poses_between(0.0), start, atol=1e-12)
-    np.testing.assert_allclose(poses_between(1.0), end, atol=1e-12)
-    thirds = [poses_between(k / 3) for k in range(4)]
+    np.testing.assert_allclose(poses_at(0.0), start, atol=1e-12)
+    np.testing.assert_allclose(poses_at(1.0), end, atol=1e-12)
+    thirds = [poses_at(k / 3) for k in range(4)]
     first, second = (b[:, :3, :3] @ np.swapaxes(a[:, :3, :3], 1, 2) for a, b in (thirds[:2], thirds[1:3]))
     np.testing.assert_allclose(first, second, atol=1e-12)
     places = [np.einsum("kij,kj->ki", p[:, :3, :3], centres) + p[:, :3, 3] for p in thirds]
@@ -55,12 +37,12 @@ def test_poses_go_steadily_from_start_to_end():
 
 
 def test_few_steps_need_many_parts():
-    assert [parts_for(distance) for distance in (0.0, 0.9, 1.5, 2.5, 1000.0)] == [
+    assert [fractions_for(distance) for distance in (0.0, 0.9, 1.5, 2.5, 1000.0)] == [
         1,
         1,
         2,
         3,
-        MOST_PARTS,
+        MOST_FRACTIONS,
     ]
 
 

@@ -8,7 +8,7 @@ import weft
 from weft.contact.stencil_colours import StencilColouring
 from weft.mesh import TriMesh, save_mesh, shapes
 from weft.methods import make_method
-from weft.methods.predictive.cuda_graph_step import Again, OnCard
+from weft.methods.predictive.cuda_graph_step import OnCard
 from weft.methods.predictive.fabric import Fabric
 from weft.methods.predictive.search_ahead import SearchAhead
 from weft.runtime.cooperative import CLUSTER
@@ -72,49 +72,6 @@ def test_a_step_in_one_go_is_the_step_the_long_way(monkeypatch):
     # where lists grow there is no room at first, and where cloth falls far steps are in parts
     assert done.count(0) > 6 and 1 in done and max(done) > 1
     assert max(numbers[0] for _, _, *numbers in expected) > 400
-
-
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=pytest.mark.cuda)])
-def test_a_step_like_the_last_one_is_the_step_anew(device, monkeypatch):
-    if device != "cpu" and not wp.is_cuda_available():
-        pytest.skip("no CUDA device")
-    corners = [0, 19]
-    deeds = {
-        34: lambda cloth: cloth.hold(corners),
-        36: lambda cloth: cloth.targets.__setitem__(corners, cloth.targets[corners] + [0.0, 0.03, 0.0]),
-        37: lambda cloth: cloth.targets.__setitem__(corners, cloth.targets[corners] + [0.0, 0.03, 0.0]),
-        39: lambda cloth: cloth.move("floor", (0.0, -0.2, 0.0)),
-        41: lambda cloth: cloth.change(gravity=(0.0, -5.0, 0.0), bend=3.0),
-        44: lambda cloth: cloth.release(),
-        47: lambda cloth: cloth.change(wind=(0.0, 0.0, 3.0)),
-    }
-    found, tried = [], []
-    step = Again.step
-    monkeypatch.setattr(Again, "step", lambda self, *given: tried.append(step(self, *given)) or tried[-1])
-    for again in (True, False):
-        # a card has such steps of large cloth only, which is divided in most steps where it falls or is turned fast
-        given = (
-            {"height": 0.3} if device == "cpu" else {"cells": 69, "height": 0.252, "motion": weft.Spin(rate_deg=40.0)}
-        )
-        cloth = weft.Realtime(scene(analytic=True, **given), device=device)
-        if device == "cpu":
-            imitate_card(cloth.solver)
-            step_as_a_card_does(cloth.solver)
-        if not again:
-            monkeypatch.setattr(cloth.solver, "prepare", lambda *given: None)
-        rows = []
-        for k in range(52):
-            deeds.get(k, lambda cloth: None)(cloth)
-            cloth.step(1 / 30 if k != 32 else 1 / 40)
-            rows.append((cloth.positions.copy(), cloth.velocities.copy(), cloth.targets[cloth.held], cloth.report))
-        found.append(rows)
-    for one, other in zip(*found, strict=True):
-        for value, same in zip(one[:3], other[:3], strict=True):
-            np.testing.assert_array_equal(value, same)
-        assert one[3] == other[3]
-    # what was refused was in parts, or had no room; settings that changed, and the wind, are for the long way
-    assert tried.count(True) > 9 and False in tried and len(tried) < 48
-    assert found[0][-1][3]["contacts"] > 200
 
 
 @pytest.mark.parametrize("change", [{"predict": False}, {"self_contacts": "points"}, {"most_substeps": 60}])

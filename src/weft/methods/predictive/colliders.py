@@ -75,6 +75,8 @@ class Colliders:
             shapes.append(shape)
 
         identity = np.tile(np.eye(4), (self.count, 1, 1))
+        self.centres = np.array([shape.centre for shape in shapes]).reshape(-1, 3)
+        """the middle of each collider in the frame of its pose"""
         self.shapes = wp.array(shapes, dtype=Shape, device=device)
         self.start = wp.array(identity, dtype=wp.mat44d, device=device)
         self.end = wp.array(identity, dtype=wp.mat44d, device=device)

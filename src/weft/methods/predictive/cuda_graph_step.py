@@ -6,25 +6,24 @@ cloth that goes too far for one look: the step is then done in parts, each of th
 
 # mypy: disable-error-code="arg-type"
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import warp as wp
 
 from weft.methods.predictive.arrays import Numbers
-from weft.methods.predictive.at_once import PREDICTION
 from weft.methods.predictive.kernels import take_state
-from weft.methods.predictive.motions import Motions
 from weft.methods.predictive.search_ahead import FOUND, NO_ROOM, TOLD, Room, SearchAhead
-from weft.methods.predictive.step_division import FARTHEST, MOST_PARTS
+from weft.methods.predictive.step_division import LARGEST_DISPLACEMENT, MOST_FRACTIONS
 from weft.runtime import launch
 from weft.runtime.graph_cache import GraphCache, fork_join
 from weft.runtime.readback import Mirror, RequestedResult
-from weft.world.kinematics import TIME_SLACK
 
 if TYPE_CHECKING:
     from weft.methods.predictive.solver import PredictiveSolver
+
+# a prediction has so many times fewer substeps than the step
+PREDICTION = 4
 
 wp.set_module_options({"enable_backward": False})
 
@@ -110,13 +109,10 @@ class OnCard:
         """what a step brings to the host at its end"""
         self.brought = False
         """whether the last step did"""
-        self.before = GraphCache(solver.device)
-        """what comes before such a step"""
         self._asked = RequestedResult(ahead.told)
         self._graphs = GraphCache(solver.device)
-        # settings as the card has them, how many parts the step needs that was refused, and the graph of the last one
-        self._sent, self._refused = b"", 0
-        self._graph: wp.Graph | None = None
+        # settings as the device has them
+        self._sent = b""
 
     def advance(self, x: wp.array, v: wp.array, target: wp.array, dt: float, *, divide: bool) -> int:
         """Do a step, if there is room for all that it finds, and it need not be divided.
@@ -124,9 +120,6 @@ class OnCard:
         Gives 0 if it is done, else how many parts it needs.
         """
         solver, self.counted, self.brought = self.solver, None, False
-        if self._refused:
-            parts, self._refused = self._refused, 0
-            return parts
         room, settings, contacts = self.ahead.make_room(), solver.settings, solver.contacts
         if room is None or not solver.halves.has_room:
             return 1
@@ -136,21 +129,10 @@ class OnCard:
             self._sent = settings.tobytes()
         whole, prediction = (solver.inputs(*some, target) for some in ((x, v), (end, end_v)))
         given = (x, v, target, *solver.air.lists, *contacts.arrays, contacts.near, substeps, dt)
-        most = MOST_PARTS if divide else 1
+        most = MOST_FRACTIONS if divide else 1
         given = (*room.given, *given, whole[-1].attachments, prediction[-1].attachments, most)
-        self._graph = self._graphs.run(
-            lambda: self._step(x, v, target, substeps, most, room, whole, prediction), *given
-        )
+        self._graphs.run(lambda: self._step(x, v, target, substeps, most, room, whole, prediction), *given)
         return self._finish()
-
-    def advance_again(self, x: wp.array, v: wp.array, target: wp.array, dt: float, *, divide: bool) -> bool:
-        """Do a step like the last one, of which nothing has changed; if it is not done, the next `advance` knows why."""
-        if self._graph is None or not GraphCache.enabled:
-            self._refused = self.advance(x, v, target, dt, divide=divide)
-        else:
-            wp.capture_launch(self._graph)
-            self._refused = self._finish()
-        return not self._refused
 
     def knows_settings(self) -> bool:
         """Whether the card has the settings as they are; contacts are for it to find."""
@@ -172,18 +154,6 @@ class OnCard:
         settings["contacts"][0] = self.solver.contacts.count = int(told[int(FOUND)])
         self.counted, self.brought = (int(told[int(HALVES)]), int(told[int(PUSHED)])), True
         return 0
-
-    def again(
-        self,
-        arrays: tuple[wp.array, wp.array, wp.array],
-        dt: float,
-        motions: Motions | None,
-        span: tuple[float, float],
-        sent: Sequence[Mirror],
-    ) -> "Again | None":
-        """Steps like the last one, if that was done here and the wind does not blow, which is asked before each."""
-        possible = self.counted is not None and not self.solver.settings["windy"][0]
-        return Again(self, arrays, dt, motions, span, sent) if possible else None
 
     def forget(self) -> None:
         """The numbers on the card are others than those that were sent, and so is what was counted and brought."""
@@ -225,7 +195,7 @@ class OnCard:
 
         find = partial(search.find_ahead, self.ahead, room, solver.cloth_part(x), end, solver.radius, contacts)
         fork_join(solver.device, find, begin)
-        farthest = FARTHEST * (search.largest_thickness + solver.radius)
+        farthest = LARGEST_DISPLACEMENT * (search.largest_thickness + solver.radius)
         self._launch(judge_step, 1, [search.mean_way, farthest, most, self.told, solver.numbers])
         solver.launch_together(whole)
 
@@ -244,45 +214,6 @@ class OnCard:
 
     def _launch(self, kernel: wp.Kernel, count: int, inputs: list[Any]) -> None:
         launch(kernel, count, inputs, device=self.solver.device)
-
-
-class Again:
-    """Steps like the last one, where that was one graph: what remains for the host is to say the time.
-
-    `arrays` are positions, velocities and targets, `sent` is what the caller may have changed, which the card gets before;
-    `motions` and `span` are those of `AtOnce`.
-    """
-
-    def __init__(
-        self,
-        on_gpu: OnCard,
-        arrays: tuple[wp.array, wp.array, wp.array],
-        dt: float,
-        motions: Motions | None,
-        span: tuple[float, float],
-        sent: Sequence[Mirror],
-    ) -> None:
-        self._on_card, self._motions, self._span, self._dt = on_gpu, motions, span, dt
-        self._arrays, self._sent, self._target = arrays, sent, arrays[-1]
-        self._divide = on_gpu.solver.division.possible
-
-    def step(self, time: float, dt: float) -> bool:
-        """Whether the step is done; if not, cloth is where it was."""
-        in_time = dt == self._dt and self._span[0] <= time + TIME_SLACK < self._span[1]
-        if not in_time or not self._on_card.knows_settings():
-            return False
-        if self._motions is not None:
-            self._motions.tell_time(time, time + dt)
-        self._on_card.before.run(self._tell, self._target, self._motions is None, *(some.array for some in self._sent))
-        return self._on_card.advance_again(*self._arrays, dt, divide=self._divide)
-
-    def _tell(self) -> None:
-        for some in self._sent:
-            some.send()
-        if self._motions is not None:
-            self._motions.follow_clock(self._on_card.solver.colliders.end, self._target)
-        for some in self._sent:
-            some.copy_to_host()
 
 
 def make_on_gpu(solver: "PredictiveSolver") -> OnCard | None:

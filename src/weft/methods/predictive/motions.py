@@ -16,7 +16,6 @@ import warp as wp
 from weft.methods.predictive.colliders import Colliders
 from weft.methods.predictive.goals import Goals
 from weft.runtime import launch
-from weft.runtime.command_list import Command
 from weft.runtime.readback import Mirror
 from weft.scene import Path, Spin, Still, rotation
 from weft.scene.motion import MotionPart
@@ -243,8 +242,6 @@ class Motions:
                 carrier.goal = 1
                 self._carry(carrier, part.numbers, part.placed)
         self.count = len(self._carriers)
-        self.lead_all = self.goals_too and not self.rest and not colliders.deforming
-        """whether nothing of the scene moves in another way"""
 
         def upload(values: Any, dtype: Any) -> wp.array:
             return wp.array(values, dtype=dtype, device=self.device)
@@ -259,26 +256,14 @@ class Motions:
         self._inputs: tuple[Any, ...] = ()
 
     def follow(self, start: float, end: float, poses: wp.array, target: wp.array) -> None:
-        """Write the poses and targets at the end of a step; arrays that stay the same cost nothing again."""
-        self.tell_time(start, end)
-        self.follow_clock(poses, target)
-
-    def tell_time(self, start: float, end: float) -> None:
-        """Say from when to when the next step goes."""
-        self._clock.values[0] = start, end
-
-    def follow_clock(self, poses: wp.array, target: wp.array) -> None:
-        """As `follow`, for the times that were told."""
+        """Write the poses of colliders, the targets of pins and the goals of a step from `start` to `end`."""
         if self.count == 0:
             return
+        self._clock.values[0] = start, end
         self._clock.send()
         if not self._inputs or self._inputs[-1] is not target or self._inputs[-2] is not poses:
             self._inputs = (*self._head, *self._tail, poses, target)
         launch(follow_carriers, 1, self._inputs, device=self.device)
-
-    def commands(self, poses: wp.array, target: wp.array) -> list[Command]:
-        """The same as part of a chain, in a step from and to the times that are in `now` then."""
-        return [(follow_carriers, 1, (*self._head, *self._tail, poses, target))] if self.count else []
 
     def _carry(self, carrier: Any, vertices: np.ndarray, placed: np.ndarray) -> None:
         """Give a carrier vertices to carry."""

@@ -9,28 +9,25 @@ import warp as wp
 from weft.dynamics.air import Air
 from weft.methods.predictive import kernels
 from weft.methods.predictive.arrays import Arrays, vertex_layout
-from weft.methods.predictive.at_once import PREDICTION, AtOnce, can_be_at_once
 from weft.methods.predictive.attachments import attach_world
 from weft.methods.predictive.collider_cull import PADDING
 from weft.methods.predictive.colliders import Colliders
 from weft.methods.predictive.contact_cache import keep_nearest, read_pose
 from weft.methods.predictive.contacts import Contacts
 from weft.methods.predictive.cooperative_substeps import advance_together
-from weft.methods.predictive.cuda_graph_step import Again, make_on_gpu
+from weft.methods.predictive.cuda_graph_step import PREDICTION, make_on_gpu
 from weft.methods.predictive.defaults import refined_substeps, usual_radius
 from weft.methods.predictive.fabric import Fabric
 from weft.methods.predictive.goals import Goals
 from weft.methods.predictive.half_space_lists import HalfSpaces
-from weft.methods.predictive.motions import Motions
 from weft.methods.predictive.partitioned_substeps import advance_in_parts
 from weft.methods.predictive.regions import compile_regions
 from weft.methods.predictive.reservations import TOLD
 from weft.methods.predictive.serial_step import advance_in_order
 from weft.methods.predictive.setup import blocks_for, make_offsets, make_places, make_search, make_settings
-from weft.methods.predictive.step_division import Division, parts_for
+from weft.methods.predictive.step_division import Division, fractions_for
 from weft.runtime import launch
 from weft.runtime.cooperative import CooperativeLauncher
-from weft.runtime.readback import Mirror
 from weft.scene import Predictive
 from weft.world import World
 
@@ -95,8 +92,6 @@ class PredictiveSolver:
         self._never = wp.zeros(1, dtype=int, device=self.device)
         # of a thread that waits for nobody
         self._alone = wp.zeros(4, dtype=int, device=self.device)
-        self.at_once: AtOnce | Again | None = None
-        """the same step as one call, where it is prepared and nothing has changed since"""
         self.on_gpu = make_on_gpu(self)
         """steps as one graph, where they can be"""
         self._whole = self._part = self._end
@@ -111,7 +106,6 @@ class PredictiveSolver:
         self._attached = wp.array(found.ends, dtype=wp.vec2i, device=self.device)
         self._lengths = wp.array(found.lengths, dtype=wp.float64, device=self.device)
         self._attachment_offsets = found.offsets
-        self.at_once = None
 
     def set_air(self, air: Air) -> None:
         """Another wind from now on."""
@@ -119,7 +113,6 @@ class PredictiveSolver:
         self.settings["windy"][0] = int(air.wind is not None)
         self._force.zero_()
         self._inputs.clear()
-        self.at_once = None
 
     def cache_contacts(self, x: wp.array) -> int:
         """Find contacts in a pose, and solve these from now on; gives their number."""
@@ -128,7 +121,6 @@ class PredictiveSolver:
         x = x[: self.count]
         # which of them are kept may depend on their order: that is the same everywhere
         self.search.find(x, x, radius, self.contacts, edges=False, in_turn=False)
-        self.at_once = None
         fixed = self.world.inverse_mass.numpy()[: self.count] == 0.0
         keep_nearest(self.contacts, x.numpy(), self.regions, fixed)
         self.settings["contacts"][0] = self.contacts.count
@@ -151,7 +143,6 @@ class PredictiveSolver:
         Held vertices go to `target`, colliders from their start pose to their end.
         """
         settings = self.settings
-        self.at_once = None
         settings["dt"][0] = dt
         if settings["windy"][0]:
             self.air.blow(x, v, time)
@@ -176,24 +167,6 @@ class PredictiveSolver:
             self._solve(x, v, target)
         settings["substeps"][0] = usual
 
-    def prepare(
-        self,
-        x: wp.array,
-        v: wp.array,
-        target: wp.array,
-        motions: Motions | None,
-        span: tuple[float, float],
-        sent: Sequence[Mirror] = (),
-    ) -> None:
-        """Have steps of these arrays `at_once`, if they can be; motions and the times of the span are as `AtOnce` says.
-
-        On a card only after a step that was one graph; `sent` is what the caller may change of what is there.
-        """
-        if self.on_gpu is not None:
-            self.at_once = self.on_gpu.again((x, v, target), float(self.settings["dt"][0]), motions, span, sent)
-            return
-        self.at_once = AtOnce(self, x, v, target, motions, span) if self.serial and can_be_at_once(self) else None
-
     @property
     def searches(self) -> bool:
         """Whether each step looks for contacts of cloth with cloth."""
@@ -209,7 +182,9 @@ class PredictiveSolver:
             self._predict(x, v, target, dt)
         parts = 1
         if divide and self.division.possible:
-            parts = parts_for(self.search.relative_displacement(start, self._end, self.radius, keep=not self.blocks))
+            parts = fractions_for(
+                self.search.relative_displacement(start, self._end, self.radius, keep=not self.blocks)
+            )
         if parts > 1:
             self.division.advance(parts, x, v, target, time, dt)
         else:
