@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.cache import Cache
-from weft.errors import CacheError, MeshError, WeftError
+from weft.cache.seams import sewn_triangles
+from weft.errors import CacheError, MeshError
 from weft.geometry.crossings import crossing_points, crossing_segments
-from weft.geometry.intersection import IntersectionFinder, sewn_pairs
+from weft.geometry.intersection import IntersectionFinder
 
 # half the length of the tick that marks a crossing, in parts of the cloth's extent: a crossing may be far smaller
 # than a pixel
@@ -161,34 +162,3 @@ def _by_bodies(cache: Cache, rows: NDArray[np.int32]) -> dict[tuple[str, str], i
 
 def _face_body(cache: Cache) -> NDArray[np.int64]:
     return np.repeat(np.arange(len(cache.bodies)), [body.faces.stop - body.faces.start for body in cache.bodies])
-
-
-def sewn_triangles(cache: Cache) -> NDArray[np.int32]:
-    """Pairs of triangles that a seam joins directly; in a subdivided cache, their parts."""
-    stitches, levels = stitches_of(cache), cache.origin.get("finish", {}).get("total", 0)
-    if not len(stitches) or not levels:
-        return sewn_pairs(cache.faces, stitches)
-    from weft.finish.sewn import parts_of_pairs, source_faces
-
-    coarse = source_faces(cache.bodies, cache.faces, levels)
-    return parts_of_pairs(sewn_pairs(coarse, stitches), cache.bodies, levels)
-
-
-def stitches_of(cache: Cache) -> NDArray[np.int32]:
-    """The stitches (a, b, c) of the cache's scene, by the vertices of the cache; none if it has no scene."""
-    none = np.zeros((0, 3), dtype=np.int32)
-    if cache.meta["scene"] is None or not cache.scene.seams:
-        return none
-    from weft.mesh import TriMesh
-    from weft.scene.sewn import sew
-
-    scene, rest = cache.scene, cache.positions(0)
-    by_name = {body.name: body for body in cache.bodies if body.kind == "cloth"}
-    cloths = [by_name[cloth.name] for cloth in scene.cloths]
-    meshes = [TriMesh(rest[b.vertices], cache.faces[b.faces] - b.vertices.start) for b in cloths]
-    try:
-        sewn = [sew(scene, number, meshes) for number in range(len(scene.seams))]
-    except WeftError as error:
-        raise CacheError(f"{error}; to count intersections along seams too, check without seams") from error
-    first = [body.vertices.start for body in cloths]
-    return np.concatenate([none, *(s.vertices + np.array([first[s.cloth], first[s.to], first[s.to]]) for s in sewn)])

@@ -9,7 +9,7 @@ from weft.cache import CacheWriter, open_cache
 from weft.check import check_cache
 from weft.cli.main import app
 from weft.errors import WeftError
-from weft.farm.frames import check_on, film_on
+from weft.farm.frames import check_on, film_on, subdivide_on
 from weft.finish import subdivide
 from weft.view.look import Look
 
@@ -35,7 +35,7 @@ def crumpled(tmp_path_factory):
 
 def test_subdivided_frames_are_those_of_a_serial_run(tmp_path, cluster, crumpled):
     serial = subdivide(crumpled, tmp_path / "serial.zarr", levels=1, processes=1)
-    spread = subdivide(crumpled, tmp_path / "spread.zarr", levels=1, scheduler=cluster.address)
+    spread = subdivide_on(cluster.address, crumpled, tmp_path / "spread.zarr", levels=1)
     assert spread.frames == FRAMES and spread.verify() == []
     assert content(spread.path) == content(serial.path)
 
@@ -44,14 +44,14 @@ def test_subdivided_frames_are_those_of_a_serial_run(tmp_path, cluster, crumpled
 def test_a_worker_killed(tmp_path, cluster, crumpled, what):
     cluster.order(what, "spread", 3)
     serial = subdivide(crumpled, tmp_path / "serial.zarr", levels=1, processes=1)
-    spread = subdivide(crumpled, tmp_path / "spread.zarr", levels=1, scheduler=cluster.address)
+    spread = subdivide_on(cluster.address, crumpled, tmp_path / "spread.zarr", levels=1)
     # nothing is left of what the killed worker had half written
     assert cluster.left() == [] and content(spread.path) == content(serial.path)
 
 
 def test_resume_does_only_the_frames_that_are_missing(tmp_path, cluster, crumpled):
     serial = subdivide(crumpled, tmp_path / "serial.zarr", levels=1, processes=1)
-    spread = subdivide(crumpled, tmp_path / "spread.zarr", levels=1, scheduler=cluster.address)
+    spread = subdivide_on(cluster.address, crumpled, tmp_path / "spread.zarr", levels=1)
     markers = spread.path / "weft" / "frames"
     kept = {path.name: path.stat().st_mtime_ns for path in markers.iterdir()}
     # frame 2 is missing and a part of frame 4 is damaged
@@ -59,11 +59,11 @@ def test_resume_does_only_the_frames_that_are_missing(tmp_path, cluster, crumple
     chunk = spread.path / "velocities" / "c.4.0.0"
     chunk.write_bytes(chunk.read_bytes()[:-9])
     done = []
-    again = subdivide(
+    again = subdivide_on(
+        cluster.address,
         crumpled,
         tmp_path / "spread.zarr",
         levels=1,
-        scheduler=cluster.address,
         resume=True,
         progress=lambda k, _: done.append(k),
     )
@@ -75,7 +75,7 @@ def test_resume_does_only_the_frames_that_are_missing(tmp_path, cluster, crumple
 @pytest.mark.parametrize("lost", [0, 2])
 def test_a_serial_run_goes_on_with_what_workers_left(tmp_path, cluster, crumpled, lost):
     serial = subdivide(crumpled, tmp_path / "serial.zarr", levels=1, processes=1)
-    spread = subdivide(crumpled, tmp_path / "spread.zarr", levels=1, scheduler=cluster.address)
+    spread = subdivide_on(cluster.address, crumpled, tmp_path / "spread.zarr", levels=1)
     (spread.path / "weft" / "frames" / f"{lost:08d}.json").unlink()
     assert open_cache(spread.path).frames == lost
     again = subdivide(crumpled, tmp_path / "spread.zarr", levels=1, processes=1, resume=True)
@@ -83,9 +83,9 @@ def test_a_serial_run_goes_on_with_what_workers_left(tmp_path, cluster, crumpled
 
 
 def test_one_writer_at_a_time(tmp_path, cluster, crumpled):
-    made = subdivide(crumpled, tmp_path / "spread.zarr", levels=1, frames=[0, 1], scheduler=cluster.address)
+    made = subdivide_on(cluster.address, crumpled, tmp_path / "spread.zarr", levels=1, frames=[0, 1])
     with CacheWriter.resume(made.path), pytest.raises(WeftError, match="is being written by process"):
-        subdivide(crumpled, made.path, levels=1, frames=[0, 1], scheduler=cluster.address, resume=True)
+        subdivide_on(cluster.address, crumpled, made.path, levels=1, frames=[0, 1], resume=True)
 
 
 def test_checked_frames(cluster, crumpled):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from finish_scenes import bodies_of, draped
 
+from weft.cache.seams import source_faces, subdivided_pairs
 from weft.errors import WeftError
 from weft.finish.refine import refine, split_uv
-from weft.finish.sewn import parts_of_pairs, source_faces
 from weft.mesh import TriMesh, shapes
 from weft.mesh.subdivide import loop, loop_points, midpoint
 
@@ -93,11 +93,11 @@ def test_source_faces_and_parts_invert_each_other():
     levels = refine(bodies, faces, x, 2)
     np.testing.assert_array_equal(source_faces(levels[2].bodies, levels[2].faces, 2), _renumbered(levels, faces))
     pairs = np.array([[0, 5], [3, 20]], np.int32)
-    parts = parts_of_pairs(pairs, levels[2].bodies, 2)
+    parts = subdivided_pairs(pairs, levels[2].bodies, 2)
     found = {tuple(p) for p in np.sort(levels[2].source[parts], axis=1).tolist()}
     assert found == {(0, 5), (3, 20)}
     assert len(parts) == 16 * 16 + 16 * 1
-    assert parts_of_pairs(np.zeros((0, 2), np.int32), levels[2].bodies, 2).shape == (0, 2)
+    assert subdivided_pairs(np.zeros((0, 2), np.int32), levels[2].bodies, 2).shape == (0, 2)
 
 
 def _renumbered(levels, faces):

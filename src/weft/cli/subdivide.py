@@ -1,6 +1,7 @@
 """`weft subdivide`: a cache as a finer, smoother one."""
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,8 +42,14 @@ def subdivide(
     """
     from weft.cache import open_cache
     from weft.cli.choices import choose_frames, progress_bar
-    from weft.finish import subdivide as subdivide_cache
     from weft.run import Interrupted
+
+    if scheduler is None:
+        from weft.finish import subdivide as subdivide_cache
+    else:
+        from weft.farm.frames import subdivide_on
+
+        subdivide_cache = partial(subdivide_on, scheduler)
 
     source = open_cache(cache)
     target = out if out is not None else Path(f"{cache.resolve().stem}-fine.zarr")
@@ -60,7 +67,6 @@ def subdivide(
                 resume=resume,
                 overwrite=overwrite,
                 progress=progress,
-                scheduler=scheduler,
             )
     except Interrupted as stop:
         command = ["weft", "subdivide", str(cache), "-o", str(target), "--levels", str(levels), "--resume"]

@@ -103,7 +103,7 @@ def _read_cache(path: Path, frame: int, *, uv: bool) -> tuple["TriMesh", dict[st
     import numpy as np
 
     from weft.cache import open_cache
-    from weft.check import stitches_of
+    from weft.cache.seams import stitches_of
     from weft.mesh import TriMesh
 
     cache = open_cache(path)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,13 @@ class Draw:
     stamp: str
     frame: int
     look: Look
+
+
+def subdivide_on(scheduler: str, source: str | Path | Cache, out: str | Path, **options: Any) -> Cache:
+    """`weft.subdivide`, with the same options and the same result, on the workers of a Dask scheduler."""
+    from weft.finish import subdivide
+
+    return subdivide(source, out, **options, elsewhere=partial(finish_on, scheduler))
 
 
 def finish_on(

@@ -16,6 +16,10 @@ from weft.finish.workers import finish_frames
 from weft.run.interrupt import Interrupted, StopAtFrame
 from weft.runtime import get_threads
 
+Progress = Callable[[int, int], None]
+FinishElsewhere = Callable[[CacheWriter, Plan, Sequence[int], Progress | None], None]
+"""Writes the frames that a cache lacks, given the plan and the frame of the source for each frame of the cache."""
+
 
 def subdivide(
     source: str | Path | Cache,
@@ -30,8 +34,8 @@ def subdivide(
     device: str = "cpu",
     resume: bool = False,
     overwrite: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    scheduler: str | None = None,
+    progress: Progress | None = None,
+    elsewhere: FinishElsewhere | None = None,
 ) -> Cache:
     """Subdivide and smooth the cloth of every frame of a cache, without making intersections, into the cache `out`.
 
@@ -45,7 +49,8 @@ def subdivide(
     compare: count also those that Loop subdivision without a look at collisions makes (`plain_intersections`).
     resume: continue `out` where it stopped; it must come from the same source. overwrite: replace it.
     progress: called with (frames done, frames in all) after every frame.
-    scheduler: spread the frames over the workers of a Dask scheduler, who write them to `out` themselves, in any order.
+    elsewhere: called instead of working here; it must write every frame that `out` lacks, in any order. See
+        `weft.farm.frames.subdivide_on`, which hands the frames to the workers of a Dask scheduler.
     """
     cache = source if isinstance(source, Cache) else open_cache(source)
     out = Path(out)
@@ -57,14 +62,12 @@ def subdivide(
     if processes is not None and processes < 1:
         raise WeftError(f"processes must be at least 1, not {processes}")
     plan = Plan(cache.path.absolute(), start_of(cache), levels, near, check, compare, device)
-    gaps = scheduler is not None
+    gaps = elsewhere is not None
     with _open(cache, plan, out, chosen, resume=resume, overwrite=overwrite, gaps=gaps) as writer:
         left = chosen[writer.frames :]
         try:
-            if scheduler is not None:
-                from weft.farm.frames import finish_on
-
-                finish_on(scheduler, writer, plan, chosen, progress)
+            if elsewhere is not None:
+                elsewhere(writer, plan, chosen, progress)
                 return open_cache(out)
             count = min(processes or os.cpu_count() or 1, max(len(left), 1))
             results = finish_frames(plan, left, count, max(1, get_threads() // count))
@@ -78,7 +81,7 @@ def _go(
     writer: CacheWriter,
     results: Generator[Result, None, None],
     left: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Progress | None,
 ) -> None:
     """Write the frames that are left as they come."""
     done, planned = writer.frames, writer.frames + left

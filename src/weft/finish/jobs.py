@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.cache import Cache, open_cache
+from weft.cache.seams import sewn_triangles
 from weft.finish.finisher import Finished, Finisher
 
 Floats = NDArray[np.float64]
@@ -84,8 +85,6 @@ def _job(plan: Plan) -> Job:
 
 def make_finisher(cache: Cache, plan: Plan) -> Finisher:
     """What finishes the frames of a cache."""
-    from weft.check import sewn_triangles
-
     return Finisher(
         cache.bodies,
         cache.faces,

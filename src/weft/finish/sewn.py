@@ -1,11 +1,8 @@
 """Seams at every level: triangles that a seam joins directly are meant to touch, and so are their parts."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.cache import Body
 from weft.finish.refine import Level
 from weft.finish.stop import Skip
 from weft.world import Surface
@@ -74,33 +71,6 @@ class SewnPairs:
         if not len(self):
             return np.zeros(len(keys), bool)
         return self._keys[np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)] == keys
-
-
-def source_faces(bodies: Sequence[Body], faces: Ints, levels: int) -> Ints:
-    """The triangles that some bodies had so many levels before: corner k of a triangle is in its k-th part."""
-    result = []
-    for body in bodies:
-        own = faces[body.faces]
-        for _ in range(levels if body.kind == "cloth" else 0):
-            own = np.stack([own[0::4, 0], own[1::4, 1], own[2::4, 2]], axis=1)
-        result.append(own)
-    return np.concatenate(result)
-
-
-def parts_of_pairs(pairs: Ints, bodies: Sequence[Body], levels: int) -> Ints:
-    """All pairs of parts, so many levels later, of pairs of triangles; `bodies` are those of that level."""
-    firsts, counts = [], []
-    for body in bodies:
-        parts = 4**levels if body.kind == "cloth" else 1
-        triangles = (body.faces.stop - body.faces.start) // parts
-        firsts.append(body.faces.start + parts * np.arange(triangles))
-        counts.append(np.full(triangles, parts))
-    start, count = np.concatenate(firsts), np.concatenate(counts)
-    grown = [
-        np.stack(np.meshgrid(np.arange(a, a + m), np.arange(b, b + n)), axis=2).reshape(-1, 2)
-        for a, b, m, n in zip(*(start[pairs].T), *(count[pairs].T), strict=True)
-    ]
-    return np.concatenate([np.zeros((0, 2), np.int64), *grown]).astype(np.int32)
 
 
 def _incidence(items: Ints, count: int) -> tuple[NDArray[np.int64], Ints]:

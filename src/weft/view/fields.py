@@ -66,7 +66,7 @@ class Field:
 
     def _prepare_tangles(self) -> None:
         from weft.analysis import Analyser
-        from weft.check import stitches_of
+        from weft.cache.seams import stitches_of
 
         cache = self.cache
         cloths = [body for body in cache.bodies if body.kind == "cloth"]
