@@ -1,6 +1,5 @@
 """What the README and the docs show runs as it is printed, and lists everything there is."""
 
-import ast
 import importlib.util
 import re
 import shlex
@@ -170,33 +169,6 @@ def test_methods_of_the_tables_exist(page):
         assert name in MethodOptions.known
         module, _, method = _METHODS[name].partition(":")
         assert getattr(import_module(module), method).name == name
-
-
-def rooms_used(path: Path) -> set[str]:
-    """The rooms of weft that a file imports from, wherever in it; what only a type checker reads does not count."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    typing = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
-    skipped = {id(inner) for node in typing for inner in ast.walk(node)}
-    names = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import) and id(node) not in skipped:
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and id(node) not in skipped:
-            names += [f"{node.module}.{alias.name}" for alias in node.names]
-    return {name.split(".")[1] for name in names if name.startswith("weft.")}
-
-
-def test_rooms_use_only_what_the_page_about_the_code_says():
-    table = re.findall(r"^\| `(\w+)` \| .* \|([^|]*)\|$", (DOCS / "code.md").read_text(), re.MULTILINE)
-    allowed = {room: set(re.findall(r"`(\w+)`", uses)) for room, uses in table}
-    package = ROOT / "src" / "weft"
-    used: dict[str, set[str]] = {room: set() for room in allowed}
-    for path in package.rglob("*.py"):
-        room = path.relative_to(package).parts[0].removesuffix(".py")
-        if room not in ("__init__", "__main__", "errors"):
-            used[room] |= rooms_used(path) - {room, "errors", "__version__"}
-    del used["cli"]
-    assert used == {room: allowed[room] for room in used}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -15,8 +15,6 @@ from weft.scene import Scene, load_scene
 # width and height of one picture, and how many stand in a row
 SIZE = (640, 480)
 ACROSS = 3
-# what is farther than this from the middle of the start, in its own radii, has flown off and is not in the picture
-FARTHEST = 2.0
 
 
 @dataclass(frozen=True)
@@ -193,6 +191,7 @@ def _draw(drawn: list[tuple[Row, Cache]], path: Path, size: tuple[int, int]) -> 
         raise missing_extra("render", "matplotlib") from error
     from weft.check import crossing_marks
     from weft.view import render_still
+    from weft.view.camera import common_view
 
     view = common_view([cache for _, cache in drawn], size)
     across = min(len(drawn), ACROSS)
@@ -211,23 +210,3 @@ def _draw(drawn: list[tuple[Row, Cache]], path: Path, size: tuple[int, int]) -> 
         axis.set_title(title, fontsize=7)
     figure.savefig(path)
     return path
-
-
-def common_view(caches: list[Cache], size: tuple[int, int]) -> Any:
-    """One camera for all: the scene's, or one that has all last frames in the picture, except what has flown off."""
-    from weft.view.camera import choose_view
-    from weft.view.subject import extent
-
-    first = caches[0]
-    start = np.concatenate([first.positions(0)[b.vertices] for b in first.bodies if b.kind == "cloth"])
-    middle = start.mean(axis=0)
-    farthest = FARTHEST * np.linalg.norm(start - middle, axis=1).max()
-    clouds = [start]
-    for cache in caches:
-        x = cache.positions(cache.frames - 1)
-        for body in cache.bodies:
-            # colliders of about the size of the cloth belong into the picture, a floor does not
-            if body.kind == "cloth" or extent(x[body.vertices]) <= 1.5 * extent(start):
-                points = x[body.vertices]
-                clouds.append(points[np.linalg.norm(points - middle, axis=1) < farthest])
-    return choose_view(first, aspect=size[0] / size[1], points=np.concatenate(clouds))

@@ -72,14 +72,16 @@ def test_closed_bodies_end_up_facing_outwards():
     mesh = shapes.icosphere(subdivisions=2)
     faces = mesh.faces.copy()
     faces[:250] = faces[:250, ::-1]
-    mended, sentences = TriMesh.repair(mesh.vertices + 100.0, faces)
+    result = repair_mesh(mesh.vertices + 100.0, faces)
+    mended, sentences = result.mesh, result.sentences
     assert signed_volume(mended) > 0
     assert sentences == ["Turned 250 triangles to face the same way as the neighbours (triangles 0, 1, 2, 3, 4, ...)."]
 
 
 def test_a_whole_body_turned_inside_out_is_left_so():
     mesh = shapes.icosphere(subdivisions=1)
-    mended, sentences = TriMesh.repair(mesh.vertices, mesh.faces[:, ::-1])
+    result = repair_mesh(mesh.vertices, mesh.faces[:, ::-1])
+    mended, sentences = result.mesh, result.sentences
     assert sentences == []
     assert signed_volume(mended) < 0
 
@@ -106,9 +108,9 @@ def test_uv_decides_what_has_area():
     uv[0] = uv[1]
     result = repair_mesh(grid.vertices, grid.faces, uv)
     assert "without area in uv" in result.sentences[0]
-    flat, sentences = TriMesh.repair(np.zeros_like(grid.vertices), grid.faces, grid.uv)
-    assert sentences == []
-    assert flat.uv is not None
+    flat = repair_mesh(np.zeros_like(grid.vertices), grid.faces, grid.uv)
+    assert flat.sentences == []
+    assert flat.mesh.uv is not None
 
 
 def test_two_boxes_on_a_common_edge_come_apart():
@@ -254,4 +256,4 @@ def test_same_input_same_output(seed):
 )
 def test_refuses_the_hopeless(vertices, faces, words):
     with pytest.raises(MeshError, match=words):
-        TriMesh.repair(vertices, faces)
+        repair_mesh(vertices, faces)

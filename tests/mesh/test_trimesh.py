@@ -64,7 +64,7 @@ def test_refuses(name):
     with pytest.raises(MeshError) as error:
         TriMesh(vertices, faces)
     message = str(error.value)
-    assert "TriMesh.repair" in message
+    assert "repair_mesh" in message
     assert "\n" not in message
     for word in words:
         assert word in message

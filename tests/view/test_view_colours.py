@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from view_caches import waving
 
-from weft.view.colours import DIVERGING, SEQUENTIAL, body_colours, from_hex, map_colours, to_linear, to_srgb
+from weft.scene.colours import body_colours, from_hex, to_linear, to_srgb
+from weft.view.fields import DIVERGING, SEQUENTIAL, map_colours
 
 
 def luminance(srgb):
@@ -47,11 +48,11 @@ def test_a_scale_without_extent_is_no_division_by_zero():
 
 def test_front_and_back_of_a_cloth_differ_and_the_scene_gives_colours():
     cache = waving()
-    sheet, block = body_colours(cache, None)
+    sheet, block = body_colours(cache.bodies, None)
     assert luminance(sheet.back) < 0.75 * luminance(sheet.front)
     cloth = SimpleNamespace(name="sheet", colour="#ff0080")
     collider = SimpleNamespace(name="block", colour=None)
-    own, grey = body_colours(cache, SimpleNamespace(cloths=[cloth], colliders=[collider]))
+    own, grey = body_colours(cache.bodies, SimpleNamespace(cloths=[cloth], colliders=[collider]))
     np.testing.assert_allclose(own.front, [1.0, 0.0, 128 / 255])
     np.testing.assert_array_equal(grey.front, block.front)
 

@@ -10,8 +10,8 @@ from view_caches import MemoryCache, join, waving, write_cache
 
 from weft.errors import WeftError
 from weft.mesh import shapes
-from weft.view.colours import TANGLES
-from weft.view.fields import Field, check_colour, unique_edges
+from weft.mesh.shading import unique_edges
+from weft.view.fields import TANGLES, Field, check_colour
 from weft.view.subject import SAMPLES, sample_frames
 
 

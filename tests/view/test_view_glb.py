@@ -8,8 +8,8 @@ import numpy as np
 import trimesh
 
 from weft.mesh import shapes
-from weft.view.colours import to_linear
-from weft.view.fields import unique_edges
+from weft.mesh.shading import unique_edges
+from weft.scene.colours import to_linear
 from weft.view.glb import encode_glb
 
 

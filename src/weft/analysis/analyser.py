@@ -135,6 +135,6 @@ def _read_topology(faces: ArrayLike, vertex_count: int) -> Topology:
     if crowded.any():
         names = list_first([f"{a}-{b}" for a, b in topology.edges[crowded][:6].tolist()])
         raise MeshError(
-            f"{crowded.sum()} edges have more than two triangles ({names}); TriMesh.repair parts such meshes"
+            f"{crowded.sum()} edges have more than two triangles ({names}); weft.mesh.repair_mesh splits such edges"
         )
     return topology

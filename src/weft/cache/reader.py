@@ -251,3 +251,11 @@ def open_array(root: Path, name: str, mode: Literal["r", "r+"]) -> Any:
         return zarr.open_array(root / name, mode=mode, zarr_format=3)
     except Exception as error:
         raise CacheError(f"{root} is damaged: {path} cannot be read ({error})") from error
+
+
+def scene_of(cache: Any) -> Any:
+    """The scene of a cache, or None: a cache can be looked at without one."""
+    try:
+        return cache.scene
+    except CacheError:
+        return None

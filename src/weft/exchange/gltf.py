@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import WeftError, WeftWarning
-from weft.exchange.selection import Exported, Floats, Ints, Report, Selection, Singles, vertex_normals
+from weft.exchange.selection import Exported, Floats, Ints, Report, Selection, Singles
 from weft.exchange.staging import staged_file
+from weft.mesh.shading import vertex_normals
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
@@ -89,7 +90,7 @@ class _Figure:
         start = self.selection.cache.positions(self.selection.frames[0])[self.body.vertices]
         self.points, self.faces = np.arange(len(start)), self.selection.faces(self.body)
         if self.body.kind != "cloth":
-            from weft.view.surface import split_sharp
+            from weft.mesh.shading import split_sharp
 
             self.points, self.faces = split_sharp(start, self.faces)
         self.base, self.base_normals = self._shape(start)
@@ -233,7 +234,7 @@ def _times(selection: Selection) -> Singles:
 
 
 def _material(selection: Selection, body: "Body") -> dict[str, Any]:
-    from weft.view.colours import to_linear
+    from weft.scene.colours import to_linear
 
     colour = [round(float(c), 6) for c in to_linear(selection.colour(body))]
     surface = {"baseColorFactor": [*colour, 1.0], "metallicFactor": 0.0, "roughnessFactor": 0.85}

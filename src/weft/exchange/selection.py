@@ -65,10 +65,10 @@ class Selection:
 
     def colour(self, body: "Body") -> Floats:
         """A body's colour, sRGB in 0 to 1: the scene's, or one of the palette, as in pictures."""
-        from weft.view.colours import body_colours
-        from weft.view.subject import scene_of
+        from weft.cache import scene_of
+        from weft.scene.colours import body_colours
 
-        pairs = body_colours(self.cache, scene_of(self.cache))
+        pairs = body_colours(self.cache.bodies, scene_of(self.cache))
         return pairs[self.cache.bodies.index(body)].front
 
     def moving(self) -> list[bool]:
@@ -84,17 +84,6 @@ class Selection:
                 for known, b in zip(moving, self.bodies, strict=True)
             ]
         return moving
-
-
-def vertex_normals(points: Floats, faces: Ints) -> Floats:
-    """Unit normals at the vertices, each triangle counting by its area; (0, 1, 0) where there is none."""
-    a, b, c = points[faces].transpose(1, 0, 2)
-    across = np.cross(b - a, c - a)
-    corners = faces.ravel()
-    sums = [np.bincount(corners, weights=np.repeat(column, 3), minlength=len(points)) for column in across.T]
-    normals = np.stack(sums, axis=1)
-    length = np.linalg.norm(normals, axis=1, keepdims=True)
-    return np.where(length > 0.0, normals / np.where(length > 0.0, length, 1.0), (0.0, 1.0, 0.0))
 
 
 def file_names(bodies: Sequence["Body"]) -> list[str]:

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import WeftError, missing_extra
-from weft.exchange.selection import Exported, Floats, Report, Selection, Singles, vertex_normals
+from weft.exchange.selection import Exported, Floats, Report, Selection, Singles
 from weft.exchange.staging import staged_file
+from weft.mesh.shading import vertex_normals
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
@@ -97,7 +98,7 @@ class _Mesh:
             )
             primvar.Set(Vt.Vec2fArray.FromNumpy(uv.astype(np.float32)))
 
-        from weft.view.colours import to_linear
+        from weft.scene.colours import to_linear
 
         colour = Gf.Vec3f(*to_linear(selection.colour(body)).tolist())
         mesh.CreateDisplayColorAttr(Vt.Vec3fArray([colour]))

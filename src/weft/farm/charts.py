@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.errors import WeftError, missing_extra
 from weft.farm.table import read_table
-from weft.view.colours import CLOTHS, from_lch
+from weft.scene.colours import CLOTH_PALETTE, from_lch
 
 # what is drawn against every key, and what the axes say
 PANELS = {
@@ -101,7 +101,7 @@ def _panel(axis: Any, rows: Sequence[dict[str, Any]], key: str, column: str, col
         x = places[str(row[key])] if places else float(row[key])
         groups.setdefault(str(row[colour_by]) if colour_by else "", []).append((x, float(row[column])))
     for number, (label, points) in enumerate(groups.items()):
-        colour = tuple(from_lch(*CLOTHS[number % len(CLOTHS)]))
+        colour = tuple(from_lch(*CLOTH_PALETTE[number % len(CLOTH_PALETTE)]))
         xs, ys = np.array(points).T
         axis.plot(xs, ys, ".", color=colour, alpha=0.6, markersize=5)
         each = np.unique(xs)

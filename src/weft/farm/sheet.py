@@ -35,7 +35,7 @@ def draw_sheet(study: Study, rows: Sequence[dict[str, Any]], farm: "Farm | None"
         from PIL import Image  # noqa: F401
     except ImportError as error:
         raise missing_extra("render", "pillow") from error
-    from weft.compare import common_view
+    from weft.view.camera import common_view
 
     paths = {run.name: study.cache_path(run).absolute() for run in study.runs}
     # of very many runs, some from everywhere

@@ -27,7 +27,7 @@ class TriMesh:
 
     `uv` is the flat rest shape, in metres, where the mesh has one (sewing patterns do). The arrays are read-only; every
     table is made when first asked for and kept. What is not a manifold is refused with a message that names the first
-    offenders; `TriMesh.repair` makes a good mesh of most bad ones.
+    offenders; `weft.mesh.repair_mesh` makes a good mesh of most bad ones.
     """
 
     def __init__(self, vertices: ArrayLike, faces: ArrayLike, uv: ArrayLike | None = None) -> None:
@@ -46,17 +46,6 @@ class TriMesh:
     def __repr__(self) -> str:
         rest = "" if self.uv is None else ", with uv"
         return f"TriMesh({len(self.vertices)} vertices, {len(self.faces)} triangles{rest})"
-
-    @staticmethod
-    def repair(vertices: ArrayLike, faces: ArrayLike, uv: ArrayLike | None = None) -> tuple["TriMesh", list[str]]:
-        """Make a good mesh of a bad one, and say in sentences what was done (none: nothing was).
-
-        `weft.mesh.repair_mesh` does the same and also tells which vertex and triangle each one was.
-        """
-        from weft.mesh.repair import repair_mesh
-
-        result = repair_mesh(vertices, faces, uv)
-        return result.mesh, result.sentences
 
     def with_vertices(self, vertices: ArrayLike) -> Self:
         """The same triangles with the vertices elsewhere; shares the tables that are made already.

@@ -16,11 +16,11 @@ FLATNESS = 1e-12
 
 
 class BadMeshError(MeshError):
-    """A mesh that `TriMesh` refuses and `TriMesh.repair` can mend."""
+    """A mesh that `TriMesh` refuses and `repair_mesh` can mend."""
 
     def __init__(self, problems: list[str]) -> None:
         self.summary = f"the mesh has {'; '.join(problems)}"
-        super().__init__(f"{self.summary}. TriMesh.repair(vertices, faces, uv) mends such meshes")
+        super().__init__(f"{self.summary}. weft.mesh.repair_mesh(vertices, faces, uv) mends such meshes")
 
 
 def as_vertices(vertices: ArrayLike) -> Floats:

@@ -1,20 +1,24 @@
-"""How colliders and pins move. All motions act in the world, after the placement.
+"""How colliders and pins move: what a scene says about it, and from that the positions at a time.
 
-What a motion says is here; `weft.scene.moving` turns it into positions.
+All motions act in the world on placed vertices: `positions(rest_vertices, time)` takes the vertices where the placement
+puts them and returns them where the motion has carried them.
 """
 
+from bisect import bisect_right
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
+import numpy as np
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
+from weft.mesh.sequences import MeshSequence, read_sequence
+from weft.scene import rotation
 from weft.scene.fields import FileName, Name, NotNegative, Number, Positive, Vector
 from weft.scene.part import Part, choose
 from weft.scene.placement import Placement
-
-if TYPE_CHECKING:
-    from weft.scene.moving import Moving
+from weft.scene.rotation import Floats
 
 
 class MotionPart(Part):
@@ -27,8 +31,6 @@ class MotionPart(Part):
 
         `base` is the folder that file names are relative to; `placement` is that of the body that moves.
         """
-        from weft.scene.moving import resolve_motion
-
         return resolve_motion(self, base=FilePath(base), placement=placement or Placement())
 
 
@@ -138,3 +140,187 @@ def _choose_motion(value: Any, info: ValidationInfo) -> Any:
 
 AnyMotion = Still | Spin | Path | Sequence
 Motion = Annotated[AnyMotion, BeforeValidator(_choose_motion)]
+
+
+class Moving(Protocol):
+    """A motion that can be asked where things are."""
+
+    @property
+    def still(self) -> bool:
+        """Whether positions are the same at all times."""
+
+    @property
+    def rigid(self) -> bool:
+        """Whether there is a `matrix(time)`."""
+
+    def positions(self, rest_vertices: Floats, time: float) -> Floats:
+        """Where the placed vertices are at a time in seconds, (n, 3), in the world."""
+
+
+class RigidMoving:
+    """A motion that carries all vertices with one matrix."""
+
+    rigid = True
+
+    def __init__(self, pose: Callable[[float], Floats] | None) -> None:
+        self._pose = pose
+
+    @property
+    def still(self) -> bool:
+        return self._pose is None
+
+    def matrix(self, time: float) -> Floats:
+        """The 4x4 matrix from the placed vertices to where they are at a time."""
+        return np.eye(4) if self._pose is None else self._pose(time)
+
+    def positions(self, rest_vertices: Floats, time: float) -> Floats:
+        """Where the placed vertices are at a time."""
+        if self._pose is None:
+            return rest_vertices.copy()
+        matrix = self._pose(time)
+        return rest_vertices @ matrix[:3, :3].T + matrix[:3, 3]
+
+
+class SequenceMoving:
+    """Vertices from samples, placed; linear between two samples, held before the first and after the last."""
+
+    rigid = False
+
+    def __init__(self, sequence: MeshSequence, *, start: float, placement: Placement) -> None:
+        self.sequence = sequence
+        self._times = [start + t for t in sequence.times]
+        self._matrix = placement.matrix()
+        self.still = len(self._times) == 1
+        # the two samples around the last time asked for
+        self._hot: dict[int, Floats] = {}
+
+    def positions(self, rest_vertices: Floats, time: float) -> Floats:
+        """Where the vertices are at a time; of `rest_vertices` only the number counts."""
+        if len(rest_vertices) != self.sequence.vertex_count:
+            raise ValueError(f"{len(rest_vertices)} vertices cannot follow {self.sequence.vertex_count}")
+        after = bisect_right(self._times, time)
+        low, high = max(after - 1, 0), min(after, len(self._times) - 1)
+        self._hot = {i: self._hot[i] if i in self._hot else self._placed(i) for i in {low, high}}
+        if low == high:
+            return self._hot[low].copy()
+        weight = (time - self._times[low]) / (self._times[high] - self._times[low])
+        return (1.0 - weight) * self._hot[low] + weight * self._hot[high]
+
+    def _placed(self, sample: int) -> Floats:
+        vertices = self.sequence.vertices(sample)
+        return vertices @ self._matrix[:3, :3].T + self._matrix[:3, 3]
+
+
+class SelectedMoving:
+    """The positions of selected vertices under a motion that gives those of all vertices, as pins need."""
+
+    rigid = False
+    still = False
+
+    def __init__(self, moving: Moving, chosen: np.ndarray, count: int) -> None:
+        self._moving, self._chosen, self._all = moving, chosen, np.zeros((count, 3))
+
+    def positions(self, rest_vertices: Floats, time: float) -> Floats:
+        """Where the chosen vertices are at a time."""
+        return self._moving.positions(self._all, time)[self._chosen]
+
+
+def resolve_motion(motion: MotionPart, *, base: FilePath, placement: Placement) -> Moving:
+    """The motion of a body with this placement; `base` is where file names start."""
+    if isinstance(motion, Spin):
+        return RigidMoving(_spin(motion, placement) if motion.rate_deg else None)
+    if isinstance(motion, Path):
+        return RigidMoving(_path(motion, placement))
+    if isinstance(motion, Sequence):
+        sequence = read_sequence(base / motion.file, fps=motion.fps, array=motion.array)
+        return SequenceMoving(sequence, start=motion.start, placement=placement)
+    return RigidMoving(None)
+
+
+def _about(centre: Floats, turn: Floats, shift: Floats) -> Floats:
+    """Rotate about a centre, then move."""
+    matrix = np.eye(4)
+    matrix[:3, :3] = turn
+    matrix[:3, 3] = centre - turn @ centre + shift
+    return matrix
+
+
+def _spin(spin: Spin, placement: Placement) -> Callable[[float], Floats]:
+    centre = np.array(placement.position if spin.centre is None else spin.centre)
+    stop = np.inf if spin.stop is None else spin.stop
+    turn, nowhere = rotation.turns_about(spin.axis), np.zeros(3)
+
+    def pose(time: float) -> Floats:
+        angle_deg = spin.rate_deg * (min(max(time, spin.start), stop) - spin.start)
+        return _about(centre, turn(angle_deg), nowhere)
+
+    return pose
+
+
+def _path(path: Path, placement: Placement) -> Callable[[float], Floats]:
+    centre = np.array(placement.position)
+    times = np.array([k.time for k in path.keyframes])
+    shifts = np.array([k.position for k in path.keyframes])
+    turns = [rotation.euler_quaternion(k.rotation_deg) for k in path.keyframes]
+
+    # the rotation from each keyframe to the next, as a vector in the body
+    steps = [rotation.logarithm(rotation.product(rotation.inverse(a), b)) for a, b in pairwise(turns)]
+    smooth = path.interpolation == "smooth"
+    gaps = np.diff(times)[:, None]
+    shift_rates = keyframe_rates(np.diff(shifts, axis=0) / gaps, gaps) if smooth else None
+    turn_rates = keyframe_rates(np.reshape(steps, (-1, 3)) / gaps, gaps) if smooth else None
+
+    def pose(time: float) -> Floats:
+        i = int(np.searchsorted(times, time, side="right")) - 1
+        if i < 0 or i >= len(times) - 1:
+            held = min(max(i, 0), len(times) - 1)
+            return _about(centre, rotation.matrix_of(turns[held]), shifts[held])
+        gap = times[i + 1] - times[i]
+        u = (time - times[i]) / gap
+        if shift_rates is None or turn_rates is None:
+            turn = rotation.product(turns[i], rotation.exponential(u * steps[i]))
+            return _about(centre, rotation.matrix_of(turn), (1.0 - u) * shifts[i] + u * shifts[i + 1])
+        shift = _hermite(u, shifts[i], shifts[i + 1], gap * shift_rates[i], gap * shift_rates[i + 1])
+        turn = _turn_between(u, turns[i], turns[i + 1], gap * turn_rates[i], gap * turn_rates[i + 1])
+        return _about(centre, rotation.matrix_of(turn), shift)
+
+    return pose
+
+
+def keyframe_rates(slopes: Floats, gaps: Floats) -> Floats:
+    """Velocities at the keyframes: zero at both ends and where the direction turns round, else the weighted harmonic
+    mean of the slopes on both sides, which lets no coordinate overshoot (Fritsch and Butland 1984)."""
+    rates = np.zeros((len(slopes) + 1, 3))
+    before, after = slopes[:-1], slopes[1:]
+    if len(before) == 0:
+        return rates
+    same_way = before * after > 0.0
+    weight_before = gaps[:-1] + 2.0 * gaps[1:]
+    weight_after = 2.0 * gaps[:-1] + gaps[1:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = (weight_before + weight_after) / (weight_before / before + weight_after / after)
+    rates[1:-1] = np.where(same_way, mean, 0.0)
+    return rates
+
+
+def _hermite(u: float, a: Floats, b: Floats, slope_a: Floats, slope_b: Floats) -> Floats:
+    """The cubic from a to b with these slopes at its ends, at u in [0, 1]."""
+    blend = u * u * (3.0 - 2.0 * u)
+    rest = u * (1.0 - u)
+    return (1.0 - blend) * a + blend * b + rest * ((1.0 - u) * slope_a - u * slope_b)
+
+
+def _turn_between(u: float, a: Floats, b: Floats, slope_a: Floats, slope_b: Floats) -> Floats:
+    """The same for rotations: the cumulative cubic of Kim, Kim and Shin (1995), with rotation vectors as slopes.
+
+    The curve leaves a with slope_a and reaches b with slope_b; about a single axis it is the cubic of the angle.
+    """
+    first, last = rotation.exponential(slope_a / 3.0), rotation.exponential(slope_b / 3.0)
+    middle = rotation.product(
+        rotation.product(rotation.inverse(first), rotation.inverse(a)), rotation.product(b, rotation.inverse(last))
+    )
+    weights = 1.0 - (1.0 - u) ** 3, u * u * (3.0 - 2.0 * u), u**3
+    turned = a
+    for weight, vector in zip(weights, (slope_a / 3.0, rotation.logarithm(middle), slope_b / 3.0), strict=True):
+        turned = rotation.product(turned, rotation.exponential(weight * vector))
+    return turned

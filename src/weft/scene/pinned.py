@@ -10,7 +10,7 @@ from weft.mesh import TriMesh, shapes
 from weft.scene.cloth import Cloth
 from weft.scene.files import Key
 from weft.scene.messages import listed
-from weft.scene.moving import Moving, SequenceMoving, Some
+from weft.scene.motion import Moving, SelectedMoving, SequenceMoving
 from weft.scene.pin import Pin
 from weft.scene.scene import Scene
 from weft.scene.shape import Cylinder, Grid, Plane, Strip
@@ -103,7 +103,7 @@ def _pin_motion(scene: Scene, pin: Pin, cloth: Cloth, mesh: TriMesh, vertices: I
             f"motion has {motion.sequence.vertex_count} vertices and the cloth has {len(mesh.vertices)}: a sequence "
             "for a pin holds the whole cloth"
         )
-    return Some(motion, vertices, len(mesh.vertices))
+    return SelectedMoving(motion, vertices, len(mesh.vertices))
 
 
 def _point(p: np.ndarray) -> str:

@@ -12,8 +12,8 @@ from weft.mesh import TriMesh, shapes
 from weft.scene.cloth import Cloth
 from weft.scene.collider import Collider
 from weft.scene.files import Key
+from weft.scene.motion import Moving, SequenceMoving
 from weft.scene.motion import Sequence as SequenceMotion
-from weft.scene.moving import Moving, SequenceMoving
 from weft.scene.pinned import Held, hold_vertices
 from weft.scene.scene import Scene
 from weft.scene.sewn import Sewn, sew

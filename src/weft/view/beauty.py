@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.cache import scene_of
 from weft.errors import WeftError, missing_extra
+from weft.scene.colours import BodyColours, Floats, body_colours, to_linear, to_srgb
 from weft.view.camera import View, choose_view
-from weft.view.colours import Floats, Pair, body_colours, to_linear, to_srgb
-from weft.view.subject import extent, ground_of, sample_frames, scene_of, subject_points
+from weft.view.subject import extent, ground_of, sample_frames, subject_points
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
@@ -103,7 +104,7 @@ class Studio:
         self._ground = ground_of(cache, self._extent)
         self._floor = self._floor_height()
         self._bodies = [body for body in cache.bodies if body is not self._ground]
-        colours = body_colours(cache, scene_of(cache))
+        colours = body_colours(cache.bodies, scene_of(cache))
         self._colours = {body.name: pair for body, pair in zip(cache.bodies, colours, strict=True)}
         self._surfaces = self._make_surfaces()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -228,7 +229,7 @@ def find_mitsuba() -> Any:
     return mitsuba
 
 
-def fabric(pair: Pair) -> dict[str, Any]:
+def fabric(pair: BodyColours) -> dict[str, Any]:
     """Cloth: rough, with the sheen of fibres at grazing angles, another colour behind."""
     sides = []
     for colour in pair:

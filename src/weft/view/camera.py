@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from weft.cache import scene_of
 from weft.errors import WeftError
-from weft.view.colours import Floats
-from weft.view.subject import scene_of, subject_points
+from weft.scene.colours import Floats
+from weft.view.subject import extent, subject_points
 
 if TYPE_CHECKING:
     from weft.cache import Cache
@@ -22,6 +23,9 @@ ELEVATION_DEG = 16.0
 
 # how much of the half picture the cloth may fill
 FILL = 0.86
+
+# points farther than this from the middle of the cloth at the start, in radii of that cloth, are not in a common view
+COMMON_VIEW_RADIUS = 2.0
 
 
 @dataclass(frozen=True)
@@ -105,3 +109,23 @@ def choose_view(cache: "Cache", *, aspect: float, camera: Any = None, points: Fl
     if not np.linalg.norm(view.target - view.position) > 0.0:
         raise WeftError("camera: position and target are the same point, so it looks nowhere; move one of them")
     return view
+
+
+def common_view(caches: "list[Cache]", size: tuple[int, int]) -> View:
+    """One camera for several caches of a scene: the scene's, or one that shows the last frames of all of them.
+
+    Points beyond `COMMON_VIEW_RADIUS` are left out: one run whose cloth flew off must not shrink all others.
+    """
+    first = caches[0]
+    start = np.concatenate([first.positions(0)[b.vertices] for b in first.bodies if b.kind == "cloth"])
+    middle = start.mean(axis=0)
+    farthest = COMMON_VIEW_RADIUS * np.linalg.norm(start - middle, axis=1).max()
+    clouds = [start]
+    for cache in caches:
+        x = cache.positions(cache.frames - 1)
+        for body in cache.bodies:
+            # colliders of about the size of the cloth belong into the picture, a floor does not
+            if body.kind == "cloth" or extent(x[body.vertices]) <= 1.5 * extent(start):
+                points = x[body.vertices]
+                clouds.append(points[np.linalg.norm(points - middle, axis=1) < farthest])
+    return choose_view(first, aspect=size[0] / size[1], points=np.concatenate(clouds))

@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
+from weft.cache import scene_of
 from weft.errors import WeftError
-from weft.view.colours import DIVERGING, SEQUENTIAL, TANGLES, Floats, map_colours
-from weft.view.subject import sample_frames, scene_of
+from weft.mesh.shading import unique_edges
+from weft.scene.colours import Floats, from_lch
+from weft.view.subject import sample_frames
 
 if TYPE_CHECKING:
     from weft.cache import Cache
@@ -22,10 +24,31 @@ def check_colour(colour: str) -> None:
         raise WeftError(f"colour {colour!r} is not known: use one of {', '.join(COLOURS)}")
 
 
-def unique_edges(faces: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The edges of a triangle list, (e, 2), lower vertex first, each once."""
-    sides = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
-    return np.unique(np.sort(sides, axis=1), axis=0)
+def _sequential(t: Floats) -> Floats:
+    # dark violet to pale yellow; lightness rises evenly
+    return from_lch(0.25 + 0.68 * t, 0.13 + 0.02 * np.sin(np.pi * t), 300.0 - 195.0 * t)
+
+
+def _diverging(t: Floats) -> Floats:
+    # blue (below zero) through near white to red (above zero); lightness falls evenly to both sides
+    side = 2.0 * t - 1.0
+    return from_lch(0.95 - 0.47 * np.abs(side), 0.19 * np.abs(side) ** 0.8, np.where(side < 0.0, 255.0, 28.0))
+
+
+_STEPS = np.linspace(0.0, 1.0, 256)
+SEQUENTIAL = _sequential(_STEPS)
+DIVERGING = _diverging(_STEPS)
+# regions of tangles as the analysis names them: none (a quiet grey), black, white, red
+TANGLES = from_lch([0.72, 0.25, 0.98, 0.58], [0.03, 0.02, 0.0, 0.2], [230.0, 260.0, 0.0, 27.0])
+
+
+def map_colours(values: ArrayLike, low: float, high: float, table: Floats) -> Floats:
+    """Look `values` up in a colour table that spans low..high; (n, 3) sRGB. NaN becomes mid grey."""
+    v = np.asarray(values, dtype=np.float64)
+    t = np.clip((v - low) / (high - low if high > low else 1.0), 0.0, 1.0)
+    known = np.isfinite(t)
+    colours = table[np.rint(np.where(known, t, 0.0) * (len(table) - 1)).astype(np.intp)]
+    return np.where(known[:, None], colours, 0.5)
 
 
 class Field:

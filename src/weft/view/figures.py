@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.view.colours import Floats, body_colours
-from weft.view.fields import Field, unique_edges
+from weft.cache import scene_of
+from weft.mesh.shading import split_sharp, unique_edges
+from weft.scene.colours import Floats, body_colours
+from weft.view.fields import Field
 from weft.view.glb import encode_glb
-from weft.view.subject import scene_of
-from weft.view.surface import split_sharp
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
@@ -125,7 +125,7 @@ class Figure:
 
 def make_figures(server: Any, cache: "Cache", leave_out: "Body | None") -> list[Figure]:
     """A figure for every body that has triangles, except the one that is drawn as the ground."""
-    sides = body_colours(cache, scene_of(cache))
+    sides = body_colours(cache.bodies, scene_of(cache))
     return [
         Figure(server, cache, body, pair, number)
         for number, (body, pair) in enumerate(zip(cache.bodies, sides, strict=True))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import WeftError, missing_extra
-from weft.view.colours import Floats
+from weft.scene.colours import Floats
 from weft.view.fields import Colour
 from weft.view.light import FILM
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.scene.colours import Floats, from_lch, to_linear, to_srgb
 from weft.view.camera import view_axes
-from weft.view.colours import Floats, from_lch, to_linear, to_srgb
 
 FLOOR = from_lch(0.93, 0.006, 80.0)
 FLOOR_REACH = 9.0

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.view.colours import Floats, to_linear
+from weft.scene.colours import Floats, to_linear
 
 FLOAT, UINT16, UINT32 = 5126, 5123, 5125
 LINES, TRIANGLES = 1, 4

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.scene.colours import Floats
 from weft.view.camera import view_axes
-from weft.view.colours import Floats
 
 MAP = 512
 LAMP_DEG = 7.0

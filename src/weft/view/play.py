@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from weft.errors import missing_extra
+from weft.mesh.shading import split_sharp
 from weft.run.realtime import Realtime
 from weft.scene import Path as KeyframePath
 from weft.scene import Scene, Sequence, Spin
+from weft.scene.colours import body_colours
 from weft.view.camera import choose_view
-from weft.view.colours import body_colours
 from weft.view.figures import to_rgb
 from weft.view.play_panel import PlayPanel
 from weft.view.subject import extent
-from weft.view.surface import split_sharp
 
 # how often the browser gets a new picture at most
 RATE = 30.0
@@ -179,7 +179,7 @@ class LiveView:
         self._cloths: dict[str, list[Any]] = {}
         self._colliders: dict[str, tuple[Any, np.ndarray | None]] = {}
         bodies = cloth.world.bodies
-        for number, (body, sides) in enumerate(zip(bodies, body_colours(cloth.world, self.scene), strict=True)):  # type: ignore[arg-type]
+        for number, (body, sides) in enumerate(zip(bodies, body_colours(bodies, self.scene), strict=True)):
             path = f"/body{number}"
             if body.kind == "cloth":
                 self._cloths[body.name] = [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.errors import WeftError, missing_extra
-from weft.view.colours import CLOTHS, Floats, from_lch
+from weft.scene.colours import CLOTH_PALETTE, Floats, from_lch
 
 if TYPE_CHECKING:
     from weft.cache import Cache
@@ -92,7 +92,7 @@ def draw_panel(axis: Any, name: str, unit: str, columns: dict[str, Floats | None
         axis.text(0.5, 0.5, "not recorded", transform=axis.transAxes, ha="center", color=GREY)
         axis.set_yticks([])
         return
-    for (label, values), lch in zip(known.items(), CLOTHS, strict=False):
+    for (label, values), lch in zip(known.items(), CLOTH_PALETTE, strict=False):
         # a column that is counted now and then (intersections) has gaps: points, joined
         there = np.isfinite(values)
         mark = "." if len(values) < 2 or not there.all() else ""
@@ -111,7 +111,7 @@ def draw_panel(axis: Any, name: str, unit: str, columns: dict[str, Floats | None
 
 def report_title(cache: "Cache", wall: Floats | None) -> str:
     """Name, frames and total time in one line."""
-    from weft.view.subject import scene_of
+    from weft.cache import scene_of
 
     name = getattr(scene_of(cache), "name", None) or getattr(getattr(cache, "path", None), "stem", "cache")
     total = "" if wall is None else f", {np.nansum(wall):.1f} s of computing"

@@ -5,15 +5,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.cache import scene_of
 from weft.errors import WeftError
+from weft.mesh.shading import unique_edges, unit
+from weft.scene.colours import BodyColours, Floats, body_colours, from_lch, to_linear, to_srgb
 from weft.view.camera import View, choose_view
-from weft.view.colours import Floats, Pair, body_colours, from_lch, to_linear, to_srgb
-from weft.view.fields import Colour, Field, check_colour, unique_edges
+from weft.view.fields import Colour, Field, check_colour
 from weft.view.floor import FLOOR_REACH, Floor
 from weft.view.light import Lights, Quality, open_light
 from weft.view.offscreen import import_pyvista
-from weft.view.subject import ground_of, scene_of, subject_points
-from weft.view.surface import Surface, unit
+from weft.view.subject import ground_of, subject_points
+from weft.view.surface import Surface
 
 if TYPE_CHECKING:
     from weft.cache import Cache
@@ -40,7 +42,7 @@ class Drawn(NamedTuple):
     vertices: slice
     surface: Surface
     mesh: Any
-    sides: Pair
+    sides: BodyColours
     cloth: bool
 
 
@@ -153,7 +155,7 @@ class Stage:
         start = cache.positions(0)
         ground = ground_of(cache, 2.0 * self._radius)
         solid = []
-        for body, sides in zip(cache.bodies, body_colours(cache, scene_of(cache)), strict=True):
+        for body, sides in zip(cache.bodies, body_colours(cache.bodies, scene_of(cache)), strict=True):
             faces = cache.faces[body.faces] - body.vertices.start
             if len(faces) == 0:
                 continue

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
-from weft.view.colours import Floats
+from weft.scene.colours import Floats
 from weft.view.fields import Colour
 from weft.view.light import STILL
 

@@ -1,11 +1,12 @@
 """What a picture is about: the scene of a cache, its cloths over all frames, its ground."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.errors import CacheError, WeftError
-from weft.view.colours import Floats
+from weft.cache import scene_of
+from weft.errors import WeftError
+from weft.scene.colours import Floats
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
@@ -16,14 +17,6 @@ MANY = 20_000
 
 # a flat collider is drawn without an end when it is this much wider than the subject
 ENDLESS = 3.0
-
-
-def scene_of(cache: "Cache") -> Any:
-    """The scene of a cache, or None: a cache can be looked at without one."""
-    try:
-        return cache.scene
-    except CacheError:
-        return None
 
 
 def sample_frames(count: int) -> list[int]:

@@ -6,16 +6,10 @@ linear in the body's vertices, so a frame costs one sparse product.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from weft.view.colours import Floats
-from weft.view.fields import unique_edges
+from weft.mesh.shading import Floats, Ints, split_sharp, unique_edges, unit
 
-Ints = NDArray[np.int32]
-
-# two faces of a collider that meet at more than this are drawn with an edge between them
-SHARP_DEG = 40.0
 MAX_TRIANGLES = 150_000
 
 
@@ -48,12 +42,6 @@ class Surface:
         return self.lift @ vertices, unit(normals)
 
 
-def unit(vectors: Floats) -> Floats:
-    """Vectors of length one; zero stays zero."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(lengths > 0.0, lengths, 1.0)
-
-
 def gather_faces(faces: Ints, count: int) -> sparse.csr_array:
     """The matrix that sums a quantity of the triangles around each vertex."""
     items = np.repeat(np.arange(len(faces)), 3)
@@ -82,35 +70,3 @@ def split_in_four(faces: Ints, count: int) -> tuple[sparse.csr_array, Ints]:
         (weights, (rows, np.concatenate([np.arange(count), edges.ravel()]))), shape=(count + len(edges), count)
     )
     return step, finer
-
-
-def split_sharp(vertices: Floats, faces: Ints) -> tuple[NDArray[np.intp], Ints]:
-    """Give the two sides of every sharp edge points of their own; returns the vertex of each point, and the triangles.
-
-    Corners of triangles that share an edge which is not sharp stay one point.
-    """
-    a, b, c = (vertices[faces[:, k]] for k in range(3))
-    normals = unit(np.cross(b - a, c - a))
-
-    # pairs of triangles with a common edge, sorted by edge; an open or non-manifold edge joins only neighbours in line
-    sides = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]).astype(np.int64)
-    owner = np.tile(np.arange(len(faces)), 3)
-    key = np.sort(sides, axis=1) @ np.array([len(vertices), 1])
-    order = np.argsort(key, kind="stable")
-    same = key[order][1:] == key[order][:-1]
-    first, second = order[:-1][same], order[1:][same]
-    soft = (normals[owner[first]] * normals[owner[second]]).sum(axis=1) > np.cos(np.radians(SHARP_DEG))
-    first, second = first[soft], second[soft]
-
-    # corner (face, k) has number 3 face + k; a soft edge glues two pairs of corners
-    def corner(side: NDArray[np.intp], vertex: NDArray[np.int64]) -> NDArray[np.intp]:
-        face = owner[side]
-        return 3 * face + np.argmax(faces[face] == vertex[:, None], axis=1)
-
-    glued = [(corner(first, sides[first, k]), corner(second, sides[first, k])) for k in range(2)]
-    rows, columns = (np.concatenate([pair[k] for pair in glued]) for k in range(2))
-    graph = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(faces.size, faces.size))
-    count, label = sparse.csgraph.connected_components(graph, directed=False)
-    owner_vertex = np.empty(count, dtype=np.intp)
-    owner_vertex[label] = faces.ravel()
-    return owner_vertex, label.reshape(-1, 3).astype(np.int32)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.cache import scene_of
 from weft.errors import WeftError, missing_extra
 from weft.view.camera import choose_view
 from weft.view.fields import Field
 from weft.view.figures import legend_html, make_figures
 from weft.view.panel import Panel
 from weft.view.player import Player
-from weft.view.subject import extent, ground_of, scene_of, subject_points
+from weft.view.subject import extent, ground_of, subject_points
 
 if TYPE_CHECKING:
     from weft.cache import Cache

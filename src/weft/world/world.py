@@ -12,7 +12,7 @@ from weft.mesh import TriMesh
 from weft.runtime.launch import launch
 from weft.runtime.readback import read
 from weft.scene import Cloth, Grid, Material, Scene, Strip
-from weft.scene.moving import Moving, RigidMoving
+from weft.scene.motion import Moving, RigidMoving
 from weft.scene.resolve import Resolved, resolve_scene
 from weft.scene.sewn import Sewn
 from weft.world.kinematics import Kinematics, Prescription

@@ -9,7 +9,7 @@ from weft.mesh import TriMesh
 from weft.methods.predictive.collider_contacts import BOX, CAPSULE, MESH, PLANE, SPHERE, Shape
 from weft.scene import Collider
 from weft.scene.analytic import AnalyticShape, analytic_shape
-from weft.scene.moving import Moving, RigidMoving
+from weft.scene.motion import Moving, RigidMoving
 from weft.scene.rotation import euler_matrix
 from weft.world import World
 

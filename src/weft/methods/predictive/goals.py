@@ -8,8 +8,7 @@ import warp as wp
 from weft.dynamics.packed_vertices import ROW
 from weft.scene import Follow
 from weft.scene.chosen import chosen_vertices
-from weft.scene.motion import MotionPart
-from weft.scene.moving import SequenceMoving, Some
+from weft.scene.motion import MotionPart, SelectedMoving, SequenceMoving
 from weft.scene.placement import Placement
 from weft.world import World
 
@@ -105,7 +104,7 @@ class Goals:
             chosen = chosen_vertices(scene, follow, part.mesh, ("method", "follow", i))
             motion = follow.motion.resolve(base=scene.base, placement=scene.cloths[number].placement)
             if isinstance(motion, SequenceMoving):
-                motion = Some(motion, chosen, len(part.mesh.vertices))
+                motion = SelectedMoving(motion, chosen, len(part.mesh.vertices))
             owner[part.first + chosen] = i
             parts.append((part.first + chosen, part.mesh.vertices[chosen], motion))
         self._parts = [(v, p, m, owner[v] == i) for i, (v, p, m) in enumerate(parts)]

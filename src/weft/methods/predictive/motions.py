@@ -2,7 +2,7 @@
 
 A caller that steps a scene in real time has no time to ask each motion in Python: a path with rotations takes 50
 microseconds there. Here all keyframes lie in one table, and a step is one launch. A segment of a path is the cubic of
-`weft.scene.moving`; a straight one, and a spin, is a rotation at a constant rate.
+`weft.scene.motion`; a straight one, and a spin, is a rotation at a constant rate.
 """
 
 # mypy: disable-error-code="arg-type"
@@ -18,8 +18,7 @@ from weft.methods.predictive.goals import Goals
 from weft.runtime import launch
 from weft.runtime.readback import Mirror
 from weft.scene import Path, Spin, Still, rotation
-from weft.scene.motion import MotionPart
-from weft.scene.moving import keyframe_rates
+from weft.scene.motion import MotionPart, keyframe_rates
 from weft.scene.placement import Placement
 from weft.world import World
 from weft.world.kinematics import TIME_SLACK
