@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from weft.dynamics.air import Air
 from weft.dynamics.position_based.model import PositionBased
-from weft.dynamics.position_based.spring_lines import SIDE_BY_SIDE, find_yarns, link
+from weft.dynamics.position_based.spring_lines import SIMD_BATCHES, find_continuations, find_spring_lines
 from weft.dynamics.springs import BEND, STRUCTURAL, SpringNetwork, from_mesh, from_pairs
 from weft.mesh import TriMesh, shapes
 from weft.scene import Forces, Material
@@ -25,14 +25,14 @@ def stretching(network: SpringNetwork) -> np.ndarray:
 def check(network: SpringNetwork, vertex_count: int) -> None:
     """Every spring in one place, no vertex twice in a piece or in two rows of a colour."""
     chosen = stretching(network)
-    spring_lines = find_yarns(network, chosen, vertex_count)
+    spring_lines = find_spring_lines(network, chosen, vertex_count)
     there = spring_lines.springs >= 0
     np.testing.assert_array_equal(np.sort(spring_lines.springs[there]), chosen)
     np.testing.assert_array_equal(
         np.sort(spring_lines.vertices[there]), np.sort(network.pairs[spring_lines.springs[there]])
     )
     assert (spring_lines.vertices[~there] == -1).all()
-    assert (spring_lines.offsets % SIDE_BY_SIDE == 0).all() and spring_lines.offsets[-1] == len(spring_lines.springs)
+    assert (spring_lines.offsets % SIMD_BATCHES == 0).all() and spring_lines.offsets[-1] == len(spring_lines.springs)
     for begin, end in zip(spring_lines.offsets[:-1], spring_lines.offsets[1:], strict=True):
         used: list[int] = []
         for row in spring_lines.vertices[begin:end]:
@@ -78,19 +78,19 @@ def test_threads_of_a_grid_are_rows():
     mesh = shapes.grid((1.0, 0.6), (50, 30))
     network = from_mesh(mesh, Material())
     chosen = stretching(network)
-    partners = link(network.pairs[chosen], network.courses[chosen], network.kind[chosen])
+    partners = find_continuations(network.pairs[chosen], network.courses[chosen], network.kind[chosen])
     # 31 threads of 50 springs and 51 of 30: all ends but two a thread have a partner
     structural = network.kind[chosen[np.flatnonzero(partners >= 0) // 2]] == STRUCTURAL
     assert structural.sum() == 31 * (2 * 50 - 2) + 51 * (2 * 30 - 2)
     assert (partners[partners[partners >= 0]] == np.flatnonzero(partners >= 0)).all()
-    spring_lines = find_yarns(network, chosen, len(mesh.vertices))
+    spring_lines = find_spring_lines(network, chosen, len(mesh.vertices))
     of_threads = (network.kind[spring_lines.springs] == STRUCTURAL) & (spring_lines.springs >= 0)
     assert (of_threads.sum(axis=1)[of_threads.any(axis=1)] >= 25).all()
 
 
 def test_springs_of_unknown_direction_stand_alone():
     network = from_pairs(np.array([[0, 1], [1, 2], [2, 3]]), np.ones(3), np.ones(3))
-    assert (link(network.pairs, network.courses, network.kind) == -1).all()
+    assert (find_continuations(network.pairs, network.courses, network.kind) == -1).all()
 
 
 def random_mesh(seed: int) -> TriMesh:
@@ -121,7 +121,7 @@ def test_a_row_is_solved_at_once(mesh):
     substeps = dynamics.propose(State.from_numpy(x, v), target, h, x_end, v_end)
 
     h /= substeps
-    spring_lines = find_yarns(network, stretching(network), count)
+    spring_lines = find_spring_lines(network, stretching(network), count)
     expected = x.copy()
     speed = np.where(inverse[:, None] > 0.0, v, 0.0)
     for _ in range(substeps):

@@ -1,96 +1,36 @@
-"""Vertices as rows (x, y, z, inverse mass), and how they move over a substep.
+"""Packed vertices: x, y, z and the inverse mass in one vec4d, so that one load has all that a constraint needs of a vertex.
 
-One load brings all that a constraint needs of a vertex. What is done with rows is written in C++: there rows are vector
-registers, and loops over many of them cost nothing besides.
+The functions on them are C++ (`native/packed_vertices.h`), where such a vector is one SIMD register. A function that
+includes `PACKED_VERTEX` lets the CPU compiler fuse multiplications with additions: what must not be fused, such as exact
+predicates, belongs into other functions and other Warp modules.
 """
 
 # mypy: disable-error-code="empty-body"
 
 import warp as wp
 
+from weft.runtime.native import NativeHeader
+
 wp.set_module_options({"enable_backward": False})
 
-# rows of four as one vector register where the compiler has such; the plain type elsewhere
-ROW = """
-#if defined(__CUDACC__)
-// rows begin where the widest loads may
-struct __align__(32) row4 : public wp::vec_t<4, double> {
-    CUDA_CALLABLE row4() {}
-    CUDA_CALLABLE row4(double x, double y, double z, double w) : wp::vec_t<4, double>(x, y, z, w) {}
-    CUDA_CALLABLE row4(const wp::vec_t<4, double>& v) : wp::vec_t<4, double>(v) {}
-    CUDA_CALLABLE row4 operator+(const row4& v) const { return wp::add<4, double>(*this, v); }
-    CUDA_CALLABLE row4 operator-(const row4& v) const { return wp::sub<4, double>(*this, v); }
-};
-#else
-#pragma clang fp contract(fast)
-typedef double row4 __attribute__((vector_size(32), aligned(8)));
-// the first three numbers of four rows, each with its likes: what four items do at once
-#define ACROSS(a, b, c, d, x, y, z)                                                                                \\
-    const row4 x##_low = __builtin_shufflevector(a, b, 0, 4, 2, 6), y##_low = __builtin_shufflevector(c, d, 0, 4, 2, 6); \\
-    const row4 x##_high = __builtin_shufflevector(a, b, 1, 5, 3, 7), y##_high = __builtin_shufflevector(c, d, 1, 5, 3, 7); \\
-    const row4 x = __builtin_shufflevector(x##_low, y##_low, 0, 1, 4, 5);                                          \\
-    const row4 y = __builtin_shufflevector(x##_high, y##_high, 0, 1, 4, 5);                                        \\
-    const row4 z = __builtin_shufflevector(x##_low, y##_low, 2, 3, 6, 7);
-#endif
-"""
-# rows in the memory that the threads of a block share, and where they were before: each number of all rows by itself, since
-# threads that load rows at once would mostly ask the same banks for them. `rows[v]` is loaded and written as if they were rows;
-# masses stay as they are, and those of rows before are 0
-ROOM = 704
-SHARED_ROWS = (
-    ROW
-    + f"""
-#if defined(__CUDACC__)
-struct shared_row {{
-    double* x;
-    CUDA_CALLABLE operator row4() const {{ return row4(x[0], x[{ROOM}], x[2 * {ROOM}], x[3 * {ROOM}]); }}
-    CUDA_CALLABLE void operator=(const row4& v) {{
-        x[0] = v[0];
-        x[{ROOM}] = v[1];
-        x[2 * {ROOM}] = v[2];
-    }}
-}};
-struct shared_rows {{
-    double* x;
-    CUDA_CALLABLE shared_row operator[](int v) const {{ return shared_row{{x + v}}; }}
-}};
-struct shared_rows_before {{
-    const double* x;
-    CUDA_CALLABLE row4 operator[](int v) const {{
-        return row4(x[v + 4 * {ROOM}], x[v + 5 * {ROOM}], x[v + 6 * {ROOM}], 0.0);
-    }}
-}};
-#endif
-"""
-)
+# vertices that fit into the shared memory of a CUDA block, seven doubles each: 38.5 KiB of the 48 that every GPU has, which
+# leaves room for what else a kernel shares. A multiple of the 32 lanes of a warp
+SHARED_CAPACITY = 704
+
+_native = NativeHeader(__file__, "packed_vertices.h")
+PACKED_VERTEX = _native.body("packed_vertex")
+"""C++ that defines `row4`; the first thing in a native function that uses it"""
+SHARED_VERTICES = _native.body("shared_vertices", CAPACITY=SHARED_CAPACITY)
+"""the same, and the types of packed vertices in shared memory"""
 
 
 @wp.func
 def first_three(row: wp.vec4d) -> wp.vec3d:
-    """Where a vertex is, or how fast where rows are of velocities."""
+    """The position in a packed vertex, or a difference of positions."""
     return wp.vec3d(row[0], row[1], row[2])
 
 
-@wp.func_native(
-    ROW
-    + """
-    const wp::vec_t<3, double> a = x.data[i];
-    const wp::vec_t<3, double> u = v.data[i];
-    const double m = inverse_mass.data[i];
-    row4 row;
-    row4 was;
-    for (int k = 0; k < 3; ++k) {
-        row[k] = a[k];
-        was[k] = a[k] - h * u[k];
-    }
-    row[3] = was[3] = m;
-    row4* rows = (row4*)p.data;
-    const bool same = rows[i][3] == m;
-    rows[i] = row;
-    ((row4*)before.data)[i] = was;
-    return same;
-    """
-)
+@wp.func_native(_native.body("start_vertex"))
 def start_vertex(
     i: int,
     x: wp.array[wp.vec3d],
@@ -100,42 +40,14 @@ def start_vertex(
     p: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
 ) -> bool:
-    """The row of a vertex at the start of a step, and where it would have been a substep ago.
+    """Pack vertex i at the start of a step into `p`, and into `before` where it was a substep h ago, by its velocity.
 
-    Gives whether its mass is that of the step before.
+    Returns whether its inverse mass is still the one in `p`.
     """
     ...
 
 
-@wp.func_native(
-    ROW
-    + """
-    row4* rows = (row4*)p.data;
-    row4* was = (row4*)before.data;
-    for (int i = first; i < last; ++i) {
-        const row4 row = rows[i];
-        ((row4*)start.data)[i] = row;
-        const row4 way = row - was[i];
-        was[i] = row;
-        const double m = row[3];
-        if (m == 0.0) {
-            const wp::vec_t<3, double> a = x.data[i];
-            const wp::vec_t<3, double> b = target.data[i];
-            row4 place = row;
-            for (int k = 0; k < 3; ++k)
-                place[k] = a[k] + progress * (b[k] - a[k]);
-            rows[i] = place;
-        } else {
-            const wp::vec_t<3, double> f = force.data[i];
-            row4 pull;
-            for (int k = 0; k < 3; ++k)
-                pull[k] = (gravity[k] + m * f[k]) * h * h;
-            pull[3] = 0.0;
-            rows[i] = row + slowed * (way + pull);
-        }
-    }
-    """
-)
+@wp.func_native(_native.body("predict_vertices"))
 def predict_vertices(
     first: int,
     last: int,
@@ -150,23 +62,17 @@ def predict_vertices(
     before: wp.array[wp.vec4d],
     start: wp.array[wp.vec4d],
 ):
-    """Free motion of some vertices over a substep; a held one is at `progress` of its way from x to its target afterwards.
+    """Free motion over a substep h of the vertices from `first` to `last` (exclusive), in `p`.
 
-    The velocity is that of the way from `before`, the row a substep ago. Afterwards `before` is where the vertex was,
-    until contacts that part what was through shift it along, and `start` is that too. `slowed` is what the air leaves.
+    The velocity of a vertex is the difference of `p` and `before`, its position a substep ago; air damping leaves the
+    fraction `slowed` of it. A vertex without inverse mass goes to the fraction `progress` of the way from x to its target.
+    Afterwards `before` and `start` both hold the position at the start of the substep; contacts that separate what
+    had intersected shift `before` along with `p`, so that the separation gives no velocity.
     """
     ...
 
 
-@wp.func_native(
-    ROW
-    + """
-    const row4 row = ((const row4*)p.data)[i];
-    const row4 speed = per_h * (row - ((const row4*)before.data)[i]);
-    x.data[i] = wp::vec_t<3, double>(row[0], row[1], row[2]);
-    v.data[i] = wp::vec_t<3, double>(speed[0], speed[1], speed[2]);
-    """
-)
+@wp.func_native(_native.body("end_vertex"))
 def end_vertex(
     i: int,
     per_h: wp.float64,
@@ -175,5 +81,5 @@ def end_vertex(
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
 ):
-    """Position and velocity after the last substep: the velocity is what the substep made of the positions."""
+    """Unpack position and velocity of vertex i after the last substep, of length 1 / `per_h`."""
     ...

@@ -1,11 +1,16 @@
 """The kernels of the elastic surface: its stencils, the linear system of a step, and constrained Gauss-Seidel on it."""
 
+# mypy: disable-error-code="empty-body"
+
 import warp as wp
 
 from weft.runtime.cooperative import BLOCK, barrier_between, grid_barrier, on_gpu, shared
+from weft.runtime.native import NativeHeader
 from weft.runtime.partition import partition_begin, partition_end, partition_step
 
 wp.set_module_options({"enable_backward": False})
+
+_native = NativeHeader(__file__, "elastic_surface.h")
 
 
 @wp.kernel
@@ -155,21 +160,9 @@ def relaxed(
     return wp.min(wp.max(new, lower), upper)
 
 
-@wp.func_native(
-    """
-#if defined(__CUDA_ARCH__)
-    for (int far = 16; far > 0; far /= 2)
-        value = fmax(value, __shfl_xor_sync(0xffffffffu, value, far));
-    // numbers that are not negative have the order of their bits
-    if ((threadIdx.x & 31) == 0 && value > 0.0)
-        atomicMax((unsigned long long*)(changes.data + place), (unsigned long long)__double_as_longlong(value));
-#else
-    changes.data[place] = value;
-#endif
-"""
-)
-def tell_change(changes: wp.array[wp.float64], place: int, value: wp.float64):
-    """Let others know of a change: on a card the largest of all threads stays, elsewhere each thread has its own place."""
+@wp.func_native(_native.body("report_change"))
+def report_change(changes: wp.array[wp.float64], place: int, value: wp.float64):
+    """Report the change of a thread: CUDA keeps the largest of all threads at `place`, a CPU thread has its own place."""
     ...
 
 
@@ -239,7 +232,7 @@ def relax(
                 barrier_between(arrivals, count, colours[colour + 2] - colours[colour + 1])
         place = sweep % 3 * 3 * tellers
         for c in range(3):
-            tell_change(changes, place + 3 * teller + c, largest[c])
+            report_change(changes, place + 3 * teller + c, largest[c])
         grid_barrier(arrivals)
 
         # everybody comes to the same end

@@ -1,20 +1,17 @@
-"""Kernels of position-based cloth: free motion, springs, hinges, velocities.
-
-Vertices are rows (x, y, z, inverse mass), which one or two loads copy_to_host.
-"""
+"""Kernels of position-based cloth: free motion, springs, hinges, velocities. Vertices are packed (see `packed_vertices`)."""
 
 import warp as wp
 
 from weft.dynamics.packed_vertices import first_three
-from weft.dynamics.position_based.spring_line_kernels import (
-    Springs,
+from weft.dynamics.position_based.spring_lines import (
+    BATCH,
+    SpringSlots,
     continues,
-    load_spring,
-    places_at_once,
-    pull_rows,
+    load_slot,
+    slots_at_once,
+    solve_lines,
     span,
 )
-from weft.dynamics.position_based.spring_lines import ROW
 from weft.runtime.cooperative import BLOCK, arrive, await_others, barrier_between, grid_barrier, shared
 from weft.runtime.partition import partition_begin, partition_end, partition_rounds, partition_step
 from weft.runtime.vector_loads import load_vec4d, store_row
@@ -40,7 +37,7 @@ def start_step(
     p: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
 ):
-    """Acceleration by wind, held for the step, and where each vertex would be at its end."""
+    """The acceleration `push` by wind, constant over the step, and the positions p after a step at constant velocity."""
     i = first + wp.tid()
     xi = x[i]
     w = inverse_mass[i]
@@ -57,7 +54,7 @@ def start_step(
 
 
 @wp.func
-def pull_quad(
+def pull_stencil(
     i: int,
     quads: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
@@ -68,7 +65,7 @@ def pull_quad(
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
 ):
-    """A hinge or a stitch: three constraints r = 0 (or one, |r| = rest), with gradients w."""
+    """XPBD on a hinge or a stitch: three constraints r = 0 (or one, |r| = rest), with gradients w; dt is the (sub)step."""
     q = quads[i]
     w = weights[i]
     a = load_vec4d(p, q[0])
@@ -87,7 +84,7 @@ def pull_quad(
     total = w[0] * w[0] * a[3] + w[1] * w[1] * b[3] + w[2] * w[2] * c[3] + w[3] * w[3] * d[3]
     compliance = ONE / (stiffness[i] * dt * dt)
     step = -(back + gamma * moved) / ((ONE + gamma) * total + compliance)
-    # colours leave out vertices without weight, and a stitch names its last vertex twice: those belong to others
+    # a corner without weight may be another constraint's vertex of the same colour: it must not be written
     if w[0] != ZERO:
         store_row(p, q[0], first_three(a) + (w[0] * a[3]) * step, a[3])
     if w[1] != ZERO:
@@ -100,7 +97,10 @@ def pull_quad(
 
 @wp.kernel
 def take_bending(first: int, before: wp.array[wp.vec4d], dt: wp.float64, p: wp.array[wp.vec4d], v: wp.array[wp.vec3d]):
-    """Back to where vertices were, with the velocity that contains the step's bending; a pinned one has that of its way."""
+    """The velocity that includes the step's bending; then p is back at the start of the step.
+
+    A pinned vertex has the velocity with which it goes to its target.
+    """
     i = first + wp.tid()
     was = load_vec4d(before, i)
     v[i] = first_three(load_vec4d(p, i) - was) / dt
@@ -108,7 +108,7 @@ def take_bending(first: int, before: wp.array[wp.vec4d], dt: wp.float64, p: wp.a
 
 
 @wp.kernel
-def end_rows(
+def end_substeps(
     first: int,
     h: wp.array[wp.float64],
     p: wp.array[wp.vec4d],
@@ -116,7 +116,7 @@ def end_rows(
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
 ):
-    """Positions, and the velocities that the last substep made of them."""
+    """Unpack positions and velocities after the last substep, of length h[0]."""
     i = first + wp.tid()
     row = load_vec4d(p, i)
     x[i] = first_three(row)
@@ -127,7 +127,7 @@ def end_rows(
 def find_worst_edges(
     first: int,
     count: int,
-    lookers: int,
+    stride: int,
     pairs: wp.array[wp.vec2i],
     rest: wp.array[wp.float64],
     compliance: wp.array[wp.float64],
@@ -138,28 +138,29 @@ def find_worst_edges(
     places: int,
     worst: wp.array[wp.float64],
 ):
-    """By how much some of the springs change in h at most, and by how much they are off their lengths, in parts of these:
-    the worst ones go to as many places each.
+    """The largest relative change of length in a substep h, and the largest strain, over the springs of each thread.
 
-    What a spring gives way by its own compliance is no fault of a substep, so strain counts as far as masses hold it.
+    Thread i looks at every `stride`-th slot and keeps the maxima at place i % places of the two halves of `worst`. Strain that
+    a spring shows because of its own compliance is no error of the solver, so strain is scaled by how much of it
+    the masses account for in XPBD.
     """
     i = first + wp.tid()
     place = i % places
     change = wp.float64(0.0)
-    off = wp.float64(0.0)
-    for k in range(i, count, lookers):
+    strain = wp.float64(0.0)
+    for k in range(i, count, stride):
         p = pairs[k]
         if p[0] >= 0:
             change = wp.max(change, h * wp.length(v[p[1]] - v[p[0]]) / rest[k])
             free = inverse_mass[p[0]] + inverse_mass[p[1]]
-            part = free / (free + compliance[k] / (h * h))
-            off = wp.max(off, part * wp.abs(wp.length(x[p[1]] - x[p[0]]) / rest[k] - wp.float64(1.0)))
+            rigid = free / (free + compliance[k] / (h * h))
+            strain = wp.max(strain, rigid * wp.abs(wp.length(x[p[1]] - x[p[0]]) / rest[k] - wp.float64(1.0)))
     wp.atomic_max(worst, place, change)
-    wp.atomic_max(worst, places + place, off)
+    wp.atomic_max(worst, places + place, strain)
 
 
 @wp.func
-def predict_row(
+def predict_vertex(
     i: int,
     again: int,
     push: wp.array[wp.vec3d],
@@ -171,7 +172,7 @@ def predict_row(
     p: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
 ):
-    """Free motion of a vertex over a substep, with the velocity of the substep before where there was one."""
+    """Free motion of a vertex over a substep h = 1 / per_h: with velocity v in the first one, else that of the last."""
     row = load_vec4d(p, i)
     x = first_three(row)
     speed = wp.vec3d()
@@ -186,20 +187,20 @@ def predict_row(
 
 
 @wp.func
-def whole_places(i: int) -> int:
-    """The last place up to i from which a thread solves several at once."""
-    return i // places_at_once() * places_at_once()
+def whole_batches(i: int) -> int:
+    """i rounded down to a slot at which a thread may start."""
+    return i // slots_at_once() * slots_at_once()
 
 
 @wp.func
 def turns(threads: int, count: int) -> int:
-    """How often a thread solves some of so many places at most."""
-    return (partition_rounds(threads, count) + places_at_once() - 1) // places_at_once()
+    """How many times the busiest of the threads solves lines in a colour of so many slots."""
+    return (partition_rounds(threads, count) + slots_at_once() - 1) // slots_at_once()
 
 
 @shared
 @wp.kernel(launch_bounds=BLOCK)
-def substep_together(
+def advance_substep(
     first: int,
     threads: int,
     arrivals: wp.array[int],
@@ -209,7 +210,7 @@ def substep_together(
     offsets: wp.array[int],
     pairs: wp.array[wp.vec2i],
     rests: wp.array[wp.float64],
-    parts: wp.array[wp.float64],
+    elastics: wp.array[wp.float64],
     softness: wp.array[wp.float64],
     push: wp.array[wp.vec3d],
     gravity: wp.vec3d,
@@ -219,10 +220,10 @@ def substep_together(
     p: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
 ):
-    """Free motion over a substep; then all springs, colour by colour of their rows.
+    """Free motion over a substep of length lengths[0]; then all lines of springs, colour by colour.
 
-    What a thread needs of its next spring is loaded while threads wait for each other. All threads of a warp, which has a
-    row, go the same ways. How long a substep is, is the first of `lengths`.
+    A cooperative kernel. A thread loads its next spring before the barrier between two colours, to hide the latency. All
+    threads of a warp, which solve a batch together, take the same branches.
     """
     t = first + wp.tid()
     h = lengths[0]
@@ -230,20 +231,20 @@ def substep_together(
     for i in range(
         partition_begin(t, threads, count), partition_end(t, threads, count), partition_step(threads, count)
     ):
-        predict_row(i, again, push, gravity, air_damping, h, per_h, v, p, before)
+        predict_vertex(i, again, push, gravity, air_damping, h, per_h, v, p, before)
     if colours == 0:
         return
-    springs = Springs()
-    springs.pairs = pairs
-    springs.rests = rests
-    springs.parts = parts
-    springs.softness = softness
+    slots = SpringSlots()
+    slots.pairs = pairs
+    slots.rests = rests
+    slots.elastics = elastics
+    slots.softness = softness
     colour = int(0)
     begin = offsets[0]
     end = offsets[1]
-    i = begin + whole_places(partition_begin(t, threads, end - begin))
+    i = begin + whole_batches(partition_begin(t, threads, end - begin))
     left = turns(threads, end - begin)
-    spring = load_spring(wp.min(i, end - ROW + t % ROW), springs)
+    spring = load_slot(wp.min(i, end - BATCH + t % BATCH), slots)
     grid_barrier(arrivals)
     spring.tied = continues(spring.ends)
     spring.was = span(spring.ends, spring.tied, before)
@@ -251,34 +252,34 @@ def substep_together(
         following = offsets[wp.min(colour + 2, colours)]
         size = end - begin
         next_size = following - end
-        place = i
-        there = place < begin + whole_places(partition_end(t, threads, size))
-        # the next in this colour or the first of the next one; who has none loads the last, as others do
+        slot = i
+        there = slot < begin + whole_batches(partition_end(t, threads, size))
+        # the thread's next spring in this colour, or its first in the next colour; a thread without one loads the last batch
         left -= 1
         crosses = left == 0
-        i += places_at_once() * partition_step(threads, size)
+        i += slots_at_once() * partition_step(threads, size)
         if crosses:
             begin = end
             end = following
             colour += 1
-            i = begin + whole_places(partition_begin(t, threads, next_size))
+            i = begin + whole_batches(partition_begin(t, threads, next_size))
             left = turns(threads, next_size)
-        next_spring = load_spring(wp.min(i, end - ROW + t % ROW), springs)
+        next_spring = load_slot(wp.min(i, end - BATCH + t % BATCH), slots)
 
         if there:
-            pull_rows(place, spring, springs, before, p)
+            solve_lines(slot, spring, slots, before, p)
 
-        meets = crosses and colour < colours
-        ticket = arrive(arrivals, meets, size, next_size)
+        last_turn = crosses and colour < colours
+        ticket = arrive(arrivals, last_turn, size, next_size)
         spring = next_spring
         spring.tied = continues(spring.ends)
         spring.was = span(spring.ends, spring.tied, before)
-        await_others(arrivals, meets, size, next_size, ticket)
+        await_others(arrivals, last_turn, size, next_size, ticket)
 
 
 @shared
 @wp.kernel(launch_bounds=BLOCK)
-def pull_together(
+def pull_stencils(
     first: int,
     threads: int,
     arrivals: wp.array[int],
@@ -293,7 +294,7 @@ def pull_together(
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
 ):
-    """All colours of hinges or stitches."""
+    """One Gauss-Seidel sweep over hinges or stitches, colour by colour. A cooperative kernel."""
     t = first + wp.tid()
     begin = offsets[0]
     end = offsets[wp.min(1, colours)]
@@ -304,7 +305,7 @@ def pull_together(
         first_i = begin + partition_begin(t, threads, end - begin)
         last_i = begin + partition_end(t, threads, end - begin)
         for i in range(first_i, last_i, partition_step(threads, end - begin)):
-            pull_quad(i, quads, weights, rest, stiffness, damping, dt, before, p)
+            pull_stencil(i, quads, weights, rest, stiffness, damping, dt, before, p)
         if colour + 1 < colours:
             barrier_between(arrivals, end - begin, following - end)
         begin = end

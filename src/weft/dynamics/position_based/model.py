@@ -16,15 +16,20 @@ import warp as wp
 from weft.dynamics.air import Air
 from weft.dynamics.interface import SubstepContacts
 from weft.dynamics.position_based.kernels import (
-    end_rows,
+    advance_substep,
+    end_substeps,
     find_worst_edges,
-    pull_together,
+    pull_stencils,
     start_step,
-    substep_together,
     take_bending,
 )
-from weft.dynamics.position_based.spring_line_kernels import prepare_springs
-from weft.dynamics.position_based.spring_lines import ROW, SIDE_BY_SIDE, SpringLines, find_yarns
+from weft.dynamics.position_based.spring_lines import (
+    BATCH,
+    SIMD_BATCHES,
+    SpringLines,
+    find_spring_lines,
+    prepare_springs,
+)
 from weft.dynamics.springs import BEND, SpringNetwork, from_world
 from weft.runtime import launch
 from weft.runtime.colouring import colour_items
@@ -111,7 +116,7 @@ class PositionBased:
 
         # the hinge's stencil bends alone here: the spring between opposite vertices would only lock it
         keep = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
-        self.springs = self._upload_yarns(network, find_yarns(network, keep, count))
+        self.springs = self._upload_lines(network, find_spring_lines(network, keep, count))
         places = len(self.springs.arrays[0])
         self._parts, self._softness = (wp.zeros(places, dtype=wp.float64, device=device) for _ in range(2))
         self._cooperative = CooperativeLauncher(device)
@@ -135,15 +140,15 @@ class PositionBased:
         self._rows, self._before = (wp.zeros(count, dtype=wp.vec4d, device=device) for _ in range(2))
         """positions and inverse masses in substeps, and at the start of one"""
 
-    def _upload_yarns(self, network: SpringNetwork, spring_lines: SpringLines) -> Coloured:
+    def _upload_lines(self, network: SpringNetwork, spring_lines: SpringLines) -> Coloured:
         """Pairs of vertices, rest lengths, compliances and delays in all places of all rows, in the order of their colours.
 
-        A CPU has the places of `SIDE_BY_SIDE` rows side by side, a card row after row.
+        A CPU has the places of `SIMD_BATCHES` rows side by side, a card row after row.
         """
-        side = SIDE_BY_SIDE if self.device.is_cpu else 1
+        side = SIMD_BATCHES if self.device.is_cpu else 1
 
         def placed(values: np.ndarray) -> np.ndarray:
-            return values.reshape(-1, side, ROW, *values.shape[2:]).swapaxes(1, 2).reshape(-1, *values.shape[2:])
+            return values.reshape(-1, side, BATCH, *values.shape[2:]).swapaxes(1, 2).reshape(-1, *values.shape[2:])
 
         def upload(values: np.ndarray, dtype: Any) -> wp.array:
             return wp.array(placed(values), dtype=dtype, device=self.device)
@@ -157,7 +162,7 @@ class PositionBased:
             upload(1.0 / stiffness, wp.float64),
             upload(network.damping[k] / stiffness, wp.float64),
         )
-        offsets = ROW * spring_lines.offsets
+        offsets = BATCH * spring_lines.offsets
         return Coloured(offsets, wp.array(offsets, dtype=int, device=self.device), arrays)
 
     def _upload_quads(self, network: SpringNetwork, chosen: np.ndarray) -> Coloured:
@@ -222,7 +227,7 @@ class PositionBased:
             self._substep(first, h, contacts)
 
         def end() -> None:
-            launch(end_rows, self.count, [self._length, self._rows, self._before, x_end, v_end], device=self.device)
+            launch(end_substeps, self.count, [self._length, self._rows, self._before, x_end, v_end], device=self.device)
 
         self._graphs.run(begin, "first", *given)
         # graphs of some substeps each, which come again whatever the number of all
@@ -245,7 +250,7 @@ class PositionBased:
         """Free motion, springs, stitches, contacts."""
         springs = self.springs
         items, work = max(self.count, springs.largest), self.count + springs.total
-        self._cooperative.launch(substep_together, items, inputs, work=work)
+        self._cooperative.launch(advance_substep, items, inputs, work=work)
         self._pull(self.stitches, h)
         if contacts is not None:
             contacts(self._rows, self._before)
@@ -325,4 +330,4 @@ class PositionBased:
         if quads.total == 0:
             return
         inputs = [quads.colours, quads.starts, *quads.arrays, dt, self._before, self._rows]
-        self._cooperative.launch(pull_together, quads.largest, inputs, work=quads.total)
+        self._cooperative.launch(pull_stencils, quads.largest, inputs, work=quads.total)

@@ -1,10 +1,19 @@
-"""Springs that continue each other, in rows that are solved at once.
+"""Springs that continue each other in straight lines, solved a line at a time.
 
-One sweep over single springs passes a pull on by an edge or two: cloth that hangs gives way as if its material were ten or
-fifty times softer, more so the finer its mesh. So springs that lie in a line at rest (the threads of a grid, its
-diagonals, about straight lines of any mesh) are taken together: a row of up to `ROW` of them is a tridiagonal system, which
-is solved exactly for about as much work as one spring after another (Deul et al. 2018 do so for rods).
+One Gauss-Seidel sweep over single springs passes a pull on by an edge or two: cloth that hangs gives way as if its material
+were ten to fifty times softer, the more the finer its mesh. So springs that lie in a line at rest (the threads of a grid, its
+diagonals, about straight lines of any mesh) are solved together (Deul et al. 2018 do so for rods). With n_k the direction of
+spring k, C_k its rest length less its length, w_k the inverse mass of the vertex between springs k - 1 and k, and l_k the
+push of the spring over one substep of XPBD, a line is the tridiagonal system
+
+    -w_k (n_k-1 . n_k) l_k-1 + (w_k + w_k+1 + softness_k) l_k - w_k+1 (n_k . n_k+1) l_k+1 = C_k
+
+Lines are cut into pieces of at most `BATCH` springs, and the pieces fill batches of `BATCH` slots. The CPU eliminates
+`SIMD_BATCHES` batches side by side. On CUDA a batch is a warp's and a slot a thread's, and cyclic reduction halves the system
+five times. The C++ of both is `native/spring_lines.h`.
 """
+
+# mypy: disable-error-code="empty-body"
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -15,38 +24,155 @@ import warp as wp
 from weft.dynamics.springs import SpringNetwork
 from weft.runtime import launch
 from weft.runtime.colouring import colour_items
+from weft.runtime.native import NativeHeader
+from weft.runtime.vector_loads import load_vec2i
 
 wp.set_module_options({"enable_backward": False})
 
-# springs in a row: as many as a warp of a card has threads
-ROW = 32
-# rows that the vector units of a CPU do side by side
-SIDE_BY_SIDE = 8
-# springs continue each other where the angle between them is wider than this: its cosine
+# slots of a batch: the threads of a warp
+BATCH = 32
+# batches that the CPU solves side by side: the doubles of one AVX-512 register, or of two AVX2 ones
+SIMD_BATCHES = 8
+# two springs continue each other where the cosine of the angle between them is less, at 143 degrees and wider. Nearer to -1
+# fewer springs of irregular meshes are in lines; nearer to 0 lines turn corners, across which springs hardly act on each other
 STRAIGHT = -0.8
+ONE = wp.constant(wp.float64(1.0))
+
+_native = NativeHeader(__file__, "spring_lines.h")
 
 
 class SpringLines(NamedTuple):
-    """Rows of `ROW` places in the order of their colours; rows of one colour share no vertex.
+    """Batches of `BATCH` slots in the order of their colours; batches of one colour share no vertex (host arrays).
 
-    A place has a spring, or none. Springs in neighbouring places of a row continue each other where the second begins at
-    the vertex where the first ends.
+    Springs in neighbouring slots continue each other where the second begins at the vertex at which the first ends.
     """
 
     springs: np.ndarray
-    """(r, ROW) int32: the number of the spring, or -1"""
+    """(b, BATCH) int32: the spring in each slot, or -1"""
     vertices: np.ndarray
-    """(r, ROW, 2) int32: its ends in the direction of the row; -1 where there is none"""
+    """(b, BATCH, 2) int32: its ends in the direction of the line; -1 in an empty slot"""
     offsets: np.ndarray
-    """(c + 1,) int32: where each colour starts, in rows: multiples of `SIDE_BY_SIDE`"""
+    """(c + 1,) int32: the first batch of each colour, a multiple of `SIMD_BATCHES`"""
 
 
-def find_yarns(network: SpringNetwork, chosen: np.ndarray, vertex_count: int) -> SpringLines:
-    """Rows for some of the springs of a network."""
+@wp.struct
+class SpringSlots:
+    """All slots of all batches, in the order of their colours."""
+
+    pairs: wp.array[wp.vec2i]
+    rests: wp.array[wp.float64]
+    elastics: wp.array[wp.float64]
+    """see `prepare_springs`"""
+    softness: wp.array[wp.float64]
+
+
+@wp.struct
+class SpringSlot:
+    """The slot of a CUDA thread: all of its spring that is known before its line is solved."""
+
+    ends: wp.vec2i
+    rest: wp.float64
+    elastic: wp.float64
+    softness: wp.float64
+    tied: bool
+    """whether the spring continues that of the thread before"""
+    was: wp.vec3d
+    """from its first to its second end at the start of the substep"""
+
+
+@wp.kernel
+def prepare_springs(
+    first: int,
+    pairs: wp.array[wp.vec2i],
+    compliance: wp.array[wp.float64],
+    delay: wp.array[wp.float64],
+    lengths: wp.array[wp.float64],
+    elastics: wp.array[wp.float64],
+    softness: wp.array[wp.float64],
+):
+    """The constants of each slot for substeps of length lengths[0]; compliance is 1/k, delay is damping / k.
+
+    With gamma = delay / h, XPBD divides elastic force and damping by 1 + gamma: `elastics` has 1 / (1 + gamma), the fraction
+    of the constraint that is elastic, the rest being damping, and `softness` has that times compliance / h^2.
+    """
+    i = first + wp.tid()
+    # values of an empty slot that make it a regular equation without effect
+    elastic = ONE
+    soft = ONE
+    if pairs[i][0] >= 0:
+        h = lengths[0]
+        elastic = ONE / (ONE + delay[i] / h)
+        soft = elastic * compliance[i] / (h * h)
+    elastics[i] = elastic
+    softness[i] = soft
+
+
+@wp.func_native(_native.body("slots_at_once", SLOTS=BATCH * SIMD_BATCHES))
+def slots_at_once() -> int:
+    """How many slots a thread solves at once: one on CUDA, those of `SIMD_BATCHES` batches on the CPU."""
+    ...
+
+
+@wp.func_native(_native.body("continues"))
+def continues(ends: wp.vec2i) -> bool:
+    """CUDA: whether a spring continues that of the thread before; called by all threads of a warp."""
+    ...
+
+
+@wp.func_native(_native.body("span"))
+def span(ends: wp.vec2i, tied: bool, p: wp.array[wp.vec4d]) -> wp.vec3d:
+    """CUDA: the vector from the first end of a spring to its second; called by all threads of a warp."""
+    ...
+
+
+@wp.func
+def load_slot(slot: int, slots: SpringSlots) -> SpringSlot:
+    """CUDA: the spring in a slot. On the CPU `solve_native` loads it itself."""
+    spring = SpringSlot()
+    if slots_at_once() == 1:
+        spring.ends = load_vec2i(slots.pairs, slot)
+        spring.rest = slots.rests[slot]
+        spring.elastic = slots.elastics[slot]
+        spring.softness = slots.softness[slot]
+    return spring
+
+
+@wp.func_native(_native.body("solve_lines", BATCH=BATCH, SIMD_BATCHES=SIMD_BATCHES))
+def solve_native(
+    slot: int,
+    ends: wp.vec2i,
+    tied: bool,
+    rest: wp.float64,
+    elastic: wp.float64,
+    softness: wp.float64,
+    was: wp.vec3d,
+    pairs: wp.array[wp.vec2i],
+    rests: wp.array[wp.float64],
+    elastics: wp.array[wp.float64],
+    softnesses: wp.array[wp.float64],
+    before: wp.array[wp.vec4d],
+    p: wp.array[wp.vec4d],
+): ...
+
+
+@wp.func
+def solve_lines(slot: int, spring: SpringSlot, slots: SpringSlots, before: wp.array[wp.vec4d], p: wp.array[wp.vec4d]):
+    """Solve the lines of a batch and move their vertices p, which were `before` at the start of the substep.
+
+    On CUDA all threads of a warp call this, each with its slot; on the CPU one thread solves `slots_at_once` slots.
+    """
+    solve_native(
+        slot, spring.ends, spring.tied, spring.rest, spring.elastic, spring.softness, spring.was, slots.pairs,
+        slots.rests, slots.elastics, slots.softness, before, p,
+    )  # fmt: skip
+
+
+def find_spring_lines(network: SpringNetwork, chosen: np.ndarray, vertex_count: int) -> SpringLines:
+    """Batches of lines for some of the springs of a network."""
     pairs = np.ascontiguousarray(network.pairs[chosen], np.int32)
     if len(pairs) == 0:
-        return SpringLines(np.zeros((0, ROW), np.int32), np.zeros((0, ROW, 2), np.int32), np.zeros(1, np.int32))
-    partners = link(pairs, network.courses[chosen], network.kind[chosen])
+        return SpringLines(np.zeros((0, BATCH), np.int32), np.zeros((0, BATCH, 2), np.int32), np.zeros(1, np.int32))
+    partners = find_continuations(pairs, network.courses[chosen], network.kind[chosen])
     pieces, piece_of, place_of, turned = _walk(pairs, partners, vertex_count)
     # pieces of one direction are coloured one after another: lines that cross would take colours from each other
     sizes = np.bincount(piece_of, minlength=pieces)
@@ -55,50 +181,50 @@ def find_yarns(network: SpringNetwork, chosen: np.ndarray, vertex_count: int) ->
 
     # the vertices of each piece, the first of them before its first spring
     ends = np.where(turned[:, None], pairs[:, ::-1], pairs)
-    vertices = np.full((pieces, ROW + 1), -1, np.int32)
+    vertices = np.full((pieces, BATCH + 1), -1, np.int32)
     vertices[piece_of, place_of + 1] = ends[:, 1]
     starts = place_of == 0
     vertices[piece_of[starts], 0] = ends[starts, 0]
     order, offsets = colour_items(vertices, vertex_count)
-    # in a colour those that lie beside each other are neighbours: they share cache lines, and threads have parts of the cloth
+    # in a colour, pieces beside each other in the cloth are neighbours: they share cache lines, and a thread has one region
     where = np.bincount(piece_of, pairs.sum(axis=1)) / sizes
     order = order[np.lexsort((where[order], np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))]
 
-    row_of, first_of, row_offsets = _fill_rows(sizes[order], offsets)
+    batch_of, first_of, batch_offsets = _fill_batches(sizes[order], offsets)
     rank_of = _ranks(order)[piece_of]
-    rows, places = row_of[rank_of], first_of[rank_of] + place_of
-    springs = np.full((row_offsets[-1], ROW), -1, np.int32)
-    springs[rows, places] = chosen
-    row_vertices = np.full((row_offsets[-1], ROW, 2), -1, np.int32)
-    row_vertices[rows, places] = ends
-    return SpringLines(springs, row_vertices, row_offsets)
+    batches, slots = batch_of[rank_of], first_of[rank_of] + place_of
+    springs = np.full((batch_offsets[-1], BATCH), -1, np.int32)
+    springs[batches, slots] = chosen
+    slot_vertices = np.full((batch_offsets[-1], BATCH, 2), -1, np.int32)
+    slot_vertices[batches, slots] = ends
+    return SpringLines(springs, slot_vertices, batch_offsets)
 
 
 def _directions(courses: np.ndarray, piece_of: np.ndarray, pieces: int) -> np.ndarray:
-    """The axis nearest to each piece and how it leans to the others, coarsely: (p, 3) numbers alike for like ones."""
+    """The mean direction of each piece, rounded to halves: (p, 3) integers that are the same for about parallel pieces."""
     course = _unit(courses)
     main = np.abs(course).argmax(axis=1)
-    # one and the same for both ways along a line
+    # the same for both senses of a line
     course = course * np.where(course[np.arange(len(course)), main] < 0.0, -1.0, 1.0)[:, None]
     sums = np.stack([np.bincount(piece_of, course[:, axis], minlength=pieces) for axis in range(3)], axis=1)
     return np.round(2.0 * sums / np.bincount(piece_of, minlength=pieces)[:, None]).astype(np.int64)
 
 
 def _unit(courses: np.ndarray) -> np.ndarray:
-    """Directions of length one, and zero where none is known."""
+    """Vectors scaled to length one; zero stays zero."""
     length = np.linalg.norm(courses, axis=1, keepdims=True)
     return courses / np.where(length > 0.0, length, 1.0)
 
 
 def _ranks(order: np.ndarray) -> np.ndarray:
-    """The place of each item in an order."""
+    """The inverse of a permutation: the position of each item in an order."""
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
     return ranks
 
 
-def link(pairs: np.ndarray, courses: np.ndarray, kind: np.ndarray) -> np.ndarray:
-    """What continues each end of each spring: (2 s,) numbers 2 * spring + end, or -1.
+def find_continuations(pairs: np.ndarray, courses: np.ndarray, kind: np.ndarray) -> np.ndarray:
+    """Which end of which other spring continues each end of each spring: (2 s,) numbers 2 * spring + end, or -1.
 
     Two springs of one kind continue each other at a vertex where each is the straightest way on for the other.
     """
@@ -129,12 +255,12 @@ def walk_along(
     piece_of: wp.array[int],
     place_of: wp.array[int],
     turned: wp.array[int],
-    met: wp.array[int],
+    passed: wp.array[int],
     pieces: wp.array[int],
 ):
-    """Follow all lines, and cut them into pieces of about the same size that meet no vertex twice. Serial by nature.
+    """Follow all lines, and cut each into pieces of about the same size that pass no vertex twice. Serial by nature.
 
-    Lines that end are begun at an end, closed ones anywhere.
+    Lines that end are followed from one of their ends, closed ones from any spring.
     """
     count = pairs.shape[0]
     piece = first + wp.tid()
@@ -142,27 +268,27 @@ def walk_along(
         for begin in range(count):
             for side in range(2):
                 if piece_of[begin] < 0 and (closed == 1 or partners[2 * begin + side] < 0):
-                    # how long it is, marking what belongs to it
+                    # the length of the line, marking its springs
                     size = int(0)
                     at = 2 * begin + side
                     while at >= 0 and piece_of[at // 2] == -1:
                         piece_of[at // 2] = -2
                         size += 1
                         at = partners[at ^ 1]
-                    parts = (size + ROW - 1) // ROW
-                    longest = (size + parts - 1) // parts
+                    cuts = (size + BATCH - 1) // BATCH
+                    longest = (size + cuts - 1) // cuts
                     place = int(0)
                     at = 2 * begin + side
-                    met[pairs[begin][side]] = piece
+                    passed[pairs[begin][side]] = piece
                     for _k in range(size):
                         i = at // 2
                         side_here = at % 2
                         to = pairs[i][1 - side_here]
-                        if place > 0 and (place == longest or met[to] == piece):
+                        if place > 0 and (place == longest or passed[to] == piece):
                             piece += 1
                             place = 0
-                            met[pairs[i][side_here]] = piece
-                        met[to] = piece
+                            passed[pairs[i][side_here]] = piece
+                        passed[to] = piece
                         piece_of[i] = piece
                         place_of[i] = place
                         turned[i] = side_here
@@ -173,43 +299,45 @@ def walk_along(
 
 
 def _walk(pairs: np.ndarray, partners: np.ndarray, vertex_count: int) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
-    """The number of pieces, and of each spring: its piece, its place in it, whether it points backwards."""
+    """The number of pieces, and for each spring its piece, its place in the piece, and whether it points backwards."""
 
     def filled(count: int, value: int) -> wp.array:
         return wp.array(np.full(count, value, np.int32), dtype=int, device="cpu")
 
     piece_of, place_of, turned = (filled(len(pairs), value) for value in (-1, 0, 0))
-    met, pieces = filled(vertex_count, -1), filled(1, 0)
+    passed, pieces = filled(vertex_count, -1), filled(1, 0)
     given = [wp.array(pairs, dtype=wp.vec2i, device="cpu"), wp.array(partners, dtype=int, device="cpu")]
-    launch(walk_along, 1, [*given, piece_of, place_of, turned, met, pieces])
+    launch(walk_along, 1, [*given, piece_of, place_of, turned, passed, pieces])
     return int(pieces.numpy()[0]), piece_of.numpy(), place_of.numpy(), turned.numpy() != 0
 
 
 @wp.kernel
-def fill_rows(first: int, sizes: wp.array[int], row_of: wp.array[int], first_of: wp.array[int], rows: wp.array[int]):
-    """Pieces one after another into rows of `ROW` places. Serial by nature."""
-    row = first + wp.tid()
+def fill_batches(
+    first: int, sizes: wp.array[int], batch_of: wp.array[int], first_of: wp.array[int], batches: wp.array[int]
+):
+    """Pieces one after another into batches of `BATCH` slots. Serial by nature."""
+    batch = first + wp.tid()
     used = int(0)
     for k in range(sizes.shape[0]):
-        if used + sizes[k] > ROW:
-            row += 1
+        if used + sizes[k] > BATCH:
+            batch += 1
             used = 0
-        row_of[k] = row
+        batch_of[k] = batch
         first_of[k] = used
         used += sizes[k]
-    rows[0] = row + 1
+    batches[0] = batch + 1
 
 
-def _fill_rows(sizes: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The row and the first place of each piece; pieces lie in the order of colours that begin at `offsets`."""
-    row_of, first_of = np.empty(len(sizes), np.int64), np.empty(len(sizes), np.int64)
-    row_offsets = [0]
+def _fill_batches(sizes: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The batch and the first slot of each piece, and the first batch of each colour; `offsets` are the colours of pieces."""
+    batch_of, first_of = np.empty(len(sizes), np.int64), np.empty(len(sizes), np.int64)
+    batch_offsets = [0]
     for begin, end in pairwise(offsets.tolist()):
         size = wp.array(sizes[begin:end], dtype=int, device="cpu")
-        row, place, rows = (wp.zeros(count, dtype=int, device="cpu") for count in (end - begin, end - begin, 1))
-        launch(fill_rows, 1, [size, row, place, rows])
-        row_of[begin:end] = row_offsets[-1] + row.numpy()
-        first_of[begin:end] = place.numpy()
-        count = int(rows.numpy()[0])
-        row_offsets.append(row_offsets[-1] + -(-count // SIDE_BY_SIDE) * SIDE_BY_SIDE)
-    return row_of, first_of, np.array(row_offsets, np.int32)
+        batch, slot, batches = (wp.zeros(count, dtype=int, device="cpu") for count in (end - begin, end - begin, 1))
+        launch(fill_batches, 1, [size, batch, slot, batches])
+        batch_of[begin:end] = batch_offsets[-1] + batch.numpy()
+        first_of[begin:end] = slot.numpy()
+        count = int(batches.numpy()[0])
+        batch_offsets.append(batch_offsets[-1] + -(-count // SIMD_BATCHES) * SIMD_BATCHES)
+    return batch_of, first_of, np.array(batch_offsets, np.int32)

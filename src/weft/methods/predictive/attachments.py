@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.dynamics.packed_vertices import ROW
+from weft.dynamics.packed_vertices import PACKED_VERTEX
 from weft.world import ClothPart, World
 
 wp.set_module_options({"enable_backward": False})
@@ -25,7 +25,7 @@ GRAVITY = 9.81
 
 
 @wp.func_native(
-    ROW
+    PACKED_VERTEX
     + """
     row4* rows = (row4*)p.data;
     for (int i = first; i < last; ++i) {

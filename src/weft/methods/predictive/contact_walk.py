@@ -4,7 +4,7 @@
 
 import warp as wp
 
-from weft.dynamics.packed_vertices import ROW
+from weft.dynamics.packed_vertices import PACKED_VERTEX
 from weft.methods.predictive.contacts import FOUR, NEAREST
 
 wp.set_module_options({"enable_backward": False})
@@ -30,7 +30,7 @@ def vertex_normal(
 
 
 @wp.func_native(
-    ROW
+    PACKED_VERTEX
     + """
 #if defined(__CUDACC__)
     return false;
@@ -60,7 +60,7 @@ def faces_along(
 
 
 @wp.func_native(
-    ROW
+    PACKED_VERTEX
     + """
 #if defined(__CUDACC__)
     return 15;
@@ -137,7 +137,7 @@ def refresh_lanes(
 
 
 @wp.func_native(
-    ROW
+    PACKED_VERTEX
     + NEAREST
     + """
     typedef wp::vec_t<3, double> point3;

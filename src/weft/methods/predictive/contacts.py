@@ -16,7 +16,7 @@ Contacts that are cached for many steps are of the first kind only.
 
 import warp as wp
 
-from weft.dynamics.packed_vertices import ROW
+from weft.dynamics.packed_vertices import PACKED_VERTEX
 from weft.runtime.buffers import Buffer
 
 wp.set_module_options({"enable_backward": False})
@@ -128,7 +128,7 @@ def triangle_stencil(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, side: w
 
 # rows of vertices, and how far a corner goes at most
 ROWS = (
-    ROW
+    PACKED_VERTEX
     + _PLANE
     + NEAREST
     + """

@@ -11,7 +11,7 @@ substep itself damps five times as much.
 
 import warp as wp
 
-from weft.dynamics.packed_vertices import ROW, SHARED_ROWS
+from weft.dynamics.packed_vertices import PACKED_VERTEX, SHARED_VERTICES
 
 wp.set_module_options({"enable_backward": False})
 
@@ -105,7 +105,7 @@ _BEND = """
 
 
 @wp.func_native(
-    ROW
+    PACKED_VERTEX
     + """
     row4* rows = (row4*)p.data;
     const row4* was = (const row4*)before.data;
@@ -178,7 +178,7 @@ def stretch_pairs(
 
 
 @wp.func_native(
-    ROW
+    PACKED_VERTEX
     + """
     row4* rows = (row4*)p.data;
     const row4* was = (const row4*)before.data;
@@ -206,7 +206,7 @@ def stretch_loaded(
 
 
 @wp.func_native(
-    SHARED_ROWS
+    SHARED_VERTICES
     + """
 #if defined(__CUDA_ARCH__)
     const shared_rows rows{(double*)room - begin};
@@ -324,7 +324,7 @@ def prepare_quad(
 
 
 @wp.func_native(
-    ROW
+    PACKED_VERTEX
     + """
     row4* rows = (row4*)p.data;
     const row4* was = (const row4*)before.data;
@@ -360,7 +360,7 @@ def bend_quads(
 
 
 @wp.func_native(
-    ROW
+    PACKED_VERTEX
     + """
     row4* rows = (row4*)p.data;
     const row4* was = (const row4*)before.data;
@@ -392,7 +392,7 @@ def bend_loaded(
 
 
 @wp.func_native(
-    SHARED_ROWS
+    SHARED_VERTICES
     + """
 #if defined(__CUDA_ARCH__)
     const shared_rows rows{(double*)room - begin};

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import warp as wp
 
-from weft.dynamics.packed_vertices import ROW
+from weft.dynamics.packed_vertices import PACKED_VERTEX
 from weft.scene import Follow
 from weft.scene.chosen import chosen_vertices
 from weft.scene.motion import MotionPart, SelectedMoving, SequenceMoving
@@ -16,7 +16,7 @@ wp.set_module_options({"enable_backward": False})
 
 
 @wp.func_native(
-    ROW
+    PACKED_VERTEX
     + """
     row4* rows = (row4*)p.data;
     // most springs are as the one before: no need to divide again

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from weft.dynamics.packed_vertices import ROW
+from weft.dynamics.packed_vertices import PACKED_VERTEX
 
 wp.set_module_options({"enable_backward": False})
 
@@ -34,7 +34,7 @@ def write_half_space(
 
 
 @wp.func_native(
-    ROW
+    PACKED_VERTEX
     + """
     row4* rows = (row4*)p.data;
     row4* was_rows = (row4*)before.data;

@@ -7,7 +7,7 @@ that they share; those between two neighbouring parts are done by the block of t
 
 import warp as wp
 
-from weft.dynamics.packed_vertices import ROOM, SHARED_ROWS, end_vertex
+from weft.dynamics.packed_vertices import SHARED_CAPACITY, SHARED_VERTICES, end_vertex
 from weft.methods.predictive.arrays import Arrays, Numbers
 from weft.methods.predictive.contacts import ASLEEP
 from weft.methods.predictive.fabric import Stages
@@ -81,7 +81,7 @@ def vertex_at(k: int, o: Places) -> int:
 @wp.func_native(
     f"""
 #if defined(__CUDA_ARCH__)
-    __shared__ double room[{7 * ROOM}];
+    __shared__ double room[{7 * SHARED_CAPACITY}];
     return (unsigned long long)room;
 #else
     return 0;
@@ -94,15 +94,15 @@ def room_of_block() -> wp.uint64:  # type: ignore[empty-body]
 
 
 @wp.func_native(
-    SHARED_ROWS
+    SHARED_VERTICES
     + f"""
 #if defined(__CUDA_ARCH__)
     double* x = (double*)room + place;
     const row4 row = ((const row4*)p.data)[i], was = ((const row4*)before.data)[i];
     for (int k = 0; k < 4; ++k)
-        x[k * {ROOM}] = row[k];
+        x[k * {SHARED_CAPACITY}] = row[k];
     for (int k = 0; k < 3; ++k)
-        x[(4 + k) * {ROOM}] = was[k];
+        x[(4 + k) * {SHARED_CAPACITY}] = was[k];
 #endif
     """
 )
@@ -112,13 +112,13 @@ def take_row(i: int, p: wp.array[wp.vec4d], before: wp.array[wp.vec4d], place: i
 
 
 @wp.func_native(
-    SHARED_ROWS
+    SHARED_VERTICES
     + f"""
 #if defined(__CUDA_ARCH__)
     const double* x = (const double*)room + place;
     double* row = (double*)(p.data + i);
-    *(double2*)row = make_double2(x[0], x[{ROOM}]);
-    row[2] = x[2 * {ROOM}];
+    *(double2*)row = make_double2(x[0], x[{SHARED_CAPACITY}]);
+    row[2] = x[2 * {SHARED_CAPACITY}];
 #endif
     """
 )
@@ -147,7 +147,7 @@ def begin_stage(
     """Copy the rows of a stage's part, where they have room; vertices have to be numbered in the order of parts for that."""
     stage = Stage()
     stage.number = number
-    stage.own = on_gpu() and o.part <= ROOM and o.vertices.shape[0] == 0
+    stage.own = on_gpu() and o.part <= SHARED_CAPACITY and o.vertices.shape[0] == 0
     if stage.own:
         stage.room = room_of_block()
         stage.begin = team.first * o.part + number * (o.part // 2)

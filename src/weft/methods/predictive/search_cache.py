@@ -5,7 +5,7 @@
 import warp as wp
 
 from weft.broad_phase.boxes import FRAME_SAMPLES, Box, load_box, store_box, unite
-from weft.dynamics.packed_vertices import ROW
+from weft.dynamics.packed_vertices import PACKED_VERTEX
 from weft.methods.predictive.patch_overlaps import BLOCK
 
 wp.set_module_options({"enable_backward": False})
@@ -87,7 +87,7 @@ def find_frame(x: wp.array[wp.vec3d], end: wp.array[wp.vec3d], vertex_ids: wp.ar
 
 
 @wp.func_native(
-    ROW
+    PACKED_VERTEX
     + """
     const wp::vec_t<3, double> a = x.data[vertex], b = end.data[vertex];
     const row4 from = {a[0], a[1], a[2], 0.0}, to = {b[0], b[1], b[2], 0.0};
@@ -121,7 +121,7 @@ def store_vertex(
 
 # a box in a register, and one number of each box in a plane
 _BOXES = (
-    ROW
+    PACKED_VERTEX
     + """
 #if !defined(__CUDACC__)
     typedef float box8 __attribute__((vector_size(32), aligned(4)));

@@ -6,7 +6,7 @@ import numpy as np
 import warp as wp
 
 from weft.broad_phase.interface import make_broad_phase
-from weft.dynamics.packed_vertices import ROOM
+from weft.dynamics.packed_vertices import SHARED_CAPACITY
 from weft.methods.predictive.arrays import Numbers
 from weft.methods.predictive.defaults import usual_substeps
 from weft.methods.predictive.fabric import Fabric
@@ -29,7 +29,7 @@ def blocks_for(device: wp.Device, vertex_count: int) -> int:
     """How many blocks of a card share so many vertices; none of a CPU."""
     if device.is_cpu:
         return 0
-    if vertex_count <= CLUSTER * ROOM:
+    if vertex_count <= CLUSTER * SHARED_CAPACITY:
         # these meet sooner
         return CLUSTER
     return min(int(device.sm_count), -(-vertex_count // USUAL_PART))

@@ -10,7 +10,7 @@ registers.
 
 import warp as wp
 
-from weft.dynamics.packed_vertices import ROW
+from weft.dynamics.packed_vertices import PACKED_VERTEX
 
 wp.set_module_options({"enable_backward": False})
 
@@ -23,7 +23,7 @@ PADDING = 16
 
 # what both kinds of features share: eight numbers in a register, and boxes of which sixteen are compared at once
 _LANES = (
-    ROW
+    PACKED_VERTEX
     + """
 #if !defined(__CUDACC__)
     typedef double lanes __attribute__((vector_size(64), aligned(8)));

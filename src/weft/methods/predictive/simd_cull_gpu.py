@@ -8,13 +8,13 @@ What the tests reject, `predictive_pairs` would reject too.
 
 import warp as wp
 
-from weft.dynamics.packed_vertices import ROW
+from weft.dynamics.packed_vertices import PACKED_VERTEX
 
 wp.set_module_options({"enable_backward": False})
 
 # a lane is a pair; AT is lane k
 _LANES = (
-    ROW
+    PACKED_VERTEX
     + """
 #if defined(__CUDACC__)
     const int width = 1;

@@ -1,0 +1,103 @@
+// Packed vertices: four doubles a vertex, x, y, z and the inverse mass, loaded and stored as one `row4`.
+
+// [packed_vertex] the type row4, and on the CPU a transposition; must come first in a function, because of the pragma
+#if defined(__CUDACC__)
+// aligned to 32 bytes, so that a vertex is loaded with the widest instructions
+struct __align__(32) row4 : public wp::vec_t<4, double> {
+    CUDA_CALLABLE row4() {}
+    CUDA_CALLABLE row4(double x, double y, double z, double w) : wp::vec_t<4, double>(x, y, z, w) {}
+    CUDA_CALLABLE row4(const wp::vec_t<4, double>& v) : wp::vec_t<4, double>(v) {}
+    CUDA_CALLABLE row4 operator+(const row4& v) const { return wp::add<4, double>(*this, v); }
+    CUDA_CALLABLE row4 operator-(const row4& v) const { return wp::sub<4, double>(*this, v); }
+};
+#else
+#pragma clang fp contract(fast)
+// one SIMD register
+typedef double row4 __attribute__((vector_size(32), aligned(8)));
+// transpose the vertices a, b, c, d into registers x, y, z that hold one coordinate of all four
+#define ACROSS(a, b, c, d, x, y, z)                                                                                        \
+    const row4 x##_low = __builtin_shufflevector(a, b, 0, 4, 2, 6), y##_low = __builtin_shufflevector(c, d, 0, 4, 2, 6);   \
+    const row4 x##_high = __builtin_shufflevector(a, b, 1, 5, 3, 7), y##_high = __builtin_shufflevector(c, d, 1, 5, 3, 7); \
+    const row4 x = __builtin_shufflevector(x##_low, y##_low, 0, 1, 4, 5);                                                  \
+    const row4 y = __builtin_shufflevector(x##_high, y##_high, 0, 1, 4, 5);                                                \
+    const row4 z = __builtin_shufflevector(x##_low, y##_low, 2, 3, 6, 7);
+#endif
+
+// [shared_vertices] packed vertices in the shared memory of a CUDA block, which look like arrays of row4
+// [include packed_vertex]
+#if defined(__CUDACC__)
+// a structure of arrays with room for $CAPACITY vertices: x, y, z, inverse mass, then x, y, z before the substep. Threads that
+// load whole rows at once would ask the same memory banks. Stores leave the inverse mass as it is
+struct shared_row {
+    double* x;
+    CUDA_CALLABLE operator row4() const { return row4(x[0], x[$CAPACITY], x[2 * $CAPACITY], x[3 * $CAPACITY]); }
+    CUDA_CALLABLE void operator=(const row4& v) {
+        x[0] = v[0];
+        x[$CAPACITY] = v[1];
+        x[2 * $CAPACITY] = v[2];
+    }
+};
+struct shared_rows {
+    double* x;
+    CUDA_CALLABLE shared_row operator[](int v) const { return shared_row{x + v}; }
+};
+// positions before the substep; their inverse mass reads as 0
+struct shared_rows_before {
+    const double* x;
+    CUDA_CALLABLE row4 operator[](int v) const {
+        return row4(x[v + 4 * $CAPACITY], x[v + 5 * $CAPACITY], x[v + 6 * $CAPACITY], 0.0);
+    }
+};
+#endif
+
+// [start_vertex]
+// [include packed_vertex]
+const wp::vec_t<3, double> a = x.data[i];
+const wp::vec_t<3, double> u = v.data[i];
+const double m = inverse_mass.data[i];
+row4 row;
+row4 was;
+for (int k = 0; k < 3; ++k) {
+    row[k] = a[k];
+    was[k] = a[k] - h * u[k];
+}
+row[3] = was[3] = m;
+row4* rows = (row4*)p.data;
+const bool same = rows[i][3] == m;
+rows[i] = row;
+((row4*)before.data)[i] = was;
+return same;
+
+// [predict_vertices]
+// [include packed_vertex]
+row4* rows = (row4*)p.data;
+row4* was = (row4*)before.data;
+for (int i = first; i < last; ++i) {
+    const row4 row = rows[i];
+    ((row4*)start.data)[i] = row;
+    const row4 way = row - was[i];
+    was[i] = row;
+    const double m = row[3];
+    if (m == 0.0) {
+        const wp::vec_t<3, double> a = x.data[i];
+        const wp::vec_t<3, double> b = target.data[i];
+        row4 place = row;
+        for (int k = 0; k < 3; ++k)
+            place[k] = a[k] + progress * (b[k] - a[k]);
+        rows[i] = place;
+    } else {
+        const wp::vec_t<3, double> f = force.data[i];
+        row4 pull;
+        for (int k = 0; k < 3; ++k)
+            pull[k] = (gravity[k] + m * f[k]) * h * h;
+        pull[3] = 0.0;
+        rows[i] = row + slowed * (way + pull);
+    }
+}
+
+// [end_vertex]
+// [include packed_vertex]
+const row4 row = ((const row4*)p.data)[i];
+const row4 speed = per_h * (row - ((const row4*)before.data)[i]);
+x.data[i] = wp::vec_t<3, double>(row[0], row[1], row[2]);
+v.data[i] = wp::vec_t<3, double>(speed[0], speed[1], speed[2]);
