@@ -7,7 +7,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from step_scenes import folded, keys, make_rows, make_search, take, two_sheets
 
-from weft.contact.adaptive_margin import LONGEST_REST
 from weft.contact.step_search import SLACK
 from weft.runtime import get_threads, set_threads
 
@@ -66,97 +65,6 @@ def test_collisions_of_strays_are_all_found_once(broad_phase, seed, part, scale,
         fresh.look(positions(motion.start), positions(end))
         assert len(found.kind) == len(keys(found)), "a pair was listed twice"
         assert keys(found) == keys(collisions(fresh, motion, end))
-
-
-def test_who_strayed_has_more_room_in_the_next_steps_and_so_have_its_neighbours():
-    motion = two_sheets(cells=8, fall=0.0)
-    search, start, expected = make_search(motion), positions(motion.start), positions(motion.end)
-    corner, far = 40, 0.01
-    around = sorted({int(v) for face in motion.faces if corner in face for v in face})
-    end = motion.end.copy()
-    end[corner, 1] += far
-
-    def escaped(end):
-        search.look(start, expected)
-        return search.find_escaped(start, positions(end))
-
-    calm = motion.end
-    assert escaped(end)
-    # the same again, or by a neighbour, or farther: nobody escaped; elsewhere as before
-    for vertex in around:
-        again = motion.end.copy()
-        again[vertex, 1] += 1.2 * far
-        assert not escaped(again)
-    elsewhere = motion.end.copy()
-    elsewhere[len(end) - 1, 1] += far
-    assert corner < len(end) - 1 not in around and escaped(elsewhere)
-    # where nothing wanders any more the room fades
-    assert sum(not escaped(calm) for _ in range(20)) == 20 and escaped(end)
-
-
-def test_where_somebody_strays_all_the_same_more_room_is_seldom_tried():
-    motion = two_sheets(cells=8, fall=0.0)
-    search, rng = make_search(motion), np.random.default_rng(0)
-
-    def tries(steps, far):
-        """In how many steps there was more room, while some vertex goes that far off in each."""
-        given = 0
-        for _ in range(steps):
-            search.look(positions(motion.start), positions(motion.end))
-            given += search.adaptive_margin.given
-            assert search.adaptive_margin.given or not search.adaptive_margin.array.numpy().any()
-            end = motion.end.copy()
-            end[rng.integers(len(end))] += far
-            collisions(search, motion, end)
-        return given
-
-    assert 3 <= tries(60, 0.1) <= 12
-    # and always again once nobody does
-    tries(LONGEST_REST, 0.0)
-    assert tries(20, 0.0) == 20
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_what_ends_within_its_leeway_is_no_stray_and_its_collisions_are_found(seed):
-    """Sheets that are too far apart to be looked for without: first nobody escaped, then some do, then these go on."""
-    rng = np.random.default_rng(seed)
-    motion = two_sheets(cells=8, gap=0.025, fall=0.0, seed=seed)
-    search = make_search(motion)
-    search.adaptive_margin.wandered.fill_(1.0)
-    search.look(positions(motion.start), positions(motion.end))
-    room = float(search.adaptive_margin.array.numpy().min())
-    assert room > 0.015
-    end = motion.end + rng.uniform(-0.2 * room, 0.2 * room, motion.end.shape)
-    end[:, 1] += np.where(np.arange(len(end)) < len(end) // 2, 0.8, -0.8) * room
-    for number in range(3):
-        if number == 1:
-            end[rng.uniform(size=len(end)) < 0.2] += [0.0, 0.05, 0.0]
-        elif number == 2:
-            # a little off where they strayed to
-            end = end + np.where(np.abs(end - motion.end) > 0.04, rng.uniform(-room, room, end.shape), 0.0)
-        found = collisions(search, motion, end)
-        assert any(kind.count for kinds in search.escaped_kinds for kind in kinds) == (number > 0)
-        fresh = make_search(motion)
-        fresh.look(positions(motion.start), positions(end))
-        assert len(found.kind) == len(keys(found)) > 0
-        assert keys(found) == keys(collisions(fresh, motion, end))
-
-
-def test_who_strayed_has_its_leeway_where_it_strayed_to():
-    """The lower sheet goes near the upper one, which nobody expected, and on from there within its adaptive_margin."""
-    motion = two_sheets(cells=8, gap=0.08, fall=0.0, rough=0.0)
-    search, lower = make_search(motion), np.arange(len(motion.start)) < len(motion.start) // 2
-    search.adaptive_margin.wandered.assign(np.where(lower, 1.0, 0.0).astype(np.float32))
-    search.look(positions(motion.start), positions(motion.end))
-    ends = [motion.start.copy() for _ in range(2)]
-    for end, up, down in zip(ends, (0.056, 0.075), (0.0, 0.0052), strict=True):
-        end[:, 1] += np.where(lower, up, -down)
-    assert len(collisions(search, motion, ends[0]).kind) == 0
-    assert not search.find_escaped(positions(motion.start), positions(ends[1]))
-    found = collisions(search, motion, ends[1])
-    fresh = make_search(motion)
-    fresh.look(positions(motion.start), positions(ends[1]))
-    assert keys(found) == keys(collisions(fresh, motion, ends[1])) and len(found.kind) > 0
 
 
 def test_collisions_are_added_to_the_contacts_and_a_new_step_starts_afresh():

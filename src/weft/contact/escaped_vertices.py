@@ -18,19 +18,14 @@ def mark_escaped(
     end: wp.array[wp.vec3d],
     frame: wp.array[wp.vec3d],
     slack: wp.float64,
-    adaptive_margin: wp.array[wp.float64],
-    fading: wp.float32,
-    wandered: wp.array[wp.float32],
     tested: wp.array[wp.vec3d],
     turned: wp.array[int],
     strayed: wp.array[int],
     fresh: wp.array[int],
 ):
-    """Whether a vertex ends outside the box in which it was looked for by more than the slack and its
-    adaptive margin, in the moving frame.
+    """Whether a vertex ends outside the box in which it was looked for by more than the slack, in the moving frame.
 
-    Notes as well by how much it does, beside what has faded of how far it wandered before, and how far it has turned
-    from where it ended in the first test of the step.
+    Notes as well how far it ends from where it ended in the first test of the step.
     """
     i = first + wp.tid()
     turned[i] = impact.units_turned(wp.length(end[i] - tested[i]))
@@ -43,8 +38,7 @@ def mark_escaped(
         low = wp.min(wp.min(a[axis], b[axis]), c[axis])
         high = wp.max(wp.max(a[axis], b[axis]), c[axis])
         far = wp.max(far, wp.max(low - d[axis], d[axis] - high))
-    wandered[i] = wp.max(fading * wandered[i], wp.float32(far))  # type: ignore[arg-type]
-    if far > slack + adaptive_margin[i]:
+    if far > slack:
         strayed[i] = 1
         # whoever writes writes the same
         fresh[0] = 1

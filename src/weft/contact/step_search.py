@@ -15,7 +15,6 @@ from weft.contact import contact_tests as approach
 from weft.contact import displacement_bounds as moves
 from weft.contact import escaped_vertices as stray_kernels
 from weft.contact import prefilter as prefilter
-from weft.contact.adaptive_margin import FADING, AdaptiveMargin
 from weft.contact.batches import batch_size
 from weft.contact.candidates import Candidates
 from weft.contact.stencil_lists import StencilRows
@@ -51,12 +50,8 @@ class StepSearch:
         largest_thickness: float,
         *,
         stitches: np.ndarray | None = None,
-        adaptive_margin: bool = True,
     ) -> None:
-        """`stitches` (k, m) are vertices sewn together, row by row: what shares them is not looked at.
-
-        With `adaptive_margin`, vertices that strayed have more room in later steps, which whoever goes on later needs to know.
-        """
+        """`stitches` (k, m) are vertices sewn together, row by row: what shares them is not looked at."""
         surface = broad_phase.surface
         self.broad_phase = broad_phase
         self.device = surface.device
@@ -69,7 +64,6 @@ class StepSearch:
         self._tested = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
         self._any_tested = False
         self._escapes_came = False
-        self.adaptive_margin = AdaptiveMargin(surface.vertex_count, cones, self.device, wanted=adaptive_margin)
         self._turned = wp.zeros(surface.vertex_count, dtype=int, device=self.device)
         self._faces_turned = wp.zeros(surface.face_count, dtype=int, device=self.device)
         self._edges_turned = wp.zeros(surface.edge_count, dtype=int, device=self.device)
@@ -163,11 +157,11 @@ class StepSearch:
 
     def look(self, x: wp.array, end: wp.array) -> None:
         """List the candidates of a motion from x to `end`, and measure them."""
-        self._graphs.run(lambda: self._expect(x, end), "expect", x, end, self.margin, self.adaptive_margin.given)
+        self._graphs.run(lambda: self._expect(x, end), "expect", x, end)
         self._wave = 0
         self._any_tested = False
         self._take_motion(x, end)
-        self.broad_phase.update(x, end, self.margin, adaptive_margin=self.adaptive_margin.array)
+        self.broad_phase.update(x, end, self.margin)
         found = self._look_ahead(x, end) if self.ahead else self.broad_phase.feature_pairs()
         self._looked_ahead = found is None
         if found is not None:
@@ -205,8 +199,7 @@ class StepSearch:
         return search.found(ahead) or search.feature_pairs()
 
     def _expect(self, x: wp.array, end: wp.array) -> None:
-        """Nobody escaped yet from the motion to the expected end, and who did lately has more room for it."""
-        self.adaptive_margin.give(self._slack)
+        """No vertex has escaped yet from the boxes around the motion to the expected end."""
         wp.copy(self._expected, end)
         wp.copy(self._reached, end)
         for flags in self._escaped:
@@ -229,24 +222,8 @@ class StepSearch:
     def _mark_escaped(self, x: wp.array, end: wp.array) -> None:
         """Flag the escaped, and in `_fresh` whether there are others than before."""
         self._fresh.zero_()
-        fading = 1.0 if self._any_tested else FADING
-        inputs = [
-            x,
-            self._expected,
-            self._reached,
-            end,
-            self.broad_phase.boxes.frame,
-            self._slack,
-            self.adaptive_margin.array,
-        ]
-        inputs += [
-            fading,
-            self.adaptive_margin.wandered,
-            self._tested,
-            self._turned,
-            self._escaped[self._wave],
-            self._fresh,
-        ]
+        inputs = [x, self._expected, self._reached, end, self.broad_phase.boxes.frame, self._slack]
+        inputs += [self._tested, self._turned, self._escaped[self._wave], self._fresh]
         launch(stray_kernels.mark_escaped, len(x), inputs, device=self.device)
 
     def _begin_test(self, x: wp.array, end: wp.array) -> None:
@@ -277,7 +254,6 @@ class StepSearch:
             *counts, _ = self._collide(kinds, x, end)
         if first:
             self._escapes_came = fresh
-            self.adaptive_margin.learn(fresh)
         self._any_tested = True
         place, found = rows.count, sum(counts)
         if found:

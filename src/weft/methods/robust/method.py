@@ -185,14 +185,13 @@ class Robust(Method):
 
     def saved(self) -> dict[str, np.ndarray]:
         stepping = np.array([self.halvings, self.good_steps, self.pressed, self.crushed, int(self.crossed)])
-        return {"stepping": stepping, **self.search.adaptive_margin.saved(), **self.dynamics.saved()}
+        return {"stepping": stepping, **self.dynamics.saved()}
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         # runs of before do not say whether they crossed
         stepping = [*saved["stepping"].tolist(), 0]
         self.halvings, self.good_steps, self.pressed, self.crushed = stepping[:4]
         self.crossed = bool(stepping[4])
-        self.search.adaptive_margin.restore(saved)
         self.dynamics.restore(saved)
 
     def step(self, state: State, dt: float) -> StepReport:
