@@ -53,12 +53,9 @@ def rank(order: wp.array[int], place: int) -> int:
 
 
 @wp.func
-def candidates_in(begin: int, batch: int, pairs: wp.array[wp.vec2i], totals: wp.array[int], which: int) -> int:
-    """How many candidates a batch has, of those of the list or, where one of the totals says that, of fewer."""
-    total = pairs.shape[0]
-    if which >= 0:
-        total = wp.min(total, totals[which])
-    return wp.max(wp.min(batch, total - begin), 0)
+def candidates_in(begin: int, batch: int, pairs: wp.array[wp.vec2i]) -> int:
+    """How many candidates a batch has: the last one may have fewer than the others."""
+    return wp.min(batch, pairs.shape[0] - begin)
 
 
 # candidates from which on a card first looks who is worth a closer look

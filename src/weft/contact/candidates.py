@@ -44,9 +44,6 @@ class Candidates:
         self.pairs = wp.empty(0, dtype=wp.vec2i, device=device)
         """the list, of which the first `count` count"""
         self.count = self.batches = 0
-        self.totals, self.which = wp.zeros(1, dtype=int, device=device), -1
-        """numbers, of which this one says how many candidates there are; -1 where all of the list are"""
-        self._found: wp.array | None = None
         self.tested = False
         """whether these pairs were there in the first test of the step"""
         self._near, self._time = Buffer(wp.float64, device), Buffer(wp.float64, device)
@@ -75,7 +72,6 @@ class Candidates:
         if pairs is self.pairs and len(pairs) == 0:
             return
         self.pairs = pairs
-        self._found, self.which = None, -1
         self.tested = False
         count = self.count = len(pairs)
         self.near, self.time = self._near.at_least(count), self._time.at_least(count)
@@ -86,15 +82,6 @@ class Candidates:
         self.chosen = self._chosen.at_least(self.batches)
         self.counts = self._counts.at_least(self.batches)
         self.places = self._places.at_least(self.batches)
-
-    def expect(self, found: wp.array, most: int, totals: wp.array, which: int) -> None:
-        """A list that is not there yet, of which so many candidates count at most: one of the totals will say how many."""
-        if self._found is not found or len(self.pairs) != most:
-            self.take(found[:most])
-            self._found = found
-        self.totals, self.which = totals, which
-        self.tested = False
-        self.order = self._none
 
     def prefilter_first(self, sift: wp.Kernel, given: list[Any], look: wp.Kernel, then: list[Any]) -> None:
         """Choose in two goes: who is worth a closer look, given what these kernels take besides, and who is chosen."""

@@ -136,8 +136,6 @@ def pairs_to_test(  # type: ignore[empty-body]
 def collide_vertex_triangle(
     first: int,
     batch: int,
-    totals: wp.array[int],
-    which: int,
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
     near: wp.array[wp.float64],
@@ -156,7 +154,7 @@ def collide_vertex_triangle(
     """
     item = first + wp.tid()
     begin = item * batch
-    count = candidates_in(begin, batch, pairs, totals, which)
+    count = candidates_in(begin, batch, pairs)
     test = pairs_to_test(
         pairs, begin, count, sheet.vertex_moves, sheet.face_moves, near, again, turned, turned_faces, left
     )
@@ -206,8 +204,6 @@ def test_triangle(sheet: Sheet, pair: wp.vec2i, tolerance: wp.float64):
 def collide_edge_edge(
     first: int,
     batch: int,
-    totals: wp.array[int],
-    which: int,
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
     near: wp.array[wp.float64],
@@ -222,7 +218,7 @@ def collide_edge_edge(
     """The same for pairs of edges; both arrays of what turned are that of the edges."""
     item = first + wp.tid()
     begin = item * batch
-    count = candidates_in(begin, batch, pairs, totals, which)
+    count = candidates_in(begin, batch, pairs)
     test = pairs_to_test(pairs, begin, count, sheet.edge_moves, sheet.edge_moves, near, again, turned, turned_too, left)
     hits = wp.uint64(0)
     number = int(0)

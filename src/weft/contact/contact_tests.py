@@ -9,7 +9,7 @@ mostly move alike, so the bound is that of their relative motion.
 import warp as wp
 
 from weft.broad_phase.boxes import lowest_bit
-from weft.contact.batches import bit, candidates_in, edges_to_look_at, part_of_mask, rank, triangles_to_look_at
+from weft.contact.batches import bit, candidates_in, edges_to_look_at, part_of_mask, triangles_to_look_at
 from weft.geometry.cones import in_edge_cone, in_vertex_cone
 from weft.geometry.proximity import nearest_edge_edge, nearest_point_triangle
 
@@ -189,8 +189,6 @@ def edges_sewn(sheet: Sheet, pair: wp.vec2i) -> bool:
 def measure_vertex_triangle(
     first: int,
     batch: int,
-    totals: wp.array[int],
-    which: int,
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
     near: wp.array[wp.float64],
@@ -200,7 +198,7 @@ def measure_vertex_triangle(
     """Distance of each candidate of a batch, which of them are contacts (bit by bit), and how many."""
     item = first + wp.tid()
     begin = item * batch
-    count = candidates_in(begin, batch, pairs, totals, which)
+    count = candidates_in(begin, batch, pairs)
     look = triangles_to_look_at(
         pairs, begin, count, sheet.faces, sheet.x, sheet.vertex_moves, sheet.face_moves, sheet.largest, near
     )
@@ -254,8 +252,6 @@ def triangle_contact(sheet: Sheet, pair: wp.vec2i):
 def measure_edge_edge(
     first: int,
     batch: int,
-    totals: wp.array[int],
-    which: int,
     pairs: wp.array[wp.vec2i],
     sheet: Sheet,
     near: wp.array[wp.float64],
@@ -265,7 +261,7 @@ def measure_edge_edge(
     """The same for pairs of edges; those that are contacts have both nearest points inside."""
     item = first + wp.tid()
     begin = item * batch
-    count = candidates_in(begin, batch, pairs, totals, which)
+    count = candidates_in(begin, batch, pairs)
     reach = EDGE_PART * sheet.largest
     look = edges_to_look_at(pairs, begin, count, sheet.edges, sheet.x, sheet.edge_moves, sheet.edge_moves, reach, near)
     if sheet.sewn != 0:
@@ -325,8 +321,7 @@ def fill_vertex_triangle(
     sheet: Sheet,
     chosen: wp.array[wp.uint64],
     places: wp.array[int],
-    order: wp.array[int],
-    sizes: wp.array[int],
+    base: int,
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
@@ -348,7 +343,7 @@ def fill_vertex_triangle(
         c = sheet.x[q[3]]
         w = triangle_weights(p, a, b, c)
         r = combine(w, p, a, b, c)
-        k = rank(order, place)
+        k = base + place
         place += 1
         vertices[k] = q
         weights[k] = w
@@ -370,8 +365,7 @@ def fill_edge_edge(
     sheet: Sheet,
     chosen: wp.array[wp.uint64],
     places: wp.array[int],
-    order: wp.array[int],
-    sizes: wp.array[int],
+    base: int,
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
@@ -394,8 +388,7 @@ def fill_edge_edge(
         d = sheet.x[q[3]]
         w = edge_weights(a, b, c, d)
         r = combine(w, a, b, c, d)
-        # behind those of vertices and triangles
-        k = sizes[1] + rank(order, place)
+        k = base + place
         place += 1
         vertices[k] = q
         weights[k] = w

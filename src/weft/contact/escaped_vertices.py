@@ -4,7 +4,6 @@ import warp as wp
 
 from weft.contact import ccd_tests as impact
 from weft.contact import contact_tests as approach
-from weft.contact.batches import candidates_in
 
 wp.set_module_options({"enable_backward": False})
 
@@ -81,8 +80,6 @@ def turn_edges(first: int, edges: wp.array[wp.vec2i], turned: wp.array[int], of_
 @wp.kernel
 def forget(
     first: int,
-    totals: wp.array[int],
-    which: int,
     pairs: wp.array[wp.vec2i],
     marked: wp.array[int],
     marked_too: wp.array[int],
@@ -90,7 +87,6 @@ def forget(
 ):
     """Pairs with a stray are listed elsewhere."""
     i = first + wp.tid()
-    if candidates_in(i, 1, pairs, totals, which) > 0:
-        pair = pairs[i]
-        if marked[pair[0]] + marked_too[pair[1]] != 0:
-            near[i] = approach.NEVER
+    pair = pairs[i]
+    if marked[pair[0]] + marked_too[pair[1]] != 0:
+        near[i] = approach.NEVER

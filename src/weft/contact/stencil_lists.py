@@ -9,10 +9,9 @@ wp.set_module_options({"enable_backward": False})
 
 
 @wp.kernel
-def _tell(first: int, count: int, in_front: int, sizes: wp.array[int]):
+def _tell(first: int, count: int, sizes: wp.array[int]):
     i = first + wp.tid()
     sizes[i] = count
-    sizes[i + 1] = in_front
 
 
 class StencilRows:
@@ -22,8 +21,8 @@ class StencilRows:
         self.device = device
         self.count = 0
         self._roof = LaunchBound(device)
-        self.sizes = wp.zeros(2, dtype=int, device=device)
-        """the same for kernels, and how many of them were found first"""
+        self.sizes = wp.zeros(1, dtype=int, device=device)
+        """the same for kernels"""
         self._vertices, self._weights = Buffer(wp.vec4i, device), Buffer(wp.vec4d, device)
         self._normals = Buffer(wp.vec3d, device)
         self._gaps, self._thickness = Buffer(wp.float64, device), Buffer(wp.float64, device)
@@ -67,10 +66,10 @@ class StencilRows:
         """As many rows as launches have whose kernels look at `sizes`."""
         return self._roof.over(self.count)
 
-    def grow(self, count: int, *, in_front: int = 0) -> None:
-        """Make room for `count` rows, of which so many were found first; those in use stay."""
+    def grow(self, count: int) -> None:
+        """Make room for `count` rows; those in use stay."""
         most = self._roof.over(count)
         for buffer in self._all:
             buffer.at_least(most, keep=self.count)
         self.count = count
-        launch(_tell, 1, [count, in_front, self.sizes], device=self.device)
+        launch(_tell, 1, [count, self.sizes], device=self.device)

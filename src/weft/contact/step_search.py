@@ -1,6 +1,5 @@
 """The search of a step: one list of candidates, the contacts among them, and the collisions that remain."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,20 +7,17 @@ import warp as wp
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from weft.broad_phase.interface import Candidates as Pairs
 from weft.broad_phase.patch_search import WAVES, PatchSearch
 from weft.contact import ccd_tests as impact
 from weft.contact import contact_tests as approach
 from weft.contact import displacement_bounds as moves
 from weft.contact import escaped_vertices as stray_kernels
 from weft.contact import prefilter as prefilter
-from weft.contact.batches import batch_size
 from weft.contact.candidates import Candidates
 from weft.contact.stencil_lists import StencilRows
 from weft.geometry.cones import Cones
 from weft.runtime import launch
-from weft.runtime.buffers import allocation_epoch
-from weft.runtime.compaction import Counter
+from weft.runtime.compaction import count_each
 from weft.runtime.graph_cache import GraphCache
 from weft.runtime.readback import read
 
@@ -86,11 +82,6 @@ class StepSearch:
         self._largest_thickness = largest_thickness
         self._set_reach(REACH * largest_thickness)
         self._graphs = GraphCache(self.device)
-        self.ahead = self.device.is_cuda
-        """whether candidates are measured before it is known how many they are, which saves a wait"""
-        self._totals = wp.zeros(2, dtype=int, device=self.device)
-        self._counter, self._hit_counter = Counter(self.device), Counter(self.device)
-        self._looked_ahead = False
         triangles = (
             approach.measure_vertex_triangle,
             approach.fill_vertex_triangle,
@@ -123,34 +114,20 @@ class StepSearch:
         rows.clear()
         self._set_reach(reach * self._largest_thickness)
         self.look(x, end)
-        if not self._looked_ahead:
-            self._count_contacts()
-        *counts, _ = self._counter.numbers(len(self._kinds))
-        rows.grow(sum(counts), in_front=counts[0])
-        if rows.count:
-            geometry = rows.geometry
-            self._run_ahead(lambda: self._fill(rows.sizes, geometry), "fill", x, geometry[0])
-        return rows.count
-
-    def _fill(self, sizes: wp.array, geometry: list[wp.array]) -> None:
-        """Write the contacts, one kind behind the other."""
-        for kind in self._kinds:
+        counts = count_each(*((kind.counts, kind.places, kind.batches) for kind in self._kinds))
+        rows.grow(sum(counts))
+        place = 0
+        for kind, count in zip(self._kinds, counts, strict=True):
             parts = PARTS if kind.prefiltered else 1
-            inputs = [kind.batch, parts, kind.pairs, self.sheet, kind.chosen, kind.places, kind.order]
-            inputs += [sizes, *geometry]
-            launch(kind.fill, parts * kind.batches, inputs, device=self.device, grain=_grain(kind))
-
-    def _run_ahead(self, work: Callable[[], None], *given: Any) -> None:
-        """Launch over the candidates: as a graph where these come again, being as many at most as those of the step before."""
-        if self._looked_ahead:
-            sizes = [len(kind.pairs) for kind in self._kinds]
-            self._graphs.run(work, *given, self._reach, *sizes, allocation_epoch())
-        else:
-            work()
+            inputs = [kind.batch, parts, kind.pairs, self.sheet, kind.chosen, kind.places]
+            if count:
+                inputs += [place, *rows.geometry]
+                launch(kind.fill, parts * kind.batches, inputs, device=self.device, grain=_grain(kind))
+                place += count
+        return rows.count
 
     def _set_reach(self, reach: float) -> None:
         """Look for contacts so much farther away than the thickness."""
-        self._reach = reach
         self.margin = self._largest_thickness + max(min(SLACK, SLACK_PART * self._largest_thickness), reach)
         self.sheet.reach = wp.float64(reach)
         self.sheet.largest = wp.float64(self._largest_thickness + reach)
@@ -162,41 +139,11 @@ class StepSearch:
         self._any_tested = False
         self._take_motion(x, end)
         self.broad_phase.update(x, end, self.margin)
-        found = self._look_ahead(x, end) if self.ahead else self.broad_phase.feature_pairs()
-        self._looked_ahead = found is None
-        if found is not None:
-            for kind, pairs in zip(self._kinds, found, strict=True):
-                self._measure(kind, pairs)
+        for kind, pairs in zip(self._kinds, self.broad_phase.feature_pairs(), strict=True):
+            self._measure(kind, pairs)
         for kinds in self.escaped_kinds:
             for kind in kinds:
                 kind.take(self._none)
-
-    def _look_ahead(self, x: wp.array, end: wp.array) -> Pairs | None:
-        """Have the candidates measured and counted with one wait, as if they were about as many as in the step before.
-
-        Gives those that are still to be measured where they are more, or so many that they are prefiltered first; else None.
-        """
-        search = self.broad_phase
-        rooms = search.likely()
-        # long lists are prefiltered first
-        prefiltered = self.device.is_cuda and batch_size(self.device, max(rooms)) > 1
-        ahead = None if prefiltered else search.seek()
-        if ahead is None:
-            return search.feature_pairs()
-        for which, kind in enumerate(self._kinds):
-            kind.expect(ahead.searches[which][0].found, rooms[which], self._totals, which)
-
-        def measure() -> None:
-            search.tell_totals(ahead, rooms, self._totals)
-            for kind in self._kinds:
-                self._measure_listed(kind)
-            self._count_contacts()
-
-        self._graphs.run(measure, "measure", x, end, self._reach, *rooms, allocation_epoch())
-        self._counter.expect()
-        if search.fits(ahead, rooms):
-            return None
-        return search.found(ahead) or search.feature_pairs()
 
     def _expect(self, x: wp.array, end: wp.array) -> None:
         """No vertex has escaped yet from the boxes around the motion to the expected end."""
@@ -247,11 +194,11 @@ class StepSearch:
         if fresh:
             self._look_for_escaped(x, end)
         kinds = [kind for same in zip(self._kinds, *self.escaped_kinds, strict=True) for kind in same]
-        *counts, seen = self._collide(kinds, x, end)
+        *counts, seen = self._collide(kinds)
         if seen and not looked:
             fresh = True
             self._look_for_escaped(x, end)
-            *counts, _ = self._collide(kinds, x, end)
+            *counts, _ = self._collide(kinds)
         if first:
             self._escapes_came = fresh
         self._any_tested = True
@@ -267,21 +214,12 @@ class StepSearch:
                 place += count
         return found
 
-    def _collide(self, kinds: list[Candidates], x: wp.array, end: wp.array) -> list[int]:
-        """Which candidates meet; gives how many of each kind, and whether there are fresh escaped."""
-        # lists that came later have no answer to go back to
-        again = [int(kind.tested and self._any_tested) for kind in kinds]
-        if any(kind.count for escaped in self.escaped_kinds for kind in escaped):
-            self._test(kinds, again)
-        else:
-            self._run_ahead(lambda: self._test(kinds, again), "collide", x, end, *again)
+    def _collide(self, kinds: list[Candidates]) -> list[int]:
+        """Choose the candidates that meet; gives how many of each kind, and whether there are fresh escaped."""
         for kind in kinds:
+            # lists that came later have no answer to go back to
+            again = int(kind.tested and self._any_tested)
             kind.tested |= not self._any_tested
-        return self._hit_counter.numbers(len(kinds))
-
-    def _test(self, kinds: list[Candidates], known: list[int]) -> None:
-        """Choose the candidates that meet, given of which kinds it is known how they did before, and count them."""
-        for kind, again in zip(kinds, known, strict=True):
             flags = (self._turned, self._faces_turned) if kind.of_vertices else (self._edges_turned,) * 2
             if kind.prefiltered:
                 sheet = self.sheet
@@ -290,13 +228,9 @@ class StepSearch:
                 then = [sheet, kind.near, again, kind.left, kind.time]
                 kind.prefilter_first(prefilter.prefilter_for_test, given, kind.test, then)
                 continue
-            inputs = [kind.totals, kind.which, kind.pairs, self.sheet, kind.near, again, *flags]
+            inputs = [kind.pairs, self.sheet, kind.near, again, *flags]
             self._run_batches(kind, kind.collide, [*inputs, kind.left, kind.time, kind.chosen, kind.counts])
-        self._hit_counter.start(*((kind.counts, kind.places, kind.batches) for kind in kinds), also=self._fresh)
-
-    def _count_contacts(self) -> None:
-        """Places of the contacts among all of their kind, and their numbers."""
-        self._counter.start(*((kind.counts, kind.places, kind.batches) for kind in self._kinds))
+        return count_each(*((kind.counts, kind.places, kind.batches) for kind in kinds), also=self._fresh)
 
     def _look_for_escaped(self, x: wp.array, end: wp.array) -> None:
         """List the candidates of vertices that go elsewhere than expected anew, and leave out what was listed."""
@@ -307,8 +241,7 @@ class StepSearch:
         self._run(stray_kernels.mark_edges, [self.sheet.edges, vertices, edges])
         for kinds in (self._kinds, *self.escaped_kinds[:wave]):
             for kind, marked in zip(kinds, ((vertices, faces), (edges, edges)), strict=True):
-                inputs = [kind.totals, kind.which, kind.pairs, *marked, kind.near]
-                launch(stray_kernels.forget, kind.count, inputs, device=self.device)
+                launch(stray_kernels.forget, kind.count, [kind.pairs, *marked, kind.near], device=self.device)
         for kind, pairs in zip(self.escaped_kinds[wave], self.broad_phase.escaped_pairs(wave=wave), strict=True):
             self._measure(kind, pairs)
         self._wave = WAVES - 1
@@ -317,13 +250,8 @@ class StepSearch:
         kind.take(pairs)
         if kind.prefiltered:
             kind.prefilter_first(kind.sift, [self.sheet, kind.near], kind.look_at, [self.sheet, kind.near])
-            return
-        self._measure_listed(kind)
-
-    def _measure_listed(self, kind: Candidates) -> None:
-        """Measure the candidates of a list, or as many of them as one of the totals says."""
-        inputs = [kind.totals, kind.which, kind.pairs, self.sheet, kind.near, kind.chosen, kind.counts]
-        self._run_batches(kind, kind.measure, inputs)
+        else:
+            self._run_batches(kind, kind.measure, [kind.pairs, self.sheet, kind.near, kind.chosen, kind.counts])
 
     def _run_batches(self, kind: Candidates, kernel: wp.Kernel, inputs: list[Any]) -> None:
         """Launch a kernel over the batches of candidates."""
