@@ -19,7 +19,7 @@ import numpy as np
 
 import weft
 from weft.runtime import get_threads, set_threads
-from weft.runtime.thread_pool import Arguments
+from weft.runtime.thread_pool import PackedKernel
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 # example, the most steps that are timed, the paper's figure or our bar in ms
@@ -105,9 +105,9 @@ def overhead(cloth: weft.Realtime, dt: float, steps: int) -> tuple[float, float,
     The steps are those from the start.
     """
     inside = [0.0, 0.0]
-    real = Arguments.call
+    real = PackedKernel.call
 
-    def timed(self: Arguments, first: int, count: int) -> None:
+    def timed(self: PackedKernel, first: int, count: int) -> None:
         start = time.thread_time()
         real(self, first, count)
         inside[0] += time.thread_time() - start
@@ -115,7 +115,7 @@ def overhead(cloth: weft.Realtime, dt: float, steps: int) -> tuple[float, float,
 
     cloth.reset()
     outside, calls = [], []
-    Arguments.call = timed  # type: ignore[method-assign]
+    PackedKernel.call = timed  # type: ignore[method-assign]
     try:
         for _ in range(WARM_UP + steps):
             inside[:] = 0.0, 0.0
@@ -124,7 +124,7 @@ def overhead(cloth: weft.Realtime, dt: float, steps: int) -> tuple[float, float,
             outside.append(time.thread_time() - start - inside[0])
             calls.append(inside[1])
     finally:
-        Arguments.call = real  # type: ignore[method-assign]
+        PackedKernel.call = real  # type: ignore[method-assign]
     median, mostly = np.quantile(outside[WARM_UP:], [0.5, 0.9])
     return float(median), float(mostly), float(np.median(calls[WARM_UP:]))
 

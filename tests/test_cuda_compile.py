@@ -30,7 +30,7 @@ MODULES = list(kernel_modules())
 CLUSTERS = [
     name
     for name in MODULES
-    if re.search(r"^@shared$", Path(ROOT.parent, *name.split(".")).with_suffix(".py").read_text(), re.M)
+    if re.search(r"^@clusterable$", Path(ROOT.parent, *name.split(".")).with_suffix(".py").read_text(), re.M)
 ]
 
 

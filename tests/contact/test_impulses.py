@@ -13,8 +13,7 @@ from scipy.optimize import nnls
 from weft.contact.impulse_sweeps import put_in_order
 from weft.contact.impulses import COLOURS, ImpulseSolver
 from weft.contact.stencil_colours import REGIONS, StencilColouring
-from weft.runtime import cooperative as together
-from weft.runtime import get_threads, launch, set_threads
+from weft.runtime import cooperative, get_threads, launch, set_threads
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -184,7 +183,7 @@ def test_bytes_do_not_depend_on_threads(make, monkeypatch):
     results = []
     threads = get_threads()
     try:
-        monkeypatch.setattr(together, "WORTH_SHARING", 0)
+        monkeypatch.setattr(cooperative, "MIN_PARALLEL_ITEMS", 0)
         for count in (1, 2, 3):
             set_threads(count)
             after, rows = solve(pairs, np.ones(len(v)), v, 4, speeds=0.1, friction=(0.4, 0.3))

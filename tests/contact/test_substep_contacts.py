@@ -8,8 +8,7 @@ from robust_rows import Pairs, numbers, random_pairs, relative, rows_of, upload
 
 from weft.contact.impulses import ImpulseSolver
 from weft.contact.substep_contacts import PositionContacts
-from weft.runtime import cooperative as together
-from weft.runtime import get_threads, set_threads
+from weft.runtime import cooperative, get_threads, set_threads
 
 SEEDS = st.integers(0, 2**32 - 1)
 WEIGHTS = np.array([1.0, -0.25, -0.25, -0.5])
@@ -115,7 +114,7 @@ def test_bytes_do_not_depend_on_threads(monkeypatch):
     pairs = random_pairs(rng, 900, 400)
     results, threads = [], get_threads()
     try:
-        monkeypatch.setattr(together, "WORTH_SHARING", 0)
+        monkeypatch.setattr(cooperative, "MIN_PARALLEL_ITEMS", 0)
         for count in (1, 2, 3):
             set_threads(count)
             results.append(part(pairs, np.ones(400), pairs.x, pairs.x - 0.01, 1.0, (0.5, 0.4)).tobytes())

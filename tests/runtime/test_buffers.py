@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from weft.runtime.buffers import MANY, ROOM, TOO_HIGH, Buffer, LaunchBound, allocation_epoch
+from weft.runtime.buffers import HEADROOM, MANY, TOO_HIGH, Buffer, LaunchBound, allocation_epoch
 
 
 def test_a_list_of_no_items_can_be_cut_out():
@@ -65,7 +65,7 @@ class Card:
 def test_a_roof_stays_while_what_is_below_it_changes_a_little():
     roof, counts = LaunchBound(Card()), np.random.default_rng(1).integers(900, 1200, 100)
     height = roof.over(1000)
-    assert 1000 < height <= ROOM * 1000
+    assert 1000 < height <= HEADROOM * 1000
     assert {roof.over(int(count)) for count in counts} == {height}
     # nothing has no roof, and does not tear it down
     assert roof.over(0) == 0 and roof.over(1000) == height

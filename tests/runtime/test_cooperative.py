@@ -8,8 +8,7 @@ import weft
 from weft.methods import make_method
 from weft.methods.predictive import search_cpu
 from weft.methods.predictive.search import PredictiveSearch
-from weft.runtime import cooperative as together
-from weft.runtime import get_threads, set_threads
+from weft.runtime import cooperative, get_threads, set_threads
 from weft.runtime.cooperative import CooperativeLauncher, grid_barrier, take_ticket
 from weft.runtime.partition import partition_begin, partition_end, partition_step
 from weft.scene import Predictive
@@ -68,8 +67,8 @@ def run(world, *, frames=8, **solver):
 def test_predictive_by_many_threads_is_as_by_one_alone(monkeypatch, threads):
     """Who does all alone has contacts in the order of the list, unless it is told to have them in colours too."""
     names, find, before, found = launched(monkeypatch), PredictiveSearch.find, get_threads(), []
-    for module in (together, search_cpu):
-        monkeypatch.setattr(module, "WORTH_SHARING", 0)
+    monkeypatch.setattr(cooperative, "MIN_PARALLEL_ITEMS", 0)
+    monkeypatch.setattr(search_cpu, "WORTH_SHARING", 0)
     monkeypatch.setattr(PredictiveSearch, "find", lambda *given, **how: find(*given, **{**how, "in_colours": True}))
     try:
         # one thread that does all of a step at once searches in its own way
@@ -87,8 +86,8 @@ def test_predictive_by_many_threads_is_as_by_one_alone(monkeypatch, threads):
 
 @pytest.mark.parametrize("cache", [False, True])
 def test_threads_of_predictive_give_the_same_bytes(monkeypatch, cache):
-    for module in (together, search_cpu):
-        monkeypatch.setattr(module, "WORTH_SHARING", 0)
+    monkeypatch.setattr(cooperative, "MIN_PARALLEL_ITEMS", 0)
+    monkeypatch.setattr(search_cpu, "WORTH_SHARING", 0)
     threads, found = get_threads(), []
     world = World(drape(Predictive(cache=cache, cache_radius=0.01 if cache else None), 60), "cpu")
     try:
@@ -103,12 +102,12 @@ def test_threads_of_predictive_give_the_same_bytes(monkeypatch, cache):
         set_threads(threads)
     assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
     # threads share large colours of contacts, and those that are cached are not in the order of colours
-    assert np.diff(made.solver.search.colouring.offsets.numpy()).max() > int(together.ALONE)
+    assert np.diff(made.solver.search.colouring.offsets.numpy()).max() > int(cooperative.ONE_THREAD_ITEMS)
     assert (report["cached"] > 0) == cache
 
 
 def test_threads_that_wait_for_each_other_give_the_same_bytes(monkeypatch):
-    monkeypatch.setattr(together, "WORTH_SHARING", 0)
+    monkeypatch.setattr(cooperative, "MIN_PARALLEL_ITEMS", 0)
     names, world, threads, found = launched(monkeypatch), World(drape("robust"), "cpu"), get_threads(), []
     try:
         for count in (1, 2, 3):
@@ -134,7 +133,7 @@ def add_up(first: int, threads: int, arrivals: wp.array[int], count: int, passes
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_nobody_goes_on_before_all_are_there(monkeypatch, count):
-    monkeypatch.setattr(together, "WORTH_SHARING", 0)
+    monkeypatch.setattr(cooperative, "MIN_PARALLEL_ITEMS", 0)
     threads, passes, items = get_threads(), 501, 64
     try:
         set_threads(count)

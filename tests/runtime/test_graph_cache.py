@@ -6,7 +6,7 @@ import warp as wp
 
 from weft.runtime import launch
 from weft.runtime.graph_cache import GraphCache, fork_join
-from weft.runtime.readback import RequestedResult
+from weft.runtime.readback import AsyncReadback
 
 wp.set_module_options({"enable_backward": False})
 
@@ -47,7 +47,7 @@ def test_work_is_done_every_time(device):
 @pytest.mark.parametrize("device", ["cpu", CUDA])
 def test_joined_work_is_done_in_order_before_what_is_launched_and_read(device):
     first, other, x = GraphCache(device), GraphCache(device), wp.zeros(100, dtype=int, device=device)
-    asked = RequestedResult(x, 0, 1)
+    asked = AsyncReadback(x, 0, 1)
     for turn in range(4):
         with first.fuse():
             first.run(lambda: launch(double, 100, [x], device=device), "double", x)
@@ -56,8 +56,8 @@ def test_joined_work_is_done_in_order_before_what_is_launched_and_read(device):
             launch(double, 50, [x], device=device)
             other.run(lambda: launch(add, 100, [3, x], device=device), "add more", x)
             other.run(asked.copy_to_host, "copy_to_host", x)
-            asked.expect()
-            assert asked.numbers()[0] == 5 * sum(4**k for k in range(turn + 1))
+            asked.mark_launched()
+            assert asked.values()[0] == 5 * sum(4**k for k in range(turn + 1))
             first.run(lambda: launch(add, 50, [0, x], device=device), "nothing", x)
     assert GraphCache._fused is None
     found = x.numpy()
@@ -67,13 +67,13 @@ def test_joined_work_is_done_in_order_before_what_is_launched_and_read(device):
 @pytest.mark.parametrize("device", ["cpu", CUDA])
 def test_numbers_are_there_whether_anybody_waited_or_not(device):
     x = wp.array([1.5, 2.5], dtype=wp.float64, device=device)
-    asked = RequestedResult(x)
-    asked.ask()
-    assert np.array_equal(asked.numbers(), [1.5, 2.5])
+    asked = AsyncReadback(x)
+    asked.request()
+    assert np.array_equal(asked.values(), [1.5, 2.5])
     x.fill_(4.0)
-    asked.ask()
+    asked.request()
     wp.synchronize()
-    assert np.array_equal(asked.numbers(), [4.0, 4.0])
+    assert np.array_equal(asked.values(), [4.0, 4.0])
 
 
 @pytest.mark.parametrize("device", ["cpu", CUDA])

@@ -4,7 +4,7 @@ import logging
 
 import warp as wp
 
-from weft.runtime.buffers import WORTH_TELLING, Buffer
+from weft.runtime.buffers import MIN_LOGGED_BYTES, Buffer
 
 
 def test_large_buffers_tell_that_they_grow(caplog):
@@ -12,6 +12,6 @@ def test_large_buffers_tell_that_they_grow(caplog):
     with caplog.at_level(logging.INFO, logger="weft.memory"):
         buffer.at_least(100)
         assert not caplog.messages
-        buffer.at_least(WORTH_TELLING // 24)
-        buffer.at_least(WORTH_TELLING // 24)
+        buffer.at_least(MIN_LOGGED_BYTES // 24)
+        buffer.at_least(MIN_LOGGED_BYTES // 24)
     assert caplog.messages == ["a buffer of vec3d on cpu grows to 1.6 MB for 43690 items"]

@@ -7,7 +7,7 @@ import warp as wp
 from weft.runtime import get_threads, set_threads
 from weft.runtime.cooperative import BLOCK, CooperativeLauncher
 from weft.runtime.partition import partition_begin, partition_end, partition_step
-from weft.runtime.reduction import add_to, raise_to
+from weft.runtime.reduction import reduce_max, reduce_sum
 
 NO_CARD = pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
 DEVICES = ["cpu", pytest.param("cuda:0", marks=[pytest.mark.cuda, NO_CARD])]
@@ -35,8 +35,8 @@ def gather_together(
             if value > far or wp.isnan(value):
                 far = value
             found += 1
-        add_to(counts, 1, found)
-        raise_to(largest, 1, far)
+        reduce_sum(counts, 1, found)
+        reduce_max(largest, 1, far)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -9,7 +9,7 @@ import warp as wp
 
 from weft.runtime import get_threads, launch, set_threads
 from weft.runtime.launch import launch_threads
-from weft.runtime.thread_pool import Arguments, ThreadPool, play_role
+from weft.runtime.thread_pool import PackedKernel, ThreadPool, run_role_kernel
 
 wp.set_module_options({"enable_backward": False})
 
@@ -83,14 +83,14 @@ def test_fewer_threads_than_were_hired():
 def test_a_crew_of_its_own_works_off_ranges():
     crew = ThreadPool()
     visits = wp.zeros(100, dtype=int, device="cpu")
-    job = Arguments(wp.launch(note_thread, dim=1, inputs=[0, visits], device="cpu", record_cmd=True))
+    job = PackedKernel(wp.launch(note_thread, dim=1, inputs=[0, visits], device="cpu", record_cmd=True))
     for ranges in (1, 3, 100):
         crew.run(job, 100, ranges, 2)
     assert (visits.numpy() == 3).all()
 
 
 def test_too_many_arguments_are_refused(monkeypatch):
-    monkeypatch.setattr("weft.runtime.thread_pool.MOST_ARGUMENTS", 8)
+    monkeypatch.setattr("weft.runtime.thread_pool.MAX_ARGUMENT_BYTES", 8)
     board = wp.zeros(4, dtype=wp.int64, device="cpu")
     with pytest.raises(ValueError, match="bytes of arguments: at most 8"):
-        Arguments(wp.launch(play_role, dim=1, inputs=[0, board], device="cpu", record_cmd=True))
+        PackedKernel(wp.launch(run_role_kernel, dim=1, inputs=[0, board], device="cpu", record_cmd=True))

@@ -18,7 +18,7 @@ from weft.broad_phase.interface import make_broad_phase
 from weft.mesh.topology import Topology
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
-from weft.runtime.compaction import count_each
+from weft.runtime.compaction import exclusive_scans
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.readback import read
 from weft.world import Surface
@@ -77,7 +77,7 @@ class CrossingFinder:
         count = len(pairs)
         hits, chosen, places = (buffer.at_least(count) for buffer in (self._hits, self._chosen, self._places))
         launch(kernels.test_pairs, count, [self.mesh, self._surface.owned, pairs, hits, chosen], device=self.device)
-        found = count_each((chosen, places, count))[0]
+        found = exclusive_scans((chosen, places, count))[0]
         if not found:
             return np.zeros(0, np.int32), np.zeros(0, np.int32)
         rows = self._rows.at_least(found)

@@ -5,7 +5,7 @@
 
 import warp as wp
 
-from weft.runtime.block_reduction import largest
+from weft.runtime.reduction import block_max
 
 # fused operations would spoil the error terms of the doubled precision below
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
@@ -330,8 +330,8 @@ def find_bounds(
             low = wp.min(low, p)
             high = wp.max(high, p)
     for axis in range(3):
-        least = -largest(-low[axis])
-        most = largest(high[axis])
+        least = -block_max(-low[axis])
+        most = block_max(high[axis])
         if t == 0:
             bounds[0][axis] = least
             bounds[1][axis] = most

@@ -9,7 +9,7 @@ from weft.broad_phase.patch_pairs import query_patch
 from weft.broad_phase.patch_search import GRAIN, PatchSearch
 from weft.runtime import launch
 from weft.runtime.graph_cache import launch_fused
-from weft.runtime.warp_lanes import WARP, threads_to_spare
+from weft.runtime.reduction import WARP, threads_per_item
 from weft.world import Surface
 
 wp.set_module_options({"enable_backward": False})
@@ -154,6 +154,6 @@ class Bvh(PatchSearch):
     def _find_rows(self, count: int, slots: list[Any], asked: wp.array) -> None:
         assert self._bvh is not None
         inputs = [*slots, asked, self._bvh.id, self.boxes.lower, self.boxes.upper]
-        apart = threads_to_spare(self.device, count, WARP)
+        apart = threads_per_item(self.device, count, WARP)
         inputs += [self.patches.body, self.row_pairs, self.carried, apart]
         launch(_find_rows, count * apart, inputs, device=self.device, grain=GRAIN)

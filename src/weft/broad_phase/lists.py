@@ -23,7 +23,7 @@ from weft.broad_phase.list_kernels import (
 )
 from weft.errors import WeftError
 from weft.runtime import launch
-from weft.runtime.buffers import tell_growth
+from weft.runtime.buffers import log_growth
 from weft.runtime.graph_cache import GraphCache
 from weft.runtime.readback import read
 
@@ -110,7 +110,7 @@ class Lists:
         slots = items * self.capacity
         if len(self._slots) < slots:
             self._slots = self._new(slots, self.dtype)
-            tell_growth(self._slots, slots)
+            log_growth(self._slots, slots)
 
     @property
     def room(self) -> tuple[Any, ...]:
@@ -170,7 +170,7 @@ class Lists:
         """Have room for so many entries; what was there is lost."""
         if len(self.found) < count:
             self.found = self._new(count, self.dtype)
-            tell_growth(self.found, count)
+            log_growth(self.found, count)
 
     def append(self, other: "Lists") -> None:
         """Bring another list, of as many items, behind this one, as far as there is room for both."""
@@ -206,7 +206,7 @@ class Lists:
         self._counts, self._short, self._unknown = (self._new(items, int) for _ in range(3))
         self._tally, self._sums = self._new(items, Tally), self._new(items, Tally)
         self.offsets = self._new(items + 1, wp.int64)
-        tell_growth(self.offsets, items)
+        log_growth(self.offsets, items)
 
     def _add_up(self, stop: int, room: int) -> None:
         items = len(self._counts)

@@ -29,10 +29,10 @@ from weft.broad_phase.patch_pairs import (
 from weft.broad_phase.patches import PADDING, Patches
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer, LaunchBound
-from weft.runtime.compaction import count_chosen
+from weft.runtime.compaction import exclusive_scan
 from weft.runtime.graph_cache import GraphCache, fork_join
-from weft.runtime.readback import RequestedResult
-from weft.runtime.warp_lanes import threads_to_spare
+from weft.runtime.readback import AsyncReadback
+from weft.runtime.reduction import threads_per_item
 from weft.world import Surface
 
 # patches worth a thread of their own: each costs microseconds
@@ -83,7 +83,7 @@ class PatchSearch(BroadPhase):
         self.looks_at_once = self.device.is_cpu
         self._threads = 1 if self.device.is_cpu else SHARED
         """that a query has"""
-        self.shares = threads_to_spare(self.device, SHARED * self.patches.count, SHARES)
+        self.shares = threads_per_item(self.device, SHARED * self.patches.count, SHARES)
         """queries that share the features of a patch: where patches are few, a card has threads for more"""
         table = surface.body_pairs.numpy().copy()
         flags = np.zeros(len(table), np.int32)
@@ -102,7 +102,7 @@ class PatchSearch(BroadPhase):
         self._rows = Lists(self.device, int, what="pairs of patches", limit=limit)
         self._rows_known = False
         self._graphs = GraphCache(self.device)
-        self._asked: list[RequestedResult] = []
+        self._asked: list[AsyncReadback] = []
         self._none = wp.empty(0, dtype=int, device=self.device)
         self._row_boxes = new_planes(0, self.device)
         self._vertex_triangle = Lists(self.device, wp.vec2i, what="pairs of a vertex and a triangle", limit=limit)
@@ -197,7 +197,7 @@ class PatchSearch(BroadPhase):
 
         self._graphs.run(search_and_tell, "ahead", *ahead.given)
         for one in asked:
-            one.expect()
+            one.mark_launched()
         return ahead
 
     def likely(self) -> tuple[int, int]:
@@ -235,16 +235,16 @@ class PatchSearch(BroadPhase):
 
     def _read_sums(self) -> list[np.ndarray]:
         """The sums of the rows and of all lists; waits for them."""
-        flag, *sums = [one.numbers()[0].copy() for one in self._asked]
+        flag, *sums = [one.values()[0].copy() for one in self._asked]
         self.boxes.check(int(flag))
         return sums
 
-    def _ask_for(self, pieces: list[tuple[wp.array, int, int]]) -> list[RequestedResult]:
+    def _ask_for(self, pieces: list[tuple[wp.array, int, int]]) -> list[AsyncReadback]:
         """The same as before where the arrays are."""
         if len(self._asked) != len(pieces) or any(
             a.array is not b[0] for a, b in zip(self._asked, pieces, strict=True)
         ):
-            self._asked = [RequestedResult(*piece) for piece in pieces]
+            self._asked = [AsyncReadback(*piece) for piece in pieces]
         return self._asked
 
     def _take_pairs(self, searches: list[tuple[Lists, int, Find]], sums: list[np.ndarray]) -> Candidates:
@@ -302,7 +302,7 @@ class PatchSearch(BroadPhase):
     def escaped_pairs(self, *, wave: int = 0) -> Candidates:
         """Of `feature_pairs`, those with a vertex that strayed in the wave's last `grow`; in no particular order."""
         escaped, patches, boxes = self._waves[wave], self.patches, self.boxes
-        count = count_chosen(escaped.patches, escaped.places)
+        count = exclusive_scan(escaped.patches, escaped.places)
         launch(list_marked, patches.count, [escaped.patches, escaped.places, escaped.items], device=self.device)
         if count == 0:
             return Candidates(escaped.vertex_triangle.none(), escaped.edge_edge.none())

@@ -13,7 +13,7 @@ from weft.contact.packed_stencils import slid_from
 from weft.contact.project_contact import parting
 from weft.dynamics.packed_vertices import first_three
 from weft.runtime.cooperative import BLOCK, grid_barrier
-from weft.runtime.vector_loads import load_vec2d, load_vec4d, load_vec4i, store_row
+from weft.runtime.vector_loads import load_vec2d, load_vec4d, load_vec4i, store_vec4d
 
 wp.set_module_options({"enable_backward": False})
 
@@ -60,7 +60,7 @@ def load_contact(i: int, q: wp.vec4i, contacts: Contacts) -> Contact:
 def shift_corner(i: int, row: wp.vec4d, gain: wp.float64, shift: wp.vec3d, p: wp.array[wp.vec4d]):
     """Move a corner; one that cannot move is shared."""
     if gain != ZERO:
-        store_row(p, i, first_three(row) + gain * shift, row[3])
+        store_vec4d(p, i, first_three(row) + gain * shift, row[3])
 
 
 @wp.func

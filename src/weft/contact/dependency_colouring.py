@@ -10,7 +10,7 @@ stencils in that order, and each of them as soon as those before it at its corne
 import warp as wp
 
 from weft.contact.colour_words import BITS, COLOURS, FULL, NO_COLOUR, WORDS
-from weft.runtime.compaction import place_all
+from weft.runtime.compaction import cooperative_scan
 from weft.runtime.cooperative import BLOCK, grid_barrier
 from weft.runtime.vector_loads import load_vec4i, store_vec4i
 
@@ -180,7 +180,7 @@ def colour_chains_together(
         note_corners(place, load_vec4i(vertices, sequence[place]), inverse_mass, counts, corners, slots)
     grid_barrier(arrivals)
     # list the corners at each vertex, in any order
-    place_all(t, threads, arrivals, counts, starts, vertex_count, sums)
+    cooperative_scan(t, threads, arrivals, counts, starts, vertex_count, sums)
     grid_barrier(arrivals)
     for place in range(t, count, threads):
         q = load_vec4i(corners, place)

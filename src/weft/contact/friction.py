@@ -6,7 +6,7 @@ normal impulse; past that the pair slides and gets kinetic friction, mu_k times 
 
 import warp as wp
 
-from weft.runtime.vector_loads import divided
+from weft.runtime.vector_loads import divide
 
 wp.set_module_options({"enable_backward": False})
 
@@ -24,7 +24,7 @@ def friction_impulse(
 
     `before` is the impulse given already, `push` the normal impulse (not negative), `inverse_mass` the stencil's W.
     """
-    wanted = before - divided(sliding, inverse_mass)
+    wanted = before - divide(sliding, inverse_mass)
     size = wp.length(wanted)
     if size <= static * push:
         return wanted

@@ -11,7 +11,7 @@ import warp as wp
 from weft.broad_phase.boxes import lowest_bit
 from weft.contact.active_masks import rows_at_once
 from weft.contact.colour_words import COLOURS
-from weft.runtime.cooperative import arrive, await_others
+from weft.runtime.cooperative import arrive_between, wait_between
 from weft.runtime.partition import partition_begin, partition_end, partition_step
 from weft.runtime.vector_loads import load_vec4i
 
@@ -61,7 +61,7 @@ def make_sweep(load_row: Any, solve_row: Any, busy_rows: Any) -> Any:
                     busy &= busy - wp.uint64(1)
                     solve_row(k, True, load_row(k, load_vec4i(rows.vertices, k), rows), rows, p)
             next_size = following - end
-            ticket = arrive(arrivals, True, size, next_size)
+            ticket = arrive_between(arrivals, True, size, next_size)
             begin = end
             end = following
             following = after
@@ -71,6 +71,6 @@ def make_sweep(load_row: Any, solve_row: Any, busy_rows: Any) -> Any:
             row = load_row(k, next_q, rows)
             next_i = end + partition_begin(t, threads, following - end)
             next_q = load_vec4i(rows.vertices, wp.min(next_i, following - 1))
-            await_others(arrivals, True, size, next_size, ticket)
+            wait_between(arrivals, True, size, next_size, ticket)
 
     return sweep_placed

@@ -12,7 +12,7 @@ from weft.contact.gauss_seidel import make_sweep
 from weft.dynamics.packed_vertices import first_three
 from weft.runtime.cooperative import BLOCK, barrier_between, grid_barrier
 from weft.runtime.partition import partition_begin, partition_end, partition_step
-from weft.runtime.vector_loads import load_vec2d, load_vec4d, load_vec4i, store_row
+from weft.runtime.vector_loads import load_vec2d, load_vec4d, load_vec4i, store_vec4d
 
 wp.set_module_options({"enable_backward": False})
 
@@ -79,13 +79,13 @@ def solve_row(i: int, there: bool, row: Row, rows: Rows, p: wp.array[wp.vec4d]):
         rows.drag[i] = drag
         # a corner without weight stands for nothing, and one that cannot move is shared
         if g[0] != ZERO:
-            store_row(p, q[0], first_three(a) + g[0] * impulse, a[3])
+            store_vec4d(p, q[0], first_three(a) + g[0] * impulse, a[3])
         if g[1] != ZERO:
-            store_row(p, q[1], first_three(b) + g[1] * impulse, b[3])
+            store_vec4d(p, q[1], first_three(b) + g[1] * impulse, b[3])
         if g[2] != ZERO:
-            store_row(p, q[2], first_three(c) + g[2] * impulse, c[3])
+            store_vec4d(p, q[2], first_three(c) + g[2] * impulse, c[3])
         if g[3] != ZERO:
-            store_row(p, q[3], first_three(d) + g[3] * impulse, d[3])
+            store_vec4d(p, q[3], first_three(d) + g[3] * impulse, d[3])
 
 
 @wp.func
@@ -154,7 +154,7 @@ def take_velocities(
     for i in range(
         partition_begin(t, threads, count), partition_end(t, threads, count), partition_step(threads, count)
     ):
-        store_row(p, i, v[i], inverse_mass[i])
+        store_vec4d(p, i, v[i], inverse_mass[i])
 
 
 @wp.func

@@ -15,8 +15,8 @@ from weft.contact.colour_words import COLOURS, NO_COLOUR, WORDS, forget, lowest_
 from weft.contact.dependency_colouring import colour_chains_together
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
-from weft.runtime.cooperative import BLOCK, CooperativeLauncher, grid_barrier, shared
-from weft.runtime.partition import spread
+from weft.runtime.cooperative import BLOCK, CooperativeLauncher, clusterable, grid_barrier
+from weft.runtime.partition import interleaved_thread
 
 wp.set_module_options({"enable_backward": False})
 
@@ -200,7 +200,7 @@ def find_offsets(first: int, sizes: wp.array[int], keys: wp.array[int], offsets:
         offsets[c] = i
 
 
-@shared
+@clusterable
 @wp.kernel(launch_bounds=BLOCK)
 def colour_together(
     first: int,
@@ -223,7 +223,7 @@ def colour_together(
     """
     t = first + wp.tid()
     count = sizes[0]
-    place = spread(t, threads)
+    place = interleaved_thread(t, threads)
     for i in range(count + t, most, threads):
         keys[i] = NO_COLOUR
         order[i] = i

@@ -17,7 +17,7 @@ from weft.contact.candidates import Candidates
 from weft.contact.stencil_lists import StencilRows
 from weft.geometry.cones import Cones
 from weft.runtime import launch
-from weft.runtime.compaction import count_each
+from weft.runtime.compaction import exclusive_scans
 from weft.runtime.graph_cache import GraphCache
 from weft.runtime.readback import read
 
@@ -114,7 +114,7 @@ class StepSearch:
         rows.clear()
         self._set_reach(reach * self._largest_thickness)
         self.look(x, end)
-        counts = count_each(*((kind.counts, kind.places, kind.batches) for kind in self._kinds))
+        counts = exclusive_scans(*((kind.counts, kind.places, kind.batches) for kind in self._kinds))
         rows.grow(sum(counts))
         place = 0
         for kind, count in zip(self._kinds, counts, strict=True):
@@ -230,7 +230,7 @@ class StepSearch:
                 continue
             inputs = [kind.pairs, self.sheet, kind.near, again, *flags]
             self._run_batches(kind, kind.collide, [*inputs, kind.left, kind.time, kind.chosen, kind.counts])
-        return count_each(*((kind.counts, kind.places, kind.batches) for kind in kinds), also=self._fresh)
+        return exclusive_scans(*((kind.counts, kind.places, kind.batches) for kind in kinds), extra=self._fresh)
 
     def _look_for_escaped(self, x: wp.array, end: wp.array) -> None:
         """List the candidates of vertices that go elsewhere than expected anew, and leave out what was listed."""

@@ -11,7 +11,7 @@ from weft.dynamics.air import Air
 from weft.errors import WeftError
 from weft.methods.predictive.motions import Motions
 from weft.methods.predictive.solver import PredictiveSolver
-from weft.runtime.readback import Mirror, copy_all_to_host
+from weft.runtime.readback import HostMirror, copy_all_to_host
 from weft.scene import Predictive, Scene, Wind, load_scene
 from weft.scene.messages import suggest
 from weft.world import World
@@ -53,7 +53,7 @@ class Realtime:
         self._x, self._v, self._target = (wp.zeros(count, dtype=wp.vec3d, device=self.device) for _ in range(3))
         self._on_cpu = self.device.is_cpu
         arrays = self._x, self._v, self._target, self.solver.colliders.end
-        self._seen = [Mirror(array) for array in arrays]
+        self._seen = [HostMirror(array) for array in arrays]
         """positions, velocities, targets and poses"""
         if self.solver.on_gpu is not None:
             self.solver.on_gpu.mirrors = self._seen[0], self._seen[1], self._seen[3]
@@ -104,7 +104,7 @@ class Realtime:
         held = [targets] if self._held.any() else []
         if not self._on_cpu:
             for mirror in (poses, *held):
-                mirror.send()
+                mirror.copy_to_device()
         if self.motions:
             self._follow_motions(dt)
         self.solver.advance(self._x, self._v, self._target, self.time, dt)
@@ -230,7 +230,7 @@ class Realtime:
         for p in self._motions.rest:
             if p.until > start + TIME_SLACK:
                 self.targets[p.vertices] = p.place(min(end, p.until))
-                self._seen[2].send()
+                self._seen[2].copy_to_device()
 
     def _hold_pins(self) -> None:
         """Hold what the pins hold now; attachments follow."""

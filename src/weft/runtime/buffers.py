@@ -8,12 +8,12 @@ import warp as wp
 log = logging.getLogger("weft.memory")
 
 # buffers from so many bytes on are worth a line when they grow
-WORTH_TELLING = 2**20
+MIN_LOGGED_BYTES = 2**20
 # items that there is always room for: Warp can cut a list of no items out of an array only if that has some
 SPARE = 64
 # a roof is so many times as high as what it is over when it is put up, and put up anew where it is so many times too high;
 # from so many items on, whose memory and time count, it is lower
-ROOM, TOO_HIGH = 1.5, 16.0
+HEADROOM, TOO_HIGH = 1.5, 16.0
 MANY, ROOM_OF_MANY = 2**17, 1.125
 
 _growths = 0
@@ -31,7 +31,7 @@ class Buffer:
         if self.array.shape[0] < size:
             # half as much again, so that a list that creeps upwards is not reallocated each step
             larger = wp.empty(size + size // 2 + SPARE, dtype=self._dtype, device=self._device)
-            tell_growth(larger, size)
+            log_growth(larger, size)
             if keep:
                 wp.copy(larger, self.array, count=keep)
             self.array = larger
@@ -53,7 +53,7 @@ class LaunchBound:
         if self.device.is_cpu or count == 0:
             return count
         if not count <= self._height <= TOO_HIGH * count:
-            self._height = int((ROOM if count < MANY else ROOM_OF_MANY) * count)
+            self._height = int((HEADROOM if count < MANY else ROOM_OF_MANY) * count)
         return self._height
 
 
@@ -62,10 +62,10 @@ def allocation_epoch() -> int:
     return _growths
 
 
-def tell_growth(array: wp.array, needed: int) -> None:
+def log_growth(array: wp.array, needed: int) -> None:
     """A line of the log about a buffer that grew, for those who look for where memory goes."""
     global _growths
     _growths += 1
-    if array.capacity >= WORTH_TELLING:
+    if array.capacity >= MIN_LOGGED_BYTES:
         name = getattr(array.dtype, "__name__", str(array.dtype))
         log.info("a buffer of %s on %s grows to %.1f MB for %d items", name, array.device, array.capacity / 1e6, needed)

@@ -1,13 +1,15 @@
-"""Kernels whose threads wait for each other: many dependent passes in one launch.
+"""Cooperative kernels: many dependent passes in one launch, with barriers of all threads between them.
 
-A sweep of Gauss-Seidel goes colour by colour, and most colours of contacts are small: a launch for each costs more than
-the work. Here one launch has as many threads as the card holds at once, they share each colour, and `grid_barrier` lets none go
-on before all are there. On the CPU it has a thread for each core, or one where there is little to do.
+A Gauss-Seidel sweep goes colour by colour, and most colours of contacts are small: a launch for each colour would cost more
+than its work. A cooperative kernel is one launch for all of them. On CUDA it has at most one block a multiprocessor, so that
+all blocks are resident and may wait for each other; on the CPU it has one thread a core, or one thread where there is little
+work. `grid_barrier` lets no thread go on before all have arrived.
 
-Where passes are small, the blocks of such a launch are a cluster (Hopper and later), whose barrier does not go through
-memory: `shared` makes a kernel that can be launched either way.
+Small launches on GPUs of compute capability 9.0 or later run as one thread block cluster, whose barrier does not go
+through global memory; `clusterable` marks kernels that can be launched either way.
 
-Such kernels take `first`, `threads`, `arrivals`; how threads share a pass is said in `weft.runtime.partition`.
+A cooperative kernel takes `first`, `threads` (how many there are) and `arrivals` (the memory of the barrier) before its own
+arguments. `weft.runtime.partition` says which thread runs which items of a pass.
 """
 
 from collections.abc import Sequence
@@ -17,322 +19,180 @@ import numpy as np
 import warp as wp
 
 from weft.runtime.launch import get_threads, launch_blocks, launch_threads
-from weft.runtime.partition import ALONE, BLOCK, FEW
-from weft.runtime.thread_pool import PATIENCE, resting
+from weft.runtime.native import NativeHeader
+from weft.runtime.partition import BLOCK, ONE_BLOCK_ITEMS, ONE_THREAD_ITEMS, WARP
+from weft.runtime.thread_pool import SPINS_BEFORE_YIELD, yield_address
 
-# threads a block where each has a part and its threads need many registers
+# threads a block of kernels that need more registers a thread than blocks of `BLOCK` leave them
 SMALL_BLOCK = 256
-# items that are worth a block
-SHARE = 128
-# blocks of a cluster, items up to which it is faster than more multiprocessors are, and the first cards that have clusters
-CLUSTER = 16
-CLUSTERED = CLUSTER * SHARE
+# items of a pass that are worth another block: fewer a block means more multiprocessors and a longer barrier
+ITEMS_PER_BLOCK = 128
+# blocks of a cluster: the largest size that Hopper allows
+CLUSTER_BLOCKS = 16
+# items of a pass up to which a cluster is faster than more multiprocessors are
+MAX_CLUSTER_ITEMS = CLUSTER_BLOCKS * ITEMS_PER_BLOCK
+# the first compute capability (times ten) that has clusters
 CLUSTER_ARCH = 90
-# items of all passes together from which on the threads of the CPU share them
-WORTH_SHARING = 2048
+# items of all passes together from which on several threads of the CPU are faster than one, barriers included
+MIN_PARALLEL_ITEMS = 2048
+
+_native = NativeHeader(__file__, "cooperative.h")
+
+# C++ that defines `sync_grid()`, for native CUDA code that has `arrivals` and passes several barriers
+SYNC_GRID = _native.body("sync_grid", CLUSTER_ARCH=CLUSTER_ARCH)
 
 
-# what the first thread of a block does when it arrives at a meeting of all blocks, and while it waits for the others. The
-# first block turns the top bit of the counter once the others have arrived, whatever was in it before
-_ARRIVE = """
-    const unsigned add = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
-    asm volatile("atom.add.release.gpu.u32 %0, [%1], %2;" : "=r"(old) : "l"(arrivals.data), "r"(add) : "memory");
-"""
-# blocks of the cluster, 1 where there is none; all threads of a cluster arrive and wait
-_IN_CLUSTER = """
-    unsigned in_cluster = 1;
-    #if __CUDA_ARCH__ >= 900
-    asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(in_cluster));
-    #endif
-"""
-_ARRIVE_IN_CLUSTER = """
-    #if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.arrive.release;" : : : "memory");
-    #endif
-"""
-_AWAIT_IN_CLUSTER = """
-    #if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.wait.acquire;" : : : "memory");
-    #endif
-"""
-_AWAIT = """
-    unsigned now_there;
-    do {
-        asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(now_there) : "l"(arrivals.data) : "memory");
-    } while (((old ^ now_there) & 0x80000000u) == 0);
-"""
-
-
-# the same for all threads of a card, as C++: for functions that synchronise on their way, and have `arrivals`
-GRID_BARRIER = f"""
-    const auto meet_all = [&]() {{
-        {_IN_CLUSTER}
-        if (in_cluster > 1) {{
-            {_ARRIVE_IN_CLUSTER}
-            {_AWAIT_IN_CLUSTER}
-            return;
-        }}
-        __syncthreads();
-        if (gridDim.x > 1) {{
-            if (threadIdx.x == 0) {{
-                unsigned old;
-                {_ARRIVE}
-                {_AWAIT}
-            }}
-            __syncthreads();
-        }}
-    }};
-"""
-
-
-@wp.func_native(
-    f"""
-#if defined(__CUDA_ARCH__)
-    {GRID_BARRIER}
-    meet_all();
-#else
-    // arrivals: those who came, how many there are, and the system's way to rest for a moment
-    const unsigned all = (unsigned)arrivals.data[1];
-    if (all > 1) {{
-        unsigned* counter = (unsigned*)arrivals.data;
-        const unsigned old = __atomic_fetch_add(counter, 1u, __ATOMIC_ACQ_REL);
-        const unsigned goal = old - old % all + all;
-        int waited = 0;
-        while ((int)(__atomic_load_n(counter, __ATOMIC_ACQUIRE) - goal) < 0) {{
-#if defined(__x86_64__)
-            __builtin_ia32_pause();
-#endif
-            if (++waited > {PATIENCE}) {{
-                waited = 0;
-                typedef wp::int32 rest();
-                (*(rest**)(arrivals.data + 2))();
-            }}
-        }}
-    }}
-#endif
-"""
-)
+@wp.func_native(_native.body("grid_barrier", CLUSTER_ARCH=CLUSTER_ARCH, SPINS_BEFORE_YIELD=SPINS_BEFORE_YIELD))
 def grid_barrier(arrivals: wp.array[int]):
-    """Wait until all threads are here; what they wrote before is seen by all."""
+    """A barrier of all threads of the launch: what any thread wrote before it is visible to all after it."""
     ...
 
 
-@wp.func_native(
-    """
-#if defined(__CUDA_ARCH__)
-    for (int k = 0; k < times; ++k)
-        __syncthreads();
-#endif
-"""
-)
+@wp.func_native(_native.body("block_barrier"))
 def block_barrier(times: int):
-    """Wait until all threads of the block are here, so many times."""
+    """So many barriers of the threads of a block, one after another; nothing on the CPU, where a thread is a block."""
     ...
 
 
-@wp.func_native(
-    f"""
-#if defined(__CUDA_ARCH__)
-    unsigned old = 0;
-    if (now) {{
-        const bool alone = size <= {FEW} && following > 0 && following <= {FEW};
-        {_IN_CLUSTER}
-        if (in_cluster > 1 && !alone) {{
-            {_ARRIVE_IN_CLUSTER}
-            return 0;
-        }}
-        __syncthreads();
-        if (!alone && gridDim.x > 1 && threadIdx.x == 0) {{
-            {_ARRIVE}
-        }}
-    }}
-    return (int)old;
-#else
-    return 0;
-#endif
-"""
-)
-def arrive(arrivals: wp.array[int], now: bool, size: int, following: int) -> int:  # type: ignore[empty-body]
-    """The first half of `barrier_between` on CUDA, if `now`: what a thread does until `await_others`, it does while others are
-    on their way."""
+@wp.func_native(_native.body("arrive_between", CLUSTER_ARCH=CLUSTER_ARCH, ONE_BLOCK_ITEMS=ONE_BLOCK_ITEMS))
+def arrive_between(arrivals: wp.array[int], now: bool, size: int, following: int) -> int:  # type: ignore[empty-body]
+    """The first half of `barrier_between` on CUDA, if `now`; returns a ticket for `wait_between`. What a thread does between
+    the halves overlaps with the waiting."""
     ...
 
 
-@wp.func_native(
-    f"""
-#if defined(__CUDA_ARCH__)
-    const bool alone = size <= {FEW} && following > 0 && following <= {FEW};
-    if (now && !alone && gridDim.x > 1) {{
-        {_IN_CLUSTER}
-        if (in_cluster > 1) {{
-            {_AWAIT_IN_CLUSTER}
-            return;
-        }}
-        if (threadIdx.x == 0) {{
-            const unsigned old = (unsigned)ticket;
-            {_AWAIT}
-        }}
-        __syncthreads();
-    }}
-#endif
-"""
-)
-def await_on_gpu(arrivals: wp.array[int], now: bool, size: int, following: int, ticket: int):
-    """The second half there, given what the first half gave."""
+@wp.func_native(_native.body("wait_on_gpu", CLUSTER_ARCH=CLUSTER_ARCH, ONE_BLOCK_ITEMS=ONE_BLOCK_ITEMS))
+def wait_on_gpu(arrivals: wp.array[int], now: bool, size: int, following: int, ticket: int):
+    """The second half of `barrier_between` on CUDA."""
     ...
 
 
-@wp.func_native(
-    """
-#if defined(__CUDA_ARCH__)
-    return true;
-#else
-    return false;
-#endif
-"""
-)
+@wp.func_native(_native.body("on_gpu"))
 def on_gpu() -> bool:  # type: ignore[empty-body]
-    """Whether this runs in blocks of threads."""
+    """Whether this runs on CUDA."""
     ...
 
 
-@wp.func_native(
-    f"""
-#if defined(__CUDA_ARCH__)
-    return {BLOCK};
-#else
-    return 1;
-#endif
-"""
-)
+@wp.func_native(_native.body("block_size", BLOCK=BLOCK))
 def block_size() -> int:  # type: ignore[empty-body]
-    """How many threads are a block: on the CPU each is one."""
+    """Threads a block: 1 on the CPU."""
     ...
 
 
 @wp.func
 def barrier_between(arrivals: wp.array[int], size: int, following: int):
-    """Wait between two passes of so many items; not all of them, where the first block or thread does both alone."""
+    """A barrier between a pass of `size` items and one of `following` items.
+
+    Where the first block, or the first thread of the CPU, runs both passes alone, a barrier of that block is enough.
+    """
     if on_gpu():
-        if size <= FEW and following > 0 and following <= FEW:
+        if size <= ONE_BLOCK_ITEMS and following > 0 and following <= ONE_BLOCK_ITEMS:
             block_barrier(1)
         else:
             grid_barrier(arrivals)
-    elif size > ALONE or following <= 0 or following > ALONE:
+    elif size > ONE_THREAD_ITEMS or following <= 0 or following > ONE_THREAD_ITEMS:
         grid_barrier(arrivals)
 
 
 @wp.func
-def await_others(arrivals: wp.array[int], now: bool, size: int, following: int, ticket: int):
-    """The second half of a meeting, given what `arrive` gave; all of it on the CPU."""
+def wait_between(arrivals: wp.array[int], now: bool, size: int, following: int, ticket: int):
+    """The second half of `barrier_between`, given the ticket of `arrive_between`; the whole barrier on the CPU."""
     if on_gpu():
-        await_on_gpu(arrivals, now, size, following, ticket)
+        wait_on_gpu(arrivals, now, size, following, ticket)
     elif now:
         barrier_between(arrivals, size, following)
 
 
 @wp.func
 def barrier_arrive(arrivals: wp.array[int]) -> int:
-    """The first half of `grid_barrier` on CUDA: what is loaded until the second half is on its way while threads wait."""
-    return arrive(arrivals, True, BLOCK * BLOCK, 0)
+    """The first half of `grid_barrier` on CUDA: loads between the halves are on their way while threads wait."""
+    return arrive_between(arrivals, True, BLOCK * BLOCK, 0)
 
 
 @wp.func
 def barrier_wait(arrivals: wp.array[int], ticket: int):
-    """The second half, given what the first half gave; all of it on the CPU."""
-    await_others(arrivals, True, BLOCK * BLOCK, 0, ticket)
+    """The second half of `grid_barrier`, given the ticket of the first; the whole barrier on the CPU."""
+    wait_between(arrivals, True, BLOCK * BLOCK, 0, ticket)
 
 
-@wp.func_native(
-    """
-#if defined(__CUDA_ARCH__)
-    // those of a warp that add to the same counter do it at once
-    unsigned active = __activemask();
-    unsigned peers = __match_any_sync(active, index);
-    int lane = threadIdx.x & 31;
-    int leader = __ffs(peers) - 1;
-    int base = 0;
-    if (lane == leader) base = atomicAdd(counters.data + index, __popc(peers));
-    base = __shfl_sync(peers, base, leader);
-    return base + __popc(peers & ((1u << lane) - 1u));
-#else
-    return counters.data[index]++;
-#endif
-"""
-)
+@wp.func_native(_native.body("take_ticket", WARP=WARP))
 def take_ticket(counters: wp.array[int], index: int) -> int:  # type: ignore[empty-body]
-    """Count one more, and give how many there were before: each number once, in any order."""
+    """Add one to a counter and return what it was before: every number once, in any order. Not for several CPU threads."""
     ...
 
 
-_in_clusters: dict[wp.Kernel, wp.Kernel] = {}
+_cluster_kernels: dict[wp.Kernel, wp.Kernel] = {}
 
 
-def shared(kernel: wp.Kernel) -> wp.Kernel:
-    """Let a kernel of blocks of `BLOCK` threads run as a cluster too; a module of its own holds what only a card needs."""
+def clusterable(kernel: wp.Kernel) -> wp.Kernel:
+    """Decorate a cooperative kernel with blocks of `BLOCK` threads that may be launched as a cluster too.
+
+    The variant is compiled into a module `weft.clusters...`, which a machine without such a GPU never loads.
+    """
     module = wp.get_module(kernel.module.name.replace("weft.", "weft.clusters.", 1))
     module.options.update(kernel.module.options)
-    options = {**kernel.options, "cluster_dim": CLUSTER}
-    _in_clusters[kernel] = wp.Kernel(kernel.func, key=kernel.key, module=module, options=options)
+    options = {**kernel.options, "cluster_dim": CLUSTER_BLOCKS}
+    _cluster_kernels[kernel] = wp.Kernel(kernel.func, key=kernel.key, module=module, options=options)
     return kernel
 
 
 class CooperativeLauncher:
-    """Launches such kernels; holds the counter of those who arrive."""
+    """Launches cooperative kernels on a device; holds the memory of their barrier."""
 
     def __init__(self, device: wp.DeviceLike) -> None:
         self.device = wp.get_device(device)
-        # on the CPU also the number of threads, and what they call while they wait for long
         self._arrivals = wp.zeros(4, dtype=int, device=self.device)
-        self._given: dict[wp.Kernel, tuple[Any, tuple[Any, ...]]] = {}
+        self._known: dict[wp.Kernel, tuple[Any, tuple[Any, ...]]] = {}
         if self.device.is_cpu:
-            self._counter = self._arrivals.numpy()
-            self._counter[2:].view(np.int64)[0] = resting()
+            # the arrival counter, the number of threads, the address of the yield function (see native/cooperative.h)
+            self._barrier = self._arrivals.numpy()
+            self._barrier[2:].view(np.int64)[0] = yield_address()
 
     def launch(self, kernel: wp.Kernel, items: int, inputs: Sequence[Any], *, work: int | None = None) -> None:
-        """Run a kernel over passes of at most so many items; `inputs` are its arguments after `arrivals`.
+        """Run a kernel over passes of at most `items` items; `inputs` are its arguments after `arrivals`.
 
-        `work` is the number of items in all passes together. The same tuple again means the same arguments, as for
-        `launch`.
+        `work` is the number of items in all passes together. As for `launch`, the same tuple again means the same
+        arguments.
         """
         if items <= 0:
             return
         if self.device.is_cpu:
-            threads = get_threads() if (work or items) >= WORTH_SHARING else 1
-            self._counter[:2] = 0, threads
-            launch_threads(kernel, threads, self._take(kernel, threads, inputs))
+            threads = get_threads() if (work or items) >= MIN_PARALLEL_ITEMS else 1
+            self._barrier[:2] = 0, threads
+            launch_threads(kernel, threads, self._all_inputs(kernel, threads, inputs))
             return
         threads = self.threads_for(items)
-        if threads == CLUSTER * BLOCK:
-            kernel = _in_clusters.get(kernel, kernel)
-        launch_blocks(kernel, threads // BLOCK, BLOCK, self._take(kernel, threads, inputs), device=self.device)
+        if threads == CLUSTER_BLOCKS * BLOCK:
+            kernel = _cluster_kernels.get(kernel, kernel)
+        launch_blocks(kernel, threads // BLOCK, BLOCK, self._all_inputs(kernel, threads, inputs), device=self.device)
 
     def launch_each(self, kernel: wp.Kernel, blocks: int, inputs: Sequence[Any]) -> None:
-        """Run a kernel with so many blocks of `SMALL_BLOCK` threads, each with its own part; on the CPU by one thread."""
+        """Run a kernel with so many blocks of `SMALL_BLOCK` threads, each of which has a partition of the data of its own; on
+        the CPU with one thread."""
         if self.device.is_cpu:
-            self._counter[:2] = 0, 1
-            launch_threads(kernel, 1, self._take(kernel, 1, inputs))
+            self._barrier[:2] = 0, 1
+            launch_threads(kernel, 1, self._all_inputs(kernel, 1, inputs))
             return
-        if blocks == CLUSTER and self.device.arch >= CLUSTER_ARCH:
-            kernel = _in_clusters.get(kernel, kernel)
-        given = self._take(kernel, blocks * SMALL_BLOCK, inputs)
+        if blocks == CLUSTER_BLOCKS and self.device.arch >= CLUSTER_ARCH:
+            kernel = _cluster_kernels.get(kernel, kernel)
+        given = self._all_inputs(kernel, blocks * SMALL_BLOCK, inputs)
         launch_blocks(kernel, blocks, SMALL_BLOCK, given, device=self.device)
 
     def threads_for(self, items: int) -> int:
-        """Threads for passes of at most so many items on CUDA.
+        """How many threads run passes of at most `items` items on CUDA.
 
-        One block on each multiprocessor at most, so that all of them run at once, and more of them than items need: each
-        has its own way to the memory. Few different numbers, so that launches of about as many items are the same.
+        At most one block a multiprocessor, so that all are resident; a power of two of blocks or all multiprocessors, so
+        that launches of about as many items are the same and can be replayed as a CUDA graph.
         """
-        needed = -(-items // SHARE)
-        if SHARE < items <= CLUSTERED and self.device.arch >= CLUSTER_ARCH:
-            return CLUSTER * BLOCK
+        needed = -(-items // ITEMS_PER_BLOCK)
+        if ITEMS_PER_BLOCK < items <= MAX_CLUSTER_ITEMS and self.device.arch >= CLUSTER_ARCH:
+            return CLUSTER_BLOCKS * BLOCK
         return 0 if needed <= 0 else BLOCK * min(int(self.device.sm_count), 1 << (needed - 1).bit_length())
 
-    def _take(self, kernel: wp.Kernel, threads: int, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """All inputs of a kernel, as the same tuple where they are the same."""
-        known, given = self._given.get(kernel, (None, ()))
+    def _all_inputs(self, kernel: wp.Kernel, threads: int, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """All arguments of a kernel after `first`, as the same tuple as before where they are the same."""
+        known, given = self._known.get(kernel, (None, ()))
         if known is not inputs or given[0] != threads:
             given = (threads, self._arrivals, *inputs)
-            self._given[kernel] = (inputs if isinstance(inputs, tuple) else None), given
+            self._known[kernel] = (inputs if isinstance(inputs, tuple) else None), given
         return given

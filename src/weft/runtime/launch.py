@@ -17,7 +17,7 @@ import warp as wp
 from weft.errors import WeftError
 from weft.runtime.graph_cache import GraphCache, launch_fused
 from weft.runtime.start import start_warp
-from weft.runtime.thread_pool import MOST_HELPERS, Arguments, ThreadPool
+from weft.runtime.thread_pool import MAX_HELPERS, PackedKernel, ThreadPool
 
 start_warp()
 
@@ -45,7 +45,7 @@ class _Command:
         self.recorded: wp.Launch = wp.launch(
             kernel, dim=dim, inputs=[0, *inputs], device=device, record_cmd=True, block_dim=block
         )
-        self.arguments = Arguments(self.recorded) if wp.get_device(device).is_cpu else None
+        self.arguments = PackedKernel(self.recorded) if wp.get_device(device).is_cpu else None
 
     def update(self, inputs: Sequence[Any]) -> None:
         if inputs is self._same:
@@ -68,7 +68,7 @@ class _Command:
             else:
                 self.recorded.set_param_at_index(index + 1, value)
             if self.arguments is not None:
-                self.arguments.take(index + 1)
+                self.arguments.repack(index + 1)
         self._same = inputs if isinstance(inputs, tuple) else None
 
 
@@ -149,7 +149,7 @@ class _Pool:
             else:
                 self._hired().run(arguments, threads, threads, threads, each=True)
 
-    def _pack(self, kernel: wp.Kernel, inputs: Sequence[Any]) -> Arguments:
+    def _pack(self, kernel: wp.Kernel, inputs: Sequence[Any]) -> PackedKernel:
         command = self.commands.get(kernel)
         if command is None:
             command = self.commands[kernel] = _Command(kernel, inputs)
@@ -169,10 +169,10 @@ def _default_threads() -> int:
     if wanted:
         if not wanted.isdigit():
             raise WeftError(f"WEFT_THREADS is {wanted!r}: it says how many threads to use, 1 or more")
-        return min(max(1, int(wanted)), MOST_HELPERS + 1)
+        return min(max(1, int(wanted)), MAX_HELPERS + 1)
     # the cores that this process may use, where the system can say so (Linux)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MOST_HELPERS + 1)
+    return min(cores, MAX_HELPERS + 1)
 
 
 class _Card:
@@ -213,7 +213,7 @@ def set_threads(threads: int) -> None:
     """Use this many threads for CPU kernels from now on."""
     if threads < 1:
         raise WeftError(f"threads must be at least 1, not {threads}")
-    _pool.threads = min(threads, MOST_HELPERS + 1)
+    _pool.threads = min(threads, MAX_HELPERS + 1)
 
 
 def get_threads() -> int:

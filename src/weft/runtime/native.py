@@ -2,7 +2,7 @@
 
 A header holds the bodies of one or more functions, each in a section of its own:
 
-    // [warp_sum] the sum over the 32 lanes of a warp; on the CPU a thread is alone
+    // [lane_sum] the sum over the 32 lanes of a warp; on the CPU a thread is alone
     #if defined(__CUDA_ARCH__)
     for (int far = $WARP / 2; far > 0; far /= 2)
         value += __shfl_xor_sync(0xffffffffu, value, far);
@@ -11,10 +11,10 @@ A header holds the bodies of one or more functions, each in a section of its own
 
 and the module gives the section to `wp.func_native`, with the Python constants that it names:
 
-    _native = NativeHeader(__file__, "warp_lanes.h")
+    _native = NativeHeader(__file__, "reduction.h")
 
-    @wp.func_native(_native.body("warp_sum", WARP=WARP))
-    def warp_sum(value: wp.float64) -> wp.float64: ...
+    @wp.func_native(_native.body("lane_sum", WARP=WARP))
+    def lane_sum(value: wp.float64) -> wp.float64: ...
 
 A section may contain another one of the same header with a line `// [include name]`. `$NAME` stands for a constant, or
 for C++ text that the caller composed; a name without a value and a value without a name are errors, so that a

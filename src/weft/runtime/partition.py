@@ -1,92 +1,63 @@
-"""How the threads of a kernel that wait for each other share a pass (see `weft.runtime.cooperative`).
+"""How the threads of a cooperative kernel divide the items of a pass between them (see `weft.runtime.cooperative`).
 
-Thread t takes the items from `partition_begin` to `partition_end` of a pass, in steps of `partition_step`.
+Thread t runs the items from `partition_begin` to `partition_end` in steps of `partition_step`: on CUDA with a grid stride,
+so that neighbouring threads read neighbouring memory; on the CPU one contiguous range a thread. A pass of few items is run
+by the first block, or by the first thread of the CPU, alone: then no grid barrier is needed between two such passes.
 """
 
 # mypy: disable-error-code="empty-body"
 
 import warp as wp
 
+from weft.runtime.native import NativeHeader
+
 wp.set_module_options({"enable_backward": False})
 
-# threads a block: what one block can do needs no meeting of all
+# threads of a warp on every CUDA device
+WARP = 32
+# threads a block of a cooperative kernel: one block a multiprocessor; more threads leave fewer registers for each
 BLOCK = 512
-# items that one block does sooner alone than all do with a meeting: more of them wait for the one multiprocessor's memory
-FEW = BLOCK
-# items that one thread of a CPU does sooner alone
-ALONE = 160
+# items of a pass up to which one block alone is faster on CUDA than all blocks and a grid barrier
+ONE_BLOCK_ITEMS = BLOCK
+# items of a pass up to which one thread of the CPU alone is faster than all threads and a barrier
+ONE_THREAD_ITEMS = 160
+
+_native = NativeHeader(__file__, "partition.h")
 
 
-@wp.func_native(
-    f"""
-#if defined(__CUDA_ARCH__)
-    // a warp of each block in turn, so that all multiprocessors have as much to do
-    return ((t % {BLOCK}) / 32 * (threads / {BLOCK}) + t / {BLOCK}) * 32 + t % 32;
-#else
-    return t;
-#endif
-"""
-)
-def spread(t: int, threads: int) -> int:
-    """The number of a thread such that few items are shared by all blocks."""
+@wp.func_native(_native.body("interleaved_thread", BLOCK=BLOCK, WARP=WARP))
+def interleaved_thread(t: int, threads: int) -> int:
+    """Another number for thread t, such that the first few numbers are spread over all blocks; on the CPU t itself."""
     ...
 
 
 @wp.func_native(
-    f"""
-#if defined(__CUDA_ARCH__)
-    if (count <= {FEW}) return t < {BLOCK} ? t : count;
-    return ((t % {BLOCK}) / 32 * (threads / {BLOCK}) + t / {BLOCK}) * 32 + t % 32;
-#else
-    if (count <= {ALONE}) return t == 0 ? 0 : count;
-    return (int)((wp::int64)count * t / threads);
-#endif
-"""
+    _native.body(
+        "partition_begin",
+        BLOCK=BLOCK,
+        WARP=WARP,
+        ONE_BLOCK_ITEMS=ONE_BLOCK_ITEMS,
+        ONE_THREAD_ITEMS=ONE_THREAD_ITEMS,
+    )
 )
 def partition_begin(t: int, threads: int, count: int) -> int:
-    """The first item of a thread: neighbouring threads take neighbours on CUDA, where the first block does a few items
-    alone; on the CPU stretches of their own, and the first thread does a few items alone."""
+    """The first of `count` items that thread t runs, or `count` if it runs none."""
     ...
 
 
-@wp.func_native(
-    f"""
-#if defined(__CUDA_ARCH__)
-    return count;
-#else
-    if (count <= {ALONE}) return count;
-    return (int)((wp::int64)count * (t + 1) / threads);
-#endif
-"""
-)
+@wp.func_native(_native.body("partition_end", ONE_THREAD_ITEMS=ONE_THREAD_ITEMS))
 def partition_end(t: int, threads: int, count: int) -> int:
-    """The end of a thread's items."""
+    """The end of the items of thread t."""
     ...
 
 
-@wp.func_native(
-    f"""
-#if defined(__CUDA_ARCH__)
-    return count <= {FEW} ? {BLOCK} : threads;
-#else
-    return 1;
-#endif
-"""
-)
+@wp.func_native(_native.body("partition_step", BLOCK=BLOCK, ONE_BLOCK_ITEMS=ONE_BLOCK_ITEMS))
 def partition_step(threads: int, count: int) -> int:
-    """From one item of a thread to its next."""
+    """The distance from one item of a thread to its next: the grid stride on CUDA, 1 on the CPU."""
     ...
 
 
-@wp.func_native(
-    f"""
-#if defined(__CUDA_ARCH__)
-    return count <= {FEW} ? 1 : (count + threads - 1) / threads;
-#else
-    return count <= {ALONE} ? count : (count + threads - 1) / threads;
-#endif
-"""
-)
+@wp.func_native(_native.body("partition_rounds", ONE_BLOCK_ITEMS=ONE_BLOCK_ITEMS, ONE_THREAD_ITEMS=ONE_THREAD_ITEMS))
 def partition_rounds(threads: int, count: int) -> int:
-    """How many items a thread has at most: what threads do together they must all do as often."""
+    """The largest number of items of a thread: loops with a barrier inside must have as many rounds in all threads."""
     ...

@@ -1,4 +1,9 @@
-"""A few numbers from the device to the host: one wait, however many pieces."""
+"""Numbers from the device to the host, with as few waits as possible.
+
+Whoever waits for a CUDA stream waits for all that was launched before. So a readback may be started early and read later
+without a wait of its own: each class here notes how often the host had waited for the device when the copy was launched, and
+waits only if that has not happened again since. On the CPU nothing is copied, and the arrays themselves are read.
+"""
 
 from typing import Any
 
@@ -7,16 +12,18 @@ import warp as wp
 
 from weft.runtime.graph_cache import launch_fused
 
-# items that are read at once at most
-ROOM = 64
+# items of one type that `read` copies at once at most
+STAGING_ITEMS = 64
 
-_rooms: dict[tuple[Any, str], tuple[wp.array, np.ndarray]] = {}
+_staging: dict[tuple[Any, str], tuple[wp.array, np.ndarray]] = {}
 # how often the host has waited for each device
 _waits: dict[str, int] = {}
+# in place of a number of waits: nothing is known to be launched, so that reading waits
+_STALE = -1
 
 
 def read(*pieces: tuple[wp.array, int, int]) -> list[np.ndarray]:
-    """Items of arrays of one device, each given by an array, its first item and their number.
+    """Items of arrays of one device, each piece given as array, first item and number of items; waits once for all.
 
     What comes back is valid until the next call.
     """
@@ -24,18 +31,18 @@ def read(*pieces: tuple[wp.array, int, int]) -> list[np.ndarray]:
     if device.is_cpu:
         return [array.numpy()[start : start + count] for array, start, count in pieces]
     launch_fused()
-    places: dict[Any, int] = {}
+    used: dict[Any, int] = {}
     found = []
     for array, start, count in pieces:
         key = array.dtype, device.alias
-        if key not in _rooms:
-            room = wp.empty(ROOM, dtype=array.dtype, device="cpu", pinned=True)
-            _rooms[key] = room, room.numpy()
-        room, numbers = _rooms[key]
-        place = places.get(key, 0)
-        places[key] = place + count
-        wp.copy(room, array, place, start, count)
-        found.append(numbers[place : place + count])
+        if key not in _staging:
+            pinned = wp.empty(STAGING_ITEMS, dtype=array.dtype, device="cpu", pinned=True)
+            _staging[key] = pinned, pinned.numpy()
+        pinned, values = _staging[key]
+        begin = used.get(key, 0)
+        used[key] = begin + count
+        wp.copy(pinned, array, begin, start, count)
+        found.append(values[begin : begin + count])
     _wait(device)
     return found
 
@@ -47,58 +54,58 @@ def _wait(device: wp.Device) -> None:
 
 
 class PinnedResult:
-    """Numbers that kernels of a card write into memory of the host, so that nothing needs to be copied."""
+    """Numbers that kernels write straight into pinned memory of the host: no copy is launched."""
 
     def __init__(self, count: int, dtype: Any, device: wp.Device) -> None:
-        """So many numbers."""
-        self._room = wp.zeros(count, dtype=dtype, device="cpu", pinned=device.is_cuda)
-        self._numbers: np.ndarray = self._room.numpy()
-        self._device = device
-        self._then = -1
-        self.array = wp.array(ptr=self._room.ptr, dtype=dtype, shape=count, device=device)
-        """what kernels write"""
+        pinned = wp.zeros(count, dtype=dtype, device="cpu", pinned=device.is_cuda)
+        self._pinned, self._device = pinned, device
+        self._waits_at_launch = _STALE
+        self.host: np.ndarray = pinned.numpy()
+        """the memory as the host sees it, whether kernels are done with it or not"""
+        self.array = pinned if device.is_cpu else wp.array(ptr=pinned.ptr, dtype=dtype, shape=count, device=device)
+        """the memory as kernels see it"""
 
-    def expect(self) -> None:
-        """Know that they are at it: whoever waits for the device from now on waits for them."""
-        self._then = _waits.get(self._device.alias, 0)
+    def mark_launched(self) -> None:
+        """Say that the kernels that write are launched: whoever waits for the device from now on waits for them."""
+        self._waits_at_launch = _waits.get(self._device.alias, 0)
 
-    def forget(self) -> None:
-        """Others are at it, which nobody has waited for yet."""
-        self._then = -1
+    def mark_stale(self) -> None:
+        """Say that kernels will write that nobody has waited for yet."""
+        self._waits_at_launch = _STALE
 
-    def numbers(self) -> np.ndarray:
-        """What they wrote; waits for them if nobody has since they were expected."""
-        if self._then in (-1, _waits.get(self._device.alias, 0)):
+    def values(self) -> np.ndarray:
+        """What the kernels wrote; waits for them unless somebody has since `mark_launched`."""
+        if not self._device.is_cpu and self._waits_at_launch in (_STALE, _waits.get(self._device.alias, 0)):
             _wait(self._device)
-        self.forget()
-        return self._numbers
+        self.mark_stale()
+        return self.host
 
 
-class Mirror:
-    """What the host sees of an array: itself on the CPU, elsewhere a copy in memory that the device can reach by itself."""
+class HostMirror:
+    """A copy of a whole array in pinned memory of the host, for both directions; on the CPU the array itself."""
 
     def __init__(self, array: wp.array) -> None:
-        self.array, self._room = array, array
+        self.array, self._pinned = array, array
         if not wp.get_device(array.device).is_cpu:
-            self._room = wp.empty(array.shape, dtype=array.dtype, device="cpu", pinned=True)
-        self.values: np.ndarray = self._room.numpy()
-        """undefined before something is brought, elsewhere than on the CPU"""
+            self._pinned = wp.empty(array.shape, dtype=array.dtype, device="cpu", pinned=True)
+        self.values: np.ndarray = self._pinned.numpy()
+        """what the host reads and writes; undefined on CUDA before the first copy to the host"""
 
-    def send(self) -> None:
-        """Have the array be what the host wrote; the host waits for the device before it writes again."""
-        if self._room is not self.array:
+    def copy_to_device(self) -> None:
+        """Launch the copy of what the host wrote; the host must wait for the device before it writes again."""
+        if self._pinned is not self.array:
             launch_fused()
-            wp.copy(self.array, self._room)
+            wp.copy(self.array, self._pinned)
 
     def copy_to_host(self) -> None:
-        """Have what the array is copied; `copy_all_to_host` waits for that."""
-        if self._room is not self.array:
+        """Launch the copy to the host; `copy_all_to_host` waits for it too."""
+        if self._pinned is not self.array:
             launch_fused()
-            wp.copy(self._room, self.array)
+            wp.copy(self._pinned, self.array)
 
 
-def copy_all_to_host(*mirrors: Mirror) -> None:
-    """What arrays of one device are now, with one wait if there are any."""
+def copy_all_to_host(*mirrors: HostMirror) -> None:
+    """Copy arrays of one device to the host, with one wait."""
     for mirror in mirrors:
         mirror.copy_to_host()
     device = wp.get_device(mirrors[0].array.device) if mirrors else None
@@ -106,39 +113,39 @@ def copy_all_to_host(*mirrors: Mirror) -> None:
         _wait(device)
 
 
-class RequestedResult:
-    """Numbers that the host wants to know later: whoever waits for the device meanwhile has them brought along."""
+class AsyncReadback:
+    """Items of an array that the host reads later, without a wait of its own if somebody waits for the device meanwhile."""
 
     def __init__(self, array: wp.array, start: int = 0, count: int | None = None) -> None:
-        """Some items of an array, or all of them."""
+        """`count` items from `start` on; all of the array by default."""
         self.array, self._device = array, wp.get_device(array.device)
         self._start, self._count = start, len(array) if count is None else count
-        self._room = array
-        self._numbers: np.ndarray
+        self._pinned = array
+        self._host: np.ndarray
         if self._device.is_cpu:
-            self._numbers = array.numpy()[self._start : self._start + self._count]
+            self._host = array.numpy()[self._start : self._start + self._count]
         else:
-            self._room = wp.empty(self._count, dtype=array.dtype, device="cpu", pinned=True)
-            self._numbers = self._room.numpy()
-        self._then = -1
+            self._pinned = wp.empty(self._count, dtype=array.dtype, device="cpu", pinned=True)
+            self._host = self._pinned.numpy()
+        self._waits_at_launch = _STALE
 
-    def ask(self) -> None:
-        """Want to know them as they are now."""
+    def request(self) -> None:
+        """Launch the copy of the items as they are now."""
         self.copy_to_host()
-        self.expect()
+        self.mark_launched()
 
     def copy_to_host(self) -> None:
-        """Have them copied; of `ask` what may be replayed."""
+        """The half of `request` that a CUDA graph may replay: the copy."""
         if not self._device.is_cpu:
             launch_fused()
-            wp.copy(self._room, self.array, 0, self._start, self._count)
+            wp.copy(self._pinned, self.array, 0, self._start, self._count)
 
-    def expect(self) -> None:
-        """Know that they are on their way; of `ask` what is not replayed."""
-        self._then = _waits.get(self._device.alias, 0)
+    def mark_launched(self) -> None:
+        """The half of `request` that is no part of a CUDA graph: from now on, whoever waits for the device waits for it."""
+        self._waits_at_launch = _waits.get(self._device.alias, 0)
 
-    def numbers(self) -> np.ndarray:
-        """What was asked for; waits if nobody has."""
-        if not self._device.is_cpu and _waits.get(self._device.alias, 0) == self._then:
+    def values(self) -> np.ndarray:
+        """What was requested; waits for it unless somebody has."""
+        if not self._device.is_cpu and _waits.get(self._device.alias, 0) == self._waits_at_launch:
             _wait(self._device)
-        return self._numbers
+        return self._host

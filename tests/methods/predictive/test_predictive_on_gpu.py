@@ -11,7 +11,7 @@ from weft.methods import make_method
 from weft.methods.predictive.cuda_graph_step import OnCard
 from weft.methods.predictive.fabric import Fabric
 from weft.methods.predictive.search_ahead import SearchAhead
-from weft.runtime.cooperative import CLUSTER
+from weft.runtime.cooperative import CLUSTER_BLOCKS
 from weft.world import World
 
 
@@ -24,7 +24,7 @@ def scene(cells=19, height=0.4, mesh=None, **ball):
     return weft.Scene(name="card", cloths=[cloth], colliders=[ball, floor], fps=30, method="predictive")
 
 
-def imitate_card(solver, blocks=CLUSTER):
+def imitate_card(solver, blocks=CLUSTER_BLOCKS):
     """Let the CPU go the way of a card with large cloth."""
     solver.serial, solver.blocks = False, blocks
     solver.fabric = Fabric(solver.world, blocks=blocks)
@@ -123,7 +123,9 @@ def shuffled(path, cells):
 
 
 # those of a cluster; more than one has room for; rows that stay where they are
-@pytest.mark.parametrize(("cells", "blocks", "numbered"), [(69, CLUSTER, True), (110, 20, True), (69, CLUSTER, False)])
+@pytest.mark.parametrize(
+    ("cells", "blocks", "numbered"), [(69, CLUSTER_BLOCKS, True), (110, 20, True), (69, CLUSTER_BLOCKS, False)]
+)
 @pytest.mark.cuda
 @pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
 def test_large_cloth_is_solved_as_the_cpu_would_in_that_order(cells, blocks, numbered, tmp_path):
@@ -180,7 +182,7 @@ def test_cloth_in_parts_is_pulled_by_all_springs_and_hinges(numbered, stretch, b
     mesh = None if numbered else shuffled(tmp_path / "sheet.obj", 29)
     pulls = []
     # these parts are so small that some constraints reach farther
-    for blocks in (0, CLUSTER):
+    for blocks in (0, CLUSTER_BLOCKS):
         still = {"gravity": (0.0, 0.0, 0.0), "air_damping": 0.0}
         world = World(scene(29, height=2.0, mesh=mesh).replace(forces=still), "cpu")
         method, state = make_method(world, world.scene.method), world.initial_state()

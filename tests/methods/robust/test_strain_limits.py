@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from weft.dynamics.springs import from_mesh, from_pairs
 from weft.mesh import shapes
 from weft.methods.robust.strain_limits import StrainLimits
-from weft.runtime import cooperative as together
-from weft.runtime import get_threads, set_threads
+from weft.runtime import cooperative, get_threads, set_threads
 from weft.scene import Material
 
 DT, LIMIT = 1.0 / 480.0, 0.1
@@ -118,7 +117,7 @@ def test_enough_sweeps_bring_all_springs_within_their_limits(seed):
 
 
 def test_bytes_do_not_depend_on_threads(monkeypatch):
-    monkeypatch.setattr(together, "WORTH_SHARING", 0)
+    monkeypatch.setattr(cooperative, "MIN_PARALLEL_ITEMS", 0)
     rng = np.random.default_rng(1)
     mesh = shapes.grid((1.0, 1.0), (20, 20))
     v, threads, found = rng.normal(scale=30.0, size=mesh.vertices.shape), get_threads(), []

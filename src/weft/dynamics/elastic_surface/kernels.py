@@ -4,7 +4,7 @@
 
 import warp as wp
 
-from weft.runtime.cooperative import BLOCK, barrier_between, grid_barrier, on_gpu, shared
+from weft.runtime.cooperative import BLOCK, barrier_between, clusterable, grid_barrier, on_gpu
 from weft.runtime.native import NativeHeader
 from weft.runtime.partition import partition_begin, partition_end, partition_step
 
@@ -166,7 +166,7 @@ def report_change(changes: wp.array[wp.float64], place: int, value: wp.float64):
     ...
 
 
-@shared
+@clusterable
 @wp.kernel(launch_bounds=BLOCK)
 def relax(
     first: int,

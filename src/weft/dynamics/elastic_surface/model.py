@@ -42,7 +42,7 @@ from weft.errors import SceneError
 from weft.runtime import launch
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.readback import read
-from weft.runtime.thread_pool import MOST_HELPERS
+from weft.runtime.thread_pool import MAX_HELPERS
 from weft.scene import Grid, Strip
 from weft.world import State, World
 
@@ -124,7 +124,7 @@ class ElasticSurface:
         self._sweeps = wp.zeros(3, dtype=int, device=device)
         self._change = wp.zeros(3, dtype=wp.float64, device=device)
         # of three sweeps: three coordinates for every thread of a CPU
-        self._changes = wp.zeros(9 * (MOST_HELPERS + 1), dtype=wp.float64, device=device)
+        self._changes = wp.zeros(9 * (MAX_HELPERS + 1), dtype=wp.float64, device=device)
         self._cooperative = CooperativeLauncher(device)
 
     @classmethod

@@ -7,7 +7,7 @@ import warp as wp
 
 from weft.runtime.cooperative import barrier_between
 from weft.runtime.partition import partition_begin, partition_end, partition_step
-from weft.runtime.warp_lanes import lane_total_matrix, lane_total_vector, lanes, sync_lanes
+from weft.runtime.reduction import lane_sum_matrix, lane_sum_vector, lanes, sync_lanes
 
 wp.set_module_options({"enable_backward": False})
 
@@ -45,7 +45,7 @@ def assemble_coarse(
         if held[j] != 0:
             block = block * filters[j]
         total += block
-    total = lane_total_matrix(total)
+    total = lane_sum_matrix(total)
     if lane == 0:
         values[slot] = total
 
@@ -67,7 +67,7 @@ def take_products(
     for k in range(offsets[slot] + lane, offsets[slot + 1], lanes()):
         pair = products[k]
         total -= factor[pair[0]] * wp.transpose(values[count + pair[1]])
-    total = lane_total_matrix(total)
+    total = lane_sum_matrix(total)
     if lane == 0:
         values[slot] = total
 
@@ -193,7 +193,7 @@ def carry_up(
     total = wp.vec3d()
     for k in range(chunks[chunk] + number % lanes(), chunks[chunk + 1], lanes()):
         total += inverse[entries[k]] * right[patches[columns[k]]]
-    total = lane_total_vector(total)
+    total = lane_sum_vector(total)
     if number % lanes() == 0:
         parts[chunk] = total
 
@@ -230,6 +230,6 @@ def carry_down(
     total = wp.vec3d()
     for k in range(offsets[column] + number % lanes(), offsets[column + 1], lanes()):
         total += wp.transpose(inverse[k]) * divided[rows[k]]
-    total = lane_total_vector(total)
+    total = lane_sum_vector(total)
     if number % lanes() == 0:
         answer[patches[column]] = total

@@ -23,7 +23,7 @@ from weft.dynamics.implicit.coarse_kernels import (
 from weft.dynamics.implicit.elimination import Elimination
 from weft.runtime import launch
 from weft.runtime.cooperative import CooperativeLauncher
-from weft.runtime.warp_lanes import lanes_on
+from weft.runtime.reduction import lanes_on
 from weft.world.constraints import Constraints
 
 # entries of a row of L^-1 that are added up at once

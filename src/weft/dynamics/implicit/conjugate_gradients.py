@@ -46,7 +46,7 @@ from weft.runtime import launch
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.graph_cache import GraphCache
 from weft.runtime.readback import read
-from weft.runtime.warp_lanes import lanes_on
+from weft.runtime.reduction import lanes_on
 from weft.world.constraints import Constraints
 
 # patches worth a thread of their own

@@ -6,8 +6,7 @@ The numbers of the iteration stay on the device, so that nobody waits for them: 
 import warp as wp
 
 from weft.dynamics.implicit.links import link_block, links_at
-from weft.runtime.block_reduction import total
-from weft.runtime.warp_lanes import lane_total, lane_total_vector, lanes
+from weft.runtime.reduction import block_sum, lane_sum, lane_sum_vector, lanes
 
 wp.set_module_options({"enable_backward": False})
 
@@ -78,8 +77,8 @@ def sum_patch(
     norm: wp.array[wp.float64],
 ):
     """What the rows of a patch leave in sum, and its product with the fine half of the preconditioner on it."""
-    whole = lane_total_vector(summed)
-    product = lane_total(square)
+    whole = lane_sum_vector(summed)
+    product = lane_sum(square)
     if lane == 0:
         coarse[patch] = whole
         norm[patch] = product
@@ -186,7 +185,7 @@ def multiply_direction(
         answered = answered + links_at(r, link_offsets, link_entries, link_weights, stretched)
         product[r] = answered
         square += wp.dot(answered, direction[r])
-    square = lane_total(square)
+    square = lane_sum(square)
     if lane == 0:
         norm[patch] = square
 
@@ -260,7 +259,7 @@ def find_alpha(
     own = ZERO
     for k in range(t, patches, threads):
         own += norm[k]
-    curvature = total(own)
+    curvature = block_sum(own)
     if t == 0:
         gamma = numbers[GAMMA]
         alpha = ZERO
@@ -293,7 +292,7 @@ def find_gamma(
     own = ZERO
     for k in range(t, patches, threads):
         own += norm[k] + wp.dot(right[k], far[k])
-    gamma = total(own)
+    gamma = block_sum(own)
     if t == 0:
         if stage == AT_FIRST:
             # what is not a number stays so

@@ -17,7 +17,7 @@ import math
 import warp as wp
 
 from weft.dynamics.air import WindField, wind_at
-from weft.runtime.warp_lanes import lane_max, lanes
+from weft.runtime.reduction import lane_max, lanes
 
 wp.set_module_options({"enable_backward": False})
 

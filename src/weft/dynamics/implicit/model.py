@@ -27,7 +27,7 @@ from weft.dynamics.implicit.links import Links, links_at
 from weft.dynamics.interface import StatelessDynamics, SubstepContacts
 from weft.errors import WeftError
 from weft.runtime import launch
-from weft.runtime.warp_lanes import lanes_on
+from weft.runtime.reduction import lanes_on
 from weft.world import State, World
 from weft.world.constraints import SETTLED, UNSURE, WRONG, Constraints, Restraint
 

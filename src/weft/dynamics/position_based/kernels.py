@@ -12,9 +12,9 @@ from weft.dynamics.position_based.spring_lines import (
     solve_lines,
     span,
 )
-from weft.runtime.cooperative import BLOCK, arrive, await_others, barrier_between, grid_barrier, shared
+from weft.runtime.cooperative import BLOCK, arrive_between, barrier_between, clusterable, grid_barrier, wait_between
 from weft.runtime.partition import partition_begin, partition_end, partition_rounds, partition_step
-from weft.runtime.vector_loads import load_vec4d, store_row
+from weft.runtime.vector_loads import load_vec4d, store_vec4d
 
 wp.set_module_options({"enable_backward": False})
 
@@ -41,16 +41,16 @@ def start_step(
     i = first + wp.tid()
     xi = x[i]
     w = inverse_mass[i]
-    store_row(before, i, xi, w)
+    store_vec4d(before, i, xi, w)
     if w == ZERO:
         push[i] = wp.vec3d()
-        store_row(p, i, target[i], w)
+        store_vec4d(p, i, target[i], w)
         return
     force = wp.vec3d()
     for s in range(face_offsets[i], face_offsets[i + 1]):
         force += face_force[face_items[s] // 3]
     push[i] = w * force
-    store_row(p, i, xi + dt * v[i], w)
+    store_vec4d(p, i, xi + dt * v[i], w)
 
 
 @wp.func
@@ -86,13 +86,13 @@ def pull_stencil(
     step = -(back + gamma * moved) / ((ONE + gamma) * total + compliance)
     # a corner without weight may be another constraint's vertex of the same colour: it must not be written
     if w[0] != ZERO:
-        store_row(p, q[0], first_three(a) + (w[0] * a[3]) * step, a[3])
+        store_vec4d(p, q[0], first_three(a) + (w[0] * a[3]) * step, a[3])
     if w[1] != ZERO:
-        store_row(p, q[1], first_three(b) + (w[1] * b[3]) * step, b[3])
+        store_vec4d(p, q[1], first_three(b) + (w[1] * b[3]) * step, b[3])
     if w[2] != ZERO:
-        store_row(p, q[2], first_three(c) + (w[2] * c[3]) * step, c[3])
+        store_vec4d(p, q[2], first_three(c) + (w[2] * c[3]) * step, c[3])
     if w[3] != ZERO:
-        store_row(p, q[3], first_three(d) + (w[3] * d[3]) * step, d[3])
+        store_vec4d(p, q[3], first_three(d) + (w[3] * d[3]) * step, d[3])
 
 
 @wp.kernel
@@ -104,7 +104,7 @@ def take_bending(first: int, before: wp.array[wp.vec4d], dt: wp.float64, p: wp.a
     i = first + wp.tid()
     was = load_vec4d(before, i)
     v[i] = first_three(load_vec4d(p, i) - was) / dt
-    store_row(p, i, first_three(was), was[3])
+    store_vec4d(p, i, first_three(was), was[3])
 
 
 @wp.kernel
@@ -182,8 +182,8 @@ def predict_vertex(
         speed = v[i]
     if row[3] != ZERO:
         speed += h * (gravity + push[i] - air_damping * speed)
-    store_row(before, i, x, row[3])
-    store_row(p, i, x + h * speed, row[3])
+    store_vec4d(before, i, x, row[3])
+    store_vec4d(p, i, x + h * speed, row[3])
 
 
 @wp.func
@@ -198,7 +198,7 @@ def turns(threads: int, count: int) -> int:
     return (partition_rounds(threads, count) + slots_at_once() - 1) // slots_at_once()
 
 
-@shared
+@clusterable
 @wp.kernel(launch_bounds=BLOCK)
 def advance_substep(
     first: int,
@@ -270,14 +270,14 @@ def advance_substep(
             solve_lines(slot, spring, slots, before, p)
 
         last_turn = crosses and colour < colours
-        ticket = arrive(arrivals, last_turn, size, next_size)
+        ticket = arrive_between(arrivals, last_turn, size, next_size)
         spring = next_spring
         spring.tied = continues(spring.ends)
         spring.was = span(spring.ends, spring.tied, before)
-        await_others(arrivals, last_turn, size, next_size, ticket)
+        wait_between(arrivals, last_turn, size, next_size, ticket)
 
 
-@shared
+@clusterable
 @wp.kernel(launch_bounds=BLOCK)
 def pull_stencils(
     first: int,

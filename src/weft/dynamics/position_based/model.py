@@ -35,7 +35,7 @@ from weft.runtime import launch
 from weft.runtime.colouring import colour_items
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.graph_cache import GraphCache, launch_fused
-from weft.runtime.readback import RequestedResult
+from weft.runtime.readback import AsyncReadback
 from weft.world import State, World
 
 # longest substep in s: 40 a frame at 60 Hz
@@ -131,7 +131,7 @@ class PositionBased:
         # each has a place of its own where maxima of several threads could be lost
         self._places = self._lookers if device.is_cpu else PLACES if self._spared else FEW_PLACES
         self._worst = wp.zeros(2 * self._places, dtype=wp.float64, device=device)
-        self._asked = RequestedResult(self._worst)
+        self._asked = AsyncReadback(self._worst)
         # the state and the step for which that was asked
         self._foreseen: tuple[Any, Any, float] = None, None, 0.0
         # how many times shorter substeps were in the last step
@@ -284,7 +284,7 @@ class PositionBased:
             self._asked.copy_to_host()
 
         self._graphs.run(look, "look", state.x, state.v, dt)
-        self._asked.expect()
+        self._asked.mark_launched()
         self._foreseen = state.x, state.v, dt
 
     def _substeps(self, state: State, dt: float, *, touched: bool) -> int:
@@ -293,7 +293,7 @@ class PositionBased:
         if x is not state.x or v is not state.v or length != dt:
             self.foresee(state, dt)
         self._foreseen = None, None, 0.0
-        worst = self._asked.numbers().reshape(2, -1)
+        worst = self._asked.values().reshape(2, -1)
         if self._spared:
             worst = worst.reshape(2, -1, PLACES).max(axis=1)
             worst = np.partition(worst, -1 - self._spared, axis=1)[:, : -self._spared]

@@ -30,7 +30,7 @@ from weft.dynamics.elastic_surface.model import Limits
 from weft.methods.boxes.plane_kernels import Planes, find_planes, narrow_limits, settle_limits, take_planes
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
-from weft.runtime.compaction import count_each
+from weft.runtime.compaction import exclusive_scans
 from weft.world import Surface, World
 from weft.world.rings import surface_neighbours
 
@@ -112,7 +112,7 @@ class CollisionPlanes:
             device=self.device,
             grain=256,
         )
-        meeting, new = count_each((met, met_places, count), (fresh, places, count))
+        meeting, new = exclusive_scans((met, met_places, count), (fresh, places, count))
         if meeting:
             self._make_room(self.count + new)
             inputs = [self.count, pairs, found, values, met, places, self.planes]

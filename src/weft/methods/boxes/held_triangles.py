@@ -14,7 +14,7 @@ import warp as wp
 from weft.dynamics.elastic_surface.kernels import hold_at
 from weft.dynamics.elastic_surface.model import Limits
 from weft.runtime import launch
-from weft.runtime.compaction import count_chosen
+from weft.runtime.compaction import exclusive_scan
 from weft.runtime.readback import read
 from weft.world import Surface
 
@@ -180,7 +180,7 @@ class HeldTriangles:
     @property
     def count(self) -> int:
         """How many vertices are held."""
-        return count_chosen(self._held, self._places) if self._any else 0
+        return exclusive_scan(self._held, self._places) if self._any else 0
 
 
 def near_pairs(surface: Surface, faces: int) -> np.ndarray:

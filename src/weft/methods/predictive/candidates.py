@@ -22,7 +22,7 @@ from weft.methods.predictive.pairs import (
     make_point_triangle,
 )
 from weft.methods.predictive.simd_cull_gpu import edges_to_look_at, triangles_to_look_at
-from weft.runtime.block_reduction import total, total_vector
+from weft.runtime.reduction import block_sum, block_sum_vector
 
 wp.set_module_options({"enable_backward": False})
 
@@ -292,8 +292,8 @@ def remove_rigid_rotation(
     for i in range(begin, count, threads):
         centre += part * x[i]
         drift += part * (end[i] - x[i])
-    centre = total_vector(centre)
-    drift = total_vector(drift)
+    centre = block_sum_vector(centre)
+    drift = block_sum_vector(drift)
     moment = wp.vec3d()
     squares = wp.vec3d()
     products = wp.vec3d()
@@ -302,9 +302,9 @@ def remove_rigid_rotation(
         moment += wp.cross(arm, end[i] - x[i] - drift)
         squares += wp.cw_mul(arm, arm)
         products += wp.vec3d(arm[1] * arm[2], arm[2] * arm[0], arm[0] * arm[1])
-    moment = total_vector(moment)
-    squares = total_vector(squares)
-    products = total_vector(products)
+    moment = block_sum_vector(moment)
+    squares = block_sum_vector(squares)
+    products = block_sum_vector(products)
     size = squares[0] + squares[1] + squares[2]
     inertia = wp.mat33d(
         size - squares[0], -products[2], -products[1],
@@ -318,7 +318,7 @@ def remove_rigid_rotation(
     for i in range(begin, count, threads):
         straight[i] = end[i] - wp.cross(turn, x[i] - centre)
         way += wp.length(straight[i] - x[i] - drift)
-    way = total(way)
+    way = block_sum(way)
     if begin == 0:
         relative_displacement[0] = part * way
 

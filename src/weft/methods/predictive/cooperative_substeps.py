@@ -4,12 +4,12 @@ import warp as wp
 
 from weft.methods.predictive.arrays import Arrays, Numbers
 from weft.methods.predictive.substeps import Offsets, pace_of, take_substeps
-from weft.runtime.cooperative import BLOCK, shared
+from weft.runtime.cooperative import BLOCK, clusterable
 
 wp.set_module_options({"enable_backward": False})
 
 
-@shared
+@clusterable
 @wp.kernel(launch_bounds=BLOCK)
 def advance_together(
     first: int, threads: int, arrivals: wp.array[int], settings: wp.array[Numbers], a: Arrays, o: Offsets

@@ -17,7 +17,7 @@ from weft.methods.predictive.search_ahead import FOUND, NO_ROOM, TOLD, Room, Sea
 from weft.methods.predictive.step_division import LARGEST_DISPLACEMENT, MOST_FRACTIONS
 from weft.runtime import launch
 from weft.runtime.graph_cache import GraphCache, fork_join
-from weft.runtime.readback import Mirror, RequestedResult
+from weft.runtime.readback import AsyncReadback, HostMirror
 
 if TYPE_CHECKING:
     from weft.methods.predictive.solver import PredictiveSolver
@@ -105,11 +105,11 @@ class OnCard:
         """what a step tells: whether there was no room, contacts, half-spaces, how many of them pushed"""
         self.counted: tuple[int, int] | None = None
         """half-spaces and what pushed in the last step, where it was done here"""
-        self.mirrors: tuple[Mirror, ...] = ()
+        self.mirrors: tuple[HostMirror, ...] = ()
         """what a step brings to the host at its end"""
         self.brought = False
         """whether the last step did"""
-        self._asked = RequestedResult(ahead.told)
+        self._asked = AsyncReadback(ahead.told)
         self._graphs = GraphCache(solver.device)
         # settings as the device has them
         self._sent = b""
@@ -143,8 +143,8 @@ class OnCard:
     def _finish(self) -> int:
         """Wait for a step, and take what it tells; gives what `advance` does."""
         settings = self.solver.settings
-        self._asked.expect()
-        told = self._asked.numbers()
+        self._asked.mark_launched()
+        told = self._asked.values()
         if told[int(NO_ROOM)]:
             parts = int(told[int(PARTS)])
             self.told.zero_()

@@ -9,7 +9,7 @@ from weft.methods.predictive.colliders import Colliders
 from weft.methods.predictive.kernels import find_half_spaces, place_shapes
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
-from weft.runtime.compaction import count_chosen
+from weft.runtime.compaction import exclusive_scan
 from weft.world import World
 
 # half-spaces that there may be room for on CUDA, one of each vertex with each collider: 140 bytes each
@@ -47,7 +47,7 @@ class HalfSpaces:
         head += [*colliders.meshes, world.friction_static, world.friction_kinetic, self.counts, self.places]
         for writes in (2,) if self.has_room else (0, 1):
             if writes == 1:
-                total = count_chosen(self.counts, self.places)
+                total = exclusive_scan(self.counts, self.places)
                 self.count.fill_(total)
                 self.arrays = self._grow(total)
             found: list[Any] = [settings, writes, *head, *self.arrays[:-1]]

@@ -16,7 +16,7 @@ import warp as wp
 from weft.methods.predictive.colliders import Colliders
 from weft.methods.predictive.goals import Goals
 from weft.runtime import launch
-from weft.runtime.readback import Mirror
+from weft.runtime.readback import HostMirror
 from weft.scene import Path, Spin, Still, rotation
 from weft.scene.motion import MotionPart, keyframe_rates
 from weft.scene.placement import Placement
@@ -247,7 +247,7 @@ class Motions:
 
         self.now = wp.zeros(1, dtype=wp.vec2d, device=self.device)
         """the start and the end of the step"""
-        self._clock = Mirror(self.now)
+        self._clock = HostMirror(self.now)
         tables = upload(self._carriers, Carrier), upload(self._segments, Segment)
         self._head = (self.count, self.now, *tables)
         vertices = upload(np.concatenate(self._vertices).astype(np.int32), int)
@@ -259,7 +259,7 @@ class Motions:
         if self.count == 0:
             return
         self._clock.values[0] = start, end
-        self._clock.send()
+        self._clock.copy_to_device()
         if not self._inputs or self._inputs[-1] is not target or self._inputs[-2] is not poses:
             self._inputs = (*self._head, *self._tail, poses, target)
         launch(follow_carriers, 1, self._inputs, device=self.device)

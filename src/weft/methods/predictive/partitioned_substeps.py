@@ -14,7 +14,7 @@ from weft.methods.predictive.fabric import Stages
 from weft.methods.predictive.fabric_constraints import bend_loaded, bend_shared, stretch_loaded, stretch_shared
 from weft.methods.predictive.reservations import clear_reservations, solve_near
 from weft.methods.predictive.substeps import Pace, bend_some, keep_out, lead, pace_of, predict_some, stretch_some
-from weft.runtime.cooperative import SMALL_BLOCK, block_barrier, grid_barrier, on_gpu, shared
+from weft.runtime.cooperative import SMALL_BLOCK, block_barrier, clusterable, grid_barrier, on_gpu
 from weft.runtime.vector_loads import load_vec2i, load_vec4d, load_vec4i
 
 wp.set_module_options({"enable_backward": False})
@@ -307,7 +307,7 @@ def reach_far(
         grid_barrier(arrivals)
 
 
-@shared
+@clusterable
 @wp.kernel(launch_bounds=SMALL_BLOCK)
 def advance_in_parts(
     first: int, threads: int, arrivals: wp.array[int], settings: wp.array[Numbers], a: Arrays, o: Places

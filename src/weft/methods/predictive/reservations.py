@@ -16,7 +16,7 @@ contact in the first half of a round it keeps: in the second half it only asks w
 import warp as wp
 
 from weft.methods.predictive.contacts import CONTACT, GO, LOOK, PUSH, ROWS
-from weft.runtime.cooperative import GRID_BARRIER, SMALL_BLOCK
+from weft.runtime.cooperative import SMALL_BLOCK, SYNC_GRID
 
 wp.set_module_options({"enable_backward": False})
 
@@ -76,7 +76,7 @@ _LOOK_AT = (
 )
 
 _ON_CARD = (
-    GRID_BARRIER
+    SYNC_GRID
     + """
     const auto load = [](const row4* row) {
         row4 v(0.0, 0.0, 0.0, 0.0);
@@ -161,7 +161,7 @@ _ON_CARD = (
             atomicMax(batches_told + list % {LISTS}, (chosen_count + {SMALL_BLOCK} - 1) / {SMALL_BLOCK});
         if (speaker)
             batches_told[(list + 1) % {LISTS}] = pushing_told[(list + 1) % {LISTS}] = 0;
-        meet_all();
+        sync_grid();
         const int batches = pushing_told[list % {LISTS}] > 0 ? batches_told[list % {LISTS}] : 0;
         for (int batch = 0; batch < batches; ++batch) {{
             bool open = batch * {SMALL_BLOCK} + place < chosen_count;
@@ -227,7 +227,7 @@ _ON_CARD = (
                     for (int k = 0; pushes && k < 4; ++k)
                         if (moves >> k & 1u)
                             atomicMin((unsigned long long*)reservations.data + q[k], claim);
-                    meet_all();
+                    sync_grid();
                     first = pushes && holds(claim);
                     waits = pushes && !first;
                 }}
@@ -249,7 +249,7 @@ _ON_CARD = (
                             store(was_rows + q[k], load(was_rows + q[k]) + share[k] * way_back);
                     }}
                 }}
-                meet_all();
+                sync_grid();
                 claimed = false;
             }}
         }}

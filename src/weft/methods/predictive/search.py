@@ -38,7 +38,7 @@ from weft.methods.predictive.search_ahead import Room, SearchAhead
 from weft.methods.predictive.search_cpu import QuickSearch
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
-from weft.runtime.compaction import Placing
+from weft.runtime.compaction import exclusive_scan
 from weft.runtime.cooperative import BLOCK
 from weft.runtime.graph_cache import fork_join
 from weft.runtime.launch import launch_blocks
@@ -102,7 +102,6 @@ class PredictiveSearch:
         self._ways = [wp.zeros(size, dtype=wp.vec4d, device=self.device) for size in sizes]
         """places and ways of the vertices, balls around the ways of edges and triangles"""
         self._reach = self._radius = 0.0
-        self._placing = Placing(self.device)
         self.mean_way = wp.zeros(1, dtype=wp.float64, device=self.device)
         """how far the mean vertex goes besides what the cloth does as a whole, in the last step that was asked for"""
         self._mean_view = self.mean_way.numpy() if self.device.is_cpu else None
@@ -291,7 +290,7 @@ class PredictiveSearch:
         ways = [vertices, faces] if kind == int(POINT_TRIANGLE) else [edges, edges]
         inputs = [kind, count, pairs, self.sheet, self._reach, where, *ways, bits, counts]
         launch(choose_pairs, chunks, inputs, device=self.device, grain=16)
-        found = self._placing.place(counts, places, chunks)
+        found = exclusive_scan(counts, places, chunks)
         if found:
             listed = self._listed.at_least(base + found, keep=base)
             corners = self._vertices.at_least(base + found, keep=base)
@@ -307,7 +306,7 @@ class PredictiveSearch:
         chosen, places, counts = (b.at_least(count) for b in (self._chosen, self._places, self._counts))
         launch(choose_points, count, [pairs, self.sheet, chosen], device=self.device, grain=GRAIN)
         launch(count_points, count, [chosen, counts], device=self.device)
-        found = self._placing.place(counts, places, count)
+        found = exclusive_scan(counts, places, count)
         points = self._points.at_least(max(found, 1))[:found]
         launch(list_points, count, [pairs, self.sheet.faces, chosen, places, points], device=self.device)
         return points

@@ -19,7 +19,7 @@ from weft.methods.predictive.contacts import Contacts
 from weft.methods.predictive.pairs import EDGE_EDGE, POINT_TRIANGLE, Sheet
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
-from weft.runtime.compaction import total_of
+from weft.runtime.compaction import scan_total
 from weft.runtime.graph_cache import fork_join
 
 wp.set_module_options({"enable_backward": False})
@@ -118,7 +118,7 @@ def tell_ahead(
 ):
     """How many contacts there are, and whether there was room for them and for all lists before: one item."""
     i = first + wp.tid()
-    found = total_of(counts, places, items)
+    found = scan_total(counts, places, items)
     full = overflows(rows, row_room) + overflows(triangle_pairs, triangle_room) + overflows(edge_pairs, edge_room)
     if found > room:
         full += 1

@@ -18,8 +18,7 @@ from weft.methods.predictive.patch_overlaps import BLOCK
 from weft.methods.predictive.search_cache import Field
 from weft.methods.predictive.search_kernel import Drafts, Room, reorder, search_together
 from weft.methods.predictive.simd_cull import EDGE_PLANES, FACE_PLANES, PADDING
-from weft.runtime import cooperative as together
-from weft.runtime import get_threads, launch
+from weft.runtime import cooperative, get_threads, launch
 from weft.runtime.cooperative import CooperativeLauncher
 
 # patches that one may overlap, to begin with
@@ -58,7 +57,9 @@ class QuickSearch:
         while True:
             threads = get_threads() if self._vertices >= WORTH_SHARING else 1
             inputs = self.inputs_for(x, end, margin, contacts, edges=edges, threads=threads)
-            self._cooperative.launch(search_together, 1, inputs, work=together.WORTH_SHARING if threads > 1 else 1)
+            self._cooperative.launch(
+                search_together, 1, inputs, work=cooperative.MIN_PARALLEL_ITEMS if threads > 1 else 1
+            )
             if not self._grow(x, end, margin, threads, contacts):
                 return self.take_count(contacts)
 

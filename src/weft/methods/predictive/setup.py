@@ -14,7 +14,7 @@ from weft.methods.predictive.partitioned_substeps import Places
 from weft.methods.predictive.regions import Regions
 from weft.methods.predictive.search import PredictiveSearch
 from weft.methods.predictive.substeps import Offsets
-from weft.runtime.cooperative import CLUSTER
+from weft.runtime.cooperative import CLUSTER_BLOCKS
 from weft.scene import Predictive
 from weft.world import Surface, World
 
@@ -29,9 +29,9 @@ def blocks_for(device: wp.Device, vertex_count: int) -> int:
     """How many blocks of a card share so many vertices; none of a CPU."""
     if device.is_cpu:
         return 0
-    if vertex_count <= CLUSTER * SHARED_CAPACITY:
+    if vertex_count <= CLUSTER_BLOCKS * SHARED_CAPACITY:
         # these meet sooner
-        return CLUSTER
+        return CLUSTER_BLOCKS
     return min(int(device.sm_count), -(-vertex_count // USUAL_PART))
 
 

@@ -31,7 +31,7 @@ from weft.methods.predictive.grid_stride import (
 )
 from weft.methods.predictive.half_spaces import solve_half_spaces
 from weft.runtime.cooperative import barrier_arrive, barrier_between, barrier_wait, grid_barrier, on_gpu
-from weft.runtime.partition import partition_begin, partition_end, partition_step, spread
+from weft.runtime.partition import interleaved_thread, partition_begin, partition_end, partition_step
 from weft.runtime.vector_loads import load_vec2i, load_vec4d, load_vec4i
 
 wp.set_module_options({"enable_backward": False})
@@ -126,7 +126,7 @@ def stretch_all(
 ):
     """All springs between two vertices; what a thread of a card needs for its next one is loaded while threads wait."""
     colours = o.stretch.shape[0] - 1
-    place = spread(t, threads)
+    place = interleaved_thread(t, threads)
     last = a.pairs.shape[0] - 1
     end = int(0)
     following = o.stretch[wp.min(1, colours)]
@@ -159,7 +159,7 @@ def bend_all(
     o: Offsets,
 ):
     """The first colours of springs over four vertices, likewise."""
-    place = spread(t, threads)
+    place = interleaved_thread(t, threads)
     last = a.quads.shape[0] - 1
     most = o.bend.shape[0] - 1
     end = int(0)

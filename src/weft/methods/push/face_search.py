@@ -13,9 +13,9 @@ import numpy as np
 import warp as wp
 
 from weft.runtime import launch
-from weft.runtime.cooperative import BLOCK, CooperativeLauncher, barrier_between, grid_barrier, shared
+from weft.runtime.cooperative import BLOCK, CooperativeLauncher, barrier_between, clusterable, grid_barrier
 from weft.runtime.partition import partition_begin, partition_end, partition_step
-from weft.runtime.reduction import raise_to
+from weft.runtime.reduction import reduce_max
 
 wp.set_module_options({"enable_backward": False})
 
@@ -138,7 +138,7 @@ def centroid_of(f: wp.vec3i, x: wp.array[wp.vec3d]) -> wp.vec3d:
     return (x[f[0]] + x[f[1]] + x[f[2]]) / wp.float64(3.0)
 
 
-@shared
+@clusterable
 @wp.kernel(launch_bounds=BLOCK)
 def key_cells_together(
     first: int,
@@ -170,8 +170,8 @@ def key_cells_together(
         low = wp.min(low, c)
         high = wp.max(high, c)
     for axis in range(3):
-        raise_to(bounds, axis, high[axis])
-        raise_to(bounds, 3 + axis, -low[axis])
+        reduce_max(bounds, axis, high[axis])
+        reduce_max(bounds, 3 + axis, -low[axis])
     grid_barrier(arrivals)
     # room for a point that is close to the outermost triangles
     side = wp.float64(0.0)
@@ -212,7 +212,7 @@ def key_level(first: int, level: int, index: FaceIndex, faces: wp.array[wp.vec3i
     index.keys[i] = (wp.int64(node) << wp.int64(COORDINATE_BITS)) + bits + wp.int64(4294967296)
 
 
-@shared
+@clusterable
 @wp.kernel(launch_bounds=BLOCK)
 def box_nodes_together(
     first: int,
@@ -245,7 +245,7 @@ def box_nodes_together(
                 far = wp.max(far, wp.length_sq(x[f[corner]] - c))
         index.node_low[leaves + leaf] = low
         index.node_high[leaves + leaf] = high
-    raise_to(reach, 0, far)
+    reduce_max(reach, 0, far)
     grid_barrier(arrivals)
     if t == 0:
         index.measures[RADIUS] = wp.float64(1.000001) * (margin + wp.sqrt(reach[0]))

@@ -15,11 +15,11 @@ from weft.methods.push.integrators import Integrator, SpringAcceleration
 from weft.methods.push.push_out import Push as PushResponse
 from weft.runtime import launch
 from weft.runtime.colouring import colour_items
-from weft.runtime.cooperative import BLOCK, CooperativeLauncher, grid_barrier, shared
+from weft.runtime.cooperative import BLOCK, CooperativeLauncher, clusterable, grid_barrier
 from weft.runtime.graph_cache import GraphCache
 from weft.runtime.partition import partition_begin, partition_end, partition_step
 from weft.runtime.readback import read
-from weft.runtime.reduction import raise_to
+from weft.runtime.reduction import reduce_max
 from weft.scene import Push as PushOptions
 from weft.world import State, World
 
@@ -51,7 +51,7 @@ def hold_pinned(
         v[i] = (target[i] - x[i]) / h
 
 
-@shared
+@clusterable
 @wp.kernel(launch_bounds=BLOCK)
 def measure_together(
     first: int,
@@ -77,7 +77,7 @@ def measure_together(
             # what is not a number must not get lost
             if moved > far or wp.isnan(moved):
                 far = moved
-    raise_to(farthest, 0, far)
+    reduce_max(farthest, 0, far)
 
 
 @wp.func
@@ -104,7 +104,7 @@ def shorten_edge(
         changed[sweep] = 1
 
 
-@shared
+@clusterable
 @wp.kernel(launch_bounds=BLOCK)
 def shorten_together(
     first: int,

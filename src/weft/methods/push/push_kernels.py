@@ -3,9 +3,9 @@
 import warp as wp
 
 from weft.methods.push.face_search import FaceIndex, next_range, within_reach
-from weft.runtime.cooperative import BLOCK, grid_barrier, shared
-from weft.runtime.partition import spread
-from weft.runtime.reduction import add_to
+from weft.runtime.cooperative import BLOCK, clusterable, grid_barrier
+from weft.runtime.partition import interleaved_thread
+from weft.runtime.reduction import reduce_sum
 
 wp.set_module_options({"enable_backward": False})
 
@@ -186,7 +186,7 @@ def stop_vertex(n: wp.vec3d, carrier: wp.vec3d, friction: wp.float64, v: wp.vec3
     return result
 
 
-@shared
+@clusterable
 @wp.kernel(launch_bounds=BLOCK)
 def push_together(
     first: int,
@@ -224,7 +224,7 @@ def push_together(
     A thread has the same vertices all along: every so many, since costly ones lie side by side.
     """
     t = first + wp.tid()
-    begin = spread(t, threads)
+    begin = interleaved_thread(t, threads)
     for i in range(begin, count, threads):
         touched[i] = 0
     if t == 0:
@@ -241,7 +241,7 @@ def push_together(
                 offsets, neighbours, cloth_index, cloth_faces, cloth_friction, x, v, x_out, normal, carrier, friction,
             )  # fmt: skip
             found += pushed[i]
-        add_to(counts, LOOKS + done, found)
+        reduce_sum(counts, LOOKS + done, found)
         grid_barrier(arrivals)
         # the last look only counts who is still too close
         going = counts[LOOKS + done] > 0 and done < moves
@@ -257,7 +257,7 @@ def push_together(
         if touched[i] != 0:
             v[i] = stop_vertex(normal[i], carrier[i], friction[i], v[i])
             stopped += 1
-    add_to(counts, TOUCHED, stopped)
+    reduce_sum(counts, TOUCHED, stopped)
     if t == 0:
         counts[LEFT] = counts[LOOKS + done]
 

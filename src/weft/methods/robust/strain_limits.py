@@ -11,7 +11,7 @@ import warp as wp
 
 from weft.dynamics.springs import BEND, SpringNetwork
 from weft.runtime.colouring import colour_items
-from weft.runtime.cooperative import BLOCK, CooperativeLauncher, arrive, await_others, grid_barrier, shared
+from weft.runtime.cooperative import BLOCK, CooperativeLauncher, arrive_between, clusterable, grid_barrier, wait_between
 from weft.runtime.partition import partition_begin, partition_end, partition_step
 from weft.runtime.vector_loads import load_vec2d, load_vec2i
 
@@ -163,15 +163,15 @@ def sweep_springs(
             limit_spring(i, spring, springs, v, v_too)
         for k in range(i + step, last, step):
             limit_spring(k, load_spring(k, springs), springs, v, v_too)
-        ticket = arrive(arrivals, True, size, next_size)
+        ticket = arrive_between(arrivals, True, size, next_size)
         begin = end
         end = following
         i = begin + partition_begin(t, threads, next_size)
         spring = load_spring(wp.min(i, end - 1), springs)
-        await_others(arrivals, True, size, next_size, ticket)
+        wait_between(arrivals, True, size, next_size, ticket)
 
 
-@shared
+@clusterable
 @wp.kernel(launch_bounds=BLOCK)
 def limit_together(
     first: int,

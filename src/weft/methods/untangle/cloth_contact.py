@@ -20,7 +20,7 @@ from weft.geometry.stencil import Kind, nearest_weights, pair_vertices, stencil_
 from weft.methods.untangle.pulling import crossing_vertices
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
-from weft.runtime.compaction import count_chosen
+from weft.runtime.compaction import exclusive_scan
 from weft.world import Surface, World
 from weft.world.rings import Rings
 
@@ -225,7 +225,7 @@ class ClothContact:
             places = self._places[kind].at_least(count)[:count]
             inputs = [int(kind), pairs, kinds, int(table is not None), self._tangled, self._sheets, x, v, h, chosen]
             launch(choose_near, count, inputs, device=self.device, grain=GRAIN)
-            found = count_chosen(chosen, places)
+            found = exclusive_scan(chosen, places)
             if found:
                 first = links.grow(found)
                 inputs = [int(kind), pairs, self._sheets, world.surface.vertex_body, world.friction_kinetic, x]

@@ -13,7 +13,7 @@ import warp as wp
 from weft.dynamics.implicit.links import CORNERS, Links
 from weft.mesh.topology import incidence
 from weft.runtime import launch
-from weft.runtime.compaction import count_chosen
+from weft.runtime.compaction import exclusive_scan
 from weft.world import World
 
 wp.set_module_options({"enable_backward": False})
@@ -181,7 +181,7 @@ class Locking:
         edges, chosen, places = len(self._edges), self._chosen, self._places
         inputs = [self._edges, self._rest, spared, x, v, dt, chosen]
         launch(choose_stretched, edges, inputs, device=self.device)
-        found = count_chosen(chosen, places)
+        found = exclusive_scan(chosen, places)
         if found:
             first = links.grow(found)
             inputs = [self._edges, self._rest, self._stiffness, x, first, chosen, places, *links.columns]
@@ -209,4 +209,4 @@ class Locking:
     def _count_long(self, x: wp.array, held: wp.array) -> int:
         inputs = [self._edges, self._rest, held, x, self._chosen]
         launch(find_long, len(self._edges), inputs, device=self.device)
-        return count_chosen(self._chosen, self._places)
+        return exclusive_scan(self._chosen, self._places)

@@ -28,7 +28,7 @@ from weft.methods.untangle.pinching_kernels import (
 from weft.methods.untangle.solid_surfaces import SolidSurfaces
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
-from weft.runtime.compaction import count_each
+from weft.runtime.compaction import exclusive_scans
 from weft.runtime.readback import read
 from weft.world import World
 
@@ -158,7 +158,7 @@ class PinchFinder:
         pairs, chosen, places = self.surfaces.count * self.count, self._chosen, self._places
         inputs: list[Any] = [self.count, self.surfaces.count, self._near, chosen]
         launch(find_between, pairs, inputs, device=self.device)
-        found = count_each((chosen, places, pairs))[0]
+        found = exclusive_scans((chosen, places, pairs))[0]
         rows, weights = self._rows.at_least(found), self._row_weights.at_least(found)
         if found:
             inputs = [self.count, self._near, chosen, places, rows, weights]
@@ -171,7 +171,7 @@ class PinchFinder:
         found = [chosen, self._faces, self._weights]
         inputs: list[Any] = [number, own.first_face, self._near, x, *own.look(x), *found]
         launch(find_within, self.count, inputs, device=self.device, grain=64)
-        count = count_each((chosen, places, self.count))[0]
+        count = exclusive_scans((chosen, places, self.count))[0]
         rows, weights = self._rows.at_least(count), self._row_weights.at_least(2 * count)
         if count:
             inputs = [number, self._near, chosen, places, self._faces, self._weights, rows, weights]

@@ -38,7 +38,7 @@ from weft.methods.untangle.solid_kernels import (
 )
 from weft.methods.untangle.solid_surfaces import SolidSurfaces
 from weft.runtime import launch
-from weft.runtime.warp_lanes import lanes_on
+from weft.runtime.reduction import lanes_on
 from weft.world import World
 from weft.world.constraints import SETTLED, UNSURE, WRONG, Constraints
 from weft.world.rings import Rings

@@ -2,8 +2,7 @@
 
 import warp as wp
 
-from weft.runtime.block_reduction import largest
-from weft.runtime.warp_lanes import lane_total_vector, lanes
+from weft.runtime.reduction import block_max, lane_sum_vector, lanes
 from weft.world.constraints import NOBODY, SOLID, Held, hold, let_go
 
 wp.set_module_options({"enable_backward": False})
@@ -263,7 +262,7 @@ def tally_contacts(first: int, changed: wp.array[int], touch: Touch, tallies: wp
             tally[1] = tally[1] + ONE
         if touch.state[i] == STICKS or touch.state[i] == SLIDES:
             tally[2] = tally[2] + ONE
-    tally = lane_total_vector(tally)
+    tally = lane_sum_vector(tally)
     if number % lanes() == 0:
         tallies[chunk] = tally
 
@@ -292,6 +291,6 @@ def find_farthest(
     square = wp.float64(0.0)
     for i in range(start + t, x.shape[0], threads):
         square = wp.max(square, wp.length_sq(goal[i] - x[i]))
-    square = largest(square)
+    square = block_max(square)
     if t == 0:
         farthest[0] = wp.sqrt(square)
