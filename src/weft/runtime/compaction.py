@@ -180,19 +180,22 @@ def exclusive_scan(values: wp.array, offsets: wp.array, count: int | None = None
     return exclusive_scans((values, offsets, len(values) if count is None else count))[0]
 
 
-def exclusive_scans(*lists: ScanList) -> list[int]:
-    """`exclusive_scan` of at most `MAX_LISTS` lists of one device, with one wait; returns their totals."""
-    device = wp.get_device(lists[0][0].device)
-    if not any(count for _, _, count in lists):
+def exclusive_scans(*lists: ScanList, extra: wp.array | None = None) -> list[int]:
+    """`exclusive_scan` of at most `MAX_LISTS` lists of one device, with one wait; returns their totals.
+
+    The integer extra[0], if given, is read back with them and comes last.
+    """
+    if extra is None and not any(count for _, _, count in lists):
         return [0] * len(lists)
+    device = wp.get_device((lists[0][0] if extra is None else extra).device)
     if device.alias not in _scans:
-        _scans[device.alias] = AsyncScans(device)
-    _scans[device.alias].start(*lists)
-    return _scans[device.alias].totals(len(lists))[:-1]
+        _scans[device.alias] = _Scans(device)
+    totals = _scans[device.alias].run(lists, extra)
+    return totals[: len(lists)] if extra is None else [*totals[: len(lists)], totals[MAX_LISTS]]
 
 
-class AsyncScans:
-    """Prefix sums of several lists, launched at once, with totals that the host reads later."""
+class _Scans:
+    """The memory for scans on a device."""
 
     def __init__(self, device: wp.Device) -> None:
         self._device = device
@@ -200,29 +203,21 @@ class AsyncScans:
         self._totals = PinnedResult(MAX_LISTS + 1, int, device)
         self._sums = wp.zeros(MAX_LISTS * max(1, int(device.sm_count)), dtype=int, device=device)
 
-    def start(self, *lists: ScanList, extra: wp.array | None = None) -> None:
-        """Launch the scans of at most `MAX_LISTS` lists; extra[0], an integer, is read back with their totals."""
+    def run(self, lists: tuple[ScanList, ...], extra: wp.array | None) -> list[int]:
+        """Scan; returns `MAX_LISTS` totals and extra[0], undefined where there is no list or no extra."""
         totals = self._totals.array
         if self._device.is_cpu:
             for index, (values, offsets, count) in enumerate(lists):
                 launch(scan_serially, 1, [count, values, offsets, index, totals])
-            self._totals.host[MAX_LISTS] = 0 if extra is None else extra.numpy()[0]
-            return
-        self._totals.mark_stale()
-        inputs: list[Any] = [value for one in lists for value in (one if one[2] else (totals, totals, 0))]
-        inputs += [totals, totals, 0] * (MAX_LISTS - len(lists))
-        largest = max((count for _, _, count in lists), default=0)
-        inputs += [totals if extra is None else extra, self._sums, totals]
-        self._cooperative.launch(scan_lists, 1 + largest // ITEMS_PER_THREAD, inputs)
-
-    def mark_launched(self) -> None:
-        """Say that `start` was replayed in a CUDA graph: whoever waits for the device from now on waits for it too."""
-        self._totals.mark_launched()
-
-    def totals(self, lists: int) -> list[int]:
-        """The totals of so many lists, then extra[0]; waits for the device unless somebody else has since `mark_launched`."""
-        totals = self._totals.values().tolist()
-        return [*totals[:lists], totals[MAX_LISTS]]
+            if extra is not None:
+                totals.numpy()[MAX_LISTS] = extra.numpy()[0]
+        else:
+            inputs: list[Any] = [value for one in lists for value in (one if one[2] else (totals, totals, 0))]
+            inputs += [totals, totals, 0] * (MAX_LISTS - len(lists))
+            inputs += [totals if extra is None else extra, self._sums, totals]
+            largest = max((count for _, _, count in lists), default=0)
+            self._cooperative.launch(scan_lists, 1 + largest // ITEMS_PER_THREAD, inputs)
+        return self._totals.wait().tolist()
 
 
-_scans: dict[str, AsyncScans] = {}
+_scans: dict[str, _Scans] = {}

@@ -1,7 +1,7 @@
 """Numbers from the device to the host, with as few waits as possible.
 
 Whoever waits for a CUDA stream waits for all that was launched before. So a readback may be started early and read later
-without a wait of its own: each class here notes how often the host had waited for the device when the copy was launched, and
+without a wait of its own: `AsyncReadback` notes how often the host had waited for the device when the copy was launched, and
 waits only if that has not happened again since. On the CPU nothing is copied, and the arrays themselves are read.
 """
 
@@ -18,8 +18,6 @@ STAGING_ITEMS = 64
 _staging: dict[tuple[Any, str], tuple[wp.array, np.ndarray]] = {}
 # how often the host has waited for each device
 _waits: dict[str, int] = {}
-# in place of a number of waits: nothing is known to be launched, so that reading waits
-_STALE = -1
 
 
 def read(*pieces: tuple[wp.array, int, int]) -> list[np.ndarray]:
@@ -57,28 +55,18 @@ class PinnedResult:
     """Numbers that kernels write straight into pinned memory of the host: no copy is launched."""
 
     def __init__(self, count: int, dtype: Any, device: wp.Device) -> None:
-        pinned = wp.zeros(count, dtype=dtype, device="cpu", pinned=device.is_cuda)
-        self._pinned, self._device = pinned, device
-        self._waits_at_launch = _STALE
-        self.host: np.ndarray = pinned.numpy()
-        """the memory as the host sees it, whether kernels are done with it or not"""
-        self.array = pinned if device.is_cpu else wp.array(ptr=pinned.ptr, dtype=dtype, shape=count, device=device)
-        """the memory as kernels see it"""
+        self._pinned = wp.zeros(count, dtype=dtype, device="cpu", pinned=device.is_cuda)
+        self._host: np.ndarray = self._pinned.numpy()
+        self._device = device
+        pointer = self._pinned.ptr
+        self.array = self._pinned if device.is_cpu else wp.array(ptr=pointer, dtype=dtype, shape=count, device=device)
+        """what kernels write"""
 
-    def mark_launched(self) -> None:
-        """Say that the kernels that write are launched: whoever waits for the device from now on waits for them."""
-        self._waits_at_launch = _waits.get(self._device.alias, 0)
-
-    def mark_stale(self) -> None:
-        """Say that kernels will write that nobody has waited for yet."""
-        self._waits_at_launch = _STALE
-
-    def values(self) -> np.ndarray:
-        """What the kernels wrote; waits for them unless somebody has since `mark_launched`."""
-        if not self._device.is_cpu and self._waits_at_launch in (_STALE, _waits.get(self._device.alias, 0)):
+    def wait(self) -> np.ndarray:
+        """What all kernels launched so far wrote."""
+        if not self._device.is_cpu:
             _wait(self._device)
-        self.mark_stale()
-        return self.host
+        return self._host
 
 
 class HostMirror:
@@ -127,7 +115,7 @@ class AsyncReadback:
         else:
             self._pinned = wp.empty(self._count, dtype=array.dtype, device="cpu", pinned=True)
             self._host = self._pinned.numpy()
-        self._waits_at_launch = _STALE
+        self._waits_at_launch = -1
 
     def request(self) -> None:
         """Launch the copy of the items as they are now."""
