@@ -70,7 +70,7 @@ def make_search(motion, *, thickness=THICKNESS, broad_phase="bvh", **options):
     surface = Surface.from_arrays(len(motion.start), motion.faces, face_body=motion.body)
     broad_phase = make_broad_phase(broad_phase, surface, material=motion.rest)
     each = wp.array(np.full(len(motion.start), thickness), dtype=wp.float64, device="cpu")
-    return StepSearch(broad_phase, each, positions(motion.rest), thickness, **options)
+    return StepSearch(broad_phase, each, positions(motion.rest), thickness, finest_length=thickness, **options)
 
 
 def make_rows():

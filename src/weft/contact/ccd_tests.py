@@ -16,7 +16,7 @@ from weft.geometry.ccd_kernels import ccd_edge_edge, ccd_point_triangle
 
 wp.set_module_options({"enable_backward": False})
 
-# a pair may come this near, in m
+# a pair of cloth of 1 mm may come this near, in m; of finer cloth nearer in proportion (`sheet.scale`)
 LARGEST_LEAST_DISTANCE = 1e-4
 NEAREST = wp.constant(wp.float64(LARGEST_LEAST_DISTANCE))
 # and at most this part of its distance at the start; the detector may see a hit a quarter farther away
@@ -53,18 +53,18 @@ def lower(n: wp.vec3d, start: wp.vec3d, end: wp.vec3d) -> wp.float64:
 
 
 @wp.func
-def least_distance(distance: wp.float64) -> wp.float64:
+def least_distance(distance: wp.float64, scale: wp.float64) -> wp.float64:
     """How near a pair may come that is this far apart at the start of the step."""
-    return wp.min(NEAREST, PART * distance)
+    return wp.min(scale * NEAREST, PART * distance)
 
 
 @wp.func
-def may_meet(distance: wp.float64, way: wp.float64) -> bool:
+def may_meet(distance: wp.float64, way: wp.float64, scale: wp.float64) -> bool:
     """Whether a pair that is so far apart may meet if one goes so far relative to the other.
 
     What touches when the step begins has met, whatever it does: to look at it would only hold up the others.
     """
-    return distance > MET and distance <= least_distance(distance) + way
+    return distance > scale * MET and distance <= least_distance(distance, scale) + way
 
 
 @wp.func_native(
@@ -100,7 +100,7 @@ def may_meet(distance: wp.float64, way: wp.float64) -> bool:
     for (int base = 0; base < whole; base += lanes) {{
         wp::uint64 bits = 0;
         for (int k = base; k < base + lanes; ++k) {{
-            const double tolerance = {PART} * apart[k] < {NEAREST} ? {PART} * apart[k] : {NEAREST};
+            const double tolerance = {PART} * apart[k] < scale * {NEAREST} ? {PART} * apart[k] : scale * {NEAREST};
             const double rest = apart[k] - tolerance - way[k] - sqrt(ux[k] * ux[k] + uy[k] * uy[k] + uz[k] * uz[k]);
             double unit = floor(rest / {UNIT});
             unit = unit > {MOST_UNITS} ? {MOST_UNITS} : unit > -1.0 ? unit : -1.0;
@@ -125,6 +125,7 @@ def pairs_to_test(  # type: ignore[empty-body]
     turned: wp.array[int],
     turned_too: wp.array[int],
     left: wp.array[wp.int8],
+    scale: wp.float64,
 ) -> wp.uint64:
     """Which of some candidates, bit k for each, may meet for all that is known of them.
 
@@ -156,7 +157,7 @@ def collide_vertex_triangle(
     begin = item * batch
     count = candidates_in(begin, batch, pairs)
     test = pairs_to_test(
-        pairs, begin, count, sheet.vertex_moves, sheet.face_moves, near, again, turned, turned_faces, left
+        pairs, begin, count, sheet.vertex_moves, sheet.face_moves, near, again, turned, turned_faces, left, sheet.scale
     )
     hits = wp.uint64(0)
     number = int(0)
@@ -165,8 +166,8 @@ def collide_vertex_triangle(
         i = begin + k
         test &= test - wp.uint64(1)
         pair = pairs[i]
-        if may_meet(near[i], relative_way(sheet.vertex_moves[pair[0]], sheet.face_moves[pair[1]])):
-            apart, met, when = test_triangle(sheet, pair, least_distance(near[i]))
+        if may_meet(near[i], relative_way(sheet.vertex_moves[pair[0]], sheet.face_moves[pair[1]]), sheet.scale):
+            apart, met, when = test_triangle(sheet, pair, least_distance(near[i], sheet.scale))
             if again == 0 and apart > wp.float64(0.0):
                 left[i] = units_left(apart)
             if met:
@@ -219,7 +220,9 @@ def collide_edge_edge(
     item = first + wp.tid()
     begin = item * batch
     count = candidates_in(begin, batch, pairs)
-    test = pairs_to_test(pairs, begin, count, sheet.edge_moves, sheet.edge_moves, near, again, turned, turned_too, left)
+    test = pairs_to_test(
+        pairs, begin, count, sheet.edge_moves, sheet.edge_moves, near, again, turned, turned_too, left, sheet.scale
+    )
     hits = wp.uint64(0)
     number = int(0)
     while test != wp.uint64(0):
@@ -227,8 +230,8 @@ def collide_edge_edge(
         i = begin + k
         test &= test - wp.uint64(1)
         pair = pairs[i]
-        if may_meet(near[i], relative_way(sheet.edge_moves[pair[0]], sheet.edge_moves[pair[1]])):
-            apart, met, when = test_edges(sheet, pair, least_distance(near[i]))
+        if may_meet(near[i], relative_way(sheet.edge_moves[pair[0]], sheet.edge_moves[pair[1]]), sheet.scale):
+            apart, met, when = test_edges(sheet, pair, least_distance(near[i], sheet.scale))
             if again == 0 and apart > wp.float64(0.0):
                 left[i] = units_left(apart)
             if met:
@@ -317,7 +320,7 @@ def fill_triangle_hits(
         weights[k] = w
         normals[k] = n
         gaps[k] = wp.dot(n, combine(w, p0, a0, b0, c0))
-        thickness[k] = AIM * least_distance(near[i])
+        thickness[k] = AIM * least_distance(near[i], sheet.scale)
 
 
 @wp.kernel
@@ -365,4 +368,4 @@ def fill_edge_hits(
         weights[k] = w
         normals[k] = n
         gaps[k] = wp.dot(n, combine(w, a0, b0, c0, d0))
-        thickness[k] = AIM * least_distance(near[i])
+        thickness[k] = AIM * least_distance(near[i], sheet.scale)

@@ -54,6 +54,8 @@ class Sheet:
     edge_moves: wp.array[wp.vec4d]
     rest: wp.array[wp.vec3d]
     """rest shape, for the distance of two points of one cloth along the cloth"""
+    scale: wp.float64
+    """tolerances hold for cloth of 1 mm: how much finer this one is, at most 1 (see `length_scale`)"""
     thickness: wp.array[wp.float64]
     faces: wp.array[wp.vec3i]
     edges: wp.array[wp.vec2i]
@@ -243,7 +245,7 @@ def triangle_contact(sheet: Sheet, pair: wp.vec2i):
         border = w[1] > -BORDER or w[2] > -BORDER or w[3] > -BORDER
         if gap >= thickness + sheet.reach or (border and passes_by(r, r_end, thickness)):
             return distance, False
-    if wp.min(distance, gap) < CLOSE or nearest_on_surface(sheet, pair[1], w, n):
+    if wp.min(distance, gap) < sheet.scale * CLOSE or nearest_on_surface(sheet, pair[1], w, n):
         return distance, True
     return distance, False
 
@@ -307,7 +309,7 @@ def edge_contact(sheet: Sheet, pair: wp.vec2i):
     thickness = pair_thickness(q, w, f[0], sheet.thickness, sheet.vertex_body, sheet.rest)
     if closest >= EDGE_PART * (thickness + sheet.reach):
         return distance, False
-    if closest < CLOSE or nearest_of_edges(sheet, pair, n):
+    if closest < sheet.scale * CLOSE or nearest_of_edges(sheet, pair, n):
         return distance, True
     return distance, False
 
@@ -352,7 +354,7 @@ def fill_vertex_triangle(
         gaps[k] = wp.length(r)
         kept = pair_thickness(q, w, q[1], sheet.thickness, sheet.vertex_body, sheet.rest)
         if not nearest_on_surface(sheet, pairs[i][1], w, n):
-            kept = wp.min(kept, CLOSE)
+            kept = wp.min(kept, sheet.scale * CLOSE)
         thickness[k] = kept
 
 
@@ -397,5 +399,5 @@ def fill_edge_edge(
         gaps[k] = wp.length(r)
         kept = EDGE_PART * pair_thickness(q, w, q[2], sheet.thickness, sheet.vertex_body, sheet.rest)
         if not nearest_of_edges(sheet, pairs[i], n):
-            kept = wp.min(kept, CLOSE)
+            kept = wp.min(kept, sheet.scale * CLOSE)
         thickness[k] = kept

@@ -133,6 +133,7 @@ def prefilter_for_test(
     pairs: wp.array[wp.vec2i],
     moves: wp.array[wp.vec4d],
     moves_too: wp.array[wp.vec4d],
+    scale: wp.float64,
     near: wp.array[wp.float64],
     again: int,
     turned: wp.array[int],
@@ -145,9 +146,9 @@ def prefilter_for_test(
     """Who may collide; `units` are what is left of distances."""
     i = first + wp.tid()
     clear(i, chosen)
-    if pairs_to_test(pairs, i, 1, moves, moves_too, near, again, turned, turned_too, units) != wp.uint64(0):
+    if pairs_to_test(pairs, i, 1, moves, moves_too, near, again, turned, turned_too, units, scale) != wp.uint64(0):
         pair = pairs[i]
-        if may_meet(near[i], relative_way(moves[pair[0]], moves_too[pair[1]])):
+        if may_meet(near[i], relative_way(moves[pair[0]], moves_too[pair[1]]), scale):
             note(i, left, number)
 
 
@@ -167,7 +168,7 @@ def test_vertex_triangle(
     """Whether and when each pair that is left meets."""
     for s in range(first + wp.tid(), number[0], THREADS):
         i = left[s]
-        apart, met, when = test_triangle(sheet, pairs[i], least_distance(near[i]))
+        apart, met, when = test_triangle(sheet, pairs[i], least_distance(near[i], sheet.scale))
         if again == 0 and apart > wp.float64(0.0):
             units[i] = units_left(apart)
         if met:
@@ -191,7 +192,7 @@ def test_edge_edge(
     """The same for pairs of edges."""
     for s in range(first + wp.tid(), number[0], THREADS):
         i = left[s]
-        apart, met, when = test_edges(sheet, pairs[i], least_distance(near[i]))
+        apart, met, when = test_edges(sheet, pairs[i], least_distance(near[i], sheet.scale))
         if again == 0 and apart > wp.float64(0.0):
             units[i] = units_left(apart)
         if met:

@@ -27,6 +27,8 @@ wp.set_module_options({"enable_backward": False})
 # every part of it is near many others
 SLACK = 6e-4
 SLACK_PART = 0.625
+# tolerances of contact are written for cloth of this thickness, in m
+USUAL_LENGTH = 1e-3
 # contacts are usually looked for this much beyond the thickness, in parts of it
 REACH = 0.1
 # items that are worth a thread of their own
@@ -45,9 +47,12 @@ class StepSearch:
         rest: wp.array,
         largest_thickness: float,
         *,
+        finest_length: float,
         stitches: np.ndarray | None = None,
     ) -> None:
-        """`stitches` (k, m) are vertices sewn together, row by row: what shares them is not looked at."""
+        """`finest_length` (m) is what tolerances follow; `stitches` (k, m) are vertices sewn together, row by row: what
+        shares them is not looked at.
+        """
         surface = broad_phase.surface
         self.broad_phase = broad_phase
         self.device = surface.device
@@ -70,6 +75,7 @@ class StepSearch:
         self._none = wp.empty(0, dtype=wp.vec2i, device=self.device)
         sheet: Any = approach.Sheet()
         sheet.rest, sheet.thickness = rest, thickness
+        sheet.scale = wp.float64(length_scale(finest_length))
         sheet.faces, sheet.edges, sheet.face_edges = surface.faces, surface.edges, surface.face_edges
         sheet.owned, sheet.vertex_body = surface.owned, surface.vertex_body
         sheet.wings, sheet.neighbour_offsets, sheet.neighbours = cones.wings, cones.neighbour_offsets, cones.neighbours
@@ -164,7 +170,7 @@ class StepSearch:
     @property
     def _slack(self) -> float:
         """How far a vertex may end outside its box."""
-        return 0.5 * (self.margin - impact.LARGEST_LEAST_DISTANCE)
+        return 0.5 * (self.margin - float(self.sheet.scale) * impact.LARGEST_LEAST_DISTANCE)
 
     def _mark_escaped(self, x: wp.array, end: wp.array) -> None:
         """Flag the escaped, and in `_fresh` whether there are others than before."""
@@ -224,7 +230,7 @@ class StepSearch:
             if kind.prefiltered:
                 sheet = self.sheet
                 ways = (sheet.vertex_moves, sheet.face_moves) if kind.of_vertices else (sheet.edge_moves,) * 2
-                given = [*ways, kind.near, again, *flags, kind.left]
+                given = [*ways, sheet.scale, kind.near, again, *flags, kind.left]
                 then = [sheet, kind.near, again, kind.left, kind.time]
                 kind.prefilter_first(prefilter.prefilter_for_test, given, kind.test, then)
                 continue
@@ -279,6 +285,12 @@ class StepSearch:
 def _grain(kind: Candidates) -> int:
     """How many batches are worth a thread."""
     return max(1, GRAIN // kind.batch)
+
+
+def length_scale(finest_length: float) -> float:
+    """How much finer than cloth of 1 mm the tolerances of contact must be, at most 1: they are in proportion to the least
+    of thickness and half an edge, so that cloth of any size is kept free in the same way."""
+    return min(1.0, finest_length / USUAL_LENGTH)
 
 
 def sewn_groups(vertex_count: int, stitches: np.ndarray | None) -> np.ndarray:

@@ -12,11 +12,12 @@ import warp as wp
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from weft.contact.step_search import length_scale
 from weft.world import State, World
 
-# pairs nearer than this touch, in m: more than rounding does to a placement
+# pairs of cloth of 1 mm that are nearer than this touch, in m: more than rounding does to a placement
 TOUCHING = 1e-9
-# how far cloth is moved off, in m: far less than any thickness, and enough to have a side
+# how far such cloth is moved off, in m: far less than its thickness, and enough to have a side
 HAIR = 1e-6
 # sheets that all lie in one place need a round each
 ROUNDS = 20
@@ -32,11 +33,12 @@ def move_off(world: World, state: State, find: Callable[[wp.array], tuple[np.nda
     world.begin_step(state, 0.0)
     free = world.inverse_mass.numpy() > 0.0
     piece = pieces(world.faces, world.vertex_count, world.cloth_vertex_count)
+    distance = HAIR * length_scale(world.finest_length)
     for _ in range(ROUNDS):
         vertices, weights = find(state.x)
         if not len(vertices):
             break
-        moved = moved_off(x, world.faces, piece, free, vertices, weights)
+        moved = moved_off(x, world.faces, piece, free, vertices, weights, distance)
         if moved is x:
             break
         x = moved
@@ -55,9 +57,15 @@ def pieces(faces: np.ndarray, vertex_count: int, cloth_vertex_count: int) -> np.
 
 
 def moved_off(
-    x: np.ndarray, faces: np.ndarray, piece: np.ndarray, free: np.ndarray, vertices: np.ndarray, weights: np.ndarray
+    x: np.ndarray,
+    faces: np.ndarray,
+    piece: np.ndarray,
+    free: np.ndarray,
+    vertices: np.ndarray,
+    weights: np.ndarray,
+    distance: float = HAIR,
 ) -> np.ndarray:
-    """Where the vertices are once what touches is moved apart; the same array if nothing can be.
+    """Where the vertices are once what touches is moved apart by a distance (m); the same array if nothing can be.
 
     `vertices` and `weights` (k, 4) are the stencils that touch, `free` tells which vertices may move.
     """
@@ -81,7 +89,7 @@ def moved_off(
     if not moving.any():
         return x
     moved = x.copy()
-    moved[moving] += HAIR * move[moving] / length[moving, None]
+    moved[moving] += distance * move[moving] / length[moving, None]
     return moved
 
 

@@ -98,6 +98,19 @@ def _go(run: "_Run", writer: CacheWriter, show: Progress, on_frame: OnFrame | No
         return writer.frames - first
 
 
+def _crossing_status(count: int, new: int | None) -> str:
+    """What the status of a frame says about its intersections, so many of them new, if there is a frame before."""
+    if not count:
+        return ""
+    edges = "1 edge passes through a triangle" if count == 1 else f"{count:,} edges pass through triangles"
+    return edges if new is None else f"{edges}, {new:,} of them new since the frame before"
+
+
+def _joined_status(*told: str) -> str:
+    """One status of several."""
+    return "; ".join(text for text in told if text and text != "ok") or "ok"
+
+
 def _touching_start(moved: int) -> str:
     """What to tell of cloth that was placed exactly on something."""
     those = "1 vertex of cloth touches" if moved == 1 else f"{moved:,} vertices of cloth touch"
@@ -136,6 +149,8 @@ class _Run:
         self.faces: npt.NDArray[np.int32] = np.asarray(self.world.faces, dtype=np.int32)
         self.origin = origin_of(scene, self.state.positions(), self.faces)
         self._finder: Any = None
+        # intersections of the last frame that was looked at, as one number each; None where no frame was
+        self._known: npt.NDArray[np.int64] | None = None
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go back to where a frame was complete."""
@@ -148,6 +163,8 @@ class _Run:
             device=self.scene.device,
         )
         self.method.restore(saved)
+        if self.scene.check:
+            self._intersections(np.asarray(checkpoint.positions))
 
     def next_frame(self, writer: CacheWriter) -> dict[str, Any]:
         """Compute the frame that the cache lacks, write it, and return its report row."""
@@ -166,9 +183,12 @@ class _Run:
             "time": self.state.time,
             "wall_time": wall_time,
             **columns,
-            "intersections": self._intersections(frame, positions),
+            "intersections": -1,
             "status": status,
         }
+        if self.scene.check and frame % self.scene.check == 0:
+            row["intersections"], crossing = self._intersections(positions)
+            row["status"] = _joined_status(status, crossing)
         writer.append(positions, shown, row, saved)
         return row
 
@@ -179,15 +199,21 @@ class _Run:
         stretch = worst_stretch(self.world, self.state)
         return {"steps": 0, "contacts": 0, "collisions": 0, "zones": 0, "stretch": stretch, "status": "ok"}
 
-    def _intersections(self, frame: int, positions: npt.NDArray[np.float64]) -> int:
-        """How many edges pass through triangles, cloth being one of the two; -1 where nobody asked."""
-        if not self.scene.check or frame % self.scene.check:
-            return -1
+    def _intersections(self, positions: npt.NDArray[np.float64]) -> tuple[int, str]:
+        """How many edges pass through triangles, cloth being one of the two, and a sentence about them if any do.
+
+        The method has no part in this: a frame that ends with intersections is never "ok", whatever made them.
+        """
         if self._finder is None:
             from weft.geometry.intersection import intersection_finder
 
             self._finder = intersection_finder(self.world)
-        return len(self._finder.find(positions))
+        found = self._finder.find(positions).astype(np.int64)
+        count = len(positions)
+        keys = (found[:, 0] * count + found[:, 1]) * len(self.faces) + found[:, 2]
+        new = None if self._known is None else len(np.setdiff1d(keys, self._known, assume_unique=True))
+        self._known = keys
+        return len(keys), _crossing_status(len(keys), new)
 
     def _check_finite(
         self, frame: int, out: Path, positions: npt.NDArray[np.float64], velocities: npt.NDArray[np.float64]

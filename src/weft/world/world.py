@@ -133,6 +133,9 @@ class World:
         self.inverse_mass = wp.array(np.zeros(self.vertex_count), dtype=wp.float64, device=self.device)
         self.thickness = wp.array(self._thickness(), dtype=wp.float64, device=self.device)
         self.largest_thickness = float(self.thickness.numpy().max(initial=0.0))
+        halves = [0.5 * float(np.median(part.mesh.rest_lengths)) for part in self.cloths]
+        self.finest_length = min([float(self.thickness.numpy().min(initial=np.inf)), *halves])
+        """the least of the thicknesses and of half a usual edge of each cloth, m: what tolerances of contact follow"""
         self.rest_shape = wp.array(self._rest_shape(), dtype=wp.vec3d, device=self.device)
         self.friction_static, self.friction_kinetic = self._friction()
         self.target = wp.zeros(self.vertex_count, dtype=wp.vec3d, device=self.device)

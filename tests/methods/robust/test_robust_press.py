@@ -1,9 +1,8 @@
-"""Plates that close on cloth and leave it no place to go: `robust` says so, and what crosses since."""
+"""Plates that close on cloth and leave it no place to go: `robust` says so, and the run says what crosses since."""
 
 import numpy as np
 
 import weft
-from weft.geometry.intersection import intersection_finder
 from weft.methods import make_method
 from weft.world import World
 
@@ -35,18 +34,16 @@ def test_what_two_closing_colliders_hold_between_them_is_told():
     assert np.isfinite(state.positions()).all()
 
 
-def test_what_crosses_since_collisions_were_left_is_told_in_every_frame():
-    """Plates whose paths overlap force cloth through itself or them; whoever looks at later frames must hear of it."""
-    world = press((0.1, 0.02), (0.2, -0.1), cells=8)
-    method, state = make_method(world, world.scene.method), world.initial_state()
-    finder, crossing = intersection_finder(world), []
-    for _ in range(20):
-        status = method.advance_frame(state)["status"]
-        crossing.append(len(finder.find(state.positions())))
-        told = f"{crossing[-1]} edges pass through triangles since collisions were left"
-        assert (told in status) == (crossing[-1] > 0)
-    assert crossing[0] == 0 and max(crossing) > 0
-    # whoever goes on from there knows it too
-    other = make_method(world, world.scene.method)
-    other.restore(method.saved())
-    assert other.crossed == (crossing[-1] > 0)
+def test_every_frame_with_intersections_says_so(tmp_path):
+    """Plates whose paths overlap force cloth through itself or them: no frame that crosses is ok."""
+    scene = press((0.1, 0.02), (0.2, -0.1), cells=8).scene.replace(frames=20)
+    report = weft.simulate(scene, tmp_path / "whole.zarr", progress=False).report
+    crossing = np.array(report["intersections"])
+    assert crossing[0] == 0 and crossing.max() > 0
+    for count, status in zip(crossing, report["status"], strict=True):
+        assert (f"{count:,} edges pass through triangles" in status) == (count > 1)
+        assert count == 0 or status != "ok"
+    # whoever resumes the run is told the same, new ones included
+    weft.simulate(scene, tmp_path / "parts.zarr", progress=False, frames=9)
+    again = weft.simulate(scene, tmp_path / "parts.zarr", progress=False, resume=True).report
+    assert list(again["status"]) == list(report["status"])

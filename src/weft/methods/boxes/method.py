@@ -11,6 +11,7 @@ import warp as wp
 
 from weft.broad_phase.interface import BroadPhase, make_broad_phase
 from weft.contact.contact import ContactSearch
+from weft.contact.step_search import length_scale
 from weft.contact.touching import TOUCHING, move_off
 from weft.dynamics.elastic_surface.model import ElasticSurface
 from weft.geometry.stencil import Kind
@@ -46,7 +47,8 @@ class Boxes(Method):
         """vertices that were held in steps of the frame, since neighbouring triangles would have passed through"""
 
     def begin(self, state: State) -> int:
-        search = ContactSearch(make_broad_phase("bvh", self.world.surface), TOUCHING)
+        within = TOUCHING * length_scale(self.world.finest_length)
+        search = ContactSearch(make_broad_phase("bvh", self.world.surface), within)
 
         def find(x: wp.array) -> tuple[np.ndarray, np.ndarray]:
             found = search.find(x)

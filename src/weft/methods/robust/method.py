@@ -16,13 +16,12 @@ from weft.broad_phase.lists import LIMIT, TooManyPairs
 from weft.broad_phase.patch_search import PatchSearch
 from weft.contact.impulses import ImpulseRows, ImpulseSolver
 from weft.contact.repulsion import LARGEST_PART, set_repulsion
-from weft.contact.step_search import REACH, StepSearch
+from weft.contact.step_search import REACH, StepSearch, length_scale
 from weft.contact.substep_contacts import PositionContacts
 from weft.contact.touching import TOUCHING, move_off
 from weft.dynamics import make_dynamics
 from weft.dynamics.springs import from_world
 from weft.errors import SceneError
-from weft.geometry.intersection import IntersectionFinder, intersection_finder
 from weft.methods.base import Method, StepReport, summarise, worst_stretch
 from weft.methods.robust.impact_zones import Zones, carried_velocity, rigid_velocity
 from weft.methods.robust.kernels import average_velocity, end_velocity, expect, move_along
@@ -42,6 +41,8 @@ EXACT = ("bvh", "topology_tree", "material_tree", "brute")
 MANY_PAIRS = 60
 # pairs of one cloth that are nearer along it than this many edges do not rub
 FOLD = 3.0
+# steps between neighbouring numbers (float64) that the thickness must have, or rounding would decide about contacts
+LEAST_SPACINGS = 1000
 # sweeps over the springs that would break a strain limit
 STRAIN_SWEEPS = 8
 # cloth counts as pressed for so many steps after one with collisions: then contacts are looked for farther away and swept
@@ -77,12 +78,14 @@ class Robust(Method):
         super().__init__(world, options)
         self.options: RobustOptions = options
         self.dynamics = make_dynamics(options.dynamics, world)
+        _refuse_coarse_numbers(world)
         broad_phase = self._make_broad_phase()
         self.search = StepSearch(
             broad_phase,
             world.thickness,
             world.rest_shape,
             world.largest_thickness,
+            finest_length=world.finest_length,
             stitches=world.seams.nearest(),
         )
         self.rows = ImpulseRows(world.device)
@@ -104,11 +107,8 @@ class Robust(Method):
         self.good_steps = 0
         self.pressed = 0
         self.crushed = 0
-        # whether a step left collisions, so that cloth may cross something since
-        self.crossed = False
         # when the next step starts
         self._next_time = 0.0
-        self._finder: IntersectionFinder | None = None
 
     def _make_broad_phase(self) -> PatchSearch:
         world = self.world
@@ -159,18 +159,7 @@ class Robust(Method):
                 self.halvings, self.good_steps = self.halvings - 1, 0
         state.frame += 1
         state.time = state.frame / fps
-        if self.crossed:
-            self._tell_crossings(state, reports[-1])
         return {"steps": len(reports), **summarise(reports), "stretch": worst_stretch(self.world, state)}
-
-    def _tell_crossings(self, state: State, report: StepReport) -> None:
-        """Say what crosses since collisions were left, for as long as something does."""
-        if self._finder is None:
-            self._finder = intersection_finder(self.world)
-        count = len(self._finder.find(state.positions()))
-        self.crossed = count > 0
-        if count:
-            report.problems.append(f"{count} edges pass through triangles since collisions were left")
 
     def velocities(self, state: State) -> np.ndarray:
         """Where contacts changed the motion of a vertex in the last step, that motion.
@@ -184,14 +173,11 @@ class Robust(Method):
         return np.where(held[:, None], v, state.velocities())
 
     def saved(self) -> dict[str, np.ndarray]:
-        stepping = np.array([self.halvings, self.good_steps, self.pressed, self.crushed, int(self.crossed)])
+        stepping = np.array([self.halvings, self.good_steps, self.pressed, self.crushed])
         return {"stepping": stepping, **self.dynamics.saved()}
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
-        # runs of before do not say whether they crossed
-        stepping = [*saved["stepping"].tolist(), 0]
-        self.halvings, self.good_steps, self.pressed, self.crushed = stepping[:4]
-        self.crossed = bool(stepping[4])
+        self.halvings, self.good_steps, self.pressed, self.crushed = saved["stepping"].tolist()[:4]
         self.dynamics.restore(saved)
 
     def step(self, state: State, dt: float) -> StepReport:
@@ -249,7 +235,7 @@ class Robust(Method):
         """The stencils that touch where everything is."""
         rows = self.rows
         self.search.find_contacts(x, x, rows)
-        touching = np.flatnonzero(rows.gaps[: rows.count].numpy() < TOUCHING)
+        touching = np.flatnonzero(rows.gaps[: rows.count].numpy() < TOUCHING * length_scale(self.world.finest_length))
         return rows.vertices.numpy()[touching], rows.weights.numpy()[touching]
 
     def _find_contacts(self, state: State, dt: float) -> int:
@@ -307,7 +293,6 @@ class Robust(Method):
                 break
         else:
             report.problems.append(f"collisions were left after {RIGID_ROUNDS} rounds of impact zones")
-        self.crossed |= bool(report.problems)
         report.zones += len(zones.groups())
 
     def _move_rigidly(self, zones: Zones, state: State, dt: float, round_number: int) -> bool:
@@ -382,6 +367,21 @@ class Robust(Method):
 
     def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
         launch(kernel, self.world.vertex_count, inputs, device=self.world.device)
+
+
+def _refuse_coarse_numbers(world: World) -> None:
+    """Refuse a scene so far from the origin that its thickness is a few steps of the floating-point numbers there."""
+    farthest = float(np.abs(world.rest_positions).max(initial=0.0))
+    spacing = float(np.spacing(farthest))
+    if world.finest_length < LEAST_SPACINGS * spacing:
+        raise SceneError(
+            world.scene.problem(
+                (),
+                f"something is {farthest:.3g} m from the origin, where numbers are {spacing:.2g} m apart: too coarse for "
+                f"contact within {world.finest_length:.2g} m, the least of thickness and half an edge. Place the scene "
+                f"nearer to the origin, or take a thickness of {LEAST_SPACINGS * spacing:.2g} m or more",
+            )
+        )
 
 
 def _edge_lengths(world: World) -> np.ndarray:

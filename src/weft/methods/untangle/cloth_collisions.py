@@ -111,7 +111,7 @@ class ClothCollisions:
         broad_phase = make_broad_phase("bvh", surface)
         assert isinstance(broad_phase, PatchSearch)
         thickness = world.thickness, world.rest_shape, world.largest_thickness
-        self.search = StepSearch(broad_phase, *thickness)
+        self.search = StepSearch(broad_phase, *thickness, finest_length=world.finest_length)
         self._inverse_mass = wp.zeros(count, dtype=wp.float64, device=device)
         self._rows = ImpulseRows(device)
         self._solver = ImpulseSolver(count, self._inverse_mass)
