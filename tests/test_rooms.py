@@ -25,7 +25,7 @@ ONE_USER_NOT_YET = {
     "weft.methods.boxes.plain_search",
     "weft.methods.predictive.motions",
     "weft.runtime.native",
-    "weft.scene.analytic",
+    "weft.scene.bodies",
 }
 NATIVE_NOT_YET = {"broad_phase", "contact", "dynamics", "methods", "runtime"}
 

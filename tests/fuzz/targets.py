@@ -200,7 +200,7 @@ def read_scene(path: Path) -> object:
         warnings.simplefilter("ignore")
         scene = weft.load_scene(path)
     # what is read can be written and read again
-    from weft.scene.io import parse_scene, write_scene
+    from weft.scene.files import parse_scene, write_scene
 
     assert parse_scene(write_scene(scene)) == scene
     return scene

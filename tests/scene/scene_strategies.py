@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import weft
-from weft.scene import MethodOptions
-from weft.scene.part import Part
+from weft.scene.model import SceneModel
 
 numbers = st.floats(-1e3, 1e3, allow_nan=False)
 positive = st.floats(1e-6, 1e3)
@@ -20,11 +19,11 @@ files = st.sampled_from(["mesh.obj", "data/body.npz", 'ä ö/"quoted".ply', "../
 
 def all_parts():
     """Every class that a scene can hold."""
-    found, todo = set(), [Part]
+    found, todo = set(), [SceneModel]
     while todo:
         for part in todo.pop().__subclasses__():
             todo.append(part)
-            if part.__module__.startswith("weft.") and "Part" not in part.__name__ and part is not MethodOptions:
+            if part.__module__.startswith("weft.") and not part.__name__.endswith(("Model", "Options", "Selection")):
                 found.add(part)
     return found
 

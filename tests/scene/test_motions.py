@@ -220,6 +220,6 @@ def test_sequences_keep_only_the_samples_they_need(tmp_path, samples):
     for time in (0.0, 0.1, 0.5, 0.9, 1.0, 1.5, 1.9, 2.5, 7.0, 8.0):
         moving.positions(np.zeros((5, 3)), time)
     assert reads == [0, 1, 2, 3]
-    assert len(moving._hot) <= 2
+    assert len(moving._samples) <= 2
     # going back is allowed
     np.testing.assert_allclose(moving.positions(np.zeros((5, 3)), 0.0), samples[0])

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 import weft
 from weft.errors import SceneError
 from weft.scene import MATERIALS, MethodOptions
-from weft.scene.analytic import analytic_shape
+from weft.scene.bodies import analytic_shape
 from weft.scene.scene import Scene
 
 
@@ -151,7 +151,7 @@ def test_analytic_shapes_carry_placement_and_scale():
 
 def test_scenes_import_nothing_heavy():
     code = (
-        "import sys, weft, weft.scene, weft.scene.io; "
+        "import sys, weft, weft.scene, weft.scene.files; "
         "print([m for m in ('warp', 'scipy', 'trimesh', 'zarr', 'pxr', 'pyvista') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

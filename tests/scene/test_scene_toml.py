@@ -5,7 +5,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.scene.toml import WIDTH, write_toml
+from weft.scene.files import WIDTH, write_toml
 
 scalars = st.one_of(
     st.booleans(),

@@ -9,7 +9,7 @@ from weft.errors import WeftWarning
 from weft.mesh import TriMesh, save_mesh, shapes
 from weft.scene import MATERIALS
 from weft.scene.resolve import resolve_scene
-from weft.scene.unit_checks import number_slips, size_slip
+from weft.scene.unit_checks import suspicious_numbers, suspicious_size
 
 
 def cloth(**fields):
@@ -55,7 +55,7 @@ def cloth(**fields):
     ],
 )
 def test_slips_are_found(scene, key, text):
-    found = list(number_slips(scene))
+    found = list(suspicious_numbers(scene))
     assert len(found) == 1
     assert ".".join(map(str, found[0][0])) == key
     assert text in found[0][1]
@@ -63,17 +63,19 @@ def test_slips_are_found(scene, key, text):
 
 def test_good_numbers_are_no_slips():
     for name in MATERIALS:
-        assert list(number_slips(cloth(material=name))) == []
+        assert list(suspicious_numbers(cloth(material=name))) == []
     weightless = weft.Scene(forces={"gravity": (0, 0, 0), "wind": {"velocity": (20, 0, 0)}})
-    assert list(number_slips(weightless)) == []
+    assert list(suspicious_numbers(weightless)) == []
 
 
 def test_sizes():
     body = shapes.capsule(0.3, 1.1).vertices
-    assert size_slip(body) is None
-    assert "is 170 m large: is the mesh in centimetres? then write placement.scale = 0.01" in size_slip(body * 100)
-    assert "is the mesh in millimetres? then write placement.scale = 0.001" in size_slip(body * 1000)
-    assert "is only 1.7 mm large" in size_slip(body / 1000)
+    assert suspicious_size(body) is None
+    assert "is 170 m large: is the mesh in centimetres? then write placement.scale = 0.01" in suspicious_size(
+        body * 100
+    )
+    assert "is the mesh in millimetres? then write placement.scale = 0.001" in suspicious_size(body * 1000)
+    assert "is only 1.7 mm large" in suspicious_size(body / 1000)
 
 
 def test_warnings_name_the_file_and_the_key(tmp_path):

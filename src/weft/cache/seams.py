@@ -13,7 +13,7 @@ from weft.cache.reader import Body, Cache
 from weft.errors import CacheError, WeftError
 from weft.geometry.intersection import sewn_pairs
 from weft.mesh import TriMesh
-from weft.scene.sewn import sew
+from weft.scene.seams import resolve_stitches
 
 Ints = NDArray[np.int32]
 
@@ -37,7 +37,7 @@ def stitches_of(cache: Cache) -> Ints:
     cloths = [by_name[cloth.name] for cloth in scene.cloths]
     meshes = [TriMesh(rest[b.vertices], cache.faces[b.faces] - b.vertices.start) for b in cloths]
     try:
-        sewn = [sew(scene, number, meshes) for number in range(len(scene.seams))]
+        sewn = [resolve_stitches(scene, number, meshes) for number in range(len(scene.seams))]
     except WeftError as error:
         raise CacheError(f"{error}; to count intersections along seams too, check without seams") from error
     first = [body.vertices.start for body in cloths]

@@ -11,10 +11,9 @@ from typing import Any
 
 from weft.errors import SceneError
 from weft.scene import Scene
-from weft.scene.io import parse_scene
+from weft.scene.files import parse_scene, write_toml
 from weft.scene.messages import key_path, listed, shown, suggest
-from weft.scene.part import Part, plain_value
-from weft.scene.toml import write_toml
+from weft.scene.model import SceneModel, toml_value
 
 Path = tuple[str | int, ...]
 
@@ -58,7 +57,7 @@ def _find(scene: Scene, key: str) -> tuple[Path, Any]:
     steps = split_key(key)
     while steps:
         value, path, steps = _enter(key, value, path, steps)
-    if isinstance(value, tuple) and any(isinstance(item, Part) for item in value):
+    if isinstance(value, tuple) and any(isinstance(item, SceneModel) for item in value):
         raise SceneError(f"{key}: is a list of tables; choose a key in one of them, such as {_example(path, value)}")
     return path, value
 
@@ -75,7 +74,7 @@ def change_scene(scene: Scene, changes: Mapping[Path, Any]) -> Scene:
 def _enter(key: str, value: Any, path: Path, steps: list[str | int]) -> tuple[Any, Path, list[str | int]]:
     """One step down: the value there, its path, and the steps that are left."""
     step, rest = steps[0], steps[1:]
-    if isinstance(value, Part):
+    if isinstance(value, SceneModel):
         names = type(value).keys(toml=True)
         if step not in names:
             where = f"{key_path(path)} has no key" if path else "the scene has no key"
@@ -97,7 +96,7 @@ def _enter_list(
     """Into an item: by its number, by its name, or, where there is just one, without a word."""
     step, rest = steps[0], steps[1:]
     number = int(step) if isinstance(step, int) or step.isdecimal() else None
-    tables = bool(items) and isinstance(items[0], Part)
+    tables = bool(items) and isinstance(items[0], SceneModel)
     if number is not None:
         if number >= len(items):
             raise SceneError(f"{key}: {key_path(path)} has {len(items)} items, counted from 0")
@@ -137,14 +136,14 @@ def _example(path: Path, items: tuple[Any, ...]) -> str:
 def _set(table: Any, value: Any, path: Path, new: Any) -> None:
     """Put a value into a table of a scene, making the tables on the way that defaults had left out."""
     for step, following in pairwise(path):
-        if isinstance(value, Part):
+        if isinstance(value, SceneModel):
             names = type(value).toml_names
             value = getattr(value, next(n for n in type(value).model_fields if names.get(n, n) == step))
         else:
             value = value[step]
         there = table.get(step) if isinstance(table, dict) else table[step]
         if there is None:
-            there = plain_value(value)
+            there = toml_value(value)
         if isinstance(there, str):
             # a material or a method by its name alone
             there = {"name" if step == "method" else "preset": there}

@@ -17,8 +17,8 @@ from weft.farm.table import import_parquet, write_tables
 from weft.farm.values import Axis, Interval
 from weft.farm.work import Task, run_task
 from weft.scene import Scene, load_scene
-from weft.scene.fields import unwrap
 from weft.scene.messages import shown
+from weft.scene.model import unwrap
 
 # called with (runs done, runs in all) after every run
 Progress = Callable[[int, int], object]

@@ -1,4 +1,4 @@
-"""The page of all keys of a scene, written from the models so that it cannot go stale."""
+"""Documentation of all keys of a scene, generated from the models so that it cannot go out of date."""
 
 import types
 from collections.abc import Iterable, Iterator
@@ -8,22 +8,15 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from weft.scene.camera import Camera
-from weft.scene.cloth import Cloth
-from weft.scene.collider import Collider
-from weft.scene.forces import Forces, Wind
+from weft.scene.bodies import Cloth, Collider, Pin
+from weft.scene.files import write_value
 from weft.scene.material import PRESETS, Material
-from weft.scene.methods import MethodOptions
+from weft.scene.methods import Flypaper, Follow, MethodOptions, Region
+from weft.scene.model import SceneModel, toml_value
 from weft.scene.motion import MOTIONS, Keyframe
-from weft.scene.part import Part, plain_value
-from weft.scene.pin import Pin
 from weft.scene.placement import Placement
-from weft.scene.predictive import Follow, Region
-from weft.scene.scene import Scene
-from weft.scene.seam import Seam
+from weft.scene.scene import Camera, Forces, Scene, Seam, Wind
 from weft.scene.shape import SHAPES
-from weft.scene.toml import write_value
-from weft.scene.untangle import Flypaper
 
 
 def describe_scene() -> str:
@@ -51,7 +44,7 @@ def describe_scene() -> str:
 
 
 def describe_presets() -> str:
-    """The table of the materials that have a name."""
+    """The table of the material presets."""
     columns = {
         "density": "kg/m²",
         "stretch": "N/m",
@@ -66,34 +59,39 @@ def describe_presets() -> str:
     return "\n".join(_table(head, rows))
 
 
-def _section(title: str, where: str, part: type[Part]) -> str:
-    return "\n".join([f"## {title}", "", f"{_sentence(where)}.", "", _prose(part), "", *_keys(part)])
+def _section(title: str, where: str, model: type[SceneModel]) -> str:
+    return "\n".join([f"## {title}", "", f"{_sentence(where)}.", "", _prose(model), "", *_keys(model)])
 
 
-def _choices(title: str, where: str, parts: dict[str, type[Part]]) -> str:
+def _choices(title: str, where: str, models: dict[str, type[SceneModel]]) -> str:
     lines = [f"## {title}", "", where]
-    for name, part in parts.items():
-        lines += ["", f"### {name}", "", _prose(part)]
-        if len(part.model_fields) > 1:
-            lines += ["", *_keys(part, without=("kind", "name"))]
+    for name, model in models.items():
+        lines += ["", f"### {name}", "", _prose(model)]
+        if len(model.model_fields) > 1:
+            lines += ["", *_keys(model, without=("kind", "name"))]
     return "\n".join(lines)
 
 
-def _prose(part: type[Part]) -> str:
+def _prose(model: type[SceneModel]) -> str:
     """The docstring as paragraphs."""
-    paragraphs = (part.__doc__ or "").strip().split("\n\n")
+    paragraphs = (model.__doc__ or "").strip().split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-def _keys(part: type[Part], without: tuple[str, ...] = ()) -> list[str]:
+def _keys(model: type[SceneModel], without: tuple[str, ...] = ()) -> list[str]:
     rows = []
-    for name, field in part.model_fields.items():
+    for name, field in model.model_fields.items():
         if name in without:
             continue
         meaning, _, default = (field.description or "").partition("default: ")
-        kind = "file name" if name in part.file_fields else words(field.annotation, field.metadata)
+        kind = "file name" if name in model.file_fields else words(field.annotation, field.metadata)
         rows.append(
-            [f"`{part.toml_names.get(name, name)}`", kind, default or _default(part, name, field), meaning.rstrip("; ")]
+            [
+                f"`{model.toml_names.get(name, name)}`",
+                kind,
+                default or _default(model, name, field),
+                meaning.rstrip("; "),
+            ]
         )
     return list(_table(["key", "type", "default", "meaning"], rows))
 
@@ -103,18 +101,18 @@ def _table(head: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
 
 
-def _default(part: type[Part], name: str, field: FieldInfo) -> str:
+def _default(model: type[SceneModel], name: str, field: FieldInfo) -> str:
     default = field.get_default(call_default_factory=True)
     if default is PydanticUndefined:
         return "needed"
     if default is None or default == ():
         return "none"
-    plain = plain_value(default)
+    plain = toml_value(default)
     return f"`{write_value(plain)}`" if plain != {} else "as below"
 
 
 def words(annotation: Any, metadata: Iterable[Any] = ()) -> str:
-    """A type in words."""
+    """The type of a key in words."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         inner, *more = arguments
@@ -131,7 +129,7 @@ def words(annotation: Any, metadata: Iterable[Any] = ()) -> str:
         return _tuple_words(arguments)
     if isinstance(annotation, type) and issubclass(annotation, MethodOptions | Material):
         return "text or table"
-    if isinstance(annotation, type) and issubclass(annotation, Part):
+    if isinstance(annotation, type) and issubclass(annotation, SceneModel):
         return "table"
     name = {float: "number", int: "whole number", bool: "true or false", str: "text"}[annotation]
     limits = _limits(metadata)
@@ -161,7 +159,7 @@ def _limits(metadata: Iterable[Any]) -> str:
         for kind, sign in signs.items():
             if isinstance(item, kind):
                 limit = getattr(item, kind.__name__.lower())
-                # the largest seed is no number to read
+                # limits as large as that of seeds are not worth printing
                 found += [f"{sign} {limit}"] if limit < 1e9 else []
     return ", ".join(found)
 

@@ -1,13 +1,12 @@
-"""What a cloth is made of, in SI units, and the presets by name."""
+"""Materials of cloth in SI units, and the presets by name."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
-from weft.scene.fields import NotNegative, Positive, check_friction, sliding_friction
 from weft.scene.messages import shown, suggest
-from weft.scene.part import Part
+from weft.scene.model import NotNegative, Positive, SceneModel, check_friction, sliding_friction
 
 Preset = Literal["cotton", "silk", "denim", "wool", "leather", "chiffon"]
 
@@ -70,12 +69,12 @@ PRESETS: dict[str, dict[str, float]] = {
 }
 
 
-# what a table without a preset falls back to
+# the preset of tables that name none
 _COTTON = PRESETS["cotton"]
 
 
-class Material(Part):
-    """What a cloth is made of. What is not given comes from the preset.
+class Material(SceneModel):
+    """The material of a cloth. Values that are not given come from the preset.
 
     `material = "silk"` is `Material(preset="silk")`; `material = {preset = "silk", bend = 1e-5}` is stiffer silk.
     """
@@ -109,12 +108,12 @@ class Material(Part):
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, data: Any) -> Any:
-        """Take from the preset what is not given."""
+        """Fill in the values of the preset that are not given."""
         if not isinstance(data, Mapping):
             return data
         preset = data.get("preset", "cotton")
         if not isinstance(preset, str) or preset not in PRESETS:
-            # the mistake is the preset; any numbers will do to find the other mistakes
+            # the wrong preset is reported elsewhere; with any valid numbers the other mistakes are found too
             preset = "cotton"
         return {**PRESETS[preset], **data, **sliding_friction(data)}
 
@@ -124,13 +123,13 @@ class Material(Part):
         return self
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed; another preset brings its own numbers where none were given."""
+        """A copy with some fields changed; a new preset replaces all values that were not given explicitly."""
         table = self.plain()
         given = {"preset": table} if isinstance(table, str) else table
         return type(self)(**{**given, **changes})
 
     def plain(self) -> Any:
-        """The preset's name alone, or with what differs from it."""
+        """The name of the preset, or a table with the values that differ from it."""
         usual = PRESETS[self.preset]
         table: dict[str, Any] = {"preset": self.preset}
         for name in usual:
@@ -146,7 +145,7 @@ class Material(Part):
 
 
 def _read_material(value: Any, info: ValidationInfo) -> Any:
-    """A text is the name of a preset."""
+    """Accept the name of a preset instead of a table."""
     if isinstance(value, str):
         if value not in PRESETS:
             raise ValueError(f"no material is called {shown(value)}, {suggest(value, list(PRESETS))}")

@@ -1,6 +1,6 @@
-"""Every validation message of a scene: what is wrong, where, and what to write instead.
+"""Messages about mistakes in a scene: what is wrong, where, and what to write instead.
 
-pydantic finds the mistakes; here they become one line each, in plain words, with the path of the key.
+pydantic finds the mistakes; here each becomes one line in plain words with the path of its key.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,6 +8,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError, ValidationError
+
+# where something stands in a scene: names of keys, and numbers of items in lists
+Key = tuple[str | int, ...]
 
 # the type of an error that already carries its final text
 _EXPLAINED = "weft"
@@ -49,20 +52,20 @@ def suggest(name: str, known: Sequence[str]) -> str:
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> str:
-    """What to say of a name that nothing has."""
+    """The message about a name that no cloth, collider or region has."""
     end = suggest(name, list(known)) if known else "there is none"
     return f"no {what} is called {name!r}, {end}"
 
 
 def listed(names: Iterable[object], limit: int = 12) -> str:
-    """Names with commas between, shortened where there are many."""
+    """Names separated by commas; after `limit` of them, how many more there are."""
     texts = [str(n) for n in names]
     more = f" and {len(texts) - limit} more" if len(texts) > limit else ""
     return ", ".join(texts[:limit]) + more
 
 
 def shown(value: object) -> str:
-    """A value in a message: as TOML would write it, short."""
+    """A value for a message: as TOML would write it, shortened."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -81,18 +84,18 @@ def shown(value: object) -> str:
 def key_path(location: Iterable[str | int]) -> str:
     """`("cloth", 0, "material")` as `cloth[0].material`."""
     path = ""
-    for part in location:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    for step in location:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
     return path
 
 
 def problem(where: str, location: Iterable[str | int], text: str) -> str:
     """One line of a message: the file or class, the key, what is wrong with it."""
-    return ": ".join(part for part in (where, key_path(location), text) if part)
+    return ": ".join(piece for piece in (where, key_path(location), text) if piece)
 
 
-def mistakes(title: str, found: Iterable[tuple[tuple[str | int, ...], str]]) -> ValidationError:
-    """Mistakes that a validator found itself: the key and the text of each."""
+def mistakes(title: str, found: Iterable[tuple[Key, str]]) -> ValidationError:
+    """An error from mistakes whose keys and texts are final."""
     lines = [
         InitErrorDetails(type=PydanticCustomError(_EXPLAINED, "{text}", {"text": text}), loc=key, input=None)
         for key, text in found
@@ -107,7 +110,7 @@ def reword(error: ValidationError, title: str, keys: Sequence[str]) -> Validatio
 
 
 def _merged(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
-    """One mistake a cause: a list of the wrong length is one, and so is one of its items."""
+    """Merge errors with the same cause: pydantic reports a list that is too short once for each missing item."""
     kept: list[ErrorDetails] = []
     for detail in details:
         location = detail["loc"]

@@ -15,32 +15,31 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from weft.mesh.sequences import MeshSequence, read_sequence
 from weft.scene import rotation
-from weft.scene.fields import FileName, Name, NotNegative, Number, Positive, Vector
-from weft.scene.part import Part, choose
+from weft.scene.model import FileName, Name, NotNegative, Number, Positive, SceneModel, Vector, read_choice
 from weft.scene.placement import Placement
 from weft.scene.rotation import Floats
 
 
-class MotionPart(Part):
-    """How something moves."""
+class MotionModel(SceneModel):
+    """The motion of a collider or of pinned vertices."""
 
     always_written = ("kind",)
 
-    def resolve(self, *, base: str | FilePath = ".", placement: Placement | None = None) -> "Moving":
-        """The motion as an object with `.positions(rest_vertices, time)`, and `.matrix(time)` where it is rigid.
+    def resolve(self, *, base: str | FilePath = ".", placement: Placement | None = None) -> "ResolvedMotion":
+        """The motion as an object with `.positions(rest_vertices, time)` and, if it is rigid, `.matrix(time)`.
 
         `base` is the folder that file names are relative to; `placement` is that of the body that moves.
         """
         return resolve_motion(self, base=FilePath(base), placement=placement or Placement())
 
 
-class Still(MotionPart):
+class Still(MotionModel):
     """No motion."""
 
     kind: Literal["still"] = "still"
 
 
-class Spin(MotionPart):
+class Spin(MotionModel):
     """Rotation about an axis at a constant rate, from `start` to `stop`; before and after, no motion."""
 
     kind: Literal["spin"] = "spin"
@@ -68,8 +67,8 @@ class Spin(MotionPart):
         return stop
 
 
-class Keyframe(Part):
-    """A pose at a time, relative to the placement: no rotation and no translation is the placement itself."""
+class Keyframe(SceneModel):
+    """A pose at a time, relative to the placement."""
 
     time: Number = Field(description="s")
     position: Vector = Field(default=(0.0, 0.0, 0.0), description="translation added to the placement's position, m")
@@ -79,8 +78,8 @@ class Keyframe(Part):
     )
 
 
-class Path(MotionPart):
-    """Poses at times, and the way between them; before the first and after the last the pose is held.
+class Path(MotionModel):
+    """Poses at times, interpolated between them; before the first and after the last the pose is held.
 
     With p the position of the placement and R, t the rotation and translation between the keyframes, a vertex x of
     the placed body is at p + R (x - p) + t. Rotations take the shorter way between two keyframes.
@@ -106,8 +105,8 @@ class Path(MotionPart):
         return keyframes
 
 
-class Sequence(MotionPart):
-    """Vertices from files, one sample a time; between samples they move linearly, before and after they are held.
+class Sequence(MotionModel):
+    """Vertices from files; between samples they move linearly, before the first and after the last they are held.
 
     The samples are in the coordinates of the mesh: the placement applies to them as to the mesh.
     """
@@ -131,19 +130,19 @@ class Sequence(MotionPart):
     start: NotNegative = Field(default=0.0, description="time of the first sample, s")
 
 
-MOTIONS: dict[str, type[Part]] = {"still": Still, "spin": Spin, "path": Path, "sequence": Sequence}
+MOTIONS: dict[str, type[SceneModel]] = {"still": Still, "spin": Spin, "path": Path, "sequence": Sequence}
 
 
 def _choose_motion(value: Any, info: ValidationInfo) -> Any:
-    return choose(value, info, "kind", MOTIONS)
+    return read_choice(value, info, "kind", MOTIONS)
 
 
 AnyMotion = Still | Spin | Path | Sequence
 Motion = Annotated[AnyMotion, BeforeValidator(_choose_motion)]
 
 
-class Moving(Protocol):
-    """A motion that can be asked where things are."""
+class ResolvedMotion(Protocol):
+    """A motion with its files read: gives positions at any time."""
 
     @property
     def still(self) -> bool:
@@ -154,11 +153,11 @@ class Moving(Protocol):
         """Whether there is a `matrix(time)`."""
 
     def positions(self, rest_vertices: Floats, time: float) -> Floats:
-        """Where the placed vertices are at a time in seconds, (n, 3), in the world."""
+        """(n, 3) positions in the world, at a time in seconds, of vertices given where the placement puts them."""
 
 
-class RigidMoving:
-    """A motion that carries all vertices with one matrix."""
+class RigidMotion:
+    """A motion that moves all vertices by one rigid matrix; None as `pose` is no motion."""
 
     rigid = True
 
@@ -170,19 +169,19 @@ class RigidMoving:
         return self._pose is None
 
     def matrix(self, time: float) -> Floats:
-        """The 4x4 matrix from the placed vertices to where they are at a time."""
+        """The 4x4 matrix from the placement to the pose at a time."""
         return np.eye(4) if self._pose is None else self._pose(time)
 
     def positions(self, rest_vertices: Floats, time: float) -> Floats:
-        """Where the placed vertices are at a time."""
+        """Positions of the placed vertices at a time."""
         if self._pose is None:
             return rest_vertices.copy()
         matrix = self._pose(time)
         return rest_vertices @ matrix[:3, :3].T + matrix[:3, 3]
 
 
-class SequenceMoving:
-    """Vertices from samples, placed; linear between two samples, held before the first and after the last."""
+class SampledMotion:
+    """Vertices interpolated linearly between samples; held before the first and after the last."""
 
     rigid = False
 
@@ -191,54 +190,54 @@ class SequenceMoving:
         self._times = [start + t for t in sequence.times]
         self._matrix = placement.matrix()
         self.still = len(self._times) == 1
-        # the two samples around the last time asked for
-        self._hot: dict[int, Floats] = {}
+        # the two samples around the last time, already placed
+        self._samples: dict[int, Floats] = {}
 
     def positions(self, rest_vertices: Floats, time: float) -> Floats:
-        """Where the vertices are at a time; of `rest_vertices` only the number counts."""
+        """Positions at a time; of `rest_vertices` only their number matters."""
         if len(rest_vertices) != self.sequence.vertex_count:
             raise ValueError(f"{len(rest_vertices)} vertices cannot follow {self.sequence.vertex_count}")
         after = bisect_right(self._times, time)
         low, high = max(after - 1, 0), min(after, len(self._times) - 1)
-        self._hot = {i: self._hot[i] if i in self._hot else self._placed(i) for i in {low, high}}
+        self._samples = {i: self._samples[i] if i in self._samples else self._placed(i) for i in {low, high}}
         if low == high:
-            return self._hot[low].copy()
+            return self._samples[low].copy()
         weight = (time - self._times[low]) / (self._times[high] - self._times[low])
-        return (1.0 - weight) * self._hot[low] + weight * self._hot[high]
+        return (1.0 - weight) * self._samples[low] + weight * self._samples[high]
 
     def _placed(self, sample: int) -> Floats:
         vertices = self.sequence.vertices(sample)
         return vertices @ self._matrix[:3, :3].T + self._matrix[:3, 3]
 
 
-class SelectedMoving:
+class SelectedMotion:
     """The positions of selected vertices under a motion that gives those of all vertices, as pins need."""
 
     rigid = False
     still = False
 
-    def __init__(self, moving: Moving, chosen: np.ndarray, count: int) -> None:
+    def __init__(self, moving: ResolvedMotion, chosen: np.ndarray, count: int) -> None:
         self._moving, self._chosen, self._all = moving, chosen, np.zeros((count, 3))
 
     def positions(self, rest_vertices: Floats, time: float) -> Floats:
-        """Where the chosen vertices are at a time."""
+        """Positions of the selected vertices at a time."""
         return self._moving.positions(self._all, time)[self._chosen]
 
 
-def resolve_motion(motion: MotionPart, *, base: FilePath, placement: Placement) -> Moving:
-    """The motion of a body with this placement; `base` is where file names start."""
+def resolve_motion(motion: MotionModel, *, base: FilePath, placement: Placement) -> ResolvedMotion:
+    """The motion of a body with this placement; `base` is the folder of relative file names."""
     if isinstance(motion, Spin):
-        return RigidMoving(_spin(motion, placement) if motion.rate_deg else None)
+        return RigidMotion(_spin(motion, placement) if motion.rate_deg else None)
     if isinstance(motion, Path):
-        return RigidMoving(_path(motion, placement))
+        return RigidMotion(_path(motion, placement))
     if isinstance(motion, Sequence):
         sequence = read_sequence(base / motion.file, fps=motion.fps, array=motion.array)
-        return SequenceMoving(sequence, start=motion.start, placement=placement)
-    return RigidMoving(None)
+        return SampledMotion(sequence, start=motion.start, placement=placement)
+    return RigidMotion(None)
 
 
 def _about(centre: Floats, turn: Floats, shift: Floats) -> Floats:
-    """Rotate about a centre, then move."""
+    """The 4x4 matrix that rotates about a centre, then translates."""
     matrix = np.eye(4)
     matrix[:3, :3] = turn
     matrix[:3, 3] = centre - turn @ centre + shift
@@ -311,7 +310,7 @@ def _hermite(u: float, a: Floats, b: Floats, slope_a: Floats, slope_b: Floats) -
 
 
 def _turn_between(u: float, a: Floats, b: Floats, slope_a: Floats, slope_b: Floats) -> Floats:
-    """The same for rotations: the cumulative cubic of Kim, Kim and Shin (1995), with rotation vectors as slopes.
+    """Rotation between two quaternions: the cumulative cubic of Kim, Kim and Shin (1995), slopes as rotation vectors.
 
     The curve leaves a with slope_a and reaches b with slope_b; about a single axis it is the cubic of the angle.
     """

@@ -1,19 +1,18 @@
-"""Where a body stands: scaled, then rotated, then moved."""
+"""The placement of a body at the start: scale, then rotation, then translation."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from weft.scene.fields import PositiveVector, Vector, unwrap
 from weft.scene.messages import shown
-from weft.scene.part import Part
+from weft.scene.model import PositiveVector, SceneModel, Vector, unwrap
 
 if TYPE_CHECKING:
     import numpy as np
 
 
 def _three(value: Any) -> Any:
-    """One number scales all three axes."""
+    """A single number as the scale of all three axes."""
     value = unwrap(value)
     if not isinstance(value, int | float) or isinstance(value, bool):
         return value
@@ -22,7 +21,7 @@ def _three(value: Any) -> Any:
     return (value, value, value)
 
 
-class Placement(Part):
+class Placement(SceneModel):
     """Where a cloth or a collider stands when the simulation starts.
 
     A vertex is first scaled about the origin of its mesh, then rotated about it, then moved by `position`.
@@ -50,7 +49,7 @@ class Placement(Part):
         return matrix
 
     def plain(self) -> Any:
-        """A scale that is the same for all axes is written as one number."""
+        """The plain table; a scale that is equal for all axes as one number."""
         table = super().plain()
         if "scale" in table and len(set(self.scale)) == 1:
             table["scale"] = self.scale[0]

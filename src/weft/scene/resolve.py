@@ -1,4 +1,4 @@
-"""From what a scene says to meshes, vertex numbers and motions: everything that needs the files is checked here."""
+"""From the settings of a scene to meshes, vertex numbers and motions: reads its files and checks what they contain."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,36 +9,35 @@ import numpy as np
 
 from weft.errors import MeshError, SceneError, WeftError
 from weft.mesh import TriMesh, shapes
-from weft.scene.cloth import Cloth
-from weft.scene.collider import Collider
-from weft.scene.files import Key
-from weft.scene.motion import Moving, SequenceMoving
+from weft.scene.bodies import Cloth, Collider
+from weft.scene.messages import Key
+from weft.scene.motion import ResolvedMotion, SampledMotion
 from weft.scene.motion import Sequence as SequenceMotion
-from weft.scene.pinned import Held, hold_vertices
+from weft.scene.pins import PinnedVertices, hold_vertices
 from weft.scene.scene import Scene
-from weft.scene.sewn import Sewn, sew
+from weft.scene.seams import Stitches, resolve_stitches
 from weft.scene.shape import AnyShape, Box, Capsule, Cylinder, Grid, Plane, Sphere, Strip
-from weft.scene.unit_checks import size_slip, warn, warn_slips
+from weft.scene.unit_checks import suspicious_size, warn, warn_of_units
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A whole scene with its files read; lists in the order of the scene."""
+    """The meshes, pins, motions and stitches of a scene; lists in the order of the scene."""
 
     cloth_meshes: list[TriMesh]
-    pins: list[list[Held]]
+    pins: list[list[PinnedVertices]]
     """for each cloth, its pins"""
     collider_meshes: list[TriMesh]
-    collider_motions: list[Moving]
-    seams: list[Sewn]
+    collider_motions: list[ResolvedMotion]
+    seams: list[Stitches]
 
 
 def resolve_scene(scene: Scene) -> Resolved:
-    """Read and check everything; all mistakes are listed together, one line each. Warns of slips of units."""
+    """Read and check everything; all mistakes are listed together, one line each. Warns of numbers in wrong units."""
     lines: list[str] = []
 
     @contextmanager
-    def gathering() -> Iterator[None]:
+    def collecting_mistakes() -> Iterator[None]:
         try:
             yield
         except WeftError as error:
@@ -47,32 +46,32 @@ def resolve_scene(scene: Scene) -> Resolved:
     if not scene.cloths:
         lines.append(scene.problem(("cloths",), "the scene has no cloth"))
     cloth_meshes: list[TriMesh] = []
-    pins: list[list[Held]] = []
+    pins: list[list[PinnedVertices]] = []
     for cloth in scene.cloths:
-        with gathering():
+        with collecting_mistakes():
             mesh = resolve_cloth_mesh(scene, cloth)
             cloth_meshes.append(mesh)
             pins.append(resolve_pins(scene, cloth, mesh))
-    colliders: list[tuple[TriMesh, Moving]] = []
+    colliders: list[tuple[TriMesh, ResolvedMotion]] = []
     for collider in scene.colliders:
-        with gathering():
+        with collecting_mistakes():
             colliders.append(resolve_collider(scene, collider))
-    seams: list[Sewn] = []
+    seams: list[Stitches] = []
     if len(cloth_meshes) == len(scene.cloths):
-        with gathering():
+        with collecting_mistakes():
             seams = resolve_seams(scene, cloth_meshes)
     if lines:
         raise SceneError("\n".join(lines))
     if not scene.source:
-        # of a scene from a file that was said when it was read
-        warn_slips(scene)
+        # a scene from a file was checked when it was read
+        warn_of_units(scene)
     return Resolved(cloth_meshes, pins, [m for m, _ in colliders], [m for _, m in colliders], seams)
 
 
 def resolve_cloth_mesh(scene: Scene, cloth: Cloth) -> TriMesh:
     """The mesh of a cloth in the world, with its flat rest shape as uv where lengths at rest come from that."""
     key = _body_key(scene, cloth)
-    with _blaming(scene, (*key, "shape" if cloth.shape else "mesh")):
+    with _naming_key(scene, (*key, "shape" if cloth.shape else "mesh")):
         mesh = _load(scene, cloth) if cloth.shape is None else shape_mesh(cloth.shape)
         if cloth.rest == "uv" and mesh.uv is None:
             what = f"the shape {cloth.shape.kind}" if cloth.shape else str(cloth.mesh)
@@ -86,45 +85,45 @@ def resolve_cloth_mesh(scene: Scene, cloth: Cloth) -> TriMesh:
         placed = TriMesh(placed.vertices, placed.faces, uv)
     if cloth.mesh is not None and not cloth.repair:
         _warn_of_tears(scene, key, cloth, mesh)
-    slip = size_slip(placed.vertices)
+    slip = suspicious_size(placed.vertices)
     if slip:
         warn(scene, key, slip)
     return placed
 
 
-def resolve_collider(scene: Scene, collider: Collider) -> tuple[TriMesh, Moving]:
-    """The placed mesh of a collider and its motion; `motion.positions(mesh.vertices, time)` is where it is."""
+def resolve_collider(scene: Scene, collider: Collider) -> tuple[TriMesh, ResolvedMotion]:
+    """The placed mesh of a collider and its motion; `motion.positions(mesh.vertices, time)` are its vertices at a time."""
     key = _body_key(scene, collider)
-    with _blaming(scene, (*key, "motion")):
+    with _naming_key(scene, (*key, "motion")):
         motion = collider.motion.resolve(base=scene.base, placement=collider.placement)
     source = "shape" if collider.shape else "mesh" if collider.mesh else "motion"
-    with _blaming(scene, (*key, source)):
+    with _naming_key(scene, (*key, source)):
         if collider.shape is not None:
             mesh = shape_mesh(collider.shape)
         elif collider.mesh is not None:
             mesh = _load(scene, collider)
         else:
-            assert isinstance(motion, SequenceMoving)
+            assert isinstance(motion, SampledMotion)
             if motion.sequence.faces is None:
                 raise MeshError("the sequence has no array 'faces': give the collider a mesh as well")
             mesh = TriMesh(motion.sequence.vertices(0), motion.sequence.faces)
         placed = mesh.transformed(collider.placement.matrix())
-    if isinstance(motion, SequenceMoving) and collider.mesh is not None:
+    if isinstance(motion, SampledMotion) and collider.mesh is not None:
         _check_same_mesh(scene, key, collider, mesh, motion)
-    slip = None if isinstance(collider.shape, Plane) else size_slip(placed.vertices)
+    slip = None if isinstance(collider.shape, Plane) else suspicious_size(placed.vertices)
     if slip:
         warn(scene, key, slip)
     return placed, motion
 
 
-def resolve_pins(scene: Scene, cloth: Cloth, mesh: TriMesh) -> list[Held]:
+def resolve_pins(scene: Scene, cloth: Cloth, mesh: TriMesh) -> list[PinnedVertices]:
     """The vertices that each pin of a cloth holds, and their motion; a vertex in two pins follows the later one."""
     return hold_vertices(scene, cloth, mesh, _body_key(scene, cloth))
 
 
-def resolve_seams(scene: Scene, cloth_meshes: Sequence[TriMesh]) -> list[Sewn]:
+def resolve_seams(scene: Scene, cloth_meshes: Sequence[TriMesh]) -> list[Stitches]:
     """The stitches of each seam, with the numbers that vertices have in their own cloth."""
-    return [sew(scene, i, cloth_meshes) for i in range(len(scene.seams))]
+    return [resolve_stitches(scene, i, cloth_meshes) for i in range(len(scene.seams))]
 
 
 def shape_mesh(shape: AnyShape) -> TriMesh:
@@ -157,13 +156,13 @@ def _load(scene: Scene, body: Cloth | Collider) -> TriMesh:
     path = scene.base / body.mesh
     if not path.exists():
         raise MeshError(f"no such file: {body.mesh} (looked in {scene.base.absolute()})")
-    # uv that is no rest shape says nothing about cloth; taken along, it would keep torn edges apart
+    # uv that are only texture coordinates are left out: where they differ, repair would not join torn edges
     uv = isinstance(body, Collider) or body.rest == "uv"
     return load_mesh(path, array=body.array, repair=body.repair, uv=uv)
 
 
 def _warn_of_tears(scene: Scene, key: Key, cloth: Cloth, mesh: TriMesh) -> None:
-    """Cloth of triangles that share no vertices falls apart; panels that are to be sewn are no tears."""
+    """Warn of a mesh whose triangles share no vertices: it would fall apart. Cloths with seams are left out."""
     if any(cloth.name in (seam.cloth, seam.to) for seam in scene.seams):
         return
     tears = len(mesh.torn_edges)
@@ -173,7 +172,7 @@ def _warn_of_tears(scene: Scene, key: Key, cloth: Cloth, mesh: TriMesh) -> None:
         warn(scene, (*key, "mesh"), text)
 
 
-def _check_same_mesh(scene: Scene, key: Key, collider: Collider, mesh: TriMesh, motion: SequenceMoving) -> None:
+def _check_same_mesh(scene: Scene, key: Key, collider: Collider, mesh: TriMesh, motion: SampledMotion) -> None:
     """A sequence moves the vertices of its mesh, so both must have the same ones."""
     assert isinstance(collider.motion, SequenceMotion)
     sequence = motion.sequence
@@ -197,8 +196,8 @@ def _body_key(scene: Scene, body: Cloth | Collider) -> Key:
 
 
 @contextmanager
-def _blaming(scene: Scene, key: Key) -> Iterator[None]:
-    """Say which key a mesh with a mistake belongs to."""
+def _naming_key(scene: Scene, key: Key) -> Iterator[None]:
+    """Turn an error about a mesh into one that names its key in the scene."""
     try:
         yield
     except MeshError as error:

@@ -1,4 +1,4 @@
-"""Rotations: Euler angles, quaternions (w, x, y, z) and rotation vectors, as much as motions need."""
+"""Rotations: Euler angles, quaternions (w, x, y, z) and rotation vectors."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,13 +10,13 @@ Floats = NDArray[np.float64]
 
 
 def turns_about(axis: ArrayLike) -> Callable[[float], Floats]:
-    """Gives the rotation about an axis of any length by an angle in degrees (Rodrigues); quarter turns are exact."""
+    """A function from an angle in degrees to the rotation matrix about an axis (Rodrigues); quarter turns are exact."""
     x, y, z = np.asarray(axis, dtype=np.float64) / np.linalg.norm(axis)
     cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
     twice, still = cross @ cross, np.eye(3)
 
     def turn(angle_deg: float) -> Floats:
-        # of the remainder only the part below a quarter turn is rounded
+        # only the remainder below a quarter turn goes through sine and cosine and is rounded
         quarter, rest = divmod(angle_deg % 360.0, 90.0)
         angle = math.radians(rest)
         cosine, sine = math.cos(angle), math.sin(angle)
@@ -28,7 +28,7 @@ def turns_about(axis: ArrayLike) -> Callable[[float], Floats]:
 
 
 def axis_matrix(axis: ArrayLike, angle_deg: float) -> Floats:
-    """One such rotation."""
+    """The matrix of a rotation about an axis of any length, by an angle in degrees."""
     return turns_about(axis)(angle_deg)
 
 
@@ -39,7 +39,7 @@ def euler_matrix(angles_deg: Sequence[float]) -> Floats:
 
 
 def euler_quaternion(angles_deg: Sequence[float]) -> Floats:
-    """The same rotation as a unit quaternion."""
+    """The unit quaternion of the rotation about the world's x axis, then y, then z."""
     turned = np.array([1.0, 0.0, 0.0, 0.0])
     for axis, angle in zip(np.eye(3), angles_deg, strict=True):
         turned = product(exponential(axis * np.radians(angle)), turned)
@@ -53,7 +53,7 @@ def product(p: Floats, q: Floats) -> Floats:
 
 
 def inverse(q: Floats) -> Floats:
-    """The rotation back, of a unit quaternion."""
+    """The inverse rotation of a unit quaternion."""
     return q * np.array([1.0, -1.0, -1.0, -1.0])
 
 

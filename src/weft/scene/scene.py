@@ -1,50 +1,132 @@
-"""The scene: everything the user says about a simulation."""
+"""The scene: all settings of a simulation, with its forces, camera and seams."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from weft.scene.camera import Camera
-from weft.scene.cloth import Cloth
-from weft.scene.collider import Collider
-from weft.scene.fields import Device, Name, Positive, Seed, Whole
-from weft.scene.forces import Forces
-from weft.scene.messages import mistakes, problem, unknown
+from weft.scene.bodies import Cloth, Collider
+from weft.scene.messages import Key, mistakes, problem, unknown
 from weft.scene.methods import Method, Robust
-from weft.scene.part import Part
-from weft.scene.seam import Seam
+from weft.scene.model import (
+    Device,
+    FileName,
+    Index,
+    Name,
+    NotNegative,
+    Number,
+    Positive,
+    SceneModel,
+    Seed,
+    Vector,
+    Whole,
+    unwrap,
+)
+
+
+class Camera(SceneModel):
+    """From where pictures are taken; what is not given is chosen so that everything is in the picture."""
+
+    position: Vector | None = Field(default=None, description="m; default: chosen")
+    target: Vector | None = Field(
+        default=None, description="the point in the middle of the picture, m; default: chosen"
+    )
+    fov_deg: Annotated[Number, Field(gt=0, lt=180)] = Field(default=35.0, description="vertical angle of view, degrees")
+
+
+class Wind(SceneModel):
+    """Moving air; on each triangle it acts along its normal (drag) and across the flow (lift)."""
+
+    velocity: Vector = Field(description="of the air, m/s")
+    gust: Annotated[Number, Field(ge=0, le=1)] = Field(
+        default=0.0, description="variation of the speed: 0 steady, 1 between zero and twice the speed"
+    )
+    gust_period: Positive = Field(default=2.0, description="typical time from gust to gust, s")
+    drag: NotNegative = Field(default=1.0, description="drag coefficient")
+    lift: NotNegative = Field(default=0.5, description="lift coefficient")
+    seed: Seed | None = Field(default=None, description="of the random gusts; default: the scene's")
+
+
+class Forces(SceneModel):
+    """Gravity, wind and air resistance."""
+
+    gravity: Vector = Field(default=(0.0, -9.81, 0.0), description="m/s^2; y is up")
+    wind: Wind | None = Field(default=None, description="moving air; default: none")
+    air_damping: NotNegative = Field(default=0.0, description="rate at which still air slows every vertex, 1/s")
+
+
+Stitch = tuple[Index, Index, Index]
+
+
+class Seam(SceneModel):
+    """Vertices sewn to points of edges: a stitch (a, b, c) with weight w sews vertex a to the point (1 - w) b + w c."""
+
+    file_fields = ("file",)
+
+    cloth: Name = Field(description="the cloth of the vertices a")
+    to: Name | None = Field(default=None, description="the cloth of the vertices b and c; default: the same")
+    vertices: Annotated[tuple[Stitch, ...], Field(min_length=1), BeforeValidator(unwrap)] | None = Field(
+        default=None, description="stitches, three vertex numbers each: a, b, c"
+    )
+    weights: Annotated[tuple[Annotated[Number, Field(ge=0, le=1)], ...], BeforeValidator(unwrap)] | None = Field(
+        default=None, description="one weight a stitch, 0 at b and 1 at c; default: all 0, so that a is sewn to b"
+    )
+    file: FileName | None = Field(
+        default=None,
+        description="an npz file with the arrays `stitch_vertices` (k, 3) and `stitch_weight` (k), instead of vertices "
+        "and weights",
+    )
+    kind: Literal["spring", "weld"] = Field(
+        default="spring", description="springs of rest length zero, or both points kept at the same position"
+    )
+    stiffness: Positive | None = Field(
+        default=None, description="of a spring, N/m; default: the stretch stiffness of the cloth"
+    )
+
+    @model_validator(mode="after")
+    def _check_stitches(self) -> "Seam":
+        if (self.file is None) == (self.vertices is None):
+            has = "neither" if self.file is None else "both"
+            raise ValueError(f"needs either vertices or a file, and has {has}")
+        if self.file is not None and self.weights is not None:
+            raise ValueError("weights come from the file; leave them out")
+        if self.vertices is not None and self.weights is not None and len(self.weights) != len(self.vertices):
+            raise ValueError(f"needs one weight a stitch: stitches {len(self.vertices)}, weights {len(self.weights)}")
+        if self.kind == "weld" and self.stiffness is not None:
+            raise ValueError("stiffness is for kind = 'spring'; a weld does not give")
+        return self
+
 
 BroadPhase = Literal["bvh", "topology_tree", "material_tree", "octree", "kdtree", "brute"]
 
 
-class Scene(Part):
-    """Everything the user says about a simulation, validated, in SI units (m, kg, s); y is up."""
+class Scene(SceneModel):
+    """All settings of a simulation, validated, in SI units (m, kg, s); y is up."""
 
     toml_names: ClassVar[dict[str, str]] = {"cloths": "cloth", "colliders": "collider", "seams": "seam"}
     always_written = ("name", "fps", "frames")
 
-    name: Name = Field(default="scene", description="for people")
+    name: Name = Field(default="scene", description="shown in messages and pictures")
     fps: Positive = Field(default=60.0, description="frames a second")
     frames: Annotated[Whole, Field(ge=1)] = Field(default=120, description="how many frames are simulated")
     method: Method = Field(default=Robust(), description="the name of a method, or a table with its name and options")
-    device: Device = Field(default="cpu", description='"cpu", "cuda", or one of several cards: "cuda:1"')
-    seed: Seed = Field(default=0, description="of everything random")
-    thickness: Positive = Field(default=0.001, description="of cloth whose material does not say, m")
+    device: Device = Field(default="cpu", description='"cpu", "cuda", or one of several GPUs: "cuda:1"')
+    seed: Seed = Field(default=0, description="of all random numbers")
+    thickness: Positive = Field(default=0.001, description="of cloth whose material gives none, m")
     check: Annotated[Whole, Field(ge=0)] = Field(
         default=1, description="count intersections every so many frames; 0: never"
     )
     broad_phase: BroadPhase = Field(
-        default="bvh", description="how near pairs are found; octree and kdtree may miss some"
+        default="bvh", description="how pairs of near triangles are found; octree and kdtree may miss some"
     )
-    forces: Forces = Field(default=Forces(), description="what pulls and blows")
+    forces: Forces = Field(default=Forces(), description="gravity, wind and air resistance")
     camera: Camera = Field(default=Camera(), description="from where pictures are taken")
     cloths: tuple[Cloth, ...] = Field(default=(), description="the pieces of cloth")
-    colliders: tuple[Collider, ...] = Field(default=(), description="the bodies that the cloth meets")
+    colliders: tuple[Collider, ...] = Field(default=(), description="the bodies that the cloth collides with")
     seams: tuple[Seam, ...] = Field(default=(), description="where cloth is sewn to cloth")
 
-    # where relative file names start and what messages call the scene; neither is part of what the scene says
+    # the folder of relative file names and the name of the scene in messages; neither belongs to the settings
     _base: Path = PrivateAttr(default=Path())
     _source: str = PrivateAttr(default="")
 
@@ -64,7 +146,7 @@ class Scene(Part):
         moved._base, moved._source = Path(base), source
         return moved
 
-    def problem(self, key: tuple[str | int, ...], text: str) -> str:
+    def problem(self, key: Key, text: str) -> str:
         """A message about a key of this scene, spelt as in the file where there is one."""
         names = self.toml_names if self._source else {}
         return problem(self._source, (names.get(str(key[0]), key[0]), *key[1:]) if key else (), text)
@@ -74,7 +156,7 @@ class Scene(Part):
         return super().replace(**changes).at(self._base, self._source)
 
     def __eq__(self, other: object) -> bool:
-        """Two scenes are equal when they say the same, wherever they were read."""
+        """Two scenes are equal when all settings are equal, whatever files they come from."""
         if not isinstance(other, Scene):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
@@ -88,8 +170,8 @@ class Scene(Part):
             raise mistakes("Scene", found)
         return self
 
-    def _repeated_names(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """Bodies that are called like an earlier one."""
+    def _repeated_names(self) -> Iterator[tuple[Key, str]]:
+        """Bodies with the name of an earlier one."""
         seen: dict[str, str] = {}
         bodies = [("cloths", i, b.name) for i, b in enumerate(self.cloths)]
         bodies += [("colliders", i, b.name) for i, b in enumerate(self.colliders)]
@@ -98,8 +180,8 @@ class Scene(Part):
                 yield (kind, i, "name"), f"{name!r} is already the name of {seen[name]}; each body needs its own"
             seen.setdefault(name, f"{kind.removesuffix('s')} {i}")
 
-    def _unknown_names(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """Seams of cloths that are not there."""
+    def _unknown_names(self) -> Iterator[tuple[Key, str]]:
+        """Seams that name cloths which do not exist."""
         names = [cloth.name for cloth in self.cloths]
         for i, seam in enumerate(self.seams):
             for key in ("cloth", "to"):

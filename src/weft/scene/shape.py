@@ -4,19 +4,28 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo
 
-from weft.scene.fields import Count, CountPair, CountTriple, Pair, Positive, PositiveVector, Whole
-from weft.scene.part import Part, choose
+from weft.scene.model import (
+    Count,
+    CountPair,
+    CountTriple,
+    Pair,
+    Positive,
+    PositiveVector,
+    SceneModel,
+    Whole,
+    read_choice,
+)
 
 Diagonals = Literal["alternating", "same"]
 
 
-class ShapePart(Part):
+class ShapeModel(SceneModel):
     """A shape about the origin."""
 
     always_written = ("kind",)
 
 
-class Grid(ShapePart):
+class Grid(ShapeModel):
     """A flat rectangle of cloth in the xz plane, centred, with a flat rest shape.
 
     Its sides are left and right (smallest and largest x), top and bottom (smallest and largest z): seen from above
@@ -31,7 +40,7 @@ class Grid(ShapePart):
     )
 
 
-class Strip(ShapePart):
+class Strip(ShapeModel):
     """A long narrow rectangle of cloth: `length` along x, `width` along z, with a flat rest shape."""
 
     kind: Literal["strip"] = "strip"
@@ -41,7 +50,7 @@ class Strip(ShapePart):
     diagonals: Diagonals = Field(default="alternating", description="as for a grid")
 
 
-class Sphere(ShapePart):
+class Sphere(ShapeModel):
     """A sphere about the origin."""
 
     kind: Literal["sphere"] = "sphere"
@@ -56,20 +65,18 @@ class Sphere(ShapePart):
     rings: Annotated[Whole, Field(ge=2)] = Field(default=24, description="bands from pole to pole of a globe")
 
 
-class Capsule(ShapePart):
+class Capsule(ShapeModel):
     """A cylinder along y with a half sphere at each end, about the origin."""
 
     kind: Literal["capsule"] = "capsule"
     radius: Positive = Field(default=0.1, description="m")
-    length: Positive = Field(
-        default=0.5, description="of the straight part, between the centres of the half spheres, m"
-    )
+    length: Positive = Field(default=0.5, description="distance between the centres of the half spheres, m")
     segments: Annotated[Whole, Field(ge=3)] = Field(default=32, description="triangles around")
     rings: Annotated[Whole, Field(ge=1)] = Field(default=8, description="bands of each half sphere")
-    bands: Count = Field(default=8, description="bands of the straight part")
+    bands: Count = Field(default=8, description="bands of the cylinder between them")
 
 
-class Box(ShapePart):
+class Box(ShapeModel):
     """A closed box about the origin."""
 
     kind: Literal["box"] = "box"
@@ -77,7 +84,7 @@ class Box(ShapePart):
     cells: CountTriple = Field(default=(1, 1, 1), description="squares along x, y and z on each face")
 
 
-class Cylinder(ShapePart):
+class Cylinder(ShapeModel):
     """A cylinder along y about the origin, without lids."""
 
     kind: Literal["cylinder"] = "cylinder"
@@ -87,7 +94,7 @@ class Cylinder(ShapePart):
     rings: Count = Field(default=16, description="squares along the axis")
 
 
-class Plane(ShapePart):
+class Plane(ShapeModel):
     """A flat rectangular floor in the xz plane that faces up (y); as an analytic collider it has no end."""
 
     kind: Literal["plane"] = "plane"
@@ -95,7 +102,7 @@ class Plane(ShapePart):
     cells: CountPair = Field(default=(1, 1), description="squares along x and along z")
 
 
-SHAPES: dict[str, type[Part]] = {
+SHAPES: dict[str, type[SceneModel]] = {
     "grid": Grid,
     "strip": Strip,
     "sphere": Sphere,
@@ -107,7 +114,7 @@ SHAPES: dict[str, type[Part]] = {
 
 
 def _choose_shape(value: Any, info: ValidationInfo) -> Any:
-    return choose(value, info, "kind", SHAPES)
+    return read_choice(value, info, "kind", SHAPES)
 
 
 AnyShape = Grid | Strip | Sphere | Capsule | Box | Cylinder | Plane

@@ -1,4 +1,4 @@
-"""Numbers that can be simulated and that are probably in the wrong unit: a warning says so."""
+"""Warnings about numbers that are valid but probably in the wrong unit, such as a cloth 3 m thick."""
 
 import math
 import warnings
@@ -8,13 +8,12 @@ from itertools import pairwise
 import numpy as np
 
 from weft.errors import WeftWarning
-from weft.scene.files import Key
-from weft.scene.forces import Forces
 from weft.scene.material import Material
-from weft.scene.motion import MotionPart, Path
-from weft.scene.scene import Scene
+from weft.scene.messages import Key
+from weft.scene.motion import MotionModel, Path
+from weft.scene.scene import Forces, Scene
 
-# what no cloth exceeds, generously
+# generous limits of real cloth and of what is done with it: m, kg/m^2, kg/m^2, N m, m/s, m, m
 _THICKEST = 0.05
 _HEAVIEST = 5.0
 _LIGHTEST = 0.005
@@ -24,9 +23,9 @@ _LARGEST = 20.0
 _SMALLEST = 0.005
 
 
-def warn_slips(scene: Scene) -> None:
-    """Warn of each number of the scene that looks like a slip of units."""
-    for key, text in number_slips(scene):
+def warn_of_units(scene: Scene) -> None:
+    """Warn of each number of the scene that is probably in the wrong unit."""
+    for key, text in suspicious_numbers(scene):
         warn(scene, key, text)
 
 
@@ -35,23 +34,23 @@ def warn(scene: Scene, key: Key, text: str) -> None:
     warnings.warn(scene.problem(key, text), WeftWarning, stacklevel=3)
 
 
-def number_slips(scene: Scene) -> Iterator[tuple[Key, str]]:
-    """Every number that looks like a slip of units, with its key."""
+def suspicious_numbers(scene: Scene) -> Iterator[tuple[Key, str]]:
+    """Every number that is probably in the wrong unit: its key and a message."""
     if scene.thickness > _THICKEST:
         yield ("thickness",), _too_thick(scene.thickness)
-    yield from _force_slips(scene.forces)
+    yield from _suspicious_forces(scene.forces)
     for key, motion in _motions(scene):
         if isinstance(motion, Path):
-            yield from _turn_slips(key, motion)
+            yield from _suspicious_turns(key, motion)
     for i, cloth in enumerate(scene.cloths):
-        for name, text in _material_slips(cloth.material):
+        for name, text in _suspicious_material(cloth.material):
             yield ("cloths", i, "material", name), text
         speed = math.hypot(*cloth.velocity)
         if speed > _FASTEST:
             yield ("cloths", i, "velocity"), f"{speed:g} m/s is very fast: velocities are in metres a second"
 
 
-def _motions(scene: Scene) -> Iterator[tuple[Key, MotionPart]]:
+def _motions(scene: Scene) -> Iterator[tuple[Key, MotionModel]]:
     for i, cloth in enumerate(scene.cloths):
         for j, pin in enumerate(cloth.pins):
             yield ("cloths", i, "pins", j, "motion"), pin.motion
@@ -59,8 +58,8 @@ def _motions(scene: Scene) -> Iterator[tuple[Key, MotionPart]]:
         yield ("colliders", i, "motion"), collider.motion
 
 
-def _turn_slips(key: Key, path: Path) -> Iterator[tuple[Key, str]]:
-    """Rotations take the shorter way, so a full turn between two keyframes is no turn at all."""
+def _suspicious_turns(key: Key, path: Path) -> Iterator[tuple[Key, str]]:
+    """Rotations take the shorter way, so a full turn between two keyframes would not turn at all."""
     for i, (a, b) in enumerate(pairwise(path.keyframes)):
         most = max(abs(q - p) for p, q in zip(a.rotation_deg, b.rotation_deg, strict=True))
         if most > 180.0:
@@ -71,8 +70,8 @@ def _turn_slips(key: Key, path: Path) -> Iterator[tuple[Key, str]]:
             )
 
 
-def size_slip(vertices: np.ndarray, scale_key: str = "placement.scale") -> str | None:
-    """What is odd about the size of a placed body, if anything."""
+def suspicious_size(vertices: np.ndarray, scale_key: str = "placement.scale") -> str | None:
+    """A message if the size of a placed body is suspicious, else None."""
     extent = float(np.ptp(vertices, axis=0).max())
     if extent > _LARGEST:
         unit, factor = ("millimetres", 0.001) if extent >= 500.0 else ("centimetres", 0.01)
@@ -82,7 +81,7 @@ def size_slip(vertices: np.ndarray, scale_key: str = "placement.scale") -> str |
     return None
 
 
-def _material_slips(material: Material) -> Iterator[tuple[str, str]]:
+def _suspicious_material(material: Material) -> Iterator[tuple[str, str]]:
     if material.density > _HEAVIEST:
         yield (
             "density",
@@ -99,7 +98,7 @@ def _material_slips(material: Material) -> Iterator[tuple[str, str]]:
         yield "thickness", _too_thick(material.thickness)
 
 
-def _force_slips(forces: Forces) -> Iterator[tuple[Key, str]]:
+def _suspicious_forces(forces: Forces) -> Iterator[tuple[Key, str]]:
     x, y, z = forces.gravity
     size = math.hypot(x, y, z)
     if y > 0.0:

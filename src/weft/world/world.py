@@ -12,9 +12,9 @@ from weft.mesh import TriMesh
 from weft.runtime.launch import launch
 from weft.runtime.readback import read
 from weft.scene import Cloth, Grid, Material, Scene, Strip
-from weft.scene.motion import Moving, RigidMoving
+from weft.scene.motion import ResolvedMotion, RigidMotion
 from weft.scene.resolve import Resolved, resolve_scene
-from weft.scene.sewn import Sewn
+from weft.scene.seams import Stitches
 from weft.world.kinematics import Kinematics, Prescription
 from weft.world.state import State
 from weft.world.surface import Surface
@@ -289,12 +289,12 @@ def _prescriptions(resolved: Resolved, bodies: list[Body]) -> list[Prescription]
     return result
 
 
-def _prescription(motion: Moving, vertices: np.ndarray, placed: np.ndarray, until: float) -> Prescription:
-    pose = motion.matrix if isinstance(motion, RigidMoving) else None
+def _prescription(motion: ResolvedMotion, vertices: np.ndarray, placed: np.ndarray, until: float) -> Prescription:
+    pose = motion.matrix if isinstance(motion, RigidMotion) else None
     return Prescription(vertices, partial(motion.positions, placed), motion.still, until, pose)
 
 
-def _join_seams(sewn: list[Sewn], cloths: list[ClothPart]) -> Seams:
+def _join_seams(sewn: list[Stitches], cloths: list[ClothPart]) -> Seams:
     """All stitches of all seams, by the vertices of the world."""
     vertices, weights, stiffness, damping = [np.zeros((0, 3), np.int32)], [np.zeros(0)], [np.zeros(0)], [np.zeros(0)]
     for seam in sewn:

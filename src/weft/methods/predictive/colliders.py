@@ -8,8 +8,8 @@ import warp as wp
 from weft.mesh import TriMesh
 from weft.methods.predictive.collider_contacts import BOX, CAPSULE, MESH, PLANE, SPHERE, Shape
 from weft.scene import Collider
-from weft.scene.analytic import AnalyticShape, analytic_shape
-from weft.scene.motion import Moving, RigidMoving
+from weft.scene.bodies import AnalyticShape, analytic_shape
+from weft.scene.motion import ResolvedMotion, RigidMotion
 from weft.scene.rotation import euler_matrix
 from weft.world import World
 
@@ -41,7 +41,7 @@ class Colliders:
         self.device = device
         self.names = [collider.name for collider in world.scene.colliders]
         self.count = len(self.names)
-        self._motions: list[Moving] = world.collider_motions
+        self._motions: list[ResolvedMotion] = world.collider_motions
         self._placed = [mesh.vertices for mesh in world.collider_meshes]
         self.frames = [_frame(collider) for collider in world.scene.colliders]
         """the pose of each collider where it is placed"""
@@ -67,7 +67,7 @@ class Colliders:
                 shape.rise = 0.25 * edge * float(np.abs(ridges[-1]).sum(axis=1).max(initial=0.0))
                 first_face += len(mesh.faces)
                 place = slice(first, first + len(around))
-                if not isinstance(self._motions[k], RigidMoving):
+                if not isinstance(self._motions[k], RigidMotion):
                     deforming = _Deforming(k, self._meshes[-1], place, mesh.vertices, np.array(shape.centre))
                     self._deforming.append(deforming)
                 first = place.stop
@@ -111,7 +111,7 @@ class Colliders:
     def poses_at(self, time: float) -> np.ndarray:
         """The pose of each collider at a time by its motion, (k, 4, 4); a changing form is in its vertices."""
         for k, (motion, frame) in enumerate(zip(self._motions, self.frames, strict=True)):
-            self._host[k] = motion.matrix(time) @ frame if isinstance(motion, RigidMoving) else frame
+            self._host[k] = motion.matrix(time) @ frame if isinstance(motion, RigidMotion) else frame
         return self._host
 
     def follow(self, start: float, end: float) -> None:
@@ -128,7 +128,7 @@ class Colliders:
     def vertices_of(self, name: str, pose: np.ndarray, time: float) -> np.ndarray:
         """The vertices of a collider in a pose; those of one that changes its form are where its motion has them."""
         k = self.names.index(name)
-        if not isinstance(self._motions[k], RigidMoving):
+        if not isinstance(self._motions[k], RigidMotion):
             return self._motions[k].positions(self._placed[k], time)
         frame = self.frames[k]
         local = (self._placed[k] - frame[:3, 3]) @ frame[:3, :3]

@@ -7,8 +7,8 @@ import warp as wp
 
 from weft.dynamics.packed_vertices import PACKED_VERTEX
 from weft.scene import Follow
-from weft.scene.chosen import chosen_vertices
-from weft.scene.motion import MotionPart, SelectedMoving, SequenceMoving
+from weft.scene.motion import MotionModel, SampledMotion, SelectedMotion
+from weft.scene.pins import selected_vertices
 from weft.scene.placement import Placement
 from weft.world import World
 
@@ -79,7 +79,7 @@ def follow_goals(
 class GoalPart(NamedTuple):
     """What one follow of the scene leads."""
 
-    motion: MotionPart
+    motion: MotionModel
     placement: Placement
     numbers: np.ndarray
     """of its goals in the arrays of all"""
@@ -101,10 +101,10 @@ class Goals:
         for i, follow in enumerate(follows):
             number = names.index(follow.cloth)
             part = world.cloths[number]
-            chosen = chosen_vertices(scene, follow, part.mesh, ("method", "follow", i))
+            chosen = selected_vertices(scene, follow, part.mesh, ("method", "follow", i))
             motion = follow.motion.resolve(base=scene.base, placement=scene.cloths[number].placement)
-            if isinstance(motion, SequenceMoving):
-                motion = SelectedMoving(motion, chosen, len(part.mesh.vertices))
+            if isinstance(motion, SampledMotion):
+                motion = SelectedMotion(motion, chosen, len(part.mesh.vertices))
             owner[part.first + chosen] = i
             parts.append((part.first + chosen, part.mesh.vertices[chosen], motion))
         self._parts = [(v, p, m, owner[v] == i) for i, (v, p, m) in enumerate(parts)]

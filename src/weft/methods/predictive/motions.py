@@ -18,7 +18,7 @@ from weft.methods.predictive.goals import Goals
 from weft.runtime import launch
 from weft.runtime.readback import HostMirror
 from weft.scene import Path, Spin, Still, rotation
-from weft.scene.motion import MotionPart, keyframe_rates
+from weft.scene.motion import MotionModel, keyframe_rates
 from weft.scene.placement import Placement
 from weft.world import World
 from weft.world.kinematics import TIME_SLACK
@@ -270,7 +270,7 @@ class Motions:
         self._vertices.append(vertices)
         self._placed.append(placed)
 
-    def _add(self, motion: MotionPart, placement: Placement) -> Any:
+    def _add(self, motion: MotionModel, placement: Placement) -> Any:
         """A carrier for a motion of something with this placement."""
         carrier: Any = Carrier()
         carrier.first_segment = len(self._segments)

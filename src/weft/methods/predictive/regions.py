@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 
 from weft.scene import Predictive
-from weft.scene.chosen import chosen_vertices
+from weft.scene.pins import selected_vertices
 from weft.world import World
 
 
@@ -37,7 +37,7 @@ def compile_regions(world: World, options: Predictive) -> Regions:
     vertex_region = vertex_cloth.copy()
     for i, region in enumerate(options.regions):
         part = world.cloths[names.index(region.cloth)]
-        vertices = chosen_vertices(scene, region, part.mesh, ("method", "regions", i))
+        vertices = selected_vertices(scene, region, part.mesh, ("method", "regions", i))
         vertex_region[part.first + vertices] = len(scene.cloths) + i
 
     # the region that two corners have, or the first corner's where all differ

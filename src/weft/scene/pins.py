@@ -1,4 +1,4 @@
-"""Pins at work: which vertices they hold and where those go."""
+"""Which vertices of a cloth a pin, region or follow selects, and how pinned vertices move."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,10 @@ from numpy.typing import NDArray
 
 from weft.errors import MeshError, SceneError
 from weft.mesh import TriMesh, shapes
-from weft.scene.cloth import Cloth
-from weft.scene.files import Key
-from weft.scene.messages import listed
-from weft.scene.motion import Moving, SelectedMoving, SequenceMoving
-from weft.scene.pin import Pin
+from weft.scene.bodies import Cloth, Pin
+from weft.scene.messages import Key, listed
+from weft.scene.methods import VertexSelection
+from weft.scene.motion import ResolvedMotion, SampledMotion, SelectedMotion
 from weft.scene.scene import Scene
 from weft.scene.shape import Cylinder, Grid, Plane, Strip
 
@@ -22,20 +21,20 @@ Indices = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
-class Held:
-    """Vertices of a cloth that a pin holds."""
+class PinnedVertices:
+    """The vertices of a cloth that one pin holds, and their motion."""
 
     vertices: Indices
     """vertex numbers in the cloth, ascending"""
-    motion: Moving
-    """`motion.positions(mesh.vertices[vertices], time)` is where they are"""
+    motion: ResolvedMotion
+    """`motion.positions(mesh.vertices[vertices], time)` are their positions"""
     until: float
     """when they are released, s; infinite for never"""
 
 
-def hold_vertices(scene: Scene, cloth: Cloth, mesh: TriMesh, key: Key) -> list[Held]:
-    """The vertices of each pin of a cloth; the mistakes of all pins are listed together."""
-    held: list[Held] = []
+def hold_vertices(scene: Scene, cloth: Cloth, mesh: TriMesh, key: Key) -> list[PinnedVertices]:
+    """The vertices and motion of each pin of a cloth; the mistakes of all pins are listed together."""
+    held: list[PinnedVertices] = []
     lines: list[str] = []
     for i, pin in enumerate(cloth.pins):
         here = (*key, "pins", i)
@@ -45,7 +44,7 @@ def hold_vertices(scene: Scene, cloth: Cloth, mesh: TriMesh, key: Key) -> list[H
         except MeshError as error:
             lines.append(scene.problem(here, str(error)))
             continue
-        held.append(Held(vertices, motion, np.inf if pin.until is None else pin.until))
+        held.append(PinnedVertices(vertices, motion, np.inf if pin.until is None else pin.until))
     if lines:
         raise SceneError("\n".join(lines))
     return held
@@ -61,7 +60,7 @@ def pinned_vertices(pin: Pin, cloth: Cloth, mesh: TriMesh) -> Indices:
         return np.unique(np.array(pin.indices, dtype=np.int32))
     if pin.box is not None:
         low, high = np.array(pin.box)
-        # a face of the box that lies on vertices holds them, whatever the rounding
+        # vertices exactly on a face of the box count as inside, whatever the rounding
         inside = np.all((mesh.vertices >= low - _TOUCH) & (mesh.vertices <= high + _TOUCH), axis=1)
         if not inside.any():
             raise MeshError(
@@ -74,7 +73,7 @@ def pinned_vertices(pin: Pin, cloth: Cloth, mesh: TriMesh) -> Indices:
 
 
 def _boundary(name: str, cloth: Cloth, mesh: TriMesh) -> Indices:
-    """A named part of the boundary; sides and corners are known for rectangles, rims for cylinders."""
+    """The vertices of a named boundary: sides and corners of rectangles, rims of cylinders, or all boundary vertices."""
     shape = cloth.shape
     if name == "all":
         if not mesh.boundary_loops:
@@ -93,18 +92,30 @@ def _boundary(name: str, cloth: Cloth, mesh: TriMesh) -> Indices:
     raise MeshError(f"boundary = {name!r} is not known of {of}; use indices, a box or boundary = 'all'")
 
 
-def _pin_motion(scene: Scene, pin: Pin, cloth: Cloth, mesh: TriMesh, vertices: Indices) -> Moving:
-    """The motion of the held vertices; a sequence has samples of the whole cloth."""
+def _pin_motion(scene: Scene, pin: Pin, cloth: Cloth, mesh: TriMesh, vertices: Indices) -> ResolvedMotion:
+    """The motion of the pinned vertices; the samples of a sequence hold all vertices of the cloth."""
     motion = pin.motion.resolve(base=scene.base, placement=cloth.placement)
-    if not isinstance(motion, SequenceMoving):
+    if not isinstance(motion, SampledMotion):
         return motion
     if motion.sequence.vertex_count != len(mesh.vertices):
         raise MeshError(
             f"motion has {motion.sequence.vertex_count} vertices and the cloth has {len(mesh.vertices)}: a sequence "
             "for a pin holds the whole cloth"
         )
-    return SelectedMoving(motion, vertices, len(mesh.vertices))
+    return SelectedMotion(motion, vertices, len(mesh.vertices))
 
 
 def _point(p: np.ndarray) -> str:
     return "[" + ", ".join(f"{c:.4g}" for c in p) + "]"
+
+
+def selected_vertices(scene: Scene, selection: VertexSelection, mesh: TriMesh, key: Key) -> Indices:
+    """The vertices that a selection means, by their numbers in its cloth, ascending; mistakes name the key."""
+    pin = selection.as_pin()
+    if pin is None:
+        return np.arange(len(mesh.vertices), dtype=np.int32)
+    cloth = next(cloth for cloth in scene.cloths if cloth.name == selection.cloth)
+    try:
+        return pinned_vertices(pin, cloth, mesh)
+    except MeshError as error:
+        raise SceneError(scene.problem(key, str(error))) from None

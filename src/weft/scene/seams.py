@@ -1,4 +1,4 @@
-"""Seams at work: the stitches with their vertices, checked against the cloths."""
+"""The stitches of seams: read from the scene or its files, and checked against the meshes of the cloths."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,16 +10,15 @@ from numpy.typing import NDArray
 from weft.errors import MeshError, SceneError
 from weft.mesh import TriMesh
 from weft.scene.messages import listed
-from weft.scene.scene import Scene
-from weft.scene.seam import Seam
+from weft.scene.scene import Scene, Seam
 
 
 @dataclass(frozen=True)
-class Sewn:
-    """The stitches of one seam: vertex a of one cloth meets (1 - w) b + w c of another, or of the same."""
+class Stitches:
+    """The stitches of one seam: each sews vertex a of one cloth to the point (1 - w) b + w c of another, or of the same."""
 
     cloth: int
-    """the cloth of a, by its place in the scene"""
+    """the cloth of a: its number in the scene"""
     to: int
     """the cloth of b and c"""
     vertices: NDArray[np.int32]
@@ -31,8 +30,8 @@ class Sewn:
     """N/m; of a spring"""
 
 
-def sew(scene: Scene, number: int, cloth_meshes: Sequence[TriMesh]) -> Sewn:
-    """The stitches of a seam."""
+def resolve_stitches(scene: Scene, number: int, cloth_meshes: Sequence[TriMesh]) -> Stitches:
+    """The stitches of seam `number` of a scene, checked; `cloth_meshes` are the meshes of its cloths."""
     seam = scene.seams[number]
     names = [cloth.name for cloth in scene.cloths]
     cloth = names.index(seam.cloth)
@@ -44,7 +43,7 @@ def sew(scene: Scene, number: int, cloth_meshes: Sequence[TriMesh]) -> Sewn:
     except MeshError as error:
         raise SceneError(scene.problem(("seams", number, key), str(error))) from None
     stiffness = scene.cloths[cloth].material.stretch if seam.stiffness is None else seam.stiffness
-    return Sewn(cloth, to, vertices, weights, seam.kind, stiffness)
+    return Stitches(cloth, to, vertices, weights, seam.kind, stiffness)
 
 
 def _stitches(scene: Scene, seam: Seam) -> tuple[NDArray[np.int32], NDArray[np.float64]]:

@@ -13,7 +13,7 @@ from scene_strategies import all_parts, scenes
 import weft
 from weft.errors import SceneError
 from weft.scene import parse_scene, write_scene
-from weft.scene.io import _read_table
+from weft.scene.files import _read_table
 
 GRID = 'shape = {kind = "grid"}'
 CLOTH = f"[[cloth]]\n{GRID}\n"

@@ -1,0 +1,240 @@
+"""The bodies of a scene: cloths with their pins, colliders, and the exact surfaces of analytic colliders."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from weft.scene.material import MATERIALS, MaterialField
+from weft.scene.model import (
+    BoundVector,
+    Colour,
+    FileName,
+    Flag,
+    Indices,
+    Name,
+    NotNegative,
+    Positive,
+    SceneModel,
+    Vector,
+    check_friction,
+    sliding_friction,
+)
+from weft.scene.motion import Motion, Sequence, Still
+from weft.scene.placement import Placement
+from weft.scene.rotation import Floats, euler_matrix
+from weft.scene.shape import Box, Capsule, Plane, Shape, Sphere
+
+Boundary = Literal[
+    "left",
+    "right",
+    "top",
+    "bottom",
+    "corners",
+    "top_left",
+    "top_right",
+    "bottom_left",
+    "bottom_right",
+    "all",
+]
+
+
+class Pin(SceneModel):
+    """Vertices that are held: selected by index, by a box or by a boundary, exactly one of the three."""
+
+    indices: Annotated[Indices, Field(min_length=1)] | None = Field(default=None, description="vertex numbers, from 0")
+    box: tuple[BoundVector, BoundVector] | None = Field(
+        default=None,
+        description="all vertices in a box: its smallest and its largest corner, in the world before anything moves, "
+        "m; inf leaves a side open",
+    )
+    boundary: Boundary | None = Field(
+        default=None,
+        description="a side or corner of a grid or strip, its four corners, the top or bottom of a cylinder, or (any "
+        "mesh) all boundary vertices",
+    )
+    motion: Motion = Field(default=Still(), description="how the held vertices move, from where they are placed")
+    until: Positive | None = Field(default=None, description="when they are released, s; default: never")
+
+    @model_validator(mode="after")
+    def _check_choice(self) -> "Pin":
+        given = [n for n in ("indices", "box", "boundary") if getattr(self, n) is not None]
+        if len(given) != 1:
+            what = " and ".join(given) if given else "none of them"
+            raise ValueError(f"needs exactly one of indices, box and boundary, and has {what}")
+        if self.box is not None:
+            for axis, low, high in zip("xyz", *self.box, strict=True):
+                if not low <= high:
+                    raise ValueError(f"box is empty along {axis}: {low:g} is not below {high:g}")
+        return self
+
+
+def _one_or_more(value: Any) -> Any:
+    """A single pin as a list of one."""
+    return (value,) if isinstance(value, Pin) else value
+
+
+Pins = Annotated[tuple[Pin, ...], BeforeValidator(_one_or_more)]
+
+
+class Cloth(SceneModel):
+    """A piece of cloth, from a mesh file or from a shape."""
+
+    always_written = ("name",)
+    file_fields = ("mesh",)
+
+    name: Name = Field(default="cloth", description="no two bodies of a scene have the same name")
+    mesh: FileName | None = Field(
+        default=None, description="mesh file: OBJ, PLY, STL, GLB, glTF, USD or npz; or give a shape"
+    )
+    shape: Shape | None = Field(default=None, description="a shape; or give a mesh")
+    array: Name | None = Field(default=None, description="name of the array of positions in an npz mesh file")
+    repair: Flag = Field(
+        default=False,
+        description="repair defects of the mesh file where possible, and join edges that lie on each other",
+    )
+    rest: Literal["mesh", "uv", "shape"] | None = Field(
+        default=None,
+        description="where lengths at rest come from: the placed mesh, its uv coordinates in metres (flat panels; "
+        "not scaled), or the shape; default: shape for a shape, mesh for a mesh",
+    )
+    placement: Placement = Field(default=Placement(), description="where the cloth stands at the start")
+    material: MaterialField = Field(default=MATERIALS["cotton"], description="the name of a preset, or a table")
+    masses: Literal["equal", "area"] | None = Field(
+        default=None,
+        description="how the weight is shared: the same for all vertices, or each vertex a third of its triangles; "
+        "default: equal for grids and strips, area for others",
+    )
+    velocity: Vector = Field(default=(0.0, 0.0, 0.0), description="of all vertices at the start, m/s")
+    pins: Pins = Field(default=(), description="vertices that are held")
+    colour: Colour | None = Field(default=None, description='for pictures, "#rrggbb"; default: chosen in turn')
+
+    @model_validator(mode="after")
+    def _check_source(self) -> "Cloth":
+        if (self.mesh is None) == (self.shape is None):
+            has = "neither" if self.mesh is None else "both"
+            raise ValueError(f"needs either a mesh or a shape, and has {has}")
+        if self.mesh is None and self.rest == "mesh":
+            raise ValueError("rest = 'mesh' needs a mesh; for a shape leave rest out")
+        if self.shape is None and self.rest == "shape":
+            raise ValueError("rest = 'shape' needs a shape; for a mesh write 'mesh' or 'uv'")
+        if self.mesh is None and (self.array is not None or self.repair):
+            raise ValueError(f"{'array' if self.array else 'repair'} is for a mesh file, and this cloth has a shape")
+        return self
+
+
+class Collider(SceneModel):
+    """A body with a prescribed motion that cloth collides with: from a mesh file, a shape, or the files of a sequence."""
+
+    always_written = ("name",)
+    file_fields = ("mesh",)
+
+    name: Name = Field(default="collider", description="no two bodies of a scene have the same name")
+    mesh: FileName | None = Field(
+        default=None,
+        description="mesh file; with a sequence it can be left out: the first sample is the mesh",
+    )
+    shape: Shape | None = Field(default=None, description="a shape; or give a mesh")
+    array: Name | None = Field(default=None, description="name of the array of positions in an npz mesh file")
+    repair: Flag = Field(
+        default=False,
+        description="repair defects of the mesh file where possible, and join edges that lie on each other",
+    )
+    analytic: Flag = Field(
+        default=False,
+        description="use the exact plane, sphere, capsule or box instead of its triangles, in methods that can",
+    )
+    placement: Placement = Field(default=Placement(), description="where the collider stands at the start")
+    motion: Motion = Field(default=Still(), description="how it moves")
+    friction: NotNegative = Field(default=0.3, description="coefficient of static friction")
+    friction_kinetic: NotNegative = Field(
+        default=0.3, description="coefficient of sliding friction; default: `friction`"
+    )
+    colour: Colour | None = Field(default=None, description='for pictures, "#rrggbb"; default: grey')
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, data: Any) -> Any:
+        """Where sliding friction is not given it equals static friction."""
+        return {**data, **sliding_friction(data)} if isinstance(data, Mapping) else data
+
+    @model_validator(mode="after")
+    def _check_source(self) -> "Collider":
+        sequence = isinstance(self.motion, Sequence)
+        if self.mesh is not None and self.shape is not None:
+            raise ValueError("needs either a mesh or a shape, and has both")
+        if self.mesh is None and self.shape is None and not sequence:
+            raise ValueError("needs a mesh, a shape or a motion that is a sequence, and has none")
+        if self.shape is not None and sequence:
+            raise ValueError("a shape cannot follow a sequence; leave the shape out, the sequence has the mesh")
+        if self.mesh is None and (self.array is not None or self.repair):
+            raise ValueError(f"{'array' if self.array else 'repair'} is for a mesh file, and there is none")
+        return self
+
+    @model_validator(mode="after")
+    def _check_analytic(self) -> "Collider":
+        if not self.analytic:
+            return self
+        if not isinstance(self.shape, Plane | Sphere | Capsule | Box):
+            raise ValueError("analytic = true is for the shapes plane, sphere, capsule and box")
+        if isinstance(self.shape, Sphere | Capsule) and len(set(self.placement.scale)) > 1:
+            raise ValueError("an analytic sphere or capsule can only be scaled the same along all axes")
+        return self
+
+    @model_validator(mode="after")
+    def _check_friction(self) -> "Collider":
+        check_friction(self.friction, self.friction_kinetic)
+        return self
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed; where both friction coefficients are equal, changing `friction` changes both."""
+        if "friction" in changes and self.friction_kinetic == self.friction:
+            changes = {"friction_kinetic": changes["friction"], **changes}
+        return super().replace(**changes)
+
+    def plain(self) -> Any:
+        """The plain table; sliding friction only where it differs from static friction."""
+        table = super().plain()
+        table.pop("friction_kinetic", None)
+        if self.friction_kinetic != self.friction:
+            table["friction_kinetic"] = self.friction_kinetic
+        return table
+
+
+@dataclass(frozen=True)
+class AnalyticShape:
+    """An exact surface in its local frame: about the origin, the normal of a plane and the axis of a capsule along y."""
+
+    kind: Literal["plane", "sphere", "capsule", "box"]
+    frame: Floats
+    """4x4 rigid matrix of the placement: local frame to world; multiply by a motion's `matrix(time)` from the left"""
+    radius: float = 0.0
+    """m; of a sphere or capsule"""
+    half_length: float = 0.0
+    """m; from the middle of a capsule to the centre of either half sphere"""
+    half_size: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """m; of a box"""
+
+
+def analytic_shape(collider: Collider) -> AnalyticShape | None:
+    """The exact surface of a collider that says `analytic = true`; None for others."""
+    if not collider.analytic:
+        return None
+    placement, shape = collider.placement, collider.shape
+    frame = np.eye(4)
+    frame[:3, :3] = euler_matrix(placement.rotation_deg)
+    frame[:3, 3] = placement.position
+    scale = placement.scale
+    if isinstance(shape, Sphere):
+        return AnalyticShape("sphere", frame, radius=shape.radius * scale[0])
+    if isinstance(shape, Capsule):
+        return AnalyticShape(
+            "capsule", frame, radius=shape.radius * scale[0], half_length=0.5 * shape.length * scale[0]
+        )
+    if isinstance(shape, Box):
+        x, y, z = (0.5 * size * factor for size, factor in zip(shape.size, scale, strict=True))
+        return AnalyticShape("box", frame, half_size=(x, y, z))
+    assert isinstance(shape, Plane)
+    return AnalyticShape("plane", frame)
