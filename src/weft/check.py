@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from weft.cache import Cache
 from weft.cache.seams import sewn_triangles
 from weft.errors import CacheError, MeshError
-from weft.geometry.crossings import crossing_points, crossing_segments
-from weft.geometry.intersection import IntersectionFinder
+from weft.geometry.intersection import IntersectionFinder, crossing_points, crossing_segments
 
 # half the length of the tick that marks a crossing, in parts of the cloth's extent: a crossing may be far smaller
 # than a pixel

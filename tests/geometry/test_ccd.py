@@ -267,7 +267,7 @@ def test_coordinates_that_are_no_numbers_are_refused(bad):
     for detect in DETECT.values():
         with pytest.raises(WeftError, match=r"end\[3\] holds a coordinate that is not a finite number"):
             detect(start, end)
-        with pytest.raises(WeftError, match=r"start\[3\].*and 1 more row"):
+        with pytest.raises(WeftError, match=r"start\[3\].*and 1 more pair"):
             end[4, 0, 0] = bad
             detect(end, start)
         end[4, 0, 0] = 0

@@ -12,8 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.errors import MeshError
-from weft.geometry.crossings import crossing_points, crossing_segments
-from weft.geometry.intersection import IntersectionFinder, intersections, meets, sewn_pairs
+from weft.geometry.intersection import (
+    IntersectionFinder,
+    crossing_points,
+    crossing_segments,
+    have_common_point,
+    intersections,
+    sewn_pairs,
+)
 from weft.runtime.launch import get_threads, set_threads
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -76,7 +82,7 @@ def test_exact_stage_alone_is_right():
     rng = np.random.default_rng(3)
     for family in ("random", "lattice", "tenths", "turned flat lattice", "line"):
         x = FAMILIES[family](rng, 5 * 100).reshape(5, 100, 3)
-        found = meets(*x)
+        found = have_common_point(*x)
         for i in range(100):
             # vertices 0 and 1 are an edge of a face that shares nothing with face 1
             corners = np.concatenate([x[:, i], x[:1, i]])

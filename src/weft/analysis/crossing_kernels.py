@@ -5,6 +5,7 @@
 
 import warp as wp
 
+from weft.geometry.intersection_filter import certain, cross_size
 from weft.runtime.reduction import block_max
 
 # fused operations would spoil the error terms of the doubled precision below
@@ -111,22 +112,6 @@ def sign_double(mesh: Crossing, quad: wp.vec4i) -> int:
     if total[0] < ZERO:
         return -parity
     return parity
-
-
-@wp.func
-def cross_size(u: wp.vec3d, v: wp.vec3d) -> wp.vec3d:
-    """The cross product of magnitudes, all terms added: what its rounding errors are measured by."""
-    return wp.vec3d(u[1] * v[2] + u[2] * v[1], u[2] * v[0] + u[0] * v[2], u[0] * v[1] + u[1] * v[0])
-
-
-@wp.func
-def certain(value: wp.float64, bound: wp.float64) -> int:
-    """1 or -1 where the sign of a determinant is beyond doubt, else 0."""
-    if value > bound:
-        return 1
-    if value < -bound:
-        return -1
-    return 0
 
 
 @wp.func

@@ -10,7 +10,7 @@ import warp as wp
 
 from weft.broad_phase.boxes import lowest_bit
 from weft.contact.batches import bit, candidates_in, edges_to_look_at, part_of_mask, triangles_to_look_at
-from weft.geometry.cones import in_edge_cone, in_vertex_cone
+from weft.contact.cones import in_edge_cone, in_vertex_cone
 from weft.geometry.proximity import nearest_edge_edge, nearest_point_triangle
 
 wp.set_module_options({"enable_backward": False})

@@ -14,8 +14,8 @@ from weft.contact import displacement_bounds as moves
 from weft.contact import escaped_vertices as stray_kernels
 from weft.contact import prefilter as prefilter
 from weft.contact.candidates import Candidates
+from weft.contact.cones import Cones
 from weft.contact.stencil_lists import StencilRows
-from weft.geometry.cones import Cones
 from weft.runtime import launch
 from weft.runtime.compaction import exclusive_scans
 from weft.runtime.graph_cache import GraphCache

@@ -17,7 +17,7 @@ from weft.finish.outside import Outside
 from weft.finish.refine import Level, refine
 from weft.finish.sewn import SewnPairs
 from weft.finish.stop import NEAR, SafeMove, Skip
-from weft.geometry.intersection import IntersectionFinder
+from weft.geometry.intersection import IntersectionFinder, cloth_pairs, face_bodies
 from weft.world import Surface
 
 Floats = NDArray[np.float64]
@@ -122,9 +122,11 @@ class Finisher:
         chosen = self.levels[level]
         finder = self._finders.get(chosen.number)
         if finder is None:
-            body = np.repeat(np.arange(len(chosen.bodies)), [b.faces.stop - b.faces.start for b in chosen.bodies])
             finder = IntersectionFinder(
-                chosen.faces, face_body=body, body_pairs=body_pairs(chosen.bodies), device=self.device
+                chosen.faces,
+                face_body=face_bodies(chosen.bodies),
+                body_pairs=cloth_pairs(chosen.bodies),
+                device=self.device,
             )
             self._finders[chosen.number] = finder
         return self._sewn.without(finder.find(positions), chosen)
@@ -157,20 +159,13 @@ class Finisher:
     def surface(self, number: int, *, colliders: bool = True) -> Surface:
         """What detection looks at: cloth against everything; without colliders, cloth against cloth."""
         level = self.levels[number]
-        body = np.repeat(np.arange(len(level.bodies)), [b.faces.stop - b.faces.start for b in level.bodies])
         return Surface.from_arrays(
             level.vertex_count,
             level.faces,
-            face_body=body,
-            body_pairs=body_pairs(level.bodies, colliders=colliders).astype(np.int32),
+            face_body=face_bodies(level.bodies),
+            body_pairs=cloth_pairs(level.bodies, colliders=colliders).astype(np.int32),
             device=self.device,
         )
-
-
-def body_pairs(bodies: Sequence[Body], *, colliders: bool = True) -> Bools:
-    """Which bodies are looked at together: colliders among themselves are not."""
-    cloth = np.array([body.kind == "cloth" for body in bodies], dtype=bool)
-    return cloth[:, None] | cloth[None, :] if colliders else cloth[:, None] & cloth[None, :]
 
 
 def fixed_vertices(level: Level, held: Ints) -> Bools:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from weft.finish.nearest_kernels import find_nearest
 from weft.finish.stop import SafeMove
-from weft.geometry.crossings import crossing_points
+from weft.geometry.intersection import crossing_points
 from weft.runtime import launch
 
 if TYPE_CHECKING:

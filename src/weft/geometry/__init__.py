@@ -1,1 +1,1 @@
-"""Distances, continuous collision detection, exact predicates, intersections, and the stencil of four vertices."""
+"""Nearest points, continuous collision detection, exact predicates, intersections, and the stencil of four vertices."""

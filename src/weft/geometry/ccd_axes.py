@@ -1,8 +1,10 @@
 # mypy: ignore-errors
 # kernels are written in Warp's language, whose types mypy does not know
-"""Axes that separate a planar hull from the origin, for continuous collision detection.
+"""Axes that separate the planar hull of a pair's corners from the origin, for continuous collision detection.
 
-Nothing here has to be accurate for `weft.geometry.ccd` to be safe, except `turning_axis_holds`: see its bounds.
+The method and the error bounds are explained in `weft.geometry.ccd`. Its guarantee does not depend on the accuracy of the
+axes found here, only on `turning_axis_holds`. The nearest points here belong to the measured recipe of the CCD and are
+those of the origin only; `weft.geometry.proximity` has the general ones.
 """
 
 import warp as wp
@@ -15,11 +17,12 @@ HALF = wp.constant(wp.float64(0.5))
 ONE = wp.constant(wp.float64(1.0))
 TWO = wp.constant(wp.float64(2.0))
 THIRD = wp.constant(wp.float64(1.0 / 3.0))
-# below this, products underflow
+# added to every bound on a product of coordinates, so that products that underflow do not decide
 LEAST_BOUND = wp.constant(wp.float64(1e-250))
-# a normal is good when the corners' heights agree to this part
+# the computed normal is trusted where the heights of the corners along it differ by at most this fraction of the lowest
 GOOD_NORMAL = wp.constant(wp.float64(0.25))
-# a turning axis may change its length by this factor
+# the end of a turning axis may be at most this factor shorter, or its inverse longer, than its start: the bound on the
+# separation is measured by the longest control vector, so a larger range would seldom succeed
 LEAST_RATIO = wp.constant(wp.float64(0.125))
 
 
@@ -46,8 +49,9 @@ def _lowest(n: wp.vec3d, q: Corners) -> wp.float64:
 
 @wp.func
 def best_axis(q: Corners, gap: wp.float64) -> tuple[wp.vec3d, wp.float64, wp.float64]:
-    """The unit axis that separates the corners from the origin best, their distance, and the separation along it."""
-    # directions to the sides: where distances tie, the separation still tells them apart
+    """The unit axis that separates the corners from the origin best, the distance of the hull from the origin, and the
+    separation along the axis: the lowest corner."""
+    # directions to the sides: where two sides are equally near, the separation decides
     ab = on_segment(q.a, q.b)
     bc = on_segment(q.b, q.c)
     cd = on_segment(q.c, q.d)
@@ -55,7 +59,7 @@ def best_axis(q: Corners, gap: wp.float64) -> tuple[wp.vec3d, wp.float64, wp.flo
     near = wp.sqrt(wp.min(wp.min(wp.dot(ab, ab), wp.dot(bc, bc)), wp.min(wp.dot(cd, cd), wp.dot(da, da))))
     m = _better_axis(_better_axis(ab, bc, q), _better_axis(cd, da, q), q)
 
-    # the normal, made orthogonal to both sides once more: needles leave it few correct digits
+    # the normal, orthogonalised once more against both sides: for needles the cross product has few correct digits
     e = q.b - q.a
     f = q.d - q.a
     n = wp.cross(e, f)
@@ -74,7 +78,7 @@ def best_axis(q: Corners, gap: wp.float64) -> tuple[wp.vec3d, wp.float64, wp.flo
     lowest = _lowest(n, q)
     highest = -_lowest(-n, q)
 
-    # the face counts where its normal can be trusted and the origin projects into it
+    # the interior of the face is nearest where its normal is accurate and the origin projects into it
     if wp.dot(n, n) > HALF and highest - lowest <= GOOD_NORMAL * wp.max(lowest, gap):
         first = wp.dot(wp.cross(q.a, q.b), n)
         second = wp.dot(wp.cross(q.b, q.c), n)
@@ -170,7 +174,7 @@ def on_segment(a: wp.vec3d, b: wp.vec3d) -> wp.vec3d:
         return a
     if bd <= ZERO:
         return b
-    # measured from the nearer end, then made perpendicular once more
+    # from the nearer end, then orthogonalised once more
     dd = bd - ad
     y = b - d * (bd / dd)
     if -ad < bd:
@@ -211,7 +215,7 @@ def on_parallelogram(y: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, d: wp.v
 
 @wp.func
 def nearer(y: wp.vec3d, z: wp.vec3d) -> wp.vec3d:
-    """The shorter of two vectors."""
+    """The shorter of two vectors from the origin."""
     if wp.dot(z, z) < wp.dot(y, y):
         return z
     return y

@@ -33,19 +33,23 @@ UNIT = wp.constant(wp.float64(2.0**-53))
 FOUR_UNITS = wp.constant(wp.float64(4.0 * 2.0**-53))
 AXIS_ROUNDING = wp.constant(wp.float64(24.0 * 2.0**-53))
 CUBIC_ROUNDING = wp.constant(wp.float64(160.0 * 2.0**-53))
-# factors that keep a computed time below the true one
+# a computed fraction of time times SHORTEN is not above the true one; STEP_BACK, a fraction of the remaining time, is
+# subtracted from the entry into the band (bounds 4 and 5)
 SHORTEN = wp.constant(wp.float64(1.0 - 2.0**-50))
 STEP_BACK = wp.constant(wp.float64(1e-12))
-# below this, products underflow
+# metres; a smaller tolerance is raised to this, so that no product underflows
 LEAST_TOLERANCE = wp.constant(wp.float64(1e-100))
-# a pair is reported when it is nearer than this times the guaranteed separation
-REACH = wp.constant(wp.float64(1.25))
-# an axis is good when it separates by this much of the distance
+# a pair is reported as colliding when it is nearer than this times the gap; nearer to 1 gives tighter times for more
+# rounds
+REPORT_DISTANCE = wp.constant(wp.float64(1.25))
+# the fast rounds go on while the axis separates by at least this fraction of the distance; else the careful rounds begin
 GOOD_AXIS = wp.constant(wp.float64(0.75))
-# the time of a pair that does not meet
+# the time of a pair that does not collide: any number above 1
 NEVER = wp.constant(wp.float64(2.0))
+# rounds with fixed axes before the careful ones, with several candidates for the axis, begin
 FAST_ROUNDS = wp.constant(8)
-ROUNDS = wp.constant(256)
+# careful rounds; a pair that is not decided after them is reported as colliding
+CAREFUL_ROUNDS = wp.constant(256)
 
 
 @wp.func
@@ -92,7 +96,7 @@ def ccd_point_triangle(
     if _never_in_band(cubic, band):
         return False, ONE
 
-    # advance with fixed axes while that goes well
+    # advance with fixed axes while these separate well
     t = ZERO
     for _k in range(FAST_ROUNDS):
         t = _enter_band(cubic, band, t)
@@ -105,7 +109,7 @@ def ccd_point_triangle(
         y = nearer(nearer(on_segment(qa, qb), on_segment(qb, qc)), on_segment(qc, qa))
         y = on_triangle(y, qa, qb, qc)
         d = wp.length(y)
-        if not d > REACH * gap:
+        if not d > REPORT_DISTANCE * gap:
             break
         m = y / d
         ga = wp.dot(m, qa)
@@ -113,9 +117,9 @@ def ccd_point_triangle(
         gc = wp.dot(m, qc)
         if wp.min(wp.min(ga, gb), gc) < GOOD_AXIS * d + gap * (ONE - GOOD_AXIS):
             break
-        x = _share(NEVER, ga, wp.dot(m, qa1), gap)
-        x = _share(x, gb, wp.dot(m, qb1), gap)
-        x = _share(x, gc, wp.dot(m, qc1), gap)
+        x = _fraction(NEVER, ga, wp.dot(m, qa1), gap)
+        x = _fraction(x, gb, wp.dot(m, qb1), gap)
+        x = _fraction(x, gc, wp.dot(m, qc1), gap)
         if x > ONE:
             return False, ONE
         t = wp.max(t, _advance(t, x))
@@ -173,7 +177,7 @@ def ccd_edge_edge(
     if _never_in_band(cubic, band):
         return False, ONE
 
-    # advance with fixed axes while that goes well
+    # advance with fixed axes while these separate well
     t = ZERO
     for _k in range(FAST_ROUNDS):
         t = _enter_band(cubic, band, t)
@@ -190,7 +194,7 @@ def ccd_edge_edge(
         )
         y = on_parallelogram(y, qa, qb, qc, qd)
         d = wp.length(y)
-        if not d > REACH * gap:
+        if not d > REPORT_DISTANCE * gap:
             break
         m = y / d
         ga = wp.dot(m, qa)
@@ -199,10 +203,10 @@ def ccd_edge_edge(
         gd = wp.dot(m, qd)
         if wp.min(wp.min(ga, gb), wp.min(gc, gd)) < GOOD_AXIS * d + gap * (ONE - GOOD_AXIS):
             break
-        x = _share(NEVER, ga, wp.dot(m, qa1), gap)
-        x = _share(x, gb, wp.dot(m, qb1), gap)
-        x = _share(x, gc, wp.dot(m, qc1), gap)
-        x = _share(x, gd, wp.dot(m, qd1), gap)
+        x = _fraction(NEVER, ga, wp.dot(m, qa1), gap)
+        x = _fraction(x, gb, wp.dot(m, qb1), gap)
+        x = _fraction(x, gc, wp.dot(m, qc1), gap)
+        x = _fraction(x, gd, wp.dot(m, qd1), gap)
         if x > ONE:
             return False, ONE
         t = wp.max(t, _advance(t, x))
@@ -215,23 +219,23 @@ def ccd_edge_edge(
 def _careful(
     time: wp.float64, cubic: wp.vec4d, band: wp.float64, gap: wp.float64, start: Corners, end: Corners
 ) -> wp.float64:
-    """Time of contact from `time` on, with the best axes there are, fixed or turning."""
+    """Time of collision from `time` on, or NEVER, with the best of several axes in each round, fixed or turning."""
     t = time
     stride = ONE
-    for _k in range(ROUNDS):
+    for _k in range(CAREFUL_ROUNDS):
         t = _enter_band(cubic, band, t)
         if t > ONE:
             return NEVER
         q = corners_at(start, end, t)
         m, near, low = best_axis(q, gap)
-        if not (near > REACH * gap and low > gap):
+        if not (near > REPORT_DISTANCE * gap and low > gap):
             return t
 
         # a fixed axis holds until the first corner has come down to the gap
-        x = _share(NEVER, wp.dot(m, q.a), wp.dot(m, end.a), gap)
-        x = _share(x, wp.dot(m, q.b), wp.dot(m, end.b), gap)
-        x = _share(x, wp.dot(m, q.c), wp.dot(m, end.c), gap)
-        x = _share(x, wp.dot(m, q.d), wp.dot(m, end.d), gap)
+        x = _fraction(NEVER, wp.dot(m, q.a), wp.dot(m, end.a), gap)
+        x = _fraction(x, wp.dot(m, q.b), wp.dot(m, end.b), gap)
+        x = _fraction(x, wp.dot(m, q.c), wp.dot(m, end.c), gap)
+        x = _fraction(x, wp.dot(m, q.d), wp.dot(m, end.d), gap)
         if x > ONE:
             return NEVER
         after = _advance(t, x)
@@ -260,7 +264,7 @@ def _careful(
 def _coplanarity(
     e0: wp.vec3d, e1: wp.vec3d, f0: wp.vec3d, f1: wp.vec3d, r0: wp.vec3d, r1: wp.vec3d, gap: wp.float64
 ) -> tuple[wp.vec4d, wp.float64]:
-    """Bernstein coefficients of (e x f) . r over the step, and how large it may be where the pair is within the gap."""
+    """Bernstein coefficients of (e x f) . r over the step, and a bound on its size where the pair is within the gap."""
     n0 = wp.cross(e0, f0)
     n1 = (wp.cross(e0, f1) + wp.cross(e1, f0)) * HALF
     n2 = wp.cross(e1, f1)
@@ -284,7 +288,7 @@ def _never_in_band(cubic: wp.vec4d, band: wp.float64) -> bool:
 
 @wp.func
 def _enter_band(cubic: wp.vec4d, band: wp.float64, t: wp.float64) -> wp.float64:
-    """A time from t on before which |cubic| stays above the band: where the control polygon's hull enters it."""
+    """The time from t on until which |cubic| certainly exceeds the band: where the hull of its control polygon enters it."""
     # de Casteljau: the coefficients on [t, 1]
     s = ONE - t
     c0 = s * cubic[0] + t * cubic[1]
@@ -300,7 +304,7 @@ def _enter_band(cubic: wp.vec4d, band: wp.float64, t: wp.float64) -> wp.float64:
         b3 = -b3
     if not b0 > band:
         return t
-    # the hull enters along the first of the segments that lead from above to below
+    # the hull enters the band along the first segment between control points that leads from above it to below
     x = _crossing(NEVER, ZERO, THIRD, b0, b1, band)
     x = _crossing(x, ZERO, TWO_THIRDS, b0, b2, band)
     x = _crossing(x, ZERO, ONE, b0, b3, band)
@@ -323,22 +327,22 @@ def _crossing(
 
 
 @wp.func
-def _share(x: wp.float64, g: wp.float64, g1: wp.float64, gap: wp.float64) -> wp.float64:
-    """The lesser of x and the share of the remaining time after which g, on its way to g1, has come down to the gap."""
+def _fraction(x: wp.float64, g: wp.float64, g1: wp.float64, gap: wp.float64) -> wp.float64:
+    """The lesser of x and the fraction of the remaining time after which g, on its way to g1, has come down to the gap."""
     if g1 > gap:
         return x
     return wp.min(x, (g - gap) / (g - g1))
 
 
 @wp.func
-def _advance(t: wp.float64, share: wp.float64) -> wp.float64:
-    """t plus that share of what remains, rounded down."""
-    return (t + (ONE - t) * (share * SHORTEN)) - UNIT
+def _advance(t: wp.float64, fraction: wp.float64) -> wp.float64:
+    """t plus a fraction of the remaining time, rounded down."""
+    return (t + (ONE - t) * (fraction * SHORTEN)) - UNIT
 
 
 @wp.func
 def _largest(v: wp.vec3d, w: wp.vec3d) -> wp.float64:
-    """The largest component of both, in size."""
+    """The largest magnitude of a component of two vectors."""
     x = wp.max(wp.abs(v[0]), wp.abs(w[0]))
     y = wp.max(wp.abs(v[1]), wp.abs(w[1]))
     z = wp.max(wp.abs(v[2]), wp.abs(w[2]))

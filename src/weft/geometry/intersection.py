@@ -1,20 +1,23 @@
-"""Which edges pass through which triangles now: the proof that a state is clean, apart from everything that made it.
+"""Which edges pass through which triangles: an exact test of a mesh at one moment, independent of the methods.
 
-An intersection is a row (edge vertex, edge vertex, face): an edge and a triangle that have no vertex in common, and
-at least one point. Both are taken as closed sets and their float64 coordinates as exact numbers, so that touching
-counts (an end on the surface, edges that meet, coplanar overlap), nothing depends on a tolerance, and the answer is
-the same for every order of vertices and triangles. A triangle without area counts as the segment or point that it is.
+An intersection is (edge vertex, edge vertex, face): an edge and a triangle that share no vertex but at least one point.
+Both are closed sets and their float64 coordinates exact numbers, so touching counts (an end on the surface, edges that
+cross, coplanar overlap), there is no tolerance, and the result is the same for every order of vertices and triangles.
+A triangle without area counts as the segment or point that it is.
 
-No rows means: of any two triangles with area, those that share no vertex have no point in common; those that share
-one vertex meet in it alone (if they met beyond it, the common segment would end on the edge opposite to it in one of
-them, and that edge is a row); those that share an edge meet in it alone, or are folded exactly flat onto one another.
-The last is the one way to touch that has no row: such triangles lie in one plane, so neither passes through the other.
+If there are no intersections, then of any two triangles with area: those that share no vertex have no point in common;
+those that share one vertex have only that point in common (if there were more, their common segment would end on the edge
+opposite to it in one of them, and that edge would be listed); those that share an edge have only that in common, or are
+folded exactly flat onto one another. This last case is not listed: both lie in one plane, and neither passes through.
 
-The method: a tree of triangle boxes asked once an edge, a floating-point filter that settles nearly every pair, and
-exact signs for the rest. It shares no code with the detection inside the methods, so that one can check the other.
+Method: a tree of triangle boxes is queried once for each edge, a floating-point filter decides nearly every pair
+(`intersection_filter`), and exact predicates decide the rest. It shares no code with the detection inside the methods, so
+that one can check the other. `weft.analysis.crossing` also tests edges against triangles, with another guarantee: there
+coordinates are perturbed so that nothing ever just touches, and paths of crossings are complete.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import warp as wp
@@ -25,17 +28,28 @@ from weft.geometry import intersection_filter as filter_kernels
 from weft.geometry.predicates import orient2d, orient3d
 from weft.runtime.launch import launch
 
-if TYPE_CHECKING:
-    from weft.world import World
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 
-# beyond this no cloth lies, and products of differences stay far from overflow
+# metres; products of three differences of such coordinates are far from overflow
 FARTHEST = 1e60
-# open pairs that are judged exactly at once
+# undecided pairs per call of the exact predicates: bounds the memory, larger is not faster
 _CHUNK = 1 << 16
+
+
+class Body(Protocol):
+    """What is read of a body of a world or of a cache."""
+
+    @property
+    def kind(self) -> str:
+        """ "cloth" or something else."""
+        ...
+
+    @property
+    def faces(self) -> slice:
+        """Its triangles."""
+        ...
 
 
 def intersections(
@@ -47,35 +61,44 @@ def intersections(
     ignore: ArrayLike | None = None,
     device: str = "cpu",
 ) -> Ints:
-    """Every edge that meets a triangle with which it shares no vertex: (k, 3) rows (edge vertex, edge vertex, face).
+    """All intersections of edges with triangles they share no vertex with: (k, 3) rows (edge vertex, edge vertex, face).
 
-    Touching counts, and the answer is exact (see the module). Rows are sorted, the lower vertex of an edge comes first.
+    Touching counts, and the result is exact (see the module). Rows are sorted; the lower vertex of an edge comes first.
 
-    face_body: the body of every triangle, with `body_pairs`, a symmetric square of booleans that says which bodies are
-        looked at together (the diagonal: a body with itself). Bodies share no vertices.
-    ignore: (k, 2) pairs of triangles to leave out, such as `sewn_pairs` gives for seams. A row is left out when its
-        face is paired so with every triangle that has its edge.
+    face_body: the body of every triangle, given together with `body_pairs`, a symmetric square of booleans that says which
+        bodies are tested against each other (the diagonal: a body against itself). Bodies share no vertices.
+    ignore: (k, 2) pairs of triangles to leave out, such as `sewn_pairs` gives for seams. An intersection is left out if
+        its face is paired so with every triangle that has its edge.
     """
     return IntersectionFinder(faces, face_body=face_body, body_pairs=body_pairs, ignore=ignore, device=device).find(
         vertices
     )
 
 
-def intersection_finder(world: "World") -> "IntersectionFinder":
-    """Finds where cloth meets itself, another cloth or a collider, except where a seam joins them."""
-    face_body = np.repeat(np.arange(len(world.bodies)), [b.faces.stop - b.faces.start for b in world.bodies])
-    is_cloth = np.array([b.kind == "cloth" for b in world.bodies], dtype=bool)
+def face_bodies(bodies: Sequence[Body]) -> NDArray[np.int64]:
+    """(m,) the body of every triangle."""
+    return np.repeat(np.arange(len(bodies)), [body.faces.stop - body.faces.start for body in bodies])
+
+
+def cloth_pairs(bodies: Sequence[Body], *, colliders: bool = True) -> Bools:
+    """(b, b) which bodies are tested against each other: cloth against everything; without colliders, cloth only."""
+    cloth = np.array([body.kind == "cloth" for body in bodies], dtype=bool)
+    return cloth[:, None] | cloth[None, :] if colliders else cloth[:, None] & cloth[None, :]
+
+
+def intersection_finder(world: Any) -> "IntersectionFinder":
+    """Finds intersections of cloth with itself, other cloth and colliders of a `World`, except where a seam joins them."""
     return IntersectionFinder(
         world.faces,
-        face_body=face_body,
-        body_pairs=is_cloth[:, None] | is_cloth[None, :],
+        face_body=face_bodies(world.bodies),
+        body_pairs=cloth_pairs(world.bodies),
         ignore=sewn_pairs(world.faces, world.seams.vertices),
         device=world.scene.device,
     )
 
 
 class IntersectionFinder:
-    """Finds the intersections of one mesh again and again, as its vertices move; see `intersections`."""
+    """Finds the intersections of one mesh at many positions of its vertices; see `intersections`."""
 
     def __init__(
         self,
@@ -90,8 +113,8 @@ class IntersectionFinder:
         self.faces = read_faces(faces)
         self.edges, self._edge_faces, self._edge_starts = edges_of(self.faces)
         self._ignored = _read_ignored(ignore, len(self.faces))
-        body, together = _read_bodies(face_body, body_pairs, self.faces)
-        # vertices that no triangle uses may be anywhere
+        body, allowed = _read_bodies(face_body, body_pairs, self.faces)
+        # vertices that no triangle uses may be anywhere: they do not count for the box
         used = np.zeros(int(self.faces.max(initial=-1)) + 1, dtype=bool)
         used[self.faces] = True
         self._used = np.flatnonzero(used)
@@ -100,36 +123,36 @@ class IntersectionFinder:
         pairs.edges = wp.array(self.edges, dtype=wp.vec2i, device=device)
         pairs.faces = wp.array(self.faces, dtype=wp.vec3i, device=device)
         pairs.face_body = wp.array(body, dtype=wp.int32, device=device)
-        edge_body = body[self._edge_faces[self._edge_starts[:-1]]] if len(together) else body
+        edge_body = body[self._edge_faces[self._edge_starts[:-1]]] if len(allowed) else body
         pairs.edge_body = wp.array(edge_body, dtype=wp.int32, device=device)
-        pairs.body_pairs = wp.array2d(together, dtype=wp.int32, device=device)
+        pairs.body_pairs = wp.array2d(allowed, dtype=wp.int32, device=device)
         self._pairs = pairs
         self._lowers = wp.empty(len(self.faces), dtype=wp.vec3, device=device)
         self._uppers = wp.empty(len(self.faces), dtype=wp.vec3, device=device)
         self._counts = wp.empty(len(self.edges), dtype=wp.int32, device=device)
 
     def find(self, vertices: ArrayLike) -> Ints:
-        """The intersections of the mesh with its vertices here: sorted rows (edge vertex, edge vertex, face)."""
+        """The intersections at these positions: sorted rows (edge vertex, edge vertex, face)."""
         x = _read_vertices(vertices, self.faces)
         if len(self.faces) < 2:
             return np.zeros((0, 3), dtype=np.int32)
         edge, face, verdict = self._candidates(x)
-        # what the filter left open is decided exactly
-        crossing = verdict == int(filter_kernels.CROSSING)
-        left_open = np.flatnonzero(~crossing)
-        for start in range(0, len(left_open), _CHUNK):
-            rows = left_open[start : start + _CHUNK]
-            ends, corners = x[self.edges[edge[rows]]], x[self.faces[face[rows]]]
-            crossing[rows] = meets(*ends.transpose(1, 0, 2), *corners.transpose(1, 0, 2))
+        # exact predicates decide what the filter left undecided
+        crossing = verdict == int(filter_kernels.CROSSES)
+        undecided = np.flatnonzero(~crossing)
+        for start in range(0, len(undecided), _CHUNK):
+            chunk = undecided[start : start + _CHUNK]
+            ends, corners = x[self.edges[edge[chunk]]], x[self.faces[face[chunk]]]
+            crossing[chunk] = have_common_point(*ends.transpose(1, 0, 2), *corners.transpose(1, 0, 2))
         edge, face = edge[crossing], face[crossing]
         kept = ~self._all_ignored(edge, face)
         edge, face = edge[kept], face[kept]
-        # edges are sorted by their vertices, so that this sorts rows
+        # edges are numbered in the order of their vertices, so this sorts by vertices and face
         order = np.lexsort((face, edge))
         return np.column_stack([self.edges[edge[order]], face[order]]).astype(np.int32)
 
     def _candidates(self, x: Floats) -> tuple[Ints, Ints, NDArray[np.int8]]:
-        """Pairs that the filter could not tell apart: edge, face and verdict (CROSSING or OPEN)."""
+        """Pairs that are not certainly disjoint: edge, face and the verdict of the filter (CROSSES or UNDECIDED)."""
         used = x[self._used]
         low, high = used.min(axis=0), used.max(axis=0)
         # a power of two, so that scaling does not round
@@ -147,7 +170,7 @@ class IntersectionFinder:
         tree = wp.Bvh(self._lowers, self._uppers, constructor="cubql" if on_cpu else "lbvh", leaf_size=4)
         pairs.tree = tree.id
 
-        # count, scan, fill; the second pass only asks for edges that found something
+        # count, scan, fill; the second pass only visits edges that found something
         launch(filter_kernels.count_pairs, len(self.edges), [pairs, self._counts], device=self.device, grain=128)
         counts = self._counts.numpy()
         chosen = np.flatnonzero(counts).astype(np.int32)
@@ -171,7 +194,7 @@ class IntersectionFinder:
         return np.repeat(chosen, counts[chosen]), found_face.numpy(), found_verdict.numpy()
 
     def _all_ignored(self, edge: Ints, face: Ints) -> Bools:
-        """For each pair: is the face paired in `ignore` with every triangle that has the edge?"""
+        """For each pair (edge, face): is the face paired in `ignore` with every triangle that has the edge?"""
         if not len(self._ignored):
             return np.zeros(len(edge), dtype=bool)
         per_edge = np.diff(self._edge_starts)[edge]
@@ -181,65 +204,66 @@ class IntersectionFinder:
         owners, faces = self._edge_faces[slots], np.repeat(face, per_edge)
         keys = _pair_keys(owners, faces, len(self.faces))
         known = self._ignored[np.minimum(np.searchsorted(self._ignored, keys), len(self._ignored) - 1)] == keys
-        # the number of pairs of each row that are known, against how many it has
+        # are all the triangle pairs of an edge and face known?
         return np.bincount(np.repeat(np.arange(len(edge)), per_edge), weights=known, minlength=len(edge)) == per_edge
 
 
-def meets(p: Floats, q: Floats, a: Floats, b: Floats, c: Floats) -> Bools:
-    """Do segment pq and triangle abc have a point in common? Exact and closed, row by row, for (n, 3) points."""
+def have_common_point(p: Floats, q: Floats, a: Floats, b: Floats, c: Floats) -> Bools:
+    """Do segments pq and triangles abc have a point in common? Exact, closed sets; all (n, 3) points, result (n,)."""
     near = (np.maximum(p, q) >= np.minimum(np.minimum(a, b), c)).all(axis=1)
     near &= (np.minimum(p, q) <= np.maximum(np.maximum(a, b), c)).all(axis=1)
     found = np.zeros(len(p), dtype=bool)
-    rows = np.flatnonzero(near)
+    left = np.flatnonzero(near)
 
-    # both ends on one side of the triangle's plane: apart
-    side_p = orient3d(a[rows], b[rows], c[rows], p[rows])
-    side_q = orient3d(a[rows], b[rows], c[rows], q[rows])
+    # both ends strictly on one side of the triangle's plane: disjoint
+    side_p = orient3d(a[left], b[left], c[left], p[left])
+    side_q = orient3d(a[left], b[left], c[left], q[left])
     across = side_p * side_q <= 0
-    rows, flat = rows[across], ((side_p == 0) & (side_q == 0))[across]
+    left, flat = left[across], ((side_p == 0) & (side_q == 0))[across]
 
-    # the line of the segment passes the triangle if it turns the same way round its edges
-    turns = np.stack([orient3d(p[rows], q[rows], s[rows], t[rows]) for s, t in ((a, b), (b, c), (c, a))])
+    # the line of the segment passes through the triangle if it passes all three sides in the same sense of rotation
+    turns = np.stack([orient3d(p[left], q[left], s[left], t[left]) for s, t in ((a, b), (b, c), (c, a))])
     through = (turns.min(axis=0) >= 0) | (turns.max(axis=0) <= 0)
-    found[rows[~flat]] = through[~flat]
+    found[left[~flat]] = through[~flat]
 
-    # all five in a plane (or the triangle has no area and the segment is in a plane with its line): then they meet if
-    # and only if their shadows along all three axes meet, since one of the shadows is a faithful picture of that plane
-    rows = rows[flat & ~turns.any(axis=0)]
+    # all five points in a plane (or the triangle has no area and the segment is in a plane with its line): they have a
+    # common point if and only if their projections along all three axes do, since one of these maps the plane one to one
+    left = left[flat & ~turns.any(axis=0)]
     for axis in range(3):
-        shadow = [s[rows][:, [k for k in range(3) if k != axis]] for s in (p, q, a, b, c)]
-        rows = rows[_meets_in_plane(*shadow)]
-    found[rows] = True
+        projection = [s[left][:, [k for k in range(3) if k != axis]] for s in (p, q, a, b, c)]
+        left = left[_have_common_point_in_plane(*projection)]
+    found[left] = True
     return found
 
 
-def _meets_in_plane(p: Floats, q: Floats, a: Floats, b: Floats, c: Floats) -> Bools:
-    """Do a segment and a triangle in the plane, whose boxes meet, have a point in common? Either may be degenerate.
+def _have_common_point_in_plane(p: Floats, q: Floats, a: Floats, b: Floats, c: Floats) -> Bools:
+    """Do a segment and a triangle in the plane, whose boxes overlap, have a point in common? Either may be degenerate.
 
-    Two convex sets are apart if a line along a side of one of them separates them; boxes settle what lies in one line.
+    Two convex polygons are disjoint if a line along a side of one of them separates them; where all lies in one line, the
+    boxes have decided.
     """
-    apart = np.abs(orient2d(p, q, a) + orient2d(p, q, b) + orient2d(p, q, c)) == 3
+    disjoint = np.abs(orient2d(p, q, a) + orient2d(p, q, b) + orient2d(p, q, c)) == 3
     for s, t, third in ((a, b, c), (b, c, a), (c, a, b)):
         side_p, side_q = orient2d(s, t, p), orient2d(s, t, q)
-        apart |= (side_p == side_q) & (side_p != 0) & (side_p != orient2d(s, t, third))
-    return ~apart
+        disjoint |= (side_p == side_q) & (side_p != 0) & (side_p != orient2d(s, t, third))
+    return ~disjoint
 
 
 def sewn_pairs(faces: ArrayLike, stitches: ArrayLike) -> Ints:
     """Pairs of triangles that a seam joins directly: (k, 2), for `ignore`.
 
-    stitches: (s, 3) rows (a, b, c), vertex a sewn to a point of edge bc (or (s, 2), vertex to vertex). Every triangle
-        at a is paired with every triangle at b or c.
+    stitches: (s, 3) rows (a, b, c), vertex a sewn to a point of edge bc; or (s, 2), vertex sewn to vertex. Every
+        triangle at a is paired with every triangle at b or c.
     """
-    f, rows = read_faces(faces), np.asarray(stitches, dtype=np.int64)
-    around: dict[int, list[int]] = {int(vertex): [] for vertex in rows.ravel()}
-    for triangle, corner in zip(*np.nonzero(np.isin(f, rows)), strict=True):
+    f, sewn = read_faces(faces), np.asarray(stitches, dtype=np.int64)
+    around: dict[int, list[int]] = {int(vertex): [] for vertex in sewn.ravel()}
+    for triangle, corner in zip(*np.nonzero(np.isin(f, sewn)), strict=True):
         around[int(f[triangle, corner])].append(int(triangle))
     pairs = {
         (min(one, other), max(one, other))
-        for row in rows.tolist()
-        for vertex in row[1:]
-        for one in around[row[0]]
+        for stitch in sewn.tolist()
+        for vertex in stitch[1:]
+        for one in around[stitch[0]]
         for other in around[vertex]
         if one != other
     }
@@ -247,7 +271,7 @@ def sewn_pairs(faces: ArrayLike, stitches: ArrayLike) -> Ints:
 
 
 def edges_of(faces: Ints) -> tuple[Ints, Ints, NDArray[np.int64]]:
-    """The edges in order (e, 2), the triangles that have them, and where those of each edge start."""
+    """The sorted edges (e, 2); the triangles that have them, edge by edge; (e + 1,) where the triangles of each edge start."""
     ends = np.sort(faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1).astype(np.int64)
     keys = (ends[:, 0] << 32) | ends[:, 1]
     order = np.argsort(keys, kind="stable")
@@ -257,6 +281,74 @@ def edges_of(faces: Ints) -> tuple[Ints, Ints, NDArray[np.int64]]:
     )
     edges = np.column_stack([keys[starts] >> 32, keys[starts] & 0xFFFFFFFF]).astype(np.int32)
     return edges, (order // 3).astype(np.int32), np.concatenate([starts, [len(keys)]])
+
+
+def crossing_points(vertices: ArrayLike, faces: ArrayLike, found: ArrayLike) -> Floats:
+    """(k, 3) where the edge of each intersection passes through its triangle; coplanar: the middle of the overlap. For display
+    and rough positions: computed in float64, not exact."""
+    x, f, r = (
+        np.asarray(vertices, dtype=np.float64),
+        np.asarray(faces),
+        np.asarray(found, dtype=np.int64).reshape(-1, 3),
+    )
+    p, q = x[r[:, 0]], x[r[:, 1]]
+    a, b, c = x[f[r[:, 2]]].transpose(1, 0, 2)
+    normal = np.cross(b - a, c - a)
+    height_p, height_q = _dot(normal, p - a), _dot(normal, q - a)
+    gap = height_p - height_q
+    # the edge crosses the plane: by similar triangles
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fraction = np.clip(np.where(gap != 0.0, height_p / gap, np.nan), 0.0, 1.0)
+    # the edge is in the plane: clip it by the triangle's sides and take the middle of what is left
+    first, last = np.zeros(len(r)), np.ones(len(r))
+    for s, t in ((a, b), (b, c), (c, a)):
+        inward = np.cross(normal, t - s)
+        depth_p, depth_q = _dot(inward, p - s), _dot(inward, q - s)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            border = depth_p / (depth_p - depth_q)
+        first = np.where((depth_p < 0.0) & (depth_q >= 0.0), np.maximum(first, border), first)
+        last = np.where((depth_p >= 0.0) & (depth_q < 0.0), np.minimum(last, border), last)
+    fraction = np.where(np.isnan(fraction), np.clip(0.5 * (first + last), 0.0, 1.0), fraction)
+    return p + fraction[:, None] * (q - p)
+
+
+def crossing_segments(vertices: ArrayLike, faces: ArrayLike, found: ArrayLike) -> Floats:
+    """The curves along which triangles intersect, for drawing: (s, 2, 3) segments, one for each pair of such triangles.
+
+    A segment joins the two intersections of a pair, or its only one and the vertex that the two triangles share. Where a
+    pair has one intersection and shares no vertex (a touch), the segment is the edge that touches.
+    """
+    x, f, r = (
+        np.asarray(vertices, dtype=np.float64),
+        read_faces(faces),
+        np.asarray(found, dtype=np.int64).reshape(-1, 3),
+    )
+    if not len(r):
+        return np.zeros((0, 2, 3))
+    points = crossing_points(x, f, r)
+    edges, edge_faces, edge_starts = edges_of(f)
+    keys = edges[:, 0].astype(np.int64) * (int(f.max()) + 1) + edges[:, 1]
+    edge = np.searchsorted(keys, r[:, 0] * (int(f.max()) + 1) + r[:, 1])
+    by_pair: dict[tuple[int, int], list[int]] = {}
+    for number, (e, face) in enumerate(zip(edge, r[:, 2], strict=True)):
+        for owner in edge_faces[edge_starts[e] : edge_starts[e + 1]]:
+            by_pair.setdefault((min(owner, face), max(owner, face)), []).append(number)
+    segments = []
+    for (one, other), crossings in sorted(by_pair.items()):
+        shared = np.intersect1d(f[one], f[other])
+        ends = [points[number] for number in crossings] + [x[vertex] for vertex in shared]
+        if len(ends) == 1:
+            ends = [x[r[crossings[0], 0]], x[r[crossings[0], 1]]]
+        # coplanar overlap gives more than two points: take two that are far apart
+        from_first = [float(np.linalg.norm(end - ends[0])) for end in ends]
+        start = ends[int(np.argmax(from_first))]
+        from_start = [float(np.linalg.norm(end - start)) for end in ends]
+        segments.append((start, ends[int(np.argmax(from_start))]))
+    return np.array(segments)
+
+
+def _dot(a: Floats, b: Floats) -> Floats:
+    return np.einsum("ij,ij->i", a, b)
 
 
 def _pair_keys(one: NDArray[np.integer], other: NDArray[np.integer], count: int) -> NDArray[np.int64]:
@@ -302,20 +394,20 @@ def _read_bodies(face_body: ArrayLike | None, body_pairs: ArrayLike | None, face
     if face_body is None and body_pairs is None:
         return np.zeros(0, dtype=np.int32), np.zeros((0, 0), dtype=np.int32)
     if face_body is None or body_pairs is None:
-        raise MeshError("face_body and body_pairs go together: the body of every triangle, and which bodies meet")
-    body, together = np.asarray(face_body), np.asarray(body_pairs, dtype=bool)
+        raise MeshError("face_body and body_pairs go together: the body of every triangle, and which bodies are tested")
+    body, allowed = np.asarray(face_body), np.asarray(body_pairs, dtype=bool)
     if body.shape != (len(faces),) or not np.issubdtype(body.dtype, np.integer):
         raise MeshError(f"face_body must be {len(faces)} integers, one a triangle, got {body.shape} of {body.dtype}")
-    if together.ndim != 2 or together.shape[0] != together.shape[1] or (together != together.T).any():
-        raise MeshError(f"body_pairs must be a symmetric square of booleans, got {together.shape}")
-    if len(body) and not (body.min() >= 0 and body.max() < len(together)):
-        raise MeshError(f"face_body goes from {body.min()} to {body.max()}, but body_pairs has {len(together)} rows")
+    if allowed.ndim != 2 or allowed.shape[0] != allowed.shape[1] or (allowed != allowed.T).any():
+        raise MeshError(f"body_pairs must be a symmetric square of booleans, got {allowed.shape}")
+    if len(body) and not (body.min() >= 0 and body.max() < len(allowed)):
+        raise MeshError(f"face_body goes from {body.min()} to {body.max()}, but body_pairs has {len(allowed)} rows")
     owner = np.zeros(int(faces.max(initial=-1)) + 1, dtype=np.int64)
     owner[faces] = body[:, None]
     shared = np.flatnonzero((owner[faces] != body[:, None]).any(axis=1))
     if len(shared):
         raise MeshError(f"triangle {shared[0]} of body {body[shared[0]]} shares a vertex with another body")
-    return body.astype(np.int32), together.astype(np.int32)
+    return body.astype(np.int32), allowed.astype(np.int32)
 
 
 def _read_ignored(ignore: ArrayLike | None, count: int) -> NDArray[np.int64]:

@@ -1,10 +1,10 @@
-"""Exact signs of determinants of float64 coordinates: on which side of a plane or a line does a point lie?
+"""Exact orientation predicates: on which side of a plane or a line does a point with float64 coordinates lie?
 
-Three stages, each for the rows that the one before left open. A floating-point filter with a forward error bound
-settles almost everything. The rest is written as an exact sum of float64 numbers (differences or coordinates
-multiplied out without error: two-product, after Dekker and Shewchuk 1997), whose sign comes from error-free
-distillation (two-sum, after Ogita, Rump and Oishi 2005). Rows with coordinates too small for error-free products go
-to Python's integers. No answer is approximate, and no coordinate is perturbed.
+The functions take arrays of points, one case an entry. Three stages, each for the cases that the one before left
+undecided. A floating-point filter with a forward error bound decides almost all. The rest is written as an exact sum of
+float64 numbers (differences or coordinates multiplied out without error by two-product: Dekker; Shewchuk 1997), whose
+sign comes from error-free distillation by two-sum (Ogita, Rump and Oishi 2005). Cases with coordinates too small for
+error-free products use Python's integers. No result is approximate, and no coordinate is perturbed.
 """
 
 from collections.abc import Callable
@@ -17,26 +17,26 @@ Signs = NDArray[np.int8]
 
 # unit roundoff of float64
 _U = 2.0**-53
-# forward error bounds: at most 4 and 8 roundings on the way to a term, and room for those of the bound itself
+# forward error bounds, relative to the sum of magnitudes: at most 4 and 8 roundings a term, and room for those of the bound
 _BOUND_2D = 5.0 * _U
 _BOUND_3D = 10.0 * _U
-# nonzero magnitudes between which products of three coordinates neither overflow nor lose bits to underflow
+# magnitudes between which products of three coordinates, and their error terms, neither overflow nor underflow
 SMALLEST, LARGEST = 2.0**-270, 2.0**300
-# rows worked on at once, so that the terms of a chunk stay in the cache
+# cases computed at once: the terms of a chunk stay in the processor's cache
 _CHUNK = 4096
-# passes of distillation before the last rows go to integers; each pass gains 53 bits, so two or three do nearly always
+# passes of distillation before the last cases go to integers; each pass gains 53 bits, so two or three nearly always do
 _PASSES = 40
 
 
 def orient2d(a: Floats, b: Floats, c: Floats) -> Signs:
-    """Sign of (b - a) x (c - a), row by row, for (n, 2) points: 1 where a, b, c turn left, 0 where they are in line."""
+    """(n,) sign of (b - a) x (c - a) for (n, 2) points: 1 where a, b, c turn left, 0 where they are collinear."""
     return _orient([a, b, c], _filter2d, _terms2d)
 
 
 def orient3d(a: Floats, b: Floats, c: Floats, d: Floats) -> Signs:
-    """Sign of ((b - a) x (c - a)) . (d - a), row by row, for (n, 3) points.
+    """(n,) sign of ((b - a) x (c - a)) . (d - a) for (n, 3) points.
 
-    It is 1 where d lies on the side of triangle abc to which its normal points, 0 where the four lie in a plane.
+    It is 1 where d lies on the side of triangle abc to which its normal points, 0 where the four are coplanar.
     """
     return _orient([a, b, c, d], _filter3d, _terms3d)
 
@@ -46,14 +46,14 @@ def _orient(
     settle: Callable[[Floats], tuple[Signs, NDArray[np.bool_]]],
     terms: Callable[[Floats], Floats],
 ) -> Signs:
-    # corner, axis, row: every component is one contiguous run
+    # axes (corner, coordinate, case): every coordinate is contiguous in memory
     x = np.ascontiguousarray(np.stack([np.asarray(p, dtype=np.float64) for p in points]).transpose(0, 2, 1))
     if x.size and not np.abs(x).max() <= LARGEST:
         raise ValueError(f"coordinates must be finite and at most {LARGEST:g} in magnitude")
     signs = np.zeros(x.shape[2], dtype=np.int8)
     for start in range(0, len(signs), 8 * _CHUNK):
-        rows = slice(start, start + 8 * _CHUNK)
-        signs[rows] = _orient_chunk(x[:, :, rows], settle, terms)
+        chunk = slice(start, start + 8 * _CHUNK)
+        signs[chunk] = _orient_chunk(x[:, :, chunk], settle, terms)
     return signs
 
 
@@ -66,17 +66,17 @@ def _orient_chunk(
     with np.errstate(under="ignore"):
         signs, settled = settle(x)
     settled &= ~small
-    # the rest, exactly: small coordinates as integers, all others as error-free sums
-    for row in np.flatnonzero(small):
-        signs[row] = _integer_sign(x[:, :, row])
-    open_rows = np.flatnonzero(~settled & ~small)
-    for start in range(0, len(open_rows), _CHUNK):
-        rows = open_rows[start : start + _CHUNK]
+    # the rest exactly: very small coordinates as integers, all others as error-free sums
+    for case in np.flatnonzero(small):
+        signs[case] = _integer_sign(x[:, :, case])
+    undecided = np.flatnonzero(~settled & ~small)
+    for start in range(0, len(undecided), _CHUNK):
+        cases = undecided[start : start + _CHUNK]
         # where all differences to the first corner are exact, a determinant of differences has fewer terms
-        moved, exact = _differences(x[:, :, rows])
-        for some, values in ((exact, moved), (~exact, x[:, :, rows])):
+        moved, exact = _differences(x[:, :, cases])
+        for some, values in ((exact, moved), (~exact, x[:, :, cases])):
             if some.any():
-                signs[rows[some]] = sign_of_sum(terms(np.ascontiguousarray(values[:, :, some])))
+                signs[cases[some]] = sign_of_sum(terms(np.ascontiguousarray(values[:, :, some])))
     return signs
 
 
@@ -104,13 +104,13 @@ def _settle(value: Floats, bound: Floats) -> tuple[Signs, NDArray[np.bool_]]:
 
 
 def _differences(x: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """The points relative to the first one, and the rows in which none of these differences was rounded."""
+    """The points relative to the first one, and the cases in which none of these differences was rounded."""
     moved, error = _two_sum(x, -x[:1])
     return moved, np.all(error == 0.0, axis=(0, 1))
 
 
 def _terms2d(x: Floats) -> Floats:
-    """Numbers whose sum is exactly det(b - a, c - a), one row a term."""
+    """(terms, n) numbers whose sum over the terms is exactly det(b - a, c - a)."""
     terms = []
     for p, q in ((0, 1), (1, 2), (2, 0)):
         for i, j in ((0, 1), (1, 0)):
@@ -119,7 +119,7 @@ def _terms2d(x: Floats) -> Floats:
 
 
 def _terms3d(x: Floats) -> Floats:
-    """Numbers whose sum is exactly det(b - a, c - a, d - a): the 4 x 4 determinant with a column of ones, unfolded."""
+    """The same for det(b - a, c - a, d - a), from the expanded 4 x 4 determinant with a column of ones."""
     terms: list[Floats] = []
     for p, q, r, sign in ((1, 2, 3, 1.0), (0, 2, 3, -1.0), (0, 1, 3, 1.0), (0, 1, 2, -1.0)):
         for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
@@ -128,25 +128,26 @@ def _terms3d(x: Floats) -> Floats:
             left, left_error = _two_product(x[p, i], x[q, j])
             right, right_error = _two_product(x[p, j], x[q, i])
             factor = sign * x[r, k]
-            for part in (left, left_error, -right, -right_error):
-                terms += _two_product(part, factor)
+            for term in (left, left_error, -right, -right_error):
+                terms += _two_product(term, factor)
     return _nonzero_terms(terms, x.shape[2])
 
 
-def _nonzero_terms(terms: list[Floats], rows: int) -> Floats:
+def _nonzero_terms(terms: list[Floats], cases: int) -> Floats:
     kept = [t for t in terms if t.any()]
-    return np.array(kept) if kept else np.zeros((1, rows))
+    return np.array(kept) if kept else np.zeros((1, cases))
 
 
 def sign_of_sum(terms: Floats) -> Signs:
-    """Exact sign of the sum of each column. Distils: every pass keeps the sums and leaves the cancellation behind."""
+    """Exact sign of the sum of each column, by distillation: a pass of two-sums moves the sum into the last row and leaves
+    the rounding errors in the others."""
     signs = np.zeros(terms.shape[1], dtype=np.int8)
     columns = np.arange(terms.shape[1])
     passes = 0
     while len(columns):
         for i in range(1, len(terms)):
             terms[i], terms[i - 1] = _two_sum(terms[i], terms[i - 1])
-        # what is left below the last sum is a rounding error a term: its float sum is off by far less than half
+        # the other rows are rounding errors: their float sum is wrong by far less than a factor of 2
         rest = np.abs(terms[:-1]).sum(axis=0)
         settled = (np.abs(terms[-1]) > 2.0 * rest) | (rest == 0.0)
         signs[columns[settled]] = np.sign(terms[-1, settled])
@@ -190,7 +191,7 @@ def _integers(values: Floats) -> list[int]:
 
 
 def _integer_sign(x: Floats) -> int:
-    """The sign of one row, in Python's integers."""
+    """The sign of one case, in Python's integers."""
     flat = _integers(x.ravel())
     dimension = x.shape[1]
     points = [flat[i : i + dimension] for i in range(0, len(flat), dimension)]

@@ -1,7 +1,13 @@
-"""The language of detection: point-triangle and edge-edge pairs as one type (see DESIGN.md, 'The stencil').
+"""The stencil: point-triangle and edge-edge pairs as one type, so that every response is written once.
 
-A stencil is four vertices, four weights that sum to zero, and a unit normal. The relative position is r = sum of
-w_k x_k, from the second side to the first, and the gap n . r is never negative.
+A stencil is four vertices k, four weights w_k that sum to zero, and a unit normal n. Point p at barycentric coordinates b of
+a triangle has the weights (1, -b1, -b2, -b3); edge ab at s against edge cd at t has (1 - s, s, t - 1, -t). Then
+
+    relative position  r = sum w_k x_k          gap             g = n . r, never negative
+    relative velocity  u = sum w_k v_k          normal speed    n . u
+    inverse mass       W = sum w_k^2 / m_k      an impulse j:   v_k += (j w_k / m_k) n   changes n . u by j W
+
+for any masses; a vertex of a collider or a pinned one has 1/m = 0.
 """
 
 from enum import IntEnum
@@ -15,12 +21,12 @@ from weft.runtime.buffers import Buffer
 wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
-# a vector shorter than this part of its stencil's edges has no direction to speak of
+# a vector shorter than this fraction of the stencil's longest edge is rounding error and has no direction
 NO_DIRECTION = wp.constant(wp.float64(1e-12))
 
 
 class Kind(IntEnum):
-    """Which features a stencil joins; also the order of its four vertices."""
+    """Which features a stencil connects, and so the order of its four vertices."""
 
     POINT_TRIANGLE = 0
     """the point, then the triangle's corners"""
@@ -33,7 +39,7 @@ POINT_TRIANGLE = wp.constant(int(Kind.POINT_TRIANGLE))
 
 @wp.func
 def pair_vertices(kind: int, pair: wp.vec2i, faces: wp.array[wp.vec3i], edges: wp.array[wp.vec2i]) -> wp.vec4i:
-    """The four vertices of a candidate (vertex, face) or (edge, edge)."""
+    """The four vertices of a pair (vertex, face) or (edge, edge)."""
     result = wp.vec4i()
     if kind == POINT_TRIANGLE:
         face = faces[pair[1]]
@@ -47,7 +53,7 @@ def pair_vertices(kind: int, pair: wp.vec2i, faces: wp.array[wp.vec3i], edges: w
 
 @wp.func
 def nearest_weights(kind: int, x0: wp.vec3d, x1: wp.vec3d, x2: wp.vec3d, x3: wp.vec3d) -> wp.vec4d:
-    """The weights that make r the shortest vector between the two sides."""
+    """The weights of the nearest points: r becomes the shortest vector between the two features."""
     result = wp.vec4d()
     if kind == POINT_TRIANGLE:
         result = triangle_weights(x0, x1, x2, x3)
@@ -58,8 +64,8 @@ def nearest_weights(kind: int, x0: wp.vec3d, x1: wp.vec3d, x2: wp.vec3d, x3: wp.
 
 @wp.func
 def stencil_normal(kind: int, r: wp.vec3d, x0: wp.vec3d, x1: wp.vec3d, x2: wp.vec3d, x3: wp.vec3d) -> wp.vec3d:
-    """The unit vector along r; where the sides touch, across both of them, on the side where r is not negative."""
-    # two directions of the surfaces there: two edges of the triangle, or the two edges
+    """The unit vector along r; where the features touch, perpendicular to both, with a sign that makes n . r not negative."""
+    # two tangents: two sides of the triangle, or the two edges
     one = x2 - x1
     other = x3 - x1
     if kind != POINT_TRIANGLE:
@@ -71,7 +77,7 @@ def stencil_normal(kind: int, r: wp.vec3d, x0: wp.vec3d, x1: wp.vec3d, x2: wp.ve
         return r / distance
     across = wp.vec3d(wp.cross(one, other))
     if wp.length(across) <= NO_DIRECTION * size * size:
-        # no area: anything across the longer of the two
+        # parallel: anything perpendicular to the longer of the two
         across = _across(one)
         if wp.length(other) > wp.length(one):
             across = _across(other)
@@ -82,7 +88,7 @@ def stencil_normal(kind: int, r: wp.vec3d, x0: wp.vec3d, x1: wp.vec3d, x2: wp.ve
 
 @wp.func
 def _across(v: wp.vec3d) -> wp.vec3d:
-    # the axis that v has least of, made perpendicular to v; up where v is nothing
+    # the axis along which v is shortest, made perpendicular to v; y where v is zero
     axis = wp.vec3d(ZERO, wp.float64(1.0), ZERO)
     x = wp.abs(v[0])
     y = wp.abs(v[1])
@@ -98,14 +104,14 @@ def _across(v: wp.vec3d) -> wp.vec3d:
 
 
 class Stencils:
-    """Stencils in device arrays that are kept and grow; the first `count` rows are in use."""
+    """A list of stencils in device arrays that grow and are reused; the first `count` entries are in use."""
 
     def __init__(self, device: wp.DeviceLike) -> None:
         self.count = 0
         self._buffers = [Buffer(dtype, device) for dtype in (int, wp.vec4i, wp.vec4d, wp.vec3d, wp.float64)]
 
     def resize(self, count: int) -> None:
-        """Make room for `count` rows and take them into use; what they held is lost."""
+        """Make the list `count` stencils long; its contents are lost."""
         for buffer in self._buffers:
             buffer.at_least(max(count, 1))
         self.count = count
@@ -130,7 +136,7 @@ class Stencils:
 
     @property
     def normal(self) -> wp.array:
-        """vec3d, unit length, from the second side to the first"""
+        """vec3d, unit length, from the second feature to the first"""
         return self._used(3)
 
     @property
@@ -140,5 +146,5 @@ class Stencils:
 
     @property
     def columns(self) -> list[wp.array]:
-        """Kind, vertices, weights, normal, gap: all rows there is room for, as kernels want them."""
+        """The whole arrays of kind, vertices, weights, normal and gap, as kernels take them."""
         return [buffer.array for buffer in self._buffers]

@@ -5,7 +5,7 @@ import pytest
 from crumpled import positions, sheet
 from step_scenes import make_rows, make_search, take, two_sheets
 
-from weft.geometry.cones import Cones
+from weft.contact.cones import Cones
 from weft.mesh import shapes
 from weft.world import Surface
 
