@@ -1,10 +1,12 @@
-"""Buffers grow when they must, keep what they are told to keep, and stay where they are otherwise."""
+"""Buffers grow when they must, keep the items that survive growing, and stay where they are otherwise."""
+
+import logging
 
 import numpy as np
 import pytest
 import warp as wp
 
-from weft.runtime.buffers import HEADROOM, MANY, TOO_HIGH, Buffer, LaunchBound, allocation_epoch
+from weft.runtime.buffers import HEADROOM, MANY, MIN_LOGGED_BYTES, TOO_HIGH, Buffer, LaunchBound, allocation_epoch
 
 
 def test_a_list_of_no_items_can_be_cut_out():
@@ -15,7 +17,7 @@ def test_a_list_of_no_items_can_be_cut_out():
 
 
 @pytest.mark.parametrize("size", [1, 63, 64, 1000])
-def test_there_is_room_for_what_is_asked(size):
+def test_there_is_room_for_the_size(size):
     array = Buffer(wp.int32, "cpu").at_least(size)
     assert array.shape[0] >= size and array.dtype is wp.int32
     # every item is real memory
@@ -47,7 +49,7 @@ def test_kept_items_survive_growing():
     assert np.array_equal(grown.numpy()[:10], rows)
 
 
-def test_who_grows_is_counted():
+def test_growing_begins_a_new_allocation_epoch():
     buffer = Buffer(wp.int32, "cpu")
     before = allocation_epoch()
     buffer.at_least(10)
@@ -56,29 +58,39 @@ def test_who_grows_is_counted():
     assert allocation_epoch() == before + 1
 
 
-class Card:
-    """What a roof asks of a device."""
+class Gpu:
+    """What a launch bound asks of a device."""
 
     is_cpu = False
 
 
-def test_a_roof_stays_while_what_is_below_it_changes_a_little():
-    roof, counts = LaunchBound(Card()), np.random.default_rng(1).integers(900, 1200, 100)
-    height = roof.over(1000)
+def test_a_launch_bound_stays_while_the_count_changes_a_little():
+    bound, counts = LaunchBound(Gpu()), np.random.default_rng(1).integers(900, 1200, 100)
+    height = bound.for_count(1000)
     assert 1000 < height <= HEADROOM * 1000
-    assert {roof.over(int(count)) for count in counts} == {height}
-    # nothing has no roof, and does not tear it down
-    assert roof.over(0) == 0 and roof.over(1000) == height
+    assert {bound.for_count(int(count)) for count in counts} == {height}
+    # a count of 0 does not change the bound
+    assert bound.for_count(0) == 0 and bound.for_count(1000) == height
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 63, 100_000, MANY, 3 * MANY])
-def test_a_roof_is_over_all_and_not_far_too_high(count):
-    roof = LaunchBound(Card())
+def test_a_launch_bound_is_over_the_count_and_not_far_too_high(count):
+    bound = LaunchBound(Gpu())
     for before in (1, count, 100 * count):
-        roof.over(before)
-        assert count <= roof.over(count) <= TOO_HIGH * count
+        bound.for_count(before)
+        assert count <= bound.for_count(count) <= TOO_HIGH * count
 
 
-def test_a_cpu_has_as_many_as_there_are():
-    roof = LaunchBound(wp.get_device("cpu"))
-    assert [roof.over(count) for count in (5, 1000, 0, 7)] == [5, 1000, 0, 7]
+def test_on_the_cpu_the_bound_is_the_count():
+    bound = LaunchBound(wp.get_device("cpu"))
+    assert [bound.for_count(count) for count in (5, 1000, 0, 7)] == [5, 1000, 0, 7]
+
+
+def test_large_buffers_log_that_they_grow(caplog):
+    buffer = Buffer(wp.vec3d, "cpu")
+    with caplog.at_level(logging.INFO, logger="weft.memory"):
+        buffer.at_least(100)
+        assert not caplog.messages
+        buffer.at_least(MIN_LOGGED_BYTES // 24)
+        buffer.at_least(MIN_LOGGED_BYTES // 24)
+    assert caplog.messages == ["a buffer of vec3d on cpu grows to 1.6 MB for 43690 items"]

@@ -137,10 +137,10 @@ def test_nobody_goes_on_before_all_are_there(monkeypatch, count):
     threads, passes, items = get_threads(), 501, 64
     try:
         set_threads(count)
-        meeting = CooperativeLauncher("cpu")
+        launcher = CooperativeLauncher("cpu")
         for _ in range(20):
             x = wp.zeros(2 * items, dtype=int, device="cpu")
-            meeting.launch(add_up, items, [items, passes, x])
+            launcher.launch(add_up, items, [items, passes, x])
             assert (x.numpy()[items:] == passes).all()
     finally:
         set_threads(threads)

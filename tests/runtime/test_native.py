@@ -34,14 +34,14 @@ def test_names_and_values_must_agree(header, values):
         header.body("square", **values)
 
 
-def test_an_unknown_section_and_a_strange_value_are_told(header):
+def test_an_unknown_section_and_a_strange_value_are_errors(header):
     with pytest.raises(ValueError, match=r"no section \[cube\]; it has square, guarded"):
         header.body("cube")
     with pytest.raises(TypeError, match="no number"):
         header.body("square", SCALE=[1])
 
 
-def test_two_sections_of_one_name_are_told(tmp_path):
+def test_two_sections_of_one_name_are_errors(tmp_path):
     (tmp_path / "native").mkdir()
     (tmp_path / "native" / "twice.h").write_text("// [a]\n// [a]\n")
     with pytest.raises(ValueError, match="two sections"):

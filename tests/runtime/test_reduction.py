@@ -1,4 +1,4 @@
-"""Counts and maxima of all threads: each once, whichever comes first, and what is not a number stays."""
+"""Sums and maxima over all threads: each value counts once, in any order, and NaN stays."""
 
 import numpy as np
 import pytest
@@ -9,12 +9,12 @@ from weft.runtime.cooperative import BLOCK, CooperativeLauncher
 from weft.runtime.partition import partition_begin, partition_end, partition_step
 from weft.runtime.reduction import reduce_max, reduce_sum
 
-NO_CARD = pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
-DEVICES = ["cpu", pytest.param("cuda:0", marks=[pytest.mark.cuda, NO_CARD])]
+NO_GPU = pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
+DEVICES = ["cpu", pytest.param("cuda:0", marks=[pytest.mark.cuda, NO_GPU])]
 
 
 @wp.kernel(launch_bounds=BLOCK)
-def gather_together(
+def reduce_all(
     first: int,
     threads: int,
     arrivals: wp.array[int],
@@ -24,7 +24,7 @@ def gather_together(
     largest: wp.array[wp.float64],
 ):
     t = first + wp.tid()
-    # often, so that threads meet each other
+    # often, so that threads collide
     for i in range(100):
         found = int(0)
         far = -wp.float64(wp.inf)
@@ -42,7 +42,7 @@ def gather_together(
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("count", "hole"), [(1, False), (5000, False), (5000, True)])
-def test_all_threads_are_gathered(device, threads, count, hole):
+def test_values_of_all_threads_are_reduced(device, threads, count, hole):
     values = np.random.default_rng(count).normal(size=count) - 100.0
     if hole:
         values[count // 3] = -np.nan
@@ -52,7 +52,7 @@ def test_all_threads_are_gathered(device, threads, count, hole):
     before = get_threads()
     try:
         set_threads(threads)
-        CooperativeLauncher(device).launch(gather_together, count, [count, numbers, counts, largest])
+        CooperativeLauncher(device).launch(reduce_all, count, [count, numbers, counts, largest])
     finally:
         set_threads(before)
     assert counts.numpy().tolist() == [0, 100 * count, 0]

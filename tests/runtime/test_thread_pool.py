@@ -1,4 +1,4 @@
-"""The crew: no job is lost, whether helpers are awake, asleep, late or many."""
+"""The thread pool: no job is lost, whether helpers are awake, asleep, late or many."""
 
 import threading
 import time
@@ -71,7 +71,7 @@ def test_callers_from_several_threads_take_turns():
     assert all((mine.numpy() == 300).all() for mine in sums)
 
 
-def test_fewer_threads_than_were_hired():
+def test_fewer_threads_than_there_are_helpers():
     visits = wp.zeros(1000, dtype=int, device="cpu")
     for threads in (4, 2, 1, 3):
         set_threads(threads)
@@ -80,12 +80,12 @@ def test_fewer_threads_than_were_hired():
     assert (visits.numpy() == 200).all()
 
 
-def test_a_crew_of_its_own_works_off_ranges():
-    crew = ThreadPool()
+def test_a_second_pool_runs_all_ranges():
+    pool = ThreadPool()
     visits = wp.zeros(100, dtype=int, device="cpu")
     job = PackedKernel(wp.launch(note_thread, dim=1, inputs=[0, visits], device="cpu", record_cmd=True))
     for ranges in (1, 3, 100):
-        crew.run(job, 100, ranges, 2)
+        pool.run(job, 100, ranges, 2)
     assert (visits.numpy() == 3).all()
 
 

@@ -203,7 +203,9 @@ class PatchSearch(BroadPhase):
     def likely(self) -> tuple[int, int]:
         """How many pairs of each kind there will be at most, if a search finds about as many as the last."""
         kinds = zip(self._roofs, (self._vertex_triangle, self._edge_edge), strict=True)
-        of_triangles, of_edges = (min(len(lists.found), roof.over(lists.total * 9 // 8 + 1)) for roof, lists in kinds)
+        of_triangles, of_edges = (
+            min(len(lists.found), roof.for_count(lists.total * 9 // 8 + 1)) for roof, lists in kinds
+        )
         return of_triangles, of_edges
 
     def tell_totals(self, ahead: Ahead, rooms: tuple[int, int], totals: wp.array) -> None:

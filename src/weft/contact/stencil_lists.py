@@ -64,11 +64,11 @@ class StencilRows:
     @property
     def most(self) -> int:
         """As many rows as launches have whose kernels look at `sizes`."""
-        return self._roof.over(self.count)
+        return self._roof.for_count(self.count)
 
     def grow(self, count: int) -> None:
         """Make room for `count` rows; those in use stay."""
-        most = self._roof.over(count)
+        most = self._roof.for_count(count)
         for buffer in self._all:
             buffer.at_least(most, keep=self.count)
         self.count = count

@@ -94,10 +94,8 @@ def warm_up(scene: "Scene") -> None:
 
     from weft.geometry.intersection import intersection_finder
     from weft.run.runner import compile_scene
-    from weft.runtime.start import start_warp
 
-    # only then it is known where kernels are kept
-    start_warp()
+    # importing weft's kernels has started Warp, and only then it is known where compiled kernels are kept
     with _one_at_a_time(Path(str(warp.config.kernel_cache_dir))):
         world, _ = compile_scene(scene)
         intersection_finder(world)

@@ -1,4 +1,4 @@
-"""Device arrays that are kept between steps and grow when they must."""
+"""Device arrays that are kept between steps and grow when they must, and launch bounds that seldom change."""
 
 import logging
 from typing import Any
@@ -7,30 +7,31 @@ import warp as wp
 
 log = logging.getLogger("weft.memory")
 
-# buffers from so many bytes on are worth a line when they grow
+# bytes from which on a buffer that grows is worth a line in the log
 MIN_LOGGED_BYTES = 2**20
-# items that there is always room for: Warp can cut a list of no items out of an array only if that has some
-SPARE = 64
-# a roof is so many times as high as what it is over when it is put up, and put up anew where it is so many times too high;
-# from so many items on, whose memory and time count, it is lower
+# items that a buffer always has room for: Warp cannot take a slice of no items from an array without any
+MIN_CAPACITY = 64
+# a launch bound is this many times the count that it was made for, and made anew once it is `TOO_HIGH` times the count: more
+# launches threads that find nothing to do, less changes the bound, and so captures CUDA graphs, more often
 HEADROOM, TOO_HIGH = 1.5, 16.0
-MANY, ROOM_OF_MANY = 2**17, 1.125
+# the same from so many items on, where idle threads cost more than a capture
+MANY, HEADROOM_OF_MANY = 2**17, 1.125
 
-_growths = 0
+_epoch = 0
 
 
 class Buffer:
     """An array with room to spare."""
 
     def __init__(self, dtype: Any, device: wp.DeviceLike) -> None:
-        self.array = wp.empty(SPARE, dtype=dtype, device=device)
+        self.array = wp.empty(MIN_CAPACITY, dtype=dtype, device=device)
         self._dtype, self._device = dtype, device
 
     def at_least(self, size: int, *, keep: int = 0) -> wp.array:
         """The array, with room for `size` items; the first `keep` of them survive growing."""
         if self.array.shape[0] < size:
-            # half as much again, so that a list that creeps upwards is not reallocated each step
-            larger = wp.empty(size + size // 2 + SPARE, dtype=self._dtype, device=self._device)
+            # half as much again, so that a list that grows a little every step is seldom reallocated
+            larger = wp.empty(size + size // 2 + MIN_CAPACITY, dtype=self._dtype, device=self._device)
             log_growth(larger, size)
             if keep:
                 wp.copy(larger, self.array, count=keep)
@@ -39,33 +40,33 @@ class Buffer:
 
 
 class LaunchBound:
-    """How many items there are at most, for launches whose kernels know how many there are.
+    """An upper bound of a count that changes every step, for launches whose kernels read the count itself on the device.
 
-    It seldom changes, so that these come again. On a CPU, where nothing is replayed, it is the number of items.
+    The bound seldom changes, so that launches with it can be replayed as a CUDA graph. On the CPU it is the count.
     """
 
     def __init__(self, device: wp.Device) -> None:
         self.device = device
-        self._height = 0
+        self._bound = 0
 
-    def over(self, count: int) -> int:
-        """A number from this count on."""
+    def for_count(self, count: int) -> int:
+        """How many items to launch for so many."""
         if self.device.is_cpu or count == 0:
             return count
-        if not count <= self._height <= TOO_HIGH * count:
-            self._height = int((HEADROOM if count < MANY else ROOM_OF_MANY) * count)
-        return self._height
+        if not count <= self._bound <= TOO_HIGH * count:
+            self._bound = int((HEADROOM if count < MANY else HEADROOM_OF_MANY) * count)
+        return self._bound
 
 
 def allocation_epoch() -> int:
-    """How often buffers have grown: what was captured with those of before must not be replayed."""
-    return _growths
+    """How often buffers have grown: a CUDA graph that was captured in an earlier epoch must not be replayed."""
+    return _epoch
 
 
 def log_growth(array: wp.array, needed: int) -> None:
-    """A line of the log about a buffer that grew, for those who look for where memory goes."""
-    global _growths
-    _growths += 1
+    """Begin a new allocation epoch, and log a large array that was allocated for so many items."""
+    global _epoch
+    _epoch += 1
     if array.capacity >= MIN_LOGGED_BYTES:
         name = getattr(array.dtype, "__name__", str(array.dtype))
         log.info("a buffer of %s on %s grows to %.1f MB for %d items", name, array.device, array.capacity / 1e6, needed)

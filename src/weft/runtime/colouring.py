@@ -1,7 +1,7 @@
-"""Colours for Gauss-Seidel: constraints of one colour share no vertex, so that they may be solved side by side.
+"""Graph colouring for Gauss-Seidel: constraints of one colour share no vertex, so that they can be solved in parallel.
 
-A sweep colour by colour gives the same bytes whether the constraints of a colour run on one thread, on two or on a
-GPU. The greedy choice takes each constraint in turn and gives it the first colour free at all its vertices.
+A sweep colour by colour gives the same bytes on one thread, on several and on a GPU. The colouring is greedy: constraint by
+constraint, each gets the first colour that no other constraint at its vertices has.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from weft.runtime.launch import launch
 
 wp.set_module_options({"enable_backward": False})
 
-# colours that one 64-bit mask a vertex can tell apart; those beyond go through a second, third... mask
+# colours that one 64-bit mask a vertex holds; constraints that need more are coloured by another pass with empty masks
 MASK_BITS = 62
 
 
@@ -30,7 +30,7 @@ def colour_greedily(
     used: wp.array[wp.int64],
     left: wp.array[int],
 ):
-    """Serial by nature: launched with one item. Constraints that find no free colour below the limit stay at -1."""
+    """Serial, launched with one item. Constraints that find no free colour below the limit stay at -1; left[0] counts them."""
     start = first + wp.tid()
     open_items = int(0)
     for i in range(start, count):
@@ -40,9 +40,9 @@ def colour_greedily(
                 if items[i, k] >= 0:
                     mask = mask | used[items[i, k]]
             bit = int(0)
-            while bit < 62 and (mask >> wp.int64(bit)) & wp.int64(1) != wp.int64(0):
+            while bit < MASK_BITS and (mask >> wp.int64(bit)) & wp.int64(1) != wp.int64(0):
                 bit += 1
-            if bit < 62:
+            if bit < MASK_BITS:
                 colour[i] = base + bit
                 for k in range(width):
                     if items[i, k] >= 0:
@@ -53,24 +53,24 @@ def colour_greedily(
 
 
 class Colours(NamedTuple):
-    """Items in the order of their colours, and where each colour starts."""
+    """Constraints in the order of their colours, and where each colour starts in that order."""
 
     order: np.ndarray
     offsets: np.ndarray
 
 
 def colour_items(items: np.ndarray, vertex_count: int) -> Colours:
-    """Colours for constraints given as rows of vertex indices; negative indices do not count (fixed vertices, say)."""
+    """Colour constraints, given as (count, width) vertex indices; negative indices (of fixed vertices, say) do not count."""
     items = np.ascontiguousarray(items, np.int32)
     if len(items) == 0:
         return Colours(np.zeros(0, np.int32), np.zeros(1, np.int32))
     colour = wp.array(np.full(len(items), -1, np.int32), dtype=int, device="cpu")
-    rows = wp.array(items, dtype=int, ndim=2, device="cpu")
+    indices = wp.array(items, dtype=int, ndim=2, device="cpu")
     left = wp.zeros(1, dtype=int, device="cpu")
     base = 0
     while True:
         used = wp.zeros(vertex_count, dtype=wp.int64, device="cpu")
-        launch(colour_greedily, 1, [rows, *items.shape, base, colour, used, left])
+        launch(colour_greedily, 1, [indices, *items.shape, base, colour, used, left])
         if left.numpy()[0] == 0:
             break
         base += MASK_BITS
@@ -81,9 +81,10 @@ def colour_items(items: np.ndarray, vertex_count: int) -> Colours:
 
 
 def balance_colours(items: np.ndarray, colour: np.ndarray, vertex_count: int, most: int) -> np.ndarray:
-    """Colours of which none has more than so many items, where that can be: large ones give some to small ones.
+    """Change a colouring so that no colour has more than `most` constraints, where possible.
 
-    What hangs together of two colours may change both, and no two items of a colour come to share a vertex.
+    A connected component of the constraints of two colours can swap its colours without making two constraints of one
+    colour share a vertex; components that move more constraints to the smaller colour than back are swapped.
     """
     colour = colour.copy()
     sizes = np.bincount(colour)
@@ -93,18 +94,18 @@ def balance_colours(items: np.ndarray, colour: np.ndarray, vertex_count: int, mo
             if surplus <= 0:
                 continue
             both = np.flatnonzero((colour == large) | (colour == small))
-            groups = _groups(items[both], vertex_count)
-            gain = np.bincount(groups, weights=np.where(colour[both] == large, 1, -1)).astype(int)
+            components = _components(items[both], vertex_count)
+            gain = np.bincount(components, weights=np.where(colour[both] == large, 1, -1)).astype(int)
             useful = np.flatnonzero(gain > 0)
             swapped = useful[np.cumsum(gain[useful]) <= surplus]
-            change = both[np.isin(groups, swapped)]
+            change = both[np.isin(components, swapped)]
             colour[change] = large + small - colour[change]
             sizes = np.bincount(colour, minlength=len(sizes))
     return colour
 
 
-def _groups(items: np.ndarray, vertex_count: int) -> np.ndarray:
-    """A number for each item, the same for all that hang together."""
+def _components(items: np.ndarray, vertex_count: int) -> np.ndarray:
+    """The connected component of each constraint: those that share a vertex are connected."""
     count, width = items.shape
     ends = np.repeat(np.arange(count), width), count + items.ravel()
     graph = coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(count + vertex_count,) * 2)

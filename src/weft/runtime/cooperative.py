@@ -73,12 +73,6 @@ def on_gpu() -> bool:  # type: ignore[empty-body]
     ...
 
 
-@wp.func_native(_native.body("block_size", BLOCK=BLOCK))
-def block_size() -> int:  # type: ignore[empty-body]
-    """Threads a block: 1 on the CPU."""
-    ...
-
-
 @wp.func
 def barrier_between(arrivals: wp.array[int], size: int, following: int):
     """A barrier between a pass of `size` items and one of `following` items.

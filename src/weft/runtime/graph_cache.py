@@ -1,8 +1,8 @@
-"""Launches that come in the same order again and again: on CUDA a graph, which the host starts in one go.
+"""CUDA graphs: launches that come in the same order again and again are captured once, and replayed with one call.
 
-A step of a small cloth is some hundred launches of a few microseconds each, and Python takes longer for one than the card.
-So what is launched with the same arrays and numbers as before is captured, and from then on replayed. Whatever else the
-work does besides launching must not matter: it is not done again.
+A step of a small cloth is some hundred launches of a few microseconds each, and Python takes longer to launch a kernel than
+the GPU to run it. So work that launches the same kernels with the same arrays and numbers as before is captured into a CUDA
+graph. Only its launches and copies are replayed: whatever else the Python function does, it does not do again.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,72 +11,73 @@ from typing import Any
 
 import warp as wp
 
-# streams of each device for work beside other work
-_beside: dict[str, list[wp.Stream]] = {}
-# graphs that are kept at most, arrays that grow leave some behind that never come again; and work that came once
-MOST = 256
+# streams of each device for the branches of `fork_join`
+_branch_streams: dict[str, list[wp.Stream]] = {}
+# graphs, and keys of work seen once, that a cache keeps at most. Arrays that grew leave graphs behind that are never
+# replayed; a full cache is emptied, and what is still in use is captured again
+MAX_GRAPHS = 256
 
 
 class GraphCache:
-    """The graphs of a device."""
+    """The CUDA graphs of one owner on a device; on the CPU all work is simply done."""
 
     enabled = True
-    """off where every kernel is to be timed by itself"""
+    """off to time every kernel by itself"""
     _capturing = False
     _fused: list[tuple[Callable[[], None], tuple[Any, ...]]] | None = None
-    """work that is to be one graph, and what it depends on, while somebody joins it"""
-    _joiner: "GraphCache | None" = None
+    """inside `fuse`: the work that is to be one graph, and its keys"""
+    _fuser: "GraphCache | None" = None
+    """inside `fuse`: the cache that will hold that graph"""
 
     def __init__(self, device: wp.DeviceLike) -> None:
         self.device = wp.get_device(device)
         self._graphs: dict[tuple[Any, ...], wp.Graph] = {}
         self._seen: set[tuple[Any, ...]] = set()
 
-    def run(self, work: Callable[[], None], *given: Any) -> wp.Graph | None:
-        """Do some work that launches, and depends on what is given alone: arrays by place and size, numbers and names.
+    def run(self, work: Callable[[], None], *key: Any) -> wp.Graph | None:
+        """Do `work`, whose launches depend on nothing but `key`: arrays (by address and size), numbers and names.
 
-        The first time it is done as it is, so that kernels are loaded; the second time it is captured. What is captured
-        already becomes part of that graph. Gives the graph that did it, if one did.
+        The first time the function is called, which also loads its kernels; the second time it is captured, and from then
+        on replayed. Inside another capture it becomes a part of that graph. Returns the graph that was replayed, if any.
         """
         if self.device.is_cpu or not self.enabled or GraphCache._capturing:
             work()
             return None
-        # another array may lie where one was that is gone
-        key = tuple([(value.ptr, value.size) if type(value) is wp.array else value for value in given])
+        # an array that has been freed may have left its address to another one of a different size
+        key = tuple([(value.ptr, value.size) if type(value) is wp.array else value for value in key])
         if GraphCache._fused is not None:
             GraphCache._fused.append((work, (id(self), *key)))
             return None
-        return self._start(work, key)
+        return self._replay(work, key)
 
     @contextmanager
     def fuse(self) -> Iterator[None]:
-        """Have all that is replayed meanwhile, by whomever, be one graph.
+        """Make one graph of all work that any cache runs inside the `with` block.
 
-        It starts at the end, or before anything else is launched or read. Who uses Warp itself meanwhile on what is
-        replayed calls `launch_fused` first.
+        It is launched at the end of the block, or earlier if something else is launched or read through this package.
+        Code that calls Warp itself on the same arrays calls `launch_fused` first.
         """
         if self.device.is_cpu or not self.enabled or GraphCache._capturing or GraphCache._fused is not None:
             yield
             return
-        GraphCache._fused, GraphCache._joiner = [], self
+        GraphCache._fused, GraphCache._fuser = [], self
         try:
             yield
         finally:
             launch_fused()
-            GraphCache._fused = GraphCache._joiner = None
+            GraphCache._fused = GraphCache._fuser = None
 
-    def _start(self, work: Callable[[], None], key: tuple[Any, ...]) -> wp.Graph | None:
-        """Do some work, as a graph if it was captured."""
+    def _replay(self, work: Callable[[], None], key: tuple[Any, ...]) -> wp.Graph | None:
         graph = self._graphs.get(key)
         if graph is not None:
             wp.capture_launch(graph)
         elif key not in self._seen:
-            if len(self._seen) >= MOST:
+            if len(self._seen) >= MAX_GRAPHS:
                 self._seen.clear()
             self._seen.add(key)
             work()
         else:
-            if len(self._graphs) >= MOST:
+            if len(self._graphs) >= MAX_GRAPHS:
                 self._graphs.clear()
             wp.capture_begin(self.device, force_module_load=False)
             GraphCache._capturing = True
@@ -91,48 +92,48 @@ class GraphCache:
 
 
 def launch_fused() -> None:
-    """Start what is to be one graph, as far as it has come."""
-    joined, joiner = GraphCache._fused, GraphCache._joiner
-    if not joined or joiner is None:
+    """Launch what `fuse` has collected so far, as one graph."""
+    fused, fuser = GraphCache._fused, GraphCache._fuser
+    if not fused or fuser is None:
         return
 
     def do_all() -> None:
-        for work, _ in joined:
+        for work, _ in fused:
             work()
 
-    # what works replay themselves is part of them
+    # work that runs other work inside must not be collected again
     GraphCache._fused = None
     try:
-        joiner._start(do_all, tuple(key for _, key in joined))
+        fuser._replay(do_all, tuple(key for _, key in fused))
     finally:
         GraphCache._fused = []
 
 
-def fork_join(device: wp.DeviceLike, *works: Callable[[], None]) -> None:
-    """Do pieces of work that do not depend on each other: in a graph at the same time, elsewhere one after another."""
-    card = wp.get_device(device)
+def fork_join(device: wp.DeviceLike, *branches: Callable[[], None]) -> None:
+    """Do work that does not depend on each other: concurrent branches of a CUDA graph, elsewhere one after another."""
+    target = wp.get_device(device)
     if not GraphCache._capturing:
-        if not card.is_cpu:
-            # those that a graph will have
-            _streams(card, len(works) - 1)
-        for work in works:
+        if not target.is_cpu:
+            # streams cannot be created during a capture: make those that it will need
+            _streams(target, len(branches) - 1)
+        for work in branches:
             work()
         return
-    main = card.stream
-    begun = main.record_event()
+    main = target.stream
+    fork = main.record_event()
     ends = []
-    for stream, work in zip(_streams(card, len(works) - 1), works[1:], strict=True):
-        stream.wait_event(begun)
+    for stream, work in zip(_streams(target, len(branches) - 1), branches[1:], strict=True):
+        stream.wait_event(fork)
         with wp.ScopedStream(stream, sync_enter=False):
             work()
         ends.append(stream.record_event())
-    works[0]()
+    branches[0]()
     for end in ends:
         main.wait_event(end)
 
 
 def _streams(device: wp.Device, count: int) -> list[wp.Stream]:
-    streams = _beside.setdefault(device.alias, [])
+    streams = _branch_streams.setdefault(device.alias, [])
     while len(streams) < count:
         streams.append(wp.Stream(device))
     return streams[:count]

@@ -1,12 +1,17 @@
 """Run a kernel over a range: one launch on CUDA, all cores on the CPU.
 
 Warp runs a CPU kernel on the calling thread. Here every kernel takes `first: int` as its first parameter and starts
-with `i = first + wp.tid()`, so that a launch can be cut into disjoint ranges which the threads of a crew work off. Each
-item is computed by the same code whichever thread takes it, so the number of threads never changes a result.
+with `i = first + wp.tid()`, so that a launch can be cut into disjoint ranges of items for the threads of a pool. Each item
+is computed by the same code whichever thread runs it, so the number of threads never changes a result.
+
+`wp.launch` packs all arguments on every call, which takes longer than a small kernel. Here the launch of each kernel is
+recorded once, and only the arguments that changed are packed again.
 """
 
 import ctypes
 import os
+import sys
+import tempfile
 import threading
 from collections.abc import Sequence
 from operator import is_
@@ -16,20 +21,40 @@ import warp as wp
 
 from weft.errors import WeftError
 from weft.runtime.graph_cache import GraphCache, launch_fused
-from weft.runtime.start import start_warp
 from weft.runtime.thread_pool import MAX_HELPERS, PackedKernel, ThreadPool
 
-start_warp()
-
-# ranges a thread gets on average: enough to even out items of different cost, few enough to stay cheap
+# ranges a thread gets on average: more even out items of different cost better, each costs an atomic addition and a call
 RANGES_A_THREAD = 4
 _NUMBERS = frozenset({int, float})
-# arguments that are the same as before if they are the same object
-_PLAIN = frozenset({wp.array, int, float})
+# types of arguments that have not changed if they are the same object
+_IMMUTABLE = frozenset({wp.array, int, float})
+# printed by Warp's native code on every machine without an NVIDIA driver; weft's default is the CPU
+_NO_DRIVER = "Could not find or load the NVIDIA CUDA driver"
+
+
+def _start_warp() -> None:
+    """Initialise Warp without its greeting and without the warning that there is no NVIDIA driver."""
+    wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as printed:
+        os.dup2(printed.fileno(), 2)
+        try:
+            wp.init()
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            printed.seek(0)
+            for line in printed.read().decode(errors="replace").splitlines():
+                if _NO_DRIVER not in line:
+                    print(line, file=sys.stderr)
+
+
+_start_warp()
 
 
 class _Command:
-    """A recorded kernel; only arguments that changed since the last launch are packed again."""
+    """A recorded launch of a kernel on the CPU."""
 
     def __init__(
         self,
@@ -48,6 +73,7 @@ class _Command:
         self.arguments = PackedKernel(self.recorded) if wp.get_device(device).is_cpu else None
 
     def update(self, inputs: Sequence[Any]) -> None:
+        """Pack the arguments that are not those of the last launch."""
         if inputs is self._same:
             return
         if len(inputs) != len(self.inputs):
@@ -56,12 +82,12 @@ class _Command:
             old = self.inputs[index]
             # a struct is mutable, so identity says nothing about its content
             kind = type(value)
-            if old is value and kind in _PLAIN:
+            if old is value and kind in _IMMUTABLE:
                 continue
             if kind in _NUMBERS and type(old) is kind and old == value:
                 continue
             self.inputs[index] = value
-            # another array of the same kind needs none of Warp's checks, which take longer than a launch
+            # another array of the same type needs none of Warp's checks, which take longer than a launch
             alike = type(old) is kind is wp.array and old.dtype is value.dtype and old.ndim == value.ndim
             if alike and old.device is value.device:
                 self.recorded.set_param_at_index_from_ctype(index + 1, value.__ctype__())
@@ -72,18 +98,19 @@ class _Command:
         self._same = inputs if isinstance(inputs, tuple) else None
 
 
-class _CardCommand(_Command):
-    """The same on a card, where a step is a hundred launches of two dozen arguments, most of which are those of before."""
+class _CudaCommand(_Command):
+    """A recorded launch on CUDA, where a step is a hundred launches of two dozen arguments, few of which change."""
 
     def __init__(
         self, kernel: wp.Kernel, inputs: Sequence[Any], device: wp.DeviceLike, dim: int, block: int | None
     ) -> None:
         super().__init__(kernel, inputs, device, dim, block)
-        # a struct is handed to the card itself, but vectors may have changed
-        self._loose = [
+        # arguments that may have changed though they are the same object: vectors, but not structs, which are passed on
+        # as they are at the launch
+        self._mutable = [
             index
             for index, value in enumerate(inputs)
-            if type(value) not in _PLAIN and not hasattr(type(value), "__ctype__")
+            if type(value) not in _IMMUTABLE and not hasattr(type(value), "__ctype__")
         ]
 
     def update(self, inputs: Sequence[Any]) -> None:
@@ -93,7 +120,7 @@ class _CardCommand(_Command):
         if len(inputs) != len(known):
             raise TypeError(f"kernel takes {len(known)} inputs besides `first`, got {len(inputs)}")
         changed = [index for index, same in enumerate(map(is_, inputs, known)) if not same]
-        for index in (*changed, *self._loose):
+        for index in (*changed, *self._mutable):
             value, old = inputs[index], known[index]
             known[index] = value
             kind = type(value)
@@ -109,19 +136,19 @@ class _CardCommand(_Command):
         self._same = inputs if isinstance(inputs, tuple) else None
 
     def resize(self, dim: int) -> None:
-        """Have so many items from now on: our kernels have one dimension, and need none of Warp's checks for more."""
+        """Launch so many items from now on; weft's kernels have one dimension, and need none of Warp's checks for more."""
         self.dim = dim
         bounds: Any = self.recorded.bounds
         bounds.shape[0] = bounds.size = dim
 
     def _set(self, place: int, packed: Any) -> None:
-        """Take an argument that needs none of Warp's checks, which take longer than a launch."""
+        """Set a packed argument without Warp's checks, which take longer than a launch."""
         self.recorded.params[place] = packed
         self.recorded.params_addr[place] = ctypes.c_void_p(ctypes.addressof(packed))
 
 
-class _Pool:
-    """The threads of the CPU and the recorded commands of every kernel that ran on it."""
+class _CpuLauncher:
+    """The thread pool of the CPU, and the recorded launches of every kernel that ran on it."""
 
     def __init__(self) -> None:
         self.guard = threading.RLock()
@@ -130,7 +157,7 @@ class _Pool:
         self._thread_pool: ThreadPool | None = None
 
     def launch(self, kernel: wp.Kernel, dim: int, inputs: Sequence[Any], grain: int) -> None:
-        """Run all items; `grain` of them are worth a thread."""
+        """Run all items, with at least `grain` of them a thread."""
         with self.guard:
             arguments = self._pack(kernel, inputs)
             threads = min(self.threads, max(1, dim // grain))
@@ -138,16 +165,16 @@ class _Pool:
                 arguments.call(0, dim)
             else:
                 ranges = min(threads * RANGES_A_THREAD, max(threads, dim // grain))
-                self._hired().run(arguments, dim, ranges, threads)
+                self._pool().run(arguments, dim, ranges, threads)
 
     def run_each(self, kernel: wp.Kernel, threads: int, inputs: Sequence[Any]) -> None:
-        """One item for each of so many threads, at the same time."""
+        """Run one item on each of so many threads, all at the same time."""
         with self.guard:
             arguments = self._pack(kernel, inputs)
             if threads == 1:
                 arguments.call(0, 1)
             else:
-                self._hired().run(arguments, threads, threads, threads, each=True)
+                self._pool().run(arguments, threads, threads, threads, each=True)
 
     def _pack(self, kernel: wp.Kernel, inputs: Sequence[Any]) -> PackedKernel:
         command = self.commands.get(kernel)
@@ -158,7 +185,7 @@ class _Pool:
         assert command.arguments is not None
         return command.arguments
 
-    def _hired(self) -> ThreadPool:
+    def _pool(self) -> ThreadPool:
         if self._thread_pool is None:
             self._thread_pool = ThreadPool()
         return self._thread_pool
@@ -175,19 +202,19 @@ def _default_threads() -> int:
     return min(cores, MAX_HELPERS + 1)
 
 
-class _Card:
-    """The recorded commands of every kernel that ran on a CUDA device: packing arguments costs more than a launch."""
+class _CudaLauncher:
+    """The recorded launches of every kernel that ran on a CUDA device."""
 
     def __init__(self, device: wp.Device) -> None:
         self.device = device
-        self.commands: dict[wp.Kernel, _CardCommand] = {}
+        self.commands: dict[wp.Kernel, _CudaCommand] = {}
 
     def launch(self, kernel: wp.Kernel, dim: int, inputs: Sequence[Any], block: int | None = None) -> None:
         if GraphCache._fused:
             launch_fused()
         command = self.commands.get(kernel)
         if command is None:
-            command = self.commands[kernel] = _CardCommand(kernel, inputs, self.device, dim, block)
+            command = self.commands[kernel] = _CudaCommand(kernel, inputs, self.device, dim, block)
         else:
             command.update(inputs)
         if command.dim != dim:
@@ -195,14 +222,14 @@ class _Card:
         command.recorded.launch()
 
 
-_pool = _Pool()
-_cards: dict[str, _Card] = {}
+_cpu = _CpuLauncher()
+_cuda: dict[str, _CudaLauncher] = {}
 
 
 def _after_fork() -> None:
     # threads do not survive a fork; the child starts its own pool
-    global _pool
-    _pool = _Pool()
+    global _cpu
+    _cpu = _CpuLauncher()
 
 
 if hasattr(os, "register_at_fork"):
@@ -213,12 +240,12 @@ def set_threads(threads: int) -> None:
     """Use this many threads for CPU kernels from now on."""
     if threads < 1:
         raise WeftError(f"threads must be at least 1, not {threads}")
-    _pool.threads = min(threads, MAX_HELPERS + 1)
+    _cpu.threads = min(threads, MAX_HELPERS + 1)
 
 
 def get_threads() -> int:
     """How many threads CPU kernels use."""
-    return _pool.threads
+    return _cpu.threads
 
 
 def launch(
@@ -226,30 +253,30 @@ def launch(
 ) -> None:
     """Run `kernel` for `dim` items; `inputs` are its arguments after `first`.
 
-    `grain` is the least number of items worth a thread of its own: leave it for light kernels, give less (64, say)
-    to kernels whose items cost microseconds. The same tuple again means the same arguments, structs in it
-    included, and is not looked through: that halves the cost of a small launch.
+    `grain` is the least number of items worth a thread of its own: the default suits kernels whose items cost nanoseconds;
+    those whose items cost microseconds want less (64, say). If `inputs` is the same tuple as in the last launch of the
+    kernel, its items are taken to be unchanged, structs included, and not compared: that halves the cost of a small launch.
     """
     if dim <= 0:
         return
     target = wp.get_device(device)
     if target.is_cpu:
-        _pool.launch(kernel, dim, inputs, grain)
+        _cpu.launch(kernel, dim, inputs, grain)
     else:
-        _card(target).launch(kernel, dim, inputs)
+        _cuda_launcher(target).launch(kernel, dim, inputs)
 
 
 def launch_threads(kernel: wp.Kernel, threads: int, inputs: Sequence[Any]) -> None:
     """Run a kernel on the CPU with one item for each of so many threads, which may wait for each other."""
-    _pool.run_each(kernel, threads, inputs)
+    _cpu.run_each(kernel, threads, inputs)
 
 
 def launch_blocks(kernel: wp.Kernel, blocks: int, block: int, inputs: Sequence[Any], *, device: wp.DeviceLike) -> None:
-    """Run a kernel on CUDA with so many blocks of so many threads; a kernel always has blocks of one size."""
-    _card(wp.get_device(device)).launch(kernel, blocks * block, inputs, block)
+    """Run a kernel on CUDA with so many blocks of so many threads; all launches of a kernel must have the same block size."""
+    _cuda_launcher(wp.get_device(device)).launch(kernel, blocks * block, inputs, block)
 
 
-def _card(device: wp.Device) -> _Card:
-    if device.alias not in _cards:
-        _cards[device.alias] = _Card(device)
-    return _cards[device.alias]
+def _cuda_launcher(device: wp.Device) -> _CudaLauncher:
+    if device.alias not in _cuda:
+        _cuda[device.alias] = _CudaLauncher(device)
+    return _cuda[device.alias]

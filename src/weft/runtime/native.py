@@ -1,11 +1,11 @@
-"""C++ that Warp cannot generate lives in headers, `native/*.h` beside the module that wraps it; here its text is read.
+"""Reads C++ that Warp cannot generate from headers, `native/*.h` beside the module that wraps it.
 
 A header holds the bodies of one or more functions, each in a section of its own:
 
-    // [lane_sum] the sum over the 32 lanes of a warp; on the CPU a thread is alone
+    // [lane_sum] double lane_sum(double value)
     #if defined(__CUDA_ARCH__)
-    for (int far = $WARP / 2; far > 0; far /= 2)
-        value += __shfl_xor_sync(0xffffffffu, value, far);
+    for (int offset = $WARP / 2; offset > 0; offset /= 2)
+        value += __shfl_xor_sync(0xffffffffu, value, offset);
     #endif
     return value;
 

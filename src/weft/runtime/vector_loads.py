@@ -45,12 +45,6 @@ def store_vec4d(values: wp.array[wp.vec4d], i: int, xyz: wp.vec3d, w: wp.float64
     ...
 
 
-@wp.func_native(_native.body("store_xyz"))
-def store_xyz(values: wp.array[wp.vec4d], i: int, xyz: wp.vec3d):
-    """Write the first three components of values[i], in two stores."""
-    ...
-
-
 @wp.func_native(_native.body("load_vec2d"))
 def load_vec2d(values: wp.array[wp.vec2d], i: int) -> wp.vec2d:
     """values[i], in one load."""

@@ -124,13 +124,6 @@ return true;
 return false;
 #endif
 
-// [block_size] int block_size()
-#if defined(__CUDA_ARCH__)
-return $BLOCK;
-#else
-return 1;
-#endif
-
 // [take_ticket] int take_ticket(array<int> counters, int index): atomically add one, return the value before
 #if defined(__CUDA_ARCH__)
 // the threads of a warp that add to the same counter share one atomic addition

@@ -42,16 +42,6 @@ value[1] = make_double2(xyz[2], w);
 values.data[i] = wp::vec_t<4, double>(xyz[0], xyz[1], xyz[2], w);
 #endif
 
-// [store_xyz] void store_xyz(array<vec4d> values, int i, vec3d xyz): the fourth component stays
-#if defined(__CUDA_ARCH__)
-double2* value = (double2*)(values.data + i);
-value[0] = make_double2(xyz[0], xyz[1]);
-((double*)value)[2] = xyz[2];
-#else
-for (int k = 0; k < 3; ++k)
-    values.data[i][k] = xyz[k];
-#endif
-
 // [load_vec2d] vec2d load_vec2d(array<vec2d> values, int i)
 #if defined(__CUDA_ARCH__)
 const double2 value = *(const double2*)(values.data + i);
