@@ -11,7 +11,7 @@ from weft.cli.main import app
 from weft.errors import WeftError
 from weft.farm.frames import check_on, film_on, subdivide_on
 from weft.finish import subdivide
-from weft.view.look import Look
+from weft.view.pictures import Look
 
 FRAMES = 6
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from view_caches import waving
 
 from weft.errors import WeftError
-from weft.view.camera import FILL, View, choose_view, fit_view, view_axes
-from weft.view.subject import ground_of, subject_points
+from weft.view.camera import FILL, View, choose_view, fit_view, ground_of, subject_points, view_axes
 
 
 def project(view, points, aspect):

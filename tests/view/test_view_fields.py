@@ -11,8 +11,8 @@ from view_caches import MemoryCache, join, waving, write_cache
 from weft.errors import WeftError
 from weft.mesh import shapes
 from weft.mesh.shading import unique_edges
+from weft.view.camera import MAX_FRAMES, sample_frames
 from weft.view.fields import TANGLES, Field, check_colour
-from weft.view.subject import SAMPLES, sample_frames
 
 
 def strain_by_loops(x, rest, faces):
@@ -96,7 +96,7 @@ def test_unknown_colours_are_refused():
 @given(st.integers(1, 500))
 def test_sampled_frames_are_few_and_span_the_run(count):
     frames = sample_frames(count)
-    assert len(frames) == min(count, SAMPLES)
+    assert len(frames) == min(count, MAX_FRAMES)
     assert frames[0] == 0
     assert frames[-1] == count - 1
 

@@ -8,7 +8,8 @@ import pytest
 from view_caches import waving
 
 from weft.errors import MissingExtraError, WeftError
-from weft.view import film, render_film
+from weft.view import render_film
+from weft.view.pictures import find_encoder
 
 SIZE = (96, 64)
 
@@ -84,7 +85,7 @@ def test_without_the_encoder_one_line_says_what_to_install(tmp_path, monkeypatch
 
     monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", none)
     with pytest.raises(WeftError, match="apt-get install ffmpeg"):
-        film.find_encoder()
+        find_encoder()
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     with pytest.raises(MissingExtraError, match=r"imageio-ffmpeg.*weft\[render\]"):
         render_film(waving(), tmp_path / "film.mp4")

@@ -10,7 +10,7 @@ import trimesh
 from weft.mesh import shapes
 from weft.mesh.shading import unique_edges
 from weft.scene.colours import to_linear
-from weft.view.glb import encode_glb
+from weft.view.figures import encode_glb
 
 
 def tree_of(content):

@@ -5,7 +5,7 @@ import pytest
 
 from weft.mesh import shapes
 from weft.view.light import FILM, Lights, disc_directions, open_light, sphere_directions
-from weft.view.offscreen import import_pyvista
+from weft.view.stage import import_pyvista
 
 LAMP = np.array([0.0, 1.0, 0.0])
 

@@ -100,7 +100,7 @@ def test_pause_and_reset():
         assert view.panel.pause.label == "Go on"
         start = view.cloth.world.initial_state().positions()[: len(view.cloth.positions)]
         assert np.abs(view.cloth.positions - start).max() > 0.0
-        view.panel.note(reset=True)
+        view.panel.record(reset=True)
         view.step(2.0)
         assert view.cloth.time == 0.0
         np.testing.assert_array_equal(view.cloth.positions, start)
@@ -147,7 +147,7 @@ def test_motions_of_the_scene_go_on_until_they_are_switched_off():
         rounds(view, 4)
         turned = view.cloth.poses["top"].copy()
         assert np.abs(turned[:3, :3] - np.eye(3)).max() > 0.1
-        view.panel.note(motions=False, changed=True)
+        view.panel.record(motions=False, changed=True)
         rounds(view, 4, 1.0)
         np.testing.assert_array_equal(view.cloth.poses["top"], turned)
 
@@ -156,7 +156,7 @@ def test_sliders_change_stiffness_friction_and_wind():
     with playing() as view:
         rounds(view, 2)
         stiff = view.cloth.solver.fabric.stretch.arrays[-1].numpy().copy()
-        view.panel.note(stretch=10.0, friction=0.0, wind=(0.0, 0.0, 8.0), changed=True)
+        view.panel.record(stretch=10.0, friction=0.0, wind=(0.0, 0.0, 8.0), changed=True)
         view.step(1.0)
         np.testing.assert_allclose(view.cloth.solver.fabric.stretch.arrays[-1].numpy()[:, 1], stiff[:, 1] / 10.0)
         assert view.cloth.solver.settings["friction"][0] == 0.0

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.view.player import Player
+from weft.view.timeline import Player
 
 
 def test_playing_advances_with_the_clock_and_the_speed():

@@ -75,16 +75,16 @@ def test_bodies_wireframe_and_colours():
     with viewing(waving()) as viewer:
         viewer.step(0.0)
         sheet, block = figure(viewer, "sheet"), figure(viewer, "block")
-        viewer.panel.note(hidden={"block"}, wireframe=True)
+        viewer.panel.record(hidden={"block"}, wireframe=True)
         viewer.step(0.1)
         assert not block._front.visible
         assert (sheet._front.wireframe, sheet._back.visible) == (True, False)
-        viewer.panel.note(hidden=set(), wireframe=False)
+        viewer.panel.record(hidden=set(), wireframe=False)
         viewer.step(0.2)
         assert block._front.visible
         assert (sheet._front.wireframe, sheet._back.visible) == (False, True)
         # a coloured mesh loads in the dark and then takes the place of the plain one
-        viewer.panel.note(colour="strain")
+        viewer.panel.record(colour="strain")
         viewer.step(0.3)
         assert sheet._front.visible
         viewer.step(0.31 + LOADING)
@@ -97,7 +97,7 @@ def test_bodies_wireframe_and_colours():
         assert lit.visible
         viewer.step(0.7 + LOADING)
         assert not lit.visible
-        viewer.panel.note(colour="body")
+        viewer.panel.record(colour="body")
         viewer.step(1.0)
         assert not any(m.visible for m in sheet._coloured)
         assert sheet._front.visible
@@ -111,9 +111,9 @@ def test_crossings_are_drawn_when_asked_for(tmp_path):
         viewer.panel.step_to(1)
         viewer.step(0.0)
         assert viewer._marks is None
-        viewer.panel.note(crossings=True)
+        viewer.panel.record(crossings=True)
         viewer.step(0.1)
-        assert viewer._trouble == ""
+        assert viewer._mark_error == ""
         assert len(viewer._marks.points) > 4
         viewer.panel.step_to(0)
         viewer.step(0.2)
@@ -242,7 +242,7 @@ def test_chromium_shows_the_cloth_and_the_timeline_moves_it():
 
         # colours come from the field
         viewer.panel.step_to(3)
-        viewer.panel.note(colour="speed")
+        viewer.panel.record(colour="speed")
         until(lambda: True if (np.abs(picture() - moved).sum(axis=2) > 60).mean() > 0.03 else None)
         assert failures == []
         browser.close()

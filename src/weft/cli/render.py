@@ -10,7 +10,7 @@ from weft.errors import WeftError
 if TYPE_CHECKING:
     from weft.cache import Cache
     from weft.view.fields import Colour
-    from weft.view.look import Look
+    from weft.view.pictures import Look
 
 STILLS = (".png", ".jpg", ".jpeg")
 
@@ -54,7 +54,7 @@ def render(
     from weft.cache import open_cache
     from weft.cli.choices import choose_size
     from weft.view.beauty import FILM_SAMPLES, STILL_SAMPLES
-    from weft.view.look import Look
+    from weft.view.pictures import Look
 
     source = open_cache(cache)
     path = out or Path(f"{cache.resolve().stem}.mp4")
@@ -95,7 +95,7 @@ def _draw_still(source: "Cache", path: Path, frame: int, look: "Look") -> None:
     """One frame, traced or not."""
     from weft.check import crossing_marks
     from weft.view.beauty import render_beauty_still
-    from weft.view.still import frame_number, render_still
+    from weft.view.pictures import frame_number, render_still
 
     number = frame_number(source, frame)
     if look.samples is not None:
@@ -127,7 +127,7 @@ def _draw_film(
             traced: dict[str, Any] = {"samples": look.samples, "motion_blur": look.motion_blur}
             render_beauty_film(source, path, size=look.size, **common, **traced)
         else:
-            from weft.view.film import render_film
+            from weft.view.pictures import render_film
 
             marks = (lambda f: crossing_marks(source, f)) if look.crossings else None
             render_film(source, path, size=look.size, marks=marks, **common, **_plain(look))

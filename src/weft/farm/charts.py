@@ -59,7 +59,7 @@ def _draw(rows: Sequence[dict[str, Any]], keys: Sequence[str], key: str, columns
         from matplotlib.figure import Figure
     except ImportError as error:
         raise missing_extra("render", "matplotlib") from error
-    from weft.view.files import replacing
+    from weft.view.pictures import replacing
 
     across = min(2, len(columns))
     down = -(-len(columns) // across)

@@ -16,7 +16,7 @@ from weft.cache import Cache, CacheWriter, FrameWriter, layout, open_cache
 from weft.errors import CacheError, WeftError
 from weft.farm.cluster import Farm, connect
 from weft.run.interrupt import StopAtFrame
-from weft.view.look import Look
+from weft.view.pictures import Look
 
 if TYPE_CHECKING:
     import numpy as np
@@ -157,7 +157,7 @@ def film_on(
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
     """`render_film` or, with samples, `render_beauty_film`, with the pictures drawn on workers and joined here."""
-    from weft.view.film import write_film
+    from weft.view.pictures import write_film
 
     chosen = list(range(cache.frames)) if frames is None else list(frames)
     even = (look.size[0] // 2 * 2, look.size[1] // 2 * 2)

@@ -70,7 +70,7 @@ def _compose(rows: Sequence[dict[str, Any]], keys: Sequence[str], pictures: dict
     """All pictures on one sheet, each with its values below it."""
     from PIL import Image, ImageDraw
 
-    from weft.view.files import replacing
+    from weft.view.pictures import replacing
 
     width, height = SIZE[0], SIZE[1] + LABEL
     across = _across(rows, keys, width, height)

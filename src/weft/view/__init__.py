@@ -1,4 +1,4 @@
-"""Looking at caches: stills, films, plots and the browser. Everything here reads caches only.
+"""Pictures of caches: stills, films, plots, and the viewer in the browser. Everything here only reads caches.
 
 The names are imported on first use, because each needs an optional package.
 """
@@ -10,8 +10,8 @@ _PUBLIC = {
     "plot_report": "weft.view.plots",
     "render_beauty_film": "weft.view.beauty",
     "render_beauty_still": "weft.view.beauty",
-    "render_film": "weft.view.film",
-    "render_still": "weft.view.still",
+    "render_film": "weft.view.pictures",
+    "render_still": "weft.view.pictures",
     "view_cache": "weft.view.viewer",
 }
 

@@ -1,6 +1,6 @@
-"""Pictures for people: path-traced stills and films with soft light, fabric with two sides and a seamless ground.
+"""Path-traced stills and films with soft light, fabric with two sides and a seamless ground.
 
-Mitsuba does the light (its plain variant, which needs no LLVM and no graphics card). The scene is a studio: a large
+Mitsuba traces the light (its scalar variant, which needs neither LLVM nor a GPU). The scene is a studio: a large
 lamp above, a pale sky around, and a ground that bends up behind the subject, so that there is no horizon. A picture
 with motion blur is the mean of pictures at several moments while the shutter is open.
 """
@@ -17,23 +17,22 @@ from numpy.typing import NDArray
 from weft.cache import scene_of
 from weft.errors import WeftError, missing_extra
 from weft.scene.colours import BodyColours, Floats, body_colours, to_linear, to_srgb
-from weft.view.camera import View, choose_view
-from weft.view.subject import extent, ground_of, sample_frames, subject_points
+from weft.view.camera import View, choose_view, extent, ground_of, sample_frames, subject_points
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
 
 STILL_SAMPLES = 128
 FILM_SAMPLES = 48
-# the part of a frame for which the shutter is open, and at how many moments the picture is taken then
+# fraction of a frame during which the shutter is open, and the number of moments that are averaged
 SHUTTER = 0.5
 MOMENTS = 8
-# light leaves the lamp, and the sky from all sides
+# radiance of the lamp and of the sky
 LAMP = 14.0
 SKY = 0.42
-# what the ground and a matt body give back
+# reflectance of the ground
 GROUND = (0.72, 0.70, 0.67)
-# radius of the bend of the ground and its width, in units of the subject's size
+# radius of the bend of the ground and its width, in sizes of the subject
 BEND = 5.0
 WIDTH = 40.0
 
@@ -49,12 +48,11 @@ def render_beauty_still(
     motion_blur: bool = False,
 ) -> Path:
     """Trace one frame into a PNG or JPEG file and return its path. `samples` is how many light paths a pixel gets."""
-    from weft.view.files import save_picture
-    from weft.view.still import FORMATS, frame_number
+    from weft.view.pictures import STILL_FORMATS, frame_number, save_picture
 
     path = Path(path)
-    if path.suffix.lower() not in FORMATS:
-        raise WeftError(f"{path}: a still ends in {', '.join(FORMATS)}")
+    if path.suffix.lower() not in STILL_FORMATS:
+        raise WeftError(f"{path}: a still ends in {', '.join(STILL_FORMATS)}")
     frame = frame_number(cache, frame)
     with Studio(cache, size=size, camera=camera, samples=samples, motion_blur=motion_blur) as studio:
         save_picture(studio.draw(frame), path)
@@ -74,7 +72,7 @@ def render_beauty_film(
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
     """Trace frames of a cache into an mp4 file and return its path; see `render_film` for the rest."""
-    from weft.view.film import write_film
+    from weft.view.pictures import write_film
 
     chosen = list(range(cache.frames)) if frames is None else list(frames)
     even = (size[0] // 2 * 2, size[1] // 2 * 2)
@@ -88,7 +86,7 @@ def render_beauty_film(
 
 
 class Studio:
-    """Traces frames of one cache from one camera."""
+    """Path-traces frames of one cache from one camera; use it in a `with` block."""
 
     def __init__(self, cache: "Cache", *, size: tuple[int, int], camera: Any, samples: int, motion_blur: bool) -> None:
         if not 1 <= samples <= 65536:
@@ -134,14 +132,14 @@ class Studio:
 
     def _trace(self, x: Floats, seed: int) -> Floats:
         mi = self._mitsuba
-        parts = {f"body_{k}": self._body(k, body, x) for k, body in enumerate(self._bodies)}
-        scene = mi.load_dict({"type": "scene", **self._fixed, **parts})
+        bodies = {f"body_{k}": self._body(k, body, x) for k, body in enumerate(self._bodies)}
+        scene = mi.load_dict({"type": "scene", **self._fixed, **bodies})
         samples = max(1, round(self._samples / self._moments))
         picture = np.array(mi.render(scene, spp=samples, seed=seed), dtype=np.float64)
         return picture[:, :, :3]
 
     def _body(self, number: int, body: "Body", x: Floats) -> dict[str, Any]:
-        """A body where it is now: its triangles in a file, and what it is made of."""
+        """A body at positions x in Mitsuba's terms: its triangles in a file, and its material."""
         surface = self._surfaces[number]
         points, normals = surface.shape(x[body.vertices])
         path = self._file(f"body_{number}.ply")
@@ -155,19 +153,20 @@ class Studio:
 
         x, faces = self._cache.positions(0), self._cache.faces
         return [
-            # light is worked out at every pixel, so coarse triangles need not be split
+            # light is computed at every pixel, so coarse triangles need not be split
             Surface(x[b.vertices], faces[b.faces] - b.vertices.start, smooth=b.kind == "cloth", detail=float("inf"))
             for b in self._bodies
         ]
 
     def _floor_height(self) -> float:
-        """The height of the ground: that of the scene's, else just below everything, whether in the picture or not."""
+        """The height of the ground: that of the scene's ground, else just below everything in the cache."""
         if self._ground is not None:
             return float(self._cache.positions(0)[self._ground.vertices][:, 1].max())
         lowest = min(self._cache.positions(frame)[:, 1].min() for frame in sample_frames(self._cache.frames))
         return float(lowest) - 0.02 * self._extent
 
     def _light_and_ground(self) -> dict[str, Any]:
+        """What is the same in all frames: camera, sky, lamp and ground."""
         mi = self._mitsuba
         view, size = self._view, self._extent
         target = [float(v) for v in view.target]
@@ -219,7 +218,7 @@ class Studio:
 
 
 def find_mitsuba() -> Any:
-    """Mitsuba in its plain variant."""
+    """Mitsuba in its scalar variant."""
     try:
         import mitsuba
     except ImportError as error:
@@ -229,10 +228,10 @@ def find_mitsuba() -> Any:
     return mitsuba
 
 
-def fabric(pair: BodyColours) -> dict[str, Any]:
-    """Cloth: rough, with the sheen of fibres at grazing angles, another colour behind."""
+def fabric(colours: BodyColours) -> dict[str, Any]:
+    """The material of cloth: rough, with sheen at grazing angles, and a colour for each side."""
     sides = []
-    for colour in pair:
+    for colour in colours:
         sides.append(
             {
                 "type": "principled",
@@ -253,14 +252,14 @@ def matt(linear: Floats) -> dict[str, Any]:
 
 
 def develop(light: Floats) -> Floats:
-    """Linear light to sRGB in 0..1; what is brighter than paper is held back softly instead of cut off."""
+    """Tone mapping: linear light to sRGB in 0..1, with highlights compressed instead of clipped."""
     knee = 0.75
     over = np.maximum(light - knee, 0.0) / (1.0 - knee)
     return to_srgb(np.where(light > knee, knee + (1.0 - knee) * (over / (1.0 + over)), light))
 
 
 def cove(centre: Floats, ahead: Floats, floor: float, size: float) -> tuple[Floats, Floats, NDArray[np.int32]]:
-    """The ground: flat under the subject, bent up into a wall behind it; points, normals and triangles."""
+    """The ground, flat below the subject and bent up into a wall behind it: points, normals and triangles."""
     side = np.cross(ahead, (0.0, 1.0, 0.0))
     foot = np.array([centre[0], floor, centre[2]])
     start, radius, half = 2.5 * size, BEND * size, 0.5 * WIDTH * size

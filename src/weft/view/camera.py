@@ -1,4 +1,4 @@
-"""Where the camera stands: where the scene says, or so that the cloth fills the picture in a three-quarter view."""
+"""The camera: the scene's, or a three-quarter view in which the cloth of all frames fills the picture."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,10 +9,68 @@ from numpy.typing import ArrayLike
 from weft.cache import scene_of
 from weft.errors import WeftError
 from weft.scene.colours import Floats
-from weft.view.subject import extent, subject_points
 
 if TYPE_CHECKING:
-    from weft.cache import Cache
+    from weft.cache import Body, Cache
+
+
+# at most so many frames are read to choose a camera or the scale of colours, and so many points of each body
+MAX_FRAMES = 24
+MAX_POINTS = 20_000
+
+# a plane collider is drawn as endless ground if it is this many times as wide as the subject
+ENDLESS = 3.0
+
+
+def sample_frames(count: int) -> list[int]:
+    """At most `MAX_FRAMES` frames of `count`, evenly spread, first and last among them."""
+    if count == 0:
+        raise WeftError("the cache has no complete frame yet: wait for the first one, or resume the run")
+    return sorted({int(f) for f in np.linspace(0, count - 1, min(count, MAX_FRAMES)).round()})
+
+
+def extent(points: Floats) -> float:
+    """The diagonal of the bounding box of points."""
+    return float(np.linalg.norm(np.ptp(points, axis=0))) if len(points) else 0.0
+
+
+def thinned(points: Floats) -> Floats:
+    """At most about `MAX_POINTS` of the points, evenly taken: the margin of the picture covers the others."""
+    return points[:: max(1, len(points) // MAX_POINTS)]
+
+
+def subject_points(cache: "Cache") -> Floats:
+    """Points that must be in the picture: the cloths in sampled frames, and colliders of about their size."""
+    cloths = [body for body in cache.bodies if body.kind == "cloth"] or list(cache.bodies)
+    others = [body for body in cache.bodies if body not in cloths]
+    if not cloths:
+        raise WeftError("there is nothing to draw: the cache has no bodies")
+    frames = [cache.positions(f) for f in sample_frames(cache.frames)]
+    points = [thinned(x[body.vertices]) for x in frames for body in cloths]
+    size = extent(np.concatenate(points))
+    for body in others:
+        shape = thinned(np.concatenate([frames[0][body.vertices], frames[-1][body.vertices]]))
+        if extent(shape) <= 1.5 * size:
+            points.append(shape)
+    cloud = np.concatenate(points)
+    if not np.isfinite(cloud).all():
+        raise WeftError("the cache holds positions that are not finite, so there is nothing to draw from there on")
+    return cloud
+
+
+def ground_of(cache: "Cache", size: float) -> "Body | None":
+    """The body that is drawn as the ground: a plane collider that is endless or much wider than `size`."""
+    planes = {}
+    for collider in getattr(scene_of(cache), "colliders", ()):
+        if getattr(collider.shape, "kind", None) == "plane":
+            planes[collider.name] = collider
+    for body in cache.bodies:
+        if body.name in planes and body.kind != "cloth":
+            shape = cache.positions(0)[body.vertices]
+            if planes[body.name].analytic or extent(shape) >= ENDLESS * size:
+                return body
+    return None
+
 
 UP = np.array([0.0, 1.0, 0.0])
 FOV_DEG = 30.0
@@ -21,7 +79,7 @@ FOV_DEG = 30.0
 AZIMUTH_DEG = 32.0
 ELEVATION_DEG = 16.0
 
-# how much of the half picture the cloth may fill
+# fraction of half the picture that the cloth may fill
 FILL = 0.86
 
 # points farther than this from the middle of the cloth at the start, in radii of that cloth, are not in a common view
@@ -49,7 +107,7 @@ def view_axes(forward: ArrayLike) -> tuple[Floats, Floats, Floats]:
     right = np.cross(f, UP)
     length = np.linalg.norm(right)
     if length < 1e-6:
-        # straight down or up: any right will do
+        # looking straight down or up: any horizontal direction can be right
         right = np.array([1.0, 0.0, 0.0]) - f[0] * f
         length = np.linalg.norm(right)
     right = right / length
@@ -66,8 +124,8 @@ def fit_view(points: Floats, *, aspect: float, forward: ArrayLike | None = None,
     tall = np.tan(np.radians(fov_deg) / 2) * FILL
     wide = tall * aspect
 
-    # a point q from the target is in the picture when |right . q| <= wide (distance + ahead . q), and the same
-    # upwards: so every point says how far the camera must stand back
+    # with q a point relative to the target, it is in the picture if |right . q| <= wide (distance + ahead . q), and
+    # likewise upwards: every point gives a least distance of the camera
     target = (points.min(axis=0) + points.max(axis=0)) / 2
     distance = 0.0
     for last in (False, False, False, False, True):
@@ -85,7 +143,7 @@ def fit_view(points: Floats, *, aspect: float, forward: ArrayLike | None = None,
 
 
 def choose_view(cache: "Cache", *, aspect: float, camera: Any = None, points: Floats | None = None) -> View:
-    """The camera to use: the one given, else the scene's; what it leaves open is chosen so that the cloth fits.
+    """The camera to use: the given one, else the scene's; what is not set is chosen so that the cloth fits.
 
     A camera is anything with `position`, `target` and `fov_deg`, each of which may be None.
     """
@@ -124,7 +182,7 @@ def common_view(caches: "list[Cache]", size: tuple[int, int]) -> View:
     for cache in caches:
         x = cache.positions(cache.frames - 1)
         for body in cache.bodies:
-            # colliders of about the size of the cloth belong into the picture, a floor does not
+            # colliders of about the size of the cloth should be in the picture, a floor need not
             if body.kind == "cloth" or extent(x[body.vertices]) <= 1.5 * extent(start):
                 points = x[body.vertices]
                 clouds.append(points[np.linalg.norm(points - middle, axis=1) < farthest])

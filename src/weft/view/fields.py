@@ -1,4 +1,7 @@
-"""What a cloth can be coloured by: strain, speed and tangles, one number a vertex."""
+"""Quantities that cloth can be coloured by (strain, speed, tangles), one number a vertex, and their colour maps.
+
+The maps are built in OKLab with even steps of lightness, so they need no table and no plotting package.
+"""
 
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -9,7 +12,7 @@ from weft.cache import scene_of
 from weft.errors import WeftError
 from weft.mesh.shading import unique_edges
 from weft.scene.colours import Floats, from_lch
-from weft.view.subject import sample_frames
+from weft.view.camera import sample_frames
 
 if TYPE_CHECKING:
     from weft.cache import Cache
@@ -19,7 +22,7 @@ COLOURS: tuple[Colour, ...] = get_args(Colour)
 
 
 def check_colour(colour: str) -> None:
-    """Refuse a colour that is not one of `COLOURS`."""
+    """Raise an error for a colouring that is not one of `COLOURS`."""
     if colour not in COLOURS:
         raise WeftError(f"colour {colour!r} is not known: use one of {', '.join(COLOURS)}")
 
@@ -38,7 +41,7 @@ def _diverging(t: Floats) -> Floats:
 _STEPS = np.linspace(0.0, 1.0, 256)
 SEQUENTIAL = _sequential(_STEPS)
 DIVERGING = _diverging(_STEPS)
-# regions of tangles as the analysis names them: none (a quiet grey), black, white, red
+# outside of tangles (grey), then black, white and red regions of the intersection analysis
 TANGLES = from_lch([0.72, 0.25, 0.98, 0.58], [0.03, 0.02, 0.0, 0.2], [230.0, 260.0, 0.0, 27.0])
 
 
@@ -55,8 +58,8 @@ class Field:
     """Strain, speed or tangles of a cache's vertices, with a scale that is the same for all frames.
 
     Strain at a vertex is the mean over its edges of length / rest length - 1. Rest lengths come from the flat rest
-    shape (`cache.uv`) where a body has one, else from frame 0. Colliders have no strain: they are NaN. Tangles are what
-    the analysis of intersections says of the cloths: 0 for nothing, 1, 2 and 3 for black, white and red regions.
+    shape (`cache.uv`) where a body has one, else from frame 0. Colliders have no strain: they are NaN. Tangles are the
+    classes of the global intersection analysis: 0 outside of tangles, 1, 2 and 3 in black, white and red regions.
     """
 
     def __init__(self, cache: "Cache", colour: Colour) -> None:
@@ -73,7 +76,7 @@ class Field:
     def _prepare_strain(self) -> None:
         cache = self.cache
         start = cache.positions(0)
-        # a mesh file may have uv that are texture coordinates only: they count where the scene says so
+        # uv of a mesh file may be texture coordinates: they are the rest shape only where the scene says so
         placed = {c.name for c in getattr(scene_of(cache), "cloths", ()) if c.mesh is not None and c.rest != "uv"}
         edges, rest = [], []
         for body in (body for body in cache.bodies if body.kind == "cloth"):
@@ -95,7 +98,7 @@ class Field:
         cloths = [body for body in cache.bodies if body.kind == "cloth"]
         faces = [cache.faces[body.faces] for body in cloths]
         count = max((body.vertices.stop for body in cache.bodies), default=0)
-        # the stitches of a subdivided cache are those of the cache that it was made of
+        # the stitches that a subdivided cache keeps name vertices of its source
         subdivided = cache.origin.get("finish", {}).get("total", 0)
         seams = None if subdivided else stitches_of(cache)
         self._analyser = Analyser(np.concatenate([np.empty((0, 3), np.int32), *faces]), count, seams=seams)
@@ -121,7 +124,7 @@ class Field:
 
     def _scale(self) -> tuple[float, float]:
         frames = sample_frames(self.cache.frames)
-        # 99 of 100 vertices lie inside; the few beyond it take the end colour
+        # 99 % of the vertices lie inside the scale; those beyond it take the end colour
         tops = [np.nanpercentile(np.abs(v), 99.0) for v in map(self.values, frames) if np.isfinite(v).any()]
         top = max([*map(float, tops), 0.01])
         return (-top, top) if self.colour == "strain" else (0.0, top)

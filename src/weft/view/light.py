@@ -1,9 +1,9 @@
-"""Soft light: what reaches each point of the scene from the sky, the ground and one large lamp.
+"""Soft light at each point of the scene: from the sky, the ground and one large lamp, with shadows.
 
-The scene is drawn as depth maps from many directions at once around it; a point sees a direction when nothing lies
-before it in that map. Summed over a sphere of directions this is the light of an overcast sky with its soft
-shadows in every fold, and summed over a small disc it is the lamp with its penumbra. A map of 20,000 triangles takes
-4 ms without a graphics card. The directions are fixed, so a film does not flicker.
+A depth map is drawn from each of many directions; a point is lit from a direction if nothing lies before it in that
+map. Summed over a sphere of directions this is the light of an overcast sky (ambient occlusion), and summed over a small
+disc it is the lamp with its penumbra. A map of 20,000 triangles takes 4 ms without a GPU. The directions are fixed, so
+a film does not flicker.
 """
 
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from weft.scene.colours import Floats
 from weft.view.camera import view_axes
 
+# pixels of a depth map along each side, and the radius of the lamp seen from the scene in degrees
 MAP = 512
 LAMP_DEG = 7.0
 
@@ -23,12 +24,12 @@ HORIZON = np.array([0.40, 0.42, 0.46])
 GROUND = np.array([0.22, 0.20, 0.18])
 LAMP = np.array([1.75, 1.64, 1.48])
 
-# the part of the light on the other side that comes through
+# fraction of the light on the other side that shines through
 THROUGH = 0.14
 
 
 class Quality(NamedTuple):
-    """How many directions the light is summed over."""
+    """The numbers of directions that the light of the sky and of the lamp is summed over."""
 
     sky: int
     lamp: int
@@ -58,14 +59,14 @@ def disc_directions(centre: Floats, count: int, radius_deg: float) -> Floats:
 
 
 def radiance(directions: Floats) -> Floats:
-    """The light that comes from each direction when nothing is in the way, lamp aside."""
+    """The unshadowed light from each direction, without the lamp."""
     y = directions[:, 1:2]
     above = HORIZON + (SKY - HORIZON) * np.clip(y, 0.0, 1.0)
     return np.where(y > 0.0, above, GROUND)
 
 
 def open_light(normals: Floats, lamp: Floats) -> tuple[Floats, Floats]:
-    """Linear light on the front and on the back of surfaces when nothing is in the way: no shadows."""
+    """Linear light on the front and on the back of surfaces, without shadows."""
     up = 0.5 + 0.5 * normals[:, 1:2]
     facing = (normals @ lamp)[:, None]
     front = GROUND + (SKY - GROUND) * up + np.maximum(facing, 0.0) * LAMP
@@ -74,9 +75,9 @@ def open_light(normals: Floats, lamp: Floats) -> tuple[Floats, Floats]:
 
 
 class Lights:
-    """Light with shadows for one scene: a window for the depth maps, the directions, and the region they cover.
+    """Light with shadows for one scene: the window of the depth maps, the directions, and the region they cover.
 
-    `casters` is the mesh that throws the shadows; move its points before `shine`.
+    `casters` is the mesh that casts shadows; move its points before `shine`.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Lights:
         self._colours = np.concatenate([radiance(sky), np.tile(LAMP / quality.lamp, (quality.lamp, 1))])
         self._plotter = pyvista.Plotter(off_screen=True, window_size=(MAP, MAP), lighting="none")
         self._plotter.enable_parallel_projection()
-        # depths are not to be mixed at edges, and it is four times as fast
+        # without multisampling depths are not blended at edges, and drawing is four times as fast
         self._plotter.render_window.SetMultiSamples(0)
         self._plotter.add_mesh(casters, lighting=False, color="black", copy_mesh=False, reset_camera=False)
 
@@ -101,12 +102,12 @@ class Lights:
     def shine(self, points: Floats, normals: Floats, *, reach: float) -> tuple[Floats, Floats]:
         """Linear light (n, 3) on the front and on the back of surfaces at `points` with unit `normals`.
 
-        `reach` is how far from the centre something may stand and still throw a shadow.
+        `reach` is the largest distance from the centre of a caster.
         """
         facing = self._directions @ normals.T
         lit = facing > 0.0
         light = np.abs(facing)
-        # few directions of the sky do not add up to the same for every normal: make them
+        # with few directions the sum over the sky depends on the normal: normalise it
         sky = light[: self._sky]
         for side in (lit[: self._sky], ~lit[: self._sky]):
             sky /= np.where(side, np.maximum((sky * side).sum(axis=0), 1e-9), 1.0)
@@ -120,7 +121,7 @@ class Lights:
     def _visible(
         self, centred: Floats, normals: Floats, front: NDArray[np.bool_], direction: Floats, reach: float
     ) -> Floats:
-        # stand a little off the surface on the lit side, by what a map can tell apart
+        # probe a little off the surface on the lit side, by the resolution of the map
         texel = 2.0 * self._radius / MAP
         probes = centred + np.where(front, 1.5 * texel, -1.5 * texel)[:, None] * normals
         right, up, _ = view_axes(-direction)
@@ -129,7 +130,7 @@ class Lights:
         v = (probes @ up) / texel + MAP / 2 - 0.5
         h = probes @ direction + 0.5 * texel
 
-        # compare with the four nearest texels, then mix: a soft edge instead of steps; outside the map is in the open
+        # percentage-closer filtering over the four nearest texels; points outside the map are lit
         inside = (u > 0.0) & (u < MAP - 1.0) & (v > 0.0) & (v < MAP - 1.0)
         u, v, h = u[inside], v[inside], h[inside]
         i, j = u.astype(np.intp), v.astype(np.intp)
@@ -142,7 +143,7 @@ class Lights:
         return seen
 
     def _height_map(self, direction: Floats, up: Floats, reach: float) -> Floats:
-        # how high the first surface seen from `direction` stands over the centre
+        # height over the centre, along `direction`, of the first surface seen from there
         from vtkmodules.util.numpy_support import vtk_to_numpy
         from vtkmodules.vtkCommonCore import vtkFloatArray
 

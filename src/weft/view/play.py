@@ -1,8 +1,12 @@
-"""`weft play`: a scene that is simulated while it is looked at; cloth and colliders follow the mouse."""
+"""`weft play`: a scene that is simulated while it is shown in the browser; cloth and colliders can be dragged.
+
+The controls and the mouse only record what is wanted; the loop of the simulation acts on it.
+"""
 
 import contextlib
 import io
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -15,19 +19,98 @@ from weft.run.realtime import Realtime
 from weft.scene import Path as KeyframePath
 from weft.scene import Scene, Sequence, Spin
 from weft.scene.colours import body_colours
-from weft.view.camera import choose_view
+from weft.view.camera import choose_view, extent
 from weft.view.figures import to_rgb
-from weft.view.play_panel import PlayPanel
-from weft.view.subject import extent
 
-# how often the browser gets a new picture at most
+HELP = "Drag the cloth or a collider with the mouse; drag beside them to turn the view."
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The state of the controls; `changed` and `reset` are true once, after the change."""
+
+    playing: bool = True
+    changed: bool = False
+    reset: bool = False
+    motions: bool = True
+    stretch: float = 1.0
+    bend: float = 1.0
+    friction: float = 1.0
+    wind: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
+class PlayPanel:
+    """Pause, reset, stiffness, friction and wind."""
+
+    def __init__(self, server: Any, *, wind: tuple[float, float, float]) -> None:
+        self._lock = Lock()
+        self._settings = Settings(wind=wind)
+        gui = server.gui
+        with gui.add_folder("Simulation"):
+            self.words = gui.add_markdown("")
+            self.pause = gui.add_button("Pause", hint="or press P")
+            reset = gui.add_button("Reset", hint="or press R")
+            motions = gui.add_checkbox("motions of the scene", True, hint="without them every collider can be dragged")
+            gui.add_markdown(HELP)
+        with gui.add_folder("Cloth"):
+            # powers of ten: one slider spans four decades of stiffness
+            self.stretch = gui.add_slider("stretch, times 10^", min=-2.0, max=2.0, step=0.1, initial_value=0.0)
+            self.bend = gui.add_slider("bend, times 10^", min=-2.0, max=2.0, step=0.1, initial_value=0.0)
+            self.friction = gui.add_slider("friction, times", min=0.0, max=4.0, step=0.1, initial_value=1.0)
+        with gui.add_folder("Wind"):
+            speed = float(np.linalg.norm(wind))
+            angle = float(np.degrees(np.arctan2(-wind[2], wind[0]))) % 360.0
+            self.wind = gui.add_slider("m/s", min=0.0, max=20.0, step=0.5, initial_value=round(2.0 * speed) / 2.0)
+            self.angle = gui.add_slider("from x about y, degrees", min=0, max=360, step=5, initial_value=round(angle))
+
+        self.pause.on_click(lambda _: self.toggle())
+        reset.on_click(lambda _: self.record(reset=True))
+        motions.on_update(lambda _: self.record(motions=motions.value, changed=True))
+        for slider, name in ((self.stretch, "stretch"), (self.bend, "bend")):
+            slider.on_update(lambda _, s=slider, n=name: self.record(**{n: 10.0**s.value}, changed=True))
+        self.friction.on_update(lambda _: self.record(friction=float(self.friction.value), changed=True))
+        for slider in (self.wind, self.angle):
+            slider.on_update(lambda _: self.record(wind=self._blowing(), changed=True))
+        for label, key, act in (
+            ("Pause or go on", "P", self.toggle),
+            ("Reset", "R", lambda: self.record(reset=True)),
+        ):
+            gui.add_command(label, hotkey=key).on_trigger(lambda _, act=act: act())
+
+    def record(self, **settings: Any) -> None:
+        """Record changed settings."""
+        with self._lock:
+            self._settings = replace(self._settings, **settings)
+
+    def toggle(self) -> None:
+        """Pause or go on."""
+        with self._lock:
+            self._settings = replace(self._settings, playing=not self._settings.playing)
+
+    def take(self) -> Settings:
+        """The current settings; `changed` and `reset` are cleared."""
+        with self._lock:
+            settings, self._settings = self._settings, replace(self._settings, changed=False, reset=False)
+            return settings
+
+    def update(self, playing: bool, text: str) -> None:
+        """Update the pause button and show a text."""
+        self.pause.label = "Pause" if playing else "Go on"
+        self.words.content = text
+
+    def _blowing(self) -> tuple[float, float, float]:
+        angle = np.radians(self.angle.value)
+        return float(self.wind.value * np.cos(angle)), 0.0, float(-self.wind.value * np.sin(angle))
+
+
+# pictures a second that the browser gets at most
 RATE = 30.0
-# a hand pulls no faster than this, m/s: the mouse jumps between two of its messages
+# largest speed of a dragged body, m/s: the mouse jumps between two events
 HAND_SPEED = 4.0
 
 
 class Hand:
-    """What the mouse holds. Its events come from the server's threads; the loop asks once a round."""
+    """What the mouse drags. Events arrive on threads of the server; the loop reads the state once a step."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -36,7 +119,7 @@ class Hand:
         self._to = np.zeros(3)
 
     def move(self, event: Any, body: str) -> None:
-        """A drag began, went on or ended."""
+        """Handle an event of a drag: start, move or end."""
         with self._lock:
             if event.phase == "start":
                 self._body, self._from = body, np.array(event.start_position, float)
@@ -45,7 +128,7 @@ class Hand:
                 self._body = None
 
     def holds(self) -> tuple[str | None, np.ndarray, np.ndarray]:
-        """The body it holds, where it took hold, and where it is now."""
+        """The dragged body (None: no drag), the point where the drag started, and where the mouse is now."""
         with self._lock:
             return self._body, self._from.copy(), self._to.copy()
 
@@ -61,13 +144,13 @@ class LiveView:
         self.cloth = Realtime(scene)
         self.scene = self.cloth.scene
         self.dt = 1.0 / self.scene.fps
-        # the server prints a box of its own; one line from the command is enough
+        # hide the banner that the server prints; the command prints one line
         with contextlib.redirect_stdout(io.StringIO()):
             self._server = viser.ViserServer(host=host, port=port, label="weft", verbose=False)
         self._host = host
         self.hand = Hand()
         self._vertex: int | None = None
-        self._taken = np.zeros(3)
+        self._offset = np.zeros(3)
         self._set_stage()
         wind = self.scene.forces.wind
         self.panel = PlayPanel(self._server, wind=(0.0, 0.0, 0.0) if wind is None else wind.velocity)
@@ -91,55 +174,55 @@ class LiveView:
             self._server.stop()
 
     def step(self, now: float) -> None:
-        """One round of the loop: do what the controls ask for, step if a step is due, and show it."""
-        wishes = self.panel.take()
-        if wishes.reset:
+        """One round of the loop: apply the controls, step if a step is due, and show the result."""
+        settings = self.panel.take()
+        if settings.reset:
             self.cloth.reset()
             self._vertex = None
-        if wishes.changed:
-            self._change(wishes)
-        if wishes.playing and now >= self._due:
-            # who is late goes on from now: simulated time falls behind, steps stay as long as they are
+        if settings.changed:
+            self._change(settings)
+        if settings.playing and now >= self._due:
+            # when late, continue from now: simulated time falls behind, the time step stays the same
             self._due = max(self._due, now - 0.5 * self.dt) + self.dt
             self._follow_hand()
             begin = time.perf_counter()
             self.cloth.step(self.dt)
             self._cost += 0.1 * (time.perf_counter() - begin - self._cost)
-        elif not wishes.playing:
+        elif not settings.playing:
             self._due = now + self.dt
-        # a little early is in time: clocks are not exact
-        if wishes.reset or now - self._shown >= 0.9 / RATE:
+        # 10 % early counts as due: timers are not exact
+        if settings.reset or now - self._shown >= 0.9 / RATE:
             self._shown = now
-            self._show(wishes.playing)
+            self._show(settings.playing)
 
-    def _change(self, wishes: Any) -> None:
-        self.cloth.motions = wishes.motions
-        self.cloth.change(stretch=wishes.stretch, bend=wishes.bend, friction=wishes.friction, wind=wishes.wind)
+    def _change(self, settings: Any) -> None:
+        self.cloth.motions = settings.motions
+        self.cloth.change(stretch=settings.stretch, bend=settings.bend, friction=settings.friction, wind=settings.wind)
 
     def _follow_hand(self) -> None:
-        """The vertex that the mouse holds, or the collider, goes where the mouse is."""
+        """Move the dragged vertex or collider towards the mouse."""
         body, start, end = self.hand.holds()
         cloth = self.cloth
         if body is None:
             if self._vertex is not None:
                 cloth.release([self._vertex])
                 self._vertex = None
-            self._taken = np.full(3, np.nan)
+            self._offset = np.full(3, np.nan)
         elif body in self._cloths:
             if self._vertex is None:
-                part = cloth.cloth(body)
-                self._vertex = part.start + int(((cloth.positions[part] - start) ** 2).sum(axis=1).argmin())
+                own = cloth.cloth(body)
+                self._vertex = own.start + int(((cloth.positions[own] - start) ** 2).sum(axis=1).argmin())
                 cloth.hold([self._vertex])
-            cloth.targets[self._vertex] += self._reached(end - cloth.targets[self._vertex])
+            cloth.targets[self._vertex] += self._limited(end - cloth.targets[self._vertex])
         else:
             pose = cloth.poses[body]
-            if np.isnan(self._taken).any():
-                # what is taken hold of keeps its distance from the mouse
-                self._taken = pose[:3, 3] - start
-            pose[:3, 3] += self._reached(end + self._taken - pose[:3, 3])
+            if np.isnan(self._offset).any():
+                # the collider keeps its offset from the mouse
+                self._offset = pose[:3, 3] - start
+            pose[:3, 3] += self._limited(end + self._offset - pose[:3, 3])
 
-    def _reached(self, way: np.ndarray) -> np.ndarray:
-        """As much of a way as the hand goes in a step."""
+    def _limited(self, way: np.ndarray) -> np.ndarray:
+        """A displacement limited to what `HAND_SPEED` allows in a step."""
         return way * min(1.0, HAND_SPEED * self.dt / max(float(np.linalg.norm(way)), 1e-12))
 
     def _show(self, playing: bool) -> None:
@@ -155,7 +238,7 @@ class LiveView:
                     mesh.position, mesh.wxyz = pose[:3, 3], _quaternion(pose[:3, :3])
                 else:
                     mesh.vertices = cloth.collider_mesh(name)[0][corners].astype(np.float32)
-        self.panel.tell(playing, self._describe())
+        self.panel.update(playing, self._describe())
 
     def _describe(self) -> str:
         report = self.cloth.report
@@ -194,7 +277,7 @@ class LiveView:
                 self._add_collider(path, body.name, sides.front)
 
     def _add_collider(self, path: str, name: str, colour: Any) -> None:
-        """A collider in its own frame, which moves; one that changes its form is in the world."""
+        """Add a collider: a rigid one in its own frame, whose pose is updated; one that deforms in world coordinates."""
         vertices, faces = self.cloth.collider_mesh(name)
         collider = next(c for c in self.scene.colliders if c.name == name)
         deforms = isinstance(collider.motion, Sequence)
@@ -213,7 +296,7 @@ class LiveView:
         )
 
     def _listen(self, mesh: Any, name: str, *, moves: bool = False) -> None:
-        """Let the mouse take hold; what follows a motion of the scene cannot be taken from it."""
+        """Let the mouse drag a mesh; a body that follows a motion of the scene cannot be dragged while motions are on."""
 
         @mesh.on_drag("left")
         def _(event: Any) -> None:
@@ -222,7 +305,7 @@ class LiveView:
 
 
 def _quaternion(turn: np.ndarray) -> np.ndarray:
-    """The unit quaternion (w, x, y, z) of a rotation matrix: the largest column of what four of them make."""
+    """The unit quaternion (w, x, y, z) of a rotation matrix: the row with the largest diagonal of 4 q q^T, normalised."""
     (a, b, c), (d, e, f), (g, h, i) = turn
     table = np.array(
         [

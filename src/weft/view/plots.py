@@ -1,4 +1,4 @@
-"""The report of a run as a picture: where the time went, what the cloth met, and whether anything went wrong."""
+"""The report of a run as a plot: time a frame, contacts, stretch and intersections."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from weft.scene.colours import CLOTH_PALETTE, Floats, from_lch
 if TYPE_CHECKING:
     from weft.cache import Cache
 
-FORMATS = (".png", ".pdf", ".svg")
+PLOT_FORMATS = (".png", ".pdf", ".svg")
 
 # title, unit on the axis, and the report columns that are drawn there
 PANELS = (
@@ -27,17 +27,17 @@ RED = (0.80, 0.12, 0.10)
 def plot_report(cache: "Cache", path: str | Path, *, title: str | None = None) -> Path:
     """Draw a cache's report into a PNG, PDF or SVG file and return its path.
 
-    Frames whose status is not "ok" have a red line through all panels; the first few sentences stand below.
+    Frames whose status is not "ok" have a red line through all panels; the first statuses are printed below.
     """
     path = Path(path)
-    if path.suffix.lower() not in FORMATS:
-        raise WeftError(f"{path}: a plot ends in {', '.join(FORMATS)}")
+    if path.suffix.lower() not in PLOT_FORMATS:
+        raise WeftError(f"{path}: a plot ends in {', '.join(PLOT_FORMATS)}")
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
         raise missing_extra("render", "matplotlib") from error
-    from weft.view.files import replacing
+    from weft.view.pictures import replacing
 
     report = cache.report
     rows = list(report.rows())
@@ -68,12 +68,12 @@ def plot_report(cache: "Cache", path: str | Path, *, title: str | None = None) -
 
 
 def is_ok(status: Any) -> bool:
-    """Whether a status says that all went well (or nothing)."""
+    """Whether a status is empty or "ok"."""
     return status in (None, "", "ok")
 
 
 def column(report: Any, name: str) -> Floats | None:
-    """A column as numbers with NaN for what is not there, or None when no frame has one."""
+    """A column as numbers, NaN where a frame has none; None if no frame has any."""
     if name not in report:
         return None
     values = np.array([np.nan if v is None else v for v in report[name]], dtype=np.float64)
@@ -81,7 +81,7 @@ def column(report: Any, name: str) -> Floats | None:
 
 
 def draw_panel(axis: Any, name: str, unit: str, columns: dict[str, Floats | None]) -> None:
-    """One panel: a line a column, or the words that say why there is none."""
+    """Draw one panel: a line for each column, or "not recorded"."""
     axis.set_title(name, loc="left", fontsize=10, fontweight="bold")
     axis.set_ylabel(unit, fontsize=9, color=GREY)
     axis.spines[["top", "right"]].set_visible(False)
@@ -93,7 +93,7 @@ def draw_panel(axis: Any, name: str, unit: str, columns: dict[str, Floats | None
         axis.set_yticks([])
         return
     for (label, values), lch in zip(known.items(), CLOTH_PALETTE, strict=False):
-        # a column that is counted now and then (intersections) has gaps: points, joined
+        # a column that only some frames have (intersections) is drawn as joined points
         there = np.isfinite(values)
         mark = "." if len(values) < 2 or not there.all() else ""
         colour = tuple(from_lch(*lch))
@@ -104,7 +104,7 @@ def draw_panel(axis: Any, name: str, unit: str, columns: dict[str, Floats | None
     tops = [float(np.nanmax(values)) for values in known.values()]
     top = max(tops)
     if len(tops) > 1 and top > 50.0 * min(tops) > 0.0:
-        # thousands of contacts would hide a handful of zones
+        # on a linear scale thousands of contacts would hide a few impact zones
         axis.set_yscale("symlog", linthresh=10.0)
     axis.set_ylim(bottom=min(0.0, *(float(np.nanmin(v)) for v in known.values())), top=None if top > 0.0 else 1.0)
 

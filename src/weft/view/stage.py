@@ -1,35 +1,40 @@
-"""The stage: a cache set up for drawing, one frame after the other, without a screen."""
+"""The stage: draws frames of a cache off screen with VTK: bodies, floor, light, marks and legend.
 
+VTK ends the process if it finds no OpenGL, so the libraries are tried here first, and an error says what to install.
+"""
+
+import ctypes
+import os
+import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.cache import scene_of
-from weft.errors import WeftError
+from weft.errors import WeftError, missing_extra
 from weft.mesh.shading import unique_edges, unit
 from weft.scene.colours import BodyColours, Floats, body_colours, from_lch, to_linear, to_srgb
-from weft.view.camera import View, choose_view
+from weft.view.camera import View, choose_view, ground_of, subject_points, view_axes
 from weft.view.fields import Colour, Field, check_colour
-from weft.view.floor import FLOOR_REACH, Floor
 from weft.view.light import Lights, Quality, open_light
-from weft.view.offscreen import import_pyvista
-from weft.view.subject import ground_of, subject_points
 from weft.view.surface import Surface
 
 if TYPE_CHECKING:
     from weft.cache import Cache
+
 
 TOP = from_lch(0.97, 0.004, 255.0)
 BOTTOM = from_lch(0.88, 0.010, 255.0)
 RED = (0.90, 0.08, 0.10)
 INK = (0.12, 0.13, 0.16)
 
-# the lamp stands to the left of the camera and above it
+# direction of the lamp from the camera's: to the left and up
 LAMP_LEFT_DEG = 62.0
 LAMP_UP_DEG = 46.0
 
-# the sheen of fibres seen edge on
+# brightness added where fibres are seen edge on
 SHEEN = 0.07
 
 # triangles larger than this, in radii of the subject, are split before they are lit
@@ -37,7 +42,7 @@ DETAIL = 0.03
 
 
 class Drawn(NamedTuple):
-    """One body on the stage: its share of the vertices, what is drawn for it, and the two sides of that."""
+    """One body on the stage: its vertices in the cache, the surface and mesh drawn for it, and the colours of its sides."""
 
     vertices: slice
     surface: Surface
@@ -110,7 +115,7 @@ class Stage:
             self._floor.follow(x, self._centre)
             shapes.append((self._floor.points, self._floor.normals))
 
-        # light on everything at once: each depth map is drawn once
+        # light on all surfaces at once, so that each depth map is drawn once
         points = np.concatenate([points for points, _ in shapes])
         normals = np.concatenate([normals for _, normals in shapes])
         if self._lights is None:
@@ -122,9 +127,9 @@ class Stage:
         field = None if self._field is None else self._field.colours(frame)
         begin = 0
         for drawn, (points, normals) in zip(self._bodies, shapes, strict=False):
-            part = slice(begin, begin + len(points))
-            begin = part.stop
-            self._paint(drawn, points, normals, front[part], back[part], field)
+            own = slice(begin, begin + len(points))
+            begin = own.stop
+            self._paint(drawn, points, normals, front[own], back[own], field)
         if self._floor is not None:
             self._floor.paint(front[begin:])
         self._show_marks(marks)
@@ -136,7 +141,7 @@ class Stage:
         self, drawn: Drawn, points: Floats, normals: Floats, front: Floats, back: Floats, field: Floats | None
     ) -> None:
         if field is not None and drawn.cloth:
-            # colours that are to be read are shaded with less contrast and without tint
+            # colours that stand for numbers are shaded with less contrast and without tint
             albedo = to_linear(drawn.surface.lift @ field[drawn.vertices])
             for side, light in (("front", front), ("back", back)):
                 grey = np.minimum(0.45 + 0.32 * light.mean(axis=1, keepdims=True), 1.0)
@@ -179,17 +184,17 @@ class Stage:
             raise WeftError("the cache has no triangles to draw")
         self._casters = pyvista.PolyData.from_regular_faces(start, np.concatenate(solid))
 
-    def _add_wires(self, share: slice, vertices: Floats, faces: NDArray[np.int32]) -> None:
+    def _add_wires(self, body_vertices: slice, vertices: Floats, faces: NDArray[np.int32]) -> None:
         edges = unique_edges(faces)
         lines = np.column_stack([np.full(len(edges), 2), edges]).ravel()
         wires = self._pyvista.PolyData(vertices, lines=lines)
         actor = self._plotter.add_mesh(
             wires, color=INK, line_width=1.0, opacity=0.55, lighting=False, copy_mesh=False, reset_camera=False
         )
-        # lines lie in the surface: draw them a little before it
+        # the lines lie in the surface: draw them slightly in front of it
         actor.mapper.SetResolveCoincidentTopologyToPolygonOffset()
         actor.mapper.SetRelativeCoincidentTopologyLineOffsetParameters(-1.0, -4.0)
-        self._wires.append((share, wires))
+        self._wires.append((body_vertices, wires))
 
     def _place_camera(self) -> None:
         camera = self._plotter.camera
@@ -209,7 +214,7 @@ class Stage:
         from vtkmodules.vtkRenderingCore import vtkRenderer
 
         if self._overlay is None:
-            # a second layer with the same camera and a depth buffer of its own: nothing hides it
+            # a second layer with the same camera and its own depth buffer, so that nothing hides it
             self._overlay = vtkRenderer()
             self._overlay.SetLayer(1)
             self._overlay.SetActiveCamera(self._plotter.camera)
@@ -237,7 +242,7 @@ class Stage:
 
 
 def lamp_direction(view: View) -> Floats:
-    """Where the lamp stands: left of the camera and above it, wherever the camera is."""
+    """The direction to the lamp: to the left of the camera and above it."""
     back = view.position - view.target
     azimuth = np.arctan2(back[0], back[2]) - np.radians(LAMP_LEFT_DEG)
     height = np.radians(LAMP_UP_DEG)
@@ -245,10 +250,131 @@ def lamp_direction(view: View) -> Floats:
 
 
 def expose(light: Floats) -> Floats:
-    """Linear light to linear light in 0..1: straight in the shadows, bent before it gets white."""
+    """Tone mapping: linear light to linear light in 0..1, nearly linear in the shadows, compressed towards white."""
     return 1.0 - np.exp(-light * (1.0 + 0.35 * light))
 
 
 def to_bytes(linear: Floats) -> NDArray[np.uint8]:
     """Linear light to sRGB bytes."""
     return np.rint(255.0 * to_srgb(linear)).astype(np.uint8)
+
+
+# colour of the floor, its radius in radii of the subject, and its mesh
+FLOOR = from_lch(0.93, 0.006, 80.0)
+FLOOR_REACH = 9.0
+RINGS = 100
+SECTORS = 240
+
+
+class Floor:
+    """The ground as a disc that fades out: a mesh that is fine in the middle, where the shadows are."""
+
+    def __init__(self, pyvista: Any, plotter: Any, vertices: slice, faces: NDArray[np.int32], radius: float) -> None:
+        self._vertices = vertices
+        self._corner = faces[0]
+        t = np.linspace(0.0, 1.0, RINGS)
+        rings = FLOOR_REACH * radius * (0.28 * t + 0.72 * t**5)
+        angle = np.linspace(0.0, 2.0 * np.pi, SECTORS, endpoint=False)
+        self._plan = np.stack([np.outer(rings, np.cos(angle)), np.outer(rings, np.sin(angle))], axis=-1).reshape(-1, 2)
+        fade = np.clip((FLOOR_REACH - rings / radius) / (FLOOR_REACH - 2.5), 0.0, 1.0)
+        self._opacity = np.repeat(fade * fade * (3.0 - 2.0 * fade), SECTORS)
+        self.points = np.zeros((len(self._plan), 3))
+        self.normals = np.zeros_like(self.points)
+
+        # two triangles between neighbours on neighbouring rings
+        ring, sector = (index.ravel() for index in np.mgrid[: RINGS - 1, :SECTORS])
+        a, b = ring * SECTORS + sector, ring * SECTORS + (sector + 1) % SECTORS
+        c, d = a + SECTORS, b + SECTORS
+        triangles = np.concatenate([np.column_stack([a, d, b]), np.column_stack([a, c, d])])
+        self._mesh = pyvista.PolyData.from_regular_faces(self.points, triangles)
+        self._mesh.point_data["paint"] = np.zeros((len(self.points), 4), np.uint8)
+        plotter.add_mesh(
+            self._mesh, scalars="paint", rgb=True, lighting=False, culling="back", copy_mesh=False, reset_camera=False
+        )
+
+    def follow(self, positions: Floats, centre: Floats) -> None:
+        """Move the disc into the plane of its collider, centred below (or above) the subject's centre."""
+        a, b, c = positions[self._vertices][self._corner]
+        normal = np.cross(b - a, c - a)
+        normal /= np.linalg.norm(normal)
+        right, up, _ = view_axes(-normal)
+        middle = centre - normal * (normal @ (centre - a))
+        self.points = middle + self._plan[:, :1] * right + self._plan[:, 1:] * up
+        self.normals = np.broadcast_to(normal, self.points.shape)
+        self._mesh.points = self.points
+
+    def paint(self, light: Floats) -> None:
+        """Colour the disc with the light on it."""
+        # unshadowed it has exactly its own colour, so that it blends into the background without a visible border
+        open_light = light[-SECTORS:].mean(axis=0)
+        colour = to_srgb(to_linear(FLOOR) * light / np.maximum(open_light, 1e-9))
+        self._mesh.point_data["paint"] = np.rint(255.0 * np.column_stack([colour, self._opacity])).astype(np.uint8)
+
+
+# the environment variable that VTK reads when it makes its first window
+WINDOW = "VTK_DEFAULT_OPENGL_WINDOW"
+EGL_PLATFORM_DEVICE = 0x313F
+MOST_DEVICES = 32
+OSMESA = ("libOSMesa.so", "libOSMesa.so.8", "libOSMesa.so.6")
+
+
+def _load(name: str) -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        return None
+
+
+def _egl_works() -> bool:
+    # a library without a driver is useless: try to start one of its devices, as VTK will
+    os.environ.setdefault("EGL_LOG_LEVEL", "fatal")
+    egl = _load("libEGL.so.1")
+    if egl is None:
+        return False
+    egl.eglGetProcAddress.restype = ctypes.c_void_p
+    egl.eglGetProcAddress.argtypes = [ctypes.c_char_p]
+    query = egl.eglGetProcAddress(b"eglQueryDevicesEXT")
+    display_of = egl.eglGetProcAddress(b"eglGetPlatformDisplayEXT")
+    if not query or not display_of:
+        return False
+    pointer, number, yes = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint
+    query_devices = ctypes.CFUNCTYPE(yes, number, ctypes.POINTER(pointer), ctypes.POINTER(number))(query)
+    get_display = ctypes.CFUNCTYPE(pointer, ctypes.c_uint, pointer, pointer)(display_of)
+    egl.eglInitialize.argtypes = [pointer, pointer, pointer]
+    egl.eglTerminate.argtypes = [pointer]
+
+    devices, count = (pointer * MOST_DEVICES)(), number(0)
+    if not query_devices(MOST_DEVICES, devices, ctypes.byref(count)):
+        return False
+    for device in devices[: count.value]:
+        display = get_display(EGL_PLATFORM_DEVICE, device, None)
+        if display and egl.eglInitialize(display, None, None):
+            egl.eglTerminate(display)
+            return True
+    return False
+
+
+@cache
+def find_window() -> str | None:
+    """The kind of VTK window to draw into on Linux; None leaves the choice to VTK. Raises when there is none."""
+    if not sys.platform.startswith("linux") or os.environ.get(WINDOW):
+        return None
+    if _egl_works():
+        return "vtkEGLRenderWindow"
+    if any(_load(name) for name in OSMESA):
+        return "vtkOSOpenGLRenderWindow"
+    if os.environ.get("DISPLAY") and _load("libGL.so.1"):
+        return None
+    raise WeftError("drawing needs an OpenGL library: install one with  apt-get install libegl1 libgl1-mesa-dri")
+
+
+def import_pyvista() -> Any:
+    """PyVista, set up to draw without a screen."""
+    window = find_window()
+    if window is not None:
+        os.environ[WINDOW] = window
+    try:
+        import pyvista
+    except ImportError as error:
+        raise missing_extra("render", "pyvista") from error
+    return pyvista

@@ -1,8 +1,8 @@
 """The surface that is drawn for a body: its triangles, refined where they are coarse, with smooth normals.
 
-Light is worked out at vertices, so a triangle must not be larger than a shadow's detail: coarse triangles are split
-in four, which changes nothing of the shape. Edges of colliders that are sharp (a box) stay sharp. All of it is
-linear in the body's vertices, so a frame costs one sparse product.
+Light is computed at vertices, so triangles must not be larger than the details of a shadow: coarse ones are split in
+four, which does not change the shape. Sharp edges of colliders (of a box) stay sharp. The drawn points are linear in
+the body's vertices, so a frame costs one sparse matrix product.
 """
 
 import numpy as np
@@ -10,11 +10,12 @@ from scipy import sparse
 
 from weft.mesh.shading import Floats, Ints, split_sharp, unique_edges, unit
 
+# refinement stops before a body has more triangles than this: each is drawn into every depth map
 MAX_TRIANGLES = 150_000
 
 
 class Surface:
-    """What is drawn for one body. `faces` index the drawn points; `lift` takes the body's vertices to them."""
+    """The drawn surface of one body. `faces` index its points; `lift` is the matrix from the body's vertices to them."""
 
     def __init__(self, vertices: Floats, faces: Ints, *, smooth: bool, detail: float) -> None:
         corners = np.arange(len(vertices)) if smooth else None
@@ -28,7 +29,7 @@ class Surface:
         self.faces = faces
         self._fine = sparse.eye_array(len(corners), format="csr")
         x = vertices[corners]
-        # as many rounds of splitting as the typical triangle needs
+        # split until typical edges are no longer than `detail`
         while len(self.faces) * 4 <= MAX_TRIANGLES and typical_edge(self._fine @ x, self.faces) > detail:
             step, self.faces = split_in_four(self.faces, self._fine.shape[0])
             self._fine = step @ self._fine
@@ -49,7 +50,7 @@ def gather_faces(faces: Ints, count: int) -> sparse.csr_array:
 
 
 def typical_edge(points: Floats, faces: Ints) -> float:
-    """The length that nine of ten edges do not exceed."""
+    """The 90th percentile of the lengths of the edges."""
     edges = unique_edges(faces)
     return float(np.percentile(np.linalg.norm(points[edges[:, 0]] - points[edges[:, 1]], axis=1), 90.0))
 

@@ -10,17 +10,15 @@ import numpy as np
 
 from weft.cache import scene_of
 from weft.errors import WeftError, missing_extra
-from weft.view.camera import choose_view
+from weft.view.camera import choose_view, extent, ground_of, subject_points
 from weft.view.fields import Field
 from weft.view.figures import legend_html, make_figures
-from weft.view.panel import Panel
-from weft.view.player import Player
-from weft.view.subject import extent, ground_of, subject_points
+from weft.view.timeline import Panel, Player
 
 if TYPE_CHECKING:
     from weft.cache import Cache
 
-# how often the browser gets a new picture at most, and how often a growing cache is looked at
+# pictures a second that the browser gets at most, and seconds between two looks at a growing cache
 RATE = 30.0
 POLL = 0.5
 RED = (220, 20, 25)
@@ -37,11 +35,11 @@ class Viewer:
         if cache.frames == 0:
             raise WeftError("the cache has no complete frame yet")
         self.cache = cache
-        # the server prints a box of its own; one line from the command is enough
+        # hide the banner that the server prints; the command prints one line
         with contextlib.redirect_stdout(io.StringIO()):
             self._server = viser.ViserServer(host=host, port=port, label="weft", verbose=False)
         self._host = host
-        # a cache that is not complete and has no writer was interrupted: there is nothing to follow
+        # an incomplete cache without a writer was interrupted: it will not grow
         live = not cache.complete and cache.writer is not None
         self.player = Player(frames=cache.frames, fps=cache.fps, follow=live)
         points = subject_points(cache)
@@ -51,8 +49,8 @@ class Viewer:
         self._marks: Any = None
         self._drawn: int | None = None
         self._polled = -POLL
-        self._trouble = ""
-        self._words = ""
+        self._mark_error = ""
+        self._caption = ""
         self.player.grow(cache.frames)
 
     @property
@@ -81,10 +79,10 @@ class Viewer:
             frame = self.player.tick(now)
         for figure in self._figures:
             figure.swap(now)
-        # a coloured mesh that is still loading would never be seen if the next came at once
+        # a coloured mesh that is still loading would never be shown if the next were sent at once
         if any(figure.busy for figure in self._figures):
             return
-        self.panel.tell(self._words)
+        self.panel.update(self._caption)
         if self.panel.take() or frame != self._drawn:
             self._show(frame, now)
 
@@ -112,7 +110,7 @@ class Viewer:
         if field is not None:
             panel.legend.content = legend_html(field)
         self._drawn = frame
-        self._words = self._describe(frame)
+        self._caption = self._describe(frame)
 
     def _field(self) -> Field | None:
         colour = self.panel.colour
@@ -126,7 +124,7 @@ class Viewer:
         if self._marks is not None:
             self._marks.remove()
             self._marks = None
-        self._trouble = ""
+        self._mark_error = ""
         if not self.panel.crossings:
             return
         try:
@@ -134,7 +132,7 @@ class Viewer:
 
             marks = crossing_marks(self.cache, frame)
         except (ImportError, WeftError) as error:
-            self._trouble = f"crossings cannot be shown: {error}"
+            self._mark_error = f"crossings cannot be shown: {error}"
             return
         if len(marks):
             self._marks = self._server.scene.add_line_segments(
@@ -148,15 +146,15 @@ class Viewer:
             lines.append(f"{row['intersections']} intersections")
         if row.get("status") not in (None, "", "ok"):
             lines.append(str(row["status"]))
-        if self._trouble:
-            lines.append(self._trouble)
+        if self._mark_error:
+            lines.append(self._mark_error)
         return "  \n".join(lines)
 
     def _set_stage(self, points: Any) -> None:
         server, cache = self._server, self.cache
         server.scene.set_up_direction("+y")
         server.gui.configure_theme(show_logo=False, show_share_button=False)
-        # beside the picture, not over it
+        # beside the picture instead of over it
         server.gui.main_panel.dock_right()
         view = choose_view(cache, aspect=4 / 3, points=points)
         camera = server.initial_camera
@@ -170,7 +168,7 @@ class Viewer:
         if ground is not None:
             shape = cache.positions(0)[ground.vertices]
             if np.ptp(shape[:, 1]) > 1e-6 * size:
-                # a slope is drawn as the mesh that it is
+                # a sloped plane is drawn as its mesh
                 ground = None
             else:
                 cell = 10.0 ** np.floor(np.log10(size / 2))

@@ -1,21 +1,85 @@
-"""The controls beside the picture in the browser. They only note what is wanted; the viewer's loop does it."""
+"""The timeline of `weft view`: which frame is due, and the controls beside the picture in the browser.
 
+The controls only record what is wanted; the loop of the viewer acts on it.
+"""
+
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 from weft.view.fields import COLOURS, Colour
-from weft.view.player import Player
+
+
+@dataclass
+class Player:
+    """Playback state (play, pause, seek, speed, loop, follow a growing cache); `tick` returns the frame that is due."""
+
+    frames: int
+    fps: float
+    speed: float = 1.0
+    loop: bool = True
+    playing: bool = False
+    follow: bool = False
+    position: float = 0.0
+    _last: float | None = None
+
+    @property
+    def frame(self) -> int:
+        """The frame that is shown."""
+        return min(int(self.position), max(self.frames - 1, 0))
+
+    def play(self) -> None:
+        """Start playing; at the end, from the beginning."""
+        if self.frame >= self.frames - 1:
+            self.position = 0.0
+        self.playing = True
+        self.follow = False
+        self._last = None
+
+    def pause(self) -> None:
+        """Stay on this frame."""
+        self.playing = False
+        self.position = float(self.frame)
+
+    def seek(self, frame: int) -> None:
+        """Show a frame and stay there; going back stops following."""
+        self.position = float(min(max(frame, 0), max(self.frames - 1, 0)))
+        self.playing = False
+        self.follow = self.follow and self.frame == self.frames - 1
+
+    def grow(self, frames: int) -> None:
+        """Set the number of frames that exist now."""
+        self.frames = frames
+        if self.follow and frames:
+            self.position = float(frames - 1)
+        self.position = min(self.position, float(max(frames - 1, 0)))
+
+    def tick(self, now: float) -> int:
+        """The frame to show at the time `now` (seconds of any steady clock)."""
+        elapsed = 0.0 if self._last is None else now - self._last
+        self._last = now
+        if not self.playing or self.frames < 2:
+            return self.frame
+        self.position += elapsed * self.fps * self.speed
+        if self.position >= self.frames:
+            if self.loop:
+                self.position %= self.frames
+            else:
+                self.position = float(self.frames - 1)
+                self.playing = False
+        return self.frame
+
 
 SPEEDS = {"1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0, "4": 4.0}
 
 
 class Panel:
-    """Timeline, colours and bodies. `changed` is set when the picture has to be made anew."""
+    """Controls of timeline, colours and bodies. `changed` is set when the picture must be drawn again."""
 
     def __init__(self, server: Any, player: Player, bodies: list[str], *, live: bool) -> None:
         self.player = player
         self.lock = Lock()
-        self._told = 0
+        self._sent_frame = 0
         self.changed = True
         self.colour: Colour = "body"
         self.wireframe = False
@@ -41,10 +105,10 @@ class Panel:
 
         @self.slider.on_update
         def _(event: Any) -> None:
-            # our own updates come back here without a client
+            # updates by the program itself arrive here without a client
             if event.client is not None:
-                self._told = int(self.slider.value)
-                self.step_to(self._told)
+                self._sent_frame = int(self.slider.value)
+                self.step_to(self._sent_frame)
 
         @self.button.on_click
         def _(_: Any) -> None:
@@ -81,22 +145,22 @@ class Panel:
 
         @colour.on_update
         def _(_: Any) -> None:
-            self.note(colour=colour.value)
+            self.record(colour=colour.value)
 
         @wireframe.on_update
         def _(_: Any) -> None:
-            self.note(wireframe=wireframe.value)
+            self.record(wireframe=wireframe.value)
 
         @crossings.on_update
         def _(_: Any) -> None:
-            self.note(crossings=crossings.value)
+            self.record(crossings=crossings.value)
 
     def _add_body(self, gui: Any, name: str) -> None:
         box = gui.add_checkbox(name, True)
 
         @box.on_update
         def _(_: Any) -> None:
-            self.note(hidden=self.hidden - {name} if box.value else self.hidden | {name})
+            self.record(hidden=self.hidden - {name} if box.value else self.hidden | {name})
 
     def _add_keys(self, gui: Any) -> None:
         for label, key, act in (
@@ -107,10 +171,10 @@ class Panel:
             command = gui.add_command(label, hotkey=key)
             command.on_trigger(lambda _, act=act: act())
 
-    def note(self, **wishes: Any) -> None:
-        """Remember what is wanted and that the picture is out of date."""
+    def record(self, **settings: Any) -> None:
+        """Record changed settings and that the picture is out of date."""
         with self.lock:
-            for name, value in wishes.items():
+            for name, value in settings.items():
                 setattr(self, name, value)
             self.changed = True
 
@@ -130,14 +194,14 @@ class Panel:
             changed, self.changed = self.changed, False
             return changed
 
-    def tell(self, words: str) -> None:
-        """Bring the controls in line with the player."""
+    def update(self, text: str) -> None:
+        """Update the controls to the state of the player and show a text."""
         player = self.player
         self.slider.max = max(player.frames - 1, 1)
-        # a slider that a hand moves is not moved against it
-        if player.frame != self._told:
-            self._told = player.frame
+        # the slider is only moved when the frame changed, so that a user can drag it
+        if player.frame != self._sent_frame:
+            self._sent_frame = player.frame
             self.slider.value = player.frame
         self.button.label = "Pause" if player.playing else "Play"
         self.follow.value = player.follow
-        self.words.content = words
+        self.words.content = text
