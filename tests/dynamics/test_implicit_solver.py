@@ -11,10 +11,9 @@ from scipy.sparse import bsr_array, csr_array
 from scipy.sparse.linalg import spsolve
 
 from weft.dynamics.air import Air
-from weft.dynamics.implicit import elements as bw_elements
-from weft.dynamics.implicit.aggregates import aggregate
+from weft.dynamics.implicit import forces as implicit_forces
 from weft.dynamics.implicit.coarse_level import CoarseLevel
-from weft.dynamics.implicit.elimination import eliminate
+from weft.dynamics.implicit.coarse_structure import aggregate, eliminate
 from weft.dynamics.implicit.model import Implicit
 from weft.mesh import shapes
 from weft.scene import Forces, Material
@@ -35,13 +34,13 @@ def assembled(cells=10, seed=0, material=None, device="cpu", **options):
     mass = np.full(len(x), 0.15 * 0.25 / len(x))
     air = Air(Forces(), mesh.faces, len(x), device=device)
     inverse = wp.array(1.0 / mass, dtype=wp.float64, device=device)
-    elements = bw_elements.from_mesh(mesh, Material() if material is None else material)
+    elements = implicit_forces.from_mesh(mesh, Material() if material is None else material)
     m = Implicit(elements, mass, inverse, air, **options)
     there, moving = vec(x, device), vec(v, device)
     m.constraints.begin(inverse, there, there, FRAME)
     m._strain(there, moving, FRAME)
-    m.matrix.assemble(m._terms, m._outside, FRAME)
-    m.matrix.right_hand_side(m._terms, m._outside, moving, m.constraints.push, FRAME, m._b)
+    m.matrix.assemble(m._terms, m._external, FRAME)
+    m.matrix.right_hand_side(m._terms, m._external, moving, m.constraints.push, FRAME, m._b)
     return m, x, v
 
 
@@ -139,9 +138,9 @@ def test_position_corrections_enter_the_right_hand_side():
     y = np.random.default_rng(2).normal(scale=1e-3, size=x.shape)
     m.constraints.shift.assign(y)
     m._strain(vec(x), vec(v), FRAME)
-    m.matrix.right_hand_side(m._terms, m._outside, vec(v), m.constraints.push, FRAME, m._b)
+    m.matrix.right_hand_side(m._terms, m._external, vec(v), m.constraints.push, FRAME, m._b)
     order = m.matrix.order.numpy()
-    mass = np.repeat(m._outside.mass.numpy()[order], 3)
+    mass = np.repeat(m._external.mass.numpy()[order], 3)
     stiffness = sparse(m.matrix).toarray() - np.diag(mass)
     expected = without.ravel() - stiffness @ y[order].ravel() / FRAME
     assert m._b.numpy().ravel() == pytest.approx(expected, abs=1e-12)
@@ -151,7 +150,7 @@ def test_the_matrix_is_symmetric_and_moves_nothing_by_translation():
     m, _x, _v = assembled(cells=8)
     a = sparse(m.matrix)
     assert abs(a - a.T).max() == 0.0
-    mass = np.repeat(m._outside.mass.numpy()[m.matrix.order.numpy()], 3)
+    mass = np.repeat(m._external.mass.numpy()[m.matrix.order.numpy()], 3)
     for axis in range(3):
         along = np.tile(np.eye(3)[axis], m.count)
         assert a @ along == pytest.approx(mass * along, abs=1e-14 * abs(a).max())
@@ -237,7 +236,7 @@ def test_any_structure_is_eliminated(count, links, seed):
     assert lower @ np.diag(1.0 / pivots) @ lower.T == pytest.approx(moved, abs=1e-9 * count)
 
     # an inverse of L has entries at the ancestors alone, in both lists the same
-    reach = e.reach()
+    reach = e.inverse()
     inverse = np.linalg.inv(lower)
     pattern = np.zeros((count, count), bool)
     pattern[reach.rows, np.repeat(np.arange(count), np.diff(reach.offsets))] = True

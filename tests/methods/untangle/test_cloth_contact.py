@@ -31,7 +31,7 @@ def sheets(gap=0.003, cells=4, **more):
 
 def linked(world, x, v=None, analysis=None):
     """Sets of vertices of the links, each as the sorted tuple of those with weight, and the links."""
-    links = Implicit.from_world(world).links
+    links = Implicit.from_world(world).step_springs
     v = np.zeros_like(x) if v is None else v
     count = ClothContact(world).link(
         wp.array(x, dtype=wp.vec3d, device="cpu"),

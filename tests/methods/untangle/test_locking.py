@@ -47,11 +47,11 @@ def stretched(world, *, lock):
     locked = 0
     for _ in range(200):
         world.begin_step(state, DT)
-        dynamics.links.clear()
+        dynamics.step_springs.clear()
         if lock:
             slower.assign(0.9 * state.velocities())
-            locked = locking.lock(state.x, slower, DT, dynamics.links, spared=nothing)
-        dynamics.links.close()
+            locked = locking.lock(state.x, slower, DT, dynamics.step_springs, spared=nothing)
+        dynamics.step_springs.close()
         dynamics.propose(state, world.target, DT, x_end, v_end)
         state.take(x_end, v_end)
     mesh = world.cloths[0].mesh
@@ -78,7 +78,7 @@ def test_cloth_that_is_hardly_stretched_is_left_alone():
 
 def test_nothing_locks_at_spared_vertices():
     world = loaded_strip(pull=0.5)
-    links = Implicit.from_world(world).links
+    links = Implicit.from_world(world).step_springs
     x = 1.5 * world.initial_state().positions()
     v = np.zeros_like(x)
     spared = np.zeros(len(x), bool)

@@ -1,18 +1,21 @@
-"""The matrix of the implicit step: 3x3 blocks in rows that the mesh fixes once (see `block_rows`), filled anew each step.
+"""The matrix of the implicit step: 3x3 blocks at places that the mesh fixes once, filled anew in each step.
 
-Each block gathers what the elements at its two vertices give, in a fixed order; no two threads write to one place, and the
-bytes do not depend on their number. Every element is unmoved by a common translation, so a diagonal block is the mass less
-the sum of the blocks beside it: momentum is then conserved to rounding.
+Rows are vertices, sorted by patch (see `coarse_structure`), so that a patch is a range of rows. Every pair of vertices that
+some element joins has a block in either of its two rows, and every row has one on the diagonal.
+
+Each block gathers what the elements at its two vertices contribute, in a fixed order; no two threads write to one place, and
+the bytes do not depend on the number of threads. A common translation changes no element, so a diagonal block is the mass less
+the sum of the other blocks of its row: momentum is then conserved to rounding.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
 
-from weft.dynamics.implicit.block_rows import BlockRows, CornerPairs, corner_pairs
-from weft.dynamics.implicit.elements import Elements
+from weft.dynamics.implicit.coarse_structure import aggregate
+from weft.dynamics.implicit.forces import Elements
 from weft.mesh.topology import incidence
 from weft.runtime import launch
 
@@ -21,10 +24,12 @@ wp.set_module_options({"enable_backward": False})
 ZERO = wp.constant(wp.float64(0.0))
 HALF = wp.constant(wp.float64(0.5))
 
+Upload = Callable[[np.ndarray, Any], wp.array]
+
 
 @wp.struct
 class Terms:
-    """What the elements give to a step (see `bw_forces`)."""
+    """What the elements contribute to a step (see `forces`)."""
 
     uu: wp.array[wp.mat33d]
     vv: wp.array[wp.mat33d]
@@ -39,7 +44,7 @@ class Terms:
 
 @wp.struct
 class PairLists:
-    """The elements at each pair of vertices, with what the terms of each are multiplied by."""
+    """The elements at each pair of vertices, with the factors of their terms."""
 
     face_offsets: wp.array[int]
     faces: wp.array[int]
@@ -56,7 +61,7 @@ class PairLists:
 
 @wp.struct
 class VertexLists:
-    """The elements at each vertex, with what the terms of each are multiplied by."""
+    """The elements at each vertex, with the factors of their terms."""
 
     face_offsets: wp.array[int]
     faces: wp.array[int]
@@ -72,8 +77,8 @@ class VertexLists:
 
 
 @wp.struct
-class Outside:
-    """Gravity and air on each vertex."""
+class ExternalForces:
+    """Mass, gravity and air."""
 
     mass: wp.array[wp.float64]
     gravity: wp.vec3d
@@ -87,7 +92,7 @@ class Outside:
 
 @wp.func
 def sum_faces(i: int, lists: PairLists, terms: Terms) -> wp.mat33d:
-    """What the triangles at a pair of vertices give."""
+    """The block of the triangles at a pair of vertices."""
     block = wp.mat33d()
     for k in range(lists.face_offsets[i], lists.face_offsets[i + 1]):
         t = lists.faces[k]
@@ -99,7 +104,7 @@ def sum_faces(i: int, lists: PairLists, terms: Terms) -> wp.mat33d:
 
 @wp.func
 def sum_hinges(i: int, lists: PairLists, terms: Terms) -> wp.mat33d:
-    """What the hinges at a pair of vertices give."""
+    """The block of the hinges at a pair of vertices."""
     block = wp.mat33d()
     for k in range(lists.hinge_offsets[i], lists.hinge_offsets[i + 1]):
         corners = lists.hinge_corners[k]
@@ -109,7 +114,7 @@ def sum_hinges(i: int, lists: PairLists, terms: Terms) -> wp.mat33d:
 
 @wp.func
 def sum_stitches(i: int, lists: PairLists, terms: Terms) -> wp.float64:
-    """What the stitches at a pair of vertices give, times the identity."""
+    """The block of the stitches at a pair of vertices, as a factor of the identity."""
     pull = ZERO
     for k in range(lists.stitch_offsets[i], lists.stitch_offsets[i + 1]):
         pull += terms.stitch_factor[lists.stitches[k]] * lists.stitch_factors[k]
@@ -126,7 +131,7 @@ def assemble_pairs(
 ):
     """The block between two vertices, and its transpose."""
     i = first + wp.tid()
-    # functions of their own: the compiler keeps their sums in registers
+    # in functions of their own the compiler keeps these sums in registers
     block = sum_faces(i, lists, terms) + sum_hinges(i, lists, terms)
     if lists.stitch_offsets[i + 1] > lists.stitch_offsets[i]:
         block += sum_stitches(i, lists, terms) * wp.identity(n=3, dtype=wp.float64)
@@ -141,22 +146,22 @@ def assemble_diagonal(
     order: wp.array[int],
     offsets: wp.array[int],
     diagonal: wp.array[int],
-    outside: Outside,
+    external: ExternalForces,
     h: wp.float64,
     blocks: wp.array[wp.mat33d],
 ):
-    """Mass and what air takes from the momentum, less the other blocks of the row."""
+    """The diagonal block of a row: mass, air damping and wind drag, less the other blocks of the row."""
     r = first + wp.tid()
     i = order[r]
     own = diagonal[r]
-    m = outside.mass[i]
-    total = (m + h * outside.damping * m) * wp.identity(n=3, dtype=wp.float64)
+    m = external.mass[i]
+    total = (m + h * external.damping * m) * wp.identity(n=3, dtype=wp.float64)
     for k in range(offsets[r], offsets[r + 1]):
         if k != own:
             total -= blocks[k]
-    if outside.windy == 1:
-        for k in range(outside.face_offsets[i], outside.face_offsets[i + 1]):
-            total += h * outside.face_drag[outside.face_items[k] // 3]
+    if external.windy == 1:
+        for k in range(external.face_offsets[i], external.face_offsets[i + 1]):
+            total += h * external.face_drag[external.face_items[k] // 3]
     blocks[own] = HALF * (total + wp.transpose(total))
 
 
@@ -166,16 +171,16 @@ def gather_right_hand_side(
     order: wp.array[int],
     lists: VertexLists,
     terms: Terms,
-    outside: Outside,
+    external: ExternalForces,
     v: wp.array[wp.vec3d],
     push: wp.array[wp.vec3d],
     h: wp.float64,
     b: wp.array[wp.vec3d],
 ):
-    """h (F + dF/dx (h v + y)) of each row; `push` are forces of constraints."""
+    """h (F + dF/dx (h v + y)) of each row; `push` has the forces that come with constraints, such as friction."""
     r = first + wp.tid()
     i = order[r]
-    total = (h * outside.mass[i]) * (outside.gravity - outside.damping * v[i]) + h * push[i]
+    total = (h * external.mass[i]) * (external.gravity - external.damping * v[i]) + h * push[i]
     for k in range(lists.face_offsets[i], lists.face_offsets[i + 1]):
         t = lists.faces[k]
         c = lists.face_factors[k]
@@ -185,40 +190,108 @@ def gather_right_hand_side(
         total += terms.bend_along[corner // 4] * terms.gradient[corner]
     for k in range(lists.stitch_offsets[i], lists.stitch_offsets[i + 1]):
         total += lists.stitch_factors[k] * terms.stitch_along[lists.stitches[k]]
-    if outside.windy == 1:
-        for k in range(outside.face_offsets[i], outside.face_offsets[i + 1]):
-            total += h * outside.face_force[outside.face_items[k] // 3]
+    if external.windy == 1:
+        for k in range(external.face_offsets[i], external.face_offsets[i + 1]):
+            total += h * external.face_force[external.face_items[k] // 3]
     b[r] = total
 
 
-Upload = Callable[[np.ndarray, Any], wp.array]
+class CornerPairs(NamedTuple):
+    """Two corners of an element, lower vertex first."""
+
+    low: np.ndarray
+    high: np.ndarray
+    element: np.ndarray
+    corners: np.ndarray
+    """(k, 2): which corners of the element they are"""
+
+
+class BlockRows:
+    """The places of the blocks of a matrix, and their numbers (device arrays)."""
+
+    def __init__(self, joined: np.ndarray, edges: np.ndarray, vertex_count: int, device: wp.DeviceLike) -> None:
+        """Blocks at the joined pairs of vertices (k, 2), in any order, repeated or not; patches grow over `edges` (e, 2)."""
+        self.device = device
+        count = self.count = vertex_count
+
+        def upload(values: np.ndarray) -> wp.array:
+            return wp.array(values, dtype=int, device=device)
+
+        joined = joined.astype(np.int64)
+        self.aggregates = aggregate(edges, joined, count)
+
+        # rows in the order of their patches
+        label = self.aggregates.label
+        order = np.argsort(label, kind="stable").astype(np.int32)
+        row_of = np.empty(count, np.int32)
+        row_of[order] = np.arange(count)
+        self.order = upload(order)
+        self.row_of = upload(row_of)
+        self.patches = upload(np.concatenate([[0], np.cumsum(np.bincount(label, minlength=self.aggregates.count))]))
+        self.patch_of = upload(label[order])
+
+        # pairs sorted by rows; a block at either place of a pair, and one a row on the diagonal
+        ends = row_of[joined].astype(np.int64)
+        keys, self.pair_of = np.unique(ends.min(axis=1) * count + ends.max(axis=1), return_inverse=True)
+        pairs = self.pair_count = len(keys)
+        turned = np.zeros(pairs, bool)
+        turned[self.pair_of] = ends[:, 0] > ends[:, 1]
+        low, high = np.where(turned, keys % count, keys // count), np.where(turned, keys // count, keys % count)
+        own = np.arange(count, dtype=np.int32)
+        rows, columns = np.concatenate([low, high, own]), np.concatenate([high, low, own])
+        sorted_entries = np.lexsort((columns, rows))
+        place = np.empty(len(rows), np.int32)
+        place[sorted_entries] = np.arange(len(rows))
+        self.places = wp.array(
+            np.column_stack([place[:pairs], place[pairs : 2 * pairs]]), dtype=wp.vec2i, device=device
+        )
+        self.diagonal = upload(place[2 * pairs :])
+        self.offsets = upload(np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))]))
+        self.rows = upload(rows[sorted_entries])
+        self.columns = upload(columns[sorted_entries])
+        self.blocks = wp.zeros(len(rows), dtype=wp.mat33d, device=device)
+
+
+def corner_pairs(vertices: np.ndarray, weights: np.ndarray | None = None) -> CornerPairs:
+    """All pairs of corners of elements (k, width), except pairs of a vertex with itself and corners of weight 0."""
+    count, width = vertices.shape
+    one, two = np.triu_indices(width, 1)
+    a, b = vertices[:, one].ravel(), vertices[:, two].ravel()
+    keep = a != b
+    if weights is not None:
+        keep &= (weights[:, one] * weights[:, two] != 0.0).ravel()
+    element = np.repeat(np.arange(count), len(one))
+    one, two = np.tile(one, count), np.tile(two, count)
+    swap = a > b
+    corners = np.column_stack([np.where(swap, two, one), np.where(swap, one, two)])
+    return CornerPairs(np.minimum(a, b)[keep], np.maximum(a, b)[keep], element[keep], corners[keep])
 
 
 class BlockMatrix(BlockRows):
-    """The structure of the matrix and its numbers (device arrays)."""
+    """The matrix of all elements, and the lists by which it is assembled (device arrays)."""
 
     def __init__(self, elements: Elements, vertex_count: int, device: wp.DeviceLike) -> None:
         def upload(values: np.ndarray, dtype: Any = int) -> wp.array:
             return wp.array(values, dtype=dtype, device=device)
 
-        # every pair of vertices that an element joins
+        # every pair of vertices that an element joins; patches grow over the edges of triangles and over stitches
         kinds = [corner_pairs(a) for a in (elements.faces, elements.hinges, elements.stitches)]
         joined = np.concatenate([np.column_stack([kind.low, kind.high]) for kind in kinds])
-        links = np.concatenate([np.column_stack([kinds[k].low, kinds[k].high]) for k in (0, 2)])
-        super().__init__(joined, links, vertex_count, device)
+        edges = np.concatenate([np.column_stack([kinds[k].low, kinds[k].high]) for k in (0, 2)])
+        super().__init__(joined, edges, vertex_count, device)
         self.pair_lists = _pair_lists(elements, kinds, self.pair_of, self.pair_count, upload)
         self.vertex_lists = _vertex_lists(elements, vertex_count, upload)
 
-    def assemble(self, terms: Any, outside: Any, h: float) -> None:
+    def assemble(self, terms: Any, external: Any, h: float) -> None:
         """Fill the blocks for a step h from the terms of the elements."""
         inputs = [self.pair_lists, terms, self.places, self.blocks]
         launch(assemble_pairs, self.pair_count, inputs, device=self.device, grain=256)
-        inputs = [self.order, self.offsets, self.diagonal, outside, h, self.blocks]
+        inputs = [self.order, self.offsets, self.diagonal, external, h, self.blocks]
         launch(assemble_diagonal, self.count, inputs, device=self.device, grain=512)
 
-    def right_hand_side(self, terms: Any, outside: Any, v: wp.array, push: wp.array, h: float, b: wp.array) -> None:
-        """Sum the elements' part of each row, gravity, air and the forces that come with constraints."""
-        inputs = [self.order, self.vertex_lists, terms, outside, v, push, h, b]
+    def right_hand_side(self, terms: Any, external: Any, v: wp.array, push: wp.array, h: float, b: wp.array) -> None:
+        """Write b for a step h: elements, gravity, air and the forces `push` that come with constraints."""
+        inputs = [self.order, self.vertex_lists, terms, external, v, push, h, b]
         launch(gather_right_hand_side, self.count, inputs, device=self.device, grain=512)
 
 

@@ -4,55 +4,329 @@ Each vertex has a filter S, a projection of rank 0 to 3 onto the directions in w
 section 5). The constrained part of the answer is set at the start and no search direction ever touches it. What is
 solved is the system filtered from both sides, with the constrained part moved to the right (Ascher and Boxerman 2003).
 
-The preconditioner adds the inverse of each diagonal block, within the filter, to a coarse solve in which each patch of
-about twenty vertices moves as one (see `aggregates`). It starts and ends with a coarse correction, after which the
-residual of every free patch sums to zero: the solver's tolerance costs no momentum. Links (see `links`) are in the
-product and in the diagonal, not in the coarse system, whose structure is that of the mesh. The last step's answer was measured
-to be a worse start than none, and would make a step depend on more than the state.
+The preconditioner has two halves, which are added: the fine one is the inverse of each diagonal block, within the filter, the
+coarse one a solve in which each patch of about twenty vertices moves as one (see `coarse_level`). The solve starts and ends
+with a coarse correction, after which the residual of every free patch sums to zero: the solver's tolerance costs no
+momentum. Springs of the step (see `step_springs`) are in the product and in the diagonal, not in the coarse system,
+whose structure is that of the mesh. The last step's answer was measured to be a worse start than zero, and would make a step
+depend on more than the state.
 
-Sums run over the rows of a patch, then over patches, always in this order, whatever the number of threads. The numbers of an
-iteration stay on the device, and an iteration after the goal is reached changes nothing: so a card does several of them,
-as one graph, before the host asks how far they have come.
+Rows of the matrix are vertices. A thread, on CUDA a warp, sums over the rows of a patch, then one block sums over patches,
+always in this order, whatever the number of threads. The numbers of an iteration stay on the device, and an iteration
+after the goal is reached changes nothing: so CUDA does several of them, as one graph, before the host reads how far they are.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
 
-from weft.dynamics.implicit.block_rows import BlockRows
+from weft.dynamics.implicit.block_matrix import BlockRows
 from weft.dynamics.implicit.coarse_level import CoarseLevel
-from weft.dynamics.implicit.conjugate_kernels import (
-    ALPHA,
-    AT_FIRST,
-    CORRECTED,
-    DONE,
-    GAMMA,
-    GOAL,
-    GOING,
-    NUMBERS,
-    START,
-    begin_rows,
-    correct_patches,
-    find_alpha,
-    find_gamma,
-    find_residual,
-    multiply_direction,
-    take_step,
-    turn_direction,
-)
-from weft.dynamics.implicit.links import Links
+from weft.dynamics.implicit.step_springs import StepSprings, spring_block, springs_at
 from weft.runtime import launch
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.graph_cache import GraphCache
 from weft.runtime.readback import read
-from weft.runtime.reduction import lanes_on
+from weft.runtime.reduction import block_sum, lane_sum, lane_sum_vector, lanes, lanes_on
 from weft.world.constraints import Constraints
 
-# patches worth a thread of their own
-GRAIN = 8
-# iterations of a card between two looks of the host
-BATCH = 8
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+THIRD = wp.constant(wp.float64(1.0 / 3.0))
+# places of the numbers of the iteration. GAMMA: the residual's product with the preconditioned residual; START: the same at the
+# start; GOAL: at which the iteration ends; ALPHA: the step along the direction; BETA: the factor of the last direction in the
+# next; DONE: iterations so far
+GAMMA, START, GOAL, ALPHA, BETA, DONE = (wp.constant(k) for k in range(6))
+NUMBERS = 6
+# when gamma is computed: before the first coarse correction, after it, in each iteration
+AT_FIRST, CORRECTED, GOING = (wp.constant(k) for k in range(3))
+# patches worth a thread of their own: some twenty rows each
+PATCHES_A_THREAD = 8
+# iterations of a CUDA graph between two readbacks: more of them waste up to as many at the end, fewer wait more often
+ITERATIONS_A_GRAPH = 8
+
+
+@wp.struct
+class System:
+    """The matrix, the constraints, the springs of the step and the fine preconditioner."""
+
+    patches: wp.array[int]
+    """where the rows of each patch begin"""
+    patch_of: wp.array[int]
+    order: wp.array[int]
+    """the vertex of each row"""
+    diagonal: wp.array[int]
+    offsets: wp.array[int]
+    columns: wp.array[int]
+    blocks: wp.array[wp.mat33d]
+    held: wp.array[int]
+    """by vertex: how many directions are constrained"""
+    filters: wp.array[wp.mat33d]
+    """by vertex; read where some are"""
+    spring_offsets: wp.array[int]
+    spring_entries: wp.array[int]
+    spring_weights: wp.array[wp.float64]
+    spring_matrices: wp.array[wp.mat33d]
+    stretched: wp.array[wp.vec3d]
+    inverse: wp.array[wp.mat33d]
+
+
+@wp.struct
+class Residual:
+    """The residual, and what preconditioners need of it."""
+
+    rows: wp.array[wp.vec3d]
+    fine: wp.array[wp.vec3d]
+    """the fine half of the preconditioner on it"""
+    patches: wp.array[wp.vec3d]
+    """its sum over each patch: the right-hand side of the coarse system"""
+    norm: wp.array[wp.float64]
+    """its product with the fine half, by patch"""
+
+
+@wp.func
+def filtered(r: int, s: System, value: wp.vec3d) -> wp.vec3d:
+    """The part of a row's value in the directions in which its vertex is free."""
+    i = s.order[r]
+    free = value
+    if s.held[i] != 0:
+        free = s.filters[i] * value
+    return free
+
+
+@wp.func
+def row_product(r: int, s: System, x: wp.array[wp.vec3d]) -> wp.vec3d:
+    """The row r of the matrix without the springs of the step, times x."""
+    product = wp.vec3d()
+    for k in range(s.offsets[r], s.offsets[r + 1]):
+        product += s.blocks[k] * x[s.columns[k]]
+    return product
+
+
+@wp.func
+def springs_of_row(r: int, s: System) -> wp.vec3d:
+    """The springs' part of the product, from what `StepSprings.stretch` found."""
+    return springs_at(r, s.spring_offsets, s.spring_entries, s.spring_weights, s.stretched)
+
+
+@wp.func
+def sum_patch(patch: int, lane: int, summed: wp.vec3d, square: wp.float64, residual: Residual):
+    """Store the sums over the rows of a patch."""
+    whole = lane_sum_vector(summed)
+    product = lane_sum(square)
+    if lane == 0:
+        residual.patches[patch] = whole
+        residual.norm[patch] = product
+
+
+@wp.kernel
+def begin_rows(
+    first: int,
+    s: System,
+    velocity: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    keep: int,
+    x: wp.array[wp.vec3d],
+):
+    """The constrained part of the answer x, and the inverse of each diagonal block within its filter."""
+    r = first + wp.tid()
+    i = s.order[r]
+    guess = wp.vec3d()
+    if keep == 1:
+        guess = x[r]
+    springs = spring_block(r, s.spring_offsets, s.spring_entries, s.spring_weights, s.spring_matrices)
+    block = s.blocks[s.diagonal[r]] + springs
+    if s.held[i] == 0:
+        x[r] = guess
+        s.inverse[r] = wp.inverse(block)
+    else:
+        free = s.filters[i]
+        eye = wp.identity(n=3, dtype=wp.float64)
+        change = velocity[i] - v[i]
+        x[r] = change + free * (guess - change)
+        inside = free * block * free + (THIRD * wp.trace(block)) * (eye - free)
+        s.inverse[r] = free * wp.inverse(inside) * free
+
+
+@wp.kernel
+def find_residual(first: int, s: System, b: wp.array[wp.vec3d], x: wp.array[wp.vec3d], residual: Residual):
+    """b - A x within the filters, and the fine half of the preconditioner on it. An item a patch."""
+    number = first + wp.tid()
+    patch = number // lanes()
+    lane = number % lanes()
+    summed = wp.vec3d()
+    square = ZERO
+    for r in range(s.patches[patch] + lane, s.patches[patch + 1], lanes()):
+        left = b[r] - row_product(r, s, x)
+        left = filtered(r, s, left - springs_of_row(r, s))
+        residual.rows[r] = left
+        residual.fine[r] = s.inverse[r] * left
+        summed += left
+        square += wp.dot(left, residual.fine[r])
+    sum_patch(patch, lane, summed, square, residual)
+
+
+@wp.kernel
+def turn_direction(
+    first: int,
+    s: System,
+    residual: Residual,
+    coarse: wp.array[wp.vec3d],
+    numbers: wp.array[wp.float64],
+    direction: wp.array[wp.vec3d],
+):
+    """The next search direction: both halves of the preconditioner, and beta times the last direction."""
+    r = first + wp.tid()
+    direction[r] = residual.fine[r] + filtered(r, s, coarse[s.patch_of[r]]) + numbers[BETA] * direction[r]
+
+
+@wp.kernel
+def multiply_direction(
+    first: int,
+    s: System,
+    direction: wp.array[wp.vec3d],
+    product: wp.array[wp.vec3d],
+    norm: wp.array[wp.float64],
+):
+    """The matrix times the direction, and its product with the direction by patch. An item a patch."""
+    number = first + wp.tid()
+    patch = number // lanes()
+    lane = number % lanes()
+    square = ZERO
+    for r in range(s.patches[patch] + lane, s.patches[patch + 1], lanes()):
+        answered = row_product(r, s, direction)
+        answered = answered + springs_of_row(r, s)
+        product[r] = answered
+        square += wp.dot(answered, direction[r])
+    square = lane_sum(square)
+    if lane == 0:
+        norm[patch] = square
+
+
+@wp.kernel
+def take_step(
+    first: int,
+    s: System,
+    numbers: wp.array[wp.float64],
+    direction: wp.array[wp.vec3d],
+    product: wp.array[wp.vec3d],
+    x: wp.array[wp.vec3d],
+    residual: Residual,
+):
+    """x += alpha direction; then the fine half of the preconditioner on the new residual. An item a patch."""
+    alpha = numbers[ALPHA]
+    number = first + wp.tid()
+    patch = number // lanes()
+    lane = number % lanes()
+    summed = wp.vec3d()
+    square = ZERO
+    for r in range(s.patches[patch] + lane, s.patches[patch + 1], lanes()):
+        change = filtered(r, s, product[r])
+        x[r] = x[r] + alpha * direction[r]
+        left = residual.rows[r] - alpha * change
+        residual.rows[r] = left
+        residual.fine[r] = s.inverse[r] * left
+        summed += left
+        square += wp.dot(left, residual.fine[r])
+    sum_patch(patch, lane, summed, square, residual)
+
+
+@wp.kernel
+def correct_patches(first: int, s: System, coarse: wp.array[wp.vec3d], x: wp.array[wp.vec3d]):
+    """Move each patch by what the coarse system found, each vertex within its filter."""
+    r = first + wp.tid()
+    x[r] = x[r] + filtered(r, s, coarse[s.patch_of[r]])
+
+
+@wp.kernel
+def find_alpha(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    patches: int,
+    norm: wp.array[wp.float64],
+    most: int,
+    numbers: wp.array[wp.float64],
+):
+    """The step along the direction: 0 once the goal is reached. One block."""
+    t = first + wp.tid()
+    own = ZERO
+    for k in range(t, patches, threads):
+        own += norm[k]
+    curvature = block_sum(own)
+    if t == 0:
+        gamma = numbers[GAMMA]
+        alpha = ZERO
+        if gamma > numbers[GOAL] and numbers[DONE] < wp.float64(most) and curvature > ZERO:
+            alpha = gamma / curvature
+            numbers[DONE] = numbers[DONE] + wp.float64(1.0)
+        numbers[ALPHA] = alpha
+
+
+@wp.kernel
+def find_gamma(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    patches: int,
+    residual: Residual,
+    coarse: wp.array[wp.vec3d],
+    stage: int,
+    ratio: wp.float64,
+    least: wp.float64,
+    before: wp.float64,
+    numbers: wp.array[wp.float64],
+):
+    """The residual's product with both halves of the preconditioner on it, and what follows from it. One block.
+
+    The goal is `ratio` times its value at first, or `before` if that is more, but not less than `least`.
+    """
+    t = first + wp.tid()
+    own = ZERO
+    for k in range(t, patches, threads):
+        own += residual.norm[k] + wp.dot(residual.patches[k], coarse[k])
+    gamma = block_sum(own)
+    if t == 0:
+        if stage == AT_FIRST:
+            # written so that NaN stays NaN
+            start = gamma
+            if before > gamma:
+                start = before
+            numbers[START] = start
+            numbers[GOAL] = wp.max(ratio * start, least)
+        elif stage == CORRECTED:
+            numbers[ALPHA] = wp.float64(1.0)
+            numbers[BETA] = ZERO
+            numbers[DONE] = ZERO
+        elif numbers[ALPHA] > ZERO:
+            numbers[BETA] = gamma / numbers[GAMMA]
+        numbers[GAMMA] = gamma
+
+
+@wp.kernel
+def find_forces(
+    first: int,
+    s: System,
+    row_of: wp.array[int],
+    b: wp.array[wp.vec3d],
+    x: wp.array[wp.vec3d],
+    h: wp.float64,
+    force: wp.array[wp.vec3d],
+):
+    """The force of each vertex' constraints: (A x - b) / h; 0 where there are none."""
+    i = first + wp.tid()
+    missing = wp.vec3d()
+    if s.held[i] != 0:
+        r = row_of[i]
+        missing = -b[r]
+        for k in range(s.offsets[r], s.offsets[r + 1]):
+            missing += s.blocks[k] * x[s.columns[k]]
+        missing += springs_of_row(r, s)
+        missing = missing / h
+    force[i] = missing
 
 
 class Solution(NamedTuple):
@@ -60,10 +334,10 @@ class Solution(NamedTuple):
 
     iterations: int
     residual: float
-    """left over, as a part of what it was at the start"""
+    """what is left, as a fraction of `start`, in the norm of the preconditioner"""
     converged: bool
     start: float
-    """the residual that it is a part of, an energy"""
+    """the square of that norm at the start, an energy in J"""
 
 
 class ConjugateGradients:
@@ -72,30 +346,53 @@ class ConjugateGradients:
     def __init__(
         self,
         matrix: BlockRows,
-        links: Links,
+        springs: StepSprings,
         *,
         mass: float,
         tolerance: float,
         least_velocity: float,
         most_iterations: int,
     ) -> None:
+        """`tolerance` is relative to the residual at the start; an error of `least_velocity` (m/s) is always small enough."""
         self.matrix = matrix
-        self.links = links
+        self.springs = springs
         self.device = wp.get_device(matrix.device)
         self.tolerance = tolerance
         self.most_iterations = most_iterations
-        # the norm of the residual is about that of the error: an energy, of which this is not worth an iteration
+        # the square of the residual's norm is about that of the error: an energy
         self.least = mass * least_velocity**2
         count, patches = matrix.count, matrix.aggregates.count
-        self._inverse = wp.zeros(count, dtype=wp.mat33d, device=self.device)
-        self._residual, self._near, self._direction, self._product = (
-            wp.zeros(count, dtype=wp.vec3d, device=self.device) for _ in range(4)
+
+        def vectors(size: int) -> wp.array:
+            return wp.zeros(size, dtype=wp.vec3d, device=self.device)
+
+        self._direction, self._product, self._coarse_answer = vectors(count), vectors(count), vectors(patches)
+        self._residual = Residual()
+        self._residual.rows, self._residual.fine, self._residual.patches = (
+            vectors(count),
+            vectors(count),
+            vectors(patches),
         )
-        self._norm = wp.zeros(patches, dtype=wp.float64, device=self.device)
-        self._right, self._far = (wp.zeros(patches, dtype=wp.vec3d, device=self.device) for _ in range(2))
+        self._norm = self._residual.norm = wp.zeros(patches, dtype=wp.float64, device=self.device)
         self._numbers = wp.zeros(NUMBERS, dtype=wp.float64, device=self.device)
+        self._system = System()
+        self._system.inverse = wp.zeros(count, dtype=wp.mat33d, device=self.device)
+        self._given: tuple[wp.array, ...] = ()
         self._coarse = CoarseLevel(matrix)
         self._cooperative, self._graphs = CooperativeLauncher(self.device), GraphCache(self.device)
+
+    def _bind(self, constraints: Constraints) -> None:
+        """Make `_system` anew if one of its arrays is another one: those of the springs grow."""
+        m, s = self.matrix, self.springs
+        given = (constraints.directions, constraints.filters, *s.lists, s.matrices, s.stretched)
+        if len(given) == len(self._given) and all(a is b for a, b in zip(given, self._given, strict=True)):
+            return
+        system, inverse = System(), self._system.inverse
+        system.patches, system.patch_of, system.order, system.diagonal = m.patches, m.patch_of, m.order, m.diagonal
+        system.offsets, system.columns, system.blocks, system.inverse = m.offsets, m.columns, m.blocks, inverse
+        system.held, system.filters, system.spring_offsets, system.spring_entries = given[:4]
+        system.spring_weights, system.spring_matrices, system.stretched = given[4:]
+        self._system, self._given = system, given
 
     def solve(
         self,
@@ -107,92 +404,81 @@ class ConjugateGradients:
         before: Solution | None = None,
         tolerance: float | None = None,
     ) -> Solution:
-        """Changes of velocity of the rows, to this tolerance, or the usual one.
+        """Write the changes of velocity x of the rows, to this tolerance, or the usual one.
 
         With the solution `before` of a similar system in the same step the search starts from what x holds, and its
         tolerance is relative to the start of that one.
         """
-        matrix, links, count = self.matrix, self.links, self.matrix.count
-        held, filters = constraints.directions, constraints.filters
-        inputs: list[Any] = [matrix.order, matrix.diagonal, matrix.blocks, held, filters, constraints.velocity, v]
-        inputs += [int(before is not None), *links.lists, links.matrices, x, self._inverse]
+        count = self.matrix.count
+        self._bind(constraints)
+        inputs = (self._system, constraints.velocity, v, int(before is not None), x)
         launch(begin_rows, count, inputs, device=self.device)
         self._coarse.factor(constraints)
 
         # the coarse system alone first: what moves as one, free fall for one, is then exact
-        correction = [matrix.order, matrix.patch_of, held, filters, self._far, x]
-        self._find_residual(b, constraints, x)
+        correction = (self._system, self._coarse_answer, x)
+        self._find_residual(b, x)
         wanted = self.tolerance if tolerance is None else tolerance
-        # who wants more than usual wants more of what is little, too
+        # a tighter tolerance lowers the error that is always small enough, too
         least = self.least * min(1.0, wanted / self.tolerance) ** 2
         earlier = 0.0 if before is None else before.start
         self._precondition(AT_FIRST, wanted**2, least, earlier)
         launch(correct_patches, count, correction, device=self.device)
-        self._find_residual(b, constraints, x)
+        self._find_residual(b, x)
         self._precondition(CORRECTED)
         self._direction.zero_()
+        iterate = self._iteration(x)
         while True:
             numbers = read((self._numbers, 0, NUMBERS))[0]
             gamma, start, goal, iterations = (float(numbers[k]) for k in (GAMMA, START, GOAL, DONE))
             if not gamma > goal or numbers[ALPHA] == 0.0:
                 break
-            self._iterate(constraints, x)
+            if self.device.is_cpu:
+                iterate(1)
+            else:
+                given = (*self._given, self.springs.count, x, self.most_iterations)
+                self._graphs.run(partial(iterate, ITERATIONS_A_GRAPH), *given)
         launch(correct_patches, count, correction, device=self.device)
         left = 0.0 if start == 0.0 else float(np.sqrt(np.abs(gamma / start)))
         return Solution(int(iterations), left, gamma <= goal, start)
 
-    def _find_residual(self, b: wp.array, constraints: Constraints, x: wp.array) -> None:
-        """What is left of the right-hand side, and the fine half of the preconditioner on it."""
-        self.links.stretch(x)
-        inputs = [self.matrix.patches, *self._filtered(constraints), *self._system, self._inverse, b, x]
-        self._by_patch(find_residual, [*inputs, *self._reduced])
+    def constraint_forces(self, constraints: Constraints, b: wp.array, x: wp.array, h: float, force: wp.array) -> None:
+        """Write the force by which constraints make x the answer, by vertex, in N, for a step h."""
+        self._bind(constraints)
+        self.springs.stretch(x)
+        launch(find_forces, self.matrix.count, [self._system, self.matrix.row_of, b, x, h, force], device=self.device)
 
-    def _iterate(self, constraints: Constraints, x: wp.array) -> None:
-        """The next iteration, or several of them on a card."""
-        if self.device.is_cpu:
-            self._go(constraints, x)
-        else:
-            links = self.links
-            given = [*links.lists, links.matrices, links.stretched, links.count, x, constraints.filters]
-            self._graphs.run(lambda: self._go_on(constraints, x), *given, self.most_iterations)
+    def _find_residual(self, b: wp.array, x: wp.array) -> None:
+        self.springs.stretch(x)
+        self._by_patch(find_residual, (self._system, b, x, self._residual))
 
-    def _go_on(self, constraints: Constraints, x: wp.array) -> None:
-        for _ in range(BATCH):
-            self._go(constraints, x)
+    def _iteration(self, x: wp.array) -> Any:
+        """A function that does so many iterations; they change nothing once the goal is reached."""
+        system, residual, numbers, direction = self._system, self._residual, self._numbers, self._direction
+        count, patches = self.matrix.count, len(self._norm)
+        # tuples, which `launch` looks through once
+        turn = (system, residual, self._coarse_answer, numbers, direction)
+        multiply = (system, direction, self._product, self._norm)
+        alpha = (patches, self._norm, self.most_iterations, numbers)
+        step = (system, numbers, direction, self._product, x, residual)
 
-    def _go(self, constraints: Constraints, x: wp.array) -> None:
-        """One iteration; it changes nothing once the goal is reached."""
-        matrix, numbers, count = self.matrix, self._numbers, self.matrix.count
-        filtered = self._filtered(constraints)
-        inputs: list[Any] = [matrix.order, matrix.patch_of, *filtered[1:], self._near, self._far, numbers]
-        launch(turn_direction, count, [*inputs, self._direction], device=self.device)
-        self.links.stretch(self._direction)
-        inputs = [matrix.patches, *self._system, self._direction, self._product, self._norm]
-        self._by_patch(multiply_direction, inputs)
-        inputs = [len(self._norm), self._norm, self.most_iterations, numbers]
-        self._cooperative.launch(find_alpha, 1, inputs)
-        inputs = [matrix.patches, *filtered, self._inverse, numbers, self._direction, self._product, x]
-        self._by_patch(take_step, [*inputs, *self._reduced])
-        self._precondition(GOING)
+        def iterate(iterations: int) -> None:
+            for _ in range(iterations):
+                launch(turn_direction, count, turn, device=self.device)
+                self.springs.stretch(direction)
+                self._by_patch(multiply_direction, multiply)
+                self._cooperative.launch(find_alpha, 1, alpha)
+                self._by_patch(take_step, step)
+                self._precondition(GOING)
 
-    def _precondition(self, stage: int, part: float = 0.0, least: float = 0.0, before: float = 0.0) -> None:
-        """The coarse half of the preconditioner on the residual, and the residual's product with both halves."""
-        self._coarse.solve(self._right, self._far)
-        inputs = [len(self._norm), self._norm, self._right, self._far, stage, part, least, before, self._numbers]
+        return iterate
+
+    def _precondition(self, stage: int, ratio: float = 0.0, least: float = 0.0, before: float = 0.0) -> None:
+        """The coarse half of the preconditioner on the residual, and gamma."""
+        self._coarse.solve(self._residual.patches, self._coarse_answer)
+        inputs = [len(self._norm), self._residual, self._coarse_answer, stage, ratio, least, before, self._numbers]
         self._cooperative.launch(find_gamma, 1, inputs)
 
-    @property
-    def _system(self) -> list[wp.array]:
-        matrix, links = self.matrix, self.links
-        return [matrix.offsets, matrix.columns, matrix.blocks, *links.lists, links.stretched]
-
-    @property
-    def _reduced(self) -> list[wp.array]:
-        return [self._residual, self._near, self._right, self._norm]
-
-    def _filtered(self, constraints: Constraints) -> list[wp.array]:
-        return [self.matrix.order, constraints.directions, constraints.filters]
-
-    def _by_patch(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
-        """Launch a kernel over patches, which a warp of a card shares."""
-        launch(kernel, len(self._norm) * lanes_on(self.device), inputs, device=self.device, grain=GRAIN)
+    def _by_patch(self, kernel: wp.Kernel, inputs: tuple[Any, ...]) -> None:
+        """Launch a kernel over patches, on CUDA with a warp for each."""
+        launch(kernel, len(self._norm) * lanes_on(self.device), inputs, device=self.device, grain=PATCHES_A_THREAD)

@@ -1,4 +1,6 @@
-"""The forces of Baraff and Witkin 1998: stretch and shear of triangles, bending of hinges, stitches, and wind.
+"""The forces of Baraff and Witkin 1998 and their derivatives: stretch and shear of triangles, bending, stitches, wind.
+
+`Elements` has what they act on, with constants; the kernels below turn it into terms of the linear system of a step.
 
 A triangle of rest area a maps material coordinates to space; w_u = sum p_k x_k and w_v = sum q_k x_k are the images of
 the material axes. Its conditions are stretch C = a (|w_u| - 1) and a (|w_v| - 1) and shear C = a w_u.w_v; a hinge has
@@ -6,18 +8,23 @@ C = theta - rest. Each gives the force -k C dC/dx and the damping -kd Cdot dC/dx
 k = stiffness / a a triangle holds the energy a / 2 * stiffness * strain^2, so that cloth is as stiff however finely it
 is divided; bending has k = bend L^2 / A, L the edge's length and A the area of both triangles, for the same reason.
 
-What the time step needs of a triangle is three 3x3 matrices A, B, D, which give the block of corners i and j as
+The time step needs three 3x3 matrices A, B, D of a triangle, which make the block of corners i and j
 p_i p_j A + q_i q_j B + p_i q_j D + q_i p_j D^T. Of the term s d2C/dx2 of the Jacobian, s = k C + kd Cdot, the positive
 semidefinite part is kept: for stretch all of it while s > 0, for shear a part known in closed form, for bending, whose
 s is small, none.
 """
 
 import math
+from dataclasses import dataclass, fields
 
+import numpy as np
 import warp as wp
 
 from weft.dynamics.air import WindField, wind_at
+from weft.mesh import TriMesh
 from weft.runtime.reduction import lane_max, lanes
+from weft.scene import Material
+from weft.world import Seams, World
 
 wp.set_module_options({"enable_backward": False})
 
@@ -25,15 +32,135 @@ ZERO = wp.constant(wp.float64(0.0))
 HALF = wp.constant(wp.float64(0.5))
 ONE = wp.constant(wp.float64(1.0))
 THIRD = wp.constant(wp.float64(1.0 / 3.0))
-# an axis or an edge shrunk to nothing has no direction: no force below this
+# no force below this length (of an edge in m, of a material axis as a ratio), which has no direction
 LEAST_LENGTH = wp.constant(wp.float64(1.0e-9))
-# the least angle of a hinge that is folded flat
+# rad: a hinge that is folded by more counts as folded flat
 FLAT = wp.constant(wp.float64(math.pi - 1.0e-9))
+# a hinge does not bend while a triangle of it has less than this fraction of its rest area: its normal is unusable
+LEAST_AREA_PART = 1e-3
+# a weld is a stitch this much stiffer than the stiffest cloth: a load of 1 N opens it by 10 to 40 micrometres
+WELD_FACTOR = 100.0
+
+
+@dataclass(frozen=True)
+class Elements:
+    """Triangles, hinges and stitches of all cloths, with their constants (host arrays); vertices are those of the world."""
+
+    faces: np.ndarray
+    """(m, 3) int32"""
+    p: np.ndarray
+    """(m, 3): w_u = sum p_k x_k"""
+    q: np.ndarray
+    """(m, 3): w_v = sum q_k x_k"""
+    moduli: np.ndarray
+    """(m, 3): stretch stiffness * area, shear stiffness * area (J), damping time (s)"""
+    hinges: np.ndarray
+    """(h, 4) int32: the edge, then the two opposite vertices"""
+    rest_angle: np.ndarray
+    """(h,) rad"""
+    least: np.ndarray
+    """(h,) twice the area of a triangle below which the hinge does not bend"""
+    bend: np.ndarray
+    """(h,) stiffness in N m"""
+    bend_delay: np.ndarray
+    """(h,) damping time in s"""
+    stitches: np.ndarray
+    """(k, 3) int32"""
+    stitch_weights: np.ndarray
+    """(k, 3), each row sums to zero"""
+    stitch_stiffness: np.ndarray
+    """(k,) N/m"""
+    stitch_damping: np.ndarray
+    """(k,) N s/m"""
+
+
+def from_world(world: World) -> Elements:
+    """The elements of all cloths of a world, and its seams."""
+    cloths = [from_mesh(cloth.mesh, cloth.material, first=cloth.first) for cloth in world.cloths]
+    stiffest = max((cloth.material.stretch for cloth in world.cloths), default=0.0)
+    return join([*cloths, from_seams(world.seams, weld=WELD_FACTOR * stiffest)])
+
+
+def from_mesh(mesh: TriMesh, material: Material, *, first: int = 0) -> Elements:
+    """The elements of one cloth whose vertices are numbered from `first`.
+
+    Without a flat rest shape the directions of the threads are unknown: the cloth is then equally stiff in all directions,
+    which takes a shear stiffness of half the stretch stiffness.
+    """
+    p, q = _material_axes(mesh)
+    shear = material.shear if mesh.uv is not None else 0.5 * material.stretch
+    areas = mesh.rest_areas
+    moduli = np.column_stack([material.stretch * areas, shear * areas, np.full(len(areas), material.damping)])
+
+    rest_shape = mesh.vertices if mesh.uv is None else np.column_stack([mesh.uv, np.zeros(len(mesh.uv))])
+    hinges = mesh.hinges if material.bend > 0.0 else np.zeros((0, 4), np.int32)
+    a, b, c, d = (rest_shape[column] for column in hinges.T)
+    edge = b - a
+    n1, n2 = np.cross(edge, c - a), np.cross(d - a, edge)
+    doubled = np.sqrt([(n1**2).sum(axis=1), (n2**2).sum(axis=1)])
+    square = (edge**2).sum(axis=1)
+    if mesh.uv is None:
+        rest_angle = -np.arctan2((np.cross(n1, n2) * edge).sum(axis=1) / np.sqrt(square), (n1 * n2).sum(axis=1))
+    else:
+        rest_angle = np.zeros(len(hinges))
+    return Elements(
+        (mesh.faces + first).astype(np.int32),
+        p,
+        q,
+        moduli,
+        (hinges + first).astype(np.int32),
+        rest_angle,
+        LEAST_AREA_PART * doubled.min(axis=0),
+        material.bend * square / (0.5 * doubled.sum(axis=0)),
+        np.full(len(hinges), material.damping),
+        *_no_stitches(),
+    )
+
+
+def from_seams(seams: Seams, *, weld: float) -> Elements:
+    """A stitch is a spring without length between vertex a and the edge point (1 - w) b + w c."""
+    w = seams.weights
+    stitches = (
+        seams.vertices.astype(np.int32),
+        np.stack([np.ones(len(w)), w - 1.0, -w], axis=1),
+        np.where(np.isfinite(seams.stiffness), seams.stiffness, weld),
+        seams.damping,
+    )
+    none = np.zeros((0, 3))
+    flat = np.zeros(0)
+    triangles = (none.astype(np.int32), none, none, none)
+    return Elements(*triangles, np.zeros((0, 4), np.int32), flat, flat, flat, flat, *stitches)
+
+
+def join(elements: list[Elements]) -> Elements:
+    """All elements of several cloths in one."""
+    return Elements(*(np.concatenate([getattr(one, f.name) for one in elements]) for f in fields(Elements)))
+
+
+def _no_stitches() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    return np.zeros((0, 3), np.int32), np.zeros((0, 3)), np.zeros(0), np.zeros(0)
+
+
+def _material_axes(mesh: TriMesh) -> tuple[np.ndarray, np.ndarray]:
+    """The weights p and q of each triangle, from its flat rest shape or from its own plane."""
+    if mesh.uv is not None:
+        first, second = (mesh.uv[mesh.faces[:, k]] - mesh.uv[mesh.faces[:, 0]] for k in (1, 2))
+    else:
+        one, two = (mesh.vertices[mesh.faces[:, k]] - mesh.vertices[mesh.faces[:, 0]] for k in (1, 2))
+        length = np.linalg.norm(one, axis=1)
+        height = np.linalg.norm(np.cross(one, two), axis=1) / length
+        first = np.column_stack([length, np.zeros(len(length))])
+        second = np.column_stack([(one * two).sum(axis=1) / length, height])
+    # w_u and w_v solve w_u du_k + w_v dv_k = x_k - x_0 for k = 1, 2
+    determinant = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
+    p1, p2 = second[:, 1] / determinant, -first[:, 1] / determinant
+    q1, q2 = -second[:, 0] / determinant, first[:, 0] / determinant
+    return np.column_stack([-p1 - p2, p1, p2]), np.column_stack([-q1 - q2, q1, q2])
 
 
 @wp.struct
 class TriangleTerms:
-    """What a triangle gives to the time step: the right-hand side of corner i is p_i along_u + q_i along_v."""
+    """The contribution of a triangle to a step; to the right-hand side of corner i it adds p_i along_u + q_i along_v."""
 
     uu: wp.mat33d
     vv: wp.mat33d
@@ -62,8 +189,8 @@ def triangle_terms(
 ) -> TriangleTerms:
     """Stretch and shear of one triangle over a step h.
 
-    `stretch` and `shear` are stiffness times rest area, `delay` is the damping time; m = h v + y is where each corner
-    would be carried by its velocity and its position correction.
+    `stretch` and `shear` are stiffness times rest area, `delay` is the damping time; m = h v + y is the displacement of
+    each corner by its velocity and its position correction.
     """
     wu = p[0] * x0 + p[1] * x1 + p[2] * x2
     wv = q[0] * x0 + q[1] * x1 + q[2] * x2
@@ -196,7 +323,7 @@ def bend_hinges(
     floor = least[i] * least[i]
     if s1 > floor and s2 > floor and length > LEAST_LENGTH:
         theta = -wp.atan2(wp.dot(wp.cross(n1, n2), e) / length, wp.dot(n1, n2))
-        # what is folded flat, as between two planes, is neither over nor under: its last bit must not say which
+        # a hinge folded flat, as between two planes, has either sign: rounding must not choose it
         if theta < -FLAT:
             theta = -theta
         gc = (length / s1) * n1
@@ -263,7 +390,7 @@ def resist_wind(
     time: wp.float64,
     drag: wp.array[wp.mat33d],
 ):
-    """What the wind's force on a triangle loses for each m/s that it yields: a third of that for each corner.
+    """The derivative of the wind's force on a triangle by its velocity, a third of it for each corner.
 
     With u the relative wind, about the symmetric part of -dF/dv: drag |u.n| (1 + n n^T) + lift |u| n n^T. It need not
     be exact: it keeps strong wind stable, and vanishes with the change of velocity.
@@ -297,7 +424,7 @@ def measure_growth(
     chunk: int,
     growth: wp.array[wp.float64],
 ):
-    """By how much a step moved the axes of a triangle further from their rest length; the most of each chunk."""
+    """The largest growth of strain along the material axes of triangles in a step, for each chunk of triangles."""
     number = first + wp.tid()
     i = number // lanes()
     lane = number % lanes()

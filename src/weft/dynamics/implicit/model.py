@@ -5,10 +5,10 @@ The change of velocity dv solves
     (M - h dF/dv - h^2 dF/dx) dv = h (F + dF/dx (h v + y))
 
 with y the position corrections that constraints ask for; then v += dv, x += h v + y. Forces and their derivatives are
-in `bw_forces`, the matrix in `block_matrix`, the solver in `conjugate_gradients`.
+in `forces`, the matrix in `block_matrix`, the solver in `conjugate_gradients`.
 
-One solve takes the forces as linear over the step. Where a step strains a triangle by more than `largest_growth` it is
-thrown away and taken again in halves (section 6 of the paper), down to 1/64.
+One solve takes the forces as linear over the step. A step that strains a triangle by more than `largest_growth` is
+discarded and taken again in halves (section 6 of the paper), down to 1/64.
 """
 
 from collections.abc import Sequence
@@ -18,12 +18,18 @@ import numpy as np
 import warp as wp
 
 from weft.dynamics.air import Air, WindField
-from weft.dynamics.implicit import elements as bw_elements
-from weft.dynamics.implicit.block_matrix import BlockMatrix, Outside, Terms
+from weft.dynamics.implicit import forces
+from weft.dynamics.implicit.block_matrix import BlockMatrix, ExternalForces, Terms
 from weft.dynamics.implicit.conjugate_gradients import ConjugateGradients, Solution
-from weft.dynamics.implicit.elements import Elements
-from weft.dynamics.implicit.forces import bend_hinges, measure_growth, pull_stitches, resist_wind, strain_triangles
-from weft.dynamics.implicit.links import Links, links_at
+from weft.dynamics.implicit.forces import (
+    Elements,
+    bend_hinges,
+    measure_growth,
+    pull_stitches,
+    resist_wind,
+    strain_triangles,
+)
+from weft.dynamics.implicit.step_springs import StepSprings
 from weft.dynamics.interface import StatelessDynamics, SubstepContacts
 from weft.errors import WeftError
 from weft.runtime import launch
@@ -33,16 +39,16 @@ from weft.world.constraints import SETTLED, UNSURE, WRONG, Constraints, Restrain
 
 wp.set_module_options({"enable_backward": False})
 
-# halvings of a step before it is taken as it is
+# halvings of a step at most: 0.26 ms of a step of 1/60 s, which is then taken however much it strains the cloth
 MOST_HALVINGS = 6
-# solves in which restraints may change: where they are only unsure, and where they are wrong
+# solves of a step at most, as long as a restraint calls the result unsure, or wrong
 UNSURE_ROUNDS = 4
 MOST_ROUNDS = 10
-# how much looser the solver's tolerance is while they do
-ROUGHLY = 10.0
-# its tolerance in the first step of a run, from which all others follow, rough or not: so tight that every device ends it alike
+# factor of the solver's tolerance while restraints still change: their decisions need few digits
+ROUGH = 10.0
+# the solver's tolerance in the first step of a run: so tight that all devices, which round differently, start alike
 FIRST_TOLERANCE = 1e-10
-# triangles whose growth is looked at together
+# triangles whose growth of strain one item measures
 GROWTH_CHUNK = 128
 
 
@@ -62,7 +68,7 @@ def move_vertices(
     x_end: wp.array[wp.vec3d],
     v_end: wp.array[wp.vec3d],
 ):
-    """The end of the step; what is held in all directions goes exactly where it must."""
+    """Positions and velocities at the end of the step; a vertex held in all directions ends exactly where it must."""
     i = first + wp.tid()
     if held[i] == 3:
         v_end[i] = velocity[i]
@@ -76,50 +82,20 @@ def move_vertices(
 
 
 @wp.kernel
-def find_forces(
-    first: int,
-    row_of: wp.array[int],
-    offsets: wp.array[int],
-    columns: wp.array[int],
-    blocks: wp.array[wp.mat33d],
-    link_offsets: wp.array[int],
-    link_entries: wp.array[int],
-    link_weights: wp.array[wp.float64],
-    stretched: wp.array[wp.vec3d],
-    b: wp.array[wp.vec3d],
-    change: wp.array[wp.vec3d],
-    held: wp.array[int],
-    h: wp.float64,
-    force: wp.array[wp.vec3d],
-):
-    """What each constraint had to add: the left side less the right side, over the step."""
-    i = first + wp.tid()
-    total = wp.vec3d()
-    if held[i] != 0:
-        r = row_of[i]
-        total = -b[r]
-        for k in range(offsets[r], offsets[r + 1]):
-            total += blocks[k] * change[columns[k]]
-        total += links_at(r, link_offsets, link_entries, link_weights, stretched)
-        total = total / h
-    force[i] = total
-
-
-@wp.kernel
-def go_part_of_the_way(
+def interpolate_goals(
     first: int,
     start: wp.array[wp.vec3d],
     target: wp.array[wp.vec3d],
     progress: wp.float64,
     goal: wp.array[wp.vec3d],
 ):
-    """Where prescribed vertices and colliders are at some part of a step."""
+    """Where prescribed vertices and colliders are at the fraction `progress` of a step."""
     i = first + wp.tid()
     goal[i] = start[i] + progress * (target[i] - start[i])
 
 
 class Implicit(StatelessDynamics):
-    """Dynamics of stretch, shear and bend conditions; `propose` moves a copy of the state forward."""
+    """Backward Euler over stretch, shear and bend conditions."""
 
     central = False
 
@@ -134,7 +110,11 @@ class Implicit(StatelessDynamics):
         largest_growth: float = 0.25,
         most_iterations: int = 1000,
     ) -> None:
-        """`tolerance` is what the solver may leave of the residual, in the norm of its preconditioner."""
+        """`tolerance` is the fraction of the residual that the solver may leave, in the norm of its preconditioner.
+
+        3e-4 leaves errors of up to 1 cm/s where cloth whips (see `benchmarks/implicit.py`). `largest_growth` is the growth of
+        strain above which a step is taken again in halves.
+        """
         device = inverse_mass.device
         self.device = device
         self.count = len(mass)
@@ -142,9 +122,9 @@ class Implicit(StatelessDynamics):
         self.air = air
         self.largest_growth = largest_growth
         self.problems: list[str] = []
-        """what went wrong in the last step, in sentences"""
+        """what went wrong in the last step, as sentences for the report"""
         self.solutions: list[Solution] = []
-        """how the solves of the last step went"""
+        """the solves of the last step"""
 
         def upload(values: np.ndarray, dtype: Any) -> wp.array:
             return wp.array(values, dtype=dtype, device=device)
@@ -168,19 +148,19 @@ class Implicit(StatelessDynamics):
         terms.stitch_along, terms.stitch_factor = zeros(stitches, wp.vec3d), zeros(stitches, wp.float64)
 
         self._drag = zeros(len(air.faces), wp.mat33d)
-        outside = self._outside = Outside()
-        outside.mass = upload(mass, wp.float64)
-        outside.gravity, outside.damping = air.gravity, wp.float64(air.damping)
-        outside.windy = int(air.wind is not None)
-        outside.face_offsets, outside.face_items, outside.face_force = air.lists
-        outside.face_drag = self._drag
+        external = self._external = ExternalForces()
+        external.mass = upload(mass, wp.float64)
+        external.gravity, external.damping = air.gravity, wp.float64(air.damping)
+        external.windy = int(air.wind is not None)
+        external.face_offsets, external.face_items, external.face_force = air.lists
+        external.face_drag = self._drag
 
         self.matrix = BlockMatrix(elements, self.count, device)
-        self.links = Links(self.matrix, inverse_mass)
-        """springs that are there for the next step only"""
+        self.step_springs = StepSprings(self.matrix, inverse_mass)
+        """springs that act in the next step only"""
         self.solver = ConjugateGradients(
             self.matrix,
-            self.links,
+            self.step_springs,
             mass=float(mass.sum()),
             tolerance=tolerance,
             least_velocity=1e-9,
@@ -189,19 +169,19 @@ class Implicit(StatelessDynamics):
         self.constraints = Constraints(self.count, device)
         self._b, self._change, self._force = (zeros(self.count, wp.vec3d) for _ in range(3))
         self._tolerances = tolerance, tolerance
-        """of solves, and of rough ones, in this step"""
+        """of final and of rough solves in this step"""
         self._growth = zeros(-(-faces // GROWTH_CHUNK), wp.float64)
         self._buffers: list[wp.array] = []
 
     @classmethod
     def from_world(cls, world: World, **options: Any) -> "Implicit":
         """All cloths and seams of a world, its masses and its forces."""
-        elements = bw_elements.from_world(world)
+        elements = forces.from_world(world)
         mass = world.mass[: world.cloth_vertex_count]
         return cls(elements, mass, world.inverse_mass, Air.from_world(world), **options)
 
     def foresee(self, state: State, dt: float) -> None:
-        """Nothing needs to be known early."""
+        """`propose` needs nothing measured early."""
 
     def propose(
         self,
@@ -214,16 +194,16 @@ class Implicit(StatelessDynamics):
         *,
         restraints: Sequence[Restraint] = (),
     ) -> int:
-        """Where the cloth would be after dt; gives the number of substeps it took.
+        """Write where the cloth is after dt; returns the number of substeps taken.
 
-        Vertices without inverse mass go straight from where they are to `target`. Later restraints override earlier
-        ones at the same vertex. `links` hold for this step and its parts. Velocities are solved here, so `contacts` is
-        left to what comes after.
+        Vertices without inverse mass move on a straight line to `target`. Later restraints override earlier ones at the
+        same vertex. `step_springs` act in this step and its substeps. `contacts` are ignored: they are for models that
+        solve for positions.
         """
         self.problems, self.solutions = [], []
         usual = self.solver.tolerance
         first = min(usual, FIRST_TOLERANCE)
-        self._tolerances = (first, first) if state.time == 0.0 else (usual, ROUGHLY * usual)
+        self._tolerances = (first, first) if state.time == 0.0 else (usual, ROUGH * usual)
         growth = self._step(state.x, state.v, target, state.time, dt, x_end, v_end, restraints)
         if growth <= self.largest_growth:
             return 1
@@ -238,7 +218,7 @@ class Implicit(StatelessDynamics):
         v_end: wp.array,
         restraints: Sequence[Restraint],
     ) -> int:
-        """The step in substeps: halved where they strain the cloth too much, doubled again where they do not."""
+        """The step in substeps, halved where they strain the cloth too much, doubled again where they do not."""
         if not self._buffers:
             self._buffers = [wp.zeros_like(state.x) for _ in range(3)]
         x, v, goal = self._buffers
@@ -250,7 +230,7 @@ class Implicit(StatelessDynamics):
         while done < finest:
             h = dt * size / finest
             progress = (done + size) / finest
-            launch(go_part_of_the_way, len(goal), [state.x, target, progress, goal], device=self.device)
+            launch(interpolate_goals, len(goal), [state.x, target, progress, goal], device=self.device)
             growth = self._step(x, v, goal, state.time + dt * done / finest, h, x_end, v_end, restraints)
             if growth > self.largest_growth and size > 1:
                 size //= 2
@@ -261,7 +241,7 @@ class Implicit(StatelessDynamics):
             wp.copy(x, goal)
             wp.copy(x, x_end, count=self.count)
             wp.copy(v, v_end, count=self.count)
-            # twice as long from the next place where it fits
+            # doubled where a substep of twice the length may begin
             if growth < 0.5 * self.largest_growth and done % (2 * size) == 0 and done + 2 * size <= finest:
                 size *= 2
         if np.isinf(worst):
@@ -284,33 +264,33 @@ class Implicit(StatelessDynamics):
         v_end: wp.array,
         restraints: Sequence[Restraint],
     ) -> float:
-        """One backward Euler step; gives the largest growth of strain in it, infinite where contacts did not settle."""
+        """One backward Euler step; returns the largest growth of strain in it, or infinity if restraints did not settle."""
         constraints = self.constraints
         constraints.begin(self.inverse_mass, x, goal, h)
         for restraint in restraints:
             restraint.begin(x, v, goal, h, constraints)
         self._blow(x, v, time)
         self._strain(x, v, h)
-        self.matrix.assemble(self._terms, self._outside, h)
-        # restraints are tried on rough solves; then the solve is finished, and looked at again
+        self.matrix.assemble(self._terms, self._external, h)
+        # restraints change on rough solves; then a final solve, which they review once more
         rough = bool(restraints)
         for round_ in range(MOST_ROUNDS):
             if round_ > 0:
                 # a changed position correction changes the right-hand side
                 self._strain(x, v, h)
-            self.matrix.right_hand_side(self._terms, self._outside, v, constraints.push, h, self._b)
-            self.links.pull(self._b)
+            self.matrix.right_hand_side(self._terms, self._external, v, constraints.push, h, self._b)
+            self.step_springs.pull(self._b)
             self._solve(v, first=round_ == 0, rough=rough)
             self._move(x, v, goal, h, x_end, v_end)
             if not restraints:
                 break
-            self._find_forces(h)
+            self.solver.constraint_forces(constraints, self._b, self._change, h, self._force)
             verdict = max(restraint.review(x_end, v_end, self._force, constraints) for restraint in restraints)
             if not rough and (verdict == SETTLED or (verdict == UNSURE and round_ >= UNSURE_ROUNDS)):
                 break
             rough = verdict == WRONG or (verdict == UNSURE and round_ + 1 < UNSURE_ROUNDS)
         else:
-            # a shorter step changes less of what touches
+            # a shorter step changes fewer contacts
             return np.inf
         return self._measure(x, x_end)
 
@@ -321,7 +301,7 @@ class Implicit(StatelessDynamics):
             launch(resist_wind, len(self._drag), [x, v, self.air.faces, wind, time, self._drag], device=self.device)
 
     def _strain(self, x: wp.array, v: wp.array, h: float) -> None:
-        """What each element gives to the step."""
+        """Compute the terms of all elements and springs for a step h."""
         t, moved = self._terms, [x, v, self.constraints.shift]
         faces, hinges, stitches = len(t.uu), len(t.bend_along), len(t.stitch_along)
         inputs = [*moved, *self._faces, self._moduli, h, t.uu, t.vv, t.uv, t.along_u, t.along_v]
@@ -330,7 +310,7 @@ class Implicit(StatelessDynamics):
         launch(
             pull_stitches, stitches, [*moved, *self._stitches, h, t.stitch_along, t.stitch_factor], device=self.device
         )
-        self.links.strain(x, v, self.constraints.shift, h)
+        self.step_springs.strain(x, v, self.constraints.shift, h)
 
     def _solve(self, v: wp.array, *, first: bool, rough: bool) -> None:
         before = None if first else self.solutions[-1]
@@ -342,7 +322,7 @@ class Implicit(StatelessDynamics):
                 "the implicit step has no finite answer: positions or velocities grew beyond all bounds; "
                 "take shorter steps or check the forces and motions of the scene"
             )
-        # in the first step it may end before it is as good as it tries to be
+        # the first step tries for more than it needs
         if not solution.converged and solution.residual > self.solver.tolerance:
             self.problems.append(
                 f"the implicit step's solver stopped after {solution.iterations} iterations "
@@ -353,22 +333,6 @@ class Implicit(StatelessDynamics):
         c = self.constraints
         inputs = [x, v, goal, self.inverse_mass, self.matrix.row_of, self._change, c.directions, c.velocity, c.shift, h]
         launch(move_vertices, self.count, [*inputs, x_end, v_end], device=self.device)
-
-    def _find_forces(self, h: float) -> None:
-        m, links = self.matrix, self.links
-        links.stretch(self._change)
-        inputs: list[Any] = [
-            m.row_of,
-            m.offsets,
-            m.columns,
-            m.blocks,
-            *links.lists,
-            links.stretched,
-            self._b,
-            self._change,
-        ]
-        inputs += [self.constraints.directions, h, self._force]
-        launch(find_forces, self.count, inputs, device=self.device)
 
     def _measure(self, x: wp.array, x_end: wp.array) -> float:
         inputs = [x, x_end, *self._faces, GROWTH_CHUNK, self._growth]

@@ -18,9 +18,9 @@ import numpy as np
 import warp as wp
 
 from weft.dynamics.air import Air
-from weft.dynamics.implicit.block_rows import BlockRows, corner_pairs
+from weft.dynamics.implicit.block_matrix import BlockRows, corner_pairs
 from weft.dynamics.implicit.conjugate_gradients import ConjugateGradients, Solution
-from weft.dynamics.implicit.links import Links
+from weft.dynamics.implicit.step_springs import StepSprings
 from weft.dynamics.springs import BEND, SpringNetwork, firm_welds, from_world
 from weft.mesh.topology import incidence
 from weft.runtime import launch
@@ -207,7 +207,7 @@ class EndVelocitySolver:
         self._vertex_lists = [upload(offsets, int), upload(entries, int), upload(weights.ravel()[entries], wp.float64)]
 
         self._mass = upload(mass, wp.float64)
-        self._links = Links(self.matrix, inverse_mass)
+        self._links = StepSprings(self.matrix, inverse_mass)
         self.solver = ConjugateGradients(
             self.matrix,
             self._links,

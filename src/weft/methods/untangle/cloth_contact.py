@@ -1,7 +1,7 @@
 """Cloth against cloth in an implicit step: what comes too near is pushed apart, unless it has passed through.
 
 Pairs of a vertex and a triangle, and of two edges, that are nearer than the thickness or would be at the end of the
-step become links (see `dynamics.links`). The colours of the analysis decide which do not: what lies on the wrong side
+step become links (see `dynamics.step_springs`). The colours of the analysis decide which do not: what lies on the wrong side
 is attracted instead, and around folds and open paths neither holds (see `attraction`).
 """
 
@@ -14,7 +14,7 @@ from weft.analysis.attraction import colour_table, edge_edge_kinds, vertex_trian
 from weft.analysis.result import Analysis
 from weft.broad_phase.interface import make_broad_phase
 from weft.contact.contact import pair_thickness
-from weft.dynamics.implicit.links import CORNERS, Links
+from weft.dynamics.implicit.step_springs import CORNERS, StepSprings
 from weft.geometry.proximity import relative_position
 from weft.geometry.stencil import Kind, nearest_weights, pair_vertices, stencil_normal
 from weft.methods.untangle.pulling import crossing_vertices
@@ -201,7 +201,7 @@ class ClothContact:
         self._tangled = self.rings.no_marks()
         self._chosen, self._places = [Buffer(int, device) for _ in Kind], [Buffer(int, device) for _ in Kind]
 
-    def link(self, x: wp.array, v: wp.array, h: float, analysis: Analysis | None, links: Links) -> int:
+    def link(self, x: wp.array, v: wp.array, h: float, analysis: Analysis | None, links: StepSprings) -> int:
         """Add links for the pairs that are too near in a step h from x with velocities v; gives their number.
 
         Without an analysis all are pushed apart.

@@ -10,7 +10,7 @@ the end of a step has edges stretched much farther, `clip` brings their ends nea
 import numpy as np
 import warp as wp
 
-from weft.dynamics.implicit.links import CORNERS, Links
+from weft.dynamics.implicit.step_springs import CORNERS, StepSprings
 from weft.mesh.topology import incidence
 from weft.runtime import launch
 from weft.runtime.compaction import exclusive_scan
@@ -173,7 +173,7 @@ class Locking:
         self._chosen, self._places = (wp.zeros(len(edges), dtype=int, device=device) for _ in range(2))
         self._shortened = wp.zeros(self.count, dtype=wp.vec3d, device=device)
 
-    def lock(self, x: wp.array, v: wp.array, dt: float, links: Links, *, spared: wp.array) -> int:
+    def lock(self, x: wp.array, v: wp.array, dt: float, links: StepSprings, *, spared: wp.array) -> int:
         """Add links for the edges that a step of dt from x would leave stretched too far; gives how many.
 
         `spared`: marks of vertices at whose edges nothing locks.

@@ -132,7 +132,7 @@ class Untangle(Method):
 
     def _link(self, state: State, dt: float, analysis: Analysis | None) -> int:
         """Push apart what is near, pull back what has passed through; gives how many pairs are near."""
-        links = self.dynamics.links
+        links = self.dynamics.step_springs
         links.clear()
         self.locking.lock(state.x, state.v, dt, links, spared=self._spared)
         contacts = 0

@@ -1,4 +1,4 @@
-"""Links that untangle: what has passed through is pulled back, and paths that have no inside are shortened.
+"""Springs that untangle: what has passed through is pulled back, and paths that have no inside are shortened.
 
 Every other step pulls the vertices inside a path towards the region they have passed through (see `attraction`) and
 shortens all paths that have no inside (see `contour`); the steps between shorten all paths. The first alone leaves folds
@@ -12,7 +12,7 @@ from weft.analysis.analyser import Analyser
 from weft.analysis.attraction import attraction_moves, find_partners, pulling_paths
 from weft.analysis.contour import Moves, contour_moves, crossing_stencils
 from weft.analysis.result import Analysis
-from weft.dynamics.implicit.links import Links
+from weft.dynamics.implicit.step_springs import StepSprings
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -33,7 +33,7 @@ PACE = 1.0
 
 
 def pull(
-    analyser: Analyser, analysis: Analysis, links: Links, dt: float, *, number: int, pinched: Ints, gap: float
+    analyser: Analyser, analysis: Analysis, links: StepSprings, dt: float, *, number: int, pinched: Ints, gap: float
 ) -> int:
     """Add the links that untangle in step `number` of length dt; gives how many. They aim at a gap beyond.
 
@@ -90,7 +90,7 @@ def _paths_at(analysis: Analysis, vertices: Ints) -> Bools:
     return np.asarray(found)
 
 
-def _add(links: Links, moves: Moves, steps: Floats, dt: float) -> None:
+def _add(links: StepSprings, moves: Moves, steps: Floats, dt: float) -> None:
     """Both sides of a move go its step, against each other."""
     chosen = moves.directions.any(axis=1)
     links.add(

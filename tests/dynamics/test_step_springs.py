@@ -1,4 +1,4 @@
-"""Links: their part of the system against a dense one, how far they move, what they conserve, and how they rub."""
+"""StepSprings: their part of the system against a dense one, how far they move, what they conserve, and how they rub."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy.sparse.linalg import spsolve
 from test_implicit_solver import FRAME, assembled, sparse, vec
 
 from weft.dynamics.air import Air
-from weft.dynamics.implicit import elements as bw_elements
+from weft.dynamics.implicit import forces as implicit_forces
 from weft.dynamics.implicit.model import Implicit
 from weft.mesh import TriMesh
 from weft.scene import Forces, Material
@@ -15,16 +15,16 @@ from weft.world import State
 
 
 def add_random(m, rng, count):
-    """Links of two to five vertices whose weights sum to zero, with friction."""
+    """Springs of two to five vertices whose weights sum to zero, with friction."""
     vertices = np.array([rng.choice(m.count, 5, replace=False) for _ in range(count)])
     weights = rng.normal(size=(count, 5))
     weights[: count // 2, 3:] = 0.0
     weights -= np.where(weights == 0.0, 0.0, weights.sum(axis=1, keepdims=True) / (weights != 0.0).sum(axis=1)[:, None])
     normals = rng.normal(size=(count, 3))
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
-    m.links.clear()
-    m.links.add(vertices, weights, normals, rest=1.0, speed=0.5, strength=30.0, friction=0.4)
-    m.links.close()
+    m.step_springs.clear()
+    m.step_springs.add(vertices, weights, normals, rest=1.0, speed=0.5, strength=30.0, friction=0.4)
+    m.step_springs.close()
     return vertices, weights
 
 
@@ -33,20 +33,20 @@ def test_the_system_is_that_of_the_matrix_and_the_links_together():
     m, x, v = assembled(cells=8, tolerance=1e-12)
     vertices, weights = add_random(m, np.random.default_rng(3), 60)
     shift = wp.zeros(m.count, dtype=wp.vec3d, device="cpu")
-    m.links.strain(vec(x), vec(v), shift, FRAME)
+    m.step_springs.strain(vec(x), vec(v), shift, FRAME)
     before = m._b.numpy().copy()
-    m.links.pull(m._b)
+    m.step_springs.pull(m._b)
 
     row_of = m.matrix.row_of.numpy()
     j = np.zeros((60, m.count))
     np.add.at(j, (np.repeat(np.arange(60), 5), row_of[vertices].ravel()), weights.ravel())
     wide = np.kron(j, np.eye(3))
     s = np.zeros((180, 180))
-    for k, block in enumerate(m.links.matrices.numpy()[:60]):
+    for k, block in enumerate(m.step_springs.matrices.numpy()[:60]):
         s[3 * k : 3 * k + 3, 3 * k : 3 * k + 3] = block
         assert np.linalg.eigvalsh(block).min() >= -1e-12 * np.abs(block).max()
     added = m._b.numpy() - before
-    assert added.ravel() == pytest.approx(wide.T @ m.links._along.array.numpy()[:60].ravel(), abs=1e-15)
+    assert added.ravel() == pytest.approx(wide.T @ m.step_springs._along.array.numpy()[:60].ravel(), abs=1e-15)
     assert np.abs(added).max() > 0.0
 
     assert m.solver.solve(m._b, vec(v), m.constraints, m._change).converged
@@ -60,7 +60,7 @@ def test_without_links_nothing_changes():
         m, _x, v = assembled(cells=6)
         if used:
             add_random(m, np.random.default_rng(0), 10)
-            m.links.clear()
+            m.step_springs.clear()
         m.solver.solve(m._b, vec(v), m.constraints, m._change)
         answers.append(m._change.numpy().copy())
     assert np.array_equal(*answers)
@@ -74,17 +74,17 @@ def two_triangles(gap):
     mass = np.full(6, 1e-4)
     inverse = wp.array(1.0 / mass, dtype=wp.float64, device="cpu")
     still = Forces(gravity=(0.0, 0.0, 0.0))
-    return vertices, Implicit(bw_elements.from_mesh(mesh, Material()), mass, inverse, Air(still, mesh.faces, 6))
+    return vertices, Implicit(implicit_forces.from_mesh(mesh, Material()), mass, inverse, Air(still, mesh.faces, 6))
 
 
 def step(m, x, v, h=FRAME, **link):
     """One step with a link from each corner of the upper triangle to the lower one's."""
     state = State.from_numpy(x, v)
     x_end, v_end = wp.zeros_like(state.x), wp.zeros_like(state.v)
-    m.links.clear()
+    m.step_springs.clear()
     vertices = np.array([[3, 0], [4, 1], [5, 2]])
-    m.links.add(vertices, np.tile([1.0, -1.0], (3, 1)), np.tile([0.0, 1.0, 0.0], (3, 1)), **link)
-    m.links.close()
+    m.step_springs.add(vertices, np.tile([1.0, -1.0], (3, 1)), np.tile([0.0, 1.0, 0.0], (3, 1)), **link)
+    m.step_springs.close()
     m.propose(state, state.x, h, x_end, v_end)
     return x_end.numpy().copy(), v_end.numpy().copy()
 

@@ -1,18 +1,18 @@
-"""Springs that hold for one step between points of the cloth, such as two layers that touch.
+"""Springs that act for one step between points of the cloth, such as two layers that touch.
 
-Elements are fixed with the mesh and make up the matrix; links come and go. So their part of the system is never
-written into the matrix: with J the weights of all links and S the stiffness of each, the solver multiplies by J^T S J.
+The elements of the cloth are fixed with the mesh and make up the matrix; these springs come and go. So their part of the
+system is never written into the matrix: with J the weights of all springs and S the stiffness of each, the solver
+multiplies by J^T S J.
 
-A link has up to five vertices with weights that sum to zero, r = sum w_k x_k, and a direction n. It wants n.r to be
-at least `rest`, or to grow by `speed` times the step, whichever is less; where that is so anyway, it does nothing. But
-while n.r is less than `rest` it holds on to what leaves no faster than it would fall back within the step: let go, a
-layer that rests on another one would fall, be caught and be let go again, step by step.
+A spring has up to five vertices with weights that sum to zero, r = sum w_k x_k, and a direction n. It pushes n.r up to
+`rest`, or by `speed` times the step, whichever is less, and does nothing where the motion does that anyway. But
+while n.r is less than `rest` it also holds what separates no faster than it would fall back within the step: without that,
+a layer that rests on another one would fall, be caught and be released again, step by step.
 
 Its stiffness is `strength` times its reduced mass over the step squared: how far it gets in one step against the
 inertia of the cloth is then the same however long the step and however fine the mesh. Or it is `stiffness`, in N/m, where
-that is more: what has to hold against the stretch of cloth. Across n it may rub: Coulomb
-friction with the normal force that the spring is expected to give, as a drag that can stop a motion but not turn it
-round.
+that is more, for springs that have to withstand the stretch of cloth. Across n there is Coulomb friction with the normal force
+that the spring is expected to give, as a drag that can stop a motion but not reverse it.
 """
 
 from typing import Any
@@ -21,27 +21,27 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from weft.dynamics.implicit.block_rows import BlockRows
+from weft.dynamics.implicit.block_matrix import BlockRows
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
 
 wp.set_module_options({"enable_backward": False})
 
-# vertices of a link; those that are not needed have no weight
+# vertices of a spring; unused ones have weight 0
 WIDTH = 5
 CORNERS = wp.constant(WIDTH)
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
-# sliding slower than this is held as if it were this fast, m/s
+# m/s: friction of slower sliding is linear in the speed, which bounds its drag. Lower: stiffer systems; higher: cloth creeps
 CREEP = wp.constant(wp.float64(1.0e-3))
-# twice the acceleration with which things fall, m/s^2
+# m/s^2, twice gravity: layers that separate with less than this times the step are taken as resting on each other
 FALL = wp.constant(wp.float64(20.0))
-# the rest length of a pull is infinite
+# m: a rest length beyond this means a pull without end, which has no place to hold
 UNBOUNDED = wp.constant(wp.float64(1.0e12))
 
 
 @wp.kernel
-def strain_links(
+def strain_springs(
     first: int,
     vertices: wp.array[int],
     weights: wp.array[wp.float64],
@@ -59,14 +59,14 @@ def strain_links(
     matrices: wp.array[wp.mat33d],
     along: wp.array[wp.vec3d],
 ):
-    """What a link gives to a step h: w_i w_j times its matrix, and w_i along on the right-hand side."""
+    """What a spring adds to a step h: w_i w_j times its matrix to blocks, w_i times `along` to the right-hand side."""
     i = first + wp.tid()
     n = normals[i]
     r = wp.vec3d()
     u = wp.vec3d()
     y = wp.vec3d()
     inverse = ZERO
-    # differences from the first vertex: exact enough far from the origin
+    # differences from the first vertex keep their digits far from the origin
     origin = x[vertices[CORNERS * i]]
     for k in range(CORNERS):
         w = weights[CORNERS * i + k]
@@ -83,12 +83,11 @@ def strain_links(
         gap = wp.dot(n, r)
         leaving = wp.dot(n, u)
         lack = wp.min(rest[i] - gap, speed[i] * h) - wp.dot(n, h * u + y)
-        # a pull without a rest length has no place to hold
         resting = gap < rest[i] and rest[i] < UNBOUNDED and leaving < FALL * h
         if lack <= ZERO and not resting:
             return
         across = u - leaving * n
-        # h times the drag mu N / |u|, N being what is left of the force when the link has moved its own mass
+        # h times the drag mu N / |u|, N being the force that is left when the spring has moved its own mass
         pressed = stiff * wp.max(lack, ZERO) / (h * (ONE + stiff * inverse))
         drag = friction[i] * pressed / wp.max(wp.length(across), CREEP)
         block = wp.outer(n, n)
@@ -100,7 +99,7 @@ def strain_links(
 def key_entries(
     first: int, vertices: wp.array[int], row_of: wp.array[int], keys: wp.array[int], entries: wp.array[int]
 ):
-    """The row of each entry, to sort them by."""
+    """The matrix row of each entry, as key to sort entries by."""
     i = first + wp.tid()
     keys[i] = row_of[vertices[i]]
     entries[i] = i
@@ -108,9 +107,9 @@ def key_entries(
 
 @wp.kernel
 def find_starts(first: int, keys: wp.array[int], count: int, offsets: wp.array[int]):
-    """Where the entries of each row start among the sorted ones."""
+    """Where the entries of each matrix row start among the sorted ones."""
     r = first + wp.tid()
-    # Warp's search ends at the last entry, even if that comes before
+    # wp.lower_bound returns the last entry at most, even if its key is lower
     start = wp.lower_bound(keys, 0, count, r)
     if keys[count - 1] < r:
         start = count
@@ -118,7 +117,7 @@ def find_starts(first: int, keys: wp.array[int], count: int, offsets: wp.array[i
 
 
 @wp.kernel
-def stretch_links(
+def stretch_springs(
     first: int,
     rows: wp.array[int],
     weights: wp.array[wp.float64],
@@ -126,7 +125,7 @@ def stretch_links(
     x: wp.array[wp.vec3d],
     stretched: wp.array[wp.vec3d],
 ):
-    """S J x: what each link answers to a displacement of the rows."""
+    """S J x: the response of each spring to a displacement x of the matrix rows."""
     i = first + wp.tid()
     total = wp.vec3d()
     for k in range(CORNERS):
@@ -135,14 +134,14 @@ def stretch_links(
 
 
 @wp.func
-def links_at(
+def springs_at(
     r: int,
     offsets: wp.array[int],
     entries: wp.array[int],
     weights: wp.array[wp.float64],
     values: wp.array[wp.vec3d],
 ) -> wp.vec3d:
-    """The row r of J^T values."""
+    """Row r of J^T values."""
     total = wp.vec3d()
     for k in range(offsets[r], offsets[r + 1]):
         entry = entries[k]
@@ -151,7 +150,7 @@ def links_at(
 
 
 @wp.func
-def link_block(
+def spring_block(
     r: int,
     offsets: wp.array[int],
     entries: wp.array[int],
@@ -175,13 +174,13 @@ def add_pull(
     along: wp.array[wp.vec3d],
     b: wp.array[wp.vec3d],
 ):
-    """The links' part of the right-hand side."""
+    """Add J^T along to the right-hand side."""
     r = first + wp.tid()
-    b[r] = b[r] + links_at(r, offsets, entries, weights, along)
+    b[r] = b[r] + springs_at(r, offsets, entries, weights, along)
 
 
-class Links:
-    """The links of a step (device arrays that grow); none until some are added and closed."""
+class StepSprings:
+    """The springs of a step (device arrays that grow): `clear`, then `add` or `grow` as often as needed, then `close`."""
 
     def __init__(self, matrix: BlockRows, inverse_mass: wp.array) -> None:
         device = self.device = wp.get_device(matrix.device)
@@ -195,17 +194,17 @@ class Links:
         self._normals, self._along, self._stretched = (Buffer(wp.vec3d, device) for _ in range(3))
         self._matrices = Buffer(wp.mat33d, device)
         self.offsets = wp.zeros(matrix.count + 1, dtype=int, device=device)
-        """where the entries of each row start"""
+        """where the entries of each matrix row start"""
 
     @property
     def columns(self) -> list[wp.array]:
-        """Vertices, weights (five of each a link), normals, rest, speed, strength, stiffness, friction."""
+        """Vertices, weights (five of each a spring), normals, rest, speed, strength, stiffness, friction."""
         buffers = [self._vertices, self._weights, self._normals, self._rest, self._speed]
         return [buffer.array for buffer in (*buffers, self._strength, self._stiffness, self._friction)]
 
     @property
     def lists(self) -> list[wp.array]:
-        """Offsets, entries and weights of the rows, for `links_at` and `link_block`."""
+        """Offsets and entries by matrix row, and weights by entry, for `springs_at` and `spring_block`."""
         return [self.offsets, self._entries.array, self._weights.array]
 
     @property
@@ -214,17 +213,17 @@ class Links:
 
     @property
     def stretched(self) -> wp.array:
-        """What `stretch` found."""
+        """The result of `stretch`."""
         return self._stretched.array
 
     def clear(self) -> None:
-        """No links."""
+        """Remove all springs."""
         if self.count:
             self.offsets.zero_()
         self.count = 0
 
     def grow(self, count: int) -> int:
-        """Make room for so many more; gives the place of the first of them."""
+        """Make room for so many more springs in `columns`; returns the index of the first of them."""
         first = self.count
         self.count += count
         self._vertices.at_least(WIDTH * self.count, keep=WIDTH * first)
@@ -245,7 +244,7 @@ class Links:
         stiffness: npt.ArrayLike = 0.0,
         friction: npt.ArrayLike = 0.0,
     ) -> None:
-        """Links from host arrays: (k, c) vertices and weights, c at most five, and (k, 3) directions."""
+        """StepSprings from host arrays: (k, c) vertices and weights, c at most five, and (k, 3) directions."""
         count, corners = vertices.shape
         if count == 0:
             return
@@ -263,7 +262,7 @@ class Links:
             column[scale * first : scale * self.count].assign(np.ascontiguousarray(value))
 
     def close(self) -> None:
-        """All links of the step are there: list them by rows."""
+        """Called when all springs of the step are there: sorts their entries by matrix row."""
         if self.count == 0:
             return
         entries = WIDTH * self.count
@@ -277,17 +276,17 @@ class Links:
             buffer.at_least(self.count)
 
     def strain(self, x: wp.array, v: wp.array, shift: wp.array, h: float) -> None:
-        """What the links give to a step h from here."""
+        """Compute what the springs add to a step h from positions x and velocities v, with position corrections `shift`."""
         inputs: list[Any] = [*self.columns, self.inverse_mass, x, v, shift, h]
         inputs += [self._matrices.array, self._along.array]
-        launch(strain_links, self.count, inputs, device=self.device, grain=512)
+        launch(strain_springs, self.count, inputs, device=self.device, grain=512)
 
     def pull(self, b: wp.array) -> None:
-        """Add their part to the right-hand side."""
+        """Add the springs' part to the right-hand side b."""
         if self.count:
             launch(add_pull, self.matrix.count, [*self.lists, self._along.array, b], device=self.device)
 
     def stretch(self, x: wp.array) -> None:
-        """What each link answers to a displacement of the rows, into `stretched`."""
+        """Write the response of each spring to a displacement x of the matrix rows into `stretched`."""
         inputs = [self._rows.array, self._weights.array, self._matrices.array, x, self._stretched.array]
-        launch(stretch_links, self.count, inputs, device=self.device, grain=512)
+        launch(stretch_springs, self.count, inputs, device=self.device, grain=512)
