@@ -6,8 +6,7 @@ from crumpled import sheet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.broad_phase.pairing import PairingTree, build_pairing
-from weft.broad_phase.patches import Patches
+from weft.broad_phase.patches import PairingTree, Patches, build_pairing
 from weft.world import Surface
 
 

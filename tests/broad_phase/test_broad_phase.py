@@ -225,11 +225,11 @@ def test_rows_that_are_too_short_lose_nothing(name: str, monkeypatch: pytest.Mon
     expected = lists_of(searched(name, surface, start, end, 0.2))
     assert sum(map(len, expected)) > 1000
     # rows of one entry, counts given up after three, two items counted at a time
-    monkeypatch.setattr(lists.Lists, "_stop", lambda self, items: 3)
+    monkeypatch.setattr(lists.QueryLists, "_stop", lambda self, items: 3)
     monkeypatch.setattr(lists, "CHUNK", 2)
     broad = searched(name, surface, start, end, 0.2)
     for value in vars(broad).values():
-        if isinstance(value, lists.Lists):
+        if isinstance(value, lists.QueryLists):
             value.capacity = 1
     for one, other in zip(lists_of(broad), expected, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -356,7 +356,7 @@ def test_queries_that_share_a_patch_list_the_same_in_the_same_order(shares: int)
     for count in (1, shares):
         broad = make_broad_phase("bvh", surface)
         assert isinstance(broad, PatchSearch)
-        broad.shares = count
+        broad.queries_per_patch = count
         broad.update(positions(start), positions(end), 0.01)
         found.append(lists_of(broad))
     for whole, shared in zip(*found, strict=True):

@@ -1,12 +1,13 @@
-"""Boxes of everything that moves: vertices, edges, triangles and patches over a whole step.
+"""Axis-aligned boxes of vertices, edges, triangles and patches over a whole step.
 
-A box is six float32 numbers: the lower corner and the negated upper corner, both rounded outwards. Two boxes overlap
-when they have a point in common, their surfaces included. All broad phases use these boxes, and what they list is
-defined by them: two features are candidates exactly when their boxes overlap.
+A box is six float32 numbers: the lower corner and the negated upper corner, both rounded outwards. Two boxes overlap when
+they have a point in common, surfaces included. Every exact broad phase lists two features exactly when these boxes overlap.
 
-Boxes are kept as planes, first all lower x, then all lower y, and so on, so that the vector units of a CPU compare one
-box with sixteen others at once: most of the time of a broad phase goes there.
+Boxes are stored as six planes (all lower x, then all lower y, ...), so that vector instructions of a CPU compare one box with
+sixteen others at once: most of the time of a broad phase goes there. The C++ of these comparisons is in `native/box_masks.h`.
 """
+
+# mypy: disable-error-code="empty-body"
 
 import warp as wp
 
@@ -14,46 +15,37 @@ from weft.broad_phase.patches import PADDING, Patches
 from weft.errors import WeftError
 from weft.runtime import launch
 from weft.runtime.graph_cache import GraphCache
+from weft.runtime.native import NativeHeader
 from weft.world import Surface
 
 wp.set_module_options({"enable_backward": False})
 
 Box = wp.spatial_vector
 
-# the frame of reference comes from this many samples, squared
+# the frame of reference is the mean of FRAME_SAMPLES squared vertices, a number of them for each of FRAME_SAMPLES threads. Any
+# frame is correct; 256 samples are enough for a mean that makes boxes small, and cost nothing beside the boxes
 FRAME_SAMPLES = wp.constant(16)
-# positions beyond this do not fit into float32 boxes
+# m; positions beyond this are refused: far below the largest float32, so that growing and uniting boxes cannot overflow
 FARTHEST = 1e30
 # one unit in the last place of a float32, relative, and the smallest normal float32
 ULP = wp.constant(wp.float32(1.1920929e-7))
 SMALLEST = wp.constant(wp.float32(1.1754944e-38))
-# bounds the rounding of the change of frame in float64
+# relative; bounds the rounding of the change of frame in float64: two operations, each within half of 2^-52
 FRAME_ROUNDING = wp.constant(wp.float64(2.0**-51))
-# threads that an item has on CUDA where they share the boxes to be compared
-SHARED = 8
+# CUDA threads that share a query, a power of two up to 32. A patch has 4 triangles and at most 12 edges there, so that more
+# threads would idle, and with fewer each would test more boxes in turn
+LANES = 8
 
-# which of `count` boxes overlap: one after another, or a thread's own and those of its neighbours
-_HIT = """(p[k] <= x) & (p[k + stride] <= y) & (p[k + 2 * stride] <= z)
-            & (p[k + 3 * stride] <= u) & (p[k + 4 * stride] <= v) & (p[k + 5 * stride] <= w)"""
-_ALONE = f"""
-    for (int k = 0; k < count; ++k) {{
-        const bool hit = {_HIT};
-        if (hit && ({{condition}})) mask |= (wp::uint64)1 << k;
-    }}
-"""
-_TOGETHER = f"""
-    const int place = threadIdx.x & 31 & ~{SHARED - 1};
-    const unsigned neighbours = {2**SHARED - 1}u << place;
-    for (int first = 0; first < count; first += {SHARED}) {{
-        const int k = first + (threadIdx.x & {SHARED - 1});
-        bool hit = false;
-        if (k < count) {{
-            hit = {_HIT};
-            if (hit) hit = {{condition}};
-        }}
-        mask |= (wp::uint64)(__ballot_sync(neighbours, hit) >> place & {2**SHARED - 1}u) << first;
-    }}
-"""
+_native = NativeHeader(__file__, "box_masks.h")
+
+
+@wp.struct
+class BoxPlanes:
+    """The boxes of all features of a surface, by rank, as planes (6, count + padding)."""
+
+    vertices: wp.array2d[wp.float32]
+    edges: wp.array2d[wp.float32]
+    faces: wp.array2d[wp.float32]
 
 
 @wp.func
@@ -74,95 +66,39 @@ def unite(a: Box, b: Box) -> Box:
 
 
 @wp.func
-def reach(box: Box) -> Box:
-    """What the six numbers of another box are at most if it overlaps this one."""
+def overlap_limit(box: Box) -> Box:
+    """The largest values that the six numbers of another box may have if it overlaps this one."""
     return -Box(box[3], box[4], box[5], box[0], box[1], box[2])
 
 
-def mask_snippet(condition: str = "1", setup: str = "", *, shared: bool = False) -> str:
-    """C++ that compares consecutive boxes with a limit, sixteen at once; `condition` is asked of box k besides.
-
-    Written without branches, so that the compiler turns the inner loop into a handful of vector instructions. A thread of
-    a card has no such instructions, and each box that it need not load is time won; or the threads of an item, which are
-    `SHARED` neighbours, have it together, and compare neighbours at once.
-    """
-    return f"""
-    const float* p = planes.data + begin;
-    const size_t stride = planes.strides[0] / sizeof(float);
-    const float x = limit[0], y = limit[1], z = limit[2], u = limit[3], v = limit[4], w = limit[5];
-    {setup}
-    wp::uint64 mask = 0;
-#if defined(__CUDA_ARCH__)
-    const int base = 0;
-    {_TOGETHER if shared else _ALONE}
-    return mask;
-#else
-    for (int base = 0; base < count; base += 16, p += 16) {{
-        unsigned int bits = 0;
-        for (int k = 0; k < 16; ++k) {{
-            const unsigned int hit = (p[k] <= x) & (p[k + stride] <= y) & (p[k + 2 * stride] <= z)
-                & (p[k + 3 * stride] <= u) & (p[k + 4 * stride] <= v) & (p[k + 5 * stride] <= w) & {condition};
-            bits |= hit << k;
-        }}
-        mask |= (wp::uint64)bits << base;
-    }}
-    return count < 64 ? mask & (((wp::uint64)1 << count) - 1) : mask;
-#endif
-    """.replace("{condition}", condition)
+@wp.func_native(_native.body("overlap_mask"))
+def overlap_mask(planes: wp.array2d[wp.float32], begin: int, count: int, limit: Box) -> wp.uint64:
+    """Bit k of the result says whether box begin + k overlaps the one with this limit; `count` is at most 64."""
 
 
-@wp.func_native(mask_snippet())
-def overlap_mask(planes: wp.array2d[wp.float32], begin: int, count: int, limit: Box) -> wp.uint64:  # type: ignore[empty-body]
-    """Which of at most 64 consecutive boxes overlap the one whose `reach` is the limit: bit k for box begin + k."""
+@wp.func_native(_native.body("overlap_mask_by_lanes", LANES=LANES))
+def overlap_mask_by_lanes(planes: wp.array2d[wp.float32], begin: int, count: int, limit: Box) -> wp.uint64:
+    """As `overlap_mask`, where all threads of a query (see `query_of_thread`) call it with the same arguments."""
 
 
-@wp.func_native(mask_snippet(shared=True))
-def shared_mask(planes: wp.array2d[wp.float32], begin: int, count: int, limit: Box) -> wp.uint64:  # type: ignore[empty-body]
-    """The same, for all threads of an item."""
+@wp.func_native(_native.body("query_of_thread", LANES=LANES))
+def query_of_thread(thread: int) -> int:
+    """The query that a thread works on: its own on the CPU, shared by `LANES` neighbouring threads on CUDA."""
 
 
-@wp.func_native(
-    f"""
-#if defined(__CUDA_ARCH__)
-    return thread / {SHARED};
-#else
-    return thread;
-#endif
-"""
-)
-def shared_item(thread: int) -> int:  # type: ignore[empty-body]
-    """The item of a thread."""
+@wp.func_native(_native.body("is_first_lane", LANES=LANES))
+def is_first_lane(thread: int) -> bool:
+    """Whether a thread is the one of its query that writes."""
 
 
-@wp.func_native(
-    f"""
-#if defined(__CUDA_ARCH__)
-    return thread % {SHARED} == 0;
-#else
-    return true;
-#endif
-"""
-)
-def writes(thread: int) -> bool:  # type: ignore[empty-body]
-    """Whether a thread is the one of its item that writes."""
-
-
-@wp.func_native(
-    """
-    #if defined(__CUDA_ARCH__)
-    return __ffsll((long long)mask) - 1;
-    #else
-    return __builtin_ctzll(mask);
-    #endif
-    """
-)
-def lowest_bit(mask: wp.uint64) -> int:  # type: ignore[empty-body]
-    """The number of the lowest bit that is set; one must be."""
+@wp.func_native(_native.body("lowest_bit"))
+def lowest_bit(mask: wp.uint64) -> int:
+    """The number of the lowest bit that is set; the mask must not be 0."""
 
 
 @wp.func
-def _round_down(value: wp.float64) -> wp.float32:
-    # at least one unit in the last place lower, whichever way the conversion rounded
+def round_down(value: wp.float64) -> wp.float32:
+    """A float32 that is lower than the value by at least one unit in the last place, whichever way the conversion rounds."""
     nearest = wp.float32(value)  # type: ignore[arg-type]
     return nearest - wp.abs(nearest) * ULP - SMALLEST
 
@@ -190,7 +126,7 @@ def _sample(
 
 @wp.kernel
 def _find_frame(first: int, sums: wp.array2d[wp.vec3d], follow: int, frame: wp.array[wp.vec3d]):
-    # mean position and mean displacement of the sample: any values will do, these make boxes small and precise
+    # mean position and mean displacement of the samples
     i = first + wp.tid()
     position = wp.vec3d()
     displacement = wp.vec3d()
@@ -212,14 +148,14 @@ def swept_box(start: wp.vec3d, end: wp.vec3d, frame: wp.array[wp.vec3d], growth:
     for axis in range(3):
         slack = growth + FRAME_ROUNDING * (wp.abs(a[axis]) + wp.abs(b[axis]))
         last = b[axis] - drift[axis]
-        box[axis] = _round_down(wp.min(a[axis], last) - slack)
-        box[axis + 3] = _round_down(-wp.max(a[axis], last) - slack)
+        box[axis] = round_down(wp.min(a[axis], last) - slack)
+        box[axis + 3] = round_down(-wp.max(a[axis], last) - slack)
     return box
 
 
 @wp.func
-def leeway_of(vertex: int, adaptive_margin: wp.array[wp.float64]) -> wp.float64:
-    """How much more room a vertex has than others, if there are some that have more."""
+def extra_margin(vertex: int, adaptive_margin: wp.array[wp.float64]) -> wp.float64:
+    """The adaptive margin of a vertex; 0 where the array is empty."""
     more = wp.float64(0.0)
     if adaptive_margin.shape[0] > 0:
         more = adaptive_margin[vertex]
@@ -241,9 +177,9 @@ def _box_vertices(
 ):
     i = first + wp.tid()
     vertex = vertex_ids[i]
-    box = swept_box(start[vertex], end[vertex], frame, growth + leeway_of(vertex, adaptive_margin))
+    box = swept_box(start[vertex], end[vertex], frame, growth + extra_margin(vertex, adaptive_margin))
     store_box(boxes, i, box)
-    # a NaN is in no range; whoever writes writes the same
+    # a NaN fails this comparison too; all threads that write write the same
     for k in range(6):
         if not (wp.abs(box[k]) < farthest):
             too_far[0] = 1
@@ -284,12 +220,12 @@ def _face_box(vertex_boxes: wp.array2d[wp.float32], face: wp.vec3i) -> Box:
 
 
 def new_planes(count: int, device: wp.Device) -> wp.array:
-    """Room for so many boxes."""
+    """An uninitialised array of planes for so many boxes."""
     return wp.empty((6, count + PADDING), dtype=wp.float32, device=device)
 
 
 class Boxes:
-    """The boxes of a surface's features and patches, by rank; `update` moves them."""
+    """The boxes of a surface's features and patches, by rank; `update` computes them from positions."""
 
     def __init__(self, surface: Surface, patches: Patches) -> None:
         device = surface.device
@@ -307,18 +243,20 @@ class Boxes:
         self._too_far = wp.zeros(1, dtype=int, device=device)
         self._ends: tuple[wp.array, ...] = ()
         self._graphs = GraphCache(device)
-        self._no_leeway = wp.empty(0, dtype=wp.float64, device=device)
-        self.adaptive_margin = self._no_leeway
-        """by how much the box of each vertex is grown besides; empty where by nothing"""
+        self._no_margin = wp.empty(0, dtype=wp.float64, device=device)
+        self.adaptive_margin = self._no_margin
+        """m, how much farther the box of each vertex is grown; empty if none is"""
+        self.planes = BoxPlanes()
+        self.planes.vertices, self.planes.edges, self.planes.faces = self.vertices, self.edges, self.faces
 
     def update(
         self, start: wp.array, end: wp.array, margin: float, *, follow: bool, adaptive_margin: wp.array | None = None
     ) -> None:
-        """Boxes of the straight motion from `start` to `end`, each grown by half the margin, and by the margin of its vertex.
+        """Compute the boxes of the straight motion from `start` to `end`, grown by half the margin (m) and the adaptive one.
 
-        They stand in a frame of reference that begins near the middle of the surface and, with `follow`, moves along
-        with its mean displacement: the same for all, so that it changes no distance, and boxes stay small and precise
-        far from the origin and in fast common motion.
+        Coordinates are relative to a frame of reference that begins near the middle of the surface and, with `follow`,
+        moves with its mean displacement. The frame is the same for all boxes, so that it changes no distance; it keeps
+        boxes precise far from the origin and small in fast common motion.
         """
         for positions, name in ((start, "start"), (end, "end")):
             if len(positions) != self.surface.vertex_count:
@@ -328,14 +266,14 @@ class Boxes:
         if self.patches.count == 0:
             return
         moving = int(follow and end is not start)
-        self.adaptive_margin = self._no_leeway if adaptive_margin is None else adaptive_margin
+        self.adaptive_margin = self._no_margin if adaptive_margin is None else adaptive_margin
         self._graphs.run(
             lambda: self._enclose(start, end, margin, moving), start, end, margin, moving, self.adaptive_margin
         )
         self._ends = start, end
 
     def _enclose(self, start: wp.array, end: wp.array, margin: float, moving: int) -> None:
-        """Boxes of all features, and the frame that they stand in."""
+        """Launch the kernels of `update`."""
         ids, device = self.patches.vertex_ids, self.surface.device
         launch(_sample, len(self._sums), [len(ids), start, end, ids, self._sums], device=device)
         launch(_find_frame, 1, [self._sums, moving, self.frame], device=device)
@@ -355,11 +293,11 @@ class Boxes:
 
     @property
     def flag(self) -> tuple[wp.array, int, int]:
-        """What says whether the last update found positions that cannot be used, for `read` and `check`."""
+        """The piece of device memory, as `read` takes it, that the last update set to 1 where a position was unusable."""
         return self._too_far, 0, 1
 
     def check(self, flag: int) -> None:
-        """Complain where the flag was raised."""
+        """Raise an error if the flag, read from the device, is set."""
         if flag:
             self._too_far.zero_()
             raise self._unusable(*self._ends)
@@ -381,4 +319,6 @@ class Boxes:
                     f"{len(bad)} vertices have no usable {name} position, vertex {bad[0]} first "
                     f"({values[bad[0]].tolist()}): the motion blew up, or the input holds NaN"
                 )
-        return WeftError("the surface is spread too far apart for detection: copy_to_host its parts within 1e30 m")
+        return WeftError(
+            "the surface is spread too far apart for detection: bring its pieces within 1e30 m of each other"
+        )

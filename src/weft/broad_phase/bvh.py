@@ -1,11 +1,11 @@
-"""The default broad phase: a bounding volume hierarchy of Warp's over the patches."""
+"""The default broad phase: Warp's bounding volume hierarchy over the patches."""
 
 from typing import Any
 
 import warp as wp
 
-from weft.broad_phase.list_kernels import row_start, sort_row, sorts_itself
-from weft.broad_phase.patch_pairs import query_patch
+from weft.broad_phase.list_kernels import Queries, first_slot, must_sort, query_of_item, sort_entries
+from weft.broad_phase.patch_pairs import patch_of_query
 from weft.broad_phase.patch_search import GRAIN, PatchSearch
 from weft.runtime import launch
 from weft.runtime.graph_cache import launch_fused
@@ -14,60 +14,56 @@ from weft.world import Surface
 
 wp.set_module_options({"enable_backward": False})
 
-# every so many updates the tree is looked at; it is built anew when patches moved so many times their size
-LOOK = 4
-# on a card, where it is built then
-LOOK_ON_CARD = 16
-REBUILD = 2.0
-# patches looked at, the square root
+# updates between two checks whether the tree has degraded, on the CPU: a check costs a launch and a look at 256 patches, and
+# a degraded tree is only slower
+CHECK_EVERY = 4
+# updates after which the tree is rebuilt on CUDA, needed or not: a rebuild takes less time there than reading back a measure
+REBUILD_EVERY_CUDA = 16
+# the tree is rebuilt once patches have moved relative to the tree by this many times their size in the mean; a smaller value
+# rebuilds more often (15 times the cost of a refit), a larger one searches longer in boxes that overlap
+DEGRADED = 2.0
+# patches that are measured: the square of this
 SAMPLES = wp.constant(16)
 
 
 @wp.kernel
-def _find_rows(
+def _find_overlaps(
     first: int,
-    chosen: int,
-    items: wp.array[int],
-    starts: wp.array[wp.int64],
-    capacity: int,
-    stop: int,
+    queries: Queries,
     found: wp.array[int],
-    counts: wp.array[int],
-    asked: wp.array[int],
+    selected_patches: wp.array[int],
     bvh: wp.uint64,
     lower: wp.array[wp.vec3],
     upper: wp.array[wp.vec3],
     body: wp.array[int],
-    body_pairs: wp.array2d[int],
-    carried: wp.array[int],
-    apart: int,
+    searched_bodies: wp.array2d[int],
+    passive: wp.array[int],
+    spacing: int,
 ):
     thread = first + wp.tid()
-    # the others only keep walks that part ways from being threads of one warp, which goes all of them
-    if thread % apart != 0:
+    # only every so manieth thread walks: walks in one warp diverge, and its threads wait for each other
+    if thread % spacing != 0:
         return
-    query = thread // apart
-    if chosen == 1:
-        query = items[query]
-    start = row_start(chosen, query, starts, capacity)
-    patch = query_patch(query, asked)
+    query = query_of_item(queries, thread // spacing)
+    start = first_slot(queries, query)
+    patch = patch_of_query(query, selected_patches)
     own = body[patch]
-    if carried[own] != 0:
-        counts[query] = 0
+    if passive[own] != 0:
+        queries.counts[query] = 0
         return
     n = int(0)
     other = int(0)
     walk = wp.bvh_query_aabb(bvh, lower[patch], upper[patch])
     while wp.bvh_query_next(walk, other):
-        if body_pairs[own, body[other]] != 0:
-            if n < capacity:
+        if searched_bodies[own, body[other]] != 0:
+            if n < queries.capacity:
                 found[start + wp.int64(n)] = other
             n += 1
-            if n > stop:
+            if n > queries.stop:
                 break
-    if n <= capacity and sorts_itself(chosen, n):
-        sort_row(found, start, n)
-    counts[query] = n
+    if n <= queries.capacity and must_sort(queries, n):
+        sort_entries(found, start, n)
+    queries.counts[query] = n
 
 
 @wp.kernel
@@ -79,7 +75,7 @@ def _measure(
     built_upper: wp.array[wp.vec3],
     measures: wp.array[wp.vec2],
 ):
-    # how far a sample of patches has moved since the tree was built, and how large they are
+    # how far the sampled patches have moved since the tree was built, and how large they are
     i = first + wp.tid()
     moved = float(0.0)
     extent = float(0.0)
@@ -93,10 +89,10 @@ def _measure(
 
 
 class Bvh(PatchSearch):
-    """Rows from a `wp.Bvh` over the patches, refitted at every update and built anew when it has degraded.
+    """Overlapping patches from a `wp.Bvh`, which is refitted at every update and rebuilt when it has degraded.
 
-    A refitted tree is as good as it was while neighbours stay neighbours. It counts as degraded once the patches have
-    moved against each other by `REBUILD` times their size in the mean.
+    A refitted tree stays good while neighbours stay neighbours. It counts as degraded once the patches have moved
+    by `DEGRADED` times their size in the mean since it was built, in the frame of the boxes.
     """
 
     name = "bvh"
@@ -113,27 +109,26 @@ class Bvh(PatchSearch):
 
     def _prepare(self, start: wp.array, end: wp.array, margin: float) -> None:
         self._updates += 1
-        if self._bvh is None or (self.device.is_cpu and self._updates % LOOK == 0 and self._degraded()):
+        if self._bvh is None or (self.device.is_cpu and self._updates % CHECK_EVERY == 0 and self._degraded()):
             self._build()
-        elif self.device.is_cuda and self._updates % LOOK_ON_CARD == 0:
-            # building anew takes less time there than finding out whether that is needed
+        elif self.device.is_cuda and self._updates % REBUILD_EVERY_CUDA == 0:
             launch_fused()
             self._bvh.rebuild()
             self.builds += 1
         else:
             self._graphs.run(self._bvh.refit, "refit")
 
-    def update_again(self, start: wp.array, end: wp.array, margin: float) -> None:
-        """As `update`, but the tree stays what it is: launches alone, which can be replayed."""
+    def refit(self, start: wp.array, end: wp.array, margin: float) -> None:
+        """As `update`, without ever rebuilding the tree: launches alone, which a CUDA graph can hold."""
         assert self._bvh is not None
-        self._start_afresh(margin)
+        self._reset(margin)
         self.boxes.update(start, end, margin, follow=True)
         self._bvh.refit()
 
-    def look_at_tree(self) -> None:
-        """On CUDA: build the tree anew after some updates that left it as it was."""
+    def rebuild_if_due(self) -> None:
+        """Rebuild the tree on CUDA after some calls of `refit`, of which each comes with one of this."""
         self._updates += 1
-        if self._updates % LOOK_ON_CARD == 0 and self._bvh is not None:
+        if self._updates % REBUILD_EVERY_CUDA == 0 and self._bvh is not None:
             self._bvh.rebuild()
             self.builds += 1
 
@@ -141,7 +136,7 @@ class Bvh(PatchSearch):
         inputs = [self.boxes.lower, self.boxes.upper, self._built_lower, self._built_upper, self._measures]
         launch(_measure, int(SAMPLES), inputs, device=self.device)
         moved, extent = self._measures.numpy().sum(axis=0)
-        return bool(moved > REBUILD * extent)
+        return bool(moved > DEGRADED * extent)
 
     def _build(self) -> None:
         launch_fused()
@@ -151,9 +146,9 @@ class Bvh(PatchSearch):
         wp.copy(self._built_upper, self.boxes.upper)
         self.builds += 1
 
-    def _find_rows(self, count: int, slots: list[Any], asked: wp.array) -> None:
+    def _find_overlaps(self, count: int, queries: Queries, found: wp.array, selected_patches: wp.array) -> None:
         assert self._bvh is not None
-        inputs = [*slots, asked, self._bvh.id, self.boxes.lower, self.boxes.upper]
-        apart = threads_per_item(self.device, count, WARP)
-        inputs += [self.patches.body, self.row_pairs, self.carried, apart]
-        launch(_find_rows, count * apart, inputs, device=self.device, grain=GRAIN)
+        spacing = threads_per_item(self.device, count, WARP)
+        inputs = [queries, found, selected_patches, self._bvh.id, self.boxes.lower, self.boxes.upper]
+        inputs += [self.patches.body, self.searched_bodies, self.passive, spacing]
+        launch(_find_overlaps, count * spacing, inputs, device=self.device, grain=GRAIN)

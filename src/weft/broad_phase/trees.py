@@ -1,9 +1,9 @@
-"""Hierarchies of fixed shape over the patches: made once from the mesh, only their boxes change.
+"""Broad phases over the patches that need no tree of Warp: two hierarchies of fixed shape, and brute force.
 
-`topology_tree` is the hierarchy of Bridson, Fedkiw and Anderson 2002, section 4: neighbours paired bottom-up, sweeps
-alternating. `material_tree` is that of Liu, Ko and Chang 1998: the cloth split evenly in its material coordinates,
-again and again. Both are walked without a stack: nodes stand in the order of a depth-first walk, and each knows where
-the walk goes on when its box is missed.
+`topology_tree` is the hierarchy of Bridson, Fedkiw and Anderson 2002, section 4: the pairing tree of `patches`.
+`material_tree` is that of Liu, Ko and Chang 1998: the cloth halved in its material coordinates, again and again. Both are
+built once from the mesh, and only their boxes change. `brute` compares every triangle with every other: it is the oracle of
+all other broad phases, and enough for a few hundred triangles.
 """
 
 from abc import abstractmethod
@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from weft.broad_phase.boxes import Box, load_box, reach, unite
-from weft.broad_phase.list_kernels import row_start, sort_row
-from weft.broad_phase.patch_pairs import query_patch
+from weft.broad_phase.boxes import Box, load_box, lowest_bit, overlap_limit, overlap_mask, unite
+from weft.broad_phase.list_kernels import Queries, first_slot, query_of_item, sort_entries
+from weft.broad_phase.patch_pairs import patch_of_query
 from weft.broad_phase.patch_search import GRAIN, PatchSearch
+from weft.broad_phase.patches import Patches
 from weft.errors import WeftError
 from weft.runtime import launch
 from weft.world import Surface
@@ -24,56 +25,50 @@ from weft.world import Surface
 wp.set_module_options({"enable_backward": False})
 
 
+@wp.struct
+class Tree:
+    """A binary tree without a stack: nodes in depth-first order, each with the node that follows its subtree."""
+
+    skip: wp.array[int]
+    """the node after the subtree of each node"""
+    patch: wp.array[int]
+    """the patch of a leaf; -1: an inner node, whose children are the next node and the one after that one's subtree"""
+    boxes: wp.array[Box]
+
+
 @wp.kernel
-def _refit(
-    first: int,
-    nodes: wp.array[int],
-    patch_of: wp.array[int],
-    skip: wp.array[int],
-    patch_boxes: wp.array2d[wp.float32],
-    boxes: wp.array[Box],
-):
-    # one level: a leaf has the box of its patch, an inner node that of its two children
+def _refit_level(first: int, nodes: wp.array[int], patch_boxes: wp.array2d[wp.float32], tree: Tree):
+    # nodes of one level: a leaf has the box of its patch, an inner node that of its two children
     i = first + wp.tid()
     node = nodes[i]
-    patch = patch_of[node]
+    patch = tree.patch[node]
     if patch >= 0:
-        boxes[node] = load_box(patch_boxes, patch)
+        tree.boxes[node] = load_box(patch_boxes, patch)
     else:
-        boxes[node] = unite(boxes[node + 1], boxes[skip[node + 1]])
+        tree.boxes[node] = unite(tree.boxes[node + 1], tree.boxes[tree.skip[node + 1]])
 
 
 @wp.kernel
-def _find_rows(
+def _find_in_tree(
     first: int,
-    chosen: int,
-    items: wp.array[int],
-    starts: wp.array[wp.int64],
-    capacity: int,
-    stop: int,
+    queries: Queries,
     found: wp.array[int],
-    counts: wp.array[int],
-    asked: wp.array[int],
+    selected_patches: wp.array[int],
     patch_boxes: wp.array2d[wp.float32],
-    boxes: wp.array[Box],
-    skip: wp.array[int],
-    patch_of: wp.array[int],
+    tree: Tree,
     body: wp.array[int],
-    body_pairs: wp.array2d[int],
+    searched_bodies: wp.array2d[int],
 ):
-    i = first + wp.tid()
-    query = i
-    if chosen == 1:
-        query = items[i]
-    start = row_start(chosen, query, starts, capacity)
-    patch = query_patch(query, asked)
-    limit = reach(load_box(patch_boxes, patch))
+    query = query_of_item(queries, first + wp.tid())
+    start = first_slot(queries, query)
+    patch = patch_of_query(query, selected_patches)
+    limit = overlap_limit(load_box(patch_boxes, patch))
     own = body[patch]
     n = int(0)
     node = int(0)
-    last = skip[0]
+    last = tree.skip[0]
     while node < last:
-        box = boxes[node]
+        box = tree.boxes[node]
         if (
             box[0] <= limit[0]
             and box[1] <= limit[1]
@@ -82,56 +77,104 @@ def _find_rows(
             and box[4] <= limit[4]
             and box[5] <= limit[5]
         ):
-            other = patch_of[node]
-            if other >= 0 and body_pairs[own, body[other]] != 0:
-                if n < capacity:
+            other = tree.patch[node]
+            if other >= 0 and searched_bodies[own, body[other]] != 0:
+                if n < queries.capacity:
                     found[start + wp.int64(n)] = other
                 n += 1
-                if n > stop:
+                if n > queries.stop:
                     break
             node += 1
         else:
-            node = skip[node]
-    if n <= capacity:
-        sort_row(found, start, n)
-    counts[query] = n
+            node = tree.skip[node]
+    if n <= queries.capacity:
+        sort_entries(found, start, n)
+    queries.counts[query] = n
+
+
+@wp.kernel
+def _compare_all(
+    first: int,
+    queries: Queries,
+    found: wp.array[int],
+    selected_patches: wp.array[int],
+    count: int,
+    patch_boxes: wp.array2d[wp.float32],
+    body: wp.array[int],
+    searched_bodies: wp.array2d[int],
+):
+    query = query_of_item(queries, first + wp.tid())
+    start = first_slot(queries, query)
+    patch = patch_of_query(query, selected_patches)
+    limit = overlap_limit(load_box(patch_boxes, patch))
+    own = body[patch]
+    n = int(0)
+    for begin in range(0, count, 64):
+        hits = overlap_mask(patch_boxes, begin, wp.min(64, count - begin), limit)
+        while hits != wp.uint64(0):
+            other = begin + lowest_bit(hits)
+            hits &= hits - wp.uint64(1)
+            if searched_bodies[own, body[other]] != 0:
+                if n < queries.capacity:
+                    found[start + wp.int64(n)] = other
+                n += 1
+        if n > queries.stop:
+            break
+    queries.counts[query] = n
+
+
+class Brute(PatchSearch):
+    """No hierarchy at all: patches of one triangle, each compared with all."""
+
+    name = "brute"
+
+    def __init__(self, surface: Surface, **options: Any) -> None:
+        super().__init__(surface, patches=Patches(surface, largest=1), **options)
+
+    def _prepare(self, start: wp.array, end: wp.array, margin: float) -> None:
+        pass
+
+    def _find_overlaps(self, count: int, queries: Queries, found: wp.array, selected_patches: wp.array) -> None:
+        inputs = [queries, found, selected_patches, self.patches.count, self.boxes.patch]
+        launch(_compare_all, count, [*inputs, self.patches.body, self.searched_bodies], device=self.device, grain=GRAIN)
 
 
 class FixedTree(PatchSearch):
-    """Rows from a binary tree whose nodes are runs of an order of the patches."""
+    """Overlapping patches from a binary tree; each node holds consecutive patches of some order."""
 
     def __init__(self, surface: Surface, **options: Any) -> None:
         super().__init__(surface, **options)
         order, start, size = self._shape()
 
-        # the order of a depth-first walk: by first patch, larger nodes before smaller ones
+        # depth-first order: by first patch, larger nodes before smaller ones
         walk = np.lexsort((-size, start))
         start, size = start[walk], size[walk]
         skip = np.searchsorted(start, start + size, side="left").astype(np.int32)
         patch_of = np.where(size == 1, order[start], -1).astype(np.int32)
-        self._skip = wp.array(skip, dtype=int, device=self.device)
-        self._patch_of = wp.array(patch_of, dtype=int, device=self.device)
+        self._tree = Tree()
+        self._tree.skip = wp.array(skip, dtype=int, device=self.device)
+        self._tree.patch = wp.array(patch_of, dtype=int, device=self.device)
+        self._tree.boxes = wp.empty(len(start), dtype=Box, device=self.device)
         levels = [wp.array(level, dtype=int, device=self.device) for level in _by_depth(skip, size)]
         self._levels = levels[::-1]
-        self._boxes = wp.empty(len(start), dtype=Box, device=self.device)
 
     @abstractmethod
     def _shape(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """An order of the patches, and for each node the place of its first patch and how many it has."""
+        """An order of the patches, and for each node the place of its first patch and its number of patches."""
 
     def _prepare(self, start: wp.array, end: wp.array, margin: float) -> None:
         for level in self._levels:
-            inputs = [level, self._patch_of, self._skip, self.boxes.patch, self._boxes]
-            launch(_refit, len(level), inputs, device=self.device)
+            launch(_refit_level, len(level), [level, self.boxes.patch, self._tree], device=self.device)
 
-    def _find_rows(self, count: int, slots: list[Any], asked: wp.array) -> None:
-        inputs = [*slots, asked, self.boxes.patch, self._boxes, self._skip, self._patch_of]
-        inputs += [self.patches.body, self.row_pairs]
-        launch(_find_rows, count, inputs, device=self.device, grain=GRAIN)
+    def _find_overlaps(self, count: int, queries: Queries, found: wp.array, selected_patches: wp.array) -> None:
+        inputs = [queries, found, selected_patches, self.boxes.patch, self._tree]
+        launch(
+            _find_in_tree, count, [*inputs, self.patches.body, self.searched_bodies], device=self.device, grain=GRAIN
+        )
 
 
 class TopologyTree(FixedTree):
-    """The pairing tree itself, from the patches upwards."""
+    """The pairing tree, from the patches upwards."""
 
     name = "topology_tree"
 
@@ -153,12 +196,12 @@ class TopologyTree(FixedTree):
 
 
 class MaterialTree(FixedTree):
-    """Even splits of the patches by their middle in material coordinates, across the longer side."""
+    """The patches halved by their middle in material coordinates, across the longest side, again and again."""
 
     name = "material_tree"
 
     def __init__(self, surface: Surface, *, material: npt.ArrayLike | None = None, **options: Any) -> None:
-        """`material` holds a point a vertex, (n, 2) or (n, 3): uv, or rest positions where there is no uv."""
+        """`material` is one point for each vertex, (n, 2) or (n, 3): uv, or rest positions where there is no uv."""
         if material is None:
             raise WeftError("material_tree needs the material coordinates of the vertices: uv, or rest positions")
         self._material = np.asarray(material, np.float64)
@@ -180,9 +223,9 @@ class MaterialTree(FixedTree):
 
 
 def split_evenly(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Halve the points across the longest side of their box, then the halves, down to single points.
+    """A binary tree that halves points across the longest side of their box, down to single points.
 
-    Gives the order of the points, and for each node its first place in that order and how many points it has.
+    Gives an order of the points, and for each node its first place in that order and its number of points.
     """
     count = len(points)
     order = np.arange(count)
@@ -195,7 +238,7 @@ def split_evenly(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
         begin, end = begin[wide], end[wide]
         if not len(begin):
             break
-        # sort the points of all wide nodes at once: by node, then along the node's longest axis
+        # sort the points of all nodes that are split at once: by node, then along the longest axis of the node
         places = np.concatenate([np.arange(a, b) for a, b in zip(begin, end, strict=True)])
         node = np.repeat(np.arange(len(begin)), end - begin)
         inside = points[order[places]]
@@ -211,6 +254,7 @@ def split_evenly(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def _by_depth(skip: np.ndarray, size: np.ndarray) -> list[np.ndarray]:
+    """The nodes of each level, from the root down."""
     levels = []
     level = np.zeros(min(len(skip), 1), np.int64)
     while len(level):

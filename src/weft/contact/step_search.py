@@ -242,7 +242,7 @@ class StepSearch:
         """List the candidates of vertices that go elsewhere than expected anew, and leave out what was listed."""
         wave = self._wave
         faces, edges, vertices = self._faces_escaped, self._edges_escaped, self._escaped[wave]
-        self.broad_phase.grow(x, end, vertices, wave=wave)
+        self.broad_phase.enlarge_boxes(x, end, vertices, wave=wave)
         self._run(stray_kernels.mark_faces, [self.sheet.faces, vertices, faces])
         self._run(stray_kernels.mark_edges, [self.sheet.edges, vertices, edges])
         for kinds in (self._kinds, *self.escaped_kinds[:wave]):

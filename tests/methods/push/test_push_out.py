@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
+from weft.broad_phase.centroid_trees import RADIUS, CentroidIndex, CentroidTree, next_range
 from weft.errors import SceneError
-from weft.methods.push.face_search import RADIUS, FaceIndex, FaceSearch, next_range
 from weft.methods.push.push_out import AGAIN, FRACTION, Push, split_faces
 from weft.runtime import get_threads, launch, set_threads
 from weft.scene import Push as PushOptions
@@ -18,11 +18,14 @@ CLOSE = 0.1
 
 
 @wp.kernel
-def mark_found(first: int, index: FaceIndex, points: wp.array[wp.vec3d], found: wp.array2d[int]):
+def mark_found(first: int, index: CentroidIndex, points: wp.array[wp.vec3d], found: wp.array2d[int]):
     i = first + wp.tid()
+    radius = index.measures[RADIUS]
+    low = points[i] - wp.vec3d(radius, radius, radius)
+    high = points[i] + wp.vec3d(radius, radius, radius)
     place = int(1)
     while place > 0:
-        span = next_range(index, points[i], place)
+        span = next_range(index, points[i], low, high, place)
         for k in range(span[0], span[1]):
             found[i, index.order[k]] += 1
         place = span[2]
@@ -30,7 +33,7 @@ def mark_found(first: int, index: FaceIndex, points: wp.array[wp.vec3d], found: 
 
 def built(name, corners, close=CLOSE, slack=0.0):
     """A search over triangles (m, 3, 3)."""
-    search = FaceSearch(name, np.arange(len(corners)))
+    search = CentroidTree(name, np.arange(len(corners)))
     faces = wp.array(np.arange(3 * len(corners)).reshape(-1, 3), dtype=wp.vec3i, device="cpu")
     x = wp.array(corners.reshape(-1, 3), dtype=wp.vec3d, device="cpu")
     search.sort(faces, x)

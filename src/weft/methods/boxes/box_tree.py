@@ -11,8 +11,17 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.broad_phase.boxes import Box, load_box, lowest_bit, new_planes, overlap_mask, reach, unite
-from weft.broad_phase.patch_pairs import meet
+from weft.broad_phase.boxes import (
+    Box,
+    load_box,
+    lowest_bit,
+    new_planes,
+    overlap_limit,
+    overlap_mask,
+    round_down,
+    unite,
+)
+from weft.broad_phase.patch_pairs import share_vertex
 from weft.broad_phase.trees import split_evenly
 from weft.runtime import get_threads, launch
 from weft.world import Surface
@@ -23,16 +32,6 @@ wp.set_module_options({"enable_backward": False})
 LEAF = 16
 # parts of the list of leaves that a thread of a CPU gets on average
 PARTS_A_THREAD = 4
-# one unit in the last place of a float32, relative, and the smallest normal float32
-ULP = wp.constant(wp.float32(1.1920929e-7))
-SMALLEST = wp.constant(wp.float32(1.1754944e-38))
-
-
-@wp.func
-def round_down(value: wp.float64) -> wp.float32:
-    """At least one unit in the last place lower, whichever way the conversion rounded."""
-    nearest = wp.float32(value)  # type: ignore[arg-type]
-    return nearest - wp.abs(nearest) * ULP - SMALLEST
 
 
 @wp.func
@@ -123,7 +122,7 @@ def find_pairs(
     n = int(0)
     for k in range(part * count // parts, (part + 1) * count // parts):
         leaf = leaves[k]
-        leaf_limit = reach(nodes[leaf])
+        leaf_limit = overlap_limit(nodes[leaf])
         node = int(leaf)
         while node < skip.shape[0]:
             if not within(nodes[node], leaf_limit):
@@ -131,7 +130,7 @@ def find_pairs(
                 continue
             if size[node] <= LEAF:
                 for i in range(begin[leaf], begin[leaf] + size[leaf]):
-                    limit = reach(load_box(boxes, i))
+                    limit = overlap_limit(load_box(boxes, i))
                     if within(nodes[node], limit):
                         face = faces[i]
                         later = wp.max(i + 1, begin[node])
@@ -139,7 +138,7 @@ def find_pairs(
                         while hits != wp.uint64(0):
                             j = later + lowest_bit(hits)
                             hits &= hits - wp.uint64(1)
-                            if not meet(face, faces[j]) and body_pairs[body[i], body[j]] != 0:
+                            if not share_vertex(face, faces[j]) and body_pairs[body[i], body[j]] != 0:
                                 if n < capacity:
                                     found[part, n] = wp.vec2i(wp.min(order[i], order[j]), wp.max(order[i], order[j]))
                                 n += 1

@@ -150,7 +150,7 @@ class OnCard:
             self.told.zero_()
             self.counted, self.brought = None, False
             return parts
-        self.ahead.broad_phase.look_at_tree()
+        self.ahead.broad_phase.rebuild_if_due()
         settings["contacts"][0] = self.solver.contacts.count = int(told[int(FOUND)])
         self.counted, self.brought = (int(told[int(HALVES)]), int(told[int(PUSHED)])), True
         return 0

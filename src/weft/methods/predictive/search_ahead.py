@@ -12,8 +12,8 @@ import warp as wp
 
 from weft.broad_phase.boxes import lowest_bit
 from weft.broad_phase.bvh import Bvh
-from weft.broad_phase.list_kernels import Tally, overflows
-from weft.broad_phase.patch_search import Ahead
+from weft.broad_phase.list_kernels import ListSums, overflows
+from weft.broad_phase.patch_search import CapturableSearch
 from weft.methods.predictive.candidates import choose_some, corners_of, count_bits, write_contact_of
 from weft.methods.predictive.contacts import Contacts
 from weft.methods.predictive.pairs import EDGE_EDGE, POINT_TRIANGLE, Sheet
@@ -33,7 +33,7 @@ TOLD = wp.constant(5)
 
 
 @wp.func
-def candidates_of(pairs: wp.array[wp.vec2i], sums: wp.array[Tally]) -> int:
+def candidates_of(pairs: wp.array[wp.vec2i], sums: wp.array[ListSums]) -> int:
     """How many candidates are in a list; none where it is not whole."""
     count = int(0)
     if overflows(sums, pairs.shape[0]) == 0:
@@ -47,7 +47,7 @@ def choose_ahead(
     kind: int,
     offset: int,
     pairs: wp.array[wp.vec2i],
-    sums: wp.array[Tally],
+    sums: wp.array[ListSums],
     sheet: Sheet,
     reach: wp.float64,
     places: wp.array[wp.vec4d],
@@ -103,11 +103,11 @@ def write_ahead(
 @wp.kernel
 def tell_ahead(
     first: int,
-    rows: wp.array[Tally],
+    rows: wp.array[ListSums],
     row_room: int,
-    triangle_pairs: wp.array[Tally],
+    triangle_pairs: wp.array[ListSums],
     triangle_room: int,
-    edge_pairs: wp.array[Tally],
+    edge_pairs: wp.array[ListSums],
     edge_room: int,
     too_far: wp.array[int],
     items: int,
@@ -129,7 +129,7 @@ def tell_ahead(
 class Room(NamedTuple):
     """Room for a search, and what it depends on besides the boxes."""
 
-    ahead: Ahead
+    ahead: CapturableSearch
     items: int
     given: tuple[Any, ...]
 
@@ -146,21 +146,21 @@ class SearchAhead:
 
     def make_room(self) -> Room | None:
         """Room for a search as large as the last one; None where there was none."""
-        ahead = self.broad_phase.look_ahead()
-        if ahead is None or len(ahead.used) != 3:
+        ahead = self.broad_phase.capturable_search()
+        if ahead is None:
             return None
-        items = sum(-(-len(lists.found) // int(FEW)) for lists in ahead.used[1:])
+        items = sum(-(-len(lists.found) // int(FEW)) for lists in ahead.lists[1:])
         buffers = [buffer.at_least(items) for buffer in (self._chosen, self._counts, self._places)]
         return Room(ahead, items, (*ahead.given, *buffers))
 
     def find_pairs(self, room: Room, x: wp.array, end: wp.array, reach: float) -> None:
         """List the candidates of a step from x to `end`."""
-        self.broad_phase.update_again(x, end, reach)
+        self.broad_phase.refit(x, end, reach)
         room.ahead.search()
 
     def find(self, room: Room, ways: list[wp.array], reach: float, contacts: Contacts) -> None:
         """Write the contacts; candidates, and places and ways of all features, are there."""
-        sheet, (rows, triangles, edges) = self.sheet, room.ahead.used
+        sheet, (rows, triangles, edges) = self.sheet, room.ahead.lists
         chosen, counts, places = self._chosen.array, self._counts.array, self._places.array
         where, of_vertices, of_edges, of_faces = ways
         size = -(-len(triangles.found) // int(FEW))
@@ -180,7 +180,7 @@ class SearchAhead:
             for kind, offset, items, lists, _ in kinds
         ]
         self._launch_both(write_ahead, written)
-        sums = [rows.sums[0], room.ahead.room]
+        sums = [rows.sums[0], room.ahead.overlap_room]
         sums += [triangles.sums[0], len(triangles.found), edges.sums[0], len(edges.found)]
         flag, most = self.broad_phase.boxes.flag[0], len(contacts.triangles)
         self._launch(tell_ahead, 1, [*sums, flag, room.items, counts, places, most, self.told])

@@ -150,7 +150,7 @@ class QuickSearch:
         field.rests = wp.array(np.pad(middles, ((0, 0), (0, PADDING))), dtype=wp.float64, ndim=2, device=device)
         corner = sheet.faces.numpy()[face_ids[patches.face_start.numpy()[:-1]], 0]
         field.cloth = upload(sheet.vertex_cloth.numpy()[corner], int)
-        field.table = self.broad_phase.row_pairs
+        field.table = self.broad_phase.searched_bodies
         field.frame = wp.zeros(2, dtype=wp.vec3d, device=device)
         vertices, edges, faces = len(patches.vertex_ids), len(edge_ids), len(face_ids)
         field.places, field.ways = (wp.zeros(vertices, dtype=wp.vec4d, device=device) for _ in range(2))

@@ -4,7 +4,7 @@
 
 import warp as wp
 
-from weft.broad_phase.boxes import load_box, reach, store_box, swept_box
+from weft.broad_phase.boxes import load_box, overlap_limit, store_box, swept_box
 from weft.methods.predictive.pairs import DISPLACEMENT_RATIO, STRAIGHT, Made, Sheet, make_edge_edge, make_point_triangle
 from weft.methods.predictive.patch_overlaps import find_row
 from weft.methods.predictive.search_cache import (
@@ -151,7 +151,7 @@ def search_together(
         before = n
         own = field.body[patch]
         near = find_row(
-            0, field.patches, reach(load_box(field.patch_boxes, patch)), own, field.body, field.table,
+            0, field.patches, overlap_limit(load_box(field.patch_boxes, patch)), own, field.body, field.table,
             field.group_boxes, field.block_boxes, field.patch_boxes, row_room, room.rows, room.boxes, place,
         )  # fmt: skip
         if near < 0:
@@ -187,7 +187,7 @@ def search_together(
         near = int(0)
         if with_edges != 0:
             near = find_row(
-                patch, field.patches, reach(load_box(field.patch_boxes, patch)), own, field.body, field.table,
+                patch, field.patches, overlap_limit(load_box(field.patch_boxes, patch)), own, field.body, field.table,
                 field.group_boxes, field.block_boxes, field.patch_boxes, row_room, room.rows, room.boxes, place,
             )  # fmt: skip
         pairs = find_edges(

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from weft.methods.push.face_search import FaceIndex, next_range, within_reach
+from weft.broad_phase.centroid_trees import KDTREE, RADIUS, CentroidIndex, next_range
 from weft.runtime.cooperative import BLOCK, clusterable, grid_barrier
 from weft.runtime.partition import interleaved_thread
 from weft.runtime.reduction import reduce_sum
@@ -24,6 +24,17 @@ class Nearest:
     is_cloth: int
     direction: wp.vec3d
     velocity: wp.vec3d
+
+
+@wp.func
+def within_radius(index: CentroidIndex, p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> bool:
+    """Whether a triangle can be close to a point: leaves of a kd-tree have triangles beyond its radius."""
+    if index.kind != KDTREE:
+        return True
+    third = wp.float64(1.0) / wp.float64(3.0)
+    d = p - third * (a + b + c)
+    radius = index.measures[RADIUS]
+    return wp.abs(d[0]) <= radius and wp.abs(d[1]) <= radius and wp.abs(d[2]) <= radius
 
 
 @wp.func
@@ -66,7 +77,7 @@ def look(
     is_cloth: int,
     offsets: wp.array[int],
     neighbours: wp.array[int],
-    index: FaceIndex,
+    index: CentroidIndex,
     faces: wp.array[wp.vec3i],
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
@@ -76,11 +87,14 @@ def look(
     Only triangles that push against the given direction count; a zero vector admits all.
     """
     result = nearest
+    radius = index.measures[RADIUS]
+    low = p - wp.vec3d(radius, radius, radius)
+    high = p + wp.vec3d(radius, radius, radius)
     place = int(1)
     if index.count == 0:
         place = 0
     while place > 0:
-        span = next_range(index, p, place)
+        span = next_range(index, p, low, high, place)
         place = span[2]
         for k in range(span[0], span[1]):
             number = index.order[k]
@@ -88,7 +102,7 @@ def look(
             a = x[f[0]]
             b = x[f[1]]
             c = x[f[2]]
-            if within_reach(index, p, a, b, c):
+            if within_radius(index, p, a, b, c):
                 n = wp.normalize(wp.cross(b - a, c - a))
                 d = plane_distance(p, a, b, c, n)  # type: ignore[arg-type]
                 far = wp.abs(d)
@@ -119,15 +133,15 @@ def push_vertex(
     close: wp.float64,
     move: wp.float64,
     dt: wp.float64,
-    still_index: FaceIndex,
-    moving_index: FaceIndex,
+    still_index: CentroidIndex,
+    moving_index: CentroidIndex,
     mesh_faces: wp.array[wp.vec3i],
     mesh_x: wp.array[wp.vec3d],
     mesh_v: wp.array[wp.vec3d],
     mesh_friction: wp.array[wp.float64],
     offsets: wp.array[int],
     neighbours: wp.array[int],
-    cloth_index: FaceIndex,
+    cloth_index: CentroidIndex,
     cloth_faces: wp.array[wp.vec3i],
     cloth_friction: wp.float64,
     x: wp.array[wp.vec3d],
@@ -198,15 +212,15 @@ def push_together(
     close: wp.float64,
     move: wp.float64,
     dt: wp.float64,
-    still_index: FaceIndex,
-    moving_index: FaceIndex,
+    still_index: CentroidIndex,
+    moving_index: CentroidIndex,
     mesh_faces: wp.array[wp.vec3i],
     mesh_x: wp.array[wp.vec3d],
     mesh_v: wp.array[wp.vec3d],
     mesh_friction: wp.array[wp.float64],
     offsets: wp.array[int],
     neighbours: wp.array[int],
-    cloth_index: FaceIndex,
+    cloth_index: CentroidIndex,
     cloth_faces: wp.array[wp.vec3i],
     cloth_friction: wp.float64,
     x: wp.array[wp.vec3d],

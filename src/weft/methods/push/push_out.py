@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
+from weft.broad_phase.centroid_trees import CentroidTree
 from weft.errors import SceneError
-from weft.methods.push.face_search import FaceSearch
 from weft.methods.push.push_kernels import LOOKS, place_corners, push_together
 from weft.runtime import launch
 from weft.runtime.cooperative import CooperativeLauncher
@@ -105,13 +105,13 @@ class Push:
         # floors have many small faces, so what stands still is not sorted along with what moves
         moving = self._moving(split, search)
         numbers = [np.flatnonzero(~moving), np.flatnonzero(moving)]
-        self.mesh_searches = [FaceSearch(search, part, device) for part in numbers]
+        self.mesh_searches = [CentroidTree(search, part, device) for part in numbers]
         self._corners = [wp.array(split.faces[part].ravel(), dtype=int, device=device) for part in numbers]
         self._age = 0
         """steps that were prepared"""
 
         self.cloth_faces = wp.array(cloth_faces, dtype=wp.vec3i, device=device)
-        self.cloth_search = FaceSearch(search, np.arange(len(cloth_faces)), device)
+        self.cloth_search = CentroidTree(search, np.arange(len(cloth_faces)), device)
         around = surface_neighbours(world.surface, world.seams.nearest())
         self._neighbours = tuple(wp.array(a, dtype=int, device=device) for a in around)
         self._mesh_friction = wp.array(self._friction(split), dtype=wp.float64, device=device)

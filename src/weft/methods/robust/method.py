@@ -118,7 +118,7 @@ class Robust(Method):
             raise SceneError(world.scene.problem(("broad_phase",), text))
         colliders = range(len(world.cloths), len(world.bodies))
         material = world.rest_shape.numpy()
-        broad_phase = make_broad_phase(name, world.surface, material=material, carried=colliders)
+        broad_phase = make_broad_phase(name, world.surface, material=material, passive=colliders)
         assert isinstance(broad_phase, PatchSearch)
         return broad_phase
 

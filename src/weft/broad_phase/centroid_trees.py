@@ -1,12 +1,12 @@
-"""Which triangles are near a point: octree, kd-tree or all of them, over the centroids of the triangles.
+"""Which triangles are near a point, by their centroids: an octree, a kd-tree, or all triangles.
 
-As in Draping on meshes, section 3.4. The octree gives the triangles whose centroid is in the same cell as the point, at
-the depth whose cells are just larger than `close`; what lies behind a wall of that cell is missed. The kd-tree gives
-the triangles of all leaves that come within its radius of the point along every axis; with a radius of `close` plus the
-largest distance from a centroid to its corners that is every triangle that `brute` would find near.
+The octree gives the triangles whose centroid is in the same cell as the point, at the depth whose cells are just larger than
+a given length; triangles beyond a wall of that cell are missed. The kd-tree gives the triangles of all leaves whose centroids
+come into a query box. Both follow Draping on meshes, section 3.4; `push` searches with them inside its kernels, and the broad
+phases `octree` and `kdtree` list pairs with them.
 
-Each of them is a walk over ranges of one list of triangles, so that a kernel has the same loop for all. All of it is
-built on the device, and the host knows no number of it.
+Each of them is a walk over ranges of one list of triangles, so that a kernel has the same loop for all. They are built on the
+device, and the host reads nothing back.
 """
 
 import numpy as np
@@ -19,30 +19,33 @@ from weft.runtime.reduction import reduce_max
 
 wp.set_module_options({"enable_backward": False})
 
-BRUTE, OCTREE, KDTREE = range(3)
-KINDS = {"brute": BRUTE, "octree": OCTREE, "kdtree": KDTREE}
-# triangles in a leaf of the kd-tree, at most
+ALL, OCTREE, KDTREE = (wp.constant(k) for k in range(3))
+KINDS = {"brute": ALL, "octree": OCTREE, "kdtree": KDTREE}
+# triangles in a leaf of the kd-tree at most: fewer make the tree deeper and slower to build, more are tested in vain
 LEAF = 8
-# cells along an axis of the octree, at most: three times 20 bits fit into a key
+# cells along an axis of the octree at most: three times 20 bits fit into a key
 MOST_CELLS = 1 << 20
-# what `measures` of an index holds: the corner of the octree's root first
+# what `measures` of an index holds: the lower corner of the octree's root in 0 to 2, then these
 SCALE, CELLS, RADIUS = 3, 4, 5
-# bits of a coordinate in a key
+# bits of a coordinate in the key that sorts a level of the kd-tree; the number of the node is above them
 COORDINATE_BITS = 33
+# relative; the radius of a kd-tree is so much larger than computed, which is far more than rounding
+RADIUS_SLACK = wp.constant(wp.float64(1.000001))
 
 
 @wp.struct
-class FaceIndex:
-    """A list of triangles in the order of a search, and what finds ranges of it."""
+class CentroidIndex:
+    """A list of triangles in the order of a tree, and what finds ranges of it."""
 
     kind: int
+    """one of KINDS"""
     count: int
     order: wp.array[int]
-    """the triangles, then as much room again for sorting"""
+    """the triangles, then as much memory again for sorting"""
     keys: wp.array[wp.int64]
-    """octree: the cell of each triangle, ascending, then room likewise"""
+    """octree: the cell of each triangle, ascending, then memory likewise"""
     measures: wp.array[wp.float64]
-    """octree: corner of the root, cells a metre, cells along an axis; kd-tree: how far it looks along each axis"""
+    """octree: lower corner of the root, cells per metre, cells along an axis; kd-tree: radius of a query around a point"""
     levels: int
     """kd-tree: levels below the root"""
     node_low: wp.array[wp.vec3d]
@@ -51,7 +54,7 @@ class FaceIndex:
 
 
 @wp.func
-def cell_of(index: FaceIndex, p: wp.vec3d) -> wp.int64:
+def cell_of(index: CentroidIndex, p: wp.vec3d) -> wp.int64:
     """The octree's cell of a point, or -1 outside the root."""
     key = wp.int64(0)
     cells = index.measures[CELLS]
@@ -65,7 +68,7 @@ def cell_of(index: FaceIndex, p: wp.vec3d) -> wp.int64:
 
 @wp.func
 def first_at_least(keys: wp.array[wp.int64], count: int, key: wp.int64) -> int:
-    """Where a key would stand in an ascending list."""
+    """The first place of an ascending list whose key is not smaller."""
     low = int(0)
     high = int(count)
     while low < high:
@@ -78,17 +81,20 @@ def first_at_least(keys: wp.array[wp.int64], count: int, key: wp.int64) -> int:
 
 
 @wp.func
-def start_of(node: int, count: int, level: int) -> int:
-    """Where the triangles of a node of a level begin, counted from the first of the level."""
+def first_of_node(node: int, count: int, level: int) -> int:
+    """The place of the first triangle of a node; nodes are counted from the first one of their level."""
     return int((wp.int64(node) * wp.int64(count)) >> wp.int64(level))
 
 
 @wp.func
-def next_range(index: FaceIndex, p: wp.vec3d, place: int) -> wp.vec3i:
-    """From a place in the walk, 1 at first: a range of the order to look at, and the next place, 0 when it is over."""
-    if index.kind == 0:
+def next_range(index: CentroidIndex, p: wp.vec3d, low: wp.vec3d, high: wp.vec3d, place: int) -> wp.vec3i:
+    """A range of the order with triangles near a point: (begin, end, next place of the walk).
+
+    The walk begins at place 1 and is over at place 0. An octree searches the cell of p, a kd-tree the box from `low` to `high`.
+    """
+    if index.kind == ALL:
         return wp.vec3i(0, index.count, 0)
-    if index.kind == 1:
+    if index.kind == OCTREE:
         key = cell_of(index, p)
         if key < wp.int64(0):
             return wp.vec3i(0, 0, 0)
@@ -96,23 +102,22 @@ def next_range(index: FaceIndex, p: wp.vec3d, place: int) -> wp.vec3i:
         end = first_at_least(index.keys, index.count, key + wp.int64(1))
         return wp.vec3i(begin, end, 0)
     leaves = 1 << index.levels
-    radius = index.measures[RADIUS]
     node = int(place)
     begin = int(0)
     end = int(0)
     while node > 0 and end == 0:
-        low = index.node_low[node]
-        high = index.node_high[node]
+        node_low = index.node_low[node]
+        node_high = index.node_high[node]
         hit = bool(True)
         for axis in range(3):
-            if p[axis] < low[axis] - radius or p[axis] > high[axis] + radius:
+            if high[axis] < node_low[axis] or low[axis] > node_high[axis]:
                 hit = False
         if hit and node < leaves:
             node *= 2
         else:
             if hit:
-                begin = start_of(node - leaves, index.count, index.levels)
-                end = start_of(node - leaves + 1, index.count, index.levels)
+                begin = first_of_node(node - leaves, index.count, index.levels)
+                end = first_of_node(node - leaves + 1, index.count, index.levels)
             # on to the next node of the walk: up while this is a right child, then one to the right
             while node % 2 == 1:
                 node = node // 2
@@ -122,38 +127,28 @@ def next_range(index: FaceIndex, p: wp.vec3d, place: int) -> wp.vec3i:
 
 
 @wp.func
-def within_reach(index: FaceIndex, p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> bool:
-    """Whether a triangle is worth a look from a point: a kd-tree, whose leaves have some beyond its radius, knows."""
-    if index.kind != 2:
-        return True
-    third = wp.float64(1.0) / wp.float64(3.0)
-    d = p - third * (a + b + c)
-    radius = index.measures[RADIUS]
-    return wp.abs(d[0]) <= radius and wp.abs(d[1]) <= radius and wp.abs(d[2]) <= radius
-
-
-@wp.func
 def centroid_of(f: wp.vec3i, x: wp.array[wp.vec3d]) -> wp.vec3d:
-    """The middle of a triangle."""
+    """The centroid of a triangle."""
     return (x[f[0]] + x[f[1]] + x[f[2]]) / wp.float64(3.0)
 
 
 @clusterable
 @wp.kernel(launch_bounds=BLOCK)
-def key_cells_together(
+def key_cells(
     first: int,
     threads: int,
     arrivals: wp.array[int],
-    index: FaceIndex,
+    index: CentroidIndex,
     numbers: wp.array[int],
     faces: wp.array[wp.vec3i],
     x: wp.array[wp.vec3d],
     close: wp.float64,
     bounds: wp.array[wp.float64],
 ):
-    """The root of an octree and the cell of each triangle in it, to be sorted.
+    """Cooperative kernel: the root cube of an octree, and the cell of each triangle as a key to sort by.
 
-    `bounds` are the largest coordinates of centroids, and what the smallest ones are less than zero.
+    The root holds all centroids and what is within `close` of them; its cells are at least `close` wide. `bounds` is memory
+    for the largest coordinates of the centroids and the negated smallest ones.
     """
     t = first + wp.tid()
     if t == 0:
@@ -173,7 +168,6 @@ def key_cells_together(
         reduce_max(bounds, axis, high[axis])
         reduce_max(bounds, 3 + axis, -low[axis])
     grid_barrier(arrivals)
-    # room for a point that is close to the outermost triangles
     side = wp.float64(0.0)
     for axis in range(3):
         low[axis] = -bounds[3 + axis] - close
@@ -181,7 +175,9 @@ def key_cells_together(
     cells = wp.float64(1.0)
     while cells < wp.float64(MOST_CELLS) and wp.float64(2.0) * cells <= side / close:
         cells = wp.float64(2.0) * cells
-    scale = cells / side
+    scale = wp.float64(0.0)
+    if side > wp.float64(0.0):
+        scale = cells / side
     for k in range(begin, end, step):
         c = centroid_of(faces[numbers[k]], x)
         key = wp.int64(0)
@@ -198,14 +194,14 @@ def key_cells_together(
 
 
 @wp.kernel
-def key_level(first: int, level: int, index: FaceIndex, faces: wp.array[wp.vec3i], x: wp.array[wp.vec3d]):
-    """Keys that sort the triangles of each node of a level of a kd-tree along its axis."""
+def key_level(first: int, level: int, index: CentroidIndex, faces: wp.array[wp.vec3i], x: wp.array[wp.vec3d]):
+    """Keys that sort the triangles of each node of a level of a kd-tree along the axis of the level."""
     i = first + wp.tid()
     node = int((wp.int64(i) << wp.int64(level)) / wp.int64(index.count))
-    while start_of(node + 1, index.count, level) <= i:
+    while first_of_node(node + 1, index.count, level) <= i:
         node += 1
     c = centroid_of(faces[index.order[i]], x)
-    # the bits of a float in an order that integers have, too
+    # the bits of a float, changed so that they are ordered like the float
     bits = wp.int64(wp.cast(wp.float32(c[level % 3]), int))
     if bits < wp.int64(0):
         bits = wp.int64(-2147483648) - bits
@@ -214,19 +210,22 @@ def key_level(first: int, level: int, index: FaceIndex, faces: wp.array[wp.vec3i
 
 @clusterable
 @wp.kernel(launch_bounds=BLOCK)
-def box_nodes_together(
+def box_nodes(
     first: int,
     threads: int,
     arrivals: wp.array[int],
-    index: FaceIndex,
+    index: CentroidIndex,
     faces: wp.array[wp.vec3i],
     x: wp.array[wp.vec3d],
+    end: wp.array[wp.vec3d],
+    drift: wp.array[wp.vec3d],
     margin: wp.float64,
     reach: wp.array[wp.float64],
 ):
-    """The boxes of a kd-tree from the leaves up, and how far it looks: the margin and the farthest corner of a triangle.
+    """Cooperative kernel: the boxes of a kd-tree from the leaves up, and the radius of a query around a point.
 
-    `reach` is that squared; it is 0 before and after.
+    Boxes hold the centroids at x and at `end`, less a common displacement, the second item of `drift`. The radius is the
+    margin and the largest distance from a centroid to a corner. `reach` is that squared; it is 0 before and after.
     """
     t = first + wp.tid()
     leaves = 1 << index.levels
@@ -236,19 +235,24 @@ def box_nodes_together(
     ):
         low = wp.vec3d(wp.float64(wp.inf))
         high = -low
-        for k in range(start_of(leaf, index.count, index.levels), start_of(leaf + 1, index.count, index.levels)):
+        begin = first_of_node(leaf, index.count, index.levels)
+        for k in range(begin, first_of_node(leaf + 1, index.count, index.levels)):
             f = faces[index.order[k]]
             c = centroid_of(f, x)
             low = wp.min(low, c)
             high = wp.max(high, c)
             for corner in range(3):
                 far = wp.max(far, wp.length_sq(x[f[corner]] - c))
+            if drift.shape[0] > 0:
+                c = centroid_of(f, end) - drift[1]
+                low = wp.min(low, c)
+                high = wp.max(high, c)
         index.node_low[leaves + leaf] = low
         index.node_high[leaves + leaf] = high
     reduce_max(reach, 0, far)
     grid_barrier(arrivals)
     if t == 0:
-        index.measures[RADIUS] = wp.float64(1.000001) * (margin + wp.sqrt(reach[0]))
+        index.measures[RADIUS] = RADIUS_SLACK * (margin + wp.sqrt(reach[0]))
         reach[0] = wp.float64(0.0)
     size = leaves // 2
     while size > 0:
@@ -264,37 +268,38 @@ def box_nodes_together(
         size = size // 2
 
 
-class FaceSearch:
-    """An index over triangles that can be built again as they move."""
+class CentroidTree:
+    """A `CentroidIndex` that can be built again as the triangles move."""
 
     def __init__(self, name: str, numbers: np.ndarray, device: wp.DeviceLike = "cpu") -> None:
-        """`numbers` are what the index calls the triangles."""
+        """`name` is one of KINDS; `numbers` are the triangles, as the index calls them and as `build` finds their vertices."""
         self.device = wp.get_device(device)
-        count = len(numbers)
-        self.kind, self.count = KINDS[name], count
-        self.index = FaceIndex()
-        self.index.kind, self.index.count = self.kind, count
+        count = self.count = len(numbers)
+        self.kind = int(KINDS[name])
         levels = max(0, (max(count - 1, 0) // LEAF).bit_length())
         while levels and (count >> levels) == 0:
             levels -= 1
-        self.index.levels = levels
-        # a sort needs as much room again
+        # a sort needs as much memory again
         room = max(2 * count, 1)
         order = np.zeros(room, np.int32)
         order[:count] = numbers
+        self.index = CentroidIndex()
+        self.index.kind, self.index.count, self.index.levels = self.kind, count, levels
         self.index.order = wp.array(order, dtype=int, device=device)
         self.index.keys = wp.zeros(room, dtype=wp.int64, device=device)
         self.index.measures = wp.zeros(RADIUS + 1, dtype=wp.float64, device=device)
-        for name in ("node_low", "node_high"):
-            setattr(self.index, name, wp.zeros(2 << levels, dtype=wp.vec3d, device=device))
+        self.index.node_low, self.index.node_high = (
+            wp.zeros(2 << levels, dtype=wp.vec3d, device=device) for _ in range(2)
+        )
         self._numbers = wp.array(order[:count], dtype=int, device=device)
         self._largest = wp.zeros(6, dtype=wp.float64, device=device)
+        self._no_drift = wp.empty(0, dtype=wp.vec3d, device=device)
         self._cooperative = CooperativeLauncher(device)
 
     def sort(self, faces: wp.array, x: wp.array) -> None:
-        """Halve a kd-tree at the median along x, y and z in turn, one level after the other.
+        """Split a kd-tree at the medians along x, y and z in turn, level by level; other kinds need no sorting.
 
-        It stays right while triangles move, only its boxes grow. `faces` and `x` are as for `build`.
+        The order stays correct while triangles move; only the boxes of the nodes grow. `faces` and `x` are as for `build`.
         """
         if self.kind != KDTREE:
             return
@@ -303,20 +308,32 @@ class FaceSearch:
             bits = COORDINATE_BITS + level
             wp.utils.radix_sort_pairs(self.index.keys, self.index.order, self.count, end_bit=bits)
 
-    def build(self, faces: wp.array, x: wp.array, close: float, slack: float = 0.0) -> None:
-        """Look at triangles, given by their vertices, to find pairs nearer than `close` while they move by `slack` at most."""
-        if self.count == 0 or self.kind == BRUTE:
+    def build(
+        self,
+        faces: wp.array,
+        x: wp.array,
+        close: float,
+        slack: float = 0.0,
+        *,
+        motion: tuple[wp.array, wp.array] | None = None,
+    ) -> None:
+        """Find pairs nearer than `close` (m), given the vertices of each triangle; they may move by `slack` (m) afterwards.
+
+        motion: where the vertices of a kd-tree go, and (position, common displacement), which is taken off.
+        """
+        if self.count == 0 or self.kind == ALL:
             return
         if self.kind == KDTREE:
-            inputs = [self.index, faces, x, close + slack, self._largest]
-            self._cooperative.launch(box_nodes_together, 1 << self.index.levels, inputs, work=self.count)
+            end, drift = (x, self._no_drift) if motion is None else motion
+            inputs = [self.index, faces, x, end, drift, close + slack, self._largest]
+            self._cooperative.launch(box_nodes, 1 << self.index.levels, inputs, work=self.count)
             return
         inputs = [self.index, self._numbers, faces, x, close, self._largest]
-        self._cooperative.launch(key_cells_together, self.count, inputs)
+        self._cooperative.launch(key_cells, self.count, inputs)
         self._sort_cells()
 
     def _sort_cells(self) -> None:
-        """Bring an octree's triangles in the order of their cells; what is in a cell stays in its order."""
+        """Sort the triangles of an octree by cell; the triangles of a cell stay in their order."""
         keys, order = self.index.keys, self.index.order
         if not self.device.is_cpu:
             wp.utils.radix_sort_pairs(keys, order, self.count)

@@ -1,4 +1,4 @@
-"""Bodies that are carried do not look for others: they are found by them, and the pairs are the same."""
+"""Bodies that are passive do not look for others: they are found by them, and the pairs are the same."""
 
 import numpy as np
 import pytest
@@ -32,18 +32,18 @@ def listed(pairs):
 
 
 @pytest.mark.parametrize("name", ["bvh", "topology_tree", "material_tree", "brute"])
-def test_carried_bodies_are_found_by_the_others(name):
+def test_passive_bodies_are_found_by_the_others(name):
     x, surface = sheet_and_ball()
     start, end = (wp.array(p, dtype=wp.vec3d, device="cpu") for p in (x, x + [0.0, -0.01, 0.0]))
     found = []
-    for carried in ((), (1,)):
-        search = make_broad_phase(name, surface, material=x, carried=carried)
+    for passive in ((), (1,)):
+        search = make_broad_phase(name, surface, material=x, passive=passive)
         search.update(start, end, 0.005, follow=False)
         found.append([listed(pairs) for pairs in search.feature_pairs()])
         # a vertex of the sheet goes elsewhere
-        strayed = wp.zeros(len(x), dtype=int, device="cpu")
-        strayed.numpy()[300:310] = 1
-        search.grow(start, wp.array(x + [0.0, 0.02, 0.0], dtype=wp.vec3d, device="cpu"), strayed)
+        escaped = wp.zeros(len(x), dtype=int, device="cpu")
+        escaped.numpy()[300:310] = 1
+        search.enlarge_boxes(start, wp.array(x + [0.0, 0.02, 0.0], dtype=wp.vec3d, device="cpu"), escaped)
         found[-1] += [listed(pairs) for pairs in search.escaped_pairs()]
     ball = {vertex for vertex, _ in found[0][0]} - set(range(625))
     assert len(ball) > 5 and all(len(pairs) > 20 for pairs in found[0])
@@ -55,13 +55,13 @@ def test_the_order_does_not_depend_on_the_patches():
     positions = wp.array(x, dtype=wp.vec3d, device="cpu")
     found = []
     for name in ("bvh", "brute"):
-        search = make_broad_phase(name, surface, carried=(1,))
+        search = make_broad_phase(name, surface, passive=(1,))
         search.update(positions, positions, 0.005)
         found.append([pairs.numpy().tolist() for pairs in search.feature_pairs()])
     assert found[0] == found[1]
 
 
-def test_carried_bodies_come_last():
+def test_passive_bodies_come_last():
     _, surface = sheet_and_ball(ball_first=True)
     with pytest.raises(ValueError, match="must come last"):
-        make_broad_phase("bvh", surface, carried=(0,))
+        make_broad_phase("bvh", surface, passive=(0,))
