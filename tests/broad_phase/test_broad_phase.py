@@ -219,16 +219,16 @@ def test_the_tree_is_rebuilt_when_the_surface_has_changed_its_shape_and_only_the
 
 
 @pytest.mark.parametrize("name", BROAD_PHASES)
-def test_rows_that_are_too_short_lose_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_few_slots_lose_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     start, end, faces = crumpled(10)
     surface = Surface.from_arrays(len(start), faces)
     expected = lists_of(searched(name, surface, start, end, 0.2))
     assert sum(map(len, expected)) > 1000
-    # rows of one entry, counts given up after three, two items counted at a time
+    # one slot for each query, counts given up after three, two queries counted at a time
     monkeypatch.setattr(lists.QueryLists, "_stop", lambda self, items: 3)
     monkeypatch.setattr(lists, "CHUNK", 2)
     broad = searched(name, surface, start, end, 0.2)
-    for value in vars(broad).values():
+    for value in (*vars(broad).values(), *vars(getattr(broad, "_overlaps", broad)).values()):
         if isinstance(value, lists.QueryLists):
             value.capacity = 1
     for one, other in zip(lists_of(broad), expected, strict=True):
@@ -348,12 +348,12 @@ def test_neighbours_in_a_sheet_are_listed_without_incident_pairs() -> None:
     assert pairs_of(candidates.edge_edge) == []
 
 
-@pytest.mark.parametrize("shares", [2, 5, 40])
-def test_queries_that_share_a_patch_list_the_same_in_the_same_order(shares: int) -> None:
+@pytest.mark.parametrize("queries_per_patch", [2, 5, 40])
+def test_queries_that_divide_a_patch_list_the_same_in_the_same_order(queries_per_patch: int) -> None:
     start, end, faces = crumpled(12)
     surface = Surface.from_arrays(len(start), faces)
     found = []
-    for count in (1, shares):
+    for count in (1, queries_per_patch):
         broad = make_broad_phase("bvh", surface)
         assert isinstance(broad, PatchSearch)
         broad.queries_per_patch = count

@@ -153,15 +153,6 @@ def swept_box(start: wp.vec3d, end: wp.vec3d, frame: wp.array[wp.vec3d], growth:
     return box
 
 
-@wp.func
-def extra_margin(vertex: int, adaptive_margin: wp.array[wp.float64]) -> wp.float64:
-    """The adaptive margin of a vertex; 0 where the array is empty."""
-    more = wp.float64(0.0)
-    if adaptive_margin.shape[0] > 0:
-        more = adaptive_margin[vertex]
-    return more
-
-
 @wp.kernel
 def _box_vertices(
     first: int,
@@ -170,14 +161,13 @@ def _box_vertices(
     vertex_ids: wp.array[int],
     frame: wp.array[wp.vec3d],
     growth: wp.float64,
-    adaptive_margin: wp.array[wp.float64],
     farthest: wp.float32,
     boxes: wp.array2d[wp.float32],
     too_far: wp.array[int],
 ):
     i = first + wp.tid()
     vertex = vertex_ids[i]
-    box = swept_box(start[vertex], end[vertex], frame, growth + extra_margin(vertex, adaptive_margin))
+    box = swept_box(start[vertex], end[vertex], frame, growth)
     store_box(boxes, i, box)
     # a NaN fails this comparison too; all threads that write write the same
     for k in range(6):
@@ -243,16 +233,11 @@ class Boxes:
         self._too_far = wp.zeros(1, dtype=int, device=device)
         self._ends: tuple[wp.array, ...] = ()
         self._graphs = GraphCache(device)
-        self._no_margin = wp.empty(0, dtype=wp.float64, device=device)
-        self.adaptive_margin = self._no_margin
-        """m, how much farther the box of each vertex is grown; empty if none is"""
         self.planes = BoxPlanes()
         self.planes.vertices, self.planes.edges, self.planes.faces = self.vertices, self.edges, self.faces
 
-    def update(
-        self, start: wp.array, end: wp.array, margin: float, *, follow: bool, adaptive_margin: wp.array | None = None
-    ) -> None:
-        """Compute the boxes of the straight motion from `start` to `end`, grown by half the margin (m) and the adaptive one.
+    def update(self, start: wp.array, end: wp.array, margin: float, *, follow: bool) -> None:
+        """Compute the boxes of the straight motion from `start` to `end`, each grown by half the margin (m).
 
         Coordinates are relative to a frame of reference that begins near the middle of the surface and, with `follow`,
         moves with its mean displacement. The frame is the same for all boxes, so that it changes no distance; it keeps
@@ -266,10 +251,7 @@ class Boxes:
         if self.patches.count == 0:
             return
         moving = int(follow and end is not start)
-        self.adaptive_margin = self._no_margin if adaptive_margin is None else adaptive_margin
-        self._graphs.run(
-            lambda: self._enclose(start, end, margin, moving), start, end, margin, moving, self.adaptive_margin
-        )
+        self._graphs.run(lambda: self._enclose(start, end, margin, moving), start, end, margin, moving)
         self._ends = start, end
 
     def _enclose(self, start: wp.array, end: wp.array, margin: float, moving: int) -> None:
@@ -277,17 +259,7 @@ class Boxes:
         ids, device = self.patches.vertex_ids, self.surface.device
         launch(_sample, len(self._sums), [len(ids), start, end, ids, self._sums], device=device)
         launch(_find_frame, 1, [self._sums, moving, self.frame], device=device)
-        inputs = [
-            start,
-            end,
-            ids,
-            self.frame,
-            0.5 * margin,
-            self.adaptive_margin,
-            FARTHEST,
-            self.vertices,
-            self._too_far,
-        ]
+        inputs = [start, end, ids, self.frame, 0.5 * margin, FARTHEST, self.vertices, self._too_far]
         launch(_box_vertices, len(ids), inputs, device=device)
         self.unite_features()
 

@@ -8,7 +8,6 @@ import warp as wp
 
 from weft.broad_phase.boxes import (
     BoxPlanes,
-    extra_margin,
     is_first_lane,
     load_box,
     lowest_bit,
@@ -47,7 +46,6 @@ def enlarge_boxes(
     vertex_ids: wp.array[int],
     frame: wp.array[wp.vec3d],
     growth: wp.float64,
-    adaptive_margin: wp.array[wp.float64],
     boxes: wp.array2d[wp.float32],
     marks: Marks,
 ):
@@ -56,7 +54,7 @@ def enlarge_boxes(
     vertex = vertex_ids[i]
     marks.vertices[i] = escaped[vertex]
     if escaped[vertex] != 0:
-        motion = swept_box(start[vertex], end[vertex], frame, growth + extra_margin(vertex, adaptive_margin))
+        motion = swept_box(start[vertex], end[vertex], frame, growth)
         store_box(boxes, i, unite(load_box(boxes, i), motion))
 
 

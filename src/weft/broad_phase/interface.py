@@ -57,16 +57,14 @@ class BroadPhase(ABC):
         margin: float = 0.0,
         *,
         follow: bool = True,
-        adaptive_margin: wp.array | None = None,
     ) -> None:
         """Take new positions (vec3d); `start` may be `end`.
 
         Features that come nearer than `margin` (m) at any time are listed. With `follow`, boxes are swept in a frame that
-        moves with the mean displacement, which makes them smaller and loses nothing. With `adaptive_margin` (float64, m for
-        each vertex), vertices may end so much farther away from `end`.
+        moves with the mean displacement, which makes them smaller and loses nothing.
         """
         self._reset(margin)
-        self.boxes.update(start, end, margin, follow=follow, adaptive_margin=adaptive_margin)
+        self.boxes.update(start, end, margin, follow=follow)
         if self.patches.count:
             if self.checks_at_update:
                 self.boxes.check(read(self.boxes.flag)[0][0])

@@ -207,8 +207,8 @@ class PatchSearch(BroadPhase):
             return
         self._overlaps_known = None
         patches, boxes, marks = self.patches, self.boxes, self._waves[wave].marks
-        inputs = [start, end, escaped, patches.vertex_ids, boxes.frame, 0.5 * self._margin, boxes.adaptive_margin]
-        launch(enlarge_boxes, len(marks.vertices), [*inputs, boxes.vertices, marks], device=self.device)
+        inputs = [start, end, escaped, patches.vertex_ids, boxes.frame, 0.5 * self._margin, boxes.vertices]
+        launch(enlarge_boxes, len(marks.vertices), [*inputs, marks], device=self.device)
         launch(mark_patches, patches.count, [patches.arrays, marks], device=self.device, grain=128)
         boxes.unite_features()
         self._prepare(start, end, self._margin)
