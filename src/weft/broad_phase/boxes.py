@@ -9,6 +9,8 @@ sixteen others at once: most of the time of a broad phase goes there. The C++ of
 
 # mypy: disable-error-code="empty-body"
 
+from typing import Any
+
 import warp as wp
 
 from weft.broad_phase.patches import PADDING, Patches
@@ -233,7 +235,7 @@ class Boxes:
         self._too_far = wp.zeros(1, dtype=int, device=device)
         self._ends: tuple[wp.array, ...] = ()
         self._graphs = GraphCache(device)
-        self.planes = BoxPlanes()
+        self.planes: Any = BoxPlanes()
         self.planes.vertices, self.planes.edges, self.planes.faces = self.vertices, self.edges, self.faces
 
     def update(self, start: wp.array, end: wp.array, margin: float, *, follow: bool) -> None:

@@ -10,7 +10,7 @@ pairs of edges. Pairs of triangles are listed when their centroids fulfil the sa
   Vertices that touch a triangle farther than the margin from its centroid are missed: large triangles must be split.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import warp as wp
@@ -168,7 +168,7 @@ class CentroidSearch(BroadPhase):
     def _search(self, buffer: Buffer, *, by_face: bool, share_vertex: bool) -> wp.array:
         patches = self.patches
         ids = patches.face_ids if by_face else patches.vertex_ids
-        rules = PairRules()
+        rules: Any = PairRules()
         rules.by_face, rules.with_shared_vertex = int(by_face), int(share_vertex)
         rules.query_body = self._face_body if by_face else self._vertex_body
         rules.face_body, rules.body_pairs = self._face_body, self.surface.body_pairs

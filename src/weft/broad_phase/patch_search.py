@@ -90,13 +90,13 @@ class OverlapLists:
 
     @property
     def arrays(self) -> PatchOverlaps:
-        arrays = PatchOverlaps()
+        arrays: Any = PatchOverlaps()
         arrays.offsets, arrays.patches, arrays.boxes = self.lists.offsets, self.lists.found, self.boxes
         return arrays
 
     def gather(self, queries: int, patch_boxes: wp.array) -> PatchOverlaps:
         """Copy the boxes of the patches that so many queries overlap side by side."""
-        total, device = self.lists.total, patch_boxes.device
+        total, device = self.lists.total, self.lists.device
         if self.boxes.shape[1] < total + PADDING:
             self.boxes = new_planes(total * 3 // 2, device)
         arrays = self.arrays

@@ -12,6 +12,7 @@ same whichever broad phase wrote them, and the same again when a run is resumed.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -251,8 +252,8 @@ class Patches:
         self.edge_start = to_device(edge_start, int)
         self.body = to_device(body[order[face_start[:-1]]] if self.count else np.zeros(0, np.int32), int)
         """(patches,) the body of each patch: no patch spans two"""
-        self.arrays = PatchArrays()
-        for name in PatchArrays.vars:
+        self.arrays: Any = PatchArrays()
+        for name in self.arrays._cls.vars:
             setattr(self.arrays, name, getattr(self, name))
 
 
