@@ -235,8 +235,9 @@ class Boxes:
         self._too_far = wp.zeros(1, dtype=int, device=device)
         self._ends: tuple[wp.array, ...] = ()
         self._graphs = GraphCache(device)
-        self.planes: Any = BoxPlanes()
-        self.planes.vertices, self.planes.edges, self.planes.faces = self.vertices, self.edges, self.faces
+        planes: Any = BoxPlanes()
+        planes.vertices, planes.edges, planes.faces = self.vertices, self.edges, self.faces
+        self.planes = planes
 
     def update(self, start: wp.array, end: wp.array, margin: float, *, follow: bool) -> None:
         """Compute the boxes of the straight motion from `start` to `end`, each grown by half the margin (m).

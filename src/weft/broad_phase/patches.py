@@ -252,9 +252,10 @@ class Patches:
         self.edge_start = to_device(edge_start, int)
         self.body = to_device(body[order[face_start[:-1]]] if self.count else np.zeros(0, np.int32), int)
         """(patches,) the body of each patch: no patch spans two"""
-        self.arrays: Any = PatchArrays()
-        for name in self.arrays._cls.vars:
-            setattr(self.arrays, name, getattr(self, name))
+        arrays: Any = PatchArrays()
+        for name in arrays._cls.vars:
+            setattr(arrays, name, getattr(self, name))
+        self.arrays = arrays
 
 
 def _ranked(features: np.ndarray, owned: np.ndarray, face_start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
