@@ -9,7 +9,7 @@ from exchange_caches import FPS, FRAMES, close_sheets, positions_at, write_cache
 from weft.errors import WeftError
 from weft.exchange import export_usd
 from weft.mesh import load_mesh
-from weft.mesh.sequences import read_sequence
+from weft.mesh.files import read_sequence
 
 pxr = pytest.importorskip("pxr")
 from pxr import Usd, UsdGeom, UsdShade  # noqa: E402

@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation, Slerp
 
 from weft.errors import MeshError
 from weft.mesh import TriMesh, save_mesh, shapes
-from weft.mesh.sequences import natural, read_sequence
+from weft.mesh.files import natural, read_sequence
 
 BOX = shapes.box()
 QUAD = shapes.grid((1, 1), (1, 1))

@@ -10,7 +10,7 @@ from view_caches import MemoryCache, join, waving, write_cache
 
 from weft.errors import WeftError
 from weft.mesh import shapes
-from weft.mesh.shading import unique_edges
+from weft.mesh.topology import unique_edges
 from weft.view.camera import MAX_FRAMES, sample_frames
 from weft.view.fields import TANGLES, Field, check_colour
 

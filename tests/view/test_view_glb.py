@@ -8,7 +8,7 @@ import numpy as np
 import trimesh
 
 from weft.mesh import shapes
-from weft.mesh.shading import unique_edges
+from weft.mesh.topology import unique_edges
 from weft.scene.colours import to_linear
 from weft.view.figures import encode_glb
 

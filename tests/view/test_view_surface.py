@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.mesh import TriMesh, shapes
-from weft.mesh.shading import split_sharp
+from weft.mesh.topology import split_sharp
 from weft.view.surface import Surface, split_in_four, typical_edge
 
 

@@ -10,7 +10,7 @@ from weft.analysis.result import Analysis
 from weft.analysis.walk import Walk, keep_paths, pair_keys, walk_paths
 from weft.errors import MeshError
 from weft.mesh.topology import Topology
-from weft.mesh.validate import cross, list_first, rows_out_of_range, rows_with_repeats, square
+from weft.mesh.validate import cross, faces_out_of_range, faces_with_repeated_vertices, list_first, square
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -125,8 +125,8 @@ def _read_topology(faces: ArrayLike, vertex_count: int) -> Topology:
     if read.ndim != 2 or read.shape[1] != 3 or not np.issubdtype(read.dtype, np.integer):
         raise MeshError(f"faces must be an (m, 3) array of integers, got {read.shape} of {read.dtype}")
     for wrong, what in (
-        (rows_out_of_range(read, vertex_count), f"name a vertex outside 0..{vertex_count - 1}"),
-        (rows_with_repeats(read), "name a vertex twice"),
+        (faces_out_of_range(read, vertex_count), f"name a vertex outside 0..{vertex_count - 1}"),
+        (faces_with_repeated_vertices(read), "name a vertex twice"),
     ):
         if wrong.any():
             raise MeshError(f"{wrong.sum()} triangles {what} ({list_first(np.flatnonzero(wrong).tolist())})")

@@ -139,7 +139,7 @@ def _rest_vertices(path: Path, mesh: "TriMesh") -> Any:
 
 
 def _stitches(path: Path) -> Any:
-    from weft.mesh.sequences import read_arrays
+    from weft.mesh.files import read_arrays
 
     return read_arrays(path, ("stitch_vertices",))["stitch_vertices"]
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from weft.errors import WeftError, WeftWarning
 from weft.exchange.selection import Exported, Floats, Ints, Report, Selection, Singles
 from weft.exchange.staging import staged_file
-from weft.mesh.shading import vertex_normals
+from weft.mesh.topology import vertex_normals
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
@@ -90,7 +90,7 @@ class _Figure:
         start = self.selection.cache.positions(self.selection.frames[0])[self.body.vertices]
         self.points, self.faces = np.arange(len(start)), self.selection.faces(self.body)
         if self.body.kind != "cloth":
-            from weft.mesh.shading import split_sharp
+            from weft.mesh.topology import split_sharp
 
             self.points, self.faces = split_sharp(start, self.faces)
         self.base, self.base_normals = self._shape(start)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from weft.errors import WeftError, missing_extra
 from weft.exchange.selection import Exported, Floats, Report, Selection, Singles
 from weft.exchange.staging import staged_file
-from weft.mesh.shading import vertex_normals
+from weft.mesh.topology import vertex_normals
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache

@@ -1,15 +1,21 @@
-"""Reading and writing mesh files. What cannot be read gives one `MeshError` that names the file."""
+"""Reading and writing mesh files, and reading animated meshes. Errors are a `MeshError` that names the file."""
 
 import logging
+import re
 import uuid
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from weft.errors import MeshError, WeftError
 from weft.mesh.formats.raw import RawMesh, drop_useless_uv, merge_equal, short_reason
 from weft.mesh.repair import repair_mesh
+from weft.mesh.topology import Ints
 from weft.mesh.trimesh import TriMesh
-from weft.mesh.validate import BadMeshError
+from weft.mesh.validate import BadMeshError, Floats, check_finite
 
 _log = logging.getLogger("weft.mesh")
 
@@ -27,8 +33,8 @@ def load_mesh(path: str | Path, *, array: str | None = None, repair: bool = Fals
     where each vertex has just one and it gives every triangle an area. `array` names the positions in an npz file (if
     not `vertices`); of frames the first is taken. `uv=False` leaves uv out.
 
-    `repair` mends what `TriMesh` would refuse, joins edges that lie on each other, and logs what was done; `read_mesh`
-    and `repair_mesh` also tell which vertex each one was.
+    `repair` repairs what `TriMesh` would refuse, joins edges that lie on each other, and logs what was done; `read_mesh`
+    and `repair_mesh` also return the original index of each vertex.
     """
     raw = read_mesh(path, array=array)
     if not uv:
@@ -69,7 +75,7 @@ def read_mesh(path: str | Path, *, array: str | None = None) -> RawMesh:
     except WeftError:
         raise
     except Exception as error:
-        # the parsers raise whatever garbage makes them stumble over
+        # parsers raise all kinds of errors on damaged files
         raise MeshError(f"{path}: it is no {suffix} file, or a damaged one ({short_reason(error)})") from error
 
 
@@ -89,7 +95,7 @@ def save_mesh(mesh: TriMesh, path: str | Path) -> None:
 
 
 def _read(path: Path, suffix: str, array: str | None) -> RawMesh:
-    # each format is imported where it is asked for
+    # each format is imported when it is needed
     if suffix == ".obj":
         from weft.mesh.formats.obj import read_obj
 
@@ -99,7 +105,7 @@ def _read(path: Path, suffix: str, array: str | None) -> RawMesh:
 
         return drop_useless_uv(read_ply(path.read_bytes()))
     if suffix == ".stl":
-        from weft.mesh.formats.stl import read_stl
+        from weft.mesh.formats.raw import read_stl
 
         return merge_equal(read_stl(path))
     if suffix in (".glb", ".gltf"):
@@ -110,7 +116,7 @@ def _read(path: Path, suffix: str, array: str | None) -> RawMesh:
         from weft.mesh.formats.usd import read_usd
 
         return drop_useless_uv(read_usd(path))
-    from weft.mesh.formats.npz import read_npz
+    from weft.mesh.formats.raw import read_npz
 
     return read_npz(path, array)
 
@@ -123,3 +129,225 @@ def _writer(path: Path) -> Callable[[TriMesh], bytes]:
     if path.suffix.lower() not in writers:
         raise MeshError(f"{path}: weft writes meshes to {', '.join(WRITABLE)} files")
     return writers[path.suffix.lower()]
+
+
+GLTF_ENDINGS = (".glb", ".gltf")
+USD_ENDINGS = (".usd", ".usda", ".usdc", ".usdz")
+
+# samples a second of formats that store motions instead of frames
+DEFAULT_GLTF_FPS = 30.0
+
+
+class MeshSequence:
+    """An animated mesh: fixed triangles, and the positions of their vertices at a list of times."""
+
+    def __init__(
+        self, times: Sequence[float], vertex_count: int, faces: Ints | None, read: Callable[[int], Floats]
+    ) -> None:
+        self.times = tuple(times)
+        """of the samples, s, ascending from 0"""
+        self.vertex_count = vertex_count
+        self.faces = faces
+        """(m, 3); None where the file has vertices only"""
+        self._read = read
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def vertices(self, sample: int) -> Floats:
+        """(n, 3) positions at one sample, read from the file where they are not in memory."""
+        try:
+            vertices = self._read(sample)
+        except (OSError, WeftError):
+            raise
+        except Exception as error:
+            raise MeshError(f"sample {sample} is damaged ({short_reason(error)})") from error
+        check_finite(vertices)
+        return vertices
+
+
+def read_sequence(path: str | Path, *, fps: float | None = None, array: str | None = None) -> MeshSequence:
+    """Open an animated mesh: an npz file, a folder of OBJ or PLY files, or an animated GLB, glTF or USD file.
+
+    `fps` is how many samples a second there are: needed where the files have no times (npz, folders), the rate at which
+    a GLB is sampled (30 by default), and what replaces the rate that a USD file states. `array` names the array of an
+    npz file, or the animation of a GLB file that has several.
+    """
+    path = Path(path)
+    ending = path.suffix.lower()
+    if not path.exists():
+        raise MeshError(f"no such file: {path}")
+    try:
+        if path.is_dir():
+            return _read_folder(path, _needed(fps))
+        if ending == ".npz":
+            return _read_npz(path, _needed(fps), array or "vertices")
+        if ending in GLTF_ENDINGS:
+            return _read_gltf(path, fps or DEFAULT_GLTF_FPS, array)
+        if ending in USD_ENDINGS:
+            return _read_usd(path, fps)
+    except OSError as error:
+        raise MeshError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except MeshError as error:
+        raise MeshError(f"{path.name}: {error}") from None
+    except WeftError:
+        raise
+    except Exception as error:
+        raise MeshError(f"{path.name}: it is no {ending} file, or a damaged one ({short_reason(error)})") from error
+    raise MeshError(
+        f"{path.name} is no mesh sequence that weft reads: those are npz, GLB, glTF and USD files and folders of OBJ "
+        "or PLY files"
+    )
+
+
+def read_arrays(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, NDArray]:
+    """Arrays of an npz file by name. Nothing in the file is run: pickled objects are refused."""
+    if not path.exists():
+        raise MeshError(f"no such file: {path}")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise MeshError(f"{path.name} is no npz file")
+            missing = [name for name in names if name not in file.files]
+            if missing:
+                there = ", ".join(file.files) or "no array"
+                raise MeshError(f"{path.name} has no array {missing[0]!r}; it has {there}")
+            return {name: file[name] for name in (*names, *optional) if name in file.files}
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, NotImplementedError) as error:
+        raise MeshError(f"{path.name} cannot be read as an npz file: {error}") from None
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """A sort key that puts frame_2 before frame_10."""
+    parts = re.split(r"(\d+)", name)
+    return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts if part]
+
+
+def _needed(fps: float | None) -> float:
+    if fps is None:
+        raise MeshError("does not say how fast it goes: give fps, the number of samples a second")
+    return fps
+
+
+def _read_npz(path: Path, fps: float, array: str) -> MeshSequence:
+    arrays = read_arrays(path, (array,), optional=("faces",))
+    samples, faces = arrays[array], arrays.get("faces")
+    if samples.ndim != 3 or samples.shape[2] != 3 or samples.dtype.kind not in "fiu":
+        raise MeshError(f"{array} must be numbers (samples, vertices, 3), not {samples.dtype} {samples.shape}")
+    if 0 in samples.shape:
+        raise MeshError(f"{array} is empty: its shape is {samples.shape}")
+    bad = ~np.isfinite(samples).all(axis=(1, 2))
+    if bad.any():
+        first = int(bad.argmax())
+        vertex = int((~np.isfinite(samples[first]).all(axis=1)).argmax())
+        raise MeshError(f"{array} has NaN or infinite coordinates, first in sample {first} at vertex {vertex}")
+    if faces is not None:
+        faces = _checked_faces(faces, samples.shape[1])
+    return MeshSequence(
+        [i / fps for i in range(len(samples))],
+        samples.shape[1],
+        faces,
+        lambda sample: samples[sample].astype(np.float64),
+    )
+
+
+def _read_gltf(path: Path, fps: float, animation: str | None) -> MeshSequence:
+    from weft.mesh.formats.gltf import GltfAnimation
+
+    moving = GltfAnimation(path, animation)
+    start, end = moving.start, moving.end
+    # the last sample is at the end or just after it, where the last pose is held
+    count = int(np.ceil((end - start) * fps - 1e-6)) + 1
+    return MeshSequence(
+        [i / fps for i in range(count)],
+        moving.vertex_count,
+        moving.faces,
+        lambda sample: moving.vertices(start + sample / fps),
+    )
+
+
+def _read_usd(path: Path, fps: float | None) -> MeshSequence:
+    from weft.mesh.formats.usd import UsdTimes, read_stage
+
+    times = UsdTimes(path)
+    first = read_stage(times.stage, times.codes[0])
+    rate = fps or times.codes_per_second
+    seconds = [(code - times.codes[0]) / rate for code in times.codes]
+    return MeshSequence(
+        seconds,
+        len(first.vertices),
+        first.faces.astype(np.int32),
+        lambda i: read_stage(times.stage, times.codes[i]).vertices,
+    )
+
+
+def _checked_faces(faces: NDArray, vertex_count: int) -> Ints:
+    if faces.ndim == 3:
+        raise MeshError(f"faces has the shape {faces.shape}: triangles must not change from sample to sample")
+    if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
+        raise MeshError(f"faces must be whole numbers (triangles, 3), not {faces.dtype} {faces.shape}")
+    if len(faces) and (faces.min() < 0 or faces.max() >= vertex_count):
+        raise MeshError(f"faces names vertices that do not exist: there are {vertex_count}")
+    return faces.astype(np.int32)
+
+
+def _read_folder(folder: Path, fps: float) -> MeshSequence:
+    files = sorted((f for f in folder.iterdir() if f.suffix.lower() in (".obj", ".ply")), key=lambda f: natural(f.name))
+    if not files:
+        raise MeshError("the folder holds no OBJ or PLY files")
+    endings = {f.suffix.lower() for f in files}
+    if len(endings) > 1:
+        raise MeshError("the folder holds both OBJ and PLY files: keep those of one sequence in a folder of their own")
+    first = _read_file(files[0])
+    same = _face_text(files[0])
+    for file in files[1:]:
+        text = _face_text(file)
+        # equal face lines mean equal triangles; the number of vertices is compared too
+        if text is None or text != same:
+            _check_same(first, _read_file(file), files[0], file)
+    return MeshSequence(
+        [i / fps for i in range(len(files))],
+        len(first.vertices),
+        first.faces.astype(np.int32),
+        lambda sample: _checked_count(_read_file(files[sample]), first, files[0], files[sample]),
+    )
+
+
+def _read_file(file: Path) -> RawMesh:
+    from weft.mesh.formats.obj import read_obj
+    from weft.mesh.formats.ply import read_ply
+
+    try:
+        return (read_obj if file.suffix.lower() == ".obj" else read_ply)(file.read_bytes())
+    except MeshError as error:
+        raise MeshError(f"{file.name}: {error}") from None
+
+
+def _face_text(file: Path) -> tuple[int, bytes] | None:
+    """The number of vertices and the face lines of an OBJ file, to compare files cheaply; None for other formats."""
+    if file.suffix.lower() != ".obj":
+        return None
+    data = file.read_bytes()
+    return len(re.findall(rb"^\s*v\s", data, re.MULTILINE)), b"\n".join(
+        re.findall(rb"^\s*f\s[^\r\n]*", data, re.MULTILINE)
+    )
+
+
+def _check_same(first: RawMesh, other: RawMesh, first_file: Path, file: Path) -> None:
+    _checked_count(other, first, first_file, file)
+    if not np.array_equal(first.faces, other.faces):
+        if len(first.faces) != len(other.faces):
+            what = f"{file.name} has {len(other.faces)} triangles and {first_file.name} has {len(first.faces)}"
+        else:
+            triangle = int((first.faces != other.faces).any(axis=1).argmax())
+            what = f"triangle {triangle} of {file.name} is another than in {first_file.name}"
+        raise MeshError(f"the triangles change: {what}; a sequence keeps its triangles")
+
+
+def _checked_count(other: RawMesh, first: RawMesh, first_file: Path, file: Path) -> Floats:
+    if len(first.vertices) != len(other.vertices):
+        raise MeshError(
+            f"the mesh changes: {file.name} has {len(other.vertices)} vertices and {first_file.name} has "
+            f"{len(first.vertices)}; a sequence keeps its vertices"
+        )
+    return other.vertices

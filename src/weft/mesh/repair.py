@@ -1,8 +1,8 @@
-"""Making a good mesh of a bad one, and saying what was done.
+"""Repair of meshes that are not manifold, with a description of every change.
 
-The steps, in this order: drop triangles that are none, join torn edges, drop copies, split edges with more than two
-triangles, turn triangles to face the same way, cut one-sided parts open, split bow-tie vertices, drop unused vertices.
-Nothing is moved, nothing is filled, and a mesh that was good and not torn comes back as it was.
+The steps, in this order: drop invalid triangles, join torn edges, drop duplicates, split edges with more than two
+triangles, orient triangles consistently, cut one-sided components open, split bow-tie vertices, drop unused vertices.
+No vertex is moved and no hole is filled; a valid mesh without torn edges is returned unchanged.
 """
 
 from dataclasses import dataclass
@@ -21,25 +21,25 @@ from weft.mesh.validate import (
     as_vertices,
     cross,
     edges_turned,
+    faces_out_of_range,
+    faces_with_repeated_vertices,
+    faces_without_area,
     list_first,
-    rows_out_of_range,
-    rows_repeated,
-    rows_with_repeats,
-    rows_without_area,
+    repeated_faces,
     torn_edges,
 )
 
 
 @dataclass(frozen=True)
 class Repair:
-    """A mended mesh, what was done to it, and where its vertices and triangles come from."""
+    """A repaired mesh, the changes in sentences, and the origin of its vertices and triangles."""
 
     mesh: TriMesh
     sentences: list[str]
-    # (n,) and (m,): the index in what was given of each vertex and triangle of the mesh
+    # (n,) and (m,): the index in the given mesh of each vertex and triangle
     vertex_source: Ints
     face_source: Ints
-    # (given vertices,): which of the given vertices each one was joined to, most of them to none but themselves
+    # (given vertices,): the given vertex that each one was joined to; most of them to themselves
     joined: Ints
 
     def new_vertices(self, old: int) -> Ints:
@@ -48,7 +48,7 @@ class Repair:
 
 
 def repair_mesh(vertices: ArrayLike, faces: ArrayLike, uv: ArrayLike | None = None) -> Repair:
-    """Mend a mesh; raises a `MeshError` only where no triangle is left or the arrays make no sense."""
+    """Repair a mesh; raises a `MeshError` only if no triangle is left or the arrays have wrong shapes or types."""
     points = as_vertices(vertices)
     work = _Work(points, as_faces(faces), None if uv is None else as_uv(uv, len(points)))
     work.drop_bad_triangles()
@@ -73,25 +73,25 @@ class _Work:
         self.joined = np.arange(len(vertices), dtype=np.int32)
 
     def drop_bad_triangles(self) -> None:
-        """Drop triangles of vertices that do not exist or are nowhere, and those without area at rest."""
-        self._drop(rows_out_of_range(self.faces, len(self.vertices)), "that named a vertex that does not exist")
+        """Drop triangles with missing or non-finite vertices, and those without area at rest."""
+        self._drop(faces_out_of_range(self.faces, len(self.vertices)), "that named a vertex that does not exist")
         self.faces = self.faces.astype(np.int32)
         nowhere = ~np.all(np.isfinite(self.vertices), axis=1)
         if self.uv is not None:
             nowhere |= ~np.all(np.isfinite(self.uv), axis=1)
         self._drop(nowhere[self.faces].any(axis=1), "that had a vertex with a NaN or infinite coordinate")
-        self._drop(rows_with_repeats(self.faces), "that had the same vertex twice")
+        self._drop(faces_with_repeated_vertices(self.faces), "that had the same vertex twice")
         rest = self.vertices if self.uv is None else self.uv
-        self._drop(rows_without_area(rest, self.faces), "without area" if self.uv is None else "without area in uv")
+        self._drop(faces_without_area(rest, self.faces), "without area" if self.uv is None else "without area in uv")
 
     def join_torn_edges(self) -> None:
-        """Make one edge of two boundary edges that lie on each other, as programs write that share no vertices."""
+        """Join boundary edges that lie on each other, as programs write them that do not share vertices."""
         torn = torn_edges(self.vertices, self._topology(), self.uv)
         if len(torn) == 0:
             return
         ends = torn.reshape(-1, 2)
         labels = connected_labels(ends[:, 0], ends[:, 1], len(self.vertices))
-        # the first vertex of a place stands for all of them
+        # the first vertex at a position replaces all others there
         self.joined = np.unique(labels, return_index=True)[1].astype(np.int32)[labels]
         gone = int(np.count_nonzero(self.joined != np.arange(len(self.joined))))
         self.faces = self.joined[self.faces]
@@ -103,10 +103,10 @@ class _Work:
 
     def drop_copies(self) -> None:
         """Drop triangles with the same vertices as an earlier one, whichever way they face."""
-        self._drop(rows_repeated(self._topology()), "with the vertices of an earlier one")
+        self._drop(repeated_faces(self._topology()), "with the vertices of an earlier one")
 
     def split_crowded_edges(self) -> None:
-        """Give the sheets that meet in an edge of more than two triangles their own copies of its vertices.
+        """Give the surfaces that meet in an edge of more than two triangles their own copies of its vertices.
 
         Around each vertex only fans joined through edges of two triangles stay together. A fan has two ends, so no
         more than two triangles can still share the edge afterwards.
@@ -123,10 +123,10 @@ class _Work:
         )
 
     def face_one_way(self) -> None:
-        """Turn triangles so that neighbours agree; closed parts end up facing outwards.
+        """Orient triangles consistently; closed components face outwards.
 
-        Each triangle is taken twice, as it is and turned; joining what agrees gives two copies of every part that
-        has two sides, and one connected whole of a part that has only one (a Möbius strip).
+        In a graph with two nodes a triangle (as it is, and reversed) consistent neighbours are connected. An orientable
+        component then appears twice, a one-sided one (a Möbius strip) once.
         """
         topology = self._topology()
         turned = edges_turned(topology)
@@ -142,18 +142,18 @@ class _Work:
             2 * count,
         )
         as_is, flipped = labels[:count], labels[count:]
-        part = np.minimum(as_is, flipped)
-        # the copy that holds the part's first triangle as it is has the lower label
-        turn = as_is != part
-        turn ^= self._better_turned(topology, part, turn)[part]
+        component = np.minimum(as_is, flipped)
+        # the copy with the first triangle of the component as it is has the lower label
+        turn = as_is != component
+        turn ^= self._better_turned(topology, component, turn)[component]
 
         one_sided = as_is == flipped
         if one_sided.any():
-            turn[one_sided] = self._turn_along_tree(topology, turned, one_sided, part)
+            turn[one_sided] = self._turn_along_tree(topology, turned, one_sided, component)
         self.faces = np.where(turn[:, None], self.faces[:, ::-1], self.faces)
         self._say(turn, "turned", "to face the same way as the neighbours")
         if one_sided.any():
-            self._cut_one_sided(part, one_sided)
+            self._cut_one_sided(component, one_sided)
 
     def split_bow_ties(self) -> None:
         """Give each fan of triangles that meets others in one vertex only its own copy of that vertex."""
@@ -205,33 +205,33 @@ class _Work:
         if len(self.faces) == 0:
             raise MeshError(f"no triangle of the mesh can be used: {'; '.join(self.sentences)}")
 
-    def _better_turned(self, topology: Topology, part: Ints, turn: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """For each part, whether the other choice is better: outwards where closed, else fewer triangles to turn."""
-        size = int(part.max()) + 1
-        total = np.bincount(part, minlength=size)
-        turned = np.bincount(part[turn], minlength=size)
+    def _better_turned(self, topology: Topology, component: Ints, turn: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """For each component, whether to reverse all of it: closed ones face outwards, in others fewer triangles change."""
+        size = int(component.max()) + 1
+        total = np.bincount(component, minlength=size)
+        turned = np.bincount(component[turn], minlength=size)
         is_open = np.zeros(size, dtype=bool)
-        is_open[part[topology.edge_faces[topology.edge_counts == 1, 0]]] = True
+        is_open[component[topology.edge_faces[topology.edge_counts == 1, 0]]] = True
 
         # volumes from a point of the mesh, so that a mesh far from the origin loses no digits
         a, b, c = (self.vertices[column] - self.vertices[self.faces[0, 0]] for column in self.faces.T)
         sixths = np.einsum("ij,ij->i", a, cross(b, c))
-        volumes = np.bincount(part, weights=np.where(turn, -sixths, sixths), minlength=size)
+        volumes = np.bincount(component, weights=np.where(turn, -sixths, sixths), minlength=size)
         better: NDArray[np.bool_] = np.where(is_open, 2 * turned > total, volumes < 0.0) & (turned > 0)
         return better
 
     def _turn_along_tree(
-        self, topology: Topology, turned: NDArray[np.bool_], one_sided: NDArray[np.bool_], part: Ints
+        self, topology: Topology, turned: NDArray[np.bool_], one_sided: NDArray[np.bool_], component: Ints
     ) -> NDArray[np.bool_]:
-        """Which triangles of one-sided parts to turn so that all agree along a breadth-first tree of each part."""
+        """Which triangles of one-sided components to reverse so that all agree along a breadth-first tree of each."""
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import breadth_first_order
 
-        # one tree for all parts, from an extra root to the first triangle of each
+        # one tree for all components, from an extra root to the first triangle of each
         count = len(self.faces)
         inner = (topology.edge_counts == 2) & one_sided[topology.edge_faces[:, 0]]
         first, second = topology.edge_faces[inner].T.astype(np.int64)
-        roots = np.flatnonzero(one_sided)[np.unique(part[one_sided], return_index=True)[1]]
+        roots = np.flatnonzero(one_sided)[np.unique(component[one_sided], return_index=True)[1]]
         tails, heads = np.concatenate([first, np.full(len(roots), count)]), np.concatenate([second, roots])
         graph = coo_array((np.ones(len(tails), dtype=np.int8), (tails, heads)), shape=(count + 1, count + 1))
         _, parent = breadth_first_order(graph.tocsr(), count, directed=False)
@@ -252,12 +252,12 @@ class _Work:
             parent = parent[parent]
         return flip[:count][one_sided]
 
-    def _cut_one_sided(self, part: Ints, one_sided: NDArray[np.bool_]) -> None:
-        """Cut one-sided parts open where their triangles cannot agree."""
+    def _cut_one_sided(self, component: Ints, one_sided: NDArray[np.bool_]) -> None:
+        """Cut one-sided components open along the edges where the triangles disagree."""
         topology = self._topology()
         turned = edges_turned(topology)
         added = self._split(topology, (topology.edge_counts == 2) & ~turned, topology.edges[turned])
-        first = self.face_source[one_sided][np.unique(part[one_sided], return_index=True)[1]]
+        first = self.face_source[one_sided][np.unique(component[one_sided], return_index=True)[1]]
         self.sentences.append(
             f"cut {_plural(len(first), 'part')} with only one side, like a Möbius strip, open along "
             f"{_plural(int(turned.sum()), 'edge')}, which added {_plural(added, 'vertex', 'vertices')} "
@@ -271,7 +271,7 @@ class _Work:
         """
         corners = topology.faces.ravel()
         first, second = topology.edge_halves[joins].T
-        # the two corners of one triangle on the edge and those of the other, paired by vertex
+        # pair the two corners of one triangle on the edge with those of the other, by vertex
         same = corners[first] == corners[second]
         start = np.where(same, second, following(second))
         end = np.where(same, following(second), second)

@@ -1,4 +1,4 @@
-"""Meshes made from a few numbers: sheets that face up, closed bodies that face outwards."""
+"""Meshes of simple shapes: sheets that face up, closed bodies that face outwards."""
 
 from typing import Literal
 

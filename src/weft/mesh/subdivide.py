@@ -1,6 +1,6 @@
-"""Finer meshes: every triangle split in four, with straight (midpoint) or smooth (Loop) new positions.
+"""Subdivision: every triangle split in four, with new positions by midpoint or Loop's rules.
 
-Both are linear, so the same mesh subdivides many frames: `split_in_four` gives the triangles once, and
+Both are linear in the positions, so one mesh serves many frames: `split_in_four` gives the triangles once, and
 `midpoint_points` or `loop_points` the points of each frame. New vertices come after the old ones, one for each edge in
 the order of `mesh.edges`.
 """
@@ -15,7 +15,7 @@ from weft.mesh.validate import Floats
 
 
 def midpoint(mesh: TriMesh) -> TriMesh:
-    """Split every triangle in four without changing the surface; uv goes along."""
+    """Split every triangle in four without changing the surface; uv is split the same way."""
     uv = None if mesh.uv is None else midpoint_points(mesh, mesh.uv)
     return TriMesh(midpoint_points(mesh, mesh.vertices), split_in_four(mesh), uv)
 
@@ -23,8 +23,8 @@ def midpoint(mesh: TriMesh) -> TriMesh:
 def loop(mesh: TriMesh) -> TriMesh:
     """Split every triangle in four and smooth (Loop 1987, with boundaries as in Hoppe et al. 1994).
 
-    Boundaries become cubic B-spline curves of their own vertices alone, so what was sewn edge to edge stays together.
-    uv goes along under the same rules: a sheet at rest stays at rest.
+    Boundaries become cubic B-spline curves of their own vertices alone, so panels that were joined edge to edge stay joined.
+    uv follows the same rules, so that a sheet at rest stays at rest.
     """
     uv = None if mesh.uv is None else loop_points(mesh, mesh.uv)
     return TriMesh(loop_points(mesh, mesh.vertices), split_in_four(mesh), uv)
@@ -53,7 +53,7 @@ def loop_points(mesh: TriMesh, points: ArrayLike) -> Floats:
     a, b, c, d = (old[column] for column in mesh.hinges.T)
     middles[mesh.hinge_edges] = 0.375 * (a + b) + 0.125 * (c + d)
 
-    # inner vertices: drawn to the mean of their n neighbours
+    # inner vertices: pulled towards the mean of their n neighbours
     offsets, items = mesh.vertex_neighbours
     valence = np.diff(offsets)[:, None]
     pull = 0.625 - (0.375 + 0.25 * np.cos(2.0 * np.pi / valence)) ** 2

@@ -1,4 +1,6 @@
-"""Who touches whom in a triangle mesh, by sorting and pointer doubling: no loop over triangles.
+"""Adjacency of triangle meshes (edges, neighbours, boundaries, components), and edges and normals for drawing.
+
+All tables are computed by sorting and pointer doubling, without a loop over triangles.
 
 Half-edge `3 f + k` runs from corner k of triangle f to corner k + 1. The corner it starts at has the same number, so
 one index names both.
@@ -10,7 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
+
+# triangles that meet at a larger angle than this are drawn with a sharp edge between them
+SHARP_DEG = 40.0
 
 
 class Csr(NamedTuple):
@@ -25,7 +31,7 @@ class Csr(NamedTuple):
 
 
 class Topology:
-    """The combinatorics of an array of triangles, each table made when first asked for.
+    """The adjacency tables of an array of triangles, each computed on first use.
 
     `edges`, `edge_counts` and `edge_faces` also hold for meshes that are not manifold; the tables that walk around a
     vertex or along a boundary need a manifold, consistently oriented mesh, which `TriMesh` guarantees.
@@ -223,18 +229,18 @@ def follow(successor: NDArray[Any], longest: int) -> tuple[NDArray[Any], NDArray
 
 
 def connected_labels(first: NDArray[Any], second: NDArray[Any], count: int) -> Ints:
-    """Label the connected parts of an undirected graph, numbered in the order of their lowest nodes."""
+    """Label the connected components of an undirected graph, numbered in the order of their lowest nodes."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     graph = coo_array((np.ones(len(first), dtype=np.int8), (first, second)), shape=(count, count))
-    parts, labels = connected_components(graph.tocsr(), directed=False)
+    count_found, labels = connected_components(graph.tocsr(), directed=False)
 
-    # renumber by first appearance, so that the labels do not hang on how the graph was searched
-    lowest = np.full(parts, count, dtype=np.int64)
+    # renumber by first appearance, so that the labels do not depend on how the graph was searched
+    lowest = np.full(count_found, count, dtype=np.int64)
     np.minimum.at(lowest, labels, np.arange(count))
-    rank = np.empty(parts, dtype=np.int32)
-    rank[np.argsort(lowest)] = np.arange(parts, dtype=np.int32)
+    rank = np.empty(count_found, dtype=np.int32)
+    rank[np.argsort(lowest)] = np.arange(count_found, dtype=np.int32)
     return rank[labels]
 
 
@@ -248,3 +254,60 @@ def incidence(items: NDArray[np.integer], vertex_count: int) -> tuple[Ints, Ints
     counts = np.bincount(flat, minlength=vertex_count)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     return offsets, entries
+
+
+def unique_edges(faces: Ints) -> Ints:
+    """The edges of a triangle list, (e, 2), lower vertex first, each once."""
+    sides = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
+    return np.unique(np.sort(sides, axis=1), axis=0)
+
+
+def unit_vectors(vectors: Floats) -> Floats:
+    """Vectors of length one; zero stays zero."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0.0, lengths, 1.0)
+
+
+def vertex_normals(points: Floats, faces: Ints) -> Floats:
+    """Unit normals at the vertices, each triangle counting by its area; (0, 1, 0) where there is none."""
+    a, b, c = points[faces].transpose(1, 0, 2)
+    across = np.cross(b - a, c - a)
+    corners = faces.ravel()
+    sums = [np.bincount(corners, weights=np.repeat(column, 3), minlength=len(points)) for column in across.T]
+    normals = np.stack(sums, axis=1)
+    length = np.linalg.norm(normals, axis=1, keepdims=True)
+    return np.where(length > 0.0, normals / np.where(length > 0.0, length, 1.0), (0.0, 1.0, 0.0))
+
+
+def split_sharp(vertices: Floats, faces: Ints) -> tuple[NDArray[np.intp], Ints]:
+    """Give the two sides of every sharp edge points of their own; returns the vertex of each point, and the triangles.
+
+    Corners of triangles that share an edge which is not sharp stay one point.
+    """
+    a, b, c = (vertices[faces[:, k]] for k in range(3))
+    normals = unit_vectors(np.cross(b - a, c - a))
+
+    # pairs of triangles with a common edge, sorted by edge; an open or non-manifold edge joins only neighbours in line
+    sides = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]).astype(np.int64)
+    owner = np.tile(np.arange(len(faces)), 3)
+    key = np.sort(sides, axis=1) @ np.array([len(vertices), 1])
+    order = np.argsort(key, kind="stable")
+    same = key[order][1:] == key[order][:-1]
+    first, second = order[:-1][same], order[1:][same]
+    soft = (normals[owner[first]] * normals[owner[second]]).sum(axis=1) > np.cos(np.radians(SHARP_DEG))
+    first, second = first[soft], second[soft]
+
+    # corner (face, k) has number 3 face + k; a soft edge glues two pairs of corners
+    def corner(side: NDArray[np.intp], vertex: NDArray[np.int64]) -> NDArray[np.intp]:
+        face = owner[side]
+        return 3 * face + np.argmax(faces[face] == vertex[:, None], axis=1)
+
+    from scipy import sparse
+
+    glued = [(corner(first, sides[first, k]), corner(second, sides[first, k])) for k in range(2)]
+    rows, columns = (np.concatenate([pair[k] for pair in glued]) for k in range(2))
+    graph = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(faces.size, faces.size))
+    count, label = sparse.csgraph.connected_components(graph, directed=False)
+    owner_vertex = np.empty(count, dtype=np.intp)
+    owner_vertex[label] = faces.ravel()
+    return owner_vertex, label.reshape(-1, 3).astype(np.int32)

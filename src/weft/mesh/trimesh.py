@@ -1,4 +1,4 @@
-"""`TriMesh`: a triangle mesh that is known to be good, and everything that follows from its arrays."""
+"""`TriMesh`: a validated triangle mesh, with everything that follows from its arrays."""
 
 from functools import cached_property
 from typing import Any, Self
@@ -26,8 +26,8 @@ class TriMesh:
     """An oriented manifold triangle mesh, with or without boundary, in metres, y up.
 
     `uv` is the flat rest shape, in metres, where the mesh has one (sewing patterns do). The arrays are read-only; every
-    table is made when first asked for and kept. What is not a manifold is refused with a message that names the first
-    offenders; `weft.mesh.repair_mesh` makes a good mesh of most bad ones.
+    table is computed on first use and kept. A mesh that is not manifold is refused with a message that names the first
+    offending triangles; `weft.mesh.repair_mesh` repairs most such meshes.
     """
 
     def __init__(self, vertices: ArrayLike, faces: ArrayLike, uv: ArrayLike | None = None) -> None:
@@ -48,7 +48,7 @@ class TriMesh:
         return f"TriMesh({len(self.vertices)} vertices, {len(self.faces)} triangles{rest})"
 
     def with_vertices(self, vertices: ArrayLike) -> Self:
-        """The same triangles with the vertices elsewhere; shares the tables that are made already.
+        """The same triangles with other vertex positions; shares the tables that are computed already.
 
         Only finiteness is checked: a mesh in motion may be flat for a moment.
         """
@@ -59,7 +59,7 @@ class TriMesh:
         return self._sharing(moved, self._topology)
 
     def transformed(self, matrix: ArrayLike) -> Self:
-        """The mesh under a 4x4 affine matrix (column vectors). A mirroring one also turns the triangles round."""
+        """The mesh under a 4x4 affine matrix (column vectors). A mirroring one also reverses the triangles."""
         transform = np.asarray(matrix, dtype=np.float64)
         if transform.shape != (4, 4) or not np.isfinite(transform).all():
             raise MeshError(f"a transform is a finite 4x4 matrix, not {transform.shape}")
@@ -147,7 +147,7 @@ class TriMesh:
 
     @cached_property
     def torn_edges(self) -> Ints:
-        """(k, 2, 2) where two boundary edges lie on each other as if they had been one: its ends, each as two vertices."""
+        """(k, 2, 2) pairs of boundary edges at the same position: for both ends of the edge, its two vertices."""
         return read_only(torn_edges(self.vertices, self._topology, self.uv))
 
     @property

@@ -1,4 +1,4 @@
-"""What a triangle mesh must be before weft computes with it, and the sentences that say what is wrong."""
+"""Validation of triangle meshes, and the messages that say what is wrong."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,12 +11,12 @@ from weft.mesh.topology import Ints, Topology, following, sort_pairs
 
 Floats = NDArray[np.float64]
 
-# a triangle whose height is below this part of its longest edge counts as having no area
+# a triangle whose height is below this fraction of its longest edge counts as having no area
 FLATNESS = 1e-12
 
 
 class BadMeshError(MeshError):
-    """A mesh that `TriMesh` refuses and `repair_mesh` can mend."""
+    """A mesh that `TriMesh` refuses and `repair_mesh` can repair."""
 
     def __init__(self, problems: list[str]) -> None:
         self.summary = f"the mesh has {'; '.join(problems)}"
@@ -37,7 +37,7 @@ def as_uv(uv: ArrayLike, vertex_count: int) -> Floats:
 
 
 def as_faces(faces: ArrayLike) -> NDArray[np.int64]:
-    """An int64 copy of shape (m, 3); indices are not looked at yet."""
+    """An int64 copy of shape (m, 3); indices are not checked."""
     array = _as_array(faces, "faces")
     if array.ndim != 2 or array.shape[1] != 3:
         raise MeshError(f"faces must have shape (m, 3), three vertex indices a triangle, not {array.shape}")
@@ -51,14 +51,14 @@ def as_faces(faces: ArrayLike) -> NDArray[np.int64]:
 def check_mesh(vertices: Floats, faces: NDArray[np.int64], uv: Floats | None) -> Topology:
     """Raise one `MeshError` that names everything wrong with the mesh; else give its topology."""
     problems = _coordinate_problems(vertices, uv)
-    wrong_index = rows_out_of_range(faces, len(vertices))
+    wrong_index = faces_out_of_range(faces, len(vertices))
     if wrong_index.any():
         example = faces[wrong_index.argmax()]
         problems.append(
             f"{_count(wrong_index, 'triangle')} with a vertex index outside 0..{len(vertices) - 1} "
             f"({_name(wrong_index)}; the first is {tuple(example.tolist())})"
         )
-    # the rest makes sense only on triangles that exist
+    # further checks need vertices that exist
     if problems:
         raise BadMeshError(problems)
     topology = Topology(faces.astype(np.int32), len(vertices))
@@ -66,8 +66,8 @@ def check_mesh(vertices: Floats, faces: NDArray[np.int64], uv: Floats | None) ->
     problems += _triangle_problems(vertices, topology, uv)
     edge_problems = _edge_problems(topology)
     problems += edge_problems
-    # walking round a vertex needs good edges
-    if not edge_problems and not rows_with_repeats(topology.faces).any():
+    # finding fans around a vertex needs manifold edges
+    if not edge_problems and not faces_with_repeated_vertices(topology.faces).any():
         fans = topology.vertex_fans > 1
         if fans.any():
             problems.append(
@@ -86,18 +86,18 @@ def check_finite(vertices: Floats) -> None:
         raise BadMeshError(problems)
 
 
-def rows_out_of_range(faces: NDArray[Any], vertex_count: int) -> NDArray[np.bool_]:
+def faces_out_of_range(faces: NDArray[Any], vertex_count: int) -> NDArray[np.bool_]:
     """Which triangles name a vertex that does not exist."""
     return np.any((faces < 0) | (faces >= vertex_count), axis=1)
 
 
-def rows_with_repeats(faces: NDArray[Any]) -> NDArray[np.bool_]:
+def faces_with_repeated_vertices(faces: NDArray[Any]) -> NDArray[np.bool_]:
     """Which triangles use a vertex twice."""
     a, b, c = faces.T
     return (a == b) | (b == c) | (c == a)
 
 
-def rows_without_area(points: Floats, faces: NDArray[Any]) -> NDArray[np.bool_]:
+def faces_without_area(points: Floats, faces: NDArray[Any]) -> NDArray[np.bool_]:
     """Which triangles are flat to a line or a point, judged by shape, not by size. Points are (n, 2) or (n, 3)."""
     a, b, c = points[faces[:, 0]], points[faces[:, 1]], points[faces[:, 2]]
     ab, ac, bc = b - a, c - a, c - b
@@ -105,9 +105,9 @@ def rows_without_area(points: Floats, faces: NDArray[Any]) -> NDArray[np.bool_]:
     return twice_areas(ab, ac) <= FLATNESS * longest
 
 
-def rows_repeated(topology: Topology) -> NDArray[np.bool_]:
+def repeated_faces(topology: Topology) -> NDArray[np.bool_]:
     """Which triangles have the same three vertices as an earlier one."""
-    # a triangle is known by one of its edges and the vertex opposite: pick the edge without its highest vertex
+    # the key of a triangle is the edge opposite of its highest vertex, and that vertex
     faces = topology.faces
     rows = np.arange(len(faces))
     top = faces.argmax(axis=1)
@@ -128,11 +128,11 @@ def edges_turned(topology: Topology) -> NDArray[np.bool_]:
 
 
 def torn_edges(vertices: Floats, topology: Topology, uv: Floats | None = None) -> NDArray[np.int32]:
-    """(k, 2, 2) where two boundary edges lie on each other as if they had been one: its ends, each as two vertices.
+    """(k, 2, 2) pairs of boundary edges at the same position: for both ends of the edge, its two vertices.
 
-    They run opposite ways, like the two triangles of an edge, no third edge lies there, and their uv are the same.
+    The edges run in opposite directions, as in two triangles of one surface, and no third edge lies there; uv are equal.
     """
-    place = places(vertices if uv is None else np.concatenate([vertices, uv], axis=1))
+    place = place_numbers(vertices if uv is None else np.concatenate([vertices, uv], axis=1))
     ends = np.sort(place[topology.edges], axis=1)
     order, keys = sort_pairs(ends[:, 0], ends[:, 1], len(place))
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
@@ -148,8 +148,8 @@ def torn_edges(vertices: Floats, topology: Topology, uv: Floats | None = None) -
     return np.stack([a, d, b, c], axis=1)[opposite].reshape(-1, 2, 2)
 
 
-def places(points: Floats) -> NDArray[np.int64]:
-    """(n,) a number for the place of each point: the same for points in exactly the same place."""
+def place_numbers(points: Floats) -> NDArray[np.int64]:
+    """(n,) numbers of the points, equal for points at exactly the same position."""
     # adding 0 makes -0 and 0 the same
     rows = points + 0.0
     order = np.lexsort(rows.T)
@@ -202,15 +202,15 @@ def _coordinate_problems(vertices: Floats, uv: Floats | None) -> list[str]:
 def _triangle_problems(vertices: Floats, topology: Topology, uv: Floats | None) -> list[str]:
     faces = topology.faces
     problems = []
-    repeats = rows_with_repeats(faces)
+    repeats = faces_with_repeated_vertices(faces)
     if repeats.any():
         problems.append(f"{_count(repeats, 'triangle')} with the same vertex twice ({_name(repeats)})")
     rest = vertices if uv is None else uv
-    flat = rows_without_area(rest, faces) & ~repeats
+    flat = faces_without_area(rest, faces) & ~repeats
     if flat.any():
         where = "" if uv is None else " in uv"
         problems.append(f"{_count(flat, 'triangle')} without area{where} ({_name(flat)})")
-    repeated = rows_repeated(topology) & ~repeats
+    repeated = repeated_faces(topology) & ~repeats
     if repeated.any():
         problems.append(f"{_count(repeated, 'triangle')} with the vertices of an earlier one ({_name(repeated)})")
     used = np.zeros(topology.vertex_count, dtype=bool)
@@ -285,7 +285,7 @@ def read_faces(values: ArrayLike, vertex_count: int) -> NDArray[np.int32]:
         return np.zeros((0, 3), np.int32)
     if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
         raise MeshError(f"faces must be whole numbers of shape (m, 3), got {faces.dtype} of shape {faces.shape}")
-    bad = np.flatnonzero(rows_out_of_range(faces, vertex_count))
+    bad = np.flatnonzero(faces_out_of_range(faces, vertex_count))
     if len(bad):
         raise MeshError(
             f"triangles {list_first(bad)} name vertices outside 0 to {vertex_count - 1}; the first is "

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Protocol
 import numpy as np
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from weft.mesh.sequences import MeshSequence, read_sequence
+from weft.mesh.files import MeshSequence, read_sequence
 from weft.scene import rotation
 from weft.scene.model import FileName, Name, NotNegative, Number, Positive, SceneModel, Vector, read_choice
 from weft.scene.placement import Placement

@@ -51,7 +51,7 @@ def _stitches(scene: Scene, seam: Seam) -> tuple[NDArray[np.int32], NDArray[np.f
         vertices = np.array(seam.vertices, dtype=np.int64)
         weights = np.zeros(len(vertices)) if seam.weights is None else np.array(seam.weights)
     else:
-        from weft.mesh.sequences import read_arrays
+        from weft.mesh.files import read_arrays
 
         arrays = read_arrays(scene.base / seam.file, ("stitch_vertices", "stitch_weight"))
         vertices, weights = arrays["stitch_vertices"], arrays["stitch_weight"].astype(np.float64)

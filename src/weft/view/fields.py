@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from weft.cache import scene_of
 from weft.errors import WeftError
-from weft.mesh.shading import unique_edges
+from weft.mesh.topology import unique_edges
 from weft.scene.colours import Floats, from_lch
 from weft.view.camera import sample_frames
 

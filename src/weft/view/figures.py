@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.cache import scene_of
-from weft.mesh.shading import split_sharp, unique_edges
+from weft.mesh.topology import split_sharp, unique_edges
 from weft.scene.colours import Floats, body_colours, to_linear
 from weft.view.fields import Field
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import missing_extra
-from weft.mesh.shading import split_sharp
+from weft.mesh.topology import split_sharp
 from weft.run.realtime import Realtime
 from weft.scene import Path as KeyframePath
 from weft.scene import Scene, Sequence, Spin

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from weft.cache import scene_of
 from weft.errors import WeftError, missing_extra
-from weft.mesh.shading import unique_edges, unit
+from weft.mesh.topology import unique_edges, unit_vectors
 from weft.scene.colours import BodyColours, Floats, body_colours, from_lch, to_linear, to_srgb
 from weft.view.camera import View, choose_view, ground_of, subject_points, view_axes
 from weft.view.fields import Colour, Field, check_colour
@@ -149,7 +149,7 @@ class Stage:
             return
         sheen = 0.0
         if drawn.cloth:
-            sight = unit(self.view.position - points)
+            sight = unit_vectors(self.view.position - points)
             edge_on = 1.0 - np.abs((normals * sight).sum(axis=1, keepdims=True))
             sheen = SHEEN * edge_on**4
         for side, colour, light in (("front", drawn.sides.front, front), ("back", drawn.sides.back, back)):

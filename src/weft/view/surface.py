@@ -8,7 +8,7 @@ the body's vertices, so a frame costs one sparse matrix product.
 import numpy as np
 from scipy import sparse
 
-from weft.mesh.shading import Floats, Ints, split_sharp, unique_edges, unit
+from weft.mesh.topology import Floats, Ints, split_sharp, unique_edges, unit_vectors
 
 # refinement stops before a body has more triangles than this: each is drawn into every depth map
 MAX_TRIANGLES = 150_000
@@ -36,11 +36,11 @@ class Surface:
         self.lift = (self._fine @ self._split).tocsr()
 
     def shape(self, vertices: Floats) -> tuple[Floats, Floats]:
-        """Points and unit normals of the drawn surface for the body's vertices at a frame."""
+        """Points and unit_vectors normals of the drawn surface for the body's vertices at a frame."""
         coarse = self._split @ vertices
         a, b, c = (coarse[self._coarse[:, k]] for k in range(3))
-        normals = self._fine @ unit(self._around @ np.cross(b - a, c - a))
-        return self.lift @ vertices, unit(normals)
+        normals = self._fine @ unit_vectors(self._around @ np.cross(b - a, c - a))
+        return self.lift @ vertices, unit_vectors(normals)
 
 
 def gather_faces(faces: Ints, count: int) -> sparse.csr_array:

@@ -1,4 +1,4 @@
-"""glTF 2, in one file (.glb) or with its buffers beside it (.gltf): all meshes of the scene where it puts them."""
+"""glTF 2 meshes, still or animated: node motions, morph targets and skins (.glb, or .gltf with buffers beside it)."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,45 +15,45 @@ from weft.mesh.validate import Floats
 
 # value of an animated property at a time
 Channel = Callable[[float], Floats]
-# the ways to list triangles, as glTF numbers them; what is below are points and lines
+# the modes of primitives with triangles; lower numbers are points and lines
 TRIANGLES, STRIP, FAN = 4, 5, 6
 
 
 def read_gltf(path: Path) -> RawMesh:
-    """The meshes of all nodes as they stand without animation, in the order of the scene."""
+    """The meshes of all nodes without animation, as one, in the order of the scene."""
     scene = GltfScene(path)
-    uvs = [part.uv for part in scene.parts if part.uv is not None]
-    counts = np.cumsum([0, *(part.file_count for part in scene.parts)])
-    source = [part.source + count for part, count in zip(scene.parts, counts[:-1], strict=True)]
+    uvs = [mesh.uv for mesh in scene.meshes if mesh.uv is not None]
+    counts = np.cumsum([0, *(mesh.file_count for mesh in scene.meshes)])
+    source = [mesh.source + count for mesh, count in zip(scene.meshes, counts[:-1], strict=True)]
     return RawMesh(
         scene.vertices(0.0),
         scene.faces,
-        np.concatenate(uvs) if len(uvs) == len(scene.parts) else None,
+        np.concatenate(uvs) if len(uvs) == len(scene.meshes) else None,
         np.concatenate(source).astype(np.int32),
     )
 
 
-class Part(NamedTuple):
-    """The triangles of one node, in its own coordinates, and what bends them."""
+class NodeMesh(NamedTuple):
+    """The triangles of one node in its own coordinates, with its morph targets and skin."""
 
     node: int
     points: Floats
     faces: Ints
     uv: Floats | None
-    # (n,) which vertex of the file each one is, of the `file_count` of this node
+    # (n,) the vertex of the file that each vertex is, of the `file_count` vertices of this node
     source: NDArray[np.int64]
     file_count: int
     # (targets, n, 3) offsets, and their weights where no animation changes them
     targets: Floats
     weights: Floats
-    # (n, k) joints and how much each of them counts, for skinned parts
+    # (n, k) joints and their weights, for skinned meshes
     joints: NDArray[np.int64] | None
-    shares: Floats | None
+    joint_weights: Floats | None
     skin: int
 
 
 class GltfScene:
-    """The meshes of a glTF file: their triangles, and where their vertices are at a time."""
+    """The meshes of a glTF file: their triangles, and the positions of their vertices at a time."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -64,24 +64,24 @@ class GltfScene:
     def _open(self, document: GltfDocument) -> None:
         self.document = document
         self.order = list(document.walk())
-        # what moves: (node, property) -> its value at a time
+        # animated properties: (node, property) -> its value at a time
         self.channels: dict[tuple[int, str], Channel] = {}
         self.skins = [_read_skin(document, skin) for skin in document.items("skins")]
         nodes = document.items("nodes")
-        parts = [_read_part(document, node) for node, _ in self.order if nodes[node].get("mesh") is not None]
-        self.parts = [part for part in parts if part is not None and len(part.faces)]
-        if not self.parts:
+        meshes = [_read_node_mesh(document, node) for node, _ in self.order if nodes[node].get("mesh") is not None]
+        self.meshes = [mesh for mesh in meshes if mesh is not None and len(mesh.faces)]
+        if not self.meshes:
             raise MeshError("it holds no triangle mesh")
-        for part in self.parts:
-            known = 0 if part.joints is None else len(self.skins[part.skin][0])
-            if part.joints is not None and int(part.joints.max()) >= known:
-                raise MeshError(f"it has a vertex that follows the joint {part.joints.max()} of a skin with {known}")
+        for mesh in self.meshes:
+            known = 0 if mesh.joints is None else len(self.skins[mesh.skin][0])
+            if mesh.joints is not None and int(mesh.joints.max()) >= known:
+                raise MeshError(f"it has a vertex that follows the joint {mesh.joints.max()} of a skin with {known}")
         world = self._node_matrices(0.0)
-        firsts = np.cumsum([0, *(len(part.points) for part in self.parts)])
-        # a node that mirrors turns its triangles round (specification, 3.7.4)
+        firsts = np.cumsum([0, *(len(mesh.points) for mesh in self.meshes)])
+        # in a node that mirrors, triangles are reversed (specification, 3.7.4)
         faces = [
-            (part.faces[:, ::-1] if self._mirrors(part, world) else part.faces) + first
-            for part, first in zip(self.parts, firsts[:-1], strict=True)
+            (mesh.faces[:, ::-1] if self._mirrors(mesh, world) else mesh.faces) + first
+            for mesh, first in zip(self.meshes, firsts[:-1], strict=True)
         ]
         self.faces = np.concatenate(faces).astype(np.int32)
         self.vertex_count = int(firsts[-1])
@@ -89,26 +89,26 @@ class GltfScene:
     def vertices(self, time: float) -> Floats:
         """(n, 3) positions in the world."""
         world = self._node_matrices(time)
-        return np.concatenate([self._part_vertices(part, world, time) for part in self.parts])
+        return np.concatenate([self._mesh_vertices(mesh, world, time) for mesh in self.meshes])
 
-    def _part_vertices(self, part: Part, world: dict[int, Floats], time: float) -> Floats:
-        channel = self.channels.get((part.node, "weights"))
-        weights = part.weights if channel is None else channel(time)
-        points = part.points + np.einsum("t,tnc->nc", weights, part.targets) if len(part.targets) else part.points
-        if part.joints is None or part.shares is None:
-            matrix = world[part.node]
+    def _mesh_vertices(self, mesh: NodeMesh, world: dict[int, Floats], time: float) -> Floats:
+        channel = self.channels.get((mesh.node, "weights"))
+        weights = mesh.weights if channel is None else channel(time)
+        points = mesh.points + np.einsum("t,tnc->nc", weights, mesh.targets) if len(mesh.targets) else mesh.points
+        if mesh.joints is None or mesh.joint_weights is None:
+            matrix = world[mesh.node]
             return points @ matrix[:3, :3].T + matrix[:3, 3]
-        # a skinned part goes where its joints take it, wherever its own node is
-        carry = self._joint_matrices(part, world)
-        blended = np.einsum("nk,nkij->nij", part.shares, carry[part.joints])
+        # the position of a skinned mesh depends on its joints only, not on its own node
+        carry = self._joint_matrices(mesh, world)
+        blended = np.einsum("nk,nkij->nij", mesh.joint_weights, carry[mesh.joints])
         return np.einsum("nij,nj->ni", blended[:, :3, :3], points) + blended[:, :3, 3]
 
-    def _joint_matrices(self, part: Part, world: dict[int, Floats]) -> Floats:
-        nodes, inverse_bind = self.skins[part.skin]
+    def _joint_matrices(self, mesh: NodeMesh, world: dict[int, Floats]) -> Floats:
+        nodes, inverse_bind = self.skins[mesh.skin]
         return np.stack([world[node] for node in nodes]) @ inverse_bind
 
-    def _mirrors(self, part: Part, world: dict[int, Floats]) -> bool:
-        matrix = world[part.node] if part.joints is None else self._joint_matrices(part, world)[part.joints[0, 0]]
+    def _mirrors(self, mesh: NodeMesh, world: dict[int, Floats]) -> bool:
+        matrix = world[mesh.node] if mesh.joints is None else self._joint_matrices(mesh, world)[mesh.joints[0, 0]]
         return bool(np.linalg.det(matrix[:3, :3]) < 0.0)
 
     def _node_matrices(self, time: float) -> dict[int, Floats]:
@@ -118,19 +118,19 @@ class GltfScene:
         return world
 
     def _local_matrix(self, node: int, time: float) -> Floats:
-        said = self.document.items("nodes")[node]
+        fields = self.document.items("nodes")[node]
         moved = {
             name: self.channels[node, name](time)
             for name in ("translation", "rotation", "scale")
             if (node, name) in self.channels
         }
-        if not moved and "matrix" in said:
-            return np.array(said["matrix"], dtype=np.float64).reshape(4, 4).T
+        if not moved and "matrix" in fields:
+            return np.array(fields["matrix"], dtype=np.float64).reshape(4, 4).T
         matrix = np.eye(4)
-        turn = moved.get("rotation", np.array(said.get("rotation", (0.0, 0.0, 0.0, 1.0)), dtype=np.float64))
-        scale = moved.get("scale", np.array(said.get("scale", (1.0, 1.0, 1.0)), dtype=np.float64))
+        turn = moved.get("rotation", np.array(fields.get("rotation", (0.0, 0.0, 0.0, 1.0)), dtype=np.float64))
+        scale = moved.get("scale", np.array(fields.get("scale", (1.0, 1.0, 1.0)), dtype=np.float64))
         matrix[:3, :3] = _rotation(turn) * scale
-        matrix[:3, 3] = moved.get("translation", said.get("translation", (0.0, 0.0, 0.0)))
+        matrix[:3, 3] = moved.get("translation", fields.get("translation", (0.0, 0.0, 0.0)))
         return matrix
 
 
@@ -159,11 +159,11 @@ def _read_skin(document: GltfDocument, skin: dict[str, Any]) -> tuple[list[int],
     return joints, matrices[: len(joints)].reshape(-1, 4, 4).transpose(0, 2, 1)
 
 
-def _read_part(document: GltfDocument, node: int) -> Part | None:
-    """The mesh of a node, its primitives together, vertices that always move alike made one; None: no triangles."""
-    said = document.items("nodes")[node]
-    mesh = document.items("meshes")[said["mesh"]]
-    name = mesh.get("name", said["mesh"])
+def _read_node_mesh(document: GltfDocument, node: int) -> NodeMesh | None:
+    """The mesh of a node: all primitives as one, with equal vertices merged; None if it has no triangles."""
+    fields = document.items("nodes")[node]
+    mesh = document.items("meshes")[fields["mesh"]]
+    name = mesh.get("name", fields["mesh"])
     # points and lines have no triangles
     shown = [p for p in mesh["primitives"] if p.get("mode", TRIANGLES) in (TRIANGLES, STRIP, FAN)]
     if not shown:
@@ -175,21 +175,21 @@ def _read_part(document: GltfDocument, node: int) -> Part | None:
     if any(len(own) and int(own.max()) >= first + n for own, first, n in zip(faces, firsts, counts, strict=True)):
         raise MeshError(f"its mesh {name} has triangles that do not fit its vertices")
 
-    # what bends it
+    # morph targets and joints
     targets = [
         np.array([_target(document, t, n) for t in p.get("targets", [])]).reshape(-1, n, 3)
         for p, n in zip(shown, counts, strict=True)
     ]
-    influences = [_influences(document, p["attributes"]) for p in shown] if "skin" in said else []
+    influences = [_influences(document, p["attributes"]) for p in shown] if "skin" in fields else []
     if len({len(t) for t in targets}) > 1 or len({joints.shape[1] for joints, _ in influences}) > 1:
         raise MeshError(f"the primitives of its mesh {name} do not bend alike")
     moved = np.concatenate(targets, axis=1)
-    weights = np.array(said.get("weights", mesh.get("weights", np.zeros(len(moved)))), dtype=np.float64)
+    weights = np.array(fields.get("weights", mesh.get("weights", np.zeros(len(moved)))), dtype=np.float64)
 
     uvs = [document.array(p["attributes"]["TEXCOORD_0"]) for p in shown if "TEXCOORD_0" in p["attributes"]]
     # v runs downwards in glTF
     uv = np.concatenate(uvs).astype(np.float64) * (1.0, -1.0) + (0.0, 1.0) if len(uvs) == len(shown) else None
-    part = Part(
+    unmerged = NodeMesh(
         node,
         np.concatenate(points),
         np.concatenate(faces).astype(np.int32),
@@ -199,10 +199,10 @@ def _read_part(document: GltfDocument, node: int) -> Part | None:
         moved,
         weights,
         np.concatenate([joints for joints, _ in influences]) if influences else None,
-        np.concatenate([shares for _, shares in influences]) if influences else None,
-        said.get("skin", -1),
+        np.concatenate([joint_weights for _, joint_weights in influences]) if influences else None,
+        fields.get("skin", -1),
     )
-    return _merged(part)
+    return _merged(unmerged)
 
 
 def _read_faces(document: GltfDocument, primitive: dict[str, Any], vertex_count: int) -> NDArray[np.int64]:
@@ -221,30 +221,32 @@ def _read_faces(document: GltfDocument, primitive: dict[str, Any], vertex_count:
 
 
 def _target(document: GltfDocument, target: dict[str, int], count: int) -> Floats:
-    """The offsets of a morph target; some change only normals."""
+    """The offsets of a morph target; zero for one that changes only normals."""
     return document.array(target["POSITION"]).astype(np.float64) if "POSITION" in target else np.zeros((count, 3))
 
 
 def _influences(document: GltfDocument, attributes: dict[str, int]) -> tuple[NDArray[np.int64], Floats]:
-    """The joints of each vertex and their shares, which sum to one."""
+    """The joints of each vertex and their weights, normalised to sum to one."""
     sets = [k for k in range(len(attributes)) if f"JOINTS_{k}" in attributes]
     if not sets:
         raise MeshError("it has a skinned mesh without joints")
     joints = np.concatenate([document.array(attributes[f"JOINTS_{k}"]).astype(np.int64) for k in sets], axis=1)
-    shares = np.concatenate([document.array(attributes[f"WEIGHTS_{k}"]).astype(np.float64) for k in sets], axis=1)
-    total = shares.sum(axis=1, keepdims=True)
+    joint_weights = np.concatenate(
+        [document.array(attributes[f"WEIGHTS_{k}"]).astype(np.float64) for k in sets], axis=1
+    )
+    total = joint_weights.sum(axis=1, keepdims=True)
     if not np.all(total > 0.0):
         raise MeshError(
             f"it has skinned vertices that no joint moves, first vertex {int((total[:, 0] <= 0.0).argmax())}"
         )
-    return joints, shares / total
+    return joints, joint_weights / total
 
 
-def _merged(part: Part) -> Part:
-    """glTF splits vertices where normals or uv differ: those that are the same in all that moves them become one."""
-    columns = [part.points, *part.targets]
-    if part.joints is not None and part.shares is not None:
-        columns += [part.joints, part.shares]
+def _merged(mesh: NodeMesh) -> NodeMesh:
+    """Merge vertices with equal position, morph targets and joints: glTF duplicates them where normals or uv differ."""
+    columns = [mesh.points, *mesh.targets]
+    if mesh.joints is not None and mesh.joint_weights is not None:
+        columns += [mesh.joints, mesh.joint_weights]
     rows = np.concatenate(columns, axis=1) + 0.0
     _, first, merged = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     # in the order of the file
@@ -252,16 +254,103 @@ def _merged(part: Part) -> Part:
     number = np.empty(len(order), dtype=np.int64)
     number[order] = np.arange(len(order))
     keep = first[order]
-    faces = number[merged.reshape(-1)][part.faces].astype(np.int32)
+    faces = number[merged.reshape(-1)][mesh.faces].astype(np.int32)
     # triangles that were slivers between split vertices have no area
     a, b, c = faces.T
     faces = faces[(a != b) & (b != c) & (c != a)]
-    return part._replace(
-        points=part.points[keep],
-        uv=None if part.uv is None else uv_from_corners(number[merged.reshape(-1)], part.uv, len(keep)),
+    return mesh._replace(
+        points=mesh.points[keep],
+        uv=None if mesh.uv is None else uv_from_corners(number[merged.reshape(-1)], mesh.uv, len(keep)),
         source=keep,
         faces=faces,
-        targets=part.targets[:, keep],
-        joints=None if part.joints is None else part.joints[keep],
-        shares=None if part.shares is None else part.shares[keep],
+        targets=mesh.targets[:, keep],
+        joints=None if mesh.joints is None else mesh.joints[keep],
+        joint_weights=None if mesh.joint_weights is None else mesh.joint_weights[keep],
     )
+
+
+class GltfAnimation(GltfScene):
+    """One animation of a glTF file: the positions of all vertices at a time."""
+
+    def __init__(self, path: Path, animation: str | None = None) -> None:
+        self._animation = animation
+        super().__init__(path)
+
+    def _open(self, document: GltfDocument) -> None:
+        super()._open(document)
+        self.channels, self.start, self.end = _read_channels(document, self._animation)
+        # find damaged data now instead of in the middle of a run
+        self.vertices(self.start)
+
+
+def _read_channels(document: GltfDocument, name: str | None) -> tuple[dict[tuple[int, str], Channel], float, float]:
+    """The animated properties, (node, property) -> value at a time, and the start and end of the animation."""
+    animations = document.items("animations")
+    if not animations:
+        raise MeshError("it holds no animation")
+    names = [str(a.get("name", i)) for i, a in enumerate(animations)]
+    if name is None and len(animations) > 1:
+        raise MeshError(f"it holds {len(animations)} animations ({', '.join(names)}): name one of them with array")
+    if name is not None and name not in names:
+        raise MeshError(f"it holds no animation called {name!r}; it has {', '.join(names)}")
+    animation = animations[0 if name is None else names.index(name)]
+    channels: dict[tuple[int, str], Channel] = {}
+    ends: list[float] = []
+    for channel in animation.get("channels", []):
+        target = channel["target"]
+        if "node" not in target:
+            continue
+        if target["path"] not in ("translation", "rotation", "scale", "weights"):
+            raise MeshError(f"its animation moves {target['path']!r}, which weft does not read")
+        sampler = animation["samplers"][channel["sampler"]]
+        times = document.array(sampler["input"]).astype(np.float64)
+        if len(times) == 0 or np.any(np.diff(times) <= 0.0):
+            raise MeshError("its animation has keyframes that are not in the order of their times")
+        values = document.array(sampler["output"]).astype(np.float64)
+        # morph weights are stored one after the other
+        values = values.reshape(len(times) * (3 if sampler.get("interpolation") == "CUBICSPLINE" else 1), -1)
+        channels[target["node"], target["path"]] = _channel(
+            times, values, sampler.get("interpolation", "LINEAR"), rotation=target["path"] == "rotation"
+        )
+        ends += [float(times[0]), float(times[-1])]
+    if not channels:
+        raise MeshError("its animation moves nothing")
+    return channels, min(ends), max(ends)
+
+
+def _channel(times: Floats, values: Floats, interpolation: str, *, rotation: bool) -> Channel:
+    """The value of a property as a function of time, interpolated as glTF defines it (specification, appendix C)."""
+    if interpolation not in ("STEP", "LINEAR", "CUBICSPLINE"):
+        raise MeshError(f"its animation uses the interpolation {interpolation!r}, which glTF does not know")
+    cubic = interpolation == "CUBICSPLINE"
+    keys = values[1::3] if cubic else values
+
+    def at(time: float) -> Floats:
+        i = int(np.searchsorted(times, time, side="right")) - 1
+        if i < 0 or i >= len(times) - 1 or interpolation == "STEP":
+            return keys[min(max(i, 0), len(times) - 1)]
+        gap = times[i + 1] - times[i]
+        u = (time - times[i]) / gap
+        if cubic:
+            leaving, arriving = gap * values[3 * i + 2], gap * values[3 * i + 3]
+            blend = u * u * (3.0 - 2.0 * u)
+            between = (1.0 - blend) * keys[i] + blend * keys[i + 1]
+            between += u * (1.0 - u) * ((1.0 - u) * leaving - u * arriving)
+            return between
+        if rotation:
+            return _slerp(keys[i], keys[i + 1], u)
+        return (1.0 - u) * keys[i] + u * keys[i + 1]
+
+    return at
+
+
+def _slerp(a: Floats, b: Floats, u: float) -> Floats:
+    """Spherical interpolation between two unit quaternions, along the shorter arc."""
+    cosine = float(a @ b)
+    if cosine < 0.0:
+        b, cosine = -b, -cosine
+    if cosine > 0.9995:
+        return (1.0 - u) * a + u * b
+    angle = np.arccos(cosine)
+    blended: Floats = (np.sin((1.0 - u) * angle) * a + np.sin(u * angle) * b) / np.sin(angle)
+    return blended

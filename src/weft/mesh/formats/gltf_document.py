@@ -1,4 +1,4 @@
-"""A glTF 2 document as data: its JSON, its buffers, and the arrays that accessors describe."""
+"""The data of a glTF 2 file: its JSON, its buffers, and the arrays that its accessors describe."""
 
 import base64
 import binascii
@@ -113,7 +113,7 @@ class GltfDocument:
                 return base64.b64decode(uri.partition(",")[2], validate=True)
             except binascii.Error:
                 raise MeshError("it has a buffer that is not base64") from None
-        # a buffer lies beside its document: nothing else is opened
+        # only buffers beside the document are opened
         name = unquote(uri)
         if "://" in name or Path(name).is_absolute() or ".." in Path(name).parts:
             raise MeshError(f"its buffer {name!r} does not lie beside it")

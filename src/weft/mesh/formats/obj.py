@@ -1,4 +1,4 @@
-"""Wavefront OBJ, read so that vertices keep their order and number, whatever the uv and normals do."""
+"""Wavefront OBJ; vertices keep their order and number, and are not split where uv or normals differ."""
 
 import re
 from typing import NoReturn
@@ -15,8 +15,8 @@ from weft.mesh.validate import Floats
 _CORNER = re.compile(rb"-?\d{1,18}(/(-?\d{1,18})?(/[^/]*)?)?")
 
 
-class _Rows:
-    """The lines with one keyword, and their line numbers. They are split late: a list for each line would be slow."""
+class _Lines:
+    """The lines with one keyword, and their line numbers. They are split all at once later, which is faster."""
 
     def __init__(self) -> None:
         self.texts: list[bytes] = []
@@ -32,8 +32,8 @@ class _Rows:
 
 
 def read_obj(data: bytes) -> RawMesh:
-    """The polygons of all groups as one mesh: `v`, `vt` and `f` lines, everything else is passed over."""
-    points, coordinates, polygons = _Rows(), _Rows(), _Rows()
+    """The polygons of all groups as one mesh: `v`, `vt` and `f` lines, all other lines are ignored."""
+    points, coordinates, polygons = _Lines(), _Lines(), _Lines()
     kinds = {b"v": points, b"vt": coordinates, b"f": polygons}
     # negative indices count back from the vertices read so far
     points_seen: list[int] = []
@@ -80,7 +80,7 @@ def read_obj(data: bytes) -> RawMesh:
 
 
 def write_obj(mesh: TriMesh) -> bytes:
-    """The mesh as text, with as many digits as give back the same numbers."""
+    """The mesh as text, with enough digits to read the same numbers back."""
     parts = [f"# {len(mesh.vertices)} vertices, {len(mesh.faces)} triangles, metres, y up"]
     parts += map("v {!r} {!r} {!r}".format, *(column.tolist() for column in mesh.vertices.T))
     corners = [column.tolist() for column in (mesh.faces + 1).T]
@@ -92,7 +92,7 @@ def write_obj(mesh: TriMesh) -> bytes:
     return ("\n".join(parts) + "\n").encode()
 
 
-def _numbers(rows: _Rows, columns: int) -> Floats:
+def _numbers(rows: _Lines, columns: int) -> Floats:
     """The first numbers of each row, after its keyword."""
     words = b" ".join(rows.texts).split()
     try:
@@ -114,7 +114,7 @@ def _numbers(rows: _Rows, columns: int) -> Floats:
         raise
 
 
-def _corners(polygons: _Rows) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+def _corners(polygons: _Lines) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
     """Vertex and texture indices of all corners as they are written (0 = none); texture None where there is none."""
     text = b" ".join(polygons.texts)
     corners = [word for word in text.split() if word != b"f"]
@@ -132,6 +132,6 @@ def _corners(polygons: _Rows) -> tuple[NDArray[np.int64], NDArray[np.int64] | No
 
 
 def _resolve(written: NDArray[np.int64], seen: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Indices from 0; -1 where there is no such thing."""
+    """Indices from 0; -1 where the item does not exist. `seen` is how many items came before each index."""
     index = np.where(written > 0, written - 1, np.where(written < 0, written + seen, -1))
     return np.where((index >= 0) & (index < count), index, -1)

@@ -1,5 +1,7 @@
-"""What a reader hands on: arrays that are not checked yet, and the steps that several formats share."""
+"""The unchecked arrays that readers of mesh files return, steps that several formats share, and the formats STL and npz."""
 
+import zipfile
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,11 +9,11 @@ from numpy.typing import NDArray
 
 from weft.errors import MeshError
 from weft.mesh.topology import Ints
-from weft.mesh.validate import Floats, places, rows_out_of_range, rows_without_area
+from weft.mesh.validate import Floats, faces_out_of_range, faces_without_area, place_numbers
 
 
 class RawMesh(NamedTuple):
-    """A mesh as a file gives it: triangles, but nothing said about whether they make sense."""
+    """The triangles of a mesh file, not validated."""
 
     vertices: Floats
     faces: Ints | NDArray[np.int64]
@@ -21,14 +23,14 @@ class RawMesh(NamedTuple):
 
 
 def short_reason(error: Exception) -> str:
-    """What a parser stumbled over, in one line: garbage makes them raise anything."""
+    """The error of a parser in one short line; damaged files make parsers raise anything."""
     return " ".join(str(error).split())[:160] or type(error).__name__
 
 
 def triangulate(sizes: NDArray[Any]) -> NDArray[np.int64]:
     """Fans over polygons with these numbers of corners: (t, 3) positions in the list of all corners, in file order.
 
-    Fans look at no coordinates, so every frame of a sequence gets the same triangles.
+    Fans do not depend on coordinates, so every frame of a sequence gets the same triangles.
     """
     sizes = sizes.astype(np.int64)
     starts = np.cumsum(sizes) - sizes
@@ -46,24 +48,24 @@ def uv_from_corners(corners: NDArray[Any], values: Floats, vertex_count: int) ->
 
 
 def drop_useless_uv(raw: RawMesh) -> RawMesh:
-    """Leave out uv that cannot be a rest shape: not finite, or without area where the triangle has some.
+    """Remove uv that cannot be a rest shape: not finite, or without area where the triangle has some.
 
     Many files carry texture coordinates of all zeros.
     """
-    if raw.uv is None or rows_out_of_range(raw.faces, len(raw.vertices)).any():
+    if raw.uv is None or faces_out_of_range(raw.faces, len(raw.vertices)).any():
         return raw
     finite = bool(np.isfinite(raw.uv).all())
-    if finite and not (rows_without_area(raw.uv, raw.faces) & ~rows_without_area(raw.vertices, raw.faces)).any():
+    if finite and not (faces_without_area(raw.uv, raw.faces) & ~faces_without_area(raw.vertices, raw.faces)).any():
         return raw
     return raw._replace(uv=None)
 
 
 def merge_equal(raw: RawMesh) -> RawMesh:
-    """Make one vertex of those at exactly the same place, the first of them.
+    """Merge vertices at exactly the same position into the first of them.
 
-    For formats that cannot say that triangles share a vertex.
+    For formats in which triangles cannot share vertices.
     """
-    place = places(raw.vertices)
+    place = place_numbers(raw.vertices)
     lowest = np.unique(place, return_index=True)[1][place]
     source, merged = np.unique(lowest, return_inverse=True)
     uv = None if raw.uv is None else uv_from_corners(merged, raw.uv, len(source))
@@ -71,7 +73,7 @@ def merge_equal(raw: RawMesh) -> RawMesh:
 
 
 def concatenate(parts: list[RawMesh]) -> RawMesh:
-    """Several meshes as one; uv only if each has it."""
+    """Several meshes as one; with uv only if each has uv."""
     if not parts:
         raise MeshError("it holds no triangle mesh")
     counts = np.cumsum([0, *(len(part.vertices) for part in parts)])
@@ -84,8 +86,36 @@ def concatenate(parts: list[RawMesh]) -> RawMesh:
 
 
 def place(vertices: Floats, faces: NDArray[np.int64], matrix: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """Vertices under a 4x4 matrix (column vectors), the triangles turned round where it mirrors."""
+    """Vertices under a 4x4 matrix (column vectors), with reversed triangles where it mirrors."""
     # numbers that are not finite are found when the mesh is validated
     with np.errstate(all="ignore"):
         moved = vertices @ matrix[:3, :3].T + matrix[:3, 3]
     return moved, faces[:, ::-1] if np.linalg.det(matrix[:3, :3]) < 0.0 else faces
+
+
+def read_npz(path: Path, array: str | None) -> RawMesh:
+    """`faces` (m, 3), positions `vertices` or the array of that name, (n, 3) or frames of it, and `uv` (n, 2)."""
+    if not zipfile.is_zipfile(path):
+        raise MeshError("it is no numpy archive, or cut short")
+    with np.load(path, allow_pickle=False) as arrays:
+        name = array or "vertices"
+        for needed in ("faces", name):
+            if needed not in arrays.files:
+                hint = "; name the positions with array" if needed == "vertices" else ""
+                raise MeshError(f"it has no array {needed!r}; it has {', '.join(arrays.files) or 'none'}{hint}")
+        vertices, faces = arrays[name], arrays["faces"]
+        uv = arrays["uv"] if "uv" in arrays.files else None
+    # the first frame of a sequence
+    if vertices.ndim == 3 and len(vertices):
+        vertices = vertices[0]
+    return RawMesh(vertices, faces, uv)
+
+
+def read_stl(path: Path) -> RawMesh:
+    """The corners of all triangles, not merged yet."""
+    import trimesh
+
+    mesh = trimesh.load_mesh(path, file_type="stl", process=False)
+    if not isinstance(mesh, trimesh.Trimesh) or len(mesh.faces) == 0:
+        raise MeshError("it holds no triangles, or is cut short")
+    return RawMesh(np.asarray(mesh.vertices, dtype=np.float64), np.asarray(mesh.faces, dtype=np.int64))

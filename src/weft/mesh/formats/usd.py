@@ -1,4 +1,4 @@
-"""USD (.usd, .usda, .usdc, .usdz): all meshes of the stage, in metres, y up."""
+"""USD meshes, still or animated (.usd, .usda, .usdc, .usdz), converted to metres and y up."""
 
 import warnings
 from pathlib import Path
@@ -12,7 +12,7 @@ from weft.mesh.validate import Floats, list_first
 
 
 def read_usd(path: Path) -> RawMesh:
-    """Every visible mesh where the stage puts it at first, in the order of the stage, as one."""
+    """Every visible mesh at the first time of the stage, in the order of the stage, as one."""
     stage = open_stage(path)
     mesh = read_stage(stage)
     others = _other_shapes(stage)
@@ -25,7 +25,7 @@ def read_usd(path: Path) -> RawMesh:
 
 
 def open_stage(path: Path) -> Any:
-    """The stage of a file. Meshes that a skeleton moves have points of their own there, one sample a pose."""
+    """The stage of a file; skeletal animation is baked to points, one sample a pose."""
     try:
         from pxr import Gf, Tf, Usd, UsdSkel
     except ImportError:
@@ -42,7 +42,7 @@ def open_stage(path: Path) -> Any:
 
 
 def read_stage(stage: Any, time: float | None = None) -> RawMesh:
-    """The same of a stage that is open, at a time code; None takes what does not change, or else the first sample."""
+    """Every visible mesh of an open stage at a time code, as one; None: the value without time, or the first sample."""
     from pxr import Usd, UsdGeom
 
     code = Usd.TimeCode.EarliestTime() if time is None else Usd.TimeCode(time)
@@ -62,7 +62,7 @@ def read_stage(stage: Any, time: float | None = None) -> RawMesh:
 
 
 def _other_shapes(stage: Any) -> list[str]:
-    """What the stage shows besides meshes: balls, boxes, curves, points."""
+    """Visible geometry that is no mesh: spheres, cubes, curves, points."""
     from pxr import Usd, UsdGeom
 
     code = Usd.TimeCode.EarliestTime()
@@ -125,5 +125,57 @@ def _read_uv(mesh: Any, code: Any, corners: Any, vertex_count: int) -> Floats | 
 
 
 def _reason(error: Exception) -> str:
-    """What USD says, without where in its own source it says it."""
+    """The message of USD without the place in its own source code."""
     return " ".join(str(error).split()).rpartition(" : '")[2].rstrip("'")[:160] or type(error).__name__
+
+
+class UsdTimes:
+    """The time codes at which the meshes of a stage or their transforms have samples, and the codes per second."""
+
+    def __init__(self, path: Path) -> None:
+        self.stage = open_stage(path)
+        from pxr import Usd, UsdGeom
+
+        codes: set[float] = set()
+        for prim in Usd.PrimRange(self.stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()):
+            if not prim.IsA(UsdGeom.Mesh):
+                continue
+            mesh = UsdGeom.Mesh(prim)
+            _check_triangles(mesh)
+            _check_count(mesh)
+            codes.update(mesh.GetPointsAttr().GetTimeSamples())
+            while prim and not prim.IsPseudoRoot():
+                codes.update(UsdGeom.Xformable(prim).GetTimeSamples() if prim.IsA(UsdGeom.Xformable) else ())
+                prim = prim.GetParent()
+        if not codes:
+            raise MeshError("it holds no animation: no mesh in it has time samples")
+        self.codes = sorted(codes)
+        self.codes_per_second = float(self.stage.GetTimeCodesPerSecond())
+
+
+def _check_triangles(mesh: Any) -> None:
+    """Refuse a mesh whose triangles change over time."""
+    for attribute in (mesh.GetFaceVertexIndicesAttr(), mesh.GetFaceVertexCountsAttr()):
+        samples = attribute.GetTimeSamples()
+        if not samples:
+            continue
+        first = attribute.Get(samples[0])
+        changed = next((code for code in samples[1:] if attribute.Get(code) != first), None)
+        if changed is not None:
+            raise MeshError(
+                f"the triangles of its mesh {mesh.GetPath()} change at the time code {changed:g}; a sequence keeps its "
+                "triangles"
+            )
+
+
+def _check_count(mesh: Any) -> None:
+    """Refuse a mesh whose number of points changes over time."""
+    attribute = mesh.GetPointsAttr()
+    samples = attribute.GetTimeSamples()
+    counts = [len(attribute.Get(code) or ()) for code in samples]
+    changed = next((i for i, count in enumerate(counts) if count != counts[0]), None)
+    if changed is not None:
+        raise MeshError(
+            f"its mesh {mesh.GetPath()} has {counts[0]} points at first and {counts[changed]} at the time code "
+            f"{samples[changed]:g}; a sequence keeps its vertices"
+        )
