@@ -1,4 +1,4 @@
-"""Global intersection analysis: where a mesh passes through itself, and which parts of it lie on the wrong side.
+"""Global intersection analysis: where a mesh passes through itself, and which regions of it lie on the wrong side.
 
 Names are imported on first use, since they compile kernels.
 """
@@ -9,11 +9,11 @@ from typing import Any
 # public name -> the module that defines it
 _PUBLIC = {
     "Analyser": "weft.analysis.analyser",
-    "Analysis": "weft.analysis.result",
-    "Path": "weft.analysis.result",
-    "Region": "weft.analysis.result",
+    "Analysis": "weft.analysis.analyser",
+    "Path": "weft.analysis.analyser",
+    "Region": "weft.analysis.analyser",
     "analyse": "weft.analysis.analyser",
-    "vertex_classes": "weft.analysis.result",
+    "vertex_classes": "weft.analysis.analyser",
 }
 
 __all__ = list(_PUBLIC)

@@ -1,13 +1,15 @@
-"""Attraction: what passed through one another is pulled together, so that it goes back (Baraff, Witkin and Kass 2003).
+# ruff: noqa: SIM110 (kernels have no generator expressions)
+"""Attraction and repulsion by colours: cloth that has passed through other cloth is pulled back through it.
 
-Their section 6, for a vertex p and a near triangle T: p black and T white by the same path (or the reverse): attract. p
-red and any corner of T red by the same path: leave them alone. Otherwise: repel. Three things are done differently:
+Baraff, Witkin and Kass 2003, section 6, for a vertex p and a triangle T near it. If p is black and T white by the same path
+(or the reverse), they attract. If p and any corner of T are red by the same path, they are left alone. Otherwise they
+repel. Three things differ from the paper:
 
-- A triangle counts as white when all its corners are, or when the path passes through it; without the latter, small
-  regions would have no triangle at all.
-- Around a path that does not divide the mesh, there is neither attraction nor repulsion: repulsion would hold it there.
-- A red region is a fold whose two halves have passed through one another. Where nothing else will pull it apart,
-  `find_partners` attracts each half, nearer to the curve of one sheet, to the other.
+- A triangle is white also if the path passes through it, not only if all its corners are: small regions would otherwise
+  have no triangle at all.
+- At a path that does not divide the mesh, there is neither attraction nor repulsion: repulsion would hold it in place.
+- A red region is a fold whose two halves have passed through one another. Where nothing else pulls it apart,
+  `find_partners` pairs the vertices of each half with triangles of the other.
 """
 
 from typing import NamedTuple
@@ -16,29 +18,171 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from weft.analysis import attraction_kernels as kernels
-from weft.analysis.analyser import Analyser
+from weft.analysis.analyser import Analyser, Analysis
 from weft.analysis.colour import DIVIDES, transpose
 from weft.analysis.contour import Moves, unit
-from weft.analysis.result import Analysis
+from weft.analysis.crossing import CrossingMesh, query_around
+from weft.geometry.proximity import nearest_point_triangle
 from weft.mesh.topology import Csr
 from weft.runtime import launch
+
+wp.set_module_options({"enable_backward": False})
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 
-# what to do about a near pair
-REPEL = int(kernels.REPEL)
-ATTRACT = int(kernels.ATTRACT)
-NEITHER = int(kernels.NEITHER)
+# what to do about a pair that is near
+REPEL, ATTRACT, NEITHER = 0, 1, 2
 
 
-def colour_table(analysis: Analysis, device: wp.DeviceLike = "cpu") -> kernels.Colours:
+@wp.struct
+class Colours:
+    """The colours of an analysis as lists with offsets: the regions that each vertex and each triangle is in, and the paths
+    at each vertex that do not divide the mesh (loose paths).
+
+    Region r belongs to path r // 2; its partner is r ^ 1. `single`: 1 where the path is a single curve, its region red.
+    """
+
+    vertex_offsets: wp.array[int]
+    vertex_items: wp.array[int]
+    face_offsets: wp.array[int]
+    face_items: wp.array[int]
+    loose_offsets: wp.array[int]
+    loose_items: wp.array[int]
+    single: wp.array[int]
+
+
+@wp.func
+def has_item(offsets: wp.array[int], items: wp.array[int], list_number: int, item: int) -> bool:
+    """Whether one of the lists contains an item."""
+    for k in range(offsets[list_number], offsets[list_number + 1]):
+        if items[k] == item:
+            return True
+    return False
+
+
+@wp.func
+def in_same_red(c: Colours, one: int, other: int) -> bool:
+    """Are two vertices inside the red region of the same path?"""
+    for k in range(c.vertex_offsets[one], c.vertex_offsets[one + 1]):
+        region = c.vertex_items[k]
+        if c.single[region // 2] == 1:
+            if has_item(c.vertex_offsets, c.vertex_items, other, region):
+                return True
+            if has_item(c.vertex_offsets, c.vertex_items, other, region ^ 1):
+                return True
+    return False
+
+
+@wp.func
+def at_same_loose(c: Colours, one: int, other: int) -> bool:
+    """Are two vertices at the same path that does not divide the mesh?"""
+    for k in range(c.loose_offsets[one], c.loose_offsets[one + 1]):
+        if has_item(c.loose_offsets, c.loose_items, other, c.loose_items[k]):
+            return True
+    return False
+
+
+@wp.kernel
+def classify_vertex_triangle(
+    first: int, c: Colours, faces: wp.array[wp.vec3i], pairs: wp.array[wp.vec2i], kinds: wp.array[wp.int8]
+):
+    """Whether the vertex and the triangle of each pair attract each other, repel each other, or neither."""
+    i = first + wp.tid()
+    p = pairs[i][0]
+    f = pairs[i][1]
+    kind = wp.int8(REPEL)
+    for k in range(3):
+        if in_same_red(c, p, faces[f][k]) or at_same_loose(c, p, faces[f][k]):
+            kind = wp.int8(NEITHER)
+    for k in range(c.vertex_offsets[p], c.vertex_offsets[p + 1]):
+        region = c.vertex_items[k]
+        if c.single[region // 2] == 0:
+            if has_item(c.face_offsets, c.face_items, f, region ^ 1):
+                kind = wp.int8(ATTRACT)
+    kinds[i] = kind
+
+
+@wp.kernel
+def classify_edge_edge(
+    first: int, c: Colours, edges: wp.array[wp.vec2i], pairs: wp.array[wp.vec2i], kinds: wp.array[wp.int8]
+):
+    """Whether the two edges of each pair attract each other, repel each other, or neither."""
+    i = first + wp.tid()
+    one = edges[pairs[i][0]]
+    other = edges[pairs[i][1]]
+    kind = wp.int8(REPEL)
+    for j in range(2):
+        for k in range(2):
+            if in_same_red(c, one[j], other[k]) or at_same_loose(c, one[j], other[k]):
+                kind = wp.int8(NEITHER)
+    # both ends of one edge inside a region, both ends of the other inside its partner
+    for k in range(c.vertex_offsets[one[0]], c.vertex_offsets[one[0] + 1]):
+        region = c.vertex_items[k]
+        if c.single[region // 2] == 0:
+            if has_item(c.vertex_offsets, c.vertex_items, one[1], region):
+                if has_item(c.vertex_offsets, c.vertex_items, other[0], region ^ 1):
+                    if has_item(c.vertex_offsets, c.vertex_items, other[1], region ^ 1):
+                        kind = wp.int8(ATTRACT)
+    kinds[i] = kind
+
+
+@wp.kernel
+def find_partner(
+    first: int,
+    mesh: CrossingMesh,
+    vertices: wp.array[int],
+    regions: wp.array[int],
+    colour_offsets: wp.array[int],
+    colours: wp.array[int],
+    length: wp.float64,
+    reach: wp.float64,
+    found_face: wp.array[int],
+    found_weights: wp.array[wp.vec3d],
+):
+    """For each vertex inside a region, the nearest triangle of the partner region within `reach`, and the nearest point on it.
+
+    Boxes of growing size are searched until no nearer triangle can be outside. `length`: the first size.
+    """
+    i = first + wp.tid()
+    v = vertices[i]
+    partner = regions[i] ^ 1
+    p = mesh.x[v]
+    best = int(-1)
+    best_distance = reach
+    best_weights = wp.vec3d()
+    radius = wp.min(length, reach)
+    searching = bool(True)
+    while searching:
+        f = int(0)
+        query = query_around(mesh, p, radius)
+        while wp.bvh_query_next(query, f):
+            face = mesh.faces[f]
+            if face[0] != v and face[1] != v and face[2] != v:
+                if has_item(colour_offsets, colours, f, partner):
+                    a = mesh.x[face[0]]
+                    b = mesh.x[face[1]]
+                    c = mesh.x[face[2]]
+                    w = nearest_point_triangle(p, a, b, c)
+                    distance = wp.length(w[0] * a + w[1] * b + w[2] * c - p)
+                    # equal distances: the triangle of lower index, so that the order of the tree does not matter
+                    if distance < best_distance or (distance == best_distance and f < best):
+                        best = f
+                        best_distance = distance
+                        best_weights = w
+        if best_distance <= radius or radius >= reach:
+            searching = False
+        radius = wp.min(wp.float64(2.0) * radius, reach)
+    found_face[i] = best
+    found_weights[i] = best_weights
+
+
+def colour_table(analysis: Analysis, device: wp.DeviceLike = "cpu") -> Colours:
     """The colours of an analysis on a device, for `vertex_triangle_kinds` and `edge_edge_kinds`."""
-    table = kernels.Colours()
-    rows = {"vertex": analysis.colours, "face": analysis.face_colours, "loose": _loose_paths(analysis)}
-    for name, csr in rows.items():
+    table = Colours()
+    lists = {"vertex": analysis.colours, "face": analysis.face_colours, "loose": _loose_paths(analysis)}
+    for name, csr in lists.items():
         setattr(table, f"{name}_offsets", wp.array(csr.offsets, dtype=int, device=device))
         setattr(table, f"{name}_items", wp.array(csr.items, dtype=int, device=device))
     table.single = wp.array(analysis.single.astype(np.int32), dtype=int, device=device)
@@ -46,7 +190,7 @@ def colour_table(analysis: Analysis, device: wp.DeviceLike = "cpu") -> kernels.C
 
 
 def _loose_paths(analysis: Analysis) -> Csr:
-    """For every vertex: the paths beside it that do not divide both of their sheets."""
+    """For every vertex: the paths with a crossing at it that do not divide both of their sheets."""
     divides = (analysis.status.reshape(-1, 2) == DIVIDES).all(axis=1)
     loose = ~(divides | (analysis.single & (analysis.status[::2] == DIVIDES)))[analysis.path_of]
     beside = np.column_stack([analysis.rows[loose, :2], analysis.topology.faces[analysis.face[loose]]])
@@ -56,14 +200,14 @@ def _loose_paths(analysis: Analysis) -> Csr:
     return transpose(Csr(offsets, (keys % count).astype(np.int32)), count)
 
 
-def vertex_triangle_kinds(table: kernels.Colours, faces: wp.array, pairs: wp.array, kinds: wp.array) -> None:
-    """For each pair (vertex, face): ATTRACT, NEITHER or REPEL into `kinds` (int8)."""
-    launch(kernels.classify_vertex_triangle, len(pairs), [table, faces, pairs, kinds], device=pairs.device)
+def vertex_triangle_kinds(table: Colours, faces: wp.array, pairs: wp.array, kinds: wp.array) -> None:
+    """Write ATTRACT, NEITHER or REPEL into `kinds` (int8) for each pair (vertex, face)."""
+    launch(classify_vertex_triangle, len(pairs), [table, faces, pairs, kinds], device=pairs.device)
 
 
-def edge_edge_kinds(table: kernels.Colours, edges: wp.array, pairs: wp.array, kinds: wp.array) -> None:
-    """For each pair (edge, edge): ATTRACT, NEITHER or REPEL into `kinds` (int8)."""
-    launch(kernels.classify_edge_edge, len(pairs), [table, edges, pairs, kinds], device=pairs.device)
+def edge_edge_kinds(table: Colours, edges: wp.array, pairs: wp.array, kinds: wp.array) -> None:
+    """Write ATTRACT, NEITHER or REPEL into `kinds` (int8) for each pair (edge, edge)."""
+    launch(classify_edge_edge, len(pairs), [table, edges, pairs, kinds], device=pairs.device)
 
 
 class Partners(NamedTuple):
@@ -71,17 +215,17 @@ class Partners(NamedTuple):
 
     vertex: Ints
     region: Ints
-    """(k,) the row of `Analysis.region_vertices`"""
+    """(k,) the region that the vertex is in, as in `Analysis.region_vertices`"""
     face: Ints
-    """(k,) the triangle; -1: none is near enough"""
+    """(k,) the triangle; -1 if none is near enough"""
     weights: Floats
-    """(k, 3) the nearest point of it, barycentric"""
+    """(k, 3) barycentric coordinates of the nearest point on it"""
 
 
 def pulling_paths(analysis: Analysis) -> Bools:
-    """(paths,) which paths have vertices to pull through the other sheet: those that divide one, with some inside.
+    """(paths,) which paths have vertices to pull back: those that divide a sheet and have vertices inside on it.
 
-    A red path counts if both of its halves have vertices.
+    For a path with a red region, both halves must have vertices.
     """
     divides = analysis.status.reshape(-1, 2) == DIVIDES
     filled = np.diff(analysis.region_vertices.offsets).reshape(-1, 2) > 0
@@ -90,15 +234,15 @@ def pulling_paths(analysis: Analysis) -> Bools:
 
 
 def find_partners(analyser: Analyser, analysis: Analysis, paths: Bools, reach: float) -> Partners:
-    """For every vertex inside the chosen paths: the nearest triangle on the other side of its path, within reach.
+    """For every vertex inside the chosen paths: the nearest triangle of the partner region within `reach` (metres).
 
-    The analysis must be one of this analyser, whose tree is grown and searched.
+    The analysis must come from this analyser, whose tree of triangles is rebuilt and searched.
     """
     sizes = np.diff(analysis.region_vertices.offsets)
     region = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     kept = paths[region // 2]
     vertex, region = analysis.region_vertices.items[kept], region[kept]
-    analyser.finder.grow_tree(analysis.positions)
+    analyser.finder.build_tree(analysis.positions)
     device = analyser.finder.device
     colours = analysis.face_colours
     face = wp.empty(len(vertex), dtype=int, device=device)
@@ -111,16 +255,16 @@ def find_partners(analyser: Analyser, analysis: Analysis, paths: Bools, reach: f
         face,
         weights,
     ]
-    launch(kernels.find_partner, len(vertex), inputs, device=device, grain=64)
+    launch(find_partner, len(vertex), inputs, device=device, grain=64)
     return Partners(vertex, region, face.numpy(), weights.numpy())
 
 
 def attraction_moves(analysis: Analysis, partners: Partners) -> tuple[Moves, Floats]:
-    """Each vertex towards the nearest point of its partner, and how far that is."""
+    """Moves of each vertex towards the nearest point of its partner triangle, and the distances."""
     found = partners.face >= 0
     vertex, inner = partners.vertex[found], partners.weights[found]
     corners = analysis.topology.faces[partners.face[found]]
     x = analysis.positions
-    way = np.einsum("ij,ijk->ik", inner, x[corners]) - x[vertex]
-    moves = Moves(np.column_stack([vertex, corners]), np.column_stack([np.ones(len(vertex)), -inner]), unit(way))
-    return moves, np.sqrt(np.einsum("ij,ij->i", way, way))
+    offset = np.einsum("ij,ijk->ik", inner, x[corners]) - x[vertex]
+    moves = Moves(np.column_stack([vertex, corners]), np.column_stack([np.ones(len(vertex)), -inner]), unit(offset))
+    return moves, np.sqrt(np.einsum("ij,ij->i", offset, offset))

@@ -1,13 +1,13 @@
 """Contour minimisation: the relative motion of two sheets that shortens the path along which they cross.
 
 Where a path does not divide the mesh there is no inside to pull back (a cuff through a cuff, say), but the path itself
-can be made shorter until nothing is left (Volino and Magnenat-Thalmann 2006). With p the point where edge E crosses a
+can be shortened until it vanishes (Volino and Magnenat-Thalmann 2006). With p the point where edge E crosses a
 triangle of normal N, and R the sum of the unit vectors from p to its two neighbours along the path, moving the edge by
 u and the triangle by v moves p by u - E N.(u - v) / N.E, and the path grows by -R . dp. The steepest descent moves the
 edge by R - g N and the triangle by g N with g = R.E / N.E; against the triangle, the edge goes R - 2 g N.
 
-Along a straight path R is zero and only the ends pull. So the directions of a path are also averaged, by sheet: that
-is the way in which one sheet as a whole has to move against the other.
+Along a straight path R is zero, and only the ends would move. So the directions are also averaged over the path, as seen
+from one sheet: the direction in which that sheet as a whole has to move against the other.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.analysis.result import Analysis
+from weft.analysis.analyser import Analysis
 from weft.analysis.walk import LOOP
 from weft.mesh.validate import cross
 
@@ -23,11 +23,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 
-# an edge that is nearly parallel to its triangle would be sent to infinity
+# N.E is at least this in magnitude: an edge nearly parallel to its triangle would otherwise move without bound
 LEAST_SLOPE = 0.1
-# how much the direction of the whole path counts beside that of each crossing
-PATH_PART = 1.5
-# directions shorter than this are not scaled to 1: on a straight path they are nothing but rounding
+# weight of the mean direction of the path beside the direction of each crossing: 0 lets straight paths stand still, large
+# values move whole sheets where single crossings would come free by themselves
+PATH_WEIGHT = 1.5
+# directions shorter than this are not normalised: on a straight path they are mere rounding
 LEAST_PULL = 1e-3
 
 
@@ -37,7 +38,7 @@ class Crossings(NamedTuple):
     vertices: Ints
     """(k, 5)"""
     weights: Floats
-    """(k, 5) barycentric coordinates of the crossing: positive on the edge, negative on the triangle; sum zero"""
+    """(k, 5) barycentric coordinates of the crossing: positive for the edge, negative for the triangle; their sum is zero"""
     along: Floats
     """(k, 3) unit vector of the edge"""
     normal: Floats
@@ -45,12 +46,12 @@ class Crossings(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """Where vertices ought to go: each row moves one point against another, by the weights of its vertices."""
+    """Wanted relative motions: each moves one weighted mean of vertices against another."""
 
     vertices: Ints
     """(k, c)"""
     weights: Floats
-    """(k, c) positive for vertices that go along the direction, negative for those that go against it"""
+    """(k, c) positive for vertices that move along the direction, negative for those that move against it"""
     directions: Floats
     """(k, 3) unit vectors, or zero"""
 
@@ -62,7 +63,7 @@ def crossing_stencils(analysis: Analysis) -> Crossings:
     a, b, c = x[corners].transpose(1, 0, 2)
     area = cross(b - a, c - a)
     square = np.einsum("ij,ij->i", area, area)
-    # barycentric coordinates of the crossing in the triangle; a triangle without area takes its middle
+    # barycentric coordinates of the crossing in the triangle; its centre if the triangle has no area
     point = analysis.points
     safe = np.where(square > 0.0, square, 1.0)
     weight_b = np.einsum("ij,ij->i", cross(point - a, c - a), area) / safe
@@ -70,10 +71,10 @@ def crossing_stencils(analysis: Analysis) -> Crossings:
     inner = np.clip(np.column_stack([1.0 - weight_b - weight_c, weight_b, weight_c]), 0.0, 1.0)
     inner[square <= 0.0] = 1.0
     inner /= inner.sum(axis=1, keepdims=True)
-    part = analysis.fractions
+    fraction = analysis.fractions
     return Crossings(
         np.column_stack([ends, corners]),
-        np.column_stack([1.0 - part, part, -inner]),
+        np.column_stack([1.0 - fraction, fraction, -inner]),
         unit(x[ends[:, 1]] - x[ends[:, 0]]),
         unit(area),
     )
@@ -91,7 +92,7 @@ def contour_tangents(analysis: Analysis) -> Floats:
         neighbour = here + step
         neighbour[border] = np.where(analysis.closed, opposite, border)
         towards = points[neighbour] - points
-        # a path that ends at a loop vertex goes on to it
+        # a path that ends at a loop vertex continues to it
         codes = analysis.path_ends[:, end]
         loop = codes <= LOOP
         towards[border[loop]] = analysis.positions[LOOP - codes[loop]] - points[border[loop]]
@@ -100,9 +101,9 @@ def contour_tangents(analysis: Analysis) -> Floats:
 
 
 def contour_directions(analysis: Analysis, crossings: Crossings) -> tuple[Floats, Floats]:
-    """Where each edge has to go against its triangle to shorten the path: by itself, and with the whole path.
+    """(k, 3) twice: how each edge has to move against its triangle to shorten the path, and the mean of that over the path.
 
-    Both are (k, 3); the second is the mean of the first over the path, as seen from the sheet of the edge.
+    The mean is as seen from the sheet of the edge.
     """
     tangents = contour_tangents(analysis)
     slope = np.einsum("ij,ij->i", crossings.along, crossings.normal)
@@ -118,10 +119,10 @@ def contour_directions(analysis: Analysis, crossings: Crossings) -> tuple[Floats
 
 
 def contour_moves(analysis: Analysis, paths: Bools | None = None) -> Moves:
-    """How to shorten the paths (or those chosen): each edge against its triangle."""
+    """The moves that shorten all paths, or the chosen ones: each edge against its triangle."""
     crossings = crossing_stencils(analysis)
     own, whole = contour_directions(analysis, crossings)
-    directions = unit(unit(own, LEAST_PULL) + PATH_PART * unit(whole, LEAST_PULL), LEAST_PULL)
+    directions = unit(unit(own, LEAST_PULL) + PATH_WEIGHT * unit(whole, LEAST_PULL), LEAST_PULL)
     if paths is not None:
         chosen = paths[analysis.path_of]
         return Moves(crossings.vertices[chosen], crossings.weights[chosen], directions[chosen])
@@ -129,6 +130,6 @@ def contour_moves(analysis: Analysis, paths: Bools | None = None) -> Moves:
 
 
 def unit(vectors: Floats, least: float = 0.0) -> Floats:
-    """The rows divided by their lengths, or by the least length if that is more; zero stays zero."""
+    """Each vector divided by its length, or by `least` if that is more; zero stays zero."""
     lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", vectors, vectors)), least)[:, None]
     return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0.0)

@@ -1,40 +1,373 @@
-"""Which edges pass through which triangles, as if no four points ever lay in a plane.
+# ruff: noqa: SIM110 (kernels have no generator expressions)
+"""Which edges pass through which triangles, in general position: as if no four vertices were ever coplanar.
 
-Global intersection analysis (Baraff, Witkin and Kass 2003, section 5) asks nothing but on which side of a plane a
-point lies, and needs every answer to be one side or the other. So every vertex is moved by a tiny offset that hangs on
-its index alone (general position), and signs of determinants that rounding could turn are computed again in twice the
-precision, always from the vertices in the order of their indices. The same four vertices then have the same orientation
-in every test, whichever edge and triangle ask, and paths of intersections have no holes.
+Global intersection analysis (Baraff, Witkin and Kass 2003, section 5) is built on the sign of one determinant, the side of
+a plane on which a vertex lies, and needs every sign to be 1 or -1. So every vertex is moved by a tiny offset that depends on
+its index alone, and signs that rounding could change are computed again in twice the precision, always from the vertices
+in the order of their indices. The same four vertices then have the same orientation in every test, whichever edge and
+triangle ask, and paths of crossings have no holes.
 
-Unlike `weft.intersections` this says nothing about touching: two surfaces that touch are either apart or crossing here.
+This is not the test of `weft.intersections` (`weft.geometry.intersection`), which takes coordinates as they are and counts
+touching: here two surfaces that touch are either apart or crossing.
 """
 
 import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from weft.analysis import crossing_kernels as kernels
 from weft.broad_phase.interface import make_broad_phase
+from weft.geometry.intersection_filter import certain, cross_size
 from weft.mesh.topology import Topology
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
 from weft.runtime.compaction import exclusive_scans
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.readback import read
+from weft.runtime.reduction import block_max
 from weft.world import Surface
+
+wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
+# fused operations would spoil the error terms of the doubled precision below
+
+ZERO = wp.constant(wp.float64(0.0))
+# error bound of a determinant of three rounded differences, relative to the sum of the magnitudes of its terms
+BOUND = wp.constant(wp.float64(24.0 * 2.0**-53))
+# by how much the noise (a factor on its bound) and rounding (a fraction of the product of lengths) can change a determinant;
+# larger values only send more pairs to the full test
+MARGIN = wp.constant(wp.float64(1.5))
+TINY = wp.constant(wp.float64(1e-14))
+# splits a float64 into two halves of 26 bits (Dekker 1971)
+SPLIT = wp.constant(wp.float64(134217729.0))
+# outward rounding of boxes: coordinates are scaled to -1..1, where an ulp of float32 is at most half of this, and the noise
+# is a thousand times smaller
+PAD = wp.constant(wp.float32(1.5e-7))
+
+
+@wp.struct
+class CrossingMesh:
+    """The mesh as the kernels read it, at the positions of the last search."""
+
+    x: wp.array[wp.vec3d]
+    noise: wp.array[wp.vec3d]
+    faces: wp.array[wp.vec3i]
+    # metres; more than the noise can move any two vertices towards one another
+    slack: wp.float64
+    # a tree of triangle boxes for proximity queries, and its coordinates: scale * (x - centre)
+    tree: wp.uint64
+    centre: wp.vec3d
+    scale: wp.float64
+
+
+@wp.func
+def two_sum(a: wp.float64, b: wp.float64) -> wp.vec2d:
+    """a + b exactly, as the sum of two float64."""
+    s = a + b
+    t = s - a
+    return wp.vec2d(s, (a - (s - t)) + (b - t))
+
+
+@wp.func
+def two_product(a: wp.float64, b: wp.float64) -> wp.vec2d:
+    """a b exactly, as the sum of two float64."""
+    p = a * b
+    c = SPLIT * a
+    a_high = c - (c - a)
+    a_low = a - a_high
+    d = SPLIT * b
+    b_high = d - (d - b)
+    b_low = b - b_high
+    return wp.vec2d(p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low)
+
+
+@wp.func
+def add_double(a: wp.vec2d, b: wp.vec2d) -> wp.vec2d:
+    """The sum of two numbers in double-double precision."""
+    s = two_sum(a[0], b[0])
+    t = two_sum(a[1], b[1])
+    r = two_sum(s[0], s[1] + t[0])
+    return two_sum(r[0], r[1] + t[1])
+
+
+@wp.func
+def multiply_double(a: wp.vec2d, b: wp.vec2d) -> wp.vec2d:
+    """The product of two numbers in double-double precision."""
+    p = two_product(a[0], b[0])
+    return two_sum(p[0], p[1] + (a[0] * b[1] + a[1] * b[0]))
+
+
+@wp.func
+def offset_double(mesh: CrossingMesh, origin: int, vertex: int, axis: int) -> wp.vec2d:
+    """One coordinate of the difference of two vertices, both with their noise, in double-double precision."""
+    difference = two_sum(mesh.x[vertex][axis], -mesh.x[origin][axis])
+    return add_double(difference, two_sum(mesh.noise[vertex][axis], -mesh.noise[origin][axis]))
+
+
+@wp.func
+def minor_double(mesh: CrossingMesh, o: int, a: int, b: int, i: int, j: int) -> wp.vec2d:
+    """The 2 x 2 determinant of the differences of a and b to vertex o along two axes."""
+    left = multiply_double(offset_double(mesh, o, a, i), offset_double(mesh, o, b, j))
+    right = multiply_double(offset_double(mesh, o, a, j), offset_double(mesh, o, b, i))
+    return add_double(left, -right)
+
+
+@wp.func
+def sign_double(mesh: CrossingMesh, quad: wp.vec4i) -> int:
+    """The orientation of four vertices in double-double precision, from their ascending order, so that it is antisymmetric."""
+    parity = int(1)
+    for last in range(3):
+        for k in range(3 - last):
+            if quad[k] > quad[k + 1]:
+                swap = quad[k]
+                quad[k] = quad[k + 1]
+                quad[k + 1] = swap
+                parity = -parity
+    o = quad[0]
+    a = quad[1]
+    b = quad[2]
+    c = quad[3]
+    total = multiply_double(minor_double(mesh, o, a, b, 1, 2), offset_double(mesh, o, c, 0))
+    total = add_double(total, multiply_double(minor_double(mesh, o, a, b, 2, 0), offset_double(mesh, o, c, 1)))
+    total = add_double(total, multiply_double(minor_double(mesh, o, a, b, 0, 1), offset_double(mesh, o, c, 2)))
+    if total[0] < ZERO:
+        return -parity
+    return parity
+
+
+@wp.func
+def crosses(mesh: CrossingMesh, edge: wp.vec2i, face: wp.vec3i) -> bool:
+    """Does the edge pass through the triangle, with the noise added to all vertices? They share no vertex.
+
+    The same test as `weft.geometry.intersection_filter.judge`, but signs that are uncertain are computed again in
+    double-double precision, so that the answer is always yes or no, and consistent between neighbouring triangles.
+    """
+    p = edge[0]
+    q = edge[1]
+    xp = mesh.x[p]
+    xq = mesh.x[q]
+    xa = mesh.x[face[0]]
+    xb = mesh.x[face[1]]
+    xc = mesh.x[face[2]]
+    # most pairs are apart along an axis
+    for k in range(3):
+        if wp.max(xp[k], xq[k]) + mesh.slack < wp.min(xa[k], wp.min(xb[k], xc[k])):
+            return False
+        if wp.min(xp[k], xq[k]) - mesh.slack > wp.max(xa[k], wp.max(xb[k], xc[k])):
+            return False
+
+    # differences to p, and the magnitudes by which their rounding errors are measured
+    noise = mesh.noise[p]
+    nd = mesh.noise[q] - noise
+    na = mesh.noise[face[0]] - noise
+    nb = mesh.noise[face[1]] - noise
+    nc = mesh.noise[face[2]] - noise
+    d = (xq - xp) + nd
+    a = (xa - xp) + na
+    b = (xb - xp) + nb
+    c = (xc - xp) + nc
+    size_d = wp.abs(xq - xp) + wp.abs(nd)
+    size_a = wp.abs(xa - xp) + wp.abs(na)
+    size_b = wp.abs(xb - xp) + wp.abs(nb)
+    size_c = wp.abs(xc - xp) + wp.abs(nc)
+
+    # the line of the edge must pass all three sides in the same sense of rotation
+    ab = wp.cross(a, b)
+    bc = wp.cross(b, c)
+    ca = wp.cross(c, a)
+    size_ab = cross_size(size_a, size_b)
+    size_bc = cross_size(size_b, size_c)
+    turn_ab = certain(wp.dot(ab, d), BOUND * wp.dot(size_ab, size_d))
+    turn_bc = certain(wp.dot(bc, d), BOUND * wp.dot(size_bc, size_d))
+    if turn_ab * turn_bc == -1:
+        return False
+    turn_ca = certain(wp.dot(ca, d), BOUND * wp.dot(cross_size(size_c, size_a), size_d))
+    if turn_ca * turn_ab == -1 or turn_ca * turn_bc == -1:
+        return False
+    # and the ends must lie on different sides of the plane
+    side_p = certain(wp.dot(ab, c), BOUND * wp.dot(size_ab, size_c))
+    size = size_d + size_a
+    size_plane = cross_size(size_d + size_b, size_d + size_c)
+    side_q = certain(wp.dot(wp.cross(b - d, c - d), a - d), BOUND * wp.dot(size_plane, size))
+    if side_p * side_q == 1:
+        return False
+    # uncertain signs again, in twice the precision
+    if turn_ab == 0:
+        turn_ab = sign_double(mesh, wp.vec4i(p, face[0], face[1], q))
+    if turn_bc == 0:
+        turn_bc = sign_double(mesh, wp.vec4i(p, face[1], face[2], q))
+    if turn_ca == 0:
+        turn_ca = sign_double(mesh, wp.vec4i(p, face[2], face[0], q))
+    if turn_ab != turn_bc or turn_bc != turn_ca:
+        return False
+    if side_p == 0:
+        side_p = sign_double(mesh, wp.vec4i(p, face[0], face[1], face[2]))
+    if side_q == 0:
+        side_q = sign_double(mesh, wp.vec4i(q, face[0], face[1], face[2]))
+    return side_p != side_q
+
+
+@wp.func
+def boxed(mesh: CrossingMesh, vertex: int) -> wp.vec3:
+    """A vertex in the float32 coordinates of the tree: centred and scaled, so that boxes far from the origin stay tight."""
+    return wp.vec3(mesh.scale * (mesh.x[vertex] - mesh.centre))
+
+
+@wp.func
+def query_around(mesh: CrossingMesh, p: wp.vec3d, radius: wp.float64):
+    """A query of the tree for triangles whose padded boxes come within the radius of p along every axis."""
+    centre = mesh.scale * (p - mesh.centre)
+    half = mesh.scale * radius
+    side = wp.vec3d(half, half, half)
+    return wp.bvh_query_aabb(mesh.tree, wp.vec3(centre - side), wp.vec3(centre + side))
+
+
+@wp.kernel
+def box_triangles(first: int, mesh: CrossingMesh, lowers: wp.array[wp.vec3], uppers: wp.array[wp.vec3]):
+    """The box of each triangle in float32, padded outwards."""
+    i = first + wp.tid()
+    face = mesh.faces[i]
+    a = boxed(mesh, face[0])
+    b = boxed(mesh, face[1])
+    c = boxed(mesh, face[2])
+    lowers[i] = wp.min(a, wp.min(b, c)) - wp.vec3(PAD)
+    uppers[i] = wp.max(a, wp.max(b, c)) + wp.vec3(PAD)
+
+
+@wp.func
+def shared_vertices(one: wp.vec3i, other: wp.vec3i) -> int:
+    """How many vertices two triangles share."""
+    count = int(0)
+    for k in range(3):
+        if one[k] == other[0] or one[k] == other[1] or one[k] == other[2]:
+            count += 1
+    return count
+
+
+@wp.func
+def share_no_vertex(edge: wp.vec2i, face: wp.vec3i) -> bool:
+    """Whether an edge and a triangle have no vertex in common."""
+    for k in range(3):
+        if face[k] == edge[0] or face[k] == edge[1]:
+            return False
+    return True
+
+
+@wp.func
+def on_one_side(mesh: CrossingMesh, one: wp.vec3i, other: wp.vec3i) -> bool:
+    """Do the corners of triangle `other` that `one` does not share certainly lie on one side of the plane of `one`?
+
+    This decides most pairs of neighbours. The noise changes a determinant of three differences u, v, w by at most the
+    slack times |u||v| + |v||w| + |w||u|, with the slack added to each length, for triangles that are almost a point.
+    """
+    a = mesh.x[one[0]]
+    u = mesh.x[one[1]] - a
+    v = mesh.x[one[2]] - a
+    normal = wp.cross(u, v)
+    size_u = wp.length(u) + mesh.slack
+    size_v = wp.length(v) + mesh.slack
+    low = int(0)
+    high = int(0)
+    for k in range(3):
+        if other[k] != one[0] and other[k] != one[1] and other[k] != one[2]:
+            w = mesh.x[other[k]] - a
+            size = wp.length(w) + mesh.slack
+            doubt = MARGIN * mesh.slack * (size_u * size_v + (size_u + size_v) * size) + TINY * size_u * size_v * size
+            height = wp.dot(normal, w)
+            if height < doubt:
+                low += 1
+            if height > -doubt:
+                high += 1
+    return low == 0 or high == 0
+
+
+@wp.kernel
+def test_pairs(
+    first: int,
+    mesh: CrossingMesh,
+    owned: wp.array[int],
+    pairs: wp.array[wp.vec2i],
+    hits: wp.array[wp.int8],
+    chosen: wp.array[int],
+):
+    """For each pair of triangles: which edges of the first cross the second (bits 0 to 2), and the reverse (bits 3 to 5).
+
+    Only the triangle that owns an edge tests it, so that each crossing is found once.
+    """
+    i = first + wp.tid()
+    pair = pairs[i]
+    found = int(0)
+    possible = shared_vertices(mesh.faces[pair[0]], mesh.faces[pair[1]]) < 2
+    if possible:
+        possible = not on_one_side(mesh, mesh.faces[pair[0]], mesh.faces[pair[1]])
+    if possible:
+        possible = not on_one_side(mesh, mesh.faces[pair[1]], mesh.faces[pair[0]])
+    if possible:
+        for side in range(2):
+            one = mesh.faces[pair[side]]
+            other = mesh.faces[pair[1 - side]]
+            for k in range(3):
+                if (owned[pair[side]] >> (k + 3)) & 1 == 1:
+                    edge = wp.vec2i(one[k], one[(k + 1) % 3])
+                    if share_no_vertex(edge, other):
+                        if crosses(mesh, edge, other):
+                            found = found | (1 << (3 * side + k))
+    hits[i] = wp.int8(found)
+    chosen[i] = wp.min(found, 1)
+
+
+@wp.kernel
+def compact_hits(
+    first: int,
+    pairs: wp.array[wp.vec2i],
+    hits: wp.array[wp.int8],
+    chosen: wp.array[int],
+    places: wp.array[int],
+    found: wp.array[wp.vec3i],
+):
+    """Compact the chosen pairs and their bits."""
+    i = first + wp.tid()
+    if chosen[i] == 1:
+        found[places[i]] = wp.vec3i(pairs[i][0], pairs[i][1], int(hits[i]))
+
+
+@wp.kernel
+def find_bounds(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    faces: wp.array[wp.vec3i],
+    x: wp.array[wp.vec3d],
+    bounds: wp.array[wp.vec3d],
+):
+    """The lowest and highest coordinates of all triangles; runs as one block."""
+    t = first + wp.tid()
+    low = x[faces[0][0]]
+    high = low
+    for k in range(t, faces.shape[0], threads):
+        for c in range(3):
+            p = x[faces[k][c]]
+            low = wp.min(low, p)
+            high = wp.max(high, p)
+    for axis in range(3):
+        least = -block_max(-low[axis])
+        most = block_max(high[axis])
+        if t == 0:
+            bounds[0][axis] = least
+            bounds[1][axis] = most
+
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
-# size of the offsets relative to the length of an edge: larger ones change real crossings, smaller ones drown in
-# the rounding of coordinates
+# size of the noise, as a fraction of the length of a usual edge: larger noise adds or removes real crossings, smaller noise
+# is lost in the rounding of coordinates
 NOISE = 1e-10
-# calls after which the tree is built anew instead of refitted
+# calls after which the tree is rebuilt rather than refitted: refitted boxes overlap more and more as the mesh deforms
 REBUILD = 64
 
 
 def unit_noise(count: int) -> Floats:
-    """Offsets in -1..1 for vertices 0, 1, ...: a hash of the index (splitmix64), the same on every machine."""
+    """(count, 3) noise in -1..1 for vertices 0, 1, ...: a hash of the index (splitmix64), the same on every machine."""
     with np.errstate(over="ignore"):
         z = np.arange(1, 3 * count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -44,30 +377,30 @@ def unit_noise(count: int) -> Floats:
 
 
 class CrossingFinder:
-    """Finds the crossings of one mesh again and again, as its vertices move."""
+    """Finds the crossings of one mesh at many positions of its vertices."""
 
     def __init__(self, topology: Topology, *, device: wp.DeviceLike = "cpu") -> None:
         self.topology = topology
         self.device = wp.get_device(device)
-        self.mesh = kernels.Crossing()
-        """the positions of the last search, for kernels; `tree` is only there after `grow_tree`"""
+        self.mesh = CrossingMesh()
+        """the positions of the last search, for kernels; its tree is valid after `build_tree` only"""
         self._noise = unit_noise(topology.vertex_count)
         self._surface = Surface.from_arrays(topology.vertex_count, topology.faces, device=self.device)
         self.mesh.faces = self._surface.faces
         self._broad_phase = make_broad_phase("bvh", self._surface) if len(topology.faces) > 1 else None
         self._x = wp.zeros(topology.vertex_count, dtype=wp.vec3d, device=self.device)
         self._length = -1.0
-        self._hits, self._rows = Buffer(wp.int8, self.device), Buffer(wp.vec3i, self.device)
+        self._hits, self._found = Buffer(wp.int8, self.device), Buffer(wp.vec3i, self.device)
         self._chosen, self._places = Buffer(int, self.device), Buffer(int, self.device)
         self._tree: wp.Bvh | None = None
-        self._grown = 0
+        self._builds = 0
         self._bounds = wp.zeros(2, dtype=wp.vec3d, device=self.device)
         self._cooperative = CooperativeLauncher(self.device)
 
     def find(self, vertices: Floats | wp.array, length: float) -> tuple[Ints, Ints]:
-        """The crossings (edge, face), sorted; `length` is that of a usual edge, by which the noise is measured.
+        """The crossings (edges, faces), sorted; `length` (metres) is that of a usual edge, by which the noise is scaled.
 
-        Of vertices on the device the first are taken, as many as the mesh has.
+        Of a longer device array the first vertices are used, as many as the mesh has.
         """
         self._place(vertices, length)
         if self._broad_phase is None:
@@ -76,20 +409,20 @@ class CrossingFinder:
         pairs = self._broad_phase.triangle_pairs(share_vertex=True)
         count = len(pairs)
         hits, chosen, places = (buffer.at_least(count) for buffer in (self._hits, self._chosen, self._places))
-        launch(kernels.test_pairs, count, [self.mesh, self._surface.owned, pairs, hits, chosen], device=self.device)
+        launch(test_pairs, count, [self.mesh, self._surface.owned, pairs, hits, chosen], device=self.device)
         found = exclusive_scans((chosen, places, count))[0]
         if not found:
             return np.zeros(0, np.int32), np.zeros(0, np.int32)
-        rows = self._rows.at_least(found)
-        launch(kernels.take_hits, count, [pairs, hits, chosen, places, rows], device=self.device)
+        compacted = self._found.at_least(found)
+        launch(compact_hits, count, [pairs, hits, chosen, places, compacted], device=self.device)
 
-        # six bits a pair: the edges of one triangle through the other, and the reverse
-        crossed = rows[:found].numpy()
+        # six bits a pair: the edges of one triangle that cross the other, and the reverse
+        crossed = compacted[:found].numpy()
         which, bit = np.nonzero(crossed[:, 2:] & (1 << np.arange(6)))
-        row = np.arange(len(which))
+        number = np.arange(len(which))
         pair = crossed[which, :2]
-        edge = self.topology.face_edges[pair[row, bit // 3], bit % 3]
-        face = pair[row, 1 - bit // 3]
+        edge = self.topology.face_edges[pair[number, bit // 3], bit % 3]
+        face = pair[number, 1 - bit // 3]
         order = np.lexsort((face, edge))
         return edge[order], face[order]
 
@@ -101,25 +434,25 @@ class CrossingFinder:
             mesh.noise = wp.array((NOISE * length) * self._noise, dtype=wp.vec3d, device=self.device)
             mesh.slack = wp.float64(4.0 * NOISE * length)
 
-    def grow_tree(self, vertices: Floats | wp.array) -> None:
-        """Make a tree of the triangles with their vertices here, for kernels that ask who is near a point."""
+    def build_tree(self, vertices: Floats | wp.array) -> None:
+        """Build or refit the tree of triangle boxes at these positions, for `query_around`."""
         mesh = self.mesh
         self._take(vertices)
-        self._cooperative.launch(kernels.find_bounds, 1, [mesh.faces, mesh.x, self._bounds])
+        self._cooperative.launch(find_bounds, 1, [mesh.faces, mesh.x, self._bounds])
         low, high = read((self._bounds, 0, 2))[0]
         # a power of two, so that scaling does not round
         mesh.scale = wp.float64(2.0 ** -float(np.frexp(max(float((high - low).max()), 1e-250))[1]))
         mesh.centre = wp.vec3d(*(low + 0.5 * (high - low)))
         if self._tree is None:
             self._lowers, self._uppers = (wp.empty(len(mesh.faces), dtype=wp.vec3, device=self.device) for _ in "lu")
-        launch(kernels.box_triangles, len(mesh.faces), [mesh, self._lowers, self._uppers], device=self.device)
-        if self._tree is None or self._grown % REBUILD == 0:
+        launch(box_triangles, len(mesh.faces), [mesh, self._lowers, self._uppers], device=self.device)
+        if self._tree is None or self._builds % REBUILD == 0:
             method = "cubql" if self.device.is_cpu else "lbvh"
             self._tree = wp.Bvh(self._lowers, self._uppers, constructor=method, leaf_size=4)
             mesh.tree = self._tree.id
         else:
             self._tree.refit()
-        self._grown += 1
+        self._builds += 1
 
     def _take(self, vertices: Floats | wp.array) -> None:
         self.mesh.x = self._x

@@ -1,10 +1,10 @@
 """From crossings to paths: which crossing follows which (Baraff, Witkin and Kass 2003, section 5.3).
 
-Two triangles that cross share a segment, and its two ends are crossings: an edge of one that passes through the other;
-or one end is a vertex that both have, a **loop vertex**. A crossing (edge, face) therefore lies on one segment with
-each triangle of its edge. Its halves are these (triangle of the edge, face) pairs: two halves of the same pair are the
-ends of one segment and link their crossings; a half alone ends the path at the loop vertex. At an edge of the boundary
-there is no second half, and the path ends.
+Two triangles that cross share a segment. An end of the segment is a crossing, where an edge of one passes through the
+other, or a vertex that both triangles have, a **loop vertex**. So a crossing (edge, face) is an end of up to two segments:
+one with each triangle at its edge. We call these (triangle of the edge, face) pairs the halves of the crossing. Two halves
+of the same pair of triangles are the ends of one segment and link their crossings. A half without a counterpart ends the
+path at the loop vertex, and at a boundary edge the path ends since there is no second half.
 """
 
 from typing import NamedTuple
@@ -13,34 +13,107 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from weft.analysis import walk_kernels as kernels
 from weft.mesh.topology import Topology
 from weft.runtime import launch
 
+wp.set_module_options({"enable_backward": False})
+
 Ints = NDArray[np.int32]
 
-# how a path ends, where it does not go on: at a boundary, nowhere (its links contradict one another, which no data has
-# shown so far), or at loop vertex v as LOOP - v
+# codes of how a path ends: at a boundary; broken (its links contradict one another, which no data has shown so far); at
+# loop vertex v as LOOP - v
 BOUNDARY, BROKEN, LOOP = -1, -2, -3
-# the ends of a closed path; TWISTED: it comes back with its sheets exchanged (one-sided surfaces only)
+# codes of both ends of a closed path; TWISTED: it comes back with its sheets exchanged (one-sided surfaces only)
 CLOSED, TWISTED = 0, 1
 
 
 class Walk(NamedTuple):
-    """Crossings in the order of their paths."""
+    """Crossings in the order in which the paths visit them."""
 
     edge: Ints
     face: Ints
     sheet: Ints
-    """(k,) 0 or 1: on which of the two sheets of its path the edge lies; the face lies on the other"""
+    """(k,) 0 or 1: the sheet of the path on which the edge lies; the face lies on the other sheet"""
     offsets: Ints
     """(paths + 1,) where each path starts"""
     ends: Ints
     """(paths, 2) how each path starts and ends; see the codes above"""
 
 
+@wp.func
+def follow_path(
+    start: int,
+    way_out: int,
+    code: int,
+    path: int,
+    links: wp.array[int],
+    faces: wp.array[int],
+    visited: wp.array[int],
+    order: wp.array[int],
+    sheets: wp.array[int],
+    offsets: wp.array[int],
+    ends: wp.array[wp.vec2i],
+):
+    """Follow a path from crossing `start`, leaving it by half `way_out`, until it ends or closes. `code`: how it starts."""
+    place = offsets[path]
+    node = start
+    out = way_out
+    sheet = int(0)
+    going = bool(True)
+    end = wp.vec2i(code, code)
+    while going:
+        visited[node] = 1
+        order[place] = node
+        sheets[place] = sheet
+        place += 1
+        link = links[out]
+        if link < 0:
+            end = wp.vec2i(code, link)
+            going = False
+        else:
+            following = link // 2
+            # a half is (triangle of the edge, face): if the face stays the same, the edge stays on the same sheet
+            if faces[following] != faces[node]:
+                sheet = 1 - sheet
+            if visited[following] != 0:
+                end = wp.vec2i(CLOSED, CLOSED)
+                if sheet != 0:
+                    end = wp.vec2i(TWISTED, TWISTED)
+                going = False
+            node = following
+            out = link ^ 1
+    ends[path] = end
+    offsets[path + 1] = place
+
+
+@wp.kernel
+def follow_all(
+    first: int,
+    count: int,
+    links: wp.array[int],
+    faces: wp.array[int],
+    visited: wp.array[int],
+    order: wp.array[int],
+    sheets: wp.array[int],
+    offsets: wp.array[int],
+    ends: wp.array[wp.vec2i],
+    paths: wp.array[int],
+):
+    """Follow all paths, open ones first; launched with one item, serial code on the CPU."""
+    path = first + wp.tid()
+    for half in range(2 * count):
+        if links[half] < 0 and visited[half // 2] == 0:
+            follow_path(half // 2, half ^ 1, links[half], path, links, faces, visited, order, sheets, offsets, ends)
+            path += 1
+    for node in range(count):
+        if visited[node] == 0:
+            follow_path(node, 2 * node, CLOSED, path, links, faces, visited, order, sheets, offsets, ends)
+            path += 1
+    paths[0] = path
+
+
 def walk_paths(topology: Topology, edge: Ints, face: Ints) -> Walk:
-    """Order the crossings (edge, face) by paths: those with ends first, each by its lowest crossing."""
+    """Order the crossings (edge, face) by paths: open paths first, each from its first end in the order of the crossings."""
     count = len(edge)
     if not count:
         none = np.zeros(0, np.int32)
@@ -51,13 +124,13 @@ def walk_paths(topology: Topology, edge: Ints, face: Ints) -> Walk:
     ends, paths = wp.empty(count, dtype=wp.vec2i, device="cpu"), wp.zeros(1, dtype=int, device="cpu")
     links = wp.array(link_halves(topology, edge, face), dtype=int, device="cpu")
     faces = wp.array(face, dtype=int, device="cpu")
-    launch(kernels.walk, 1, [count, links, faces, visited, order, sheet, offsets, ends, paths])
+    launch(follow_all, 1, [count, links, faces, visited, order, sheet, offsets, ends, paths])
     nodes, found = order.numpy(), int(paths.numpy()[0])
     return Walk(edge[nodes], face[nodes], sheet.numpy(), offsets.numpy()[: found + 1], ends.numpy()[:found])
 
 
 def link_halves(topology: Topology, edge: Ints, face: Ints) -> Ints:
-    """(2 k,) for half 2 i + j (crossing i with triangle j of its edge): the half it is linked to, or how it ends."""
+    """(2 k,) for half 2 i + j (crossing i with triangle j of its edge): the half it is linked to, or the code of its end."""
     beside = topology.edge_faces[edge].ravel()
     pierced = np.repeat(face, 2)
     links = np.full(len(beside), BOUNDARY, dtype=np.int32)
@@ -66,7 +139,7 @@ def link_halves(topology: Topology, edge: Ints, face: Ints) -> Ints:
     order = np.argsort(keys, kind="stable")
     halves, keys = halves[order], keys[order]
 
-    # runs of equal keys: two are a link
+    # two equal keys: a link
     same = keys[1:] == keys[:-1]
     first = np.flatnonzero(np.concatenate([[True], ~same]))
     length = np.diff(first, append=len(keys))
@@ -74,7 +147,7 @@ def link_halves(topology: Topology, edge: Ints, face: Ints) -> Ints:
     links[halves[pairs]] = halves[pairs + 1]
     links[halves[pairs + 1]] = halves[pairs]
 
-    # one alone ends at the vertex that both triangles have
+    # a key alone: the path ends at the vertex that both triangles have
     alone = halves[first[length == 1]]
     one, other = topology.faces[beside[alone]], topology.faces[pierced[alone]]
     shared = one[:, :, None] == other[:, None, :]
@@ -86,12 +159,12 @@ def link_halves(topology: Topology, edge: Ints, face: Ints) -> Ints:
 
 
 def pair_keys(one: NDArray[np.integer], other: NDArray[np.integer], count: int) -> NDArray[np.int64]:
-    """One number for an unordered pair of triangles."""
+    """One number for each unordered pair of triangles out of `count`."""
     return np.minimum(one, other).astype(np.int64) * count + np.maximum(one, other)
 
 
 def keep_paths(walk: Walk, kept: NDArray[np.bool_]) -> Walk:
-    """The walk without some of its paths."""
+    """The walk with only the paths that `kept` marks."""
     if kept.all():
         return walk
     sizes = np.diff(walk.offsets)

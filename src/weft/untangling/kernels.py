@@ -4,8 +4,7 @@
 
 import warp as wp
 
-from weft.analysis.attraction_kernels import query_around
-from weft.analysis.crossing_kernels import Crossing
+from weft.analysis.crossing import CrossingMesh, query_around
 from weft.geometry.proximity import nearest_point_triangle
 
 wp.set_module_options({"enable_backward": False})
@@ -29,7 +28,9 @@ def is_neighbour(offsets: wp.array[int], items: wp.array[int], v: int, face: wp.
 
 
 @wp.func
-def is_near(mesh: Crossing, offsets: wp.array[int], items: wp.array[int], v: int, f: int, radius: wp.float64) -> bool:
+def is_near(
+    mesh: CrossingMesh, offsets: wp.array[int], items: wp.array[int], v: int, f: int, radius: wp.float64
+) -> bool:
     """Whether a triangle that is no neighbour of a vertex comes within the radius."""
     face = mesh.faces[f]
     if is_neighbour(offsets, items, v, face):
@@ -45,7 +46,7 @@ def is_near(mesh: Crossing, offsets: wp.array[int], items: wp.array[int], v: int
 @wp.kernel
 def count_near(
     first: int,
-    mesh: Crossing,
+    mesh: CrossingMesh,
     neighbour_offsets: wp.array[int],
     neighbours: wp.array[int],
     radius: wp.float64,
@@ -65,7 +66,7 @@ def count_near(
 @wp.kernel
 def fill_near(
     first: int,
-    mesh: Crossing,
+    mesh: CrossingMesh,
     neighbour_offsets: wp.array[int],
     neighbours: wp.array[int],
     radius: wp.float64,
@@ -89,7 +90,7 @@ def fill_near(
 def measure_gaps(
     first: int,
     pairs: wp.array[wp.vec2i],
-    mesh: Crossing,
+    mesh: CrossingMesh,
     least: wp.array[wp.float64],
     most: wp.float64,
     weights: wp.array[wp.vec3d],

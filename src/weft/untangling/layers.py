@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, spatial
 
-from weft.analysis.analyser import vertex_areas
+from weft.analysis.analyser import Analysis, vertex_areas
 from weft.analysis.colour import DIVIDES, Regions
-from weft.analysis.result import Analysis
 from weft.analysis.walk import BOUNDARY, Walk
 from weft.mesh.topology import Csr, Topology
 

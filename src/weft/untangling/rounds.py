@@ -10,9 +10,9 @@ when nothing crosses any more (see `settle`).
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.analysis.analyser import Analysis
 from weft.analysis.attraction import attraction_moves, find_partners, pulling_paths
 from weft.analysis.contour import Moves, contour_moves
-from weft.analysis.result import Analysis
 from weft.untangling.layers import join_paths
 from weft.untangling.weave import Weave
 

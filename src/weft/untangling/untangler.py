@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.analysis.analyser import Analyser, vertex_areas
-from weft.analysis.result import Analysis
+from weft.analysis.analyser import Analyser, Analysis, vertex_areas
 from weft.errors import MeshError, WeftError
 from weft.geometry.intersection import IntersectionFinder, sewn_pairs
 from weft.mesh.topology import Topology

@@ -180,7 +180,7 @@ class Weave:
         They are to stay as far apart as they are, up to `most`, and to part to the `least` gap of their vertices.
         """
         finder = self.analyser.finder
-        finder.grow_tree(x)
+        finder.build_tree(x)
         inputs = [finder.mesh, *self._device_neighbours, wp.float64(radius)]
         launch(kernels.count_near, self.count, [*inputs, self._counts], grain=128)
         counts = self._counts.numpy()

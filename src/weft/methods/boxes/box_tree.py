@@ -58,7 +58,7 @@ def box_triangle(
 
 
 @wp.kernel
-def grow_tree(
+def build_tree(
     first: int,
     skip: wp.array[int],
     begin: wp.array[int],
@@ -191,7 +191,7 @@ class BoxTree:
     def update(self, start: wp.array, end: wp.array, margin: float) -> None:
         """Take new positions; what comes nearer than the margin is found."""
         inputs = [*self._shape, self._faces, 0.5 * margin, self._boxes, self._nodes, start, end]
-        launch(grow_tree, min(1, len(self._nodes)), inputs, device=self.device)
+        launch(build_tree, min(1, len(self._nodes)), inputs, device=self.device)
 
     def triangle_pairs(self) -> wp.array:
         """Pairs of triangles without a common vertex whose boxes overlap, smaller index first."""

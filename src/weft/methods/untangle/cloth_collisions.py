@@ -14,7 +14,7 @@ import numpy as np
 import warp as wp
 from scipy import sparse
 
-from weft.analysis.result import Analysis
+from weft.analysis.analyser import Analysis
 from weft.broad_phase.interface import make_broad_phase
 from weft.broad_phase.patch_search import PatchSearch
 from weft.contact.impulses import ImpulseRows, ImpulseSolver

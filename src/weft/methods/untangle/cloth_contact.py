@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from weft.analysis.analyser import Analysis
 from weft.analysis.attraction import colour_table, edge_edge_kinds, vertex_triangle_kinds
-from weft.analysis.result import Analysis
 from weft.broad_phase.interface import make_broad_phase
 from weft.contact.contact import pair_thickness
 from weft.dynamics.implicit.step_springs import CORNERS, StepSprings

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.analysis.analyser import Analyser
-from weft.analysis.result import Analysis
+from weft.analysis.analyser import Analyser, Analysis
 from weft.dynamics.implicit.model import Implicit
 from weft.methods.base import Method, StepReport
 from weft.methods.untangle.cloth_collisions import ClothCollisions, Spared

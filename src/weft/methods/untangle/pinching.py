@@ -13,8 +13,7 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from weft.analysis.analyser import Analyser
-from weft.analysis.result import Analysis
+from weft.analysis.analyser import Analyser, Analysis
 from weft.mesh.topology import Csr
 from weft.methods.untangle.flypaper import SurfacePoints
 from weft.methods.untangle.pinching_kernels import (
@@ -79,7 +78,7 @@ class SelfPinch:
         analysis = self.analyser.analyse_in_place(own) if self._bends else None
         kept = np.zeros(0, bool) if analysis is None else self._choose(analysis)
         finder = self.analyser.finder
-        finder.grow_tree(own)
+        finder.build_tree(own)
         if analysis is None or not kept.any():
             return [finder.mesh, 0, *self._none]
         lists = (kept.astype(np.int32), analysis.face_colours.offsets, analysis.face_colours.items)

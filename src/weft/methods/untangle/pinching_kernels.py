@@ -2,8 +2,8 @@
 
 import warp as wp
 
-from weft.analysis.attraction_kernels import has_item, query_around
-from weft.analysis.crossing_kernels import Crossing
+from weft.analysis.attraction import has_item
+from weft.analysis.crossing import CrossingMesh, query_around
 from weft.geometry.proximity import nearest_point_triangle
 
 wp.set_module_options({"enable_backward": False})
@@ -92,7 +92,7 @@ def opposite_in(
     n: wp.vec3d,
     touch: wp.float64,
     reach: wp.float64,
-    mesh: Crossing,
+    mesh: CrossingMesh,
     offsets: wp.array[int],
     colours: wp.array[int],
 ) -> Opposite:
@@ -122,7 +122,7 @@ def opposite_in(
 
 
 @wp.func
-def squeezing(p: wp.vec3d, n: wp.vec3d, touch: wp.float64, mesh: Crossing) -> Opposite:
+def squeezing(p: wp.vec3d, n: wp.vec3d, touch: wp.float64, mesh: CrossingMesh) -> Opposite:
     """The nearest triangle that faces a point which touches a surface from the other side, and touches it too.
 
     The point must be outside of it: what lies behind is the far side of something thin.
@@ -157,7 +157,7 @@ def find_within(
     first_face: int,
     near: Near,
     x: wp.array[wp.vec3d],
-    mesh: Crossing,
+    mesh: CrossingMesh,
     paths: int,
     kept: wp.array[int],
     offsets: wp.array[int],

@@ -8,10 +8,9 @@ and cuffs tangled, the second alone is slow where much has passed through.
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.analysis.analyser import Analyser
+from weft.analysis.analyser import Analyser, Analysis
 from weft.analysis.attraction import attraction_moves, find_partners, pulling_paths
 from weft.analysis.contour import Moves, contour_moves, crossing_stencils
-from weft.analysis.result import Analysis
 from weft.dynamics.implicit.step_springs import StepSprings
 
 Floats = NDArray[np.float64]

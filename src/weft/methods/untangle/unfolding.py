@@ -8,8 +8,8 @@ the way to the middle of their neighbours, and lose as much of their speed again
 import numpy as np
 import warp as wp
 
+from weft.analysis.analyser import Analysis
 from weft.analysis.colour import DIVIDES
-from weft.analysis.result import Analysis
 from weft.mesh.topology import make_csr
 from weft.methods.untangle.pulling import SMALL_FOLD, crossing_vertices
 from weft.runtime import launch

@@ -1,17 +1,21 @@
 # mypy: ignore-errors
 # kernels are written in Warp's language, whose types mypy does not know, and which evaluates both sides of `and`
-"""The two sides of a curve on its sheet: triangles near it are labelled, and floods go from there over the vertices."""
+"""Flood fill of the two sides of a curve on its sheet: from vertices next to the curve, over edges, to all of the smaller side.
+
+Serial functions of the kernel in `colour`.
+"""
 
 import warp as wp
 
-from weft.analysis.walk_kernels import LOOP
+from weft.analysis.walk import LOOP
 
 wp.set_module_options({"enable_backward": False})
 
 
 @wp.struct
-class Sheets:
-    """The mesh, the walk and the scratch arrays of the floods. Stamps say for which curve an entry holds."""
+class FloodData:
+    """The mesh, the paths and scratch arrays. An entry of a scratch array counts only if it has the stamp of the curve at
+    hand, so that nothing has to be cleared between curves."""
 
     faces: wp.array[wp.vec3i]
     edges: wp.array[wp.vec2i]
@@ -28,17 +32,17 @@ class Sheets:
     path_offsets: wp.array[int]
     path_ends: wp.array[wp.vec2i]
 
-    # 2 stamp + label; blocked vertices: 2 stamp of their own array
+    # 2 stamp + label (0 or 1: the side); the stamp for vertices on the curve, which have no side
     labels: wp.array[int]
     blocked: wp.array[int]
-    # 2 stamp + parity of the crossings of the curve with the edge
+    # 2 stamp + parity of the number of times that the curve cuts the edge
     cuts: wp.array[int]
-    # stamp of the triangles near the curve, and their list
+    # the band: triangles that the curve touches; their stamp, and their list
     near: wp.array[int]
     band: wp.array[int]
     # 2 stamp + half of a red region
-    parts: wp.array[int]
-    # the curve, plus 1, to whose row a triangle was added last
+    halves: wp.array[int]
+    # 1 + the curve to whose list a triangle was added last
     listed: wp.array[int]
     spare: wp.array[int]
     queue_0: wp.array[int]
@@ -46,8 +50,8 @@ class Sheets:
 
 
 @wp.func
-def mark_near(s: Sheets, face: int, stamp: int, count: int) -> int:
-    """Put a triangle into the band of the curve; gives the new size of the band."""
+def mark_near(s: FloodData, face: int, stamp: int, count: int) -> int:
+    """Put a triangle into the band; gives the new size of the band."""
     if s.near[face] == stamp:
         return count
     s.near[face] = stamp
@@ -56,8 +60,8 @@ def mark_near(s: Sheets, face: int, stamp: int, count: int) -> int:
 
 
 @wp.func
-def mark_curve(s: Sheets, path: int, sheet: int, single: bool, stamp: int) -> int:
-    """Mark the edges that the curve cuts, by parity, and the triangles near it; gives their number."""
+def mark_curve(s: FloodData, path: int, sheet: int, single: bool, stamp: int) -> int:
+    """Mark the edges that the curve cuts, by parity, and the triangles of its band; gives their number."""
     count = int(0)
     for i in range(s.path_offsets[path], s.path_offsets[path + 1]):
         if single or s.node_sheet[i] == sheet:
@@ -70,7 +74,7 @@ def mark_curve(s: Sheets, path: int, sheet: int, single: bool, stamp: int) -> in
                     count = mark_near(s, s.edge_faces[e][k], stamp, count)
         if single or s.node_sheet[i] != sheet:
             count = mark_near(s, s.node_face[i], stamp, count)
-    # the curve passes through its loop vertices: they lie on no side
+    # the curve passes through its loop vertices: they are on neither side
     for k in range(2):
         code = s.path_ends[path][k]
         if code <= LOOP:
@@ -82,8 +86,8 @@ def mark_curve(s: Sheets, path: int, sheet: int, single: bool, stamp: int) -> in
 
 
 @wp.func
-def in_band(s: Sheets, edge: int, stamp: int) -> bool:
-    """Whether a triangle of the edge is near the curve."""
+def in_band(s: FloodData, edge: int, stamp: int) -> bool:
+    """Whether a triangle of the edge is in the band of the curve."""
     for k in range(2):
         f = s.edge_faces[edge][k]
         if f >= 0:
@@ -93,18 +97,18 @@ def in_band(s: Sheets, edge: int, stamp: int) -> bool:
 
 
 @wp.func
-def expected_label(s: Sheets, edge: int, label: int, stamp: int) -> int:
-    """The label across an edge: the other one if the curve cuts it an odd number of times."""
+def expected_label(s: FloodData, edge: int, label: int, stamp: int) -> int:
+    """The label of the other end of an edge: the other label if the curve cuts the edge an odd number of times."""
     if s.cuts[edge] // 2 == stamp:
         return label ^ (s.cuts[edge] & 1)
     return label
 
 
 @wp.func
-def label_from(s: Sheets, seed: int, stamp: int, whole: bool) -> int:
-    """Label what is connected to the seed, in the band or in the whole mesh; gives the count, or -1 for a conflict.
+def label_from(s: FloodData, seed: int, stamp: int, whole: bool) -> int:
+    """Label the vertices connected to the seed, in the band or in the whole mesh; gives their number, or -1 for a conflict.
 
-    What was labelled is left in queue 0.
+    The labelled vertices are left in queue 0.
     """
     tail = int(1)
     s.queue_0[0] = seed
@@ -128,15 +132,14 @@ def label_from(s: Sheets, seed: int, stamp: int, whole: bool) -> int:
 
 
 @wp.func
-def label_sides(s: Sheets, band: int, stamp: int) -> int:
-    """Label both sides of the curve near it; gives how many vertices, or -1 where it does not divide.
+def label_sides(s: FloodData, band: int, stamp: int) -> int:
+    """Label the vertices of the band; gives how many were labelled, or -1 if the curve does not divide the mesh.
 
-    The triangles along a curve hang together, and round a loop vertex too; where a boundary tears them apart, the whole
-    mesh is labelled.
+    The band is usually connected. Where a boundary interrupts it, the whole mesh is labelled.
     """
     seed = int(-1)
     total = int(0)
-    # blocked vertices have no label; all others of the band are counted once, by a mark below the stamp
+    # count the vertices of the band that are not on the curve, each once, by a mark below the stamp
     for i in range(band):
         face = s.faces[s.band[i]]
         for k in range(3):
@@ -151,7 +154,7 @@ def label_sides(s: Sheets, band: int, stamp: int) -> int:
     found = label_from(s, seed, stamp, False)
     if found < 0 or found == total:
         return found
-    # start again without the limit
+    # the band is not connected: label again, in the whole mesh
     for i in range(found):
         s.labels[s.queue_0[i]] = 2 * stamp - 2
     found = label_from(s, seed, stamp, True)
@@ -167,8 +170,8 @@ def label_sides(s: Sheets, band: int, stamp: int) -> int:
 
 
 @wp.func
-def grow_side(s: Sheets, queue: wp.array[int], head: int, tail: int, side: int, stamp: int) -> int:
-    """Take one vertex from the queue and label its neighbours; gives the new end of the queue, -1 for a conflict."""
+def grow_side(s: FloodData, queue: wp.array[int], head: int, tail: int, side: int, stamp: int) -> int:
+    """Label the neighbours of one vertex of the queue and append them; gives the new end of the queue, -1 for a conflict."""
     end = tail
     v = queue[head]
     for j in range(s.vertex_edge_offsets[v], s.vertex_edge_offsets[v + 1]):
@@ -177,7 +180,7 @@ def grow_side(s: Sheets, queue: wp.array[int], head: int, tail: int, side: int, 
         if s.blocked[other] != stamp:
             label = expected_label(s, e, side, stamp)
             if s.labels[other] // 2 != stamp:
-                # cut edges end in the band, which is labelled: this is the same side
+                # edges that the curve cuts end in the band, which is labelled already: this is the same side
                 s.labels[other] = 2 * stamp + label
                 queue[end] = other
                 end += 1
@@ -187,8 +190,8 @@ def grow_side(s: Sheets, queue: wp.array[int], head: int, tail: int, side: int, 
 
 
 @wp.func
-def area_of(s: Sheets, queue: wp.array[int], start: int, end: int) -> wp.float64:
-    """The area that belongs to a part of a queue of vertices."""
+def area_of(s: FloodData, queue: wp.array[int], start: int, end: int) -> wp.float64:
+    """The area of the vertices from `start` to `end` of a queue."""
     area = wp.float64(0.0)
     for i in range(start, end):
         area += s.areas[queue[i]]
@@ -196,12 +199,12 @@ def area_of(s: Sheets, queue: wp.array[int], start: int, end: int) -> wp.float64
 
 
 @wp.func
-def flood(s: Sheets, labelled: int, stamp: int) -> wp.vec3i:
-    """Grow both sides in turn, the smaller first, until the smaller is complete.
+def flood(s: FloodData, labelled: int, stamp: int) -> wp.vec3i:
+    """Grow both sides in turn, always the one with less area, until that one is complete.
 
-    Gives (side, count of its vertices, 0), or side -1 where both meet: the curve does not divide the mesh.
+    Gives (side, number of its vertices, 0), or side -1 if both reach each other: the curve does not divide the mesh.
     """
-    # what is labelled so far lies in queue 0: part it
+    # split queue 0, the vertices labelled so far, by side
     tail_0 = int(0)
     tail_1 = int(0)
     for i in range(labelled):
@@ -248,30 +251,30 @@ def flood(s: Sheets, labelled: int, stamp: int) -> wp.vec3i:
 
 
 @wp.func
-def part_seed(s: Sheets, vertex: int, sheet: int, side: int, stamp: int, tail: int) -> int:
-    """Give a vertex inside a red region to one of its halves, if it is inside and belongs to none."""
-    if s.labels[vertex] == 2 * stamp + side and s.blocked[vertex] != stamp and s.parts[vertex] // 2 != stamp:
-        s.parts[vertex] = 2 * stamp + sheet
+def seed_half(s: FloodData, vertex: int, sheet: int, side: int, stamp: int, tail: int) -> int:
+    """Assign a vertex to one half of the red region and queue it, if it is inside and in neither half yet."""
+    if s.labels[vertex] == 2 * stamp + side and s.blocked[vertex] != stamp and s.halves[vertex] // 2 != stamp:
+        s.halves[vertex] = 2 * stamp + sheet
         s.spare[tail] = vertex
         return tail + 1
     return tail
 
 
 @wp.func
-def part_red(s: Sheets, path: int, side: int, stamp: int):
-    """Part a red region into what is nearer, along the mesh, to the curve of sheet 0 and to that of sheet 1."""
+def split_red_region(s: FloodData, path: int, side: int, stamp: int):
+    """Split a red region into vertices nearer, in edges, to the curve of sheet 0 and to that of sheet 1."""
     tail = int(0)
     for i in range(s.path_offsets[path], s.path_offsets[path + 1]):
         e = s.node_edge[i]
         sheet = s.node_sheet[i]
         for k in range(2):
-            tail = part_seed(s, s.edges[e][k], sheet, side, stamp, tail)
+            tail = seed_half(s, s.edges[e][k], sheet, side, stamp, tail)
         for k in range(3):
-            tail = part_seed(s, s.faces[s.node_face[i]][k], 1 - sheet, side, stamp, tail)
+            tail = seed_half(s, s.faces[s.node_face[i]][k], 1 - sheet, side, stamp, tail)
     head = int(0)
     while head < tail:
         v = s.spare[head]
         head += 1
         for j in range(s.vertex_edge_offsets[v], s.vertex_edge_offsets[v + 1]):
             e = s.vertex_edges[j]
-            tail = part_seed(s, s.edges[e][0] + s.edges[e][1] - v, s.parts[v] & 1, side, stamp, tail)
+            tail = seed_half(s, s.edges[e][0] + s.edges[e][1] - v, s.halves[v] & 1, side, stamp, tail)
