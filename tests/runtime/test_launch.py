@@ -28,6 +28,20 @@ def spring_like(first: int, x: wp.array[wp.vec3d], scale: wp.float64, out: wp.ar
     out[i] = scale * d * (wp.float64(1.0) / (wp.length(d) + wp.float64(1e-3)))
 
 
+@wp.struct
+class Scaling:
+    factor: wp.float64
+    shift: wp.array[wp.vec3d]
+
+
+@wp.kernel
+def transform(first: int, scaling: Scaling, direction: wp.vec3d, flip: bool, out: wp.array[wp.vec3d]):
+    i = first + wp.tid()
+    out[i] = scaling.factor * direction + scaling.shift[i]
+    if flip:
+        out[i] = -out[i]
+
+
 @pytest.fixture(autouse=True)
 def restore_threads():
     before = get_threads()
@@ -64,6 +78,19 @@ def test_changed_arguments_are_seen():
     assert np.allclose(two.numpy(), 2.0 * one.numpy())
     launch(spring_like, 300, [x, 0.0, one])
     assert (one.numpy() == 0).all() and (two.numpy() != 0).any()
+
+
+def test_arguments_that_change_in_place_are_seen():
+    scaling, direction, out = Scaling(), wp.vec3d(1.0, 2.0, 3.0), wp.zeros(2, dtype=wp.vec3d, device="cpu")
+    scaling.factor, scaling.shift = 2.0, wp.zeros(2, dtype=wp.vec3d, device="cpu")
+    launch(transform, 2, [scaling, direction, False, out])
+    assert out.numpy().tolist() == [[2.0, 4.0, 6.0]] * 2
+    scaling.factor, scaling.shift = 3.0, wp.array([[1.0, 0.0, 0.0]] * 2, dtype=wp.vec3d, device="cpu")
+    direction[2] = -1.0
+    launch(transform, 2, [scaling, direction, False, out])
+    assert out.numpy().tolist() == [[4.0, 6.0, -3.0]] * 2
+    launch(transform, 2, [scaling, direction, True, out])
+    assert out.numpy().tolist() == [[-4.0, -6.0, 3.0]] * 2
 
 
 def test_wrong_arguments_raise():

@@ -3,8 +3,6 @@ offsets at which the chosen items are written, and their total."""
 
 # mypy: disable-error-code="empty-body"
 
-from typing import Any
-
 import warp as wp
 
 from weft.runtime.cooperative import CooperativeLauncher, grid_barrier, on_gpu
@@ -35,6 +33,15 @@ def block_scan_of_range(begin: int, end: int, start: int, values: wp.array[int],
     ...
 
 
+@wp.struct
+class ScanList:
+    """A list to scan: values, where their prefix sums go, and how many there are."""
+
+    values: wp.array[int]
+    offsets: wp.array[int]
+    count: int
+
+
 @wp.func
 def range_begin(count: int, block: int, blocks: int) -> int:
     """Where the range of a block begins in a list of so many items."""
@@ -43,31 +50,22 @@ def range_begin(count: int, block: int, blocks: int) -> int:
 
 
 @wp.func
-def sum_range(index: int, block: int, blocks: int, values: wp.array[int], count: int, sums: wp.array[int]):
+def sum_range(index: int, block: int, blocks: int, given: ScanList, sums: wp.array[int]):
     """First pass: the sum over the block's range of list `index`."""
-    begin = range_begin(count, block, blocks)
-    sums[index * blocks + block] = block_sum_of_range(begin, range_begin(count, block + 1, blocks), values)
+    begin = range_begin(given.count, block, blocks)
+    end = range_begin(given.count, block + 1, blocks)
+    sums[index * blocks + block] = block_sum_of_range(begin, end, given.values)
 
 
 @wp.func
-def scan_range(
-    index: int,
-    block: int,
-    blocks: int,
-    values: wp.array[int],
-    offsets: wp.array[int],
-    count: int,
-    sums: wp.array[int],
-    totals: wp.array[int],
-):
+def scan_range(index: int, block: int, blocks: int, given: ScanList, sums: wp.array[int], totals: wp.array[int]):
     """Second pass: the prefix sums of the block's range of list `index`, given the sums of all ranges."""
-    begin = index * blocks
-    start = block_sum_of_range(begin, begin + block, sums)
-    block_scan_of_range(
-        range_begin(count, block, blocks), range_begin(count, block + 1, blocks), start, values, offsets
-    )
+    start = block_sum_of_range(index * blocks, index * blocks + block, sums)
+    begin = range_begin(given.count, block, blocks)
+    end = range_begin(given.count, block + 1, blocks)
+    block_scan_of_range(begin, end, start, given.values, given.offsets)
     if block == blocks - 1:
-        totals[index] = start + sums[begin + block]
+        totals[index] = start + sums[index * blocks + block]
 
 
 @wp.func
@@ -85,12 +83,12 @@ def cooperative_scan(
     if on_gpu():
         block = t // BLOCK
         blocks = threads // BLOCK
-        sum_range(0, block, blocks, values, count, sums)
+        begin = range_begin(count, block, blocks)
+        end = range_begin(count, block + 1, blocks)
+        sums[block] = block_sum_of_range(begin, end, values)
         grid_barrier(arrivals)
         start = block_sum_of_range(0, block, sums)
-        block_scan_of_range(
-            range_begin(count, block, blocks), range_begin(count, block + 1, blocks), start, values, offsets
-        )
+        block_scan_of_range(begin, end, start, values, offsets)
     elif t == 0:
         offset = int(0)
         for i in range(count):
@@ -125,24 +123,12 @@ def scan_lists(
     first: int,
     threads: int,
     arrivals: wp.array[int],
-    a: wp.array[int],
-    a_offsets: wp.array[int],
-    a_count: int,
-    b: wp.array[int],
-    b_offsets: wp.array[int],
-    b_count: int,
-    c: wp.array[int],
-    c_offsets: wp.array[int],
-    c_count: int,
-    d: wp.array[int],
-    d_offsets: wp.array[int],
-    d_count: int,
-    e: wp.array[int],
-    e_offsets: wp.array[int],
-    e_count: int,
-    f: wp.array[int],
-    f_offsets: wp.array[int],
-    f_count: int,
+    a: ScanList,
+    b: ScanList,
+    c: ScanList,
+    d: ScanList,
+    e: ScanList,
+    f: ScanList,
     extra: wp.array[int],
     sums: wp.array[int],
     totals: wp.array[int],
@@ -151,24 +137,24 @@ def scan_lists(
     t = first + wp.tid()
     block = t // BLOCK
     blocks = threads // BLOCK
-    sum_range(0, block, blocks, a, a_count, sums)
-    sum_range(1, block, blocks, b, b_count, sums)
-    sum_range(2, block, blocks, c, c_count, sums)
-    sum_range(3, block, blocks, d, d_count, sums)
-    sum_range(4, block, blocks, e, e_count, sums)
-    sum_range(5, block, blocks, f, f_count, sums)
+    sum_range(0, block, blocks, a, sums)
+    sum_range(1, block, blocks, b, sums)
+    sum_range(2, block, blocks, c, sums)
+    sum_range(3, block, blocks, d, sums)
+    sum_range(4, block, blocks, e, sums)
+    sum_range(5, block, blocks, f, sums)
     grid_barrier(arrivals)
-    scan_range(0, block, blocks, a, a_offsets, a_count, sums, totals)
-    scan_range(1, block, blocks, b, b_offsets, b_count, sums, totals)
-    scan_range(2, block, blocks, c, c_offsets, c_count, sums, totals)
-    scan_range(3, block, blocks, d, d_offsets, d_count, sums, totals)
-    scan_range(4, block, blocks, e, e_offsets, e_count, sums, totals)
-    scan_range(5, block, blocks, f, f_offsets, f_count, sums, totals)
+    scan_range(0, block, blocks, a, sums, totals)
+    scan_range(1, block, blocks, b, sums, totals)
+    scan_range(2, block, blocks, c, sums, totals)
+    scan_range(3, block, blocks, d, sums, totals)
+    scan_range(4, block, blocks, e, sums, totals)
+    scan_range(5, block, blocks, f, sums, totals)
     if t == 0:
         totals[MAX_LISTS] = extra[0]
 
 
-ScanList = tuple[wp.array, wp.array, int]
+Scanned = tuple[wp.array, wp.array, int]
 """values, offsets to write, and how many items of both count"""
 
 
@@ -180,7 +166,7 @@ def exclusive_scan(values: wp.array, offsets: wp.array, count: int | None = None
     return exclusive_scans((values, offsets, len(values) if count is None else count))[0]
 
 
-def exclusive_scans(*lists: ScanList, extra: wp.array | None = None) -> list[int]:
+def exclusive_scans(*lists: Scanned, extra: wp.array | None = None) -> list[int]:
     """`exclusive_scan` of at most `MAX_LISTS` lists of one device, with one wait; returns their totals.
 
     The integer extra[0], if given, is read back with them and comes last.
@@ -202,8 +188,9 @@ class _Scans:
         self._cooperative = CooperativeLauncher(device)
         self._totals = PinnedResult(MAX_LISTS + 1, int, device)
         self._sums = wp.zeros(MAX_LISTS * max(1, int(device.sm_count)), dtype=int, device=device)
+        self._lists = [ScanList() for _ in range(MAX_LISTS)]
 
-    def run(self, lists: tuple[ScanList, ...], extra: wp.array | None) -> list[int]:
+    def run(self, lists: tuple[Scanned, ...], extra: wp.array | None) -> list[int]:
         """Scan; returns `MAX_LISTS` totals and extra[0], undefined where there is no list or no extra."""
         totals = self._totals.array
         if self._device.is_cpu:
@@ -212,9 +199,13 @@ class _Scans:
             if extra is not None:
                 totals.numpy()[MAX_LISTS] = extra.numpy()[0]
         else:
-            inputs: list[Any] = [value for one in lists for value in (one if one[2] else (totals, totals, 0))]
-            inputs += [totals, totals, 0] * (MAX_LISTS - len(lists))
-            inputs += [totals if extra is None else extra, self._sums, totals]
+            for index, given in enumerate(self._lists):
+                values, offsets, count = lists[index] if index < len(lists) else (totals, totals, 0)
+                # setting a field costs more than comparing it
+                if given.values is not values or given.offsets is not offsets:
+                    given.values, given.offsets = values, offsets
+                given.count = count
+            inputs = [*self._lists, totals if extra is None else extra, self._sums, totals]
             largest = max((count for _, _, count in lists), default=0)
             self._cooperative.launch(scan_lists, 1 + largest // ITEMS_PER_THREAD, inputs)
         return self._totals.wait().tolist()

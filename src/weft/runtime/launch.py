@@ -27,7 +27,7 @@ from weft.runtime.thread_pool import MAX_HELPERS, PackedKernel, ThreadPool
 RANGES_A_THREAD = 4
 _NUMBERS = frozenset({int, float})
 # types of arguments that have not changed if they are the same object
-_IMMUTABLE = frozenset({wp.array, int, float})
+_IMMUTABLE = frozenset({wp.array, int, float, bool})
 # printed by Warp's native code on every machine without an NVIDIA driver; weft's default is the CPU
 _NO_DRIVER = "Could not find or load the NVIDIA CUDA driver"
 
@@ -54,86 +54,49 @@ _start_warp()
 
 
 class _Command:
-    """A recorded launch of a kernel on the CPU."""
+    """A recorded launch of a kernel on a device."""
 
     def __init__(
-        self,
-        kernel: wp.Kernel,
-        inputs: Sequence[Any],
-        device: wp.DeviceLike = "cpu",
-        dim: int = 1,
-        block: int | None = None,
+        self, kernel: wp.Kernel, inputs: Sequence[Any], device: wp.Device, dim: int = 1, block: int | None = None
     ) -> None:
-        self.inputs = list(inputs)
         self.dim = dim
-        self._same = inputs if isinstance(inputs, tuple) else None
         self.recorded: wp.Launch = wp.launch(
             kernel, dim=dim, inputs=[0, *inputs], device=device, record_cmd=True, block_dim=block
         )
-        self.arguments = PackedKernel(self.recorded) if wp.get_device(device).is_cpu else None
+        self.packed = PackedKernel(self.recorded) if device.is_cpu else None
+        self._inputs = list(inputs)
+        self._tuple = inputs if isinstance(inputs, tuple) else None
+        # vectors may have changed though they are the same object, and so may structs: CUDA launches read them where they
+        # are, but the CPU has a packed copy
+        mutable = [index for index, value in enumerate(inputs) if type(value) not in _IMMUTABLE]
+        self._structs = [index for index in mutable if hasattr(type(inputs[index]), "__ctype__")]
+        self._vectors = [index for index in mutable if index not in self._structs]
 
     def update(self, inputs: Sequence[Any]) -> None:
         """Pack the arguments that are not those of the last launch."""
-        if inputs is self._same:
+        if inputs is self._tuple:
             return
-        if len(inputs) != len(self.inputs):
-            raise TypeError(f"kernel takes {len(self.inputs)} inputs besides `first`, got {len(inputs)}")
-        for index, value in enumerate(inputs):
-            old = self.inputs[index]
-            # a struct is mutable, so identity says nothing about its content
-            kind = type(value)
-            if old is value and kind in _IMMUTABLE:
-                continue
-            if kind in _NUMBERS and type(old) is kind and old == value:
-                continue
-            self.inputs[index] = value
-            # another array of the same type needs none of Warp's checks, which take longer than a launch
-            alike = type(old) is kind is wp.array and old.dtype is value.dtype and old.ndim == value.ndim
-            if alike and old.device is value.device:
-                self.recorded.set_param_at_index_from_ctype(index + 1, value.__ctype__())
-            else:
-                self.recorded.set_param_at_index(index + 1, value)
-            if self.arguments is not None:
-                self.arguments.repack(index + 1)
-        self._same = inputs if isinstance(inputs, tuple) else None
-
-
-class _CudaCommand(_Command):
-    """A recorded launch on CUDA, where a step is a hundred launches of two dozen arguments, few of which change."""
-
-    def __init__(
-        self, kernel: wp.Kernel, inputs: Sequence[Any], device: wp.DeviceLike, dim: int, block: int | None
-    ) -> None:
-        super().__init__(kernel, inputs, device, dim, block)
-        # arguments that may have changed though they are the same object: vectors, but not structs, which are passed on
-        # as they are at the launch
-        self._mutable = [
-            index
-            for index, value in enumerate(inputs)
-            if type(value) not in _IMMUTABLE and not hasattr(type(value), "__ctype__")
-        ]
-
-    def update(self, inputs: Sequence[Any]) -> None:
-        if inputs is self._same:
-            return
-        known, recorded = self.inputs, self.recorded
+        known = self._inputs
         if len(inputs) != len(known):
             raise TypeError(f"kernel takes {len(known)} inputs besides `first`, got {len(inputs)}")
         changed = [index for index, same in enumerate(map(is_, inputs, known)) if not same]
-        for index in (*changed, *self._mutable):
+        for index in (*changed, *self._vectors):
             value, old = inputs[index], known[index]
             known[index] = value
             kind = type(value)
-            # after the bounds of the launch comes `first`
-            place = index + 2
             if kind in _NUMBERS and type(old) is kind:
                 if old != value:
-                    self._set(place, type(recorded.params[place])(value))
+                    self._set(index, type(self.recorded.params[index + 2])(value))
             elif type(old) is kind is wp.array and old.dtype is value.dtype and old.ndim == value.ndim:
-                self._set(place, value.__ctype__())
+                self._set(index, value.__ctype__())
             else:
-                recorded.set_param_at_index(index + 1, value)
-        self._same = inputs if isinstance(inputs, tuple) else None
+                self.recorded.set_param_at_index(index + 1, value)
+                if self.packed is not None:
+                    self.packed.repack(index + 1)
+        if self.packed is not None:
+            for index in self._structs:
+                self.packed.repack(index + 1)
+        self._tuple = inputs if isinstance(inputs, tuple) else None
 
     def resize(self, dim: int) -> None:
         """Launch so many items from now on; weft's kernels have one dimension, and need none of Warp's checks for more."""
@@ -141,10 +104,14 @@ class _CudaCommand(_Command):
         bounds: Any = self.recorded.bounds
         bounds.shape[0] = bounds.size = dim
 
-    def _set(self, place: int, packed: Any) -> None:
-        """Set a packed argument without Warp's checks, which take longer than a launch."""
-        self.recorded.params[place] = packed
-        self.recorded.params_addr[place] = ctypes.c_void_p(ctypes.addressof(packed))
+    def _set(self, index: int, packed: Any) -> None:
+        """Set an argument of the same type as before without Warp's checks, which take longer than a launch."""
+        # the bounds of the launch and `first` come before it
+        self.recorded.params[index + 2] = packed
+        if self.packed is not None:
+            self.packed.repack(index + 1)
+        else:
+            self.recorded.params_addr[index + 2] = ctypes.c_void_p(ctypes.addressof(packed))
 
 
 class _CpuLauncher:
@@ -159,31 +126,31 @@ class _CpuLauncher:
     def launch(self, kernel: wp.Kernel, dim: int, inputs: Sequence[Any], grain: int) -> None:
         """Run all items, with at least `grain` of them a thread."""
         with self.guard:
-            arguments = self._pack(kernel, inputs)
+            packed = self._pack(kernel, inputs)
             threads = min(self.threads, max(1, dim // grain))
             if threads == 1:
-                arguments.call(0, dim)
+                packed.call(0, dim)
             else:
                 ranges = min(threads * RANGES_A_THREAD, max(threads, dim // grain))
-                self._pool().run(arguments, dim, ranges, threads)
+                self._pool().run(packed, dim, ranges, threads)
 
     def run_each(self, kernel: wp.Kernel, threads: int, inputs: Sequence[Any]) -> None:
         """Run one item on each of so many threads, all at the same time."""
         with self.guard:
-            arguments = self._pack(kernel, inputs)
+            packed = self._pack(kernel, inputs)
             if threads == 1:
-                arguments.call(0, 1)
+                packed.call(0, 1)
             else:
-                self._pool().run(arguments, threads, threads, threads, each=True)
+                self._pool().run(packed, threads, threads, threads, each=True)
 
     def _pack(self, kernel: wp.Kernel, inputs: Sequence[Any]) -> PackedKernel:
         command = self.commands.get(kernel)
         if command is None:
-            command = self.commands[kernel] = _Command(kernel, inputs)
+            command = self.commands[kernel] = _Command(kernel, inputs, wp.get_device("cpu"))
         else:
             command.update(inputs)
-        assert command.arguments is not None
-        return command.arguments
+        assert command.packed is not None
+        return command.packed
 
     def _pool(self) -> ThreadPool:
         if self._thread_pool is None:
@@ -207,14 +174,14 @@ class _CudaLauncher:
 
     def __init__(self, device: wp.Device) -> None:
         self.device = device
-        self.commands: dict[wp.Kernel, _CudaCommand] = {}
+        self.commands: dict[wp.Kernel, _Command] = {}
 
     def launch(self, kernel: wp.Kernel, dim: int, inputs: Sequence[Any], block: int | None = None) -> None:
         if GraphCache._fused:
             launch_fused()
         command = self.commands.get(kernel)
         if command is None:
-            command = self.commands[kernel] = _CudaCommand(kernel, inputs, self.device, dim, block)
+            command = self.commands[kernel] = _Command(kernel, inputs, self.device, dim, block)
         else:
             command.update(inputs)
         if command.dim != dim:

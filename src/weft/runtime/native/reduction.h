@@ -28,14 +28,17 @@ return value;
 __syncwarp();
 #endif
 
-// [block_sum] double block_sum(double value)
-#if defined(__CUDA_ARCH__)
-__shared__ double of_warps[$BLOCK / $WARP];
+// [sum_of_warps] defines of_warps[k], the sum of `value` over warp k of the block
+__shared__ decltype(value) of_warps[$BLOCK / $WARP];
 for (int offset = $WARP / 2; offset > 0; offset /= 2)
     value += __shfl_xor_sync(0xffffffffu, value, offset);
 if ((threadIdx.x & ($WARP - 1)) == 0)
     of_warps[threadIdx.x / $WARP] = value;
 __syncthreads();
+
+// [block_sum] double block_sum(double value)
+#if defined(__CUDA_ARCH__)
+// [include sum_of_warps]
 value = 0.0;
 for (int k = 0; k < $BLOCK / $WARP; ++k)
     value += of_warps[k];
@@ -59,12 +62,7 @@ return value;
 
 // [reduce_sum] void reduce_sum(array<int> counts, int index, int value)
 #if defined(__CUDA_ARCH__)
-__shared__ int of_warps[$BLOCK / $WARP];
-for (int offset = $WARP / 2; offset > 0; offset /= 2)
-    value += __shfl_xor_sync(0xffffffffu, value, offset);
-if ((threadIdx.x & ($WARP - 1)) == 0)
-    of_warps[threadIdx.x / $WARP] = value;
-__syncthreads();
+// [include sum_of_warps]
 if (threadIdx.x == 0) {
     value = 0;
     for (int k = 0; k < $BLOCK / $WARP; ++k)
