@@ -37,9 +37,9 @@ SPHERES = {150: 15.0, 500: 60.0, 1000: 400.0}
 # which stage the kernels of a module belong to
 STAGES = {
     "springs": ("position_kernels", "yarn_kernels", "air"),
-    "contacts in substeps": ("contact_positions", "contact_sweeps"),
+    "contacts in substeps": ("substep_contacts"),
     "sweeps of impulses": ("impulse_sweeps", "repulsion", "robust_kernels"),
-    "colours": ("stencil_colours", "dependency_colouring"),
+    "colours": ("colouring_kernels"),
     "strain limits": ("strain",),
     "boxes and rows": ("boxes", "bvh"),
     "pairs": ("lists", "list_kernels", "compare", "escaped_pairs", "patch_search"),

@@ -18,10 +18,10 @@ def rub(v, static, kinetic, *, sweeps=1, mass=1.0, speed=0.0):
     pairs = Pairs(x, np.array([[0, 1, 2, 3]]), WEIGHTS[None], np.array([[0.0, 1.0, 0.0]]), np.zeros(1))
     rows = upload(pairs, speeds=speed, friction=(static, kinetic))
     solver = ImpulseSolver(4, numbers([1.0 / mass, 0, 0, 0]))
-    solver.colour(rows)
+    solver.colour_appended(rows)
     out = vectors([v, [0, 0, 0], [0, 0, 0], [0, 0, 0]])
     solver.sweep(rows, out, sweeps)
-    return out.numpy()[0], rows.push.numpy()[0], rows.drag.numpy()[0]
+    return out.numpy()[0], rows.normal_impulses.numpy()[0], rows.tangential_impulses.numpy()[0]
 
 
 @settings(max_examples=60, deadline=None)

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from robust_rows import Pairs, momenta, numbers, random_pairs, relative, upload, vectors
 from scipy.optimize import nnls
 
-from weft.contact.impulse_sweeps import put_in_order
+from weft.contact.colouring_kernels import REGIONS
+from weft.contact.impulse_sweeps import reorder_contacts
 from weft.contact.impulses import COLOURS, ImpulseSolver
-from weft.contact.stencil_colours import REGIONS, StencilColouring
+from weft.contact.stencil_colours import StencilColouring
 from weft.runtime import cooperative, get_threads, launch, set_threads
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -23,7 +24,7 @@ def solve(pairs, mass, v, sweeps, **rows_options):
     rows = upload(pairs, **rows_options)
     # mass inf is a prescribed vertex
     solver = ImpulseSolver(len(mass), numbers(1.0 / mass))
-    solver.colour(rows)
+    solver.colour_appended(rows)
     out = vectors(v)
     solver.sweep(rows, out, sweeps)
     return out.numpy(), rows
@@ -36,8 +37,8 @@ def test_impulses_conserve_momentum_to_rounding(seed, friction):
     pairs = random_pairs(rng, 30, 40)
     mass, v = rng.uniform(0.5, 2.0, 40), rng.normal(size=(40, 3))
     after, rows = solve(pairs, mass, v, 5, speeds=0.3, friction=friction)
-    assert rows.push.numpy()[:30].max() > 0.0
-    scale = (mass[:, None] * np.abs(v)).sum() + rows.push.numpy()[:30].sum()
+    assert rows.normal_impulses.numpy()[:30].max() > 0.0
+    scale = (mass[:, None] * np.abs(v)).sum() + rows.normal_impulses.numpy()[:30].sum()
     change = ((after - v) * mass[:, None]).sum(axis=0)
     assert np.abs(change).max() < 1e-13 * scale
 
@@ -62,7 +63,7 @@ def test_friction_conserves_angular_momentum_where_sides_touch(seed):
     assert np.abs(pairs.gaps).max() < 1e-14
     mass, v = rng.uniform(0.5, 2.0, 40), rng.normal(size=(40, 3))
     after, rows = solve(pairs, mass, v, 5, speeds=0.3, friction=(0.5, 0.4))
-    assert np.abs(rows.drag.numpy()[:10]).max() > 0.0
+    assert np.abs(rows.tangential_impulses.numpy()[:10]).max() > 0.0
     change = momenta(mass, pairs.x, after) - momenta(mass, pairs.x, v)
     assert np.abs(change).max() < 1e-12 * np.abs(mass[:, None] * np.cross(pairs.x, v)).sum()
 
@@ -92,7 +93,10 @@ def test_sweeps_come_to_the_least_change_that_meets_all_speeds(seed):
     assert np.abs(after - expected).max() < 1e-6
 
     # every pair is fast enough, and only those at their least speed are pushed
-    given, slack = rows.push.numpy()[:12], np.einsum("id,id->i", relative(pairs, after), pairs.normals) - speeds
+    given, slack = (
+        rows.normal_impulses.numpy()[:12],
+        np.einsum("id,id->i", relative(pairs, after), pairs.normals) - speeds,
+    )
     assert given.min() >= 0.0 and slack.min() > -1e-6
     assert (given * slack).max() < 1e-6
 
@@ -108,21 +112,21 @@ def test_an_impulse_is_taken_back_but_never_pulls():
     pairs, mass = one_pair()
     rows = upload(pairs)
     solver = ImpulseSolver(4, numbers(1.0 / mass))
-    solver.colour(rows)
+    solver.colour_appended(rows)
     v = vectors([[0, -1, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]])
     solver.sweep(rows, v, 1)
-    given = rows.push.numpy()[0]
+    given = rows.normal_impulses.numpy()[0]
     # W = 1 + 1/16 + 1/16 + 1/4
     assert given == pytest.approx(1.0 / 1.375, rel=1e-14)
 
     # something else lifts the vertex: part of the impulse goes back
     v.assign(v.numpy() + np.array([[0, 0.5, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]))
     solver.sweep(rows, v, 1)
-    assert rows.push.numpy()[0] == pytest.approx(0.5 / 1.375, rel=1e-12)
+    assert rows.normal_impulses.numpy()[0] == pytest.approx(0.5 / 1.375, rel=1e-12)
     # it flies off: all of it, and no more
     v.assign(v.numpy() + np.array([[0, 5.0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]))
     solver.sweep(rows, v, 1)
-    assert rows.push.numpy()[0] == 0.0
+    assert rows.normal_impulses.numpy()[0] == 0.0
     assert np.allclose(v.numpy(), [[0, 4.5, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]], atol=1e-14)
 
 
@@ -133,7 +137,7 @@ def test_prescribed_vertices_keep_their_velocity_and_a_pair_of_them_is_left_alon
     assert np.array_equal(after[1:], moving[1:])
     assert np.allclose(after[0], [0, 0.5, 0], atol=1e-15)
     still, rows = solve(pairs, np.full(4, np.inf), moving, 1)
-    assert np.array_equal(still, moving) and rows.push.numpy()[0] == 0.0
+    assert np.array_equal(still, moving) and rows.normal_impulses.numpy()[0] == 0.0
 
 
 @settings(max_examples=20, deadline=None)
@@ -143,7 +147,7 @@ def test_no_two_rows_of_a_colour_share_a_vertex_that_can_move(seed):
     pairs = random_pairs(rng, 200, 60)
     inverse = np.where(rng.uniform(size=60) < 0.2, 0.0, 1.0)
     rows, solver = upload(pairs), ImpulseSolver(60, numbers(inverse))
-    solver.colour(rows)
+    solver.colour_appended(rows)
     order = solver._colouring.order.numpy()[:200]
     assert sorted(order.tolist()) == list(range(200))
     offsets = solver._colouring.offsets.numpy()
@@ -170,7 +174,7 @@ def test_pairs_that_find_all_colours_taken_are_solved_one_after_another():
     pairs, v = star(count)
     mass = np.ones(len(v))
     rows, solver = upload(pairs), ImpulseSolver(len(v), numbers(1.0 / mass))
-    solver.colour(rows)
+    solver.colour_appended(rows)
     assert solver._colouring.offsets.numpy()[COLOURS:].tolist() == [COLOURS, count]
     after, _ = solve(pairs, mass, v, 2000)
     assert np.einsum("id,id->i", relative(pairs, after), pairs.normals).min() > -1e-6
@@ -187,7 +191,9 @@ def test_bytes_do_not_depend_on_threads(make, monkeypatch):
         for count in (1, 2, 3):
             set_threads(count)
             after, rows = solve(pairs, np.ones(len(v)), v, 4, speeds=0.1, friction=(0.4, 0.3))
-            given = (column.numpy()[: rows.count].tobytes() for column in (rows.push, rows.drag))
+            given = (
+                column.numpy()[: rows.count].tobytes() for column in (rows.normal_impulses, rows.tangential_impulses)
+            )
             results.append((after.tobytes(), *given))
     finally:
         set_threads(threads)
@@ -198,7 +204,7 @@ def test_rows_that_are_moved_to_their_places_give_the_same_bytes():
     rng = np.random.default_rng(6)
     pairs, mass = random_pairs(rng, 300, 100), numbers(np.ones(100))
     start, found = rng.normal(size=(100, 3)), []
-    for order in (ImpulseSolver.colour, ImpulseSolver.place):
+    for order in (ImpulseSolver.colour_appended, ImpulseSolver.order_by_colour):
         rows, solver, v = upload(pairs, speeds=0.1, friction=(0.4, 0.3)), ImpulseSolver(100, mass), vectors(start)
         order(solver, rows)
         solver.sweep(rows, v, 5)
@@ -216,7 +222,7 @@ def test_rows_that_come_later_are_solved_after_those_in_their_places():
     parts = []
     for chosen in (first, later):
         rows, solver = upload(chosen, **options), ImpulseSolver(100, mass)
-        solver.colour(rows)
+        solver.colour_appended(rows)
         parts.append((solver, rows))
     apart = vectors(start)
     for _ in range(5):
@@ -225,12 +231,20 @@ def test_rows_that_come_later_are_solved_after_those_in_their_places():
     # one solver that learns of the rest when some are placed
     rows, solver, v = upload(pairs, **options), ImpulseSolver(100, mass), vectors(start)
     rows.count = 200
-    solver.place(rows)
+    solver.order_by_colour(rows)
     rest = upload(pairs, **options)
-    for name in ("vertices", "weights", "normals", "speeds", "friction", "push", "drag"):
+    for name in (
+        "vertices",
+        "weights",
+        "normals",
+        "least_speeds",
+        "friction",
+        "normal_impulses",
+        "tangential_impulses",
+    ):
         getattr(rows, name)[200:300].assign(getattr(rest, name)[200:300])
     rows.count = 300
-    solver.colour(rows)
+    solver.colour_appended(rows)
     solver.sweep(rows, v, 5)
     assert np.array_equal(v.numpy(), apart.numpy())
 
@@ -238,14 +252,14 @@ def test_rows_that_come_later_are_solved_after_those_in_their_places():
 def test_no_rows_are_no_work():
     rows = upload(Pairs(np.zeros((4, 3)), np.zeros((0, 4), int), np.zeros((0, 4)), np.zeros((0, 3)), np.zeros(0)))
     solver = ImpulseSolver(4, numbers(np.ones(4)))
-    solver.colour(rows)
+    solver.colour_appended(rows)
     v = vectors(np.ones((4, 3)))
     solver.sweep(rows, v, 3)
     assert (v.numpy() == 1.0).all()
 
 
 @pytest.mark.parametrize("count", [1, 62, 900])
-def test_gathering_keeps_colours_and_sorts_each_by_regions(count):
+def test_sorting_by_region_keeps_colours(count):
     """Against sorting with NumPy; those without a colour stay as they are."""
     rng = np.random.default_rng(count)
     pairs = star(COLOURS + 20)[0] if count == 62 else random_pairs(rng, count, 150)
@@ -256,7 +270,7 @@ def test_gathering_keeps_colours_and_sorts_each_by_regions(count):
     regions = pairs.vertices.min(axis=1) * REGIONS // len(pairs.x)
     for start, end in pairwise(offsets[: COLOURS + 1].tolist()):
         order[start:end] = order[start:end][np.argsort(regions[order[start:end]], kind="stable")]
-    colouring.gather(rows.vertices, rows.count, colouring.offsets)
+    colouring.sort_by_region(rows.vertices, rows.count, colouring.offsets)
     assert np.array_equal(colouring.order.numpy()[: rows.count], order)
 
 
@@ -277,7 +291,7 @@ def test_colours_do_not_change_where_another_stencil_comes_or_goes():
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 62, 900, 901])
-def test_rounds_of_claims_give_the_colours_of_the_serial_order(count):
+def test_dependencies_give_the_colours_of_the_serial_order(count):
     """What runs on CUDA, here on one thread: the same colours and the same order, whatever the list."""
     rng = np.random.default_rng(count)
     pairs = star(COLOURS + 20)[0] if count == 62 else random_pairs(rng, count, 150)
@@ -286,13 +300,13 @@ def test_rounds_of_claims_give_the_colours_of_the_serial_order(count):
         pairs.vertices[:, 2:] = pairs.vertices[:, 1:2]
     rows = upload(pairs)
     inverse = np.where(rng.uniform(size=len(pairs.x)) < 0.2, 0.0, 1.0)
-    serial, rounds, chains = (StencilColouring(len(pairs.x), numbers(inverse)) for _ in range(3))
-    serial.colour(rows.vertices, rows.count)
-    rounds.colour_in_rounds(rows.vertices, rows.count, rounds.offsets)
-    chains.colour_in_chains(rows.vertices, rows.count, chains.offsets)
-    for other in (rounds, chains):
-        assert np.array_equal(other.offsets.numpy(), serial.offsets.numpy())
-        assert np.array_equal(other.order.numpy()[: rows.count], serial.order.numpy()[: rows.count])
+    serial, parallel = (
+        StencilColouring(len(pairs.x), numbers(inverse), by_dependencies=choice) for choice in (False, True)
+    )
+    for colouring in (serial, parallel):
+        colouring.colour(rows.vertices, rows.count)
+    assert np.array_equal(parallel.offsets.numpy(), serial.offsets.numpy())
+    assert np.array_equal(parallel.order.numpy()[: rows.count], serial.order.numpy()[: rows.count])
 
 
 @pytest.mark.parametrize("count", [1, 62, 900])
@@ -302,14 +316,13 @@ def test_colours_of_fewer_than_a_launch_has(count):
     pairs = random_pairs(rng, count, 150)
     vertices = np.full((2 * count, 4), -1, np.int32)
     vertices[:count] = pairs.vertices
-    listed, sizes = wp.array(vertices, dtype=wp.vec4i, device="cpu"), wp.array([count, 0], dtype=int, device="cpu")
-    serial, rounds, chains = (StencilColouring(len(pairs.x), numbers(np.ones(len(pairs.x)))) for _ in range(3))
+    listed, size = wp.array(vertices, dtype=wp.vec4i, device="cpu"), wp.array([count], dtype=int, device="cpu")
+    mass = numbers(np.ones(len(pairs.x)))
+    serial, parallel = (StencilColouring(len(pairs.x), mass, by_dependencies=choice) for choice in (False, True))
     serial.colour(listed, count)
-    rounds.colour_in_rounds(listed, 2 * count, rounds.offsets, sizes)
-    chains.colour_in_chains(listed, 2 * count, chains.offsets, sizes)
-    for other in (rounds, chains):
-        assert np.array_equal(other.offsets.numpy(), serial.offsets.numpy())
-        assert np.array_equal(other.order.numpy()[:count], serial.order.numpy()[:count])
+    parallel.colour(listed, 2 * count, size=size)
+    assert np.array_equal(parallel.offsets.numpy(), serial.offsets.numpy())
+    assert np.array_equal(parallel.order.numpy()[:count], serial.order.numpy()[:count])
 
 
 def test_only_as_many_rows_are_put_in_order_as_there_are():
@@ -319,7 +332,7 @@ def test_only_as_many_rows_are_put_in_order_as_there_are():
     gains = wp.zeros(60, dtype=wp.vec4d, device="cpu")
     order = wp.array(np.r_[np.arange(40)[::-1], np.arange(40, 60)], dtype=int, device="cpu")
     rows.vertices.numpy()[40:60] = 0
-    launch(put_in_order, 60, [rows.sizes, order, *rows.geometry, *to, numbers(np.ones(30)), gains])
+    launch(reorder_contacts, 60, [rows.size, order, *rows.geometry, *to, numbers(np.ones(30)), gains])
     for before, after in zip(rows.geometry, to, strict=True):
         assert np.array_equal(after.numpy()[:40], before.numpy()[:40][::-1])
         assert (after.numpy()[40:60] == 7).all()

@@ -18,9 +18,9 @@ def part(pairs, mass, x, before, distances, friction=(0.0, 0.0)):
     """Positions after one sweep over the contacts."""
     rows = upload(pairs, friction=friction)
     solver = ImpulseSolver(len(mass), numbers(1.0 / mass))
-    solver.place(rows)
+    solver.order_by_colour(rows)
     order = solver._colouring.order.numpy()[: rows.count]
-    rows.distances[: rows.count].assign(np.broadcast_to(distances, rows.count).astype(float)[order])
+    rows.kept_distances[: rows.count].assign(np.broadcast_to(distances, rows.count).astype(float)[order])
     out = rows_of(x, 1.0 / mass)
     PositionContacts(solver, rows)(out, rows_of(before, 1.0 / mass))
     assert np.array_equal(out.numpy()[:, 3], 1.0 / mass)

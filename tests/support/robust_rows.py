@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import warp as wp
 
-from weft.contact.impulses import ImpulseRows
+from weft.contact.impulses import ContactList
 
 CPU = wp.get_device("cpu")
 POINT_TRIANGLE, EDGE_EDGE = range(2)
@@ -58,19 +58,19 @@ def upload(
     friction: tuple[float, float] = (0.0, 0.0),
     thickness: float = 1e-3,
     device: wp.Device = CPU,
-) -> ImpulseRows:
+) -> ContactList:
     """The same on the device, no impulse given yet."""
-    rows, count = ImpulseRows(device), len(pairs.vertices)
+    rows, count = ContactList(device), len(pairs.vertices)
     rows.grow(count)
     rows.vertices[:count].assign(pairs.vertices.astype(np.int32))
     rows.weights[:count].assign(pairs.weights)
     rows.normals[:count].assign(pairs.normals)
     rows.gaps[:count].assign(pairs.gaps)
     rows.thickness[:count].assign(np.full(count, thickness))
-    rows.speeds[:count].assign(np.broadcast_to(speeds, count).astype(float))
+    rows.least_speeds[:count].assign(np.broadcast_to(speeds, count).astype(float))
     rows.friction[:count].assign(np.broadcast_to(friction, (count, 2)).astype(float))
-    rows.push[:count].zero_()
-    rows.drag[:count].zero_()
+    rows.normal_impulses[:count].zero_()
+    rows.tangential_impulses[:count].zero_()
     return rows
 
 

@@ -8,7 +8,7 @@ import warp as wp
 from crumpled import positions, sheet
 
 from weft.broad_phase import make_broad_phase
-from weft.contact.impulses import ImpulseRows
+from weft.contact.impulses import ContactList
 from weft.contact.step_search import StepSearch
 from weft.geometry import proximity
 from weft.world import Surface
@@ -74,7 +74,7 @@ def make_search(motion, *, thickness=THICKNESS, broad_phase="bvh", **options):
 
 
 def make_rows():
-    return ImpulseRows(wp.get_device("cpu"))
+    return ContactList(wp.get_device("cpu"))
 
 
 class Found(NamedTuple):

@@ -1,14 +1,15 @@
-"""Sweeps of impulses over the colours of stencils, for all threads together.
+"""Kernels for impulses: Gauss-Seidel sweeps over the contacts and collisions of a step, on velocities.
 
-Velocities lie beside inverse masses in rows of four numbers, which one or two loads copy_to_host.
+All sweeps are one cooperative launch. Contacts found at the start of the step are stored in the order of their colours;
+collisions found later come behind them in the order of a list. Velocities are packed with inverse masses, four numbers a
+vertex.
 """
 
 import warp as wp
 
-from weft.contact.active_masks import rows_below_or_given
-from weft.contact.colour_words import COLOURS
-from weft.contact.friction import impulse_of
-from weft.contact.gauss_seidel import make_sweep
+from weft.contact.friction import contact_impulse
+from weft.contact.gauss_seidel import contacts_below_or_given, make_sweep
+from weft.contact.stencil_colours import COLOURS
 from weft.dynamics.packed_vertices import first_three
 from weft.runtime.cooperative import BLOCK, barrier_between, grid_barrier
 from weft.runtime.partition import partition_begin, partition_end, partition_step
@@ -20,64 +21,73 @@ ZERO = wp.constant(wp.float64(0.0))
 
 
 @wp.struct
-class Rows:
-    """Stencils with what they ask for and the impulses that they have given."""
+class ImpulseContacts:
+    """Contacts and collisions of a step: stencils, what they ask for, and the impulses that they have given."""
 
     vertices: wp.array[wp.vec4i]
     weights: wp.array[wp.vec4d]
     normals: wp.array[wp.vec3d]
-    speeds: wp.array[wp.float64]
+    least_speeds: wp.array[wp.float64]
     friction: wp.array[wp.vec2d]
-    push: wp.array[wp.float64]
-    drag: wp.array[wp.vec3d]
+    normal_impulses: wp.array[wp.float64]
+    tangential_impulses: wp.array[wp.vec3d]
 
 
 @wp.struct
-class Row:
-    """A stencil of which all is known but how fast its corners are now."""
+class ImpulseContact:
+    """All that is loaded of one contact, except the velocities of its vertices."""
 
     q: wp.vec4i
     w: wp.vec4d
     n: wp.vec3d
-    speed: wp.float64
+    least_speed: wp.float64
     mu: wp.vec2d
-    push: wp.float64
-    drag: wp.vec3d
+    normal_impulse: wp.float64
+    tangential_impulse: wp.vec3d
 
 
 @wp.func
-def load_row(i: int, q: wp.vec4i, rows: Rows) -> Row:
-    """Row i, whose corners are known."""
-    row = Row()
-    row.q = q
-    row.w = load_vec4d(rows.weights, i)
-    row.n = rows.normals[i]
-    row.speed = rows.speeds[i]
-    row.mu = load_vec2d(rows.friction, i)
-    row.push = rows.push[i]
-    row.drag = rows.drag[i]
-    return row
+def load_contact(i: int, q: wp.vec4i, contacts: ImpulseContacts) -> ImpulseContact:
+    """Contact i, whose vertices q are loaded already."""
+    contact = ImpulseContact()
+    contact.q = q
+    contact.w = load_vec4d(contacts.weights, i)
+    contact.n = contacts.normals[i]
+    contact.least_speed = contacts.least_speeds[i]
+    contact.mu = load_vec2d(contacts.friction, i)
+    contact.normal_impulse = contacts.normal_impulses[i]
+    contact.tangential_impulse = contacts.tangential_impulses[i]
+    return contact
 
 
 @wp.func
-def solve_row(i: int, there: bool, row: Row, rows: Rows, p: wp.array[wp.vec4d]):
-    """Bring a pair, if there is one, to its least normal velocity, then apply friction."""
-    q = row.q
-    w = row.w
+def solve_contact(i: int, exists: bool, contact: ImpulseContact, contacts: ImpulseContacts, p: wp.array[wp.vec4d]):
+    """Change the velocities so that the contact has at least its least normal speed, and apply friction."""
+    q = contact.q
+    w = contact.w
     a = load_vec4d(p, q[0])
     b = load_vec4d(p, q[1])
     c = load_vec4d(p, q[2])
     d = load_vec4d(p, q[3])
-    # velocity that each corner gains from a unit impulse
+    # velocity change of each vertex under a unit impulse, and of the stencil
     g = wp.vec4d(w[0] * a[3], w[1] * b[3], w[2] * c[3], w[3] * d[3])
     total = w[0] * g[0] + w[1] * g[1] + w[2] * g[2] + w[3] * g[3]
     u = w[0] * first_three(a) + w[1] * first_three(b) + w[2] * first_three(c) + w[3] * first_three(d)
-    normal_speed = wp.dot(row.n, u)
-    if there and total > ZERO and (row.push != ZERO or normal_speed < row.speed):
-        push, drag, impulse = impulse_of(row.push, row.speed, u, normal_speed, row.n, total, row.mu, row.drag)
-        rows.push[i] = push
-        rows.drag[i] = drag
-        # a corner without weight stands for nothing, and one that cannot move is shared
+    normal_speed = wp.dot(contact.n, u)
+    if exists and total > ZERO and (contact.normal_impulse != ZERO or normal_speed < contact.least_speed):
+        normal_impulse, tangential_impulse, impulse = contact_impulse(
+            contact.normal_impulse,
+            contact.least_speed,
+            u,
+            normal_speed,
+            contact.n,
+            total,
+            contact.mu,
+            contact.tangential_impulse,
+        )
+        contacts.normal_impulses[i] = normal_impulse
+        contacts.tangential_impulses[i] = tangential_impulse
+        # a vertex without weight may fill up the stencil, and one without inverse mass belongs to other contacts too
         if g[0] != ZERO:
             store_vec4d(p, q[0], first_three(a) + g[0] * impulse, a[3])
         if g[1] != ZERO:
@@ -89,42 +99,53 @@ def solve_row(i: int, there: bool, row: Row, rows: Rows, p: wp.array[wp.vec4d]):
 
 
 @wp.func
-def solve_at(i: int, rows: Rows, p: wp.array[wp.vec4d]):
-    """The same for a row of which nothing is known yet."""
-    solve_row(i, True, load_row(i, load_vec4i(rows.vertices, i), rows), rows, p)
+def load_and_solve(i: int, contacts: ImpulseContacts, p: wp.array[wp.vec4d]):
+    """Solve contact i."""
+    solve_contact(i, True, load_contact(i, load_vec4i(contacts.vertices, i), contacts), contacts, p)
 
 
 @wp.func
-def busy_rows(i: int, count: int, rows: Rows, p: wp.array[wp.vec4d]) -> wp.uint64:
-    """Which of so many rows from i on approach too fast, or have given something, which they may take back."""
-    return rows_below_or_given(i, count, rows.vertices, rows.weights, rows.normals, rows.speeds, p, rows.push)
+def active_contacts(i: int, count: int, contacts: ImpulseContacts, p: wp.array[wp.vec4d]) -> wp.uint64:
+    """Mask of the contacts from i on that approach too fast, or have given an impulse, which they may take back."""
+    return contacts_below_or_given(
+        i,
+        count,
+        contacts.vertices,
+        contacts.weights,
+        contacts.normals,
+        contacts.least_speeds,
+        p,
+        contacts.normal_impulses,
+    )
 
 
-sweep_placed = make_sweep(load_row, solve_row, busy_rows)
+sweep_colours = make_sweep(load_contact, solve_contact, active_contacts)
 
 
 @wp.func
-def sweep_uncoloured(t: int, arrivals: wp.array[int], begin: int, end: int, rows: Rows, p: wp.array[wp.vec4d]):
-    """One sweep over the rows that found no colour, one after another."""
+def sweep_uncoloured(
+    t: int, arrivals: wp.array[int], begin: int, end: int, contacts: ImpulseContacts, p: wp.array[wp.vec4d]
+):
+    """One sweep over the contacts for which there was no colour, one after another by one thread."""
     if end > begin:
         if t == 0:
             for i in range(begin, end):
-                solve_at(i, rows, p)
+                load_and_solve(i, contacts, p)
         grid_barrier(arrivals)
 
 
 @wp.func
-def sweep_later(
+def sweep_appended(
     t: int,
     threads: int,
     arrivals: wp.array[int],
-    placed: int,
+    first_appended: int,
     offsets: wp.array[int],
     order: wp.array[int],
-    rows: Rows,
+    contacts: ImpulseContacts,
     p: wp.array[wp.vec4d],
 ):
-    """One sweep over the rows that came after the placed ones, in an order of their own."""
+    """One sweep over the contacts from `first_appended` on; `order` lists them by colour, and colours begin at `offsets`."""
     begin = offsets[0]
     end = offsets[1]
     colour = int(0)
@@ -133,7 +154,7 @@ def sweep_later(
         first_k = begin + partition_begin(t, threads, end - begin)
         last_k = begin + partition_end(t, threads, end - begin)
         for k in range(first_k, last_k, partition_step(threads, end - begin)):
-            solve_at(placed + order[k], rows, p)
+            load_and_solve(first_appended + order[k], contacts, p)
         barrier_between(arrivals, end - begin, following - end)
         begin = end
         end = following
@@ -141,93 +162,63 @@ def sweep_later(
     if colour == COLOURS and end > begin:
         if t == 0:
             for k in range(begin, end):
-                solve_at(placed + order[k], rows, p)
+                load_and_solve(first_appended + order[k], contacts, p)
         grid_barrier(arrivals)
 
 
-@wp.func
-def take_velocities(
-    t: int, threads: int, v: wp.array[wp.vec3d], inverse_mass: wp.array[wp.float64], p: wp.array[wp.vec4d]
-):
-    """Write velocities and inverse masses into rows."""
-    count = p.shape[0]
-    for i in range(
-        partition_begin(t, threads, count), partition_end(t, threads, count), partition_step(threads, count)
-    ):
-        store_vec4d(p, i, v[i], inverse_mass[i])
-
-
-@wp.func
-def give_velocities(t: int, threads: int, p: wp.array[wp.vec4d], v: wp.array[wp.vec3d]):
-    """Take them back."""
-    count = p.shape[0]
-    for i in range(
-        partition_begin(t, threads, count), partition_end(t, threads, count), partition_step(threads, count)
-    ):
-        v[i] = first_three(load_vec4d(p, i))
-
-
-@wp.func
-def gather_rows(
-    vertices: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
-    speeds: wp.array[wp.float64],
-    friction: wp.array[wp.vec2d],
-    push: wp.array[wp.float64],
-    drag: wp.array[wp.vec3d],
-) -> Rows:
-    rows = Rows()
-    rows.vertices = vertices
-    rows.weights = weights
-    rows.normals = normals
-    rows.speeds = speeds
-    rows.friction = friction
-    rows.push = push
-    rows.drag = drag
-    return rows
-
-
 @wp.kernel(launch_bounds=BLOCK)
-def solve_together(
+def sweep_impulses(
     first: int,
     threads: int,
     arrivals: wp.array[int],
     sweeps: int,
-    placed_offsets: wp.array[int],
-    later: int,
+    ordered_offsets: wp.array[int],
+    any_appended: int,
     offsets: wp.array[int],
     order: wp.array[int],
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
     normals: wp.array[wp.vec3d],
-    speeds: wp.array[wp.float64],
+    least_speeds: wp.array[wp.float64],
     friction: wp.array[wp.vec2d],
-    push: wp.array[wp.float64],
-    drag: wp.array[wp.vec3d],
+    normal_impulses: wp.array[wp.float64],
+    tangential_impulses: wp.array[wp.vec3d],
     inverse_mass: wp.array[wp.float64],
     v: wp.array[wp.vec3d],
     p: wp.array[wp.vec4d],
 ):
-    """Sweeps over all rows: first those that lie in the order of their colours, then the others."""
+    """Sweeps over all contacts: those stored in the order of their colours first, then the appended ones. `p` is a buffer."""
     t = first + wp.tid()
-    placed = placed_offsets[COLOURS + 1]
-    rows = gather_rows(vertices, weights, normals, speeds, friction, push, drag)
-    take_velocities(t, threads, v, inverse_mass, p)
+    ordered = ordered_offsets[COLOURS + 1]
+    contacts = ImpulseContacts()
+    contacts.vertices = vertices
+    contacts.weights = weights
+    contacts.normals = normals
+    contacts.least_speeds = least_speeds
+    contacts.friction = friction
+    contacts.normal_impulses = normal_impulses
+    contacts.tangential_impulses = tangential_impulses
+    count = p.shape[0]
+    begin = partition_begin(t, threads, count)
+    end = partition_end(t, threads, count)
+    step = partition_step(threads, count)
+    for i in range(begin, end, step):
+        store_vec4d(p, i, v[i], inverse_mass[i])
     grid_barrier(arrivals)
     for _sweep in range(sweeps):
-        if placed > 0:
-            sweep_placed(t, threads, arrivals, placed_offsets, rows, p)
-            sweep_uncoloured(t, arrivals, placed_offsets[COLOURS], placed, rows, p)
-        if later != 0:
-            sweep_later(t, threads, arrivals, placed, offsets, order, rows, p)
-    give_velocities(t, threads, p, v)
+        if ordered > 0:
+            sweep_colours(t, threads, arrivals, ordered_offsets, contacts, p)
+            sweep_uncoloured(t, arrivals, ordered_offsets[COLOURS], ordered, contacts, p)
+        if any_appended != 0:
+            sweep_appended(t, threads, arrivals, ordered, offsets, order, contacts, p)
+    for i in range(begin, end, step):
+        v[i] = first_three(load_vec4d(p, i))
 
 
 @wp.kernel
-def put_in_order(
+def reorder_contacts(
     first: int,
-    sizes: wp.array[int],
+    size: wp.array[int],
     order: wp.array[int],
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
@@ -242,9 +233,9 @@ def put_in_order(
     inverse_mass: wp.array[wp.float64],
     gains: wp.array[wp.vec4d],
 ):
-    """Move rows to their places in the order, and find their gains."""
+    """Copy contact order[k] to place k, and write its gains: the move of each vertex that moves the sides apart by one."""
     k = first + wp.tid()
-    if k >= sizes[0]:
+    if k >= size[0]:
         return
     i = order[k]
     q = vertices[i]
@@ -254,7 +245,7 @@ def put_in_order(
     )
     total = wp.dot(w, g)
     gains[k] = wp.vec4d()
-    if total > wp.float64(0.0):
+    if total > ZERO:
         gains[k] = g / total
     vertices_out[k] = q
     weights_out[k] = w

@@ -1,10 +1,10 @@
-"""Impulses over stencils: Gauss-Seidel on velocities until no pair approaches faster than it may.
+"""Impulses at contacts and collisions: Gauss-Seidel on velocities until no pair approaches faster than it may.
 
-An impulse j along a direction d changes the velocity of corner k by (j w_k / m_k) d, so that momentum is conserved by
-the weights' sum of zero. Each stencil remembers the impulse it has given; it can be taken back, but the normal part
-never pulls. Sweeps go colour by colour: on one thread, on many or on a GPU, the bytes are the same. The contacts of a step
-lie in memory in the order of their colours; the fewer rows that come later have colours of their own behind them, so that
-the many need not be coloured again.
+An impulse j along a direction d changes the velocity of vertex k of a stencil by (j w_k / m_k) d; momentum is conserved
+since the weights sum to zero. Each contact accumulates the impulse that it has given and may take it back, but never
+pulls. Sweeps go colour by colour, so that one thread, many threads and a GPU give the same bytes. The contacts of a step
+are stored in the order of their colours; the fewer collisions that are found later are appended with colours of their
+own, so that the many contacts need not be coloured again.
 """
 
 from collections.abc import Sequence
@@ -12,139 +12,197 @@ from typing import Any
 
 import warp as wp
 
-from weft.contact.impulse_sweeps import put_in_order, solve_together
+from weft.contact.impulse_sweeps import reorder_contacts, sweep_impulses
 from weft.contact.stencil_colours import COLOURS, StencilColouring
-from weft.contact.stencil_lists import StencilRows
 from weft.runtime import launch
-from weft.runtime.buffers import Buffer, allocation_epoch
+from weft.runtime.buffers import Buffer, LaunchBound, allocation_epoch
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.graph_cache import GraphCache
 
-__all__ = ["COLOURS", "ImpulseRows", "ImpulseSolver"]
+wp.set_module_options({"enable_backward": False})
+
+__all__ = ["COLOURS", "ContactList", "ImpulseSolver"]
 
 
-class ImpulseRows(StencilRows):
-    """Stencils with the impulses they have given so far."""
+@wp.kernel
+def _write_size(first: int, count: int, size: wp.array[int]):
+    i = first + wp.tid()
+    size[i] = count
+
+
+class ContactList:
+    """Contacts and collisions of a step as stencils in device arrays that grow; the first `count` entries are in use.
+
+    The search fills in the geometry (four vertices, weights, normal, gap, thickness), `set_repulsion` what each entry
+    asks for, and the sweeps the impulses.
+    """
 
     def __init__(self, device: wp.Device) -> None:
-        super().__init__(device)
-        self._speeds, self._friction = Buffer(wp.float64, device), Buffer(wp.vec2d, device)
-        self._push, self._drag = Buffer(wp.float64, device), Buffer(wp.vec3d, device)
-        self._distances, self._gains = Buffer(wp.float64, device), Buffer(wp.vec4d, device)
-        self._geometry = list(self._all)
-        self._all += [self._speeds, self._friction, self._push, self._drag, self._distances]
-        # what rows are put in order into; then these are the rows
-        self._ordered = [Buffer(dtype, device) for dtype in (wp.vec4i, wp.vec4d, wp.vec3d, wp.float64, wp.float64)]
-        self._in_order = False
+        self.device = device
+        self.count = 0
+        self._launch_bound = LaunchBound(device)
+        self.size = wp.zeros(1, dtype=int, device=device)
+        """`count` for kernels"""
+        geometry = (wp.vec4i, wp.vec4d, wp.vec3d, wp.float64, wp.float64)
+        self._geometry = [Buffer(dtype, device) for dtype in geometry]
+        # the other half of a double buffer, into which contacts are reordered
+        self._reordered = [Buffer(dtype, device) for dtype in geometry]
+        self._is_reordered = False
+        self._impulses = [Buffer(dtype, device) for dtype in (wp.float64, wp.vec2d, wp.float64, wp.vec3d)]
+        self._kept_distances, self._gains = Buffer(wp.float64, device), Buffer(wp.vec4d, device)
 
     @property
-    def speeds(self) -> wp.array:
-        """float64: least normal velocity of each pair"""
-        return self._speeds.array
+    def vertices(self) -> wp.array:
+        """vec4i: point and triangle corners, or the ends of two edges"""
+        return self._geometry[0].array
+
+    @property
+    def weights(self) -> wp.array:
+        """vec4d, sum zero"""
+        return self._geometry[1].array
+
+    @property
+    def normals(self) -> wp.array:
+        """vec3d, from the second side to the first"""
+        return self._geometry[2].array
+
+    @property
+    def gaps(self) -> wp.array:
+        """float64: gap along the normal at the start of the step, in m"""
+        return self._geometry[3].array
+
+    @property
+    def thickness(self) -> wp.array:
+        """float64: the gap that is wanted at the end of the step, in m"""
+        return self._geometry[4].array
+
+    @property
+    def geometry(self) -> list[wp.array]:
+        """Vertices, weights, normals, gaps, thickness."""
+        return [buffer.array for buffer in self._geometry]
+
+    @property
+    def least_speeds(self) -> wp.array:
+        """float64: the least relative normal velocity that the contact accepts, in m/s"""
+        return self._impulses[0].array
 
     @property
     def friction(self) -> wp.array:
         """vec2d: static and kinetic coefficient"""
-        return self._friction.array
+        return self._impulses[1].array
 
     @property
-    def push(self) -> wp.array:
-        """float64: normal impulse given so far"""
-        return self._push.array
+    def normal_impulses(self) -> wp.array:
+        """float64: accumulated, not negative"""
+        return self._impulses[2].array
 
     @property
-    def drag(self) -> wp.array:
-        """vec3d: tangential impulse given so far"""
-        return self._drag.array
-
-    @property
-    def distances(self) -> wp.array:
-        """float64: the gap that a contact keeps in the substeps of position-based dynamics"""
-        return self._distances.array
+    def tangential_impulses(self) -> wp.array:
+        """vec3d: accumulated"""
+        return self._impulses[3].array
 
     @property
     def impulses(self) -> list[wp.array]:
-        """Speeds, friction, push, drag."""
-        return [self.speeds, self.friction, self.push, self.drag]
+        """Least speeds, friction, normal impulses, tangential impulses."""
+        return [buffer.array for buffer in self._impulses]
+
+    @property
+    def kept_distances(self) -> wp.array:
+        """float64: the gap that a contact keeps in the substeps of position-based dynamics, in m"""
+        return self._kept_distances.array
 
     @property
     def gains(self) -> wp.array:
-        """vec4d: what each corner does for the two sides to part by one; of rows that were put in order"""
+        """vec4d: the move of each vertex along the normal that moves the sides apart by one; of reordered contacts"""
         return self._gains.array
 
+    @property
+    def launch_bound(self) -> int:
+        """Items of launches whose kernels read `size`: on CUDA this seldom changes, so that graphs can be reused."""
+        return self._launch_bound.for_count(self.count)
+
     def clear(self) -> None:
-        super().clear()
-        # rows are always found in the same arrays, and put in order into the same
-        if self._in_order:
-            self._change_places()
+        """No contacts. New ones are always written to the same half of the double buffer, for the sake of CUDA graphs."""
+        self.count = 0
+        if self._is_reordered:
+            self._swap()
 
-    def room_in_order(self) -> list[wp.array]:
-        """Where the geometry of all rows goes when they are put in order, and their gains."""
-        return [buffer.at_least(self.most) for buffer in (*self._ordered, self._gains)]
+    def grow(self, count: int) -> None:
+        """Make room for `count` contacts; those in use stay."""
+        bound = self._launch_bound.for_count(count)
+        for buffer in (*self._geometry, *self._impulses, self._kept_distances):
+            buffer.at_least(bound, keep=self.count)
+        self.count = count
+        launch(_write_size, 1, [count, self.size], device=self.device)
 
-    def take_order(self) -> None:
-        """Be what was put in order; of impulses nothing is known yet."""
-        self._change_places()
+    def reordering_buffers(self) -> list[wp.array]:
+        """Where `reorder_contacts` writes the geometry of all contacts, and their gains."""
+        return [buffer.at_least(self.launch_bound) for buffer in (*self._reordered, self._gains)]
 
-    def _change_places(self) -> None:
-        self._in_order = not self._in_order
-        for one, other in zip(self._geometry, self._ordered, strict=True):
+    def take_reordered(self) -> None:
+        """Use what was reordered; impulses are not set yet."""
+        self._swap()
+
+    def _swap(self) -> None:
+        self._is_reordered = not self._is_reordered
+        for one, other in zip(self._geometry, self._reordered, strict=True):
             one.array, other.array = other.array, one.array
 
 
 class ImpulseSolver:
-    """Gauss-Seidel over rows; buffers are kept between steps."""
+    """Gauss-Seidel over a `ContactList`; buffers are kept between steps."""
 
     def __init__(self, vertex_count: int, inverse_mass: wp.array) -> None:
         self.inverse_mass = inverse_mass
         self.device = wp.get_device(inverse_mass.device)
         self._colouring = StencilColouring(vertex_count, inverse_mass)
         self._cooperative = CooperativeLauncher(self.device)
-        # velocities and inverse masses side by side
-        self._rows = wp.zeros(vertex_count, dtype=wp.vec4d, device=self.device)
-        self.placed = 0
-        """rows that lie in the order of their colours"""
+        # packed vertices: velocities and inverse masses
+        self._packed = wp.zeros(vertex_count, dtype=wp.vec4d, device=self.device)
+        self.ordered = 0
+        """contacts that are stored in the order of their colours"""
         self.offsets = wp.zeros_like(self._colouring.offsets)
         """where their colours begin"""
         self._graphs = GraphCache(self.device)
 
-    def place(self, rows: ImpulseRows) -> None:
-        """Put all rows in the order of their colours, before it is set what they ask of velocities and positions.
+    def order_by_colour(self, contacts: ContactList) -> None:
+        """Store all contacts in the order of their colours, so that sweeps go through memory from front to back.
 
-        So sweeps go through memory from front to back. Rows that come after them need `colour`.
+        To be called before it is set what they ask for. Contacts that are appended later need `colour_appended`.
         """
-        self.placed, most = rows.count, rows.most
-        found, room = rows.geometry, rows.room_in_order()
+        self.ordered, bound = contacts.count, contacts.launch_bound
+        found, buffers = contacts.geometry, contacts.reordering_buffers()
 
-        def put() -> None:
-            self._colouring.colour(found[0], most, self.offsets, rows.sizes)
+        def reorder() -> None:
+            self._colouring.colour(found[0], bound, self.offsets, contacts.size)
             if self.device.is_cpu:
-                self._colouring.gather(found[0], most, self.offsets)
-            *ordered, gains = room
-            inputs = [rows.sizes, self._colouring.order, *found, *ordered, self.inverse_mass, gains]
-            launch(put_in_order, most, inputs, device=self.device)
+                self._colouring.sort_by_region(found[0], bound, self.offsets)
+            *reordered, gains = buffers
+            inputs = [contacts.size, self._colouring.order, *found, *reordered, self.inverse_mass, gains]
+            launch(reorder_contacts, bound, inputs, device=self.device)
 
-        self._graphs.run(put, "place", most, found[0], allocation_epoch())
-        rows.take_order()
+        self._graphs.run(reorder, "order by colour", bound, found[0], allocation_epoch())
+        contacts.take_reordered()
 
-    def colour(self, rows: ImpulseRows) -> None:
-        """Find the order of the rows after the placed ones by colour; needed once after they change."""
-        later = rows.count - self.placed
-        self._colouring.colour(rows.vertices[self.placed : rows.count] if self.placed else rows.vertices, later)
+    def colour_appended(self, contacts: ContactList) -> None:
+        """Colour the contacts behind the ordered ones; needed once after they change."""
+        vertices = contacts.vertices[self.ordered : contacts.count] if self.ordered else contacts.vertices
+        self._colouring.colour(vertices, contacts.count - self.ordered)
 
-    def sweep(self, rows: ImpulseRows, v: wp.array, sweeps: int) -> None:
-        """Solve all rows a number of times, in the order of their colours."""
-        later = int(rows.count > self.placed)
-        colouring, most = self._colouring, rows.most
-        inputs = [sweeps, self.offsets, later, colouring.offsets, colouring.order]
-        inputs += [rows.vertices, rows.weights, rows.normals, *rows.impulses, self.inverse_mass, v, self._rows]
-        given = ("sweep", sweeps, later, most, v, rows.vertices, allocation_epoch())
-        self._graphs.run(lambda: self.run(most, solve_together, inputs, sweeps), *given)
+    def sweep(self, contacts: ContactList, v: wp.array, sweeps: int) -> None:
+        """Solve all contacts a number of times, colour by colour; changes the velocities v and the accumulated impulses."""
+        any_appended = int(contacts.count > self.ordered)
+        colouring, bound = self._colouring, contacts.launch_bound
+        inputs = [sweeps, self.offsets, any_appended, colouring.offsets, colouring.order]
+        inputs += [contacts.vertices, contacts.weights, contacts.normals, *contacts.impulses]
+        inputs += [self.inverse_mass, v, self._packed]
+        given = ("sweep", sweeps, any_appended, bound, v, contacts.vertices, allocation_epoch())
+        self._graphs.run(lambda: self.run(bound, sweep_impulses, inputs, sweeps), *given)
 
     def threads_for(self, count: int) -> int:
-        """With how many threads so many rows are swept."""
+        """How many CUDA threads sweep so many contacts."""
         return self._cooperative.threads_for(count)
 
     def run(self, count: int, kernel: wp.Kernel, inputs: Sequence[Any], sweeps: int = 1) -> None:
-        """Sweeps over `count` coloured rows in one launch."""
+        """One cooperative launch of sweeps over `count` coloured contacts."""
         self._cooperative.launch(kernel, count, inputs, work=sweeps * count)

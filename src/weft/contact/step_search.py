@@ -15,7 +15,7 @@ from weft.contact import escaped_vertices as stray_kernels
 from weft.contact import prefilter as prefilter
 from weft.contact.candidates import Candidates
 from weft.contact.cones import Cones
-from weft.contact.stencil_lists import StencilRows
+from weft.contact.impulses import ContactList
 from weft.runtime import launch
 from weft.runtime.compaction import exclusive_scans
 from weft.runtime.graph_cache import GraphCache
@@ -112,7 +112,7 @@ class StepSearch:
             (Candidates(self.device, triangles), Candidates(self.device, edges)) for _ in range(WAVES)
         ]
 
-    def find_contacts(self, x: wp.array, end: wp.array, rows: StencilRows, *, reach: float = REACH) -> int:
+    def find_contacts(self, x: wp.array, end: wp.array, rows: ContactList, *, reach: float = REACH) -> int:
         """Replace the rows by the contacts of a step from x to the expected `end`; gives their number.
 
         They are looked for as far beyond the thickness as the `reach` says, in parts of the thickness.
@@ -188,7 +188,7 @@ class StepSearch:
         self._run(stray_kernels.turn_faces, [self.sheet.faces, self._turned, self._faces_turned])
         self._run(stray_kernels.turn_edges, [self.sheet.edges, self._turned, self._edges_turned])
 
-    def find_collisions(self, x: wp.array, end: wp.array, rows: StencilRows) -> int:
+    def find_collisions(self, x: wp.array, end: wp.array, rows: ContactList) -> int:
         """Add to the rows every pair that would meet on the way from x to `end`; gives their number."""
         self._graphs.run(lambda: self._begin_test(x, end), "test", x, end, self.margin, self._wave, self._any_tested)
         self._take_motion(x, end)

@@ -1,44 +1,177 @@
-"""Contacts inside the substeps of position-based dynamics: springs and contacts find their balance together.
+"""Contacts inside the substeps of position-based dynamics: one Gauss-Seidel sweep over positions in every substep.
 
-Contacts are found once a step; in every substep the pairs that are nearer than they should be are moved apart, and
-their sliding is held back by friction, as far as the push of that substep allows: that since the start of the step where
-they touched then, else that over the substep.
+Contacts are found once a step. In every substep the pairs that are nearer than the distance they keep are moved apart, and
+friction holds back their sliding (see `friction`), so that springs and contacts find their balance together. Positions are
+packed with inverse masses, four numbers a vertex. Most contacts are far enough apart: gains, friction and the positions
+before the substep are loaded only for those that are not.
 """
 
 from typing import Any
 
 import warp as wp
 
-from weft.contact.contact_sweeps import part_together
-from weft.contact.impulses import ImpulseRows, ImpulseSolver
+from weft.contact.friction import contact_correction, touched_at_start
+from weft.contact.gauss_seidel import contacts_below, make_sweep
+from weft.contact.impulses import ContactList, ImpulseSolver
+from weft.contact.stencil_colours import COLOURS
+from weft.dynamics.packed_vertices import first_three
+from weft.runtime.cooperative import BLOCK, grid_barrier
+from weft.runtime.vector_loads import load_vec2d, load_vec4d, load_vec4i, store_vec4d
+
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+
+
+@wp.struct
+class SubstepContacts:
+    """The contacts of a step: stencils, the distances that they keep, and the gaps that they had when it started."""
+
+    vertices: wp.array[wp.vec4i]
+    weights: wp.array[wp.vec4d]
+    normals: wp.array[wp.vec3d]
+    kept_distances: wp.array[wp.float64]
+    gaps: wp.array[wp.float64]
+    gains: wp.array[wp.vec4d]
+    friction: wp.array[wp.vec2d]
+    before: wp.array[wp.vec4d]
+    """packed vertices at the start of the substep"""
+
+
+@wp.struct
+class SubstepContact:
+    """What is loaded of every contact, to tell whether it is too near."""
+
+    q: wp.vec4i
+    w: wp.vec4d
+    n: wp.vec3d
+    kept_distance: wp.float64
+
+
+@wp.func
+def load_contact(i: int, q: wp.vec4i, contacts: SubstepContacts) -> SubstepContact:
+    """Contact i, whose vertices q are loaded already."""
+    contact = SubstepContact()
+    contact.q = q
+    contact.w = load_vec4d(contacts.weights, i)
+    contact.n = contacts.normals[i]
+    contact.kept_distance = contacts.kept_distances[i]
+    return contact
+
+
+@wp.func
+def sliding_start(
+    q: wp.vec4i, w: wp.vec4d, gap: wp.float64, distance: wp.float64, before: wp.array[wp.vec4d]
+) -> wp.vec3d:
+    """The relative position from which the sliding of a contact is measured, up to a multiple of its normal."""
+    start = wp.vec3d()
+    # at the start of the step the sides were apart along the normal only: zero
+    if not touched_at_start(gap, distance):
+        a = first_three(load_vec4d(before, q[0]))
+        b = first_three(load_vec4d(before, q[1]))
+        c = first_three(load_vec4d(before, q[2]))
+        d = first_three(load_vec4d(before, q[3]))
+        start = w[0] * a + w[1] * b + w[2] * c + w[3] * d
+    return start
+
+
+@wp.func
+def move_vertex(i: int, row: wp.vec4d, gain: wp.float64, correction: wp.vec3d, p: wp.array[wp.vec4d]):
+    """Move a vertex; one with a gain of 0 cannot move, and other contacts of the same colour may have it too."""
+    if gain != ZERO:
+        store_vec4d(p, i, first_three(row) + gain * correction, row[3])
+
+
+@wp.func
+def solve_contact(i: int, exists: bool, contact: SubstepContact, contacts: SubstepContacts, p: wp.array[wp.vec4d]):
+    """If the contact is nearer than the distance it keeps, move its sides apart and against their sliding."""
+    q = contact.q
+    w = contact.w
+    a = load_vec4d(p, q[0])
+    b = load_vec4d(p, q[1])
+    c = load_vec4d(p, q[2])
+    d = load_vec4d(p, q[3])
+    r = w[0] * first_three(a) + w[1] * first_three(b) + w[2] * first_three(c) + w[3] * first_three(d)
+    depth = contact.kept_distance - wp.dot(contact.n, r)
+    if exists and depth > ZERO:
+        g = load_vec4d(contacts.gains, i)
+        r_before = sliding_start(q, w, contacts.gaps[i], contact.kept_distance, contacts.before)
+        correction = contact_correction(depth, contact.n, r, r_before, load_vec2d(contacts.friction, i))
+        move_vertex(q[0], a, g[0], correction, p)
+        move_vertex(q[1], b, g[1], correction, p)
+        move_vertex(q[2], c, g[2], correction, p)
+        move_vertex(q[3], d, g[3], correction, p)
+
+
+@wp.func
+def active_contacts(i: int, count: int, contacts: SubstepContacts, p: wp.array[wp.vec4d]) -> wp.uint64:
+    """Mask of the contacts from i on that are too near."""
+    return contacts_below(i, count, contacts.vertices, contacts.weights, contacts.normals, contacts.kept_distances, p)
+
+
+sweep_colours = make_sweep(load_contact, solve_contact, active_contacts)
+
+
+@wp.kernel(launch_bounds=BLOCK)
+def sweep_positions(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    offsets: wp.array[int],
+    vertices: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    normals: wp.array[wp.vec3d],
+    kept_distances: wp.array[wp.float64],
+    gaps: wp.array[wp.float64],
+    gains: wp.array[wp.vec4d],
+    friction: wp.array[wp.vec2d],
+    before: wp.array[wp.vec4d],
+    p: wp.array[wp.vec4d],
+):
+    """A sweep over contacts that are stored in the order of their colours, then over those for which there was no colour."""
+    t = first + wp.tid()
+    contacts = SubstepContacts()
+    contacts.vertices = vertices
+    contacts.weights = weights
+    contacts.normals = normals
+    contacts.kept_distances = kept_distances
+    contacts.gaps = gaps
+    contacts.gains = gains
+    contacts.friction = friction
+    contacts.before = before
+    sweep_colours(t, threads, arrivals, offsets, contacts, p)
+    if offsets[COLOURS + 1] > offsets[COLOURS]:
+        grid_barrier(arrivals)
+        if t == 0:
+            for i in range(offsets[COLOURS], offsets[COLOURS + 1]):
+                solve_contact(i, True, load_contact(i, load_vec4i(vertices, i), contacts), contacts, p)
 
 
 class PositionContacts:
-    """The contacts of a step as position-based dynamics meet them: called once a substep."""
+    """The contacts of a step as the callable that position-based dynamics call once a substep."""
 
-    def __init__(self, solver: ImpulseSolver, rows: ImpulseRows) -> None:
-        self.solver, self.rows = solver, rows
+    def __init__(self, solver: ImpulseSolver, contacts: ContactList) -> None:
+        self.solver, self.contacts = solver, contacts
         self._inputs: tuple[Any, ...] = ()
 
     def __len__(self) -> int:
         """How many there are."""
-        return self.rows.count
+        return self.contacts.count
 
     @property
     def given(self) -> tuple[Any, ...]:
-        """What a call depends on besides the positions."""
-        return self.solver.threads_for(self.rows.most), *self._arrays
+        """All that a call depends on besides the positions: the key of its CUDA graph."""
+        return self.solver.threads_for(self.contacts.launch_bound), *self._arrays
 
     @property
     def _arrays(self) -> tuple[wp.array, ...]:
-        rows = self.rows
-        return rows.vertices, rows.weights, rows.normals, rows.distances, rows.gaps, rows.gains, rows.friction
+        c = self.contacts
+        return c.vertices, c.weights, c.normals, c.kept_distances, c.gaps, c.gains, c.friction
 
     def __call__(self, x: wp.array, before: wp.array) -> None:
-        """Correct positions x that were at `before` when the substep started; both are rows, beside inverse masses."""
-        solver = self.solver
-        inputs = (solver.offsets, *self._arrays, before, x)
-        # the same tuple in all substeps of a step is looked at once
+        """Correct positions x that were at `before` when the substep started; both are packed vertices."""
+        inputs = (self.solver.offsets, *self._arrays, before, x)
+        # the launcher examines a tuple only once, so give it the same one in all substeps of a step
         if len(inputs) != len(self._inputs) or any(a is not b for a, b in zip(inputs, self._inputs, strict=True)):
             self._inputs = inputs
-        solver.run(self.rows.most, part_together, self._inputs)
+        self.solver.run(self.contacts.launch_bound, sweep_positions, self._inputs)

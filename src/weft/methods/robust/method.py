@@ -14,7 +14,7 @@ import warp as wp
 from weft.broad_phase.interface import make_broad_phase
 from weft.broad_phase.lists import LIMIT, TooManyPairs
 from weft.broad_phase.patch_search import PatchSearch
-from weft.contact.impulses import ImpulseRows, ImpulseSolver
+from weft.contact.impulses import ContactList, ImpulseSolver
 from weft.contact.repulsion import LARGEST_PART, set_repulsion
 from weft.contact.step_search import REACH, StepSearch, length_scale
 from weft.contact.substep_contacts import PositionContacts
@@ -88,7 +88,7 @@ class Robust(Method):
             finest_length=world.finest_length,
             stitches=world.seams.nearest(),
         )
-        self.rows = ImpulseRows(world.device)
+        self.rows = ContactList(world.device)
         self.solver = ImpulseSolver(world.vertex_count, world.inverse_mass)
         self.position_contacts = PositionContacts(self.solver, self.rows)
         self.end_velocity_solver = self._make_half_step()
@@ -247,8 +247,8 @@ class Robust(Method):
             self._graphs.run(lambda: self._run(expect, inputs), "expect", state.x, state.v, dt)
             self.dynamics.foresee(state, dt)
             contacts = self.search.find_contacts(state.x, self.expected, rows, reach=reach)
-            self.solver.place(rows)
-            given = ("repulsion", rows.most, rows.vertices, dt, allocation_epoch())
+            self.solver.order_by_colour(rows)
+            given = ("repulsion", rows.launch_bound, rows.vertices, dt, allocation_epoch())
             self._graphs.run(lambda: self._set_up(0, LARGEST_PART, self.stiffness, dt), *given)
         return contacts
 
@@ -348,7 +348,7 @@ class Robust(Method):
         report.collisions += found
         if found:
             self._set_up(known, 1.0, math.inf, dt)
-            self.solver.colour(self.rows)
+            self.solver.colour_appended(self.rows)
         return found
 
     def _real_collisions(self, known: int) -> int:
@@ -361,9 +361,9 @@ class Robust(Method):
         world, rows = self.world, self.rows
         tables = [world.inverse_mass, world.surface.vertex_body, world.friction_static, world.friction_kinetic]
         tables += [world.rest_shape, self.folds]
-        inputs = [known, rows.sizes, rows.vertices, rows.weights, rows.gaps, rows.thickness, *tables]
-        inputs += [part, stiffness, dt, *rows.impulses, rows.distances]
-        launch(set_repulsion, rows.most - known, inputs, device=world.device)
+        inputs = [known, rows.size, rows.vertices, rows.weights, rows.gaps, rows.thickness, *tables]
+        inputs += [part, stiffness, dt, *rows.impulses, rows.kept_distances]
+        launch(set_repulsion, rows.launch_bound - known, inputs, device=world.device)
 
     def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
         launch(kernel, self.world.vertex_count, inputs, device=self.world.device)

@@ -17,7 +17,7 @@ from scipy import sparse
 from weft.analysis.analyser import Analysis
 from weft.broad_phase.interface import make_broad_phase
 from weft.broad_phase.patch_search import PatchSearch
-from weft.contact.impulses import ImpulseRows, ImpulseSolver
+from weft.contact.impulses import ContactList, ImpulseSolver
 from weft.contact.repulsion import set_repulsion
 from weft.contact.step_search import StepSearch
 from weft.methods.untangle.cloth_contact import stitched
@@ -113,7 +113,7 @@ class ClothCollisions:
         thickness = world.thickness, world.rest_shape, world.largest_thickness
         self.search = StepSearch(broad_phase, *thickness, finest_length=world.finest_length)
         self._inverse_mass = wp.zeros(count, dtype=wp.float64, device=device)
-        self._rows = ImpulseRows(device)
+        self._rows = ContactList(device)
         self._solver = ImpulseSolver(count, self._inverse_mass)
         lengths = [float(np.median(part.mesh.rest_lengths)) for part in world.cloths]
         self._folds = wp.array(FOLD * np.array(lengths), dtype=wp.float64, device=device)
@@ -140,7 +140,7 @@ class ClothCollisions:
             if found == 0:
                 break
             self._set_up(known, dt)
-            self._solver.colour(rows)
+            self._solver.colour_appended(rows)
             self._solver.sweep(rows, self._v, SWEEPS)
             self._run(move_changed, [self._x, self._v, self._free, dt, x_end, self._reached])
         if total:
@@ -166,8 +166,8 @@ class ClothCollisions:
         world, rows = self.world, self._rows
         tables = [self._inverse_mass, world.surface.vertex_body, world.friction_static, world.friction_kinetic]
         tables += [world.rest_shape, self._folds]
-        inputs = [known, rows.sizes, rows.vertices, rows.weights, rows.gaps, rows.thickness, *tables, 1.0, math.inf, dt]
-        launch(set_repulsion, rows.count - known, [*inputs, *rows.impulses, rows.distances], device=self.device)
+        inputs = [known, rows.size, rows.vertices, rows.weights, rows.gaps, rows.thickness, *tables, 1.0, math.inf, dt]
+        launch(set_repulsion, rows.count - known, [*inputs, *rows.impulses, rows.kept_distances], device=self.device)
 
     def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
         launch(kernel, self.count, inputs, device=self.device)
