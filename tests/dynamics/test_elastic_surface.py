@@ -8,8 +8,17 @@ from hypothesis import strategies as st
 
 import weft
 from weft.dynamics.air import Air
-from weft.dynamics.elastic_surface.model import ElasticSurface, Limits
-from weft.dynamics.elastic_surface.stencils import BEND, SHEAR, STRETCH, Lattice, gather_lists, join, order_by_colour
+from weft.dynamics.elastic_surface.model import (
+    BEND,
+    SHEAR,
+    STRETCH,
+    ElasticSurface,
+    Lattice,
+    Limits,
+    gather_lists,
+    join,
+    order_by_colour,
+)
 from weft.errors import SceneError
 from weft.runtime import get_threads, set_threads
 from weft.scene import Forces, Material
@@ -56,18 +65,18 @@ def test_energy_of_simple_strains_is_that_of_a_plate():
     nodes, spacing = (21, 17), (0.05, 0.05)
     surface, x, _ = sheet(nodes, spacing, material=material)
     area = 20 * 16 * 0.05**2
-    assert surface.stencils.energy(x) == pytest.approx(0.0, abs=1e-20)
+    assert surface.differences.energy(x) == pytest.approx(0.0, abs=1e-20)
     # metric 1.1^2 along x
     stretched = x * (1.1, 1.0, 1.0)
-    assert surface.stencils.energy(stretched) == pytest.approx(700.0 / 8 * (1.1**2 - 1) ** 2 * area)
+    assert surface.differences.energy(stretched) == pytest.approx(700.0 / 8 * (1.1**2 - 1) ** 2 * area)
     # pure shear in the plane: G12 is 0.2, G22 is 1 + 0.04
     sheared = x + 0.2 * x[:, 2:3] * (1.0, 0.0, 0.0)
     expected = (90.0 / 2 * 0.2**2 + 700.0 / 8 * 0.04**2) * area
-    assert surface.stencils.energy(sheared) == pytest.approx(expected)
+    assert surface.differences.energy(sheared) == pytest.approx(expected)
     # a cylinder of radius 2: bend / (2 R^2) an area; nodes at the two ends have no second difference
     angle = x[:, 0] / 2.0
     rolled = np.stack([2 * np.sin(angle), 2 * np.cos(angle), x[:, 2]], axis=1)
-    bending = surface.stencils
+    bending = surface.differences
     keep = bending.kind == BEND
     only = type(bending)(*(column[keep] for column in bending))._replace(partner=np.arange(keep.sum()))
     assert only.energy(rolled) == pytest.approx(2e-3 / (2 * 2.0**2) * area * 19 / 20, rel=1e-3)
@@ -76,7 +85,7 @@ def test_energy_of_simple_strains_is_that_of_a_plate():
 @pytest.mark.parametrize("kind", [STRETCH, SHEAR, BEND])
 def test_every_kind_of_stencil_is_there_and_sees_no_rigid_motion(kind):
     surface, x, _ = sheet()
-    s = surface.stencils
+    s = surface.differences
     assert (s.kind == kind).any()
     assert np.abs(s.weights.sum(axis=1)).max() < 1e-9
     turned = x @ np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0].T + 5.0
@@ -89,7 +98,7 @@ def test_gradient_of_the_assembled_system_is_that_of_the_energy():
     x = crumpled(flat)
     matrix, right = assembled(surface, x)
     residual = (matrix @ x - right.T).T
-    expected = gradient(surface.stencils.energy, x)
+    expected = gradient(surface.differences.energy, x)
     assert np.abs(residual.T - expected).max() < 1e-6 * np.abs(expected).max()
 
 
@@ -100,7 +109,7 @@ def test_gradient_with_velocity_gravity_and_damping():
     x = crumpled(flat)
     v = np.random.default_rng(5).normal(scale=0.5, size=x.shape)
     matrix, right = assembled(surface, x, v, dt)
-    s = surface.stencils
+    s = surface.differences
     guess = x + dt * v + dt**2 * np.array(forces.gravity)
 
     def measured(r):
@@ -138,7 +147,9 @@ def test_matrix_bounds_the_second_derivative_of_the_energy():
         for k in range(x.size):
             step = np.zeros(x.size)
             step[k] = h
-            ahead, behind = (gradient(surface.stencils.energy, (x.ravel() + e).reshape(-1, 3)) for e in (step, -step))
+            ahead, behind = (
+                gradient(surface.differences.energy, (x.ravel() + e).reshape(-1, 3)) for e in (step, -step)
+            )
             hessian[k] = (ahead - behind).ravel() / (2 * h)
         excess = np.kron(stiffness, np.eye(3)) - 0.5 * (hessian + hessian.T)
         assert np.linalg.eigvalsh(excess).min() > -1e-3 * np.abs(hessian).max()
@@ -195,7 +206,7 @@ def test_nodes_of_a_colour_are_not_coupled():
     assert sorted(order.tolist()) == list(range(54))
     colour = np.zeros(54, int)
     colour[order] = np.repeat(np.arange(5), np.diff(starts))
-    _, (offsets, columns), _ = gather_lists(join([grid.stencils() for grid in grids]), 54)
+    _, (offsets, columns), _ = gather_lists(join([grid.differences() for grid in grids]), 54)
     rows = np.repeat(np.arange(54), np.diff(offsets))
     assert len(rows) > 54 and (colour[rows] != colour[columns]).all()
 
@@ -355,4 +366,4 @@ def test_strips_and_scaled_grids_have_their_own_spacing():
     surface = ElasticSurface.from_world(World(weft.Scene(cloths=[cloth])))
     assert surface.tolerance == pytest.approx(1e-5 * 1.5 * 2.0 / 8)
     positions = World(weft.Scene(cloths=[cloth])).initial_state().positions()
-    assert surface.stencils.energy(positions) == pytest.approx(0.0, abs=1e-18)
+    assert surface.differences.energy(positions) == pytest.approx(0.0, abs=1e-18)

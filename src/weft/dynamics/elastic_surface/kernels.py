@@ -1,4 +1,4 @@
-"""The kernels of the elastic surface: its stencils, the linear system of a step, and constrained Gauss-Seidel on it."""
+"""Kernels of the elastic surface: finite differences, the linear system of a step, and constrained Gauss-Seidel on it."""
 
 # mypy: disable-error-code="empty-body"
 
@@ -14,14 +14,14 @@ _native = NativeHeader(__file__, "elastic_surface.h")
 
 
 @wp.kernel
-def measure(
+def find_differences(
     first: int,
     vertices: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
     x: wp.array[wp.vec3d],
     y: wp.array[wp.vec3d],
 ):
-    """The value of each stencil."""
+    """The value y of each finite difference at positions x."""
     i = first + wp.tid()
     q = vertices[i]
     w = weights[i]
@@ -41,7 +41,7 @@ def find_stress(
     pull: wp.array[wp.vec3d],
     bound: wp.array[wp.float64],
 ):
-    """dE/dy of each stencil with its damping, and the bound of the second derivative; rate is 1/dt."""
+    """dE/dy of each difference with its damping, and the bound of the second derivative; rate is 1/dt, `old` is y before."""
     i = first + wp.tid()
     k = modulus[i]
     late = delay[i] * rate
@@ -68,24 +68,24 @@ def find_stress(
 def assemble(
     first: int,
     offsets: wp.array[int],
-    stencils: wp.array[int],
+    differences: wp.array[int],
     products: wp.array[wp.float64],
     bound: wp.array[wp.float64],
     values: wp.array[wp.float64],
 ):
-    """Entries of the matrix off its diagonal."""
+    """The entries of the matrix off its diagonal."""
     i = first + wp.tid()
     total = wp.float64(0.0)
     for k in range(offsets[i], offsets[i + 1]):
-        total += products[k] * bound[stencils[k]]
+        total += products[k] * bound[differences[k]]
     values[i] = total
 
 
 @wp.kernel
-def load_rows(
+def find_right_hand_side(
     first: int,
     offsets: wp.array[int],
-    stencils: wp.array[int],
+    differences: wp.array[int],
     weights: wp.array[wp.float64],
     mass: wp.array[wp.float64],
     x: wp.array[wp.vec3d],
@@ -102,7 +102,7 @@ def load_rows(
     diagonal: wp.array[wp.float64],
     g: wp.array2d[wp.float64],
 ):
-    """The diagonal and the right-hand side of each row."""
+    """The diagonal of the matrix, and the right-hand side g (3, n)."""
     i = first + wp.tid()
     inertia = mass[i] / (dt * dt)
     drag = mass[i] * air_damping / dt
@@ -112,7 +112,7 @@ def load_rows(
     total = inertia + drag
     right = inertia * (x[i] + dt * v[i]) + drag * x[i] + force
     for k in range(offsets[i], offsets[i + 1]):
-        s = stencils[k]
+        s = differences[k]
         w = weights[k]
         total += w * w * bound[s]
         right += w * (bound[s] * y[s] - pull[s])
@@ -122,7 +122,7 @@ def load_rows(
 
 
 @wp.func
-def rest_of(
+def right_without_neighbours(
     i: int,
     offsets: wp.array[int],
     columns: wp.array[int],
@@ -130,7 +130,7 @@ def rest_of(
     g: wp.array2d[wp.float64],
     r: wp.array2d[wp.float64],
 ) -> wp.vec3d:
-    """The right-hand side of a row, less all that its neighbours contribute."""
+    """The right-hand side of a row less the products off the diagonal."""
     rest = wp.vec3d(g[0, i], g[1, i], g[2, i])
     for e in range(offsets[i], offsets[i + 1]):
         j = columns[e]
@@ -149,9 +149,9 @@ def relaxed(
     hold: wp.float64,
     relaxation: wp.float64,
 ) -> wp.float64:
-    """A coordinate after its row was solved, within its interval.
+    """A coordinate after its row was solved for it, clamped to its interval.
 
-    A vertex that rubs on a collider is pulled back to its anchor, with the force `hold` at most.
+    Friction on a collider pulls it back to `anchor`, with the force `hold` at most.
     """
     pulled = rest
     if hold > wp.float64(0.0):
@@ -193,16 +193,16 @@ def relax(
 ):
     """Constrained Gauss-Seidel: every value is clamped into its interval as it is updated, each coordinate by itself.
 
-    The nodes of a colour do not see each other, so that they are solved side by side with the result of any order. A
-    coordinate whose largest change in a sweep is within the tolerance is left alone from then on.
+    A cooperative kernel. Nodes of one colour are not coupled, so that they are solved in parallel with the result of any
+    order. A coordinate (x, y or z) whose largest change in a sweep is within the tolerance is finished.
     """
     t = first + wp.tid()
     # the changes of three sweeps: one is written, one may still be read, one is cleared
-    teller = t
-    tellers = threads
+    report = t
+    reports = threads
     if on_gpu():
-        teller = 0
-        tellers = 1
+        report = 0
+        reports = 1
         if t < 9:
             changes[t] = wp.float64(0.0)
         grid_barrier(arrivals)
@@ -219,7 +219,7 @@ def relax(
                 partition_begin(t, threads, count), partition_end(t, threads, count), partition_step(threads, count)
             ):
                 i = order[begin + k]
-                rest = rest_of(i, offsets, columns, values, g, r)
+                rest = right_without_neighbours(i, offsets, columns, values, g, r)
                 for c in range(3):
                     if going[c] == 1:
                         old = r[c, i]
@@ -230,17 +230,17 @@ def relax(
                         largest[c] = wp.max(largest[c], wp.abs(new - old))
             if colour + 2 < colours.shape[0]:
                 barrier_between(arrivals, count, colours[colour + 2] - colours[colour + 1])
-        place = sweep % 3 * 3 * tellers
+        place = sweep % 3 * 3 * reports
         for c in range(3):
-            report_change(changes, place + 3 * teller + c, largest[c])
+            report_change(changes, place + 3 * report + c, largest[c])
         grid_barrier(arrivals)
 
-        # everybody comes to the same end
+        # all threads reach the same decision
         sweep += 1
         for c in range(3):
             if going[c] == 1:
                 most = wp.float64(0.0)
-                for k in range(tellers):
+                for k in range(reports):
                     most = wp.max(most, changes[place + 3 * k + c])
                 if t == 0:
                     sweeps[c] = sweep
@@ -296,7 +296,7 @@ def gather_positions(
     x_end: wp.array[wp.vec3d],
     v_end: wp.array[wp.vec3d],
 ):
-    """The solution as points, and the velocity that leads there."""
+    """The solution as positions, and the velocities that lead there."""
     i = first + wp.tid()
     p = wp.vec3d(r[0, i], r[1, i], r[2, i])
     x_end[i] = p
@@ -312,7 +312,7 @@ def open_limits(
     anchor: wp.array2d[wp.float64],
     grip: wp.array2d[wp.float64],
 ):
-    """No limits, and no friction, which would hold vertices where they are."""
+    """No limits and no friction; anchors are the present positions."""
     i = first + wp.tid()
     for c in range(3):
         lower[c, i] = -wp.float64(wp.inf)
@@ -323,7 +323,7 @@ def open_limits(
 
 @wp.func
 def hold_at(i: int, place: wp.vec3d, lower: wp.array2d[wp.float64], upper: wp.array2d[wp.float64]):
-    """Limits that leave a vertex one place."""
+    """Limits that hold a vertex at one place."""
     for c in range(3):
         lower[c, i] = place[c]
         upper[c, i] = place[c]

@@ -1,8 +1,8 @@
-"""Position-based cloth (XPBD, Macklin et al. 2016): small substeps, one sweep of Gauss-Seidel each, colour by colour.
+"""Position-based cloth (XPBD, Macklin et al. 2016): small substeps, one Gauss-Seidel sweep in each, colour by colour.
 
-Compliances make the stiffness that of the material whatever the step. Stretch and shear springs are solved in every
-substep, those in a line together (see `spring_lines`). Bending is orders of magnitude softer, so that one implicit
-sweep over the whole step carries it: the step's bending enters the velocity before the substeps start.
+Compliances make the stiffness that of the material whatever the substep. Stretch and shear springs are solved in every
+substep, those in a straight line together (see `spring_lines`). Bending is orders of magnitude softer, so it is solved once
+a step, by one implicit sweep over the hinges whose result enters the velocities before the substeps start.
 """
 
 import math
@@ -38,59 +38,60 @@ from weft.runtime.graph_cache import GraphCache, launch_fused
 from weft.runtime.readback import AsyncReadback
 from weft.world import State, World
 
-# longest substep in s: 40 a frame at 60 Hz
+# s: 40 substeps a frame at 60 Hz. With one sweep each, longer substeps are softer than the material, shorter ones cost more
 LONGEST_SUBSTEP = 1.0 / 2400.0
-# substeps are up to this many times shorter where an edge would change by more than `LARGEST_CHANGE` of its length in
-# one, or is off it by more than `LARGEST_STRAIN` while something touches. What hits the ground faster than that crumples,
-# and what is caught in folds comes free only if springs are solved well
+# Substeps are refined, made up to MOST_REFINED times shorter, where the length of an edge would change by more than the
+# fraction LARGEST_CHANGE in one, or where, while there are contacts, its strain is more than LARGEST_STRAIN. Cloth that hits
+# the ground faster than the first allows crumples; folds that contacts hold come free only if springs are solved well
 MOST_REFINED = 8.0
 LARGEST_CHANGE = 0.1
 LARGEST_STRAIN = 0.08
-# springs are softer in longer substeps, so that each change of them moves what lies at rest: this power of what strain asks
-# for is what they follow in a step, back by no more than `RETURN`. Only where an edge is off by far do they follow at once
+# Springs are softer in longer substeps, so that each change of the refinement moves cloth at rest. So strain changes it slowly:
+# by this power of what strain asks for in a step, and down by no more than RETURN a step. Only where strain asks for more than
+# FAR times as much it follows at once, by at most FASTEST_REFINING times a step
 FOLLOWING = 0.1
 FAR, RETURN, FASTEST_REFINING = 1.25, 0.97, 2.0
-# a cloth of more springs than this has single edges that are caught somewhere, and all others need not wait for each of
-# them: so large a part of the further springs may be worse than the substeps are made for
-HEEDED = 100_000
-SPARED_PART = 1.0 / 1500.0
-# threads that look for the worst edge, on a card for those of a large cloth, and how many of these worst ones are told apart
-LOOKERS = 16384
-LOOKERS_ON_CARD = 8 * LOOKERS
-PLACES = 4096
-# places for the worst edge of small cloth on a card: threads would wait for each other at one
-FEW_PLACES = 64
-# substeps that are launched together, as many as possible
-BATCHES = 16, 8, 4, 2, 1
+# in cloth with more springs than this some single edges are always caught somewhere, which must not slow down all of it: so
+# large a fraction of the further springs may exceed the limits above
+LARGE_CLOTH = 100_000
+SPARED_FRACTION = 1.0 / 1500.0
+# threads that measure the worst edges, on CUDA for large cloth, and how many maxima they keep where some are spared
+MEASURING_THREADS = 16384
+MEASURING_THREADS_CUDA = 8 * MEASURING_THREADS
+MAXIMA = 4096
+# maxima of smaller cloth on CUDA: with a single one all threads would wait for its atomic
+MAXIMA_SMALL = 64
+# substeps of one CUDA graph: a step is made of as few graphs of these sizes as possible, whatever its number of substeps
+SUBSTEPS_A_GRAPH = 16, 8, 4, 2, 1
 
 
-class Coloured(NamedTuple):
-    """Constraints in the order of their colours."""
+class ColouredConstraints(NamedTuple):
+    """Constraints sorted by colour."""
 
     offsets: np.ndarray
-    """where each colour starts"""
+    """where each colour begins"""
     starts: wp.array
     """the same on the device"""
     arrays: tuple[wp.array, ...]
 
     @property
     def colours(self) -> int:
-        """How many there are."""
+        """The number of colours."""
         return len(self.offsets) - 1
 
     @property
     def total(self) -> int:
-        """How many constraints there are."""
+        """The number of constraints."""
         return int(self.offsets[-1])
 
     @property
     def largest(self) -> int:
-        """The size of the first colour: the greedy choice makes it about the largest."""
+        """The size of the first colour, about the largest of a greedy colouring."""
         return int(self.offsets[1]) if len(self.offsets) > 1 else 0
 
 
 class PositionBased:
-    """XPBD over a spring network; `propose` moves a copy of the state forward."""
+    """XPBD over a spring network."""
 
     central = False
 
@@ -114,46 +115,46 @@ class PositionBased:
         def upload(values: np.ndarray, dtype: Any) -> wp.array:
             return wp.array(values, dtype=dtype, device=device)
 
-        # the hinge's stencil bends alone here: the spring between opposite vertices would only lock it
+        # hinges bend by their stencils alone: the springs between opposite vertices would lock the spring lines
         keep = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
         self.springs = self._upload_lines(network, find_spring_lines(network, keep, count))
-        places = len(self.springs.arrays[0])
-        self._parts, self._softness = (wp.zeros(places, dtype=wp.float64, device=device) for _ in range(2))
+        slots = len(self.springs.arrays[0])
+        self._elastics, self._softness = (wp.zeros(slots, dtype=wp.float64, device=device) for _ in range(2))
         self._cooperative = CooperativeLauncher(device)
         self._graphs = GraphCache(device)
         self._length = wp.zeros(1, dtype=wp.float64, device=device)
-        """of a substep: on the device, so that substeps of any length are the same launches"""
+        """the length of a substep, on the device, so that CUDA graphs serve substeps of any length"""
         self.hinges = self._upload_quads(network, ~network.sewn)
         self.stitches = self._upload_quads(network, network.sewn)
-        lookers = LOOKERS if device.is_cpu or len(keep) < LOOKERS_ON_CARD else LOOKERS_ON_CARD
-        self._lookers = max(1, min(len(keep), lookers))
-        self._spared = min(PLACES // 2, int(SPARED_PART * max(0, len(keep) - HEEDED)))
-        # each has a place of its own where maxima of several threads could be lost
-        self._places = self._lookers if device.is_cpu else PLACES if self._spared else FEW_PLACES
-        self._worst = wp.zeros(2 * self._places, dtype=wp.float64, device=device)
-        self._asked = AsyncReadback(self._worst)
-        # the state and the step for which that was asked
+        large = not device.is_cpu and len(keep) >= MEASURING_THREADS_CUDA
+        self._measuring = max(1, min(len(keep), MEASURING_THREADS_CUDA if large else MEASURING_THREADS))
+        self._spared = min(MAXIMA // 2, int(SPARED_FRACTION * max(0, len(keep) - LARGE_CLOTH)))
+        # CPU threads have a maximum each: Warp's atomics are not atomic there
+        self._maxima = self._measuring if device.is_cpu else MAXIMA if self._spared else MAXIMA_SMALL
+        self._worst = wp.zeros(2 * self._maxima, dtype=wp.float64, device=device)
+        self._requested = AsyncReadback(self._worst)
         self._foreseen: tuple[Any, Any, float] = None, None, 0.0
-        # how many times shorter substeps were in the last step
+        """positions, velocities and step for which that was measured"""
         self.refined = 1.0
+        """how many times shorter substeps were in the last step"""
         self._push = wp.zeros(count, dtype=wp.vec3d, device=device)
-        self._rows, self._before = (wp.zeros(count, dtype=wp.vec4d, device=device) for _ in range(2))
-        """positions and inverse masses in substeps, and at the start of one"""
+        self._packed, self._before = (wp.zeros(count, dtype=wp.vec4d, device=device) for _ in range(2))
+        """packed vertices in a substep, and at its start"""
 
-    def _upload_lines(self, network: SpringNetwork, spring_lines: SpringLines) -> Coloured:
-        """Pairs of vertices, rest lengths, compliances and delays in all places of all rows, in the order of their colours.
+    def _upload_lines(self, network: SpringNetwork, spring_lines: SpringLines) -> ColouredConstraints:
+        """Pairs of vertices, rest lengths, compliances and delays of all slots of all batches, sorted by colour.
 
-        A CPU has the places of `SIMD_BATCHES` rows side by side, a card row after row.
+        On the CPU the slots of `SIMD_BATCHES` batches are interleaved, on CUDA one batch follows the other.
         """
         side = SIMD_BATCHES if self.device.is_cpu else 1
 
-        def placed(values: np.ndarray) -> np.ndarray:
+        def interleaved(values: np.ndarray) -> np.ndarray:
             return values.reshape(-1, side, BATCH, *values.shape[2:]).swapaxes(1, 2).reshape(-1, *values.shape[2:])
 
         def upload(values: np.ndarray, dtype: Any) -> wp.array:
-            return wp.array(placed(values), dtype=dtype, device=self.device)
+            return wp.array(interleaved(values), dtype=dtype, device=self.device)
 
-        # what is in an empty place, nobody looks at
+        # the values of an empty slot are never read
         k = np.where(spring_lines.springs >= 0, spring_lines.springs, spring_lines.springs.max(initial=-1))
         stiffness = network.stiffness[k]
         arrays = (
@@ -163,12 +164,12 @@ class PositionBased:
             upload(network.damping[k] / stiffness, wp.float64),
         )
         offsets = BATCH * spring_lines.offsets
-        return Coloured(offsets, wp.array(offsets, dtype=int, device=self.device), arrays)
+        return ColouredConstraints(offsets, wp.array(offsets, dtype=int, device=self.device), arrays)
 
-    def _upload_quads(self, network: SpringNetwork, chosen: np.ndarray) -> Coloured:
-        """Some of the stencils in the order of their colours."""
+    def _upload_quads(self, network: SpringNetwork, chosen: np.ndarray) -> ColouredConstraints:
+        """The chosen stencils, sorted by colour."""
         firm = np.flatnonzero((network.quad_stiffness > 0.0) & chosen)
-        # a vertex that a stitch names without weight does not count
+        # a corner without weight is no conflict between colours
         order, offsets = colour_items(np.where(network.weights[firm] == 0.0, -1, network.quads[firm]), self.count)
         k = firm[order]
 
@@ -182,7 +183,7 @@ class PositionBased:
             upload(network.quad_stiffness, wp.float64),
             upload(network.quad_damping, wp.float64),
         )
-        return Coloured(offsets, wp.array(offsets, dtype=int, device=self.device), arrays)
+        return ColouredConstraints(offsets, wp.array(offsets, dtype=int, device=self.device), arrays)
 
     @classmethod
     def from_world(cls, world: World) -> "PositionBased":
@@ -198,10 +199,10 @@ class PositionBased:
         v_end: wp.array,
         contacts: SubstepContacts | None = None,
     ) -> int:
-        """Where everything would be after dt; gives the number of substeps it took.
+        """Write where everything is after dt; returns the number of substeps taken.
 
-        Vertices without inverse mass go straight from where they are to `target`. `contacts` is called in each substep
-        with the positions, which it may correct, and the positions at the start of the substep.
+        Vertices without inverse mass move on a straight line to `target`. `contacts` is called in each substep with the
+        packed vertices, which it may correct, and those at the start of the substep.
         """
         substeps = self._substeps(state, dt, touched=contacts is not None and len(contacts) > 0)
         self.air.blow(state.x, state.v, state.time, dt)
@@ -214,8 +215,8 @@ class PositionBased:
     def _take_substeps(
         self, substeps: int, h: float, x_end: wp.array, v_end: wp.array, contacts: SubstepContacts | None
     ) -> None:
-        """Move positions and velocities forward by so many substeps of h."""
-        first, again = (self._stretching(v_end, again=again) for again in (False, True))
+        """So many substeps of length h, from packed vertices to positions and velocities."""
+        first, again = (self._substep_inputs(v_end, again=again) for again in (False, True))
         given = (x_end, v_end, h if self.stitches.total else 0.0, *(() if contacts is None else contacts.given))
 
         def advance(count: int) -> None:
@@ -227,13 +228,14 @@ class PositionBased:
             self._substep(first, h, contacts)
 
         def end() -> None:
-            launch(end_substeps, self.count, [self._length, self._rows, self._before, x_end, v_end], device=self.device)
+            launch(
+                end_substeps, self.count, [self._length, self._packed, self._before, x_end, v_end], device=self.device
+            )
 
         self._graphs.run(begin, "first", *given)
-        # graphs of some substeps each, which come again whatever the number of all
         launch_fused()
         rest = substeps - 1
-        for batch in BATCHES:
+        for batch in SUBSTEPS_A_GRAPH:
             for _ in range(rest // batch):
                 self._graphs.run(partial(advance, batch), "substeps", batch, *given)
                 launch_fused()
@@ -241,9 +243,9 @@ class PositionBased:
         self._graphs.run(end, "end", x_end, v_end)
 
     def _prepare(self) -> None:
-        """What is the same in all substeps of a step."""
+        """The constants of springs that are the same in all substeps of a step."""
         pairs, _, compliance, delay = self.springs.arrays
-        inputs = [pairs, compliance, delay, self._length, self._parts, self._softness]
+        inputs = [pairs, compliance, delay, self._length, self._elastics, self._softness]
         launch(prepare_springs, len(pairs), inputs, device=self.device)
 
     def _substep(self, inputs: tuple[Any, ...], h: float, contacts: SubstepContacts | None) -> None:
@@ -253,55 +255,55 @@ class PositionBased:
         self._cooperative.launch(advance_substep, items, inputs, work=work)
         self._pull(self.stitches, h)
         if contacts is not None:
-            contacts(self._rows, self._before)
+            contacts(self._packed, self._before)
 
-    def _stretching(self, v: wp.array, *, again: bool) -> tuple[Any, ...]:
-        """What free motion over a substep and a sweep over the springs take: a tuple, so that it is looked at once."""
+    def _substep_inputs(self, v: wp.array, *, again: bool) -> tuple[Any, ...]:
+        """The arguments of `advance_substep` for the first or a later substep: a tuple, which `launch` checks only once."""
         springs, air = self.springs, self.air
         pairs, rests, *_ = springs.arrays
         colours = (self.count, int(again), springs.colours, springs.starts)
         forces = (self._push, air.gravity, air.damping, self._length)
-        return (*colours, pairs, rests, self._parts, self._softness, *forces, v, self._rows, self._before)
+        return (*colours, pairs, rests, self._elastics, self._softness, *forces, v, self._packed, self._before)
 
     def foresee(self, state: State, dt: float) -> None:
-        """Look how far edges are off their lengths, or soon will be."""
+        """Measure on the device how fast edges change and how strained they are."""
         least = self._least_substeps(dt)
 
-        def look() -> None:
+        def measure() -> None:
             springs = self.springs.arrays[:3]
             inputs = [
                 len(springs[0]),
-                self._lookers,
+                self._measuring,
                 *springs,
                 self.inverse_mass,
                 state.x,
                 state.v,
                 dt / least,
-                self._places,
+                self._maxima,
             ]
             self._worst.zero_()
-            launch(find_worst_edges, self._lookers, [*inputs, self._worst], device=self.device, grain=64)
-            self._asked.copy_to_host()
+            launch(find_worst_edges, self._measuring, [*inputs, self._worst], device=self.device, grain=64)
+            self._requested.copy_to_host()
 
-        self._graphs.run(look, "look", state.x, state.v, dt)
-        self._asked.mark_launched()
+        self._graphs.run(measure, "measure", state.x, state.v, dt)
+        self._requested.mark_launched()
         self._foreseen = state.x, state.v, dt
 
     def _substeps(self, state: State, dt: float, *, touched: bool) -> int:
-        """How many substeps dt needs: more where edges change fast, or where contacts hold them far off their lengths."""
+        """How many substeps dt needs: more where edges change fast, or where contacts strain them."""
         x, v, length = self._foreseen
         if x is not state.x or v is not state.v or length != dt:
             self.foresee(state, dt)
         self._foreseen = None, None, 0.0
-        worst = self._asked.values().reshape(2, -1)
+        worst = self._requested.values().reshape(2, -1)
         if self._spared:
-            worst = worst.reshape(2, -1, PLACES).max(axis=1)
+            worst = worst.reshape(2, -1, MAXIMA).max(axis=1)
             worst = np.partition(worst, -1 - self._spared, axis=1)[:, : -self._spared]
         change, strain = worst.max(axis=1).tolist()
-        # springs do not know of contacts, which hold them off their lengths by as much as grows with a substep squared
-        asked = math.sqrt(strain / LARGEST_STRAIN) if touched else 0.0
-        again = min(max(asked**FOLLOWING, asked / FAR, RETURN), FASTEST_REFINING)
-        self.refined = min(max(change / LARGEST_CHANGE, self.refined * again, 1.0), MOST_REFINED)
+        # the strain by which contacts win over springs grows with the square of the substep
+        wanted = math.sqrt(strain / LARGEST_STRAIN) if touched else 0.0
+        factor = min(max(wanted**FOLLOWING, wanted / FAR, RETURN), FASTEST_REFINING)
+        self.refined = min(max(change / LARGEST_CHANGE, self.refined * factor, 1.0), MOST_REFINED)
         return math.ceil(self._least_substeps(dt) * self.refined)
 
     def saved(self) -> dict[str, np.ndarray]:
@@ -314,20 +316,20 @@ class PositionBased:
         return max(1, math.ceil(dt / self.longest_substep - 1e-9))
 
     def _bend(self, state: State, target: wp.array, dt: float, v_end: wp.array) -> None:
-        """The wind's push and the bending of the whole step."""
+        """The acceleration by wind, and the bending of the whole step."""
         x, v, w = state.x, state.v, self.inverse_mass
 
         def bend() -> None:
-            inputs = [x, v, w, target, *self.air.lists, dt, self._push, self._rows, self._before]
+            inputs = [x, v, w, target, *self.air.lists, dt, self._push, self._packed, self._before]
             launch(start_step, self.count, inputs, device=self.device)
             self._pull(self.hinges, dt)
-            launch(take_bending, self.count, [self._before, dt, self._rows, v_end], device=self.device)
+            launch(take_bending, self.count, [self._before, dt, self._packed, v_end], device=self.device)
 
         self._graphs.run(bend, "bend", dt, x, v, target, v_end)
 
-    def _pull(self, quads: Coloured, dt: float) -> None:
-        """One sweep over stencils, for positions that were at `_before` dt ago."""
+    def _pull(self, quads: ColouredConstraints, dt: float) -> None:
+        """One sweep over stencils, for packed vertices that were `_before` dt ago."""
         if quads.total == 0:
             return
-        inputs = [quads.colours, quads.starts, *quads.arrays, dt, self._before, self._rows]
+        inputs = [quads.colours, quads.starts, *quads.arrays, dt, self._before, self._packed]
         self._cooperative.launch(pull_stencils, quads.largest, inputs, work=quads.total)
