@@ -99,6 +99,8 @@ _BROAD_PHASES = {
     "brute": ("weft.broad_phase.trees", "Brute"),
 }
 BROAD_PHASES = tuple(_BROAD_PHASES)
+# those that list every pair whose boxes overlap
+EXACT_BROAD_PHASES = ("bvh", "topology_tree", "material_tree", "brute")
 
 
 def make_broad_phase(

@@ -1,6 +1,7 @@
 """What all methods have in common: a frame is some steps, and a step tells what happened in it."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -8,8 +9,11 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from weft.broad_phase.interface import EXACT_BROAD_PHASES, make_broad_phase
+from weft.broad_phase.patch_search import PatchSearch
+from weft.errors import SceneError
 from weft.scene import MethodOptions
-from weft.world import State, World
+from weft.world import State, Surface, World
 
 # method name -> where its class is
 _METHODS = {
@@ -106,3 +110,35 @@ def make_method(world: World, options: MethodOptions) -> Method:
     module, _, name = _METHODS[options.name].partition(":")
     with wp.ScopedDevice(world.device):
         return getattr(import_module(module), name)(world, options)
+
+
+def exact_broad_phase(world: World, surface: Surface, method: str, **options: Any) -> PatchSearch:
+    """The broad phase that the scene names (by default `bvh`), over the first vertices of a world.
+
+    For methods that must not miss a pair: they refuse a broad phase that may.
+    """
+    name = world.scene.broad_phase or "bvh"
+    if name not in EXACT_BROAD_PHASES:
+        text = f"{name!r} may miss pairs, and {method} must not; use one of {', '.join(EXACT_BROAD_PHASES)}"
+        raise SceneError(world.scene.problem(("broad_phase",), text))
+    material = world.rest_shape.numpy()[: surface.vertex_count]
+    broad_phase = make_broad_phase(name, surface, material=material, **options)
+    assert isinstance(broad_phase, PatchSearch)
+    return broad_phase
+
+
+def choose_search(world: World, method: str, search: str | None, choices: Sequence[str], default: str) -> str:
+    """How a method with an option `search` of its own searches: by that, by the scene's broad phase, or by default.
+
+    A broad phase that the method does not have, or that contradicts the option, is refused.
+    """
+    wanted = world.scene.broad_phase
+    if wanted is None:
+        return search or default
+    if wanted not in choices:
+        text = f"{wanted!r} is not for {method}; use one of {', '.join(choices)}, or leave it out"
+        raise SceneError(world.scene.problem(("broad_phase",), text))
+    if search not in (None, wanted):
+        text = f"is {wanted!r}, but the search of the method is {search!r}; leave one of them out"
+        raise SceneError(world.scene.problem(("broad_phase",), text))
+    return wanted

@@ -4,6 +4,7 @@ import numpy as np
 import warp as wp
 
 from weft.dynamics import make_dynamics
+from weft.errors import SceneError
 from weft.methods.base import Method, StepReport
 from weft.scene import Plain as PlainOptions
 from weft.world import State, World
@@ -16,6 +17,9 @@ class Plain(Method):
 
     def __init__(self, world: World, options: PlainOptions) -> None:
         super().__init__(world, options)
+        if world.scene.broad_phase is not None:
+            text = "plain does not search for contact, so that nothing would use it; leave it out"
+            raise SceneError(world.scene.problem(("broad_phase",), text))
         self.dynamics = make_dynamics(options.dynamics, world)
         self.x_end = wp.zeros_like(world.target)
         self.v_end = wp.zeros_like(world.target)

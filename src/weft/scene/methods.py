@@ -111,8 +111,10 @@ class Boxes(MethodOptions):
         default="boxes",
         description="keep boxes apart by planes, or hold vertices of triangles whose boxes overlap (older; cloth sticks)",
     )
-    search: Literal["material_tree", "topology_tree", "bvh", "brute"] = Field(
-        default="material_tree", description="how overlapping boxes are found; all find the same pairs"
+    search: Literal["material_tree", "topology_tree", "bvh", "brute"] | None = Field(
+        default=None,
+        description="how overlapping boxes are found; all find the same pairs; default: the scene's `broad_phase`, or else "
+        "material_tree (on a GPU bvh)",
     )
     runs: Count = Field(
         default=8, description="rounds of solving and searching before all planes go back to where the step started"
@@ -126,8 +128,10 @@ class Push(MethodOptions):
     integrator: Literal["euler", "midpoint", "trapezoid", "runge_kutta"] = Field(
         default="trapezoid", description="how the springs are stepped, all explicit: of order 1, 2, 2, 4"
     )
-    search: Literal["octree", "kdtree", "brute"] = Field(
-        default="kdtree", description="how near triangles are found; octree misses those behind the walls of its cells"
+    search: Literal["octree", "kdtree", "brute"] | None = Field(
+        default=None,
+        description="how near triangles are found; octree misses those behind the walls of its cells; default: the scene's "
+        "`broad_phase`, or else kdtree",
     )
     against: Literal["both", "mesh", "cloth"] = Field(
         default="both", description="what pushes: the triangles of colliders (mesh), of cloth, or both"

@@ -117,8 +117,10 @@ class Scene(SceneModel):
     check: Annotated[Whole, Field(ge=0)] = Field(
         default=1, description="count intersections every so many frames; 0: never"
     )
-    broad_phase: BroadPhase = Field(
-        default="bvh", description="how pairs of near triangles are found; octree and kdtree may miss some"
+    broad_phase: BroadPhase | None = Field(
+        default=None,
+        description="how pairs of near triangles are found; octree and kdtree may miss some; default: the usual one of the "
+        "method, for most bvh",
     )
     forces: Forces = Field(default=Forces(), description="gravity, wind and air resistance")
     camera: Camera = Field(default=Camera(), description="from where pictures are taken")

@@ -9,13 +9,13 @@ from itertools import count
 import numpy as np
 import warp as wp
 
-from weft.broad_phase.interface import BroadPhase, make_broad_phase
+from weft.broad_phase.interface import EXACT_BROAD_PHASES, BroadPhase, make_broad_phase
 from weft.contact.contact import ContactSearch
 from weft.contact.step_search import length_scale
 from weft.contact.touching import TOUCHING, move_off
 from weft.dynamics.elastic_surface.model import ElasticSurface
 from weft.geometry.stencil import Kind
-from weft.methods.base import Method, StepReport
+from weft.methods.base import Method, StepReport, choose_search
 from weft.methods.boxes.box_tree import BoxTree
 from weft.methods.boxes.collision_planes import CollisionPlanes, Met
 from weft.methods.boxes.held_triangles import HeldTriangles, Passing, near_pairs
@@ -34,7 +34,7 @@ class Boxes(Method):
         self.steps, self.runs = options.steps, options.runs
         self.avoids_boxes = options.avoid == "boxes"
         self.surface = ElasticSurface.from_world(world)
-        self.search = _make_search(options.search, world)
+        self.search = self._make_search(options.search)
         self.planes = CollisionPlanes.from_world(world)
         self.friction = PlaneFriction.from_world(world)
         self.triangles = HeldTriangles(world.surface, world.cloth_face_count)
@@ -135,11 +135,12 @@ class Boxes(Method):
         lists = [self.near] if self.avoids_boxes else [self.near, self.pairs]
         return self.triangles.find(self.x_end, *lists)
 
-
-def _make_search(name: str, world: World) -> BoxTree | BroadPhase:
-    """What finds boxes that overlap: the paper's tree in its lean form, which a card has no use for."""
-    if name == "material_tree":
-        if world.device.is_cpu:
-            return BoxTree(world.surface, world.rest_shape.numpy())
-        name = "bvh"
-    return make_broad_phase(name, world.surface)
+    def _make_search(self, search: str | None) -> BoxTree | BroadPhase:
+        """What finds overlapping boxes; on the CPU the paper's tree has a lean form of its own."""
+        world = self.world
+        on_cpu = world.device.is_cpu
+        name = choose_search(world, self.name, search, EXACT_BROAD_PHASES, "material_tree" if on_cpu else "bvh")
+        material = world.rest_shape.numpy()
+        if name == "material_tree" and on_cpu:
+            return BoxTree(world.surface, material)
+        return make_broad_phase(name, world.surface, material=material)

@@ -42,7 +42,7 @@ def make_search(world: World, regions: Regions) -> PredictiveSearch:
         count, world.cloth_faces, face_body=regions.face_region, body_pairs=regions.collide, device=world.device
     )
     return PredictiveSearch(
-        make_broad_phase(world.scene.broad_phase, surface, material=world.rest_shape.numpy()[:count]),
+        make_broad_phase(world.scene.broad_phase or "bvh", surface, material=world.rest_shape.numpy()[:count]),
         regions,
         rest=world.rest_shape,
         thickness=world.thickness,

@@ -7,10 +7,11 @@ push vertices away from triangles that are too close. As simple as can be, and i
 import numpy as np
 import warp as wp
 
+from weft.broad_phase.centroid_trees import KINDS
 from weft.dynamics.mass_spring import SAFETY, stable_step
 from weft.dynamics.springs import BEND
 from weft.errors import SceneError
-from weft.methods.base import Method, StepReport
+from weft.methods.base import Method, StepReport, choose_search
 from weft.methods.push.integrators import Integrator, SpringAcceleration
 from weft.methods.push.push_out import Push as PushResponse
 from weft.runtime import launch
@@ -153,7 +154,7 @@ class Push(Method):
         self.farthest = 0.5 * options.close
         self.response = PushResponse(
             world,
-            search=options.search,
+            search=choose_search(world, self.name, options.search, tuple(KINDS), "kdtree"),
             close=options.close,
             moves=options.moves,
             largest_face=options.largest_face or 2.0 * options.close,

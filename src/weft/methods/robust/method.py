@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from weft.broad_phase.interface import make_broad_phase
 from weft.broad_phase.lists import LIMIT, TooManyPairs
-from weft.broad_phase.patch_search import PatchSearch
 from weft.contact.impulses import ContactList, ImpulseSolver
 from weft.contact.repulsion import LARGEST_PART, set_repulsion
 from weft.contact.step_search import REACH, StepSearch, length_scale
@@ -22,7 +20,7 @@ from weft.contact.touching import TOUCHING, move_off
 from weft.dynamics import make_dynamics
 from weft.dynamics.springs import from_world
 from weft.errors import SceneError
-from weft.methods.base import Method, StepReport, summarise, worst_stretch
+from weft.methods.base import Method, StepReport, exact_broad_phase, summarise, worst_stretch
 from weft.methods.robust.impact_zones import Zones, carried_velocity, rigid_velocity
 from weft.methods.robust.kernels import average_velocity, end_velocity, expect, move_along
 from weft.methods.robust.strain_limits import StrainLimits
@@ -35,8 +33,6 @@ from weft.world import State, World
 if TYPE_CHECKING:
     from weft.methods.robust.end_velocity import EndVelocitySolver
 
-# the broad phases that miss no pair
-EXACT = ("bvh", "topology_tree", "material_tree", "brute")
 # pairs of features a triangle from which on a step is better halved than searched
 MANY_PAIRS = 60
 # pairs of one cloth that are nearer along it than this many edges do not rub
@@ -79,9 +75,9 @@ class Robust(Method):
         self.options: RobustOptions = options
         self.dynamics = make_dynamics(options.dynamics, world)
         _refuse_coarse_numbers(world)
-        broad_phase = self._make_broad_phase()
+        colliders = range(len(world.cloths), len(world.bodies))
         self.search = StepSearch(
-            broad_phase,
+            exact_broad_phase(world, world.surface, self.name, passive=colliders),
             world.thickness,
             world.rest_shape,
             world.largest_thickness,
@@ -109,18 +105,6 @@ class Robust(Method):
         self.crushed = 0
         # when the next step starts
         self._next_time = 0.0
-
-    def _make_broad_phase(self) -> PatchSearch:
-        world = self.world
-        name = world.scene.broad_phase
-        if name not in EXACT:
-            text = f"{name!r} may miss pairs, and robust must not; use one of {', '.join(EXACT)}"
-            raise SceneError(world.scene.problem(("broad_phase",), text))
-        colliders = range(len(world.cloths), len(world.bodies))
-        material = world.rest_shape.numpy()
-        broad_phase = make_broad_phase(name, world.surface, material=material, passive=colliders)
-        assert isinstance(broad_phase, PatchSearch)
-        return broad_phase
 
     def _make_half_step(self) -> "EndVelocitySolver | None":
         """What finds the velocity at the end of steps, where it is to be solved for."""

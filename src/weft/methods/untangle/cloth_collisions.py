@@ -15,11 +15,10 @@ import warp as wp
 from scipy import sparse
 
 from weft.analysis.analyser import Analysis
-from weft.broad_phase.interface import make_broad_phase
-from weft.broad_phase.patch_search import PatchSearch
 from weft.contact.impulses import ContactList, ImpulseSolver
 from weft.contact.repulsion import set_repulsion
 from weft.contact.step_search import StepSearch
+from weft.methods.base import exact_broad_phase
 from weft.methods.untangle.cloth_contact import stitched
 from weft.methods.untangle.pulling import crossing_vertices
 from weft.runtime import launch
@@ -108,8 +107,7 @@ class ClothCollisions:
         device = self.device = world.device
         self.world = world
         count = self.count = world.cloth_vertex_count
-        broad_phase = make_broad_phase("bvh", surface)
-        assert isinstance(broad_phase, PatchSearch)
+        broad_phase = exact_broad_phase(world, surface, "untangle")
         thickness = world.thickness, world.rest_shape, world.largest_thickness
         self.search = StepSearch(broad_phase, *thickness, finest_length=world.finest_length)
         self._inverse_mass = wp.zeros(count, dtype=wp.float64, device=device)

@@ -12,11 +12,11 @@ import warp as wp
 
 from weft.analysis.analyser import Analysis
 from weft.analysis.attraction import colour_table, edge_edge_kinds, vertex_triangle_kinds
-from weft.broad_phase.interface import make_broad_phase
 from weft.contact.contact import pair_thickness
 from weft.dynamics.implicit.step_springs import CORNERS, StepSprings
 from weft.geometry.proximity import relative_position
 from weft.geometry.stencil import Kind, nearest_weights, pair_vertices, stencil_normal
+from weft.methods.base import exact_broad_phase
 from weft.methods.untangle.pulling import crossing_vertices
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
@@ -182,7 +182,7 @@ class ClothContact:
         device = self.device = world.device
         self.world = world
         self.surface = Surface.from_arrays(world.cloth_vertex_count, world.cloth_faces, device=device)
-        self.broad_phase = make_broad_phase("bvh", self.surface)
+        self.broad_phase = exact_broad_phase(world, self.surface, "untangle")
         self._stiffest = max((part.material.stretch for part in world.cloths), default=0.0)
         sheets: Any = Sheets()
         sheets.faces, sheets.edges, sheets.thickness = self.surface.faces, self.surface.edges, world.thickness
