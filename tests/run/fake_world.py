@@ -47,7 +47,7 @@ class FakeWorld:
         self.vertex_count = 7
         self.cloths: list[Any] = []
 
-    def longest_edge(self, x: FakeArray) -> float:
+    def largest_stretch(self, x: FakeArray) -> float:
         return 1.0
 
     def initial_state(self) -> FakeState:

@@ -36,8 +36,7 @@ def test_phases_count_releases():
     kinematics = Kinematics([still([0], 1.0), still([1], 2.0), still([2], 1.0), still([3])])
     # two of them let go together, one never does
     assert [kinematics.phase(t) for t in (0.0, 0.999, 1.0, 1.5, 2.0, 1e6)] == [0, 0, 1, 1, 2, 2]
-    spans = {(-np.inf, 1.0): 0.999, (1.0, 2.0): 1.0 - 0.5 * TIME_SLACK, (2.0, np.inf): 1e6}
-    assert all(kinematics.span(time) == span for span, time in spans.items())
+    assert kinematics.phase(1.0 - 0.5 * TIME_SLACK) == 1 and kinematics.phase(1.0 - 2.0 * TIME_SLACK) == 0
     assert kinematics.fixed(5, 0.0).tolist() == [True, True, True, True, False]
     assert kinematics.fixed(5, 1.0).tolist() == [False, True, False, True, False]
     assert kinematics.fixed(5, 2.0).tolist() == [False, False, False, True, False]

@@ -34,9 +34,9 @@ def crowd():
     )
 
 
-def test_a_card_that_is_not_there_is_one_sentence(crowd):
+def test_a_gpu_that_is_not_there_is_one_sentence(crowd):
     with pytest.raises(
-        SceneError, match=r"^device: 'cuda:99' needs an NVIDIA card|^device: there is no 'cuda:99' here, only"
+        SceneError, match=r"^device: 'cuda:99' needs an NVIDIA GPU|^device: there is no 'cuda:99' here, only"
     ):
         World(crowd, "cuda:99")
 

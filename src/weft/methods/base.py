@@ -102,7 +102,7 @@ def summarise(reports: list[StepReport]) -> dict[str, Any]:
 
 def worst_stretch(world: World, state: State) -> float:
     """Largest strain of any edge of any cloth: 0.1 is 10 % longer than at rest."""
-    return max(0.0, float(world.longest_edge(state.x)) - 1.0)
+    return max(0.0, float(world.largest_stretch(state.x)) - 1.0)
 
 
 def make_method(world: World, options: MethodOptions) -> Method:

@@ -1,7 +1,7 @@
-"""The scene compiled to flat device arrays."""
+"""A scene compiled to flat device arrays: `World`, its triangles (`Surface`), and its `State` at one moment."""
 
 from weft.world.state import State
 from weft.world.surface import Surface
-from weft.world.world import Body, ClothPart, Seams, World
+from weft.world.world import Body, RestCloth, Seams, World
 
-__all__ = ["Body", "ClothPart", "Seams", "State", "Surface", "World"]
+__all__ = ["Body", "RestCloth", "Seams", "State", "Surface", "World"]

@@ -1,4 +1,4 @@
-"""Vertices whose motion is prescribed: all of a collider's, and a cloth's where it is pinned."""
+"""Vertices whose motion is prescribed: all vertices of colliders, and the pinned vertices of cloths."""
 
 from bisect import bisect_right
 from collections.abc import Callable
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# a release at the very start of a step counts as done, rounding of added-up times included
+# seconds by which the time of a step may miss the release of a pin and still count as later: step times are sums of many dt,
+# with rounding errors of some 1e-13 s; a real step is a million times longer
 TIME_SLACK = 1e-9
 
 Place = Callable[[float], np.ndarray]
@@ -15,40 +16,32 @@ Place = Callable[[float], np.ndarray]
 
 @dataclass(frozen=True)
 class Prescription:
-    """Some vertices that follow a motion until they are let go."""
+    """Vertices that follow a motion until they are released."""
 
     vertices: np.ndarray
     place: Place
     still: bool = False
-    """the place does not depend on the time"""
+    """whether the place does not depend on the time"""
     until: float = np.inf
+    """the time of the release, s"""
     pose: Callable[[float], np.ndarray] | None = None
-    """a matrix that says all about the place, where there is one"""
+    """for rigid motions: time -> a matrix that determines the place"""
 
 
 class Kinematics:
-    """All prescriptions of a world, by vertex.
-
-    A vertex in two prescriptions follows the later one in the list while both hold.
-    """
+    """All prescriptions of a world. A vertex in two of them follows the later one in the list while both hold."""
 
     def __init__(self, prescriptions: list[Prescription]) -> None:
         self.prescriptions = prescriptions
         self._held: dict[int, np.ndarray] = {}
         self._releases = sorted({p.until for p in prescriptions if np.isfinite(p.until)})
         self.moving = any(not p.still for p in prescriptions)
-        self._asked: tuple[float, float] | None = None
+        self._poses_of: tuple[float, float] | None = None
         self._poses: list[bytes] | None = None
 
     def phase(self, time: float) -> int:
-        """How many releases have happened; what is prescribed changes only when this does."""
+        """How many releases have happened; the set of prescribed vertices changes only when this number does."""
         return bisect_right(self._releases, time + TIME_SLACK)
-
-    def span(self, time: float) -> tuple[float, float]:
-        """The times, a little slack added, from and to which the phase is that of a time."""
-        phase = self.phase(time)
-        ends = [-np.inf, *self._releases, np.inf]
-        return float(ends[phase]), float(ends[phase + 1])
 
     def fixed(self, vertex_count: int, time: float) -> np.ndarray:
         """Which vertices are prescribed during a step that starts at this time."""
@@ -58,12 +51,12 @@ class Kinematics:
         return mask
 
     def poses(self, start: float, end: float) -> list[bytes] | None:
-        """What says all about where the vertices prescribed at `start` are at `end`; None where that is too much.
+        """Bytes that determine where the vertices prescribed at `start` are at `end`; None if some motion is not rigid.
 
-        The last answer is kept, so that somebody may ask early.
+        The last result is kept, so that it can be computed early, while the host has nothing else to do.
         """
-        if self._asked != (start, end):
-            self._asked, self._poses = (start, end), self._find_poses(start, end)
+        if self._poses_of != (start, end):
+            self._poses_of, self._poses = (start, end), self._find_poses(start, end)
         return self._poses
 
     def _find_poses(self, start: float, end: float) -> list[bytes] | None:

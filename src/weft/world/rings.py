@@ -1,4 +1,4 @@
-"""Marks on the vertices around some of them, ring by ring along the edges."""
+"""Neighbours of vertices along edges, and marks on the rings of vertices around given ones."""
 
 import numpy as np
 import warp as wp
@@ -13,7 +13,7 @@ wp.set_module_options({"enable_backward": False})
 
 @wp.kernel
 def mark_chosen(first: int, chosen: wp.array[int], marks: wp.array[wp.int8]):
-    """Mark the vertices of a list."""
+    """Mark the listed vertices."""
     marks[chosen[first + wp.tid()]] = wp.int8(1)
 
 
@@ -35,7 +35,7 @@ def widen(
 
 
 class Rings:
-    """The neighbours of each of so many vertices, along edges (k, 2)."""
+    """Marks the rings around vertices of a mesh with edges (k, 2) and `count` vertices."""
 
     def __init__(self, edges: np.ndarray, count: int, device: wp.DeviceLike) -> None:
         self.count, self.device = count, device
@@ -44,11 +44,11 @@ class Rings:
         self._other = self.no_marks()
 
     def no_marks(self) -> wp.array:
-        """A mark for each vertex, none of them set."""
+        """An array with a mark for each vertex, none of them set."""
         return wp.zeros(self.count, dtype=wp.int8, device=self.device)
 
     def mark(self, vertices: np.ndarray, rings: int, marks: wp.array) -> None:
-        """Mark these vertices, and as many rings around them, and no others."""
+        """Mark these vertices and so many rings of neighbours around them, and clear all other marks."""
         marks.zero_()
         if not len(vertices):
             return
@@ -58,7 +58,7 @@ class Rings:
             wp.copy(marks, self._other)
 
     def add(self, vertices: np.ndarray, marks: wp.array) -> None:
-        """Mark these vertices besides."""
+        """Mark these vertices in addition."""
         count = len(vertices)
         if count:
             chosen = self._chosen.at_least(count)
@@ -67,9 +67,9 @@ class Rings:
 
 
 def surface_neighbours(surface: Surface, stitches: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The vertices that an edge leads to from each vertex of a surface: offsets and items.
+    """The neighbours of each vertex of a surface along its edges, as offsets and items.
 
-    With `stitches` (k, 2), also from what is sewn to it, and what is sewn to those.
+    With `stitches` (k, 2), pairs of vertices that are sewn together count as one vertex: each has the neighbours of both.
     """
     edges, count = surface.edges.numpy().reshape(-1, 2), surface.vertex_count
     if stitches is not None and len(stitches):
@@ -78,7 +78,7 @@ def surface_neighbours(surface: Surface, stitches: np.ndarray | None = None) -> 
 
 
 def _edges_across(edges: np.ndarray, stitches: np.ndarray, count: int) -> np.ndarray:
-    """Edges, those of vertices that are sewn together counting for each of them, and the stitches themselves."""
+    """The edges, the same edges from and to whatever is sewn to their ends, and the stitches themselves."""
     along, sewn = (coo_array((np.ones(len(e)), e.T), shape=(count, count)) for e in (edges, stitches))
     same = eye_array(count) + sewn + sewn.T
     reached = (same @ (along + along.T) @ same + sewn + sewn.T).tocoo()
@@ -87,7 +87,7 @@ def _edges_across(edges: np.ndarray, stitches: np.ndarray, count: int) -> np.nda
 
 
 def neighbours(edges: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The vertices that an edge leads to from each of so many: offsets and items."""
+    """The neighbours of each of `count` vertices along edges (k, 2), as offsets and items."""
     ends = np.concatenate([edges, edges[:, ::-1]])
     order = np.argsort(ends[:, 0], kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(ends[:, 0], minlength=count))]).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Where everything is and how fast it moves at one moment."""
+"""Positions and velocities of all vertices at one moment."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ import warp as wp
 
 @dataclass
 class State:
-    """Positions and velocities of all bodies; with the time, all that a frame hands to the next one."""
+    """All that a frame passes on to the next one: positions in m, velocities in m/s, time in s, and the frame's number."""
 
     x: wp.array
     v: wp.array

@@ -1,4 +1,4 @@
-"""A scene compiled to flat arrays: all cloths first, then all colliders, in one list of vertices and triangles."""
+"""A scene compiled to flat arrays: one list of vertices and one of triangles, all cloths first, then all colliders."""
 
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -21,12 +21,12 @@ from weft.world.surface import Surface
 
 wp.set_module_options({"enable_backward": False})
 
-# threads that look for the longest edge
-LOOKERS = 16384
+# threads that measure edges at most: each takes many edges, so that few of them contend for the one maximum
+STRETCH_THREADS = 16384
 
 
 @wp.kernel
-def carry_vertices(
+def move_prescribed(
     first: int,
     offset: int,
     x: wp.array[wp.vec3d],
@@ -35,33 +35,33 @@ def carry_vertices(
     x_end: wp.array[wp.vec3d],
     v_end: wp.array[wp.vec3d],
 ):
-    """Prescribed motion: linear from where a vertex is to its target."""
+    """Positions and velocities at the end of a step of vertices that move linearly to their targets."""
     i = offset + first + wp.tid()
     x_end[i] = target[i]
     v_end[i] = (target[i] - x[i]) / dt
 
 
 @wp.kernel
-def measure_edges(
+def measure_stretch(
     first: int,
-    lookers: int,
+    threads: int,
     edges: wp.array[wp.vec2i],
     rest: wp.array[wp.float64],
     x: wp.array[wp.vec3d],
-    longest: wp.array[wp.float64],
+    largest: wp.array[wp.float64],
 ):
-    """The largest ratio of length and rest length among some of the edges."""
+    """Thread i of `threads` measures every `threads`-th edge; the largest ratio of length to rest length goes to `largest`."""
     i = first + wp.tid()
     found = wp.float64(0.0)
-    for k in range(i, edges.shape[0], lookers):
+    for k in range(i, edges.shape[0], threads):
         e = edges[k]
         found = wp.max(found, wp.length(x[e[1]] - x[e[0]]) / rest[k])
-    wp.atomic_max(longest, i % longest.shape[0], found)
+    wp.atomic_max(largest, i % largest.shape[0], found)
 
 
 @dataclass(frozen=True)
 class Body:
-    """A cloth or a collider and its place in the arrays."""
+    """A cloth or a collider, and which vertices and triangles of the world it owns."""
 
     name: str
     kind: Literal["cloth", "collider"]
@@ -70,8 +70,8 @@ class Body:
 
 
 @dataclass(frozen=True)
-class ClothPart:
-    """What dynamics build their model from: the rest mesh of one cloth, its material, its first vertex."""
+class RestCloth:
+    """What dynamics build their model of a cloth from: its rest mesh, its material, and its first vertex in the world."""
 
     mesh: TriMesh
     material: Material
@@ -80,24 +80,30 @@ class ClothPart:
 
 @dataclass(frozen=True)
 class Seams:
-    """All stitches of a world: vertex a meets (1 - w) b + w c (host arrays)."""
+    """All stitches of a world, as host arrays. A stitch pulls vertex a to the point (1 - w) b + w c of an edge."""
 
     vertices: np.ndarray
-    """(k, 3) int32"""
+    """(k, 3) int32: a, b, c"""
     weights: np.ndarray
-    """(k,) w"""
+    """(k,): w"""
     stiffness: np.ndarray
     """(k,) in N/m; infinite for a weld"""
     damping: np.ndarray
     """(k,) in N s/m"""
 
     def nearest(self) -> np.ndarray:
-        """(k, 2): vertex a and the nearer end of its edge; both ends would chain a whole seam together."""
+        """(k, 2): vertex a and the nearer end of its edge; with both ends, a whole seam would be connected to one vertex."""
         return np.stack([self.vertices[:, 0], np.where(self.weights < 0.5, *self.vertices[:, 1:].T)], axis=1)
 
 
 class World:
-    """All bodies of a scene in one list of vertices and one of triangles, on one device."""
+    """A scene compiled for one device: what does not change during a run, and the prescribed motion of each step.
+
+    Vertices and triangles of all bodies are concatenated, cloths before colliders; `bodies` says which are whose. For every
+    vertex there are mass (kg, infinite for colliders), inverse mass (1/kg, 0 where the motion is prescribed), thickness (m)
+    and, for prescribed vertices, `target`, the position at the end of the current step, which `begin_step` sets. What changes
+    from step to step is in a `State`.
+    """
 
     def __init__(self, scene: Scene, device: wp.DeviceLike = "cpu") -> None:
         self.scene = scene
@@ -106,7 +112,7 @@ class World:
         meshes = [*resolved.cloth_meshes, *resolved.collider_meshes]
         self.bodies = _lay_out(scene, meshes)
         self.cloths = [
-            ClothPart(mesh, cloth.material, body.vertices.start)
+            RestCloth(mesh, cloth.material, body.vertices.start)
             for mesh, cloth, body in zip(resolved.cloth_meshes, scene.cloths, self.bodies, strict=False)
         ]
         self.seams = _join_seams(resolved.seams, self.cloths)
@@ -121,32 +127,32 @@ class World:
             ]
         ).astype(np.int32)
         self.vertex_count = len(self.rest_positions)
-        self.cloth_vertex_count = sum(len(part.mesh.vertices) for part in self.cloths)
-        self.cloth_face_count = sum(len(part.mesh.faces) for part in self.cloths)
+        self.cloth_vertex_count = sum(len(cloth.mesh.vertices) for cloth in self.cloths)
+        self.cloth_face_count = sum(len(cloth.mesh.faces) for cloth in self.cloths)
         self.cloth_faces = self.faces[: self.cloth_face_count]
         self.surface = self._make_surface()
 
         self.mass = np.concatenate(
-            [_lumped_mass(part, cloth) for part, cloth in zip(self.cloths, scene.cloths, strict=True)]
+            [_lumped_mass(rest, cloth) for rest, cloth in zip(self.cloths, scene.cloths, strict=True)]
             + [np.full(self.vertex_count - self.cloth_vertex_count, np.inf)]
         )
         self.inverse_mass = wp.array(np.zeros(self.vertex_count), dtype=wp.float64, device=self.device)
         self.thickness = wp.array(self._thickness(), dtype=wp.float64, device=self.device)
         self.largest_thickness = float(self.thickness.numpy().max(initial=0.0))
-        halves = [0.5 * float(np.median(part.mesh.rest_lengths)) for part in self.cloths]
+        halves = [0.5 * float(np.median(cloth.mesh.rest_lengths)) for cloth in self.cloths]
         self.finest_length = min([float(self.thickness.numpy().min(initial=np.inf)), *halves])
-        """the least of the thicknesses and of half a usual edge of each cloth, m: what tolerances of contact follow"""
+        """the least of all thicknesses and of half the median edge of each cloth, m: tolerances of contact scale with it"""
         self.rest_shape = wp.array(self._rest_shape(), dtype=wp.vec3d, device=self.device)
         self.friction_static, self.friction_kinetic = self._friction()
         self.target = wp.zeros(self.vertex_count, dtype=wp.vec3d, device=self.device)
         self._host_target = np.zeros((self.vertex_count, 3))
         self._phase = -1
-        # what `target` holds
+        # the phase and the poses that `target` was set for
         self._placed: tuple[int, list[bytes] | None] = -1, None
         self._pinned = True
 
     def initial_state(self) -> State:
-        """The scene at time 0: everything where it was placed, pins and colliders where their motions start."""
+        """The scene at time 0: cloth where it was placed, pins and colliders where their motions start."""
         x = self.rest_positions.copy()
         self.kinematics.place(x, 0.0, 0.0)
         v = np.zeros_like(x)
@@ -155,7 +161,7 @@ class World:
         return State.from_numpy(x, v, device=self.device)
 
     def begin_step(self, state: State, dt: float) -> None:
-        """Set `inverse_mass` for the pins that hold now, and `target` to where prescribed vertices will be."""
+        """Set `inverse_mass` for the pins that hold now, and `target` to where prescribed vertices will be after dt."""
         phase = self.kinematics.phase(state.time)
         if phase != self._phase:
             self._phase = phase
@@ -169,32 +175,32 @@ class World:
             return
         self._placed = phase, poses
         self.kinematics.place(self._host_target, state.time, state.time + dt)
-        # only vertices that are prescribed have a target: of cloth that is not pinned there is nothing to copy
+        # without pinned vertices no cloth vertex has a target: copy those of the colliders alone
         first = 0 if self._pinned else self.cloth_vertex_count
         if first < self.vertex_count:
             source = wp.array(self._host_target, dtype=wp.vec3d, device="cpu", copy=False)
             wp.copy(self.target, source, first, first, self.vertex_count - first)
 
     def carry_colliders(self, state: State, dt: float, x_end: wp.array, v_end: wp.array) -> None:
-        """Write the colliders' part of the end of a step: straight to the target."""
+        """Write where colliders are at the end of a step, and how fast they move: straight to the target."""
         count = self.vertex_count - self.cloth_vertex_count
         inputs = [self.cloth_vertex_count, state.x, self.target, dt, x_end, v_end]
-        launch(carry_vertices, count, inputs, device=self.device)
+        launch(move_prescribed, count, inputs, device=self.device)
 
-    def longest_edge(self, x: wp.array) -> float:
-        """The largest ratio of an edge's length and its length at rest, over all cloths."""
+    def largest_stretch(self, x: wp.array) -> float:
+        """The largest ratio of an edge's length to its rest length, over all cloths."""
         edges, rest = self._cloth_edges
-        lookers = min(len(edges), LOOKERS)
-        # threads of the CPU have places of their own: maxima of several could be lost
-        longest = wp.zeros(max(1, lookers) if self.device.is_cpu else 1, dtype=wp.float64, device=self.device)
-        launch(measure_edges, lookers, [lookers, edges, rest, x, longest], device=self.device, grain=64)
-        return float(read((longest, 0, len(longest)))[0].max())
+        threads = min(len(edges), STRETCH_THREADS)
+        # Warp's atomics are no atomics on the CPU, where each thread writes a maximum of its own
+        largest = wp.zeros(max(1, threads) if self.device.is_cpu else 1, dtype=wp.float64, device=self.device)
+        launch(measure_stretch, threads, [threads, edges, rest, x, largest], device=self.device, grain=64)
+        return float(read((largest, 0, len(largest)))[0].max())
 
     @cached_property
     def _cloth_edges(self) -> tuple[wp.array, wp.array]:
-        """The edges of all cloths and their lengths at rest."""
-        edges = [np.zeros((0, 2), np.int32), *(part.first + part.mesh.edges for part in self.cloths)]
-        rest = [np.zeros(0), *(part.mesh.rest_lengths for part in self.cloths)]
+        """The edges of all cloths and their rest lengths."""
+        edges = [np.zeros((0, 2), np.int32), *(cloth.first + cloth.mesh.edges for cloth in self.cloths)]
+        rest = [np.zeros(0), *(cloth.mesh.rest_lengths for cloth in self.cloths)]
         return (
             wp.array(np.concatenate(edges), dtype=wp.vec2i, device=self.device),
             wp.array(np.concatenate(rest), dtype=wp.float64, device=self.device),
@@ -204,7 +210,7 @@ class World:
         face_body = np.concatenate(
             [np.zeros(0, np.int32), *(np.full(b.faces.stop - b.faces.start, i) for i, b in enumerate(self.bodies))]
         )
-        # cloth meets everything, colliders do not meet each other
+        # cloth interacts with everything, colliders do not interact with each other
         is_cloth = np.array([body.kind == "cloth" for body in self.bodies], bool)
         pairs = (is_cloth[:, None] | is_cloth[None, :]).astype(np.int32)
         return Surface.from_arrays(
@@ -213,23 +219,23 @@ class World:
 
     def _thickness(self) -> np.ndarray:
         thickness = np.full(self.vertex_count, self.scene.thickness)
-        for part, body in zip(self.cloths, self.bodies, strict=False):
-            if part.material.thickness is not None:
-                thickness[body.vertices] = part.material.thickness
+        for cloth, body in zip(self.cloths, self.bodies, strict=False):
+            if cloth.material.thickness is not None:
+                thickness[body.vertices] = cloth.material.thickness
         return thickness
 
     def _rest_shape(self) -> np.ndarray:
-        """Where each vertex rests: in the flat where its cloth has uv, else where it was placed."""
+        """The rest position of each vertex: in the plane where its cloth has uv coordinates, else where it was placed."""
         shape = self.rest_positions.copy()
-        for part, body in zip(self.cloths, self.bodies, strict=False):
-            if part.mesh.uv is not None:
-                shape[body.vertices] = np.column_stack([part.mesh.uv, np.zeros(len(part.mesh.uv))])
+        for cloth, body in zip(self.cloths, self.bodies, strict=False):
+            if cloth.mesh.uv is not None:
+                shape[body.vertices] = np.column_stack([cloth.mesh.uv, np.zeros(len(cloth.mesh.uv))])
         return shape
 
     def _friction(self) -> tuple[wp.array, wp.array]:
-        """Coefficients for each pair of bodies: the geometric mean of the two, so that ice is slippery to all."""
-        static = [part.material.friction for part in self.cloths] + [c.friction for c in self.scene.colliders]
-        kinetic = [part.material.friction_kinetic for part in self.cloths]
+        """Static and kinetic coefficients of each pair of bodies: the geometric mean of theirs, 0 if one of them is 0."""
+        static = [cloth.material.friction for cloth in self.cloths] + [c.friction for c in self.scene.colliders]
+        kinetic = [cloth.material.friction_kinetic for cloth in self.cloths]
         kinetic += [c.friction_kinetic for c in self.scene.colliders]
         tables = (np.sqrt(np.outer(mu, mu)) for mu in (static, kinetic))
         first, second = (wp.array(t, dtype=wp.float64, ndim=2, device=self.device) for t in tables)
@@ -237,18 +243,18 @@ class World:
 
 
 def _find_device(scene: Scene, device: wp.DeviceLike) -> wp.Device:
-    """The device of that name, which may not be there."""
+    """The device of that name, or an error that says which devices there are."""
     name = str(device)
-    # without a driver Warp prints errors of its own before it raises one
+    # without a driver Warp would print errors before it raises one
     if name.startswith("cuda") and not wp.is_cuda_available():
         raise SceneError(
-            scene.problem(("device",), f"{name!r} needs an NVIDIA card with its driver, and none is found here")
+            scene.problem(("device",), f"{name!r} needs an NVIDIA GPU and its driver, and none is found here")
         )
     try:
         return wp.get_device(device)
     except (RuntimeError, ValueError):
-        there = ", ".join(card.alias for card in wp.get_devices())
-        raise SceneError(scene.problem(("device",), f"there is no {name!r} here, only {there}")) from None
+        known = ", ".join(known.alias for known in wp.get_devices())
+        raise SceneError(scene.problem(("device",), f"there is no {name!r} here, only {known}")) from None
 
 
 def _lay_out(scene: Scene, meshes: list[TriMesh]) -> list[Body]:
@@ -264,19 +270,19 @@ def _lay_out(scene: Scene, meshes: list[TriMesh]) -> list[Body]:
     return bodies
 
 
-def _lumped_mass(part: ClothPart, cloth: Cloth) -> np.ndarray:
-    """Mass of each vertex: the same for all, or a third of each triangle around it."""
-    mesh, density = part.mesh, part.material.density
+def _lumped_mass(rest: RestCloth, cloth: Cloth) -> np.ndarray:
+    """The mass of each vertex in kg: the same for all, or a third of each triangle around it."""
+    mesh, density = rest.mesh, rest.material.density
     count = len(mesh.vertices)
-    sharing = cloth.masses or ("equal" if isinstance(cloth.shape, Grid | Strip) else "area")
-    if sharing == "equal":
+    lumping = cloth.masses or ("equal" if isinstance(cloth.shape, Grid | Strip) else "area")
+    if lumping == "equal":
         return np.full(count, density * mesh.rest_areas.sum() / count)
-    share = np.repeat(mesh.rest_areas / 3.0, 3)
-    return density * np.bincount(mesh.faces.ravel(), weights=share, minlength=count)
+    thirds = np.repeat(mesh.rest_areas / 3.0, 3)
+    return density * np.bincount(mesh.faces.ravel(), weights=thirds, minlength=count)
 
 
 def _prescriptions(resolved: Resolved, bodies: list[Body]) -> list[Prescription]:
-    """The motions of pins and colliders, by the vertices of the world."""
+    """The motions of pins and colliders, with vertex numbers of the world."""
     result = []
     for mesh, pins, body in zip(resolved.cloth_meshes, resolved.pins, bodies, strict=False):
         for pin in pins:
@@ -294,8 +300,8 @@ def _prescription(motion: ResolvedMotion, vertices: np.ndarray, placed: np.ndarr
     return Prescription(vertices, partial(motion.positions, placed), motion.still, until, pose)
 
 
-def _join_seams(sewn: list[Stitches], cloths: list[ClothPart]) -> Seams:
-    """All stitches of all seams, by the vertices of the world."""
+def _join_seams(sewn: list[Stitches], cloths: list[RestCloth]) -> Seams:
+    """All stitches of all seams, with vertex numbers of the world."""
     vertices, weights, stiffness, damping = [np.zeros((0, 3), np.int32)], [np.zeros(0)], [np.zeros(0)], [np.zeros(0)]
     for seam in sewn:
         first, other = cloths[seam.cloth].first, cloths[seam.to].first
@@ -305,4 +311,4 @@ def _join_seams(sewn: list[Stitches], cloths: list[ClothPart]) -> Seams:
         weights.append(seam.weights)
         stiffness.append(np.full(count, strength))
         damping.append(np.full(count, cloths[seam.cloth].material.damping * seam.stiffness))
-    return Seams(*(np.concatenate(parts) for parts in (vertices, weights, stiffness, damping)))
+    return Seams(*(np.concatenate(arrays) for arrays in (vertices, weights, stiffness, damping)))

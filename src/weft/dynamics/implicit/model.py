@@ -35,7 +35,7 @@ from weft.errors import WeftError
 from weft.runtime import launch
 from weft.runtime.reduction import lanes_on
 from weft.world import State, World
-from weft.world.constraints import SETTLED, UNSURE, WRONG, Constraints, Restraint
+from weft.world.constraints import SETTLED, UNSURE, WRONG, Constraints, ConstraintSource
 
 wp.set_module_options({"enable_backward": False})
 
@@ -192,7 +192,7 @@ class Implicit(StatelessDynamics):
         v_end: wp.array,
         contacts: SubstepContacts | None = None,
         *,
-        restraints: Sequence[Restraint] = (),
+        restraints: Sequence[ConstraintSource] = (),
     ) -> int:
         """Write where the cloth is after dt; returns the number of substeps taken.
 
@@ -216,7 +216,7 @@ class Implicit(StatelessDynamics):
         dt: float,
         x_end: wp.array,
         v_end: wp.array,
-        restraints: Sequence[Restraint],
+        restraints: Sequence[ConstraintSource],
     ) -> int:
         """The step in substeps, halved where they strain the cloth too much, doubled again where they do not."""
         if not self._buffers:
@@ -262,7 +262,7 @@ class Implicit(StatelessDynamics):
         h: float,
         x_end: wp.array,
         v_end: wp.array,
-        restraints: Sequence[Restraint],
+        restraints: Sequence[ConstraintSource],
     ) -> float:
         """One backward Euler step; returns the largest growth of strain in it, or infinity if restraints did not settle."""
         constraints = self.constraints

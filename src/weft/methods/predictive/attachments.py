@@ -12,7 +12,7 @@ import numpy as np
 import warp as wp
 
 from weft.dynamics.packed_vertices import PACKED_VERTEX
-from weft.world import ClothPart, World
+from weft.world import RestCloth, World
 
 wp.set_module_options({"enable_backward": False})
 
@@ -74,7 +74,7 @@ def attach_world(world: World, fixed: np.ndarray, reach: float | None = None) ->
     return Attachments(table[:, :2].astype(np.int32), table[:, 2].copy(), offsets)
 
 
-def _attach_part(part: ClothPart, fixed: np.ndarray, reach: float | None) -> np.ndarray:
+def _attach_part(part: RestCloth, fixed: np.ndarray, reach: float | None) -> np.ndarray:
     """Rows (vertex, pin, length, rank) of one cloth."""
     from scipy.sparse.csgraph import connected_components, dijkstra
 
@@ -102,7 +102,7 @@ def _attach_part(part: ClothPart, fixed: np.ndarray, reach: float | None) -> np.
     return np.concatenate(rows)
 
 
-def _longest(length: np.ndarray, part: ClothPart, reach: float | None) -> np.ndarray:
+def _longest(length: np.ndarray, part: RestCloth, reach: float | None) -> np.ndarray:
     if reach is not None:
         return reach * length
     # strain of a strip of this length under a multiple of its own weight
@@ -110,7 +110,7 @@ def _longest(length: np.ndarray, part: ClothPart, reach: float | None) -> np.nda
     return (1.0 + np.maximum(strain, LEAST_SLACK)) * length
 
 
-def _rest_graph(part: ClothPart) -> Any:
+def _rest_graph(part: RestCloth) -> Any:
     """Vertices joined by edges and across hinges, with lengths at rest (a sparse matrix)."""
     from scipy.sparse import coo_matrix
 

@@ -19,7 +19,7 @@ from weft.methods.untangle.solid_kernels import triangle_frame
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
 from weft.world import World
-from weft.world.constraints import FLYPAPER, PRESCRIBED, SETTLED, Constraints, Held, hold
+from weft.world.constraints import FLYPAPER, PRESCRIBED, SETTLED, ConstraintArrays, Constraints, hold
 
 wp.set_module_options({"enable_backward": False})
 
@@ -60,7 +60,7 @@ def glue(
     x: wp.array[wp.vec3d],
     goal: wp.array[wp.vec3d],
     h: wp.float64,
-    held: Held,
+    held: ConstraintArrays,
 ):
     """Constrain one vertex to the weighted mean of where its surfaces carry it."""
     k = first + wp.tid()

@@ -26,7 +26,7 @@ from weft.methods.untangle.unfolding import Unfolding
 from weft.runtime import launch
 from weft.scene import Untangle as UntangleOptions
 from weft.world import State, World
-from weft.world.constraints import Restraint
+from weft.world.constraints import ConstraintSource
 from weft.world.kinematics import TIME_SLACK
 
 wp.set_module_options({"enable_backward": False})
@@ -101,7 +101,7 @@ class Untangle(Method):
         analysis = self._analyse(state)
         self._mark(analysis)
         contacts = self._link(state, dt, analysis)
-        restraints: list[Restraint] = [self.solid_contact, self.flypaper]
+        restraints: list[ConstraintSource] = [self.solid_contact, self.flypaper]
         self.dynamics.propose(state, world.target, dt, self.x_end, self.v_end, restraints=restraints)
         world.carry_colliders(state, dt, self.x_end, self.v_end)
         if analysis is not None:

@@ -3,7 +3,7 @@
 import warp as wp
 
 from weft.runtime.reduction import block_max, lane_sum_vector, lanes
-from weft.world.constraints import NOBODY, SOLID, Held, hold, let_go
+from weft.world.constraints import NOBODY, SOLID, ConstraintArrays, hold, release
 
 wp.set_module_options({"enable_backward": False})
 
@@ -68,14 +68,14 @@ def triangle_frame(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.mat33d:
 
 
 @wp.func
-def stick(i: int, touch: Touch, held: Held):
+def stick(i: int, touch: Touch, held: ConstraintArrays):
     """Held in all directions: the vertex goes with the surface."""
     touch.state[i] = STICKS
     hold(i, SOLID, touch.carried[i], touch.shift[i], held)
 
 
 @wp.func
-def slide(i: int, push: wp.vec3d, touch: Touch, held: Held):
+def slide(i: int, push: wp.vec3d, touch: Touch, held: ConstraintArrays):
     """Held along the normal; friction pushes along the surface."""
     touch.state[i] = SLIDES
     n = touch.normal[i]
@@ -89,15 +89,15 @@ def slide(i: int, push: wp.vec3d, touch: Touch, held: Held):
 
 
 @wp.func
-def give_way(i: int, touch: Touch, held: Held):
+def give_way(i: int, touch: Touch, held: ConstraintArrays):
     """Free, but for a push that the cloth bears."""
     touch.state[i] = YIELDS
-    let_go(i, held)
+    release(i, held)
     held.push[i] = touch.limit[i] * touch.normal[i]
 
 
 @wp.func
-def meet(i: int, touch: Touch, held: Held):
+def meet(i: int, touch: Touch, held: ConstraintArrays):
     """A vertex that touches: without friction there is no need to try whether it sticks."""
     if touch.grip[i] > ZERO:
         stick(i, touch, held)
@@ -125,7 +125,7 @@ def choose_surface(
     goal: wp.array[wp.vec3d],
     h: wp.float64,
     touch: Touch,
-    held: Held,
+    held: ConstraintArrays,
 ):
     """The surface that a vertex is deepest in, or nearest to: where it will be, and what brings the vertex there."""
     i = first + wp.tid()
@@ -189,7 +189,7 @@ def review_contacts(
     force: wp.array[wp.vec3d],
     thickness: wp.array[wp.float64],
     touch: Touch,
-    held: Held,
+    held: ConstraintArrays,
     changed: wp.array[int],
 ):
     """Change what the last solve has shown to be wrong."""
@@ -220,7 +220,7 @@ def review_contacts(
         pressed = wp.dot(n, force[i])
         if pressed < ZERO:
             touch.state[i] = OPEN
-            let_go(i, held)
+            release(i, held)
             change = CHANGED
         elif pressed > touch.limit[i]:
             give_way(i, touch, held)
