@@ -168,7 +168,7 @@ def test_again_finer(finished, tmp_path):
 
 
 def test_a_worker_that_fails_says_why(source, tmp_path):
-    from weft.finish.workers import Worker
+    from weft.finish.jobs import Worker
 
     worker = Worker(Plan(tmp_path / "nothing.zarr", "", 1, 1e-4, True, False, "cpu"), 1)
     try:

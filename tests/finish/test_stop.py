@@ -39,10 +39,10 @@ def test_the_end_is_free_of_intersections(seed, way):
     goal = x + np.random.default_rng(seed).normal(scale=way, size=x.shape)
     moved = SafeMove(surface_of(faces, len(x))).go(x, goal)
     assert len(intersections(moved.positions, faces)) == 0
-    assert ((moved.part >= 0.0) & (moved.part <= 1.0)).all()
-    np.testing.assert_allclose(moved.positions, x + moved.part[:, None] * (goal - x), atol=1e-15)
-    np.testing.assert_array_equal(moved.positions[moved.part == 1.0], goal[moved.part == 1.0])
-    assert moved.stopped == (moved.part < 1.0).sum()
+    assert ((moved.fraction >= 0.0) & (moved.fraction <= 1.0)).all()
+    np.testing.assert_allclose(moved.positions, x + moved.fraction[:, None] * (goal - x), atol=1e-15)
+    np.testing.assert_array_equal(moved.positions[moved.fraction == 1.0], goal[moved.fraction == 1.0])
+    assert moved.stopped == (moved.fraction < 1.0).sum()
 
 
 def test_what_is_free_goes_all_the_way():

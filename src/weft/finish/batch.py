@@ -1,4 +1,4 @@
-"""From a cache to a finer, smoother one: every frame finished by itself, several at a time."""
+"""`subdivide`: from a cache to a finer, smoother one; every frame is finished by itself, several at a time."""
 
 import os
 import warnings
@@ -9,10 +9,9 @@ from typing import Any
 
 from weft.cache import Cache, CacheWriter, open_cache
 from weft.errors import CacheError, WeftError, WeftWarning
-from weft.finish.jobs import Plan, Result, make_finisher, start_of
-from weft.finish.refine import split_uv
+from weft.finish.jobs import Plan, Result, finish_frames, make_finisher, start_of
+from weft.finish.levels import split_uv
 from weft.finish.stop import NEAR
-from weft.finish.workers import finish_frames
 from weft.run.interrupt import Interrupted, StopAtFrame
 from weft.runtime import get_threads
 
@@ -37,16 +36,16 @@ def subdivide(
     progress: Progress | None = None,
     elsewhere: FinishElsewhere | None = None,
 ) -> Cache:
-    """Subdivide and smooth the cloth of every frame of a cache, without making intersections, into the cache `out`.
+    """Subdivide and smooth the cloth of every frame of a cache, without new intersections, into the cache `out`.
 
-    Each level has four times as many triangles. Colliders stay as they are. Frames are independent of each other and
-    are worked on by several processes at a time (`processes`: as many as there are cores unless given).
+    Each level has four times as many triangles. Colliders stay as they are. Frames are independent of each other;
+    several processes work on them (`processes`: by default as many as there are cores).
 
     frames: only these frames of the source, in this order; all complete ones unless given. Every k-th frame makes a
-        cache with the k-th part of the frame rate.
-    near: the least distance, in metres, that is left between surfaces which are farther apart than twice that.
+        cache with 1/k of the frame rate.
+    near: metres; the distance that surfaces keep which are at least twice as far apart at the start.
     check: count the intersections of every finished frame (column `intersections`).
-    compare: count also those that Loop subdivision without a look at collisions makes (`plain_intersections`).
+    compare: count also those that Loop subdivision without collision handling makes (`plain_intersections`).
     resume: continue `out` where it stopped; it must come from the same source. overwrite: replace it.
     progress: called with (frames done, frames in all) after every frame.
     elsewhere: called instead of working here; it must write every frame that `out` lacks, in any order. See
@@ -71,19 +70,19 @@ def subdivide(
                 return open_cache(out)
             count = min(processes or os.cpu_count() or 1, max(len(left), 1))
             results = finish_frames(plan, left, count, max(1, get_threads() // count))
-            _go(writer, results, len(left), progress)
+            _write(writer, results, len(left), progress)
         except KeyboardInterrupt:
             raise Interrupted(writer.path, writer.frames, writer.cache.planned) from None
     return open_cache(out)
 
 
-def _go(
+def _write(
     writer: CacheWriter,
     results: Generator[Result, None, None],
     left: int,
     progress: Progress | None,
 ) -> None:
-    """Write the frames that are left as they come."""
+    """Append the finished frames to the cache; after Ctrl-C, stop at a whole frame."""
     done, planned = writer.frames, writer.frames + left
     with StopAtFrame(say=progress is not None) as stop:
         try:
@@ -117,9 +116,9 @@ def _frames(cache: Cache, frames: Sequence[int] | None) -> list[int]:
 def _open(
     cache: Cache, plan: Plan, out: Path, frames: list[int], *, resume: bool, overwrite: bool, gaps: bool
 ) -> CacheWriter:
-    """The cache to write to: a new one, or the one that is there if it was made in the same way.
+    """The cache to write to: a new one, or an existing one to resume if it was made in the same way.
 
-    gaps: frames that were written before an earlier one are kept.
+    gaps: keep frames of an existing cache that come after a missing one.
     """
     origin = _origin(cache, plan, frames)
     if resume and out.exists():
@@ -148,16 +147,16 @@ def _open(
 
 
 def _stride(frames: list[int]) -> int:
-    """How many frames of the source one step is, where all steps are alike; else 1."""
+    """The step between the chosen frames of the source if it is always the same; else 1."""
     steps = {after - before for before, after in pairwise(frames)}
     return max(1, steps.pop()) if len(steps) == 1 else 1
 
 
 def _origin(cache: Cache, plan: Plan, frames: list[int]) -> dict[str, Any]:
-    """What the finished frames are made from. The geometry differs from the source's, so that no run continues it."""
+    """Metadata on what the frames were made from. `geometry` differs from the source's, so that no simulation resumes it."""
     total = plan.levels + cache.origin.get("finish", {}).get("total", 0)
     made = {"levels": plan.levels, "total": total, "near": plan.near, "source": plan.start}
-    # frames that follow each other from 0 on may become more
+    # consecutive frames from 0 on may be continued by more of them
     some = frames if frames != list(range(len(frames))) else None
     return {**cache.origin, "geometry": "finished", "finish": {**made, "frames": some}}
 

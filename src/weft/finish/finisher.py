@@ -1,8 +1,8 @@
-"""Finish frames: smooth, finer cloth without intersections (Bridson, Fedkiw and Anderson 2002, section 8).
+"""Finish frames: smoother, finer cloth without new intersections (Bridson, Fedkiw and Anderson 2002, section 8).
 
-For each frame by itself: cloth that passes through colliders is pushed out; then, for each level, edges are split in
-their middles, which changes no surface and so makes no intersection, and all vertices move towards where Loop's rule
-has them, stopping before they collide.
+For each frame by itself: cloth that passes through colliders is pushed out (`outside`). Then, for each level, edges are split
+at their midpoints, which changes no surface and so makes no intersection, and all vertices move towards their positions by
+Loop's subdivision rule, stopping before they collide (`stop`).
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.cache import Body
 from weft.errors import WeftError
+from weft.finish.levels import Level, SewnPairs, refine
 from weft.finish.outside import Outside
-from weft.finish.refine import Level, refine
-from weft.finish.sewn import SewnPairs
 from weft.finish.stop import NEAR, SafeMove, Skip
 from weft.geometry.intersection import IntersectionFinder, cloth_pairs, face_bodies
 from weft.world import Surface
@@ -24,7 +23,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 
-# each level has four times as many triangles: five make a thousand of every one
+# each level has four times as many triangles: five levels make 1024 of every triangle
 MOST_LEVELS = 5
 
 
@@ -35,22 +34,22 @@ class Finished:
     positions: Floats
     velocities: Floats | None
     stopped: tuple[int, ...]
-    """how many vertices were stopped at each level"""
+    """how many vertices stopped before a collision, at each level"""
     rounds: int
-    """how often collisions were looked for, all levels together"""
+    """how many times collisions were detected, in all levels"""
     before: int
-    """intersections of the frame as it came"""
+    """number of intersections of the source frame"""
     kept: Ints
-    """(k, 3) those that are left when cloth has been pushed out of colliders, as rows of level 0"""
+    """(k, 3) intersections (edge vertex, edge vertex, face) of level 0 that are left after cloth was pushed out of colliders"""
     pushed: int
-    """vertices that were moved out of colliders"""
+    """number of vertices that were pushed out of colliders"""
     held: int
-    """triangles of the frame that are left as they are, since they intersect"""
+    """number of triangles of the frame that stay as they are, since they intersect"""
     problems: list[str] = field(default_factory=list)
 
 
 class Finisher:
-    """Finishes the frames of one set of bodies; what depends on their triangles alone is made once."""
+    """Finishes the frames of one set of bodies; what depends on their triangles alone is computed once."""
 
     def __init__(
         self,
@@ -65,8 +64,9 @@ class Finisher:
     ) -> None:
         """bodies: with name, kind ("cloth" or anything else), vertices and faces. positions: of a first frame.
 
-        sewn: (k, 2) pairs of triangles that a seam joins and that may touch, as `sewn_pairs` of detection gives them.
-        near: the least distance that finishing leaves between surfaces which are farther apart, in metres.
+        sewn: (k, 2) pairs of triangles that a seam joins and that may touch, as `weft.geometry.intersection.sewn_pairs`
+            gives them.
+        near: metres; the distance that surfaces keep which are at least twice as far apart at the start.
         """
         if not 1 <= levels <= MOST_LEVELS:
             raise WeftError(f"levels must be 1 to {MOST_LEVELS}, not {levels}")
@@ -83,19 +83,19 @@ class Finisher:
         self._outside: Outside | None = None
 
     def finish(self, positions: ArrayLike, velocities: ArrayLike | None = None) -> Finished:
-        """The frame at the finest level; velocities go along with the positions."""
+        """The frame at the finest level; velocities are subdivided like the positions."""
         x = np.ascontiguousarray(positions, dtype=np.float64)
         v = None if velocities is None else np.ascontiguousarray(velocities, dtype=np.float64)
-        rows = self.intersections(x, 0)
-        before, problems, came = len(rows), [], x
-        if len(rows):
+        found = self.intersections(x, 0)
+        before, problems, came = len(found), [], x
+        if len(found):
             self._outside = self._outside or Outside(self)
-            if self._outside.with_colliders(rows):
-                x, rows = self._outside.push(x, rows)
-            if left := self._outside.with_colliders(rows):
+            if self._outside.with_colliders(found):
+                x, found = self._outside.push(x, found)
+            if left := self._outside.with_colliders(found):
                 problems.append(f"{left} intersections with colliders could not be removed")
         pushed = int((x != came).any(axis=1).sum())
-        held = self.triangles_of(rows)
+        held = self.triangles_of(found)
         if len(held):
             problems.append(f"{len(held)} triangles intersect in this frame and are left as they are")
 
@@ -104,21 +104,21 @@ class Finisher:
             start, goal = coarse.split(x), coarse.smooth(x)
             moved = self._move(fine.number).go(start, goal, held=fixed_vertices(fine, held), skip=self._skip(fine))
             if v is not None:
-                v = coarse.split(v) + moved.part[:, None] * (coarse.smooth(v) - coarse.split(v))
+                v = coarse.split(v) + moved.fraction[:, None] * (coarse.smooth(v) - coarse.split(v))
             x = moved.positions
             stopped.append(moved.stopped)
             rounds += moved.rounds
-        return Finished(x, v, tuple(stopped), rounds, before, rows, pushed, len(held), problems)
+        return Finished(x, v, tuple(stopped), rounds, before, found, pushed, len(held), problems)
 
     def plain(self, positions: ArrayLike) -> Floats:
-        """The frame smoothed by Loop's rule alone, whatever it passes through: what finishing is compared with."""
+        """The frame subdivided by Loop's rule alone, without regard to collisions, for comparison."""
         x = np.asarray(positions, dtype=np.float64)
         for level in self.levels[:-1]:
             x = level.smooth(x)
         return x
 
     def intersections(self, positions: Floats, level: int = -1) -> Ints:
-        """Rows (edge vertex, edge vertex, face) at a level, without those of triangles that a seam joins."""
+        """(k, 3) intersections (edge vertex, edge vertex, face) at a level, without those of triangles that a seam joins."""
         chosen = self.levels[level]
         finder = self._finders.get(chosen.number)
         if finder is None:
@@ -131,22 +131,22 @@ class Finisher:
             self._finders[chosen.number] = finder
         return self._sewn.without(finder.find(positions), chosen)
 
-    def source_pairs(self, rows: Ints, level: int = -1) -> set[tuple[int, int]]:
-        """Which pairs of triangles of the frame as it came the rows of a level are parts of."""
+    def source_pairs(self, found: Ints, level: int = -1) -> set[tuple[int, int]]:
+        """The pairs of triangles of level 0 to which these intersections of a level belong."""
         chosen = self.levels[level]
-        edge, owner = self._sewn.owners(rows, chosen)
-        one, other = chosen.source[owner], chosen.source[rows[edge, 2]]
+        number, owner = self._sewn.owners(found, chosen)
+        one, other = chosen.source[owner], chosen.source[found[number, 2]]
         pairs = np.stack([np.minimum(one, other), np.maximum(one, other)], axis=1)
         return {(int(a), int(b)) for a, b in np.unique(pairs, axis=0)}
 
-    def owners(self, rows: Ints, level: int) -> tuple[NDArray[np.int64], Ints]:
-        """The triangles that have the edges of some rows: (which row, triangle)."""
-        return self._sewn.owners(rows, self.levels[level])
+    def owners(self, found: Ints, level: int) -> tuple[NDArray[np.int64], Ints]:
+        """The triangles that have the edges of intersections: (number of the intersection, triangle)."""
+        return self._sewn.owners(found, self.levels[level])
 
-    def triangles_of(self, rows: Ints) -> Ints:
-        """The triangles of the frame that take part in intersections."""
-        _, owner = self.owners(rows, 0)
-        return np.unique(np.concatenate([owner, rows[:, 2]])).astype(np.int32)
+    def triangles_of(self, found: Ints) -> Ints:
+        """The triangles of level 0 that these intersections involve."""
+        _, owner = self.owners(found, 0)
+        return np.unique(np.concatenate([owner, found[:, 2]])).astype(np.int32)
 
     def _move(self, number: int) -> SafeMove:
         if number not in self._moves:
@@ -157,7 +157,7 @@ class Finisher:
         return self._sewn.skip(level, self._move(level.number).surface) if len(self._sewn) else None
 
     def surface(self, number: int, *, colliders: bool = True) -> Surface:
-        """What detection looks at: cloth against everything; without colliders, cloth against cloth."""
+        """The surface of a level for collision detection: cloth against everything; without colliders, cloth against cloth."""
         level = self.levels[number]
         return Surface.from_arrays(
             level.vertex_count,
@@ -169,7 +169,7 @@ class Finisher:
 
 
 def fixed_vertices(level: Level, held: Ints) -> Bools:
-    """The vertices of the parts of the triangles that are held."""
+    """(n,) the vertices of a level that belong to triangles split from the held triangles of level 0."""
     fixed = np.zeros(level.vertex_count, bool)
     if len(held):
         fixed[level.faces[np.isin(level.source, held)]] = True

@@ -1,18 +1,34 @@
-"""One frame of a cache as a job: read it, finish it, count what intersects, tell what happened."""
+"""Finish single frames of a cache, here or in several worker processes.
 
+`finish_frame` reads a frame, finishes it, counts intersections and gives the columns of the report. `finish_frames` does so
+in worker processes, each a Python of its own that reads a plan and frame numbers from its standard input and answers with
+finished frames. They are not made by `multiprocessing`, which would import the caller's script again and therefore requires
+a `__main__` guard in every script.
+"""
+
+import contextlib
 import hashlib
 import json
+import os
+import pickle
+import queue
+import subprocess
+import sys
 import time
+import traceback
+from collections.abc import Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.cache import Cache, open_cache
 from weft.cache.seams import sewn_triangles
+from weft.errors import WeftError
 from weft.finish.finisher import Finished, Finisher
 
 Floats = NDArray[np.float64]
@@ -20,11 +36,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done with every frame; the same for all of them."""
+    """What is done with every frame of a cache."""
 
     source: Path
     start: str
-    """what the source begins with (see `start_of`): another run at the same place is another plan"""
+    """hash of the start of the source (see `start_of`): another run at the same place is another plan"""
     levels: int
     near: float
     check: bool
@@ -33,7 +49,7 @@ class Plan:
 
 
 class Result(NamedTuple):
-    """A finished frame and its row of the report."""
+    """A finished frame, and its columns of the report by name."""
 
     positions: Floats
     velocities: Floats
@@ -41,9 +57,9 @@ class Result(NamedTuple):
 
 
 def finish_frame(plan: Plan, frame: int) -> Result:
-    """Finish one frame of the plan's source: what comes out depends on the plan and the frame alone.
+    """Finish one frame of the plan's source; the result depends on the plan and the frame alone.
 
-    What all frames share is made once in each process, for the plan used last.
+    What all frames share is computed once in each process, and kept for the plan that was used last.
     """
     return _job(plan).run(frame)
 
@@ -84,7 +100,7 @@ def _job(plan: Plan) -> Job:
 
 
 def make_finisher(cache: Cache, plan: Plan) -> Finisher:
-    """What finishes the frames of a cache."""
+    """The finisher for the frames of a cache."""
     return Finisher(
         cache.bodies,
         cache.faces,
@@ -105,7 +121,7 @@ def start_of(cache: Cache) -> str:
 
 
 def columns(finished: Finished) -> dict[str, Any]:
-    """What happened to a frame, for the report."""
+    """The columns of the report about the finishing itself."""
     each = {f"stopped_{level}": count for level, count in enumerate(finished.stopped, start=1)}
     return {
         "stopped": sum(finished.stopped),
@@ -116,3 +132,117 @@ def columns(finished: Finished) -> dict[str, Any]:
         "source_intersections": finished.before,
         "intersections": -1,
     }
+
+
+class WorkerDied(WeftError):
+    """A process ended before its frame was finished."""
+
+
+class Worker:
+    """One worker process, which finishes one frame at a time."""
+
+    def __init__(self, plan: Plan, threads: int) -> None:
+        environment = {**os.environ, "WEFT_THREADS": str(threads)}
+        # a session of its own: Ctrl-C reaches the parent only, which lets the current frame be finished
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", "from weft.finish.jobs import run_worker; run_worker()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+        )
+        self._send(plan)
+
+    def run(self, frame: int) -> Result:
+        """Finish a frame in the worker process; its errors are raised here."""
+        self._send(frame)
+        assert self._process.stdout is not None
+        try:
+            answer = pickle.load(self._process.stdout)
+        except (EOFError, pickle.UnpicklingError):
+            code = self._process.wait()
+            why = "it was killed, perhaps for want of memory" if code < 0 else f"its exit code is {code}"
+            raise WorkerDied(f"the process that finished frame {frame} ended early: {why}. Try --processes 1") from None
+        if isinstance(answer, BaseException):
+            raise answer
+        return Result(*answer)
+
+    def close(self) -> None:
+        """End the process."""
+        with contextlib.suppress(OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        self._process.terminate()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def _send(self, what: Any) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            pickle.dump(what, self._process.stdin)
+            self._process.stdin.flush()
+
+
+def finish_frames(plan: Plan, frames: Sequence[int], processes: int, threads: int) -> Generator[Result, None, None]:
+    """The finished frames in order; the workers are a few frames ahead of the one that is yielded."""
+    if processes <= 1 or len(frames) <= 1:
+        yield from (finish_frame(plan, frame) for frame in frames)
+        return
+    idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+    workers: list[Worker] = []
+
+    def run(frame: int) -> Result:
+        worker = idle.get()
+        try:
+            return worker.run(frame)
+        finally:
+            idle.put(worker)
+
+    pool = ThreadPoolExecutor(processes)
+    try:
+        for _ in range(min(processes, len(frames))):
+            workers.append(Worker(plan, threads))
+            idle.put(workers[-1])
+        # finished frames that may wait for an earlier one
+        ahead = 2 * len(workers)
+        waiting: list[Future[Result]] = []
+        for frame in frames:
+            waiting.append(pool.submit(run, frame))
+            if len(waiting) >= ahead:
+                yield waiting.pop(0).result()
+        while waiting:
+            yield waiting.pop(0).result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in workers:
+            worker.close()
+
+
+def run_worker() -> None:
+    """The main function of a worker process: answer requests until standard input ends."""
+    # answers use the standard output; whatever is printed goes to standard error
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    requests = sys.stdin.buffer
+    try:
+        serve(requests, answers)
+    except (EOFError, BrokenPipeError):
+        # the parent process has closed a pipe
+        os._exit(0)
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Read a plan, then frame numbers, and answer each with a `Result` as a tuple, or with an exception."""
+    plan = pickle.load(requests)
+    while True:
+        frame = pickle.load(requests)
+        answer: object
+        try:
+            answer = tuple(finish_frame(plan, frame))
+        except WeftError as error:
+            answer = WeftError(str(error))
+        except Exception:
+            answer = RuntimeError(f"frame {frame} could not be finished:\n{traceback.format_exc()}")
+        pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
+        answers.flush()

@@ -6,7 +6,7 @@ from finish_scenes import bodies_of, draped
 
 from weft.cache.seams import source_faces, subdivided_pairs
 from weft.errors import WeftError
-from weft.finish.refine import refine, split_uv
+from weft.finish.levels import refine, split_uv
 from weft.mesh import TriMesh, shapes
 from weft.mesh.subdivide import loop, loop_points, midpoint
 
