@@ -1,11 +1,11 @@
-"""What air does to cloth: wind with gusts, drag and lift on each triangle.
+"""Air: wind with gusts, and its drag and lift on each triangle.
 
 With u the wind relative to the triangle, n its normal and rho the density of air, the force on a triangle of area A is
 
     rho A / 2 ( drag |u.n| u  +  lift (u.n) |u| (n - (n.u) u / |u|^2) )
 
-which vanishes when the air flows along the cloth, pushes along u when it is met square on, and lifts at right angles
-to u in between. A gust changes the speed of the wind in time and from place to place: four waves that travel with the
+which vanishes when the air flows along the cloth, is along u when it flows along the normal, and has a component at right
+angles to u in between. Gusts change the speed of the wind in time and from place to place: four waves that travel with the
 wind, with phases from the scene's seed, so that a run can be repeated.
 """
 
@@ -21,13 +21,19 @@ from weft.world import World
 
 wp.set_module_options({"enable_backward": False})
 
+# kg/m^3, at sea level and 15 degrees C
 AIR_DENSITY = 1.225
+# sine waves of a gust: the components of a vec4d
 WAVES = 4
+# how much gusts turn the wind to the side, as a fraction of how much they change its speed; and by how much faster the wave of
+# the turn is, so that turn and speed do not repeat together. More turn lets
+# flags sway sideways
+TURN, TURN_RATE, TURN_NUMBER = 0.3, 1.3, 0.7
 
 
 @wp.struct
 class WindField:
-    """The wind of a scene as kernels ask for it."""
+    """The wind of a scene, for kernels."""
 
     velocity: wp.vec3d
     drag: wp.float64
@@ -46,7 +52,7 @@ class WindField:
 
 @wp.func
 def wind_at(wind: WindField, x: wp.vec3d, time: wp.float64) -> wp.vec3d:
-    """Velocity of the air at a place and time."""
+    """The velocity of the air at a place and time."""
     speed = wp.length(wind.velocity)
     if speed == wp.float64(0.0):
         return wind.velocity
@@ -57,10 +63,12 @@ def wind_at(wind: WindField, x: wp.vec3d, time: wp.float64) -> wp.vec3d:
     for k in range(4):
         angle = wind.frequency[k] * time - wind.number[k] * along + wind.phase[k]
         push += wp.sin(angle)
-        turn += wp.cos(wp.float64(1.3) * angle + wp.float64(0.7) * wind.number[k] * aside)
+        turn += wp.cos(wp.float64(TURN_RATE) * angle + wp.float64(TURN_NUMBER) * wind.number[k] * aside)
     # four waves of amplitude one half: a gust of strength 1 reaches about twice the mean speed
-    share = wp.float64(0.5) * wind.gust
-    return (wp.float64(1.0) + share * push) * wind.velocity + share * wp.float64(0.3) * speed * turn * wind.across
+    amplitude = wp.float64(0.5) * wind.gust
+    return (wp.float64(1.0) + amplitude * push) * wind.velocity + amplitude * wp.float64(
+        TURN
+    ) * speed * turn * wind.across
 
 
 @wp.func
@@ -72,7 +80,7 @@ def wind_force(
     velocity: wp.vec3d,
     time: wp.float64,
 ) -> wp.vec3d:
-    """Force on a triangle that moves with the given velocity."""
+    """The force on a triangle (a, b, c) that moves with the given velocity."""
     third = wp.float64(1.0) / wp.float64(3.0)
     normal = wp.cross(b - a, c - a)
     doubled = wp.length(normal)
@@ -100,10 +108,10 @@ def blow_face(
     dt: wp.float64,
     force: wp.array[wp.vec3d],
 ):
-    """A third of the wind's force on a triangle: what each of its corners gets.
+    """The force of the wind on each corner of a triangle: a third of that on the triangle.
 
-    Over a step of dt the force on light cloth falls as the cloth gives way: it is divided by 1 + dt F'/m, with F' a
-    bound of its derivative by the velocity, which keeps any step stable (dt = 0: the force as it is now).
+    Within a step of dt the force on light cloth falls as the cloth moves with the wind: it is divided by 1 + dt F'/m, with F'
+    a bound of its derivative by the velocity, which keeps a step of any length stable (dt = 0: the force without that).
     """
     f = faces[i]
     third = wp.float64(1.0) / wp.float64(3.0)
@@ -129,7 +137,7 @@ def blow_faces(
     dt: wp.float64,
     force: wp.array[wp.vec3d],
 ):
-    """The wind on each triangle."""
+    """The force of the wind on each triangle, to be held for a step of dt."""
     blow_face(first + wp.tid(), x, v, faces, wind, mass, time, dt, force)
 
 
@@ -144,7 +152,7 @@ def blow_faces_now(
     now: wp.array[wp.vec2d],
     force: wp.array[wp.vec3d],
 ):
-    """The same at a time that stands in an array, as it is there."""
+    """The force of the wind on each triangle at the time now[0][0], which is on the device."""
     blow_face(first + wp.tid(), x, v, faces, wind, mass, now[0][0], wp.float64(0.0), force)
 
 
@@ -170,7 +178,7 @@ class Air:
         self.force = wp.zeros(len(blown), dtype=wp.vec3d, device=device)
         masses = np.full(len(blown), np.inf) if face_mass is None else face_mass[: len(blown)]
         self.face_mass = wp.array(masses, dtype=wp.float64, device=device)
-        # offsets and items of the triangles at each vertex (item // 3 is the triangle), and the share of each corner
+        # offsets and entries of the triangles at each vertex (entry // 3 is the triangle), and the force on each corner
         self.lists = (
             wp.array(offsets, dtype=int, device=device),
             wp.array(items, dtype=int, device=device),
@@ -180,7 +188,7 @@ class Air:
     @classmethod
     def from_world(cls, world: World) -> "Air":
         scene = world.scene
-        masses = [part.material.density * part.mesh.rest_areas for part in world.cloths]
+        masses = [cloth.material.density * cloth.mesh.rest_areas for cloth in world.cloths]
         return cls(
             scene.forces,
             world.cloth_faces,
@@ -191,24 +199,24 @@ class Air:
         )
 
     def blow(self, x: wp.array, v: wp.array, time: float, dt: float = 0.0) -> None:
-        """Find the wind's force on each triangle, to be held for a step of dt."""
+        """Compute the force of the wind on each triangle, to be held for a step of dt."""
         if self.wind is not None:
             inputs = [x, v, self.faces, self.wind, self.face_mass, time, dt, self.force]
             launch(blow_faces, len(self.force), inputs, device=self.faces.device)
 
-    def commands(self, x: wp.array, v: wp.array, now: wp.array) -> list[tuple[wp.Kernel, int, tuple[Any, ...]]]:
-        """The same as part of a chain, at the time that `now` says first then."""
-        if self.wind is None:
-            return []
-        return [(blow_faces_now, len(self.force), (x, v, self.faces, self.wind, self.face_mass, now, self.force))]
+    def blow_now(self, x: wp.array, v: wp.array, now: wp.array) -> None:
+        """Compute the force of the wind on each triangle at the time now[0][0], which is on the device."""
+        if self.wind is not None:
+            inputs = [x, v, self.faces, self.wind, self.face_mass, now, self.force]
+            launch(blow_faces_now, len(self.force), inputs, device=self.faces.device)
 
 
 def _wind_field(wind: Wind, seed: int) -> Any:
-    """The wind of a scene as kernels take it."""
+    """A `WindField` from the wind of a scene."""
     velocity = np.asarray(wind.velocity, float)
     speed = float(np.linalg.norm(velocity))
     random = np.random.default_rng(seed if wind.seed is None else wind.seed)
-    # waves an octave and less apart, so that they do not repeat together soon
+    # frequencies less than an octave apart in no simple ratios, so that the sum does not repeat soon
     spread = 2.0 ** np.array([0.0, 0.73, 1.31, 2.17]) * random.uniform(0.9, 1.1, WAVES)
     frequency = 2.0 * np.pi / wind.gust_period * spread
     across = np.cross(velocity, [0.0, 1.0, 0.0])

@@ -1,7 +1,7 @@
-"""Mass-spring cloth, integrated by central differences with a step that the stiffest spring allows.
+"""Mass-spring cloth, integrated explicitly by central differences, with substeps as long as the stiffest spring allows.
 
-Velocities live at half steps: v(1/2) = v(0) + dt/2 a(0), then v += dt a, x += dt v in turn, and a last half step brings
-the velocity back to the time of the positions. Damping forces take the velocity of the half step before.
+Velocities live at half substeps: v(1/2) = v(0) + h/2 a(0), then v += h a and x += h v in turn, and a last half substep brings
+the velocity to the time of the positions. Damping forces are computed from the velocity of half a substep before.
 """
 
 from functools import partial
@@ -20,10 +20,10 @@ from weft.world import State, World
 
 wp.set_module_options({"enable_backward": False})
 
-# part of the largest stable step that is used
+# fraction of the stability limit that is used: the limit is for springs at rest; tension makes them stiffer sideways
 SAFETY = 0.8
-# substeps that are replayed at once on a card: even, so that they end where they began
-BATCHES = (64, 16, 4)
+# substeps of one CUDA graph: even numbers, so that the two buffers that substeps alternate between are the same again
+SUBSTEPS_A_GRAPH = (64, 16, 4)
 
 
 @wp.kernel
@@ -38,7 +38,7 @@ def stretch_quads(
     damping: wp.array[wp.float64],
     pull: wp.array[wp.vec3d],
 ):
-    """Pull of each stabilising spring: the force on corner k is its weight times this."""
+    """The pull of each stencil spring (hinge or stitch): the force on corner k is its weight times this."""
     i = first + wp.tid()
     q = quads[i]
     w = weights[i]
@@ -88,9 +88,9 @@ def advance_vertices(
     x_out: wp.array[wp.vec3d],
     v_out: wp.array[wp.vec3d],
 ):
-    """v += kick a, x += drift v; pinned vertices go from start to target as substeps are done.
+    """v += kick a, x += drift v; a pinned vertex is on the way from start to target, by the number of substeps done.
 
-    Their number is counted; where times are given, the next one is told.
+    The first item counts the substep, and sets `now` to the time of the next one where `times` are given (for wind).
     """
     i = first + wp.tid()
     if i == 0:
@@ -129,7 +129,7 @@ def advance_vertices(
 
 
 class MassSpring(StatelessDynamics):
-    """Dynamics of a spring network; `propose` moves a copy of the state forward."""
+    """Explicit dynamics of a spring network."""
 
     central = True
 
@@ -145,7 +145,7 @@ class MassSpring(StatelessDynamics):
         def upload(values: np.ndarray, dtype: Any) -> wp.array:
             return wp.array(values, dtype=dtype, device=device)
 
-        # each spring once from either end, side by side in the order in which they are gathered
+        # each spring once from either end, sorted by vertex, so that the springs of a vertex lie side by side
         offsets, entries = incidence(network.pairs, count)
         spring, end = entries // 2, entries % 2
         self.springs = (
@@ -168,21 +168,21 @@ class MassSpring(StatelessDynamics):
         self.quad_lists = (upload(quad_offsets, int), upload(quad_items, int), weights, self.pull)
 
         self._x, self._v = ([wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(2)] for _ in range(2))
-        # how many substeps are done: on the device, so that the launches of any substep are the same
+        # how many substeps are done: on the device, so that one CUDA graph serves all substeps
         self._done = [wp.zeros(1, dtype=int, device=device) for _ in range(2)]
         self._times = wp.empty(0, dtype=wp.vec2d, device=device)
         self._now = wp.zeros(1, dtype=wp.vec2d, device=device)
-        """the first of the two is the time of the substep, for the wind"""
+        """the first of the two numbers is the time of the substep, for wind"""
         self._graphs = GraphCache(device)
 
     @classmethod
     def from_world(cls, world: World) -> "MassSpring":
-        """The springs of all cloths of a world, its masses and its forces; a weld is a very stiff spring here."""
+        """The springs of all cloths of a world, its masses and forces; a weld is a very stiff spring."""
         network = firm_welds(from_world(world), world)
         return cls(network, world.mass, world.inverse_mass, Air.from_world(world))
 
     def foresee(self, state: State, dt: float) -> None:
-        """Nothing needs to be known early."""
+        """`propose` needs nothing measured early."""
 
     def propose(
         self,
@@ -193,9 +193,10 @@ class MassSpring(StatelessDynamics):
         v_end: wp.array,
         contacts: SubstepContacts | None = None,
     ) -> int:
-        """Where the cloth would be after dt; gives the number of substeps it took.
+        """Write where the cloth is after dt; returns the number of substeps taken.
 
-        Vertices without inverse mass go straight from where they are to `target`.
+        Vertices without inverse mass move on a straight line to `target`. `contacts` are ignored: they are for models that
+        solve for positions.
         """
         substeps = max(1, int(np.ceil(dt / self.largest_step * (1.0 - 1e-12))))
         h = dt / substeps
@@ -207,10 +208,9 @@ class MassSpring(StatelessDynamics):
             for k in range(begin, begin + count):
                 self._advance(k, substeps, h, *given)
 
-        # a few at a time, the same ones again after an even number
         self._graphs.run(partial(advance, 0, 1), "first", self._times, *given)
         begin = 1
-        for batch in BATCHES:
+        for batch in SUBSTEPS_A_GRAPH:
             while begin + batch <= substeps:
                 self._graphs.run(partial(advance, begin, batch), "substeps", batch, self._times, *given)
                 begin += batch
@@ -219,7 +219,7 @@ class MassSpring(StatelessDynamics):
         return substeps
 
     def _set_times(self, times: np.ndarray) -> None:
-        """The time of each substep, as far as there are any."""
+        """Copy the times of the substeps to the device."""
         if len(self._times) < len(times):
             self._times = wp.zeros(len(times), dtype=wp.vec2d, device=self.device)
         host = wp.array(np.column_stack([times, np.zeros_like(times)]), dtype=wp.vec2d, device="cpu", copy=False)
@@ -237,7 +237,7 @@ class MassSpring(StatelessDynamics):
         x_end: wp.array,
         v_end: wp.array,
     ) -> None:
-        """Substep k: half a kick at either end, whole ones between: kick, drift, kick."""
+        """Substep k: a kick (half of one at either end of the step), then a drift."""
         if k == 0:
             self._done[1].zero_()
             wp.copy(self._now, self._times, count=min(1, len(self._times)))
@@ -248,8 +248,7 @@ class MassSpring(StatelessDynamics):
         kick = 0.5 * h if k == 0 or last else h
         drift = 0.0 if last else h
         launch(stretch_quads, len(self.pull), [x, v, *self.quads, self.pull], device=self.device)
-        for kernel, faces, inputs in self.air.commands(x, v, self._now):
-            launch(kernel, faces, inputs, device=self.device)
+        self.air.blow_now(x, v, self._now)
         launch(
             advance_vertices,
             self.count,
@@ -262,7 +261,7 @@ class MassSpring(StatelessDynamics):
 
 
 def stable_step(network: SpringNetwork, mass: np.ndarray) -> float:
-    """The largest step for which central differences do not grow, from Gershgorin's bound on the frequencies.
+    """The longest stable step of central differences, from Gershgorin's bound on the frequencies.
 
     With damping c = tau k a mode of frequency w allows 2/w (sqrt(1 + z^2) - z), z = tau w / 2.
     """

@@ -1,13 +1,13 @@
 """Springs from a triangle mesh and a material: structural, shear and bend, for any triangulation.
 
-An edge's stiffness is Y * A / L^2 with A the area of its triangles (Van Gelder 1998), so that a strip of cloth pulls
-with the same force however finely it is divided; on a square grid a structural edge gets exactly Y. Y is the stretch
-stiffness along the threads and the shear stiffness across them.
+The stiffness of an edge of length L is Y * A / L^2 with A the area of its triangles (Van Gelder 1998), so that a strip of
+cloth pulls with the same force however finely it is divided; on a square grid a structural edge gets exactly Y. Y is the
+stretch stiffness for edges along the threads and the shear stiffness for edges at 45 degrees to them.
 
 Bending has the two springs of Bridson et al. 2002, section 3, carried over from grids to hinges: one between the two
 vertices opposite the hinge's edge, and the stabilising one between the hinge's edge and the line over it. The second is
-the stencil r = sum w_k x_k with cotangent weights, of length 2 L sin(theta / 2) (Bergou et al. 2006). Its stiffness
-bend / A makes a sheet rolled along its threads hold the energy bend / (2 R^2) an area, as a plate does.
+the stencil r = sum w_k x_k with cotangent weights, of length 2 L sin(theta / 2) (Bergou et al. 2006). With the stiffness
+bend / A, a sheet rolled to the radius R along its threads has the energy bend / (2 R^2) per area, as a plate does.
 """
 
 from dataclasses import dataclass, replace
@@ -20,17 +20,19 @@ from weft.world import Seams, World
 
 STRUCTURAL, SHEAR, BEND = range(3)
 
-# a needle triangle would make its short edge so stiff that it alone sets the time step
+# bound of A / L^2 (1 for an edge of a square grid): the short edge of a needle triangle would else be so stiff that it alone
+# sets the explicit time step
 LARGEST_AREA_RATIO = 4.0
-# part of the bending stiffness that acts along the line between the opposite vertices
-OPPOSITE_SHARE = 0.1
-# stiffness of a weld, in units of the stiffest cloth: explicit steps allow nothing stiffer at a bearable cost
+# fraction of the bending stiffness that acts along the line between the opposite vertices. Its force
+# has a part in the plane of the cloth, so that more of it makes cloth stiffer against stretch across folds
+OPPOSITE_FRACTION = 0.1
+# stiffness of a weld in units of the stiffest cloth; the explicit time step shrinks with its square root
 WELD_FACTOR = 10.0
 
 
 @dataclass(frozen=True)
 class SpringNetwork:
-    """Springs between two vertices, and stabilising springs over four (host arrays)."""
+    """Springs between two vertices, and stencil springs over four: hinges and stitches (host arrays)."""
 
     pairs: np.ndarray
     """(s, 2) int32"""
@@ -43,9 +45,9 @@ class SpringNetwork:
     kind: np.ndarray
     """(s,) STRUCTURAL, SHEAR, BEND"""
     courses: np.ndarray
-    """(s, 3) from the first to the second end at rest in m; 0 where that is not known"""
+    """(s, 3) the vector from the first to the second end at rest in m; 0 where it is unknown"""
     quads: np.ndarray
-    """(h, 4) int32: the hinge's edge, then the two opposite vertices"""
+    """(h, 4) int32: the ends of the hinge's edge, then the two opposite vertices"""
     weights: np.ndarray
     """(h, 4), each row sums to zero"""
     quad_rest: np.ndarray
@@ -58,7 +60,7 @@ class SpringNetwork:
     """(h,) bool: the stencil is a stitch of a seam, not a hinge"""
 
     def shifted(self, first: int) -> "SpringNetwork":
-        """The same springs on vertices numbered from `first`."""
+        """The same network on vertices numbered from `first`."""
         return replace(self, pairs=self.pairs + np.int32(first), quads=self.quads + np.int32(first))
 
 
@@ -91,19 +93,19 @@ def from_pairs(pairs: np.ndarray, rest: np.ndarray, stiffness: np.ndarray, dampi
 
 def from_world(world: World) -> SpringNetwork:
     """The springs of all cloths of a world, and those that close its seams."""
-    parts = [from_mesh(part.mesh, part.material).shifted(part.first) for part in world.cloths]
-    return join([*parts, from_seams(world.seams)])
+    cloths = [from_mesh(cloth.mesh, cloth.material).shifted(cloth.first) for cloth in world.cloths]
+    return join([*cloths, from_seams(world.seams)])
 
 
 def firm_welds(network: SpringNetwork, world: World) -> SpringNetwork:
-    """A weld as a very stiff spring, for dynamics that know no constraints."""
-    stiffest = max((part.material.stretch for part in world.cloths), default=0.0)
+    """The network with welds, whose stiffness is infinite, as very stiff springs: for models without constraints."""
+    stiffest = max((cloth.material.stretch for cloth in world.cloths), default=0.0)
     stiffness = network.quad_stiffness
     return replace(network, quad_stiffness=np.where(np.isfinite(stiffness), stiffness, WELD_FACTOR * stiffest))
 
 
 def from_seams(seams: Seams) -> SpringNetwork:
-    """A stitch is a spring without length over vertex a and the edge point (1 - w) b + w c."""
+    """Stitches: springs of rest length 0 between a vertex a and the point (1 - w) b + w c of an edge."""
     w = seams.weights
     stitches = seams.vertices[:, [0, 1, 2, 2]]
     zeros = np.zeros(len(w))
@@ -143,7 +145,7 @@ def from_mesh(mesh: TriMesh, material: Material) -> SpringNetwork:
     else:
         quad_rest = np.zeros(len(quads))
     opposite_rest = np.linalg.norm(corners[:, 2] - corners[:, 3], axis=1)
-    opposite_stiffness = OPPOSITE_SHARE * quad_stiffness * weights[:, 2] * weights[:, 3]
+    opposite_stiffness = OPPOSITE_FRACTION * quad_stiffness * weights[:, 2] * weights[:, 3]
 
     stiffness = np.concatenate([edge_stiffness, np.maximum(opposite_stiffness, 0.0)])
     pairs = np.concatenate([mesh.edges, quads[:, 2:]]).astype(np.int32)
@@ -174,7 +176,7 @@ def _area(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def _along_threads(mesh: TriMesh) -> np.ndarray:
-    """1 for an edge along a thread, 0 for one at 45 degrees to both; 1 everywhere where no threads are known."""
+    """1 for an edge along a thread, 0 for one at 45 degrees; 1 for all edges if the directions of threads are unknown."""
     if mesh.uv is None:
         return np.ones(len(mesh.edges))
     d = mesh.uv[mesh.edges[:, 1]] - mesh.uv[mesh.edges[:, 0]]

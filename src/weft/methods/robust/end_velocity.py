@@ -1,15 +1,15 @@
-"""The implicit half step that leads from the average velocity of a step to the velocity at its end.
+"""The implicit solve that leads from the average velocity of a step to the velocity at its end.
 
-Bridson, Fedkiw and Anderson 2002, section 7: where something touched, the average velocity v after all collisions is the only
-velocity known, that of a moment about half a step before the end x. The velocity v' at the end then solves
+Bridson, Fedkiw and Anderson 2002, section 7: after contacts and collisions only the average velocity v of the step is known,
+that of a moment a time t before the end (about half a step). The velocity v' at the end x then solves
 
     (M - t dF/dv - t^2 dF/dx) v' = M v + t F(x)
 
-with t the time from that moment. The paper has no dF/dx: then t times a stiff spring's frequency must be less than one, which
-here it is not. Of dF/dx each spring gives its positive semidefinite part.
+The paper has no dF/dx, which requires that t times the frequency of the stiffest spring is less than one; here it is
+more. Each spring contributes the positive semidefinite part of its dF/dx.
 
 A spring is a stencil r = sum w_k x_k, be it between two vertices or over a hinge: it has one 3x3 matrix A, and w_i w_j A is its
-block between vertices i and j. Gravity and air are forces as all others. Solved is for the change v' - v.
+block between vertices i and j. Gravity and air are forces like all others. The unknown is the change v' - v.
 """
 
 from typing import Any
@@ -48,7 +48,7 @@ def strain_stencils(
     matrices: wp.array[wp.mat33d],
     along: wp.array[wp.vec3d],
 ):
-    """A = t D + t^2 K of each spring, and its part t F - A v of the right-hand side."""
+    """A = t D + t^2 K of each spring, and its contribution t F - A v to the right-hand side."""
     i = first + wp.tid()
     q = vertices[i]
     w = weights[i]
@@ -65,7 +65,7 @@ def strain_stencils(
         length = wp.length(r)
         if length > ZERO:
             n = r / length
-            # across its direction a spring that is shorter than at rest would push to the side
+            # a spring shorter than at rest is unstable across its direction: that part of K is left out
             across = wp.max(ONE - rest[i] / length, ZERO)
             line = wp.outer(n, n)
             a = (t * damping[i] + t * t * k) * line + (t * t * k * across) * (eye - line)
@@ -84,7 +84,7 @@ def assemble_pairs(
     places: wp.array[wp.vec2i],
     blocks: wp.array[wp.mat33d],
 ):
-    """The block between two vertices, which is symmetric, at both of its places."""
+    """The block between two vertices, which is symmetric, for both of its rows."""
     i = first + wp.tid()
     block = wp.mat33d()
     for k in range(offsets[i], offsets[i + 1]):
@@ -115,7 +115,7 @@ def assemble_rows(
     blocks: wp.array[wp.mat33d],
     b: wp.array[wp.vec3d],
 ):
-    """The diagonal block, mass less the others of the row: no spring moves the whole. And the right-hand side."""
+    """The diagonal block, mass less the other blocks of the row (a common translation strains nothing); the right-hand side."""
     r = first + wp.tid()
     i = order[r]
     own = diagonal[r]
@@ -142,7 +142,7 @@ def take_change(
     change: wp.array[wp.vec3d],
     v_end: wp.array[wp.vec3d],
 ):
-    """The velocity at the end; prescribed vertices keep theirs."""
+    """The velocity at the end of the step; prescribed vertices keep theirs."""
     i = first + wp.tid()
     if held[i] == 3:
         v_end[i] = velocity[i]
@@ -151,7 +151,7 @@ def take_change(
 
 
 class EndVelocitySolver:
-    """The springs of all cloths as one linear system (device arrays)."""
+    """The linear system of the springs of all cloths, and its solver."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class EndVelocitySolver:
         tolerance: float = 1e-3,
         most_iterations: int = 1000,
     ) -> None:
-        """`mass` is that of the cloth vertices, which come first; `tolerance` is what the solver may leave of the residual."""
+        """`mass` is that of the cloth vertices, which come first; `tolerance` is the fraction of the residual left."""
         device = inverse_mass.device
         count = self.count = len(mass)
         self.device = device
@@ -173,7 +173,7 @@ class EndVelocitySolver:
         def upload(values: np.ndarray, dtype: Any) -> wp.array:
             return wp.array(values, dtype=dtype, device=device)
 
-        # springs between opposite vertices of hinges are left out: the hinge's stencil bends alone
+        # without the springs between opposite vertices of hinges: hinges bend by their stencils alone
         chosen = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
         firm = np.flatnonzero(network.quad_stiffness > 0.0)
         pairs = network.pairs[chosen]
@@ -201,16 +201,16 @@ class EndVelocitySolver:
             upload(weights[element, one] * weights[element, two], wp.float64),
         ]
         offsets, entries = incidence(vertices, count)
-        # corners without weight are only there to fill up a stencil
+        # without the corners of weight 0, which only fill up a stencil
         heavy = weights.ravel()[entries] != 0.0
         offsets, entries = np.concatenate([[0], np.cumsum(heavy)])[offsets], entries[heavy]
         self._vertex_lists = [upload(offsets, int), upload(entries, int), upload(weights.ravel()[entries], wp.float64)]
 
         self._mass = upload(mass, wp.float64)
-        self._links = StepSprings(self.matrix, inverse_mass)
+        self._step_springs = StepSprings(self.matrix, inverse_mass)
         self.solver = ConjugateGradients(
             self.matrix,
-            self._links,
+            self._step_springs,
             mass=float(mass.sum()),
             tolerance=tolerance,
             least_velocity=1e-9,
@@ -229,9 +229,9 @@ class EndVelocitySolver:
     def take(
         self, state: State, target: wp.array, dt: float, x_end: wp.array, v: wp.array, t: float, v_end: wp.array
     ) -> Solution:
-        """Write the velocities of the cloth at the end of a step dt that led to x_end with the average velocities v.
+        """Write the velocities at the end of a step dt that led to x_end with the average velocities v.
 
-        `t` is how long before the end cloth that falls freely has its average velocity.
+        `t` is how long before the end of the step the velocity of free fall is the average one.
         """
         self.constraints.begin(self.inverse_mass, state.x, target, dt)
         self._assemble(x_end, v, state.time + dt, t)
@@ -241,7 +241,7 @@ class EndVelocitySolver:
         return solution
 
     def _assemble(self, x: wp.array, v: wp.array, time: float, t: float) -> None:
-        """The matrix and the right-hand side of t before the end, at `time`."""
+        """Build the matrix and the right-hand side for a solve over t, with the wind at `time`."""
         m, air, device = self.matrix, self.air, self.device
         air.blow(x, v, time, t)
         inputs = [x, v, *self._stencils, t, self._matrices, self._along]

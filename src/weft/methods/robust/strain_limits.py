@@ -1,9 +1,9 @@
-"""Strain and strain rate limits on velocities (Bridson et al. 2002, section 4; Provot 1995).
+"""Limits of strain and strain rate as impulses on velocities (Bridson et al. 2002, section 4; Provot 1995).
 
 Over a step a structural or shear spring may neither leave 10 % of its rest length nor change its present length by more
-than 10 %. What would break a limit gets impulses along the spring, which conserve momentum, spring by spring in the order
-of colours that never change. Each spring remembers its impulse and takes back what is no longer needed. Positions are
-never touched.
+than 10 %. A spring that would gets impulses along it, which conserve momentum, in Gauss-Seidel sweeps over springs in colours
+that never change. Each spring remembers its impulse, and takes back in later sweeps what is no longer needed. Positions are
+not changed.
 """
 
 import numpy as np
@@ -23,10 +23,10 @@ ONE = wp.constant(wp.float64(1.0))
 
 @wp.func
 def speeds_within(length: wp.float64, rest: wp.float64, limit: wp.float64, dt: wp.float64) -> wp.vec2d:
-    """How fast a spring may shrink and grow.
+    """The least and the largest speed at which a spring may change its length.
 
-    A spring outside its limits may not go farther out; elasticity brings it back, since impulses that did so within a
-    step would have to be as fast as the step is short.
+    A spring beyond its limit may not go farther; elasticity brings it back. Impulses that did so within one step would give
+    velocities that grow as steps get shorter.
     """
     longest = wp.max(wp.min((ONE + limit) * rest, (ONE + limit) * length), length)
     shortest = wp.min(wp.max((ONE - limit) * rest, (ONE - limit) * length), length)
@@ -35,15 +35,15 @@ def speeds_within(length: wp.float64, rest: wp.float64, limit: wp.float64, dt: w
 
 @wp.func
 def limiting_impulse(u: wp.float64, before: wp.float64, within: wp.vec2d, total: wp.float64) -> wp.float64:
-    """The impulse that brings a spring within its limits, in place of what it has given before."""
-    # the speed without what this spring has given
+    """The impulse that brings a spring within its limits, instead of the impulse `before`; `total` is its inverse mass."""
+    # the speed without the impulse so far
     own = u - before * total
     return (wp.clamp(own, within[0], within[1]) - own) / total
 
 
 @wp.struct
-class Springs:
-    """All springs in the order of their colours, with their limits and the impulses that they have given."""
+class LimitedSprings:
+    """All springs sorted by colour, with their limits and their impulses so far, for one or two sets of velocities."""
 
     pairs: wp.array[wp.vec2i]
     along: wp.array[wp.vec3d]
@@ -55,8 +55,8 @@ class Springs:
 
 
 @wp.struct
-class Spring:
-    """A spring of which all is known but how fast its ends are now."""
+class LimitedSpring:
+    """A spring: all but the velocities of its ends."""
 
     p: wp.vec2i
     n: wp.vec3d
@@ -66,9 +66,9 @@ class Spring:
 
 
 @wp.func
-def load_spring(i: int, springs: Springs) -> Spring:
-    """Spring i."""
-    spring = Spring()
+def load_spring(i: int, springs: LimitedSprings) -> LimitedSpring:
+    """Load spring i."""
+    spring = LimitedSpring()
     spring.p = load_vec2i(springs.pairs, i)
     spring.n = springs.along[i]
     spring.within = load_vec2d(springs.speeds, i)
@@ -80,13 +80,13 @@ def load_spring(i: int, springs: Springs) -> Spring:
 @wp.func
 def limit_velocity(
     i: int,
-    spring: Spring,
+    spring: LimitedSpring,
     before: wp.float64,
-    springs: Springs,
+    springs: LimitedSprings,
     given: wp.array[wp.float64],
     v: wp.array[wp.vec3d],
 ):
-    """Bring a spring within its limits, as far as it has not been already."""
+    """Bring the velocities of a spring's ends within its limits."""
     p = spring.p
     n = spring.n
     a = v[p[0]]
@@ -98,15 +98,17 @@ def limit_velocity(
         if ma + mb != ZERO and wp.length_sq(n) != ZERO:
             now = limiting_impulse(u, before, spring.within, ma + mb)
             given[i] = now
-            # whoever writes writes the same
+            # all threads that write here write the same
             springs.found[0] = 1
             v[p[0]] = a + ((now - before) * ma) * n
             v[p[1]] = b - ((now - before) * mb) * n
 
 
 @wp.func
-def limit_spring(i: int, spring: Spring, springs: Springs, v: wp.array[wp.vec3d], v_too: wp.array[wp.vec3d]):
-    """The same for one or two velocities."""
+def limit_spring(
+    i: int, spring: LimitedSpring, springs: LimitedSprings, v: wp.array[wp.vec3d], v_too: wp.array[wp.vec3d]
+):
+    """Bring one or two sets of velocities within the limits of a spring."""
     limit_velocity(i, spring, spring.given, springs, springs.given, v)
     if v_too.shape[0] > 0:
         limit_velocity(i, spring, spring.given_too, springs, springs.given_too, v_too)
@@ -123,7 +125,7 @@ def limit_of(
     along: wp.array[wp.vec3d],
     speeds: wp.array[wp.vec2d],
 ):
-    """Note the direction of a spring and how fast it may shrink and grow."""
+    """Store the direction of a spring and the limits of its speed."""
     p = pairs[i]
     n = x[p[0]] - x[p[1]]
     length = wp.length(n)
@@ -140,14 +142,14 @@ def sweep_springs(
     arrivals: wp.array[int],
     colours: int,
     offsets: wp.array[int],
-    springs: Springs,
+    springs: LimitedSprings,
     v: wp.array[wp.vec3d],
     v_too: wp.array[wp.vec3d],
 ):
-    """One sweep after a meeting, with the first spring of each thread in the next colour loaded while threads wait.
+    """One sweep over all springs. Each thread loads its first spring of the next colour before the barrier between the two.
 
-    Who has none in a colour loads the last one, as others do. A spring is the same thread's in every sweep, so that nobody
-    else changes what it has given.
+    A thread without a spring in a colour loads the last one. A spring belongs to the same thread in every sweep, so that no
+    other thread changes its impulse.
     """
     begin = offsets[0]
     end = offsets[1]
@@ -173,7 +175,7 @@ def sweep_springs(
 
 @clusterable
 @wp.kernel(launch_bounds=BLOCK)
-def limit_together(
+def limit_springs(
     first: int,
     threads: int,
     arrivals: wp.array[int],
@@ -194,9 +196,9 @@ def limit_together(
     v: wp.array[wp.vec3d],
     v_too: wp.array[wp.vec3d],
 ):
-    """Sweeps over all springs, for one or two velocities; one is enough where none would break a limit."""
+    """Sweeps over all springs, for one or two sets of velocities; one sweep is enough if no limit is broken. Cooperative."""
     t = first + wp.tid()
-    springs = Springs()
+    springs = LimitedSprings()
     springs.pairs = pairs
     springs.along = along
     springs.speeds = speeds
@@ -219,7 +221,7 @@ def limit_together(
 
 
 class StrainLimits:
-    """The structural and shear springs of a network, which are kept from stretching and shrinking too far or too fast."""
+    """Keeps the structural and shear springs of a network from stretching or shrinking too far or too fast."""
 
     def __init__(self, network: SpringNetwork, inverse_mass: wp.array) -> None:
         device = inverse_mass.device
@@ -235,7 +237,7 @@ class StrainLimits:
         self._along = wp.zeros(self.count, dtype=wp.vec3d, device=device)
         self._speeds = wp.zeros(self.count, dtype=wp.vec2d, device=device)
         self.given, self._given_too = (wp.zeros(self.count, dtype=wp.float64, device=device) for _ in range(2))
-        """the impulse of each spring in the last call, along it from its second end to its first"""
+        """the impulse of each spring in the last call, from its second end to its first"""
         self._none = wp.empty(0, dtype=wp.vec3d, device=device)
         self._found = wp.zeros(1, dtype=int, device=device)
         self._cooperative = CooperativeLauncher(device)
@@ -243,12 +245,12 @@ class StrainLimits:
     def apply(
         self, x: wp.array, v: wp.array, limit: float, dt: float, sweeps: int, *, v_too: wp.array | None = None
     ) -> None:
-        """Change velocities so that over a step of dt no spring breaks a limit, as far as so many sweeps go.
+        """Change velocities so that over a step of dt no spring breaks `limit`, as far as so many sweeps achieve that.
 
-        `v_too` are other velocities, which are limited on their own in the same sweeps.
+        `v_too` are other velocities, which are limited independently in the same sweeps.
         """
         self._found.zero_()
         inputs = [sweeps, self.colours, self._offsets, x, self._pairs, self._rest, self._inverse_mass, limit, dt]
         inputs += [self._along, self._speeds, self.given, self._given_too, self._found, v]
         inputs.append(self._none if v_too is None else v_too)
-        self._cooperative.launch(limit_together, self._largest, inputs, work=self.count)
+        self._cooperative.launch(limit_springs, self._largest, inputs, work=self.count)
