@@ -255,8 +255,8 @@ class Predictive(MethodOptions):
     )
     most_substeps: Count | None = Field(
         default=None,
-        description="where an edge is stretched by more than three quarters, a step has more substeps, up to so many; default: "
-        "always the same number",
+        description="a step has twice its substeps while an edge is stretched by half of its length, three times at all of "
+        "it, and so on, up to this many; default: always the same number",
     )
     iterations: Count = Field(default=1, description="sweeps of Gauss-Seidel in each substep")
     self_contacts: Literal["triangles", "points", "none"] = Field(
