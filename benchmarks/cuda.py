@@ -26,7 +26,7 @@ from weft.broad_phase import make_broad_phase
 from weft.geometry.intersection import IntersectionFinder
 from weft.mesh import shapes
 from weft.methods import make_method
-from weft.run.garbage import Settled
+from weft.run.runner import Settled
 from weft.runtime.buffers import LaunchBound
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.graph_cache import GraphCache

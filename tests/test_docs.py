@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 import weft
-from weft.cli.demo import SCENE as FLAG
 from weft.cli.main import COMMANDS, app, load_command
-from weft.cli.new import TEMPLATE
+from weft.cli.start import SCENE as FLAG
+from weft.cli.start import TEMPLATE
 from weft.methods.base import _METHODS
 from weft.scene import MethodOptions
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import weft
 from weft.cache import layout
 from weft.cli.main import app
-from weft.cli.said import count, size_of
+from weft.cli.terminal import count, size_of
 from weft.run.progress import span
 from weft.scene import parse_scene
 

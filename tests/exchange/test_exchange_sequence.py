@@ -12,7 +12,7 @@ from weft.cache import Body, CacheWriter
 from weft.errors import CacheError, WeftError
 from weft.exchange import export_sequence
 from weft.exchange.formats import choose_format
-from weft.exchange.sequence import Part, to_obj, to_ply
+from weft.exchange.sequence import FileBody, to_obj, to_ply
 from weft.mesh import load_mesh, shapes
 
 
@@ -80,7 +80,7 @@ def test_texture_coordinates_are_counted_apart_from_vertices():
     triangle = np.array([[0, 1, 2]], np.int32)
     x = np.arange(18.0).reshape(6, 3)
     uv = np.array([[np.nan, np.nan]] * 3 + [[0, 0], [1, 0], [0, 1]])
-    text = to_obj(x, [Part("a", slice(0, 3), triangle), Part("b", slice(3, 6), triangle + 3)], uv).decode()
+    text = to_obj(x, [FileBody("a", slice(0, 3), triangle), FileBody("b", slice(3, 6), triangle + 3)], uv).decode()
     assert "f 1 2 3\n" in text
     assert "f 4/1 5/2 6/3\n" in text
 
@@ -89,7 +89,7 @@ def test_texture_coordinates_are_counted_apart_from_vertices():
 @given(st.lists(st.tuples(*[st.floats(-1e6, 1e6)] * 3), min_size=3, max_size=9))
 def test_ply_keeps_every_bit(points):
     x = np.array(points)
-    content = to_ply(x, [Part("a", slice(0, len(x)), np.array([[0, 1, 2]], np.int32))], None)
+    content = to_ply(x, [FileBody("a", slice(0, len(x)), np.array([[0, 1, 2]], np.int32))], None)
     body = content.split(b"end_header\n", 1)[1]
     np.testing.assert_array_equal(np.frombuffer(body, "<f8", x.size).reshape(-1, 3), x)
 

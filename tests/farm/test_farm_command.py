@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 import weft
 from weft.cli.main import app
 from weft.errors import MissingExtraError, WeftError
-from weft.farm.charts import draw_charts, plot_study
-from weft.farm.table import read_table, to_csv, to_parquet, write_tables
+from weft.farm.pictures import draw_charts, plot_study
+from weft.farm.study import read_table, to_csv, to_parquet, write_tables
 
 
 def call(*arguments):

@@ -106,7 +106,7 @@ def test_one_process_compiles_and_the_others_wait(tmp_path):
     scene = write_scene(tmp_path)
     # Warp tells what it compiles, once it is started quietly
     code = (
-        "import sys, warp, weft; from weft.farm.work import warm_up; import weft.world; "
+        "import sys, warp, weft; from weft.farm.wedging import warm_up; import weft.world; "
         "warp.config.log_level = warp.LOG_INFO; "
         "warm_up(weft.load_scene(sys.argv[1]))"
     )

@@ -11,8 +11,17 @@ import weft
 from weft.errors import WeftError
 from weft.farm.keys import change_scene, find_key, split_key
 from weft.farm.study import make_runs
-from weft.farm.sweeps import combine, name_run, parse_sample, read_list, sample_latin
-from weft.farm.values import Axis, Interval, parse_axis, parse_values
+from weft.farm.sweeps import (
+    Axis,
+    Interval,
+    combine,
+    name_run,
+    parse_axis,
+    parse_sample,
+    parse_values,
+    read_list,
+    sample_latin,
+)
 from weft.farm.wedging import plan
 
 ONE = weft.Scene(

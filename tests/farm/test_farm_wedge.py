@@ -14,8 +14,7 @@ import weft
 from weft.errors import WeftError
 from weft.farm.cluster import connect
 from weft.farm.study import Study, make_runs
-from weft.farm.wedging import plan
-from weft.farm.work import Task
+from weft.farm.wedging import Task, plan
 from weft.mesh.shapes import grid
 
 VARY = {"cloth.material.density": [0.1, 0.4], "forces.air_damping": [0.0, 0.5]}
@@ -243,7 +242,7 @@ def test_a_run_waits_for_one_that_still_writes(tmp_path, monkeypatch):
     """A worker that lost its scheduler may go on for a while; its work was given to another."""
     import threading
 
-    from weft.farm import work
+    from weft.farm import wedging as work
     from weft.run import simulate
 
     scene = write_scene(tmp_path)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import weft
 from weft.cache import Body
-from weft.exchange.pc2 import read_pc2
 from weft.exchange.selection import file_names
+from weft.exchange.sequence import read_pc2
 from weft.mesh import shapes
 
 ADDON = Path(__file__).parents[2] / "integrations" / "blender"

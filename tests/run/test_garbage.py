@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from weft.run.garbage import WARM, Settled
+from weft.run.runner import WARM, FrozenGarbage
 
 
 class Node:
@@ -16,10 +16,10 @@ class Node:
 
 
 def test_it_is_left_out_once_frames_are_warm():
-    with Settled() as settled:
+    with FrozenGarbage() as garbage:
         for _ in range(WARM):
             assert gc.get_freeze_count() == 0
-            settled.frame_done()
+            garbage.frame_done()
         assert gc.get_freeze_count() > 1000
         # what comes later is still collected
         node = weakref.ref(Node())
@@ -29,9 +29,9 @@ def test_it_is_left_out_once_frames_are_warm():
 
 
 def test_it_is_given_back_after_an_error():
-    with pytest.raises(ValueError, match="stop"), Settled() as settled:
+    with pytest.raises(ValueError, match="stop"), FrozenGarbage() as garbage:
         for _ in range(WARM):
-            settled.frame_done()
+            garbage.frame_done()
         raise ValueError("stop")
     assert gc.get_freeze_count() == 0
 
@@ -40,9 +40,9 @@ def test_what_others_have_frozen_stays_so():
     gc.freeze()
     try:
         count = gc.get_freeze_count()
-        with Settled() as settled:
+        with FrozenGarbage() as garbage:
             for _ in range(2 * WARM):
-                settled.frame_done()
+                garbage.frame_done()
         assert gc.get_freeze_count() == count
     finally:
         gc.unfreeze()

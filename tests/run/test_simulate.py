@@ -16,7 +16,7 @@ from weft.cache import CacheWriter, layout, open_cache
 from weft.errors import CacheError, SceneError, WeftError
 from weft.geometry import intersection
 from weft.run import Interrupted, runner, simulate
-from weft.run.origin import differences
+from weft.run.runner import differences
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from PIL import Image
 from typer.testing import CliRunner
 from view_caches import waving, write_cache
 
-from weft.cli.choices import choose_frames, choose_size
 from weft.cli.main import app
+from weft.cli.terminal import choose_frames, choose_size
 from weft.errors import WeftError
 
 

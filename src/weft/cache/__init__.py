@@ -1,8 +1,6 @@
-"""Frames on disk: atomic, checked, readable while they are written, and enough to go on from."""
+"""Frames on disk: written atomically, with checksums, readable while a run goes on, sufficient to resume it."""
 
-from weft.cache.frame_writer import FrameWriter
-from weft.cache.reader import Body, Cache, open_cache, scene_of
-from weft.cache.report import Report
-from weft.cache.writer import CacheWriter
+from weft.cache.reader import Body, Cache, Report, open_cache, scene_of
+from weft.cache.writer import CacheWriter, FrameWriter
 
 __all__ = ["Body", "Cache", "CacheWriter", "FrameWriter", "Report", "open_cache", "scene_of"]

@@ -1,17 +1,17 @@
-"""Where things are in a cache folder, and how they are written so that nobody ever sees half of one.
+"""The files of a cache folder, and atomic writing, so that no reader ever sees an incomplete file.
 
     out.zarr/
       zarr.json                    Zarr 3 group; its attributes describe the cache (sealed with a checksum)
       faces/ uv/                   arrays, written once
       positions/ velocities/       float64 arrays (frame, vertex, 3): one chunk, one file a frame, crc32c each
       weft/frames/00000012.json    frame 12 is complete: its report row; written last, by rename
-      weft/saved/00000012.npz      what the method needs to go on after frame 12 (kept for the last frames only)
+      weft/saved/00000012.npz      arrays that the method needs to continue after frame 12 (kept for the last frames only)
       weft/lock                    held by the process that writes
 
 A frame exists when its marker exists. The marker is renamed into place after everything else of the frame is
-written, so a process killed at any moment leaves whole frames only, and a reader needs no lock. Every few seconds
-what has been written is made to reach the disk itself; a power cut can damage frames after that, which checksums
-show, and a resumed run goes back to the last frame before them.
+written, so a process that is killed at any moment leaves complete frames only, and a reader needs no lock. Every few
+seconds all files are synced to the disk; a power cut can damage frames written after that. Checksums detect it, and a
+resumed run continues from the last intact frame.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ SAVED = "saved."
 
 
 def meta_path(root: Path) -> Path:
-    """The group's metadata, which is also what makes a folder a cache."""
+    """The metadata of the Zarr group; a folder with this file is a cache."""
     return root / "zarr.json"
 
 
@@ -73,7 +73,7 @@ def complete_frames(root: Path) -> int:
 
 
 def write_atomic(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file so that whoever looks sees it whole or not at all; `sync` makes it outlive a power cut."""
+    """Write a file under a temporary name and rename it; `sync` makes it survive a power cut."""
     partial = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
     try:
         with partial.open("wb") as file:
@@ -86,7 +86,7 @@ def write_atomic(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 
 
 def sync(path: Path) -> None:
-    """Make sure that a file's bytes, or a folder's names, are on the disk (where the system can say so)."""
+    """Flush a file, or the names in a folder, to the disk, where the system supports it."""
     with contextlib.suppress(PermissionError, IsADirectoryError):
         handle = os.open(path, os.O_RDONLY)
         try:
@@ -96,7 +96,7 @@ def sync(path: Path) -> None:
 
 
 def remove_partials(root: Path) -> None:
-    """Remove what a killed writer left half written."""
+    """Remove the temporary files of a killed writer."""
     for path in root.rglob(f"*{PARTIAL}"):
         path.unlink(missing_ok=True)
 
@@ -134,7 +134,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_meta(root: Path) -> dict[str, Any]:
-    """What the cache says about itself: fps, frames, bodies, scene, origin."""
+    """The metadata of a cache: fps, frames, bodies, scene, origin."""
     if not root.exists():
         raise CacheError(f"{root} does not exist")
     if not root.is_dir():
@@ -156,7 +156,7 @@ def read_meta(root: Path) -> dict[str, Any]:
 
 
 def write_meta(root: Path, meta: dict[str, Any]) -> None:
-    """Replace the group's metadata in one move."""
+    """Replace the metadata atomically."""
     group = {"zarr_format": 3, "node_type": "group", "attributes": {"weft": seal(meta)}}
     text = json.dumps(group, indent=1).encode()
     write_atomic(meta_path(root), lambda file: file.write(text))
@@ -165,13 +165,13 @@ def write_meta(root: Path, meta: dict[str, Any]) -> None:
 
 
 def reason(error: OSError) -> str:
-    """The system's own words for an error, without the number and the path."""
+    """The system's message of an error, without its number and path."""
     return (error.strerror or str(error)).lower()
 
 
 @contextlib.contextmanager
 def writing(what: str, kept: Callable[[], str]) -> Iterator[None]:
-    """Turn a failed write into one sentence: what could not be written, why, and what is kept."""
+    """Turn a failed write into an error that says what could not be written, why, and what is kept."""
     try:
         yield
     except OSError as error:

@@ -1,24 +1,27 @@
-"""One writer a cache: a lock file that the system lets go of when its process dies, however it dies."""
+"""One writer a cache: a lock file that the system releases when its process ends, and the path that a cache may take."""
 
 import errno
+import glob
 import os
+import shutil
 import socket
 import sys
 import time
 from pathlib import Path
 
+from weft.cache import layout
 from weft.errors import CacheError
 
-# a system that cannot lock files says so with one of these; then the process named in the file decides
+# errors of file systems without locks; there the process named in the lock file must still run
 _NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
-# how long a new writer waits for a reader that looks at the lock at the same moment
+# seconds that a new writer waits for a reader that tests the lock at the same moment
 _PATIENCE = 0.3
 
 if sys.platform == "win32":
     import msvcrt
 
     def _take(handle: int) -> None:
-        # far behind the text, which others must still be able to read
+        # lock a byte far behind the text, which others must still be able to read
         os.lseek(handle, 1 << 20, os.SEEK_SET)
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
@@ -33,7 +36,7 @@ else:
 
 
 class WriterLock:
-    """Held from its making to `release`; a second one for the same file is refused with the holder's process id."""
+    """Held until `release`; a second lock of the same file is refused with the holder's process id."""
 
     def __init__(self, path: Path, cache: Path) -> None:
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -53,7 +56,7 @@ class WriterLock:
             raise
 
     def release(self) -> None:
-        """Let others write. Safe to call twice."""
+        """Release the lock. Safe to call twice."""
         if self._handle >= 0:
             os.ftruncate(self._handle, 0)
             os.close(self._handle)
@@ -61,7 +64,7 @@ class WriterLock:
 
 
 def writer_of(path: Path) -> str | None:
-    """Who holds the lock now, in words, or None."""
+    """The process that holds the lock ("process 4711"), or None."""
     try:
         handle = os.open(path, os.O_RDWR)
     except OSError:
@@ -85,7 +88,7 @@ def _try_take(handle: int) -> bool:
 
 
 def _alive(text: str) -> bool:
-    """Whether the process that a lock file names still runs (one on another machine is believed to)."""
+    """Whether the process that a lock file names still runs; one on another machine is assumed to."""
     pid, _, host = text.strip().partition(" ")
     return is_running(pid) or (pid != "" and host != socket.gethostname())
 
@@ -118,3 +121,51 @@ def _read(handle: int) -> str:
 def _write(handle: int, text: str) -> None:
     os.lseek(handle, 0, os.SEEK_SET)
     os.write(handle, text.encode())
+
+
+def check_free(path: Path, overwrite: bool) -> None:
+    """Refuse a path that exists; with `overwrite`, refuse one that is not a cache."""
+    if not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir())):
+        return
+    try:
+        planned = int(layout.read_meta(path)["frames"])
+    except CacheError as error:
+        if path.is_dir() and overwrite and (path / "zarr.json").is_file() and (path / "weft" / "frames").is_dir():
+            return
+        raise CacheError(f"{path} exists and is not a readable weft cache, so it is left alone ({error})") from None
+    if not overwrite:
+        raise CacheError(
+            f"{path} exists already, with {layout.complete_frames(path)} of {planned} frames: resume it, overwrite it, "
+            "or choose another output"
+        )
+
+
+def move_in(made: Path, path: Path, overwrite: bool) -> None:
+    """Rename the new cache to its path; an old one is removed afterwards, and only if no process writes it."""
+    old = aside(path, "old")
+    if path.is_dir() and not any(path.iterdir()):
+        path.rmdir()
+    if path.exists() and overwrite:
+        lock = WriterLock(layout.lock_path(path), path)
+        lock.release()
+        path.rename(old)
+    try:
+        made.rename(path)
+    except OSError:
+        if old.exists():
+            old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def aside(path: Path, what: str) -> Path:
+    """A temporary path beside a cache, with the id of this process."""
+    return path.with_name(f".{path.name}.{os.getpid()}.{what}{layout.PARTIAL}")
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove temporary folders beside a cache that processes left which no longer run."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*{layout.PARTIAL}"):
+        pid = left.name.removeprefix(f".{path.name}.").split(".")[0]
+        if not is_running(pid) or pid == str(os.getpid()):
+            shutil.rmtree(left, ignore_errors=True)

@@ -1,7 +1,10 @@
-"""Reading a cache: frames, bodies, the report; also while it is being written."""
+"""Reading a cache, also while it is being written: frames, bodies, and the report with one row a frame."""
 
+import csv
+import io
 import json
 import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,16 +16,83 @@ import zarr
 
 from weft.cache import layout
 from weft.cache.lock import writer_of
-from weft.cache.report import Report
-from weft.errors import CacheError
+from weft.errors import CacheError, writing
 
 if TYPE_CHECKING:
     from weft.scene import Scene
 
 
+# the columns that every run has, in the order they are shown
+COLUMNS = (
+    "frame",
+    "time",
+    "wall_time",
+    "steps",
+    "contacts",
+    "collisions",
+    "zones",
+    "stretch",
+    "intersections",
+    "status",
+)
+
+
+class Report(Mapping[str, Any]):
+    """A table: `report["stretch"]` is a column, `report.rows()` are the frames.
+
+    Numeric columns are NumPy arrays, others lists. A method may add columns of its own; a frame that lacks one has
+    None there (NaN in a numeric column).
+    """
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._rows = [dict(row) for row in rows]
+        seen = {name: None for row in self._rows for name in row}
+        self.columns: list[str] = [c for c in COLUMNS if c in seen] + [c for c in seen if c not in COLUMNS]
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.columns:
+            raise KeyError(f"the report has no column {name!r}; it has {', '.join(self.columns) or 'none'}")
+        values = [row.get(name) for row in self._rows]
+        if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
+            return np.array(values, dtype=np.int64)
+        if all(v is None or (isinstance(v, (int, float)) and not isinstance(v, bool)) for v in values):
+            return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
+        return values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        """How many columns (it is a mapping of columns); `frames` is how many rows."""
+        return len(self.columns)
+
+    @property
+    def frames(self) -> int:
+        """How many rows."""
+        return len(self._rows)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary a frame, with every column."""
+        return [{name: row.get(name) for name in self.columns} for row in self._rows]
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """The table as CSV with a header line; written to `path` too if one is given."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, self.columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows())
+        if path is not None:
+            with writing(Path(path)):
+                Path(path).write_text(text.getvalue(), encoding="utf-8")
+        return text.getvalue()
+
+    def __repr__(self) -> str:
+        return f"Report({self.frames} frames: {', '.join(self.columns)})"
+
+
 @dataclass(frozen=True)
 class Body:
-    """One cloth or collider: its share of the vertices and of the faces."""
+    """One cloth or collider: its range of vertices and of faces."""
 
     name: str
     kind: str
@@ -33,8 +103,8 @@ class Body:
 class Cache:
     """The frames of a run on disk. Frame 0 is the initial state; frame f is the state at f / fps seconds.
 
-    Complete frames can be read at any time, also while another process writes: `frames` and `report` look at the
-    disk each time they are asked.
+    Complete frames can be read at any time, also while another process writes: `frames` and `report` read the disk each
+    time.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -65,7 +135,7 @@ class Cache:
 
     @property
     def writer(self) -> str | None:
-        """Who writes the cache at this moment ("process 4711"), or None."""
+        """The process that writes the cache now ("process 4711"), or None."""
         return writer_of(layout.lock_path(self.path))
 
     @property
@@ -75,7 +145,7 @@ class Cache:
 
     @property
     def meta(self) -> dict[str, Any]:
-        """What the cache says about itself, read again when it has changed on disk."""
+        """The metadata, read again when it has changed on disk."""
         stamp = self._stamp(layout.meta_path(self.path))
         if stamp != self._meta_stamp:
             self._meta, self._meta_stamp = layout.read_meta(self.path), stamp
@@ -85,7 +155,7 @@ class Cache:
 
     @property
     def origin(self) -> dict[str, Any]:
-        """What the frames were computed from, as their writer told it; equal origins give equal frames."""
+        """What the frames were computed from; equal origins give equal frames."""
         return dict(self.meta["origin"])
 
     @property
@@ -137,7 +207,7 @@ class Cache:
         return Report([self._marker(frame)["row"] for frame in range(self.frames)])
 
     def saved(self, frame: int) -> dict[str, npt.NDArray[Any]]:
-        """What the method needs to go on after a frame; kept for the last frames only."""
+        """The arrays that the method needs to continue after a frame; kept for the last frames only."""
         frame = self._index(frame)
         if not self._marker(frame)["saved"]:
             return {}
@@ -153,7 +223,7 @@ class Cache:
             raise CacheError(f"frame {frame} of {self.path} is damaged: {path} cannot be read ({error})") from error
 
     def has(self, frame: int) -> bool:
-        """Whether a frame is there and whole, also where an earlier one is missing."""
+        """Whether a frame is complete and intact, also where an earlier one is missing."""
         try:
             self._marker(frame)
             self._read("positions", frame)
@@ -163,7 +233,7 @@ class Cache:
         return True
 
     def verify(self) -> list[str]:
-        """Read everything and return a sentence for each thing that is damaged; an empty list is good news."""
+        """Read everything; returns one message for each damaged file, or an empty list."""
         problems = []
         checks: list[tuple[Any, tuple[Any, ...]]] = [(self._read_only, ("faces", np.int32))]
         if self.meta["uv"]:
@@ -178,8 +248,8 @@ class Cache:
         return problems
 
     def _index(self, frame: int) -> int:
-        """A frame's number, checked against what is complete."""
-        # the common case does not look through the whole folder
+        """The number of a frame, counted from the last if negative; an error if it is not complete."""
+        # a known frame needs no listing of the whole folder
         if 0 <= frame < self._known and layout.marker_path(self.path, frame).is_file():
             return frame
         count = self._known = self.frames
@@ -195,7 +265,7 @@ class Cache:
     def _read(self, name: str, frame: int) -> npt.NDArray[np.float64]:
         path = layout.chunk_path(self.path, name, frame)
         array = self._array(name)
-        # Zarr reads a missing chunk as fill values; here it is a fault
+        # Zarr reads a missing chunk as fill values; here it is an error
         if not path.is_file():
             raise CacheError(f"frame {frame} of {self.path} is damaged: {path} is missing")
         try:
@@ -229,7 +299,7 @@ class Cache:
 
     @staticmethod
     def _stamp(path: Path) -> int:
-        """Changes when the file is written anew."""
+        """A number that changes when the file is replaced."""
         try:
             status = path.stat()
         except FileNotFoundError:
@@ -254,7 +324,7 @@ def open_array(root: Path, name: str, mode: Literal["r", "r+"]) -> Any:
 
 
 def scene_of(cache: Any) -> Any:
-    """The scene of a cache, or None: a cache can be looked at without one."""
+    """The scene of a cache, or None if it has none that can be read."""
     try:
         return cache.scene
     except CacheError:

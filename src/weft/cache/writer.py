@@ -1,13 +1,13 @@
-"""Writing a cache, one whole frame at a time, in such an order that a stop at any moment loses no frame."""
+"""Writing a cache frame by frame, in an order in which a stop at any moment loses no complete frame."""
 
 import contextlib
 import json
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,25 +15,105 @@ import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
 
 from weft import __version__
-from weft.cache import layout, place
-from weft.cache.frame_writer import FrameWriter
-from weft.cache.lock import WriterLock
-from weft.cache.reader import Cache
+from weft.cache import layout
+from weft.cache.lock import WriterLock, aside, check_free, move_in, remove_leftovers
+from weft.cache.reader import Cache, open_array
 from weft.errors import CacheError
 
 if TYPE_CHECKING:
     from weft.scene import Scene
 
-# for how many of the last frames the method's own arrays are kept: if the last one is damaged, the one before it
-# can still be continued
+
+class FrameWriter:
+    """Writes complete frames of a cache in any order, on behalf of the process that holds its lock.
+
+    Several processes may do so at once: no two frames share a file, and writing a frame again gives the same bytes.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.cache = Cache(self.path)
+        self.arrays = {name: open_array(self.path, name, "r+") for name in ("positions", "velocities")}
+
+    def write(
+        self,
+        frame: int,
+        positions: npt.ArrayLike,
+        velocities: npt.ArrayLike,
+        row: Mapping[str, Any],
+        saved: Mapping[str, npt.ArrayLike] | None = None,
+        *,
+        kept: Callable[[], str] = lambda: "The other frames are intact; put that right and resume.",
+    ) -> None:
+        """Write a frame. `kept` returns what is kept after a failed write, for the message."""
+        if not 0 <= frame < self.cache.planned:
+            raise CacheError(f"{self.path} is complete: it was planned for {self.cache.planned} frames")
+        values = {
+            "positions": self._checked("positions", positions, frame),
+            "velocities": self._checked("velocities", velocities, frame),
+        }
+        arrays = {name: np.asarray(array) for name, array in (saved or {}).items()}
+        for name, array in arrays.items():
+            if array.dtype.hasobject:
+                raise CacheError(f"the saved array {name!r} holds Python objects, which a cache cannot keep")
+        content = {"frame": frame, "row": {k: _plain(v) for k, v in row.items()}, "saved": saved is not None}
+        text = json.dumps(layout.seal(content)).encode()
+
+        with layout.writing(f"frame {frame} of {self.path}", kept):
+            try:
+                for name, value in values.items():
+                    self.arrays[name][frame] = value
+                if saved is not None:
+                    layout.write_atomic(layout.saved_path(self.path, frame), lambda file: _save(file, arrays))
+                # with its marker the frame exists
+                layout.write_atomic(layout.marker_path(self.path, frame), lambda file: file.write(text))
+            except OSError:
+                self._discard(frame)
+                raise
+
+    def files(self, frame: int) -> list[Path]:
+        """All files of a frame."""
+        chunks = [layout.chunk_path(self.path, name, frame) for name in self.arrays]
+        return [*chunks, layout.saved_path(self.path, frame), layout.marker_path(self.path, frame)]
+
+    def _checked(self, name: str, value: npt.ArrayLike, frame: int) -> npt.NDArray[np.float64]:
+        array = np.ascontiguousarray(value, dtype=np.float64)
+        expected = self.arrays[name].shape[1:]
+        if array.shape != expected:
+            raise CacheError(f"{name} have the shape {array.shape}, but {self.path} holds {expected}")
+        if not np.isfinite(array).all():
+            vertex = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+            raise CacheError(f"{name} of vertex {vertex} are not finite at frame {frame}")
+        return array
+
+    def _discard(self, frame: int) -> None:
+        """Remove the files of a frame that could not be completed; the space may be needed."""
+        for path in self.files(frame):
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+def _save(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    # the prefix keeps names apart from the parameters of savez
+    named: dict[str, Any] = {f"{layout.SAVED}{name}": array for name, array in arrays.items()}
+    np.savez(file, **named)
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as a Python number."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+# the arrays of the method are kept for so many of the last frames: if the last is damaged, the one before it can still
+# be continued
 KEPT = 2
-# how often frames are made to reach the disk itself. A killed process loses nothing without that; a power cut may
-# lose what was written since, which `checkpoint` notices
+# seconds between two syncs to the disk. A killed process loses nothing without them; a power cut may damage what was
+# written since the last one, which `checkpoint` detects
 SYNC_SECONDS = 2.0
 
 
 class Checkpoint(NamedTuple):
-    """All that is needed to go on after a frame."""
+    """All that is needed to continue after a frame."""
 
     frame: int
     positions: npt.NDArray[np.float64]
@@ -53,7 +133,7 @@ class CacheWriter:
         self._frames = self.cache.frames
         self._unsynced: list[Path] = []
         self._synced_at = time.monotonic()
-        # the last frame that would outlive a power cut; its saved arrays are kept as well
+        # the last frame that was synced; its saved arrays are kept as well
         self._durable = -1
 
     @classmethod
@@ -71,7 +151,7 @@ class CacheWriter:
         origin: Mapping[str, Any] | None = None,
         overwrite: bool = False,
     ) -> Self:
-        """Make an empty cache that will hold `frames` frames, frame 0 included.
+        """Create an empty cache for `frames` frames, frame 0 included.
 
         bodies: objects with name, kind, vertices and faces (slices); `vertices` is their total unless given.
         scene: given back by `Cache.scene`.
@@ -99,10 +179,10 @@ class CacheWriter:
 
         with layout.writing(f"the cache {path}", lambda: "Choose another output, or make room."):
             path.parent.mkdir(parents=True, exist_ok=True)
-            place.check_free(path, overwrite)
-            # made aside and moved into place whole, so that a cache is never half made
-            place.remove_leftovers(path)
-            made = place.aside(path, "new")
+            check_free(path, overwrite)
+            # created beside its path and renamed, so that a cache is never incomplete
+            remove_leftovers(path)
+            made = aside(path, "new")
             try:
                 layout.marker_folder(made).mkdir(parents=True)
                 layout.saved_folder(made).mkdir()
@@ -112,7 +192,7 @@ class CacheWriter:
                 for name in ("positions", "velocities"):
                     _create_frames(made / name, frames, count)
                 layout.write_meta(made, meta)
-                place.move_in(made, path, overwrite)
+                move_in(made, path, overwrite)
             except BaseException:
                 shutil.rmtree(made, ignore_errors=True)
                 raise
@@ -143,9 +223,9 @@ class CacheWriter:
         return self._frames
 
     def checkpoint(self) -> tuple[Checkpoint | None, list[str]]:
-        """The last frame that can be continued (None: start anew), and what had to be given up for it.
+        """The last frame that can be continued (None: start from the beginning), and messages about damaged frames.
 
-        Frames after it are taken back: they are damaged, and computing them again gives the same bytes.
+        Frames after it are removed; computing them again gives the same bytes.
         """
         last = self.frames - 1
         problems: list[str] = []
@@ -171,7 +251,7 @@ class CacheWriter:
             )
         if found is None:
             return None, []
-        self._take_back(found.frame + 1)
+        self._remove_frames(found.frame + 1)
         self._durable = found.frame
         self._drop_saved()
         return found, problems if found.frame < last else []
@@ -183,9 +263,9 @@ class CacheWriter:
         row: Mapping[str, Any],
         saved: Mapping[str, npt.ArrayLike] | None = None,
     ) -> int:
-        """Write the next frame, whole, and return its number.
+        """Write the next frame and return its number.
 
-        row: its line in the report. saved: arrays that the method needs to go on after this frame.
+        row: its row of the report. saved: arrays that the method needs to continue after this frame.
         """
         frame = self._frames
         self._writer.write(frame, positions, velocities, row, saved, kept=self._kept)
@@ -195,22 +275,22 @@ class CacheWriter:
         return frame
 
     def missing(self) -> list[int]:
-        """The frames that are not there or are damaged, for a cache whose frames are made in any order."""
+        """The frames that are missing or damaged, for a cache whose frames are written in any order."""
         known = Cache(self.path)
         return [frame for frame in range(self.cache.planned) if not known.has(frame)]
 
     def close_gap(self) -> None:
-        """Take back the frames after the first one that is missing, to go on in order from there."""
-        self._take_back(self._frames)
+        """Remove the frames after the first missing one, to continue in order from there."""
+        self._remove_frames(self._frames)
 
     def adopt(self, frame: int) -> None:
-        """Take in a frame that a helper has written with a `FrameWriter` while the lock is held here."""
+        """Count a frame that another process has written with a `FrameWriter` while the lock is held here."""
         while layout.marker_path(self.path, self._frames).is_file():
             self._frames += 1
         self._note(frame)
 
     def close(self) -> None:
-        """Make sure that all is on the disk, and let others write. Safe to call twice."""
+        """Sync everything to the disk and release the lock. Safe to call twice."""
         try:
             self._sync()
             self._drop_saved()
@@ -226,7 +306,7 @@ class CacheWriter:
         self.close()
 
     def _note(self, frame: int) -> None:
-        """A frame is written: see to it that it reaches the disk."""
+        """Remember the files of a written frame for the next sync, and sync if it is time."""
         self._unsynced += self._writer.files(frame)
         if time.monotonic() - self._synced_at > SYNC_SECONDS:
             self._sync()
@@ -242,19 +322,19 @@ class CacheWriter:
             layout.write_meta(self.path, planned)
 
     def _kept(self) -> str:
-        """What a failed write leaves."""
+        """What is kept after a failed write, for the message."""
         if not self._frames:
             return "No frame is complete yet."
         return f"Frames 0 to {self._frames - 1} are intact; put that right and resume."
 
     def _continuable(self) -> list[int]:
-        """The frames whose saved arrays are kept; without any, the last ones, which may have none to keep."""
+        """The frames whose saved arrays are kept; if there are none, the last frames: the method may save nothing."""
         names = (path.stem for path in layout.saved_folder(self.path).glob("*.npz"))
         kept = sorted(int(name) for name in names if name.isdigit() and int(name) < self._frames)
         return kept or list(range(max(0, self._frames - KEPT), self._frames))
 
-    def _take_back(self, first: int) -> None:
-        """Remove the frames from `first` on, the last one first, so that what remains never has a gap."""
+    def _remove_frames(self, first: int) -> None:
+        """Remove the frames from `first` on, the last one first, so that there is never a gap."""
         folder = layout.marker_folder(self.path)
         for path in sorted(folder.glob("*.json"), reverse=True):
             if path.stem.isdigit() and int(path.stem) >= first:
@@ -262,7 +342,7 @@ class CacheWriter:
         self._frames = first
 
     def _drop_saved(self) -> None:
-        """Remove the saved arrays that no resume will ask for; on a failure they only take room."""
+        """Remove the saved arrays that no resume needs; if that fails they only take space."""
         needed = {self._durable, *range(self._frames - KEPT, self._frames)}
         with contextlib.suppress(OSError):
             for path in layout.saved_folder(self.path).glob("*.npz"):
@@ -270,7 +350,7 @@ class CacheWriter:
                     path.unlink(missing_ok=True)
 
     def _sync(self) -> None:
-        """Have all frames written so far on the disk itself."""
+        """Flush all frames written so far to the disk."""
         with layout.writing(f"the last frames of {self.path}", lambda: "Resume it: what is damaged is done again."):
             for path in self._unsynced:
                 if path.exists():
@@ -283,7 +363,7 @@ class CacheWriter:
 
 
 def _create_array(path: Path, values: npt.NDArray[Any]) -> None:
-    """An array that is written once, in one chunk."""
+    """Create an array that is written once, in one chunk."""
     array = zarr.create_array(
         path,
         shape=values.shape,
@@ -297,7 +377,7 @@ def _create_array(path: Path, values: npt.NDArray[Any]) -> None:
 
 
 def _create_frames(path: Path, frames: int, vertices: int) -> None:
-    """An array of frames: one chunk a frame; a frame that is not there reads as NaN elsewhere."""
+    """Create an array of frames, one chunk a frame; other programs read missing frames as NaN."""
     zarr.create_array(
         path,
         shape=(frames, vertices, 3),
@@ -311,7 +391,7 @@ def _create_frames(path: Path, frames: int, vertices: int) -> None:
 
 
 def _compressors(itemsize: int) -> list[Any]:
-    """Lossless; the checksum is of the compressed bytes, hence tested before anything is unpacked."""
+    """Lossless compression; the checksum covers the compressed bytes, so it is tested before decompression."""
     return [BloscCodec(cname="zstd", clevel=5, shuffle="shuffle", typesize=itemsize), Crc32cCodec()]
 
 
@@ -325,5 +405,5 @@ def _scene_json(scene: "Scene | None") -> dict[str, str] | None:
     return {"text": json.dumps(scene.model_dump()), "base": str(scene.base.absolute()), "source": scene.source}
 
 
-def _range(part: slice) -> list[int]:
-    return [int(part.start or 0), int(part.stop)]
+def _range(items: slice) -> list[int]:
+    return [int(items.start or 0), int(items.stop)]

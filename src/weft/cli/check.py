@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weft.cli.said import count
+from weft.cli.terminal import count
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -42,7 +42,7 @@ def check(
     """
     from weft.cache import open_cache
     from weft.check import check_cache, crossing_marks
-    from weft.cli.choices import progress_bar
+    from weft.cli.terminal import progress_bar
 
     opened = open_cache(cache)
     frames = frame if frame else range(0, opened.frames, every)

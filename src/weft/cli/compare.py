@@ -26,7 +26,7 @@ def compare(
     """Run a scene under several methods: a table of what each costs and leaves, and a picture side by side."""
     from rich.console import Console
 
-    from weft.cli.choices import choose_size, progress_bar
+    from weft.cli.terminal import choose_size, progress_bar
     from weft.compare import compare as run_all
     from weft.run import Interrupted
 

@@ -33,11 +33,10 @@ def export(
 ) -> None:
     """Write a cache for other programs: USD, animated glTF, point caches, mesh sequences, NumPy."""
     from weft.cache import open_cache
-    from weft.cli.choices import choose_frames, progress_bar
-    from weft.cli.said import count, size_of
+    from weft.cli.terminal import choose_frames, count, progress_bar, size_of
     from weft.exchange.formats import choose_format
     from weft.exchange.formats import export as export_cache
-    from weft.exchange.rounding import warn_of_rounding
+    from weft.exchange.selection import warn_of_rounding
 
     source = open_cache(cache)
     with progress_bar("writing") as progress:

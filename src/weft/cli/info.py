@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.said import count, print_pairs, quoted, size_of
+from weft.cli.terminal import count, print_pairs, quoted, size_of
 
 if TYPE_CHECKING:
     from weft.cache import Cache

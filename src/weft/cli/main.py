@@ -19,21 +19,21 @@ from weft.errors import WeftError, WeftWarning
 
 # command -> "module:function", in the order of the help
 COMMANDS = {
-    "new": "weft.cli.new:new",
+    "new": "weft.cli.start:new",
     "run": "weft.cli.run:run",
     "info": "weft.cli.info:info",
     "check": "weft.cli.check:check",
     "untangle": "weft.cli.untangle:untangle",
     "subdivide": "weft.cli.subdivide:subdivide",
     "view": "weft.cli.view:view",
-    "play": "weft.cli.play:play",
+    "play": "weft.cli.view:play",
     "render": "weft.cli.render:render",
-    "plot": "weft.cli.plot:plot",
+    "plot": "weft.cli.view:plot",
     "export": "weft.cli.export:export",
     "compare": "weft.cli.compare:compare",
     "wedge": "weft.cli.wedge:wedge",
     "bench": "weft.cli.bench:bench",
-    "demo": "weft.cli.demo:demo",
+    "demo": "weft.cli.start:demo",
 }
 
 

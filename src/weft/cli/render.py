@@ -52,7 +52,7 @@ def render(
 ) -> None:
     """Draw a cache as a film (mp4) or a still (png, jpg), without a screen."""
     from weft.cache import open_cache
-    from weft.cli.choices import choose_size
+    from weft.cli.terminal import choose_size
     from weft.view.beauty import FILM_SAMPLES, STILL_SAMPLES
     from weft.view.pictures import Look
 
@@ -112,7 +112,7 @@ def _draw_film(
 ) -> None:
     """Many frames, traced or not, here or on the workers of a scheduler."""
     from weft.check import crossing_marks
-    from weft.cli.choices import choose_frames, progress_bar
+    from weft.cli.terminal import choose_frames, progress_bar
 
     chosen = choose_frames(frames, source.frames)
     with progress_bar("drawing") as progress:

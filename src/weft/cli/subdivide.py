@@ -41,7 +41,7 @@ def subdivide(
     towards it as goes without a collision. Colliders stay as they are.
     """
     from weft.cache import open_cache
-    from weft.cli.choices import choose_frames, progress_bar
+    from weft.cli.terminal import choose_frames, progress_bar
     from weft.run import Interrupted
 
     if scheduler is None:
@@ -83,7 +83,7 @@ def summary(cache: "Cache") -> list[str]:
     """What came out: how fine, how many vertices were stopped, what intersects."""
     import numpy as np
 
-    from weft.cli.said import count, quoted
+    from weft.cli.terminal import count, quoted
     from weft.run.progress import quality, span
 
     report = cache.report

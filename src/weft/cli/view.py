@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from weft.errors import WeftError
+
 
 def view(
     cache: Annotated[
@@ -22,3 +24,55 @@ def view(
     from weft.view.viewer import view_cache
 
     view_cache(cache, host=host, port=port, browser=browser)
+
+
+def play(
+    scene: Annotated[Path, typer.Argument(help="The scene, a TOML file.", show_default=False)],
+    port: Annotated[
+        int, typer.Option(help="Where to serve; the next free port is taken if it is not.", min=1, max=65535)
+    ] = 8080,
+    host: Annotated[
+        str, typer.Option(help="Who may look: this machine only, or 0.0.0.0 for the network.")
+    ] = "127.0.0.1",
+    browser: Annotated[bool, typer.Option("--open", help="Open the browser too.")] = False,
+) -> None:
+    """Simulate a scene live in the browser: drag cloth and colliders, change stiffness, friction and wind."""
+    from weft.view.play import play_scene
+
+    play_scene(scene, host=host, port=port, browser=browser)
+
+
+def plot(
+    cache: Annotated[Path, typer.Argument(help="The cache of a run, or the folder of a study.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="A .png, .pdf or .svg file; default: <name>-report.png, for a study in its folder plots",
+            show_default=False,
+        ),
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(help="Of a study: a column of its table, such as stretch.", show_default=False)
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Of a study: a key that it varies.", show_default="the first")
+    ] = None,
+) -> None:
+    """Draw the report of a run, frame by frame; or, of a study, a column of its table against a key that it varies."""
+    if (cache / "study.json").is_file():
+        from weft.farm.pictures import plot_study
+        from weft.farm.study import read_manifest
+
+        if column is None:
+            raise WeftError(f"{cache} is a study: say which column to draw, such as --column stretch")
+        print(plot_study(cache, column, against or read_manifest(cache)["keys"][0], out))
+        return
+    if column is not None or against is not None:
+        raise WeftError(f"{cache} is no study: --column and --against are for those")
+    from weft.cache import open_cache
+    from weft.view.plots import plot_report
+
+    path = plot_report(open_cache(cache), out or Path(f"{cache.resolve().stem}-report.png"))
+    print(path)

@@ -53,7 +53,7 @@ def wedge(
     Runs are spread over the cores of this machine, or over the workers of a Dask scheduler. One that fails does so
     alone; the exit code is then 1, and --resume tries again what is missing or failed.
     """
-    from weft.cli.choices import progress_bar
+    from weft.cli.terminal import progress_bar
     from weft.farm.wedging import Stopped
     from weft.farm.wedging import wedge as run_study
 
@@ -89,8 +89,7 @@ def _choices(
 ) -> tuple[dict, tuple[int, int] | None, "list[Combination] | None"]:
     """What the options say: values a key, the sample, the runs."""
     from weft.errors import WeftError
-    from weft.farm.sweeps import parse_sample, read_list
-    from weft.farm.values import parse_axis
+    from weft.farm.sweeps import parse_axis, parse_sample, read_list
 
     axes = [parse_axis(text) for text in vary]
     found: dict = {}
@@ -104,7 +103,7 @@ def _choices(
 
 
 def _list_runs(scene: Path, vary: dict, sample: tuple[int, int] | None, runs: "list[Combination] | None") -> None:
-    from weft.cli.said import count
+    from weft.cli.terminal import count
     from weft.farm.study import make_runs
     from weft.farm.wedging import plan
     from weft.scene import load_scene
@@ -118,7 +117,7 @@ def _list_runs(scene: Path, vary: dict, sample: tuple[int, int] | None, runs: "l
 
 def _show(outcome: "Outcome") -> None:
     """What came out: how many, how good, where."""
-    from weft.cli.said import count, quoted
+    from weft.cli.terminal import count, quoted
 
     study, rows = outcome.study, outcome.rows
     print(f"{study.path}: {count(len(rows), 'run')}, {outcome.computed} run now, {len(outcome.failed)} failed")

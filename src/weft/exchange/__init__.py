@@ -1,4 +1,4 @@
-"""Handing caches on to other programs."""
+"""Export of caches for other programs."""
 
 from importlib import import_module
 from typing import Any
@@ -11,10 +11,10 @@ _PUBLIC = {
     "export_glb": "weft.exchange.gltf",
     "export_npy": "weft.exchange.arrays",
     "export_npz": "weft.exchange.arrays",
-    "export_pc2": "weft.exchange.pc2",
+    "export_pc2": "weft.exchange.sequence",
     "export_sequence": "weft.exchange.sequence",
     "export_usd": "weft.exchange.usd",
-    "read_pc2": "weft.exchange.pc2",
+    "read_pc2": "weft.exchange.sequence",
 }
 
 __all__ = list(_PUBLIC)

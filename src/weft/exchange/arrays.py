@@ -1,4 +1,4 @@
-"""NumPy: a cache as plain arrays with 64 bits, in one npz file or as npy files that can be mapped into memory."""
+"""NumPy: a cache as 64-bit arrays, in one npz file or as npy files that can be memory-mapped."""
 
 import json
 import zipfile
@@ -9,13 +9,12 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.exchange.selection import Exported, Report, Selection
-from weft.exchange.staging import staged_file, staged_folder
+from weft.exchange.selection import Exported, Report, Selection, staged_file, staged_folder
 
 if TYPE_CHECKING:
     from weft.cache import Cache
 
-# the arrays with a row a frame
+# the arrays with one entry a frame
 FRAMES = ("vertices", "velocities")
 
 
@@ -54,9 +53,9 @@ def export_npy(
     overwrite: bool = False,
     progress: Report | None = None,
 ) -> Exported:
-    """Write the same arrays as npy files of their own, to be opened with numpy.load(..., mmap_mode="r").
+    """Write the arrays of `export_npz` as separate npy files, to be opened with numpy.load(..., mmap_mode="r").
 
-    What is not a large array is in `cache.json`.
+    Small tables are in `cache.json`.
     """
     selection = Selection(cache, frames, bodies)
     folder = Path(folder)
@@ -75,7 +74,7 @@ def export_npy(
 
 
 def _tables(selection: Selection) -> dict[str, NDArray[Any]]:
-    """Everything but the frames."""
+    """All arrays except those with frames."""
     counts = [(b.vertices.stop - b.vertices.start, b.faces.stop - b.faces.start) for b in selection.bodies]
     ends = np.cumsum(np.array(counts, dtype=np.int64), axis=0)
     starts = ends - np.array(counts)
@@ -95,7 +94,7 @@ def _tables(selection: Selection) -> dict[str, NDArray[Any]]:
 
 
 def _write_frames(file: IO[bytes], selection: Selection, name: str, step: int, progress: Report | None) -> None:
-    """An npy of all frames, one after the other, so that they need not fit into memory."""
+    """Write an npy of all frames one by one, so that they need not fit into memory."""
     read = selection.cache.positions if name == "vertices" else selection.cache.velocities
     shape = (len(selection.frames), len(selection.vertices), 3)
     np.lib.format.write_array_header_2_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})

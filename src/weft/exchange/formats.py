@@ -1,4 +1,4 @@
-"""Every way to hand a cache on, by the name of the format."""
+"""`weft.export`: every export format by its name."""
 
 from collections.abc import Iterable, Sequence
 from importlib import import_module
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 
 class Format(NamedTuple):
-    """How a format is written and what its place is called."""
+    """The function that writes a format, and the endings of its file."""
 
     place: str
     """module:function that writes it"""
     endings: tuple[str, ...] = ()
     """of the file, the first by default; none for a folder"""
     single: bool = False
-    """positions are rounded to 32 bits, which is checked"""
+    """positions are rounded to 32 bits, and it is checked whether that made intersections"""
 
 
-# imported when they are asked for
+# imported when they are needed
 FORMATS = {
     "usd": Format("weft.exchange.usd:export_usd", (".usdc", ".usda", ".usd"), single=True),
     "glb": Format("weft.exchange.gltf:export_glb", (".glb",), single=True),
-    "pc2": Format("weft.exchange.pc2:export_pc2", single=True),
+    "pc2": Format("weft.exchange.sequence:export_pc2", single=True),
     "obj": Format("weft.exchange.formats:export_obj"),
     "ply": Format("weft.exchange.formats:export_ply"),
     "npz": Format("weft.exchange.arrays:export_npz", (".npz",)),
@@ -51,7 +51,7 @@ def export(
 
     format: one of `FORMATS`; without it the ending of `out` decides, and obj where there is none. out: a file or a
     folder, as the format has it; by default the cache's name, here.
-    check: where a format rounds positions to 32 bits, look whether that made intersections; the result tells.
+    check: where a format rounds positions to 32 bits, count the intersections that rounding made (`Exported.rounding`).
     """
     from weft.cache import open_cache
 
@@ -84,7 +84,7 @@ def _frames(cache: "Cache", options: dict[str, Any]) -> list[int]:
 
 
 def choose_format(format: str | None, out: str | Path | None) -> str:
-    """The format of that name, or the one that the ending of a file means."""
+    """The name of the format: the given one, or by the ending of the output."""
     if format is not None:
         if format not in FORMATS:
             raise WeftError(f"format {format!r} is not known: use one of {', '.join(FORMATS)}")

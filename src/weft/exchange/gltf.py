@@ -1,7 +1,7 @@
-"""Animated glTF in one file (.glb), for the web: a morph target a frame, and weights that go from one to the next.
+"""Animated glTF in one file (.glb), for the web: a morph target a frame, and weights that blend from one to the next.
 
-Between two frames a player blends their targets, which moves every vertex straight from one to the other. Positions and
-normals are float32; what does not move has no targets. three.js, Babylon.js, model-viewer and Blender play it.
+Blending two targets moves every vertex linearly from one frame to the next. Positions and normals are float32; bodies
+that do not move have no targets. three.js, Babylon.js, model-viewer and Blender play it.
 """
 
 import json
@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import WeftError, WeftWarning
-from weft.exchange.selection import Exported, Floats, Ints, Report, Selection, Singles
-from weft.exchange.staging import staged_file
+from weft.exchange.selection import Exported, Floats, Ints, Report, Selection, Singles, staged_file
 from weft.mesh.topology import vertex_normals
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def export_glb(
     progress: Report | None = None,
 ) -> Exported:
     """Write frames of a cache as an animated GLB file."""
-    from weft.exchange.rounding import find_made_by_rounding
+    from weft.exchange.selection import find_made_by_rounding
 
     path = Path(path)
     if path.suffix.lower() != ".glb":
@@ -59,12 +58,12 @@ def export_glb(
         _Figure(selection, body, moves) for body, moves in zip(selection.bodies, selection.moving(), strict=True)
     ]
     total = 2 * len(selection.frames)
-    document, size = _document(selection, figures, _told(progress, 0, total))
+    document, size = _document(selection, figures, _shifted(progress, 0, total))
     rounding = {}
     with staged_file(path, overwrite=overwrite) as staged:
         with staged.open("wb") as file:
             start = _write_head(file, document, size)
-            for chunk in _chunks(selection, figures, _told(progress, len(selection.frames), total)):
+            for chunk in _chunks(selection, figures, _shifted(progress, len(selection.frames), total)):
                 file.write(chunk)
         if check:
             rounding = find_made_by_rounding(selection, _reader(staged, start, selection, figures))
@@ -73,18 +72,18 @@ def export_glb(
 
 @dataclass
 class _Figure:
-    """One body as glTF wants it: points may be more than vertices, where a collider has sharp edges."""
+    """One body in glTF's terms: there are more points than vertices where a collider has sharp edges."""
 
     selection: Selection
     body: "Body"
     moves: bool
     points: NDArray[np.intp] = field(init=False)
-    """which vertex of the body each point is"""
+    """the vertex of the body that each point is"""
     faces: Ints = field(init=False)
     base: Singles = field(init=False)
     base_normals: Singles = field(init=False)
     place: int = field(init=False, default=0)
-    """where its points begin in the binary chunk"""
+    """offset of its points in the binary chunk, bytes"""
 
     def __post_init__(self) -> None:
         start = self.selection.cache.positions(self.selection.frames[0])[self.body.vertices]
@@ -109,14 +108,14 @@ class _Figure:
         return points.astype(np.float32), vertex_normals(points, self.faces).astype(np.float32)
 
 
-def _told(progress: Report | None, done: int, total: int) -> Report | None:
+def _shifted(progress: Report | None, done: int, total: int) -> Report | None:
     return None if progress is None else lambda k, _: progress(done + k, total)
 
 
 def _targets(
     selection: Selection, figures: list[_Figure], progress: Report | None
 ) -> Iterator[tuple[Singles, Singles]]:
-    """Frame after frame from the second on, figure after figure: the offsets of those that move."""
+    """For every frame from the second on and every moving figure: the offsets of its points and normals."""
     for done, frame in enumerate(selection.frames, start=1):
         if done > 1:
             x = selection.cache.positions(frame)
@@ -156,9 +155,9 @@ def _document(selection: Selection, figures: list[_Figure], progress: Report | N
         samplers = [{"input": times, "output": weights, "interpolation": "LINEAR"}]
         channels = [{"sampler": 0, "target": {"node": number, "path": "weights"}} for number in moving]
         animations = [{"name": "frames", "samplers": samplers, "channels": channels}]
-    turns = [meshes[number]["primitives"][0].setdefault("targets", []) for number in moving]
+    targets = [meshes[number]["primitives"][0].setdefault("targets", []) for number in moving]
     for k, (points, normals) in enumerate(_targets(selection, figures, progress)):
-        turns[k % len(moving)].append({"POSITION": writer.add(points, bounds=True), "NORMAL": writer.add(normals)})
+        targets[k % len(moving)].append({"POSITION": writer.add(points, bounds=True), "NORMAL": writer.add(normals)})
     for number in moving:
         meshes[number]["weights"] = [0.0] * (count - 1)
 
@@ -178,15 +177,15 @@ def _document(selection: Selection, figures: list[_Figure], progress: Report | N
 
 
 def _chunks(selection: Selection, figures: list[_Figure], progress: Report | None) -> Iterator[bytes]:
-    """The binary chunk, in the order in which `_document` told it."""
+    """The data of the binary chunk, in the order of the accessors of `_document`."""
     for figure in figures:
         yield figure.base.tobytes()
         yield figure.base_normals.tobytes()
         uv = selection.uv(figure.body)
         if uv is not None:
             # v runs downwards in glTF
-            turned = np.column_stack([uv[:, 0], 1.0 - uv[:, 1]])[figure.points]
-            yield turned.astype("<f4").tobytes()
+            flipped = np.column_stack([uv[:, 0], 1.0 - uv[:, 1]])[figure.points]
+            yield flipped.astype("<f4").tobytes()
         yield figure.faces.astype("<u4").tobytes()
     count = len(selection.frames)
     if any(figure.moves for figure in figures):
@@ -199,7 +198,7 @@ def _chunks(selection: Selection, figures: list[_Figure], progress: Report | Non
 
 
 class _Accessors:
-    """Accessors and buffer views, one after the other; all numbers have four bytes, so that nothing needs padding."""
+    """Accessors and buffer views of consecutive arrays; all numbers have four bytes, so that no padding is needed."""
 
     def __init__(self) -> None:
         self.accessors: list[dict[str, Any]] = []
@@ -207,7 +206,7 @@ class _Accessors:
         self.size = 0
 
     def add(self, array: NDArray[Any], *, bounds: bool = False, target: int | None = None) -> int:
-        """Describe an array that comes next; its number."""
+        """Describe the next array; returns the number of its accessor."""
         kind = {1: "SCALAR", 2: "VEC2", 3: "VEC3"}[1 if array.ndim == 1 else array.shape[1]]
         view = {"buffer": 0, "byteOffset": self.size, "byteLength": array.nbytes}
         self.views.append(view if target is None else {**view, "target": target})
@@ -242,7 +241,7 @@ def _material(selection: Selection, body: "Body") -> dict[str, Any]:
 
 
 def _write_head(file: IO[bytes], document: dict[str, Any], size: int) -> int:
-    """Everything before the binary data; gives where that begins."""
+    """Write everything before the binary data; returns the offset where that begins."""
     text = json.dumps(document, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 4)
     total = 12 + 8 + len(text) + 8 + size
@@ -257,14 +256,14 @@ def _write_head(file: IO[bytes], document: dict[str, Any], size: int) -> int:
 
 
 def _reader(path: Path, start: int, selection: Selection, figures: list[_Figure]) -> Any:
-    """Where a player puts the vertices at each frame: the base and one target, summed in single precision."""
+    """A function from k to the vertices that a player shows at the k-th frame: base plus target in single precision."""
     data = np.memmap(path, dtype="<f4", mode="r", offset=start)
     moving = [figure for figure in figures if figure.moves]
     stride = sum(6 * figure.count for figure in moving)
     first_target = len(data) - stride * (len(selection.frames) - 1)
 
     def read(k: int) -> Singles:
-        parts, place = [], first_target + stride * (k - 1)
+        read_vertices, place = [], first_target + stride * (k - 1)
         for figure in figures:
             points = data[figure.place // 4 : figure.place // 4 + 3 * figure.count].reshape(-1, 3)
             if figure.moves and k > 0:
@@ -272,7 +271,7 @@ def _reader(path: Path, start: int, selection: Selection, figures: list[_Figure]
                 place += 6 * figure.count
             vertices = np.empty((figure.body.vertices.stop - figure.body.vertices.start, 3), np.float32)
             vertices[figure.points] = points
-            parts.append(vertices)
-        return np.concatenate(parts)
+            read_vertices.append(vertices)
+        return np.concatenate(read_vertices)
 
     return read

@@ -1,6 +1,13 @@
-"""What of a cache is written: which frames and bodies, with their triangles, colours and flat coordinates."""
+"""What every export has in common: the selected frames and bodies, temporary files, and the check of rounding.
 
-from collections.abc import Callable, Iterable, Sequence
+Files and folders are written under temporary names and renamed, so that an export appears complete or not at all.
+"""
+
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import WeftError
-from weft.exchange.sequence import choose_bodies
+from weft.errors import WeftError, WeftWarning, writing
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
+
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -22,7 +29,7 @@ Report = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written."""
+    """The files and frames that were written."""
 
     paths: list[Path]
     frames: list[int]
@@ -50,7 +57,7 @@ class Selection:
         self.vertices: NDArray[np.intp] = np.concatenate(
             [np.arange(b.vertices.start, b.vertices.stop) for b in self.bodies]
         )
-        """which of the cache's vertices are written, in order"""
+        """the vertices of the cache that are written, in order"""
 
     def faces(self, body: "Body") -> Ints:
         """A body's triangles, by its own vertices."""
@@ -72,7 +79,7 @@ class Selection:
         return pairs[self.cache.bodies.index(body)].front
 
     def moving(self) -> list[bool]:
-        """Which bodies move between the frames; reads all of them."""
+        """Which bodies move during the frames; reads all of them."""
         first = self.cache.positions(self.frames[0])
         moving = [False] * len(self.bodies)
         for frame in self.frames[1:]:
@@ -87,7 +94,7 @@ class Selection:
 
 
 def file_names(bodies: Sequence["Body"]) -> list[str]:
-    """A name a body that every file system takes, all different."""
+    """A name for each body that every file system accepts, all different."""
     names: list[str] = []
     for body in bodies:
         plain = "".join(c if c.isalnum() or c in "-_" else "_" for c in body.name) or "body"
@@ -97,3 +104,92 @@ def file_names(bodies: Sequence["Body"]) -> list[str]:
             name = f"{plain}_{number}"
         names.append(name)
     return names
+
+
+def choose_bodies(cache: "Cache", names: Iterable[str] | None) -> list["Body"]:
+    """The bodies with these names, in the order of the cache; all of them for None."""
+    if names is None:
+        return list(cache.bodies)
+    wanted = list(names)
+    known = [body.name for body in cache.bodies]
+    for name in wanted:
+        if name not in known:
+            raise WeftError(f"there is no body {name!r}: the cache has {', '.join(known)}")
+    return [body for body in cache.bodies if body.name in wanted]
+
+
+@contextmanager
+def staged_folder(folder: Path, names: Sequence[str], *, overwrite: bool) -> Iterator[Path]:
+    """A temporary folder to write `names` into; at the end they move to `folder`, replacing files of the same name."""
+    if folder.exists() and not folder.is_dir():
+        raise WeftError(f"{folder} is a file: give a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
+        raise WeftError(f"{folder} is not empty: choose another folder, or say --overwrite")
+    whole = folder.resolve()
+    staged = whole.with_name(f".{whole.name}.{os.getpid()}.partial")
+    try:
+        with writing(folder):
+            staged.mkdir(parents=True)
+            yield staged
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in names:
+                (staged / name).replace(folder / name)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+@contextmanager
+def staged_file(path: Path, *, overwrite: bool) -> Iterator[Path]:
+    """A temporary file to write to; at the end it is renamed to `path`."""
+    if path.is_dir():
+        raise WeftError(f"{path} is a folder: give a file")
+    if path.exists() and not overwrite:
+        raise WeftError(f"{path} exists already: choose another name, or say --overwrite")
+    staged = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
+    try:
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield staged
+            staged.replace(path)
+    finally:
+        with suppress(OSError):
+            staged.unlink(missing_ok=True)
+
+
+def find_made_by_rounding(
+    selection: Selection, read: Callable[[int], Singles], progress: Report | None = None
+) -> dict[int, int]:
+    """Frame -> number of intersections in the file that the cache does not have, for frames with any.
+
+    read(k) returns the positions in the file of the k-th selected frame.
+    """
+    from weft.check import cache_finder
+
+    finder = cache_finder(selection.cache)
+    found = {}
+    for k, frame in enumerate(selection.frames):
+        exact = selection.cache.positions(frame)
+        rounded = exact.copy()
+        rounded[selection.vertices] = read(k)
+        rows = finder.find(rounded)
+        if len(rows):
+            known = {tuple(row) for row in finder.find(exact).tolist()}
+            made = sum(tuple(row) not in known for row in rows.tolist())
+            if made:
+                found[frame] = made
+        if progress is not None:
+            progress(k + 1, len(selection.frames))
+    return found
+
+
+def warn_of_rounding(found: dict[int, int], what: str) -> None:
+    """Warn of intersections that rounding made."""
+    if found:
+        frame = next(iter(found))
+        frames = "1 frame" if len(found) == 1 else f"{len(found)} frames"
+        warnings.warn(
+            f"{what} holds positions with 32 bits, and rounding to them made {int(np.sum(list(found.values())))} "
+            f"intersections that the cache has not, in {frames}, first frame {frame}; npz and ply keep 64 bits",
+            WeftWarning,
+            stacklevel=3,
+        )

@@ -1,10 +1,13 @@
-"""Sequences of mesh files, one a frame: OBJ (text) and PLY (binary), as Blender and Houdini read them.
+"""Mesh files, one a frame (OBJ, PLY), and point caches (PC2) with an OBJ for each body.
 
-Nobody sees half of a sequence: it is written into a folder next to its place and moved there when it is whole.
+Blender and Houdini read the sequences; Blender's Mesh Cache modifier and 3ds Max play the point caches. A PC2 file is 32
+bytes of header and then, sample after sample, the positions of all vertices as float32. A sequence is written into a
+temporary folder beside its own and moved there when it is complete.
 """
 
 import os
 import shutil
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,16 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import WeftError, writing
+from weft.exchange.selection import (
+    Exported,
+    Floats,
+    Ints,
+    Report,
+    Selection,
+    Singles,
+    choose_bodies,
+    file_names,
+    staged_folder,
+)
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 
-
-class Part(NamedTuple):
-    """One body in a file: its name and, counted within the file, its vertices and its triangles."""
+class FileBody(NamedTuple):
+    """One body in a file: its name, and its vertices and triangles counted within the file."""
 
     name: str
     vertices: slice
@@ -43,7 +54,7 @@ def export_sequence(
 
     All complete frames and all bodies are written unless some are named. Files have the number of their frame. The
     order of vertices and triangles is that of the cache and the same in all files; OBJ keeps the bodies apart as
-    objects. Where the cache has flat rest coordinates (metres) they go along as texture coordinates. A folder that
+    objects. Flat rest coordinates (metres), where the cache has them, are written as texture coordinates. A folder that
     is not empty is refused unless `overwrite`, which replaces the sequence of that name and leaves other files alone.
     """
     folder = Path(folder)
@@ -52,7 +63,7 @@ def export_sequence(
     chosen = list(range(cache.frames)) if frames is None else list(frames)
     if not chosen:
         raise WeftError("there are no frames to export: the cache has none yet, or the choice of frames is empty")
-    parts, vertices, uv = gather(cache, choose_bodies(cache, bodies))
+    file_bodies, vertices, uv = gather(cache, choose_bodies(cache, bodies))
     if folder.exists() and not folder.is_dir():
         raise WeftError(f"{folder} is a file: give a folder for the sequence")
     if folder.is_dir() and any(folder.iterdir()) and not overwrite:
@@ -65,7 +76,7 @@ def export_sequence(
         with writing(folder):
             staged.mkdir(parents=True)
             for done, frame in enumerate(chosen, start=1):
-                content = WRITERS[format](cache.positions(frame)[vertices], parts, uv)
+                content = WRITERS[format](cache.positions(frame)[vertices], file_bodies, uv)
                 (staged / f"{name}_{frame:0{digits}d}.{format}").write_bytes(content)
                 if progress is not None:
                     progress(done, len(chosen))
@@ -75,14 +86,14 @@ def export_sequence(
 
 
 def move_in(staged: Path, folder: Path, prefix: str, suffix: str) -> list[Path]:
-    """Put a finished sequence into its folder in place of the one that was there."""
+    """Move a finished sequence into its folder, replacing an earlier one."""
     names = sorted(path.name for path in staged.iterdir())
     if not folder.exists():
         staged.rename(folder)
         return [folder / name for name in names]
     for name in names:
         (staged / name).replace(folder / name)
-    # frames that an earlier, longer sequence left
+    # remove frames of an earlier, longer sequence
     for path in list(folder.iterdir()):
         number = path.name.removeprefix(prefix).removesuffix(suffix)
         if path.name == f"{prefix}{number}{suffix}" and number.isdigit() and path.name not in names:
@@ -90,53 +101,41 @@ def move_in(staged: Path, folder: Path, prefix: str, suffix: str) -> list[Path]:
     return [folder / name for name in names]
 
 
-def choose_bodies(cache: "Cache", names: Iterable[str] | None) -> list["Body"]:
-    """The bodies of those names, in the order of the cache; all of them for None."""
-    if names is None:
-        return list(cache.bodies)
-    wanted = list(names)
-    known = [body.name for body in cache.bodies]
-    for name in wanted:
-        if name not in known:
-            raise WeftError(f"there is no body {name!r}: the cache has {', '.join(known)}")
-    return [body for body in cache.bodies if body.name in wanted]
-
-
-def gather(cache: "Cache", bodies: Sequence["Body"]) -> tuple[list[Part], NDArray[np.intp], Floats | None]:
-    """The parts of a file, which of the cache's vertices go into it, and their flat coordinates if they have some."""
-    parts = []
+def gather(cache: "Cache", bodies: Sequence["Body"]) -> tuple[list[FileBody], NDArray[np.intp], Floats | None]:
+    """The bodies of a file, the vertices of the cache that go into it, and their flat coordinates if they have any."""
+    file_bodies = []
     count = 0
     for body in bodies:
-        share = slice(count, count + body.vertices.stop - body.vertices.start)
-        parts.append(Part(body.name, share, cache.faces[body.faces] + np.int32(count - body.vertices.start)))
-        count = share.stop
+        own = slice(count, count + body.vertices.stop - body.vertices.start)
+        file_bodies.append(FileBody(body.name, own, cache.faces[body.faces] + np.int32(count - body.vertices.start)))
+        count = own.stop
     vertices = np.concatenate([np.arange(body.vertices.start, body.vertices.stop) for body in bodies])
     uv = None if cache.uv is None else np.asarray(cache.uv)[vertices]
-    return parts, vertices, uv if uv is not None and np.isfinite(uv).any() else None
+    return file_bodies, vertices, uv if uv is not None and np.isfinite(uv).any() else None
 
 
-def to_obj(positions: Floats, parts: Sequence[Part], uv: Floats | None) -> bytes:
+def to_obj(positions: Floats, file_bodies: Sequence[FileBody], uv: Floats | None) -> bytes:
     """A Wavefront OBJ: one object a body, with texture coordinates for the bodies that have them."""
     lines = []
     textured = 0
-    for part in parts:
-        lines.append(f"o {part.name.replace(' ', '_')}")
-        lines += [f"v {x:.9g} {y:.9g} {z:.9g}" for x, y, z in positions[part.vertices].tolist()]
-        faces = part.faces + 1
-        flat = None if uv is None else uv[part.vertices]
+    for body in file_bodies:
+        lines.append(f"o {body.name.replace(' ', '_')}")
+        lines += [f"v {x:.9g} {y:.9g} {z:.9g}" for x, y, z in positions[body.vertices].tolist()]
+        faces = body.faces + 1
+        flat = None if uv is None else uv[body.vertices]
         if flat is None or not np.isfinite(flat).all():
             lines += [f"f {a} {b} {c}" for a, b, c in faces.tolist()]
             continue
         lines += [f"vt {u:.9g} {v:.9g}" for u, v in flat.tolist()]
-        # vertices and texture coordinates are counted apart
-        skip = part.vertices.start - textured
+        # vertices and texture coordinates have separate numbers
+        skip = body.vertices.start - textured
         lines += [f"f {a}/{a - skip} {b}/{b - skip} {c}/{c - skip}" for a, b, c in faces.tolist()]
         textured += len(flat)
     return ("\n".join(lines) + "\n").encode()
 
 
-def to_ply(positions: Floats, parts: Sequence[Part], uv: Floats | None) -> bytes:
-    """A binary little-endian PLY of all parts together, positions as doubles, so that nothing is lost."""
+def to_ply(positions: Floats, file_bodies: Sequence[FileBody], uv: Floats | None) -> bytes:
+    """A binary little-endian PLY of all bodies; positions as doubles, so that no digits are lost."""
     kinds = [("x", "<f8"), ("y", "<f8"), ("z", "<f8")] + ([] if uv is None else [("s", "<f4"), ("t", "<f4")])
     vertices = np.zeros(len(positions), dtype=kinds)
     for k, name in enumerate("xyz"):
@@ -144,9 +143,9 @@ def to_ply(positions: Floats, parts: Sequence[Part], uv: Floats | None) -> bytes
     if uv is not None:
         for k, name in enumerate("st"):
             vertices[name] = np.nan_to_num(uv[:, k])
-    faces = np.zeros(sum(len(part.faces) for part in parts), dtype=[("count", "u1"), ("corners", "<i4", 3)])
+    faces = np.zeros(sum(len(body.faces) for body in file_bodies), dtype=[("count", "u1"), ("corners", "<i4", 3)])
     faces["count"] = 3
-    faces["corners"] = np.concatenate([part.faces for part in parts])
+    faces["corners"] = np.concatenate([body.faces for body in file_bodies])
     names = {"<f8": "double", "<f4": "float"}
     header = [
         "ply",
@@ -160,4 +159,79 @@ def to_ply(positions: Floats, parts: Sequence[Part], uv: Floats | None) -> bytes
     return ("\n".join(header) + "\n").encode() + vertices.tobytes() + faces.tobytes()
 
 
-WRITERS: dict[str, Callable[[Floats, Sequence[Part], Floats | None], bytes]] = {"obj": to_obj, "ply": to_ply}
+WRITERS: dict[str, Callable[[Floats, Sequence[FileBody], Floats | None], bytes]] = {"obj": to_obj, "ply": to_ply}
+
+
+# signature, version, points, first frame, frames a sample, samples
+HEADER = struct.Struct("<12siiffi")
+SIGNATURE = b"POINTCACHE2\0"
+
+
+def export_pc2(
+    cache: "Cache",
+    folder: str | Path,
+    *,
+    frames: Sequence[int] | None = None,
+    bodies: Iterable[str] | None = None,
+    overwrite: bool = False,
+    check: bool = True,
+    progress: Report | None = None,
+) -> Exported:
+    """Write `folder/<body>.obj`, the first frame, and `folder/<body>.pc2`, all frames, for every body.
+
+    Sample k of a file is the k-th frame; the header counts them from 0, one sample a frame.
+    """
+    from weft.exchange.selection import find_made_by_rounding
+
+    selection = Selection(cache, frames, bodies)
+    names = file_names(selection.bodies)
+    folder = Path(folder)
+    written = [f"{name}.{kind}" for name in names for kind in ("obj", "pc2")]
+    with staged_folder(folder, written, overwrite=overwrite) as staged:
+        for body, name in zip(selection.bodies, names, strict=True):
+            (staged / f"{name}.obj").write_bytes(rest_obj(selection, body))
+        files = [(staged / f"{name}.pc2").open("wb") for name in names]
+        try:
+            for file, body in zip(files, selection.bodies, strict=True):
+                count = body.vertices.stop - body.vertices.start
+                file.write(HEADER.pack(SIGNATURE, 1, count, 0.0, 1.0, len(selection.frames)))
+            for done, frame in enumerate(selection.frames, start=1):
+                x = cache.positions(frame).astype("<f4")
+                for file, body in zip(files, selection.bodies, strict=True):
+                    file.write(x[body.vertices].tobytes())
+                if progress is not None:
+                    progress(done, len(selection.frames))
+        finally:
+            for file in files:
+                file.close()
+        rounding = {}
+        if check:
+            samples = [read_pc2(staged / f"{name}.pc2") for name in names]
+            rounding = find_made_by_rounding(selection, lambda k: np.concatenate([s[k] for s in samples]))
+    return Exported([folder / name for name in written], selection.frames, rounding)
+
+
+def rest_obj(selection: Selection, body: "Body") -> bytes:
+    """The first frame of one body as an OBJ."""
+    x = selection.cache.positions(selection.frames[0])[body.vertices]
+    uv: Floats | None = selection.uv(body)
+    return to_obj(x, [FileBody(body.name, slice(0, len(x)), selection.faces(body))], uv)
+
+
+def read_pc2(path: str | Path) -> Singles:
+    """The samples of a PC2 file, (samples, points, 3), memory-mapped."""
+    from weft.errors import WeftError
+
+    path = Path(path)
+    with path.open("rb") as file:
+        head = file.read(HEADER.size)
+    if len(head) < HEADER.size or not head.startswith(SIGNATURE):
+        raise WeftError(f"{path} is no PC2 file")
+    _, version, points, _, _, samples = HEADER.unpack(head)
+    if version != 1 or points < 0 or samples < 0:
+        raise WeftError(f"{path} is damaged, or a PC2 of another version ({version})")
+    if path.stat().st_size < HEADER.size + 12 * points * samples:
+        raise WeftError(f"{path} is cut short: it says {samples} samples of {points} points")
+    if not points or not samples:
+        return np.zeros((samples, points, 3), np.float32)
+    return np.memmap(path, dtype="<f4", mode="r", offset=HEADER.size, shape=(samples, points, 3))

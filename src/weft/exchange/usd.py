@@ -5,7 +5,7 @@
                                triangles, st (flat rest coordinates in metres), displayColor, doubleSided
       /Materials/<body>        Material: UsdPreviewSurface in the body's colour
 
-The stage is in metres, y up, with one time code a frame of the cache. What does not move has no time samples.
+The stage is in metres, y up, with one time code a frame of the cache. Bodies that do not move have no time samples.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,15 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import WeftError, missing_extra
-from weft.exchange.selection import Exported, Floats, Report, Selection, Singles
-from weft.exchange.staging import staged_file
+from weft.exchange.selection import Exported, Floats, Report, Selection, Singles, staged_file
 from weft.mesh.topology import vertex_normals
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
 
 ENDINGS = (".usd", ".usda", ".usdc")
-# so many frames are kept in memory before they go to the file
+# the file is saved every so many frames, which limits the memory that USD needs
 SAVE_EVERY = 32
 
 
@@ -43,7 +42,7 @@ def export_usd(
         from pxr import Usd
     except ImportError:
         raise missing_extra("usd", "usd-core") from None
-    from weft.exchange.rounding import find_made_by_rounding
+    from weft.exchange.selection import find_made_by_rounding
 
     path = Path(path)
     if path.suffix.lower() not in ENDINGS:
@@ -88,7 +87,7 @@ class _Mesh:
         mesh.GetPrim().SetDisplayName(body.name)
         mesh.CreateFaceVertexCountsAttr(Vt.IntArray.FromNumpy(np.full(len(self.faces), 3, np.int32)))
         mesh.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(np.ascontiguousarray(self.faces.ravel())))
-        # the triangles are the surface: nobody shall smooth them again
+        # no subdivision by other programs: the triangles are the surface
         mesh.CreateSubdivisionSchemeAttr(UsdGeom.Tokens.none)
         mesh.CreateDoubleSidedAttr(True)
         uv = selection.uv(body)
@@ -112,7 +111,7 @@ class _Mesh:
             mesh.SetNormalsInterpolation(UsdGeom.Tokens.vertex)
 
     def write(self, x: Floats, v: Floats | None, frame: int | None) -> None:
-        """Positions and what follows from them, at a frame or for ever."""
+        """Write positions, extent, velocities and normals at a frame, or without time if it is None."""
         from pxr import Usd, Vt
 
         code = Usd.TimeCode.Default() if frame is None else Usd.TimeCode(frame)
@@ -127,7 +126,7 @@ class _Mesh:
 
 
 def _describe(stage: Any, selection: Selection) -> None:
-    """Units, axis, time and the root."""
+    """Set units, up axis, time codes and the root prim."""
     from pxr import Kind, Usd, UsdGeom
 
     UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.y)
@@ -156,7 +155,7 @@ def _material(stage: Any, path: str, colour: Any) -> Any:
 
 
 def _names(selection: Selection) -> list[str]:
-    """A name a body that USD takes, all different and none that of the materials."""
+    """A valid USD name for each body, all different and different from that of the materials."""
     from pxr import Tf
 
     names = ["Materials"]
@@ -171,7 +170,7 @@ def _names(selection: Selection) -> list[str]:
 
 
 class _Reader:
-    """What the file holds, frame by frame."""
+    """Reads positions from a written file, frame by frame."""
 
     def __init__(self, path: Path, selection: Selection) -> None:
         from pxr import Usd, UsdGeom
@@ -181,5 +180,5 @@ class _Reader:
         self._points = [UsdGeom.Mesh.Get(self._stage, f"/World/{n}").GetPointsAttr() for n in _names(selection)]
 
     def __call__(self, k: int) -> Singles:
-        parts: list[NDArray[np.float32]] = [np.asarray(points.Get(self._frames[k])) for points in self._points]
-        return np.concatenate(parts)
+        points: list[NDArray[np.float32]] = [np.asarray(own.Get(self._frames[k])) for own in self._points]
+        return np.concatenate(points)

@@ -8,10 +8,10 @@ from typing import Any
 
 # public name -> the module that defines it
 _PUBLIC = {
-    "Interval": "weft.farm.values",
+    "Interval": "weft.farm.sweeps",
     "Outcome": "weft.farm.wedging",
     "Study": "weft.farm.study",
-    "plot_study": "weft.farm.charts",
+    "plot_study": "weft.farm.pictures",
     "wedge": "weft.farm.wedging",
 }
 

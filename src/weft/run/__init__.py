@@ -1,4 +1,4 @@
-"""From a scene to a cache: the loop over frames, its report, its interruptions."""
+"""Simulating a scene into a cache: the loop over frames, its report, Ctrl-C and resuming."""
 
 from weft.run.interrupt import Interrupted
 from weft.run.runner import simulate

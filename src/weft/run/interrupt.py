@@ -1,4 +1,4 @@
-"""Ctrl-C, so that a run stops at a frame."""
+"""Ctrl-C that stops a run after the frame at hand."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run was stopped by Ctrl-C; what it had computed is complete and can be continued."""
+    """A run was stopped by Ctrl-C; its frames are complete and it can be continued."""
 
     def __init__(self, out: Path, frames: int, planned: int) -> None:
         self.out, self.frames, self.planned = out, frames, planned
@@ -17,17 +17,16 @@ class Interrupted(KeyboardInterrupt):
 
     @property
     def summary(self) -> str:
-        """What is there, without how to go on."""
+        """How many frames are complete, without how to continue."""
         if self.frames == 0:
             return f"stopped before frame 0 of {self.out} was complete"
         return f"stopped after frame {self.frames - 1} of {self.planned - 1}; {self.out} keeps all frames up to it"
 
 
 class StopAtFrame:
-    """While active, the first Ctrl-C is only noted (`asked`), so that the frame at hand can be completed.
+    """While active, the first Ctrl-C only sets `asked`, so that the frame at hand can be completed; a second stops at once.
 
-    A second one stops at once, as it would without this. Other threads and programs that handle Ctrl-C in their
-    own way are left as they are.
+    Outside of the main thread, and in programs with their own handler of Ctrl-C, it does nothing.
     """
 
     def __init__(self, *, say: bool) -> None:
@@ -50,7 +49,7 @@ class StopAtFrame:
         self.asked = True
         self._restore()
         if self._say:
-            # a signal can come in the middle of anything, also of a print
+            # os.write, since a signal can arrive in the middle of a print
             os.write(2, b"\nstopping after this frame; Ctrl-C again stops at once\n")
 
     def _restore(self) -> None:

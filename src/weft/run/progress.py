@@ -1,4 +1,4 @@
-"""What a run says while it goes and when it is done."""
+"""Progress of a run on the terminal, and its summary at the end."""
 
 import shlex
 import time
@@ -13,12 +13,12 @@ from weft.cache import Cache
 if TYPE_CHECKING:
     from rich.console import Console
 
-# without a terminal, a line this often
+# seconds between two lines where there is no terminal
 _LOG_SECONDS = 15.0
 
 
 class Progress:
-    """Told about each frame; this one says nothing."""
+    """Receives every frame of a run; this base class prints nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -35,11 +35,11 @@ class Progress:
         """One more frame is complete."""
 
     def say(self, sentence: str) -> None:
-        """Something the user should know."""
+        """Print a message to the user."""
 
 
 class Bar(Progress):
-    """A bar on the terminal, or a line now and then where there is none; on stderr."""
+    """A progress bar on stderr, or a line every few seconds where that is no terminal."""
 
     def __init__(self, name: str, console: "Console | None" = None) -> None:
         from rich.console import Console
@@ -76,7 +76,7 @@ class Bar(Progress):
         self._done = self._first = done
         self._planned = planned
         self._started = self._logged = time.perf_counter()
-        # rich takes the remaining time from what is completed from here on; it forgets all fields
+        # reset, so that rich estimates the remaining time from the frames completed from here on
         self._rich.reset(
             self._task,
             total=planned,
@@ -108,7 +108,7 @@ class Bar(Progress):
 
 
 def span(seconds: float) -> str:
-    """A time as people say it: 24 ms, 3.27 s, 12.3 s, 4 min 05 s, 2 h 10 min."""
+    """A duration for people: 24 ms, 3.27 s, 12.3 s, 4 min 05 s, 2 h 10 min."""
     if seconds < 1:
         return f"{1000 * seconds:.1f} ms" if seconds < 0.01 else f"{1000 * seconds:.0f} ms"
     if round(seconds, 1) < 60:
@@ -120,7 +120,7 @@ def span(seconds: float) -> str:
 
 
 def summarise(cache: Cache, *, computed: int, seconds: float) -> list[str]:
-    """The lines at the end of a run: how much, how fast, how good, what next."""
+    """The lines printed at the end of a run: frames, time, quality, and the command to look at it."""
     report = cache.report
     lines = [f"{cache.path}: {cache.frames} frames, {computed} computed now in {span(seconds)}"]
     lines[0] += f", median {span(median)} a frame" if (median := median_wall_time(report)) is not None else ""
@@ -130,14 +130,14 @@ def summarise(cache: Cache, *, computed: int, seconds: float) -> list[str]:
 
 
 def median_wall_time(report: Mapping[str, Any]) -> float | None:
-    """Of the frames that were simulated; frame 0 is not."""
+    """Median wall time a frame, without frame 0, which is not simulated."""
     if "wall_time" not in report or len(report["wall_time"]) < 2:
         return None
     return float(np.median(report["wall_time"][1:]))
 
 
 def quality(report: Mapping[str, Any]) -> list[str]:
-    """How good the frames are: stretch, intersections, what methods reported."""
+    """Lines about the quality of the frames: stretch, intersections, statuses."""
     lines = []
     stretch = np.asarray(report.get("stretch", []), dtype=float)
     if np.isfinite(stretch).any():

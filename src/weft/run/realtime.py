@@ -1,4 +1,4 @@
-"""Cloth inside another program's loop: set poses and targets, step, read positions."""
+"""Cloth in the loop of another program: set poses and targets, step, read positions."""
 
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,9 @@ Floats = npt.NDArray[np.float64]
 class Realtime:
     """A scene that is stepped by its caller, with the method `predictive`.
 
-    On the CPU `positions`, `velocities`, `targets` and `poses` are views of what the solver works on: read them after a
+    On the CPU `positions`, `velocities`, `targets` and `poses` are views of the arrays of the solver: read them after a
     step, write to `targets` and `poses` before it. Bodies that have a motion in the scene follow it, unless
-    `motions=False`; all others are the caller's.
+    `motions=False`; all others are moved by the caller.
 
         cloth = weft.Realtime("flag.toml")
         pole = cloth.poses["pole"]
@@ -38,7 +38,7 @@ class Realtime:
     def __init__(self, scene: Scene | str | Path, *, motions: bool = True, device: str | None = None) -> None:
         scene = load_scene(scene) if isinstance(scene, str | Path) else scene
         if not isinstance(scene.method, Predictive):
-            # another method's scene is played with this one's defaults
+            # a scene of another method is simulated with the default options of this one
             scene = scene.replace(method=Predictive())
         assert isinstance(scene.method, Predictive)
         self.scene = scene
@@ -62,7 +62,7 @@ class Realtime:
         self.velocities: Floats = self._seen[1].values
         """(n, 3)"""
         self.targets: Floats = self._seen[2].values
-        """(n, 3) where held vertices are at the end of the next step; others ignore it"""
+        """(n, 3) positions of held vertices at the end of the next step; other rows are ignored"""
         self.faces: npt.NDArray[np.int32] = self.world.cloth_faces
         """(m, 3) the triangles of all cloths"""
         self._poses = self._seen[3].values
@@ -75,7 +75,7 @@ class Realtime:
         self.reset()
 
     def reset(self) -> None:
-        """Go back to the start of the scene."""
+        """Return to the start of the scene."""
         self.time = 0.0
         state = self.world.initial_state()
         count = self.world.cloth_vertex_count
@@ -116,7 +116,7 @@ class Realtime:
 
     @property
     def report(self) -> dict[str, int]:
-        """What the last step solved: contacts, how many were generated, cached, with colliders, and pushed."""
+        """Numbers of contacts that the last step solved: all, generated, cached, with colliders, and pushed."""
         return self.solver.counts()
 
     @property
@@ -125,7 +125,7 @@ class Realtime:
         return np.flatnonzero(self._held)
 
     def cloth(self, name: str) -> slice:
-        """The place of a cloth in `positions`."""
+        """The range of a cloth in `positions`."""
         return self._body(name, "cloth").vertices
 
     def cloth_faces(self, name: str) -> npt.NDArray[np.int32]:
@@ -134,13 +134,13 @@ class Realtime:
         return np.asarray(self.world.faces[body.faces] - body.vertices.start, dtype=np.int32)
 
     def collider_mesh(self, name: str) -> tuple[Floats, npt.NDArray[np.int32]]:
-        """Vertices and triangles of a collider where it is now."""
+        """Vertices and triangles of a collider at its current pose."""
         body = self._body(name, "collider")
         faces = np.asarray(self.world.faces[body.faces] - body.vertices.start, dtype=np.int32)
         return self.solver.colliders.vertices_of(name, self.poses[name], self.time), faces
 
     def move(self, name: str, position: npt.ArrayLike | None = None, rotation: npt.ArrayLike | None = None) -> None:
-        """Say where a collider is at the end of the next step; `rotation` is a 3x3 matrix."""
+        """Set the pose of a collider at the end of the next step; `rotation` is a 3x3 matrix."""
         self._body(name, "collider")
         if position is not None:
             self.poses[name][:3, 3] = position
@@ -148,7 +148,7 @@ class Realtime:
             self.poses[name][:3, :3] = rotation
 
     def hold(self, vertices: npt.ArrayLike, at: npt.ArrayLike | None = None) -> None:
-        """Hold vertices, by their numbers in `positions`; they go to their `targets`, which start where they are."""
+        """Hold vertices, by their numbers in `positions`; they follow their `targets`, which start at their positions."""
         chosen = np.atleast_1d(np.asarray(vertices, dtype=np.int64))
         outside = chosen[(chosen < 0) | (chosen >= len(self.positions))]
         if len(outside):
@@ -158,7 +158,7 @@ class Realtime:
         self._set_held(attach=False)
 
     def release(self, vertices: npt.ArrayLike | None = None) -> None:
-        """Let go of vertices that `hold` holds, all of them by default; pins of the scene stay."""
+        """Release vertices that `hold` holds, all of them by default; pins of the scene stay."""
         if vertices is None:
             self._by_hand.clear()
         else:
@@ -166,7 +166,7 @@ class Realtime:
         self._set_held(attach=False)
 
     def cache_contacts(self) -> int:
-        """Find the contacts of cloth with cloth as it lies now, and solve these from now on; gives their number."""
+        """Find the contacts of cloth with cloth in the current pose and solve these from now on; returns their number."""
         if self.solver.search is None:
             raise WeftError(
                 "contacts of cloth with cloth are switched off (self_contacts = 'none'): there are none to cache"
@@ -185,7 +185,7 @@ class Realtime:
         substeps: int | None = None,
         iterations: int | None = None,
     ) -> None:
-        """Change numbers while it runs: stretch, bend and friction as multiples of what the materials say."""
+        """Change parameters between steps; stretch, bend and friction are multiples of those of the materials."""
         solver, settings = self.solver, self.solver.settings
         for name, value in (("stretch", stretch), ("bend", bend)):
             if value is not None and not value > 0.0:
@@ -212,7 +212,7 @@ class Realtime:
     _stiffness = (1.0, 1.0)
 
     def _change_wind(self, velocity: Floats) -> None:
-        """Another mean wind; gusts and coefficients stay those of the scene."""
+        """Set the mean wind; gusts and coefficients stay those of the scene."""
         solver, forces = self.solver, self.scene.forces
         usual = forces.wind or Wind(velocity=(0.0, 0.0, 0.0))
         x, y, z = velocity.tolist()
@@ -220,7 +220,7 @@ class Realtime:
         solver.set_air(Air(blowing, self.faces, len(self.positions), seed=self.scene.seed, device=self.device))
 
     def _follow_motions(self, dt: float) -> None:
-        """Poses, pins and goals of the scene at the end of the step."""
+        """Set the poses, pins and goals of the scene at the end of the step."""
         solver, start, end = self.solver, self.time, self.time + dt
         self._motions.follow(start, end, solver.colliders.end, self._target)
         solver.colliders.deform(start, end)
@@ -233,7 +233,7 @@ class Realtime:
                 self._seen[2].copy_to_device()
 
     def _hold_pins(self) -> None:
-        """Hold what the pins hold now; attachments follow."""
+        """Hold the vertices that are pinned now, and update the attachments when these change."""
         kinematics = self.world.kinematics
         phase = kinematics.phase(self.time)
         if phase != self._phase:

@@ -1,10 +1,14 @@
-"""The loop: a scene in, frames out, one after the other, each of them kept before the next begins."""
+"""The loop of a simulation: compiles a scene, computes frame after frame, and writes each before the next begins."""
 
+import gc
+import hashlib
+import json
 import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,20 +17,19 @@ from weft import __version__
 from weft.cache import Body, Cache, CacheWriter, open_cache
 from weft.cache.writer import Checkpoint
 from weft.errors import CacheError, WeftError
-from weft.run.garbage import Settled
 from weft.run.interrupt import Interrupted, StopAtFrame
-from weft.run.origin import differences, origin_of
 from weft.run.progress import Bar, Progress, summarise
 
 if TYPE_CHECKING:
     from weft.scene import Scene
 
+
 OnFrame = Callable[[int, Mapping[str, Any]], object]
 
-# no cloth gets so far or so fast, in metres and metres a second; NaN is not below it either
+# limit of positions (m) and velocities (m/s), beyond which a simulation counts as unstable; NaN fails the test too
 _FARTHEST = 1e9
-# the saved velocities from which the next frame goes on, where those of the frame are others
-GOES_ON = "velocities"
+# name of the saved velocities from which the next frame continues, where the frame itself stores others
+CONTINUED_VELOCITIES = "velocities"
 
 
 def simulate(
@@ -46,13 +49,13 @@ def simulate(
     Frame 0 is the initial state, so a scene of 120 frames makes a cache of 121. Every frame is written before
     the next one begins: a run that is stopped, in whatever way, can be continued and gives the same bytes.
 
-    scene: a Scene or the path of a scene file. method, device, frames: instead of what the scene says.
+    scene: a Scene or the path of a scene file. method, device, frames: replace those of the scene.
     resume: continue `out` where it stopped (or start it); it must come from the same scene, with more frames or not.
     overwrite: replace a cache that is at `out`.
     progress: show a bar, and a summary at the end.
     on_frame: called with the number and the report row of each frame that has been completed.
     """
-    scene = _settled(scene, method=method, device=device, frames=frames)
+    scene = _with_changes(scene, method=method, device=device, frames=frames)
     out = Path(out)
     started = time.perf_counter()
     show = Bar(scene.name) if progress else Progress()
@@ -72,8 +75,8 @@ def simulate(
 
 
 def _go(run: "_Run", writer: CacheWriter, show: Progress, on_frame: OnFrame | None) -> int:
-    """Compute all frames that the cache lacks; gives how many."""
-    with StopAtFrame(say=isinstance(show, Bar)) as stop, Settled() as settled:
+    """Compute all frames that the cache lacks; returns how many."""
+    with StopAtFrame(say=isinstance(show, Bar)) as stop, FrozenGarbage() as garbage:
         try:
             first = _start(run, writer, show)
             while writer.frames < writer.cache.planned:
@@ -83,7 +86,7 @@ def _go(run: "_Run", writer: CacheWriter, show: Progress, on_frame: OnFrame | No
                     if not _is_about_memory(error):
                         raise
                     raise _out_of_memory(error, run.scene, writer.frames, writer.path) from error
-                settled.frame_done()
+                garbage.frame_done()
                 show.advance(row)
                 if row["frame"] == 0 and run.moved:
                     show.say(_touching_start(run.moved))
@@ -99,32 +102,32 @@ def _go(run: "_Run", writer: CacheWriter, show: Progress, on_frame: OnFrame | No
 
 
 def _crossing_status(count: int, new: int | None) -> str:
-    """What the status of a frame says about its intersections, so many of them new, if there is a frame before."""
+    """The status of a frame with intersections; `new` of them were not in the frame before (None: no such frame)."""
     if not count:
         return ""
     edges = "1 edge passes through a triangle" if count == 1 else f"{count:,} edges pass through triangles"
     return edges if new is None else f"{edges}, {new:,} of them new since the frame before"
 
 
-def _joined_status(*told: str) -> str:
-    """One status of several."""
-    return "; ".join(text for text in told if text and text != "ok") or "ok"
+def _joined_status(*statuses: str) -> str:
+    """Several statuses as one."""
+    return "; ".join(text for text in statuses if text and text != "ok") or "ok"
 
 
 def _touching_start(moved: int) -> str:
-    """What to tell of cloth that was placed exactly on something."""
+    """The message about cloth that was placed exactly on something."""
     those = "1 vertex of cloth touches" if moved == 1 else f"{moved:,} vertices of cloth touch"
     return f"{those} something at the start, and went off it by a thousandth of a millimetre"
 
 
 def _tangled_start(intersections: int) -> str:
-    """What to tell of a scene that has intersections before anything moves."""
+    """The message about a scene that has intersections before anything moves."""
     found = "1 intersection" if intersections == 1 else f"{intersections:,} intersections"
     return f"the scene starts with {found}: robust and boxes keep cloth free that starts free, untangle takes it apart"
 
 
 def _start(run: "_Run", writer: CacheWriter, show: Progress) -> int:
-    """Go to the last complete frame, if there is one; gives how many there are."""
+    """Restore the last complete frame, if there is one; returns how many frames there are."""
     checkpoint, problems = writer.checkpoint()
     for problem in problems:
         show.say(f"{problem}; frames from there on are computed again")
@@ -138,7 +141,7 @@ def _start(run: "_Run", writer: CacheWriter, show: Progress) -> int:
 
 
 class _Run:
-    """A scene, compiled, and where its simulation stands."""
+    """A compiled scene and the current state of its simulation."""
 
     def __init__(self, scene: "Scene") -> None:
         self.scene = scene
@@ -149,15 +152,15 @@ class _Run:
         self.faces: npt.NDArray[np.int32] = np.asarray(self.world.faces, dtype=np.int32)
         self.origin = origin_of(scene, self.state.positions(), self.faces)
         self._finder: Any = None
-        # intersections of the last frame that was looked at, as one number each; None where no frame was
+        # the intersections of the last checked frame, encoded as one number each; None before the first
         self._known: npt.NDArray[np.int64] | None = None
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go back to where a frame was complete."""
+        """Set the state and the method to those after a complete frame."""
         saved = dict(checkpoint.saved)
         self.state = type(self.state).from_numpy(
             checkpoint.positions,
-            saved.pop(GOES_ON, checkpoint.velocities),
+            saved.pop(CONTINUED_VELOCITIES, checkpoint.velocities),
             time=checkpoint.row["time"],
             frame=checkpoint.frame,
             device=self.scene.device,
@@ -176,7 +179,7 @@ class _Run:
         self._check_finite(frame, writer.path, positions, velocities)
         saved, shown = self.method.saved(), self.method.velocities(self.state)
         if not np.array_equal(shown, velocities):
-            saved[GOES_ON] = velocities
+            saved[CONTINUED_VELOCITIES] = velocities
         status = columns.pop("status")
         row = {
             "frame": frame,
@@ -193,16 +196,16 @@ class _Run:
         return row
 
     def _columns_at_start(self) -> dict[str, Any]:
-        """The method's columns for the initial state: nothing has happened yet, but the cloth may be stretched."""
+        """The method's report columns for the initial state, in which only the stretch can differ from zero."""
         from weft.methods.base import worst_stretch
 
         stretch = worst_stretch(self.world, self.state)
         return {"steps": 0, "contacts": 0, "collisions": 0, "zones": 0, "stretch": stretch, "status": "ok"}
 
     def _intersections(self, positions: npt.NDArray[np.float64]) -> tuple[int, str]:
-        """How many edges pass through triangles, cloth being one of the two, and a sentence about them if any do.
+        """The number of edges that pass through triangles, at least one of the two of cloth, and a status about them.
 
-        The method has no part in this: a frame that ends with intersections is never "ok", whatever made them.
+        This is independent of the method: a frame that ends with intersections is never "ok", whatever caused them.
         """
         if self._finder is None:
             from weft.geometry.intersection import intersection_finder
@@ -218,7 +221,7 @@ class _Run:
     def _check_finite(
         self, frame: int, out: Path, positions: npt.NDArray[np.float64], velocities: npt.NDArray[np.float64]
     ) -> None:
-        """Stop where numbers have run away: what follows is not worth its time, and is no cloth."""
+        """Stop an unstable simulation: raise an error if a position or velocity is not finite or far too large."""
         for what, values in (("position", positions), ("velocity", velocities)):
             bad = np.flatnonzero(~(np.abs(values) < _FARTHEST).all(axis=1))
             if not len(bad):
@@ -240,7 +243,7 @@ def _is_about_memory(error: Exception) -> bool:
 
 
 def _out_of_memory(error: Exception, scene: "Scene", frame: int, out: Path) -> WeftError:
-    """What to tell where memory ran out."""
+    """The error for memory that ran out."""
     kept = f"frames 0 to {frame - 1} are kept in {out}" if frame else "there is no frame to keep"
     size = re.search(r"allocate (\d+) bytes", str(error))
     asked = f" for {int(size[1]) / 1e9:.2g} GB more" if size else ""
@@ -261,17 +264,17 @@ def compile_scene(scene: "Scene") -> tuple[Any, Any]:
 
 def rest_uv(world: Any) -> npt.NDArray[np.float64] | None:
     """The flat rest shapes of all cloths, NaN for vertices that have none; None if no cloth has one."""
-    if all(part.mesh.uv is None for part in world.cloths):
+    if all(cloth.mesh.uv is None for cloth in world.cloths):
         return None
     uv = np.full((world.vertex_count, 2), np.nan)
-    for part in world.cloths:
-        if part.mesh.uv is not None:
-            uv[part.first : part.first + len(part.mesh.uv)] = part.mesh.uv
+    for cloth in world.cloths:
+        if cloth.mesh.uv is not None:
+            uv[cloth.first : cloth.first + len(cloth.mesh.uv)] = cloth.mesh.uv
     return uv
 
 
-def _settled(scene: "Scene | str | Path", **changes: Any) -> "Scene":
-    """The scene with what the call says instead."""
+def _with_changes(scene: "Scene | str | Path", **changes: Any) -> "Scene":
+    """The scene, loaded if it is a path, with the given settings replaced."""
     from weft.scene import load_scene
 
     found = load_scene(scene) if isinstance(scene, str | Path) else scene
@@ -303,3 +306,102 @@ def _open(run: _Run, out: Path, *, resume: bool, overwrite: bool) -> CacheWriter
             "Choose another output, or overwrite it"
         )
     return CacheWriter.resume(out, frames=planned, scene=run.scene)
+
+
+# settings that do not affect the motion: name, length, checks, device, camera
+_NOT_PHYSICS = {"name", "frames", "check", "device", "camera"}
+
+
+def origin_of(scene: "Scene", positions: npt.NDArray[np.float64], faces: npt.NDArray[np.int32]) -> dict[str, Any]:
+    """What a run is computed from: settings, compiled geometry, hashes of files, kind of device. Equal: equal frames."""
+    from weft.scene.files import named_files
+
+    physics = json.loads(json.dumps({k: v for k, v in scene.model_dump().items() if k not in _NOT_PHYSICS}))
+    for body in [*physics["cloths"], *physics["colliders"]]:
+        body.pop("colour", None)
+    geometry = hashlib.sha256(np.ascontiguousarray(positions).tobytes())
+    geometry.update(np.ascontiguousarray(faces).tobytes())
+    return {
+        # as text, since a scene may hold infinite numbers, which other readers of the cache's JSON would refuse
+        "physics": json.dumps(physics, sort_keys=True),
+        "geometry": geometry.hexdigest(),
+        "files": {name: _digest(scene.base / name) for name in sorted({name for _, name in named_files(scene)})},
+        "device": scene.device.partition(":")[0],
+    }
+
+
+def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """The differences between two origins, one text each."""
+    found = _differing(json.loads(old["physics"]), json.loads(new["physics"]), "")
+    files = [f"the file {n} has changed" for n, d in new["files"].items() if old["files"].get(n, d) != d]
+    found += files
+    if old["geometry"] != new["geometry"] and not found:
+        found.append("the meshes are not the same")
+    if old["device"] != new["device"]:
+        found.append(f"device was {old['device']}, is {new['device']} (another device gives other rounding)")
+    return found
+
+
+def _differing(old: Any, new: Any, key: str) -> list[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = [*old, *(k for k in new if k not in old)]
+        return [d for k in keys for d in _differing(old.get(k), new.get(k), f"{key}.{k}" if key else k)]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new) and _has_tables(old):
+        return [d for i, (a, b) in enumerate(zip(old, new, strict=True)) for d in _differing(a, b, f"{key}[{i}]")]
+    return [] if old == new else [f"{key} was {_short(old)}, is {_short(new)}"]
+
+
+def _has_tables(values: list[Any]) -> bool:
+    return any(isinstance(v, dict) for v in values)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list) and _has_tables(value):
+        return f"a list of {len(value)}"
+    text = "nothing" if value is None else json.dumps(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _digest(path: Path) -> str:
+    """The hash of a file, or of the names and contents of all files in a folder."""
+    digest = hashlib.sha256()
+    for file in sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]:
+        digest.update(file.relative_to(path).as_posix().encode())
+        with file.open("rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()
+
+
+# frames after which a method has allocated and compiled all that it needs
+WARM = 3
+
+
+class FrozenGarbage:
+    """Keeps Python's garbage collector from scanning long-lived objects during the loop over frames.
+
+    A program that has loaded Warp and compiled a scene has hundreds of thousands of objects that stay. On a GPU, where
+    Python must keep up with kernels of microseconds, scanning them again and again was measured to cost up to 2 ms of a
+    frame of 14 ms. So after `WARM` frames all objects are frozen (excluded from collection) until the loop ends. Objects
+    that somebody else has frozen are not touched.
+    """
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._frozen = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def frame_done(self) -> None:
+        """Count a completed frame, and freeze after `WARM` of them."""
+        self._done += 1
+        if self._done == WARM and gc.isenabled() and gc.get_freeze_count() == 0:
+            gc.collect()
+            gc.freeze()
+            self._frozen = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._frozen:
+            gc.unfreeze()

@@ -1,4 +1,4 @@
-"""`weft demo`: a flag in the wind, from the scene to the pictures."""
+"""`weft new`: a scene to start from."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,10 +6,42 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.said import called, quoted, size_of
+from weft.cli.terminal import called, quoted, size_of
 
 if TYPE_CHECKING:
     from weft.cache import Cache
+
+
+TEMPLATE = Path(__file__).parent / "scenes" / "new.toml"
+
+
+def new(
+    scene: Annotated[Path, typer.Argument(help="The scene file to write, ending in .toml.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write a scene file with comments, to start from."""
+    from weft.cli.terminal import quoted
+    from weft.errors import WeftError, writing
+
+    if scene.suffix != ".toml":
+        raise WeftError(f"{scene}: a scene file ends in .toml")
+    text = TEMPLATE.read_text(encoding="utf-8").replace('name = "curtain"', f'name = "{_name(scene)}"', 1)
+    if scene.exists() and not overwrite:
+        raise WeftError(f"{scene} exists already: choose another name, or replace it with --overwrite")
+    with writing(scene):
+        scene.parent.mkdir(parents=True, exist_ok=True)
+        with scene.open("w" if overwrite else "x", encoding="utf-8") as file:
+            file.write(text)
+    print(f"{scene} is written. Change it as you like, then:")
+    print(f"  weft run {quoted(scene)}")
+    print(f"  weft view {quoted(scene.with_suffix('.zarr').name)}")
+
+
+def _name(scene: Path) -> str:
+    """The file's name as the scene's, without what a name or TOML cannot hold."""
+    kept = "".join(c for c in scene.stem if c.isprintable() and c not in '"\\/').strip()
+    return kept or "scene"
+
 
 SCENE = Path(__file__).parent / "scenes" / "flag.toml"
 # every second frame is drawn, at half the rate: enough to see, in half the time
@@ -79,7 +111,7 @@ def draw_still(cache: "Cache", out: Path) -> Path:
 
 def draw_film(cache: "Cache", out: Path) -> Path:
     """The whole run."""
-    from weft.cli.choices import progress_bar
+    from weft.cli.terminal import progress_bar
     from weft.view import render_film
 
     frames = range(0, cache.frames, STEP)
