@@ -1,4 +1,4 @@
-"""The same runs on a CUDA card: time a frame, intersections, memory, and how far each stage is from the card's bandwidth.
+"""The same runs on a GPU: time a frame, intersections, memory, and how far each stage is from the GPU's bandwidth.
 
 `robust` on the rotating sphere at growing sizes, a stack of 50 sheets, `predictive` on the rotating sphere, and detection
 alone on millions of triangles. Of the last frame of each sphere every kernel is timed by itself: its time, the bytes
@@ -7,7 +7,7 @@ the bandwidth of a copy measured in the same run; a table adds them up by stage.
 microseconds to each, so that the sum is more than what they take in a run.
 
 `python -m benchmarks.cuda`; `--quick` for the smaller sizes, `--memory` for what two million vertices take, `--methods` for a
-frame of every method on the card and on the CPU of the same machine, numbers for spheres of these sizes alone.
+frame of every method on the GPU and on the CPU of the same machine, numbers for spheres of these sizes alone.
 """
 
 import importlib
@@ -22,6 +22,7 @@ import warp as wp
 import weft
 from benchmarks.predictive import EXAMPLES, WARM_UP
 from benchmarks.robust import scene_of
+from benchmarks.stages import stage_of
 from weft.broad_phase import make_broad_phase
 from weft.geometry.intersection import IntersectionFinder
 from weft.mesh import shapes
@@ -34,17 +35,6 @@ from weft.world import State, Surface, World
 
 # side in vertices, and the bar in ms a frame
 SPHERES = {150: 15.0, 500: 60.0, 1000: 400.0}
-# which stage the kernels of a module belong to
-STAGES = {
-    "springs": ("position_kernels", "yarn_kernels", "air"),
-    "contacts in substeps": ("substep_contacts"),
-    "sweeps of impulses": ("impulse_sweeps", "repulsion", "robust_kernels"),
-    "colours": ("colouring_kernels"),
-    "strain limits": ("strain",),
-    "boxes and rows": ("boxes", "bvh"),
-    "pairs": ("lists", "list_kernels", "compare", "escaped_pairs", "patch_search"),
-    "contacts and collisions": ("choosing", "approach", "step_search", "prefilter", "moves", "impact"),
-}
 # timed steps of `predictive`
 STEPS = 60
 # longest run of one scene, in s
@@ -151,9 +141,9 @@ def print_stages(kernels: dict[str, Traffic], speed: float) -> None:
         stages[kernel.stage].append(kernel)
     lost = {}
     print(f"\n  {'stage':28} {'ms':>8} {'launches':>9} {'MB':>9} {'ms at least':>12} {'times':>7}")
-    for name, parts in sorted(stages.items(), key=lambda item: -sum(part.milliseconds for part in item[1])):
-        taken, launches = sum(part.milliseconds for part in parts), sum(part.launches for part in parts)
-        moved = sum(part.bytes for part in parts)
+    for name, found in sorted(stages.items(), key=lambda item: -sum(kernel.milliseconds for kernel in item[1])):
+        taken, launches = sum(kernel.milliseconds for kernel in found), sum(kernel.launches for kernel in found)
+        moved = sum(kernel.bytes for kernel in found)
         least = 1e3 * moved / speed
         lost[name] = taken - least
         times = f"{taken / least:7.0f}" if least > 0.0 else f"{'-':>7}"
@@ -166,42 +156,41 @@ def print_stages(kernels: dict[str, Traffic], speed: float) -> None:
 
 def measure_kernels(run: Any, device: wp.Device) -> dict[str, Traffic]:
     """Time every kernel that runs by itself, and add up what its arrays hold."""
-    card = sys.modules["weft.runtime.launch"]._cards[device.alias]
+    launcher = sys.modules["weft.runtime.launch"]._cuda[device.alias]
     moved: dict[str, float] = defaultdict(float)
     stage: dict[str, str] = {}
-    launch, launch_together = card.launch, CooperativeLauncher.launch
+    launch, launch_cooperative = launcher.launch, CooperativeLauncher.launch
     reach: list[int] = []
 
-    def together(self: CooperativeLauncher, kernel: Any, items: int, inputs: Any, **how: Any) -> None:
-        # over rows a kernel goes several times, over springs and vertices once
-        rows = any(arg.label == "order" for arg in kernel.adj.args)
+    def cooperative(self: CooperativeLauncher, kernel: Any, items: int, inputs: Any, **how: Any) -> None:
+        # a kernel passes over contacts, which have an order, several times, and over springs and vertices once
+        contacts = any(arg.label == "order" for arg in kernel.adj.args)
         work = how.get("work")
-        reach.append(items if rows or work is None else work)
-        launch_together(self, kernel, items, inputs, **how)
+        reach.append(items if contacts or work is None else work)
+        launch_cooperative(self, kernel, items, inputs, **how)
         reach.clear()
 
     def counted(kernel: Any, dim: int, inputs: Any, block: int | None = None) -> None:
         arrays = [value for value in inputs if isinstance(value, wp.array)]
         items = reach[0] if reach else dim
         moved[kernel.key] += sum(min(array.size, items) * wp.types.type_size_in_bytes(array.dtype) for array in arrays)
-        module = kernel.module.name.rpartition(".")[2]
-        stage[kernel.key] = next((name for name, modules in STAGES.items() if module in modules), "the rest")
+        stage[kernel.key] = stage_of(kernel)
         launch(kernel, dim, inputs, block)
 
-    card.launch, CooperativeLauncher.launch = counted, together  # type: ignore[method-assign]
-    # as many items as there are, not as many as there may be: nobody moves the others
-    over = LaunchBound.over
-    LaunchBound.over = lambda self, count: count  # type: ignore[method-assign]
+    launcher.launch, CooperativeLauncher.launch = counted, cooperative  # type: ignore[method-assign]
+    # count the bytes of the items that there are, not of the launch bound: kernels do not touch the others
+    for_count = LaunchBound.for_count
+    LaunchBound.for_count = lambda self, count: count  # type: ignore[method-assign]
     # kernels of a graph are not timed one by one
     GraphCache.enabled = False
     wp.timing_begin(cuda_filter=wp.TIMING_KERNEL)
     try:
         run()
     finally:
-        del card.launch
+        del launcher.launch
         GraphCache.enabled = True
-        CooperativeLauncher.launch = launch_together  # type: ignore[method-assign]
-        LaunchBound.over = over  # type: ignore[method-assign]
+        CooperativeLauncher.launch = launch_cooperative  # type: ignore[method-assign]
+        LaunchBound.for_count = for_count  # type: ignore[method-assign]
     found: dict[str, list[float]] = defaultdict(list)
     for result in wp.timing_end():
         # Warp adds a hash to the names of kernels
@@ -235,16 +224,16 @@ def methods() -> None:
         "robust, springs": {"name": "robust", "dynamics": "mass_spring"},
         "robust, implicit end": {"name": "robust", "end_velocity": "implicit"},
     }
-    print(f"{'method':24} {'vertices':>9} {'card ms':>10} {'CPU ms':>10} {'times':>7}")
+    print(f"{'method':24} {'vertices':>9} {'GPU ms':>10} {'CPU ms':>10} {'times':>7}")
     for title, method in kinds.items():
         # explicit steps of finer cloth take minutes a frame on a CPU
         for size in (100,) if title == "push" else (100, 300):
             scene = sheet_over_ball(size, method)
             # the first frames compile kernels and find room
-            card, host = (
+            gpu, cpu = (
                 1e3 * np.median(frames(World(scene, device), 8, 6.0)[2][1:][-4:]) for device in ("cuda:0", "cpu")
             )
-            print(f"{title:24} {size * size:9d} {card:10.1f} {host:10.1f} {host / card:7.1f}", flush=True)
+            print(f"{title:24} {size * size:9d} {gpu:10.1f} {cpu:10.1f} {cpu / gpu:7.1f}", flush=True)
 
 
 def sheet_over_ball(size: int, method: dict[str, Any]) -> weft.Scene:

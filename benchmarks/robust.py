@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import weft
+from benchmarks.stages import stage_of
 from weft.geometry.intersection import IntersectionFinder
 from weft.methods import make_method
 from weft.runtime import get_threads, set_threads
@@ -39,21 +40,6 @@ QUICK = {
     "sphere 40 x 40": ("robust_rotating_sphere", 40, 60, None, "median"),
     "ribbon 11 x 201": ("robust_ribbon", "quick", 60, None, "mean"),
     "twist 41 x 41": ("robust_twist", "quick", 60, None, "mean"),
-}
-# which stage the kernels of a module belong to
-STAGES = {
-    "cloth": ("position_kernels", "yarn_kernels", "strain", "air"),
-    "broad phase": ("boxes", "bvh", "candidates", "compare", "escaped_pairs", "list_kernels", "stray_kernels"),
-    "contacts": ("approach",),
-    "collisions": ("impact", "moves"),
-    "response": (
-        "impulse_sweeps",
-        "stencil_colours",
-        "repulsion",
-        "contact_positions",
-        "contact_sweeps",
-        "robust_kernels",
-    ),
 }
 
 
@@ -105,22 +91,22 @@ def run(scene: weft.Scene, frames: int, *, check_every: int = 10) -> Frames:
 
 @contextmanager
 def timed_kernels(spent: dict[str, float]) -> Iterator[None]:
-    """Add up the time of all kernels on the CPU by the module they are in."""
-    pool = sys.modules["weft.runtime.launch"]._pool
+    """Add up the time of all kernels on the CPU by stage."""
+    launcher = sys.modules["weft.runtime.launch"]._cpu
 
     def timed(launch: Callable[..., None]) -> Callable[..., None]:
         def call(kernel: Any, *arguments: Any) -> None:
             start = time.perf_counter()
             launch(kernel, *arguments)
-            spent[kernel.module.name.rpartition(".")[2]] += time.perf_counter() - start
+            spent[stage_of(kernel)] += time.perf_counter() - start
 
         return call
 
-    pool.launch, pool.run_each = timed(pool.launch), timed(pool.run_each)
+    launcher.launch, launcher.run_each = timed(launcher.launch), timed(launcher.run_each)
     try:
         yield
     finally:
-        del pool.launch, pool.run_each
+        del launcher.launch, launcher.run_each
 
 
 def stages(scene: weft.Scene, *, skip: int, frames: int) -> dict[str, float]:
@@ -141,10 +127,8 @@ def stages(scene: weft.Scene, *, skip: int, frames: int) -> dict[str, float]:
         whole = time.perf_counter() - start
     finally:
         set_threads(threads)
-    table = {stage: sum(spent[name] for name in modules) for stage, modules in STAGES.items()}
-    table["other kernels"] = sum(spent.values()) - sum(table.values())
-    table["Python and Warp"] = whole - sum(spent.values())
-    return {stage: 1e3 * value / frames for stage, value in table.items()}
+    spent["Python and Warp"] = whole - sum(spent.values())
+    return {stage: 1e3 * seconds / frames for stage, seconds in spent.items()}
 
 
 def print_scenes(quick: bool) -> None:
@@ -174,10 +158,19 @@ def print_stages(quick: bool) -> dict[str, dict[str, float]]:
     table = {}
     for title, (name, size, skip) in chosen.items():
         table[title] = stages(scene_of(name, size), skip=skip, frames=2 if quick else 4)
-    print(f"\n{'ms a frame, one thread':24}" + "".join(f"{title:>12}" for title in table))
-    for stage in next(iter(table.values())):
-        print(f"{stage:24}" + "".join(f"{column[stage]:12.1f}" for column in table.values()), flush=True)
+    print(f"\n{'ms a frame, one thread':32}" + "".join(f"{title:>12}" for title in table))
+    for stage in sorted_stages(table):
+        print(f"{stage:32}" + "".join(f"{column.get(stage, 0.0):12.1f}" for column in table.values()), flush=True)
     return table
+
+
+def sorted_stages(table: dict[str, dict[str, float]]) -> list[str]:
+    """All stages of all scenes, the longest first."""
+    total: dict[str, float] = defaultdict(float)
+    for column in table.values():
+        for stage, milliseconds in column.items():
+            total[stage] += milliseconds
+    return sorted(total, key=lambda stage: -total[stage])
 
 
 def print_growth(quick: bool) -> list[tuple[int, float]]:
@@ -206,11 +199,11 @@ def draw(folder: Path, table: dict[str, dict[str, float]], growth: list[tuple[in
 
     figure, axes = pyplot.subplots(figsize=(7.0, 2.6), layout="constrained")
     left = np.zeros(len(table))
-    for stage in next(iter(table.values())):
-        width = np.array([column[stage] / sum(column.values()) for column in table.values()])
+    for stage in sorted_stages(table):
+        width = np.array([column.get(stage, 0.0) / sum(column.values()) for column in table.values()])
         axes.barh(list(table), width, left=left, label=stage)
         left += width
-    axes.set_xlabel("part of the time of a frame, one thread")
+    axes.set_xlabel("fraction of the time of a frame, one thread")
     axes.set_xlim(0.0, 1.0)
     figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize="small")
     folder.mkdir(parents=True, exist_ok=True)

@@ -33,6 +33,12 @@ def block_scan_of_range(begin: int, end: int, start: int, values: wp.array[int],
     ...
 
 
+@wp.func_native(_native.body("serial_scan"))
+def serial_scan(values: wp.array[int], offsets: wp.array[int], count: int) -> int:
+    """The exclusive prefix sums of the first `count` values, by one thread; returns their total."""
+    ...
+
+
 @wp.struct
 class ScanList:
     """A list to scan: values, where their prefix sums go, and how many there are."""
@@ -90,10 +96,7 @@ def cooperative_scan(
         start = block_sum_of_range(0, block, sums)
         block_scan_of_range(begin, end, start, values, offsets)
     elif t == 0:
-        offset = int(0)
-        for i in range(count):
-            offsets[i] = offset
-            offset += values[i]
+        serial_scan(values, offsets, count)
 
 
 @wp.func
@@ -110,12 +113,8 @@ def scan_serially(
     first: int, count: int, values: wp.array[int], offsets: wp.array[int], index: int, totals: wp.array[int]
 ):
     """The prefix sums of one list and totals[index], on one thread of the CPU: launched with one item."""
-    begin = first + wp.tid()
-    offset = int(0)
-    for i in range(begin, count):
-        offsets[i] = offset
-        offset += values[i]
-    totals[index] = offset
+    if first + wp.tid() == 0:
+        totals[index] = serial_scan(values, offsets, count)
 
 
 @wp.kernel(launch_bounds=BLOCK)

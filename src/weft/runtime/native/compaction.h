@@ -1,4 +1,13 @@
-// The two passes of a prefix sum over the blocks of a grid, each by one block.
+// Exclusive prefix sums: by one thread, and the two passes of one over the blocks of a grid, each by one block.
+
+// [serial_scan] int serial_scan(array<int> values, array<int> offsets, int count): returns the total
+int offset = 0;
+for (int i = 0; i < count; ++i) {
+    const int value = values.data[i];
+    offsets.data[i] = offset;
+    offset += value;
+}
+return offset;
 
 // [block_sum_of_range] int block_sum_of_range(int begin, int end, array<int> values)
 #if defined(__CUDA_ARCH__)
