@@ -31,6 +31,7 @@ COMMANDS = {
     "plot": "weft.cli.view:plot",
     "export": "weft.cli.export:export",
     "compare": "weft.cli.compare:compare",
+    "validate": "weft.cli.validate:validate",
     "wedge": "weft.cli.wedge:wedge",
     "bench": "weft.cli.bench:bench",
     "demo": "weft.cli.start:demo",

@@ -1,0 +1,143 @@
+"""The suite: cases that are quick to measure, the exit code, messages, and lists of misses that shrink."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from weft.cli.main import app
+from weft.errors import WeftError
+from weft.validate import Case, Expected, run_suite
+from weft.validate import suite as suite_module
+from weft.validate.bending import strip_mesh
+from weft.validate.drape import ANGLES, RADIUS, disc_mesh, outline
+from weft.validate.resolution import silhouette_change
+from weft.validate.suite import SUBJECTS, all_cases, failed, shrinking
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, ["validate", *arguments])
+
+
+def test_expectations():
+    near = Expected.near(2.0, 0.1)
+    assert near.holds(2.2) and not near.holds(2.3) and not near.holds(math.nan)
+    assert near.error(2.2) == pytest.approx(0.1)
+    assert Expected.at_most(0.5).holds(-3.0) and Expected.at_most(0.5).error(1.0) == pytest.approx(1.0)
+    assert Expected(4, 8).error(6) == 0.0 and Expected(4, 8).error(3) == pytest.approx(-0.25)
+    assert [str(e) for e in (near, Expected.at_most(0.5), Expected(4, 8))] == ["2 ± 10 %", "≤ 0.5", "4 to 8"]
+
+
+def test_cases_are_well_formed():
+    cases = [case for subject in all_cases().values() for case in subject.values()]
+    assert len({case.name for case in cases} | set(SUBJECTS)) == len(cases) + len(SUBJECTS)
+    for case in cases:
+        assert case.full and case.what and set(case.misses) <= {*suite_module.known_methods()}
+        assert all(reason for reason in case.misses.values())
+        assert case.expects(case.full[0]).low < case.expects(case.full[0]).high
+        assert not (case.contact and "plain" in case.misses)
+
+
+@pytest.mark.parametrize("kind", ["same", "alternating", "irregular"])
+def test_strips_are_whole(kind):
+    mesh = strip_mesh(0.05, 10, kind)
+    assert mesh.face_areas.sum() == pytest.approx(0.055 * 0.02)
+    assert mesh.vertices[:, 0].min() == pytest.approx(-0.005) and mesh.vertices[:, 0].max() == pytest.approx(0.05)
+    assert (
+        np.cross(*(mesh.vertices[mesh.faces[:, k]] - mesh.vertices[mesh.faces[:, 0]] for k in (1, 2)))[:, 1] > 0
+    ).all()
+
+
+def test_the_shadow_of_a_flat_disc_is_the_disc():
+    mesh = disc_mesh(12)
+    radius = outline(mesh.vertices, mesh.edges)
+    assert len(radius) == ANGLES and radius.mean() == pytest.approx(RADIUS, rel=0.01)
+
+
+def test_silhouettes_that_are_the_same():
+    mesh = strip_mesh(0.05, 10, "same")
+    upright = mesh.vertices[:, [2, 0, 1]]
+    assert silhouette_change((upright, mesh.edges), (upright, mesh.edges)) == 0.0
+
+
+def test_cloth_that_hangs_is_as_long_as_theory_says():
+    rows = run_suite(["untangle"], only=["hanging_strip", "fall_speed", "slope_slides"])
+    assert [row.case for row in rows] == ["hanging_strip", "slope_slides", "fall_speed"]
+    assert {row.status for row in rows} == {"ok"}
+    assert rows[0].value == pytest.approx(rows[0].theory, rel=0.01)
+    assert run_suite(["plain"], only=["slope_slides"]) == []
+
+
+def test_the_command_says_what_it_found(tmp_path):
+    done = call("--method", "untangle", "--only", "hanging_strip", "--json", str(tmp_path / "rows.json"))
+    assert done.exit_code == 0 and "hanging_strip" in done.output and "ok" in done.output
+    (row,) = json.loads((tmp_path / "rows.json").read_text())
+    assert row["method"] == "untangle" and row["status"] == "ok" and row["low"] < row["value"] < row["high"]
+
+
+def made_up(name, misses, value=2.0, **more):
+    return Case(
+        name, "a made up case", Expected.near(1.0, 0.1), lambda method, cells: value, (1, 2), (1,), misses=misses
+    )
+
+
+@pytest.fixture
+def cases(monkeypatch):
+    """Puts cases in the place of those that there are."""
+
+    def put(*made):
+        monkeypatch.setattr(suite_module, "all_cases", lambda: {"bending": {case.name: case for case in made}})
+
+    return put
+
+
+def test_a_miss_is_an_error_unless_it_is_listed(cases, tmp_path):
+    cases(made_up("bad", {"robust": "it is known"}))
+    assert call("--method", "robust").exit_code == 0
+    done = call("--method", "robust", "--method", "push")
+    assert done.exit_code == 1 and "1 of 2 measurements are off" in done.output and "it is known" in done.output
+
+
+def test_a_listed_miss_that_passes_is_reported(cases):
+    cases(made_up("good", {"robust": "it is known"}, value=1.05))
+    done = call("--method", "robust", "--full")
+    assert done.exit_code == 0 and "take it off the list" in done.output
+    rows = run_suite(["robust"], size="full")
+    assert shrinking(rows) == [("good", "robust")] and failed(rows) == []
+    # one resolution that misses keeps it on the list
+    assert shrinking([rows[0], replace(rows[1], status="listed")]) == []
+
+
+def test_a_method_that_cannot_has_missed(cases):
+    def refuse(method, cells):
+        raise WeftError("no such cloth")
+
+    cases(replace(made_up("bad", {}), measure=refuse))
+    (row,) = run_suite(["robust"])
+    assert row.status == "miss" and math.isnan(row.value) and row.note == "no such cloth"
+    # JSON has no NaN
+    assert call("--method", "robust").exit_code == 1
+
+
+def test_charts_are_drawn(cases, tmp_path):
+    pytest.importorskip("matplotlib")
+    cases(made_up("good", {}, value=1.0), made_up("bad", {"robust": "known"}))
+    done = call("--method", "robust", "--full", "--charts", str(tmp_path / "charts"))
+    assert done.exit_code == 0 and (tmp_path / "charts" / "bending.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--method", "robst"], "no method is called 'robst', did you mean 'robust'?"),
+        (["--only", "cantilver_10_same"], "no case or subject is called 'cantilver_10_same', did you mean"),
+        (["--only", "hanging_strip", "--method", "untangle", "--json", "no/such/rows.json"], "cannot write"),
+    ],
+)
+def test_mistakes_are_one_line(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = call(*arguments)
+    assert done.exit_code == 1 and message in done.output
