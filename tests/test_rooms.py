@@ -22,12 +22,11 @@ CYCLES_NOT_YET = {"finish", "methods"}
 ORDER_NOT_YET = {("geometry", "world")}
 ONE_USER_NOT_YET = {
     "weft.contact.substep_contacts",
-    "weft.methods.boxes.plain_search",
     "weft.methods.predictive.motions",
     "weft.runtime.native",
     "weft.scene.bodies",
 }
-NATIVE_NOT_YET = {"broad_phase", "contact", "dynamics", "methods", "runtime"}
+NATIVE_NOT_YET = {"contact", "dynamics", "methods", "runtime"}
 
 
 def module_name(path: Path) -> str:

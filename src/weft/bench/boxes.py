@@ -158,8 +158,8 @@ def _numbers(watch: Watch, detection: list[float]) -> Numbers:
 
 def _watch(scene: Scene, frames: int, every: int, *, geometric: bool) -> Watch:
     """Run a scene and look at the clock."""
+    from weft.bench.plain_search import PlainSearch
     from weft.geometry.intersection import intersection_finder
-    from weft.methods.boxes.plain_search import PlainSearch
     from weft.run.runner import compile_scene
 
     watch = Watch()

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.bench.boxes import ground_scene
+from weft.bench.plain_search import PlainSearch
 from weft.broad_phase.interface import make_broad_phase
 from weft.mesh import shapes
 from weft.methods.boxes.box_tree import BoxTree
 from weft.methods.boxes.held_triangles import HeldTriangles
-from weft.methods.boxes.plain_search import PlainSearch
 from weft.world import Surface, World
 
 
@@ -40,7 +40,7 @@ def test_pairs_are_those_of_comparing_all(seed, cells, size):
     pairs = np.array([[1, 1], [1, 0]])
     rest = np.concatenate([sheet.vertices, ball.vertices])
     surface = Surface.from_arrays(len(rest), faces, face_body=body, body_pairs=pairs)
-    tree, cards = BoxTree(surface, rest), make_broad_phase("bvh", surface)
+    tree, bvh = BoxTree(surface, rest), make_broad_phase("bvh", surface)
     # twice, since a tree keeps its shape while boxes change
     for _ in range(2):
         start = rest + rng.normal(scale=size, size=rest.shape)
@@ -52,9 +52,9 @@ def test_pairs_are_those_of_comparing_all(seed, cells, size):
         # boxes are rounded outwards: nothing is missing, and what is more is nearly there
         least, most = (brute(faces, body, pairs, start, end, margin) for margin in (0.05, 0.0501))
         assert least <= found <= most
-        # so are those of the search that a card does instead
-        cards.update(device(start), device(end), 0.05, follow=False)
-        rows = cards.triangle_pairs().numpy().reshape(-1, 2)
+        # so are those of the search that a GPU does instead
+        bvh.update(device(start), device(end), 0.05, follow=False)
+        rows = bvh.triangle_pairs().numpy().reshape(-1, 2)
         found = {tuple(row) for row in rows.tolist()}
         assert len(found) == len(rows) and least <= found <= most
 

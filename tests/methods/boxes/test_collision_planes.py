@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from weft.dynamics.elastic_surface.model import Limits
 from weft.mesh import shapes
-from weft.methods.boxes.collision_planes import CollisionPlanes
-from weft.methods.boxes.plane_friction import PlaneFriction
+from weft.methods.boxes.collision_planes import CollisionPlanes, PlaneFriction
 from weft.world import Surface
 
 THICKNESS = 0.01

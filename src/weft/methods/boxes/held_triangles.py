@@ -1,9 +1,8 @@
-"""Triangles that pass through each other at the end of a step: found one by one, answered by holding their vertices.
+"""Triangles that intersect at the end of a step: their vertices are held where they were at the start of the step.
 
-This is the older avoidance that Liu, Ko and Chang 1998 compare with (their S1): the vertices of triangles that
-intersect stay where they were at the start of the step. Used on all pairs it makes cloth stick, so that `boxes` uses it
-only for neighbours, which have no plane between them. Held long enough everything is as it was at the start, so it
-always ends.
+This is the older avoidance that Liu, Ko and Chang 1998 compare with (their S1). Used on all pairs it makes cloth stick, so
+that `boxes` uses it for neighbouring triangles alone, which have no plane between them. It always ends: at the latest when
+all vertices are held.
 """
 
 from typing import Any, NamedTuple
@@ -20,8 +19,8 @@ from weft.world import Surface
 
 wp.set_module_options({"enable_backward": False})
 
-# distances below this part of the triangle's size are in doubt: rounding is smaller by far
-DOUBT = wp.constant(wp.float64(1e-12))
+# fraction of the triangle's size below which a distance counts as zero: far more than the rounding of float64
+ZERO_DISTANCE = wp.constant(wp.float64(1e-12))
 
 
 @wp.func
@@ -31,28 +30,28 @@ def has(f: wp.vec3i, vertex: int) -> bool:
 
 
 @wp.func
-def apart(axis: Any, u: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, doubt: wp.float64) -> bool:
+def separates(axis: Any, u: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, tolerance: wp.float64) -> bool:
     """Whether an axis separates segment 0u from triangle abc."""
     da = wp.dot(axis, a)
     db = wp.dot(axis, b)
     dc = wp.dot(axis, c)
     du = wp.dot(axis, u)
-    far = doubt * wp.length(axis)
+    far = tolerance * wp.length(axis)
     low = wp.min(wp.min(da, db), dc)
     high = wp.max(wp.max(da, db), dc)
     return low > wp.max(du, wp.float64(0.0)) + far or high < wp.min(du, wp.float64(0.0)) - far
 
 
 @wp.func
-def passes(p: wp.vec3d, q: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> bool:
-    """Whether segment pq meets triangle abc, in doubt yes: no axis separates them."""
+def segment_intersects(p: wp.vec3d, q: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> bool:
+    """Whether segment pq intersects triangle abc, by the separating axis theorem; within the tolerance it does."""
     u = q - p
     ra = a - p
     rb = b - p
     rc = c - p
-    doubt = DOUBT * wp.max(wp.max(wp.length(u), wp.length(ra)), wp.max(wp.length(rb), wp.length(rc)))
+    tolerance = ZERO_DISTANCE * wp.max(wp.max(wp.length(u), wp.length(ra)), wp.max(wp.length(rb), wp.length(rc)))
     n = wp.cross(rb - ra, rc - ra)
-    if apart(n, u, ra, rb, rc, doubt) or apart(wp.cross(n, u), u, ra, rb, rc, doubt):
+    if separates(n, u, ra, rb, rc, tolerance) or separates(wp.cross(n, u), u, ra, rb, rc, tolerance):
         return False
     for k in range(3):
         e = rb - ra
@@ -60,24 +59,24 @@ def passes(p: wp.vec3d, q: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> b
             e = rc - rb
         if k == 2:
             e = ra - rc
-        if apart(wp.cross(u, e), u, ra, rb, rc, doubt) or apart(wp.cross(n, e), u, ra, rb, rc, doubt):
+        if separates(wp.cross(u, e), u, ra, rb, rc, tolerance) or separates(wp.cross(n, e), u, ra, rb, rc, tolerance):
             return False
     return True
 
 
 @wp.func
-def edges_pass(f: wp.vec3i, g: wp.vec3i, x: wp.array[wp.vec3d]) -> bool:
-    """Whether an edge of f that has no vertex of g meets g."""
+def edges_intersect(f: wp.vec3i, g: wp.vec3i, x: wp.array[wp.vec3d]) -> bool:
+    """Whether an edge of f without a vertex of g intersects g."""
     for k in range(3):
         a = f[k]
         b = f[(k + 1) % 3]
-        if not has(g, a) and not has(g, b) and passes(x[a], x[b], x[g[0]], x[g[1]], x[g[2]]):
+        if not has(g, a) and not has(g, b) and segment_intersects(x[a], x[b], x[g[0]], x[g[1]], x[g[2]]):
             return True
     return False
 
 
 @wp.func
-def boxes_meet(f: wp.vec3i, g: wp.vec3i, x: wp.array[wp.vec3d]) -> bool:
+def boxes_overlap(f: wp.vec3i, g: wp.vec3i, x: wp.array[wp.vec3d]) -> bool:
     """Whether the boxes of two triangles have a point in common."""
     low_f = wp.min(wp.min(x[f[0]], x[f[1]]), x[f[2]])
     high_f = wp.max(wp.max(x[f[0]], x[f[1]]), x[f[2]])
@@ -103,9 +102,9 @@ def hold_intersecting(
     held: wp.array[int],
     found: wp.array[int],
 ):
-    """Hold the vertices of pairs of the triangles before `last` that intersect beyond the vertices that they share.
+    """Hold the vertices of pairs of triangles, both before `last`, that intersect beyond the vertices that they share.
 
-    found: whether there are such pairs, and whether a vertex of theirs was free until now. Whoever writes writes 1.
+    found: 1 if there are such pairs, 1 if one of their vertices was not held before. All threads that write write 1.
     """
     i = first + wp.tid()
     p = pairs[i]
@@ -113,7 +112,7 @@ def hold_intersecting(
         return
     f = faces[p[0]]
     g = faces[p[1]]
-    if boxes_meet(f, g, x) and (edges_pass(f, g, x) or edges_pass(g, f, x)):
+    if boxes_overlap(f, g, x) and (edges_intersect(f, g, x) or edges_intersect(g, f, x)):
         found[0] = 1
         for k in range(6):
             v = f[k % 3]
@@ -132,47 +131,47 @@ def hold_vertices(
     lower: wp.array2d[wp.float64],
     upper: wp.array2d[wp.float64],
 ):
-    """A vertex that is held stays where it was at the start of the step."""
+    """Limit held vertices to their positions at the start of the step."""
     i = first + wp.tid()
     if held[i] != 0:
         hold_at(i, start[i], lower, upper)
 
 
-class Passing(NamedTuple):
-    """What was found: whether triangles pass through each other, and whether some of their vertices were free."""
+class Intersecting(NamedTuple):
+    """Whether triangles intersect, and whether one of their vertices was not held before."""
 
     some: bool
     new: bool
 
 
 class HeldTriangles:
-    """The vertices that are held in a step, since their triangles would pass through others."""
+    """The vertices that are held in a step, since their triangles would intersect others."""
 
     def __init__(self, surface: Surface, last: int) -> None:
-        """Only triangles before the number `last` count."""
+        """Only triangles before the index `last` are tested."""
         self.surface, self.last = surface, last
         self._held, self._places = (wp.zeros(surface.vertex_count, dtype=int, device=surface.device) for _ in range(2))
         self._found = wp.zeros(2, dtype=int, device=surface.device)
         self._any = False
 
     def reset(self) -> None:
-        """Let all go: a new step begins."""
+        """Release all vertices, at the start of a step."""
         if self._any:
             self._held.zero_()
         self._any = False
 
-    def find(self, x: wp.array, *lists: wp.array) -> Passing:
-        """Look which pairs of some lists intersect at x, and hold their vertices."""
+    def find(self, x: wp.array, *lists: wp.array) -> Intersecting:
+        """Find the pairs of some lists that intersect at x, and hold their vertices."""
         self._found.zero_()
         for pairs in lists:
             inputs = [pairs, self.last, self.surface.faces, x, self._held, self._found]
             launch(hold_intersecting, len(pairs), inputs, device=self.surface.device, grain=512)
         some, new = (bool(flag) for flag in read((self._found, 0, 2))[0])
         self._any |= some
-        return Passing(some, new)
+        return Intersecting(some, new)
 
     def write(self, start: wp.array, limits: Limits) -> None:
-        """Limits that leave held vertices the places of the start."""
+        """Limit the held vertices to their positions at the start."""
         if self._any:
             inputs = [self._held, start, limits.lower, limits.upper]
             launch(hold_vertices, limits.lower.shape[1], inputs, device=self.surface.device)
@@ -186,7 +185,7 @@ class HeldTriangles:
 def near_pairs(surface: Surface, faces: int) -> np.ndarray:
     """Pairs of the first `faces` triangles that share a vertex or that an edge joins, (k, 2), smaller index first.
 
-    Two triangles that share an edge never count: they meet in it alone, or are folded exactly flat.
+    Two triangles that share an edge are left out: they intersect in it alone, or are folded exactly flat.
     """
     from scipy import sparse
 

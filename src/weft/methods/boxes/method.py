@@ -1,7 +1,8 @@
 """`boxes`: Liu, Ko and Chang 1998. The boxes of triangles do not overlap, so neither do the triangles.
 
-A step is some runs of two phases. Response: solve the elastic surface with the limits known so far. Detection: look
-for boxes that meet on the way there, and add a plane for each pair. When none meet any more, the step is taken.
+A step is a few runs of two phases. Response: solve the elastic surface within the limits known so far. Detection: find
+boxes that touch on the way to that solution, and put a plane between each pair, which narrows the limits. When no boxes touch
+any more, the step is taken.
 """
 
 from itertools import count
@@ -17,15 +18,14 @@ from weft.dynamics.elastic_surface.model import ElasticSurface
 from weft.geometry.stencil import Kind
 from weft.methods.base import Method, StepReport, choose_search
 from weft.methods.boxes.box_tree import BoxTree
-from weft.methods.boxes.collision_planes import CollisionPlanes, Met
-from weft.methods.boxes.held_triangles import HeldTriangles, Passing, near_pairs
-from weft.methods.boxes.plane_friction import PlaneFriction
+from weft.methods.boxes.collision_planes import CollisionPlanes, PlaneFriction, Touching
+from weft.methods.boxes.held_triangles import HeldTriangles, Intersecting, near_pairs
 from weft.scene import Boxes as BoxesOptions
 from weft.world import State, World
 
 
 class Boxes(Method):
-    """Grids of elastic surface that keep out of each other's boxes, and out of those of colliders."""
+    """Grids of elastic surface whose triangles keep out of each other's boxes, and out of those of colliders."""
 
     name = "boxes"
 
@@ -40,11 +40,74 @@ class Boxes(Method):
         self.triangles = HeldTriangles(world.surface, world.cloth_face_count)
         pairs = near_pairs(world.surface, world.cloth_face_count)
         self.near = wp.array(pairs, dtype=wp.vec2i, device=world.device)
+        """pairs of neighbouring triangles, which have no plane"""
         self.x_end, self.v_end = wp.zeros_like(world.target), wp.zeros_like(world.target)
         self.counts: list[int] = []
         """runs of each step of the frame"""
         self.held = 0
-        """vertices that were held in steps of the frame, since neighbouring triangles would have passed through"""
+        """vertices held in the steps of the frame, since their triangles would have intersected a neighbour"""
+
+    def step(self, state: State, dt: float) -> StepReport:
+        world, report = self.world, StepReport()
+        world.begin_step(state, dt)
+        self.surface.assemble(state, dt)
+        self.planes.reset()
+        self.triangles.reset()
+        for run in count(1):
+            # response: solve within the limits of the planes so far
+            self._set_limits(state)
+            solved = self.surface.solve()
+            if not solved.converged:
+                report.problems.append(f"Gauss-Seidel was stopped after {solved.sweeps} sweeps")
+            self.surface.write(state, dt, self.x_end, self.v_end)
+            world.carry_colliders(state, dt, self.x_end, self.v_end)
+
+            # detection: planes between boxes that touch on the way; after `runs` all planes go to where the step started
+            still = run >= self.runs
+            if run == self.runs:
+                self.planes.reset()
+            touching = self.detect(state, still=still)
+            report.collisions += touching.pairs
+            if touching.pairs == 0 or (still and touching.new == 0):
+                intersecting = self._hold_intersecting()
+                if not intersecting.new:
+                    break
+        if touching.pairs:
+            report.problems.append(f"{touching.pairs} pairs of boxes overlap: pins or colliders press cloth together")
+        if intersecting.some:
+            report.problems.append("neighbouring triangles pass through each other though their vertices are held")
+        report.contacts = self.planes.count
+        self.counts.append(run)
+        self.held += self.triangles.count
+        # the reactions of colliders are the friction of the next step
+        self.friction.update(self.planes, self.surface.limits, self.surface.r, self.surface.reactions())
+        state.take(self.x_end, self.v_end)
+        return report
+
+    def detect(self, state: State, *, still: bool) -> Touching:
+        """Put a plane between each pair of boxes that touch on the way to the end of the step."""
+        self.pairs = self.find_boxes(state)
+        limits, hard_only = self.surface.limits, not self.avoids_boxes
+        return self.planes.update(self.pairs, state.x, self.x_end, limits, still=still, hard_only=hard_only)
+
+    def find_boxes(self, state: State) -> wp.array:
+        """Pairs of triangles without a common vertex whose boxes overlap as they sweep through the step."""
+        self.search.update(state.x, self.x_end, self.world.largest_thickness)
+        return self.search.triangle_pairs()
+
+    def _set_limits(self, state: State) -> None:
+        """The intervals in which vertices may end: by friction, planes, held triangles and pins."""
+        world, limits = self.world, self.surface.limits
+        self.surface.free(state.x)
+        self.friction.write(state.x, world.target, limits, moving=world.kinematics.moving)
+        self.planes.write(limits)
+        self.triangles.write(state.x, limits)
+        self.surface.hold_pins(world.target)
+
+    def _hold_intersecting(self) -> Intersecting:
+        """Hold the vertices of triangles that intersect at the end of the step and have no plane."""
+        lists = [self.near] if self.avoids_boxes else [self.near, self.pairs]
+        return self.triangles.find(self.x_end, *lists)
 
     def begin(self, state: State) -> int:
         within = TOUCHING * length_scale(self.world.finest_length)
@@ -53,7 +116,7 @@ class Boxes(Method):
         def find(x: wp.array) -> tuple[np.ndarray, np.ndarray]:
             found = search.find(x)
             weights = found.weights.numpy()
-            # an end of an edge that touches makes a vertex-triangle pair too
+            # an edge that touches with its end touches as a vertex-triangle pair as well
             whole = (found.kind.numpy() == Kind.POINT_TRIANGLE) | (weights != 0.0).all(axis=1)
             return found.vertices.numpy()[whole], weights[whole]
 
@@ -67,76 +130,14 @@ class Boxes(Method):
         row = super().advance_frame(state)
         return {**row, "runs": sum(self.counts), "most_runs": max(self.counts), "held": self.held}
 
-    def step(self, state: State, dt: float) -> StepReport:
-        world, report = self.world, StepReport()
-        world.begin_step(state, dt)
-        self.surface.assemble(state, dt)
-        self.planes.reset()
-        self.triangles.reset()
-        for run in count(1):
-            # response
-            self._limit(state)
-            solved = self.surface.solve()
-            if not solved.converged:
-                report.problems.append(f"Gauss-Seidel was stopped after {solved.sweeps} sweeps")
-            self.surface.write(state, dt, self.x_end, self.v_end)
-            world.carry_colliders(state, dt, self.x_end, self.v_end)
-
-            # detection
-            still = run >= self.runs
-            if run == self.runs:
-                self.planes.reset()
-            met = self.detect(state, still=still)
-            report.collisions += met.pairs
-            if met.pairs == 0 or (still and met.new == 0):
-                passing = self._hold_passing()
-                if not passing.new:
-                    break
-        if met.pairs:
-            report.problems.append(f"{met.pairs} pairs of boxes overlap: pins or colliders press cloth together")
-        if passing.some:
-            report.problems.append("neighbouring triangles pass through each other though their vertices are held")
-        report.contacts = self.planes.count
-        self.counts.append(run)
-        self.held += self.triangles.count
-        # how hard colliders press, for friction in the next step
-        self.friction.update(self.planes, self.surface.limits, self.surface.r, self.surface.reactions())
-        state.take(self.x_end, self.v_end)
-        return report
-
-    def detect(self, state: State, *, still: bool) -> Met:
-        """Find pairs of boxes that meet on the way to the end of the step; each gets a plane."""
-        self.pairs = self.find_boxes(state)
-        limits, hard_only = self.surface.limits, not self.avoids_boxes
-        return self.planes.update(self.pairs, state.x, self.x_end, limits, still=still, hard_only=hard_only)
-
-    def find_boxes(self, state: State) -> wp.array:
-        """Pairs of triangles without a common vertex whose boxes overlap as they sweep through the step."""
-        self.search.update(state.x, self.x_end, self.world.largest_thickness)
-        return self.search.triangle_pairs()
-
     def saved(self) -> dict[str, np.ndarray]:
         return self.friction.saved()
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         self.friction.restore(saved)
 
-    def _limit(self, state: State) -> None:
-        """Where vertices may end: planes, then held triangles, then pins."""
-        world, limits = self.world, self.surface.limits
-        self.surface.free(state.x)
-        self.friction.write(state.x, world.target, limits, moving=world.kinematics.moving)
-        self.planes.write(limits)
-        self.triangles.write(state.x, limits)
-        self.surface.hold_pins(world.target)
-
-    def _hold_passing(self) -> Passing:
-        """Hold the vertices of triangles that pass through each other at the end of the step and have no plane."""
-        lists = [self.near] if self.avoids_boxes else [self.near, self.pairs]
-        return self.triangles.find(self.x_end, *lists)
-
     def _make_search(self, search: str | None) -> BoxTree | BroadPhase:
-        """What finds overlapping boxes; on the CPU the paper's tree has a lean form of its own."""
+        """What finds overlapping boxes; the paper's tree has a lean form of its own on the CPU."""
         world = self.world
         on_cpu = world.device.is_cpu
         name = choose_search(world, self.name, search, EXACT_BROAD_PHASES, "material_tree" if on_cpu else "bvh")

@@ -1,36 +1,69 @@
-"""The kernels of collision planes: which pairs of triangles need one and where, and the limits that follow."""
+"""Kernels of collision planes and of friction on them.
+
+A pair of triangles whose boxes would touch gets a plane perpendicular to an axis. Planes become limits: intervals for the
+coordinates of vertices. A vertex that a collider's plane holds back is held by friction in the next step.
+"""
 
 import warp as wp
 
 wp.set_module_options({"enable_backward": False})
 
-# how much of a gap may be lost to rounding before a pair counts again
-SLACK = wp.constant(wp.float64(1e-6))
-# kinds of planes: in the middle of the ends, where the sides touch, in the middle of the gap at the start
-CARRIED = wp.constant(0)
-TOUCHING = wp.constant(1)
-STILL = wp.constant(2)
+# fraction of a gap that may be lost before a pair counts as touching again: far more than rounding, far less than matters
+GAP_TOLERANCE = wp.constant(wp.float64(1e-6))
+# where the plane of a pair is: in the middle of its two sides at the end of the step, where the sides first touch, or in the
+# middle of the gap at the start of the step
+MIDDLE_OF_END, FIRST_TOUCH, MIDDLE_OF_START = (wp.constant(k) for k in range(3))
+# bits of a triangle's index where two of them and a flag are packed into one int64 key
+FACE_BITS = wp.constant(wp.int64(31))
+FACE_MASK = wp.constant(wp.int64(0x7FFFFFFF))
 
 
 @wp.struct
 class Planes:
-    """The planes of pairs of triangles, in no particular order, and a chain of them a triangle."""
+    """The planes of pairs of triangles, in no particular order, and for each triangle a linked list of its planes."""
 
     pairs: wp.array[wp.vec2i]
     """the two triangles, the smaller index first"""
     sides: wp.array[wp.vec2i]
     """the axis, and which of the two triangles is below"""
     values: wp.array[wp.vec2d]
-    """the largest coordinate of the lower triangle, the least one of the upper"""
+    """m: the largest coordinate of the lower triangle, the smallest one of the upper"""
     heads: wp.array[int]
-    """for each triangle one of the planes of which it is the first; -1: none"""
+    """for each triangle a plane of which it is the first; -1: none"""
     following: wp.array[int]
     """for each plane the next one with the same first triangle"""
 
 
+@wp.struct
+class PlaneMesh:
+    """The triangles that planes are between."""
+
+    faces: wp.array[wp.vec3i]
+    fixed: wp.array[int]
+    """1: a triangle of a collider"""
+    offsets: wp.array[int]
+    """where the neighbours of each vertex begin"""
+    neighbours: wp.array[int]
+    thickness: wp.array[wp.float64]
+
+
+@wp.struct
+class WantedPlanes:
+    """The planes that pairs of triangles need, as `find_planes` writes them."""
+
+    touch: wp.array[int]
+    """1: the pair needs a plane"""
+    fresh: wp.array[int]
+    """1: and has none yet"""
+    found: wp.array[wp.vec3i]
+    """index of its plane or -1, axis, which of the two triangles is below"""
+    values: wp.array[wp.vec2d]
+    """limit of the lower triangle, limit of the upper one"""
+
+
 @wp.func
 def plane_of(p: wp.vec2i, planes: Planes) -> int:
-    """The number of a pair's plane; -1: none."""
+    """The index of the plane of a pair; -1: none."""
     k = planes.heads[p[0]]
     while k >= 0 and planes.pairs[k][1] != p[1]:
         k = planes.following[k]
@@ -72,7 +105,7 @@ def span_of(f: wp.vec3i, start: wp.array[wp.vec3d], end: wp.array[wp.vec3d]) -> 
 
 @wp.func
 def time_of(gap: wp.float64, gap_end: wp.float64) -> wp.vec2d:
-    """When a gap that changes linearly is closed during a step: first and last time, first > last: never."""
+    """When a gap that changes linearly is negative during a step: first and last time (0 to 1); never if first > last."""
     zero = wp.float64(0.0)
     one = wp.float64(1.0)
     if gap >= zero and gap_end >= zero:
@@ -86,8 +119,8 @@ def time_of(gap: wp.float64, gap_end: wp.float64) -> wp.vec2d:
 
 
 @wp.func
-def joined(f: wp.vec3i, g: wp.vec3i, offsets: wp.array[int], neighbours: wp.array[int]) -> bool:
-    """Whether an edge leads from one triangle to the other."""
+def edge_joins(f: wp.vec3i, g: wp.vec3i, offsets: wp.array[int], neighbours: wp.array[int]) -> bool:
+    """Whether an edge joins a vertex of one triangle to a vertex of the other."""
     for k in range(3):
         for s in range(offsets[f[k]], offsets[f[k] + 1]):
             n = neighbours[s]
@@ -97,10 +130,10 @@ def joined(f: wp.vec3i, g: wp.vec3i, offsets: wp.array[int], neighbours: wp.arra
 
 
 @wp.func
-def rests(
+def rests_on_limit(
     f: wp.vec3i, axis: int, side: wp.float64, cloth: int, limit: wp.array2d[wp.float64], end: wp.array[wp.vec3d]
 ) -> bool:
-    """Whether a triangle's side, at this coordinate, lies on a limit of one of its vertices; cloth ones have limits."""
+    """Whether a side of a triangle's box, at this coordinate, is where a limit holds one of its vertices of cloth."""
     for k in range(3):
         v = f[k]
         if v < cloth and end[v][axis] == side and limit[axis, v] == side:
@@ -115,39 +148,33 @@ def find_planes(
     still: int,
     hard_only: int,
     planes: Planes,
-    faces: wp.array[wp.vec3i],
-    fixed: wp.array[int],
-    offsets: wp.array[int],
-    neighbours: wp.array[int],
+    mesh: PlaneMesh,
     start: wp.array[wp.vec3d],
     end: wp.array[wp.vec3d],
-    thickness: wp.array[wp.float64],
     cloth: int,
     lower: wp.array2d[wp.float64],
     upper: wp.array2d[wp.float64],
-    found: wp.array[wp.vec3i],
-    values: wp.array[wp.vec2d],
-    met: wp.array[int],
-    fresh: wp.array[int],
+    wanted: WantedPlanes,
 ):
-    """Which pairs of triangles need a plane, and which of these have none yet.
+    """Which pairs of triangles need a plane and where, and which of these have none yet.
 
-    found, values: (number of the plane or -1, axis, which of the two is below) and (upper, lower) limit of those.
+    still: put planes where the positions at the start fulfil all of them. hard_only: leave out pairs of cloth with cloth. The
+    first `cloth` vertices have limits.
     """
     i = first + wp.tid()
     p = pairs[i]
-    met[i] = 0
-    fresh[i] = 0
-    if hard_only != 0 and fixed[p[0]] == 0 and fixed[p[1]] == 0:
+    wanted.touch[i] = 0
+    wanted.fresh[i] = 0
+    if hard_only != 0 and mesh.fixed[p[0]] == 0 and mesh.fixed[p[1]] == 0:
         return
     known = plane_of(p, planes)
-    kind = int(CARRIED)
+    kind = int(MIDDLE_OF_END)
     if still != 0:
-        kind = STILL
+        kind = MIDDLE_OF_START
     elif known >= 0:
-        kind = TOUCHING
-    f = faces[p[0]]
-    g = faces[p[1]]
+        kind = FIRST_TOUCH
+    f = mesh.faces[p[0]]
+    g = mesh.faces[p[1]]
     a = span_of(f, start, end)
     b = span_of(g, start, end)
     half = wp.float64(0.5)
@@ -160,12 +187,12 @@ def find_planes(
         if here > gap:
             gap = here  # type: ignore[assignment]
             axis = d
-    spacing = wp.min(wp.min(thickness[f[0]], thickness[g[0]]), gap)
-    kept = spacing * (wp.float64(1.0) - SLACK)
+    spacing = wp.min(wp.min(mesh.thickness[f[0]], mesh.thickness[g[0]]), gap)
+    kept = spacing * (wp.float64(1.0) - GAP_TOLERANCE)
 
     # when they overlap on all axes, and on which one last
-    meets = bool(False)
-    touch = wp.float64(-1.0)
+    touches = bool(False)
+    begins = wp.float64(-1.0)
     if gap > wp.float64(0.0):
         until = wp.float64(1.0)
         last = int(0)
@@ -174,12 +201,12 @@ def find_planes(
             below = time_of(a.low[d] - b.high[d] - kept, a.low_end[d] - b.high_end[d] - kept)
             until = wp.min(until, wp.min(above[1], below[1]))
             begin = wp.max(above[0], below[0])
-            if begin > touch:
-                touch = begin  # type: ignore[assignment]
+            if begin > begins:
+                begins = begin  # type: ignore[assignment]
                 last = d
-        if touch <= until:
-            meets = True
-            if kind != STILL:
+        if begins <= until:
+            touches = True
+            if kind != MIDDLE_OF_START:
                 axis = last
 
     # the two sides that face each other: (at the start, at the end)
@@ -193,34 +220,34 @@ def find_planes(
     limits = wp.vec2d(top[0], bottom[0])
     if gap <= wp.float64(0.0):
         deeper = top[1] - bottom[1] - (top[0] - bottom[0])
-        if deeper > SLACK * (top[0] - bottom[0] + thickness[f[0]]):
-            meets = True
-    elif meets:
+        if deeper > GAP_TOLERANCE * (top[0] - bottom[0] + mesh.thickness[f[0]]):
+            touches = True
+    elif touches:
         middle = half * (top[0] + bottom[0])
-        if kind == CARRIED:
+        if kind == MIDDLE_OF_END:
             middle = half * (top[1] + bottom[1])
-        elif kind == TOUCHING:
-            middle += touch * half * (top[1] - top[0] + bottom[1] - bottom[0])
+        elif kind == FIRST_TOUCH:
+            middle += begins * half * (top[1] - top[0] + bottom[1] - bottom[0])
         limits = wp.vec2d(middle - half * spacing, middle + half * spacing)
-        if kind == STILL:
-            # rounding must not put the start outside
+        if kind == MIDDLE_OF_START:
+            # rounding must not exclude the positions at the start
             limits = wp.vec2d(wp.max(limits[0], top[0]), wp.min(limits[1], bottom[0]))
-        # a collider goes where it goes, and what rests on a limit stays
-        carries = fixed[p[under]] != 0
-        presses = fixed[p[1 - under]] != 0
-        if kind != STILL and not carries and not presses:
-            carries = rests(faces[p[under]], axis, top[1], cloth, lower, end)
-            presses = rests(faces[p[1 - under]], axis, bottom[1], cloth, upper, end)
+        # a collider does not give way, and neither does a side that rests on a limit
+        carries = mesh.fixed[p[under]] != 0
+        presses = mesh.fixed[p[1 - under]] != 0
+        if kind != MIDDLE_OF_START and not carries and not presses:
+            carries = rests_on_limit(mesh.faces[p[under]], axis, top[1], cloth, lower, end)
+            presses = rests_on_limit(mesh.faces[p[1 - under]], axis, bottom[1], cloth, upper, end)
         if carries and not presses:
             limits = wp.vec2d(top[1], top[1] + spacing)
         elif presses and not carries:
             limits = wp.vec2d(bottom[1] - spacing, bottom[1])
-    if meets and not joined(f, g, offsets, neighbours):
-        met[i] = 1
+    if touches and not edge_joins(f, g, mesh.offsets, mesh.neighbours):
+        wanted.touch[i] = 1
         if known < 0:
-            fresh[i] = 1
-        found[i] = wp.vec3i(known, axis, under)
-        values[i] = limits
+            wanted.fresh[i] = 1
+        wanted.found[i] = wp.vec3i(known, axis, under)
+        wanted.values[i] = limits
 
 
 @wp.kernel
@@ -228,23 +255,22 @@ def take_planes(
     first: int,
     count: int,
     pairs: wp.array[wp.vec2i],
-    found: wp.array[wp.vec3i],
-    values: wp.array[wp.vec2d],
-    met: wp.array[int],
+    wanted: WantedPlanes,
     places: wp.array[int],
     planes: Planes,
 ):
-    """Add new planes to as many as there are, and move those that are there."""
+    """Append the new planes to the `count` present ones, and move the others."""
     i = first + wp.tid()
-    if met[i] == 0:
+    if wanted.touch[i] == 0:
         return
-    k = found[i][0]
+    found = wanted.found[i]
+    k = found[0]
     if k < 0:
         k = count + places[i]
         planes.pairs[k] = pairs[i]
         planes.following[k] = wp.atomic_exch(planes.heads, pairs[i][0], k)
-    planes.sides[k] = wp.vec2i(found[i][1], found[i][2])
-    planes.values[k] = values[i]
+    planes.sides[k] = wp.vec2i(found[1], found[2])
+    planes.values[k] = wanted.values[i]
 
 
 @wp.kernel
@@ -258,9 +284,9 @@ def narrow_limits(
     hard_lower: wp.array2d[wp.float64],
     hard_upper: wp.array2d[wp.float64],
 ):
-    """Narrow the limits of the vertices at a plane: those of cloth alone, or those that colliders set.
+    """Narrow the limits of the vertices at a plane: those between cloth and cloth, or the hard ones that colliders set.
 
-    Of several numbers the least or the largest is the same in any order.
+    Minimum and maximum do not depend on the order of the atomics.
     """
     i = first + wp.tid()
     p = planes.pairs[i]
@@ -289,7 +315,7 @@ def settle_limits(
     hard_lower: wp.array2d[wp.float64],
     hard_upper: wp.array2d[wp.float64],
 ):
-    """Turn limits that conflict around, and copy_to_host them within those of colliders, which are open again afterwards."""
+    """Reverse intervals whose limits conflict, clamp them to the hard limits, and open the hard limits for the next time."""
     i = first + wp.tid()
     for c in range(3):
         low = wp.min(lower[c, i], upper[c, i])
@@ -300,3 +326,82 @@ def settle_limits(
         upper[c, i] = wp.min(wp.max(high, least), most)
         hard_lower[c, i] = -wp.float64(wp.inf)
         hard_upper[c, i] = wp.float64(wp.inf)
+
+
+@wp.kernel
+def anchor_vertices(
+    first: int,
+    faces: wp.array[wp.vec3i],
+    x: wp.array[wp.vec3d],
+    target: wp.array[wp.vec3d],
+    moving: int,
+    carrier: wp.array[int],
+    known: wp.array2d[wp.float64],
+    anchor: wp.array2d[wp.float64],
+    grip: wp.array2d[wp.float64],
+):
+    """Where friction holds each vertex (its anchor, which moves with the collider) and how hard, in N (its grip)."""
+    i = first + wp.tid()
+    p = x[i]
+    if moving != 0 and carrier[i] >= 0:
+        f = faces[carrier[i]]
+        p += (target[f[0]] - x[f[0]] + (target[f[1]] - x[f[1]]) + (target[f[2]] - x[f[2]])) / wp.float64(3.0)
+    for c in range(3):
+        anchor[c, i] = p[c]
+        grip[c, i] = known[c, i]
+
+
+@wp.kernel
+def grip_vertices(
+    first: int,
+    planes: Planes,
+    faces: wp.array[wp.vec3i],
+    fixed: wp.array[int],
+    body: wp.array[int],
+    friction: wp.array2d[wp.float64],
+    lower: wp.array2d[wp.float64],
+    upper: wp.array2d[wp.float64],
+    r: wp.array2d[wp.float64],
+    reaction: wp.array2d[wp.float64],
+    grip: wp.array2d[wp.float64],
+    pressed: wp.array[wp.int64],
+):
+    """The grip of the vertices that a collider's plane holds back: the coefficient times the reaction of the limit.
+
+    pressed: a key of the pair in which each vertex is pressed on a collider; of several pairs the one with the largest key,
+    which prefers colliders below the cloth.
+    """
+    i = first + wp.tid()
+    p = planes.pairs[i]
+    if fixed[p[0]] == 0 and fixed[p[1]] == 0:
+        return
+    mu = friction[body[p[0]], body[p[1]]]
+    axis = planes.sides[i][0]
+    # 0: the triangle that is below, 1: the one above
+    for side in range(2):
+        triangle = p[planes.sides[i][1]]
+        if side == 1:
+            triangle = p[1 - planes.sides[i][1]]
+        value = planes.values[i][side]
+        if fixed[triangle] == 0 and mu > wp.float64(0.0):
+            for k in range(3):
+                v = faces[triangle][k]
+                if r[axis, v] == value and (lower[axis, v] == value or upper[axis, v] == value):
+                    pair = ((wp.int64(side) << FACE_BITS) | wp.int64(p[0])) << FACE_BITS | wp.int64(p[1])
+                    wp.atomic_max(pressed, v, pair)
+                    force = mu * wp.abs(reaction[axis, v])
+                    wp.atomic_max(grip, (axis + 1) % 3, v, force)
+                    wp.atomic_max(grip, (axis + 2) % 3, v, force)
+
+
+@wp.kernel
+def find_carriers(first: int, fixed: wp.array[int], pressed: wp.array[wp.int64], carrier: wp.array[int]):
+    """The triangle of a collider that each vertex is pressed on; -1: none."""
+    i = first + wp.tid()
+    carrier[i] = -1
+    if pressed[i] >= wp.int64(0):
+        one = int((pressed[i] >> FACE_BITS) & FACE_MASK)
+        other = int(pressed[i] & FACE_MASK)
+        carrier[i] = other
+        if fixed[one] != 0:
+            carrier[i] = one

@@ -1,7 +1,8 @@
-"""Searches without any hierarchy, as plain as can be: every triangle against every other, everything from scratch.
+"""For `weft bench boxes` only: the searches S1 and S2 that Liu, Ko and Chang 1998 compare their tree with.
 
-These are S1 and S2 of Liu, Ko and Chang 1998, who compare with them. Boxes are not kept: each pair makes its own.
-The broad phase `brute` does the same comparisons about ten times as fast, with stored boxes and vector instructions.
+Every triangle is compared with every other, without a hierarchy and without stored boxes: S1 tests whether the triangles
+intersect at the end of a step, S2 whether their boxes overlap during it. No method uses this; the broad phase `brute`
+does the comparisons of S2 about ten times as fast, with stored boxes and vector instructions.
 """
 
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.methods.boxes.held_triangles import edges_pass, has
+from weft.methods.boxes.held_triangles import edges_intersect, has
 from weft.methods.boxes.plane_kernels import span_of
 from weft.runtime import launch
 from weft.world import World
@@ -30,7 +31,7 @@ def find_pairs(
     found: wp.array2d[int],
     counts: wp.array[int],
 ):
-    """The later triangles that a triangle meets: by geometry at the end, or by boxes that sweep through the step."""
+    """The later triangles that a triangle intersects at the end (`geometric`), or whose boxes overlap its own in the step."""
     i = first + wp.tid()
     f = faces[i]
     n = int(0)
@@ -39,7 +40,7 @@ def find_pairs(
         if not has(g, f[0]) and not has(g, f[1]) and not has(g, f[2]):
             hit = bool(True)
             if geometric == 1:
-                hit = edges_pass(f, g, end) or edges_pass(g, f, end)
+                hit = edges_intersect(f, g, end) or edges_intersect(g, f, end)
             else:
                 a = span_of(f, start, end)
                 b = span_of(g, start, end)
@@ -57,7 +58,7 @@ def find_pairs(
 
 
 class PlainSearch:
-    """All pairs of a world's triangles that meet, found the slow way."""
+    """All pairs of triangles of a world, found by comparing all."""
 
     def __init__(self, world: World, *, geometric: bool, capacity: int = 64) -> None:
         self.world, self.geometric = world, geometric
@@ -82,5 +83,5 @@ class PlainSearch:
                 break
             self._grow(2 * int(counts.max()))
         first = np.repeat(np.arange(self.count), counts)
-        rows = self._found.numpy()[np.arange(self.capacity)[None] < counts[:, None]]
-        return np.column_stack([first, rows]).astype(np.int32)
+        second = self._found.numpy()[np.arange(self.capacity)[None] < counts[:, None]]
+        return np.column_stack([first, second]).astype(np.int32)
