@@ -144,6 +144,12 @@ class Analysis:
         """For every triangle, the regions (lists of `region_faces`) that contain it."""
         return transpose(self.region_faces, len(self.topology.faces))
 
+    def crossing_vertices(self, paths: Bools | None = None) -> Ints:
+        """The vertices of all edges and triangles that cross, or only of those on the chosen paths; ascending."""
+        chosen = slice(None) if paths is None else paths[self.path_of]
+        faces = self.topology.faces[self.face[chosen]]
+        return np.unique(np.concatenate([self.rows[chosen, :2].ravel(), faces.ravel()]))
+
     def kind(self, path: int) -> Kind:
         """closed, open or loop."""
         if self.closed[path]:

@@ -1,59 +1,219 @@
-"""One round of untangling: pull, shorten, let the mesh follow, and give way where nothing else has helped.
+"""One round of static untangling: pull back, shorten paths, spread the displacements, restore lengths.
 
-Even rounds pull vertices back through the other sheet where a path has an inside, and shorten the other paths; odd
-rounds shorten all paths. Displacements spread over the mesh, and lengths are restored. Where the same place stays
-tangled, the cloth around it gives way step by step, in an area that grows: first its folds are flattened, then its
-lengths are no longer held, at last it pulls together like a soap film. What was stretched so is put right afterwards,
-when nothing crosses any more (see `settle`).
+Even rounds pull vertices inside a path back through the other sheet, and shorten the paths that have no inside; odd rounds
+shorten all paths. The displacements spread over the mesh, and edge lengths are restored. Where the same place stays tangled,
+the cloth around it yields step by step, in an area that grows: first its folds are flattened, then its lengths are no
+longer restored, at last it contracts like a soap film. Stretched cloth is restored when nothing crosses any more (`Settler`).
+
+Some paths divide two layers only together: where a skirt is half inside and half outside of another one, the sheets cross
+along two paths from waist to hem. A cut from rim to rim does not divide a tube, so neither path has an inside; both together
+do. Shortening each of them would drag the rims along the cloth. So all such paths between two unconnected cloths are treated
+as one, and its inside is pulled back like that of any other path. Such a path ends where the rim of one cloth passes through
+the other, usually a few triangles away from the other's own rim; the curve is extended to that rim by the shortest way, if
+that is short.
 """
+
+from collections import deque
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse, spatial
 
-from weft.analysis.analyser import Analysis
+from weft.analysis.analyser import Analysis, vertex_areas
 from weft.analysis.attraction import attraction_moves, find_partners, pulling_paths
+from weft.analysis.colour import DIVIDES, Regions
 from weft.analysis.contour import Moves, contour_moves
-from weft.untangling.layers import join_paths
-from weft.untangling.weave import Weave
+from weft.analysis.walk import BOUNDARY, Walk
+from weft.mesh.topology import Csr, Topology
+from weft.untangling.elastic_mesh import ElasticMesh
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
+Bools = NDArray[np.bool_]
 
-# steps, in lengths of an edge: what shortens a path moves both sides by this
+# joined paths: most triangles between the end of a curve and the rim
+TO_THE_RIM = 12
+# joined paths: most edges on the extensions to the rims, as a fraction of the number of crossings; with more of them only
+# rims cross, as where cuffs catch each other
+MOST_EXTENSION = 0.1
+# joined paths: least fraction of the vertices of one cloth whose nearest vertex of the other is on the same side; below it
+# the sides of the two layers cannot be matched
+MATCHING_SIDES = 0.6
+# edge lengths by which shortening a path moves each of its two sides in a round; longer steps overshoot and cross anew
 CONTOUR_STEP = 0.6
-# a vertex that is pulled goes half of the way to its partner and a little beyond, within these limits
-PULL_PART, PULL_BEYOND, PULL_LEAST, PULL_MOST = 0.5, 0.1, 0.25, 2.0
-# how far partners are looked for
-REACH = 32.0
-# rounds in which paths that part two cloths only together are pulled as one; then each is shortened for itself
-JOINS_UNTIL = 24
-# sweeps over the lengths a round
-SWEEPS = 6
-# rounds in which a place has been tangled before it bends, gives in length, pulls together; all come in gradually
+# a vertex that is pulled moves this fraction of the way to its partner, and a little beyond; beyond, least and most are in
+# edge lengths
+PULL_FRACTION, PULL_BEYOND, PULL_LEAST, PULL_MOST = 0.5, 0.1, 0.25, 2.0
+# edge lengths within which the partner of a vertex is searched: deeper tangles are only shortened
+PARTNER_REACH = 32.0
+# round from which paths are no longer joined: what is tangled then is freed sooner by shortening each path
+JOIN_ROUNDS = 24
+# sweeps over the edge lengths in a round
+LENGTH_SWEEPS = 6
+# rounds for which a place has been tangled before its folds are flattened, its lengths are given up, and it contracts; each
+# begins gradually and is complete after twice as many rounds. Earlier means fewer rounds but more distorted cloth
 BENDS_AFTER, GIVES_AFTER, SHRINKS_AFTER = 3.0, 30.0, 80.0
-# and rounds after which the next ring of neighbours joins in
+# rounds after which the next ring of neighbours yields too
 ROUNDS_A_RING = 10.0
-PASSES = 6
-# paths of so few crossings, with ends, are smoothed from the first round: their contour says little
+# passes of smoothing in a round, while the yielding area is small
+SMOOTHING_PASSES = 6
+# open paths of at most so many crossings are smoothed from the first round: too short for their direction to be reliable
 SMALL_PATH = 6
-# rounds after which the lengths of the rest shape are aimed at, fully after twice as many, and a ring farther a round
+# rounds after which edges begin to aim at the lengths of the rest shape, completely after twice as many; the area grows by a
+# ring a round
 RESTS_AFTER = 4.0
 
 
-class Yielding:
-    """Where and how much the cloth gives way; it remembers for how many rounds each vertex was tangled."""
+class JoinedPaths(NamedTuple):
+    """Paths that are treated as one."""
 
-    def __init__(self, weave: Weave) -> None:
-        self.weave = weave
-        self.rounds = np.zeros(weave.count)
+    paths: Bools
+    """(paths,) which paths of the analysis were joined"""
+    analysis: Analysis
+    """an analysis with one path for each pair of cloths, which divides both"""
+
+
+def join_paths(analysis: Analysis, paths: Bools) -> JoinedPaths | None:
+    """Join those of the chosen paths that divide two cloths only together; None if there are none."""
+    topology = analysis.topology
+    component = topology.components
+    edge_cloth = component[topology.edges[analysis.edge, 0]]
+    face_cloth = component[topology.faces[analysis.face, 0]]
+    low, high = np.minimum(edge_cloth, face_cloth), np.maximum(edge_cloth, face_cloth)
+    first = analysis.path_offsets[:-1]
+    able = paths & ~analysis.closed & ~analysis.single & (low != high)[first]
+    pair_of = np.where(able, low[first].astype(np.int64) * (component.max(initial=0) + 1) + high[first], -1)
+
+    joined = np.zeros(len(analysis), dtype=bool)
+    groups, insides = [], []
+    for pair in np.unique(pair_of[able]):
+        members = pair_of == pair
+        nodes = np.flatnonzero(members[analysis.path_of])
+        cloths = int(low[nodes[0]]), int(high[nodes[0]])
+        ends = np.concatenate([first[members], analysis.path_offsets[1:][members] - 1])
+        extensions = [_way_to_rim(topology, int(face)) for face in analysis.face[ends]]
+        extension = np.concatenate(extensions)
+        if len(extension) > MOST_EXTENSION * len(nodes):
+            continue
+        inside = _inside(analysis, np.concatenate([analysis.edge[nodes], extension]), cloths)
+        if inside is not None:
+            joined |= members
+            groups.append(nodes)
+            insides.append([np.flatnonzero(inside & (component == cloth)) for cloth in cloths])
+    if not groups:
+        return None
+    sheets = [(edge_cloth[nodes] != low[nodes]).astype(np.int32) for nodes in groups]
+    return JoinedPaths(joined, _as_one(analysis, groups, sheets, insides))
+
+
+def _inside(analysis: Analysis, cuts: Ints, cloths: tuple[int, int]) -> Bools | None:
+    """(n,) the vertices on the smaller of the two sides into which the cut edges divide two cloths; None if they do not."""
+    topology, x = analysis.topology, analysis.positions
+    sides = _two_sides(topology, cuts)
+    members = [np.flatnonzero(topology.components == cloth) for cloth in cloths]
+    if any((sides[m] < 0).any() for m in members):
+        return None
+    # sides are numbered arbitrarily on each cloth: give sides next to one another the same number
+    _, nearest = spatial.cKDTree(x[members[1]]).query(x[members[0]])
+    facing = float((sides[members[0]] == sides[members[1]][nearest]).mean())
+    if max(facing, 1.0 - facing) < MATCHING_SIDES:
+        return None
+    if facing < 0.5:
+        sides[members[1]] = 1 - sides[members[1]]
+    both = np.concatenate(members)
+    areas = np.bincount(sides[both], vertex_areas(topology, x)[both], 2)
+    inside = np.zeros(topology.vertex_count, dtype=bool)
+    inside[both] = sides[both] == np.argmin(areas)
+    return inside
+
+
+def _way_to_rim(topology: Topology, face: int) -> Ints:
+    """The edges that the shortest way from a triangle to the rim of the mesh crosses; empty if it is too long."""
+    came: dict[int, tuple[int, int]] = {face: (-1, 0)}
+    queue = deque([face])
+    while queue:
+        here = queue.popleft()
+        for edge in topology.face_edges[here].tolist():
+            beyond = [f for f in topology.edge_faces[edge].tolist() if f != here]
+            if beyond == [-1]:
+                # back from the rim to the start
+                edges = [edge]
+                while came[here][0] >= 0:
+                    here, edge = came[here][0], _common_edge(topology, here, came[here][0])
+                    edges.append(edge)
+                return np.array(edges, dtype=np.int32)
+            for other in beyond:
+                if other not in came and came[here][1] < TO_THE_RIM:
+                    came[other] = (here, came[here][1] + 1)
+                    queue.append(other)
+    return np.zeros(0, dtype=np.int32)
+
+
+def _common_edge(topology: Topology, one: int, other: int) -> int:
+    return int(np.intersect1d(topology.face_edges[one], topology.face_edges[other])[0])
+
+
+def _two_sides(topology: Topology, cuts: Ints) -> Ints:
+    """(n,) labels 0 and 1 that differ across an edge exactly where it is cut an odd number of times; -1 where impossible."""
+    count = topology.vertex_count
+    a, b = topology.edges.T.astype(np.int64)
+    odd = np.bincount(cuts, minlength=len(topology.edges)) % 2
+    # a graph with every vertex twice, once for each side: a cut edge leads from one side to the other
+    rows = np.concatenate([a, a + count])
+    columns = np.concatenate([b + count * odd, b + count * (1 - odd)])
+    graph = sparse.coo_array((np.ones(len(rows), np.int8), (rows, columns)), shape=(2 * count, 2 * count))
+    _, labels = sparse.csgraph.connected_components(graph, directed=False)
+    one, other = labels[:count], labels[count:]
+    return np.where(one == other, -1, (one > other).astype(np.int32)).astype(np.int32)
+
+
+def _as_one(
+    analysis: Analysis, groups: list[NDArray[np.int64]], sheets: list[Ints], insides: list[list[NDArray[np.int64]]]
+) -> Analysis:
+    """An analysis in which the crossings of each group are one path with these insides on both sheets."""
+    topology = analysis.topology
+    vertices: list[Ints] = []
+    faces: list[Ints] = []
+    for nodes, sheet, inside in zip(groups, sheets, insides, strict=True):
+        for side in range(2):
+            mask = np.zeros(topology.vertex_count, dtype=bool)
+            mask[inside[side]] = True
+            own, other = nodes[sheet == side], nodes[sheet != side]
+            passed = np.concatenate([topology.edge_faces[analysis.edge[own]].ravel(), analysis.face[other]])
+            whole = np.flatnonzero(mask[topology.faces].all(axis=1))
+            vertices.append(inside[side].astype(np.int32))
+            faces.append(np.unique(np.concatenate([passed[passed >= 0], whole])).astype(np.int32))
+    kept = np.concatenate(groups)
+    walk = Walk(
+        analysis.edge[kept],
+        analysis.face[kept],
+        np.concatenate(sheets),
+        np.cumsum([0, *map(len, groups)]).astype(np.int32),
+        np.full((len(groups), 2), BOUNDARY, dtype=np.int32),
+    )
+    regions = Regions(np.full(2 * len(groups), DIVIDES, dtype=np.int32), _lists(vertices), _lists(faces))
+    return Analysis(topology, analysis.positions, analysis.length, walk, regions, 0)
+
+
+def _lists(lists: list[Ints]) -> Csr:
+    return Csr(np.cumsum([0, *map(len, lists)]).astype(np.int32), np.concatenate(lists))
+
+
+class Yielding:
+    """Where and how much the cloth yields, from the number of rounds for which each vertex has been tangled."""
+
+    def __init__(self, mesh: ElasticMesh) -> None:
+        self.mesh = mesh
+        self.rounds = np.zeros(mesh.count)
         self._wide = self.rounds
 
     def count(self, vertices: Ints) -> None:
-        """One more round in which these vertices are tangled."""
+        """Count one more round in which these vertices are tangled."""
         self.rounds[vertices] += 1.0
-        self._wide = self.weave.widen(self.rounds, ROUNDS_A_RING)
-        near = self.weave.widen(self.rounds, 1.0)
-        self.weave.aim(np.clip(near / RESTS_AFTER - 1.0, 0.0, 1.0))
+        self._wide = self.mesh.widen(self.rounds, ROUNDS_A_RING)
+        near = self.mesh.widen(self.rounds, 1.0)
+        self.mesh.aim(np.clip(near / RESTS_AFTER - 1.0, 0.0, 1.0))
 
     def _since(self, limit: float) -> Floats:
         return np.clip(self._wide / limit - 1.0, 0.0, 1.0)
@@ -65,63 +225,55 @@ class Yielding:
 
     @property
     def membrane(self) -> Floats:
-        """(n,) 0 to 1: how much the cloth pulls together."""
+        """(n,) 0 to 1: how much the cloth contracts."""
         return self._since(SHRINKS_AFTER)
 
     @property
     def stiffness(self) -> Floats:
-        """(edges,) 0 to 1: how much lengths are held."""
+        """(edges,) 0 to 1: how much lengths are restored."""
         given = self._since(GIVES_AFTER)
-        stiff: Floats = 1.0 - given[self.weave.edges].max(axis=1)
+        stiff: Floats = 1.0 - given[self.mesh.edges].max(axis=1)
         return stiff
 
     @property
-    def passes(self) -> int:
-        """More where the area is larger."""
-        return PASSES + int(self.rounds.max() / ROUNDS_A_RING)
+    def smoothing_passes(self) -> int:
+        """Passes of smoothing: more as the yielding area grows."""
+        return SMOOTHING_PASSES + int(self.rounds.max() / ROUNDS_A_RING)
 
 
-def play_round(weave: Weave, analysis: Analysis, yielding: Yielding, number: int) -> Floats:
-    """The positions after one round, from those of the analysis."""
+def one_round(mesh: ElasticMesh, analysis: Analysis, yielding: Yielding, number: int) -> Floats:
+    """The positions after round `number`, from those of the analysis."""
     paths = np.ones(len(analysis), dtype=bool)
     moves: list[tuple[Moves, Floats]] = []
-    together = join_paths(analysis, ~pulling_paths(analysis)) if number < JOINS_UNTIL else None
-    if together is not None:
-        paths &= ~together.paths
-        moves.append(_pull(weave, together.analysis, np.ones(len(together.analysis), dtype=bool)))
+    joined = join_paths(analysis, ~pulling_paths(analysis)) if number < JOIN_ROUNDS else None
+    if joined is not None:
+        paths &= ~joined.paths
+        moves.append(_pull(mesh, joined.analysis, np.ones(len(joined.analysis), dtype=bool)))
     if number % 2 == 0:
         pulled = paths & pulling_paths(analysis)
         paths &= ~pulled
         if pulled.any():
-            moves.append(_pull(weave, analysis, pulled))
+            moves.append(_pull(mesh, analysis, pulled))
     if paths.any():
         shorten = contour_moves(analysis, paths)
-        moves.append((shorten, CONTOUR_STEP * weave.step_lengths(shorten)))
-    x = analysis.positions + weave.displacements(moves)
+        moves.append((shorten, CONTOUR_STEP * mesh.step_lengths(shorten)))
+    x = analysis.positions + mesh.displacements(moves)
 
-    yielding.count(tangled_vertices(analysis))
+    yielding.count(analysis.crossing_vertices())
     bending = yielding.bending
-    small = tangled_vertices(analysis, _small_paths(analysis))
+    small = analysis.crossing_vertices(_small_paths(analysis))
     bending[small] = np.maximum(bending[small], 0.5)
-    x = weave.smooth(x, bending, yielding.membrane, yielding.passes)
-    return weave.relax(x, yielding.stiffness, SWEEPS)
+    x = mesh.smooth(x, bending, yielding.membrane, yielding.smoothing_passes)
+    return mesh.relax(x, yielding.stiffness, LENGTH_SWEEPS)
 
 
-def _pull(weave: Weave, analysis: Analysis, paths: NDArray[np.bool_]) -> tuple[Moves, Floats]:
-    """Vertices inside the chosen paths towards their partners, and how far."""
-    partners = find_partners(weave.analyser, analysis, paths, REACH * weave.length)
+def _pull(mesh: ElasticMesh, analysis: Analysis, paths: NDArray[np.bool_]) -> tuple[Moves, Floats]:
+    """Moves of the vertices inside the chosen paths towards their partners, and the lengths of the moves."""
+    partners = find_partners(mesh.analyser, analysis, paths, PARTNER_REACH * mesh.length)
     pull, distance = attraction_moves(analysis, partners)
-    here = weave.step_lengths(pull)
-    step = np.clip(PULL_PART * distance + PULL_BEYOND * here, PULL_LEAST * here, PULL_MOST * here)
+    here = mesh.step_lengths(pull)
+    step = np.clip(PULL_FRACTION * distance + PULL_BEYOND * here, PULL_LEAST * here, PULL_MOST * here)
     return pull, step
-
-
-def tangled_vertices(analysis: Analysis, paths: NDArray[np.bool_] | None = None) -> Ints:
-    """The vertices of the edges and triangles that cross, of all paths or of those chosen."""
-    nodes = np.ones(analysis.crossings, dtype=bool) if paths is None else paths[analysis.path_of]
-    return np.unique(
-        np.concatenate([analysis.rows[nodes, :2].ravel(), analysis.topology.faces[analysis.face[nodes]].ravel()])
-    )
 
 
 def _small_paths(analysis: Analysis) -> NDArray[np.bool_]:

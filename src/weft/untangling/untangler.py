@@ -1,4 +1,11 @@
-"""`weft.untangle`: rounds until nothing crosses, then settle near the start."""
+"""`weft.untangle`: rounds until nothing crosses, then settling near the start.
+
+Settling moves the free mesh back towards its start without new crossings. Every step proposes positions a little nearer to
+the start, with lengths restored and gaps kept, tests them exactly for intersections, and reduces the moves of all vertices
+that take part in one: first their component across the triangle, then more, at last the whole move, also of vertices around
+them. Without any move the mesh is in the state before, which is free. Vertices return only as long as the lengths around
+them stay near their goal.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,29 +14,127 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.analysis.analyser import Analyser, Analysis, vertex_areas
+from weft.analysis.contour import unit
 from weft.errors import MeshError, WeftError
 from weft.geometry.intersection import IntersectionFinder, sewn_pairs
 from weft.mesh.topology import Topology
 from weft.mesh.validate import list_first
-from weft.untangling.rounds import Yielding, play_round
-from weft.untangling.settle import Settler
-from weft.untangling.weave import Weave
+from weft.untangling.elastic_mesh import ElasticMesh
+from weft.untangling.rounds import Yielding, one_round
 
 Floats = NDArray[np.float64]
+
+# settling steps: first only lengths and gaps are restored, then vertices also return to the start, then lengths again
+FREE_STEPS, RETURN_STEPS, LAST_STEPS = 10, 45, 8
+# fraction of the way back to the start in a step; it decreases to none where edges are strained by the limit
+RETURN_FRACTION, STRAIN_LIMIT = 0.15, 0.12
+# edge lengths that a vertex moves at most in a step, and gap that it keeps from other layers if it has it; what moves by less
+# than the gap rarely crosses, so few moves are taken back
+LARGEST_MOVE, KEPT_GAP = 0.3, 0.2
+# edge lengths; the gap that is opened where cloth was tangled
+LEAST_GAP = 0.02
+# sweeps over the lengths and gaps in a step
+SETTLING_SWEEPS = 6
+# smoothing in a step: of the displacement from the start everywhere, and of folds where the cloth has yielded
+SMOOTH_DISPLACEMENT, SMOOTH_FOLDS = 0.2, 0.5
+# tests in which moves that cross are reduced before their vertices, and after as many again the vertices around, are held
+REDUCTIONS = 3
+# edge lengths; settled when no vertex moves farther in a step
+SETTLED = 2e-3
+# edge lengths; in the end every vertex returns by up to this, so that cloth that was not tangled is exactly at its start
+LAST_RETURN = 0.03
+
+
+class Settler:
+    """Moves a mesh without crossings back towards its start, without new crossings."""
+
+    def __init__(self, mesh: ElasticMesh, finder: IntersectionFinder, start: Floats, thickness: float) -> None:
+        self.mesh = mesh
+        self.finder = finder
+        self.start = start
+        self.thickness = thickness
+        # the fraction of a move that each vertex may take: halved where it crosses, doubled in every step
+        self._allowed = np.ones(mesh.count)
+
+    def settle(self, x: Floats, bending: Floats, tangled: NDArray[np.bool_]) -> Floats:
+        """The settled positions. `bending`: how much folds may be flattened; `tangled`: the vertices that ever crossed."""
+        mesh = self.mesh
+        length = mesh.length
+        stiffness = np.ones(len(mesh.edges))
+        least = np.where(tangled, max(self.thickness, LEAST_GAP * length), self.thickness)
+        for step in range(FREE_STEPS + RETURN_STEPS + LAST_STEPS):
+            most = max(KEPT_GAP * length, self.thickness)
+            gaps = mesh.find_gaps(x, most + LARGEST_MOVE * length, least, most)
+            displacement = x - self.start
+            if FREE_STEPS <= step < FREE_STEPS + RETURN_STEPS:
+                slack = np.clip(1.0 - mesh.worst_strain(x) / STRAIN_LIMIT, 0.0, 1.0)
+                displacement = displacement * (1.0 - RETURN_FRACTION * slack[:, None])
+            displacement += SMOOTH_DISPLACEMENT * (mesh.mean_of_neighbours(displacement) - displacement)
+            wanted = mesh.smooth(self.start + displacement, SMOOTH_FOLDS * bending, np.zeros_like(bending), 1)
+            wanted = x + _limited(wanted - x, LARGEST_MOVE * length)
+            wanted = mesh.relax(wanted, stiffness, SETTLING_SWEEPS, gaps)
+            moved = self.move_safely(x, wanted)
+            change = np.sqrt(((moved - x) ** 2).sum(axis=1).max())
+            x = moved
+            if step >= FREE_STEPS and change < SETTLED * length:
+                break
+        self._allowed[:] = 1.0
+        return self.move_safely(x, x - _limited(x - self.start, LAST_RETURN * length))
+
+    def move_safely(self, x: Floats, wanted: Floats) -> Floats:
+        """From positions without intersections, as far towards the wanted ones as nothing intersects."""
+        faces = self.mesh.topology.faces
+        step = _limited(wanted - x, LARGEST_MOVE * self.mesh.length) * self._allowed[:, None]
+        self._allowed = np.minimum(1.0, 2.0 * self._allowed)
+        held = np.zeros(len(x), dtype=bool)
+        tries = 0
+        while len(rows := self.finder.find(x + step)):
+            tries += 1
+            corners = np.column_stack([rows[:, :2], faces[rows[:, 2]]])
+            found, first = np.unique(corners.ravel(), return_index=True)
+            # vertices sewn to them are treated alike, so that seams do not open
+            sewn = self.mesh.sewn_to(found)
+            if tries <= REDUCTIONS:
+                # let them slide along the triangle, by half as much in each further try
+                a, b, c = x[faces[rows[first // 5, 2]]].transpose(1, 0, 2)
+                normal = unit(np.cross(b - a, c - a))
+                across = np.einsum("ij,ij->i", step[found], normal)[:, None] * normal
+                slide = (step[found] - across) * (1.0 if tries == 1 else 0.5)
+                # vertices on a seam do not slide: both sides take half of their move
+                step[found] = np.where(self.mesh.on_seam[found, None], 0.5 * step[found], slide)
+                step[sewn] *= 0.5
+                both = np.concatenate([found, sewn])
+                self._allowed[both] = np.maximum(0.5 * self._allowed[both], 0.05)
+            else:
+                # hold them, later also the vertices around them: every intersection has a vertex that moves, so this ends
+                held[found] = held[sewn] = True
+                if tries > 2 * REDUCTIONS:
+                    held |= self.mesh.mean_of_neighbours(held.astype(np.float64)) > 0.0
+                step[held] = 0.0
+        return x + step
+
+
+def _limited(steps: Floats, limit: float) -> Floats:
+    """The vectors, shortened to the limit if they are longer."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", steps, steps))[:, None]
+    return steps * np.minimum(1.0, limit / np.maximum(lengths, 1e-300))
+
+
 Ints = NDArray[np.int32]
 
+# far more than any known mesh needs that can be untangled at all
 MAX_ROUNDS = 600
-# lengths may differ by this part from the rest shape without being restored: draped cloth is a little stretched
+# strain up to which edges keep their length rather than that of the rest shape: draped cloth is a little stretched
 REST_STRAIN = 0.1
 
 
 @dataclass(frozen=True)
 class Round:
-    """What was found at the start of a round."""
+    """Counts at the start of a round."""
 
     number: int
     intersections: int
-    """edges that pass through triangles, those between sewn triangles left out"""
+    """edges that pass through triangles, without those between sewn triangles"""
     paths: int
     closed: int
     open: int
@@ -38,18 +143,18 @@ class Round:
 
 @dataclass(frozen=True)
 class UntangleResult:
-    """Where the vertices are now, and how they came there."""
+    """The untangled positions, and statistics."""
 
     vertices: Floats
-    """(n, 3); if not free, the best that was found"""
+    """(n, 3); if intersections are left, the positions with the fewest"""
     intersections: Ints
-    """(k, 3) what is left, as `weft.intersections` gives it: edge vertex, edge vertex, face"""
+    """(k, 3) the intersections that are left, as `weft.intersections` gives them: edge vertex, edge vertex, face"""
     rounds: tuple[Round, ...]
-    """one entry a round, and one for the last state"""
+    """one entry a round, and one for the final state"""
     moved: Floats
     """(n,) how far every vertex was moved"""
     strain: tuple[float, float]
-    """lowest and highest length of an edge against what was aimed at, minus 1"""
+    """lowest and highest strain of an edge: its length relative to the goal, minus 1"""
 
     @property
     def free(self) -> bool:
@@ -57,7 +162,7 @@ class UntangleResult:
         return len(self.intersections) == 0
 
     def describe(self) -> str:
-        """One sentence."""
+        """A sentence about the result."""
         start, played = self.rounds[0].intersections, len(self.rounds) - 1
         if start == 0 and self.free:
             return "nothing was tangled, and nothing was moved"
@@ -81,14 +186,14 @@ def untangle(
     max_rounds: int = MAX_ROUNDS,
     progress: Callable[[Round], None] | None = None,
 ) -> UntangleResult:
-    """Move a tangled mesh, as little as can be found, until no edge passes through a triangle.
+    """Move a tangled mesh, as little as possible, until no edge passes through a triangle.
 
-    rest, uv: the shape at rest, (n, 3) or (n, 2), for the lengths of edges. Without one, edges keep the lengths they
-        have, which works too, but a tangled shape says less about how the cloth should lie.
-    seams: (s, 3) rows (a, b, c), vertex a sewn to a point of the edge bc, or (s, 2), vertex to vertex. Triangles that
-        are sewn together may cross; the vertices of a seam stay together.
-    thickness: gap to open between layers, in metres, as far as there is room; by default just enough to be free.
-    max_rounds: when to stop; the best state so far is given, and says what is left.
+    rest, uv: the shape at rest, (n, 3) or (n, 2), which gives the lengths of edges. Without it edges keep their lengths;
+        results are worse then, since the lengths of a tangled mesh are often wrong.
+    seams: (s, 3) stitches (a, b, c), vertex a sewn to a point of the edge bc; or (s, 2), vertex sewn to vertex. Triangles
+        that are sewn together may cross; the vertices of a seam stay together.
+    thickness: metres; gap to open between layers, as far as there is room. By default just enough to be free.
+    max_rounds: when to stop; the result then holds the best positions so far and the intersections that are left.
     progress: called at the start of every round.
     """
     x = np.array(vertices, dtype=np.float64, order="C")
@@ -118,7 +223,7 @@ def untangle(
     result = x.copy()
     result[used] = found
     rows = np.column_stack([used[rows[:, :2]], rows[:, 2]]).astype(np.int32)
-    strains = untangler.weave.strains(found)
+    strains = untangler.mesh.strains(found)
     return UntangleResult(
         result, rows, rounds, np.linalg.norm(result - x, axis=1), (float(strains.min()), float(strains.max()))
     )
@@ -141,7 +246,7 @@ class _Untangler:
             length=float(np.median(lengths)),
         )
         self.start = start
-        self.weave = Weave(analyser, start, lengths, seams)
+        self.mesh = ElasticMesh(analyser, start, lengths, seams)
         ignored = sewn_pairs(faces, seams) if len(seams) else None
         self.finder = IntersectionFinder(faces, ignore=ignored)
 
@@ -149,16 +254,16 @@ class _Untangler:
         self, thickness: float, max_rounds: int, progress: Callable[[Round], None] | None
     ) -> tuple[Floats, Ints, tuple[Round, ...]]:
         """The best positions, the intersections there, and the rounds."""
-        weave = self.weave
-        yielding = Yielding(weave)
+        mesh = self.mesh
+        yielding = Yielding(mesh)
         x = self.start
         best, best_rows = x, self.finder.find(x)
         rounds: list[Round] = []
         touched = len(best_rows) > 0
         for number in range(max_rounds + 1):
-            analysis = weave.analyser.analyse(x)
+            analysis = mesh.analyser.analyse(x)
             rows = self.finder.find(x)
-            rounds.append(_summed_up(number, analysis, rows))
+            rounds.append(_summary(number, analysis, rows))
             if progress is not None:
                 progress(rounds[-1])
             if len(rows) <= len(best_rows):
@@ -166,26 +271,26 @@ class _Untangler:
             if not len(rows) or number == max_rounds:
                 break
             if analysis.crossings:
-                x = play_round(weave, analysis, yielding, number)
+                x = one_round(mesh, analysis, yielding, number)
             else:
-                x = self._part(x, rows, yielding)
+                x = self._separate(x, rows, yielding)
         if touched and not len(best_rows):
-            settler = Settler(weave, self.finder, self.start, thickness)
+            settler = Settler(mesh, self.finder, self.start, thickness)
             best = settler.settle(best, yielding.bending, yielding.rounds > 0.0)
             best_rows = self.finder.find(best)
         return best, best_rows, tuple(rounds)
 
-    def _part(self, x: Floats, rows: Ints, yielding: Yielding) -> Floats:
-        """Surfaces that only touch are pushed apart a little."""
-        weave = self.weave
-        yielding.count(np.unique(np.concatenate([rows[:, :2].ravel(), weave.topology.faces[rows[:, 2]].ravel()])))
-        gap = 0.05 * weave.length
-        gaps = weave.find_gaps(x, gap, np.where(yielding.rounds > 0.0, gap, 0.0), gap)
-        x = weave.smooth(x, np.maximum(yielding.bending, 0.5 * (yielding.rounds > 0.0)), yielding.membrane, 1)
-        return weave.relax(x, yielding.stiffness, 2, gaps)
+    def _separate(self, x: Floats, rows: Ints, yielding: Yielding) -> Floats:
+        """Separate surfaces that touch without crossing, a little."""
+        mesh = self.mesh
+        yielding.count(np.unique(np.concatenate([rows[:, :2].ravel(), mesh.topology.faces[rows[:, 2]].ravel()])))
+        gap = 0.05 * mesh.length
+        gaps = mesh.find_gaps(x, gap, np.where(yielding.rounds > 0.0, gap, 0.0), gap)
+        x = mesh.smooth(x, np.maximum(yielding.bending, 0.5 * (yielding.rounds > 0.0)), yielding.membrane, 1)
+        return mesh.relax(x, yielding.stiffness, 2, gaps)
 
 
-def _summed_up(number: int, analysis: Analysis, rows: Ints) -> Round:
+def _summary(number: int, analysis: Analysis, rows: Ints) -> Round:
     closed, loop = int(analysis.closed.sum()), int((analysis.single & ~analysis.closed).sum())
     return Round(number, len(rows), len(analysis), closed, len(analysis) - closed - loop, loop)
 

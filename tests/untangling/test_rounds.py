@@ -14,7 +14,7 @@ from weft.analysis.attraction import pulling_paths
 from weft.mesh import TriMesh, shapes
 from weft.mesh.topology import Topology
 from weft.untangling import untangle
-from weft.untangling.layers import _two_sides, _way_to_rim, join_paths
+from weft.untangling.rounds import _two_sides, _way_to_rim, join_paths
 
 
 def skirt(waist: float, hem: float, around: int = 40, rows: int = 12) -> TriMesh:

@@ -1,0 +1,405 @@
+"""The mesh as the static untangler handles it: lengths to keep, neighbours, stitches, and the operations that move vertices.
+
+The operations spread displacements over the mesh, smooth it, find vertices that are near triangles, and restore edge lengths,
+stitches and gaps by sweeps over these constraints. They take positions and give new ones; none is stored here.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import warp as wp
+from numpy.typing import NDArray
+from scipy import sparse
+
+from weft.analysis import Analyser
+from weft.analysis.contour import Moves
+from weft.analysis.crossing import CrossingMesh, query_around
+from weft.geometry.proximity import nearest_point_triangle
+from weft.mesh.topology import make_csr
+from weft.runtime import launch
+from weft.runtime.colouring import colour_items
+
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+HALF = wp.constant(wp.float64(0.5))
+ONE = wp.constant(wp.float64(1.0))
+
+
+@wp.func
+def is_neighbour(offsets: wp.array[int], items: wp.array[int], v: int, face: wp.vec3i) -> bool:
+    """Does the triangle have the vertex, or a neighbour of it, as a corner?"""
+    for k in range(3):
+        if face[k] == v:
+            return True
+    for j in range(offsets[v], offsets[v + 1]):
+        for k in range(3):
+            if face[k] == items[j]:
+                return True
+    return False
+
+
+@wp.func
+def is_near(
+    mesh: CrossingMesh, offsets: wp.array[int], items: wp.array[int], v: int, f: int, radius: wp.float64
+) -> bool:
+    """Whether a triangle that does not touch the vertex or its neighbours is nearer to it than the radius."""
+    face = mesh.faces[f]
+    if is_neighbour(offsets, items, v, face):
+        return False
+    p = mesh.x[v]
+    a = mesh.x[face[0]]
+    b = mesh.x[face[1]]
+    c = mesh.x[face[2]]
+    w = nearest_point_triangle(p, a, b, c)
+    return wp.length(w[0] * a + w[1] * b + w[2] * c - p) < radius
+
+
+@wp.kernel
+def count_near(
+    first: int,
+    mesh: CrossingMesh,
+    neighbour_offsets: wp.array[int],
+    neighbours: wp.array[int],
+    radius: wp.float64,
+    counts: wp.array[int],
+):
+    """Count the triangles near each vertex (see `is_near`)."""
+    v = first + wp.tid()
+    found = int(0)
+    f = int(0)
+    query = query_around(mesh, mesh.x[v], radius)
+    while wp.bvh_query_next(query, f):
+        if is_near(mesh, neighbour_offsets, neighbours, v, f, radius):
+            found += 1
+    counts[v] = found
+
+
+@wp.kernel
+def fill_near(
+    first: int,
+    mesh: CrossingMesh,
+    neighbour_offsets: wp.array[int],
+    neighbours: wp.array[int],
+    radius: wp.float64,
+    chosen: wp.array[int],
+    starts: wp.array[wp.int64],
+    found: wp.array[wp.vec2i],
+):
+    """List the pairs (vertex, triangle) of vertices that have triangles near them."""
+    i = first + wp.tid()
+    v = chosen[i]
+    slot = starts[i]
+    f = int(0)
+    query = query_around(mesh, mesh.x[v], radius)
+    while wp.bvh_query_next(query, f):
+        if is_near(mesh, neighbour_offsets, neighbours, v, f, radius):
+            found[slot] = wp.vec2i(v, f)
+            slot += wp.int64(1)
+
+
+@wp.kernel
+def measure_gaps(
+    first: int,
+    pairs: wp.array[wp.vec2i],
+    mesh: CrossingMesh,
+    least: wp.array[wp.float64],
+    most: wp.float64,
+    weights: wp.array[wp.vec3d],
+    normals: wp.array[wp.vec3d],
+    gaps: wp.array[wp.float64],
+):
+    """For each pair (vertex, triangle): the nearest point, the direction from it to the vertex, and the gap to be kept.
+
+    That is the current gap, but at most `most`, and at least the largest `least` of the four vertices.
+    """
+    i = first + wp.tid()
+    v = pairs[i][0]
+    face = mesh.faces[pairs[i][1]]
+    p = mesh.x[v]
+    a = mesh.x[face[0]]
+    b = mesh.x[face[1]]
+    c = mesh.x[face[2]]
+    w = nearest_point_triangle(p, a, b, c)
+    offset = p - (w[0] * a + w[1] * b + w[2] * c)
+    gap = wp.length(offset)
+    normal = wp.normalize(wp.cross(b - a, c - a))
+    if gap > ZERO:
+        normal = offset / gap
+    floor = wp.max(wp.max(least[v], least[face[0]]), wp.max(least[face[1]], least[face[2]]))
+    weights[i] = w
+    normals[i] = normal
+    gaps[i] = wp.max(wp.min(gap, most), floor)
+
+
+@wp.kernel
+def relax(
+    first: int,
+    sweeps: int,
+    edges: wp.array[wp.vec2i],
+    lengths: wp.array[wp.float64],
+    stiffness: wp.array[wp.float64],
+    stitches: wp.array[wp.vec3i],
+    stitch_weights: wp.array[wp.float64],
+    stitch_offsets: wp.array[wp.vec3d],
+    pairs: wp.array[wp.vec2i],
+    faces: wp.array[wp.vec3i],
+    weights: wp.array[wp.vec3d],
+    normals: wp.array[wp.vec3d],
+    gaps: wp.array[wp.float64],
+    x: wp.array[wp.vec3d],
+):
+    """Gauss-Seidel sweeps: edges to their lengths, pairs to their gaps, stitches closed; all vertices weigh the same.
+
+    Launched with one item: serial code on the CPU.
+    """
+    start = first + wp.tid()
+    for _sweep in range(sweeps):
+        for k in range(start, edges.shape[0]):
+            a = edges[k][0]
+            b = edges[k][1]
+            along = x[b] - x[a]
+            length = wp.length(along)
+            if length > ZERO:
+                move = (HALF * stiffness[k] * (length - lengths[k]) / length) * along
+                x[a] = x[a] + move
+                x[b] = x[b] - move
+        for k in range(start, pairs.shape[0]):
+            v = pairs[k][0]
+            face = faces[pairs[k][1]]
+            w = weights[k]
+            n = normals[k]
+            gap = wp.dot(n, x[v] - w[0] * x[face[0]] - w[1] * x[face[1]] - w[2] * x[face[2]])
+            if gap < gaps[k]:
+                push = (gaps[k] - gap) / (ONE + wp.dot(w, w))
+                x[v] = x[v] + push * n
+                for j in range(3):
+                    x[face[j]] = x[face[j]] - (w[j] * push) * n
+        for k in range(start, stitches.shape[0]):
+            s = stitches[k]
+            t = stitch_weights[k]
+            off = (x[s[0]] - (ONE - t) * x[s[1]] - t * x[s[2]] - stitch_offsets[k]) / (
+                ONE + (ONE - t) * (ONE - t) + t * t
+            )
+            x[s[0]] = x[s[0]] - off
+            x[s[1]] = x[s[1]] + (ONE - t) * off
+            x[s[2]] = x[s[2]] + t * off
+
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
+# a displacement spreads over this many rings of neighbours, each taking this fraction of the ring before: the cloth around
+# follows, and lengths need less correction
+SPREAD_RINGS, SPREAD_FACTOR = 20, 0.95
+# step sizes of smoothing by the bilaplacian (bending) and the Laplacian (membrane); the largest stable ones are 0.5 and 1
+BENDING_STEP, MEMBRANE_STEP = 0.2, 0.5
+
+
+class Gaps(NamedTuple):
+    """Pairs of vertices and triangles that are near, and the gaps that they are to keep."""
+
+    pairs: wp.array
+    weights: wp.array
+    normals: wp.array
+    gaps: wp.array
+
+
+class ElasticMesh:
+    """Topology, edge lengths and stitches of a mesh, and the operations of the untangler on positions.
+
+    goal: edge lengths to restore where the mesh was tangled; elsewhere edges keep their lengths in `start`.
+    seams: (s, 3) stitches (a, b, c): vertex a keeps its offset from the nearest point of edge bc in `start`.
+    """
+
+    def __init__(self, analyser: Analyser, start: Floats, goal: Floats, seams: Ints) -> None:
+        self.analyser = analyser
+        self.topology = analyser.topology
+        self.count = len(start)
+        edges = self.topology.edges
+        sewn = np.unique(np.sort(np.concatenate([seams[:, [0, 1]], seams[:, [0, 2]]]), axis=1), axis=0)
+        sewn = sewn[sewn[:, 0] != sewn[:, 1]].astype(np.int32)
+
+        # edges by colour: edges next to each other in the sweep share no vertex
+        order = colour_items(edges, self.count).order
+        self.edges, self._goals = np.ascontiguousarray(edges[order]), goal[order]
+        self.lengths = self._start_lengths = np.linalg.norm(start[self.edges[:, 1]] - start[self.edges[:, 0]], axis=1)
+        self._edges = wp.array(self.edges, dtype=wp.vec2i, device="cpu")
+        self._lengths = wp.array(self.lengths, dtype=wp.float64, device="cpu")
+        self.seams = seams
+        self.on_seam = np.zeros(self.count, dtype=bool)
+        self.on_seam[seams] = True
+        self._stitches = _stitch(start, seams)
+
+        # neighbours of a vertex: along edges and stitches
+        links = np.concatenate([edges, sewn])
+        rows, items = np.concatenate([links[:, 0], links[:, 1]]), np.concatenate([links[:, 1], links[:, 0]])
+        self.neighbours = make_csr(rows, items, self.count, self.count)
+        self._device_neighbours = [wp.array(values, dtype=int, device="cpu") for values in self.neighbours]
+        weights = np.ones(len(self.neighbours.items))
+        self._sum = sparse.csr_array(
+            (weights, self.neighbours.items, self.neighbours.offsets), shape=(self.count, self.count)
+        )
+        self._mean = sparse.diags_array(1.0 / np.diff(self.neighbours.offsets)) @ self._sum
+        # the mean edge length around each vertex, by which moves are measured
+        around = np.bincount(edges.ravel(), np.repeat(goal, 2), self.count)
+        self.scale = around / np.bincount(edges.ravel(), minlength=self.count)
+        self.length = float(np.median(goal))
+        # strain is relative to the length of the edge; of a very short edge, relative to the edges around it
+        self._measure = np.maximum(self._goals, 0.1 * self.scale[self.edges].min(axis=1))
+        self._start_strains = np.abs(self._start_lengths - self._goals) / self._measure
+        self._counts = wp.empty(self.count, dtype=int, device="cpu")
+
+    def mean_of_neighbours(self, values: Floats) -> Floats:
+        """The mean of the neighbours of every vertex."""
+        mean: Floats = self._mean @ values
+        return mean
+
+    def sewn_to(self, vertices: Ints) -> Ints:
+        """The vertices that are sewn to these, without these themselves."""
+        mask = np.zeros(self.count, dtype=bool)
+        mask[vertices] = True
+        partners = mask.copy()
+        partners[self.seams[mask[self.seams].any(axis=1)]] = True
+        return np.flatnonzero(partners & ~mask).astype(np.int32)
+
+    def aim(self, activity: Floats) -> None:
+        """Set the lengths to restore: the goal where vertices are active (1), those of the start where they are not (0)."""
+        active = activity[self.edges].min(axis=1)
+        self.lengths = self._start_lengths + active * (self._goals - self._start_lengths)
+        self._lengths = wp.array(self.lengths, dtype=wp.float64, device="cpu")
+
+    def widen(self, values: Floats, fall: float) -> Floats:
+        """Spread values over the mesh: each vertex gets the highest of all values, less `fall` for each ring between."""
+        wide = values
+        while True:
+            highest = np.maximum.reduceat(wide[self.neighbours.items], self.neighbours.offsets[:-1])
+            wider = np.maximum(wide, highest - fall)
+            if np.array_equal(wider, wide):
+                return wide
+            wide = wider
+
+    def displacements(self, moves: Sequence[tuple[Moves, Floats]]) -> Floats:
+        """(n, 3) displacements by moves and the lengths of their steps; where several move a vertex, their weighted mean.
+
+        Vertices that no move names follow their neighbours: ring by ring they take a fraction of their mean.
+        """
+        total, weight = np.zeros((self.count, 3)), np.zeros(self.count)
+        for one, steps in moves:
+            size = np.abs(one.weights)
+            pull = np.where(one.weights > 0.0, size, -size)[:, :, None] * (steps[:, None] * one.directions)[:, None, :]
+            flat = one.vertices.ravel()
+            weight += np.bincount(flat, size.ravel(), self.count)
+            for axis in range(3):
+                total[:, axis] += np.bincount(flat, pull[:, :, axis].ravel(), self.count)
+        named = weight > 0.0
+        own = np.divide(total, weight[:, None], out=np.zeros_like(total), where=named[:, None])
+        moved, known = own, named.astype(np.float64)
+        for _ in range(SPREAD_RINGS):
+            # vertices that have not been reached are left out of the mean
+            reached = self._sum @ known
+            follow = np.divide(
+                SPREAD_FACTOR * (self._sum @ moved),
+                reached[:, None],
+                out=np.zeros_like(own),
+                where=reached[:, None] > 0.0,
+            )
+            moved = np.where(named[:, None], own, follow)
+            known = np.where(reached > 0.0, 1.0, known)
+        return moved
+
+    def step_lengths(self, moves: Moves) -> Floats:
+        """The mean edge length at the vertices of each move."""
+        size = np.abs(moves.weights)
+        return (size * self.scale[moves.vertices]).sum(axis=1) / np.maximum(size.sum(axis=1), 1e-300)
+
+    def smooth(self, x: Floats, bending: Floats, membrane: Floats, passes: int) -> Floats:
+        """Flatten folds (bending) and contract (membrane), with a weight from 0 to 1 for each vertex."""
+        if not bending.any() and not membrane.any():
+            return x
+        bend, pull = BENDING_STEP * bending[:, None], MEMBRANE_STEP * membrane[:, None]
+        for _ in range(passes):
+            curvature = self._mean @ x - x
+            x = x - bend * (self._mean @ curvature - curvature) + pull * curvature
+        return x
+
+    def relax(self, x: Floats, stiffness: Floats, sweeps: int, gaps: Gaps | None = None) -> Floats:
+        """Restore edge lengths, each with a stiffness from 0 to 1, the stitches and the gaps."""
+        moved = wp.array(x, dtype=wp.vec3d, device="cpu")
+        if gaps is None:
+            none = wp.empty(0, dtype=wp.vec3d, device="cpu")
+            gaps = Gaps(wp.empty(0, dtype=wp.vec2i, device="cpu"), none, none, self._lengths)
+        inputs = [
+            sweeps,
+            self._edges,
+            self._lengths,
+            wp.array(stiffness, dtype=wp.float64, device="cpu"),
+            *self._stitches,
+            gaps.pairs,
+            self.analyser.finder.mesh.faces,
+            gaps.weights,
+            gaps.normals,
+            gaps.gaps,
+            moved,
+        ]
+        launch(relax, 1, inputs)
+        return moved.numpy().copy()
+
+    def find_gaps(self, x: Floats, radius: float, least: Floats, most: float) -> Gaps:
+        """Pairs of vertices and triangles nearer than the radius (metres) that are not next to each other in the mesh.
+
+        They are to keep their gap, at most `most`, and to open it to at least `least` of their vertices.
+        """
+        finder = self.analyser.finder
+        finder.build_tree(x)
+        inputs = [finder.mesh, *self._device_neighbours, wp.float64(radius)]
+        launch(count_near, self.count, [*inputs, self._counts], grain=128)
+        counts = self._counts.numpy()
+        chosen = np.flatnonzero(counts).astype(np.int32)
+        counts = counts[chosen]
+        total = int(counts.sum())
+        pairs = wp.empty(total, dtype=wp.vec2i, device="cpu")
+        starts = wp.array(np.cumsum(counts) - counts, dtype=wp.int64, device="cpu")
+        launch(
+            fill_near,
+            len(chosen),
+            [*inputs, wp.array(chosen, dtype=int, device="cpu"), starts, pairs],
+            grain=128,
+        )
+        # sorted, so that the order of the tree does not matter
+        found = pairs.numpy()
+        pairs = wp.array(found[np.lexsort((found[:, 1], found[:, 0]))], dtype=wp.vec2i, device="cpu")
+        weights, normals = (wp.empty(total, dtype=wp.vec3d, device="cpu") for _ in range(2))
+        gaps = wp.empty(total, dtype=wp.float64, device="cpu")
+        floor = wp.array(least, dtype=wp.float64, device="cpu")
+        launch(measure_gaps, total, [pairs, finder.mesh, floor, wp.float64(most), weights, normals, gaps])
+        return Gaps(pairs, weights, normals, gaps)
+
+    def strains(self, x: Floats) -> Floats:
+        """(edges,) relative difference of each edge from the length to restore."""
+        a, b = self.edges.T
+        strains: Floats = (np.linalg.norm(x[b] - x[a], axis=1) - self.lengths) / self._measure
+        return strains
+
+    def worst_strain(self, x: Floats) -> Floats:
+        """(n,) the largest magnitude of strain of the edges at each vertex, minus the strain at the start."""
+        strains = np.abs(self.strains(x)) - self._start_strains
+        worst = np.zeros(self.count)
+        np.maximum.at(worst, self.edges.ravel(), np.repeat(strains, 2))
+        return worst
+
+
+def _stitch(start: Floats, seams: Ints) -> list[wp.array]:
+    """Stitches as arrays: vertices, position of the nearest point along bc (0 to 1), offset of a from there."""
+    a, b, c = start[seams].transpose(1, 0, 2)
+    along = c - b
+    square = np.einsum("ij,ij->i", along, along)
+    along_edge = np.einsum("ij,ij->i", a - b, along) / np.where(square > 0.0, square, 1.0)
+    along_edge = np.clip(along_edge, 0.0, 1.0)
+    return [
+        wp.array(seams, dtype=wp.vec3i, device="cpu"),
+        wp.array(along_edge, dtype=wp.float64, device="cpu"),
+        wp.array(a - b - along_edge[:, None] * along, dtype=wp.vec3d, device="cpu"),
+    ]
