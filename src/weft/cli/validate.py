@@ -34,7 +34,7 @@ def validate(
 
     from rich.console import Console
 
-    from weft.cli.choices import progress_bar
+    from weft.cli.terminal import progress_bar
     from weft.errors import MissingExtraError, writing
     from weft.validate.suite import draw_charts, failed, run_suite, shrinking
 
