@@ -1,7 +1,7 @@
-"""Check the frames of a cache for intersections, apart from whatever method wrote them.
+"""Intersections in the frames of a cache, counted independently of the method that wrote them.
 
-Cloth is checked against itself, against other cloths and against colliders; colliders among themselves are the
-scene's own business. Triangles that a seam joins directly are left out (see `sewn_pairs`): they are meant to touch.
+Cloth is checked against itself, other cloths and colliders; colliders are not checked against each other. Pairs of
+triangles that a seam joins directly are left out (see `sewn_pairs`): they are meant to touch.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,23 +16,23 @@ from weft.cache.seams import sewn_triangles
 from weft.errors import CacheError, MeshError
 from weft.geometry.intersection import IntersectionFinder, crossing_points, crossing_segments
 
-# half the length of the tick that marks a crossing, in parts of the cloth's extent: a crossing may be far smaller
-# than a pixel
+# half the length of the line that marks an intersection, as a fraction of the cloth's extent: an intersection may be far
+# smaller than a pixel
 TICK = 0.004
 
 
 @dataclass(frozen=True)
 class FrameCheck:
-    """What was found in one frame."""
+    """The intersections of one frame."""
 
     frame: int
     time: float
     intersections: int
     bodies: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """how many intersections each pair of bodies has (a cloth with itself: its name twice), most first"""
+    """number of intersections of each pair of bodies (a cloth with itself: its name twice), largest first"""
 
     def describe(self) -> dict[str, Any]:
-        """The same as plain values, for JSON."""
+        """The result as plain values, for JSON."""
         pairs = [{"bodies": list(pair), "intersections": count} for pair, count in self.bodies.items()]
         return {"frame": self.frame, "time": self.time, "intersections": self.intersections, "pairs": pairs}
 
@@ -45,21 +45,21 @@ class CheckResult:
 
     @property
     def intersections(self) -> int:
-        """How many there are in all frames together."""
+        """The sum over all frames."""
         return sum(frame.intersections for frame in self.frames)
 
     @property
     def clean(self) -> bool:
-        """Whether no frame has any."""
+        """Whether no frame has an intersection."""
         return self.intersections == 0
 
     @property
     def worst(self) -> FrameCheck | None:
-        """The first of the frames that have most; None if no frame was checked."""
+        """The first frame with the largest number; None if no frame was checked."""
         return max(self.frames, key=lambda frame: frame.intersections, default=None)
 
     def describe(self) -> dict[str, Any]:
-        """The same as plain values, for JSON."""
+        """The result as plain values, for JSON."""
         return {
             "clean": self.clean,
             "intersections": self.intersections,
@@ -80,7 +80,7 @@ def check_cache(
 
     colliders: count those of cloth with colliders too.
     seams: leave out triangles that a seam joins directly.
-    progress: called after every frame with what was found and how many frames there are to check.
+    progress: called after every frame with its result and the number of frames to check.
     """
     wanted = frame_numbers(cache, frames)
     finder = cache_finder(cache, colliders=colliders, seams=seams)
@@ -93,21 +93,21 @@ def check_cache(
 
 
 def check_frame(cache: Cache, finder: IntersectionFinder, frame: int) -> FrameCheck:
-    """Count the intersections of one frame, with what `cache_finder` gives."""
+    """Count the intersections of one frame with a finder made by `cache_finder`."""
     rows = _find(cache, finder, frame)
     return FrameCheck(frame, frame / cache.fps, len(rows), _by_bodies(cache, rows))
 
 
 def cache_finder(cache: Cache, *, colliders: bool = True, seams: bool = True) -> IntersectionFinder:
-    """What finds the intersections of the frames of a cache."""
+    """The intersection finder for the frames of a cache."""
     cloth = np.array([body.kind == "cloth" for body in cache.bodies], dtype=bool)
-    together = cloth[:, None] | cloth[None, :] if colliders else cloth[:, None] & cloth[None, :]
+    checked = cloth[:, None] | cloth[None, :] if colliders else cloth[:, None] & cloth[None, :]
     ignore = sewn_triangles(cache) if seams else None
-    return IntersectionFinder(cache.faces, face_body=_face_body(cache), body_pairs=together, ignore=ignore)
+    return IntersectionFinder(cache.faces, face_body=_face_body(cache), body_pairs=checked, ignore=ignore)
 
 
 def crossing_marks(cache: Cache, frame: int, *, colliders: bool = True, seams: bool = True) -> NDArray[np.float64]:
-    """The crossings of a frame as (k, 2, 3) segments to draw: the curves, and a tick along the edge at each of them."""
+    """The intersections of a frame as (k, 2, 3) segments to draw: cuts of triangles, and a line along each edge."""
     rows = _find(cache, cache_finder(cache, colliders=colliders, seams=seams), frame)
     x = cache.positions(frame)
     if not len(rows):
@@ -122,7 +122,7 @@ def crossing_marks(cache: Cache, frame: int, *, colliders: bool = True, seams: b
 
 
 def frame_numbers(cache: Cache, frames: Iterable[int] | None) -> list[int]:
-    """The frames that are meant, counted from 0; all complete ones for None."""
+    """Frame numbers from 0, where negative ones count from the last; all complete frames for None."""
     count = cache.frames
     if not count:
         raise CacheError(f"{cache.path} has no complete frame yet")
@@ -144,7 +144,7 @@ def _find(cache: Cache, finder: IntersectionFinder, frame: int) -> NDArray[np.in
 
 
 def _by_bodies(cache: Cache, rows: NDArray[np.int32]) -> dict[tuple[str, str], int]:
-    """Intersections a pair of bodies, most first, then by name."""
+    """Number of intersections of each pair of bodies, largest first, then by name."""
     of_face = _face_body(cache)
     of_vertex = np.zeros(max((body.vertices.stop for body in cache.bodies), default=0), dtype=np.int64)
     for number, body in enumerate(cache.bodies):

@@ -1,4 +1,4 @@
-"""One scene under several methods: what each costs, what it leaves intersecting, and how it looks."""
+"""One scene simulated with several methods: time, intersections, stretch, and the last frames side by side."""
 
 import csv
 from collections.abc import Callable, Sequence
@@ -19,23 +19,23 @@ ACROSS = 3
 
 @dataclass(frozen=True)
 class Row:
-    """What one method made of the scene; numbers are NaN where it could not run it."""
+    """The result of one method; numbers are NaN if it could not run the scene."""
 
     method: str
     frames: int
     frame_ms: float
     """mean computing time a frame, ms"""
     worst_intersections: int
-    """in the frame that has most"""
+    """in the worst frame"""
     last_intersections: int
     stretch: float
     """largest strain of an edge in any frame"""
     kinetic_mj: float
-    """kinetic energy of the cloth in the last frame, mJ: how quiet it is"""
+    """kinetic energy of the cloth in the last frame, mJ: small if it has come to rest"""
     troubled: int
     """frames whose status is not ok"""
     problem: str
-    """why it stopped, or the first trouble that it reported; empty if there was none"""
+    """why it stopped, or the first status that is not ok; empty if there was none"""
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ def compare(
 ) -> Comparison:
     """Simulate a scene once a method into the folder `out`, with a table (CSV) and a picture of the last frames.
 
-    methods: names; by default all that there are. The one that the scene names keeps its options, others have their
-        defaults. A method that cannot run the scene gets a row that says why.
-    resume: go on with caches that are in the folder, where they come from the same scene.
+    methods: names; by default all. The method of the scene keeps its options, others have their defaults. The row of a
+        method that cannot run the scene says why.
+    resume: continue caches in the folder that come from the same scene.
     overwrite: replace them.
-    progress: called with the method, the frames that are done and how many there are.
+    progress: called with the method, the frames done and the number of frames.
     """
     known = _known_methods()
     found = load_scene(scene) if isinstance(scene, str | Path) else scene
@@ -105,7 +105,7 @@ def _known_methods() -> list[str]:
 def _try(
     scene: Scene, path: Path, progress: Callable[[str, int, int], None] | None, **options: Any
 ) -> tuple[Row, Cache | None]:
-    """Run one method; what goes wrong is told in its row, and frames that were made still count."""
+    """Run one method; an error goes into its row, and the frames until then still count."""
     from weft.cache import open_cache
     from weft.run import simulate
 
@@ -131,7 +131,7 @@ def _measure(method: str, cache: Cache, problem: str) -> Row:
     from weft.check import check_cache
 
     report = cache.report
-    # what the run did not count itself is counted now
+    # count the intersections that the run did not count
     counted = np.array(report["intersections"])
     if (counted < 0).any():
         counted = np.array([frame.intersections for frame in check_cache(cache).frames])
@@ -151,7 +151,7 @@ def _measure(method: str, cache: Cache, problem: str) -> Row:
 
 
 def _kinetic_energy(cache: Cache) -> float:
-    """Of all cloths in the last frame, in J."""
+    """Kinetic energy of all cloths in the last frame, J."""
     from weft.world import World
 
     world = World(cache.scene)
@@ -172,7 +172,7 @@ def _write_table(rows: list[Row], path: Path) -> Path:
 def _try_picture(
     rows: list[Row], caches: list[Cache | None], path: Path, size: tuple[int, int]
 ) -> tuple[Path | None, str]:
-    """The last frames side by side, or why there is no picture; the table is worth keeping without it."""
+    """Draw the last frames side by side; returns the path, or None and the reason why there is no picture."""
     drawn = [(row, cache) for row, cache in zip(rows, caches, strict=True) if cache is not None]
     if not drawn:
         return None, "no method ran the scene"

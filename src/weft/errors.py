@@ -1,4 +1,4 @@
-"""What weft raises when the user can do something about it: one clear message, no traceback in the command."""
+"""Errors that a user can correct: one clear message, which commands print without a traceback."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ class SceneError(WeftError):
 
 
 class WeftWarning(UserWarning):
-    """Something that can be simulated and that is probably not what was meant, such as a slip of units."""
+    """Something that can be simulated but is probably not intended, such as a value in the wrong unit."""
 
 
 class CacheError(WeftError):
@@ -30,13 +30,13 @@ class MissingExtraError(WeftError):
 
 
 def missing_extra(extra: str, package: str) -> MissingExtraError:
-    """The one-line answer to a missing optional package."""
+    """The error for a missing optional package."""
     return MissingExtraError(f"this needs the package {package}: install it with  pip install 'weft[{extra}]'")
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Make one sentence of a file or folder that cannot be written."""
+    """Turn a failure to write a file or folder into a one-line error."""
     try:
         yield
     except OSError as error:

@@ -177,7 +177,7 @@ def test_runs_for_cards_go_where_cards_are_declared(tmp_path, cluster):
         with connect(cluster.address) as farm:
             wait_until(lambda: any(worker["resources"].get("GPU") for worker in farm.workers.values()))
             declared = [address for address, worker in farm.workers.items() if worker["resources"].get("GPU")]
-            where = dict(farm.work_off(whoami, [0, 1, 2], needs=lambda _: {"GPU": 1.0}))
+            where = dict(farm.map_unordered(whoami, [0, 1, 2], needs=lambda _: {"GPU": 1.0}))
         assert len(declared) == 1 and set(where.values()) == set(declared)
         outcome = weft.wedge(scene, tmp_path / "study", vary, scheduler=cluster.address, pictures=False)
         # there is no card behind the word, which that run says, alone
@@ -213,7 +213,7 @@ def test_a_script_without_a_guard_is_told_so(tmp_path):
 
 
 def test_what_is_wrong_with_a_scheduler_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("weft.farm.cluster.REACH", 0.5)
+    monkeypatch.setattr("weft.farm.cluster.CONNECT_SECONDS", 0.5)
     scene = write_scene(tmp_path)
     for address, words in [
         ("tcp://127.0.0.1:1", "no scheduler answers at tcp://127.0.0.1:1"),

@@ -1,4 +1,4 @@
-"""`weft check`: is every frame free of intersections?"""
+"""`weft check`: counts the intersections of every frame"""
 
 import itertools
 from pathlib import Path
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from weft.check import CheckResult, FrameCheck
 
-# more frames than this are shown as runs of frames
+# a table with more lines than this is shortened by joining neighbouring frames
 LINES = 40
 
 
@@ -75,7 +75,7 @@ def check(
 
 
 def _show(result: "CheckResult", *, all_frames: bool) -> None:
-    """The table, and one line that says it all."""
+    """Print the table and a summary line."""
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -93,7 +93,7 @@ def _show(result: "CheckResult", *, all_frames: bool) -> None:
 
 
 def _runs(result: "CheckResult") -> list[tuple["FrameCheck", ...]]:
-    """Neighbouring frames together: clean ones, and, where even so there are too many lines, those that are not."""
+    """Group neighbouring frames: clean ones, and, if there are still too many lines, those with intersections."""
     dirty = sum(frame.intersections > 0 for frame in result.frames)
     runs: list[tuple[FrameCheck, ...]] = []
     for frame in result.frames:

@@ -1,11 +1,11 @@
-"""`weft export`: a cache for other programs."""
+"""`weft export`: writes a cache for other programs."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-WAYS = "usd, glb, pc2, obj, ply, npz or npy; default: what the ending of --out means, else obj"
+FORMAT_HELP = "usd, glb, pc2, obj, ply, npz or npy; default: what the ending of --out means, else obj"
 
 
 def export(
@@ -19,7 +19,7 @@ def export(
             show_default=False,
         ),
     ] = None,
-    format: Annotated[str | None, typer.Option(help=WAYS, show_default=False)] = None,
+    format: Annotated[str | None, typer.Option(help=FORMAT_HELP, show_default=False)] = None,
     frames: Annotated[
         str | None, typer.Option(help="Frames, first:last or first:last:step.", show_default="all")
     ] = None,

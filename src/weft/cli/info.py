@@ -51,7 +51,7 @@ def info(
 
 
 def describe_cache(cache: "Cache") -> Pairs:
-    """How much there is, how good it is, how to go on."""
+    """Frames, bodies, quality and state of a cache."""
     from weft.run.progress import median_wall_time, quality, span
 
     frames, report = cache.frames, cache.report
@@ -63,7 +63,7 @@ def describe_cache(cache: "Cache") -> Pairs:
     else:
         yield "state", "complete" if cache.complete else "stopped; continue it with  weft run ... --resume"
     for body in cache.bodies:
-        vertices, faces = (part.stop - part.start for part in (body.vertices, body.faces))
+        vertices, faces = (items.stop - items.start for items in (body.vertices, body.faces))
         yield body.kind, f"{body.name}: {_size(vertices, faces)}"
     if cache.meta["scene"] is not None:
         scene = cache.scene
@@ -79,7 +79,7 @@ def describe_cache(cache: "Cache") -> Pairs:
 
 
 def verify_cache(cache: "Cache") -> None:
-    """Say what is damaged; leave with an error if anything is."""
+    """Raise an error that lists all damaged files, if there are any."""
     from weft.errors import CacheError
 
     problems = cache.verify()
@@ -89,7 +89,7 @@ def verify_cache(cache: "Cache") -> None:
 
 
 def describe_scene(scene: "Scene") -> Pairs:
-    """What will be simulated."""
+    """Bodies, forces and method of a scene."""
     from weft.scene.resolve import resolve_scene
 
     resolved = resolve_scene(scene)
@@ -116,7 +116,7 @@ def describe_scene(scene: "Scene") -> Pairs:
 
 
 def describe_mesh(mesh: "TriMesh", path: Path) -> Pairs:
-    """How large the mesh is, in how many pieces, how fine."""
+    """Size, components and edge lengths of a mesh."""
     import numpy as np
 
     yield "mesh", f"{path}, {size_of(path)}"

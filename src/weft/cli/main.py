@@ -1,4 +1,4 @@
-"""The `weft` command: a table of commands that are imported when they are asked for, and plain errors.
+"""The `weft` command: a table of commands that are imported on use, and errors without tracebacks.
 
 To add a command, write `weft/cli/<module>.py` with a function that carries typer annotations and a docstring
 (its first line is its line in `weft --help`), import anything heavy inside that function, and add one line to
@@ -39,19 +39,19 @@ COMMANDS = {
 
 
 def print_error(message: str) -> None:
-    """Print a line on stderr; a message of several mistakes is a line each."""
+    """Print a message on stderr, each of its lines with the prefix `weft:`."""
     for line in message.splitlines():
         print(f"weft: {line}", file=sys.stderr)
 
 
 def print_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-    """Warnings about a scene are for the user and are a line; others are for programmers, who see them in tests."""
+    """Print warnings for the user as a line; other warnings are for programmers and not shown here."""
     if issubclass(category, WeftWarning):
         print_error(f"warning: {message}")
 
 
 def load_command(name: str) -> Any:
-    """Import the module of a command and make the command of its function."""
+    """Import the module of a command and create the command from its function."""
     module, function = COMMANDS[name].split(":")
     alone = typer.Typer(add_completion=False)
     alone.command(name)(getattr(import_module(module), function))
@@ -59,7 +59,7 @@ def load_command(name: str) -> Any:
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are imported on first use, and whose errors are sentences, not tracebacks."""
+    """A group whose commands are imported on first use, and whose errors are messages instead of tracebacks."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [name for name, place in COMMANDS.items() if find_spec(place.split(":")[0])]
@@ -108,11 +108,11 @@ def weft(
         typer.Option("--version", callback=show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Simulate cloth that does not pass through itself, and look at it, check it and hand it on."""
+    """Simulate cloth that does not pass through itself, and check, view and export it."""
 
 
 def main() -> NoReturn:
-    """Run the command line; errors that a user can mend are one line on stderr and exit code 1."""
+    """Run the command line; errors that a user can correct are one line on stderr and exit code 1."""
     try:
         app(prog_name="weft")
     except KeyboardInterrupt:

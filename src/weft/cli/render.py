@@ -92,7 +92,7 @@ def _choose_colour(name: str) -> "Colour":
 
 
 def _draw_still(source: "Cache", path: Path, frame: int, look: "Look") -> None:
-    """One frame, traced or not."""
+    """Draw one frame, path-traced or not."""
     from weft.check import crossing_marks
     from weft.view.beauty import render_beauty_still
     from weft.view.pictures import frame_number, render_still
@@ -110,7 +110,7 @@ def _draw_still(source: "Cache", path: Path, frame: int, look: "Look") -> None:
 def _draw_film(
     source: "Cache", path: Path, frames: str | None, fps: float | None, look: "Look", scheduler: str | None
 ) -> None:
-    """Many frames, traced or not, here or on the workers of a scheduler."""
+    """Draw a film, path-traced or not, here or on the workers of a scheduler."""
     from weft.check import crossing_marks
     from weft.cli.terminal import choose_frames, progress_bar
 
@@ -135,5 +135,5 @@ def _draw_film(
 
 
 def _plain(look: "Look") -> dict[str, Any]:
-    """What is chosen for pictures that are not traced."""
+    """The options of pictures that are not path-traced."""
     return {"colour": look.colour, "wireframe": look.wireframe, "draft": look.draft}

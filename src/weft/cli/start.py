@@ -1,4 +1,4 @@
-"""`weft new`: a scene to start from."""
+"""`weft new`: a scene file to start from. `weft demo`: a flag in the wind, from the scene to the pictures."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.terminal import called, quoted, size_of
+from weft.cli.terminal import program_name, quoted, size_of
 
 if TYPE_CHECKING:
     from weft.cache import Cache
@@ -38,13 +38,13 @@ def new(
 
 
 def _name(scene: Path) -> str:
-    """The file's name as the scene's, without what a name or TOML cannot hold."""
+    """The scene's name from the file's, without characters that a name or TOML cannot hold."""
     kept = "".join(c for c in scene.stem if c.isprintable() and c not in '"\\/').strip()
     return kept or "scene"
 
 
 SCENE = Path(__file__).parent / "scenes" / "flag.toml"
-# every second frame is drawn, at half the rate: enough to see, in half the time
+# every second frame is drawn, at half the rate, which takes half the time
 STEP = 2
 SIZE = (960, 720)
 
@@ -65,11 +65,11 @@ def demo(
     print("written:")
     for path in made:
         print(f"  {path}  ({size_of(path)})")
-    print(f"look at it in the browser:\n  {called()} view {quoted(made[1])}")
+    print(f"look at it in the browser:\n  {program_name()} view {quoted(made[1])}")
 
 
 def write_scene(path: Path) -> Path:
-    """A copy of the scene beside its results, to play with."""
+    """Copy the scene beside its results, to be changed."""
     from weft.errors import writing
 
     with writing(path):
@@ -91,7 +91,7 @@ def is_demo(path: Path) -> bool:
 
 
 def tried(what: str, draw: Callable[["Cache", Path], Path], cache: "Cache", out: Path) -> Path | None:
-    """Draw, or say in one line why there is no such picture; the simulation is worth keeping without it."""
+    """Draw a picture, or print why there is none; the simulation is kept without it."""
     from weft.cli.main import print_error
     from weft.errors import WeftError
 
@@ -103,14 +103,14 @@ def tried(what: str, draw: Callable[["Cache", Path], Path], cache: "Cache", out:
 
 
 def draw_still(cache: "Cache", out: Path) -> Path:
-    """One frame in full beauty."""
+    """A still of the last frame."""
     from weft.view import render_still
 
     return Path(render_still(cache, -1, out / "flag.png", size=SIZE))
 
 
 def draw_film(cache: "Cache", out: Path) -> Path:
-    """The whole run."""
+    """A film of the whole run."""
     from weft.cli.terminal import progress_bar
     from weft.view import render_film
 

@@ -1,4 +1,4 @@
-"""`weft subdivide`: a cache as a finer, smoother one."""
+"""`weft subdivide`: refines and smooths a cache."""
 
 import shlex
 from functools import partial
@@ -80,7 +80,7 @@ def subdivide(
 
 
 def summary(cache: "Cache") -> list[str]:
-    """What came out: how fine, how many vertices were stopped, what intersects."""
+    """Summary lines: size, vertices that were stopped, intersections."""
     import numpy as np
 
     from weft.cli.terminal import count, quoted

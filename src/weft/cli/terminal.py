@@ -1,4 +1,4 @@
-"""What several commands read in the same way: which frames, how large, and a bar that shows how far."""
+"""Options and output that commands share: ranges of frames, sizes, progress bars, aligned lines, short numbers."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ from weft.errors import WeftError
 
 
 def choose_frames(text: str | None, count: int) -> list[int]:
-    """The frames that "12", "10:20", ":100", "-30:" or "::5" mean (as a Python slice; the end is not included)."""
+    """The frames of "12", "10:20", ":100", "-30:" or "::5" (as a Python slice; the end is not included)."""
     if text is None:
         return list(range(count))
     fields = text.split(":")
@@ -48,13 +48,13 @@ def choose_size(text: str) -> tuple[int, int]:
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on the terminal, if there is one; call what it gives with (done, total)."""
+    """A progress bar if stderr is a terminal; yields a function to call with (done, total)."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
-    # elsewhere nothing would come of it but an empty line
+    # elsewhere it would print only an empty line
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(label)
         yield lambda done, total: bar.update(task, completed=done, total=total)
@@ -65,8 +65,8 @@ def quoted(path: str | Path) -> str:
     return shlex.quote(str(path))
 
 
-def called() -> str:
-    """How the command that runs now can be called again from here: `weft`, or `.venv/bin/weft` if that is not found."""
+def program_name() -> str:
+    """How this program can be called again from here: `weft`, or a path such as `.venv/bin/weft`."""
     program = Path(sys.argv[0])
     if program.stem != "weft" or not program.exists():
         return "weft"
@@ -78,7 +78,7 @@ def called() -> str:
 
 
 def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
-    """Names and values in two columns."""
+    """Print names and values in two columns."""
     listed = list(pairs)
     width = max((len(name) for name, _ in listed), default=0)
     for name, value in listed:
@@ -91,7 +91,7 @@ def count(number: int, singular: str, plural: str | None = None) -> str:
 
 
 def size_of(path: Path) -> str:
-    """The room that a file or folder takes: 812 kB, 1.4 GB."""
+    """The size of a file or folder: 812 kB, 1.4 GB."""
     files = path.rglob("*") if path.is_dir() else [path]
     room = float(sum(f.stat().st_size for f in files if f.is_file()))
     for unit in ("B", "kB", "MB", "GB"):

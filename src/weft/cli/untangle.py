@@ -1,4 +1,4 @@
-"""`weft untangle`: a tangled mesh in, one without intersections out."""
+"""`weft untangle`: moves a tangled mesh until nothing intersects."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from weft.mesh import TriMesh
     from weft.untangling import Round, UntangleResult
 
-# more rounds than this are shown by every second, third, ... of them
+# a table with more rounds than this shows every second, third, ... round
 LINES = 24
 
 
@@ -83,7 +83,7 @@ def untangle(
 def _read(
     path: Path, *, frame: int | None, array: str | None, repair: bool, uv: bool
 ) -> tuple["TriMesh", dict[str, Any], Any]:
-    """The mesh, the arguments that say its rest shape, and its stitches."""
+    """The mesh, the arguments for its rest shape, and its stitches."""
     if path.is_dir():
         if array is not None or repair:
             raise WeftError(f"{path} is a cache: --array and --repair are for mesh files")
@@ -145,7 +145,7 @@ def _stitches(path: Path) -> Any:
 
 
 class _Status:
-    """A line on stderr that says how far it is, gone when it is done."""
+    """A status line on stderr while the command runs."""
 
     def __init__(self) -> None:
         from rich.console import Console

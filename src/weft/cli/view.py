@@ -1,4 +1,4 @@
-"""`weft view`: a cache in the browser."""
+"""`weft view` and `weft play`: a cache or a live simulation in the browser. `weft plot`: reports as pictures."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`weft wedge`: a scene with many values of some of its keys."""
+"""`weft wedge`: runs of a scene with varied keys."""
 
 import shlex
 import sys
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from weft.farm.sweeps import Combination
     from weft.farm.wedging import Outcome
 
-# more failed runs than this are counted only
+# at most so many failed runs are listed
 LINES = 8
 
 
@@ -87,7 +87,7 @@ def wedge(
 def _choices(
     vary: list[str], sample: str | None, listed: Path | None
 ) -> tuple[dict, tuple[int, int] | None, "list[Combination] | None"]:
-    """What the options say: values a key, the sample, the runs."""
+    """Parse the options: values of each key, the sample, the list of runs."""
     from weft.errors import WeftError
     from weft.farm.sweeps import parse_axis, parse_sample, read_list
 
@@ -116,7 +116,7 @@ def _list_runs(scene: Path, vary: dict, sample: tuple[int, int] | None, runs: "l
 
 
 def _show(outcome: "Outcome") -> None:
-    """What came out: how many, how good, where."""
+    """Print the number of runs, their intersections, failures and files."""
     from weft.cli.terminal import count, quoted
 
     study, rows = outcome.study, outcome.rows

@@ -1,6 +1,6 @@
-"""Studies and frames on many processes, by Dask: sweeps over a scene's keys, and work on a cache frame by frame.
+"""Work on many processes with Dask: studies that vary keys of a scene, and work on a cache frame by frame.
 
-Names are imported on first use: Dask is an extra, and slow to import.
+Names are imported on first use: Dask is an optional package, and slow to import.
 """
 
 from importlib import import_module

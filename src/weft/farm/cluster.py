@@ -1,7 +1,7 @@
-"""Processes to work with: a Dask cluster on this machine that starts by itself, or one whose scheduler is named.
+"""A Dask cluster: one started on this machine, or one whose scheduler is named.
 
-Dask hands the work out, notices workers that die and gives their work to others. Anyone who can reach a scheduler
-can run code on its workers, so the cluster that starts here is for this machine only (127.0.0.1).
+Dask distributes the tasks, and gives those of a worker that dies to others. Anyone who can reach a scheduler can run
+code on its workers, so the cluster that is started here listens on this machine only (127.0.0.1).
 """
 
 import contextlib
@@ -16,10 +16,10 @@ from typing import Any
 from weft import __version__
 from weft.errors import WeftError, missing_extra
 
-# seconds: to reach a scheduler, and for its first worker to come
-REACH = 10.0
-FIRST_WORKER = 30.0
-# how often a task may lose its worker before the task is to blame
+# seconds to wait for the answer of a scheduler, and for its first worker
+CONNECT_SECONDS = 10.0
+FIRST_WORKER_SECONDS = 30.0
+# a task fails after its worker has died more often than this
 LOSSES = 3
 HERE = "127.0.0.1"
 
@@ -29,7 +29,7 @@ class FarmError(WeftError):
 
 
 class Farm:
-    """Workers that can be given things to do."""
+    """A connection to workers, which run functions."""
 
     def __init__(self, client: Any, name: str) -> None:
         self._client = client
@@ -37,10 +37,10 @@ class Farm:
 
     @property
     def workers(self) -> dict[str, Any]:
-        """What the scheduler knows of each worker, by address."""
+        """The scheduler's information about each worker, by address."""
         return dict(self._client.scheduler_info(n_workers=-1)["workers"])
 
-    def work_off(
+    def map_unordered(
         self,
         function: Callable[[Any], Any],
         items: Sequence[Any],
@@ -48,10 +48,10 @@ class Farm:
         needs: Callable[[Any], dict[str, float]] | None = None,
         ahead: int | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        """Call a function with every item somewhere; gives (number of the item, result) as they come.
+        """Call a function with every item on the workers; yields (number of the item, result) as results arrive.
 
-        Where a call failed the result is a `WeftError`. `needs` says which resources an item takes. `ahead` is how
-        many items are given out at a time, where results are too large to wait in memory.
+        The result of a call that failed is a `WeftError`. `needs` returns the resources of an item. `ahead` limits how
+        many items are submitted at a time, where results are too large to wait in memory.
         """
         from distributed import as_completed
 
@@ -92,7 +92,7 @@ class Farm:
             return FarmError(" ".join(f"{type(error).__name__}: {error}".split()))
 
     def check_versions(self) -> None:
-        """Refuse workers that run another weft: what they make would not be the same."""
+        """Refuse workers with another version of weft: their results could differ."""
         try:
             found = self._client.run(_version)
         except Exception as error:
@@ -103,7 +103,7 @@ class Farm:
             raise FarmError(f"worker {address} has weft {version}, this is weft {__version__}: install the same")
 
     def check_gpus(self) -> None:
-        """Refuse work for graphics cards where no worker has one."""
+        """Refuse tasks for GPUs if no worker declares one."""
         if not any(worker.get("resources", {}).get("GPU") for worker in self.workers.values()):
             raise FarmError(
                 f"no worker of {self.name} declares a GPU, and there are runs on cuda: start workers with  "
@@ -113,7 +113,7 @@ class Farm:
 
 @contextlib.contextmanager
 def connect(scheduler: str = "local", *, workers: int | None = None, gpus: bool = False) -> Iterator[Farm]:
-    """A farm for the time of a `with` block.
+    """A connection to workers for the time of a `with` block.
 
     scheduler: "local" starts workers on this machine, one a core unless `workers` says how many ("local:4" is the
     same in one word); "tcp://host:port" is the address of a scheduler. gpus: one local worker a CUDA device.
@@ -144,7 +144,7 @@ def connect(scheduler: str = "local", *, workers: int | None = None, gpus: bool 
 
 
 def leave_children() -> None:
-    """End a worker process that imports its parent's script and finds it starting workers: the parent tells why."""
+    """End a worker process that, importing its parent's script, is about to start workers; the parent reports why."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         sys.exit(1)
 
@@ -164,7 +164,7 @@ def _start_local(distributed: Any, count: int | None, *, gpus: bool) -> Iterator
         "memory_limit": 0,
         "silence_logs": logging.ERROR,
         "dashboard": False,
-        # Ctrl-C is for this process, which ends them
+        # Ctrl-C is handled by this process, which ends the workers
         "preload": ["import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"],
     }
     specs = {}
@@ -193,7 +193,7 @@ def _start_local(distributed: Any, count: int | None, *, gpus: bool) -> Iterator
 @contextlib.contextmanager
 def _client(distributed: Any, address: Any, name: str) -> Iterator[Any]:
     try:
-        client = distributed.Client(address, timeout=REACH, set_as_default=False)
+        client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise FarmError(
             f"no scheduler answers at {name} ({' '.join(str(error).split())[:120]}): start one with  dask scheduler"
@@ -201,14 +201,14 @@ def _client(distributed: Any, address: Any, name: str) -> Iterator[Any]:
     try:
         yield client
     finally:
-        # a scheduler that is gone cannot be told goodbye
+        # closing fails if the scheduler is gone
         with contextlib.suppress(Exception):
             client.close(timeout=2)
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Dask tells in its logs what is told here in sentences."""
+    """Silence Dask's logs: errors are reported here."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client", "tornado.application")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
@@ -222,7 +222,7 @@ def _quiet() -> Iterator[None]:
 
 def _ready(client: Any, name: str) -> Farm:
     try:
-        client.wait_for_workers(1, timeout=FIRST_WORKER)
+        client.wait_for_workers(1, timeout=FIRST_WORKER_SECONDS)
     except TimeoutError:
         raise FarmError(f"{name} has no worker: start one with  dask worker {name}") from None
     farm = Farm(client, name)
@@ -231,7 +231,7 @@ def _ready(client: Any, name: str) -> Farm:
 
 
 def _call(function: Callable[[Any], Any], item: Any) -> Any:
-    """What a worker runs. It never raises: an exception that cannot be sent would never arrive."""
+    """Runs on a worker. It never raises, because an exception that cannot be pickled would be lost."""
     try:
         return function(item)
     except WeftError as error:

@@ -1,7 +1,7 @@
-"""Work on a cache frame by frame, spread over workers: finishing, checking, drawing.
+"""Subdividing, checking and drawing the frames of a cache on workers.
 
-What comes out depends on the frame alone, so it is the same wherever and in whatever order frames are worked on. Workers
-must see the caches under the same names as the caller.
+The result of a frame depends on that frame alone, so the order and the place of computation do not matter. Workers must
+see the caches under the same paths as the caller.
 """
 
 import threading
@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], object]
 
-# one frame at a time in a process, whatever threads its worker has: kernels use all of them, and a window is for one
+# one frame at a time in a process, even if its worker has several threads: kernels use all cores, and a window belongs
+# to one thread
 _busy = threading.Lock()
 _windows = threading.local()
 
 
 @dataclass(frozen=True)
 class Finish:
-    """Frame `source` of the plan's cache as frame `frame` of `out`."""
+    """Finish frame `source` of the plan's cache and write it as frame `frame` of `out`."""
 
     plan: "Plan"
     out: str
@@ -56,7 +57,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Draw:
-    """Draw a frame; `look` is what the picture is like."""
+    """Draw a frame with these options."""
 
     cache: str
     stamp: str
@@ -84,7 +85,7 @@ def finish_on(
     if not jobs:
         return
     with connect(scheduler, gpus=plan.device.startswith("cuda")) as farm, StopAtFrame(say=progress is not None) as stop:
-        for number, result in farm.work_off(finish_one, jobs, needs=_needs(farm, plan.device)):
+        for number, result in farm.map_unordered(finish_one, jobs, needs=_needs(farm, plan.device)):
             if isinstance(result, WeftError):
                 raise type(result)(f"frame {jobs[number].frame} was not finished: {result}")
             writer.adopt(jobs[number].frame)
@@ -93,7 +94,7 @@ def finish_on(
                 progress(done, planned)
             if stop.asked and done < planned:
                 raise KeyboardInterrupt
-    # what workers that died had half written
+    # temporary files of workers that died
     layout.remove_partials(writer.path)
 
 
@@ -128,7 +129,7 @@ def check_on(
     jobs = [Check(path, stamp, frame, colliders, seams) for frame in wanted]
     found: dict[int, FrameCheck] = {}
     with connect(scheduler) as farm:
-        for number, result in farm.work_off(check_one, jobs):
+        for number, result in farm.map_unordered(check_one, jobs):
             if isinstance(result, WeftError):
                 raise result
             found[number] = result
@@ -156,7 +157,7 @@ def film_on(
     fps: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """`render_film` or, with samples, `render_beauty_film`, with the pictures drawn on workers and joined here."""
+    """`render_film` or, with samples, `render_beauty_film`: pictures are drawn on workers and encoded here."""
     from weft.view.pictures import write_film
 
     chosen = list(range(cache.frames)) if frames is None else list(frames)
@@ -186,10 +187,10 @@ def draw_one(job: Draw) -> Any:
 
 
 def _in_order(farm: Farm, jobs: Sequence[Draw]) -> Iterator[Any]:
-    """Pictures in the order of the film; a few are drawn ahead, and wait here for earlier ones."""
+    """Pictures in the order of the film; a few are drawn ahead and kept until the earlier ones have arrived."""
     waiting: dict[int, Any] = {}
     following = 0
-    for number, picture in farm.work_off(draw_one, jobs, ahead=3 * len(farm.workers)):
+    for number, picture in farm.map_unordered(draw_one, jobs, ahead=3 * len(farm.workers)):
         if isinstance(picture, WeftError):
             raise picture
         waiting[number] = picture
@@ -199,7 +200,7 @@ def _in_order(farm: Farm, jobs: Sequence[Draw]) -> Iterator[Any]:
 
 
 def stamp_of(path: Path) -> str:
-    """Changes when another cache takes the place of one; growing does not count."""
+    """A text that changes when a cache is replaced by another, but not when it grows."""
     try:
         folder = path.stat()
         return f"{folder.st_dev}:{folder.st_ino}:{layout.read_meta(path)['origin'].get('geometry', '')}"
@@ -228,7 +229,7 @@ def _finder(path: str, stamp: str, colliders: bool, seams: bool) -> tuple[Cache,
 
 
 def _stage(job: Draw) -> Any:
-    """What draws the frames of a cache; a window belongs to the thread that opened it."""
+    """The stage that draws the frames of a cache, kept for the next frame; a window belongs to the thread that made it."""
     mark = (job.cache, job.stamp, job.look)
     if getattr(_windows, "mark", None) != mark:
         if getattr(_windows, "stage", None) is not None:

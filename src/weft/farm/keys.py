@@ -1,6 +1,6 @@
 """Keys of a scene by their dotted names: `cloth.material.friction`, `collider.ball.placement.position[1]`.
 
-They are spelt as in a scene file. Of a list of bodies the only one needs no name; of several, one is chosen by its name
+They are spelt as in a scene file. In a list of one body it needs no name; of several, one is selected by its name
 (`cloth.skirt.material`) or its number (`cloth[0].material`).
 """
 
@@ -17,7 +17,7 @@ from weft.scene.model import SceneModel, toml_value
 
 Path = tuple[str | int, ...]
 
-# a name in quotes, a number in brackets, or anything up to the next point or bracket
+# a name in quotes, a number in brackets, or anything up to the next dot or bracket
 _STEP = re.compile(r'"(?P<quoted>[^"]+)"|\[(?P<index>\d{1,9})\]|(?P<plain>[^.\[\]"]+)')
 
 
@@ -31,7 +31,7 @@ def split_key(key: str) -> list[str | int]:
             break
         steps.append(int(found["index"]) if found["index"] else (found["quoted"] or found["plain"]).strip())
         place = found.end()
-        # a point goes before a name, nothing before a bracket
+        # a dot precedes a name, nothing precedes a bracket
         if place < len(key) - 1 and key[place] == "." and key[place + 1] != "[":
             place += 1
         elif place < len(key) and key[place] != "[":
@@ -42,12 +42,12 @@ def split_key(key: str) -> list[str | int]:
 
 
 def find_key(scene: Scene, key: str) -> Path:
-    """Where a key is in the scene's table; a mistake names the step that is wrong and what there is instead."""
+    """The path of a key in the scene's table; an error names the wrong step and what exists instead."""
     return _find(scene, key)[0]
 
 
 def value_of(scene: Scene, key: str) -> Any:
-    """What the scene says there."""
+    """The value of a key in the scene."""
     return _find(scene, key)[1]
 
 
@@ -63,16 +63,16 @@ def _find(scene: Scene, key: str) -> tuple[Path, Any]:
 
 
 def change_scene(scene: Scene, changes: Mapping[Path, Any]) -> Scene:
-    """The scene with other values at some places, validated as if its file said so."""
+    """The scene with changed values at some paths, validated as if they were in its file."""
     table = scene.plain()
-    # a whole table goes before what is in it
+    # a table is set before the keys in it
     for path in sorted(changes, key=len):
         _set(table, scene, path, changes[path])
     return parse_scene(write_toml(table), base=scene.base, source=scene.source)
 
 
 def _enter(key: str, value: Any, path: Path, steps: list[str | int]) -> tuple[Any, Path, list[str | int]]:
-    """One step down: the value there, its path, and the steps that are left."""
+    """Descend one step: the value there, its path, and the remaining steps."""
     step, rest = steps[0], steps[1:]
     if isinstance(value, SceneModel):
         names = type(value).keys(toml=True)
@@ -93,7 +93,7 @@ def _enter(key: str, value: Any, path: Path, steps: list[str | int]) -> tuple[An
 def _enter_list(
     key: str, items: tuple[Any, ...], path: Path, steps: list[str | int]
 ) -> tuple[Any, Path, list[str | int]]:
-    """Into an item: by its number, by its name, or, where there is just one, without a word."""
+    """Descend into an item of a list: by its number, by its name, or, if there is only one, implicitly."""
     step, rest = steps[0], steps[1:]
     number = int(step) if isinstance(step, int) or step.isdecimal() else None
     tables = bool(items) and isinstance(items[0], SceneModel)
@@ -106,7 +106,7 @@ def _enter_list(
             "is empty in this scene" if not items else f"has {len(items)} items: choose one by its number, in brackets"
         )
         raise SceneError(f"{key}: {key_path(path)} {what}")
-    # a key of the item wins over a body that is called like it
+    # a key of the item takes precedence over a body of the same name
     names = [getattr(item, "name", None) for item in items]
     is_key = any(step in type(item).keys(toml=True) for item in items)
     if step in names and not (is_key and len(items) == 1):
@@ -134,7 +134,7 @@ def _example(path: Path, items: tuple[Any, ...]) -> str:
 
 
 def _set(table: Any, value: Any, path: Path, new: Any) -> None:
-    """Put a value into a table of a scene, making the tables on the way that defaults had left out."""
+    """Set a value in the table of a scene, creating tables on the way that were left out as defaults."""
     for step, following in pairwise(path):
         if isinstance(value, SceneModel):
             names = type(value).toml_names

@@ -1,4 +1,4 @@
-"""Plots of a study: any column against any key that is varied."""
+"""Pictures of a study: plots of columns against varied keys, and the contact sheet with the last frame of every run."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.farm.cluster import Farm
 
 
-# what is drawn against every key, and what the axes say
+# the columns that are plotted against every key, and their axis labels
 PANELS = {
     "intersections": "intersections, worst frame",
     "stretch": "worst edge strain",
@@ -26,12 +26,12 @@ PANELS = {
 }
 UNITS = {**PANELS, "frame_time": "seconds a frame, median", "troubled": "frames with a status"}
 GREY = (0.45, 0.47, 0.50)
-# a key with more values than this does not become a colour
-COLOURS = 8
+# a key with more values than this is not used for colours
+MAX_COLOURS = 8
 
 
 def draw_charts(rows: Sequence[dict[str, Any]], keys: Sequence[str], folder: Path) -> list[Path]:
-    """A picture a key: the usual columns against it."""
+    """Plot the usual columns against each key, one picture a key."""
     drawn = []
     for key in keys:
         if len({str(row[key]) for row in rows}) > 1:
@@ -88,7 +88,7 @@ def _draw(rows: Sequence[dict[str, Any]], keys: Sequence[str], key: str, columns
 
 
 def _panel(axis: Any, rows: Sequence[dict[str, Any]], key: str, column: str, colour_by: str | None) -> None:
-    """Every run a point, and the medians; a colour for each value of another key."""
+    """Draw every run as a point, and the medians; a colour for each value of another key."""
     axis.set_xlabel(key, fontsize=9)
     axis.set_ylabel(UNITS.get(column, column), fontsize=9, color=GREY)
     axis.spines[["top", "right"]].set_visible(False)
@@ -98,7 +98,7 @@ def _panel(axis: Any, rows: Sequence[dict[str, Any]], key: str, column: str, col
     if not shown:
         axis.text(0.5, 0.5, "not recorded", transform=axis.transAxes, ha="center", color=GREY)
         return
-    # what is no number stands side by side
+    # values that are no numbers are placed side by side
     places: dict[str, float] = {}
     if not all(_is_number(row[key]) for row in shown):
         places = {label: float(k) for k, label in enumerate(dict.fromkeys(str(row[key]) for row in shown))}
@@ -112,19 +112,19 @@ def _panel(axis: Any, rows: Sequence[dict[str, Any]], key: str, column: str, col
         xs, ys = np.array(points).T
         axis.plot(xs, ys, ".", color=colour, alpha=0.6, markersize=5)
         each = np.unique(xs)
-        # between things that are no numbers there is nothing to join
+        # medians of categories are not joined by a line
         style: dict[str, Any] = {"linestyle": "", "marker": "_", "markersize": 14} if places else {"linewidth": 1.4}
         axis.plot(each, [np.median(ys[xs == x]) for x in each], color=colour, label=label, **style)
     axis.margins(y=0.08)
     if not any(row[column] for row in shown):
-        # a line of zeros lies on the ground
+        # a column of zeros is drawn at the bottom
         axis.set_ylim(0.0, 1.0)
 
 
 def _colour_key(rows: Sequence[dict[str, Any]], keys: Sequence[str], key: str) -> str | None:
-    """Another key with few values, to tell the runs apart."""
+    """Another key with few values, to colour the runs by."""
     for other in keys:
-        if other != key and 1 < len({str(row[other]) for row in rows}) <= COLOURS:
+        if other != key and 1 < len({str(row[other]) for row in rows}) <= MAX_COLOURS:
             return other
     return None
 
@@ -139,12 +139,12 @@ def _file_name(key: str) -> str:
     return name_run({key: 0}).removesuffix("=0")
 
 
-# pixels of a picture; the sheet has at most so many pictures, side by side as many as make it about as wide as tall
+# pixels of a picture on the contact sheet, height of its label, and the largest number of pictures
 SIZE = (320, 240)
 LABEL = 34
-MOST = 400
-# how many caches the camera looks at to find its place
-LOOKED_AT = 40
+MAX_PICTURES = 400
+# number of caches that are read to choose the camera
+CAMERA_CACHES = 40
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Picture:
 
 
 def draw_sheet(study: Study, rows: Sequence[dict[str, Any]], farm: "Farm | None" = None) -> list[Path]:
-    """Draw `sheet.png`, on the workers where there are some; runs that failed have an empty place with their name."""
+    """Draw `sheet.png`, on the workers if there are any; a failed run has its status instead of a picture."""
     try:
         from PIL import Image  # noqa: F401
     except ImportError as error:
@@ -164,16 +164,18 @@ def draw_sheet(study: Study, rows: Sequence[dict[str, Any]], farm: "Farm | None"
     from weft.view.camera import common_view
 
     paths = {run.name: study.cache_path(run).absolute() for run in study.runs}
-    # of very many runs, some from everywhere
-    step = -(-len(rows) // MOST)
+    # of very many runs, an even selection
+    step = -(-len(rows) // MAX_PICTURES)
     shown = list(rows[::step])
     there = [row for row in shown if row["frames"] and paths[row["run"]].exists()]
     if not there:
         return []
-    caches = [open_cache(paths[row["run"]]) for row in there[:: -(-len(there) // LOOKED_AT)]]
+    caches = [open_cache(paths[row["run"]]) for row in there[:: -(-len(there) // CAMERA_CACHES)]]
     view = common_view(caches, SIZE)
     jobs = [Picture(str(paths[row["run"]]), view) for row in there]
-    results = farm.work_off(draw_last, jobs) if farm is not None else ((k, draw_last(j)) for k, j in enumerate(jobs))
+    results = (
+        farm.map_unordered(draw_last, jobs) if farm is not None else ((k, draw_last(j)) for k, j in enumerate(jobs))
+    )
     pictures: dict[str, Any] = {}
     for number, picture in results:
         if not isinstance(picture, WeftError):
@@ -213,9 +215,9 @@ def _compose(rows: Sequence[dict[str, Any]], keys: Sequence[str], pictures: dict
             sheet.paste(Image.fromarray(picture), (x, y))
         bad = row["status"] != "ok" or bool(row["intersections"])
         counted = "" if row["intersections"] is None else f"  {row['intersections']} intersections"
-        # the ends of keys are what differs
-        said = "  ".join(f"{key.rsplit('.', 1)[-1]} {_short(row[key])}" for key in keys if row[key] is not None)
-        pen.text((x + 6, y + SIZE[1] + 2), said[:52], fill="#202428", font=font)
+        # the last word of a key is enough
+        label = "  ".join(f"{key.rsplit('.', 1)[-1]} {_short(row[key])}" for key in keys if row[key] is not None)
+        pen.text((x + 6, y + SIZE[1] + 2), label[:52], fill="#202428", font=font)
         if row["status"] == "ok":
             pen.text((x + 6, y + SIZE[1] + 17), counted.strip(), fill="#b02020" if bad else "#5a6068", font=font)
     with replacing(path) as partial:
@@ -224,7 +226,7 @@ def _compose(rows: Sequence[dict[str, Any]], keys: Sequence[str], pictures: dict
 
 
 def _across(rows: Sequence[dict[str, Any]], keys: Sequence[str], width: int, height: int) -> int:
-    """How many pictures side by side: about as wide as tall, and in line by the values of the last key if they are few."""
+    """Pictures in a row: about a square sheet, with rows aligned by the values of the last key if these are few."""
     square = math.ceil((len(rows) * height / width) ** 0.5)
     last = len({str(row[keys[-1]]) for row in rows})
     return last * max(1, round(square / last)) if 1 < last <= 2 * square else square

@@ -1,9 +1,9 @@
-"""A study on disk: its runs, what became of each of them, and the table of all.
+"""A study on disk: its runs, the record of each, and the table of all.
 
 study/
   study.json            the scene and the keys that are varied
   runs/NAME.zarr        the cache of a run
-  runs/NAME.json        what became of it: written by the process that ran it
+  runs/NAME.json        the record of a run, written by the process that ran it
   table.csv .parquet    a row a run
   sheet.png             the last frames
   plots/KEY.png         columns against a key
@@ -25,7 +25,7 @@ from weft.errors import CacheError, WeftError, missing_extra
 from weft.farm.sweeps import Combination, name_run
 from weft.scene import Scene
 
-# what may differ between two calls that go on with the same study
+# settings that may differ between two calls that continue the same study
 _NOT_PHYSICS = {"name", "frames", "check", "device", "camera"}
 
 
@@ -39,7 +39,7 @@ class Run:
 
     @property
     def digest(self) -> str:
-        """Of all that the scene says; a finished run counts only if it was of the same scene."""
+        """A hash of all settings of the scene; a finished run counts only if its hash is the same."""
         text = json.dumps(self.scene.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -63,7 +63,7 @@ class Study:
         return self.path / "runs" / f"{run.name}.json"
 
     def record(self, run: Run) -> dict[str, Any] | None:
-        """What is known of a run, if it was of the same scene; None if there is nothing."""
+        """The record of a run on disk, if it was of the same scene, else None."""
         try:
             record = json.loads(self.record_path(run).read_bytes())
         except (OSError, ValueError):
@@ -81,7 +81,7 @@ class Study:
             return False
 
     def rows(self, records: Mapping[str, Mapping[str, Any]] | None = None) -> list[dict[str, Any]]:
-        """The table: a row a run, in the order of the study. `records` stand before those on disk."""
+        """The table: a row a run, in the order of the study. `records` take precedence over those on disk."""
         rows = []
         for run in self.runs:
             record = (records or {}).get(run.name) or self.record(run) or {}
@@ -98,7 +98,7 @@ class Study:
         return rows
 
     def prepare(self, scene: Scene, *, resume: bool, overwrite: bool) -> None:
-        """Make the folder, or go on with the one that is there if it is of the same scene."""
+        """Create the folder, or continue an existing one if it is a study of the same scene."""
         if resume and overwrite:
             raise CacheError("resume goes on with a study and overwrite replaces it: choose one of them")
         manifest = self.path / "study.json"
@@ -125,7 +125,7 @@ class Study:
             raise CacheError(f"{self.path} is a study of another scene: choose another output, or overwrite it")
 
 
-# the columns that say how a run went; `summarise_run` fills them
+# the result columns of a run, filled by `summarise_run`
 COLUMNS = (
     "frames",
     "intersections",
@@ -141,7 +141,7 @@ COLUMNS = (
 
 
 def make_runs(scene: Scene, combinations: list[Combination]) -> list[Run]:
-    """The runs of a study; what is wrong with a value is one message that names its key, before anything runs."""
+    """The runs of a study; a wrong value gives an error that names its key, before anything runs."""
     from weft.farm.keys import change_scene, find_key
     from weft.scene.files import missing_files
 
@@ -170,7 +170,7 @@ def make_runs(scene: Scene, combinations: list[Combination]) -> list[Run]:
 
 
 def _check_values(scene: Scene, combinations: list[Combination], paths: Mapping[str, Any]) -> None:
-    """Each value by itself, so that the message can name the one that is wrong."""
+    """Check each value alone, so that the message can name the wrong one."""
     from weft.farm.keys import change_scene
 
     seen: set[tuple[str, str]] = set()
@@ -182,9 +182,9 @@ def _check_values(scene: Scene, combinations: list[Combination], paths: Mapping[
             try:
                 change_scene(scene, {paths[key]: value})
             except WeftError as error:
-                # what it clashes with may be varied too: then the run as a whole is judged
+                # it may conflict with a value that is varied too: then the complete run is checked later
                 if len(combination) == 1 or _first(error).startswith(_place(scene, paths[key])):
-                    raise WeftError(f"{key} = {json.dumps(value)}: {_said(scene, paths[key], error)}") from None
+                    raise WeftError(f"{key} = {json.dumps(value)}: {_message(scene, paths[key], error)}") from None
 
 
 def _place(scene: Scene, path: Any) -> str:
@@ -193,8 +193,8 @@ def _place(scene: Scene, path: Any) -> str:
     return problem(scene.source or "scene", path, "")
 
 
-def _said(scene: Scene, path: Any, error: WeftError) -> str:
-    """The message without the place, which is the key that was asked for."""
+def _message(scene: Scene, path: Any, error: WeftError) -> str:
+    """The message of an error without the location, which is the varied key."""
     return _first(error).removeprefix(_place(scene, path)).lstrip(": ")
 
 
@@ -203,12 +203,12 @@ def _first(error: WeftError) -> str:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     layout.write_atomic(path, lambda file: file.write(data))
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """What a study says about itself."""
+    """The manifest of a study: its scene, keys and runs."""
     manifest = path / "study.json"
     if not manifest.is_file():
         raise CacheError(f"{path} is no study: {manifest} is missing")
@@ -228,7 +228,7 @@ def _listed(runs: list[Run]) -> list[dict[str, Any]]:
 
 
 def write_tables(rows: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
-    """Write `table.csv` and `table.parquet`, each whole or not at all."""
+    """Write `table.csv` and `table.parquet`, each atomically."""
     paths = [folder / "table.csv", folder / "table.parquet"]
     for path, text in zip(paths, (to_csv(rows), to_parquet(rows)), strict=True):
         write_bytes(path, text)
@@ -236,7 +236,7 @@ def write_tables(rows: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
 
 
 def to_csv(rows: Sequence[dict[str, Any]]) -> bytes:
-    """The table with a header line; what is not known is empty."""
+    """The table as CSV with a header line; unknown values are empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -245,7 +245,7 @@ def to_csv(rows: Sequence[dict[str, Any]]) -> bytes:
 
 
 def to_parquet(rows: Sequence[dict[str, Any]]) -> bytes:
-    """The table with a type a column; a column of different types is text."""
+    """The table as Parquet, with one type a column; a column of mixed types becomes text."""
     pyarrow = import_parquet()
     columns = {name: _column([row[name] for row in rows]) for name in rows[0]}
     file = io.BytesIO()
@@ -260,7 +260,7 @@ def read_table(folder: Path) -> list[dict[str, Any]]:
 
 
 def import_parquet() -> Any:
-    """PyArrow with its reader and writer of Parquet."""
+    """PyArrow with Parquet support; an error says what to install."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -279,7 +279,7 @@ def _column(values: list[Any]) -> list[Any]:
 
 
 def _cell(value: Any) -> Any:
-    """A value in a line of text."""
+    """A value as text for a table."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return json.dumps(value) if isinstance(value, list | dict) else value

@@ -1,4 +1,4 @@
-"""Which runs a study has: all combinations of values, a Latin hypercube, or a list from a file."""
+"""The runs of a study: values from `--set key=values`, all their combinations, a Latin hypercube, or a list from a file."""
 
 import csv
 import hashlib
@@ -21,8 +21,8 @@ _NUMBER = r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?:\.\.({_NUMBER}))?")
 _INTERVAL = re.compile(rf"({_NUMBER}):({_NUMBER})(:log)?")
 
-# a range with more values is a slip
-MOST = 100_000
+# the largest number of values of a range, and of runs of a study: more are taken for a mistake
+MAX_RUNS = 100_000
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class Interval:
     def whole(self) -> bool:
         return isinstance(self.low, int) and isinstance(self.high, int)
 
-    def at(self, share: float) -> float:
-        """The number at a share of the way, 0 <= share < 1; six digits are enough for a sample."""
+    def at(self, fraction: float) -> float:
+        """The number at a fraction of the interval, 0 <= fraction < 1, rounded to six digits."""
         if self.whole:
-            return int(self.low + share * (self.high - self.low + 1))
+            return int(self.low + fraction * (self.high - self.low + 1))
         if self.log:
-            value = float(self.low) * (float(self.high) / float(self.low)) ** share
+            value = float(self.low) * (float(self.high) / float(self.low)) ** fraction
         else:
-            value = self.low + share * (self.high - self.low)
+            value = self.low + fraction * (self.high - self.low)
         return min(max(float(f"{value:.6g}"), float(self.low)), float(self.high))
 
 
@@ -66,7 +66,7 @@ def parse_axis(text: str) -> Axis:
 
 
 def parse_values(key: str, text: str) -> tuple[Any, ...] | Interval:
-    """The values of a key; what is no number, truth value, list or table is text."""
+    """The values of a key; anything but a number, boolean, list or table is a string."""
     items = [item.strip() for item in split_list(text)]
     if len(items) == 1 and (found := _INTERVAL.fullmatch(items[0])):
         return _interval(key, items[0], *found.groups())
@@ -82,7 +82,7 @@ def parse_values(key: str, text: str) -> tuple[Any, ...] | Interval:
 
 
 def parse_value(text: str) -> Any:
-    """A value as TOML writes it, or text without quotes."""
+    """A TOML value, or a string without quotes."""
     try:
         value = tomllib.loads(f"value = {text}")
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -123,8 +123,8 @@ def _range(key: str, text: str, first: str, last: str, step: str | None) -> Sequ
     if by <= 0 or high < low:
         raise SceneError(f"--set {key}={text}: a range goes upwards, such as 1..20 or 0..1..0.25")
     count = int((high - low) / by) + 1
-    if count > MOST:
-        raise SceneError(f"--set {key}={text}: are {count} values; at most {MOST} are allowed")
+    if count > MAX_RUNS:
+        raise SceneError(f"--set {key}={text}: are {count} values; at most {MAX_RUNS} are allowed")
     return [int(low + k * by) if whole else float(low + k * by) for k in range(count)]
 
 
@@ -153,25 +153,27 @@ def combine(axes: Sequence[Axis]) -> list[Combination]:
             raise SceneError(f"--set {axis.key}={low}:{high}: an interval is for --sample latin:N; give a list here")
         lists.append(axis.values)
     count = math.prod(len(values) for values in lists)
-    if count > MOST:
-        raise SceneError(f"these are {count} combinations; at most {MOST} are allowed. Take a sample of them instead")
+    if count > MAX_RUNS:
+        raise SceneError(
+            f"these are {count} combinations; at most {MAX_RUNS} are allowed. Take a sample of them instead"
+        )
     return [dict(zip([a.key for a in axes], values, strict=True)) for values in itertools.product(*lists)]
 
 
 def sample_latin(axes: Sequence[Axis], count: int, seed: int = 0) -> list[Combination]:
-    """A Latin hypercube (McKay, Beckman, Conover 1979): of each key, every one of `count` parts is drawn from once.
+    """A Latin hypercube (McKay, Beckman, Conover 1979): every one of `count` strata of each key is sampled once.
 
-    Intervals are cut into parts of equal length, lists of values into equal shares. The same seed, the same sample.
+    Intervals are divided into strata of equal length, lists of values into equal fractions. Equal seeds, equal samples.
     """
     random = np.random.default_rng(seed)
     columns = []
     for axis in axes:
-        shares = (random.permutation(count) + random.random(count)) / count
+        fractions = (random.permutation(count) + random.random(count)) / count
         if isinstance(axis.values, Interval):
-            columns.append([axis.values.at(float(share)) for share in shares])
+            columns.append([axis.values.at(float(fraction)) for fraction in fractions])
         else:
-            columns.append([axis.values[int(share * len(axis.values))] for share in shares])
-    # whole numbers and lists can give the same run twice
+            columns.append([axis.values[int(fraction * len(axis.values))] for fraction in fractions])
+    # with whole numbers and lists a run can occur twice
     found: dict[str, Combination] = {}
     for values in zip(*columns, strict=True):
         combination = dict(zip([a.key for a in axes], values, strict=True))
@@ -182,7 +184,7 @@ def sample_latin(axes: Sequence[Axis], count: int, seed: int = 0) -> list[Combin
 def parse_sample(text: str) -> tuple[int, int]:
     """How many runs `latin:50` or `latin:50:7` means, and the seed."""
     match = re.fullmatch(r"latin:(\d{1,6})(?::(\d{1,9}))?", text.strip())
-    if match is None or not 1 <= int(match[1]) <= MOST:
+    if match is None or not 1 <= int(match[1]) <= MAX_RUNS:
         raise SceneError(
             f"--sample {text}: write latin: and how many runs, such as latin:50, or with a seed latin:50:7"
         )
@@ -209,8 +211,8 @@ def read_list(path: Path) -> list[Combination]:
 
 
 def name_run(combination: Mapping[str, Any]) -> str:
-    """A file name that says what the run is; equal combinations have equal names, different ones different names."""
-    # the order in which keys were given does not matter
+    """A file name with the values of the run; different combinations have different names."""
+    # sorted: the order in which keys were given does not matter
     pairs = [(key, _short(value)) for key, value in sorted(combination.items())]
     exact = json.dumps(dict(combination), sort_keys=True)
     name = ",".join(f"{_plain(key)}={_plain(value)}" for key, value in pairs) or "as-it-is"
@@ -220,7 +222,7 @@ def name_run(combination: Mapping[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    # text that reads like something else keeps its quotes
+    # a string that could be read as another value keeps its quotes
     return (
         value if isinstance(value, str) and parse_value(value) == value and not _is_json(value) else json.dumps(value)
     )
@@ -253,7 +255,7 @@ def _read_csv(path: Path, text: str) -> list[Combination]:
     for number, row in enumerate(lines[1:], start=1):
         if len(row) != len(keys):
             raise SceneError(f"{path}: run {number} has {len(row)} values for {len(keys)} keys")
-        # an empty cell leaves the scene's own value
+        # an empty cell keeps the value of the scene
         runs.append({k: parse_value(cell.strip()) for k, cell in zip(keys, row, strict=True) if cell.strip()})
     return runs
 
@@ -270,7 +272,7 @@ def _read_toml(path: Path, text: str) -> list[Combination]:
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """`cloth.material.friction = 0.1` is read as tables within tables; here they become one key again."""
+    """Nested tables, as TOML reads `cloth.material.friction = 0.1`, as dotted keys again."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{before}{key}.")

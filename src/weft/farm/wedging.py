@@ -1,4 +1,7 @@
-"""From a scene and the keys to vary to a study: all runs, their table, their pictures."""
+"""Running a study: the plan of its runs, one run on a worker, and the table and pictures at the end.
+
+A task and its result are plain data, and `run_task` does not need Dask, so that any process with weft can run it.
+"""
 
 import contextlib
 import json
@@ -25,10 +28,11 @@ if TYPE_CHECKING:
     from weft.scene import Scene
 
 
-# how long a run waits for the next frame of a process that still writes its cache, such as one that lost its scheduler
+# seconds that a run waits for the next frame of another process that still writes its cache, such as a worker that lost
+# its scheduler
 PATIENCE = 60.0
 
-# what this process has loaded already
+# (method, device) whose kernels this process has loaded
 _warmed: set[tuple[str, str]] = set()
 
 
@@ -47,7 +51,7 @@ class Task:
 
 
 def run_task(task: Task) -> dict[str, Any]:
-    """Simulate, or go on with what an earlier try left; what becomes of it is returned and kept on disk."""
+    """Simulate a run, or continue its cache; returns its record, which is also written to disk."""
     from weft.run import simulate
 
     started = time.perf_counter()
@@ -91,7 +95,7 @@ def scene_of(task: Task) -> "Scene":
 
 
 def warm_up(scene: "Scene") -> None:
-    """Load what a method needs once a process; of several, one compiles the kernels and the others take them from it."""
+    """Load the kernels of a method once a process; of several processes one compiles them, the others use its cache."""
     mark = (scene.method.name, scene.device)
     if mark in _warmed:
         return
@@ -131,7 +135,7 @@ def summarise_run(cache: Cache) -> dict[str, Any]:
 
 
 def _row(cache: Path) -> dict[str, Any]:
-    """The summary of what there is, however the run ended."""
+    """The summary of the frames that exist, however the run ended."""
     if not cache.exists():
         return {}
     try:
@@ -141,7 +145,7 @@ def _row(cache: Path) -> dict[str, Any]:
 
 
 def _wait_for_writer(cache: Path) -> None:
-    """Wait for a process that does not know that its work was given to another, for as long as it gets on."""
+    """Wait while another process writes the cache and makes progress: it may not know that its task was given away."""
     seen, end = -1, 0.0
     while layout.lock_path(cache).exists() and (opened := open_cache(cache)).writer is not None:
         if opened.frames != seen:
@@ -153,7 +157,7 @@ def _wait_for_writer(cache: Path) -> None:
 
 @contextlib.contextmanager
 def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Hold a lock in a folder that all processes of a machine share; where there are no locks, go on without."""
+    """Hold a lock that all processes of a machine share; without file locks, continue without it."""
     with contextlib.ExitStack() as held:
         with contextlib.suppress(ImportError, OSError):
             import fcntl
@@ -170,12 +174,12 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class Outcome:
-    """A study that was worked on."""
+    """The result of `wedge`."""
 
     study: Study
     rows: list[dict[str, Any]] = field(repr=False)
     computed: int
-    """how many runs were run now; the others were there"""
+    """how many runs were run now; the others were complete already"""
     pictures: list[Path]
     no_pictures: str
     """why there are none"""
@@ -242,7 +246,7 @@ def plan(
     sample: tuple[int, int] | None = None,
     runs: Sequence[Combination] | None = None,
 ) -> list[Combination]:
-    """The combinations that are asked for."""
+    """The combinations of values to run."""
     if runs is not None:
         if vary or sample is not None:
             raise WeftError("a list of runs says all: leave out keys to vary and the sample")
@@ -259,7 +263,7 @@ def plan(
 
 
 def _typed(scene: Scene, key: str, values: Any) -> tuple[Any, ...] | Interval:
-    """Values as they are; 0:1 are two whole numbers for `seed`, and all between for what need not be whole."""
+    """The values of a key as a tuple; an interval of whole numbers becomes one of real numbers unless the key is whole."""
     if not isinstance(values, Interval):
         if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
             raise WeftError(f"{key}: give a list of values, not {shown(values)}")
@@ -269,7 +273,7 @@ def _typed(scene: Scene, key: str, values: Any) -> tuple[Any, ...] | Interval:
 
 
 def _plain(key: str, value: Any) -> Any:
-    """A value that a scene file can hold; numpy's are made Python's."""
+    """A value that a scene file can hold; numpy values become Python values."""
     value = unwrap(value)
     if isinstance(value, list | tuple):
         return [_plain(key, item) for item in value]
@@ -283,11 +287,11 @@ def _plain(key: str, value: Any) -> Any:
 def run_all(
     farm: Farm, study: Study, todo: list[Run], records: dict[str, dict[str, Any]], progress: Progress | None
 ) -> None:
-    """Run what is to do; `records` fills as runs end."""
+    """Run the runs in `todo`; `records` is filled as runs end."""
     before = len(study.runs) - len(todo)
     tasks = [_task(study, run) for run in todo]
     try:
-        for number, result in farm.work_off(run_task, tasks, needs=_needs(todo, tasks)):
+        for number, result in farm.map_unordered(run_task, tasks, needs=_needs(todo, tasks)):
             run = todo[number]
             if isinstance(result, WeftError):
                 result = {"run": run.name, "status": "failed", "error": str(result), "row": {}, "digest": run.digest}
@@ -319,9 +323,9 @@ def _task(study: Study, run: Run) -> Task:
 
 
 def _needs(runs: list[Run], tasks: list[Task]) -> Callable[[Task], dict[str, float]]:
-    """Runs on graphics cards go to workers that declare one, the others anywhere."""
-    cards = {task.name for run, task in zip(runs, tasks, strict=True) if run.scene.device.startswith("cuda")}
-    return lambda task: {"GPU": 1.0} if task.name in cards else {}
+    """Runs on GPUs go to workers that declare one, the others to any worker."""
+    on_gpu = {task.name for run, task in zip(runs, tasks, strict=True) if run.scene.device.startswith("cuda")}
+    return lambda task: {"GPU": 1.0} if task.name in on_gpu else {}
 
 
 def _finish(
@@ -332,7 +336,7 @@ def _finish(
     *,
     pictures: bool = False,
 ) -> Outcome:
-    """The table, then the pictures; a table is worth keeping without them."""
+    """Write the table, then draw the pictures; if these fail, the table is kept."""
     from weft.farm.pictures import draw_charts, draw_sheet
 
     rows = study.rows(records)
