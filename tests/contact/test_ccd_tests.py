@@ -7,7 +7,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from step_scenes import all_pairs, distances, folded, key, keys, make_rows, make_search, take, two_sheets
 
-from weft.contact.ccd_tests import AIM, LARGEST_LEAST_DISTANCE, PART
+from weft.contact.ccd_tests import COLLISION_DISTANCE, START_FRACTION, TARGET_GAP
 from weft.geometry import ccd, proximity
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -19,13 +19,13 @@ def collisions(motion):
     """What is found from the candidates of the motion itself."""
     search, rows = make_search(motion), make_rows()
     start, end = positions(motion.start), positions(motion.end)
-    search.look(start, end)
+    search.list_candidates(start, end)
     search.find_collisions(start, end, rows)
     return take(search, rows)
 
 
 def least(distance):
-    return np.minimum(LARGEST_LEAST_DISTANCE, float(PART) * distance)
+    return np.minimum(COLLISION_DISTANCE, float(START_FRACTION) * distance)
 
 
 @settings(max_examples=8, deadline=None, phases=QUICK)
@@ -70,9 +70,9 @@ def test_pairs_that_are_near_are_not_stuck(gap, way):
 
 def test_a_response_aims_for_more_than_the_gap_that_a_near_pair_has():
     """Otherwise gaps shrink by a part in every step, until nothing is left of them and nothing ends."""
-    assert float(PART) * float(AIM) > 1.05
+    assert float(START_FRACTION) * float(TARGET_GAP) > 1.05
     # and a pair at its least distance is not a hit at the very start: the detector sees a quarter farther
-    assert float(PART) * 1.25 < 0.8
+    assert float(START_FRACTION) * 1.25 < 0.8
 
 
 @settings(max_examples=8, deadline=None, phases=QUICK)
@@ -90,7 +90,7 @@ def test_rows_of_collisions_are_measured_at_the_start_along_the_normal_of_the_im
     for kind, measure in enumerate((proximity.point_triangle, proximity.edge_edge)):
         chosen = found.kind == kind
         start = measure(motion.start[found.vertices[chosen]])[0]
-        assert np.allclose(found.thickness[chosen], float(AIM) * least(start), rtol=1e-6)
+        assert np.allclose(found.thickness[chosen], float(TARGET_GAP) * least(start), rtol=1e-6)
 
 
 def test_still_surfaces_do_not_collide():

@@ -7,7 +7,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from step_scenes import THICKNESS, all_pairs, distances, folded, keys, make_rows, make_search, take, two_sheets
 
-from weft.contact.step_search import REACH
+from weft.contact.step_search import USUAL_REACH
 from weft.geometry import proximity
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -17,7 +17,7 @@ EDGE_PART = 0.8
 CLOSE = 4e-4
 
 
-def contacts(motion, *, reach=REACH, **options):
+def contacts(motion, *, reach=USUAL_REACH, **options):
     search, rows = make_search(motion, **options), make_rows()
     start, end = positions(motion.start), positions(motion.end)
     assert search.find_contacts(start, end, rows, reach=reach) == rows.count
@@ -40,7 +40,7 @@ def test_contacts_are_stencils_of_the_start(seed, fall, folds):
         assert np.allclose(found.gaps[chosen], measure(motion.start[found.vertices[chosen]])[0], atol=1e-12)
     # near now, or near at the end
     end = np.einsum("ik,ikd,id->i", found.weights, motion.end[found.vertices], found.normals)
-    reach = np.where(found.kind == 0, 1.0, EDGE_PART) * REACH * THICKNESS
+    reach = np.where(found.kind == 0, 1.0, EDGE_PART) * USUAL_REACH * THICKNESS
     assert (np.minimum(found.gaps, end) < found.thickness + reach + 1e-15).all()
 
 
@@ -146,11 +146,13 @@ def test_the_distance_that_is_kept_is_never_too_large(seed):
     """Later passes leave pairs out by it: it may be a bound from below, not from above."""
     motion = two_sheets(fall=0.02, seed=seed)
     search, _ = contacts(motion)
-    faces, edges = (a.numpy() for a in (search.sheet.faces, search.sheet.edges))
-    points, lines = (kind.pairs.numpy() for kind in (search.vertex_triangle, search.edge_edge))
+    faces, edges = (a.numpy() for a in (search.surface.faces, search.surface.edges))
+    points, lines = (kind.pairs.numpy() for kind in search.candidates)
     rows = np.column_stack([points[:, 0], faces[points[:, 1]]])
     assert (
-        search.vertex_triangle.near.numpy()[: len(points)] <= proximity.point_triangle(motion.start[rows])[0] + 1e-12
+        search.candidates[0].distances.numpy()[: len(points)] <= proximity.point_triangle(motion.start[rows])[0] + 1e-12
     ).all()
     rows = np.column_stack([edges[lines[:, 0]], edges[lines[:, 1]]])
-    assert (search.edge_edge.near.numpy()[: len(lines)] <= proximity.edge_edge(motion.start[rows])[0] + 1e-12).all()
+    assert (
+        search.candidates[1].distances.numpy()[: len(lines)] <= proximity.edge_edge(motion.start[rows])[0] + 1e-12
+    ).all()

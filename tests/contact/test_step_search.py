@@ -7,7 +7,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from step_scenes import folded, keys, make_rows, make_search, take, two_sheets
 
-from weft.contact.step_search import SLACK
+from weft.contact.step_search import MARGIN
 from weft.runtime import get_threads, set_threads
 
 # a seed does not shrink to anything simpler
@@ -27,7 +27,7 @@ def test_what_was_expected_is_covered_and_what_strays_is_noted_once():
     assert not search.find_escaped(start, positions(motion.end))
     # anywhere on the way, and a little off it
     assert not search.find_escaped(start, positions(0.3 * motion.start + 0.7 * motion.end))
-    assert not search.find_escaped(start, positions(motion.end + 0.4 * SLACK))
+    assert not search.find_escaped(start, positions(motion.end + 0.4 * MARGIN))
     for vertex in (0, 40, len(motion.start) - 1):
         end = motion.end.copy()
         end[vertex, 1] += 0.02
@@ -54,7 +54,7 @@ def test_collisions_of_strays_are_all_found_once(broad_phase, seed, part, scale,
     rng = np.random.default_rng(seed)
     motion = folded(cells=10, seed=seed) if folds else two_sheets(cells=8, fall=0.0, seed=seed)
     search = make_search(motion, broad_phase=broad_phase)
-    search.look(positions(motion.start), positions(motion.end))
+    search.list_candidates(positions(motion.start), positions(motion.end))
     end = motion.end.copy()
     for number in range(3):
         away = rng.uniform(size=len(end)) < part
@@ -62,7 +62,7 @@ def test_collisions_of_strays_are_all_found_once(broad_phase, seed, part, scale,
         end[away] += rng.normal(scale=scale if number else 0.02, size=(int(away.sum()), 3))
         found = collisions(search, motion, end)
         fresh = make_search(motion)
-        fresh.look(positions(motion.start), positions(end))
+        fresh.list_candidates(positions(motion.start), positions(end))
         assert len(found.kind) == len(keys(found)), "a pair was listed twice"
         assert keys(found) == keys(collisions(fresh, motion, end))
 
@@ -85,7 +85,7 @@ def test_a_common_motion_of_everything_costs_no_new_search():
     falling = motion._replace(end=motion.end + [0.0, -3.0, 0.0])
     search, _ = start_step(falling)
     still, _ = start_step(motion)
-    count = [sum(len(kind.pairs) for kind in (s.vertex_triangle, s.edge_edge)) for s in (search, still)]
+    count = [sum(len(kind.pairs) for kind in s.candidates) for s in (search, still)]
     assert count[0] < 1.5 * count[1] + 50
 
 

@@ -91,7 +91,7 @@ class Found(NamedTuple):
 def take(search, rows, first=0):
     """The rows from `first` on, as the search has just appended them: vertices with triangles, then edges."""
     k = slice(first, rows.count)
-    of_points = [search.vertex_triangle, *(kinds[0] for kinds in search.escaped_kinds)]
+    of_points = [search.candidates[0], *(lists[0] for lists in search.escaped_candidates)]
     points = sum(int(kind.counts.numpy()[: kind.batches].sum()) for kind in of_points)
     kind = (np.arange(rows.count - first) >= points).astype(int)
     return Found(kind, *(column.numpy()[k] for column in rows.geometry))

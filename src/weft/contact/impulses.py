@@ -12,6 +12,7 @@ from typing import Any
 
 import warp as wp
 
+from weft.contact.execution_plan import ExecutionPlan
 from weft.contact.impulse_sweeps import reorder_contacts, sweep_impulses
 from weft.contact.stencil_colours import COLOURS, StencilColouring
 from weft.runtime import launch
@@ -152,10 +153,12 @@ class ContactList:
 class ImpulseSolver:
     """Gauss-Seidel over a `ContactList`; buffers are kept between steps."""
 
-    def __init__(self, vertex_count: int, inverse_mass: wp.array) -> None:
+    def __init__(self, vertex_count: int, inverse_mass: wp.array, plan: ExecutionPlan | None = None) -> None:
         self.inverse_mass = inverse_mass
         self.device = wp.get_device(inverse_mass.device)
-        self._colouring = StencilColouring(vertex_count, inverse_mass)
+        self.plan = plan or ExecutionPlan.for_device(self.device)
+        by_dependencies = self.plan.colour_by_dependencies
+        self._colouring = StencilColouring(vertex_count, inverse_mass, by_dependencies=by_dependencies)
         self._cooperative = CooperativeLauncher(self.device)
         # packed vertices: velocities and inverse masses
         self._packed = wp.zeros(vertex_count, dtype=wp.vec4d, device=self.device)
@@ -175,7 +178,7 @@ class ImpulseSolver:
 
         def reorder() -> None:
             self._colouring.colour(found[0], bound, self.offsets, contacts.size)
-            if self.device.is_cpu:
+            if self.plan.sort_colours_by_region:
                 self._colouring.sort_by_region(found[0], bound, self.offsets)
             *reordered, gains = buffers
             inputs = [contacts.size, self._colouring.order, *found, *reordered, self.inverse_mass, gains]

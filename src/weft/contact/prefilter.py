@@ -1,208 +1,232 @@
-# mypy: disable-error-code="arg-type"
-"""Long lists of candidates on CUDA: first those are found that are worth a closer look, then these are looked at.
+# mypy: disable-error-code="arg-type, empty-body"
+"""Long lists of candidates on CUDA are tested by two kernels: a light one rules out most pairs, a heavy one tests the rest.
 
-A kernel that can do all of it takes so many registers that a multiprocessor has room for few of its threads, and almost all
-of them only find that their pair is far apart. So a light kernel goes through the list and notes who is left, in any order,
-and a heavy one goes through what was noted. What comes out is the same: each pair has its own bit and numbers.
+A kernel with all tests needs so many registers that a multiprocessor holds 8 warps of it instead of 48, and almost all of
+its threads only find that their pair is far apart. The light kernel appends the pairs that are left to a list, in any
+order, and the heavy one goes through that list. The result does not depend on the order: each pair has its own mask bit
+and numbers.
 """
+
+from typing import Any
 
 import warp as wp
 
-from weft.contact.batches import MOST, bit, edges_far_apart, triangle_far_apart
-from weft.contact.ccd_tests import least_distance, may_meet, pairs_to_test, test_edges, test_triangle, units_left
-from weft.contact.contact_tests import NEVER, Sheet, edge_contact, edges_sewn, triangle_contact, triangle_sewn
-from weft.contact.displacement_bounds import relative_way
+from weft.contact.candidates import IGNORED_DISTANCE, CandidateList, bit
+from weft.contact.ccd_tests import (
+    collision_distance,
+    cull_collisions,
+    edge_edge_collision,
+    may_collide,
+    vertex_triangle_collision,
+)
+from weft.contact.contact_tests import (
+    StepSurface,
+    edge_edge_contact,
+    edges_sewn,
+    vertex_triangle_contact,
+    vertex_triangle_sewn,
+)
+from weft.contact.execution_plan import WORD
+from weft.contact.motion_bounds import clearance_units, relative_motion
+from weft.runtime import launch
 from weft.runtime.cooperative import take_ticket
+from weft.runtime.native import NativeHeader
 
 wp.set_module_options({"enable_backward": False})
 
-# threads of a heavy kernel: more than a card holds at once
+# threads of a heavy kernel: more than a GPU runs at once
 THREADS = 2**16
+# the cheap lower bound is kept only of distances above this, in m: nearer pairs need their exact distance, since the
+# distance at which they collide depends on it (`collision_distance`)
+EXACT_BELOW = 2.0e-4
+
+_native = NativeHeader(__file__, "candidates.h")
+
+
+@wp.func_native(_native.body("vertex_triangle_far_apart", EXACT_BELOW=EXACT_BELOW))
+def vertex_triangle_bound(
+    pair: wp.vec2i,
+    faces: wp.array[wp.vec3i],
+    x: wp.array[wp.vec3d],
+    motion: wp.array[wp.vec4d],
+    other_motion: wp.array[wp.vec4d],
+    reach: wp.float64,
+) -> wp.float64:
+    """A lower bound of the distance of a vertex and a triangle; 0 if they may come within reach."""
+    ...
+
+
+@wp.func_native(_native.body("edge_edge_far_apart", EXACT_BELOW=EXACT_BELOW))
+def edge_edge_bound(
+    pair: wp.vec2i,
+    edges: wp.array[wp.vec2i],
+    x: wp.array[wp.vec3d],
+    motion: wp.array[wp.vec4d],
+    other_motion: wp.array[wp.vec4d],
+    reach: wp.float64,
+) -> wp.float64:
+    """A lower bound of the distance of two edges; 0 if they may come within reach."""
+    ...
 
 
 @wp.func
-def note(i: int, left: wp.array[int], number: wp.array[int]):
-    """Put a pair on the list of those that are left."""
-    left[take_ticket(number, 0)] = i
+def far_vertex_triangle(
+    surface: StepSurface, pair: wp.vec2i, motion: wp.array[wp.vec4d], other_motion: wp.array[wp.vec4d]
+) -> wp.float64:
+    """The bound of a vertex and a triangle of the surface."""
+    return vertex_triangle_bound(pair, surface.faces, surface.x, motion, other_motion, surface.detection_distance)
+
+
+@wp.func
+def far_edge_edge(
+    surface: StepSurface, pair: wp.vec2i, motion: wp.array[wp.vec4d], other_motion: wp.array[wp.vec4d]
+) -> wp.float64:
+    """The bound of two edges of the surface."""
+    return edge_edge_bound(pair, surface.edges, surface.x, motion, other_motion, surface.detection_distance)
+
+
+@wp.func
+def leave(i: int, left: wp.array[int], left_count: wp.array[int]):
+    """Append a pair to the list of those that are left."""
+    left[take_ticket(left_count, 0)] = i
 
 
 @wp.func
 def choose(i: int, chosen: wp.array[wp.uint64]):
     """Set the bit of a pair."""
-    wp.atomic_or(chosen, i // MOST, bit(i % MOST))
+    wp.atomic_or(chosen, i // WORD, bit(i % WORD))
 
 
 @wp.func
-def clear(i: int, chosen: wp.array[wp.uint64]):
-    """Nobody is chosen yet."""
-    if i % MOST == 0:
-        chosen[i // MOST] = wp.uint64(0)
+def clear_word(i: int, chosen: wp.array[wp.uint64]):
+    """The first pair of each word clears it."""
+    if i % WORD == 0:
+        chosen[i // WORD] = wp.uint64(0)
 
 
-@wp.kernel
-def prefilter_vertex_triangle(
-    first: int,
-    pairs: wp.array[wp.vec2i],
-    sheet: Sheet,
-    near: wp.array[wp.float64],
-    chosen: wp.array[wp.uint64],
-    left: wp.array[int],
-    number: wp.array[int],
-):
-    """Who may be a contact, and a bound of the distance of the others."""
-    i = first + wp.tid()
-    clear(i, chosen)
-    pair = pairs[i]
-    if sheet.sewn != 0:
-        if triangle_sewn(sheet, pair):
-            near[i] = NEVER
-            return
-    apart = triangle_far_apart(pair, sheet.faces, sheet.x, sheet.vertex_moves, sheet.face_moves, sheet.largest)
-    if apart > wp.float64(0.0):
-        near[i] = apart
-    else:
-        note(i, left, number)
+def make_light(far: Any, sewn: Any) -> wp.Kernel:
+    """The light kernel for contacts of one kind."""
 
-
-@wp.kernel
-def prefilter_edge_edge(
-    first: int,
-    pairs: wp.array[wp.vec2i],
-    sheet: Sheet,
-    near: wp.array[wp.float64],
-    chosen: wp.array[wp.uint64],
-    left: wp.array[int],
-    number: wp.array[int],
-):
-    """The same for pairs of edges."""
-    i = first + wp.tid()
-    clear(i, chosen)
-    pair = pairs[i]
-    if sheet.sewn != 0:
-        if edges_sewn(sheet, pair):
-            near[i] = NEVER
-            return
-    apart = edges_far_apart(pair, sheet.edges, sheet.x, sheet.edge_moves, sheet.largest)
-    if apart > wp.float64(0.0):
-        near[i] = apart
-    else:
-        note(i, left, number)
-
-
-@wp.kernel
-def look_at_vertex_triangle(
-    first: int,
-    pairs: wp.array[wp.vec2i],
-    sheet: Sheet,
-    near: wp.array[wp.float64],
-    chosen: wp.array[wp.uint64],
-    left: wp.array[int],
-    number: wp.array[int],
-):
-    """Distance of each pair that is left, and whether it is a contact."""
-    for s in range(first + wp.tid(), number[0], THREADS):
-        i = left[s]
-        distance, contact = triangle_contact(sheet, pairs[i])
-        near[i] = distance
-        if contact:
-            choose(i, chosen)
-
-
-@wp.kernel
-def look_at_edge_edge(
-    first: int,
-    pairs: wp.array[wp.vec2i],
-    sheet: Sheet,
-    near: wp.array[wp.float64],
-    chosen: wp.array[wp.uint64],
-    left: wp.array[int],
-    number: wp.array[int],
-):
-    """The same for pairs of edges."""
-    for s in range(first + wp.tid(), number[0], THREADS):
-        i = left[s]
-        distance, contact = edge_contact(sheet, pairs[i])
-        near[i] = distance
-        if contact:
-            choose(i, chosen)
-
-
-@wp.kernel
-def prefilter_for_test(
-    first: int,
-    pairs: wp.array[wp.vec2i],
-    moves: wp.array[wp.vec4d],
-    moves_too: wp.array[wp.vec4d],
-    scale: wp.float64,
-    near: wp.array[wp.float64],
-    again: int,
-    turned: wp.array[int],
-    turned_too: wp.array[int],
-    units: wp.array[wp.int8],
-    chosen: wp.array[wp.uint64],
-    left: wp.array[int],
-    number: wp.array[int],
-):
-    """Who may collide; `units` are what is left of distances."""
-    i = first + wp.tid()
-    clear(i, chosen)
-    if pairs_to_test(pairs, i, 1, moves, moves_too, near, again, turned, turned_too, units, scale) != wp.uint64(0):
+    @wp.kernel
+    def prefilter_contacts(
+        first: int,
+        pairs: wp.array[wp.vec2i],
+        surface: StepSurface,
+        motion: wp.array[wp.vec4d],
+        other_motion: wp.array[wp.vec4d],
+        distances: wp.array[wp.float64],
+        chosen: wp.array[wp.uint64],
+        left: wp.array[int],
+        left_count: wp.array[int],
+    ):
+        """List the pairs that may be contacts, and write a bound of the distance of the others."""
+        i = first + wp.tid()
+        clear_word(i, chosen)
         pair = pairs[i]
-        if may_meet(near[i], relative_way(moves[pair[0]], moves_too[pair[1]]), scale):
-            note(i, left, number)
+        if surface.any_sewn != 0:
+            if sewn(surface, pair):
+                distances[i] = IGNORED_DISTANCE
+                return
+        apart = far(surface, pair, motion, other_motion)
+        if apart > wp.float64(0.0):
+            distances[i] = apart
+        else:
+            leave(i, left, left_count)
+
+    return prefilter_contacts
+
+
+def make_heavy(contact: Any) -> wp.Kernel:
+    """The heavy kernel for contacts of one kind."""
+
+    @wp.kernel
+    def measure_left(
+        first: int,
+        pairs: wp.array[wp.vec2i],
+        surface: StepSurface,
+        distances: wp.array[wp.float64],
+        chosen: wp.array[wp.uint64],
+        left: wp.array[int],
+        left_count: wp.array[int],
+    ):
+        """Distance of each pair that is left, and whether it is a contact."""
+        for s in range(first + wp.tid(), left_count[0], THREADS):
+            i = left[s]
+            distance, is_contact = contact(surface, pairs[i])
+            distances[i] = distance
+            if is_contact:
+                choose(i, chosen)
+
+    return measure_left
+
+
+def make_heavy_collide(collision: Any) -> wp.Kernel:
+    """The heavy kernel for collisions of one kind."""
+
+    @wp.kernel
+    def collide_left(
+        first: int,
+        pairs: wp.array[wp.vec2i],
+        surface: StepSurface,
+        distances: wp.array[wp.float64],
+        again: int,
+        clearances: wp.array[wp.int8],
+        times: wp.array[wp.float64],
+        chosen: wp.array[wp.uint64],
+        left: wp.array[int],
+        left_count: wp.array[int],
+    ):
+        """Whether and when each pair that is left collides."""
+        for s in range(first + wp.tid(), left_count[0], THREADS):
+            i = left[s]
+            tolerance = collision_distance(distances[i], surface.tolerance_scale)
+            apart, collides, time = collision(surface, pairs[i], tolerance)
+            if again == 0 and apart > wp.float64(0.0):
+                clearances[i] = clearance_units(apart)
+            if collides:
+                choose(i, chosen)
+                times[i] = time
+
+    return collide_left
+
+
+prefilter_vertex_triangle = make_light(far_vertex_triangle, vertex_triangle_sewn)
+prefilter_edge_edge = make_light(far_edge_edge, edges_sewn)
+measure_left_vertex_triangle = make_heavy(vertex_triangle_contact)
+measure_left_edge_edge = make_heavy(edge_edge_contact)
+collide_left_vertex_triangle = make_heavy_collide(vertex_triangle_collision)
+collide_left_edge_edge = make_heavy_collide(edge_edge_collision)
 
 
 @wp.kernel
-def test_vertex_triangle(
+def prefilter_collisions(
     first: int,
     pairs: wp.array[wp.vec2i],
-    sheet: Sheet,
-    near: wp.array[wp.float64],
+    motion: wp.array[wp.vec4d],
+    other_motion: wp.array[wp.vec4d],
+    scale: wp.float64,
+    distances: wp.array[wp.float64],
     again: int,
-    units: wp.array[wp.int8],
-    time: wp.array[wp.float64],
+    shifts: wp.array[int],
+    other_shifts: wp.array[int],
+    clearances: wp.array[wp.int8],
     chosen: wp.array[wp.uint64],
     left: wp.array[int],
-    number: wp.array[int],
+    left_count: wp.array[int],
 ):
-    """Whether and when each pair that is left meets."""
-    for s in range(first + wp.tid(), number[0], THREADS):
-        i = left[s]
-        apart, met, when = test_triangle(sheet, pairs[i], least_distance(near[i], sheet.scale))
-        if again == 0 and apart > wp.float64(0.0):
-            units[i] = units_left(apart)
-        if met:
-            choose(i, chosen)
-            time[i] = when
+    """List the pairs that may collide; the light kernel for collisions of both kinds."""
+    i = first + wp.tid()
+    clear_word(i, chosen)
+    may = cull_collisions(pairs, i, 1, motion, other_motion, distances, again, shifts, other_shifts, clearances, scale)
+    if may != wp.uint64(0):
+        pair = pairs[i]
+        if may_collide(distances[i], relative_motion(motion[pair[0]], other_motion[pair[1]]), scale):
+            leave(i, left, left_count)
 
 
 @wp.kernel
-def test_edge_edge(
-    first: int,
-    pairs: wp.array[wp.vec2i],
-    sheet: Sheet,
-    near: wp.array[wp.float64],
-    again: int,
-    units: wp.array[wp.int8],
-    time: wp.array[wp.float64],
-    chosen: wp.array[wp.uint64],
-    left: wp.array[int],
-    number: wp.array[int],
-):
-    """The same for pairs of edges."""
-    for s in range(first + wp.tid(), number[0], THREADS):
-        i = left[s]
-        apart, met, when = test_edges(sheet, pairs[i], least_distance(near[i], sheet.scale))
-        if again == 0 and apart > wp.float64(0.0):
-            units[i] = units_left(apart)
-        if met:
-            choose(i, chosen)
-            time[i] = when
-
-
-@wp.kernel
-def count_chosen_bits(first: int, chosen: wp.array[wp.uint64], counts: wp.array[int]):
-    """How many are chosen of each batch."""
+def count_chosen(first: int, chosen: wp.array[wp.uint64], counts: wp.array[int]):
+    """How many candidates of each word are chosen."""
     i = first + wp.tid()
     rest = chosen[i]
     count = int(0)
@@ -210,3 +234,14 @@ def count_chosen_bits(first: int, chosen: wp.array[wp.uint64], counts: wp.array[
         rest &= rest - wp.uint64(1)
         count += 1
     counts[i] = count
+
+
+def run_prefiltered(
+    candidates: CandidateList, light: wp.Kernel, light_inputs: list[Any], heavy: wp.Kernel, heavy_inputs: list[Any]
+) -> None:
+    """Choose candidates with a light and a heavy kernel, given what each takes besides the pairs and the lists."""
+    device = candidates.device
+    lists = [candidates.chosen, *candidates.left_buffers()]
+    launch(light, candidates.count, [candidates.pairs, *light_inputs, *lists], device=device)
+    launch(heavy, THREADS, [candidates.pairs, *heavy_inputs, *lists], device=device)
+    launch(count_chosen, candidates.batches, [candidates.chosen, candidates.counts], device=device)

@@ -1,6 +1,11 @@
-"""The search of a step: one list of candidates, the contacts among them, and the collisions that remain."""
+"""The search of a step: one list of candidates, the contacts among them, and the collisions that remain.
 
-from typing import Any
+The broad phase encloses the expected motion of the step in boxes with a margin and lists all pairs that overlap. As long
+as every vertex ends within that margin, the list holds every pair that can collide. A vertex that ends elsewhere has
+*escaped*: its pairs are searched again, in a list of its own.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
@@ -8,293 +13,323 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from weft.broad_phase.patch_search import WAVES, PatchSearch
-from weft.contact import ccd_tests as impact
-from weft.contact import contact_tests as approach
-from weft.contact import displacement_bounds as moves
-from weft.contact import escaped_vertices as stray_kernels
-from weft.contact import prefilter as prefilter
-from weft.contact.candidates import Candidates
+from weft.contact import ccd_tests, contact_tests, motion_bounds, prefilter
+from weft.contact.candidates import CandidateList, ignore_marked
 from weft.contact.cones import Cones
+from weft.contact.execution_plan import ExecutionPlan
 from weft.contact.impulses import ContactList
+from weft.geometry.stencil import Kind
 from weft.runtime import launch
 from weft.runtime.compaction import exclusive_scans
 from weft.runtime.graph_cache import GraphCache
 from weft.runtime.readback import read
 
-wp.set_module_options({"enable_backward": False})
-
-# extra room around the expected paths, in m, and at most as a part of the thickness: thin cloth is fine, and with much room
-# every part of it is near many others
-SLACK = 6e-4
-SLACK_PART = 0.625
+# margin of the boxes around expected paths, in m, and at most as a fraction of the thickness. With a larger one fewer
+# vertices escape, but every patch overlaps more others; thin cloth has small triangles, so its margin is smaller
+MARGIN = 6e-4
+MARGIN_FRACTION = 0.625
 # tolerances of contact are written for cloth of this thickness, in m
 USUAL_LENGTH = 1e-3
-# contacts are usually looked for this much beyond the thickness, in parts of it
-REACH = 0.1
-# items that are worth a thread of their own
-GRAIN = 256
-# threads of a card for the contacts of a batch of candidates
-PARTS = 8
+# contacts are usually looked for this much beyond the thickness, as a fraction of it
+USUAL_REACH = 0.1
+# CUDA threads that share the contacts of one word of prefiltered candidates
+FILL_THREADS = 8
+
+
+class KindKernels(NamedTuple):
+    """The kernels for candidates of one kind."""
+
+    measure: wp.Kernel
+    collide: wp.Kernel
+    prefilter: wp.Kernel
+    measure_left: wp.Kernel
+    collide_left: wp.Kernel
+
+
+KERNELS = {
+    Kind.POINT_TRIANGLE: KindKernels(
+        contact_tests.measure_vertex_triangle,
+        ccd_tests.collide_vertex_triangle,
+        prefilter.prefilter_vertex_triangle,
+        prefilter.measure_left_vertex_triangle,
+        prefilter.collide_left_vertex_triangle,
+    ),
+    Kind.EDGE_EDGE: KindKernels(
+        contact_tests.measure_edge_edge,
+        ccd_tests.collide_edge_edge,
+        prefilter.prefilter_edge_edge,
+        prefilter.measure_left_edge_edge,
+        prefilter.collide_left_edge_edge,
+    ),
+}
 
 
 class StepSearch:
-    """Finds what a step must reckon with; all arrays of vertices cover all bodies."""
+    """Finds the contacts and collisions of a step; all arrays of vertices cover all bodies."""
 
     def __init__(
         self,
         broad_phase: PatchSearch,
         thickness: wp.array,
-        rest: wp.array,
+        rest_shape: wp.array,
         largest_thickness: float,
         *,
         finest_length: float,
         stitches: np.ndarray | None = None,
+        plan: ExecutionPlan | None = None,
     ) -> None:
-        """`finest_length` (m) is what tolerances follow; `stitches` (k, m) are vertices sewn together, row by row: what
-        shares them is not looked at.
+        """`finest_length` (m) is what tolerances follow (see `length_scale`).
+
+        `stitches` (k, m) are vertices that are sewn together, in each row; features that share them are no pairs.
         """
         surface = broad_phase.surface
         self.broad_phase = broad_phase
         self.device = surface.device
-        cones = Cones.of(surface)
-        self._fresh = wp.zeros(1, dtype=int, device=self.device)
-        # escaped that were listed together, and those that came later
-        self._escaped = [wp.zeros(surface.vertex_count, dtype=int, device=self.device) for _ in range(WAVES)]
-        self._wave = 0
-        # where vertices ended in the first test of a motion in this step, if there was one, and what has turned since
-        self._tested = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
-        self._any_tested = False
-        self._escapes_came = False
-        self._turned = wp.zeros(surface.vertex_count, dtype=int, device=self.device)
-        self._faces_turned = wp.zeros(surface.face_count, dtype=int, device=self.device)
-        self._edges_turned = wp.zeros(surface.edge_count, dtype=int, device=self.device)
-        self._faces_escaped = wp.zeros(surface.face_count, dtype=int, device=self.device)
-        self._edges_escaped = wp.zeros(surface.edge_count, dtype=int, device=self.device)
-        self._expected = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
-        self._reached = wp.zeros_like(self._expected)
-        self._none = wp.empty(0, dtype=wp.vec2i, device=self.device)
-        sheet: Any = approach.Sheet()
-        sheet.rest, sheet.thickness = rest, thickness
-        sheet.scale = wp.float64(length_scale(finest_length))
-        sheet.faces, sheet.edges, sheet.face_edges = surface.faces, surface.edges, surface.face_edges
-        sheet.owned, sheet.vertex_body = surface.owned, surface.vertex_body
-        sheet.wings, sheet.neighbour_offsets, sheet.neighbours = cones.wings, cones.neighbour_offsets, cones.neighbours
-        sheet.sewn = int(stitches is not None and len(stitches) > 0)
-        sheet.sewn_to = wp.array(sewn_groups(surface.vertex_count, stitches), dtype=int, device=self.device)
-        sheet.vertex_moves = wp.zeros(surface.vertex_count, dtype=wp.vec4d, device=self.device)
-        sheet.face_moves = wp.zeros(surface.face_count, dtype=wp.vec4d, device=self.device)
-        sheet.edge_moves = wp.zeros(surface.edge_count, dtype=wp.vec4d, device=self.device)
-        self.sheet = sheet
-        self._largest_thickness = largest_thickness
-        self._set_reach(REACH * largest_thickness)
+        self.plan = plan or ExecutionPlan.for_device(self.device)
         self._graphs = GraphCache(self.device)
-        triangles = (
-            approach.measure_vertex_triangle,
-            approach.fill_vertex_triangle,
-            impact.collide_vertex_triangle,
-            impact.fill_triangle_hits,
-            prefilter.prefilter_vertex_triangle,
-            prefilter.look_at_vertex_triangle,
-            prefilter.test_vertex_triangle,
-        )
-        edges = (
-            approach.measure_edge_edge,
-            approach.fill_edge_edge,
-            impact.collide_edge_edge,
-            impact.fill_edge_hits,
-            prefilter.prefilter_edge_edge,
-            prefilter.look_at_edge_edge,
-            prefilter.test_edge_edge,
-        )
-        self.vertex_triangle, self.edge_edge = Candidates(self.device, triangles), Candidates(self.device, edges)
-        self._kinds = (self.vertex_triangle, self.edge_edge)
-        self.escaped_kinds = [
-            (Candidates(self.device, triangles), Candidates(self.device, edges)) for _ in range(WAVES)
+
+        def zeros(count: int, dtype: Any) -> wp.array:
+            return wp.zeros(count, dtype=dtype, device=self.device)
+
+        # vertices that escaped at first, and those that escaped later; where they went
+        self._escaped = [zeros(surface.vertex_count, int) for _ in range(WAVES)]
+        self._wave = 0
+        self._new_escapes = zeros(1, int)
+        self._escapes_in_last_step = False
+        self._expected, self._reached = (zeros(surface.vertex_count, wp.vec3d) for _ in range(2))
+        self._escaped_faces, self._escaped_edges = zeros(surface.face_count, int), zeros(surface.edge_count, int)
+        # where vertices ended in the first collision test of the step, if there was one, and how far their ends shifted
+        # since
+        self._tested = zeros(surface.vertex_count, wp.vec3d)
+        self._any_tested = False
+        counts = (surface.vertex_count, surface.face_count, surface.edge_count)
+        self._shifts, self._face_shifts, self._edge_shifts = (zeros(count, int) for count in counts)
+        self._vertex_motion, self._face_motion, self._edge_motion = (zeros(count, wp.vec4d) for count in counts)
+
+        self.surface = self._step_surface(thickness, rest_shape, stitches, finest_length)
+        self._largest_thickness = largest_thickness
+        self._set_reach(USUAL_REACH * largest_thickness)
+        self._no_pairs = wp.empty(0, dtype=wp.vec2i, device=self.device)
+        self.candidates, *self.escaped_candidates = [
+            [CandidateList(kind, self.device, self.plan) for kind in Kind] for _ in range(1 + WAVES)
         ]
 
-    def find_contacts(self, x: wp.array, end: wp.array, rows: ContactList, *, reach: float = REACH) -> int:
-        """Replace the rows by the contacts of a step from x to the expected `end`; gives their number.
+    def _step_surface(
+        self, thickness: wp.array, rest_shape: wp.array, stitches: np.ndarray | None, finest_length: float
+    ) -> Any:
+        """The struct that the tests read."""
+        surface, cones, result = (
+            self.broad_phase.surface,
+            Cones.of(self.broad_phase.surface),
+            contact_tests.StepSurface(),
+        )
+        result.rest_shape, result.thickness = rest_shape, thickness
+        result.tolerance_scale = wp.float64(length_scale(finest_length))
+        result.faces, result.edges, result.face_edges = surface.faces, surface.edges, surface.face_edges
+        result.owned, result.vertex_body = surface.owned, surface.vertex_body
+        result.wings, result.neighbour_offsets, result.neighbours = (
+            cones.wings,
+            cones.neighbour_offsets,
+            cones.neighbours,
+        )
+        result.any_sewn = int(stitches is not None and len(stitches) > 0)
+        result.sewn_group = wp.array(sewn_groups(surface.vertex_count, stitches), dtype=int, device=self.device)
+        return result
 
-        They are looked for as far beyond the thickness as the `reach` says, in parts of the thickness.
+    def find_contacts(self, x: wp.array, end: wp.array, contacts: ContactList, *, reach: float = USUAL_REACH) -> int:
+        """Replace the list by the contacts of a step from x to the expected `end`; gives their number.
+
+        `reach` is how far beyond the thickness they are looked for, as a fraction of the largest thickness.
         """
-        rows.clear()
+        contacts.clear()
         self._set_reach(reach * self._largest_thickness)
-        self.look(x, end)
-        counts = exclusive_scans(*((kind.counts, kind.places, kind.batches) for kind in self._kinds))
-        rows.grow(sum(counts))
-        place = 0
-        for kind, count in zip(self._kinds, counts, strict=True):
-            parts = PARTS if kind.prefiltered else 1
-            inputs = [kind.batch, parts, kind.pairs, self.sheet, kind.chosen, kind.places]
+        self.list_candidates(x, end)
+        counts = exclusive_scans(*(candidates.scanned for candidates in self.candidates))
+        contacts.grow(sum(counts))
+        base = 0
+        for candidates, count in zip(self.candidates, counts, strict=True):
             if count:
-                inputs += [place, *rows.geometry]
-                launch(kind.fill, parts * kind.batches, inputs, device=self.device, grain=_grain(kind))
-                place += count
-        return rows.count
+                threads = FILL_THREADS if candidates.prefiltered else 1
+                inputs = [int(candidates.kind), candidates.batch, threads, candidates.pairs, self.surface]
+                inputs += [candidates.chosen, candidates.places, base, *contacts.geometry]
+                candidates.run(contact_tests.fill_contacts, inputs, threads=threads)
+                base += count
+        return contacts.count
 
-    def _set_reach(self, reach: float) -> None:
-        """Look for contacts so much farther away than the thickness."""
-        self.margin = self._largest_thickness + max(min(SLACK, SLACK_PART * self._largest_thickness), reach)
-        self.sheet.reach = wp.float64(reach)
-        self.sheet.largest = wp.float64(self._largest_thickness + reach)
-
-    def look(self, x: wp.array, end: wp.array) -> None:
-        """List the candidates of a motion from x to `end`, and measure them."""
+    def list_candidates(self, x: wp.array, end: wp.array) -> None:
+        """List the candidates of the expected motion from x to `end`, and measure them."""
         self._graphs.run(lambda: self._expect(x, end), "expect", x, end)
         self._wave = 0
         self._any_tested = False
-        self._take_motion(x, end)
+        self._set_motion(x, end)
         self.broad_phase.update(x, end, self.margin)
-        for kind, pairs in zip(self._kinds, self.broad_phase.feature_pairs(), strict=True):
-            self._measure(kind, pairs)
-        for kinds in self.escaped_kinds:
-            for kind in kinds:
-                kind.take(self._none)
+        for candidates, pairs in zip(self.candidates, self.broad_phase.feature_pairs(), strict=True):
+            self._measure(candidates, pairs)
+        for lists in self.escaped_candidates:
+            for candidates in lists:
+                candidates.assign(self._no_pairs)
+
+    def find_escaped(self, x: wp.array, end: wp.array) -> bool:
+        """Mark the vertices that leave their boxes on the way from x to `end`; False if no others do than before.
+
+        Then the candidates hold every pair that can collide on that way.
+        """
+        self._mark_escaped(x, end)
+        return int(read((self._new_escapes, 0, 1))[0][0]) == 1
+
+    def find_collisions(self, x: wp.array, end: wp.array, contacts: ContactList) -> int:
+        """Append every pair that would collide on the way from x to `end` to the list; gives their number."""
+        self._graphs.run(lambda: self._begin_test(x, end), "test", x, end, self.margin, self._wave, self._any_tested)
+        self._set_motion(x, end)
+        # with a deferred check, escapes are seen together with the collisions, which then have to be found again; that is
+        # rare unless there were escapes in the first test of the step before
+        first = not self._any_tested
+        checked = not self.plan.defer_escape_check or (first and self._escapes_in_last_step)
+        escapes = checked and bool(read((self._new_escapes, 0, 1))[0][0])
+        if escapes:
+            self._search_escaped(x, end)
+        lists = [one for same_kind in zip(self.candidates, *self.escaped_candidates, strict=True) for one in same_kind]
+        *counts, seen = self._collide(lists)
+        if seen and not checked:
+            escapes = True
+            self._search_escaped(x, end)
+            *counts, _ = self._collide(lists)
+        if first:
+            self._escapes_in_last_step = escapes
+        self._any_tested = True
+        base, found = contacts.count, sum(counts)
+        if found:
+            contacts.grow(base + found)
+        for candidates, count in zip(lists, counts, strict=True):
+            if count:
+                if candidates not in self.candidates:
+                    candidates.sort_chosen(count)
+                inputs = [int(candidates.kind), candidates.batch, candidates.pairs, self.surface, candidates.distances]
+                inputs += [candidates.chosen, candidates.places, candidates.order, candidates.times]
+                candidates.run(ccd_tests.fill_collisions, [*inputs, base, *contacts.geometry])
+                base += count
+        return found
+
+    def _set_reach(self, reach: float) -> None:
+        """Look for contacts so much farther away than the thickness, in m."""
+        margin = min(MARGIN, MARGIN_FRACTION * self._largest_thickness)
+        self.margin = self._largest_thickness + max(margin, reach)
+        self.surface.reach = wp.float64(reach)
+        self.surface.detection_distance = wp.float64(self._largest_thickness + reach)
+
+    @property
+    def _slack(self) -> float:
+        """How far a vertex may end outside the box of its expected path: two of them still find each other."""
+        return 0.5 * (self.margin - float(self.surface.tolerance_scale) * ccd_tests.COLLISION_DISTANCE)
 
     def _expect(self, x: wp.array, end: wp.array) -> None:
-        """No vertex has escaped yet from the boxes around the motion to the expected end."""
+        """Begin a step: no vertex has escaped from the expected motion yet."""
         wp.copy(self._expected, end)
         wp.copy(self._reached, end)
         for flags in self._escaped:
             flags.zero_()
-        self._enclose_moves(x, end)
-
-    def find_escaped(self, x: wp.array, end: wp.array) -> bool:
-        """Note the vertices that leave the boxes in which they were looked for; False if no others do than before.
-
-        Then the candidates hold every pair that can collide on the way from x to `end`.
-        """
-        self._mark_escaped(x, end)
-        return int(read((self._fresh, 0, 1))[0][0]) == 1
-
-    @property
-    def _slack(self) -> float:
-        """How far a vertex may end outside its box."""
-        return 0.5 * (self.margin - float(self.sheet.scale) * impact.LARGEST_LEAST_DISTANCE)
+        self._enclose_motion(x, end)
 
     def _mark_escaped(self, x: wp.array, end: wp.array) -> None:
-        """Flag the escaped, and in `_fresh` whether there are others than before."""
-        self._fresh.zero_()
+        """Flag the escaped vertices, and in `_new_escapes` whether there are others than before."""
+        self._new_escapes.zero_()
         inputs = [x, self._expected, self._reached, end, self.broad_phase.boxes.frame, self._slack]
-        inputs += [self._tested, self._turned, self._escaped[self._wave], self._fresh]
-        launch(stray_kernels.mark_escaped, len(x), inputs, device=self.device)
+        inputs += [self._tested, self._shifts, self._escaped[self._wave], self._new_escapes]
+        launch(motion_bounds.mark_escaped, len(x), inputs, device=self.device)
 
     def _begin_test(self, x: wp.array, end: wp.array) -> None:
-        """Flag the escaped of another motion than the expected one and what turned since the first test, and enclose it."""
+        """Bound another motion than the expected one: escaped vertices, shifts since the first test, balls of displacements."""
         if not self._any_tested:
             wp.copy(self._tested, end)
         self._mark_escaped(x, end)
-        self._enclose_moves(x, end)
-        self._run(stray_kernels.turn_faces, [self.sheet.faces, self._turned, self._faces_turned])
-        self._run(stray_kernels.turn_edges, [self.sheet.edges, self._turned, self._edges_turned])
+        self._enclose_motion(x, end)
+        self._run(motion_bounds.shift_faces, [self.surface.faces, self._shifts, self._face_shifts])
+        self._run(motion_bounds.shift_edges, [self.surface.edges, self._shifts, self._edge_shifts])
 
-    def find_collisions(self, x: wp.array, end: wp.array, rows: ContactList) -> int:
-        """Add to the rows every pair that would meet on the way from x to `end`; gives their number."""
-        self._graphs.run(lambda: self._begin_test(x, end), "test", x, end, self.margin, self._wave, self._any_tested)
-        self._take_motion(x, end)
-        # a look at memory of the host costs nothing; on CUDA escaped are rare enough to see them with the result, unless there
-        # were some in the first test of the step before
-        first = not self._any_tested
-        looked = self.device.is_cpu or (first and self._escapes_came)
-        fresh = looked and bool(read((self._fresh, 0, 1))[0][0])
-        if fresh:
-            self._look_for_escaped(x, end)
-        kinds = [kind for same in zip(self._kinds, *self.escaped_kinds, strict=True) for kind in same]
-        *counts, seen = self._collide(kinds)
-        if seen and not looked:
-            fresh = True
-            self._look_for_escaped(x, end)
-            *counts, _ = self._collide(kinds)
-        if first:
-            self._escapes_came = fresh
-        self._any_tested = True
-        place, found = rows.count, sum(counts)
-        if found:
-            rows.grow(place + found)
-        for kind, count in zip(kinds, counts, strict=True):
-            if count and kind not in self._kinds:
-                kind.sort_chosen(count)
-            inputs = [kind.pairs, self.sheet, kind.near, kind.chosen, kind.places, kind.order, kind.time]
-            if count:
-                self._run_batches(kind, kind.fill_hits, [*inputs, place, *rows.geometry])
-                place += count
-        return found
+    def _enclose_motion(self, x: wp.array, end: wp.array) -> None:
+        """Balls around the displacements of all vertices, triangles and edges."""
+        self._run(motion_bounds.enclose_vertices, [x, end, self._vertex_motion])
+        self._run(motion_bounds.enclose_faces, [x, end, self.surface.faces, self._face_motion])
+        self._run(motion_bounds.enclose_edges, [x, end, self.surface.edges, self._edge_motion])
 
-    def _collide(self, kinds: list[Candidates]) -> list[int]:
-        """Choose the candidates that meet; gives how many of each kind, and whether there are fresh escaped."""
-        for kind in kinds:
-            # lists that came later have no answer to go back to
-            again = int(kind.tested and self._any_tested)
-            kind.tested |= not self._any_tested
-            flags = (self._turned, self._faces_turned) if kind.of_vertices else (self._edges_turned,) * 2
-            if kind.prefiltered:
-                sheet = self.sheet
-                ways = (sheet.vertex_moves, sheet.face_moves) if kind.of_vertices else (sheet.edge_moves,) * 2
-                given = [*ways, sheet.scale, kind.near, again, *flags, kind.left]
-                then = [sheet, kind.near, again, kind.left, kind.time]
-                kind.prefilter_first(prefilter.prefilter_for_test, given, kind.test, then)
-                continue
-            inputs = [kind.pairs, self.sheet, kind.near, again, *flags]
-            self._run_batches(kind, kind.collide, [*inputs, kind.left, kind.time, kind.chosen, kind.counts])
-        return exclusive_scans(*((kind.counts, kind.places, kind.batches) for kind in kinds), extra=self._fresh)
-
-    def _look_for_escaped(self, x: wp.array, end: wp.array) -> None:
-        """List the candidates of vertices that go elsewhere than expected anew, and leave out what was listed."""
+    def _search_escaped(self, x: wp.array, end: wp.array) -> None:
+        """List the candidates of escaped vertices anew, and ignore them in the lists that there are."""
         wave = self._wave
-        faces, edges, vertices = self._faces_escaped, self._edges_escaped, self._escaped[wave]
+        vertices, faces, edges = self._escaped[wave], self._escaped_faces, self._escaped_edges
         self.broad_phase.enlarge_boxes(x, end, vertices, wave=wave)
-        self._run(stray_kernels.mark_faces, [self.sheet.faces, vertices, faces])
-        self._run(stray_kernels.mark_edges, [self.sheet.edges, vertices, edges])
-        for kinds in (self._kinds, *self.escaped_kinds[:wave]):
-            for kind, marked in zip(kinds, ((vertices, faces), (edges, edges)), strict=True):
-                launch(stray_kernels.forget, kind.count, [kind.pairs, *marked, kind.near], device=self.device)
-        for kind, pairs in zip(self.escaped_kinds[wave], self.broad_phase.escaped_pairs(wave=wave), strict=True):
-            self._measure(kind, pairs)
+        self._run(motion_bounds.mark_faces, [self.surface.faces, vertices, faces])
+        self._run(motion_bounds.mark_edges, [self.surface.edges, vertices, edges])
+        for lists in (self.candidates, *self.escaped_candidates[:wave]):
+            for candidates, marked in zip(lists, ((vertices, faces), (edges, edges)), strict=True):
+                inputs = [candidates.pairs, *marked, candidates.distances]
+                launch(ignore_marked, candidates.count, inputs, device=self.device)
+        found = self.broad_phase.escaped_pairs(wave=wave)
+        for candidates, pairs in zip(self.escaped_candidates[wave], found, strict=True):
+            self._measure(candidates, pairs)
         self._wave = WAVES - 1
 
-    def _measure(self, kind: Candidates, pairs: wp.array) -> None:
-        kind.take(pairs)
-        if kind.prefiltered:
-            kind.prefilter_first(kind.sift, [self.sheet, kind.near], kind.look_at, [self.sheet, kind.near])
+    def _measure(self, candidates: CandidateList, pairs: wp.array) -> None:
+        """Take a list of candidates, measure their distances and choose the contacts."""
+        candidates.assign(pairs)
+        kernels, motion, distances = KERNELS[candidates.kind], self._motion_of(candidates.kind), candidates.distances
+        if candidates.prefiltered:
+            light, heavy = [self.surface, *motion, distances], [self.surface, distances]
+            prefilter.run_prefiltered(candidates, kernels.prefilter, light, kernels.measure_left, heavy)
         else:
-            self._run_batches(kind, kind.measure, [kind.pairs, self.sheet, kind.near, kind.chosen, kind.counts])
+            inputs = [candidates.batch, candidates.pairs, self.surface, *motion, distances]
+            candidates.run(kernels.measure, [*inputs, candidates.chosen, candidates.counts])
 
-    def _run_batches(self, kind: Candidates, kernel: wp.Kernel, inputs: list[Any]) -> None:
-        """Launch a kernel over the batches of candidates."""
-        launch(kernel, kind.batches, [kind.batch, *inputs], device=self.device, grain=_grain(kind))
+    def _collide(self, lists: list[CandidateList]) -> list[int]:
+        """Choose the candidates that collide; gives how many of each list do, and whether there are new escapes."""
+        for candidates in lists:
+            # lists that came later have no clearances of the first test
+            again = int(candidates.tested and self._any_tested)
+            candidates.tested |= not self._any_tested
+            kernels, motion = KERNELS[candidates.kind], self._motion_of(candidates.kind)
+            of_edges = candidates.kind == Kind.EDGE_EDGE
+            shifts = (self._edge_shifts,) * 2 if of_edges else (self._shifts, self._face_shifts)
+            distances, clearances, times = candidates.distances, candidates.clearances, candidates.times
+            if candidates.prefiltered:
+                light = [*motion, self.surface.tolerance_scale, distances, again, *shifts, clearances]
+                heavy = [self.surface, distances, again, clearances, times]
+                prefilter.run_prefiltered(
+                    candidates, prefilter.prefilter_collisions, light, kernels.collide_left, heavy
+                )
+            else:
+                inputs = [candidates.batch, candidates.pairs, self.surface, *motion, distances, again, *shifts]
+                inputs += [clearances, times, candidates.chosen, candidates.counts]
+                candidates.run(kernels.collide, inputs)
+        return exclusive_scans(*(candidates.scanned for candidates in lists), extra=self._new_escapes)
 
-    def _take_motion(self, x: wp.array, end: wp.array) -> None:
-        """What the candidates are measured on."""
-        if self.sheet.x is not x:
-            self.sheet.x = x
-        if self.sheet.end is not end:
-            self.sheet.end = end
+    def _motion_of(self, kind: Kind) -> tuple[wp.array, wp.array]:
+        """The balls around the displacements of the first and the second features of pairs."""
+        if kind == Kind.EDGE_EDGE:
+            return self._edge_motion, self._edge_motion
+        return self._vertex_motion, self._face_motion
 
-    def _enclose_moves(self, x: wp.array, end: wp.array) -> None:
-        """Balls around the displacements of all vertices, triangles and edges."""
-        sheet = self.sheet
-        self._run(moves.take_vertex_moves, [x, end, sheet.vertex_moves])
-        self._run(moves.enclose_face_moves, [x, end, sheet.faces, sheet.face_moves])
-        self._run(moves.enclose_edge_moves, [x, end, sheet.edges, sheet.edge_moves])
+    def _set_motion(self, x: wp.array, end: wp.array) -> None:
+        # a struct that does not change is not packed again
+        if self.surface.x is not x:
+            self.surface.x = x
+        if self.surface.end is not end:
+            self.surface.end = end
 
     def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
-        """Launch over all triangles or edges: as many items as the last array has."""
+        """Launch over all vertices, triangles or edges: as many items as the last array has."""
         launch(kernel, len(inputs[-1]), inputs, device=self.device)
 
 
-def _grain(kind: Candidates) -> int:
-    """How many batches are worth a thread."""
-    return max(1, GRAIN // kind.batch)
-
-
 def length_scale(finest_length: float) -> float:
-    """How much finer than cloth of 1 mm the tolerances of contact must be, at most 1: they are in proportion to the least
-    of thickness and half an edge, so that cloth of any size is kept free in the same way."""
+    """How much finer than for cloth of 1 mm the tolerances of contact must be, at most 1.
+
+    They are in proportion to the least of thickness and half an edge, so that cloth of any size is kept free in the same
+    way.
+    """
     return min(1.0, finest_length / USUAL_LENGTH)
 
 
 def sewn_groups(vertex_count: int, stitches: np.ndarray | None) -> np.ndarray:
-    """A number a vertex, the same for vertices that stitches join."""
+    """A number for each vertex, the same for vertices that stitches join."""
     if stitches is None or len(stitches) == 0:
         return np.arange(vertex_count, dtype=np.int32)
     first, other = np.repeat(stitches[:, 0], stitches.shape[1] - 1), stitches[:, 1:].ravel()

@@ -26,8 +26,8 @@ ROUNDS = 20
 def move_off(world: World, state: State, find: Callable[[wp.array], tuple[np.ndarray, np.ndarray]]) -> int:
     """Move cloth off what it touches; gives how many vertices moved.
 
-    `find` gives the stencils that touch at some positions: their vertices and weights, (k, 4); of edges only those that touch
-    between their ends.
+    `find` gives the stencils that touch at some positions: their vertices and weights, (k, 4); of edges only those that
+    touch between their ends.
     """
     start = x = state.positions()
     world.begin_step(state, 0.0)

@@ -5,7 +5,7 @@ import pytest
 from hole_hunt import judge
 
 import weft
-from weft.contact.ccd_tests import LARGEST_LEAST_DISTANCE
+from weft.contact.ccd_tests import COLLISION_DISTANCE
 from weft.contact.step_search import length_scale
 from weft.errors import SceneError
 from weft.methods import make_method
@@ -45,7 +45,7 @@ def test_boxes_have_room_for_the_least_distance(thickness):
     """A vertex within the slack of its box may come as near to another one as pairs may, and is still found."""
     world = World(drape(thickness))
     search = make_method(world, world.scene.method).search
-    least = length_scale(world.finest_length) * LARGEST_LEAST_DISTANCE
+    least = length_scale(world.finest_length) * COLLISION_DISTANCE
     assert search._slack > 0.0 and 2.0 * search._slack + least <= search.margin * (1.0 + 1e-12)
     assert least <= 0.1 * thickness * (1.0 + 1e-12)
 

@@ -9,9 +9,9 @@ return number;
 return numbers.data[i];
 #endif
 
-// [take_lowest_colour] take the lowest colour that is free at all four vertices q (~vertex where it cannot move), mark it as used
-// there, then decrement the counters of the stencils that come next at these vertices. `followers` are their numbers + 1, with
-// the bit $HAS_PREDECESSOR, which is masked out
+// [take_lowest_colour] take the lowest colour that is free at all four vertices and release the stencils that wait for it
+// q are the vertices, ~vertex where it cannot move; `followers` are the numbers + 1 of the stencils that come next at these
+// vertices, whose counters are decremented, with the bit $HAS_PREDECESSOR, which is masked out
 #if defined(__CUDA_ARCH__)
 // other threads wrote these words: never from a register or the first-level cache
 #define COLOUR_WORD volatile wp::int64

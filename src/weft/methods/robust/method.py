@@ -14,7 +14,7 @@ import warp as wp
 from weft.broad_phase.lists import LIMIT, TooManyPairs
 from weft.contact.impulses import ContactList, ImpulseSolver
 from weft.contact.repulsion import LARGEST_PART, set_repulsion
-from weft.contact.step_search import REACH, StepSearch, length_scale
+from weft.contact.step_search import USUAL_REACH, StepSearch, length_scale
 from weft.contact.substep_contacts import PositionContacts
 from weft.contact.touching import TOUCHING, move_off
 from weft.dynamics import make_dynamics
@@ -226,7 +226,7 @@ class Robust(Method):
         """Contacts of the step, from where everything would fly freely."""
         world, rows = self.world, self.rows
         inputs = [state.x, state.v, world.inverse_mass, world.target, self.gravity, dt, self.expected]
-        reach = CRUSHED_REACH if self.crushed else PRESSED_REACH if self.pressed else REACH
+        reach = CRUSHED_REACH if self.crushed else PRESSED_REACH if self.pressed else USUAL_REACH
         with self._graphs.fuse():
             self._graphs.run(lambda: self._run(expect, inputs), "expect", state.x, state.v, dt)
             self.dynamics.foresee(state, dt)

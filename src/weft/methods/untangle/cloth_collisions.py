@@ -128,7 +128,7 @@ class ClothCollisions:
         self._run(weigh, inputs)
         self._run(take_average, [self._x, x_end, dt, self._v, self._free, self._reached])
         rows.clear()
-        search.look(self._x, self._reached)
+        search.list_candidates(self._x, self._reached)
         total = found = 0
         for _ in range(ROUNDS):
             known = rows.count

@@ -7,21 +7,21 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from step_scenes import THICKNESS, Motion, make_rows, make_search, take, two_sheets
 
-from weft.contact.batches import MOST
+from weft.contact.execution_plan import WORD
 from weft.geometry import proximity
 
 
 def measured(motion, **options):
     """Each kind's candidates as vertices, their distances, and those that are kept."""
     search = make_search(motion, **options)
-    search.look(positions(motion.start), positions(motion.end))
-    faces, edges = search.sheet.faces.numpy(), search.sheet.edges.numpy()
-    one, other = search.vertex_triangle, search.edge_edge
+    search.list_candidates(positions(motion.start), positions(motion.end))
+    faces, edges = search.surface.faces.numpy(), search.surface.edges.numpy()
+    one, other = search.candidates
     pairs = [kind.pairs.numpy().reshape(-1, 2) for kind in (one, other)]
     points = np.concatenate([pairs[0][:, :1], faces[pairs[0][:, 1]]], axis=1)
     lines = np.concatenate([edges[pairs[1][:, 0]], edges[pairs[1][:, 1]]], axis=1)
     for kind, rows, measure in ((one, points, proximity.point_triangle), (other, lines, proximity.edge_edge)):
-        yield rows, measure(motion.start[rows])[0], kind.near.numpy()[: len(rows)]
+        yield rows, measure(motion.start[rows])[0], kind.distances.numpy()[: len(rows)]
 
 
 @settings(max_examples=25, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
@@ -47,8 +47,8 @@ def test_any_number_of_candidates_is_measured(cells):
     for rows, truth, kept in measured(motion):
         counts.append(len(rows))
         assert np.abs(kept - truth).max() < 1e-12
-    assert counts[1] % MOST
-    assert counts[1] > MOST or cells < 3
+    assert counts[1] % WORD
+    assert counts[1] > WORD or cells < 3
 
 
 def test_far_from_the_origin_the_same_pairs_are_contacts():

@@ -1,0 +1,162 @@
+# mypy: disable-error-code="arg-type"
+"""Bounds on the motion of vertices, edges and triangles in a step, by which most candidates need no further test.
+
+Features that are near each other mostly move alike. So the displacements of the vertices of a feature are enclosed in a
+ball (centre and radius in a vec4d), and two features can approach each other by at most the largest difference of points
+of their balls. Two more things are noted of each vertex when it moves elsewhere than expected: whether it escaped from
+the box in which the broad phase looked for it, and how far its end has shifted since the first collision test of the
+step.
+"""
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+HALF = wp.constant(wp.float64(0.5))
+THIRD = wp.constant(wp.float64(1.0 / 3.0))
+# clearances of pairs and shifts of ends are counted in units of so many m, and as int8 up to so many units: 2.5 mm. Smaller
+# units waste less of a clearance to rounding, larger ones tell longer clearances apart
+CLEARANCE_UNIT = wp.constant(wp.float64(2e-5))
+MOST_CLEARANCE = wp.constant(wp.int32(127))
+
+
+@wp.func
+def clearance_units(clearance: wp.float64) -> wp.int8:
+    """A clearance, rounded down to units; -1 for none."""
+    return wp.int8(
+        wp.int32(wp.clamp(wp.floor(clearance / CLEARANCE_UNIT), wp.float64(-1.0), wp.float64(MOST_CLEARANCE)))
+    )
+
+
+@wp.func
+def shift_units(shift: wp.float64) -> wp.int32:
+    """A shift, rounded up to units; a long one is as long as the longest clearance, which does not rule out a pair then."""
+    return wp.int32(wp.min(wp.ceil(shift / CLEARANCE_UNIT), wp.float64(MOST_CLEARANCE)))
+
+
+@wp.func
+def ball_of_three(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.vec4d:
+    """Centre and radius of a ball around three points."""
+    m = THIRD * (a + b + c)
+    radius = wp.sqrt(wp.max(wp.max(wp.length_sq(a - m), wp.length_sq(b - m)), wp.length_sq(c - m)))
+    return wp.vec4d(m[0], m[1], m[2], radius)
+
+
+@wp.func
+def ball_of_two(a: wp.vec3d, b: wp.vec3d) -> wp.vec4d:
+    """Centre and radius of a ball around two points."""
+    m = HALF * (a + b)
+    return wp.vec4d(m[0], m[1], m[2], HALF * wp.length(b - a))
+
+
+@wp.func
+def relative_motion(a: wp.vec4d, b: wp.vec4d) -> wp.float64:
+    """How far two features can approach each other, from the balls around their displacements."""
+    return wp.length(wp.vec3d(a[0] - b[0], a[1] - b[1], a[2] - b[2])) + a[3] + b[3]
+
+
+@wp.kernel
+def enclose_vertices(first: int, x: wp.array[wp.vec3d], end: wp.array[wp.vec3d], motion: wp.array[wp.vec4d]):
+    """The displacement of each vertex, as a ball with radius 0."""
+    i = first + wp.tid()
+    move = end[i] - x[i]
+    motion[i] = wp.vec4d(move[0], move[1], move[2], ZERO)
+
+
+@wp.kernel
+def enclose_faces(
+    first: int,
+    x: wp.array[wp.vec3d],
+    end: wp.array[wp.vec3d],
+    faces: wp.array[wp.vec3i],
+    motion: wp.array[wp.vec4d],
+):
+    """A ball around the displacements of each triangle's corners."""
+    i = first + wp.tid()
+    f = faces[i]
+    motion[i] = ball_of_three(end[f[0]] - x[f[0]], end[f[1]] - x[f[1]], end[f[2]] - x[f[2]])
+
+
+@wp.kernel
+def enclose_edges(
+    first: int,
+    x: wp.array[wp.vec3d],
+    end: wp.array[wp.vec3d],
+    edges: wp.array[wp.vec2i],
+    motion: wp.array[wp.vec4d],
+):
+    """A ball around the displacements of each edge's ends."""
+    i = first + wp.tid()
+    e = edges[i]
+    motion[i] = ball_of_two(end[e[0]] - x[e[0]], end[e[1]] - x[e[1]])
+
+
+@wp.kernel
+def mark_escaped(
+    first: int,
+    x: wp.array[wp.vec3d],
+    expected: wp.array[wp.vec3d],
+    reached: wp.array[wp.vec3d],
+    end: wp.array[wp.vec3d],
+    frame: wp.array[wp.vec3d],
+    slack: wp.float64,
+    tested: wp.array[wp.vec3d],
+    shifts: wp.array[int],
+    escaped: wp.array[int],
+    new_escapes: wp.array[int],
+):
+    """Flag the vertices whose `end` is outside the box around x, `expected` and `reached` by more than the slack.
+
+    `reached` is where a vertex that escaped before went; frame[1] is the mean displacement, which the boxes do not
+    contain. Also writes how far the end has shifted from `tested`, the end in the first collision test of the step.
+    """
+    i = first + wp.tid()
+    shifts[i] = shift_units(wp.length(end[i] - tested[i]))
+    a = x[i]
+    b = expected[i] - frame[1]
+    c = reached[i] - frame[1]
+    d = end[i] - frame[1]
+    far = ZERO
+    for axis in range(3):
+        low = wp.min(wp.min(a[axis], b[axis]), c[axis])
+        high = wp.max(wp.max(a[axis], b[axis]), c[axis])
+        far = wp.max(far, wp.max(low - d[axis], d[axis] - high))
+    if far > slack:
+        escaped[i] = 1
+        # all threads that write this write the same
+        new_escapes[0] = 1
+    if escaped[i] == 1:
+        reached[i] = end[i]
+
+
+@wp.kernel
+def mark_faces(first: int, faces: wp.array[wp.vec3i], escaped: wp.array[int], marked: wp.array[int]):
+    """How many corners of a triangle escaped."""
+    i = first + wp.tid()
+    f = faces[i]
+    marked[i] = escaped[f[0]] + escaped[f[1]] + escaped[f[2]]
+
+
+@wp.kernel
+def mark_edges(first: int, edges: wp.array[wp.vec2i], escaped: wp.array[int], marked: wp.array[int]):
+    """How many ends of an edge escaped."""
+    i = first + wp.tid()
+    e = edges[i]
+    marked[i] = escaped[e[0]] + escaped[e[1]]
+
+
+@wp.kernel
+def shift_faces(first: int, faces: wp.array[wp.vec3i], shifts: wp.array[int], face_shifts: wp.array[int]):
+    """The largest shift of a triangle's corners."""
+    i = first + wp.tid()
+    f = faces[i]
+    face_shifts[i] = wp.max(wp.max(shifts[f[0]], shifts[f[1]]), shifts[f[2]])
+
+
+@wp.kernel
+def shift_edges(first: int, edges: wp.array[wp.vec2i], shifts: wp.array[int], edge_shifts: wp.array[int]):
+    """The largest shift of an edge's ends."""
+    i = first + wp.tid()
+    e = edges[i]
+    edge_shifts[i] = wp.max(shifts[e[0]], shifts[e[1]])
