@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from robust_rows import numbers, random_pairs, relative, upload, vectors
 
-from weft.contact.repulsion import LARGEST_PART, set_repulsion
+from weft.contact.repulsion import REMOVED_OVERLAP, set_repulsion
 from weft.runtime import launch
 
 THICKNESS = 1e-3
@@ -18,7 +18,7 @@ def tables(bodies):
     return static, 0.5 * static
 
 
-def set_up(pairs, inverse_mass, body, dt, *, part=LARGEST_PART, stiffness=500.0, known=0, fold=0.0, more=0):
+def set_up(pairs, inverse_mass, body, dt, *, part=REMOVED_OVERLAP, stiffness=500.0, known=0, fold=0.0, more=0):
     rows = upload(pairs, speeds=-7.0, friction=(-1.0, -1.0), thickness=THICKNESS)
     rows.normal_impulses.fill_(3.0)
     friction = [wp.array(t, dtype=wp.float64, ndim=2, device="cpu") for t in tables(int(body.max()) + 1)]

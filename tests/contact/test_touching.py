@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from weft.contact.touching import HAIR, moved_off, pieces, vertex_normals
+from weft.contact.touching import OFFSET, moved_off, pieces, vertex_normals
 from weft.mesh import shapes
 
 TRIANGLE = [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
-UP = np.array([0.0, HAIR, 0.0])
+UP = np.array([0.0, OFFSET, 0.0])
 
 
 def two_triangles(offset=(0.2, 0.0, 0.2)):

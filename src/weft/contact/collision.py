@@ -1,4 +1,4 @@
-"""Collisions: pairs that meet while everything moves straight from one position to another."""
+"""Collisions of a mesh or surface: pairs that meet while all vertices move straight from one position to another."""
 
 from typing import Any, NamedTuple
 
@@ -17,14 +17,14 @@ from weft.world import Surface
 
 wp.set_module_options({"enable_backward": False})
 
-# candidates worth a thread of their own
-GRAIN = 128
-# continuous detection reports what comes within a quarter more than the tolerance; rounding is far less
-MARGIN = 1.5
+# candidates that are worth a CPU thread: fewer than for distances, since CCD costs more
+CANDIDATES_A_THREAD = 128
+# margin of the boxes, in tolerances: CCD reports pairs that come within up to a quarter more, and rounding is far less
+MARGIN_FACTOR = 1.5
 
 
 @wp.kernel
-def _meet_triangles(
+def _collide_vertex_triangle(
     first: int,
     pairs: wp.array[wp.vec2i],
     faces: wp.array[wp.vec3i],
@@ -47,7 +47,7 @@ def _meet_triangles(
 
 
 @wp.kernel
-def _meet_edges(
+def _collide_edge_edge(
     first: int,
     pairs: wp.array[wp.vec2i],
     edges: wp.array[wp.vec2i],
@@ -81,28 +81,28 @@ class CollisionSearch:
         self._times = [Buffer(wp.float64, self.device) for _ in Kind]
 
     def find(self, start: wp.array, end: wp.array) -> tuple[Candidates, list[wp.array], list[wp.array]]:
-        """The candidates of a motion and, a kind each, whether they meet (int) and when; valid until the next call."""
-        self.broad.update(start, end, MARGIN * self.tolerance)
+        """The candidates of a motion and, for each kind, whether they meet (int) and when; valid until the next call."""
+        self.broad.update(start, end, MARGIN_FACTOR * self.tolerance)
         candidates = self.broad.feature_pairs()
         surface = self.broad.surface
         chosen, times = [], []
         features = (surface.faces, surface.edges)
-        for kind, pairs, kernel in zip(Kind, candidates, (_meet_triangles, _meet_edges), strict=True):
+        for kind, pairs, kernel in zip(Kind, candidates, (_collide_vertex_triangle, _collide_edge_edge), strict=True):
             count = len(pairs)
             chosen.append(self._chosen[kind].at_least(max(count, 1))[:count])
             times.append(self._times[kind].at_least(max(count, 1))[:count])
             inputs = [pairs, features[kind], start, end, self.tolerance, chosen[-1], times[-1]]
-            launch(kernel, count, inputs, device=self.device, grain=GRAIN)
+            launch(kernel, count, inputs, device=self.device, grain=CANDIDATES_A_THREAD)
         return candidates, chosen, times
 
     def free_step(self, start: wp.array, end: wp.array) -> float:
-        """The share of the motion, from 0 to 1, that is free of collisions."""
+        """The fraction of the motion, from 0 to 1, until the first collision."""
         _, _, times = self.find(start, end)
         return min((float(np.min(values.numpy(), initial=1.0)) for values in times), default=1.0)
 
 
 class Collisions(NamedTuple):
-    """Pairs that meet during a motion, one a row."""
+    """Pairs that meet during a motion: arrays with an entry for each pair."""
 
     kind: NDArray[np.int32]
     """(k,) 0: a point and a triangle, 1: two edges"""
@@ -117,7 +117,7 @@ def collisions(
 ) -> Collisions:
     """Every vertex and triangle, and every two edges, that meet while the vertices move straight from start to end.
 
-    What comes within the tolerance (metres) meets; nothing that does is left out. Features that share a vertex are.
+    A pair meets when it comes within the tolerance (m). No such pair is missed; features that share a vertex are no pairs.
     """
     first, last = read_positions(start, "start"), read_positions(end, "end")
     if first.shape != last.shape:

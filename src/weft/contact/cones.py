@@ -1,9 +1,9 @@
-"""Cones of directions in which a vertex or an edge can be the nearest part of a surface.
+"""Cones of directions in which a vertex or an edge can be the nearest feature of a surface.
 
-The nearest point of one triangle may lie on its border while its neighbour has a nearer one: such a pair is no contact
-of the surface, and pushing along its slanted direction would hook cloth that slides from one triangle to the next. A
-border point counts only when its direction lies in the cone of that vertex or edge, with some slack, so that flat
-surfaces keep the pairs of edges that cross over them.
+The nearest point of one triangle may lie on its border while a neighbouring triangle has a nearer one. Such a pair is no
+contact of the surface, and pushing along its slanted direction would hook cloth that slides from one triangle to the next.
+A point on the border counts only if its direction lies in the cone of that vertex or edge. The cones are a little wider
+than exact ones, so that flat surfaces keep the pairs of edges that cross over them.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ from weft.world import Surface
 
 wp.set_module_options({"enable_backward": False})
 
-# how far a unit direction may lean towards a neighbour before the neighbour is nearer: sine of the angle
+# sine of the angle by which a direction may lean towards a neighbour before the neighbour counts as nearer; exact cones
+# have 0
 LEAN = wp.constant(wp.float64(0.2))
 ZERO = wp.constant(wp.float64(0.0))
 
@@ -58,7 +59,7 @@ def in_vertex_cone(
 
 @dataclass(frozen=True)
 class Cones:
-    """What the cones are made of: the third corners beside each edge, the neighbours of each vertex."""
+    """The topology that cones need: the third corners beside each edge, the neighbours of each vertex."""
 
     wings: wp.array
     """(e,) vec2i: the corner opposite the edge in its first two triangles, -1 where there is none"""
@@ -67,7 +68,7 @@ class Cones:
 
     @classmethod
     def of(cls, surface: Surface) -> "Cones":
-        """Those of a surface."""
+        """The cones of a surface."""
         device = surface.device
         faces, face_edges = surface.faces.numpy().reshape(-1, 3), surface.face_edges.numpy().reshape(-1, 3)
         edges = surface.edges.numpy().reshape(-1, 2)

@@ -1,8 +1,8 @@
-"""Contacts: pairs nearer than the thickness, as stencils.
+"""Contacts of a mesh or surface at one moment: pairs nearer than the thickness, as stencils.
 
-The thickness of a pair is the mean of its two sides, each taken where the nearest point lies. A vertex that touches an
-edge from beyond gives several stencils (against the triangles of the edge, and edge against edge), as all of them
-are nearer than the thickness; what a method makes of them is its own business.
+The thickness of a pair is the mean of its two sides, each taken where the nearest point lies. A vertex near an edge
+gives several stencils (against the triangles of the edge, and edge against edge), as all of them are nearer than the
+thickness; methods that need fewer choose among them (see `cones`).
 """
 
 from typing import Any, NamedTuple
@@ -23,8 +23,8 @@ from weft.world import Surface
 wp.set_module_options({"enable_backward": False})
 
 HALF = wp.constant(wp.float64(0.5))
-# candidates worth a thread of their own
-GRAIN = 256
+# candidates that are worth a CPU thread
+CANDIDATES_A_THREAD = 256
 
 
 @wp.func
@@ -86,12 +86,12 @@ def _fill(
         w = nearest_weights(kind, x0, x1, x2, x3)
         r = relative_position(w, x0, x1, x2, x3)
         n = stencil_normal(kind, r, x0, x1, x2, x3)
-        row = base + places[i] - 1
-        kinds[row] = kind
-        vertices[row] = q
-        weights[row] = w
-        normals[row] = n
-        gaps[row] = wp.dot(n, r)
+        k = base + places[i] - 1
+        kinds[k] = kind
+        vertices[k] = q
+        weights[k] = w
+        normals[k] = n
+        gaps[k] = wp.dot(n, r)
 
 
 class ContactSearch:
@@ -133,7 +133,7 @@ class ContactSearch:
         places = self._places[kind].at_least(count)[:count]
         surface = self.broad.surface
         inputs = [int(kind), pairs, surface.faces, surface.edges, x, self.thickness, chosen]
-        launch(_choose, count, inputs, device=self.device, grain=GRAIN)
+        launch(_choose, count, inputs, device=self.device, grain=CANDIDATES_A_THREAD)
         wp.utils.array_scan(chosen, places, inclusive=True)
         return int(places[count - 1 :].numpy()[0])
 
@@ -144,7 +144,7 @@ def find_contacts(broad: BroadPhase, x: wp.array, thickness: float | wp.array) -
 
 
 class Contacts(NamedTuple):
-    """Pairs nearer than the thickness, one a row."""
+    """Pairs nearer than the thickness: arrays with an entry for each pair."""
 
     kind: NDArray[np.int32]
     """(k,) 0: a point and a triangle, 1: two edges"""
@@ -155,7 +155,7 @@ class Contacts(NamedTuple):
     normal: NDArray[np.float64]
     """(k, 3) unit vectors, from the second side to the first"""
     distance: NDArray[np.float64]
-    """(k,) metres"""
+    """(k,) in m"""
 
 
 def contacts(

@@ -1,8 +1,8 @@
-"""Cloth that starts on something: it is moved off by a hair.
+"""Cloth that touches something at the start is moved off by a thousandth of a millimetre.
 
-What is no distance away from something is on neither side of it, and no motion keeps it from meeting what it has met
-already. Cloth that is placed exactly on a floor is meant to lie on it: so cloth goes off colliders along their normals, and
-of two pieces of cloth the later one goes off the earlier.
+A pair at distance zero has no sides: no test can tell on which side of a surface a vertex on it belongs. Cloth that is
+placed exactly on a floor is meant to lie on it: so cloth is moved off colliders along their normals, and of two pieces of
+cloth the later one is moved off the earlier.
 """
 
 from collections.abc import Callable
@@ -15,25 +15,25 @@ from scipy.sparse.csgraph import connected_components
 from weft.contact.step_search import length_scale
 from weft.world import State, World
 
-# pairs of cloth of 1 mm that are nearer than this touch, in m: more than rounding does to a placement
+# pairs of cloth of 1 mm that are nearer than this touch, in m: more than rounding changes a placement
 TOUCHING = 1e-9
-# how far such cloth is moved off, in m: far less than its thickness, and enough to have a side
-HAIR = 1e-6
-# sheets that all lie in one place need a round each
+# how far such cloth is moved off, in m: far less than its thickness, and enough to tell the sides apart
+OFFSET = 1e-6
+# rounds at most: of several sheets in one place each round frees one
 ROUNDS = 20
 
 
 def move_off(world: World, state: State, find: Callable[[wp.array], tuple[np.ndarray, np.ndarray]]) -> int:
     """Move cloth off what it touches; gives how many vertices moved.
 
-    `find` gives the stencils that touch at some positions: their vertices and weights, (k, 4); of edges only those that
-    touch between their ends.
+    `find` gives the vertices and weights, (k, 4), of the stencils that touch at some positions; pairs of edges only
+    where they touch between their ends.
     """
     start = x = state.positions()
     world.begin_step(state, 0.0)
     free = world.inverse_mass.numpy() > 0.0
     piece = pieces(world.faces, world.vertex_count, world.cloth_vertex_count)
-    distance = HAIR * length_scale(world.finest_length)
+    distance = OFFSET * length_scale(world.finest_length)
     for _ in range(ROUNDS):
         vertices, weights = find(state.x)
         if not len(vertices):
@@ -63,11 +63,11 @@ def moved_off(
     free: np.ndarray,
     vertices: np.ndarray,
     weights: np.ndarray,
-    distance: float = HAIR,
+    distance: float = OFFSET,
 ) -> np.ndarray:
-    """Where the vertices are once what touches is moved apart by a distance (m); the same array if nothing can be.
+    """Positions after touching pairs are moved apart by a distance (m); the same array if none can be.
 
-    `vertices` and `weights` (k, 4) are the stencils that touch, `free` tells which vertices may move.
+    `vertices` and `weights` (k, 4) are the stencils that touch, `free` (n,) are the vertices that may move.
     """
     # corners 0 and 3 are on different sides in both kinds of stencils
     one, other = piece[vertices[:, 0]], piece[vertices[:, 3]]

@@ -13,7 +13,7 @@ import warp as wp
 
 from weft.broad_phase.lists import LIMIT, TooManyPairs
 from weft.contact.impulses import ContactList, ImpulseSolver
-from weft.contact.repulsion import LARGEST_PART, set_repulsion
+from weft.contact.repulsion import REMOVED_OVERLAP, set_repulsion
 from weft.contact.step_search import USUAL_REACH, StepSearch, length_scale
 from weft.contact.substep_contacts import PositionContacts
 from weft.contact.touching import TOUCHING, move_off
@@ -233,7 +233,7 @@ class Robust(Method):
             contacts = self.search.find_contacts(state.x, self.expected, rows, reach=reach)
             self.solver.order_by_colour(rows)
             given = ("repulsion", rows.launch_bound, rows.vertices, dt, allocation_epoch())
-            self._graphs.run(lambda: self._set_up(0, LARGEST_PART, self.stiffness, dt), *given)
+            self._graphs.run(lambda: self._set_up(0, REMOVED_OVERLAP, self.stiffness, dt), *given)
         return contacts
 
     def _limit_strain(self, state: State, v: wp.array, dt: float) -> None:
