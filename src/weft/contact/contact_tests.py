@@ -1,4 +1,4 @@
-# mypy: disable-error-code="arg-type, empty-body"
+# mypy: disable-error-code="arg-type, empty-body, return-value"
 """Contacts of a step: pairs nearer than the thickness at its start, and pairs that would come so near during it.
 
 One list of candidates serves the whole step. The distance of each candidate at the start is kept: later collision tests

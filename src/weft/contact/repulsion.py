@@ -51,8 +51,8 @@ def set_repulsion(
     thickness: wp.array[wp.float64],
     inverse_mass: wp.array[wp.float64],
     vertex_body: wp.array[int],
-    static: wp.array2d[wp.float64],
-    kinetic: wp.array2d[wp.float64],
+    friction_static: wp.array2d[wp.float64],
+    friction_kinetic: wp.array2d[wp.float64],
     rest_shape: wp.array[wp.vec3d],
     crease_lengths: wp.array[wp.float64],
     removed: wp.float64,
@@ -66,7 +66,7 @@ def set_repulsion(
 ):
     """What each contact from `offset` on asks of velocities and positions; no impulse is given yet.
 
-    `static` and `kinetic` are the coefficients of friction of two bodies. Pairs of one body that are nearer to each other
+    `friction_static` and `friction_kinetic` are coefficients for two bodies. Pairs of one body that are nearer to each other
     along the cloth than its `crease_lengths` have no friction.
     """
     i = offset + first + wp.tid()
@@ -82,7 +82,7 @@ def set_repulsion(
     # corners 0 and 3 are on different sides in both kinds of stencils
     a = vertex_body[q[0]]
     b = vertex_body[q[3]]
-    friction[i] = wp.vec2d(static[a, b], kinetic[a, b])
+    friction[i] = wp.vec2d(friction_static[a, b], friction_kinetic[a, b])
     if a == b:
         # creases of a few edges would lock for ever if there was friction in them
         along = w[0] * rest_shape[q[0]] + w[1] * rest_shape[q[1]] + w[2] * rest_shape[q[2]] + w[3] * rest_shape[q[3]]
