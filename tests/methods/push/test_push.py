@@ -14,7 +14,7 @@ from weft.dynamics.springs import BEND
 from weft.errors import SceneError
 from weft.geometry.intersection import intersections
 from weft.methods import make_method
-from weft.methods.push.method import CORRECTIONS
+from weft.methods.push.integrators import SWEEPS
 from weft.runtime import get_threads, set_threads
 from weft.runtime.colouring import colour_items
 from weft.scene import Push
@@ -120,13 +120,13 @@ def test_the_fastest_free_vertex_is_measured(cells):
     state = world.initial_state()
     v = np.random.default_rng(cells).normal(scale=0.1, size=(world.vertex_count, 3))
     state.v.assign(v)
-    moved = method._propose(state, 1e-9)
+    moved = method._integrate(state, 1e-9)
     free = world.inverse_mass.numpy() > 0.0
     assert not free.all() and moved == pytest.approx(1e-9 * np.linalg.norm(v[free], axis=1).max(), rel=1e-3)
     assert moved == np.sqrt(((method.x_end.numpy() - state.positions())[free] ** 2).sum(axis=1)).max()
     v[np.flatnonzero(free)[-1]] = np.nan
     state.v.assign(v)
-    assert np.isnan(method._propose(state, 1e-9))
+    assert np.isnan(method._integrate(state, 1e-9))
 
 
 @pytest.mark.cuda
@@ -155,15 +155,15 @@ def test_as_on_the_cpu(search, still):
     assert ends[0][1] == ends[1][1] and ends[0][1][-1][1] > 0
 
 
-def test_to_push_ahead_changes_nothing():
-    """As a card does it, with steps that are halved after all was pushed in vain."""
+def test_to_push_before_the_check_changes_nothing():
+    """As a GPU does it, with steps that are halved after vertices were pushed in vain."""
     ends = []
-    for ahead in (False, True):
+    for unchecked in (False, True):
         scene = over_a_ball(against="both", steps=4)
         scene = scene.replace(cloths=[scene.cloths[0].replace(velocity=(0.0, -4.0, 0.0))])
         world = World(scene)
         method, state = make_method(world, scene.method), world.initial_state()
-        method._ahead = ahead
+        method._pushes_unchecked = unchecked
         rows = [method.advance_frame(state) for _ in range(6)]
         ends.append((rows, state.positions().tobytes(), state.velocities().tobytes()))
     assert ends[0] == ends[1]
@@ -184,7 +184,7 @@ def test_colours_of_edges_are_shortened_as_one_after_another(threads):
     state.x.assign(x)
     try:
         set_threads(threads)
-        method._correct(state.x)
+        method.correction.apply(state.x)
     finally:
         set_threads(before)
 
@@ -192,7 +192,7 @@ def test_colours_of_edges_are_shortened_as_one_after_another(threads):
     edges = np.flatnonzero(network.kind != BEND)
     edges = edges[colour_items(network.pairs[edges], world.cloth_vertex_count).order]
     shortened = []
-    for _ in range(CORRECTIONS):
+    for _ in range(SWEEPS):
         shortened.append(0)
         for edge, longest in zip(network.pairs[edges], 1.1 * network.rest[edges], strict=True):
             d = x[edge[1]] - x[edge[0]]

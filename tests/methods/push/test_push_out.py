@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import weft
 from weft.broad_phase.centroid_trees import RADIUS, CentroidIndex, CentroidTree, next_range
 from weft.errors import SceneError
-from weft.methods.push.push_out import AGAIN, FRACTION, Push, split_faces
+from weft.methods.push.push_out import MOVES_OF_CLOSE, SORT_EVERY, PushOut, split_faces
 from weft.runtime import get_threads, launch, set_threads
 from weft.scene import Push as PushOptions
 from weft.world import World
@@ -184,7 +184,7 @@ def scene(height, *, search="kdtree", **options):
 
 
 def pushed(world, *, search="kdtree", moves=4, velocity=(0.0, 0.0, 0.0), **options):
-    response = Push(world, search=search, close=CLOSE, moves=moves, largest_face=0.2, **options)
+    response = PushOut(world, search=search, close=CLOSE, moves=moves, largest_face=0.2, **options)
     state = world.initial_state()
     world.begin_step(state, 0.001)
     v = state.velocities()
@@ -200,7 +200,7 @@ def pushed(world, *, search="kdtree", moves=4, velocity=(0.0, 0.0, 0.0), **optio
 def test_vertices_move_out_by_constant_moves_and_the_last_one_is_shorter(search, height):
     world = World(scene(height))
     (vertices, left), x, _ = pushed(world, search=search, moves=3)
-    rise = min(3 * CLOSE / FRACTION, CLOSE - height)
+    rise = min(3 * CLOSE / MOVES_OF_CLOSE, CLOSE - height)
     if search == "octree":
         # walls of its cells hide some
         assert 0 < vertices <= 16
@@ -259,7 +259,7 @@ def layers(gap, speed):
 def test_cloth_moves_back_to_the_side_it_came_from(gap, speed, up):
     # in a step of 1 ms at 5 m/s a vertex goes 5 mm: one that is 3 mm below came from above
     world = layers(gap, speed)
-    response = Push(world, search="kdtree", close=CLOSE, moves=1, largest_face=0.2)
+    response = PushOut(world, search="kdtree", close=CLOSE, moves=1, largest_face=0.2)
     state = world.initial_state()
     world.begin_step(state, 0.001)
     before = state.positions()
@@ -275,7 +275,7 @@ def test_cloth_moves_back_to_the_side_it_came_from(gap, speed, up):
 
 def test_mesh_and_cloth_can_be_left_out():
     world = layers(0.05, 0.0)
-    assert Push(world, search="brute", close=CLOSE, moves=1, largest_face=1.0, cloth=False).apply(
+    assert PushOut(world, search="brute", close=CLOSE, moves=1, largest_face=1.0, cloth=False).apply(
         (state := world.initial_state()).x, state.v, 0.001
     ) == (0, 0)
     assert pushed(World(scene(0.02)), mesh=False)[0] == (0, 0)
@@ -296,7 +296,7 @@ def test_kdtree_and_brute_push_to_the_same_bytes(seed):
         world.begin_step(state, 0.001)
         state.x.assign(state.positions() + noise)
         state.v.assign(noise)
-        counts = Push(world, search=search, close=CLOSE, moves=6, largest_face=0.1).apply(state.x, state.v, 0.001)
+        counts = PushOut(world, search=search, close=CLOSE, moves=6, largest_face=0.1).apply(state.x, state.v, 0.001)
         results.append((counts, state.positions().tobytes(), state.velocities().tobytes()))
     assert results[0] == results[1]
 
@@ -315,7 +315,7 @@ def test_three_moves_are_as_three_times_one_on_any_number_of_threads(threads):
         world.begin_step(state, 0.001)
         state.x.assign(state.positions() + noise)
         state.v.assign(10.0 * noise)
-        response = Push(world, search="kdtree", close=0.05, moves=moves, largest_face=0.1)
+        response = PushOut(world, search="kdtree", close=0.05, moves=moves, largest_face=0.1)
         counts = [response.apply(state.x, wp.clone(state.v), 0.001) for _ in range(times)]
         return counts, state.positions()
 
@@ -330,7 +330,7 @@ def test_three_moves_are_as_three_times_one_on_any_number_of_threads(threads):
     assert np.array_equal(x, y)
     assert counts[0].left == each[-1].left > 0
     assert max(one.vertices for one in each) <= counts[0].vertices < 361
-    assert np.abs(x - world.rest_positions - noise).max() > 0.05 / FRACTION
+    assert np.abs(x - world.rest_positions - noise).max() > 0.05 / MOVES_OF_CLOSE
 
 
 def test_what_stands_still_is_sorted_once(monkeypatch):
@@ -340,12 +340,12 @@ def test_what_stands_still_is_sorted_once(monkeypatch):
     world = World(scene(0.02).replace(colliders=[ball, floor]))
     results = {}
     for search in ("kdtree", "brute"):
-        response = Push(world, search=search, close=CLOSE, moves=1, largest_face=0.2)
+        response = PushOut(world, search=search, close=CLOSE, moves=1, largest_face=0.2)
         still, moving = response.mesh_searches
         assert moving.count == 80 and still.count > 500
         state = world.initial_state()
         counts = []
-        for step in range(AGAIN + 2):
+        for step in range(SORT_EVERY + 2):
             world.begin_step(state, 0.01)
             counts.append(response.apply(state.x, state.v, 0.01))
             if step == 0:

@@ -1,7 +1,8 @@
-"""Explicit one-step integrators for x' = v, v' = a(x, v, t): Euler, midpoint, trapezoid and Runge-Kutta 4.
+"""Cloth without collisions in `push`: explicit integrators, the acceleration of springs, and Provot's correction.
 
-All four are Runge-Kutta schemes in which a stage depends on the stage before it alone: with k_1 the rates at the start,
-stage i is taken at y + h a_i k_(i-1), and the step ends at y + h sum b_i k_i.
+The integrators for x' = v, v' = a(x, v, t) are Euler, midpoint, trapezoid and Runge-Kutta 4. All are Runge-Kutta schemes in
+which a stage depends on the stage before it alone: with k_1 the rates at the start, stage i is taken at
+y + h a_i k_(i-1), and the step ends at y + h sum b_i k_i.
 """
 
 from collections.abc import Callable
@@ -12,20 +13,27 @@ import numpy as np
 import warp as wp
 
 from weft.dynamics.air import Air
-from weft.dynamics.springs import SpringNetwork, from_world
+from weft.dynamics.springs import BEND, SpringNetwork, from_world
 from weft.mesh.topology import incidence
 from weft.runtime import launch
+from weft.runtime.colouring import colour_items
+from weft.runtime.cooperative import BLOCK, CooperativeLauncher, clusterable, grid_barrier
+from weft.runtime.partition import partition_begin, partition_end, partition_step
+from weft.runtime.reduction import reduce_max
 from weft.world import World
 
 wp.set_module_options({"enable_backward": False})
 
+# sweeps of Provot's correction a step at most: an edge that is still too long then is shortened further in the next step
+SWEEPS = 4
+
 Accelerate = Callable[[wp.array, wp.array, float, wp.array], None]
-"""(x, v, time, a): write the accelerations at a state"""
+"""(x, v, time, a): write the accelerations of a state into a"""
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """How far along the last rates each stage lies, and the weight of its own rates in the end."""
+    """How far along the rates of the last stage each stage lies, and the weight of its own rates in the result."""
 
     order: int
     stages: tuple[float, ...]
@@ -41,7 +49,7 @@ SCHEMES = {
 
 
 @wp.kernel
-def go_along(
+def advance(
     first: int,
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
@@ -51,7 +59,7 @@ def go_along(
     x_out: wp.array[wp.vec3d],
     v_out: wp.array[wp.vec3d],
 ):
-    """A state moved along some rates."""
+    """The state after h at constant rates."""
     i = first + wp.tid()
     x_out[i] = x[i] + h * speed[i]
     v_out[i] = v[i] + h * gain[i]
@@ -66,7 +74,7 @@ def add_rates(
     speed_sum: wp.array[wp.vec3d],
     gain_sum: wp.array[wp.vec3d],
 ):
-    """Sum up weighted rates."""
+    """Add weighted rates to their sums."""
     i = first + wp.tid()
     speed_sum[i] = speed_sum[i] + weight * speed[i]
     gain_sum[i] = gain_sum[i] + weight * gain[i]
@@ -92,9 +100,9 @@ class Integrator:
         self._gain_sum.zero_()
         for stage, weight in zip(self.scheme.stages, self.scheme.weights, strict=True):
             if stage > 0.0:
-                # the stage's velocity goes to where its acceleration is then found
+                # the velocity of the stage overwrites that of the last one
                 inputs = [x, v, self._speed, self._gain, stage * h, self._x, self._speed]
-                launch(go_along, self.count, inputs, device=self.device)
+                launch(advance, self.count, inputs, device=self.device)
                 accelerate(self._x, self._speed, time + stage * h, self._gain)
             else:
                 wp.copy(self._speed, v, count=self.count)
@@ -102,7 +110,7 @@ class Integrator:
             if weight > 0.0:
                 inputs = [self._speed, self._gain, weight, self._speed_sum, self._gain_sum]
                 launch(add_rates, self.count, inputs, device=self.device)
-        launch(go_along, self.count, [x, v, self._speed_sum, self._gain_sum, h, x_end, v_end], device=self.device)
+        launch(advance, self.count, [x, v, self._speed_sum, self._gain_sum, h, x_end, v_end], device=self.device)
 
 
 @wp.kernel
@@ -117,16 +125,16 @@ def pull_quads(
     damping: wp.array[wp.float64],
     pull: wp.array[wp.vec3d],
 ):
-    """Pull of each bend spring over four vertices: the force on corner k is its weight times this."""
+    """The pull of each bend spring over four vertices, N: the force on corner k is its weight times this."""
     i = first + wp.tid()
     q = quads[i]
     w = weights[i]
     r = w[0] * x[q[0]] + w[1] * x[q[1]] + w[2] * x[q[2]] + w[3] * x[q[3]]
     u = w[0] * v[q[0]] + w[1] * v[q[1]] + w[2] * v[q[2]] + w[3] * v[q[3]]
-    share = wp.float64(1.0)
+    stretched = wp.float64(1.0)
     if rest[i] > wp.float64(0.0):
-        share = wp.float64(1.0) - rest[i] / wp.max(wp.length(r), wp.float64(1.0e-30))
-    pull[i] = -(stiffness[i] * share * r + damping[i] * u)
+        stretched = wp.float64(1.0) - rest[i] / wp.max(wp.length(r), wp.float64(1.0e-30))
+    pull[i] = -(stiffness[i] * stretched * r + damping[i] * u)
 
 
 @wp.kernel
@@ -151,7 +159,7 @@ def accelerate_vertices(
     air_damping: wp.float64,
     a: wp.array[wp.vec3d],
 ):
-    """Springs, weight and air; held vertices keep their velocity."""
+    """Accelerations by springs, gravity and air; pinned vertices keep their velocity."""
     i = first + wp.tid()
     w = inverse_mass[i]
     if w == wp.float64(0.0):
@@ -177,7 +185,7 @@ def accelerate_vertices(
 
 
 class SpringAcceleration:
-    """Accelerations of a spring network, as an integrator asks for them."""
+    """The accelerations of a spring network, for an integrator."""
 
     def __init__(self, network: SpringNetwork, count: int, inverse_mass: wp.array, air: Air) -> None:
         self.network, self.count, self.air = network, count, air
@@ -186,7 +194,7 @@ class SpringAcceleration:
         def upload(values: np.ndarray, dtype: Any) -> wp.array:
             return wp.array(values, dtype=dtype, device=self.device)
 
-        # each spring once from either end, side by side in the order in which they are gathered
+        # each spring once for either end, in the order in which vertices gather their forces
         offsets, entries = incidence(network.pairs, count)
         spring, end = entries // 2, entries % 2
         self._springs = (
@@ -220,3 +228,134 @@ class SpringAcceleration:
             device=self.device,
             grain=512,
         )
+
+
+@wp.kernel
+def hold_pinned(
+    first: int,
+    inverse_mass: wp.array[wp.float64],
+    x: wp.array[wp.vec3d],
+    target: wp.array[wp.vec3d],
+    h: wp.float64,
+    v: wp.array[wp.vec3d],
+):
+    """Give a pinned vertex the velocity that brings it to its target in the step h."""
+    i = first + wp.tid()
+    if inverse_mass[i] == wp.float64(0.0):
+        v[i] = (target[i] - x[i]) / h
+
+
+@clusterable
+@wp.kernel(launch_bounds=BLOCK)
+def find_largest_move(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    count: int,
+    inverse_mass: wp.array[wp.float64],
+    x: wp.array[wp.vec3d],
+    end: wp.array[wp.vec3d],
+    farthest: wp.array[wp.float64],
+):
+    """Cooperative kernel: how far the fastest vertex moves, m; pinned vertices do not count."""
+    t = first + wp.tid()
+    if t == 0:
+        farthest[0] = wp.float64(0.0)
+    grid_barrier(arrivals)
+    far = wp.float64(0.0)
+    for i in range(
+        partition_begin(t, threads, count), partition_end(t, threads, count), partition_step(threads, count)
+    ):
+        if inverse_mass[i] > wp.float64(0.0):
+            moved = wp.length(end[i] - x[i])
+            # a NaN fails every comparison and must be reported
+            if moved > far or wp.isnan(moved):
+                far = moved
+    reduce_max(farthest, 0, far)
+
+
+@wp.func
+def shorten_edge(
+    k: int,
+    sweep: int,
+    pairs: wp.array[wp.vec2i],
+    longest: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
+    changed: wp.array[int],
+    x: wp.array[wp.vec3d],
+):
+    """Move both ends of an edge that is too long together, by their inverse masses."""
+    p = pairs[k]
+    d = x[p[1]] - x[p[0]]
+    length = wp.length(d)
+    wa = inverse_mass[p[0]]
+    wb = inverse_mass[p[1]]
+    if length > longest[k] and wa + wb > wp.float64(0.0):
+        step = ((length - longest[k]) / (length * (wa + wb))) * d
+        x[p[0]] = x[p[0]] + wa * step
+        x[p[1]] = x[p[1]] - wb * step
+        # all threads that write write the same
+        changed[sweep] = 1
+
+
+@clusterable
+@wp.kernel(launch_bounds=BLOCK)
+def shorten_edges(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    sweeps: int,
+    colours: int,
+    offsets: wp.array[int],
+    pairs: wp.array[wp.vec2i],
+    longest: wp.array[wp.float64],
+    inverse_mass: wp.array[wp.float64],
+    changed: wp.array[int],
+    x: wp.array[wp.vec3d],
+):
+    """Cooperative kernel: Provot's correction, in sweeps over all edges, colour by colour, until none is too long."""
+    t = first + wp.tid()
+    if t == 0:
+        for sweep in range(sweeps):
+            changed[sweep] = 0
+    grid_barrier(arrivals)
+    for sweep in range(sweeps):
+        for colour in range(colours):
+            begin = offsets[colour]
+            count = offsets[colour + 1] - begin
+            first_k = begin + partition_begin(t, threads, count)
+            last_k = begin + partition_end(t, threads, count)
+            for k in range(first_k, last_k, partition_step(threads, count)):
+                shorten_edge(k, sweep, pairs, longest, inverse_mass, changed, x)
+            grid_barrier(arrivals)
+        if changed[sweep] == 0:
+            break
+
+
+class LengthCorrection:
+    """Provot 1995: after a step, edges longer than (1 + stretch) times their rest length are shortened."""
+
+    def __init__(self, network: SpringNetwork, stretch: float, inverse_mass: wp.array, vertex_count: int) -> None:
+        """Bend springs are left alone; with a stretch of 0 nothing is corrected."""
+        device = inverse_mass.device
+        edges = np.flatnonzero(network.kind != BEND) if stretch > 0.0 else np.zeros(0, int)
+        order, offsets = colour_items(network.pairs[edges], vertex_count)
+        chosen = edges[order]
+        longest = (1.0 + stretch) * network.rest[chosen]
+        self._count, self._largest_colour = len(chosen), int(np.diff(offsets).max(initial=0))
+        self._inputs = [
+            SWEEPS,
+            len(offsets) - 1,
+            wp.array(offsets, dtype=int, device=device),
+            wp.array(network.pairs[chosen], dtype=wp.vec2i, device=device),
+            wp.array(longest, dtype=wp.float64, device=device),
+            inverse_mass,
+            wp.zeros(SWEEPS, dtype=int, device=device),
+        ]
+        self._cooperative = CooperativeLauncher(device)
+
+    def apply(self, x: wp.array) -> None:
+        """Shorten edges of x that are too long."""
+        if self._count:
+            # an edge that is not too long is little work
+            self._cooperative.launch(shorten_edges, self._largest_colour, [*self._inputs, x], work=self._count // 2)

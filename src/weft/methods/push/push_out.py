@@ -2,12 +2,12 @@
 
 Draping on meshes, section 3.3: only vertices against triangles, only the vertex moves, always by close/16. It moves
 along the normal of a collider's triangle, which faces outwards; from a triangle of cloth, which has no outside, it
-moves back to where it came from, as its velocity relative to the triangle tells.
+moves back to the side that it came from, by its velocity relative to the triangle.
 
-What is done beyond the paper: the last move is only as long as needed, since a whole one would leave a vertex at rest
-hopping; of several triangles that are too close the nearest one pushes, so that the result does not
-depend on the order in which they are found; and the velocity of a pushed vertex loses its part towards the triangle,
-with friction, since otherwise a vertex at rest would gain speed from gravity until it falls through.
+weft does more than the paper in three ways. The last move is only as long as needed, since a whole one would leave a vertex
+at rest hopping. Of several triangles that are too close the nearest one pushes, so that the result does not depend on the
+order in which they are found. And the velocity of a pushed vertex loses its component towards the triangle, with friction,
+since otherwise a vertex at rest would gain speed from gravity until it falls through.
 """
 
 from typing import Any, NamedTuple
@@ -17,25 +17,34 @@ import warp as wp
 
 from weft.broad_phase.centroid_trees import CentroidTree
 from weft.errors import SceneError
-from weft.methods.push.push_kernels import LOOKS, place_corners, push_together
+from weft.methods.push.kernels import (
+    BEFORE_MOVE,
+    ClothMesh,
+    Colliders,
+    Lengths,
+    Moves,
+    place_corners,
+    push_vertices,
+)
 from weft.runtime import launch
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.readback import read
 from weft.world import World
 from weft.world.rings import surface_neighbours
 
-# of `close`, how far a vertex moves at once
-FRACTION = 16
-# faces of colliders that may come from splitting
+# moves that make up `close`: the paper's number
+MOVES_OF_CLOSE = 16
+# triangles that colliders may be split into: some 500 MB of corners; more mean that a floor is huge or `close` tiny
 MOST_FACES = 2_000_000
-# steps after which trees are sorted anew: until then their boxes follow what moves
-AGAIN = 64
-# how much more work a vertex is than what threads usually share
-HEAVY = {"brute": 64, "octree": 8, "kdtree": 8}
+# steps after which kd-trees are sorted again. In between their boxes follow the triangles: results are the same, and boxes that
+# have grown only make the search slower
+SORT_EVERY = 64
+# work of a vertex compared to that of an item of a light kernel, for the number of threads
+WORK = {"brute": 64, "octree": 8, "kdtree": 8}
 
 
 class SplitFaces(NamedTuple):
-    """Small triangles that cover larger ones exactly: each corner lies at some weights in its large triangle."""
+    """Small triangles that cover larger ones exactly; corners are given by weights in their large triangle."""
 
     owner: np.ndarray
     """(k,) the large triangle of each corner"""
@@ -72,14 +81,14 @@ def split_faces(corners: np.ndarray, largest: float) -> SplitFaces:
 
 
 class Pushed(NamedTuple):
-    """How many vertices were pushed in a step, and how many are still too close after the last move."""
+    """Vertices that were pushed in a step, and those that are still too close after the last move."""
 
     vertices: int
     left: int
 
 
-class Push:
-    """Pushes the vertices of the cloths of a world out of its triangles."""
+class PushOut:
+    """Pushes the vertices of the cloths of a world away from triangles of colliders and of cloth."""
 
     def __init__(
         self,
@@ -92,93 +101,86 @@ class Push:
         mesh: bool = True,
         cloth: bool = True,
     ) -> None:
-        """`mesh` and `cloth` say whether triangles of colliders and of cloth push."""
-        self.world, self.close, self.moves, self._heavy = world, close, moves, HEAVY[search]
-        device, count = world.device, world.cloth_vertex_count
+        """`mesh` and `cloth`: whether triangles of colliders and of cloth push; colliders are split to `largest_face` (m)."""
+        self.world, self.close, self.most_moves, self._work = world, close, moves, WORK[search]
+        device = world.device
         mesh_faces = world.faces[world.cloth_face_count :] if mesh else world.faces[:0]
         cloth_faces = world.cloth_faces if cloth else world.faces[:0]
         split = split_faces(world.rest_positions[mesh_faces], largest_face)
-        self.mesh_faces = wp.array(split.faces, dtype=wp.vec3i, device=device)
         self._owner = wp.array(mesh_faces[split.owner], dtype=wp.vec3i, device=device)
         self._weights = wp.array(split.weights, dtype=wp.vec3d, device=device)
-        self._mesh_x, self._mesh_v = (wp.zeros(len(split.owner), dtype=wp.vec3d, device=device) for _ in range(2))
-        # floors have many small faces, so what stands still is not sorted along with what moves
+        self._colliders = self._make_colliders(split)
+        # floors have many small faces, so that colliders that stand still have a tree of their own, which is built once
         moving = self._moving(split, search)
         numbers = [np.flatnonzero(~moving), np.flatnonzero(moving)]
-        self.mesh_searches = [CentroidTree(search, part, device) for part in numbers]
-        self._corners = [wp.array(split.faces[part].ravel(), dtype=int, device=device) for part in numbers]
-        self._age = 0
-        """steps that were prepared"""
-
-        self.cloth_faces = wp.array(cloth_faces, dtype=wp.vec3i, device=device)
+        self.mesh_searches = [CentroidTree(search, chosen, device) for chosen in numbers]
+        self._corners = [wp.array(split.faces[chosen].ravel(), dtype=int, device=device) for chosen in numbers]
         self.cloth_search = CentroidTree(search, np.arange(len(cloth_faces)), device)
-        around = surface_neighbours(world.surface, world.seams.nearest())
-        self._neighbours = tuple(wp.array(a, dtype=int, device=device) for a in around)
-        self._mesh_friction = wp.array(self._friction(split), dtype=wp.float64, device=device)
-        self._cloth_friction = float(world.friction_kinetic.numpy()[: len(world.cloths), : len(world.cloths)].max())
-        self._x, self._normal, self._carrier = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(3))
-        self._rub = wp.zeros(count, dtype=wp.float64, device=device)
-        self._pushed, self._touched = (wp.zeros(count, dtype=int, device=device) for _ in range(2))
-        self.counts = wp.zeros(LOOKS + moves + 1, dtype=int, device=device)
-        """how many vertices the last step pushed, and how many it left too close, first"""
+        self._cloth = self._make_cloth(cloth_faces)
+        self._moves = self._make_moves()
+        self.counts = self._moves.counts
+        """first the vertices that the last step pushed, and those that it left too close"""
+        self._steps = 0
+        """how many steps were prepared"""
         self._cooperative = CooperativeLauncher(device)
         self._given: tuple[Any, ...] = ()
         self._inputs: tuple[Any, ...] = ()
 
-    def apply(self, x: wp.array, v: wp.array, dt: float, *, part: float = 1.0) -> Pushed:
+    def apply(self, x: wp.array, v: wp.array, dt: float, *, fraction: float = 1.0) -> Pushed:
         """Push vertices of x until all are clear or the moves are used up, and stop their velocities.
 
-        part: of close/16, how far a vertex moves at once.
+        A move is this fraction of close/16.
         """
         self.prepare(x, v)
-        self.push(x, v, dt, part=part)
+        self.push(x, v, dt, fraction=fraction)
         return Pushed(*(int(count) for count in read((self.counts, 0, 2))[0]))
 
     def prepare(self, x: wp.array, v: wp.array) -> None:
-        """What is not done in every step: place what stands still, and sort trees now and then.
+        """What is not done in every step: place the colliders that stand still once, and sort kd-trees now and then.
 
-        Any positions from about that time will do, since what is found does not depend on how a tree is sorted.
+        Any recent positions will do, since the triangles that a tree finds do not depend on how it is sorted.
         """
         still, moving = self.mesh_searches
-        if self._age == 0:
+        faces, mesh_x = self._colliders.faces, self._colliders.x
+        if self._steps == 0:
             self._place(0, x, v)
-            still.sort(self.mesh_faces, self._mesh_x)
-            still.build(self.mesh_faces, self._mesh_x, self.close)
-        if self._age % AGAIN == 0:
+            still.sort(faces, mesh_x)
+            still.build(faces, mesh_x, self.close)
+        if self._steps % SORT_EVERY == 0:
             self._place(1, x, v)
-            moving.sort(self.mesh_faces, self._mesh_x)
-            self.cloth_search.sort(self.cloth_faces, x)
-        self._age += 1
+            moving.sort(faces, mesh_x)
+            self.cloth_search.sort(self._cloth.faces, x)
+        self._steps += 1
 
-    def push(self, x: wp.array, v: wp.array, dt: float, *, part: float = 1.0) -> None:
-        """As `apply`, once all is prepared: launches alone, which can be replayed; what they count is in `counts`."""
+    def push(self, x: wp.array, v: wp.array, dt: float, *, fraction: float = 1.0) -> None:
+        """As `apply` after `prepare`: launches alone, which a CUDA graph can hold; the result is in `counts`."""
         self._place(1, x, v)
-        self.mesh_searches[1].build(self.mesh_faces, self._mesh_x, self.close)
-        self.cloth_search.build(self.cloth_faces, x, self.close, self.moves * self.close / FRACTION)
+        self.mesh_searches[1].build(self._colliders.faces, self._colliders.x, self.close)
+        slack = self.most_moves * self.close / MOVES_OF_CLOSE
+        self.cloth_search.build(self._cloth.faces, x, self.close, slack)
         count = self.world.cloth_vertex_count
-        # the same tuple for the same arguments, which is then not looked through
-        given = x.ptr, v.ptr, dt, part
+        # the launch does not look through a tuple that it knows
+        given = x.ptr, v.ptr, dt, fraction
         if given != self._given:
-            self._given, self._inputs = given, self._arguments(x, v, dt, part)
-        self._cooperative.launch(push_together, count, self._inputs, work=self._heavy * count)
+            self._given, self._inputs = given, self._arguments(x, v, dt, fraction)
+        self._cooperative.launch(push_vertices, count, self._inputs, work=self._work * count)
 
-    def _arguments(self, x: wp.array, v: wp.array, dt: float, part: float) -> tuple[Any, ...]:
-        """What the kernel of all moves takes."""
+    def _arguments(self, x: wp.array, v: wp.array, dt: float, fraction: float) -> tuple[Any, ...]:
+        """The arguments of `push_vertices`."""
+        lengths: Any = Lengths()
+        lengths.close, lengths.move, lengths.dt = self.close, fraction * self.close / MOVES_OF_CLOSE, dt
         still, moving = (search.index for search in self.mesh_searches)
-        mesh = (self.mesh_faces, self._mesh_x, self._mesh_v, self._mesh_friction)
-        cloth = (self.cloth_search.index, self.cloth_faces, self._cloth_friction)
-        found = (self._x, self._normal, self._carrier, self._rub, self._pushed, self._touched, self.counts)
-        lengths = (self.world.inverse_mass, self.close, part * self.close / FRACTION, dt)
-        before = (self.world.cloth_vertex_count, self.moves, *lengths)
-        return (*before, still, moving, *mesh, *self._neighbours, *cloth, x, v, *found)
+        count = self.world.cloth_vertex_count
+        bodies = (still, moving, self.cloth_search.index, self._colliders, self._cloth)
+        return (count, self.most_moves, lengths, *bodies, x, v, self._moves)
 
     def _place(self, which: int, x: wp.array, v: wp.array) -> None:
-        """Bring the triangles of colliders that stand still (0) or move (1) up to date."""
-        inputs = [self._corners[which], self._owner, self._weights, x, v, self._mesh_x, self._mesh_v]
+        """Take the positions of the colliders that stand still (0) or move (1)."""
+        inputs = [self._corners[which], self._owner, self._weights, x, v, self._colliders.x, self._colliders.v]
         launch(place_corners, len(self._corners[which]), inputs, device=self.world.device)
 
     def _moving(self, split: SplitFaces, search: str) -> np.ndarray:
-        """(m,) which small triangles are of colliders that move; an octree has one root, so there all go with them."""
+        """(m,) which small triangles are of colliders that move; an octree has one root, so that one moves all."""
         world = self.world
         moves = np.zeros(world.vertex_count, dtype=bool)
         for prescription in world.kinematics.prescriptions:
@@ -186,9 +188,32 @@ class Push:
         chosen = moves[world.faces[world.cloth_face_count + split.owner[::3], 0]]
         return chosen | (chosen.any() and search == "octree")
 
-    def _friction(self, split: SplitFaces) -> np.ndarray:
-        """The coefficient of each collider triangle with the cloth (of several cloths: the largest)."""
-        world = self.world
+    def _make_colliders(self, split: SplitFaces) -> Any:
+        world, device = self.world, self.world.device
         body = world.surface.face_body.numpy()[world.cloth_face_count + split.owner[::3]]
-        table = world.friction_kinetic.numpy()[:, : len(world.cloths)].max(axis=1)
-        return table[body]
+        # of several cloths the largest coefficient
+        friction = world.friction_kinetic.numpy()[:, : len(world.cloths)].max(axis=1)[body]
+        colliders: Any = Colliders()
+        colliders.faces = wp.array(split.faces, dtype=wp.vec3i, device=device)
+        colliders.x, colliders.v = (wp.zeros(len(split.owner), dtype=wp.vec3d, device=device) for _ in range(2))
+        colliders.friction = wp.array(friction, dtype=wp.float64, device=device)
+        return colliders
+
+    def _make_cloth(self, faces: np.ndarray) -> Any:
+        world, device, cloths = self.world, self.world.device, len(self.world.cloths)
+        cloth: Any = ClothMesh()
+        cloth.faces = wp.array(faces, dtype=wp.vec3i, device=device)
+        cloth.friction = float(world.friction_kinetic.numpy()[:cloths, :cloths].max())
+        cloth.inverse_mass = world.inverse_mass
+        around = surface_neighbours(world.surface, world.seams.nearest())
+        cloth.offsets, cloth.neighbours = (wp.array(a, dtype=int, device=device) for a in around)
+        return cloth
+
+    def _make_moves(self) -> Any:
+        count, device = self.world.cloth_vertex_count, self.world.device
+        moves: Any = Moves()
+        moves.x, moves.normal, moves.carrier = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(3))
+        moves.friction = wp.zeros(count, dtype=wp.float64, device=device)
+        moves.too_close, moves.pushed = (wp.zeros(count, dtype=int, device=device) for _ in range(2))
+        moves.counts = wp.zeros(BEFORE_MOVE + self.most_moves + 1, dtype=int, device=device)
+        return moves

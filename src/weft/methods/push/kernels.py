@@ -1,4 +1,4 @@
-"""Kernels of `push_out`: the nearest triangle of a vertex, moves away from it, and what they do to velocities."""
+"""Kernels of `push_out`: the nearest triangle of a vertex, moves away from it, and the change of its velocity."""
 
 import warp as wp
 
@@ -9,17 +9,68 @@ from weft.runtime.reduction import reduce_sum
 
 wp.set_module_options({"enable_backward": False})
 
-# of what is counted: vertices that were pushed, those that are too close in the end, then those of each look
-TOUCHED, LEFT, LOOKS = 0, 1, 2
+# places in the array of counts: vertices that were pushed, vertices that are too close in the end, then the vertices that are
+# too close before each move
+PUSHED, LEFT, BEFORE_MOVE = 0, 1, 2
+
+
+@wp.struct
+class Colliders:
+    """The triangles of colliders, split into small ones."""
+
+    faces: wp.array[wp.vec3i]
+    x: wp.array[wp.vec3d]
+    v: wp.array[wp.vec3d]
+    friction: wp.array[wp.float64]
+    """coefficient of each triangle with cloth"""
+
+
+@wp.struct
+class ClothMesh:
+    """The triangles of cloth, and the vertices around each vertex."""
+
+    faces: wp.array[wp.vec3i]
+    friction: wp.float64
+    inverse_mass: wp.array[wp.float64]
+    offsets: wp.array[int]
+    """where the neighbours of each vertex begin"""
+    neighbours: wp.array[int]
+
+
+@wp.struct
+class Lengths:
+    """The numbers of a step."""
+
+    close: wp.float64
+    """m; a vertex nearer to a triangle is moved"""
+    move: wp.float64
+    """m; the length of a move"""
+    dt: wp.float64
+
+
+@wp.struct
+class Moves:
+    """What is kept of each vertex between the moves of a step."""
+
+    x: wp.array[wp.vec3d]
+    """after the next move"""
+    normal: wp.array[wp.vec3d]
+    """the direction of its last move"""
+    carrier: wp.array[wp.vec3d]
+    """the velocity of the triangle that pushed it"""
+    friction: wp.array[wp.float64]
+    too_close: wp.array[int]
+    pushed: wp.array[int]
+    counts: wp.array[int]
 
 
 @wp.struct
 class Nearest:
-    """The nearest triangle found so far."""
+    """The nearest triangle found so far, and the push that it gives."""
 
     distance: wp.float64
     needed: wp.float64
-    """how far the vertex has to go along the direction to be clear"""
+    """m; how far the vertex must move along the direction to be clear"""
     face: int
     is_cloth: int
     direction: wp.vec3d
@@ -39,7 +90,7 @@ def within_radius(index: CentroidIndex, p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c
 
 @wp.func
 def plane_distance(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, n: wp.vec3d) -> wp.float64:
-    """Distance above the plane of a triangle for a point over it; infinite for a point beside it."""
+    """Signed distance of a point to the plane of a triangle; infinite if its foot is outside the triangle."""
     d = wp.dot(n, p - a)
     q = p - d * n
     # the foot is inside when it lies on the inner side of all edges
@@ -55,7 +106,7 @@ def plane_distance(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, n: wp.vec
 
 @wp.func
 def next_to(i: int, f: wp.vec3i, offsets: wp.array[int], neighbours: wp.array[int]) -> bool:
-    """Whether a vertex belongs to a triangle, or an edge leads from one to the other."""
+    """Whether a vertex belongs to a triangle, or an edge joins the two."""
     if f[0] == i or f[1] == i or f[2] == i:
         return True
     for s in range(offsets[i], offsets[i + 1]):
@@ -66,25 +117,23 @@ def next_to(i: int, f: wp.vec3i, offsets: wp.array[int], neighbours: wp.array[in
 
 
 @wp.func
-def look(
+def find_nearest(
     nearest: Nearest,
     against: wp.vec3d,
     i: int,
     p: wp.vec3d,
     velocity: wp.vec3d,
-    close: wp.float64,
-    dt: wp.float64,
+    lengths: Lengths,
     is_cloth: int,
-    offsets: wp.array[int],
-    neighbours: wp.array[int],
+    cloth: ClothMesh,
     index: CentroidIndex,
     faces: wp.array[wp.vec3i],
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
 ) -> Nearest:
-    """The nearest triangle of a list over which the point lies, if it is nearer than what was found before.
+    """The nearest triangle of an index with the foot of vertex i, at p, if it is nearer than the one found before.
 
-    Only triangles that push against the given direction count; a zero vector admits all.
+    Only triangles that push against the direction `against` count; a zero vector admits all. faces, x, v: of the triangles.
     """
     result = nearest
     radius = index.measures[RADIUS]
@@ -109,12 +158,12 @@ def look(
                 nearer = far < result.distance or (
                     far == result.distance and result.is_cloth == is_cloth and number < result.face
                 )
-                if nearer and (is_cloth == 0 or not next_to(i, f, offsets, neighbours)):
+                if nearer and (is_cloth == 0 or not next_to(i, f, cloth.offsets, cloth.neighbours)):
                     third = wp.float64(1.0) / wp.float64(3.0)
                     carrier = third * (v[f[0]] + v[f[1]] + v[f[2]])
                     away = wp.float64(1.0)
                     # from cloth back to the side on which the vertex was a step ago
-                    if is_cloth == 1 and d < dt * wp.dot(n, velocity - carrier):
+                    if is_cloth == 1 and d < lengths.dt * wp.dot(n, velocity - carrier):
                         away = wp.float64(-1.0)
                     if away * wp.dot(n, against) <= wp.float64(0.0):
                         result.distance = far
@@ -122,72 +171,75 @@ def look(
                         result.is_cloth = is_cloth
                         result.velocity = carrier
                         result.direction = away * n
-                        result.needed = close - away * d
+                        result.needed = lengths.close - away * d
     return result
+
+
+@wp.func
+def find_nearest_of_all(
+    nearest: Nearest,
+    against: wp.vec3d,
+    i: int,
+    lengths: Lengths,
+    still: CentroidIndex,
+    moving: CentroidIndex,
+    own: CentroidIndex,
+    colliders: Colliders,
+    cloth: ClothMesh,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+) -> Nearest:
+    """The nearest triangle of a vertex among colliders that stand still, colliders that move, and cloth."""
+    found = nearest
+    p = x[i]
+    u = v[i]
+    found = find_nearest(found, against, i, p, u, lengths, 0, cloth, still, colliders.faces, colliders.x, colliders.v)
+    found = find_nearest(found, against, i, p, u, lengths, 0, cloth, moving, colliders.faces, colliders.x, colliders.v)
+    return find_nearest(found, against, i, p, u, lengths, 1, cloth, own, cloth.faces, x, v)
 
 
 @wp.func
 def push_vertex(
     i: int,
-    inverse_mass: wp.array[wp.float64],
-    close: wp.float64,
-    move: wp.float64,
-    dt: wp.float64,
-    still_index: CentroidIndex,
-    moving_index: CentroidIndex,
-    mesh_faces: wp.array[wp.vec3i],
-    mesh_x: wp.array[wp.vec3d],
-    mesh_v: wp.array[wp.vec3d],
-    mesh_friction: wp.array[wp.float64],
-    offsets: wp.array[int],
-    neighbours: wp.array[int],
-    cloth_index: CentroidIndex,
-    cloth_faces: wp.array[wp.vec3i],
-    cloth_friction: wp.float64,
+    lengths: Lengths,
+    still: CentroidIndex,
+    moving: CentroidIndex,
+    own: CentroidIndex,
+    colliders: Colliders,
+    cloth: ClothMesh,
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
-    x_out: wp.array[wp.vec3d],
-    normal: wp.array[wp.vec3d],
-    carrier: wp.array[wp.vec3d],
-    friction: wp.array[wp.float64],
+    moves: Moves,
 ) -> int:
     """One move of a vertex if it is closer than `close` to a triangle; gives 1 then, else 0."""
     p = x[i]
-    x_out[i] = p
-    if inverse_mass[i] == wp.float64(0.0):
+    moves.x[i] = p
+    if cloth.inverse_mass[i] == wp.float64(0.0):
         return 0
-    found = Nearest()
-    found.distance = close
-    found.face = -1
-    found.is_cloth = -1
-    none = found
-    u = v[i]
-    all = wp.vec3d()
-    found = look(found, all, i, p, u, close, dt, 0, offsets, neighbours, still_index, mesh_faces, mesh_x, mesh_v)
-    found = look(found, all, i, p, u, close, dt, 0, offsets, neighbours, moving_index, mesh_faces, mesh_x, mesh_v)
-    found = look(found, all, i, p, u, close, dt, 1, offsets, neighbours, cloth_index, cloth_faces, x, v)
+    none = Nearest()
+    none.distance = lengths.close
+    none.face = -1
+    none.is_cloth = -1
+    found = find_nearest_of_all(none, wp.vec3d(), i, lengths, still, moving, own, colliders, cloth, x, v)
     if found.face < 0:
         return 0
     # between two triangles: no farther than the middle
-    n = found.direction
-    other = look(none, n, i, p, u, close, dt, 0, offsets, neighbours, still_index, mesh_faces, mesh_x, mesh_v)
-    other = look(other, n, i, p, u, close, dt, 0, offsets, neighbours, moving_index, mesh_faces, mesh_x, mesh_v)
-    other = look(other, n, i, p, u, close, dt, 1, offsets, neighbours, cloth_index, cloth_faces, x, v)
-    length = wp.min(move, found.needed)
+    other = find_nearest_of_all(none, found.direction, i, lengths, still, moving, own, colliders, cloth, x, v)
+    length = wp.min(lengths.move, found.needed)
     if other.face >= 0:
         length = wp.min(length, wp.max(wp.float64(0.0), wp.float64(0.5) * (found.needed - other.needed)))
-    x_out[i] = p + length * found.direction
-    normal[i] = found.direction
-    carrier[i] = found.velocity
-    friction[i] = cloth_friction
+    moves.x[i] = p + length * found.direction
+    moves.normal[i] = found.direction
+    moves.carrier[i] = found.velocity
+    moves.friction[i] = cloth.friction
     if found.is_cloth == 0:
-        friction[i] = mesh_friction[found.face]
+        moves.friction[i] = colliders.friction[found.face]
     return 1
 
 
 @wp.func
 def stop_vertex(n: wp.vec3d, carrier: wp.vec3d, friction: wp.float64, v: wp.vec3d) -> wp.vec3d:
-    """A velocity without what leads towards the triangle, and rubbed along it."""
+    """A velocity without its component towards a triangle that moves with the carrier, and with friction along it."""
     u = v - carrier
     towards = wp.dot(u, n)
     result = v
@@ -202,78 +254,61 @@ def stop_vertex(n: wp.vec3d, carrier: wp.vec3d, friction: wp.float64, v: wp.vec3
 
 @clusterable
 @wp.kernel(launch_bounds=BLOCK)
-def push_together(
+def push_vertices(
     first: int,
     threads: int,
     arrivals: wp.array[int],
     count: int,
-    moves: int,
-    inverse_mass: wp.array[wp.float64],
-    close: wp.float64,
-    move: wp.float64,
-    dt: wp.float64,
-    still_index: CentroidIndex,
-    moving_index: CentroidIndex,
-    mesh_faces: wp.array[wp.vec3i],
-    mesh_x: wp.array[wp.vec3d],
-    mesh_v: wp.array[wp.vec3d],
-    mesh_friction: wp.array[wp.float64],
-    offsets: wp.array[int],
-    neighbours: wp.array[int],
-    cloth_index: CentroidIndex,
-    cloth_faces: wp.array[wp.vec3i],
-    cloth_friction: wp.float64,
+    most_moves: int,
+    lengths: Lengths,
+    still: CentroidIndex,
+    moving: CentroidIndex,
+    own: CentroidIndex,
+    colliders: Colliders,
+    cloth: ClothMesh,
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
-    x_out: wp.array[wp.vec3d],
-    normal: wp.array[wp.vec3d],
-    carrier: wp.array[wp.vec3d],
-    friction: wp.array[wp.float64],
-    pushed: wp.array[int],
-    touched: wp.array[int],
-    counts: wp.array[int],
+    moves: Moves,
 ):
-    """Move vertices until all are clear or the moves are used up, then stop those that were pushed.
+    """Cooperative kernel: move vertices until all are clear or the moves are used up, then stop those that were pushed.
 
-    A thread has the same vertices all along: every so many, since costly ones lie side by side.
+    A thread has the same vertices in all moves: every so manieth, since vertices that are costly lie side by side.
     """
     t = first + wp.tid()
     begin = interleaved_thread(t, threads)
     for i in range(begin, count, threads):
-        touched[i] = 0
+        moves.pushed[i] = 0
     if t == 0:
-        for k in range(counts.shape[0]):
-            counts[k] = 0
+        for k in range(moves.counts.shape[0]):
+            moves.counts[k] = 0
     grid_barrier(arrivals)
     done = int(0)
     going = bool(True)
     while going:
         found = int(0)
         for i in range(begin, count, threads):
-            pushed[i] = push_vertex(
-                i, inverse_mass, close, move, dt, still_index, moving_index, mesh_faces, mesh_x, mesh_v, mesh_friction,
-                offsets, neighbours, cloth_index, cloth_faces, cloth_friction, x, v, x_out, normal, carrier, friction,
-            )  # fmt: skip
-            found += pushed[i]
-        reduce_sum(counts, LOOKS + done, found)
+            too_close = push_vertex(i, lengths, still, moving, own, colliders, cloth, x, v, moves)
+            moves.too_close[i] = too_close
+            found += too_close
+        reduce_sum(moves.counts, BEFORE_MOVE + done, found)
         grid_barrier(arrivals)
-        # the last look only counts who is still too close
-        going = counts[LOOKS + done] > 0 and done < moves
+        # after the last move vertices that are still too close are only counted
+        going = moves.counts[BEFORE_MOVE + done] > 0 and done < most_moves
         if going:
             for i in range(begin, count, threads):
-                x[i] = x_out[i]
-                if pushed[i] != 0:
-                    touched[i] = 1
+                x[i] = moves.x[i]
+                if moves.too_close[i] != 0:
+                    moves.pushed[i] = 1
             grid_barrier(arrivals)
             done += 1
     stopped = int(0)
     for i in range(begin, count, threads):
-        if touched[i] != 0:
-            v[i] = stop_vertex(normal[i], carrier[i], friction[i], v[i])
+        if moves.pushed[i] != 0:
+            v[i] = stop_vertex(moves.normal[i], moves.carrier[i], moves.friction[i], v[i])
             stopped += 1
-    reduce_sum(counts, TOUCHED, stopped)
+    reduce_sum(moves.counts, PUSHED, stopped)
     if t == 0:
-        counts[LEFT] = counts[LOOKS + done]
+        moves.counts[LEFT] = moves.counts[BEFORE_MOVE + done]
 
 
 @wp.kernel
@@ -287,7 +322,7 @@ def place_corners(
     corner_x: wp.array[wp.vec3d],
     corner_v: wp.array[wp.vec3d],
 ):
-    """The chosen corners of split triangles from those they were split from."""
+    """Positions and velocities of the chosen corners of split triangles, from the triangles that they were split from."""
     i = chosen[first + wp.tid()]
     f = owner[i]
     w = weights[i]
