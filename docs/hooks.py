@@ -25,7 +25,7 @@ def describe_names() -> str:
     for name in sorted(set(weft.__all__) - {"__version__"}, key=str.lower):
         thing = getattr(weft, name)
         rows.append(f"| `weft.{name}` | {'class' if isinstance(thing, type) else 'function'} | {_sentence(thing)} |")
-    return "\n".join(["| name | | what it is |", "| --- | --- | --- |", *rows])
+    return "\n".join(["| name | | meaning |", "| --- | --- | --- |", *rows])
 
 
 FILLED = {
@@ -37,7 +37,7 @@ FILLED = {
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put each generated text in the place of its mark."""
+    """Replace each mark by its generated text."""
     for mark, write in FILLED.items():
         if mark in markdown:
             markdown = markdown.replace(mark, write())
@@ -51,7 +51,7 @@ def _command(name: str) -> Iterator[str]:
     usage = " ".join([name, *(p.spelling for p in parameters if p.is_argument), "[OPTIONS]"])
     yield from (f"## {name}", "", "```text", f"weft {usage}", "```", "", _prose(command.__doc__), "")
     yield from ("| option | meaning | default |", "| --- | --- | --- |")
-    # what has no dash comes first
+    # arguments first, then options
     for p in sorted(parameters, key=lambda p: not p.is_argument):
         yield f"| {p.shown} | {_cell(p.info.help)} | {p.default} |"
     yield ""
@@ -67,7 +67,9 @@ class Parameter:
         self.needed = self._value is inspect.Parameter.empty
         self.is_flag = self.kind is bool
         # typer keeps the first name where a default would be
-        self._given = [n for n in (self.info.default, *(self.info.param_decls or ())) if isinstance(n, str)]
+        given = [n for n in (self.info.default, *(self.info.param_decls or ())) if isinstance(n, str)]
+        # "--full/--quick" are two names of a flag
+        self._given = [name for text in given for name in text.split("/")]
 
     @property
     def spelling(self) -> str:
@@ -85,7 +87,7 @@ class Parameter:
 
     @property
     def names(self) -> list[str]:
-        """How the option is written; a flag that is given no names also has one that turns it off."""
+        """The names of the option; a flag without explicit names also has one that turns it off."""
         if self._given:
             return self._given
         long = self.name.replace("_", "-")

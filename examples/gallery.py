@@ -45,8 +45,8 @@ METHODS = {
 }
 HEAD = """# Gallery
 
-Every picture is a frame of an example, finished with `weft subdivide`; the films show the simulation as it is.
-`make gallery` makes all of them from a clean checkout, with traced light; that takes a while.
+Every picture is a frame of an example, refined with `weft subdivide`; the films show the unrefined simulation.
+`make gallery` renders all of them from a clean checkout with path tracing, which takes long.
 """
 # the part of the README between these two lines is written here
 BEGIN, END = "<!-- gallery: written by make gallery -->", "<!-- end of gallery -->"
