@@ -3,10 +3,10 @@
     python -m benchmarks.detection [--quick]
 
 The cloth is a pleated sheet, bent by smooth waves that keep it free of intersections, so that layers lie a few edge
-lengths apart; it falls and trembles. Candidates are those of vertices and triangles and of edges (ipctk:
-`Candidates.build` with its LBVH). The whole pass is boxes, candidates and continuous detection down to the share of the
-step that is free (ipctk: `compute_collision_free_stepsize` with LBVH and tight inclusion). Runs of the two alternate,
-and the fastest of each counts; with one thread it is processor time that counts. So a busy machine favours neither.
+lengths apart; it falls and trembles. Candidates are vertex-triangle and edge-edge pairs (ipctk: `Candidates.build` with its
+LBVH). The whole pass is boxes, candidates and continuous collision detection, down to the fraction of the step that is
+free of collisions (ipctk: `compute_collision_free_stepsize` with LBVH and tight inclusion). Runs of the two alternate, and the
+fastest of each counts; with one thread processor time counts. So a busy machine favours neither.
 """
 
 import sys

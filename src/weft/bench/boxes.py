@@ -92,26 +92,26 @@ PAPER = {
     },
 }
 SCENES: dict[str, Callable[..., Scene]] = {"table": table_scene, "ground": ground_scene}
-# frames of each size, and every how manieth step is searched without a hierarchy too
+# points a side -> frames, and how many steps come between two that are searched without a hierarchy too
 FULL = {21: (FRAMES, 25), 51: (FRAMES, 100)}
 QUICK = {21: (40, 20), 51: (20, 50)}
 
 
 @dataclass
 class Watch:
-    """What was measured of a run, step by step."""
+    """Measurements of a run, step by step; times in s of processor time."""
 
     runs: list[int] = field(default_factory=list)
     detection: list[float] = field(default_factory=list)
     total: list[float] = field(default_factory=list)
     plain: list[float] = field(default_factory=list)
-    """detection without a hierarchy, of the steps that were sampled"""
+    """detection without a hierarchy, in the sampled steps"""
     intersections: int = 0
 
 
 @dataclass(frozen=True)
 class Result:
-    """Ours for one scene and size."""
+    """The measurements of weft for one scene and size."""
 
     scene: str
     points: int
@@ -126,7 +126,7 @@ def measure(
 ) -> Result:
     """Run a scene with planes (S2 and S3 move alike) and with held triangles (S1), on one thread.
 
-    What S1 and S2 would take to search is measured on every so manieth step. Times are those of the processor, so that
+    The time that the searches of S1 and S2 take is measured in one of `every` steps. All times are processor time, so that
     other work on the machine does not count.
     """
     from weft.runtime import get_threads, set_threads
@@ -150,14 +150,14 @@ def measure(
 
 
 def _numbers(watch: Watch, detection: list[float]) -> Numbers:
-    """The averages of a run whose detection takes as long as given instead of as long as it took."""
+    """The averages of a run, with the given times of detection instead of those that it took."""
     rest = float(np.mean(watch.total)) - float(np.mean(watch.detection))
     search = float(np.mean(detection))
     return Numbers(float(np.mean(watch.runs)), float(np.max(watch.runs)), search, rest + search)
 
 
 def _watch(scene: Scene, frames: int, every: int, *, geometric: bool) -> Watch:
-    """Run a scene and look at the clock."""
+    """Run a scene and measure its steps."""
     from weft.bench.plain_search import PlainSearch
     from weft.geometry.intersection import intersection_finder
     from weft.run.runner import compile_scene
@@ -168,7 +168,7 @@ def _watch(scene: Scene, frames: int, every: int, *, geometric: bool) -> Watch:
     plain = PlainSearch(world, geometric=geometric)
     spent = [0.0, 0.0]
 
-    # the search of a run, and the same search without a hierarchy where this step is sampled
+    # the search of a run and, in sampled steps, the same search without a hierarchy
     find = method.find_boxes
 
     def find_boxes(state: "State") -> Any:

@@ -21,7 +21,7 @@ CLOSE = 0.04
 MATERIAL = Material(damping=1e-3)
 # two seconds
 FRAMES = 120
-# s of processor time after which a run is cut short: what is left takes as long a frame
+# s of processor time after which a run is cut short; its time is scaled up to all frames
 PATIENCE = 20.0
 
 
@@ -143,7 +143,7 @@ COLUMNS = {"brute": "none", "octree": "octree", "kdtree": "kd-tree"}
 
 @dataclass(frozen=True)
 class Cell:
-    """What one run took."""
+    """The time of one run."""
 
     seconds: float
     """of processor time for all frames"""

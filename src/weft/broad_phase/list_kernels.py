@@ -1,4 +1,4 @@
-"""Kernels of `lists`, and what a search kernel needs to write its part of them."""
+"""Kernels of `lists`, and the functions with which a search kernel writes the entries of its queries."""
 
 # mypy: disable-error-code="empty-body"
 

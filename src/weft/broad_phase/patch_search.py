@@ -128,7 +128,7 @@ class PatchSearch(BroadPhase):
         of_vertices, pairs = "pairs of a vertex and a triangle", partial(QueryLists, self.device, wp.vec2i, limit=limit)
         self._vertex_triangle, self._triangle_vertex = pairs(what=of_vertices), pairs(what=of_vertices)
         self._edge_edge, self._triangles = pairs(what="pairs of edges"), pairs(what="pairs of triangles")
-        self._joined = Buffer(wp.vec2i, self.device)
+        self._concatenated = Buffer(wp.vec2i, self.device)
         sizes = len(self.patches.vertex_ids), self.patches.count
         self._waves = tuple(EscapedLists(self.device, *sizes, limit) for _ in range(WAVES))
 
@@ -165,7 +165,7 @@ class PatchSearch(BroadPhase):
         vertex_triangle, edge_edge, *of_passive = build_lists(
             *self._feature_searches(arrays, edges), graphs=self._graphs, given=given
         )
-        return Candidates(self._join(vertex_triangle, *of_passive), edge_edge)
+        return Candidates(self._concatenate(vertex_triangle, *of_passive), edge_edge)
 
     def triangle_pairs(self, *, share_vertex: bool = False) -> wp.array:
         search = self._compare(self._triangles, find_triangles, self._find_all_overlaps(), int(share_vertex))
@@ -275,13 +275,13 @@ class PatchSearch(BroadPhase):
 
         return lists, self.patches.count * self.queries_per_patch, find
 
-    def _join(self, first: wp.array, other: wp.array | None = None) -> wp.array:
+    def _concatenate(self, first: wp.array, other: wp.array | None = None) -> wp.array:
         """One list of pairs behind another."""
         if other is None or len(other) == 0:
             return first
         count = len(first) + len(other)
-        joined = self._joined.at_least(count)
+        both = self._concatenated.at_least(count)
         if len(first):
-            wp.copy(joined, first, count=len(first))
-        wp.copy(joined, other, len(first), 0, len(other))
-        return joined[:count]
+            wp.copy(both, first, count=len(first))
+        wp.copy(both, other, len(first), 0, len(other))
+        return both[:count]

@@ -1,4 +1,4 @@
-"""Collision planes: what meets gets one, what keeps to them does not meet, conflicts come to an end."""
+"""Collision planes: boxes that touch get one, boxes that keep to them do not touch, conflicts come to an end."""
 
 import numpy as np
 import pytest
@@ -131,14 +131,14 @@ def test_pairs_that_meet_in_time_are_those_of_dense_sampling(seed):
     faces = loose(2)
     start, end = random_triangles(seed, 2)
     gap = largest_gap(faces, start, 0, 1)
-    met = update(make(faces, 6), start, end).pairs
+    touching = update(make(faces, 6), start, end).pairs
     if gap <= 0.0:
         return
     kept = min(THICKNESS, gap)
     if meet_when_sampled(faces, start, end, 0, 1, kept * (1 - 1e-4)):
-        assert met == 1
+        assert touching == 1
     if not meet_when_sampled(faces, start, end, 0, 1, kept * 1.05 + 2e-3):
-        assert met == 0
+        assert touching == 0
 
 
 @settings(max_examples=60, deadline=None)
@@ -167,7 +167,7 @@ def test_the_plane_is_across_the_axis_of_the_last_touch_and_moves_with_the_pair(
     assert listed(planes)[1].tolist() == [1] and listed(planes)[2].tolist() == [0]
     # the middle of the sides at the end: -1 and -1.5
     assert listed(planes)[3][0] == pytest.approx([-1.25 - THICKNESS / 2, -1.25 + THICKNESS / 2])
-    # met again: where they first come to a thickness of each other, s = 0.49, with the middle at 0.25 - 1.5 s
+    # touching again: where they first come to a thickness of each other, s = 0.49, with the middle at 0.25 - 1.5 s
     assert update(planes, start, end) == (1, 0)
     middle = 0.25 - 1.5 * 0.49
     assert listed(planes)[3][0] == pytest.approx([middle - THICKNESS / 2, middle + THICKNESS / 2], abs=1e-6)
@@ -241,14 +241,14 @@ def test_still_planes_are_fulfilled_by_the_start_and_end_everything(seed):
     planes = make(faces, 3 * count)
     end = wanted
     for _ in range(200):
-        met = update(planes, start, end, still=True)
-        if met.new == 0:
+        touching = update(planes, start, end, still=True)
+        if touching.new == 0:
             break
         limits = free(3 * count)
         assert write(planes, limits) == 0
         assert (limits.lower <= start.T).all() and (limits.upper >= start.T).all()
         end = np.clip(wanted, limits.lower.T, limits.upper.T)
-    assert met.pairs == 0
+    assert touching.pairs == 0
     for a in range(count):
         for b in range(a):
             if largest_gap(faces, start, a, b) > 0.0:
@@ -336,12 +336,12 @@ def test_many_planes_give_the_limits_and_the_friction_of_one_after_another(seed)
     rng = np.random.default_rng(seed)
     wanted = end
     for _ in range(3):
-        met = update(planes, start, end, free(cloth))
+        touching = update(planes, start, end, free(cloth))
         limits = free(cloth)
         write(planes, limits)
         end = wanted.copy()
         end[:cloth] = np.clip(wanted[:cloth], limits.lower.T, limits.upper.T)
-    assert met.new <= met.pairs <= planes.count
+    assert touching.new <= touching.pairs <= planes.count
     r, force = end[:cloth].T, rng.normal(size=(3, cloth))
     friction.update(planes, upload(limits), device(r, wp.float64), device(force, wp.float64))
 
@@ -379,11 +379,11 @@ def test_planes_are_known_again_in_any_order_and_forgotten():
 
 def test_planes_of_colliders_alone():
     planes, start, end, cloth = heap(7)
-    all_met = update(planes, start, end, free(cloth))
+    all_touching = update(planes, start, end, free(cloth))
     hard = (listed(planes)[0][:, 1] >= cloth // 3).sum()
     planes.reset()
     assert update(planes, start, end, free(cloth), hard_only=True).pairs == hard
-    assert 0 < hard < all_met.pairs and (listed(planes)[0][:, 1] >= cloth // 3).all()
+    assert 0 < hard < all_touching.pairs and (listed(planes)[0][:, 1] >= cloth // 3).all()
 
 
 def test_triangles_that_an_edge_joins_get_no_plane():

@@ -230,7 +230,7 @@ def test_a_resumed_run_gives_the_same_bytes(tmp_path):
 
 
 def test_edges_pass_through_edges():
-    # a bar between two rows of vertices: no vertex meets a triangle
+    # a bar between two lines of vertices: no vertex comes near a triangle
     bar = weft.Collider(name="bar", shape=weft.Box(size=(2.0, 0.02, 0.02)), placement={"position": (0.0, -0.1, 0.1)})
     cloth = weft.Cloth(
         shape=weft.Grid(size=(0.8, 0.8), cells=(2, 4)), velocity=(0.0, -1.0, 0.0), placement={"position": (0, 0, 0)}

@@ -42,7 +42,7 @@ def built(name, corners, close=CLOSE, slack=0.0):
 
 
 def found_by(name, corners, points, close=CLOSE, slack=0.0):
-    """How often each triangle is met from each point."""
+    """How often each triangle is found from each point."""
     index = built(name, corners, close, slack).index
     found = wp.zeros((len(points), len(corners)), dtype=int, device="cpu")
     launch(mark_found, len(points), [index, wp.array(points, dtype=wp.vec3d, device="cpu"), found])

@@ -284,7 +284,7 @@ def shorten_edge(
     changed: wp.array[int],
     x: wp.array[wp.vec3d],
 ):
-    """Move both ends of an edge that is too long together, by their inverse masses."""
+    """Move the ends of an edge that is too long towards each other, by their inverse masses."""
     p = pairs[k]
     d = x[p[1]] - x[p[0]]
     length = wp.length(d)

@@ -65,17 +65,17 @@ def split_faces(corners: np.ndarray, largest: float) -> SplitFaces:
         done.append((owner[~large], weights[~large]))
         a, b, c = (weights[large][:, k] for k in range(3))
         ab, bc, ca = 0.5 * (a + b), 0.5 * (b + c), 0.5 * (c + a)
-        parts = [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]
-        weights = np.concatenate([np.stack(part, axis=1) for part in parts])
+        quarters = [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]
+        weights = np.concatenate([np.stack(quarter, axis=1) for quarter in quarters])
         owner = np.tile(owner[large], 4)
         if len(owner) > MOST_FACES:
             raise SceneError(
                 f"colliders would be split into more than {MOST_FACES:,} triangles of {largest:g} m: make them "
                 "smaller, or give `close` or `largest_face` a larger value"
             )
-    numbers = np.concatenate([part[0] for part in done]) if done else owner
+    numbers = np.concatenate([numbers for numbers, _ in done]) if done else owner
     order = np.argsort(numbers, kind="stable")
-    all_weights = np.concatenate([part[1] for part in done])[order].reshape(-1, 3) if done else np.zeros((0, 3))
+    all_weights = np.concatenate([weights for _, weights in done])[order].reshape(-1, 3) if done else np.zeros((0, 3))
     faces = np.arange(3 * len(order), dtype=np.int32).reshape(-1, 3)
     return SplitFaces(np.repeat(numbers[order], 3), all_weights, faces)
 
