@@ -111,13 +111,13 @@ def _try(
 
     method = scene.method.name
 
-    def tell(frame: int, row: Any) -> None:
+    def on_frame(frame: int, row: Any) -> None:
         if progress is not None:
             progress(method, frame, scene.frames)
 
     problem = ""
     try:
-        simulate(scene, path, progress=False, on_frame=tell, **options)
+        simulate(scene, path, progress=False, on_frame=on_frame, **options)
     except WeftError as error:
         problem = str(error).splitlines()[0]
     if not path.exists():

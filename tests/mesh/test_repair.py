@@ -211,7 +211,7 @@ def test_two_moebius_strips_and_a_sheet():
         np.concatenate([grid.faces, faces + 9, faces + 27]),
     )
     assert np.array_equal(result.mesh.faces[:8], grid.faces)
-    assert "cut 2 parts" in result.sentences[-1].lower()
+    assert "cut 2 components" in result.sentences[-1].lower()
     assert "parts of triangle 8, 26" in result.sentences[-1]
 
 

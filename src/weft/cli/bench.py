@@ -20,9 +20,9 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer steps: a few minutes instead of half an hour.")] = False,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for tables and charts.")] = Path("bench"),
 ) -> None:
-    """Measure what a paper's tables show, and print both side by side.
+    """Measure the tables of a paper and print both side by side.
 
-    Times are of one processor thread; what can be compared between machines are the ratios.
+    Times are of one processor thread; only ratios can be compared between machines.
     """
     from rich.console import Console
 

@@ -37,8 +37,8 @@ def check(
 ) -> None:
     """Count the intersections in every frame; the exit code is 1 if there are any.
 
-    An intersection is an edge that meets a triangle with which it shares no vertex, by exact arithmetic: touching
-    counts, nearly touching does not.
+    An intersection is an edge that touches or passes through a triangle with which it shares no vertex, decided by exact
+    arithmetic: nearly touching does not count.
     """
     from weft.cache import open_cache
     from weft.check import check_cache, crossing_marks

@@ -23,7 +23,7 @@ def compare(
     resume: Annotated[bool, typer.Option("--resume", "-r", help="Continue where the caches end.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace caches that are there.")] = False,
 ) -> None:
-    """Run a scene under several methods: a table of what each costs and leaves, and a picture side by side."""
+    """Run a scene with several methods: a table of times and intersections, and their last frames side by side."""
     from rich.console import Console
 
     from weft.cli.terminal import choose_size, progress_bar
@@ -35,7 +35,7 @@ def compare(
     with progress_bar("comparing") as show:
         done: dict[str, int] = {}
 
-        def tell(method: str, frame: int, total: int) -> None:
+        def show_frame(method: str, frame: int, total: int) -> None:
             done[method] = frame
             show(sum(done.values()), total * (len(names) if names else max(len(done), 1)))
 
@@ -49,7 +49,7 @@ def compare(
                 size=choose_size(size),
                 resume=resume,
                 overwrite=overwrite,
-                progress=tell,
+                progress=show_frame,
             )
         except Interrupted as stop:
             raise KeyboardInterrupt(f"{stop.summary}. Go on with the same command and --resume") from None

@@ -28,7 +28,7 @@ def export(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is already there.")] = False,
     check: Annotated[
-        bool, typer.Option(help="Look whether rounding to 32 bits (usd, glb, pc2) made intersections.")
+        bool, typer.Option(help="Check whether rounding to 32 bits (usd, glb, pc2) made intersections.")
     ] = True,
 ) -> None:
     """Write a cache for other programs: USD, animated glTF, point caches, mesh sequences, NumPy."""

@@ -38,9 +38,7 @@ def render(
     crossings: Annotated[bool, typer.Option("--crossings", help="Show edges that pass through triangles.")] = False,
     fps: Annotated[float | None, typer.Option(help="Frames a second of the film.", show_default="the cache's")] = None,
     draft: Annotated[bool, typer.Option("--draft", help="Faster: without shadows.")] = False,
-    beauty: Annotated[
-        bool, typer.Option("--beauty", help="Slower: traced light, for pictures to show. Needs the extra beauty.")
-    ] = False,
+    beauty: Annotated[bool, typer.Option("--beauty", help="Slower: path tracing. Needs the extra beauty.")] = False,
     samples: Annotated[
         int | None, typer.Option(help="Of --beauty: light paths a pixel.", show_default="128, films 48", min=1)
     ] = None,

@@ -19,12 +19,12 @@ def run(
     resume: Annotated[bool, typer.Option("--resume", "-r", help="Continue where the cache ends.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a cache that is there.")] = False,
     threads: Annotated[int | None, typer.Option(help="Use so many CPU threads. Default: all cores.", min=1)] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing unless something goes wrong.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
 ) -> None:
-    """Simulate a scene and keep its frames.
+    """Simulate a scene and write its frames to a cache.
 
-    Every frame is written before the next one begins. A run that was stopped, by Ctrl-C, a crash or a power cut,
-    goes on with --resume and gives the same result as one that was not.
+    Every frame is written before the next one begins. A run that was stopped by Ctrl-C, a crash or a power cut continues
+    with --resume and gives the same result as an uninterrupted one.
     """
     from weft.run import Interrupted, simulate
 

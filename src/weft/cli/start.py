@@ -53,7 +53,7 @@ def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write to.")] = Path("out"),
     frames: Annotated[int | None, typer.Option(help="Simulate so many frames instead of 120.", min=1)] = None,
 ) -> None:
-    """Simulate a flag in the wind, draw it as a film and a picture, and show how to look at it."""
+    """Simulate a flag in the wind, render a film and a picture, and print the command that shows it."""
     from weft.run import simulate
 
     made = [write_scene(out / "flag.toml"), out / "flag.zarr"]

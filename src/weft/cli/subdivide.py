@@ -25,7 +25,7 @@ def subdivide(
         int | None, typer.Option("--processes", "-p", help="Frames at a time.", show_default="one a core", min=1)
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Count also what smoothing would do without a look at collisions.")
+        bool, typer.Option("--compare", help="Also count the intersections of smoothing without collision handling.")
     ] = False,
     check: Annotated[bool, typer.Option(help="Count the intersections of every finished frame.")] = True,
     device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda or cuda:1.")] = "cpu",
@@ -35,10 +35,10 @@ def subdivide(
         str | None, typer.Option(help="Spread frames over a Dask scheduler, tcp://..., or local.", show_default=False)
     ] = None,
 ) -> None:
-    """Smooth and refine the cloth of every frame without making it intersect.
+    """Smooth and refine the cloth of every frame without making intersections.
 
-    Every triangle is split in four at each level, and vertices move to where Loop subdivision has them, or as far
-    towards it as goes without a collision. Colliders stay as they are.
+    Every triangle is split in four at each level, and vertices move to their positions of Loop subdivision, or as far
+    towards them as possible without a collision. Colliders are not changed.
     """
     from weft.cache import open_cache
     from weft.cli.terminal import choose_frames, progress_bar

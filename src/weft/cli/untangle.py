@@ -41,13 +41,13 @@ def untangle(
         float, typer.Option(help="Gap to open between layers, in metres, where there is room.", min=0.0)
     ] = 0.0,
     rounds: Annotated[int | None, typer.Option(help="Stop after so many rounds.", show_default="600", min=0)] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Mend the mesh first, if it is no manifold.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair the mesh first, if it is not manifold.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
-    """Move a tangled mesh, as little as can be found, until no edge passes through a triangle.
+    """Move a tangled mesh, as little as possible, until no edge passes through a triangle.
 
-    The exit code is 1 if some intersections remain; the best result is written all the same. Of a cache, all cloths of
-    a frame are untangled together; colliders are left out.
+    The exit code is 1 if some intersections remain; the best result is written nevertheless. For a cache, all cloths
+    of a frame are untangled together; colliders are left out.
     """
     from weft.mesh import TriMesh, save_mesh
     from weft.mesh.files import WRITABLE

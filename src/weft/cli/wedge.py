@@ -50,8 +50,8 @@ def wedge(
 ) -> None:
     """Run a scene with every combination of some values: a cache a run, and one table, contact sheet and plots of all.
 
-    Runs are spread over the cores of this machine, or over the workers of a Dask scheduler. One that fails does so
-    alone; the exit code is then 1, and --resume tries again what is missing or failed.
+    Runs are spread over the cores of this machine, or over the workers of a Dask scheduler. A failed run does
+    not stop the others; the exit code is then 1, and --resume runs what is missing or failed.
     """
     from weft.cli.terminal import progress_bar
     from weft.farm.wedging import Stopped

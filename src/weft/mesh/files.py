@@ -44,7 +44,7 @@ def load_mesh(path: str | Path, *, array: str | None = None, repair: bool = Fals
             return TriMesh(raw.vertices, raw.faces, raw.uv)
         result = repair_mesh(raw.vertices, raw.faces, raw.uv)
     except BadMeshError as error:
-        raise MeshError(f"{path}: {error.summary}. Load it with repair to mend it") from None
+        raise MeshError(f"{path}: {error.summary}. Load it with repair=True to repair it") from None
     except MeshError as error:
         raise MeshError(f"{path}: {error}") from None
     for sentence in result.sentences:
@@ -53,7 +53,7 @@ def load_mesh(path: str | Path, *, array: str | None = None, repair: bool = Fals
 
 
 def read_mesh(path: str | Path, *, array: str | None = None) -> RawMesh:
-    """The arrays of a mesh file, triangulated and placed, but not validated; `source` tells what was merged."""
+    """The arrays of a mesh file, triangulated and placed, but not validated; `source` are the indices in the file."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in READABLE:
@@ -219,8 +219,8 @@ def read_arrays(path: Path, names: Sequence[str], optional: Sequence[str] = ()) 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
     """A sort key that puts frame_2 before frame_10."""
-    parts = re.split(r"(\d+)", name)
-    return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts if part]
+    pieces = re.split(r"(\d+)", name)
+    return [(0, int(piece), piece) if piece.isdecimal() else (1, 0, piece) for piece in pieces if piece]
 
 
 def _needed(fps: float | None) -> float:

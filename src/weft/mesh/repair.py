@@ -259,9 +259,9 @@ class _Work:
         added = self._split(topology, (topology.edge_counts == 2) & ~turned, topology.edges[turned])
         first = self.face_source[one_sided][np.unique(component[one_sided], return_index=True)[1]]
         self.sentences.append(
-            f"cut {_plural(len(first), 'part')} with only one side, like a Möbius strip, open along "
+            f"cut {_plural(len(first), 'component')} with only one side, like a Möbius strip, open along "
             f"{_plural(int(turned.sum()), 'edge')}, which added {_plural(added, 'vertex', 'vertices')} "
-            f"({'parts' if len(first) > 1 else 'part'} of triangle {list_first(first.tolist())})"
+            f"({'components' if len(first) > 1 else 'component'} of triangle {list_first(first.tolist())})"
         )
 
     def _split(self, topology: Topology, joins: NDArray[np.bool_], where: Ints | NDArray[np.int64]) -> int:

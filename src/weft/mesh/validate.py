@@ -20,7 +20,7 @@ class BadMeshError(MeshError):
 
     def __init__(self, problems: list[str]) -> None:
         self.summary = f"the mesh has {'; '.join(problems)}"
-        super().__init__(f"{self.summary}. weft.mesh.repair_mesh(vertices, faces, uv) mends such meshes")
+        super().__init__(f"{self.summary}. weft.mesh.repair_mesh(vertices, faces, uv) repairs such meshes")
 
 
 def as_vertices(vertices: ArrayLike) -> Floats:

@@ -115,7 +115,7 @@ def _merged(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
     for detail in details:
         location = detail["loc"]
         if detail["type"] == "missing" and location and isinstance(location[-1], int):
-            # pydantic names each missing item; the last of them tells how many there should be
+            # pydantic names each missing item; the last index gives the required length
             context = {"length": location[-1] + 1}
             detail = {**detail, "type": "wrong_length", "loc": location[:-1], "ctx": context}
             kept = [k for k in kept if (k["type"], k["loc"]) != ("wrong_length", detail["loc"])]

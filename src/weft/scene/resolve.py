@@ -85,9 +85,9 @@ def resolve_cloth_mesh(scene: Scene, cloth: Cloth) -> TriMesh:
         placed = TriMesh(placed.vertices, placed.faces, uv)
     if cloth.mesh is not None and not cloth.repair:
         _warn_of_tears(scene, key, cloth, mesh)
-    slip = suspicious_size(placed.vertices)
-    if slip:
-        warn(scene, key, slip)
+    suspicion = suspicious_size(placed.vertices)
+    if suspicion:
+        warn(scene, key, suspicion)
     return placed
 
 
@@ -110,9 +110,9 @@ def resolve_collider(scene: Scene, collider: Collider) -> tuple[TriMesh, Resolve
         placed = mesh.transformed(collider.placement.matrix())
     if isinstance(motion, SampledMotion) and collider.mesh is not None:
         _check_same_mesh(scene, key, collider, mesh, motion)
-    slip = None if isinstance(collider.shape, Plane) else suspicious_size(placed.vertices)
-    if slip:
-        warn(scene, key, slip)
+    suspicion = None if isinstance(collider.shape, Plane) else suspicious_size(placed.vertices)
+    if suspicion:
+        warn(scene, key, suspicion)
     return placed, motion
 
 

@@ -81,15 +81,15 @@ def read_obj(data: bytes) -> RawMesh:
 
 def write_obj(mesh: TriMesh) -> bytes:
     """The mesh as text, with enough digits to read the same numbers back."""
-    parts = [f"# {len(mesh.vertices)} vertices, {len(mesh.faces)} triangles, metres, y up"]
-    parts += map("v {!r} {!r} {!r}".format, *(column.tolist() for column in mesh.vertices.T))
+    lines = [f"# {len(mesh.vertices)} vertices, {len(mesh.faces)} triangles, metres, y up"]
+    lines += map("v {!r} {!r} {!r}".format, *(column.tolist() for column in mesh.vertices.T))
     corners = [column.tolist() for column in (mesh.faces + 1).T]
     if mesh.uv is None:
-        parts += map("f {} {} {}".format, *corners)
+        lines += map("f {} {} {}".format, *corners)
     else:
-        parts += map("vt {!r} {!r}".format, *(column.tolist() for column in mesh.uv.T))
-        parts += map("f {0}/{0} {1}/{1} {2}/{2}".format, *corners)
-    return ("\n".join(parts) + "\n").encode()
+        lines += map("vt {!r} {!r}".format, *(column.tolist() for column in mesh.uv.T))
+        lines += map("f {0}/{0} {1}/{1} {2}/{2}".format, *corners)
+    return ("\n".join(lines) + "\n").encode()
 
 
 def _numbers(rows: _Lines, columns: int) -> Floats:

@@ -72,16 +72,16 @@ def merge_equal(raw: RawMesh) -> RawMesh:
     return RawMesh(raw.vertices[source], merged[raw.faces], uv, source.astype(np.int32))
 
 
-def concatenate(parts: list[RawMesh]) -> RawMesh:
+def concatenate(meshes: list[RawMesh]) -> RawMesh:
     """Several meshes as one; with uv only if each has uv."""
-    if not parts:
+    if not meshes:
         raise MeshError("it holds no triangle mesh")
-    counts = np.cumsum([0, *(len(part.vertices) for part in parts)])
-    uvs = [part.uv for part in parts if part.uv is not None]
+    counts = np.cumsum([0, *(len(mesh.vertices) for mesh in meshes)])
+    uvs = [mesh.uv for mesh in meshes if mesh.uv is not None]
     return RawMesh(
-        np.concatenate([part.vertices for part in parts]),
-        np.concatenate([part.faces + count for part, count in zip(parts, counts[:-1], strict=True)]),
-        np.concatenate(uvs) if len(uvs) == len(parts) else None,
+        np.concatenate([mesh.vertices for mesh in meshes]),
+        np.concatenate([mesh.faces + count for mesh, count in zip(meshes, counts[:-1], strict=True)]),
+        np.concatenate(uvs) if len(uvs) == len(meshes) else None,
     )
 
 

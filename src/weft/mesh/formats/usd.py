@@ -48,7 +48,7 @@ def read_stage(stage: Any, time: float | None = None) -> RawMesh:
     code = Usd.TimeCode.EarliestTime() if time is None else Usd.TimeCode(time)
     cache = UsdGeom.XformCache(code)
     to_metres = _to_metres(stage)
-    parts = []
+    meshes = []
     for prim in Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()):
         if not prim.IsA(UsdGeom.Mesh):
             continue
@@ -57,8 +57,8 @@ def read_stage(stage: Any, time: float | None = None) -> RawMesh:
             continue
         # USD multiplies rows from the left
         matrix = to_metres @ np.array(cache.GetLocalToWorldTransform(prim)).T
-        parts.append(_read_prim(UsdGeom.Mesh(prim), code, matrix))
-    return concatenate(parts)
+        meshes.append(_read_prim(UsdGeom.Mesh(prim), code, matrix))
+    return concatenate(meshes)
 
 
 def _other_shapes(stage: Any) -> list[str]:
