@@ -209,7 +209,7 @@ def memory() -> None:
     for count in (1, 8):
         method, _, seconds = frames(world, count)
         used = wp.get_mempool_used_mem_high("cuda:0")
-        title = f"{world.vertex_count} vertices, {count} frames, {method.rows.count} contacts"
+        title = f"{world.vertex_count} vertices, {count} frames, {method.contact_list.count} contacts"
         print(
             f"{title}: {used / 1e9:.2f} GB, {used / world.vertex_count:.0f} bytes a vertex, {1e3 * seconds[-1]:.0f} ms"
         )

@@ -1,1 +1,1 @@
-"""`robust`: Bridson, Fedkiw and Anderson 2002. `method.py` is the step; the other files are what only this method uses."""
+"""`robust`: Bridson, Fedkiw and Anderson 2002. `method.py` is the step, the other files are its stages."""

@@ -1,15 +1,15 @@
 """The implicit solve that leads from the average velocity of a step to the velocity at its end.
 
-Bridson, Fedkiw and Anderson 2002, section 7: after contacts and collisions only the average velocity v of the step is known,
-that of a moment a time t before the end (about half a step). The velocity v' at the end x then solves
+Bridson, Fedkiw and Anderson 2002, section 7: after contacts and collisions only the average velocity v of the step is
+known, that of a moment a time t before the end (about half a step). The velocity v' at the end x then solves
 
     (M - t dF/dv - t^2 dF/dx) v' = M v + t F(x)
 
 The paper has no dF/dx, which requires that t times the frequency of the stiffest spring is less than one; here it is
 more. Each spring contributes the positive semidefinite part of its dF/dx.
 
-A spring is a stencil r = sum w_k x_k, be it between two vertices or over a hinge: it has one 3x3 matrix A, and w_i w_j A is its
-block between vertices i and j. Gravity and air are forces like all others. The unknown is the change v' - v.
+A spring is a stencil r = sum w_k x_k, be it between two vertices or over a hinge: it has one 3x3 matrix A, and w_i w_j A
+is its block between vertices i and j. Gravity and air are forces like all others. The unknown is the change v' - v.
 """
 
 from typing import Any

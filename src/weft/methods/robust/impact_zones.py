@@ -11,12 +11,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-# a zone turns at most this far in a step; faster ones would spiral outwards
+# a zone turns at most this far in a step, in rad; faster ones would spiral outwards
 LARGEST_ANGLE = 0.5
-# directions about which a zone has less than this part of its largest moment of inertia count as without any
+# an axis about which a zone has less than this fraction of its largest moment of inertia has none: vertices lie in a line
 LEAST_INERTIA = 1e-9
-# prescribed vertices of one zone differ from a rigid motion by less than this, in m
+# prescribed vertices of one zone move rigidly if none is farther than this from a rigid motion, in m
 RIGID_WITHIN = 1e-7
+# rounds of rigid zones. In the first ones zones may turn, until half of them they translate, then they stop: each is a
+# simpler motion, with fewer new collisions where zones are squeezed
+RIGID_ROUNDS = 40
+TURNING_ROUNDS = 4
+TRANSLATING_ROUNDS = 20
 
 
 @dataclass
@@ -27,9 +32,9 @@ class Zones:
 
     def add(self, stencils: np.ndarray) -> None:
         """Unite the four vertices of each stencil."""
-        for row in stencils.tolist():
-            first = self._root(row[0])
-            for vertex in row[1:]:
+        for corners in stencils.tolist():
+            first = self._root(corners[0])
+            for vertex in corners[1:]:
                 other = self._root(vertex)
                 # the lower index is the root, so that the zones do not depend on the order of the stencils
                 first, other = min(first, other), max(first, other)
@@ -49,6 +54,36 @@ class Zones:
             parent[vertex] = parent[parent[vertex]]
             vertex = parent[vertex]
         return vertex
+
+
+def move_zones(
+    zones: Zones,
+    x: np.ndarray,
+    v: np.ndarray,
+    inverse_mass: np.ndarray,
+    target: np.ndarray,
+    dt: float,
+    round_number: int,
+) -> bool:
+    """Write a rigid motion of every zone into the average velocities v; False where no rigid motion can be right.
+
+    A zone with prescribed vertices, which reach `target` in the step, moves with them.
+    """
+    possible = True
+    for group in zones.groups():
+        fixed = group[inverse_mass[group] == 0.0]
+        if len(fixed):
+            carried = carried_velocity(x[group], x[fixed], target[fixed], dt)
+            if carried is None:
+                possible = False
+                continue
+            v[group] = carried
+        elif round_number < TRANSLATING_ROUNDS:
+            turning = round_number < TURNING_ROUNDS
+            v[group] = rigid_velocity(x[group], v[group], 1.0 / inverse_mass[group], dt, turning=turning)
+        else:
+            v[group] = 0.0
+    return possible
 
 
 def rigid_velocity(x: np.ndarray, v: np.ndarray, mass: np.ndarray, dt: float, *, turning: bool = True) -> np.ndarray:
@@ -77,8 +112,8 @@ def rigid_velocity(x: np.ndarray, v: np.ndarray, mass: np.ndarray, dt: float, *,
     axis = rate / speed
     angle = min(speed * dt, LARGEST_ANGLE)
     fixed = np.outer(arm @ axis, axis)
-    turning_part = arm - fixed
-    turned = fixed + np.cos(angle) * turning_part + np.sin(angle) * np.cross(axis, turning_part)
+    across = arm - fixed
+    turned = fixed + np.cos(angle) * across + np.sin(angle) * np.cross(axis, across)
     return drift + (turned - arm) / dt
 
 

@@ -1,31 +1,31 @@
 """`robust`: Bridson, Fedkiw and Anderson 2002. Cloth that starts without intersections stays without.
 
-A step: contacts are found; the internal dynamics propose an end that respects them; what would still come too near is
-repelled and rubs; what would still collide gets impulses, then impact zones, until nothing collides any more. Only
-then do positions move. A step that cannot be made free by impulses is tried again with half its length.
+A step (`_advance`) follows section 3 of the paper. Contacts are found; the internal dynamics propose an end of the step
+that respects them; its average velocity gets repulsion and friction; pairs that would still collide get impulses, and
+where these do not suffice the step is tried again with half its length, or rigid impact zones move what is left.
+Positions change only when nothing collides any more.
 """
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
 from weft.broad_phase.lists import LIMIT, TooManyPairs
+from weft.contact.execution_plan import ExecutionPlan
 from weft.contact.impulses import ContactList, ImpulseSolver
-from weft.contact.repulsion import REMOVED_OVERLAP, set_repulsion
-from weft.contact.step_search import USUAL_REACH, StepSearch, length_scale
+from weft.contact.step_search import StepSearch, length_scale
 from weft.contact.substep_contacts import PositionContacts
 from weft.contact.touching import TOUCHING, move_off
 from weft.dynamics import make_dynamics
 from weft.dynamics.springs import from_world
 from weft.errors import SceneError
 from weft.methods.base import Method, StepReport, exact_broad_phase, summarise, worst_stretch
-from weft.methods.robust.impact_zones import Zones, carried_velocity, rigid_velocity
-from weft.methods.robust.kernels import average_velocity, end_velocity, expect, move_along
+from weft.methods.robust.collision_rounds import CollisionRounds
+from weft.methods.robust.contact_stage import ContactStage
+from weft.methods.robust.step_lengths import StepLengths
+from weft.methods.robust.step_motion import StepMotion
 from weft.methods.robust.strain_limits import StrainLimits
-from weft.runtime import launch
-from weft.runtime.buffers import allocation_epoch
 from weft.runtime.graph_cache import GraphCache
 from weft.scene import Robust as RobustOptions
 from weft.world import State, World
@@ -33,36 +33,14 @@ from weft.world import State, World
 if TYPE_CHECKING:
     from weft.methods.robust.end_velocity import EndVelocitySolver
 
-# pairs of features a triangle from which on a step is better halved than searched
+# candidates for each triangle, and in any case, from which on a step is rather halved than searched
 MANY_PAIRS = 60
-# pairs of one cloth that are nearer along it than this many edges do not rub
-FOLD = 3.0
-# steps between neighbouring numbers (float64) that the thickness must have, or rounding would decide about contacts
+SOME_PAIRS = 1_000_000
+# the finest length must be this many times the spacing of float64 numbers where the scene is, or rounding would decide
+# about contacts
 LEAST_SPACINGS = 1000
 # sweeps over the springs that would break a strain limit
 STRAIN_SWEEPS = 8
-# cloth counts as pressed for so many steps after one with collisions: then contacts are looked for farther away and swept
-# more often
-PRESSED_STEPS = 8
-# collisions a vertex in a step from which on it counts as crushed
-CRUSHED_PART = 0.003
-# how far beyond the thickness contacts of such cloth are looked for, in parts of it. Folds under tension move by more than a
-# thickness in a step, and not as they flew before: what is near may be met
-PRESSED_REACH, CRUSHED_REACH = 1.0, 1.5
-# sweeps over the contacts of pressed cloth, and in each of the rounds of impulses; then come rounds in which all rows are
-# solved to the end
-PRESSED_SWEEPS = 10
-# so many sweeps do in a round of at most this part of all rows, where there are more than `MANY_ROWS`: all of them are swept
-# for the few that collide
-FEW_SWEEPS = 5
-FEW_PART = 1e-3
-MANY_ROWS = 100_000
-IMPULSE_ROUNDS = 5
-INELASTIC_ROUNDS = 8
-INELASTIC_SWEEPS = 20
-# rounds of rigid zones: first they turn, then they only translate, then they stop
-TURNING_ROUNDS = 4
-RIGID_ROUNDS = 40
 
 
 class Robust(Method):
@@ -72,42 +50,38 @@ class Robust(Method):
 
     def __init__(self, world: World, options: RobustOptions) -> None:
         super().__init__(world, options)
-        self.options: RobustOptions = options
-        self.dynamics = make_dynamics(options.dynamics, world)
         _refuse_coarse_numbers(world)
+        self.options: RobustOptions = options
+        self.plan = ExecutionPlan.for_device(world.device)
+        self.dynamics = make_dynamics(options.dynamics, world)
+        self.motion = StepMotion(world)
+        self.strain_limits = StrainLimits(from_world(world), world.inverse_mass)
+        self.contact_list = ContactList(world.device)
+        self.search = self._make_search()
+        self.solver = ImpulseSolver(world.vertex_count, world.inverse_mass, self.plan)
+        self.contacts = ContactStage(world, self.search, self.solver, self.contact_list)
+        self.collisions = CollisionRounds(world, self.contacts, self.motion, self._limit_strain)
+        self.substep_contacts = PositionContacts(self.solver, self.contact_list)
+        self.end_velocity_solver = self._make_end_velocity_solver()
+        self.lengths = StepLengths(options.steps, options.halvings)
+        self.many_pairs = MANY_PAIRS * len(world.faces) + SOME_PAIRS
+        self._graphs = GraphCache(world.device)
+
+    def _make_search(self) -> StepSearch:
+        world = self.world
         colliders = range(len(world.cloths), len(world.bodies))
-        self.search = StepSearch(
+        return StepSearch(
             exact_broad_phase(world, world.surface, self.name, passive=colliders),
             world.thickness,
             world.rest_shape,
             world.largest_thickness,
             finest_length=world.finest_length,
             stitches=world.seams.nearest(),
+            plan=self.plan,
         )
-        self.rows = ContactList(world.device)
-        self.solver = ImpulseSolver(world.vertex_count, world.inverse_mass)
-        self.position_contacts = PositionContacts(self.solver, self.rows)
-        self.end_velocity_solver = self._make_half_step()
-        self.strain_limits = StrainLimits(from_world(world), world.inverse_mass)
-        self.stiffness = max((part.material.stretch for part in world.cloths), default=0.0)
-        self.folds = wp.array(FOLD * _edge_lengths(world), dtype=wp.float64, device=world.device)
-        self.gravity = wp.vec3d(*world.scene.forces.gravity)
-        self.expected, self.proposed, self.x_end = (wp.zeros_like(world.target) for _ in range(3))
-        self.v, self.v_free, self.v_end = (wp.zeros_like(world.target) for _ in range(3))
-        self._graphs = GraphCache(world.device)
-        self.many_collisions = max(20, world.cloth_vertex_count // 8)
-        self.many_pairs = MANY_PAIRS * len(world.faces) + 1_000_000
-        # how often the longest step is halved now, how many steps went well since, and for how many
-        # steps to come the cloth counts as pressed and as crushed
-        self.halvings = 0
-        self.good_steps = 0
-        self.pressed = 0
-        self.crushed = 0
-        # when the next step starts
-        self._next_time = 0.0
 
-    def _make_half_step(self) -> "EndVelocitySolver | None":
-        """What finds the velocity at the end of steps, where it is to be solved for."""
+    def _make_end_velocity_solver(self) -> "EndVelocitySolver | None":
+        """What solves for the velocity at the end of a step, where the options ask for that."""
         if self.options.end_velocity == "carried":
             return None
         from weft.methods.robust.end_velocity import EndVelocitySolver
@@ -121,240 +95,121 @@ class Robust(Method):
         return self.options.steps
 
     def advance_frame(self, state: State) -> dict[str, Any]:
-        """Steps of varying length that end with the frame; the clock counts the shortest ones."""
-        fps, finest = self.world.scene.fps, self.options.halvings
-        ticks = self.options.steps << finest
-        start, tick = state.frame / fps, 0
-        reports: list[StepReport] = []
-        while tick < ticks:
-            length = 1 << (finest - self.halvings)
-            state.time = start + tick / (ticks * fps)
-            ends_frame = tick + length == ticks
-            self._next_time = (state.frame + 1) / fps if ends_frame else start + (tick + length) / (ticks * fps)
-            report = self._try_step(state, length / (ticks * fps), may_halve=self.halvings < finest)
-            if report is None:
-                self.halvings, self.good_steps = self.halvings + 1, 0
-                continue
-            reports.append(report)
-            tick += length
-            self.good_steps += 1
-            # after three good steps try twice the length, where that fits the clock
-            if self.good_steps >= 3 and self.halvings > 0 and tick % (2 * length) == 0:
-                self.halvings, self.good_steps = self.halvings - 1, 0
-        state.frame += 1
-        state.time = state.frame / fps
+        reports = self.lengths.advance_frame(state, self.world.scene.fps, self._try_step)
         return {"steps": len(reports), **summarise(reports), "stretch": worst_stretch(self.world, state)}
 
-    def velocities(self, state: State) -> np.ndarray:
-        """Where contacts changed the motion of a vertex in the last step, that motion.
-
-        The velocity that the next step goes on from may be a part of it that contacts will hold back again.
-        """
-        if self.end_velocity_solver is not None:
-            return state.velocities()
-        v = self.v.numpy()
-        held = (v != self.v_free.numpy()).any(axis=1)
-        return np.where(held[:, None], v, state.velocities())
-
-    def saved(self) -> dict[str, np.ndarray]:
-        stepping = np.array([self.halvings, self.good_steps, self.pressed, self.crushed])
-        return {"stepping": stepping, **self.dynamics.saved()}
-
-    def restore(self, saved: dict[str, np.ndarray]) -> None:
-        self.halvings, self.good_steps, self.pressed, self.crushed = saved["stepping"].tolist()[:4]
-        self.dynamics.restore(saved)
-
     def step(self, state: State, dt: float) -> StepReport:
-        self._next_time = state.time + dt
-        report = self._try_step(state, dt, may_halve=False)
+        report = self._try_step(state, dt, state.time + dt, may_halve=False)
         assert report is not None
         return report
 
-    def _try_step(self, state: State, dt: float, *, may_halve: bool) -> StepReport | None:
-        """A step of dt; None where it could not be resolved, or its pairs are too many, and a shorter step may do."""
+    def _try_step(self, state: State, dt: float, end: float, *, may_halve: bool) -> StepReport | None:
+        """A step of dt that ends at the time `end`; None where a shorter step is better."""
         self.search.broad_phase.set_limit(self.many_pairs if may_halve else LIMIT)
         try:
-            return self._resolve_step(state, dt, may_halve=may_halve)
+            return self._advance(state, dt, end, may_halve=may_halve)
         except TooManyPairs:
-            # so much moves farther than its triangles are large that a shorter step is less work
+            # so much moves farther than its triangles are large that two half steps are less work
             if may_halve:
                 return None
             raise
 
-    def _resolve_step(self, state: State, dt: float, *, may_halve: bool) -> StepReport | None:
-        """A step of dt; None where impulses alone could not resolve it and a shorter step may."""
-        world = self.world
-        world.begin_step(state, dt)
+    def _advance(self, state: State, dt: float, end: float, *, may_halve: bool) -> StepReport | None:
+        """A step of dt; None where impulses alone do not resolve all collisions and a shorter step may."""
+        self.world.begin_step(state, dt)
         report = StepReport(contacts=self._find_contacts(state, dt))
+        # one CUDA graph as far as the first test for collisions
         with self._graphs.fuse():
-            substeps = self.dynamics.propose(state, world.target, dt, self.proposed, self.v_end, self.position_contacts)
-            self._graphs.run(lambda: self._take_proposal(state, dt), "take", state.x, dt)
-            self.solver.sweep(self.rows, self.v, PRESSED_SWEEPS if self.pressed else self.options.sweeps)
-            # while a card is busy with all that, the host has time to see where colliders will be
+            substeps = self._propose(state, dt)
+            self._average_velocity(state, dt)
+            self.contacts.repel(self.motion.v, self.options.sweeps)
+            # while a GPU is busy with all that, the host computes where colliders will be after the next step
             if self.world.kinematics.moving:
-                self.world.kinematics.poses(self._next_time, self._next_time + dt)
-            found = self._collisions(state, dt, report)
-        if not self._give_impulses(state, dt, report, found, may_halve=may_halve):
+                self.world.kinematics.poses(end, end + dt)
+            found = self.collisions.find(state, dt, report)
+        if not self.collisions.resolve(state, dt, report, found, may_halve=may_halve):
             if may_halve:
                 return None
-            self._move_in_zones(state, dt, report)
-        if self.end_velocity_solver is not None and self.rows.count:
-            self._finish_implicitly(self.end_velocity_solver, state, dt, substeps, report)
-        else:
-            self._finish(state, dt)
-        self.pressed = PRESSED_STEPS if report.collisions else max(0, self.pressed - 1)
-        crushed = report.collisions > CRUSHED_PART * world.cloth_vertex_count
-        self.crushed = PRESSED_STEPS if crushed else max(0, self.crushed - 1)
+            self.collisions.move_rigid_zones(state, dt, report)
+        self._end_step(state, dt, substeps, report)
+        self.contacts.note_collisions(report.collisions)
         return report
 
-    def _take_proposal(self, state: State, dt: float) -> None:
-        """The velocities of what the dynamics propose, within the limits on strain."""
-        self.world.carry_colliders(state, dt, self.proposed, self.v_end)
-        self._run(average_velocity, [state.x, self.proposed, dt, self.v])
-        # both velocities on their own: carrying the change of one over to the other would add energy
-        self.strain_limits.apply(state.x, self.v, self.options.strain_limit, dt, STRAIN_SWEEPS, v_too=self.v_end)
-        wp.copy(self.v_free, self.v)
-
-    def _find_touching(self, x: wp.array) -> tuple[np.ndarray, np.ndarray]:
-        """The stencils that touch where everything is."""
-        rows = self.rows
-        self.search.find_contacts(x, x, rows)
-        touching = np.flatnonzero(rows.gaps[: rows.count].numpy() < TOUCHING * length_scale(self.world.finest_length))
-        return rows.vertices.numpy()[touching], rows.weights.numpy()[touching]
-
     def _find_contacts(self, state: State, dt: float) -> int:
-        """Contacts of the step, from where everything would fly freely."""
-        world, rows = self.world, self.rows
-        inputs = [state.x, state.v, world.inverse_mass, world.target, self.gravity, dt, self.expected]
-        reach = CRUSHED_REACH if self.crushed else PRESSED_REACH if self.pressed else USUAL_REACH
+        """Contacts of the step, found around the free flight of all vertices."""
         with self._graphs.fuse():
-            self._graphs.run(lambda: self._run(expect, inputs), "expect", state.x, state.v, dt)
+            self.motion.fly_freely(state, dt)
             self.dynamics.foresee(state, dt)
-            contacts = self.search.find_contacts(state.x, self.expected, rows, reach=reach)
-            self.solver.order_by_colour(rows)
-            given = ("repulsion", rows.launch_bound, rows.vertices, dt, allocation_epoch())
-            self._graphs.run(lambda: self._set_up(0, REMOVED_OVERLAP, self.stiffness, dt), *given)
-        return contacts
+            return self.contacts.find(state.x, self.motion.expected, dt)
 
-    def _limit_strain(self, state: State, v: wp.array, dt: float) -> None:
-        """Slow the springs that would stretch or shrink too far or too fast."""
-        self.strain_limits.apply(state.x, v, self.options.strain_limit, dt, STRAIN_SWEEPS)
+    def _propose(self, state: State, dt: float) -> int:
+        """Candidate positions and velocities by the internal dynamics; gives the number of substeps."""
+        motion = self.motion
+        return self.dynamics.propose(state, self.world.target, dt, motion.proposed, motion.v_end, self.substep_contacts)
 
-    def _give_impulses(self, state: State, dt: float, report: StepReport, found: int, *, may_halve: bool) -> bool:
-        """Stop the pairs that would collide, of which so many were found; True if none is left.
+    def _average_velocity(self, state: State, dt: float) -> None:
+        """The average velocity of the step, and that at its end, within the limits on strain."""
 
-        A few rounds with few sweeps, then rounds that solve all contacts and collisions to the end together: those are
-        the inelastic impact zones of Harmon et al. 2008, found by Gauss-Seidel.
-        """
-        for round_number in range(IMPULSE_ROUNDS + INELASTIC_ROUNDS):
-            if round_number > 0:
-                found = self._collisions(state, dt, report)
-            if found == 0:
-                return True
-            known = self.rows.count - found
-            many = may_halve and round_number == 0 and found > self.many_collisions
-            if many and self._real_collisions(known) > self.many_collisions:
-                return False
-            # limits that pull against the impulses would never let all of them be resolved
-            if round_number < IMPULSE_ROUNDS:
-                self._limit_strain(state, self.v, dt)
-                few = known > MANY_ROWS and found < FEW_PART * known
-                self.solver.sweep(self.rows, self.v, FEW_SWEEPS if few else PRESSED_SWEEPS)
-            else:
-                self.solver.sweep(self.rows, self.v, INELASTIC_SWEEPS)
-        return False
+        def average() -> None:
+            self.motion.average(state, dt)
+            # both on their own: carrying the change of one over to the other would add energy
+            self._limit_strain(state, dt, v_too=self.motion.v_end)
+            self.motion.note_free_velocity()
 
-    def _move_in_zones(self, state: State, dt: float, report: StepReport) -> None:
-        """Rigid impact zones that grow until the motion is free."""
-        zones = Zones()
-        for round_number in range(RIGID_ROUNDS):
-            known = self.rows.count
-            if self._collisions(state, dt, report) == 0:
-                break
-            zones.add(self.rows.vertices[known : self.rows.count].numpy())
-            if not self._move_rigidly(zones, state, dt, round_number):
-                report.problems.append("colliders that close on the cloth or deform hold it between them")
-                break
-        else:
-            report.problems.append(f"collisions were left after {RIGID_ROUNDS} rounds of impact zones")
-        report.zones += len(zones.groups())
+        self._graphs.run(average, "average velocity", state.x, dt)
 
-    def _move_rigidly(self, zones: Zones, state: State, dt: float, round_number: int) -> bool:
-        """Give every zone a rigid motion; False where none can be right."""
-        x, v = state.x.numpy(), self.v.numpy()
-        inverse_mass, target = self.world.inverse_mass.numpy(), self.world.target.numpy()
-        possible = True
-        for group in zones.groups():
-            fixed = group[inverse_mass[group] == 0.0]
-            if len(fixed):
-                carried = carried_velocity(x[group], x[fixed], target[fixed], dt)
-                if carried is None:
-                    possible = False
-                    continue
-                v[group] = carried
-            elif round_number < RIGID_ROUNDS // 2:
-                turning = round_number < TURNING_ROUNDS
-                v[group] = rigid_velocity(x[group], v[group], 1.0 / inverse_mass[group], dt, turning=turning)
-            else:
-                v[group] = 0.0
-        self.v.assign(v)
-        return possible
+    def _limit_strain(self, state: State, dt: float, *, v_too: wp.array | None = None) -> None:
+        """Slow down the springs that would stretch or shrink too far or too fast in the step."""
+        limit = self.options.strain_limit
+        self.strain_limits.apply(state.x, self.motion.v, limit, dt, STRAIN_SWEEPS, v_too=v_too)
 
-    def _finish(self, state: State, dt: float) -> None:
-        """Move, and find the velocity that the next step starts with."""
-
-        def finish() -> None:
-            self._run(move_along, [state.x, self.v, dt, self.x_end])
-            self._run(end_velocity, [self.v_free, self.v, self.v_end])
-            state.take(self.x_end, self.v_end)
-
-        self._graphs.run(finish, "finish", state.x, state.v, dt)
-
-    def _finish_implicitly(
-        self, end_velocity_solver: "EndVelocitySolver", state: State, dt: float, substeps: int, report: StepReport
-    ) -> None:
-        """The same where something touched and the velocity at the end is to be solved for (section 7 of the paper)."""
-        self._run(move_along, [state.x, self.v, dt, self.x_end])
-        # substeps that kick before they drift are ahead by half of one
+    def _end_step(self, state: State, dt: float, substeps: int, report: StepReport) -> None:
+        """Move to the end of the step, and find the velocity that the next one starts with."""
+        if self.end_velocity_solver is None or self.contact_list.count == 0:
+            self.motion.carry_velocity(state, dt)
+            return
+        motion = self.motion
+        motion.move(state, dt)
+        # the average velocity is that of the middle of the step, or half a substep later where substeps move with the
+        # velocity at their end
         left = 0.5 * (dt if self.dynamics.central else dt - dt / substeps)
-        solution = end_velocity_solver.take(state, self.world.target, dt, self.x_end, self.v, left, self.v_end)
+        arrays = motion.x_end, motion.v, left, motion.v_end
+        solution = self.end_velocity_solver.take(state, self.world.target, dt, *arrays)
         if not solution.converged:
             report.problems.append(f"the velocity at the end was not found in {solution.iterations} iterations")
-        state.take(self.x_end, self.v_end)
+        state.take(motion.x_end, motion.v_end)
 
-    def _collisions(self, state: State, dt: float, report: StepReport) -> int:
-        """Move along the velocities and add what would collide to the rows; gives how many."""
-        known = self.rows.count
-        with self._graphs.fuse():
-            inputs = [state.x, self.v, dt, self.x_end]
-            self._graphs.run(lambda: self._run(move_along, inputs), "move", state.x, dt)
-            found = self.search.find_collisions(state.x, self.x_end, self.rows)
-        report.collisions += found
-        if found:
-            self._set_up(known, 1.0, math.inf, dt)
-            self.solver.colour_appended(self.rows)
-        return found
+    def _find_touching(self, x: wp.array) -> tuple[np.ndarray, np.ndarray]:
+        """Vertices and weights of the stencils that touch at the positions x."""
+        contacts, distance = self.contact_list, TOUCHING * length_scale(self.world.finest_length)
+        self.search.find_contacts(x, x, contacts)
+        touching = np.flatnonzero(contacts.gaps[: contacts.count].numpy() < distance)
+        return contacts.vertices.numpy()[touching], contacts.weights.numpy()[touching]
 
-    def _real_collisions(self, known: int) -> int:
-        """How many of the rows from `known` on were no contacts when the step began."""
-        gaps = self.rows.gaps[known : self.rows.count].numpy()
-        return int((gaps > self.world.largest_thickness).sum())
+    def velocities(self, state: State) -> np.ndarray:
+        """The average velocity of the last step where contacts changed it, else the velocity at its end.
 
-    def _set_up(self, known: int, part: float, stiffness: float, dt: float) -> None:
-        """What the rows from `known` on ask of the velocities."""
-        world, rows = self.world, self.rows
-        tables = [world.inverse_mass, world.surface.vertex_body, world.friction_static, world.friction_kinetic]
-        tables += [world.rest_shape, self.folds]
-        inputs = [known, rows.size, rows.vertices, rows.weights, rows.gaps, rows.thickness, *tables]
-        inputs += [part, stiffness, dt, *rows.impulses, rows.kept_distances]
-        launch(set_repulsion, rows.launch_bound - known, inputs, device=world.device)
+        The velocity that the next step starts from may contain motion that contacts will hold back again.
+        """
+        if self.end_velocity_solver is not None:
+            return state.velocities()
+        v = self.motion.v.numpy()
+        held = (v != self.motion.v_free.numpy()).any(axis=1)
+        return np.where(held[:, None], v, state.velocities())
 
-    def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
-        launch(kernel, self.world.vertex_count, inputs, device=self.world.device)
+    def saved(self) -> dict[str, np.ndarray]:
+        stepping = [self.lengths.halvings, self.lengths.good_steps, self.contacts.pressed, self.contacts.crushed]
+        return {"stepping": np.array(stepping), **self.dynamics.saved()}
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        # earlier versions saved more, which nothing depends on any more
+        stepping = saved["stepping"].tolist()[:4]
+        self.lengths.halvings, self.lengths.good_steps, self.contacts.pressed, self.contacts.crushed = stepping
+        self.dynamics.restore(saved)
 
 
 def _refuse_coarse_numbers(world: World) -> None:
-    """Refuse a scene so far from the origin that its thickness is a few steps of the floating-point numbers there."""
+    """Refuse a scene so far from the origin that its thickness is a few spacings of the floating-point numbers there."""
     farthest = float(np.abs(world.rest_positions).max(initial=0.0))
     spacing = float(np.spacing(farthest))
     if world.finest_length < LEAST_SPACINGS * spacing:
@@ -366,12 +221,3 @@ def _refuse_coarse_numbers(world: World) -> None:
                 f"nearer to the origin, or take a thickness of {LEAST_SPACINGS * spacing:.2g} m or more",
             )
         )
-
-
-def _edge_lengths(world: World) -> np.ndarray:
-    """The usual length of an edge of each body at rest; nothing for colliders."""
-    edges, body = world.surface.edges.numpy(), world.surface.vertex_body.numpy()
-    rest = world.rest_shape.numpy()
-    lengths = np.linalg.norm(rest[edges[:, 1]] - rest[edges[:, 0]], axis=1)
-    of_body = [lengths[body[edges[:, 0]] == number] for number in range(len(world.bodies))]
-    return np.array([np.median(found) if number < len(world.cloths) else 0.0 for number, found in enumerate(of_body)])

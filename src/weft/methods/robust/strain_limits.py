@@ -1,9 +1,9 @@
 """Limits of strain and strain rate as impulses on velocities (Bridson et al. 2002, section 4; Provot 1995).
 
 Over a step a structural or shear spring may neither leave 10 % of its rest length nor change its present length by more
-than 10 %. A spring that would gets impulses along it, which conserve momentum, in Gauss-Seidel sweeps over springs in colours
-that never change. Each spring remembers its impulse, and takes back in later sweeps what is no longer needed. Positions are
-not changed.
+than 10 %. A spring that would gets impulses along it, which conserve momentum, in Gauss-Seidel sweeps over springs in
+colours that never change. Each spring remembers its impulse, and takes back in later sweeps what is no longer needed.
+Positions are not changed.
 """
 
 import numpy as np

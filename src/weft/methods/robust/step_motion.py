@@ -1,0 +1,107 @@
+"""Positions and velocities of all vertices within a step: free flight, what the dynamics propose, what contacts leave of it."""
+
+from typing import Any
+
+import warp as wp
+
+from weft.runtime import launch
+from weft.runtime.graph_cache import GraphCache
+from weft.world import State, World
+
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+
+
+@wp.kernel
+def free_flight(
+    first: int,
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    inverse_mass: wp.array[wp.float64],
+    target: wp.array[wp.vec3d],
+    gravity: wp.vec3d,
+    dt: wp.float64,
+    expected: wp.array[wp.vec3d],
+):
+    """Where each vertex would be after a step under gravity alone; prescribed ones are at their target."""
+    i = first + wp.tid()
+    if inverse_mass[i] == ZERO:
+        expected[i] = target[i]
+    else:
+        expected[i] = x[i] + dt * (v[i] + dt * gravity)
+
+
+@wp.kernel
+def average_velocity(first: int, x: wp.array[wp.vec3d], end: wp.array[wp.vec3d], dt: wp.float64, v: wp.array[wp.vec3d]):
+    """The velocity that leads from x to the end in a step."""
+    i = first + wp.tid()
+    v[i] = (end[i] - x[i]) / dt
+
+
+@wp.kernel
+def move_along(first: int, x: wp.array[wp.vec3d], v: wp.array[wp.vec3d], dt: wp.float64, end: wp.array[wp.vec3d]):
+    """Where the velocity leads in a step."""
+    i = first + wp.tid()
+    end[i] = x[i] + dt * v[i]
+
+
+@wp.kernel
+def add_change(first: int, free: wp.array[wp.vec3d], v: wp.array[wp.vec3d], v_end: wp.array[wp.vec3d]):
+    """Change the velocity at the end by as much as contacts and collisions changed the average velocity."""
+    i = first + wp.tid()
+    v_end[i] = v_end[i] + v[i] - free[i]
+
+
+class StepMotion:
+    """The arrays of a step (vec3d, all vertices), and the passes over them."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.gravity = wp.vec3d(*world.scene.forces.gravity)
+        self.expected = wp.zeros_like(world.target)
+        """where vertices would be after free flight: what the search looks around"""
+        self.proposed = wp.zeros_like(world.target)
+        """where the internal dynamics propose that they are"""
+        self.v = wp.zeros_like(world.target)
+        """the average velocity of the step, which contacts and collisions change"""
+        self.v_free = wp.zeros_like(world.target)
+        """the average velocity before they do"""
+        self.v_end = wp.zeros_like(world.target)
+        """the velocity at the end of the step"""
+        self.x_end = wp.zeros_like(world.target)
+        """where the average velocity leads"""
+        self._graphs = GraphCache(world.device)
+
+    def fly_freely(self, state: State, dt: float) -> None:
+        """Find the expected positions."""
+        world = self.world
+        inputs = [state.x, state.v, world.inverse_mass, world.target, self.gravity, dt, self.expected]
+        self._graphs.run(lambda: self._run(free_flight, inputs), "free flight", state.x, state.v, dt)
+
+    def average(self, state: State, dt: float) -> None:
+        """Find the average velocity of the proposed motion; colliders take their prescribed one."""
+        self.world.carry_colliders(state, dt, self.proposed, self.v_end)
+        self._run(average_velocity, [state.x, self.proposed, dt, self.v])
+
+    def note_free_velocity(self) -> None:
+        """Remember the average velocity as it is before contacts change it."""
+        wp.copy(self.v_free, self.v)
+
+    def move(self, state: State, dt: float) -> None:
+        """Find the positions at the end."""
+        inputs = [state.x, self.v, dt, self.x_end]
+        self._graphs.run(lambda: self._run(move_along, inputs), "move", state.x, dt)
+
+    def carry_velocity(self, state: State, dt: float) -> None:
+        """End the step: move, and carry the change of the average velocity over to the velocity at the end."""
+
+        def finish() -> None:
+            self._run(move_along, [state.x, self.v, dt, self.x_end])
+            self._run(add_change, [self.v_free, self.v, self.v_end])
+            state.take(self.x_end, self.v_end)
+
+        self._graphs.run(finish, "carry velocity", state.x, state.v, dt)
+
+    def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
+        launch(kernel, self.world.vertex_count, inputs, device=self.world.device)
