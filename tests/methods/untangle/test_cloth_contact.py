@@ -33,7 +33,7 @@ def linked(world, x, v=None, analysis=None):
     """Sets of vertices of the links, each as the sorted tuple of those with weight, and the links."""
     links = Implicit.from_world(world).step_springs
     v = np.zeros_like(x) if v is None else v
-    count = ClothContact(world).link(
+    count = ClothContact(world).repel(
         wp.array(x, dtype=wp.vec3d, device="cpu"),
         wp.array(v, dtype=wp.vec3d, device="cpu"),
         FRAME,

@@ -6,7 +6,7 @@ import warp as wp
 
 import weft
 from weft.dynamics.implicit.model import Implicit
-from weft.methods.untangle.locking import LARGEST, LIMIT, SLACK, Locking
+from weft.methods.untangle.locking import CLIP_TOLERANCE, LARGEST_STRETCH, LOCKING_STRETCH, Locking
 from weft.world import World
 
 DT = 1.0 / 60.0
@@ -64,7 +64,7 @@ def test_a_strip_under_load_locks():
     free, _ = stretched(world, lock=False)
     held, locked = stretched(world, lock=True)
     assert free > 0.4
-    assert LIMIT < held < LIMIT + 0.1
+    assert LOCKING_STRETCH < held < LOCKING_STRETCH + 0.1
     assert locked > 0
 
 
@@ -96,8 +96,8 @@ def clip_by_hand(mesh, x, v, held):
         ways = [[] for _ in x]
         for (a, b), rest in zip(mesh.edges, mesh.rest_lengths, strict=True):
             length = np.linalg.norm(x[a] - x[b])
-            if length > float(SLACK) * (1.0 + LARGEST) * rest and not held[a] and not held[b]:
-                step = 0.5 * ((1.0 + LARGEST) * rest / length - 1.0) * (x[a] - x[b])
+            if length > float(CLIP_TOLERANCE) * (1.0 + LARGEST_STRETCH) * rest and not held[a] and not held[b]:
+                step = 0.5 * ((1.0 + LARGEST_STRETCH) * rest / length - 1.0) * (x[a] - x[b])
                 ways[a].append(step)
                 ways[b].append(-step)
         if not any(ways):

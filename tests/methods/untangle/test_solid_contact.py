@@ -82,8 +82,8 @@ def test_nearest_points_and_sides_are_those_of_the_whole_surface(collider, signe
     state.x.assign(x)
     world.begin_step(state, FRAME)
     found.find(state.x, state.v, reach=1.0)
-    faces, weights = found.face.numpy()[0], found.weights.numpy()[0]
-    gaps, normals = found.gaps.numpy()[0], found.normals.numpy()[0]
+    faces, weights = found.nearest.face.numpy()[0], found.nearest.weights.numpy()[0]
+    gaps, normals = found.nearest.gaps.numpy()[0], found.nearest.normals.numpy()[0]
     assert (faces >= 0).all()
     q = np.einsum("nk,nkd->nd", weights, x[found.faces[faces]])
     assert q + gaps[:, None] * normals == pytest.approx(x[:count], abs=1e-12)
@@ -134,7 +134,7 @@ def test_of_the_triangles_that_are_equally_near_the_first_is_touched(noise, monk
     ties = (distances < least + 1e-12).sum(axis=1)
     assert near.sum() > 100 and (ties[near] > 1).sum() > 50
     first = np.argmax(distances < least + 1e-12, axis=1)
-    np.testing.assert_array_equal(found.face.numpy()[0][near], first[near])
+    np.testing.assert_array_equal(found.nearest.face.numpy()[0][near], first[near])
 
 
 def test_reach_and_motion_bound_the_search_and_nothing_is_behind_a_border():
@@ -143,12 +143,12 @@ def test_reach_and_motion_bound_the_search_and_nothing_is_behind_a_border():
     world.begin_step(state, FRAME)
     found = SolidSurfaces(world)
     found.find(state.x, state.v, reach=0.09)
-    assert (found.face.numpy() == -1).all()
+    assert (found.nearest.face.numpy() == -1).all()
     v = state.velocities()
     v[:, 1] = -1.3
     state.v.assign(v)
     found.find(state.x, state.v, reach=0.09, time=FRAME)
-    near = found.face.numpy()[0] >= 0
+    near = found.nearest.face.numpy()[0] >= 0
     assert near.any() and not near.all()
     # below the plane: inside where the plane is above, nothing beside its border
     x = state.positions()
@@ -156,8 +156,8 @@ def test_reach_and_motion_bound_the_search_and_nothing_is_behind_a_border():
     state.x.assign(x)
     found.find(state.x, state.v, reach=0.5)
     below = np.abs(x[: world.cloth_vertex_count, [0, 2]]).max(axis=1) < 0.11
-    assert ((found.face.numpy()[0] >= 0) == below).all()
-    assert found.gaps.numpy()[0][below] == pytest.approx(-0.01)
+    assert ((found.nearest.face.numpy()[0] >= 0) == below).all()
+    assert found.nearest.gaps.numpy()[0][below] == pytest.approx(-0.01)
 
 
 def test_falling_cloth_comes_to_rest_at_the_thickness():

@@ -7,8 +7,7 @@ import warp as wp
 import weft
 from weft.analysis.analyser import Analyser
 from weft.analysis.colour import DIVIDES
-from weft.methods.untangle.pulling import crossing_vertices
-from weft.methods.untangle.unfolding import FOLD_PART, PART, Unfolding
+from weft.methods.untangle.corrections import FLATTENING, FOLD_FLATTENING, Unfolding
 from weft.world import World
 
 
@@ -35,15 +34,15 @@ def poked_through():
     return world, x
 
 
-@pytest.mark.parametrize(("make", "part"), [(folded_corner, FOLD_PART), (poked_through, PART)])
+@pytest.mark.parametrize(("make", "part"), [(folded_corner, FOLD_FLATTENING), (poked_through, FLATTENING)])
 def test_it_goes_a_part_of_the_way(make, part):
     world, x = make()
     # says what is free to move
     world.begin_step(world.initial_state(), 0.01)
     analysis = Analyser(world.cloth_faces, len(x)).analyse(x)
     empty = analysis.single & (analysis.status[::2] != DIVIDES)
-    assert len(analysis) and empty.all() == (part == FOLD_PART) and empty.any() == (part == FOLD_PART)
-    chosen = crossing_vertices(analysis)
+    assert len(analysis) and empty.all() == (part == FOLD_FLATTENING) and empty.any() == (part == FOLD_FLATTENING)
+    chosen = analysis.crossing_vertices()
     held = chosen[:1]
     expected = x.copy()
     for i in chosen[1:]:

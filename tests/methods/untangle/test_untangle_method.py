@@ -6,7 +6,7 @@ import pytest
 import weft
 from weft.geometry.intersection import intersection_finder
 from weft.methods import make_method
-from weft.methods.untangle.locking import LARGEST
+from weft.methods.untangle.locking import LARGEST_STRETCH
 from weft.runtime import get_threads, set_threads
 from weft.scene import Flypaper, Untangle
 from weft.world import World
@@ -223,4 +223,4 @@ def test_what_stopping_pulls_out_is_shortened_and_stopped_again(times, monkeypat
     assert len(stops) == times + 1 and row.collisions == times
     mesh = run.world.cloths[0].mesh
     lengths = np.linalg.norm(np.diff(run.x[mesh.edges], axis=1)[:, 0], axis=1)
-    assert (lengths / mesh.rest_lengths).max() < 1.0 + LARGEST + 1e-4
+    assert (lengths / mesh.rest_lengths).max() < 1.0 + LARGEST_STRETCH + 1e-4

@@ -1,23 +1,36 @@
-"""Cloth against cloth in an implicit step: what comes too near is pushed apart, unless it has passed through.
+"""Cloth against cloth in an implicit step, as springs that act for one step (see `weft.dynamics.implicit.step_springs`).
 
-Pairs of a vertex and a triangle, and of two edges, that are nearer than the thickness or would be at the end of the
-step become links (see `dynamics.step_springs`). The colours of the analysis decide which do not: what lies on the wrong side
-is attracted instead, and around folds and open paths neither holds (see `attraction`).
+**Repulsion.** Pairs of a vertex and a triangle, and of two edges, that are nearer than the thickness, or will be within the
+step, are pushed apart. The colours of the analysis exclude pairs that have passed through each other, and pairs at folds and
+at paths that enclose nothing (see `weft.analysis.attraction`).
+
+**Attraction.** Cloth that has passed through is pulled back, and paths are shortened. Every other step pulls the vertices
+inside a path towards the region they have passed through, and shortens the paths that have no inside (`weft.analysis.contour`);
+the steps between shorten all paths. Pulling alone leaves folds and cuffs tangled; shortening alone is slow where much has
+passed through.
 """
 
 from typing import Any
 
 import numpy as np
 import warp as wp
+from numpy.typing import NDArray
 
-from weft.analysis.analyser import Analysis
-from weft.analysis.attraction import colour_table, edge_edge_kinds, vertex_triangle_kinds
+from weft.analysis.analyser import Analyser, Analysis
+from weft.analysis.attraction import (
+    attraction_moves,
+    colour_table,
+    edge_edge_kinds,
+    find_partners,
+    pulling_paths,
+    vertex_triangle_kinds,
+)
+from weft.analysis.contour import Moves, contour_moves, crossing_stencils
 from weft.contact.contact import pair_thickness
 from weft.dynamics.implicit.step_springs import CORNERS, StepSprings
 from weft.geometry.proximity import relative_position
 from weft.geometry.stencil import Kind, nearest_weights, pair_vertices, stencil_normal
 from weft.methods.base import exact_broad_phase
-from weft.methods.untangle.pulling import crossing_vertices
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
 from weft.runtime.compaction import exclusive_scan
@@ -26,71 +39,117 @@ from weft.world.rings import Rings
 
 wp.set_module_options({"enable_backward": False})
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
 ZERO = wp.constant(wp.float64(0.0))
 HALF = wp.constant(wp.float64(0.5))
 ONE = wp.constant(wp.float64(1.0))
-# how stiff pushing apart is, in reduced masses over the step squared
-STRENGTH = wp.constant(wp.float64(20.0))
-# and where nothing of the distance is left, in units of the stretch stiffness of the cloth: layers that only lie on each
-# other are pushed apart softly, or they would jump
-STIFF = 1.0
-# the fastest way apart, m/s
-PACE = wp.constant(wp.float64(0.5))
-# layers that a seam joins are kept this far apart all the same, m: as far as collisions are stopped
-LEAST = wp.constant(wp.float64(2.4e-4))
-# rings of neighbours around a path in which nothing is pushed apart: it would hold the path where it is
-RINGS = 1
-# how far a vertex is from a seam that is not there, m; infinite, it would have no sum
+# stiffness of repulsion, in reduced masses over the step squared: soft, so that layers that rest on each other do not jump
+REPEL_STRENGTH = wp.constant(wp.float64(20.0))
+# stiffness of repulsion where the distance has become 0, in units of the stretch stiffness of the cloth; it decreases with
+# the square of the missing distance. Larger withstands more pressure between layers, and makes the solve harder
+REPEL_STIFFNESS = 1.0
+# m/s; the fastest separation
+REPEL_SPEED = wp.constant(wp.float64(0.5))
+# metres; the distance that layers keep next to a seam that joins them: that at which collisions are stopped
+LEAST_DISTANCE = wp.constant(wp.float64(2.4e-4))
+# rings of neighbours around a path without repulsion, which would hold the path in place
+PATH_RINGS = 1
+# metres; the distance from a vertex to a seam where there is none. Infinity times a weight of 0 would be NaN
 FAR = 1.0e3
-# pairs worth a thread of their own
-GRAIN = 256
+# pairs of one thread's range
+PAIRS_PER_RANGE = 256
+# stiffness of attraction, in reduced masses over the step squared; smaller values lose against the stiffness of the cloth
+PULL_STRENGTH = 300.0
+# m/s; the fastest pull
+PULL_SPEED = 1.0
+# edge lengths that shortening a path moves both sides in a step, at most
+CONTOUR_STEP = 0.5
+# a vertex that is pulled moves this fraction of the way to its partner, and a gap beyond; at most so many edge lengths
+PULL_FRACTION, PULL_MOST = 0.5, 1.0
+# folds of at most so many crossings are only shortened: pulled together, they would open and close for ever
+SMALL_FOLD = 12
+# edge lengths within which the partner of a vertex is searched: deeper tangles are only shortened
+PARTNER_REACH = 32.0
 
 
 @wp.struct
-class Sheets:
-    """What tells a pair that counts from one that does not."""
+class SpringArrays:
+    """The arrays of `StepSprings` as kernels write them; entries of vertices and weights for each of CORNERS corners."""
+
+    vertices: wp.array[int]
+    weights: wp.array[wp.float64]
+    normals: wp.array[wp.vec3d]
+    rest: wp.array[wp.float64]
+    speed: wp.array[wp.float64]
+    strength: wp.array[wp.float64]
+    stiffness: wp.array[wp.float64]
+    friction: wp.array[wp.float64]
+
+
+def spring_arrays(springs: StepSprings) -> Any:
+    """The arrays of these springs, valid until the springs grow."""
+    arrays: Any = SpringArrays()
+    (
+        arrays.vertices,
+        arrays.weights,
+        arrays.normals,
+        arrays.rest,
+        arrays.speed,
+        arrays.strength,
+        arrays.stiffness,
+        arrays.friction,
+    ) = springs.columns
+    return arrays
+
+
+@wp.struct
+class ClothPairs:
+    """The mesh of all cloths, and what decides how far apart a pair is kept."""
 
     faces: wp.array[wp.vec3i]
     edges: wp.array[wp.vec2i]
     thickness: wp.array[wp.float64]
     rest: wp.array[wp.vec3d]
     piece: wp.array[int]
-    """vertices that hang together; distances at rest mean something within a piece"""
+    """the connected piece of mesh that a vertex is in; the rest shape gives distances within a piece only"""
     sewn_offsets: wp.array[int]
     sewn: wp.array[int]
-    """for each vertex those that a stitch joins it to"""
+    """for each vertex the vertices that a stitch joins it to"""
     to_seam: wp.array[wp.float64]
-    """how far a vertex is from a seam at rest"""
+    """metres; distance of a vertex from the nearest seam at rest"""
 
 
 @wp.func
-def is_sewn(kind: int, q: wp.vec4i, sheets: Sheets) -> bool:
-    """Does a stitch join the two sides?"""
+def is_sewn(kind: int, q: wp.vec4i, cloth: ClothPairs) -> bool:
+    """Does a stitch join the two features of a stencil?"""
     split = 2
     if kind == 0:
         split = 1
     for a in range(split):
-        for k in range(sheets.sewn_offsets[q[a]], sheets.sewn_offsets[q[a] + 1]):
+        for k in range(cloth.sewn_offsets[q[a]], cloth.sewn_offsets[q[a] + 1]):
             for b in range(split, 4):
-                if sheets.sewn[k] == q[b]:
+                if cloth.sewn[k] == q[b]:
                     return True
     return False
 
 
 @wp.func
-def kept_distance(q: wp.vec4i, w: wp.vec4d, sheets: Sheets) -> wp.float64:
-    """How far apart a pair is kept: its thickness, but no more than half of its distance at rest, over seams too."""
-    distance = pair_thickness(q, w, sheets.thickness)
-    if sheets.piece[q[0]] == sheets.piece[q[3]]:
-        rest = sheets.rest
+def kept_distance(q: wp.vec4i, w: wp.vec4d, cloth: ClothPairs) -> wp.float64:
+    """The distance that a pair keeps: its thickness, but at most half of its distance at rest, also across seams."""
+    distance = pair_thickness(q, w, cloth.thickness)
+    if cloth.piece[q[0]] == cloth.piece[q[3]]:
+        rest = cloth.rest
         distance = wp.min(
             distance, HALF * wp.length(relative_position(w, rest[q[0]], rest[q[1]], rest[q[2]], rest[q[3]]))
         )
-    # layers that a seam joins meet in it
+    # layers that a seam joins come together at it
     around = ZERO
     for k in range(4):
-        around += wp.abs(w[k]) * sheets.to_seam[q[k]]
-    return wp.min(distance, wp.max(HALF * around, LEAST))
+        around += wp.abs(w[k]) * cloth.to_seam[q[k]]
+    return wp.min(distance, wp.max(HALF * around, LEAST_DISTANCE))
 
 
 @wp.kernel
@@ -101,19 +160,19 @@ def choose_near(
     kinds: wp.array[wp.int8],
     coloured: int,
     tangled: wp.array[wp.int8],
-    sheets: Sheets,
+    cloth: ClothPairs,
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
     h: wp.float64,
     chosen: wp.array[int],
 ):
-    """1 where a pair is too near, or would be within the step."""
+    """Mark the pairs (with 1) that are too near, or will be within the step h. `coloured`: 1 if there is an analysis."""
     i = first + wp.tid()
     chosen[i] = 0
     if coloured == 1:
         if kinds[i] != wp.int8(0):
             return
-    q = pair_vertices(kind, pairs[i], sheets.faces, sheets.edges)
+    q = pair_vertices(kind, pairs[i], cloth.faces, cloth.edges)
     if coloured == 1:
         for k in range(4):
             if tangled[q[k]] == wp.int8(1):
@@ -121,14 +180,14 @@ def choose_near(
     w = nearest_weights(kind, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
     r = relative_position(w, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
     u = relative_position(w, v[q[0]], v[q[1]], v[q[2]], v[q[3]])
-    # the nearest that the two points come on their way
-    way = h * u
-    square = wp.dot(way, way)
-    part = ZERO
+    # the least distance of the two points during the step
+    motion = h * u
+    square = wp.dot(motion, motion)
+    time = ZERO
     if square > ZERO:
-        part = wp.clamp(-wp.dot(r, way) / square, ZERO, ONE)
-    if wp.length(r + part * way) < kept_distance(q, w, sheets):
-        if not is_sewn(kind, q, sheets):
+        time = wp.clamp(-wp.dot(r, motion) / square, ZERO, ONE)
+    if wp.length(r + time * motion) < kept_distance(q, w, cloth):
+        if not is_sewn(kind, q, cloth):
             chosen[i] = 1
 
 
@@ -137,7 +196,7 @@ def push_apart(
     first: int,
     kind: int,
     pairs: wp.array[wp.vec2i],
-    sheets: Sheets,
+    cloth: ClothPairs,
     vertex_body: wp.array[int],
     mu: wp.array2d[wp.float64],
     x: wp.array[wp.vec3d],
@@ -145,74 +204,74 @@ def push_apart(
     base: int,
     chosen: wp.array[int],
     places: wp.array[int],
-    vertices: wp.array[int],
-    weights: wp.array[wp.float64],
-    normals: wp.array[wp.vec3d],
-    rest: wp.array[wp.float64],
-    speed: wp.array[wp.float64],
-    strength: wp.array[wp.float64],
-    stiffness: wp.array[wp.float64],
-    friction: wp.array[wp.float64],
+    springs: SpringArrays,
 ):
-    """A link that pushes a chosen pair apart."""
+    """Write a spring that pushes apart each chosen pair, from number `base` on. `stiff`: N/m, at distance 0."""
     i = first + wp.tid()
     if chosen[i] == 1:
-        row = base + places[i]
-        q = pair_vertices(kind, pairs[i], sheets.faces, sheets.edges)
+        s = base + places[i]
+        q = pair_vertices(kind, pairs[i], cloth.faces, cloth.edges)
         w = nearest_weights(kind, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
         r = relative_position(w, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
         for k in range(4):
-            vertices[CORNERS * row + k] = q[k]
-            weights[CORNERS * row + k] = w[k]
-        vertices[CORNERS * row + 4] = q[0]
-        weights[CORNERS * row + 4] = ZERO
-        normals[row] = stencil_normal(kind, r, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
-        rest[row] = kept_distance(q, w, sheets)
-        speed[row] = PACE
-        strength[row] = STRENGTH
-        lack = wp.max(ONE - wp.dot(normals[row], r) / rest[row], ZERO)
-        stiffness[row] = stiff * wp.min(lack * lack, ONE)
-        friction[row] = mu[vertex_body[q[0]], vertex_body[q[3]]]
+            springs.vertices[CORNERS * s + k] = q[k]
+            springs.weights[CORNERS * s + k] = w[k]
+        springs.vertices[CORNERS * s + 4] = q[0]
+        springs.weights[CORNERS * s + 4] = ZERO
+        springs.normals[s] = stencil_normal(kind, r, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
+        springs.rest[s] = kept_distance(q, w, cloth)
+        springs.speed[s] = REPEL_SPEED
+        springs.strength[s] = REPEL_STRENGTH
+        missing = wp.max(ONE - wp.dot(springs.normals[s], r) / springs.rest[s], ZERO)
+        springs.stiffness[s] = stiff * wp.min(missing * missing, ONE)
+        springs.friction[s] = mu[vertex_body[q[0]], vertex_body[q[3]]]
+
+
+@wp.kernel
+def extrapolate(first: int, x: wp.array[wp.vec3d], v: wp.array[wp.vec3d], h: wp.float64, expected: wp.array[wp.vec3d]):
+    """Positions after a time h at constant velocity."""
+    i = first + wp.tid()
+    expected[i] = x[i] + h * v[i]
 
 
 class ClothContact:
-    """Finds the pairs of cloth that are too near, and links them."""
+    """Finds the pairs of cloth that are too near, and adds springs that push them apart."""
 
     def __init__(self, world: World) -> None:
         device = self.device = world.device
         self.world = world
         self.surface = Surface.from_arrays(world.cloth_vertex_count, world.cloth_faces, device=device)
         self.broad_phase = exact_broad_phase(world, self.surface, "untangle")
-        self._stiffest = max((part.material.stretch for part in world.cloths), default=0.0)
-        sheets: Any = Sheets()
-        sheets.faces, sheets.edges, sheets.thickness = self.surface.faces, self.surface.edges, world.thickness
-        sheets.rest = world.rest_shape
+        self._stiffest = max((cloth.material.stretch for cloth in world.cloths), default=0.0)
+        cloth: Any = ClothPairs()
+        cloth.faces, cloth.edges, cloth.thickness = self.surface.faces, self.surface.edges, world.thickness
+        cloth.rest = world.rest_shape
         edges = self.surface.edges.numpy().reshape(-1, 2)
         pieces = connected(world.cloth_vertex_count, edges)
-        sheets.piece = wp.array(pieces, dtype=int, device=device)
+        cloth.piece = wp.array(pieces, dtype=int, device=device)
         sewn = stitched(world)
-        sheets.sewn_offsets = wp.array(sewn.indptr, dtype=int, device=device)
-        sheets.sewn = wp.array(sewn.indices, dtype=int, device=device)
-        sheets.to_seam = wp.array(distance_to_seams(world, self.surface), dtype=wp.float64, device=device)
-        self._sheets = sheets
+        cloth.sewn_offsets = wp.array(sewn.indptr, dtype=int, device=device)
+        cloth.sewn = wp.array(sewn.indices, dtype=int, device=device)
+        cloth.to_seam = wp.array(distance_to_seams(world, self.surface), dtype=wp.float64, device=device)
+        self._cloth = cloth
         self._expected = wp.zeros(world.cloth_vertex_count, dtype=wp.vec3d, device=device)
         self._kinds = Buffer(wp.int8, device)
         self.rings = Rings(edges, world.cloth_vertex_count, device)
         self._tangled = self.rings.no_marks()
         self._chosen, self._places = [Buffer(int, device) for _ in Kind], [Buffer(int, device) for _ in Kind]
 
-    def link(self, x: wp.array, v: wp.array, h: float, analysis: Analysis | None, links: StepSprings) -> int:
-        """Add links for the pairs that are too near in a step h from x with velocities v; gives their number.
+    def repel(self, x: wp.array, v: wp.array, h: float, analysis: Analysis | None, springs: StepSprings) -> int:
+        """Add springs for the pairs that come too near in a step h from x with velocities v; gives their number.
 
-        Without an analysis all are pushed apart.
+        Without an analysis all such pairs are pushed apart.
         """
         world, surface = self.world, self.surface
-        launch(expect, len(self._expected), [x, v, h, self._expected], device=self.device)
+        launch(extrapolate, len(self._expected), [x, v, h, self._expected], device=self.device)
         self.broad_phase.update(x[: len(self._expected)], self._expected, world.largest_thickness)
         table = None
         if analysis is not None and len(analysis):
             table = colour_table(analysis, self.device)
-            self.rings.mark(crossing_vertices(analysis), RINGS, self._tangled)
+            self.rings.mark(analysis.crossing_vertices(), PATH_RINGS, self._tangled)
         total = 0
         for kind, pairs in zip(Kind, self.broad_phase.feature_pairs(), strict=True):
             count = len(pairs)
@@ -223,27 +282,20 @@ class ClothContact:
                 edge_edge_kinds(table, surface.edges, pairs, kinds)
             chosen = self._chosen[kind].at_least(count)[:count]
             places = self._places[kind].at_least(count)[:count]
-            inputs = [int(kind), pairs, kinds, int(table is not None), self._tangled, self._sheets, x, v, h, chosen]
-            launch(choose_near, count, inputs, device=self.device, grain=GRAIN)
+            inputs = [int(kind), pairs, kinds, int(table is not None), self._tangled, self._cloth, x, v, h, chosen]
+            launch(choose_near, count, inputs, device=self.device, grain=PAIRS_PER_RANGE)
             found = exclusive_scan(chosen, places)
             if found:
-                first = links.grow(found)
-                inputs = [int(kind), pairs, self._sheets, world.surface.vertex_body, world.friction_kinetic, x]
-                inputs += [STIFF * self._stiffest, first, chosen, places, *links.columns]
-                launch(push_apart, count, inputs, device=self.device, grain=GRAIN)
+                first = springs.grow(found)
+                inputs = [int(kind), pairs, self._cloth, world.surface.vertex_body, world.friction_kinetic, x]
+                inputs += [REPEL_STIFFNESS * self._stiffest, first, chosen, places, spring_arrays(springs)]
+                launch(push_apart, count, inputs, device=self.device, grain=PAIRS_PER_RANGE)
                 total += found
         return total
 
 
-@wp.kernel
-def expect(first: int, x: wp.array[wp.vec3d], v: wp.array[wp.vec3d], h: wp.float64, expected: wp.array[wp.vec3d]):
-    """Where a vertex would be after h."""
-    i = first + wp.tid()
-    expected[i] = x[i] + h * v[i]
-
-
 def connected(count: int, pairs: np.ndarray) -> np.ndarray:
-    """A number a vertex, the same for vertices that pairs join."""
+    """(count,) the connected component of each vertex in the graph of these pairs."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -252,7 +304,7 @@ def connected(count: int, pairs: np.ndarray) -> np.ndarray:
 
 
 def stitched(world: World) -> Any:
-    """Sparse (n, n): which vertices a stitch joins directly."""
+    """Sparse (n, n) matrix: which vertices a stitch joins directly."""
     from scipy.sparse import coo_array
 
     count = world.cloth_vertex_count
@@ -262,7 +314,7 @@ def stitched(world: World) -> Any:
 
 
 def distance_to_seams(world: World, surface: Surface) -> np.ndarray:
-    """(n,) how far each vertex is from the nearest vertex that is sewn to something, along edges at rest."""
+    """(n,) metres; the distance of each vertex from the nearest sewn vertex, along edges at rest; at most FAR."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import dijkstra
 
@@ -275,3 +327,68 @@ def distance_to_seams(world: World, surface: Surface) -> np.ndarray:
     graph = coo_array((lengths, (edges[:, 0], edges[:, 1])), shape=(count, count)).tocsr()
     found: np.ndarray = np.minimum(dijkstra(graph, directed=False, indices=sewn, min_only=True), FAR)
     return found
+
+
+def attract(
+    analyser: Analyser, analysis: Analysis, springs: StepSprings, dt: float, *, number: int, pinched: Ints, gap: float
+) -> int:
+    """Add the springs that untangle in step `number` of length dt; gives how many. They aim at a `gap` (metres) beyond.
+
+    Paths at pinched vertices are left alone: they cannot vanish before the pinch opens, and pulling at them would shake
+    the cloth around.
+    """
+    if not len(analysis):
+        return 0
+    before, length = springs.count, analysis.length
+    able = ~_paths_at(analysis, pinched)
+    shortened = able
+    if number % 2 == 0:
+        small = analysis.single & (np.diff(analysis.path_offsets) <= SMALL_FOLD)
+        pulled = able & pulling_paths(analysis) & ~small
+        shortened = able & ~pulled
+        if pulled.any():
+            moves, distance = attraction_moves(
+                analysis, find_partners(analyser, analysis, pulled, PARTNER_REACH * length)
+            )
+            steps = np.minimum(PULL_FRACTION * distance + gap, PULL_MOST * length)
+            _add(springs, moves, steps, dt)
+    if shortened.any():
+        moves = contour_moves(analysis, shortened)
+        steps = np.minimum(_depths(analysis) + gap, CONTOUR_STEP * length)
+        _add(springs, moves, steps[shortened[analysis.path_of]], dt)
+    return springs.count - before
+
+
+def _depths(analysis: Analysis) -> Floats:
+    """(k,) metres; for each crossing, the depth to which the edges of its path reach through their triangles, the largest of
+    the path: cloth that has only just passed through must not be pulled as far as cloth that is deep inside.
+    """
+    crossings = crossing_stencils(analysis)
+    x, fraction = analysis.positions, analysis.fractions
+    lengths = np.linalg.norm(x[analysis.rows[:, 1]] - x[analysis.rows[:, 0]], axis=1)
+    slope = np.abs(np.einsum("ij,ij->i", crossings.along, crossings.normal))
+    depth = np.minimum(fraction, 1.0 - fraction) * lengths * slope
+    deepest: Floats = np.maximum.reduceat(depth, analysis.path_offsets[:-1])[analysis.path_of]
+    return deepest
+
+
+def _paths_at(analysis: Analysis, vertices: Ints) -> Bools:
+    """(paths,) which paths have a crossing whose edge or triangle has one of these vertices."""
+    marked = np.zeros(analysis.topology.vertex_count, dtype=bool)
+    marked[vertices] = True
+    beside = np.column_stack([analysis.rows[:, :2], analysis.topology.faces[analysis.face]])
+    found = np.bincount(analysis.path_of, marked[beside].any(axis=1), len(analysis)) > 0
+    return np.asarray(found)
+
+
+def _add(springs: StepSprings, moves: Moves, steps: Floats, dt: float) -> None:
+    """Add springs that move both sides of each move by its step (metres), against each other."""
+    chosen = moves.directions.any(axis=1)
+    springs.add(
+        moves.vertices[chosen],
+        moves.weights[chosen],
+        moves.directions[chosen],
+        rest=np.inf,
+        speed=np.minimum(2.0 * steps[chosen] / dt, PULL_SPEED),
+        strength=PULL_STRENGTH,
+    )

@@ -1,9 +1,10 @@
-"""Flypapering: cloth pinched between surfaces goes where they carry it (Baraff, Witkin and Kass 2003, section 4).
+"""Flypapering: cloth pinched between surfaces moves with them (Baraff, Witkin and Kass 2003, section 4).
 
-A vertex near several surfaces, or between two portions of one, is fully constrained to sum a_i g_i: g_i is the place to
-which surface i would carry it, were it glued to it, and the weights a_i, not negative, sum to 1. The glue holds for one
-step: body coordinates are taken anew each time, so nothing is remembered, and surfaces may join and leave freely.
-Between still surfaces a vertex does not move at all; with surfaces that move as one it moves as one of their points.
+A vertex pinched between several surfaces, or between two portions of one, is fully constrained to sum a_i g_i: g_i is the
+position to which surface i would carry it if it were glued to it, and the weights a_i, not negative, sum to 1. The vertex is
+glued for one step only: its coordinates relative to the surfaces are computed anew in each step, so there is no history, and
+surfaces may come and go. Between surfaces at rest a vertex does not move at all; with surfaces that move as one body it moves
+with that body.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ import numpy.typing as npt
 import warp as wp
 
 from weft.errors import WeftError
-from weft.methods.untangle.solid_kernels import triangle_frame
+from weft.methods.untangle.solid_contact import triangle_frame
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
 from weft.world import World
@@ -28,31 +29,38 @@ ONE = wp.constant(wp.float64(1.0))
 
 
 @wp.func
-def carried_way(
+def carried_displacement(
     p: wp.vec3d,
     f: wp.vec3i,
     w: wp.vec3d,
     x: wp.array[wp.vec3d],
     goal: wp.array[wp.vec3d],
 ) -> wp.vec3d:
-    """How far a triangle carries a point that is glued to it: exactly nothing where the triangle stays."""
+    """The displacement of a point that is glued to a triangle; exactly zero for a triangle at rest."""
     a = x[f[0]]
     b = x[f[1]]
     c = x[f[2]]
-    way = w[0] * (goal[f[0]] - a) + w[1] * (goal[f[1]] - b) + w[2] * (goal[f[2]] - c)
+    displacement = w[0] * (goal[f[0]] - a) + w[1] * (goal[f[1]] - b) + w[2] * (goal[f[2]] - c)
     before = triangle_frame(a, b, c)
     after = triangle_frame(goal[f[0]], goal[f[1]], goal[f[2]])
     arm = (p - (w[0] * a + w[1] * b + w[2] * c)) * before
-    return way + (after - before) * arm
+    return displacement + (after - before) * arm
+
+
+@wp.struct
+class GluedPoints:
+    """`SurfacePoints` as device arrays."""
+
+    vertices: wp.array[int]
+    offsets: wp.array[int]
+    faces: wp.array[int]
+    weights: wp.array[wp.vec3d]
 
 
 @wp.kernel
 def glue(
     first: int,
-    vertices: wp.array[int],
-    offsets: wp.array[int],
-    points: wp.array[int],
-    weights: wp.array[wp.vec3d],
+    points: GluedPoints,
     faces: wp.array[wp.vec3i],
     face_body: wp.array[int],
     first_body: int,
@@ -62,29 +70,29 @@ def glue(
     h: wp.float64,
     held: ConstraintArrays,
 ):
-    """Constrain one vertex to the weighted mean of where its surfaces carry it."""
+    """Constrain one vertex to the weighted mean of the positions to which its surfaces carry it."""
     k = first + wp.tid()
-    i = vertices[k]
+    i = points.vertices[k]
     if held.owner[i] == PRESCRIBED:
         return
-    start = offsets[k]
-    stop = offsets[k + 1]
+    start = points.offsets[k]
+    stop = points.offsets[k + 1]
     even = ONE / wp.float64(stop - start)
     total = ZERO
     weighted = wp.vec3d()
     mean = wp.vec3d()
     for j in range(start, stop):
-        body = face_body[points[j]]
-        # the weight of a collider is shared by its own points
+        body = face_body[points.faces[j]]
+        # the points of one collider share its weight
         shared = ZERO
         for other in range(start, stop):
-            if face_body[points[other]] == body:
+            if face_body[points.faces[other]] == body:
                 shared += ONE
-        share = pull[body - first_body, i] / shared
-        way = carried_way(x[i], faces[points[j]], weights[j], x, goal)
-        total += share
-        weighted += share * way
-        mean += even * way
+        weight = pull[body - first_body, i] / shared
+        displacement = carried_displacement(x[i], faces[points.faces[j]], points.weights[j], x, goal)
+        total += weight
+        weighted += weight * displacement
+        mean += even * displacement
     if total > ZERO:
         mean = weighted / total
     hold(i, FLYPAPER, mean / h, wp.vec3d(), held)
@@ -92,7 +100,7 @@ def glue(
 
 @dataclass(frozen=True)
 class SurfacePoints:
-    """The surfaces that pinch each of some vertices: points of collider triangles at the start of a step."""
+    """Pinched vertices, and the points of collider triangles between which they are pinched, at the start of a step."""
 
     vertices: np.ndarray
     """(k,) cloth vertices, each once"""
@@ -105,7 +113,7 @@ class SurfacePoints:
 
 
 class Flypaper:
-    """The restraint that carries pinched vertices with the surfaces that pinch them (see `world.constraints`)."""
+    """The source of constraints that moves pinched vertices with their surfaces (see `weft.world.constraints`)."""
 
     def __init__(
         self,
@@ -114,9 +122,9 @@ class Flypaper:
         weights: Mapping[str, float] | None = None,
         maps: Mapping[str, npt.ArrayLike] | None = None,
     ) -> None:
-        """`weights`: of colliders by name, 1 where none is given; `maps`: factors by cloth vertex, by collider.
+        """`weights`: of colliders by name, by default 1; `maps`: by name of the collider, a factor for each cloth vertex.
 
-        Only their proportions at a vertex count. Where all that apply are 0 the surfaces count alike.
+        Only their proportions at a vertex matter. Where all are 0, the surfaces have equal weights.
         """
         self.world = world
         self.device = world.device
@@ -130,12 +138,12 @@ class Flypaper:
             pull[_place(names, name)] *= _checked(name, np.asarray(factors, float), (count,))
         self._pull = wp.array(pull, dtype=wp.float64, ndim=2, device=self.device)
         self.count = 0
-        """vertices held now"""
+        """number of vertices held"""
         self._vertices, self._offsets, self._faces = (Buffer(int, self.device) for _ in range(3))
         self._weights = Buffer(wp.vec3d, self.device)
 
     def take(self, points: SurfacePoints) -> None:
-        """Hold these vertices in the steps that follow, until other points are taken."""
+        """Hold these vertices from now on, until other points are given."""
         self.count = len(points.vertices)
         if len(points.offsets) != self.count + 1 or (np.diff(points.offsets) < 1).any():
             raise ValueError("every vertex needs at least one surface point")
@@ -148,18 +156,21 @@ class Flypaper:
             (self._weights, points.weights),
         ):
             dtype = float if values is points.weights else np.int32
-            # the first rows of an array with room to spare
+            # buffers may be longer than what is used
             buffer.at_least(len(values))[: len(values)].assign(np.ascontiguousarray(values, dtype))
 
     def begin(self, x: wp.array, v: wp.array, goal: wp.array, h: float, constraints: Constraints) -> None:
-        """Constrain the vertices that are held."""
+        """Constrain the pinched vertices for a step h."""
         surface = self.world.surface
-        inputs: list[Any] = [self._vertices.array, self._offsets.array, self._faces.array, self._weights.array]
-        inputs += [surface.faces, surface.face_body, self._first_body, self._pull, x, goal, h, constraints.held]
+        points: Any = GluedPoints()
+        points.vertices, points.offsets = self._vertices.array, self._offsets.array
+        points.faces, points.weights = self._faces.array, self._weights.array
+        inputs: list[Any] = [points, surface.faces, surface.face_body, self._first_body, self._pull]
+        inputs += [x, goal, h, constraints.held]
         launch(glue, self.count, inputs, device=self.device)
 
     def review(self, x_end: wp.array, v_end: wp.array, force: wp.array, constraints: Constraints) -> int:
-        """Glue does not give way."""
+        """Pinched vertices stay constrained whatever the forces are."""
         return SETTLED
 
 

@@ -1,9 +1,16 @@
-"""`untangle`: Baraff, Witkin and Kass 2003. Implicit cloth that recovers from tangles, and pinches without flutter.
+"""`untangle`: implicit cloth that recovers from tangles, and that bodies can pinch (Baraff, Witkin and Kass 2003).
 
-A step: the cloth is analysed as it is, without any memory. What is near and has not passed through is pushed apart,
-what has passed through is pulled back. Vertices between surfaces that face each other go where those carry them, others
-stay out of solids. Then one implicit solve moves everything. It promises no freedom from intersections: it promises
-that they go away as soon as what surrounds the cloth lets them.
+A step, in the order of `Untangle.step`:
+
+1. Pinched vertices, between surfaces that face each other, are flypapered to these (section 4).
+2. Global intersection analysis finds where cloth has passed through cloth, from the positions alone (section 5).
+3. Springs for the step: near cloth repels, except where the colours of the analysis say that it has passed through; that
+   is attracted, so that it passes back (section 6). Edges that are stretched too far lock.
+4. One implicit solve moves everything, with hard constraints against colliders and friction (section 3).
+5. Corrections: small folds that cross themselves are flattened, overlong edges shortened, and collisions of cloth that is
+   not tangled are stopped.
+
+There is no guarantee that nothing intersects; intersections vanish as soon as the surroundings of the cloth allow it.
 """
 
 from typing import Any
@@ -14,15 +21,13 @@ import warp as wp
 from weft.analysis.analyser import Analyser, Analysis
 from weft.dynamics.implicit.model import Implicit
 from weft.methods.base import Method, StepReport
-from weft.methods.untangle.cloth_collisions import ClothCollisions, Spared
-from weft.methods.untangle.cloth_contact import ClothContact
+from weft.methods.untangle.cloth_contact import ClothContact, attract
+from weft.methods.untangle.corrections import AllowedCrossings, ClothCollisions, Unfolding
 from weft.methods.untangle.flypaper import Flypaper
 from weft.methods.untangle.locking import Locking
 from weft.methods.untangle.pinching import PinchFinder
-from weft.methods.untangle.pulling import crossing_vertices, pull
 from weft.methods.untangle.solid_contact import SolidContact
 from weft.methods.untangle.solid_surfaces import SolidSurfaces
-from weft.methods.untangle.unfolding import Unfolding
 from weft.runtime import launch
 from weft.scene import Untangle as UntangleOptions
 from weft.world import State, World
@@ -31,15 +36,15 @@ from weft.world.kinematics import TIME_SLACK
 
 wp.set_module_options({"enable_backward": False})
 
-# the longest step that is taken by default, s
-LONGEST = 1.0 / 60.0
-# how often edges are shortened and collisions stopped in a step, at most
-TURNS = 3
+# seconds; the longest step by default, that of the paper's examples: longer ones move cloth through cloth
+LONGEST_STEP = 1.0 / 60.0
+# how often, at most, edges are shortened and collisions stopped in a step, in turns
+CORRECTION_TURNS = 3
 
 
 @wp.kernel
 def mark_held(first: int, inverse_mass: wp.array[wp.float64], spared: wp.array[wp.int8], held: wp.array[wp.int8]):
-    """Mark what is spared, and what no force moves."""
+    """Mark the vertices that are tangled or pinched (`spared`), and those without inverse mass."""
     i = first + wp.tid()
     held[i] = spared[i]
     if inverse_mass[i] == wp.float64(0.0):
@@ -57,7 +62,7 @@ class Untangle(Method):
         self.dynamics = Implicit.from_world(world)
         self.locking = Locking(world)
         areas = world.mass[: world.cloth_vertex_count]
-        lengths = np.concatenate([np.zeros(0), *(part.mesh.rest_lengths for part in world.cloths)])
+        lengths = np.concatenate([np.zeros(0), *(cloth.mesh.rest_lengths for cloth in world.cloths)])
         self.analyser = Analyser(
             world.cloth_faces,
             world.cloth_vertex_count,
@@ -79,8 +84,8 @@ class Untangle(Method):
             maps={one.collider: np.array(one.map) for one in options.flypaper if one.map is not None},
         )
         self.x_end, self.v_end = wp.zeros_like(world.target), wp.zeros_like(world.target)
-        self._steps = options.steps or max(1, int(np.ceil(1.0 / (world.scene.fps * LONGEST) - 1e-9)))
-        # what the last step found, for the report
+        self._steps = options.steps or max(1, int(np.ceil(1.0 / (world.scene.fps * LONGEST_STEP) - 1e-9)))
+        # of the last step, for the report
         self.crossings = self.paths = self.iterations = 0
         self.pinched_vertices = np.zeros(0, np.int32)
 
@@ -99,14 +104,14 @@ class Untangle(Method):
         if self.options.pinch:
             self.hold_pinched(state)
         analysis = self._analyse(state)
-        self._mark(analysis)
-        contacts = self._link(state, dt, analysis)
+        self._spare(analysis)
+        contacts = self._add_springs(state, dt, analysis)
         restraints: list[ConstraintSource] = [self.solid_contact, self.flypaper]
         self.dynamics.propose(state, world.target, dt, self.x_end, self.v_end, restraints=restraints)
         world.carry_colliders(state, dt, self.x_end, self.v_end)
         if analysis is not None:
             self.unfolding.flatten(self.x_end, self.v_end, analysis, held=self.pinched_vertices)
-        found = self._clip_and_stop(state, dt, analysis)
+        found = self._correct(state, dt, analysis)
         state.take(self.x_end, self.v_end)
         self.iterations += sum(solution.iterations for solution in self.dynamics.solutions)
         return StepReport(
@@ -120,34 +125,34 @@ class Untangle(Method):
         self.solid_contact.restore(saved)
 
     def _analyse(self, state: State) -> Analysis | None:
-        """Where the cloth passes through itself; None where it does not, or nobody wants to know."""
+        """Where cloth passes through cloth; None if it does not, or if attraction is off or has not begun."""
         self.crossings = self.paths = 0
-        if not self.options.attract or not self._meets_itself(state):
+        if not self.options.attract or not self._cloth_collides(state):
             return None
         analysis = self.analyser.analyse_in_place(state.x)
         if analysis is not None:
             self.crossings, self.paths = analysis.crossings, len(analysis)
         return analysis
 
-    def _link(self, state: State, dt: float, analysis: Analysis | None) -> int:
-        """Push apart what is near, pull back what has passed through; gives how many pairs are near."""
-        links = self.dynamics.step_springs
-        links.clear()
-        self.locking.lock(state.x, state.v, dt, links, spared=self._spared)
+    def _add_springs(self, state: State, dt: float, analysis: Analysis | None) -> int:
+        """Lock stretched edges, repel near cloth, attract cloth that has passed through; gives how many pairs repel."""
+        springs = self.dynamics.step_springs
+        springs.clear()
+        self.locking.lock(state.x, state.v, dt, springs, spared=self._spared)
         contacts = 0
-        if self._meets_itself(state):
-            contacts = self.cloth_contact.link(state.x, state.v, dt, analysis, links)
+        if self._cloth_collides(state):
+            contacts = self.cloth_contact.repel(state.x, state.v, dt, analysis, springs)
             if analysis is not None:
                 number, gap = round(state.time / dt), self.world.largest_thickness
-                pull(self.analyser, analysis, links, dt, number=number, pinched=self.pinched_vertices, gap=gap)
-        links.close()
+                attract(self.analyser, analysis, springs, dt, number=number, pinched=self.pinched_vertices, gap=gap)
+        springs.close()
         return contacts
 
-    def _clip_and_stop(self, state: State, dt: float, analysis: Analysis | None) -> int:
-        """Shorten what is too long and stop what would pass through, in turns, since what is stopped may be pulled out
-        by it; gives how many collisions were found."""
+    def _correct(self, state: State, dt: float, analysis: Analysis | None) -> int:
+        """Shorten edges and stop collisions, in turns, since each undoes some of the other; gives how many collisions were
+        found."""
         total = 0
-        for turn in range(TURNS):
+        for turn in range(CORRECTION_TURNS):
             clipped = self._clip(dt)
             if turn > 0 and clipped == 0:
                 break
@@ -158,31 +163,31 @@ class Untangle(Method):
         return total
 
     def _clip(self, dt: float) -> int:
-        """Shorten edges that are stretched too far, but for those that are tangled or pinched; gives how many."""
+        """Shorten edges that are stretched too far, except at tangled and pinched vertices; gives how many."""
         inputs = [self.world.inverse_mass, self._spared, self._held]
         launch(mark_held, len(self._held), inputs, device=self.world.device)
         return self.locking.clip(self.x_end, self.v_end, dt, held=self._held)
 
-    def _mark(self, analysis: Analysis | None) -> None:
-        """Where nothing locks: what is tangled must be able to come free, what is pinched stretches in any case."""
+    def _spare(self, analysis: Analysis | None) -> None:
+        """Mark the vertices whose edges do not lock: tangled ones must be able to come free, pinched ones are torn along."""
         rings = self.cloth_contact.rings
-        tangled = np.zeros(0, np.int32) if analysis is None else crossing_vertices(analysis)
+        tangled = np.zeros(0, np.int32) if analysis is None else analysis.crossing_vertices()
         rings.mark(tangled, 1, self._spared)
         rings.add(self.pinched_vertices, self._spared)
 
     def _stop(self, state: State, dt: float, analysis: Analysis | None) -> int:
-        """Stop what is not tangled and would pass through; gives how many collisions were found."""
-        if not self._meets_itself(state):
+        """Stop collisions of cloth that is not tangled; gives how many were found."""
+        if not self._cloth_collides(state):
             return 0
-        owner, spared = self.dynamics.constraints.owner, Spared(analysis, self.world.cloth_vertex_count)
-        return self.collisions.stop(state.x, dt, owner, spared, self.x_end, self.v_end)[0]
+        owner, allowed = self.dynamics.constraints.owner, AllowedCrossings(analysis, self.world.cloth_vertex_count)
+        return self.collisions.stop(state.x, dt, owner, allowed, self.x_end, self.v_end)[0]
 
-    def _meets_itself(self, state: State) -> bool:
-        """Whether cloth takes notice of cloth yet."""
+    def _cloth_collides(self, state: State) -> bool:
+        """Whether cloth interacts with cloth yet: from the time `begin` of the options on."""
         return state.time >= self.options.begin - TIME_SLACK
 
     def hold_pinched(self, state: State) -> None:
-        """Find what is pinched, and hold it in the step that follows."""
+        """Find the pinched vertices, and hold them in the step that follows."""
         self.surfaces.find(state.x, state.v, reach=self.options.depth)
         points = self.pinches.find(state.x)
         self.pinched_vertices = points.vertices

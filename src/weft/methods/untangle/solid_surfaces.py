@@ -1,62 +1,77 @@
-"""Where cloth is near the surfaces of colliders: for each vertex and collider the nearest point, and on which side.
+"""The nearest point of each collider to each cloth vertex, its distance, and the side of the surface.
 
-Trees over the triangles (float32) find the nearest triangle; of what touches, all triangles as near as that are looked at
-again. The point, its distance and its side are then found in float64. The side is told by the normal of the triangle, or on an
-edge or a vertex by the angle-weighted mean of the normals around it (Baerentzen and Aanaes 2005), which is right for every
-closed surface. Behind the border of an open surface there is nothing.
+Trees over the triangles (float32) find the nearest triangle; for vertices that may touch, all triangles that are equally near
+are compared again. The point, its distance and its side are computed in float64. The side is given by the normal of the
+triangle, or on an edge or a vertex by the angle-weighted mean of the normals around it (Baerentzen and Aanaes 2005), which is
+right for every closed surface. A vertex whose nearest point is on the border of an open surface is never behind it.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import warp as wp
 
 from weft.geometry.proximity import nearest_point_triangle, relative_position, triangle_weights
 from weft.mesh import TriMesh
-from weft.methods.untangle.solid_kernels import find_farthest
 from weft.runtime import launch
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.readback import read
+from weft.runtime.reduction import block_max
 from weft.world import World
 
 wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
-# a shorter way from the surface to a vertex is rounding and has no direction, m
-DIRECTED = wp.constant(wp.float64(1.0e-9))
-# what is nearer than so many thicknesses may touch in a step
+# metres; a shorter vector from the surface to a vertex is rounding error and gives no direction
+LEAST_DIRECTED = wp.constant(wp.float64(1.0e-9))
+# thicknesses; vertices nearer than this may touch in a step, so that the exact nearest triangle matters
 TOUCHING = 2.0
-# distances that differ by less are the same, m
-SAME = wp.constant(wp.float64(1.0e-14))
-# what boxes of a tree may be off, in parts of where they are
+# metres; distances that differ by less are equal
+EQUAL_DISTANCES = wp.constant(wp.float64(1.0e-14))
+# error of float32 boxes, as a fraction of the coordinates
 ROUNDING = wp.constant(wp.float64(1.0e-6))
 
 
 @wp.struct
 class Solids:
-    """The triangles of all colliders and what is around them; faces are counted from the first collider's."""
+    """The triangles of all colliders and their adjacency; triangles are counted from the first one of the first collider."""
 
     first_vertex: wp.array[int]
-    """of each collider's own mesh, in the world"""
+    """the first vertex of each collider in the world"""
     first_face: wp.array[int]
     meshes: wp.array[wp.uint64]
     faces: wp.array[wp.vec3i]
-    """vertices of the world"""
-    beside: wp.array[wp.vec3i]
-    """the triangle over each edge, edge k from corner k to k + 1; -1 at a border"""
+    """three vertices of the world each"""
+    across: wp.array[wp.vec3i]
+    """the triangle across each edge, edge k from corner k to k + 1; -1 at a border"""
     fan_offsets: wp.array[int]
     fans: wp.array[int]
-    """the triangles at each vertex of the colliders"""
+    """the triangles around each vertex of the colliders"""
     fan_open: wp.array[int]
     """1 for a vertex on a border"""
     vertex_base: int
-    """the colliders' first vertex in the world"""
+    """the first vertex of the first collider in the world"""
+
+
+@wp.struct
+class NearestPoints:
+    """The nearest point of each collider to each cloth vertex; all arrays are (collider, cloth vertex)."""
+
+    face: wp.array2d[int]
+    """triangle, counted from the first one of the first collider; -1 where nothing is in reach"""
+    weights: wp.array2d[wp.vec3d]
+    """barycentric coordinates of the nearest point"""
+    normals: wp.array2d[wp.vec3d]
+    """unit vector from the nearest point outwards, through the vertex"""
+    gaps: wp.array2d[wp.float64]
+    """metres; distance, negative inside"""
 
 
 @wp.func
 def face_normal(faces: wp.array[wp.vec3i], face: int, x: wp.array[wp.vec3d]) -> wp.vec3d:
-    """Unit normal; zero for a triangle without area."""
+    """Unit normal of a triangle; zero if it has no area."""
     f = faces[face]
     n = wp.cross(x[f[1]] - x[f[0]], x[f[2]] - x[f[0]])
     length = wp.length(n)
@@ -84,7 +99,7 @@ def corner_angle(faces: wp.array[wp.vec3i], face: int, vertex: int, x: wp.array[
 
 @wp.func
 def side_normal(solids: Solids, face: int, w: wp.vec3d, x: wp.array[wp.vec3d]) -> wp.vec4d:
-    """The direction that tells outside from inside at a point of a triangle; the last number is 1 on an open border."""
+    """The outward direction at a point of a triangle, which tells inside from outside; the fourth number is 1 on a border."""
     f = solids.faces[face]
     n = face_normal(solids.faces, face, x)
     border = ZERO
@@ -105,9 +120,9 @@ def side_normal(solids: Solids, face: int, w: wp.vec3d, x: wp.array[wp.vec3d]) -
         if solids.fan_open[own] == 1:
             border = ONE
     elif edge >= 0:
-        beside = solids.beside[face]
-        if beside[edge] >= 0:
-            n += face_normal(solids.faces, beside[edge], x)
+        across = solids.across[face]
+        if across[edge] >= 0:
+            n += face_normal(solids.faces, across[edge], x)
         else:
             border = ONE
     return wp.vec4d(n[0], n[1], n[2], border)
@@ -115,7 +130,7 @@ def side_normal(solids: Solids, face: int, w: wp.vec3d, x: wp.array[wp.vec3d]) -
 
 @wp.func
 def distance_to(faces: wp.array[wp.vec3i], face: int, p: wp.vec3d, x: wp.array[wp.vec3d]) -> wp.float64:
-    """How far a point is from a triangle."""
+    """Distance of a point from a triangle."""
     f = faces[face]
     w = triangle_weights(p, x[f[0]], x[f[1]], x[f[2]])
     return wp.length(relative_position(w, p, x[f[0]], x[f[1]], x[f[2]]))
@@ -125,10 +140,10 @@ def distance_to(faces: wp.array[wp.vec3i], face: int, p: wp.vec3d, x: wp.array[w
 def first_of_the_nearest(
     solids: Solids, collider: int, found: int, within: wp.float64, p: wp.vec3d, x: wp.array[wp.vec3d]
 ) -> int:
-    """The triangle of a collider that is nearest to a point, the first of those that are equally near.
+    """The triangle of a collider that is nearest to a point; of equally near ones, the one with the lowest index.
 
-    A tree found one of them in float32: on an edge all triangles around are as near, and which of them is taken matters where
-    they turn. What is farther away than `within` touches nothing, and stays as it was found.
+    `found` is the nearest triangle by the float32 tree. Near an edge several triangles are equally near, and which of them is
+    chosen matters if they turn differently. If it is farther away than `within`, it is returned unchanged.
     """
     least = distance_to(solids.faces, found, p, x)
     nearest = int(found)
@@ -142,7 +157,7 @@ def first_of_the_nearest(
     while wp.mesh_query_aabb_next(query, face):
         other = solids.first_face[collider] + face
         distance = distance_to(solids.faces, other, p, x)
-        if distance < least - SAME or (distance <= least + SAME and other < nearest):
+        if distance < least - EQUAL_DISTANCES or (distance <= least + EQUAL_DISTANCES and other < nearest):
             nearest = other
         least = wp.min(least, distance)
     return nearest
@@ -159,14 +174,11 @@ def find_nearest(
     reach: wp.float64,
     time: wp.float64,
     within: wp.float64,
-    faces: wp.array2d[int],
-    weights: wp.array2d[wp.vec3d],
-    normals: wp.array2d[wp.vec3d],
-    gaps: wp.array2d[wp.float64],
+    nearest: NearestPoints,
 ):
-    """The point of one collider nearest to each cloth vertex, within reach and the way it may move in `time`."""
+    """The point of one collider nearest to each cloth vertex, within `reach` plus the way that it moves in `time`."""
     i = first + wp.tid()
-    faces[collider, i] = -1
+    nearest.face[collider, i] = -1
     if inverse_mass[i] == ZERO:
         return
     p = x[i]
@@ -190,16 +202,36 @@ def find_nearest(
     if inside:
         distance = -distance
     n = wp.normalize(out)
-    if wp.abs(distance) > DIRECTED:
+    if wp.abs(distance) > LEAST_DIRECTED:
         n = r / distance
-    faces[collider, i] = face
-    weights[collider, i] = w
-    normals[collider, i] = n
-    gaps[collider, i] = distance
+    nearest.face[collider, i] = face
+    nearest.weights[collider, i] = w
+    nearest.normals[collider, i] = n
+    nearest.gaps[collider, i] = distance
+
+
+@wp.kernel
+def find_farthest(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    start: int,
+    x: wp.array[wp.vec3d],
+    goal: wp.array[wp.vec3d],
+    farthest: wp.array[wp.float64],
+):
+    """The longest distance from x to the goal of the vertices from `start` on; runs as one block."""
+    t = first + wp.tid()
+    square = wp.float64(0.0)
+    for i in range(start + t, x.shape[0], threads):
+        square = wp.max(square, wp.length_sq(goal[i] - x[i]))
+    square = block_max(square)
+    if t == 0:
+        farthest[0] = wp.sqrt(square)
 
 
 class SolidSurfaces:
-    """Finds the nearest points of all colliders of a world; what was found is in arrays (collider, cloth vertex)."""
+    """Finds the nearest points of all colliders of a world; the results are in `nearest`."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -224,7 +256,7 @@ class SolidSurfaces:
         solids.first_face = upload(np.array([body.faces.start - base for body in bodies], np.int32))
         solids.faces = upload(self.faces, wp.vec3i)
         solids.vertex_base = world.cloth_vertex_count
-        solids.beside = upload(np.concatenate([np.zeros((0, 3), np.int32), *_beside(own)]), wp.vec3i)
+        solids.across = upload(np.concatenate([np.zeros((0, 3), np.int32), *_across(own)]), wp.vec3i)
         offsets, fans, borders = _fans(own)
         solids.fan_offsets, solids.fans, solids.fan_open = upload(offsets), upload(fans), upload(borders)
         self._meshes = [wp.Mesh(upload(mesh.vertices, wp.vec3), upload(mesh.faces.ravel())) for mesh in own]
@@ -236,23 +268,19 @@ class SolidSurfaces:
         self._farthest = wp.zeros(1, dtype=wp.float64, device=self.device)
         self._cooperative = CooperativeLauncher(self.device)
         shape = (self.count, world.cloth_vertex_count)
-        self.face = wp.full(shape, -1, dtype=int, device=self.device)
-        """triangle, counted from the first collider's; -1 where nothing is in reach"""
-        self.weights = wp.zeros(shape, dtype=wp.vec3d, device=self.device)
-        """barycentric coordinates of the nearest point"""
-        self.normals = wp.zeros(shape, dtype=wp.vec3d, device=self.device)
-        """from the nearest point outwards, through the vertex"""
-        self.gaps = wp.zeros(shape, dtype=wp.float64, device=self.device)
-        """distance, negative inside"""
+        nearest: Any = NearestPoints()
+        nearest.face = wp.full(shape, -1, dtype=int, device=self.device)
+        nearest.weights, nearest.normals = (wp.zeros(shape, dtype=wp.vec3d, device=self.device) for _ in range(2))
+        nearest.gaps = wp.zeros(shape, dtype=wp.float64, device=self.device)
+        self.nearest = nearest
 
     def find(self, x: wp.array, v: wp.array, *, reach: float, time: float = 0.0) -> None:
-        """Search from x, up to `reach` m and as far as each vertex goes with its velocity in `time` s.
+        """Search from x, up to `reach` metres plus the distance that each vertex moves with its velocity in `time` seconds.
 
         Vertices without inverse mass are left out.
         """
         within = TOUCHING * self.world.largest_thickness
-        inputs = [self.world.inverse_mass, x, v, reach, time, within]
-        inputs += [self.face, self.weights, self.normals, self.gaps]
+        inputs = [self.world.inverse_mass, x, v, reach, time, within, self.nearest]
         for collider, (mesh, vertices) in enumerate(zip(self._meshes, self._vertices, strict=True)):
             launch(round_positions, len(mesh.points), [vertices.start, x, mesh.points], device=self.device)
             mesh.refit()
@@ -260,7 +288,7 @@ class SolidSurfaces:
             launch(find_nearest, count, [self.solids, collider, *inputs], device=self.device, grain=128)
 
     def largest_motion(self, x: wp.array, goal: wp.array) -> float:
-        """The longest way of any collider vertex from x to its goal."""
+        """Metres; the longest distance of a collider vertex from x to its goal."""
         inputs = [self.world.cloth_vertex_count, x, goal, self._farthest]
         self._cooperative.launch(find_farthest, 1, inputs)
         return float(read((self._farthest, 0, 1))[0][0])
@@ -268,14 +296,14 @@ class SolidSurfaces:
 
 @wp.kernel
 def round_positions(first: int, start: int, x: wp.array[wp.vec3d], points: wp.array[wp.vec3]):
-    """Positions in float32, as the trees take them."""
+    """Positions in float32 for the trees."""
     i = first + wp.tid()
     p = x[start + i]
     points[i] = wp.vec3(float(p[0]), float(p[1]), float(p[2]))
 
 
-def _beside(meshes: list[TriMesh]) -> Iterator[np.ndarray]:
-    """The triangle over each edge of each triangle, counted through all meshes."""
+def _across(meshes: list[TriMesh]) -> Iterator[np.ndarray]:
+    """For each mesh: the triangle across each edge of each triangle, counted over all meshes; -1 at a border."""
     first = 0
     for mesh in meshes:
         around = mesh.edge_faces[mesh.face_edges]
@@ -286,7 +314,7 @@ def _beside(meshes: list[TriMesh]) -> Iterator[np.ndarray]:
 
 
 def _fans(meshes: list[TriMesh]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Offsets and entries of the triangles at each vertex, and which vertices are on a border, through all meshes."""
+    """The triangles around each vertex, as offsets and entries, and which vertices are on a border; over all meshes."""
     none = np.zeros(0, np.int32)
     counts, entries, borders = [np.zeros(1, np.int32)], [none], [none]
     first = 0

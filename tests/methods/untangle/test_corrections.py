@@ -7,8 +7,8 @@ import warp as wp
 import weft
 from weft.analysis.analyser import Analyser
 from weft.geometry.intersection import intersections, sewn_pairs
-from weft.methods.untangle.cloth_collisions import ClothCollisions, Spared, joined, sides
 from weft.methods.untangle.cloth_contact import stitched
+from weft.methods.untangle.corrections import AllowedCrossings, ClothCollisions, related, sides
 from weft.world import Surface, World
 from weft.world.constraints import FLYPAPER, NOBODY
 
@@ -37,7 +37,7 @@ def stop(world, x, end, *, owner=None, spared=None):
         wp.array(x, dtype=wp.vec3d, device="cpu"),
         DT,
         wp.array(held, dtype=int, device="cpu"),
-        spared or Spared(None, len(x)),
+        spared or AllowedCrossings(None, len(x)),
         x_end,
         v_end,
     )
@@ -94,7 +94,7 @@ def test_what_has_passed_through_may_come_back():
     x[upper] = x[upper] @ [[1.0, 0.2, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     analysis = Analyser(world.cloth_faces, len(x)).analyse(x)
     assert len(analysis) > 0
-    reached, _, _ = stop(world, x, end, spared=Spared(analysis, len(x)))
+    reached, _, _ = stop(world, x, end, spared=AllowedCrossings(analysis, len(x)))
     assert len(intersections(reached, world.cloth_faces)) == 0
     stuck, _, _ = stop(world, x, end)
     assert len(intersections(stuck, world.cloth_faces)) > 0
@@ -114,5 +114,5 @@ def test_triangles_that_are_sewn_together_may_cross_and_no_others():
     half = world.cloth_vertex_count // 2
     rows = np.array([[0, half, half + 1, half + 7], [0, 1, 2, 8]])
     weights = np.tile([1.0, -0.3, -0.3, -0.4], (2, 1))
-    assert joined(relation, rows, weights).tolist() == [True, False]
+    assert related(relation, rows, weights).tolist() == [True, False]
     assert len(sewn_pairs(world.cloth_faces, world.seams.vertices)) > 0
