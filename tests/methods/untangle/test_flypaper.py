@@ -43,7 +43,7 @@ def near_points(world, x, reach=0.02):
     if not world.inverse_mass.numpy().any():
         world.begin_step(state, FRAME)
     found.find(wp.array(x, dtype=wp.vec3d, device="cpu"), state.v, reach=reach)
-    faces, weights = found.face.numpy(), found.weights.numpy()
+    faces, weights = found.nearest.face.numpy(), found.nearest.weights.numpy()
     vertices, points, bary, offsets = [], [], [], [0]
     for i in range(world.cloth_vertex_count):
         near = np.flatnonzero(faces[:, i] >= 0)
