@@ -26,7 +26,9 @@ import warp as wp
 
 from weft.methods.untangle.solid_surfaces import NearestPoints, SolidSurfaces
 from weft.runtime import launch
-from weft.runtime.reduction import lane_sum_vector, lanes, lanes_on
+from weft.runtime.cooperative import CooperativeLauncher
+from weft.runtime.readback import read
+from weft.runtime.reduction import block_max, lane_sum_vector, lanes, lanes_on
 from weft.world import World
 from weft.world.constraints import NOBODY, SETTLED, SOLID, UNSURE, WRONG, ConstraintArrays, Constraints, hold, release
 from weft.world.rings import Rings
@@ -320,6 +322,29 @@ YIELD_STRETCH = 0.5
 PINCH_RINGS = 3
 
 
+@wp.kernel
+def find_farthest(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    start: int,
+    x: wp.array[wp.vec3d],
+    goal: wp.array[wp.vec3d],
+    farthest: wp.array[wp.float64],
+):
+    """The longest distance from x to the goal of the vertices from `start` on; runs as one block.
+
+    Not in `solid_surfaces`: kernels that query trees need smaller blocks.
+    """
+    t = first + wp.tid()
+    square = wp.float64(0.0)
+    for i in range(start + t, x.shape[0], threads):
+        square = wp.max(square, wp.length_sq(goal[i] - x[i]))
+    square = block_max(square)
+    if t == 0:
+        farthest[0] = wp.sqrt(square)
+
+
 class SolidContact:
     """The source of constraints that keeps cloth vertices out of colliders (see `weft.world.constraints`)."""
 
@@ -348,6 +373,8 @@ class SolidContact:
         touch.carried, touch.shift = (self._zeros(wp.vec3d) for _ in range(2))
         touch.limit = self._zeros(wp.float64)
         self._changed = self._zeros(int)
+        self._farthest = wp.zeros(1, dtype=wp.float64, device=self.device)
+        self._cooperative = CooperativeLauncher(self.device)
         cloths = world.cloths
         self._edges = np.concatenate([np.zeros((0, 2), int), *(cloth.mesh.edges + cloth.first for cloth in cloths)])
         self._lengths = np.concatenate([np.zeros(0), *(cloth.mesh.rest_lengths for cloth in cloths)])
@@ -384,7 +411,7 @@ class SolidContact:
     def begin(self, x: wp.array, v: wp.array, goal: wp.array, h: float, constraints: Constraints) -> None:
         """Find the surfaces near each vertex, and constrain the vertices that touch."""
         found = self.surfaces
-        reach = max(self.depth, 2.0 * self._thickest) + found.largest_motion(x, goal)
+        reach = max(self.depth, 2.0 * self._thickest) + self._largest_motion(x, goal)
         # gravity and neighbours accelerate a vertex beyond its velocity: search twice as far
         found.find(x, v, reach=reach, time=2.0 * h)
         inputs = [found.nearest, self._data, x, v, goal, h, self._touch, constraints.held]
@@ -405,6 +432,11 @@ class SolidContact:
         launch(count_changes, items, [self._changed, self._touch, self._counts], device=self.device, grain=8)
         counts: np.ndarray = self._counts.numpy().sum(axis=0)
         return counts
+
+    def _largest_motion(self, x: wp.array, goal: wp.array) -> float:
+        """Metres; the longest distance of a collider vertex from x to its goal."""
+        self._cooperative.launch(find_farthest, 1, [self.count, x, goal, self._farthest])
+        return float(read((self._farthest, 0, 1))[0][0])
 
     def _stretching_forces(self) -> np.ndarray:
         """(n,) newtons; the force that would stretch the cloth around each vertex to twice its length, if it were linear."""

@@ -15,9 +15,6 @@ import warp as wp
 from weft.geometry.proximity import nearest_point_triangle, relative_position, triangle_weights
 from weft.mesh import TriMesh
 from weft.runtime import launch
-from weft.runtime.cooperative import CooperativeLauncher
-from weft.runtime.readback import read
-from weft.runtime.reduction import block_max
 from weft.world import World
 
 wp.set_module_options({"enable_backward": False})
@@ -210,26 +207,6 @@ def find_nearest(
     nearest.gaps[collider, i] = distance
 
 
-@wp.kernel
-def find_farthest(
-    first: int,
-    threads: int,
-    arrivals: wp.array[int],
-    start: int,
-    x: wp.array[wp.vec3d],
-    goal: wp.array[wp.vec3d],
-    farthest: wp.array[wp.float64],
-):
-    """The longest distance from x to the goal of the vertices from `start` on; runs as one block."""
-    t = first + wp.tid()
-    square = wp.float64(0.0)
-    for i in range(start + t, x.shape[0], threads):
-        square = wp.max(square, wp.length_sq(goal[i] - x[i]))
-    square = block_max(square)
-    if t == 0:
-        farthest[0] = wp.sqrt(square)
-
-
 class SolidSurfaces:
     """Finds the nearest points of all colliders of a world; the results are in `nearest`."""
 
@@ -265,8 +242,6 @@ class SolidSurfaces:
             np.repeat(np.arange(self.count), [body.faces.stop - body.faces.start for body in bodies]).astype(np.int32)
         )
 
-        self._farthest = wp.zeros(1, dtype=wp.float64, device=self.device)
-        self._cooperative = CooperativeLauncher(self.device)
         shape = (self.count, world.cloth_vertex_count)
         nearest: Any = NearestPoints()
         nearest.face = wp.full(shape, -1, dtype=int, device=self.device)
@@ -286,12 +261,6 @@ class SolidSurfaces:
             mesh.refit()
             count = self.world.cloth_vertex_count
             launch(find_nearest, count, [self.solids, collider, *inputs], device=self.device, grain=128)
-
-    def largest_motion(self, x: wp.array, goal: wp.array) -> float:
-        """Metres; the longest distance of a collider vertex from x to its goal."""
-        inputs = [self.world.cloth_vertex_count, x, goal, self._farthest]
-        self._cooperative.launch(find_farthest, 1, inputs)
-        return float(read((self._farthest, 0, 1))[0][0])
 
 
 @wp.kernel
