@@ -112,7 +112,7 @@ def test_a_step_of_large_predictive_cloth_is_one_graph():
         done = []
         for _ in range(30):
             row = method.advance_frame(state)
-            done.append(method.solver.on_gpu.counted is not None)
+            done.append(method.solver.graph.counted is not None)
         found.append(state.positions().tobytes())
     # while lists grow there is no room
     assert sum(done) > 5 and done[-1] and row["generated"] > 500

@@ -6,8 +6,7 @@ import warp as wp
 
 import weft
 from weft.methods import make_method
-from weft.methods.predictive import search_cpu
-from weft.methods.predictive.search import PredictiveSearch
+from weft.methods.predictive import plan, search_cpu
 from weft.runtime import cooperative, get_threads, set_threads
 from weft.runtime.cooperative import CooperativeLauncher, grid_barrier, take_ticket
 from weft.runtime.partition import partition_begin, partition_end, partition_step
@@ -63,46 +62,23 @@ def run(world, *, frames=8, **solver):
     return state.positions()
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_predictive_by_many_threads_is_as_by_one_alone(monkeypatch, threads):
-    """Who does all alone has contacts in the order of the list, unless it is told to have them in colours too."""
-    names, find, before, found = launched(monkeypatch), PredictiveSearch.find, get_threads(), []
-    monkeypatch.setattr(cooperative, "MIN_PARALLEL_ITEMS", 0)
-    monkeypatch.setattr(search_cpu, "WORTH_SHARING", 0)
-    monkeypatch.setattr(PredictiveSearch, "find", lambda *given, **how: find(*given, **{**how, "in_colours": True}))
-    try:
-        # one thread that does all of a step at once searches in its own way
-        set_threads(max(threads, 2))
-        for serial in (True, False):
-            assert "advance_together" not in names
-            world = World(drape("predictive"), "cpu")
-            found.append(run(world, serial=serial))
-            set_threads(threads)
-    finally:
-        set_threads(before)
-    assert "advance_together" in names
-    np.testing.assert_allclose(found[1], found[0], rtol=0.0, atol=1e-12)
-
-
 @pytest.mark.parametrize("cache", [False, True])
 def test_threads_of_predictive_give_the_same_bytes(monkeypatch, cache):
-    monkeypatch.setattr(cooperative, "MIN_PARALLEL_ITEMS", 0)
     monkeypatch.setattr(search_cpu, "WORTH_SHARING", 0)
+    monkeypatch.setattr(plan, "SHARED_FROM", 0)
     threads, found = get_threads(), []
     world = World(drape(Predictive(cache=cache, cache_radius=0.01 if cache else None), 60), "cpu")
     try:
         for count in (1, 2, 3):
             set_threads(count)
             made, state = make_method(world, world.scene.method), world.initial_state()
-            made.solver.serial = False
+            assert made.solver.plan.shared
             for _ in range(6):
                 report = made.advance_frame(state)
             found.append(state.positions())
     finally:
         set_threads(threads)
     assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
-    # threads share large colours of contacts, and those that are cached are not in the order of colours
-    assert np.diff(made.solver.search.colouring.offsets.numpy()).max() > int(cooperative.ONE_THREAD_ITEMS)
     assert (report["cached"] > 0) == cache
 
 

@@ -55,8 +55,8 @@ class Realtime:
         arrays = self._x, self._v, self._target, self.solver.colliders.end
         self._seen = [HostMirror(array) for array in arrays]
         """positions, velocities, targets and poses"""
-        if self.solver.on_gpu is not None:
-            self.solver.on_gpu.mirrors = self._seen[0], self._seen[1], self._seen[3]
+        if self.solver.graph is not None:
+            self.solver.graph.mirrors = self._seen[0], self._seen[1], self._seen[3]
         self.positions: Floats = self._seen[0].values
         """(n, 3) the vertices of all cloths"""
         self.velocities: Floats = self._seen[1].values
@@ -109,8 +109,8 @@ class Realtime:
             self._follow_motions(dt)
         self.solver.advance(self._x, self._v, self._target, self.time, dt)
         if not self._on_cpu:
-            on_gpu = self.solver.on_gpu
-            late = [] if on_gpu is not None and on_gpu.brought else [positions, velocities, poses]
+            graph = self.solver.graph
+            late = [] if graph is not None and graph.counted is not None else [positions, velocities, poses]
             copy_all_to_host(*late, *held)
         self.time += dt
 

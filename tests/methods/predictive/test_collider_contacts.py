@@ -5,7 +5,7 @@ import pytest
 import warp as wp
 
 import weft
-from weft.methods.predictive.collider_contacts import Shape, Touch, place_shape, rotation_vector, touch_shape
+from weft.methods.predictive.collider_shapes import Shape, Touch, place_shape, rotation_vector, touch_shape
 from weft.methods.predictive.colliders import Colliders
 from weft.methods.predictive.solver import PredictiveSolver
 from weft.runtime import launch
@@ -60,8 +60,9 @@ def touches(collider, x, move=None, *, reach=1e3, times=(0.0, 0.0)):
     out = wp.zeros(len(x), dtype=Touch)
     x = wp.array(x, dtype=wp.vec3d)
     move = wp.zeros_like(x) if move is None else wp.array(move, dtype=wp.vec3d)
+    arrays = colliders.arrays
     inputs = [colliders.shapes, colliders.start, colliders.end, x, move, reach]
-    launch(touch_all, len(x), [*inputs, *colliders.meshes, out])
+    launch(touch_all, len(x), [*inputs, arrays.mesh_start, arrays.mesh_end, arrays.ridges, out])
     return out.numpy()
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import warp as wp
 
-from weft.methods.predictive.collider_contacts import BOX, CAPSULE, PLANE, SPHERE, Shape, place_shape, touch_shape
-from weft.methods.predictive.collider_cull import PADDING, spots_in_reach, write_spot
+from weft.methods.predictive.collider_shapes import BOX, CAPSULE, PLANE, SPHERE, Shape, place_shape, touch_shape
+from weft.methods.predictive.half_spaces import PADDING, spots_in_reach, write_spot
 from weft.runtime import launch
 
 wp.set_module_options({"enable_backward": False})

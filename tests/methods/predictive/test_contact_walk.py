@@ -3,101 +3,79 @@
 import numpy as np
 import pytest
 import warp as wp
+from structs import struct_of
 
 from weft.mesh import TriMesh, shapes
 from weft.mesh.topology import incidence
-from weft.methods.predictive.contact_walk import (
+from weft.methods.predictive.contacts import (
     BORDER,
     LANES,
-    WALK,
-    faces_along,
+    TRIANGLE,
+    ContactArrays,
     refresh_contact,
-    refresh_lanes,
-    vertex_normal,
+    refresh_contacts,
+    refresh_four,
 )
-from weft.methods.predictive.contacts import ASLEEP, OVER, TRIANGLE
+from weft.methods.predictive.half_spaces import faces_along
 from weft.methods.predictive.search import _faces_across
+from weft.methods.predictive.state import VertexArrays
 from weft.runtime import launch
 
 wp.set_module_options({"enable_backward": False})
 
 
 @wp.kernel
-def refresh(
-    first: int,
-    quick: int,
-    count: int,
-    faces: wp.array[wp.vec3i],
-    across: wp.array[wp.vec3i],
-    x: wp.array[wp.vec3d],
-    p: wp.array[wp.vec4d],
-    vertices: wp.array[wp.vec4i],
-    kinds: wp.array[int],
-    triangles: wp.array[int],
-    weights: wp.array[wp.vec4d],
-    offsets: wp.array[int],
-    corners: wp.array[int],
-    left: wp.array[int],
-):
-    """All contacts, four at once where they can be."""
-    if first + wp.tid() == 0:
-        for i in range(count):
-            left[i] = 1
-        if quick != 0:
-            for c in range(0, count - LANES + 1, LANES):
-                bits = refresh_lanes(c, BORDER, TRIANGLE, faces, across, vertices, kinds, triangles, weights, p)
-                for k in range(LANES):
-                    left[c + k] = (bits >> k) & 1
-        for i in range(count):
-            if left[i] != 0:
-                refresh_contact(
-                    i, BORDER, WALK, OVER, TRIANGLE, ASLEEP, faces, across, x, vertices, kinds, triangles, weights,
-                    offsets, corners,
-                )  # fmt: skip
+def refresh(first: int, quick: int, contacts: ContactArrays, vertices: VertexArrays):
+    """All contacts, four at a time where they can be."""
+    i = first + wp.tid()
+    if quick == 0:
+        refresh_contact(i, contacts, vertices)
+    elif i == 0:
+        refresh_contacts(0, contacts.kinds.shape[0], contacts, vertices)
 
 
 @wp.kernel
-def look_along(
-    first: int,
-    normals: wp.array[wp.vec3d],
-    faces: wp.array[wp.vec3i],
-    offsets: wp.array[int],
-    corners: wp.array[int],
-    x: wp.array[wp.vec3d],
-    p: wp.array[wp.vec4d],
-    found: wp.array[wp.vec2i],
-):
+def look_at_four(first: int, contacts: ContactArrays, vertices: VertexArrays, left: wp.array[int]):
+    """Which contacts must be looked at one by one."""
+    c = (first + wp.tid()) * LANES
+    bits = refresh_four(c, contacts, vertices)
+    for k in range(LANES):
+        left[c + k] = (bits >> k) & 1
+
+
+@wp.kernel
+def look_along(first: int, normals: wp.array[wp.vec3d], vertices: VertexArrays, found: wp.array[int]):
     i = first + wp.tid()
-    plain = wp.dot(vertex_normal(i, x, faces, offsets, corners), normals[i]) > wp.float64(0.0)
-    found[i] = wp.vec2i(int(faces_along(i, normals[i], faces, offsets, corners, p)), int(plain))
+    found[i] = int(faces_along(i, normals[i], vertices))
 
 
 def arrays_of(faces, x):
-    """Triangles, those across, positions, rows, and the triangles at each vertex, as kernels take them."""
+    """Triangles, those across, positions, and the triangles at each vertex, as kernels take them."""
     mesh = TriMesh(x[: faces.max() + 1], faces)
     across = _faces_across(mesh.face_edges, mesh.edge_faces, np.zeros(len(faces), int))
     offsets, corners = incidence(faces, len(x))
     rows = np.column_stack([x, np.ones(len(x))])
-    kinds = ((faces, wp.vec3i), (across, wp.vec3i), (x, wp.vec3d), (rows, wp.vec4d), (offsets, int), (corners, int))
-    return [wp.array(values, dtype=dtype, device="cpu") for values, dtype in kinds]
+    return struct_of(VertexArrays, faces=faces, across=across, x=x, p=rows, corner_offsets=offsets, corners=corners)
 
 
 def walk(faces, x, vertices, triangles, sides, *, quick):
     """Triangles and kinds of contacts of vertices with triangles at the start of a step, and which took the long way."""
-    count = len(vertices)
-    face_array, across, positions, rows, offsets, corners = arrays_of(faces, x)
-    corner = np.column_stack([vertices, faces[triangles]]).astype(np.int32)
-    given = [
-        wp.array(corner, dtype=wp.vec4i, device="cpu"),
-        wp.array(sides * int(TRIANGLE), dtype=int, device="cpu"),
-        wp.array(triangles, dtype=int, device="cpu"),
-        wp.full(count, wp.vec4d(1.0), dtype=wp.vec4d, device="cpu"),
-    ]
-    left = wp.zeros(count, dtype=int, device="cpu")
-    launch(refresh, 1, [int(quick), count, face_array, across, positions, rows, *given, offsets, corners, left])
-    assert (given[3].numpy()[:, 0] == 0.0).all()
-    np.testing.assert_array_equal(given[0].numpy()[:, 1:], faces[given[2].numpy()])
-    return given[2].numpy(), given[1].numpy(), left.numpy()
+
+    def make_contacts():
+        return struct_of(
+            ContactArrays,
+            vertices=np.column_stack([vertices, faces[triangles]]).astype(np.int32),
+            kinds=sides * int(TRIANGLE),
+            triangles=triangles.copy(),
+            weights=np.ones((len(vertices), 4)),
+        )
+
+    arrays, contacts, left = arrays_of(faces, x), make_contacts(), wp.zeros(len(vertices), dtype=int, device="cpu")
+    launch(refresh, len(vertices), [int(quick), contacts, arrays], grain=10**9)
+    launch(look_at_four, len(vertices) // int(LANES), [make_contacts(), arrays, left])
+    assert (contacts.weights.numpy()[:, 0] == 0.0).all()
+    np.testing.assert_array_equal(contacts.vertices.numpy()[:, 1:], faces[contacts.triangles.numpy()])
+    return contacts.triangles.numpy(), contacts.kinds.numpy(), left.numpy()
 
 
 def distance(p, corners):
@@ -149,7 +127,7 @@ def test_four_at_once_are_as_one_after_another(seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_contacts_end_no_farther_than_they_were_and_where_no_neighbour_is_nearer(seed):
     faces, x, vertices, triangles = hills(seed, 200)
-    across = arrays_of(faces, x)[1].numpy()
+    across = arrays_of(faces, x).across.numpy()
     ends, _, _ = walk(faces, x, vertices, triangles, np.ones(len(vertices), int), quick=True)
     nearer = 0
     for vertex, begin, end in zip(vertices, triangles, ends, strict=True):
@@ -187,10 +165,12 @@ def test_a_vertex_faces_one_way():
     rng = np.random.default_rng(3)
     faces, x, _, _ = hills(5, 1)
     count = int(faces.max()) + 1
-    face_array, _, positions, rows, offsets, corners = arrays_of(faces, x)
-    normals = wp.array(rng.normal(size=(count, 3)), dtype=wp.vec3d, device="cpu")
-    found = wp.zeros(count, dtype=wp.vec2i, device="cpu")
-    launch(look_along, count, [normals, face_array, offsets, corners, positions, rows, found])
-    fast, plain = found.numpy().T
-    np.testing.assert_array_equal(fast, plain)
-    assert 0.2 < fast.mean() < 0.8
+    normals = rng.normal(size=(count, 3))
+    found = wp.zeros(count, dtype=int, device="cpu")
+    launch(look_along, count, [wp.array(normals, dtype=wp.vec3d, device="cpu"), arrays_of(faces, x), found])
+    own = np.zeros((len(x), 3))
+    a, b, c = np.moveaxis(x[faces], 1, 0)
+    for k in range(3):
+        np.add.at(own, faces[:, k], np.cross(b - a, c - a))
+    np.testing.assert_array_equal(found.numpy(), (own[:count] * normals).sum(axis=1) > 0.0)
+    assert 0.2 < found.numpy().mean() < 0.8

@@ -5,12 +5,22 @@ import pytest
 import warp as wp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structs import struct_of
 
-from weft.methods.predictive.contacts import ASLEEP, FROZEN, Contacts, Stencil, solve_contacts, triangle_stencil
+from weft.methods.predictive.contacts import FROZEN, ContactArrays, _native, solve_contacts
 from weft.methods.predictive.pairs import closest_approach
+from weft.methods.predictive.state import VertexArrays
 from weft.runtime import launch
 
 wp.set_module_options({"enable_backward": False})
+
+
+Stencil = wp.types.vector(length=8, dtype=wp.float64)
+"""Four weights, the normal, the gap."""
+
+
+@wp.func_native(_native.body("plane") + "return plane_of(p, a, b, c, side);")
+def triangle_stencil(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, side: wp.float64) -> Stencil: ...
 
 
 @wp.kernel
@@ -26,52 +36,12 @@ def find_approach(first: int, r: wp.array[wp.vec3d], way: wp.array[wp.vec3d], ou
 
 
 @wp.kernel
-def solve_one(
-    first: int,
-    vertices: wp.array[wp.vec4i],
-    kinds: wp.array[int],
-    weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
-    thickness: wp.array[wp.float64],
-    friction: wp.array[wp.vec2d],
-    push: wp.float64,
-    pushed: wp.array[int],
-    x: wp.array[wp.vec3d],
-    start: wp.array[wp.vec4d],
-    before: wp.array[wp.vec4d],
-    p: wp.array[wp.vec4d],
-):
-    i = first + wp.tid()
-    rub = wp.float64(1.0)
-    solve_contacts(
-        i, i + 1, ASLEEP, vertices, kinds, weights, normals, thickness, friction, rub, push, pushed, x, start, before, p
-    )  # fmt: skip
-
-
-@wp.kernel
-def solve_all(
-    first: int,
-    together: int,
-    vertices: wp.array[wp.vec4i],
-    kinds: wp.array[int],
-    weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
-    thickness: wp.array[wp.float64],
-    friction: wp.array[wp.vec2d],
-    pushed: wp.array[int],
-    x: wp.array[wp.vec3d],
-    start: wp.array[wp.vec4d],
-    before: wp.array[wp.vec4d],
-    p: wp.array[wp.vec4d],
-):
+def solve_all(first: int, together: int, push: wp.float64, contacts: ContactArrays, vertices: VertexArrays):
     begin = first + wp.tid()
-    one = wp.float64(1.0)
-    step = wp.where(together != 0, kinds.shape[0], 1)
-    for i in range(begin, kinds.shape[0], step):
-        solve_contacts(
-            i, i + step, ASLEEP, vertices, kinds, weights, normals, thickness, friction, one, one, pushed, x, start,
-            before, p,
-        )  # fmt: skip
+    count = contacts.kinds.shape[0]
+    step = wp.where(together != 0, count, 1)
+    for i in range(begin, count, step):
+        solve_contacts(i, i + step, wp.float64(1.0), push, contacts, vertices)
 
 
 def stencil(x, side=1.0):
@@ -83,16 +53,21 @@ def stencil(x, side=1.0):
 
 def solve(x, mass, *, was=None, kind=FROZEN, weights=(1, 0, -1, 0), normal=(0, 0, 0), thick=0.1, mu=(0, 0), push=1e9):
     """Solve one contact of the vertices 0 to 3; gives positions and earlier positions afterwards."""
-    contacts = Contacts(wp.get_device("cpu"))
-    contacts.grow(1)
     vertices = [0, 0, 1, 1] if len(x) == 2 else [0, 1, 2, 3]
-    for array, value in zip(contacts.arrays, (vertices, kind, weights, normal, thick, mu), strict=True):
-        array[:1].assign(np.array([value]))
+    contacts = struct_of(
+        ContactArrays,
+        vertices=np.array([vertices]),
+        kinds=np.array([int(kind)]),
+        weights=np.array([weights], float),
+        normals=np.array([normal], float),
+        thickness=np.array([thick]),
+        friction=np.array([mu], float),
+        pushed=np.zeros(1),
+    )
     inverse = 1.0 / np.asarray(mass, float)[:, None]
     p = wp.array(np.hstack([x, inverse]), dtype=wp.vec4d)
     before = wp.array(np.hstack([x if was is None else was, inverse]), dtype=wp.vec4d)
-    places = wp.array(x, dtype=wp.vec3d)
-    launch(solve_one, 1, [*contacts.arrays, push, contacts.pushed, places, wp.clone(before), before, p])
+    launch(solve_all, 1, [0, push, contacts, struct_of(VertexArrays, x=x, start=wp.clone(before), before=before, p=p)])
     assert np.array_equal(p.numpy()[:, 3], inverse[:, 0])
     return p.numpy()[:, :3], before.numpy()[:, :3]
 
@@ -238,13 +213,20 @@ def test_four_at_once_are_solved_as_one_after_another(seed):
     inverse = rng.choice([0.0, 1.0, 2.0], (points, 1))
     found = []
     for together in (0, 1):
-        given = [vertices, kinds, weights, normals, np.full(count, 0.05), np.full((count, 2), 0.2), np.zeros(count)]
-        dtypes = (wp.vec4i, int, wp.vec4d, wp.vec3d, wp.float64, wp.vec2d, int)
-        arrays = [wp.array(a, dtype=dtype) for a, dtype in zip(given, dtypes, strict=True)]
+        contacts = struct_of(
+            ContactArrays,
+            vertices=vertices,
+            kinds=kinds,
+            weights=weights,
+            normals=normals,
+            thickness=np.full(count, 0.05),
+            friction=np.full((count, 2), 0.2),
+            pushed=np.zeros(count),
+        )
         start = wp.array(np.hstack([x, inverse]), dtype=wp.vec4d)
         before, p = wp.clone(start), wp.array(np.hstack([x + 0.01, inverse]), dtype=wp.vec4d)
-        launch(solve_all, 1, [together, *arrays, wp.array(x, dtype=wp.vec3d), start, before, p])
-        found.append((p.numpy(), before.numpy(), arrays[-1].numpy()))
+        launch(solve_all, 1, [together, 1.0, contacts, struct_of(VertexArrays, x=x, start=start, before=before, p=p)])
+        found.append((p.numpy(), before.numpy(), contacts.pushed.numpy()))
     assert found[0][2].sum() > 10
     for one, four in zip(*found, strict=True):
         np.testing.assert_allclose(four, one, atol=1e-12)

@@ -3,37 +3,24 @@
 import numpy as np
 import pytest
 import warp as wp
+from structs import struct_of
 
-from weft.methods.predictive.fabric_constraints import (
-    hinge_interval,
-    hinge_softness,
-    largest_stretch,
-    prepare_pair,
-    stretch_pairs,
-)
+from weft.methods.predictive.fabric import FabricArrays, largest_stretch, prepare_pair, stretch_pairs
+from weft.methods.predictive.state import VertexArrays, hinge_interval, hinge_softness
 from weft.runtime import launch
 
 wp.set_module_options({"enable_backward": False})
 
 
 @wp.kernel
-def stretch_all(
-    first: int,
-    together: int,
-    pairs: wp.array[wp.vec2i],
-    springs: wp.array[wp.vec3d],
-    inverse_mass: wp.array[wp.float64],
-    moves: wp.array2d[wp.float64],
-    pull: wp.array[wp.float64],
-    before: wp.array[wp.vec4d],
-    p: wp.array[wp.vec4d],
-):
+def stretch_all(first: int, together: int, fabric: FabricArrays, vertices: VertexArrays):
     begin = first + wp.tid()
-    step = wp.where(together != 0, pairs.shape[0], 1)
-    for i in range(begin, pairs.shape[0], step):
+    count = fabric.pairs.shape[0]
+    step = wp.where(together != 0, count, 1)
+    for i in range(begin, count, step):
         for k in range(i, i + step):
-            prepare_pair(k, pairs, springs, wp.float64(100.0), inverse_mass, moves)
-        stretch_pairs(i, i + step, pairs, springs, moves, 0, 1, wp.float64(100.0), pull, before, p)
+            prepare_pair(k, wp.float64(100.0), fabric, vertices.inverse_mass)
+        stretch_pairs(i, i + step, 0, 1, wp.float64(100.0), fabric, vertices)
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.0005, 0.01])
@@ -52,10 +39,9 @@ def test_four_springs_at_once_are_as_four_springs(delay):
     found = []
     for together in (0, 1):
         p = wp.array(np.hstack([x, inverse]), dtype=wp.vec4d)
-        arrays = [wp.array(pairs, dtype=wp.vec2i), wp.array(springs, dtype=wp.vec3d)]
-        arrays += [wp.array(inverse[:, 0], dtype=wp.float64), wp.zeros((3, count), dtype=wp.float64)]
-        arrays += [wp.zeros(count, dtype=wp.float64)]
-        launch(stretch_all, 1, [together, *arrays, wp.array(was, dtype=wp.vec4d), p])
+        moves, pull = np.zeros((3, count + 4)), np.zeros(count)
+        fabric = struct_of(FabricArrays, pairs=pairs, pair_springs=springs, pair_moves=moves, pair_pull=pull)
+        launch(stretch_all, 1, [together, fabric, struct_of(VertexArrays, inverse_mass=inverse[:, 0], before=was, p=p)])
         found.append(p.numpy())
     assert np.abs(found[0][:, :3] - x).max() > 0.1
     np.testing.assert_allclose(found[1], found[0], atol=1e-13)

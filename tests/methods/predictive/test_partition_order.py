@@ -1,4 +1,4 @@
-"""The order of constraints for blocks that have a part of the vertices each."""
+"""The order of constraints for blocks that own a partition of the vertices each."""
 
 from itertools import pairwise
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from weft.mesh import shapes
-from weft.methods.predictive.partition_order import make_parts, order_in_parts
+from weft.methods.predictive.partition_order import make_partitions, order_by_partition
 
 BLOCKS = 16
 
@@ -35,18 +35,18 @@ def items_of(kind):
 def test_each_item_is_done_once_by_whom_it_may(kind, most):
     items, count = items_of(kind)
     items = items[items[:, 0] != items[:, 1]]
-    parts = make_parts([items], count, BLOCKS)
-    np.testing.assert_array_equal(np.sort(parts.vertices), np.arange(count))
-    found = order_in_parts(items, parts, most=most)
-    rank = parts.rank
+    partitions = make_partitions([items], count, BLOCKS)
+    np.testing.assert_array_equal(np.sort(partitions.vertices), np.arange(count))
+    found = order_by_partition(items, partitions, most=most)
+    rank = partitions.rank
     sizes = []
-    for stage, shift in ((0, 0), (1, parts.size // 2)):
+    for stage, shift in ((0, 0), (1, partitions.size // 2)):
         for block, colours in enumerate(pieces(found, stage)):
             for colour in colours:
                 vertices = items[colour].ravel()
                 assert len(set(vertices)) == len(vertices)
                 # nobody else has these in this stage
-                assert ((rank[vertices] - shift) // parts.size == block).all()
+                assert ((rank[vertices] - shift) // partitions.size == block).all()
                 sizes.append(len(colour))
     for begin, end in pairwise(found.far):
         vertices = items[found.order[begin:end]].ravel()
@@ -61,10 +61,10 @@ def test_each_item_is_done_once_by_whom_it_may(kind, most):
 
 def test_numbers_that_are_near_each_other_stay():
     items, count = items_of("grid")
-    np.testing.assert_array_equal(make_parts([items], count, BLOCKS).vertices, np.arange(count))
+    np.testing.assert_array_equal(make_partitions([items], count, BLOCKS).vertices, np.arange(count))
 
 
 def test_there_may_be_nothing():
     none = np.zeros((0, 4), np.int32)
-    found = order_in_parts(none, make_parts([none], 100, BLOCKS), most=10)
+    found = order_by_partition(none, make_partitions([none], 100, BLOCKS), most=10)
     assert len(found.order) == 0 and found.colours == (0, 0) and found.far.tolist() == [0]

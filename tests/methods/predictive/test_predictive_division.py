@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.methods.predictive.defaults import refined_substeps
+from weft.methods.predictive.plan import refined_substeps
 from weft.methods.predictive.step_division import MOST_FRACTIONS, fractions_for, poses_between
 from weft.scene import Predictive
 

@@ -5,12 +5,10 @@ import pytest
 import warp as wp
 
 import weft
-from weft.contact.stencil_colours import StencilColouring
 from weft.mesh import TriMesh, save_mesh, shapes
 from weft.methods import make_method
-from weft.methods.predictive.cuda_graph_step import OnCard
-from weft.methods.predictive.fabric import Fabric
-from weft.methods.predictive.search_ahead import SearchAhead
+from weft.methods.predictive.plan import ExecutionPlan
+from weft.methods.predictive.solver import PredictiveSolver
 from weft.runtime.cooperative import CLUSTER_BLOCKS
 from weft.world import World
 
@@ -24,34 +22,24 @@ def scene(cells=19, height=0.4, mesh=None, **ball):
     return weft.Scene(name="card", cloths=[cloth], colliders=[ball, floor], fps=30, method="predictive")
 
 
-def imitate_card(solver, blocks=CLUSTER_BLOCKS):
-    """Let the CPU go the way of a card with large cloth."""
-    solver.serial, solver.blocks = False, blocks
-    solver.fabric = Fabric(solver.world, blocks=blocks)
-    solver.search.quick = None
+def solver_of(world, blocks, *, captured=False):
+    """A method whose solver goes the way of CUDA, on the CPU."""
+    method = make_method(world, world.scene.method)
+    plan = ExecutionPlan(blocks, shared=False, captured=captured)
+    method.solver = PredictiveSolver(world, world.scene.method, plan)
+    method.solver.search.cpu = None
+    return method
 
 
-def step_as_a_card_does(solver):
-    """Let it do a step in one go."""
-    halves, search = solver.halves, solver.search
-    halves.has_room = True
-    halves.places.assign(np.arange(solver.count, dtype=np.int32) * solver.colliders.count)
-    halves.arrays = [buffer.at_least(solver.count * solver.colliders.count) for buffer in halves._buffers]
-    solver.on_gpu = OnCard(solver, SearchAhead(search.broad_phase, search.sheet, search.friction))
-
-
-def steps(count, *, card, monkeypatch):
-    """Frames on the CPU with the threads of a card's kernel; positions and reports, and how many steps were done in one go."""
+def steps(count, *, captured, monkeypatch):
+    """Frames on the CPU by the kernels of CUDA; positions and reports, and how many steps were one graph."""
     world = World(scene(), "cpu")
-    method, state = make_method(world, world.scene.method), world.initial_state()
-    solver = method.solver
-    imitate_card(solver)
+    method, state = solver_of(world, CLUSTER_BLOCKS, captured=captured), world.initial_state()
     done = []
-    if card:
-        step_as_a_card_does(solver)
-        advance = solver.on_gpu.advance
+    if captured:
+        advance = method.solver.graph.advance
         monkeypatch.setattr(
-            solver.on_gpu, "advance", lambda *given, **how: done.append(advance(*given, **how)) or done[-1]
+            method.solver.graph, "advance", lambda *given, **how: done.append(advance(*given, **how)) or done[-1]
         )
     found = []
     for _ in range(count):
@@ -63,8 +51,8 @@ def steps(count, *, card, monkeypatch):
 
 
 def test_a_step_in_one_go_is_the_step_the_long_way(monkeypatch):
-    expected, _ = steps(24, card=False, monkeypatch=monkeypatch)
-    found, done = steps(24, card=True, monkeypatch=monkeypatch)
+    expected, _ = steps(24, captured=False, monkeypatch=monkeypatch)
+    found, done = steps(24, captured=True, monkeypatch=monkeypatch)
     for (x, v, *numbers), (same_x, same_v, *same) in zip(found, expected, strict=True):
         np.testing.assert_array_equal(x, same_x)
         np.testing.assert_array_equal(v, same_v)
@@ -74,42 +62,50 @@ def test_a_step_in_one_go_is_the_step_the_long_way(monkeypatch):
     assert max(numbers[0] for _, _, *numbers in expected) > 400
 
 
-@pytest.mark.parametrize("change", [{"predict": False}, {"self_contacts": "points"}, {"most_substeps": 60}])
-def test_steps_that_are_others_go_the_long_way(change):
+@pytest.mark.parametrize(
+    "change", [{"predict": False}, {"self_contacts": "points"}, {"most_substeps": 60}, {"cache": True}]
+)
+def test_steps_that_are_others_are_no_graph(change):
     world = World(scene().replace(method={"name": "predictive", **change}), "cpu")
-    assert make_method(world, world.scene.method).solver.on_gpu is None
+    assert not ExecutionPlan.make(world, world.scene.method, blocks=4).captured
+    assert ExecutionPlan.make(world, scene().method, blocks=4).captured
 
 
-def test_small_cloth_is_solved_in_the_order_of_the_cpu():
+@pytest.mark.parametrize(
+    "options", [{"cache": True, "cache_radius": 0.02}, {"self_contacts": "points"}, {"predict": False}]
+)
+def test_cuda_goes_where_the_cpu_goes(options):
     found = []
-    for on_gpu in (False, True):
-        world = World(scene(), "cpu")
-        method, state = make_method(world, world.scene.method), world.initial_state()
-        if on_gpu:
-            method.solver.serial = False
-            method.solver.search.in_turn = True
-        contacts = [method.advance_frame(state)["contacts"] for _ in range(20)]
-        found.append((state.positions(), contacts))
-    np.testing.assert_allclose(found[0][0], found[1][0], rtol=0.0, atol=1e-9)
-    assert found[0][1] == found[1][1] and max(found[0][1]) > 400
+    for blocks in (0, 4):
+        still = scene(height=0.26, analytic=True, motion=weft.Spin(rate_deg=0.0))
+        world = World(still.replace(method={"name": "predictive", **options}), "cpu")
+        method, state = solver_of(world, blocks), world.initial_state()
+        if options.get("cache"):
+            method.solver.cache_contacts(state.x)
+        for _ in range(20):
+            report = method.advance_frame(state)
+        y = state.positions()[: world.cloth_vertex_count, 1]
+        found.append((np.quantile(y, [0.0, 0.1, 0.5, 0.9, 1.0]), report))
+    np.testing.assert_allclose(found[0][0], found[1][0], atol=0.01)
+    assert found[0][1]["with_colliders"] > 50
 
 
-def test_ranks_keep_the_order_of_the_list():
-    rng = np.random.default_rng(2)
-    count, vertices = 400, 300
-    q = np.array([rng.choice(vertices, 4, replace=False) for _ in range(count)], np.int32)
-    masses = rng.choice([0.0, 1.0], vertices, p=[0.2, 0.8])
-    colouring = StencilColouring(vertices, wp.array(masses, dtype=wp.float64, device="cpu"))
-    colouring.rank(wp.array(q, dtype=wp.vec4i, device="cpu"), count)
-    order, offsets = colouring.order.numpy()[:count], colouring.offsets.numpy()
-    place = np.empty(count, int)
-    place[order] = np.searchsorted(offsets, np.arange(count), side="right")
-    for i in range(count):
-        for j in range(i):
-            if any(masses[v] > 0.0 for v in set(q[i]) & set(q[j])):
-                assert place[j] < place[i]
-    # those that nobody waits for come as early as they can
-    assert 5 < len(set(place)) < 60
+def test_half_spaces_get_room_where_they_need_it(monkeypatch):
+    found = []
+    for room in (2**22, 1):
+        monkeypatch.setattr("weft.methods.predictive.half_spaces.MOST_ROOM", room)
+        for blocks in (0, 4):
+            world = World(scene(height=0.05, motion=weft.Spin(rate_deg=0.0)), "cpu")
+            method, state = solver_of(world, blocks), world.initial_state()
+            assert method.solver.halves.arrays.room == (1 if room == 1 else 2)
+            # within reach of the floor and of the ball, both
+            method.solver.settings["radius"][0] = 0.6
+            report = method.advance_frame(state)
+            found.append((state.positions(), report["with_colliders"]))
+            assert report["with_colliders"] > world.cloth_vertex_count and method.solver.halves.arrays.room == 2
+    for (x, count), (y, same) in zip(found[:2], found[2:], strict=True):
+        np.testing.assert_array_equal(x, y)
+        assert count == same
 
 
 def shuffled(path, cells):
@@ -134,10 +130,9 @@ def test_large_cloth_is_solved_as_the_cpu_would_in_that_order(cells, blocks, num
     for device in ("cuda:0", "cuda:0", "cpu"):
         # which triangle of a mesh is the nearest is found in single precision, not the same everywhere
         world = World(scene(cells, height=0.252, mesh=mesh, analytic=True), device)
-        method, state = make_method(world, world.scene.method), world.initial_state()
-        if device == "cpu":
-            imitate_card(method.solver, blocks)
-        assert method.solver.blocks == blocks
+        method = solver_of(world, blocks) if device == "cpu" else make_method(world, world.scene.method)
+        state = world.initial_state()
+        assert method.solver.plan.blocks == blocks
         contacts.append([method.advance_frame(state)["contacts"] for _ in range(6)])
         found.append(state.positions())
     np.testing.assert_array_equal(found[0], found[1])
@@ -165,9 +160,7 @@ def test_cloth_in_parts_hangs_as_other_cloth_does(numbered, tmp_path):
     depths = []
     for blocks in (0, 4):
         world = World(scene(29, height=0.26, mesh=mesh, analytic=True, motion=weft.Spin(rate_deg=0.0)), "cpu")
-        method, state = make_method(world, world.scene.method), world.initial_state()
-        if blocks:
-            imitate_card(method.solver, blocks)
+        method, state = solver_of(world, blocks), world.initial_state()
         for _ in range(45):
             method.advance_frame(state)
         y = np.sort(state.positions()[: world.cloth_vertex_count, 1])
@@ -185,10 +178,8 @@ def test_cloth_in_parts_is_pulled_by_all_springs_and_hinges(numbered, stretch, b
     for blocks in (0, CLUSTER_BLOCKS):
         still = {"gravity": (0.0, 0.0, 0.0), "air_damping": 0.0}
         world = World(scene(29, height=2.0, mesh=mesh).replace(forces=still), "cpu")
-        method, state = make_method(world, world.scene.method), world.initial_state()
-        if blocks:
-            imitate_card(method.solver, blocks)
-            assert all(len(stages.far) for stages in method.solver.fabric.stages)
+        method, state = solver_of(world, blocks), world.initial_state()
+        assert all(len(stages.far) for stages in method.solver.fabric.stages)
         method.solver.fabric.scale(stretch, bend)
         x = state.positions()
         x[: world.cloth_vertex_count] += np.random.default_rng(1).normal(scale=1e-5, size=(world.cloth_vertex_count, 3))

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import warp as wp
+from structs import struct_of
 
-from weft.methods.predictive.contacts import ASLEEP, FROZEN, TRIANGLE, solve_contacts
-from weft.methods.predictive.reservations import TOLD, clear_reservations, solve_near
+from weft.methods.predictive.contacts import ASLEEP, FROZEN, TRIANGLE, ContactArrays, solve_contacts
+from weft.methods.predictive.partitioned_substeps import COUNTERS, clear_reservations, solve_near
+from weft.methods.predictive.state import VertexArrays
 from weft.runtime import launch
 
 wp.set_module_options({"enable_backward": False})
@@ -16,41 +18,25 @@ def solve_listed(
     first: int,
     side_by_side: int,
     turn: int,
-    count: int,
     order: wp.array[int],
-    vertices: wp.array[wp.vec4i],
-    kinds: wp.array[int],
-    weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
-    thickness: wp.array[wp.float64],
-    friction: wp.array[wp.vec2d],
-    pushed: wp.array[int],
-    x: wp.array[wp.vec3d],
-    start: wp.array[wp.vec4d],
-    before: wp.array[wp.vec4d],
-    p: wp.array[wp.vec4d],
+    contacts: ContactArrays,
+    vertices: VertexArrays,
     masks: wp.array[int],
     arrivals: wp.array[int],
     reservations: wp.array[wp.uint64],
-    told: wp.array[int],
+    counters: wp.array[int],
 ):
     """One item: those that are too near, or those of an order one after another."""
     t = first + wp.tid()
     one = wp.float64(1.0)
     push = wp.float64(0.01)
     if side_by_side != 0:
-        clear_reservations(t, 1, reservations, told)
-        solve_near(
-            t, arrivals, count, turn, masks, reservations, told, ASLEEP, vertices, kinds, weights, normals, thickness, friction,
-            one, push, pushed, x, start, before, p,
-        )  # fmt: skip
+        clear_reservations(t, 1, reservations, counters)
+        count = contacts.kinds.shape[0]
+        solve_near(t, arrivals, count, turn, one, push, masks, reservations, counters, contacts, vertices)
     else:
         for k in range(order.shape[0]):
-            i = order[k]
-            solve_contacts(
-                i, i + 1, ASLEEP, vertices, kinds, weights, normals, thickness, friction, one, push, pushed, x, start,
-                before, p,
-            )  # fmt: skip
+            solve_contacts(order[k], order[k] + 1, one, push, contacts, vertices)
 
 
 def contacts_of(rng, count, vertex_count, *, shared):
@@ -68,30 +54,18 @@ def contacts_of(rng, count, vertex_count, *, shared):
 
 
 def solve(given, x, turn, order=None):
-    dtypes = (wp.vec4i, int, wp.vec4d, wp.vec3d, wp.float64, wp.vec2d)
-    arrays = [wp.array(values, dtype=dtype, device="cpu") for values, dtype in zip(given, dtypes, strict=True)]
+    names = ("vertices", "kinds", "weights", "normals", "thickness", "friction")
+    count = len(given[0])
+    contacts = struct_of(ContactArrays, pushed=np.zeros(count), **dict(zip(names, given, strict=True)))
     masses = np.random.default_rng(5).choice([0.0, 1.0, 2.0], len(x), p=[0.1, 0.5, 0.4])
     rows = np.column_stack([x, masses])
-    places = [wp.array(values, dtype=wp.vec4d, device="cpu") for values in (rows, rows + [0.0, 0.01, 0.0, 0.0], rows)]
-    count = len(given[0])
-    pushed, masks = wp.zeros(count, dtype=int, device="cpu"), wp.array(np.full(2 * (count // 32 + 1), -1), dtype=int)
+    vertices = struct_of(VertexArrays, x=x, start=rows, before=rows + [0.0, 0.01, 0.0, 0.0], p=rows)
+    masks = wp.array(np.full(2 * (count // 32 + 1), -1), dtype=int)
     reservations = wp.zeros(len(x), dtype=wp.uint64, device="cpu")
-    between = [wp.array([0, 1], dtype=int, device="cpu"), reservations, wp.ones(TOLD, dtype=int, device="cpu")]
+    between = [wp.array([0, 1], dtype=int, device="cpu"), reservations, wp.ones(COUNTERS, dtype=int, device="cpu")]
     listed = wp.array(np.zeros(1) if order is None else order, dtype=int, device="cpu")
-    inputs = [
-        int(order is None),
-        turn,
-        count,
-        listed,
-        *arrays,
-        pushed,
-        wp.array(x, dtype=wp.vec3d),
-        *places,
-        masks,
-        *between,
-    ]
-    launch(solve_listed, 1, inputs)
-    return places[2].numpy(), pushed.numpy(), masses, masks.numpy()
+    launch(solve_listed, 1, [int(order is None), turn, listed, contacts, vertices, masks, *between])
+    return vertices.p.numpy(), contacts.pushed.numpy(), masses, masks.numpy()
 
 
 def number_of(q, i, turn):

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from weft.methods.predictive.contact_cache import keep_nearest
-from weft.methods.predictive.contacts import Contacts
+from weft.methods.predictive.contacts import Contacts, keep_nearest
 from weft.methods.predictive.solver import PredictiveSolver
 from weft.scene import Predictive
 from weft.world import World
@@ -37,13 +36,17 @@ def find(solver, x, end, radius, **options):
     contacts = Contacts(solver.device)
     arrays = (wp.array(a, dtype=wp.vec3d) for a in (x, end))
     count = solver.search.find(*arrays, radius, contacts, **options)
-    rows = [a.numpy()[:count].copy() for a in contacts.arrays]
-    return dict(zip(("vertices", "kinds", "weights", "normals", "thickness", "friction"), rows, strict=True))
+    return arrays_of(contacts, count)
+
+
+def arrays_of(contacts, count):
+    names = ("vertices", "kinds", "weights", "normals", "thickness", "friction", "triangles")
+    return {name: getattr(contacts.arrays, name).numpy()[:count].copy() for name in names}
 
 
 def unturned(solver, x, end):
     """Where the search takes the vertices to end: without the turn of the cloth as a whole."""
-    return solver.search._without_turn(*(wp.array(a, dtype=wp.vec3d) for a in (x, end))).numpy().copy()
+    return solver.search._without_rotation(*(wp.array(a, dtype=wp.vec3d) for a in (x, end))).numpy().copy()
 
 
 def nearest_in_triangle(p, a, b, c):
@@ -240,12 +243,12 @@ def test_one_launch_finds_what_lists_find_in_the_same_order(layers, threads, roo
             x[:, 1] += 0.05 * np.sin(40.0 * x[:, 0]) * np.cos(23.0 * x[:, 2])
             x += rng.normal(scale=0.3 * wide, size=x.shape)
             end = x + rng.normal(scale=wide, size=x.shape)
-            for edges, in_colours in ((True, False), (True, True), (False, False)):
-                rows = find(solver, x, end, 0.02, edges=edges, in_colours=in_colours)
-                quick, solver.search.quick = solver.search.quick, None
-                listed = find(solver, x, end, 0.02, edges=edges, in_colours=in_colours)
-                solver.search.quick = quick
-                assert quick is not None
+            for edges in (True, False):
+                rows = find(solver, x, end, 0.02, edges=edges)
+                cpu, solver.search.cpu = solver.search.cpu, None
+                listed = find(solver, x, end, 0.02, edges=edges)
+                solver.search.cpu = cpu
+                assert cpu is not None
                 assert len(rows["vertices"]) > 1000
                 for name, values in rows.items():
                     np.testing.assert_array_equal(values, listed[name], err_msg=name)
@@ -410,8 +413,7 @@ def test_cached_contacts_are_those_detected_in_the_pose():
     world, solver = sheets(2, cache=True, cache_radius=0.03)
     x = world.rest_positions * [1, 0.2, 1] + rng.normal(scale=0.002, size=world.rest_positions.shape)
     solver.cache_contacts(wp.array(x, dtype=wp.vec3d))
-    names = ("vertices", "kinds", "weights", "normals", "thickness", "friction")
-    cached = dict(zip(names, (a.numpy()[: solver.contacts.count] for a in solver.contacts.arrays), strict=True))
+    cached = arrays_of(solver.contacts, solver.contacts.count)
     detected = find(solver, x, x, 0.03)
     rows = {tuple(q): i for i, q in enumerate(detected["vertices"].tolist())}
     assert len(cached["kinds"]) > 20
@@ -427,7 +429,7 @@ def test_cached_contacts_are_those_detected_in_the_pose():
     array = wp.array(x, dtype=wp.vec3d)
     solver.search.find(array, array, 0.03, fresh, edges=False)
     keep_nearest(fresh, x, solver.regions, np.zeros(len(x), bool))
-    kept = {tuple(q) for q in fresh.arrays[0].numpy()[: fresh.count].tolist()}
+    kept = {tuple(q) for q in fresh.arrays.vertices.numpy()[: fresh.count].tolist()}
     mine = {tuple(q) for q in cached["vertices"].tolist()}
     assert mine == kept
     distance = {}

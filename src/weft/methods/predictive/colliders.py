@@ -1,4 +1,4 @@
-"""The colliders of a scene as the contacts need them: exact shapes and meshes, each with a pose that moves."""
+"""The colliders of a scene: exact shapes and meshes, each with a pose that moves over a step."""
 
 from typing import Any, NamedTuple
 
@@ -6,21 +6,22 @@ import numpy as np
 import warp as wp
 
 from weft.mesh import TriMesh
-from weft.methods.predictive.collider_contacts import BOX, CAPSULE, MESH, PLANE, SPHERE, Shape
+from weft.methods.predictive.collider_shapes import BOX, CAPSULE, MESH, PLANE, SPHERE, ColliderArrays, Shape
+from weft.methods.predictive.state import fill
 from weft.scene import Collider
 from weft.scene.bodies import AnalyticShape, analytic_shape
 from weft.scene.motion import ResolvedMotion, RigidMotion
 from weft.scene.rotation import euler_matrix
 from weft.world import World
 
-# sharper ridges than right angles count as such
+# largest slope 2 tan(w / 2) of a ridge, that of a right angle: sharper ridges would keep cloth far off
 SHARPEST = 2.0
 
 _KINDS = {"plane": int(PLANE), "sphere": int(SPHERE), "capsule": int(CAPSULE), "box": int(BOX)}
 
 
 class _Deforming(NamedTuple):
-    """A mesh that changes its form: which collider, its tree, its vertices, where they were placed, their middle."""
+    """A mesh that deforms: number of the collider, tree, vertices among those of all meshes, placement, centre."""
 
     collider: int
     mesh: wp.Mesh
@@ -52,7 +53,7 @@ class Colliders:
         vertices, ridges = [np.zeros((0, 3))], [np.zeros((0, 3))]
         first = first_face = 0
         edges = [part.mesh.rest_lengths for part in world.cloths]
-        # most edges are shorter
+        # nine of ten edges are shorter: longer ones would keep all cloth farther from ridges
         edge = float(np.quantile(np.concatenate(edges), 0.9)) if edges else 0.0
         for k, (collider, mesh) in enumerate(zip(world.scene.colliders, world.collider_meshes, strict=True)):
             exact = analytic_shape(collider)
@@ -82,13 +83,21 @@ class Colliders:
         self.end = wp.array(identity, dtype=wp.mat44d, device=device)
         self.vertices_start = wp.array(np.concatenate(vertices), dtype=wp.vec3d, device=device)
         self.vertices_end = wp.clone(self.vertices_start)
-        self._ridges = wp.array(np.concatenate(ridges), dtype=wp.vec3d, device=device)
-        self.meshes = (self.vertices_start, self.vertices_end, self._ridges)
-        """vertices of all meshes at the start and the end of a step, and how they turn at edges"""
+        self.arrays = fill(
+            ColliderArrays,
+            shapes=self.shapes,
+            start=self.start,
+            end=self.end,
+            mesh_start=self.vertices_start,
+            mesh_end=self.vertices_end,
+            ridges=wp.array(np.concatenate(ridges), dtype=wp.vec3d, device=device),
+            sticking=world.friction_static,
+            sliding=world.friction_kinetic,
+        )
         self._host = np.zeros((self.count, 4, 4))
 
     def _mesh(self, mesh: TriMesh, local: np.ndarray, first: int) -> tuple[Any, np.ndarray]:
-        """A mesh about its middle, and a tree over it."""
+        """A mesh about the middle of its vertices, and a tree over it."""
         centre = 0.5 * (local.min(axis=0) + local.max(axis=0))
         around = local - centre
         points = wp.array(around, dtype=wp.vec3, device=self.device)
@@ -105,11 +114,11 @@ class Colliders:
 
     @property
     def deforming(self) -> bool:
-        """Whether a mesh changes its form."""
+        """Whether a mesh deforms."""
         return bool(self._deforming)
 
     def poses_at(self, time: float) -> np.ndarray:
-        """The pose of each collider at a time by its motion, (k, 4, 4); a changing form is in its vertices."""
+        """The pose of each collider at a time by its motion, (k, 4, 4); a deforming mesh keeps its placement."""
         for k, (motion, frame) in enumerate(zip(self._motions, self.frames, strict=True)):
             self._host[k] = motion.matrix(time) @ frame if isinstance(motion, RigidMotion) else frame
         return self._host
@@ -121,12 +130,12 @@ class Colliders:
         self.deform(start, end)
 
     def deform(self, start: float, end: float) -> None:
-        """The forms of those that change it, at the start and the end of a step."""
+        """Take the vertices of deforming meshes at the start and the end of a step."""
         for deforming in self._deforming:
             self._deform(deforming, start, end)
 
     def vertices_of(self, name: str, pose: np.ndarray, time: float) -> np.ndarray:
-        """The vertices of a collider in a pose; those of one that changes its form are where its motion has them."""
+        """The vertices of a collider in a pose; those of a deforming mesh are where its motion has them."""
         k = self.names.index(name)
         if not isinstance(self._motions[k], RigidMotion):
             return self._motions[k].positions(self._placed[k], time)

@@ -1,7 +1,7 @@
-"""A step of `predictive` on a card as one graph: prediction, search and all substeps, which the host starts in one go.
+"""A step of `predictive` on CUDA as one graph: prediction, search and all substeps, which the host starts in one call.
 
-What there is no room for makes the step stop before its substeps: the host then goes the long way, on which lists grow. So does
-cloth that goes too far for one look: the step is then done in parts, each of them such a graph.
+Where a list has no room the step stops before its substeps: the host then repeats it launch by launch, and lists grow. A step
+in which cloth moves too far for one search stops too: the host then divides it, and each fraction is such a graph.
 """
 
 # mypy: disable-error-code="arg-type"
@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import warp as wp
 
-from weft.methods.predictive.arrays import Numbers
-from weft.methods.predictive.kernels import take_state
-from weft.methods.predictive.search_ahead import FOUND, NO_ROOM, TOLD, Room, SearchAhead
+from weft.broad_phase.bvh import Bvh
+from weft.methods.predictive.collider_shapes import ColliderArrays
+from weft.methods.predictive.contacts import ContactArrays
+from weft.methods.predictive.half_spaces import HalfSpaceArrays
+from weft.methods.predictive.list_search import FOUND, FRACTIONS, HALF_SPACES, NO_ROOM, PUSHED, REPORTED, SearchRoom
+from weft.methods.predictive.state import PREDICTION, Settings
 from weft.methods.predictive.step_division import LARGEST_DISPLACEMENT, MOST_FRACTIONS
 from weft.runtime import launch
 from weft.runtime.graph_cache import GraphCache, fork_join
@@ -22,142 +25,118 @@ from weft.runtime.readback import AsyncReadback, HostMirror
 if TYPE_CHECKING:
     from weft.methods.predictive.solver import PredictiveSolver
 
-# a prediction has so many times fewer substeps than the step
-PREDICTION = 4
-
 wp.set_module_options({"enable_backward": False})
-
-# what is told besides: half-spaces, how many of them and of the contacts pushed in the last sweep, and how many parts the step
-# is to be divided into
-HALVES, PUSHED, PARTS = (wp.constant(k) for k in range(2, 5))
 
 
 @wp.kernel
-def set_stage(first: int, substeps: int, prediction: int, told: wp.array[int], settings: wp.array[Numbers]):
-    """Begin the prediction, which has no contacts, or the step, before it is known which it has."""
+def set_stage(first: int, substeps: int, prediction: int, reported: wp.array[int], settings: wp.array[Settings]):
+    """Begin the prediction, or the step; contacts are not known yet."""
     i = first + wp.tid()
     settings[i].substeps = substeps
     settings[i].prediction = prediction
     settings[i].contacts = 0
     if prediction != 0:
-        for k in range(TOLD):
-            told[k] = 0
+        for k in range(REPORTED):
+            reported[k] = 0
 
 
 @wp.kernel
 def judge_step(
     first: int,
-    mean_way: wp.array[wp.float64],
+    mean_displacement: wp.array[wp.float64],
     farthest: wp.float64,
     most: int,
-    told: wp.array[int],
-    settings: wp.array[Numbers],
+    halves: HalfSpaceArrays,
+    reported: wp.array[int],
+    settings: wp.array[Settings],
 ):
-    """Give a step its contacts; stop one that goes too far for one look, and say how many parts it needs."""
+    """Set the number of contacts; stop a step that has no room for its half-spaces, or is to be divided."""
     i = first + wp.tid()
-    settings[i].contacts = told[FOUND]
-    parts = int(1)
-    if wp.isfinite(mean_way[i]):
-        parts = wp.clamp(int(wp.ceil(mean_way[i] / farthest)), 1, most)
-    told[PARTS] = parts
-    if parts > 1:
-        told[NO_ROOM] += 1
+    settings[i].contacts = reported[FOUND]
+    fractions = int(1)
+    if wp.isfinite(mean_displacement[i]):
+        fractions = wp.clamp(int(wp.ceil(mean_displacement[i] / farthest)), 1, most)
+    reported[FRACTIONS] = fractions
+    if fractions > 1 or halves.full[0] != 0:
+        reported[NO_ROOM] += 1
 
 
 @wp.kernel
-def take_poses(first: int, told: wp.array[int], start: wp.array[wp.mat44d], end: wp.array[wp.mat44d]):
-    """Colliders are at the end of the step, if there was one."""
+def end_poses(first: int, reported: wp.array[int], colliders: ColliderArrays):
+    """Colliders are at the end of the step, if it was done."""
     k = first + wp.tid()
-    if told[NO_ROOM] == 0:
-        start[k] = end[k]
+    if reported[NO_ROOM] == 0:
+        colliders.start[k] = colliders.end[k]
 
 
 @wp.kernel
-def count_pushed(
-    first: int,
-    contacts: int,
-    vertices: int,
-    pushed: wp.array[int],
-    half_counts: wp.array[int],
-    half_places: wp.array[int],
-    half_pushed: wp.array[int],
-    told: wp.array[int],
-):
-    """Add up what a step met; integers, so that the order does not matter."""
+def count_pushed(first: int, contacts: ContactArrays, halves: HalfSpaceArrays, reported: wp.array[int]):
+    """Count half-spaces, and what moved something in the last sweep; integers, so that the order does not matter."""
     i = first + wp.tid()
     count = int(0)
-    if i < wp.min(told[FOUND], contacts):
-        count += pushed[i]
-    if i < vertices:
-        for k in range(half_places[i], half_places[i] + half_counts[i]):
-            count += half_pushed[k]
-        if half_counts[i] > 0:
-            wp.atomic_add(told, HALVES, half_counts[i])
+    if i < wp.min(reported[FOUND], contacts.pushed.shape[0]):
+        count += contacts.pushed[i]
+    if i < halves.counts.shape[0]:
+        for k in range(i * halves.room, i * halves.room + halves.counts[i]):
+            count += halves.pushed[k]
+        if halves.counts[i] > 0:
+            wp.atomic_add(reported, HALF_SPACES, halves.counts[i])
     if count > 0:
-        wp.atomic_add(told, PUSHED, count)
+        wp.atomic_add(reported, PUSHED, count)
 
 
-class OnCard:
+class GraphStep:
     """The graphs of such steps."""
 
-    def __init__(self, solver: "PredictiveSolver", ahead: SearchAhead) -> None:
-        self.solver, self.ahead, self.told = solver, ahead, ahead.told
-        """what a step tells: whether there was no room, contacts, half-spaces, how many of them pushed"""
+    def __init__(self, solver: "PredictiveSolver") -> None:
+        assert solver.search is not None and isinstance(solver.search.broad_phase, Bvh)
+        self.solver, self.search, self.lists = solver, solver.search, solver.search.lists
+        self.broad_phase: Bvh = solver.search.broad_phase
+        self.reported = self.lists.reported
         self.counted: tuple[int, int] | None = None
-        """half-spaces and what pushed in the last step, where it was done here"""
+        """half-spaces and what pushed in the last step, where it was a graph"""
         self.mirrors: tuple[HostMirror, ...] = ()
-        """what a step brings to the host at its end"""
-        self.brought = False
-        """whether the last step did"""
-        self._asked = AsyncReadback(ahead.told)
+        """arrays that a step copies to the host at its end"""
+        self._result = AsyncReadback(self.reported)
         self._graphs = GraphCache(solver.device)
         # settings as the device has them
         self._sent = b""
 
-    def advance(self, x: wp.array, v: wp.array, target: wp.array, dt: float, *, divide: bool) -> int:
+    def advance(self, x: wp.array, v: wp.array, target: wp.array, *, divide: bool) -> int:
         """Do a step, if there is room for all that it finds, and it need not be divided.
 
-        Gives 0 if it is done, else how many parts it needs.
+        Gives 0 if it is done, else how many fractions it needs.
         """
-        solver, self.counted, self.brought = self.solver, None, False
-        room, settings, contacts = self.ahead.make_room(), solver.settings, solver.contacts
-        if room is None or not solver.halves.has_room:
+        solver, self.counted = self.solver, None
+        room, settings, contacts = self.lists.make_room(self.broad_phase), solver.settings, solver.contacts
+        if room is None:
             return 1
         substeps, (end, end_v) = int(settings["substeps"][0]), solver.predicted
-        if not self.knows_settings():
-            solver.numbers.assign(settings)
-            self._sent = settings.tobytes()
-        whole, prediction = (solver.inputs(*some, target) for some in ((x, v), (end, end_v)))
-        given = (x, v, target, *solver.air.lists, *contacts.arrays, contacts.near, substeps, dt)
-        most = MOST_FRACTIONS if divide else 1
-        given = (*room.given, *given, whole[-1].attachments, prediction[-1].attachments, most)
-        self._graphs.run(lambda: self._step(x, v, target, substeps, most, room, whole, prediction), *given)
-        return self._finish()
-
-    def knows_settings(self) -> bool:
-        """Whether the card has the settings as they are; contacts are for it to find."""
-        settings = self.solver.settings
         settings["contacts"][0] = 0
-        return self._sent == settings.tobytes()
-
-    def _finish(self) -> int:
-        """Wait for a step, and take what it tells; gives what `advance` does."""
-        settings = self.solver.settings
-        self._asked.mark_launched()
-        told = self._asked.values()
-        if told[int(NO_ROOM)]:
-            parts = int(told[int(PARTS)])
-            self.told.zero_()
-            self.counted, self.brought = None, False
-            return parts
-        self.ahead.broad_phase.rebuild_if_due()
-        settings["contacts"][0] = self.solver.contacts.count = int(told[int(FOUND)])
-        self.counted, self.brought = (int(told[int(HALVES)]), int(told[int(PUSHED)])), True
+        if self._sent != settings.tobytes():
+            solver.device_settings.assign(settings)
+            self._sent = settings.tobytes()
+        step, prediction = (solver.inputs(*some, target) for some in ((x, v), (end, end_v)))
+        most = MOST_FRACTIONS if divide else 1
+        given = (*room.given, x, v, target, solver.air.force, contacts.arrays.vertices, contacts.masks)
+        given = (*given, solver.halves.arrays.vertices, solver.guides.arrays.attached)
+        given = (*given, substeps, float(settings["dt"][0]), most)
+        self._graphs.run(lambda: self._step(x, v, target, substeps, most, room, step, prediction), *given)
+        self._result.mark_launched()
+        reported = self._result.values()
+        if reported[int(NO_ROOM)]:
+            fractions = int(reported[int(FRACTIONS)])
+            self.reported.zero_()
+            solver.halves.grow_if_full()
+            return max(fractions, 1)
+        self.broad_phase.rebuild_if_due()
+        settings["contacts"][0] = contacts.count = int(reported[int(FOUND)])
+        self.counted = int(reported[int(HALF_SPACES)]), int(reported[int(PUSHED)])
         return 0
 
     def forget(self) -> None:
-        """The numbers on the card are others than those that were sent, and so is what was counted and brought."""
-        self._sent, self.counted, self.brought = b"", None, False
+        """The settings on the device are others than those that were sent, and the last step was not a graph."""
+        self._sent, self.counted = b"", None
 
     def _step(
         self,
@@ -166,59 +145,52 @@ class OnCard:
         target: wp.array,
         substeps: int,
         most: int,
-        room: Room,
-        whole: tuple[Any, ...],
+        room: SearchRoom,
+        step: tuple[Any, ...],
         prediction: tuple[Any, ...],
     ) -> None:
         """All launches of a step."""
-        solver, (end, end_v), few = self.solver, self.solver.predicted, -(-substeps // PREDICTION)
-        search, colliders, contacts, halves = solver.search, solver.colliders, solver.contacts, solver.halves
-        assert search is not None
+        solver, few = self.solver, -(-substeps // PREDICTION)
+        (end, end_v), settings, device = solver.predicted, solver.device_settings, solver.device
+        colliders, contacts, halves = solver.colliders, solver.contacts, solver.halves
+        farthest = LARGEST_DISPLACEMENT * (self.search.largest_thickness + solver.radius)
 
-        # where the cloth would go; the step starts where its prediction does, and meets the same half-spaces
-        def predict() -> None:
-            self._launch(set_stage, 1, [few, 1, self.told, solver.numbers])
-            solver.begin(x, v, target)
-            halves.find(solver.numbers, x, solver.free, solver.layout)
+        # where the cloth would go; the step starts where its prediction does, and has the same half-spaces
+        def begin_prediction() -> None:
+            self._launch(set_stage, 1, [few, 1, self.reported, settings])
+            solver.begin(step)
+            solver.find_half_spaces(step)
 
-        def prepare() -> None:
-            self._launch(take_state, solver.count, [x, v, end, end_v])
+        def prepare_prediction() -> None:
+            wp.copy(end, x, count=solver.count)
+            wp.copy(end_v, v, count=solver.count)
             solver.prepare_fabric(few, prediction=True)
 
-        fork_join(solver.device, predict, prepare)
-        solver.launch_together(prediction)
+        fork_join(device, begin_prediction, prepare_prediction)
+        solver.launch_substeps(prediction)
 
-        def begin() -> None:
-            self._launch(set_stage, 1, [substeps, 0, self.told, solver.numbers])
-            solver.begin(x, v, target)
+        def begin_step() -> None:
+            self._launch(set_stage, 1, [substeps, 0, self.reported, settings])
+            solver.begin(step)
             solver.prepare_fabric(substeps, prediction=False)
 
-        find = partial(search.find_ahead, self.ahead, room, solver.cloth_part(x), end, solver.radius, contacts)
-        fork_join(solver.device, find, begin)
-        farthest = LARGEST_DISPLACEMENT * (search.largest_thickness + solver.radius)
-        self._launch(judge_step, 1, [search.mean_way, farthest, most, self.told, solver.numbers])
-        solver.launch_together(whole)
+        find = partial(self.search.find_ahead, room, solver.cloth_of(x), end, solver.radius, contacts)
+        fork_join(device, find, begin_step)
+        inputs = [self.search.mean_displacement, farthest, most, halves.arrays, self.reported, settings]
+        self._launch(judge_step, 1, inputs)
+        solver.launch_substeps(step)
 
-        def tell() -> None:
-            self._launch(take_poses, colliders.count, [self.told, colliders.start, colliders.end])
-            inputs = [len(contacts.pushed), solver.count, contacts.pushed]
-            inputs += [halves.counts, halves.places, halves.arrays[-1], self.told]
-            self._launch(count_pushed, max(len(contacts.pushed), solver.count), inputs)
-            self._asked.copy_to_host()
+        def report() -> None:
+            self._launch(end_poses, colliders.count, [self.reported, colliders.arrays])
+            items = max(contacts.room, solver.count)
+            self._launch(count_pushed, items, [contacts.arrays, halves.arrays, self.reported])
+            self._result.copy_to_host()
 
         def copy_to_host() -> None:
             for mirror in self.mirrors:
                 mirror.copy_to_host()
 
-        fork_join(solver.device, tell, copy_to_host)
+        fork_join(device, report, copy_to_host)
 
     def _launch(self, kernel: wp.Kernel, count: int, inputs: list[Any]) -> None:
         launch(kernel, count, inputs, device=self.solver.device)
-
-
-def make_on_gpu(solver: "PredictiveSolver") -> OnCard | None:
-    """Steps of a solver as one graph, where they can be."""
-    options, search = solver.options, solver.search
-    usual = options.predict and options.most_substeps is None and options.self_contacts == "triangles"
-    ahead = search.make_ahead() if search is not None and usual and solver.blocks else None
-    return None if ahead is None else OnCard(solver, ahead)

@@ -1,23 +1,211 @@
-"""The springs and hinges of cloth as constraints on positions (XPBD, Macklin et al. 2016), in the order in which they are
-solved: colour by colour, or part by part where each block of a card has its own. What each does is in `fabric_constraints`.
+"""The springs, stitches and hinges of cloth as constraints on positions (XPBD, Macklin et al. 2016).
+
+A stitch or hinge is a linear spring over four vertices: r = sum w_k x_k is to vanish, or to have its rest length. With more
+than one sweep a substep multipliers add up, so that stiffness does not depend on how many sweeps there are. Constraints lie
+in the order in which they are solved: colour by colour, no two of a colour sharing a vertex; on CUDA partition by partition.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
+# mypy: disable-error-code="empty-body, arg-type"
+
 from typing import Any
 
 import numpy as np
 import warp as wp
 
+from weft.dynamics.packed_vertices import PACKED_VERTEX, SHARED_VERTICES
 from weft.dynamics.springs import BEND, from_world
-from weft.methods.predictive.fabric_constraints import hinge_softness, largest_stretch, prepare_pair, prepare_quad
-from weft.methods.predictive.partition_order import PartOrder, make_parts, order_in_parts
+from weft.methods.predictive.partition_order import PartitionOrder, make_partitions, order_by_partition
+from weft.methods.predictive.state import VertexArrays, fill, hinge_softness
 from weft.runtime import launch
 from weft.runtime.colouring import colour_items
 from weft.runtime.cooperative import SMALL_BLOCK
+from weft.runtime.native import NativeHeader
 from weft.world import World
 
 wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+ONE = wp.constant(wp.float64(1.0))
+# damping of a spring whose delay (damping / stiffness) is less than this many substeps is left out: implicit integration of a
+# substep damps five times as much anyway
+LEAST_DELAY = wp.constant(wp.float64(0.1))
+# items that measure the largest stretch on CUDA
+MEASURES = 1024
+
+_native = NativeHeader(__file__, "fabric.h")
+
+
+@wp.struct
+class FabricArrays:
+    """Springs between two vertices (pairs), and over four (quads): stitches first, then hinges."""
+
+    pairs: wp.array[wp.vec2i]
+    pair_springs: wp.array[wp.vec3d]
+    """rest length, compliance 1 / k, delay = damping / k"""
+    pair_pull: wp.array[wp.float64]
+    """multipliers, where there are several sweeps a substep"""
+    pair_moves: wp.array2d[wp.float64]
+    """what `prepare_pair` wrote, for four springs at a time on the CPU"""
+    pair_colours: wp.array[int]
+    """where each colour begins"""
+    quads: wp.array[wp.vec4i]
+    quad_weights: wp.array[wp.vec4d]
+    quad_springs: wp.array[wp.vec3d]
+    quad_pull: wp.array[wp.vec4d]
+    quad_moves: wp.array[wp.vec4d]
+    """what `prepare_quad` wrote"""
+    quad_colours: wp.array[int]
+    stitches: int
+    """number of quads that are stitches"""
+    stitch_colours: int
+    prepared: wp.array[wp.vec2d]
+    """1/h and softness for which `*_moves` of a step and of its prediction were prepared; 0 for none"""
+
+
+@wp.func_native(PACKED_VERTEX + _native.body("stretch_pairs", LEAST_DELAY=LEAST_DELAY))
+def stretch_pairs(
+    first: int, last: int, sweep: int, sweeps: int, per_h: wp.float64, fabric: FabricArrays, vertices: VertexArrays
+):
+    """Solve springs between two vertices, no two of which share a vertex."""
+    ...
+
+
+@wp.func_native(PACKED_VERTEX + _native.body("stretch_loaded", LEAST_DELAY=LEAST_DELAY))
+def stretch_loaded(
+    i: int,
+    q: wp.vec2i,
+    s: wp.vec3d,
+    sweep: int,
+    sweeps: int,
+    per_h: wp.float64,
+    fabric: FabricArrays,
+    vertices: VertexArrays,
+):
+    """Solve spring i, whose vertices q and numbers s are loaded."""
+    ...
+
+
+@wp.func_native(SHARED_VERTICES + _native.body("stretch_shared", LEAST_DELAY=LEAST_DELAY))
+def stretch_shared(
+    i: int,
+    q: wp.vec2i,
+    s: wp.vec3d,
+    sweep: int,
+    sweeps: int,
+    per_h: wp.float64,
+    fabric: FabricArrays,
+    begin: int,
+    room: wp.uint64,
+):
+    """The same with vertices from `begin` on in shared memory."""
+    ...
+
+
+@wp.func_native(PACKED_VERTEX + _native.body("bend_quads", LEAST_DELAY=LEAST_DELAY))
+def bend_quads(
+    first: int,
+    last: int,
+    softness: wp.float64,
+    sweep: int,
+    sweeps: int,
+    per_h: wp.float64,
+    fabric: FabricArrays,
+    vertices: VertexArrays,
+):
+    """Solve springs over four vertices, one after another."""
+    ...
+
+
+@wp.func_native(PACKED_VERTEX + _native.body("bend_loaded", LEAST_DELAY=LEAST_DELAY))
+def bend_loaded(
+    i: int,
+    q: wp.vec4i,
+    w: wp.vec4d,
+    s: wp.vec3d,
+    g: wp.vec4d,
+    softness: wp.float64,
+    sweep: int,
+    sweeps: int,
+    per_h: wp.float64,
+    fabric: FabricArrays,
+    vertices: VertexArrays,
+):
+    """Solve spring i over four vertices, whose vertices q, weights w, numbers s and moves g are loaded."""
+    ...
+
+
+@wp.func_native(SHARED_VERTICES + _native.body("bend_shared", LEAST_DELAY=LEAST_DELAY))
+def bend_shared(
+    i: int,
+    q: wp.vec4i,
+    w: wp.vec4d,
+    s: wp.vec3d,
+    g: wp.vec4d,
+    softness: wp.float64,
+    sweep: int,
+    sweeps: int,
+    per_h: wp.float64,
+    fabric: FabricArrays,
+    begin: int,
+    room: wp.uint64,
+):
+    """The same with vertices from `begin` on in shared memory."""
+    ...
+
+
+@wp.func_native(_native.body("largest_stretch"))
+def largest_stretch(
+    first: int, last: int, pairs: wp.array[wp.vec2i], springs: wp.array[wp.vec3d], x: wp.array[wp.vec3d]
+) -> wp.float64:
+    """By how much of its rest length a spring is longer than at rest, at most."""
+    ...
+
+
+@wp.func
+def prepare_pair(i: int, per_h: wp.float64, fabric: FabricArrays, inverse_mass: wp.array[wp.float64]):
+    """What spring i needs in all substeps: rest length, 1 / (mass and compliance), damping."""
+    q = fabric.pairs[i]
+    s = fabric.pair_springs[i]
+    mass = inverse_mass[q[0]] + inverse_mass[q[1]]
+    gamma = wp.where(s[2] * per_h > LEAST_DELAY, s[2] * per_h, ZERO)
+    fabric.pair_moves[0, i] = s[0]
+    fabric.pair_moves[1, i] = ZERO
+    if mass > ZERO:
+        fabric.pair_moves[1, i] = ONE / ((ONE + gamma) * mass + s[1] * per_h * per_h)
+    fabric.pair_moves[2, i] = gamma
+
+
+@wp.func
+def prepare_quad(
+    i: int, per_h: wp.float64, softness: wp.float64, fabric: FabricArrays, inverse_mass: wp.array[wp.float64]
+):
+    """The displacement of each corner of a stitch or hinge for a unit of its constraint, until masses or h change."""
+    q = fabric.quads[i]
+    w = fabric.quad_weights[i]
+    s = fabric.quad_springs[i]
+    g = wp.vec4d(
+        w[0] * inverse_mass[q[0]], w[1] * inverse_mass[q[1]], w[2] * inverse_mass[q[2]], w[3] * inverse_mass[q[3]]
+    )
+    mass = wp.dot(w, g)
+    gamma = wp.where(s[2] * per_h > LEAST_DELAY, s[2] * per_h, ZERO)
+    # stitches are solved in every substep
+    soft = wp.where(i < fabric.stitches, per_h * per_h, softness)
+    fabric.quad_moves[i] = wp.vec4d()
+    if mass > ZERO:
+        fabric.quad_moves[i] = (-ONE / ((ONE + gamma) * mass + s[1] * soft)) * g
+
+
+@wp.kernel
+def prepare_quads(
+    first: int,
+    substeps: int,
+    prediction: int,
+    per_h: wp.float64,
+    fabric: FabricArrays,
+    inverse_mass: wp.array[wp.float64],
+):
+    """`prepare_quad` of all quads; on the CPU the kernel of the step does that itself."""
+    prepare_quad(first + wp.tid(), per_h, hinge_softness(substeps, prediction, per_h), fabric, inverse_mass)
 
 
 @wp.kernel
@@ -29,205 +217,152 @@ def measure_stretch(
     x: wp.array[wp.vec3d],
     found: wp.array[wp.float64],
 ):
-    """The largest stretch of the springs, an equal share of them an item."""
+    """The largest stretch of the springs, an equal number of them an item."""
     i = first + wp.tid()
-    share = (count + found.shape[0] - 1) / found.shape[0]
-    found[i] = largest_stretch(i * share, wp.min((i + 1) * share, count), pairs, springs, x)
-
-
-@wp.kernel
-def prepare_pairs(
-    first: int,
-    pairs: wp.array[wp.vec2i],
-    springs: wp.array[wp.vec3d],
-    per_h: wp.float64,
-    inverse_mass: wp.array[wp.float64],
-    moves: wp.array2d[wp.float64],
-):
-    """What the springs of a step share in all its substeps."""
-    prepare_pair(first + wp.tid(), pairs, springs, per_h, inverse_mass, moves)
-
-
-@wp.kernel
-def prepare_quads(
-    first: int,
-    quads: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    springs: wp.array[wp.vec3d],
-    stitches: int,
-    substeps: int,
-    prediction: int,
-    per_h: wp.float64,
-    inverse_mass: wp.array[wp.float64],
-    moves: wp.array[wp.vec4d],
-):
-    """What stitches and hinges share."""
-    softness = hinge_softness(substeps, prediction, per_h)
-    prepare_quad(first + wp.tid(), quads, weights, springs, stitches, per_h, softness, inverse_mass, moves)
+    each = (count + found.shape[0] - 1) / found.shape[0]
+    found[i] = largest_stretch(i * each, wp.min((i + 1) * each, count), pairs, springs, x)
 
 
 @wp.struct
-class Stages:
-    """Where constraints in parts lie, as `PartOrder` has them: of springs, or of stitches and then of hinges."""
+class StageTable:
+    """Where partitioned constraints lie, as `PartitionOrder` says: of springs, or of stitches and then of hinges."""
 
     starts: wp.array[int]
-    """of each colour of each block; of each kind those within parts, then those across"""
+    """of each colour of each block; of each kind those within partitions, then those across two"""
     tables: wp.array[int]
-    """where each of these four begins in `starts`"""
+    """where each of these begins in `starts`"""
     colours: wp.array[int]
-    """that each of them has"""
+    """number of colours that each of them has"""
     far: wp.array[wp.vec2i]
-    """begin and end of each colour of what is left"""
+    """begin and end of each colour of those that reach farther"""
     firm: int
-    """how many of these colours are of the first kind"""
-
-
-@dataclass
-class Coloured:
-    """Constraints in the order of their colours, and `offsets` are where each colour starts; or in the order of parts."""
-
-    arrays: tuple[wp.array, ...]
-    offsets: np.ndarray
-    """of one colour that is none, where constraints are in parts"""
-    pull: wp.array
-
-    @cached_property
-    def starts(self) -> wp.array:
-        """The offsets on the device."""
-        return wp.array(self.offsets, dtype=int, device=self.pull.device)
-
-    @property
-    def count(self) -> int:
-        return int(self.offsets[-1])
-
-    @property
-    def largest(self) -> int:
-        """The size of the largest colour."""
-        return int(np.diff(self.offsets).max(initial=0))
+    """how many of the far colours are of the first kind"""
 
 
 class Fabric:
-    """The springs and hinges of all cloths of a world, coloured, on the device."""
+    """The springs, stitches and hinges of all cloths of a world, in the order in which they are solved."""
 
     def __init__(self, world: World, *, blocks: int = 0) -> None:
-        """Given how many blocks of threads share a sweep, in the order of parts, else in that of colours."""
+        """`blocks` is the number of partitions, one a CUDA block; 0: in the order of colours."""
         self.device = world.device
         network = from_world(world)
         count = self._vertex_count = world.cloth_vertex_count
 
-        # the hinge's stencil bends alone: the spring between opposite vertices would only lock it
+        # a hinge bends by its quad alone: the spring between its opposite vertices would only lock it
         keep = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
-        self.parts = make_parts([network.pairs[keep], network.quads], count, blocks) if blocks else None
-        """of the vertices"""
+        self.partitions = make_partitions([network.pairs[keep], network.quads], count, blocks) if blocks else None
         self.stages: list[Any] = []
-        """of springs, and of stitches and hinges, where they are in parts"""
-        chosen, offsets = self._put_in_order([keep], network.pairs)
-        springs = _springs(network.rest, network.stiffness, network.damping, chosen)
-        self._stretch_springs = springs
-        self.stretch = Coloured(
-            (self._upload(network.pairs[chosen], wp.vec2i), self._upload(springs, wp.vec3d)),
-            offsets,
-            wp.zeros(len(chosen), dtype=wp.float64, device=self.device),
-        )
+        """of springs, and of stitches and hinges, where they are partitioned"""
+        pairs, pair_colours = self._put_in_order([keep], network.pairs)
         # stitches come first: they are as stiff as springs, and solved as often
         firm = network.quad_stiffness > 0.0
-        sewn, others = np.flatnonzero(firm & network.sewn), np.flatnonzero(firm & ~network.sewn)
-        chosen, offsets = self._put_in_order([sewn, others], network.quads, network.quad_rest > 0.0)
-        self.stitches = len(sewn)
-        self.stitch_colours = int(np.searchsorted(offsets, len(sewn)))
-        springs = _springs(network.quad_rest, network.quad_stiffness, network.quad_damping, chosen)
-        self._bend_springs = springs
-        arrays = (
-            self._upload(network.quads[chosen], wp.vec4i),
-            self._upload(network.weights[chosen], wp.vec4d),
-            self._upload(springs, wp.vec3d),
-        )
-        self.bend = Coloured(arrays, offsets, wp.zeros(len(chosen), dtype=wp.vec4d, device=self.device))
-        self.moves = [wp.zeros(len(chosen), dtype=wp.vec4d, device=self.device) for _ in range(2)]
-        """of the hinges, in a step and in its prediction, which has other substeps"""
-        # four springs at once ask for these, which only a CPU does
-        room = self.stretch.count if self.device.is_cpu else 0
-        self.pair_moves = [wp.zeros((3, room + 4), dtype=wp.float64, device=self.device) for _ in range(2)]
-        # shares of the springs that are measured each by a thread
-        self._found = wp.zeros(1 if self.device.is_cpu else 1024, dtype=wp.float64, device=self.device)
-        self.prepared = wp.zeros(2, dtype=wp.vec2d, device=self.device)
-        """1/h and softness for which each of them was prepared, 0 for none; only a serial step asks"""
+        sewn, hinges = np.flatnonzero(firm & network.sewn), np.flatnonzero(firm & ~network.sewn)
+        quads, quad_colours = self._put_in_order([sewn, hinges], network.quads, network.quad_rest > 0.0)
+        self.pair_count, self.quad_count = len(pairs), len(quads)
+        self._pair_springs = _springs(network.rest, network.stiffness, network.damping, pairs)
+        self._quad_springs = _springs(network.quad_rest, network.quad_stiffness, network.quad_damping, quads)
+
+        def upload(values: Any, dtype: Any) -> wp.array:
+            return wp.array(values, dtype=dtype, device=self.device)
+
+        def zeros(shape: Any, dtype: Any) -> wp.array:
+            return wp.zeros(shape, dtype=dtype, device=self.device)
+
+        common = {
+            "pairs": upload(network.pairs[pairs], wp.vec2i),
+            "pair_springs": upload(self._pair_springs, wp.vec3d),
+            "pair_pull": zeros(len(pairs), wp.float64),
+            "pair_colours": upload(pair_colours, int),
+            "quads": upload(network.quads[quads], wp.vec4i),
+            "quad_weights": upload(network.weights[quads], wp.vec4d),
+            "quad_springs": upload(self._quad_springs, wp.vec3d),
+            "quad_pull": zeros(len(quads), wp.vec4d),
+            "quad_colours": upload(quad_colours, int),
+            "stitches": len(sewn),
+            "stitch_colours": int(np.searchsorted(quad_colours, len(sewn))),
+            "prepared": zeros(2, wp.vec2d),
+        }
+        # only the CPU solves four springs at a time, and reads four behind the last
+        room = len(pairs) if self.device.is_cpu else 0
+        self.arrays = [
+            fill(
+                FabricArrays,
+                pair_moves=zeros((3, room + 4), wp.float64),
+                quad_moves=zeros(len(quads), wp.vec4d),
+                **common,
+            )
+            for _ in range(2)
+        ]
+        """of a step, and of its prediction, which has substeps of another length"""
+        self._found = zeros(1 if self.device.is_cpu else MEASURES, wp.float64)
 
     def scale(self, stretch: float, bend: float) -> None:
         """Make the cloth so many times as stiff as its material against stretching and shearing, and bending."""
-        self.stretch.arrays[-1].assign(self._stretch_springs / [1.0, stretch, 1.0])
-        self.bend.arrays[-1].assign(self._bend_springs / [1.0, bend, 1.0])
-        self.prepared.zero_()
+        self.arrays[0].pair_springs.assign(self._pair_springs / [1.0, stretch, 1.0])
+        self.arrays[0].quad_springs.assign(self._quad_springs / [1.0, bend, 1.0])
+        self.arrays[0].prepared.zero_()
 
-    def prepare(self, substeps: int, per_h: float, inverse_mass: wp.array, *, prediction: bool = False) -> None:
-        """What springs and hinges need in so many substeps of h, before they are swept over."""
-        if self.device.is_cpu:
-            inputs = [*self.stretch.arrays, per_h, inverse_mass, self.pair_moves[prediction]]
-            launch(prepare_pairs, self.stretch.count, inputs)
-        inputs = [*self.bend.arrays, self.stitches, substeps, int(prediction), per_h]
-        inputs += [inverse_mass, self.moves[prediction]]
-        launch(prepare_quads, self.bend.count, inputs, device=self.device)
+    def prepare(self, substeps: int, per_h: float, inverse_mass: wp.array, *, prediction: bool) -> None:
+        """Prepare stitches and hinges for so many substeps of 1 / per_h seconds."""
+        inputs = [substeps, int(prediction), per_h, self.arrays[prediction], inverse_mass]
+        launch(prepare_quads, self.quad_count, inputs, device=self.device)
 
     def largest_stretch(self, x: wp.array) -> float:
-        """How much longer than at rest a spring is at most, in parts of its length."""
-        if self.stretch.count == 0:
+        """By how much of its rest length a spring is longer than at rest, at most."""
+        if self.pair_count == 0:
             return 0.0
-        launch(
-            measure_stretch,
-            len(self._found),
-            [self.stretch.count, *self.stretch.arrays, x, self._found],
-            device=self.device,
-            grain=1,
-        )
+        inputs = [self.pair_count, self.arrays[0].pairs, self.arrays[0].pair_springs, x, self._found]
+        launch(measure_stretch, len(self._found), inputs, device=self.device, grain=1)
         return float(self._found.numpy().max())
 
     def _put_in_order(
         self, kinds: list[np.ndarray], items: np.ndarray, bent: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Those of the items that are chosen, kind after kind in the order of colours or parts, and where colours start.
+        """The chosen items of each kind in turn, by colour or by partition, and where colours begin.
 
-        Where items are in parts their offsets are those of one colour that is none. What is not bent comes first in a colour: a
-        processor guesses what comes next.
+        Within a colour items that are not bent at rest come first, so that the branch on that is predicted well.
         """
         orders: list[np.ndarray] = []
-        offsets: list[np.ndarray] = [np.zeros(1, np.int32)]
-        found: list[PartOrder] = []
-        for some in kinds:
+        colours: list[np.ndarray] = [np.zeros(1, np.int32)]
+        found: list[PartitionOrder] = []
+        for chosen in kinds:
             done = sum(map(len, orders))
-            if self.parts is not None:
-                found.append(order_in_parts(items[some], self.parts, most=SMALL_BLOCK))
-                orders.append(some[found[-1].order])
+            if self.partitions is not None:
+                found.append(order_by_partition(items[chosen], self.partitions, most=SMALL_BLOCK))
+                orders.append(chosen[found[-1].order])
                 continue
-            order, starts = colour_items(items[some], self._vertex_count)
+            order, starts = colour_items(items[chosen], self._vertex_count)
             if bent is not None:
                 colour = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-                order = order[np.lexsort((bent[some][order], colour))]
-            orders.append(some[order])
-            offsets.append(done + starts[1:])
-        chosen = np.concatenate(orders)
+                order = order[np.lexsort((bent[chosen][order], colour))]
+            orders.append(chosen[order])
+            colours.append(done + starts[1:])
         if found:
             self.stages.append(self._make_stages(found))
-            offsets.append(np.array([len(chosen)] if len(chosen) else [], np.int32))
-        return chosen, np.concatenate(offsets).astype(np.int32)
+        return np.concatenate(orders), np.concatenate(colours).astype(np.int32)
 
-    def _make_stages(self, kinds: list[PartOrder]) -> Any:
-        """What kernels take of items of some kinds, one after another."""
-        assert self.parts is not None
-        done = np.cumsum([0, *(len(found.order) for found in kinds)])
-        starts = [base + found.starts for base, found in zip(done, kinds, strict=False)]
+    def _make_stages(self, kinds: list[PartitionOrder]) -> Any:
+        """What kernels read of items of some kinds that lie one after another."""
+        assert self.partitions is not None
+        done = np.cumsum([0, *(len(found.order) for found in kinds)])[:-1]
+        starts = [base + found.starts for base, found in zip(done, kinds, strict=True)]
         far = [
-            base + np.stack([found.far[:-1], found.far[1:]], axis=1) for base, found in zip(done, kinds, strict=False)
+            base + np.stack([found.far[:-1], found.far[1:]], axis=1) for base, found in zip(done, kinds, strict=True)
         ]
         colours = np.concatenate([found.colours for found in kinds])
-        stages: Any = Stages()
-        stages.starts = self._upload(np.concatenate(starts), int)
-        stages.tables = self._upload(np.cumsum([0, *(self.parts.blocks * colours + 1)])[:-1], int)
-        stages.colours = self._upload(colours, int)
-        stages.far, stages.firm = self._upload(np.concatenate(far), wp.vec2i), len(far[0])
-        return stages
+        tables = np.cumsum([0, *(self.partitions.blocks * colours + 1)])[:-1]
 
-    def _upload(self, values: np.ndarray, dtype: Any) -> wp.array:
-        return wp.array(values, dtype=dtype, device=self.device)
+        def upload(values: Any, dtype: Any = int) -> wp.array:
+            return wp.array(values, dtype=dtype, device=self.device)
+
+        return fill(
+            StageTable,
+            starts=upload(np.concatenate(starts)),
+            tables=upload(tables),
+            colours=upload(colours),
+            far=upload(np.concatenate(far), wp.vec2i),
+            firm=len(far[0]),
+        )
 
 
 def _springs(rest: np.ndarray, stiffness: np.ndarray, damping: np.ndarray, chosen: np.ndarray) -> np.ndarray:

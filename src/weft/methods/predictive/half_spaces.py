@@ -1,110 +1,294 @@
-"""Half-spaces that keep vertices out of colliders for a step (Lewin 2018, section 3)."""
+"""Contacts of cloth with colliders (Lewin 2018, section 3): half-spaces that are found once and hold for a step.
 
+A vertex gets one for each collider that it is inside of, nearer to than the thickness and the static collision radius, or will
+be: the displacement of vertex and nearest point over the step, along the direction between them at the start, says so. The
+plane stands at the nearest point at the start, faces the vertex (or the way out), and moves with the collider: that it also
+rotates is left out, which is an error of second order in the angle of a step. So however far a vertex is carried beyond the
+plane, by its speed or by its neighbours, it comes back on the side it started on.
+"""
+
+# mypy: disable-error-code="arg-type, empty-body"
+
+from typing import Any
+
+import numpy as np
 import warp as wp
 
+from weft.broad_phase.boxes import lowest_bit
 from weft.dynamics.packed_vertices import PACKED_VERTEX
+from weft.methods.predictive.collider_shapes import (
+    BOX,
+    MESH,
+    PLANE,
+    ColliderArrays,
+    Shape,
+    Touch,
+    is_out_of_reach,
+    place_shape,
+    touch_shape,
+)
+from weft.methods.predictive.state import Settings, VertexArrays, fill
+from weft.runtime.native import NativeHeader
+from weft.runtime.thread_pool import MOST_HELPERS
 
 wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+HALF = wp.constant(wp.float64(0.5))
+# relative error of a distance computed in single precision from two positions: larger than it ever is
+ROUNDING = wp.constant(wp.float64(2e-6))
+# vertices that are culled at a time, a bit each, and how far the planes of spots are padded
+SPOTS = wp.constant(64)
+PADDING = 16
+# half-spaces that there is room for at first, at 140 bytes each
+MOST_ROOM = 2**22
+
+_native = NativeHeader(__file__, "half_spaces.h")
+
+
+@wp.struct
+class HalfSpaceArrays:
+    """Half-spaces; each vertex has `room` places on CUDA, each thread's vertices together have theirs on the CPU."""
+
+    vertices: wp.array[int]
+    normals: wp.array[wp.vec3d]
+    offsets: wp.array[wp.vec2d]
+    """of the plane along its normal at the start, and how far it moves along it over the step"""
+    ways: wp.array[wp.vec3d]
+    """displacement of the nearest point over the step"""
+    thickness: wp.array[wp.float64]
+    friction: wp.array[wp.vec2d]
+    pushed: wp.array[int]
+    """1 where it moved its vertex in the last sweep"""
+    counts: wp.array[int]
+    """CUDA: half-spaces of each vertex; CPU: first place and number of those of each thread"""
+    room: int
+    full: wp.array[int]
+    """1 where somebody had more half-spaces than room"""
+
+
+@wp.func_native(_native.body("near_mask"))
+def near_mask(
+    spots: wp.array2d[wp.float32],
+    begin: int,
+    count: int,
+    place: wp.vec3,
+    axis: wp.vec3,
+    shift: wp.vec3,
+    spin: wp.vec3,
+    half: wp.float32,
+    far: wp.float32,
+    flat: bool,
+    loose: bool,
+) -> wp.uint64:
+    """Which of at most 64 spots from `begin` on get in reach of a capsule, or of a plane (`flat`).
+
+    Rotation moves the nearest point and a point at the spot equally along the direction between them, which is all that
+    counts; where that direction is not known (`loose`) the whole displacement counts.
+    """
+    ...
+
+
+@wp.func_native(_native.body("write_spot", ROUNDING=ROUNDING))
+def write_spot(i: int, x: wp.vec3d, way: wp.vec3d, reach: wp.float64, spots: wp.array2d[wp.float32]):
+    """Position, displacement and reach of a vertex in single precision."""
+    ...
+
+
+@wp.func_native(_native.body("faces_along"))
+def faces_along(i: int, normal: wp.vec3d, vertices: VertexArrays) -> bool:
+    """Whether the normal of the cloth at a vertex is on the side of another normal."""
+    ...
+
+
+@wp.func_native(PACKED_VERTEX + _native.body("solve_half_spaces"))
+def solve_half_spaces(
+    first: int,
+    last: int,
+    progress: wp.float64,
+    share_of_step: wp.float64,
+    rub: wp.float64,
+    push: wp.float64,
+    halves: HalfSpaceArrays,
+    vertices: VertexArrays,
+):
+    """Keep vertices out of their half-spaces after `progress` of the step, with friction times `rub`.
+
+    Overlap from before the substep is undone by `push` metres at most and without velocity: the vertex is moved as if it
+    had always been there. What came too near since is stopped, and rubs with that.
+    """
+    ...
+
+
+@wp.func
+def narrow(v: wp.vec3d) -> wp.vec3:
+    """A vector in single precision."""
+    return wp.vec3(wp.float32(v[0]), wp.float32(v[1]), wp.float32(v[2]))
+
+
+@wp.func
+def spots_in_reach(shape: Shape, spots: wp.array2d[wp.float32], begin: int, count: int) -> wp.uint64:
+    """Of at most 64 spots those that `touch_shape` may find in reach of a collider; of boxes and meshes a few more."""
+    half = shape.size[1]
+    far = shape.size[0]
+    spin = shape.spin
+    loose = shape.kind == BOX or shape.kind == MESH
+    if shape.kind == PLANE:
+        half = ZERO
+        far = ZERO
+    elif loose:
+        half = ZERO
+        far = shape.bound + shape.rise + shape.change + wp.length(spin) * shape.bound
+        spin = wp.vec3d()
+    at = shape.place
+    far += ROUNDING * (wp.abs(at[0]) + wp.abs(at[1]) + wp.abs(at[2]) + wp.length(shape.shift) + far)
+    turn = shape.turn
+    axis = wp.vec3d(turn[0, 1], turn[1, 1], turn[2, 1])
+    return near_mask(
+        spots, begin, count, narrow(at), narrow(axis), narrow(shape.shift), narrow(spin), wp.float32(half),
+        wp.float32(far), shape.kind == PLANE, loose,
+    )  # fmt: skip
+
+
+@wp.func
+def reach_of(i: int, s: Settings, vertices: VertexArrays) -> wp.float64:
+    """How near to a collider a vertex gets a half-space: thickness, layers on both sides, static collision radius."""
+    layers = vertices.stack[i]
+    return HALF * (vertices.thickness[i] + s.collider_thickness) + layers[0] + layers[1] + s.radius
 
 
 @wp.func
 def write_half_space(
-    slot: int,
+    place: int,
     i: int,
-    xi: wp.vec3d,
-    gap: wp.float64,
-    normal: wp.vec3d,
-    way: wp.vec3d,
-    thick: wp.float64,
-    mu: wp.vec2d,
-    vertices: wp.array[int],
-    normals: wp.array[wp.vec3d],
-    offsets: wp.array[wp.vec2d],
-    ways: wp.array[wp.vec3d],
-    thickness: wp.array[wp.float64],
-    friction: wp.array[wp.vec2d],
+    body: int,
+    touch: Touch,
+    s: Settings,
+    vertices: VertexArrays,
+    colliders: ColliderArrays,
+    halves: HalfSpaceArrays,
 ):
-    """The half-space of a vertex in front of a collider."""
-    vertices[slot] = i
-    normals[slot] = normal
-    offsets[slot] = wp.vec2d(wp.dot(normal, xi) - gap, wp.dot(normal, way))
-    ways[slot] = way
-    thickness[slot] = thick
-    friction[slot] = mu
+    """The half-space of a vertex before a body's nearest point; the layers between keep it farther off."""
+    layers = vertices.stack[i]
+    between = layers[1]
+    if layers[0] != layers[1]:
+        if faces_along(i, touch.normal, vertices):
+            between = layers[0]
+    cloth = vertices.cloth[i]
+    halves.vertices[place] = i
+    halves.normals[place] = touch.normal
+    halves.offsets[place] = wp.vec2d(wp.dot(touch.normal, vertices.x[i]) - touch.gap, wp.dot(touch.normal, touch.way))
+    halves.ways[place] = touch.way
+    halves.thickness[place] = HALF * (vertices.thickness[i] + s.collider_thickness) + touch.rise + between
+    halves.friction[place] = wp.vec2d(colliders.sticking[cloth, body], colliders.sliding[cloth, body])
 
 
-@wp.func_native(
-    PACKED_VERTEX
-    + """
-    row4* rows = (row4*)p.data;
-    row4* was_rows = (row4*)before.data;
-    for (int i = first; i < last; ++i) {
-        const int k = vertices.data[i];
-        const row4 row = rows[k];
-        const wp::vec_t<3, double> normal = normals.data[i];
-        const wp::vec_t<2, double> plane = offsets.data[i];
-        const double out = thickness.data[i] + plane[0];
-        const double depth =
-            out + progress * plane[1] - (normal[0] * row[0] + normal[1] * row[1] + normal[2] * row[2]);
-        pushed.data[i] = 0;
-        if (!(depth > 0.0 && row[3] > 0.0))
-            continue;
-        pushed.data[i] = 1;
-        row4 n, x = row, was = was_rows[k];
-        for (int c = 0; c < 3; ++c)
-            n[c] = normal[c];
-        n[3] = 0.0;
-        double known = out + (progress - part) * plane[1] - (n[0] * was[0] + n[1] * was[1] + n[2] * was[2]);
-        known = known < 0.0 ? 0.0 : (known > depth ? depth : known);
-        const double met = depth - known;
-        const row4 moved = was - ((const row4*)start.data)[k];
-        double rest = push - (n[0] * moved[0] + n[1] * moved[1] + n[2] * moved[2]);
-        rest = rest > 0.0 ? rest : 0.0;
-        const double undone = known < rest ? known : rest;
-        x = x + (met + undone) * n;
-        was = was + undone * n;
-        const double mu = rub * friction.data[i][0];
-        if (mu > 0.0) {
-            row4 slip = x - was;
-            for (int c = 0; c < 3; ++c)
-                slip[c] -= part * ways.data[i][c];
-            slip = slip - (n[0] * slip[0] + n[1] * slip[1] + n[2] * slip[2]) * n;
-            slip[3] = 0.0;
-            // friction takes back all of the sliding while it sticks, else the kinetic share
-            const double squared = slip[0] * slip[0] + slip[1] * slip[1] + slip[2] * slip[2];
-            double share = 1.0;
-            if (squared > mu * mu * met * met) {
-                share = rub * friction.data[i][1] * met / sqrt(squared);
-                share = share < 1.0 ? share : 1.0;
-            }
-            x = x - share * slip;
-        }
-        rows[k] = x;
-        was_rows[k] = was;
-    }
-    """
-)
-def solve_half_spaces(
+@wp.func
+def find_half_spaces(
+    begin: int, end: int, s: Settings, vertices: VertexArrays, colliders: ColliderArrays, halves: HalfSpaceArrays
+) -> int:
+    """CPU: the half-spaces of vertices begin..end-1, collider by collider, from place begin * room on; gives their number."""
+    first = begin * halves.room
+    count = int(0)
+    for i in range(begin, end):
+        write_spot(i, vertices.x[i], vertices.free[i], reach_of(i, s, vertices), vertices.spots)
+    for k in range(colliders.shapes.shape[0]):
+        shape = place_shape(colliders.shapes[k], colliders.start[k], colliders.end[k])
+        for base in range(begin, end, SPOTS):
+            near = spots_in_reach(shape, vertices.spots, base, wp.min(end - base, SPOTS))
+            while near != wp.uint64(0):
+                i = base + lowest_bit(near)
+                near = near & (near - wp.uint64(1))
+                if vertices.inverse_mass[i] > ZERO:
+                    touch = touch_shape(
+                        shape, vertices.x[i], vertices.free[i], reach_of(i, s, vertices), colliders.mesh_start,
+                        colliders.mesh_end, colliders.ridges,
+                    )  # fmt: skip
+                    if touch.found != 0:
+                        if first + count < end * halves.room:
+                            write_half_space(first + count, i, shape.body, touch, s, vertices, colliders, halves)
+                        count += 1
+    if first + count > end * halves.room:
+        halves.full[0] = 1
+        count = 0
+    return count
+
+
+@wp.kernel
+def place_shapes(first: int, colliders: ColliderArrays, halves: HalfSpaceArrays):
+    """CUDA: all colliders at the start of the step; nobody lacks room yet."""
+    k = first + wp.tid()
+    colliders.shapes[k] = place_shape(colliders.shapes[k], colliders.start[k], colliders.end[k])
+    halves.full[0] = 0
+
+
+@wp.kernel
+def find_each(
     first: int,
-    last: int,
-    vertices: wp.array[int],
-    normals: wp.array[wp.vec3d],
-    offsets: wp.array[wp.vec2d],
-    ways: wp.array[wp.vec3d],
-    thickness: wp.array[wp.float64],
-    friction: wp.array[wp.vec2d],
-    rub: wp.float64,
-    progress: wp.float64,
-    part: wp.float64,
-    push: wp.float64,
-    pushed: wp.array[int],
-    start: wp.array[wp.vec4d],
-    before: wp.array[wp.vec4d],
-    p: wp.array[wp.vec4d],
+    settings: wp.array[Settings],
+    vertices: VertexArrays,
+    colliders: ColliderArrays,
+    halves: HalfSpaceArrays,
 ):
-    """Keep vertices out of their half-spaces, and rub.
+    """CUDA: the half-spaces of each vertex, one vertex an item."""
+    i = first + wp.tid()
+    s = settings[0]
+    count = int(0)
+    if vertices.inverse_mass[i] > ZERO:
+        x = vertices.x[i]
+        way = vertices.free[i]
+        reach = reach_of(i, s, vertices)
+        for k in range(colliders.shapes.shape[0]):
+            shape = colliders.shapes[k]
+            touch = Touch()
+            if not is_out_of_reach(shape, x, reach + shape.way + wp.length(way)):
+                touch = touch_shape(
+                    shape, x, way, reach, colliders.mesh_start, colliders.mesh_end, colliders.ridges
+                )  # fmt: skip
+            if touch.found != 0:
+                if count < halves.room:
+                    write_half_space(i * halves.room + count, i, shape.body, touch, s, vertices, colliders, halves)
+                count += 1
+    if count > halves.room:
+        halves.full[0] = 1
+        count = 0
+    halves.counts[i] = count
 
-    What was too near at the start of the substep already is undone by `push` metres at most and without speed: the
-    vertex is moved as if it had always been there. What came too near since is stopped, and rubs with that.
-    """
-    ...
+
+class HalfSpaces:
+    """Room for the half-spaces of a step; it grows where a step needs more."""
+
+    def __init__(self, vertices: int, colliders: int, device: wp.Device, *, by_vertex: bool) -> None:
+        """`by_vertex`: places belong to a vertex (CUDA), else to the vertices of a thread."""
+        self.device, self._vertices, self._most, self._by_vertex = device, vertices, max(colliders, 1), by_vertex
+        self.counts = wp.zeros(vertices if by_vertex else 2 * (MOST_HELPERS + 1), dtype=int, device=device)
+        self.full = wp.zeros(1, dtype=int, device=device)
+        self._full_view = self.full.numpy() if device.is_cpu else None
+        self.arrays = self._make(min(self._most, max(1, MOST_ROOM // max(vertices, 1))))
+        """as kernels take them; another object when it has grown"""
+
+    def _make(self, room: int) -> Any:
+        dtypes: tuple[Any, ...] = (int, wp.vec3d, wp.vec2d, wp.vec3d, wp.float64, wp.vec2d, int)
+        names = list(HalfSpaceArrays.vars)[: len(dtypes)]  # type: ignore[attr-defined]
+        lists = {
+            name: wp.zeros(self._vertices * room, dtype=dtype, device=self.device)
+            for name, dtype in zip(names, dtypes, strict=True)
+        }
+        return fill(HalfSpaceArrays, counts=self.counts, room=room, full=self.full, **lists)
+
+    def grow_if_full(self) -> bool:
+        """Whether there was too little room in the last search, which is to be done again; there is twice as much now."""
+        if not (self.full.numpy() if self._full_view is None else self._full_view)[0]:
+            return False
+        self.full.zero_()
+        self.arrays = self._make(min(2 * self.arrays.room, self._most))
+        return True
+
+    def report(self) -> tuple[int, int]:
+        """How many half-spaces there are, and how many of them moved something in the last sweep."""
+        counts, pushed, room = self.counts.numpy(), self.arrays.pushed.numpy(), self.arrays.room
+        if self._by_vertex:
+            pushed = pushed.reshape(-1, room)
+            return int(counts.sum()), int(pushed[np.arange(room) < counts[:, None]].sum())
+        spans = [(first, count) for first, count in counts.reshape(-1, 2).tolist() if count]
+        return sum(count for _, count in spans), sum(int(pushed[a : a + count].sum()) for a, count in spans)

@@ -14,7 +14,7 @@ import numpy as np
 import warp as wp
 
 from weft.methods.predictive.colliders import Colliders
-from weft.methods.predictive.goals import Goals
+from weft.methods.predictive.guides import Goals
 from weft.runtime import launch
 from weft.runtime.readback import HostMirror
 from weft.scene import Path, Spin, Still, rotation

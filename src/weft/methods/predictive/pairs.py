@@ -12,8 +12,8 @@ points are on borders, one rule says which pair stands for the place:
   is on the border or in a sharp fold, or the two move against each other.
 
 Neighbours in a sheet make no contact where the cloth between them is straight: where their middles are and stay at least
-0.95 times as far apart as at rest. The cloth itself keeps them apart, and a contact would ask for 0.7 of it. Features that are
-sewn together make none either: it would open the seam.
+0.95 times as far apart as at rest. The cloth itself keeps them apart, and a contact would only ask for 0.7 of that. Features
+that are sewn together make none either: it would open the seam.
 
 Layers know which side is right, where they lie on each other: where both face the same way. The front of a sleeve and
 the back of the sleeve under it do not, and keep the sides they are on.
@@ -23,44 +23,57 @@ the back of the sleeve under it do not, and keep the sides they are on.
 
 import warp as wp
 
-from weft.methods.predictive.contacts import NEAREST
+from weft.geometry.proximity import NEAREST_ON_TRIANGLE
+from weft.methods.predictive.contacts import OVER, ContactArrays
+from weft.runtime.native import NativeHeader
 
 wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
 HALF = wp.constant(wp.float64(0.5))
+# distance in metres below which two features touch and have no direction between them
 TINY = wp.constant(wp.float64(1e-12))
-# cosine of the largest angle between a triangle's normal and the direction to a vertex
+# cosine of the largest angle between a triangle's normal and the direction to a vertex: 60 degrees
 ALIGNED = wp.constant(wp.float64(0.5))
-# two points of one cloth keep at most this part of their distance along the cloth
-REST_PART = wp.constant(wp.float64(0.7))
-# marks of an edge: it is the first at its first or at its second vertex; on the border, or its triangles fold sharply
+# two points of one cloth keep at most this share of their distance along the cloth at rest: with more, contacts would stretch
+# the cloth between them
+REST_SHARE = wp.constant(wp.float64(0.7))
+# where two features of a cloth are and stay no nearer than this share of their distance at rest, the cloth between them is
+# straight; with more, flat cloth would be full of contacts with itself
+STRAIGHT = wp.constant(wp.float64(0.95))
+# features that move against each other by more than this share of the contact distance in a step are fast: an edge end then
+# makes contacts with any edge, not only with sharp folds
+DISPLACEMENT_RATIO = wp.constant(wp.float64(0.25))
+# a nearest point within this share of an edge's end counts as the end
+END = wp.constant(wp.float64(1e-6))
+# bits of an edge: it is the first edge of its first or of its second vertex; it is on the border, or its triangles fold sharply
 FIRST = wp.constant(1)
 SECOND = wp.constant(2)
 SHARP = wp.constant(4)
-# what moves against each other in a step by more than this part of the reach is in relative_displacement
-DISPLACEMENT_RATIO = wp.constant(wp.float64(0.25))
-# where two edges of a cloth are and stay no nearer than this part of their distance at rest, the cloth between them is
-# straight
-STRAIGHT = wp.constant(wp.float64(0.95))
+POINT_TRIANGLE, EDGE_EDGE, POINT_POINT = (wp.constant(k) for k in range(1, 4))
 
-NONE, POINT_TRIANGLE, EDGE_EDGE, POINT_POINT = (wp.constant(k) for k in range(4))
+_native = NativeHeader(__file__, "pairs.h")
+_CONSTANTS = {"ALIGNED": ALIGNED, "TINY": TINY, "REST_SHARE": REST_SHARE, "OVER": OVER, "STRAIGHT": STRAIGHT}
 
 
 @wp.struct
-class Sheet:
+class SearchSurface:
     """What the search reads of the cloths; positions are set before each search."""
 
     x: wp.array[wp.vec3d]
     end: wp.array[wp.vec3d]
+    """predicted positions at the end of the step, without the rotation of all cloth together"""
     faces: wp.array[wp.vec3i]
     edges: wp.array[wp.vec2i]
     edge_faces: wp.array[wp.vec2i]
+    """the triangles at an edge, -1 for none"""
     first_edge: wp.array[int]
+    """the first edge of each vertex, -1 for none"""
     marks: wp.array[int]
     """of each edge: FIRST, SECOND and SHARP, found anew in each search"""
     owned: wp.array[int]
+    """bit k of a triangle: it owns its corner k (rep-tri)"""
     vertex_cloth: wp.array[int]
     vertex_region: wp.array[int]
     edge_region: wp.array[int]
@@ -68,276 +81,103 @@ class Sheet:
     above: wp.array2d[int]
     """1 where the first region lies over the second, -1 where under it, 0 where neither"""
     rest: wp.array[wp.vec3d]
-    rest_rows: wp.array[wp.vec4d]
+    rest_middles: wp.array[wp.vec4d]
     """middles of the edges at rest, and the number of the cloth"""
     thickness: wp.array[wp.float64]
     sewn: int
-    """whether anything is"""
+    """whether there are seams"""
     sewn_to: wp.array[int]
-    """a number a vertex, the same for vertices that stitches join"""
+    """a number a vertex, the same for vertices that seams join"""
+    sticking: wp.array2d[wp.float64]
+    sliding: wp.array2d[wp.float64]
+    """static and kinetic friction of two cloths"""
     radius: wp.float64
     """static collision radius"""
     largest: wp.float64
     """largest thickness"""
 
 
-Made = wp.types.vector(length=10, dtype=wp.float64)
+MadeContact = wp.types.vector(length=10, dtype=wp.float64)
 """A contact: whether it is one, its kind, four weights, a normal, the thickness."""
 
-# what both kinds need, as C++: this is asked of ten thousands of pairs in a step
-_GEOMETRY = """
-    typedef wp::vec_t<3, double> vector;
-    const vector* x = sheet.x.data;
-    const vector* end = sheet.end.data;
-    const vector* rest = sheet.rest.data;
-    const double aligned = 0.5, tiny = 1e-12, rest_part = 0.7, over = 0.9;
-    wp::vec_t<10, double> made;
-    made[0] = 0.0;
-    // the normal of a triangle, as long as the triangle is large
-    const auto normal_of = [&](int face) {
-        const wp::vec_t<3, int> f = sheet.faces.data[face];
-        return wp::cross(x[f[1]] - x[f[0]], x[f[2]] - x[f[0]]);
-    };
-    const auto unit = [](vector m) {
-        const double length = wp::length(m);
-        return length > 0.0 ? (1.0 / length) * m : vector(0.0, 0.0, 0.0);
-    };
-    // the mean normal of the triangles at an edge, of any length
-    const auto edge_normal = [&](int edge) {
-        const wp::vec_t<2, int> wings = sheet.edge_faces.data[edge];
-        const vector n = unit(normal_of(wings[0]));
-        return wings[1] < 0 ? n : n + unit(normal_of(wings[1]));
-    };
-    // whether the cloth between two places is straight: they are and stay about as far apart as at rest
-    const auto straight = [&](auto between) {
-        const vector at_rest = between(rest), now = between(x), then = between(end);
-        const double least = 0.95 * 0.95 * wp::dot(at_rest, at_rest);
-        return wp::dot(now, now) >= least && wp::dot(then, then) >= least;
-    };
-    const auto joined = [&](int first, int second) {
-        return sheet.sewn_to.data[first] == sheet.sewn_to.data[second];
-    };
-    const auto above_of = [&](int first, int second) {
-        return sheet.above.data[first * (int)(sheet.above.strides[0] / sizeof(int)) + second];
-    };
-"""
 
-
-@wp.func_native(
-    _GEOMETRY
-    + NEAREST
-    + """
-    const wp::vec_t<3, int> f = sheet.faces.data[pair[1]];
-    const int i = pair[0];
-    if (sheet.sewn && (joined(i, f[0]) || joined(i, f[1]) || joined(i, f[2])))
-        return made;
-    const vector p = x[i], a = x[f[0]], b = x[f[1]], c = x[f[2]];
-    const auto w = nearest_of(p, a, b, c);
-    const auto across = [&](const vector* at) {
-        return at[i] - (w[0] * at[f[0]] + w[1] * at[f[1]] + w[2] * at[f[2]]);
-    };
-    const vector r = across(x);
-    const double distance = wp::length(r);
-    const vector way = across(end) - r;
-    double thick = 0.5 * (sheet.thickness.data[i] + sheet.thickness.data[f[0]]);
-    if (distance - wp::length(way) > sheet.radius + thick)
-        return made;
-    const vector m = wp::cross(b - a, c - a);
-    const double squared = wp::dot(m, m);
-    if (!(squared > 0.0))
-        return made;
-    double height = wp::dot(m, r);
-    if (height * height < aligned * aligned * distance * distance * squared)
-        return made;
-    // less where they are near each other along the cloth
-    if (sheet.vertex_cloth.data[i] == sheet.vertex_cloth.data[f[0]])
-        thick = wp::min(thick, rest_part * wp::length(across(rest)));
-    double near = distance;
-    if (distance > tiny)
-        near = distance + wp::min(wp::dot(r, way) / distance, 0.0);
-    else
-        // on the triangle: it came from where it does not go
-        height = -wp::dot(m, way);
-    if (near > sheet.radius + thick)
-        return made;
-    const int own = height < 0.0 ? -1 : 1;
-    int side = above_of(sheet.vertex_region.data[i], sheet.face_region.data[pair[1]]);
-    if (side == 0) {
-        const auto middle = [&](const vector* at) {
-            return at[i] - (1.0 / 3.0) * (at[f[0]] + at[f[1]] + at[f[2]]);
-        };
-        if (sheet.vertex_cloth.data[i] == sheet.vertex_cloth.data[f[0]] && straight(middle))
-            return made;
-    } else {
-        const int edge = sheet.first_edge.data[i];
-        if (edge < 0 || wp::dot(edge_normal(edge), m) <= 0.0)
-            side = 0;
-        else if (side != own && height * height < over * over * distance * distance * squared)
-            // through the layer, perhaps: certain only right over the triangle
-            return made;
-    }
-    side = side == 0 ? own : side;
-    const vector n = (side / sqrt(squared)) * m;
-    made[0] = 1.0;
-    made[1] = side;
-    made[2] = 1.0;
-    for (int k = 0; k < 3; ++k) {
-        made[3 + k] = -w[k];
-        made[6 + k] = n[k];
-    }
-    made[9] = thick;
-    return made;
-    """
-)
-def make_point_triangle(pair: wp.vec2i, sheet: Sheet) -> Made:
-    """A vertex and a triangle: the side is the vertex's own, or that of its layer."""
+@wp.func_native(_native.body("point_triangle", NEAREST=NEAREST_ON_TRIANGLE, **_CONSTANTS))
+def make_point_triangle(pair: wp.vec2i, surface: SearchSurface) -> MadeContact:
+    """A vertex and a triangle: the side is the one on which the vertex is, or that of its layer."""
     ...
 
 
-@wp.func_native(
-    _GEOMETRY
-    + """
-    const double last = 1e-6, relative_displacement = 0.25;
-    const wp::vec_t<2, int> e = sheet.edges.data[pair[0]], f = sheet.edges.data[pair[1]];
-    if (sheet.sewn && (joined(e[0], f[0]) || joined(e[0], f[1]) || joined(e[1], f[0]) || joined(e[1], f[1])))
-        return made;
-    const vector u = x[e[1]] - x[e[0]], v = x[f[1]] - x[f[0]];
-    // the nearest points (Ericson 2005, section 5.1.9); edges at an angle below about 1e-7 count as parallel
-    const vector gap = x[e[0]] - x[f[0]];
-    const double uu = wp::dot(u, u), vv = wp::dot(v, v), uv = wp::dot(u, v), ur = wp::dot(u, gap), vr = wp::dot(v, gap);
-    const double area = uu * vv - uv * uv;
-    const auto within = [](double part) { return part < 0.0 ? 0.0 : (part > 1.0 ? 1.0 : part); };
-    double s = 0.0, t = 0.0;
-    if (uu == 0.0) {
-        t = vv == 0.0 ? 0.0 : within(vr / vv);
-    } else if (vv == 0.0) {
-        s = within(-ur / uu);
-    } else {
-        s = area > 1e-14 * uu * vv ? within((uv * vr - ur * vv) / area) : 0.0;
-        t = (uv * s + vr) / vv;
-        if (t < 0.0 || t > 1.0) {
-            t = t < 0.0 ? 0.0 : 1.0;
-            s = within((t * uv - ur) / uu);
-        }
-    }
-    const auto across = [&](const vector* at) {
-        return (1.0 - s) * at[e[0]] + s * at[e[1]] - (1.0 - t) * at[f[0]] - t * at[f[1]];
-    };
-    const vector r = across(x);
-    const double distance = wp::length(r);
-    const vector way = across(end) - r;
-    double thick = 0.5 * (sheet.thickness.data[e[0]] + sheet.thickness.data[f[0]]);
-    if (distance - wp::length(way) > sheet.radius + thick)
-        return made;
-    const bool inside_e = s > last && s < 1.0 - last, inside_f = t > last && t < 1.0 - last;
-    if (!inside_e && !inside_f)
-        return made;
-    const bool same = sheet.vertex_cloth.data[e[0]] == sheet.vertex_cloth.data[f[0]];
-    const double along = same ? wp::length(across(rest)) : 0.0;
-    if (same)
-        thick = wp::min(thick, rest_part * along);
-    vector n(0.0, 0.0, 0.0);
-    double near = distance;
-    if (distance > tiny) {
-        n = (1.0 / distance) * r;
-        near = distance + wp::min(wp::dot(n, way), 0.0);
-    }
-    if (near > sheet.radius + thick)
-        return made;
-
-    int above = above_of(sheet.edge_region.data[pair[0]], sheet.edge_region.data[pair[1]]);
-    const auto middle = [&](const vector* at) {
-        return 0.5 * (at[e[0]] + at[e[1]] - at[f[0]] - at[f[1]]);
-    };
-    // neighbours in a sheet: the cloth itself keeps them apart
-    if (same && above == 0 && straight(middle))
-        return made;
-    if (above != 0 && wp::dot(edge_normal(pair[0]), edge_normal(pair[1])) <= 0.0)
-        above = 0;
-    if (inside_e && inside_f) {
-        if (above != 0) {
-            const vector upward = (double)above * unit(edge_normal(above < 0 ? pair[0] : pair[1]));
-            if (wp::dot(n, upward) < over)
-                return made;
-            n = upward;
-        } else if (distance <= tiny) {
-            // they cross: apart again the way they came
-            n = unit(wp::cross(u, v));
-            if (wp::dot(n, way) > 0.0)
-                n = -1.0 * n;
-        }
-    } else {
-        if (above != 0 || distance <= tiny)
-            return made;
-        if (same && (along <= sheet.radius + thick || straight(middle)))
-            return made;
-        const int vertex = inside_e ? f[t >= 1.0 - last ? 1 : 0] : e[s >= 1.0 - last ? 1 : 0];
-        const int mine = inside_e ? pair[1] : pair[0], other = inside_e ? pair[0] : pair[1];
-        if (sheet.first_edge.data[vertex] != mine)
-            return made;
-        if ((sheet.marks.data[other] & 4) == 0 && wp::length(way) <= relative_displacement * (sheet.radius + sheet.largest))
-            return made;
-        // whether a triangle at the other edge makes the contact
-        const wp::vec_t<2, int> wings = sheet.edge_faces.data[other];
-        for (int k = 0; k < 2; ++k) {
-            if (wings[k] < 0)
-                continue;
-            const vector m = normal_of(wings[k]);
-            const double height = wp::dot(n, m), squared = wp::dot(m, m);
-            if (squared > 0.0 && height * height >= aligned * aligned * squared)
-                return made;
-        }
-    }
-    made[0] = 1.0;
-    made[1] = 0.0;
-    made[2] = 1.0 - s;
-    made[3] = s;
-    made[4] = t - 1.0;
-    made[5] = -t;
-    for (int k = 0; k < 3; ++k)
-        made[6 + k] = n[k];
-    made[9] = thick;
-    return made;
-    """
-)
-def make_edge_edge(pair: wp.vec2i, sheet: Sheet) -> Made:
+@wp.func_native(_native.body("edge_edge", END=END, SHARP=SHARP, DISPLACEMENT_RATIO=DISPLACEMENT_RATIO, **_CONSTANTS))
+def make_edge_edge(pair: wp.vec2i, surface: SearchSurface) -> MadeContact:
     """Two edges; between layers the normal is that of the lower one."""
     ...
 
 
 @wp.func
-def closest_approach(r: wp.vec3d, way: wp.vec3d) -> wp.float64:
-    """The least distance of two points on straight paths, from their offset at the start and its change."""
-    squared = wp.dot(way, way)
+def closest_approach(r: wp.vec3d, move: wp.vec3d) -> wp.float64:
+    """The least distance of two points on straight paths, from their offset at the start and its change over the step."""
+    squared = wp.dot(move, move)
     t = ZERO
     if squared > ZERO:
-        t = wp.clamp(-wp.dot(r, way) / squared, ZERO, ONE)
-    return wp.length(r + t * way)
+        t = wp.clamp(-wp.dot(r, move) / squared, ZERO, ONE)
+    return wp.length(r + t * move)
 
 
 @wp.func
-def make_point_point(a: int, b: int, sheet: Sheet) -> Made:
+def make_point_point(a: int, b: int, surface: SearchSurface) -> MadeContact:
     """Two vertices: the closest approach of their paths is exact."""
-    made = Made()
-    if sheet.sewn != 0 and sheet.sewn_to[a] == sheet.sewn_to[b]:
+    made = MadeContact()
+    if surface.sewn != 0 and surface.sewn_to[a] == surface.sewn_to[b]:
         return made
-    r = sheet.x[a] - sheet.x[b]
-    way = (sheet.end[a] - sheet.x[a]) - (sheet.end[b] - sheet.x[b])
-    thick = HALF * (sheet.thickness[a] + sheet.thickness[b])
-    if sheet.vertex_cloth[a] == sheet.vertex_cloth[b]:
-        thick = wp.min(thick, REST_PART * wp.length(sheet.rest[a] - sheet.rest[b]))
+    r = surface.x[a] - surface.x[b]
+    move = (surface.end[a] - surface.x[a]) - (surface.end[b] - surface.x[b])
+    thick = HALF * (surface.thickness[a] + surface.thickness[b])
+    if surface.vertex_cloth[a] == surface.vertex_cloth[b]:
+        thick = wp.min(thick, REST_SHARE * wp.length(surface.rest[a] - surface.rest[b]))
     distance = wp.length(r)
-    if distance <= TINY or closest_approach(r, way) > sheet.radius + thick:
+    if distance <= TINY or closest_approach(r, move) > surface.radius + thick:
         return made
     n = r / distance
-    return Made(ONE, ZERO, ONE, ZERO, -ONE, ZERO, n[0], n[1], n[2], thick)
+    return MadeContact(ONE, ZERO, ONE, ZERO, -ONE, ZERO, n[0], n[1], n[2], thick)
 
 
 @wp.func
-def make_pair(kind: int, pair: wp.vec2i, sheet: Sheet) -> Made:
+def make_pair(kind: int, pair: wp.vec2i, surface: SearchSurface) -> MadeContact:
     """The contact of two features, if they make one."""
     if kind == POINT_TRIANGLE:
-        return make_point_triangle(pair, sheet)
+        return make_point_triangle(pair, surface)
     if kind == EDGE_EDGE:
-        return make_edge_edge(pair, sheet)
-    return make_point_point(pair[0], pair[1], sheet)
+        return make_edge_edge(pair, surface)
+    return make_point_point(pair[0], pair[1], surface)
+
+
+@wp.func
+def corners_of(kind: int, pair: wp.vec2i, surface: SearchSurface) -> wp.vec4i:
+    """The four vertices of a pair; a single vertex stands for two."""
+    corners = wp.vec4i(pair[0], pair[0], pair[1], pair[1])
+    if kind == POINT_TRIANGLE:
+        f = surface.faces[pair[1]]
+        corners = wp.vec4i(pair[0], f[0], f[1], f[2])
+    elif kind == EDGE_EDGE:
+        e = surface.edges[pair[0]]
+        f2 = surface.edges[pair[1]]
+        corners = wp.vec4i(e[0], e[1], f2[0], f2[1])
+    return corners
+
+
+@wp.func
+def write_contact(
+    i: int, kind: int, pair: wp.vec2i, made: MadeContact, surface: SearchSurface, contacts: ContactArrays
+):
+    """Store the contact of a pair as contact i."""
+    q = corners_of(kind, pair, surface)
+    contacts.vertices[i] = q
+    contacts.kinds[i] = int(made[1])
+    contacts.weights[i] = wp.vec4d(made[2], made[3], made[4], made[5])
+    contacts.normals[i] = wp.vec3d(made[6], made[7], made[8])
+    contacts.thickness[i] = made[9]
+    contacts.triangles[i] = wp.where(kind == POINT_TRIANGLE, pair[1], -1)
+    # corners 0 and 3 are on different sides in all kinds of stencils
+    a = surface.vertex_cloth[q[0]]
+    b = surface.vertex_cloth[q[3]]
+    contacts.friction[i] = wp.vec2d(surface.sticking[a, b], surface.sliding[a, b])

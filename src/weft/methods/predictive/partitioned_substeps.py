@@ -1,53 +1,89 @@
-"""The substeps of `predictive` in one launch, of cloth whose vertices lie in parts, one for each block of threads.
+"""The substeps of `predictive` on CUDA in one launch: vertices are partitioned, one partition for each block of threads.
 
-Springs and hinges within a part are its block's own, whose threads wait for each other only, and have its rows in the memory
-that they share; those between two neighbouring parts are done by the block of the first then, and what reaches farther by all
-(`weft.methods.predictive.partition_order`). So all blocks wait for each other twice a substep, besides what contacts need.
+Springs and hinges within a partition are solved by its block, whose threads wait for each other only and hold its vertices in
+shared memory; those across two neighbouring partitions by the block of the first, afterwards; those that reach farther by all
+blocks (`weft.methods.predictive.partition_order`). So all blocks wait for each other twice a substep, besides what contacts
+need.
+
+Contacts of cloth with cloth are solved by reservations (Luby). Of the contacts of a step a few in a hundred push in a sweep,
+and over a hundred share some vertices: to go through all colours of all contacts takes fifty times as long as those that push
+need. So all contacts are tested side by side, and those that are nearly too near are solved in rounds. In each round every
+contact that would push reserves its vertices that can move, and pushes if none with a lower number reserves one of them.
+Numbers are a hash of the vertices, another one in each sweep, so that the order does not depend on that of the list. Each
+contact pushes once a sweep at most. Where only few had to let others go first, they wait for the next sweep: where cloth has
+crossed itself they would push each other back and forth for many rounds.
+
+A CPU executes the same kernel with one thread, which tests need.
 """
+
+# mypy: disable-error-code="empty-body"
 
 import warp as wp
 
-from weft.dynamics.packed_vertices import SHARED_CAPACITY, SHARED_VERTICES, end_vertex
-from weft.methods.predictive.arrays import Arrays, Numbers
-from weft.methods.predictive.contacts import ASLEEP
-from weft.methods.predictive.fabric import Stages
-from weft.methods.predictive.fabric_constraints import bend_loaded, bend_shared, stretch_loaded, stretch_shared
-from weft.methods.predictive.reservations import clear_reservations, solve_near
-from weft.methods.predictive.substeps import Pace, bend_some, keep_out, lead, pace_of, predict_some, stretch_some
-from weft.runtime.cooperative import SMALL_BLOCK, block_barrier, clusterable, grid_barrier, on_gpu
+from weft.dynamics.packed_vertices import PACKED_VERTEX, SHARED_CAPACITY, SHARED_VERTICES, end_vertex, predict_vertices
+from weft.methods.predictive.contacts import CONTACT_CPP, ContactArrays
+from weft.methods.predictive.fabric import (
+    FabricArrays,
+    StageTable,
+    bend_loaded,
+    bend_quads,
+    bend_shared,
+    stretch_loaded,
+    stretch_pairs,
+    stretch_shared,
+)
+from weft.methods.predictive.guides import GuideArrays, attach_vertices, follow_goals
+from weft.methods.predictive.half_spaces import HalfSpaceArrays, solve_half_spaces
+from weft.methods.predictive.state import Pace, Settings, VertexArrays, pace_of
+from weft.runtime.cooperative import SMALL_BLOCK, SYNC_GRID, block_barrier, clusterable, grid_barrier, on_gpu
+from weft.runtime.native import NativeHeader
 from weft.runtime.vector_loads import load_vec2i, load_vec4d, load_vec4i
 
 wp.set_module_options({"enable_backward": False})
 
+# rounds of a batch of contacts at most, and of all batches of a sweep: more leave fewer contacts for the next sweep
+ROUNDS = 64
+MOST_ROUNDS = 256
+# no further round for fewer waiting contacts than one in so many vertices: with fewer vertices a sweep has up to sixty rounds
+# where cloth has crossed itself, and leaves more crossings
+WAITING = 48
+# a contact is nearly too near if it would be with this many times its thickness: it may be pushed in a later round
+MARGIN = 1.03
+# contacts that a thread tests before those that are near are solved: as many as a block's list has room for
+LOOKS = 8
+# counters of threads, all 0 at first: in turn how many contacts wait, for each of two sweeps; in turn how many batches there
+# are, and how many contacts push
+FLAGS, LISTS = 4, 3
+COUNTERS = 2 * FLAGS + 2 * LISTS
+NOBODY = wp.constant(wp.uint64(2**64 - 1))
+
+_native = NativeHeader(__file__, "partitioned_substeps.h")
+_reservations = NativeHeader(__file__, "reservations.h")
+
 
 @wp.struct
-class Places:
-    """Where the vertices and constraints of each part lie, and what contacts need."""
+class Partitioning:
+    """Where the vertices and constraints of each partition lie, and what contacts need."""
 
     blocks: int
-    part: int
-    """vertices of a part"""
+    size: int
+    """vertices of a partition"""
     vertices: wp.array[int]
-    """in the order of parts, none where that is their own"""
-    stretch: Stages
-    bend: Stages
-    attachments: wp.array[int]
-    """where the ranks of attachments start"""
-    half_counts: wp.array[int]
-    half_places: wp.array[int]
-    near: wp.array[int]
-    """room for two bits for each contact"""
+    """in the order of the partitions; empty where that is their own"""
+    stretch: StageTable
+    bend: StageTable
+    masks: wp.array[int]
+    """two bits for each contact"""
     reservations: wp.array[wp.uint64]
-    """who comes first at each vertex"""
-    told: wp.array[int]
-    """what threads tell each other about contacts"""
+    """the lowest number of a contact that wants to move each vertex"""
+    counters: wp.array[int]
     stop: wp.array[int]
     """not 0 where the step is not to be done"""
 
 
 @wp.struct
 class Team:
-    """Whose constraints and vertices a thread does, and which of them: its own block's on a card, all of all elsewhere."""
+    """The blocks whose constraints a thread works on, and its place among the threads: all blocks alone on a CPU."""
 
     first: int
     last: int
@@ -70,70 +106,39 @@ def team_of(t: int, blocks: int) -> Team:
 
 
 @wp.func
-def vertex_at(k: int, o: Places) -> int:
-    """The vertex at a place in the order of parts."""
+def vertex_at(k: int, o: Partitioning) -> int:
+    """The vertex at a place in the order of the partitions."""
     i = int(k)
     if o.vertices.shape[0] > 0:
         i = o.vertices[k]
     return i
 
 
-@wp.func_native(
-    f"""
-#if defined(__CUDA_ARCH__)
-    __shared__ double room[{7 * SHARED_CAPACITY}];
-    return (unsigned long long)room;
-#else
-    return 0;
-#endif
-    """
-)
-def room_of_block() -> wp.uint64:  # type: ignore[empty-body]
-    """The address of the memory that the threads of a block share."""
+@wp.func_native(_native.body("shared_room", SHARED_CAPACITY=SHARED_CAPACITY))
+def shared_room() -> wp.uint64:
+    """The address of a block's shared memory for vertices."""
     ...
 
 
-@wp.func_native(
-    SHARED_VERTICES
-    + f"""
-#if defined(__CUDA_ARCH__)
-    double* x = (double*)room + place;
-    const row4 row = ((const row4*)p.data)[i], was = ((const row4*)before.data)[i];
-    for (int k = 0; k < 4; ++k)
-        x[k * {SHARED_CAPACITY}] = row[k];
-    for (int k = 0; k < 3; ++k)
-        x[(4 + k) * {SHARED_CAPACITY}] = was[k];
-#endif
-    """
-)
-def take_row(i: int, p: wp.array[wp.vec4d], before: wp.array[wp.vec4d], place: int, room: wp.uint64):
-    """Copy a row into it, and what it was before."""
+@wp.func_native(SHARED_VERTICES + _native.body("load_vertex", SHARED_CAPACITY=SHARED_CAPACITY))
+def load_vertex(i: int, vertices: VertexArrays, place: int, room: wp.uint64):
+    """Copy a vertex, and where it was before, to a place in shared memory."""
     ...
 
 
-@wp.func_native(
-    SHARED_VERTICES
-    + f"""
-#if defined(__CUDA_ARCH__)
-    const double* x = (const double*)room + place;
-    double* row = (double*)(p.data + i);
-    *(double2*)row = make_double2(x[0], x[{SHARED_CAPACITY}]);
-    row[2] = x[2 * {SHARED_CAPACITY}];
-#endif
-    """
-)
-def put_row(i: int, p: wp.array[wp.vec4d], place: int, room: wp.uint64):
-    """Bring a row back; its mass is the same."""
+@wp.func_native(SHARED_VERTICES + _native.body("store_vertex", SHARED_CAPACITY=SHARED_CAPACITY))
+def store_vertex(i: int, vertices: VertexArrays, place: int, room: wp.uint64):
+    """Copy a vertex back; its mass is the same."""
     ...
 
 
 @wp.struct
 class Stage:
-    """A part of a stage: within parts (0), or from the middle of each to that of the next (1)."""
+    """One stage of a block: constraints within its partition (0), or from its middle to that of the next (1)."""
 
     number: int
     own: bool
-    """whether its rows are in the memory of the block"""
+    """whether its vertices are in shared memory"""
     room: wp.uint64
     begin: int
     end: int
@@ -141,85 +146,65 @@ class Stage:
 
 
 @wp.func
-def begin_stage(
-    team: Team, number: int, count: int, o: Places, p: wp.array[wp.vec4d], before: wp.array[wp.vec4d]
-) -> Stage:
-    """Copy the rows of a stage's part, where they have room; vertices have to be numbered in the order of parts for that."""
+def begin_stage(team: Team, number: int, count: int, o: Partitioning, vertices: VertexArrays) -> Stage:
+    """Copy the vertices of a stage to shared memory, where they fit and are numbered in the order of the partitions."""
     stage = Stage()
     stage.number = number
-    stage.own = on_gpu() and o.part <= SHARED_CAPACITY and o.vertices.shape[0] == 0
+    stage.own = on_gpu() and o.size <= SHARED_CAPACITY and o.vertices.shape[0] == 0
     if stage.own:
-        stage.room = room_of_block()
-        stage.begin = team.first * o.part + number * (o.part // 2)
-        stage.end = wp.min(stage.begin + o.part, count)
+        stage.room = shared_room()
+        stage.begin = team.first * o.size + number * (o.size // 2)
+        stage.end = wp.min(stage.begin + o.size, count)
         for i in range(stage.begin + team.place, stage.end, team.size):
-            take_row(i, p, before, i - stage.begin, stage.room)
+            load_vertex(i, vertices, i - stage.begin, stage.room)
     return stage
 
 
 @wp.func
-def end_stage(team: Team, stage: Stage, p: wp.array[wp.vec4d]):
-    """Bring them back."""
+def end_stage(team: Team, stage: Stage, vertices: VertexArrays):
+    """Copy them back."""
     if stage.own:
         block_barrier(1)
         for i in range(stage.begin + team.place, stage.end, team.size):
-            put_row(i, p, i - stage.begin, stage.room)
+            store_vertex(i, vertices, i - stage.begin, stage.room)
 
 
 @wp.func
-def stretch_one(i: int, q: wp.vec2i, spring: wp.vec3d, stage: Stage, sweep: int, s: Numbers, pace: Pace, a: Arrays):
-    """A spring."""
-    if stage.own:
-        stretch_shared(i, q, spring, sweep, s.sweeps, pace.per_h, a.pair_pull, stage.begin, stage.room)
-    else:
-        stretch_loaded(True, i, q, spring, sweep, s.sweeps, pace.per_h, a.pair_pull, a.before, a.p)
-
-
-@wp.func
-def bend_one(
-    i: int,
-    q: wp.vec4i,
-    w: wp.vec4d,
-    spring: wp.vec3d,
-    g: wp.vec4d,
+def stretch_stage(
+    team: Team,
     stage: Stage,
+    table: StageTable,
     sweep: int,
-    s: Numbers,
+    s: Settings,
     pace: Pace,
-    softness: wp.float64,
-    a: Arrays,
+    fabric: FabricArrays,
+    vertices: VertexArrays,
 ):
-    """A spring over four vertices."""
-    if stage.own:
-        bend_shared(i, q, w, spring, g, sweep, s.sweeps, pace.per_h, softness, a.quad_pull, stage.begin, stage.room)
-    else:
-        bend_loaded(True, i, q, w, spring, g, sweep, s.sweeps, pace.per_h, softness, a.quad_pull, a.before, a.p)
-
-
-@wp.func
-def stretch_stage(team: Team, stage: Stage, stages: Stages, sweep: int, s: Numbers, pace: Pace, a: Arrays):
-    """The springs of a stage; what a thread needs for its first one of a colour is loaded a colour before."""
-    colours = stages.colours[stage.number]
-    last = a.pairs.shape[0] - 1
-    rows = stages.starts.shape[0] - 1
+    """The springs of a stage; a thread loads its first spring of a colour one colour before."""
+    colours = table.colours[stage.number]
+    last = fabric.pairs.shape[0] - 1
+    entries = table.starts.shape[0] - 1
     for block in range(team.first, team.last):
-        row = stages.tables[stage.number] + block * colours
-        begin = stages.starts[row]
-        end = stages.starts[wp.min(row + 1, rows)]
+        entry = table.tables[stage.number] + block * colours
+        begin = table.starts[entry]
+        end = table.starts[wp.min(entry + 1, entries)]
         k = wp.min(begin + team.place, last)
-        q = load_vec2i(a.pairs, k)
-        spring = a.pair_springs[k]
+        q = load_vec2i(fabric.pairs, k)
+        spring = fabric.pair_springs[k]
         for colour in range(colours):
-            following = stages.starts[wp.min(row + colour + 2, rows)]
+            following = table.starts[wp.min(entry + colour + 2, entries)]
             k = wp.min(end + team.place, last)
-            next_q = load_vec2i(a.pairs, k)
-            next_spring = a.pair_springs[k]
+            next_q = load_vec2i(fabric.pairs, k)
+            next_spring = fabric.pair_springs[k]
             block_barrier(1)
             for i in range(begin + team.place, end, team.size):
-                stretch_one(i, q, spring, stage, sweep, s, pace, a)
+                if stage.own:
+                    stretch_shared(i, q, spring, sweep, s.sweeps, pace.per_h, fabric, stage.begin, stage.room)
+                else:
+                    stretch_loaded(i, q, spring, sweep, s.sweeps, pace.per_h, fabric, vertices)
                 k = wp.min(i + team.size, last)
-                q = load_vec2i(a.pairs, k)
-                spring = a.pair_springs[k]
+                q = load_vec2i(fabric.pairs, k)
+                spring = fabric.pair_springs[k]
             q = next_q
             spring = next_spring
             begin = end
@@ -231,45 +216,51 @@ def bend_stage(
     team: Team,
     stage: Stage,
     kinds: int,
-    stages: Stages,
+    table: StageTable,
     sweep: int,
-    s: Numbers,
+    s: Settings,
     pace: Pace,
-    a: Arrays,
+    fabric: FabricArrays,
+    vertices: VertexArrays,
 ):
-    """Stitches and, with two kinds, hinges, likewise."""
-    last = a.quads.shape[0] - 1
-    rows = stages.starts.shape[0] - 1
+    """Stitches and, with two kinds, hinges of a stage, likewise."""
+    last = fabric.quads.shape[0] - 1
+    entries = table.starts.shape[0] - 1
     for kind in range(kinds):
         soft = pace.per_h * pace.per_h
         if kind > 0:
             soft = pace.softness
-        colours = stages.colours[2 * kind + stage.number]
+        colours = table.colours[2 * kind + stage.number]
         for block in range(team.first, team.last):
-            row = stages.tables[2 * kind + stage.number] + block * colours
-            begin = stages.starts[row]
-            end = stages.starts[wp.min(row + 1, rows)]
+            entry = table.tables[2 * kind + stage.number] + block * colours
+            begin = table.starts[entry]
+            end = table.starts[wp.min(entry + 1, entries)]
             k = wp.min(begin + team.place, last)
-            q = load_vec4i(a.quads, k)
-            w = load_vec4d(a.quad_weights, k)
-            spring = a.quad_springs[k]
-            g = load_vec4d(a.quad_moves, k)
+            q = load_vec4i(fabric.quads, k)
+            w = load_vec4d(fabric.quad_weights, k)
+            spring = fabric.quad_springs[k]
+            g = load_vec4d(fabric.quad_moves, k)
             for colour in range(colours):
-                following = stages.starts[wp.min(row + colour + 2, rows)]
+                following = table.starts[wp.min(entry + colour + 2, entries)]
                 k = wp.min(end + team.place, last)
-                next_q = load_vec4i(a.quads, k)
-                next_w = load_vec4d(a.quad_weights, k)
-                next_spring = a.quad_springs[k]
-                next_g = load_vec4d(a.quad_moves, k)
+                next_q = load_vec4i(fabric.quads, k)
+                next_w = load_vec4d(fabric.quad_weights, k)
+                next_spring = fabric.quad_springs[k]
+                next_g = load_vec4d(fabric.quad_moves, k)
                 block_barrier(1)
                 for i in range(begin + team.place, end, team.size):
-                    bend_one(i, q, w, spring, g, stage, sweep, s, pace, soft, a)
+                    if stage.own:
+                        bend_shared(
+                            i, q, w, spring, g, soft, sweep, s.sweeps, pace.per_h, fabric, stage.begin, stage.room
+                        )
+                    else:
+                        bend_loaded(i, q, w, spring, g, soft, sweep, s.sweeps, pace.per_h, fabric, vertices)
                     k = wp.min(i + team.size, last)
                     if k < end:
-                        q = load_vec4i(a.quads, k)
-                        w = load_vec4d(a.quad_weights, k)
-                        spring = a.quad_springs[k]
-                        g = load_vec4d(a.quad_moves, k)
+                        q = load_vec4i(fabric.quads, k)
+                        w = load_vec4d(fabric.quad_weights, k)
+                        spring = fabric.quad_springs[k]
+                        g = load_vec4d(fabric.quad_moves, k)
                 q = next_q
                 w = next_w
                 spring = next_spring
@@ -279,22 +270,23 @@ def bend_stage(
 
 
 @wp.func
-def reach_far(
+def solve_far(
     t: int,
     threads: int,
     arrivals: wp.array[int],
     kinds: int,
-    o: Places,
+    o: Partitioning,
     sweep: int,
-    s: Numbers,
+    s: Settings,
     pace: Pace,
-    a: Arrays,
+    fabric: FabricArrays,
+    vertices: VertexArrays,
 ):
-    """Springs, stitches and, with two kinds, hinges that reach farther, by all threads."""
+    """Springs, stitches and, with two kinds, hinges that reach farther than two partitions, by all threads."""
     for colour in range(o.stretch.far.shape[0]):
         span = o.stretch.far[colour]
         for i in range(span[0] + t, span[1], threads):
-            stretch_some(i, i + 1, sweep, s, pace, a)
+            stretch_pairs(i, i + 1, sweep, s.sweeps, pace.per_h, fabric, vertices)
         grid_barrier(arrivals)
     colours = wp.where(kinds > 1, o.bend.far.shape[0], o.bend.firm)
     for colour in range(colours):
@@ -303,56 +295,139 @@ def reach_far(
             soft = pace.softness
         span = o.bend.far[colour]
         for i in range(span[0] + t, span[1], threads):
-            bend_some(i, i + 1, soft, sweep, s, pace, a)
+            bend_quads(i, i + 1, soft, sweep, s.sweeps, pace.per_h, fabric, vertices)
         grid_barrier(arrivals)
+
+
+@wp.func
+def solve_guides(
+    t: int,
+    threads: int,
+    arrivals: wp.array[int],
+    progress: wp.float64,
+    pace: Pace,
+    guides: GuideArrays,
+    vertices: VertexArrays,
+):
+    """Goals, then attachments rank by rank, by all threads."""
+    goals = guides.goal_vertices.shape[0]
+    if goals > 0:
+        for i in range(t, goals, threads):
+            follow_goals(i, i + 1, pace.h, progress, pace.share, guides, vertices)
+        grid_barrier(arrivals)
+    for rank in range(guides.ranks.shape[0] - 1):
+        for i in range(guides.ranks[rank] + t, guides.ranks[rank + 1], threads):
+            attach_vertices(i, i + 1, guides, vertices)
+        grid_barrier(arrivals)
+
+
+@wp.func_native(
+    PACKED_VERTEX
+    + _reservations.body(
+        "solve_near",
+        **CONTACT_CPP,
+        SYNC_GRID=SYNC_GRID,
+        BLOCK=SMALL_BLOCK,
+        ROUNDS=ROUNDS,
+        MOST_ROUNDS=MOST_ROUNDS,
+        WAITING=WAITING,
+        MARGIN=MARGIN,
+        LOOKS=LOOKS,
+        FLAGS=FLAGS,
+        LISTS=LISTS,
+    )
+)
+def solve_near(
+    thread: int,
+    arrivals: wp.array[int],
+    count: int,
+    turn: int,
+    rub: wp.float64,
+    push: wp.float64,
+    masks: wp.array[int],
+    reservations: wp.array[wp.uint64],
+    counters: wp.array[int],
+    contacts: ContactArrays,
+    vertices: VertexArrays,
+):
+    """Solve those of so many contacts that are too near, by all threads; `turn` counts the sweeps of a step from 0.
+
+    Before the first sweep reservations and counters are cleared, and all threads wait for each other.
+    """
+    ...
+
+
+@wp.func
+def clear_reservations(t: int, threads: int, reservations: wp.array[wp.uint64], counters: wp.array[int]):
+    """No contact has reserved a vertex."""
+    for v in range(t, reservations.shape[0], threads):
+        reservations[v] = NOBODY
+    for k in range(t, counters.shape[0], threads):
+        counters[k] = 0
+
+
+@wp.func
+def predict_one(i: int, progress: wp.float64, s: Settings, pace: Pace, a: VertexArrays):
+    """Free motion of a vertex over a substep that ends at `progress` of the step."""
+    predict_vertices(i, i + 1, a.x, a.target, a.force, s.gravity, pace.slowed, pace.h, progress, a.p, a.before, a.start)
 
 
 @clusterable
 @wp.kernel(launch_bounds=SMALL_BLOCK)
-def advance_in_parts(
-    first: int, threads: int, arrivals: wp.array[int], settings: wp.array[Numbers], a: Arrays, o: Places
+def advance_partitioned(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    settings: wp.array[Settings],
+    vertices: VertexArrays,
+    fabric: FabricArrays,
+    guides: GuideArrays,
+    contacts: ContactArrays,
+    halves: HalfSpaceArrays,
+    o: Partitioning,
 ):
-    """All substeps, then positions; contacts and half-spaces are there."""
+    """All substeps, then positions; contacts and half-spaces were found before."""
     t = first + wp.tid()
     if o.stop[0] != 0:
         return
     s = settings[0]
-    pace = pace_of(s.substeps, s)
+    pace = pace_of(s)
     team = team_of(t, o.blocks)
-    # a number that is not known before: loops that are written out twice have twice the instructions
+    # a number that the compiler does not know: a loop that it unrolls has twice the instructions
     stages = wp.min(s.substeps, 1) + 1
-    begin = team.first * o.part + team.place
-    end = wp.min(team.last * o.part, s.vertices)
+    begin = team.first * o.size + team.place
+    end = wp.min(team.last * o.size, s.vertices)
 
-    clear_reservations(t, threads, o.reservations, o.told)
+    clear_reservations(t, threads, o.reservations, o.counters)
     for k in range(begin, end, team.size):
-        i = vertex_at(k, o)
-        predict_some(i, i + 1, pace.part, s, pace, a)
+        predict_one(vertex_at(k, o), pace.share, s, pace, vertices)
     for substep in range(s.substeps):
-        progress = wp.float64(substep + 1) * pace.part
+        progress = wp.float64(substep + 1) * pace.share
         for sweep in range(s.sweeps):
             kinds = wp.where(substep % pace.interval == 0, 2, 1)
             for number in range(stages):
-                stage = begin_stage(team, number, s.vertices, o, a.p, a.before)
-                stretch_stage(team, stage, o.stretch, sweep, s, pace, a)
-                bend_stage(team, stage, kinds, o.bend, sweep, s, pace, a)
-                end_stage(team, stage, a.p)
+                stage = begin_stage(team, number, s.vertices, o, vertices)
+                stretch_stage(team, stage, o.stretch, sweep, s, pace, fabric, vertices)
+                bend_stage(team, stage, kinds, o.bend, sweep, s, pace, fabric, vertices)
+                end_stage(team, stage, vertices)
                 grid_barrier(arrivals)
-            reach_far(t, threads, arrivals, kinds, o, sweep, s, pace, a)
-            lead(t, threads, arrivals, progress, o.attachments, s, pace, a)
+            solve_far(t, threads, arrivals, kinds, o, sweep, s, pace, fabric, vertices)
+            solve_guides(t, threads, arrivals, progress, pace, guides, vertices)
             if s.contacts > 0:
-                # the last round of contacts ends with a meeting
+                # its last round ends with a barrier
                 solve_near(
-                    t, arrivals, s.contacts, substep * s.sweeps + sweep, o.near, o.reservations, o.told, ASLEEP,
-                    a.contact_vertices, a.contact_kinds, a.contact_weights, a.contact_normals, a.contact_thickness,
-                    a.contact_friction, s.friction, pace.push, a.contact_pushed, a.x, a.start, a.before, a.p,
+                    t, arrivals, s.contacts, substep * s.sweeps + sweep, s.friction, pace.push, o.masks, o.reservations,
+                    o.counters, contacts, vertices,
                 )  # fmt: skip
             for k in range(begin, end, team.size):
                 i = vertex_at(k, o)
-                keep_out(i, i + 1, o.half_counts, o.half_places, progress, s, pace, a)
-                # nobody else has to do with it until the next substep
+                place = i * halves.room
+                solve_half_spaces(
+                    place, place + halves.counts[i], progress, pace.share, s.friction, pace.push, halves, vertices
+                )
+                # no other thread moves this vertex until the next substep
                 if sweep == s.sweeps - 1 and substep < s.substeps - 1:
-                    predict_some(i, i + 1, progress + pace.part, s, pace, a)
+                    predict_one(i, progress + pace.share, s, pace, vertices)
 
     for k in range(begin, end, team.size):
-        end_vertex(vertex_at(k, o), pace.per_h, a.p, a.before, a.x, a.v)
+        end_vertex(vertex_at(k, o), pace.per_h, vertices.p, vertices.before, vertices.x, vertices.v)

@@ -1,120 +1,113 @@
 """The search for contacts of cloth with cloth, once at the start of a step (Lewin 2018, sections 4.1 to 4.6).
 
-A broad phase lists pairs of features, each once (rep-tri: a triangle lists only the vertices and edges that it owns),
-and between regions that collide; `predictive_pairs` says which of them make a contact.
+A broad phase lists pairs of features, each once (rep-tri: a triangle lists only the vertices and edges that it owns), and only
+between regions that collide; `weft.methods.predictive.pairs` says which of them make a contact.
 """
 
 # mypy: disable-error-code="arg-type, assignment"
 
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import warp as wp
 
 from weft.broad_phase.bvh import Bvh
-from weft.broad_phase.interface import BroadPhase
+from weft.broad_phase.interface import make_broad_phase
 from weft.broad_phase.patch_search import PatchSearch
-from weft.contact.stencil_colours import StencilColouring
 from weft.contact.step_search import sewn_groups
-from weft.methods.predictive.candidates import (
-    CHUNK,
-    choose_pairs,
-    choose_points,
-    count_points,
-    enclose_edges,
-    enclose_faces,
-    enclose_vertices,
-    find_places,
-    list_pairs,
-    list_points,
-    remove_rigid_rotation,
-    write_contacts,
-)
 from weft.methods.predictive.contacts import Contacts
-from weft.methods.predictive.pairs import EDGE_EDGE, POINT_POINT, POINT_TRIANGLE, Sheet
+from weft.methods.predictive.list_search import ListSearch, SearchRoom
+from weft.methods.predictive.pairs import EDGE_EDGE, POINT_POINT, POINT_TRIANGLE, SearchSurface
 from weft.methods.predictive.regions import Regions
-from weft.methods.predictive.search_ahead import Room, SearchAhead
-from weft.methods.predictive.search_cpu import QuickSearch
+from weft.methods.predictive.search_cpu import CpuSearch
+from weft.methods.predictive.state import fill
 from weft.runtime import launch
-from weft.runtime.buffers import Buffer
-from weft.runtime.compaction import exclusive_scan
 from weft.runtime.cooperative import BLOCK
 from weft.runtime.graph_cache import fork_join
 from weft.runtime.launch import launch_blocks
+from weft.runtime.reduction import block_sum, block_sum_vector
+from weft.world import Surface, World
 
-# items of a kernel that are worth a thread
-GRAIN = 256
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
 
 
-class PredictiveSearch:
+@wp.kernel
+def remove_rigid_rotation(
+    first: int,
+    count: int,
+    threads: int,
+    x: wp.array[wp.vec3d],
+    end: wp.array[wp.vec3d],
+    ends: wp.array[wp.vec3d],
+    relative_displacement: wp.array[wp.float64],
+):
+    """Where vertices would end without the rotation of all of them together, and their mean displacement besides rigid motion.
+
+    One item on the CPU, a block on CUDA. The rotation is that of a rigid body with the same angular momentum; what has no
+    extent does not rotate.
+    """
+    begin = first + wp.tid()
+    each = wp.float64(1.0) / wp.float64(count)
+    centre = wp.vec3d()
+    drift = wp.vec3d()
+    for i in range(begin, count, threads):
+        centre += each * x[i]
+        drift += each * (end[i] - x[i])
+    centre = block_sum_vector(centre)
+    drift = block_sum_vector(drift)
+    moment = wp.vec3d()
+    squares = wp.vec3d()
+    products = wp.vec3d()
+    for i in range(begin, count, threads):
+        arm = x[i] - centre
+        moment += wp.cross(arm, end[i] - x[i] - drift)
+        squares += wp.cw_mul(arm, arm)
+        products += wp.vec3d(arm[1] * arm[2], arm[2] * arm[0], arm[0] * arm[1])
+    moment = block_sum_vector(moment)
+    squares = block_sum_vector(squares)
+    products = block_sum_vector(products)
+    size = squares[0] + squares[1] + squares[2]
+    inertia = wp.mat33d(
+        size - squares[0], -products[2], -products[1],
+        -products[2], size - squares[1], -products[0],
+        -products[1], -products[0], size - squares[2],
+    )  # fmt: skip
+    turn = wp.vec3d()
+    if wp.determinant(inertia) > wp.float64(8e-12) * size * size * size:
+        turn = wp.inverse(inertia) * moment
+    path = ZERO
+    for i in range(begin, count, threads):
+        ends[i] = end[i] - wp.cross(turn, x[i] - centre)
+        path += wp.length(ends[i] - x[i] - drift)
+    path = block_sum(path)
+    if begin == 0:
+        relative_displacement[0] = each * path
+
+
+class ContactSearch:
     """Finds the contacts of a step; buffers are kept between steps."""
 
-    def __init__(
-        self,
-        broad_phase: BroadPhase,
-        regions: Regions,
-        *,
-        rest: wp.array,
-        thickness: wp.array,
-        inverse_mass: wp.array,
-        friction: tuple[wp.array, wp.array],
-        largest_thickness: float,
-        stitches: np.ndarray | None = None,
-    ) -> None:
-        """`stitches` (k, m) are vertices sewn together, row by row: features that share them make no contact."""
-        surface = broad_phase.surface
-        self.device = surface.device
-        self.broad_phase = broad_phase
-        self.friction = friction
-        self.largest_thickness = largest_thickness
-        edges, faces = surface.edges.numpy().reshape(-1, 2), surface.faces.numpy().reshape(-1, 3)
-        face_edges, owned = surface.face_edges.numpy().reshape(-1, 3), surface.owned.numpy()
-        owners = _owners(owned, faces, face_edges, surface.vertex_count, len(edges))
-
-        def upload(values: np.ndarray, dtype: Any) -> wp.array:
-            return wp.array(values, dtype=dtype, device=self.device)
-
-        sheet: Any = Sheet()
-        sheet.faces, sheet.edges, sheet.owned = surface.faces, surface.edges, surface.owned
-        sheet.edge_faces = upload(_edge_faces(face_edges, len(edges)), wp.vec2i)
-        sheet.first_edge = upload(_first_edges(edges, surface.vertex_count), int)
-        sheet.marks = wp.zeros(len(edges), dtype=int, device=self.device)
-        sheet.vertex_cloth = upload(regions.vertex_cloth, int)
-        region = np.append(regions.face_region, 0)
-        sheet.vertex_region, sheet.edge_region = upload(region[owners[0]], int), upload(region[owners[1]], int)
-        sheet.face_region = upload(regions.face_region, int)
-        sheet.above = wp.array(regions.above, dtype=int, ndim=2, device=self.device)
-        sheet.rest, sheet.thickness = rest, thickness
-        middles = rest.numpy()[edges].mean(axis=1)
-        sheet.rest_rows = upload(np.column_stack([middles, regions.vertex_cloth[edges[:, 0]]]), wp.vec4d)
-        sheet.largest = wp.float64(largest_thickness)
-        sheet.sewn = int(stitches is not None and len(stitches) > 0)
-        sheet.sewn_to = upload(sewn_groups(surface.vertex_count, stitches), int)
-        self.sheet = sheet
-        self.across = upload(_faces_across(face_edges, sheet.edge_faces.numpy(), regions.face_region), wp.vec3i)
-        """for each corner of each triangle the triangle across the opposite edge, -1 for none in the same region"""
-        self._chosen, self._places = Buffer(int, self.device), Buffer(int, self.device)
-        self._counts, self._points = Buffer(int, self.device), Buffer(wp.vec2i, self.device)
-        self._listed, self._vertices = Buffer(wp.vec3i, self.device), Buffer(wp.vec4i, self.device)
-        self._bits = Buffer(wp.uint32, self.device)
-        sizes = (surface.vertex_count, surface.vertex_count, len(edges), len(faces))
-        self._ways = [wp.zeros(size, dtype=wp.vec4d, device=self.device) for size in sizes]
-        """places and ways of the vertices, balls around the ways of edges and triangles"""
-        self._reach = self._radius = 0.0
-        self.mean_way = wp.zeros(1, dtype=wp.float64, device=self.device)
-        """how far the mean vertex goes besides what the cloth does as a whole, in the last step that was asked for"""
-        self._mean_view = self.mean_way.numpy() if self.device.is_cpu else None
-        self.in_turn = False
-        """whether contacts in colours are those that give the same as the order of the list"""
-        self._turning: tuple[Any, ...] = ()
-        self._turned: tuple[wp.array, ...] = ()
-        """places whose turn was taken out last, for the search that follows"""
-        self._unturned = wp.zeros(surface.vertex_count, dtype=wp.vec3d, device=self.device)
-        fast = self.device.is_cpu and isinstance(broad_phase, PatchSearch) and len(faces) > 0
-        self._unordered = Contacts(self.device)
-        self.quick = QuickSearch(broad_phase, sheet, friction) if fast else None
-        self.colouring = StencilColouring(max(surface.vertex_count, 1), inverse_mass)
+    def __init__(self, world: World, regions: Regions) -> None:
+        count, self.device = world.cloth_vertex_count, world.device
+        mesh = Surface.from_arrays(
+            count, world.cloth_faces, face_body=regions.face_region, body_pairs=regions.collide, device=world.device
+        )
+        material = world.rest_shape.numpy()[:count]
+        self.broad_phase = make_broad_phase(world.scene.broad_phase or "bvh", mesh, material=material)
+        self.largest_thickness = world.largest_thickness
+        self.surface, self.across = _make_surface(world, regions, mesh)
+        """across: for each corner of each triangle the triangle across the opposite edge, -1 for none in the same region"""
+        self.lists = ListSearch(self.surface, self.device)
+        fast = self.device.is_cpu and isinstance(self.broad_phase, PatchSearch) and len(world.cloth_faces) > 0
+        self.cpu = CpuSearch(self.broad_phase, self.surface) if fast else None
+        """searches for triangles and edges where it can, else the lists of the broad phase are searched"""
+        self.mean_displacement = wp.zeros(1, dtype=wp.float64, device=self.device)
+        """of a vertex besides the rigid motion of all cloth, in the step whose rotation was removed last"""
+        self._mean_view = self.mean_displacement.numpy() if self.device.is_cpu else None
+        self._ends = wp.zeros(count, dtype=wp.vec3d, device=self.device)
+        self._known: tuple[wp.array, ...] = ()
 
     def find(
         self,
@@ -125,191 +118,127 @@ class PredictiveSearch:
         *,
         kind: Literal["triangles", "points"] = "triangles",
         edges: bool = True,
-        in_colours: bool = True,
-        in_turn: bool | None = None,
     ) -> int:
         """Replace the contacts by those of a step from x to the predicted `end`; gives their number.
 
-        Points are vertices with vertices; triangles are vertices with triangles, and edges with edges unless told not.
-        Contacts in colours stand in an order in which many can be solved at once; `in_turn` says otherwise than usual whether
-        these are ranks.
+        "points" are vertices with vertices; "triangles" are vertices with triangles and, unless told not, edges with edges.
         """
-        sheet = self.sheet
+        reach = self._set_radius(radius)
         if kind == "triangles":
-            end = self._without_turn(x, end)
-        self._take_radius(radius)
-        if kind == "triangles" and self.quick is not None:
-            return self._find_at_once(self.quick, x, end, contacts, edges, in_colours)
-        self._take_places(x, end)
-        self.broad_phase.update(x, end, self._reach)
-        self._enclose(x, end)
+            end = self._without_rotation(x, end)
+            if self.cpu is not None:
+                return self.cpu.find(x, end, reach, contacts, edges=edges)
+        self._set_positions(x, end)
+        self.broad_phase.update(x, end, reach)
+        self.lists.measure()
         candidates = self.broad_phase.feature_pairs(edges=edges and kind == "triangles")
-        if kind == "points":
-            pairs = self._list_points(candidates.vertex_triangle)
-            found = self._list(int(POINT_POINT), pairs, 0)
-        else:
-            found = self._list(int(POINT_TRIANGLE), candidates.vertex_triangle, 0)
-            if edges:
-                found = self._list(int(EDGE_EDGE), candidates.edge_edge, found)
-        contacts.grow(found)
-        if found:
-            places = self._places.at_least(found)
-            if in_colours:
-                self.colour(self._vertices.array, found, in_turn)
-                launch(find_places, found, [self.colouring.order, places], device=self.device)
-            tables = [*self.friction, *contacts.arrays, contacts.triangles]
-            inputs = [int(in_colours), places, self._listed.array, self._vertices.array, sheet, *tables]
-            launch(write_contacts, found, inputs, device=self.device, grain=GRAIN)
-        return found
+        pairs = candidates.vertex_triangle
+        lists = [(int(POINT_TRIANGLE) if kind == "triangles" else int(POINT_POINT), pairs)]
+        if edges and kind == "triangles":
+            lists.append((int(EDGE_EDGE), candidates.edge_edge))
+        return self.lists.find(lists, reach, contacts)
 
-    def _find_at_once(
-        self, quick: QuickSearch, x: wp.array, end: wp.array, contacts: Contacts, edges: bool, in_colours: bool
-    ) -> int:
-        """All contacts of vertices with triangles, and of edges, in one launch."""
-        if not in_colours:
-            return quick.find(x, end, self._reach, contacts, edges=edges)
-        found = quick.find(x, end, self._reach, self._unordered, edges=edges)
-        contacts.grow(found)
-        if found:
-            places = self._places.at_least(found)
-            self.colour(self._unordered.arrays[0], found)
-            launch(find_places, found, [self.colouring.order, places], device=self.device)
-            quick.order(places, self._unordered, contacts)
-        return found
+    def find_ahead(self, room: SearchRoom, x: wp.array, end: wp.array, radius: float, contacts: Contacts) -> None:
+        """As `find` of triangles and edges, but only launched: `lists.reported` says what was found."""
+        assert isinstance(self.broad_phase, Bvh)
+        reach, broad_phase = self._set_radius(radius), self.broad_phase
+        self._remove_rotation(x, end)
+        self._set_positions(x, self._ends)
 
-    def make_ahead(self) -> SearchAhead | None:
-        """A search as launches alone, where the broad phase can be replayed."""
-        if self.device.is_cpu or not isinstance(self.broad_phase, Bvh):
-            return None
-        return SearchAhead(self.broad_phase, self.sheet, self.friction)
+        def list_candidates() -> None:
+            broad_phase.refit(x, self._ends, reach)
+            room.ahead.search()
 
-    def find_ahead(
-        self, search: SearchAhead, room: Room, x: wp.array, end: wp.array, radius: float, contacts: Contacts
-    ) -> None:
-        """As `find` of triangles and edges in no colours, but only launched: `search.told` tells what was found."""
-        self._take_radius(radius)
-        self._unturn(x, end)
-        end = self._unturned
-        self._take_places(x, end)
-        find_pairs = partial(search.find_pairs, room, x, end, self._reach)
-        fork_join(self.device, find_pairs, partial(self._enclose, x, end))
-        search.find(room, self._ways, self._reach, contacts)
-
-    def _take_places(self, x: wp.array, end: wp.array) -> None:
-        # a struct that is not changed need not be packed again
-        for name, value in (("x", x), ("end", end)):
-            if getattr(self.sheet, name) is not value:
-                setattr(self.sheet, name, value)
-
-    def colour(self, vertices: wp.array, count: int, in_turn: bool | None = None) -> None:
-        """Find colours, or ranks, of contacts."""
-        if self.in_turn if in_turn is None else in_turn:
-            self.colouring.rank(vertices, count)
-        else:
-            self.colouring.colour(vertices, count)
+        fork_join(self.device, list_candidates, self.lists.measure)
+        self.lists.find_ahead(room, broad_phase.boxes.flag[0], reach, contacts)
 
     def relative_displacement(self, x: wp.array, end: wp.array, radius: float, *, keep: bool = True) -> float:
-        """How far the mean vertex goes besides what the cloth does as a whole, in distances that make contacts.
+        """The mean displacement of a vertex besides the rigid motion of all cloth, in units of the contact distance.
 
-        Usually the next search of these keeps the places without turn.
+        If told to `keep`, the next search of the same arrays uses the end positions without rotation that are found here.
         """
-        self._without_turn(x, end)
-        if keep:
-            self.keep_turn(x, end)
-        return self.last_haste(radius)
-
-    def knows_turn(self, x: wp.array, end: wp.array) -> bool:
-        """Whether the next search of these has the places without turn that `relative_displacement` found."""
-        return bool(self._turned) and self._turned[0] is x and self._turned[1] is end
-
-    def keep_turn(self, x: wp.array, end: wp.array) -> None:
-        """Have the next search take the places without turn that are there now."""
-        self._turned = x, end
-
-    def last_haste(self, radius: float) -> float:
-        """What it was when it was asked for last."""
-        view = self.mean_way.numpy() if self._mean_view is None else self._mean_view
+        self._remove_rotation(x, end)
+        self._known = (x, end) if keep else ()
+        view = self.mean_displacement.numpy() if self._mean_view is None else self._mean_view
         return float(view[0]) / (self.largest_thickness + radius)
 
-    def _without_turn(self, x: wp.array, end: wp.array) -> wp.array:
-        """Where the vertices would end if the cloth as a whole did not turn.
+    def knows(self, x: wp.array, end: wp.array) -> bool:
+        """Whether the next search of these arrays uses end positions that `relative_displacement` found."""
+        return bool(self._known) and self._known[0] is x and self._known[1] is end
 
-        Turning moves two points across the direction between them and never along it, so that no contact is missed for
-        leaving it out; but boxes of what turns are large and overlap in vain.
+    def _without_rotation(self, x: wp.array, end: wp.array) -> wp.array:
+        """Where the vertices would end if the cloth as a whole did not rotate.
+
+        Rotation moves two points across the direction between them and never along it, so that no contact is missed for
+        leaving it out; but the boxes of what rotates are large and overlap in vain.
         """
-        known = self.knows_turn(x, end)
-        self._turned = ()
-        if known:
-            return self._unturned
-        self._unturn(x, end)
-        return self._unturned
+        if not self.knows(x, end):
+            self._remove_rotation(x, end)
+        self._known = ()
+        return self._ends
 
-    def _unturn(self, x: wp.array, end: wp.array) -> None:
-        inputs = self._turning_for(x, end)
+    def _remove_rotation(self, x: wp.array, end: wp.array) -> None:
+        threads = 1 if self.device.is_cpu else BLOCK
+        inputs = [len(x), threads, x, end, self._ends, self.mean_displacement]
         if self.device.is_cpu:
             launch(remove_rigid_rotation, 1, inputs)
         else:
             launch_blocks(remove_rigid_rotation, 1, BLOCK, inputs, device=self.device)
 
-    def _turning_for(self, x: wp.array, end: wp.array) -> tuple[Any, ...]:
-        if not self._turning or self._turning[2] is not x or self._turning[3] is not end:
-            self._turning = (len(x), 1 if self.device.is_cpu else BLOCK, x, end, self._unturned, self.mean_way)
-        return self._turning
+    def _set_radius(self, radius: float) -> float:
+        """Have this static collision radius; gives the distance within which contacts are made."""
+        if self.surface.radius != radius:
+            self.surface.radius = wp.float64(radius)
+        return self.largest_thickness + radius
 
-    def inputs_for(
-        self, x: wp.array, end: wp.array, radius: float, contacts: Contacts
-    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """What `remove_rigid_rotation` and `search_together` take, for one thread: the same tuples where nothing changed."""
-        assert self.quick is not None
-        self._take_radius(radius)
-        search = self.quick.inputs_for(x, self._unturned, self._reach, contacts, edges=True, threads=1)
-        return self._turning_for(x, end), search
+    def _set_positions(self, x: wp.array, end: wp.array) -> None:
+        # a struct that is not changed need not be packed again
+        for name, value in (("x", x), ("end", end)):
+            if getattr(self.surface, name) is not value:
+                setattr(self.surface, name, value)
 
-    def _take_radius(self, radius: float) -> None:
-        if self._radius != radius:
-            self._radius, self._reach = radius, self.largest_thickness + radius
-            self.sheet.radius = wp.float64(radius)
 
-    def _enclose(self, x: wp.array, end: wp.array) -> None:
-        """Places and ways of all features."""
-        sheet = self.sheet
-        places, vertices, edges, faces = self._ways
-        launch(enclose_vertices, len(vertices), [x, end, places, vertices], device=self.device)
-        inputs = [x, sheet.edges, sheet.edge_faces, sheet.faces, sheet.first_edge, sheet.marks, vertices, edges]
-        launch(enclose_edges, len(edges), inputs, device=self.device)
-        launch(enclose_faces, len(faces), [sheet.faces, vertices, faces], device=self.device)
+def _make_surface(world: World, regions: Regions, mesh: Surface) -> tuple[Any, wp.array]:
+    """The cloths as the search reads them, and the triangle opposite each corner."""
+    count = mesh.vertex_count
+    edges, faces = mesh.edges.numpy().reshape(-1, 2), mesh.faces.numpy().reshape(-1, 3)
+    face_edges = mesh.face_edges.numpy().reshape(-1, 3)
+    owners = _owners(mesh.owned.numpy(), faces, face_edges, count, len(edges))
+    stitches = world.seams.nearest()
+    region = np.append(regions.face_region, 0)
+    middles = world.rest_shape.numpy()[edges].mean(axis=1)
+    wings = _edge_faces(face_edges, len(edges))
 
-    def _list(self, kind: int, pairs: wp.array, base: int) -> int:
-        """Add the candidates that make a contact to the list; gives the length of the list."""
-        count = len(pairs)
-        if count == 0:
-            return base
-        chunks = -(-count // int(CHUNK))
-        bits, places, counts = (buffer.at_least(chunks) for buffer in (self._bits, self._places, self._counts))
-        where, vertices, edges, faces = self._ways
-        ways = [vertices, faces] if kind == int(POINT_TRIANGLE) else [edges, edges]
-        inputs = [kind, count, pairs, self.sheet, self._reach, where, *ways, bits, counts]
-        launch(choose_pairs, chunks, inputs, device=self.device, grain=16)
-        found = exclusive_scan(counts, places, chunks)
-        if found:
-            listed = self._listed.at_least(base + found, keep=base)
-            corners = self._vertices.at_least(base + found, keep=base)
-            inputs = [kind, pairs, self.sheet, bits, places, base, listed, corners]
-            launch(list_pairs, chunks, inputs, device=self.device, grain=GRAIN)
-        return base + found
+    def upload(values: np.ndarray, dtype: Any = int) -> wp.array:
+        return wp.array(values, dtype=dtype, device=world.device)
 
-    def _list_points(self, pairs: wp.array) -> wp.array:
-        """Pairs of vertices from pairs of a vertex and a triangle: each vertex has one triangle that owns it."""
-        count = len(pairs)
-        if count == 0:
-            return pairs
-        chosen, places, counts = (b.at_least(count) for b in (self._chosen, self._places, self._counts))
-        launch(choose_points, count, [pairs, self.sheet, chosen], device=self.device, grain=GRAIN)
-        launch(count_points, count, [chosen, counts], device=self.device)
-        found = exclusive_scan(counts, places, count)
-        points = self._points.at_least(max(found, 1))[:found]
-        launch(list_points, count, [pairs, self.sheet.faces, chosen, places, points], device=self.device)
-        return points
+    positions = wp.zeros(0, dtype=wp.vec3d, device=world.device)
+    surface = fill(
+        SearchSurface,
+        x=positions,
+        end=positions,
+        faces=mesh.faces,
+        edges=mesh.edges,
+        edge_faces=upload(wings, wp.vec2i),
+        first_edge=upload(_first_edges(edges, count)),
+        marks=wp.zeros(len(edges), dtype=int, device=world.device),
+        owned=mesh.owned,
+        vertex_cloth=upload(regions.vertex_cloth),
+        vertex_region=upload(region[owners[0]]),
+        edge_region=upload(region[owners[1]]),
+        face_region=upload(regions.face_region),
+        above=wp.array(regions.above, dtype=int, ndim=2, device=world.device),
+        rest=world.rest_shape,
+        rest_middles=upload(np.column_stack([middles, regions.vertex_cloth[edges[:, 0]]]), wp.vec4d),
+        thickness=world.thickness,
+        sewn=int(stitches is not None and len(stitches) > 0),
+        sewn_to=upload(sewn_groups(count, stitches)),
+        sticking=world.friction_static,
+        sliding=world.friction_kinetic,
+        radius=0.0,
+        largest=world.largest_thickness,
+    )
+    return surface, upload(_faces_across(face_edges, wings, regions.face_region), wp.vec3i)
 
 
 def _edge_faces(face_edges: np.ndarray, count: int) -> np.ndarray:

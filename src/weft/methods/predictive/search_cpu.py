@@ -1,188 +1,565 @@
-"""The search for contacts on a CPU in one launch.
+"""The contact search on the CPU as one kernel, whose threads take patches of the cloth in turn.
 
-What it finds is what `predictive_search` finds from the lists of a broad phase, in the same order; but no pair is ever
-written down that makes no contact, and Python is asked once instead of thirty times.
+It finds what `weft.methods.predictive.list_search` finds from the lists of a broad phase, in the same order, but writes down
+no pair that makes no contact, and takes one launch instead of thirty. Patches (`weft.broad_phase.patches`) that follow each
+other are neighbours, so boxes of sixteen patches, and of sixteen such blocks, take the place of a tree. Features of
+overlapping patches are tested eight or sixteen at a time in vector registers; what these tests reject,
+`weft.methods.predictive.pairs` would reject too.
 """
+
+# mypy: disable-error-code="arg-type, assignment, empty-body"
 
 from typing import Any
 
 import numpy as np
 import warp as wp
 
-from weft.broad_phase.boxes import FARTHEST
+from weft.broad_phase.boxes import FARTHEST, FRAME_SAMPLES, Box, load_box, overlap_limit, store_box, swept_box, unite
 from weft.broad_phase.lists import LIMIT, TooManyPairs
 from weft.broad_phase.patch_search import PatchSearch
-from weft.methods.predictive.contacts import Contacts
-from weft.methods.predictive.pairs import FIRST, SECOND
-from weft.methods.predictive.patch_overlaps import BLOCK
-from weft.methods.predictive.search_cache import Field
-from weft.methods.predictive.search_kernel import Drafts, Room, reorder, search_together
-from weft.methods.predictive.simd_cull import EDGE_PLANES, FACE_PLANES, PADDING
-from weft.runtime import cooperative, get_threads, launch
-from weft.runtime.cooperative import CooperativeLauncher
+from weft.dynamics.packed_vertices import PACKED_VERTEX
+from weft.methods.predictive.contacts import ContactArrays, Contacts
+from weft.methods.predictive.list_search import STEEP
+from weft.methods.predictive.pairs import (
+    ALIGNED,
+    DISPLACEMENT_RATIO,
+    EDGE_EDGE,
+    END,
+    FIRST,
+    POINT_TRIANGLE,
+    SECOND,
+    SHARP,
+    STRAIGHT,
+    MadeContact,
+    SearchSurface,
+    make_edge_edge,
+    make_point_triangle,
+    write_contact,
+)
+from weft.methods.predictive.state import fill
+from weft.runtime import cooperative, get_threads
+from weft.runtime.cooperative import CooperativeLauncher, grid_barrier
+from weft.runtime.native import NativeHeader
 
-# patches that one may overlap, to begin with
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+HALF = wp.constant(wp.float64(0.5))
+# patches a block and blocks a group: what vector registers compare at a time
+BLOCK = wp.constant(16)
+# planes are padded by so many items, so that reading eight or sixteen at the end is harmless
+PADDING = 16
+# numbers of a triangle: first corner, both sides from it, mean displacement and the radius of a ball around those of its
+# corners
+FACE_PLANES = 13
+# numbers of an edge: first end, vector to the other, mean displacement, radius, half the difference of its ends' displacements
+EDGE_PLANES = 13
+# a distance of two middles in single precision is off by less than a twentieth of this share of the extent
+ROUNDING = wp.constant(wp.float32(2.0e-5))
+# the square of STRAIGHT, a little more for single precision
+STRAIGHT_SINGLE = 1.002 * float(STRAIGHT) ** 2
+# patches that one may overlap, to begin with; rows that are too short grow
 ROW_ROOM = 256
 # pairs that the features of a patch and of such a row may make, a patch of the row
 PAIRS_A_ROW = 64
 # contacts that there is room for, to begin with
 CONTACTS_A_VERTEX = 2
-# vertices from which on the threads of the CPU share the search
+# vertices from which on the threads of the CPU share the search: below, they would wait for each other longer than it takes
 WORTH_SHARING = 2048
+# what a search reports: contacts, the most that a thread found, rows that were too short, vertices that are not finite or far
+# away
+FOUND, MOST, SHORT, NOWHERE = (wp.constant(k) for k in range(4))
+
+_native = NativeHeader(__file__, "search_cpu.h")
 
 
-class QuickSearch:
+@wp.struct
+class Features:
+    """Vertices, triangles and edges by rank, patch by patch; arrays from `frame` on are written anew in each search."""
+
+    patches: int
+    extent: wp.float32
+    """largest distance of a vertex at rest from the middle of all"""
+    vertex_ids: wp.array[int]
+    face_ids: wp.array[int]
+    edge_ids: wp.array[int]
+    vertex_start: wp.array[int]
+    face_start: wp.array[int]
+    edge_start: wp.array[int]
+    faces: wp.array[wp.vec3i]
+    edges: wp.array[wp.vec2i]
+    corners: wp.array2d[int]
+    wings: wp.array[wp.vec2i]
+    """the triangles at each edge, -1 for none"""
+    firsts: wp.array[int]
+    """the marks of each edge besides SHARP"""
+    rests: wp.array2d[wp.float64]
+    """middles of the edges at rest"""
+    body: wp.array[int]
+    """of each patch"""
+    cloth: wp.array[int]
+    table: wp.array2d[int]
+    """which bodies collide"""
+    frame: wp.array[wp.vec3d]
+    places: wp.array[wp.vec4d]
+    ways: wp.array[wp.vec4d]
+    vertex_boxes: wp.array2d[wp.float32]
+    """eight numbers a vertex: a box and two zeros"""
+    face_boxes: wp.array2d[wp.float32]
+    edge_boxes: wp.array2d[wp.float32]
+    patch_boxes: wp.array2d[wp.float32]
+    block_boxes: wp.array2d[wp.float32]
+    group_boxes: wp.array2d[wp.float32]
+    face_planes: wp.array2d[wp.float64]
+    edge_planes: wp.array2d[wp.float64]
+    normals: wp.array[wp.vec4d]
+    """of the triangles, and their squared lengths"""
+    marks: wp.array[int]
+    face_middles: wp.array2d[wp.float32]
+    """at the start, at the end and at rest"""
+    edge_middles: wp.array2d[wp.float32]
+    rest_places: wp.array2d[wp.float32]
+    slack: wp.array[wp.float32]
+    """upper bound of the square of the error of a distance of middles"""
+
+
+@wp.struct
+class SearchWork:
+    """Where threads work: a row of overlapping patches, pairs of a patch, and what was found for each patch."""
+
+    rows: wp.array[int]
+    boxes: wp.array2d[wp.float32]
+    pairs: wp.array[wp.vec2i]
+    row_room: int
+    """patches that there is room for in the row of a thread"""
+    pair_room: int
+    draft_room: int
+    """contacts that a thread has room for"""
+    begins: wp.array2d[int]
+    """of each patch: where the thread put contacts with triangles, and of edges; and where they go"""
+    counts: wp.array2d[int]
+    """of each patch: contacts with triangles, and of edges"""
+    reported: wp.array[int]
+
+
+@wp.func_native(_native.body("find_frame", SAMPLES=FRAME_SAMPLES))
+def find_frame(surface: SearchSurface, features: Features):
+    """The frame of reference of the boxes, as `weft.broad_phase.boxes` has it: a mean position and displacement."""
+    ...
+
+
+@wp.func_native(PACKED_VERTEX + _native.body("store_vertex"))
+def store_vertex(
+    i: int, vertex: int, box: Box, farthest: wp.float32, surface: SearchSurface, features: Features
+) -> bool:
+    """Position, displacement and box of a vertex of rank i; gives whether it is not finite or farther than the farthest."""
+    ...
+
+
+@wp.func_native(PACKED_VERTEX + _native.body("measure_faces"))
+def measure_faces(first: int, last: int, features: Features):
+    """Boxes and numbers of triangles, and their normals with the square of their lengths."""
+    ...
+
+
+@wp.func_native(PACKED_VERTEX + _native.body("measure_edges", ALIGNED=ALIGNED, SHARP=SHARP))
+def measure_edges(first: int, last: int, surface: SearchSurface, features: Features):
+    """Boxes, numbers and marks of edges."""
+    ...
+
+
+@wp.func_native(_native.body("overlapping_patches"))
+def overlapping_patches(first: int, limit: Box, own: int, place: int, features: Features, work: SearchWork) -> int:
+    """The patches from `first` on that a patch of body `own` overlaps, from `place` on; -1: there is no room for them."""
+    ...
+
+
+@wp.func_native(PACKED_VERTEX + _native.body("find_faces", STEEP=STEEP, STRAIGHT_SINGLE=STRAIGHT_SINGLE))
+def find_faces(
+    first: int,
+    last: int,
+    reach: wp.float64,
+    own: int,
+    near_patches: int,
+    place: int,
+    place_pairs: int,
+    surface: SearchSurface,
+    features: Features,
+    work: SearchWork,
+) -> int:
+    """Pairs of vertices of patch `own` and triangles of the patches in its row that may make a contact.
+
+    Gives their number, or -1 if there are more than there is room for.
+    """
+    ...
+
+
+@wp.func_native(
+    PACKED_VERTEX
+    + _native.body(
+        "find_edges",
+        STRAIGHT_SINGLE=STRAIGHT_SINGLE,
+        STRAIGHT=STRAIGHT,
+        DISPLACEMENT_RATIO=DISPLACEMENT_RATIO,
+        FIRST=FIRST,
+        SECOND=SECOND,
+        SHARP=SHARP,
+        END=END,
+    )
+)
+def find_edges(
+    first: int,
+    last: int,
+    reach: wp.float64,
+    margin: wp.float64,
+    own: int,
+    near_patches: int,
+    place: int,
+    place_pairs: int,
+    surface: SearchSurface,
+    features: Features,
+    work: SearchWork,
+) -> int:
+    """The same for edges of patch `own` and later ones."""
+    ...
+
+
+@wp.func
+def unite_boxes(boxes: wp.array2d[wp.float32], begin: int, end: int) -> Box:
+    """The box of boxes begin..end-1."""
+    whole = load_box(boxes, begin)
+    for i in range(begin + 1, end):
+        whole = unite(whole, load_box(boxes, i))
+    return whole
+
+
+@wp.func
+def measure_blocks(f: Features):
+    """Boxes of blocks of patches, and of groups of blocks; and the error of distances of middles."""
+    blocks = (f.patches + BLOCK - 1) / BLOCK
+    for i in range(blocks):
+        store_box(f.block_boxes, i, unite_boxes(f.patch_boxes, i * BLOCK, wp.min((i + 1) * BLOCK, f.patches)))
+    # rounding is a share of the extent at most, at rest too
+    extent = f.extent
+    for i in range((blocks + BLOCK - 1) / BLOCK):
+        store_box(f.group_boxes, i, unite_boxes(f.block_boxes, i * BLOCK, wp.min((i + 1) * BLOCK, blocks)))
+        for k in range(6):
+            extent = wp.max(extent, wp.abs(f.group_boxes[k, i]))
+    off = ROUNDING * extent
+    f.slack[0] = off * off
+
+
+@wp.func
+def measure_features(
+    t: int,
+    threads: int,
+    arrivals: wp.array[int],
+    margin: wp.float64,
+    farthest: wp.float32,
+    f: Features,
+    surface: SearchSurface,
+    work: SearchWork,
+):
+    """Boxes and numbers of all features and patches, by all threads."""
+    if t == 0:
+        for k in range(4):
+            work.reported[k] = 0
+        find_frame(surface, f)
+    grid_barrier(arrivals)
+    vertices = f.vertex_ids.shape[0]
+    for i in range(vertices * t / threads, vertices * (t + 1) / threads):
+        vertex = f.vertex_ids[i]
+        box = swept_box(surface.x[vertex], surface.end[vertex], f.frame, HALF * margin)
+        if store_vertex(i, vertex, box, farthest, surface, f):
+            work.reported[NOWHERE] = 1
+    grid_barrier(arrivals)
+    begin = f.patches * t / threads
+    end = f.patches * (t + 1) / threads
+    for patch in range(begin, end):
+        measure_faces(f.face_start[patch], f.face_start[patch + 1], f)
+        store_box(f.patch_boxes, patch, unite_boxes(f.face_boxes, f.face_start[patch], f.face_start[patch + 1]))
+    grid_barrier(arrivals)
+    if t == 0:
+        measure_blocks(f)
+    measure_edges(f.edge_start[begin], f.edge_start[end], surface, f)
+    grid_barrier(arrivals)
+
+
+@wp.func
+def search_patch(
+    t: int,
+    patch: int,
+    kind: int,
+    before: int,
+    margin: wp.float64,
+    wide: wp.float64,
+    f: Features,
+    surface: SearchSurface,
+    work: SearchWork,
+    drafts: ContactArrays,
+) -> int:
+    """The contacts of one kind of a patch, written by thread t after `before` others; gives how many it has then."""
+    place = t * (work.row_room + PADDING)
+    place_pairs = t * work.pair_room
+    first = wp.where(kind == EDGE_EDGE, patch, 0)
+    near = overlapping_patches(first, overlap_limit(load_box(f.patch_boxes, patch)), f.body[patch], place, f, work)
+    if near < 0:
+        work.reported[SHORT] = 1
+        near = 0
+    pairs = int(0)
+    if kind == EDGE_EDGE:
+        pairs = find_edges(
+            f.edge_start[patch],
+            f.edge_start[patch + 1],
+            wide,
+            margin,
+            patch,
+            near,
+            place,
+            place_pairs,
+            surface,
+            f,
+            work,
+        )
+    else:
+        pairs = find_faces(
+            f.vertex_start[patch], f.vertex_start[patch + 1], wide, patch, near, place, place_pairs, surface, f, work
+        )
+    if pairs < 0:
+        work.reported[SHORT] = 1
+    n = int(before)
+    for k in range(pairs):
+        ranks = work.pairs[place_pairs + k]
+        pair = wp.vec2i()
+        made = MadeContact()
+        if kind == EDGE_EDGE:
+            a = f.edge_ids[ranks[0]]
+            b = f.edge_ids[ranks[1]]
+            pair = wp.vec2i(wp.min(a, b), wp.max(a, b))
+            made = make_edge_edge(pair, surface)
+        else:
+            pair = wp.vec2i(f.vertex_ids[ranks[0]], f.face_ids[ranks[1]])
+            made = make_point_triangle(pair, surface)
+        if made[0] != ZERO:
+            if n < work.draft_room:
+                write_contact(t * work.draft_room + n, kind, pair, made, surface, drafts)
+            n += 1
+    return n
+
+
+@wp.func
+def copy_contact(i: int, source: ContactArrays, to: int, contacts: ContactArrays):
+    """Copy contact i of a list to a place in another."""
+    contacts.vertices[to] = source.vertices[i]
+    contacts.kinds[to] = source.kinds[i]
+    contacts.weights[to] = source.weights[i]
+    contacts.normals[to] = source.normals[i]
+    contacts.thickness[to] = source.thickness[i]
+    contacts.friction[to] = source.friction[i]
+    contacts.triangles[to] = source.triangles[i]
+
+
+@wp.kernel
+def search_patches(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    margin: wp.float64,
+    wide: wp.float64,
+    farthest: wp.float32,
+    with_edges: int,
+    f: Features,
+    surface: SearchSurface,
+    work: SearchWork,
+    drafts: ContactArrays,
+    contacts: ContactArrays,
+):
+    """All contacts of a step, vertices with triangles and then edges with edges, patch by patch.
+
+    With one thread drafts are the contacts themselves; else each thread has its part of the drafts, and all copy them.
+    """
+    t = first + wp.tid()
+    measure_features(t, threads, arrivals, margin, farthest, f, surface, work)
+    if work.reported[NOWHERE] != 0:
+        return
+    n = int(0)
+    for kind in range(POINT_TRIANGLE, EDGE_EDGE + with_edges):
+        for patch in range(t, f.patches, threads):
+            before = n
+            n = search_patch(t, patch, kind, before, margin, wide, f, surface, work, drafts)
+            work.begins[kind - 1, patch] = t * work.draft_room + before
+            work.counts[kind - 1, patch] = n - before
+    if threads == 1:
+        work.reported[FOUND] = n
+        work.reported[MOST] = n
+        return
+    # places of what was found for each patch, in the order of the patches
+    work.begins[4, t] = n
+    grid_barrier(arrivals)
+    if t == 0:
+        total = int(0)
+        for kind in range(1 + with_edges):
+            for patch in range(f.patches):
+                work.begins[2 + kind, patch] = total
+                total += work.counts[kind, patch]
+        work.reported[FOUND] = total
+        for k in range(threads):
+            work.reported[MOST] = wp.max(work.reported[MOST], work.begins[4, k])
+    grid_barrier(arrivals)
+    if work.reported[MOST] > work.draft_room or work.reported[FOUND] > contacts.kinds.shape[0]:
+        return
+    for kind in range(1 + with_edges):
+        for patch in range(t, f.patches, threads):
+            for k in range(work.counts[kind, patch]):
+                copy_contact(work.begins[kind, patch] + k, drafts, work.begins[2 + kind, patch] + k, contacts)
+
+
+class CpuSearch:
     """The features of a surface by rank, and room for what is found; both are kept between steps."""
 
-    def __init__(self, broad_phase: PatchSearch, sheet: Any, friction: tuple[wp.array, wp.array]) -> None:
-        self.broad_phase, self.sheet, self.friction = broad_phase, sheet, friction
-        self.device = broad_phase.device
-        self.spare = Contacts(self.device)
-        """contacts of threads, or before they are in order"""
-        self.field = self._make_field()
-        self._vertices = len(self.field.vertex_ids)
-        self.told = wp.zeros(4, dtype=int, device=self.device)
-        """what the last search tells: FOUND, MOST, SHORT, NOWHERE"""
-        self._told_view = self.told.numpy()
-        self.alone = wp.array([0, 1, 0, 0], dtype=int, device=self.device)
-        """arrivals of a single thread"""
+    def __init__(self, broad_phase: PatchSearch, surface: Any) -> None:
+        self.broad_phase, self.surface = broad_phase, surface
+        self.features = _make_features(broad_phase, surface)
+        self._vertices = len(self.features.vertex_ids)
+        self._drafts = Contacts(broad_phase.device)
+        self._reported = wp.zeros(4, dtype=int, device="cpu")
+        self._report_view = self._reported.numpy()
         self._row_room = ROW_ROOM
-        self._cooperative = CooperativeLauncher(self.device)
-        self._numbers: tuple[Any, ...] = ()
-        self._arrays: tuple[Any, ...] = (None, None, None, None)
+        self._cooperative = CooperativeLauncher(broad_phase.device)
+        self._known: tuple[Any, ...] = ()
         self._inputs: tuple[Any, ...] = ()
 
     def find(self, x: wp.array, end: wp.array, margin: float, contacts: Contacts, *, edges: bool) -> int:
-        """Replace the contacts by those of a step from x to `end`; gives their number. Nothing farther than the margin."""
+        """Replace the contacts by those of a step from x to `end`; gives their number. Nothing is farther than the margin."""
         while True:
             threads = get_threads() if self._vertices >= WORTH_SHARING else 1
-            inputs = self.inputs_for(x, end, margin, contacts, edges=edges, threads=threads)
-            self._cooperative.launch(
-                search_together, 1, inputs, work=cooperative.MIN_PARALLEL_ITEMS if threads > 1 else 1
-            )
+            inputs = self._inputs_for(x, end, margin, contacts, edges, threads)
+            work = cooperative.MIN_PARALLEL_ITEMS if threads > 1 else 1
+            self._cooperative.launch(search_patches, 1, inputs, work=work)
             if not self._grow(x, end, margin, threads, contacts):
-                return self.take_count(contacts)
+                contacts.count = int(self._report_view[0])
+                return contacts.count
 
-    def take_count(self, contacts: Contacts) -> int:
-        """Have as many contacts as the last search found."""
-        contacts.count = int(self._told_view[0])
-        return contacts.count
-
-    def inputs_for(
-        self, x: wp.array, end: wp.array, margin: float, contacts: Contacts, *, edges: bool, threads: int
+    def _inputs_for(
+        self, x: wp.array, end: wp.array, margin: float, contacts: Contacts, edges: bool, threads: int
     ) -> tuple[Any, ...]:
-        """All inputs of a search by so many threads: the same tuple as before where nothing changed."""
-        if len(contacts.arrays[0]) < CONTACTS_A_VERTEX * self._vertices:
+        """All inputs of a search: the same tuple as before where nothing changed, which makes the launch cheap."""
+        if contacts.room < CONTACTS_A_VERTEX * self._vertices:
             contacts.grow(CONTACTS_A_VERTEX * self._vertices)
-        sheet, arrays = self.sheet, (x, end, contacts.arrays[0], self.spare.arrays[0])
-        numbers = margin, edges, threads, self._row_room
-        if numbers != self._numbers or any(a is not b for a, b in zip(arrays, self._arrays, strict=True)):
-            self._numbers, self._arrays = numbers, arrays
-            sheet.x, sheet.end = x, end
-            self._inputs = self._pack(margin, edges, threads, contacts)
+        drafts = contacts.arrays if threads == 1 else self._drafts.arrays
+        known = (x, end, contacts.arrays, drafts, margin, edges, threads, self._row_room)
+        if len(known) != len(self._known) or any(
+            a is not b and a != b for a, b in zip(known, self._known, strict=True)
+        ):
+            self._known = known
+            self.surface.x, self.surface.end = x, end
+            work = self._make_work(threads, len(drafts.kinds) // threads)
+            wide = (1.0 + 1e-9) * margin
+            self._inputs = (
+                margin, wide, FARTHEST, int(edges), self.features, self.surface, work, drafts, contacts.arrays
+            )  # fmt: skip
         return self._inputs
 
     def _grow(self, x: wp.array, end: wp.array, margin: float, threads: int, contacts: Contacts) -> bool:
-        """Make room for what was found; whether there was too little."""
-        found, most, short, nowhere = self._told_view.tolist()
+        """Make room for what was found; whether there was too little, so that the search is to be done again."""
+        found, most, short, nowhere = self._report_view.tolist()
         if nowhere:
-            # it says what is wrong
+            # it raises an error that says what is wrong
             self.broad_phase.update(x, end, margin)
         if found > LIMIT:
             raise TooManyPairs(f"{found:,} contacts of cloth with cloth: too many triangles lie in one place")
         if short:
             self._row_room *= 4
-        few = found > len(contacts.arrays[0])
+        few = found > contacts.room
         if few:
             contacts.grow(2 * found)
-        if threads > 1 and most * threads > len(self.spare.arrays[0]):
-            self.spare.grow(2 * most * threads)
+        if threads > 1 and most * threads > self._drafts.room:
+            self._drafts.grow(2 * most * threads)
             few = True
         return bool(few or short or nowhere)
 
-    def _pack(self, margin: float, edges: bool, threads: int, contacts: Contacts) -> tuple[Any, ...]:
-        """All inputs of a search."""
-        field, own = self.field, drafts_of(contacts)
-        room: Any = Room()
-        room.rows = wp.empty(threads * (self._row_room + PADDING), dtype=int, device=self.device)
-        room.boxes = wp.empty((6, threads * (self._row_room + PADDING)), dtype=wp.float32, device=self.device)
-        room.pairs = wp.empty(threads * PAIRS_A_ROW * self._row_room, dtype=wp.vec2i, device=self.device)
-        room.begins = wp.empty((4, field.patches), dtype=int, device=self.device)
-        room.counts = wp.empty((2, field.patches), dtype=int, device=self.device)
-        room.told = self.told
-        drafts = own if threads == 1 else drafts_of(self.spare)
-        draft_room = len(drafts.kinds) // threads
-        return (
-            margin, (1.0 + 1e-9) * margin, FARTHEST, int(edges), field, self.sheet, *self.friction, self._row_room,
-            PAIRS_A_ROW * self._row_room, draft_room, room, drafts, own,
-        )  # fmt: skip
+    def _make_work(self, threads: int, draft_room: int) -> Any:
+        patches, row, pairs = self.features.patches, self._row_room + PADDING, PAIRS_A_ROW * self._row_room
 
-    def order(self, places: wp.array, source: Contacts, to: Contacts) -> None:
-        """Bring contacts to their places."""
-        to.grow(source.count)
-        launch(reorder, source.count, [places, drafts_of(source), drafts_of(to)], device=self.device)
+        def empty(shape: Any, dtype: Any) -> wp.array:
+            return wp.empty(shape, dtype=dtype, device="cpu")
 
-    def _make_field(self) -> Any:
-        patches, sheet, device = self.broad_phase.patches, self.sheet, self.device
-        field: Any = Field()
-        count = field.patches = patches.count
-        for name in ("vertex_ids", "face_ids", "edge_ids", "vertex_start", "face_start", "edge_start"):
-            setattr(field, name, getattr(patches, name))
-        for name in ("faces", "edges", "corners", "ends", "body"):
-            setattr(field, name, getattr(patches, name))
-        face_ids, edge_ids = patches.face_ids.numpy(), patches.edge_ids.numpy()
-        rank = np.full(len(face_ids) + 1, -1, np.int32)
-        rank[face_ids] = np.arange(len(face_ids), dtype=np.int32)
-        ends = sheet.edges.numpy()[edge_ids]
-        is_first = sheet.first_edge.numpy()[ends] == edge_ids[:, None]
-
-        def upload(values: np.ndarray, dtype: Any) -> wp.array:
-            return wp.array(values, dtype=dtype, device=device)
-
-        def planes(numbers: int, size: int, dtype: Any) -> wp.array:
-            # what is no box overlaps none
-            return wp.full((numbers, size + PADDING), float("inf"), dtype=dtype, device=device)
-
-        field.wings = upload(rank[sheet.edge_faces.numpy()[edge_ids]], wp.vec2i)
-        field.firsts = upload(is_first @ np.array([int(FIRST), int(SECOND)]), int)
-        rest = sheet.rest.numpy()[: self.broad_phase.surface.vertex_count]
-        middles = rest[ends].mean(axis=1).T
-        field.rests = wp.array(np.pad(middles, ((0, 0), (0, PADDING))), dtype=wp.float64, ndim=2, device=device)
-        corner = sheet.faces.numpy()[face_ids[patches.face_start.numpy()[:-1]], 0]
-        field.cloth = upload(sheet.vertex_cloth.numpy()[corner], int)
-        field.table = self.broad_phase.searched_bodies
-        field.frame = wp.zeros(2, dtype=wp.vec3d, device=device)
-        vertices, edges, faces = len(patches.vertex_ids), len(edge_ids), len(face_ids)
-        field.places, field.ways = (wp.zeros(vertices, dtype=wp.vec4d, device=device) for _ in range(2))
-        field.vertex_boxes = wp.zeros((vertices, 8), dtype=wp.float32, device=device)
-        blocks = -(-count // int(BLOCK))
-        groups = -(-blocks // int(BLOCK))
-        sizes = faces, edges, int(BLOCK) * blocks, int(BLOCK) * groups, groups
-        boxes = [planes(6, size, wp.float32) for size in sizes]
-        field.face_boxes, field.edge_boxes, field.patch_boxes, field.block_boxes, field.group_boxes = boxes
-        field.face_planes = wp.zeros((FACE_PLANES, faces + PADDING), dtype=wp.float64, device=device)
-        field.edge_planes = wp.zeros((EDGE_PLANES, edges + PADDING), dtype=wp.float64, device=device)
-        # at rest, from the middle of everything
-        centre = 0.5 * (rest.min(axis=0) + rest.max(axis=0))
-        field.extent = float(np.abs(rest - centre).max())
-        corners = sheet.faces.numpy()[face_ids]
-        for name, at_rest in (
-            ("rest_places", rest[patches.vertex_ids.numpy()]),
-            ("edge_middles", rest[ends].mean(axis=1)),
-            ("face_middles", rest[corners].mean(axis=1)),
-        ):
-            numbers = np.zeros((3 if name == "rest_places" else 9, len(at_rest) + PADDING), np.float32)
-            numbers[-3:, : len(at_rest)] = (at_rest - centre).T
-            setattr(field, name, wp.array(numbers, dtype=wp.float32, ndim=2, device=device))
-        field.slack = wp.zeros(1, dtype=wp.float32, device=device)
-        field.normals = wp.zeros(faces, dtype=wp.vec4d, device=device)
-        field.marks = wp.zeros(edges + PADDING, dtype=int, device=device)
-        return field
+        return fill(
+            SearchWork,
+            rows=empty(threads * row, int),
+            boxes=empty((6, threads * row), wp.float32),
+            pairs=empty(threads * pairs, wp.vec2i),
+            row_room=self._row_room,
+            pair_room=pairs,
+            draft_room=draft_room,
+            begins=empty((5, max(patches, threads)), int),
+            counts=empty((2, patches), int),
+            reported=self._reported,
+        )
 
 
-def drafts_of(contacts: Contacts) -> Any:
-    """Contacts as kernels take them."""
-    drafts: Any = Drafts()
-    for name, array in zip(Drafts.vars, (*contacts.arrays, contacts.triangles), strict=True):  # type: ignore[attr-defined]
-        setattr(drafts, name, array)
-    return drafts
+def _make_features(broad_phase: PatchSearch, surface: Any) -> Any:
+    """The features of a surface by rank."""
+    patches = broad_phase.patches
+    names = ("vertex_ids", "face_ids", "edge_ids", "vertex_start", "face_start", "edge_start")
+    names += ("faces", "edges", "corners", "body")
+    values = {name: getattr(patches, name) for name in names}
+    vertex_ids, face_ids, edge_ids = (
+        array.numpy() for array in (patches.vertex_ids, patches.face_ids, patches.edge_ids)
+    )
+    rank = np.full(len(face_ids) + 1, -1, np.int32)
+    rank[face_ids] = np.arange(len(face_ids), dtype=np.int32)
+    ends, corners = surface.edges.numpy()[edge_ids], surface.faces.numpy()[face_ids]
+    is_first = surface.first_edge.numpy()[ends] == edge_ids[:, None]
+    rest = surface.rest.numpy()[: broad_phase.surface.vertex_count]
+    # at rest, from the middle of everything
+    centre = 0.5 * (rest.min(axis=0) + rest.max(axis=0))
+
+    def upload(values: np.ndarray, dtype: Any) -> wp.array:
+        return wp.array(values, dtype=dtype, device="cpu")
+
+    def zeros(shape: Any, dtype: Any) -> wp.array:
+        return wp.zeros(shape, dtype=dtype, device="cpu")
+
+    def boxes(size: int) -> wp.array:
+        # what is no box overlaps none
+        return wp.full((6, size + PADDING), float("inf"), dtype=wp.float32, device="cpu")
+
+    def planes(at_rest: np.ndarray, numbers: int) -> wp.array:
+        found = np.zeros((numbers, len(at_rest) + PADDING), np.float32)
+        found[-3:, : len(at_rest)] = (at_rest - centre).T
+        return wp.array(found, dtype=wp.float32, ndim=2, device="cpu")
+
+    middles = rest[ends].mean(axis=1)
+    first_corner = corners[patches.face_start.numpy()[:-1], 0]
+    vertices, edges, faces = len(vertex_ids), len(edge_ids), len(face_ids)
+    blocks = -(-patches.count // int(BLOCK))
+    groups = -(-blocks // int(BLOCK))
+    return fill(
+        Features,
+        patches=patches.count,
+        extent=float(np.abs(rest - centre).max()),
+        wings=upload(rank[surface.edge_faces.numpy()[edge_ids]], wp.vec2i),
+        firsts=upload(is_first @ np.array([int(FIRST), int(SECOND)]), int),
+        rests=wp.array(np.pad(middles.T, ((0, 0), (0, PADDING))), dtype=wp.float64, ndim=2, device="cpu"),
+        cloth=upload(surface.vertex_cloth.numpy()[first_corner], int),
+        table=broad_phase.searched_bodies,
+        frame=zeros(2, wp.vec3d),
+        places=zeros(vertices, wp.vec4d),
+        ways=zeros(vertices, wp.vec4d),
+        vertex_boxes=zeros((vertices, 8), wp.float32),
+        face_boxes=boxes(faces),
+        edge_boxes=boxes(edges),
+        patch_boxes=boxes(int(BLOCK) * blocks),
+        block_boxes=boxes(int(BLOCK) * groups),
+        group_boxes=boxes(groups),
+        face_planes=zeros((FACE_PLANES, faces + PADDING), wp.float64),
+        edge_planes=zeros((EDGE_PLANES, edges + PADDING), wp.float64),
+        normals=zeros(faces, wp.vec4d),
+        marks=zeros(edges + PADDING, int),
+        face_middles=planes(rest[corners].mean(axis=1), 9),
+        edge_middles=planes(middles, 9),
+        rest_places=planes(rest[vertex_ids], 3),
+        slack=zeros(1, wp.float32),
+        **values,
+    )

@@ -1,304 +1,173 @@
-"""The substeps of `predictive`, however many threads share them: one that does small cloth alone, all cores, a card.
+"""A step of `predictive` on the CPU as one kernel: half-spaces, cached contacts, then all substeps.
 
-Threads that wait for each other share each colour of springs, hinges and contacts. Where a card has large cloth, springs and
-contacts go another way (`predictive_in_parts`); all else is here.
+One thread, which is plain serial code, or several that share each pass and wait for each other between passes: that is the only
+difference, and results are the same bytes. Springs, hinges and attachments go colour by colour. Contacts of cloth with cloth
+are solved in the order of the list, by the first thread: most are open, and seen to be so four at a time.
 """
 
 import warp as wp
 
-from weft.contact.stencil_colours import COLOURS
-from weft.dynamics.packed_vertices import end_vertex, predict_vertices
-from weft.methods.predictive.arrays import Arrays, Numbers
-from weft.methods.predictive.attachments import attach_vertices
-from weft.methods.predictive.contacts import ASLEEP, solve_contacts
-from weft.methods.predictive.fabric_constraints import (
-    bend_loaded,
-    bend_quads,
-    hinge_interval,
-    hinge_softness,
-    stretch_loaded,
-    stretch_pairs,
-)
-from weft.methods.predictive.goals import follow_goals
-from weft.methods.predictive.grid_stride import (
-    beyond_loaded,
-    go_end,
-    go_step,
-    in_fours,
-    item_step,
-    span_begin,
-    span_end,
-)
-from weft.methods.predictive.half_spaces import solve_half_spaces
-from weft.runtime.cooperative import barrier_arrive, barrier_between, barrier_wait, grid_barrier, on_gpu
-from weft.runtime.partition import interleaved_thread, partition_begin, partition_end, partition_step
-from weft.runtime.vector_loads import load_vec2i, load_vec4d, load_vec4i
+from weft.dynamics.packed_vertices import end_vertex, predict_vertices, start_vertex
+from weft.methods.predictive.collider_shapes import ColliderArrays
+from weft.methods.predictive.contacts import ContactArrays, refresh_contacts, solve_contacts
+from weft.methods.predictive.fabric import FabricArrays, bend_quads, prepare_pair, prepare_quad, stretch_pairs
+from weft.methods.predictive.guides import GuideArrays, attach_vertices, follow_goals
+from weft.methods.predictive.half_spaces import HalfSpaceArrays, find_half_spaces, solve_half_spaces
+from weft.methods.predictive.state import Pace, Settings, VertexArrays, free_displacement, pace_of
+from weft.runtime.cooperative import grid_barrier
 
 wp.set_module_options({"enable_backward": False})
 
-ONE = wp.constant(wp.float64(1.0))
 
+@wp.func
+def span_begin(t: int, threads: int, count: int) -> int:
+    """Where the items of thread t begin, of so many; t + 1 gives where they end.
 
-@wp.struct
-class Pace:
-    """The numbers that all substeps of a step share."""
-
-    substeps: int
-    h: wp.float64
-    per_h: wp.float64
-    part: wp.float64
-    """of the step"""
-    slowed: wp.float64
-    """what the air leaves of a way"""
-    push: wp.float64
-    """by how much overlap from before is undone at most"""
-    interval: int
-    """hinges are solved in the first of so many substeps"""
-    softness: wp.float64
-    """of hinges"""
-
-
-@wp.struct
-class Offsets:
-    """Where the colours of each kind of constraint start, and the order of the contacts.
-
-    A thread that does all alone needs colours of springs only, which it does four at once: all else is one colour.
+    At every fourth item, so that what is solved four at a time does not depend on the number of threads.
     """
-
-    stretch: wp.array[int]
-    bend: wp.array[int]
-    stitch_colours: int
-    """so many of those of `bend`, the first ones"""
-    attachments: wp.array[int]
-    contacts: wp.array[int]
-    order: wp.array[int]
-    """empty where contacts lie in their order"""
-    half_counts: wp.array[int]
-    """of half-spaces: of each vertex, or of all together"""
-    half_places: wp.array[int]
-    stop: wp.array[int]
-    """not 0 where the step is not to be done"""
+    begin = int(wp.int64(count) * wp.int64(t) // wp.int64(threads))
+    return wp.min((begin + 3) // 4 * 4, count)
 
 
 @wp.func
-def pace_of(substeps: int, s: Numbers) -> Pace:
-    """The numbers of so many substeps."""
-    pace = Pace()
-    pace.substeps = substeps
-    pace.h = s.dt / wp.float64(substeps)
-    pace.per_h = ONE / pace.h
-    pace.part = ONE / wp.float64(substeps)
-    pace.slowed = ONE / (ONE + pace.h * s.air_damping)
-    pace.push = pace.h * s.push_speed
-    pace.interval = hinge_interval(substeps, s.prediction)
-    pace.softness = hinge_softness(substeps, s.prediction, pace.per_h)
-    return pace
-
-
-@wp.func
-def predict_some(first: int, last: int, progress: wp.float64, s: Numbers, pace: Pace, a: Arrays):
-    """Free motion of some vertices, up to `progress` of the step."""
-    predict_vertices(
-        first, last, a.x, a.target, a.force, s.gravity, pace.slowed, pace.h, progress, a.p, a.before, a.start
-    )
-
-
-@wp.func
-def stretch_some(first: int, last: int, sweep: int, s: Numbers, pace: Pace, a: Arrays):
-    """Some springs between two vertices, no two of which share one."""
-    stretch_pairs(
-        first, last, a.pairs, a.pair_springs, a.pair_moves, sweep, s.sweeps, pace.per_h, a.pair_pull, a.before, a.p
-    )
-
-
-@wp.func
-def bend_some(first: int, last: int, softness: wp.float64, sweep: int, s: Numbers, pace: Pace, a: Arrays):
-    """Some springs over four vertices, one after another."""
-    bend_quads(
-        first, last, a.quads, a.quad_weights, a.quad_springs, a.quad_moves, sweep, s.sweeps, pace.per_h, softness,
-        a.quad_pull, a.before, a.p,
-    )  # fmt: skip
-
-
-@wp.func
-def stretch_all(
-    t: int, threads: int, arrivals: wp.array[int], sweep: int, s: Numbers, pace: Pace, a: Arrays, o: Offsets
-):
-    """All springs between two vertices; what a thread of a card needs for its next one is loaded while threads wait."""
-    colours = o.stretch.shape[0] - 1
-    place = interleaved_thread(t, threads)
-    last = a.pairs.shape[0] - 1
-    end = int(0)
-    following = o.stretch[wp.min(1, colours)]
-    for colour in range(colours):
-        ticket = barrier_arrive(arrivals)
-        begin = end
-        end = following
-        i = span_begin(place, threads, begin, end)
-        k = wp.min(i, last)
-        q = load_vec2i(a.pairs, k)
-        spring = a.pair_springs[k]
-        following = o.stretch[wp.min(colour + 2, colours)]
-        barrier_wait(arrivals, ticket)
-        stretch_loaded(on_gpu() and i < end, k, q, spring, sweep, s.sweeps, pace.per_h, a.pair_pull, a.before, a.p)
-        stop = span_end(place, threads, begin, end)
-        for j in range(i + beyond_loaded(threads), stop, go_step(threads, i, stop)):
-            stretch_some(j, go_end(j, stop), sweep, s, pace, a)
-
-
-@wp.func
-def bend_all(
+def solve_fabric(
     t: int,
     threads: int,
     arrivals: wp.array[int],
-    colours: int,
+    with_hinges: bool,
     sweep: int,
-    s: Numbers,
+    s: Settings,
     pace: Pace,
-    a: Arrays,
-    o: Offsets,
+    fabric: FabricArrays,
+    vertices: VertexArrays,
 ):
-    """The first colours of springs over four vertices, likewise."""
-    place = interleaved_thread(t, threads)
-    last = a.quads.shape[0] - 1
-    most = o.bend.shape[0] - 1
-    end = int(0)
-    following = o.bend[wp.min(1, most)]
+    """All springs, then stitches and, if it is their turn, hinges; all threads share each colour."""
+    for colour in range(fabric.pair_colours.shape[0] - 1):
+        grid_barrier(arrivals)
+        begin = fabric.pair_colours[colour]
+        size = fabric.pair_colours[colour + 1] - begin
+        stretch_pairs(
+            begin + span_begin(t, threads, size), begin + span_begin(t + 1, threads, size), sweep, s.sweeps, pace.per_h,
+            fabric, vertices,
+        )  # fmt: skip
+    colours = wp.where(with_hinges, fabric.quad_colours.shape[0] - 1, fabric.stitch_colours)
     for colour in range(colours):
-        ticket = barrier_arrive(arrivals)
-        begin = end
-        end = following
-        i = span_begin(place, threads, begin, end)
-        k = wp.min(i, last)
-        q = load_vec4i(a.quads, k)
-        w = load_vec4d(a.quad_weights, k)
-        spring = a.quad_springs[k]
-        g = load_vec4d(a.quad_moves, k)
-        following = o.bend[wp.min(colour + 2, most)]
-        soft = pace.softness
-        if colour < o.stitch_colours:
-            soft = pace.per_h * pace.per_h
-        barrier_wait(arrivals, ticket)
-        bend_loaded(
-            on_gpu() and i < end, k, q, w, spring, g, sweep, s.sweeps, pace.per_h, soft, a.quad_pull, a.before, a.p
-        )
-        stop = span_end(place, threads, begin, end)
-        for j in range(i + beyond_loaded(threads), stop, go_step(threads, i, stop)):
-            bend_some(j, go_end(j, stop), soft, sweep, s, pace, a)
+        grid_barrier(arrivals)
+        softness = wp.where(colour < fabric.stitch_colours, pace.per_h * pace.per_h, pace.softness)
+        begin = fabric.quad_colours[colour]
+        size = fabric.quad_colours[colour + 1] - begin
+        bend_quads(
+            begin + span_begin(t, threads, size), begin + span_begin(t + 1, threads, size), softness, sweep, s.sweeps,
+            pace.per_h, fabric, vertices,
+        )  # fmt: skip
+    grid_barrier(arrivals)
 
 
 @wp.func
-def lead(
+def solve_guides(
     t: int,
     threads: int,
     arrivals: wp.array[int],
     progress: wp.float64,
-    ranks: wp.array[int],
-    s: Numbers,
     pace: Pace,
-    a: Arrays,
+    guides: GuideArrays,
+    vertices: VertexArrays,
 ):
-    """What leads single vertices: goals, then attachments, of which those of a rank have different vertices."""
-    if s.goals > 0:
-        begin = span_begin(t, threads, 0, s.goals)
-        end = span_end(t, threads, 0, s.goals)
-        for i in range(begin, end, go_step(threads, begin, end)):
-            follow_goals(
-                i, go_end(i, end), a.goal_vertices, a.goal_springs, a.goal_starts, a.goals, pace.h, progress, pace.part,
-                a.before, a.p,
-            )  # fmt: skip
+    """Goals, then attachments rank by rank."""
+    goals = guides.goal_vertices.shape[0]
+    if goals > 0:
+        follow_goals(
+            span_begin(t, threads, goals),
+            span_begin(t + 1, threads, goals),
+            pace.h,
+            progress,
+            pace.share,
+            guides,
+            vertices,
+        )
         grid_barrier(arrivals)
-    for rank in range(ranks.shape[0] - 1):
-        begin = span_begin(t, threads, ranks[rank], ranks[rank + 1])
-        end = span_end(t, threads, ranks[rank], ranks[rank + 1])
-        for i in range(begin, end, go_step(threads, begin, end)):
-            attach_vertices(i, go_end(i, end), a.attached, a.lengths, a.p)
-        grid_barrier(arrivals)
-
-
-@wp.func
-def part_some(first: int, last: int, step: int, s: Numbers, pace: Pace, a: Arrays, o: Offsets):
-    """Contacts of cloth with cloth from one place in the order to another: where they lie in it, the CPU's in one go."""
-    ordered = o.order.shape[0] > 0
-    go = int(step)
-    if not ordered:
-        go = go_step(step, first, last)
-    for k in range(first, last, go):
-        i = int(k)
-        end = int(last)
-        if ordered:
-            i = o.order[k]
-            end = i + 1
-        solve_contacts(
-            i, go_end(i, end), ASLEEP, a.contact_vertices, a.contact_kinds, a.contact_weights, a.contact_normals,
-            a.contact_thickness, a.contact_friction, s.friction, pace.push, a.contact_pushed, a.x, a.start, a.before, a.p,
-        )  # fmt: skip
-
-
-@wp.func
-def part_by_colours(t: int, threads: int, arrivals: wp.array[int], s: Numbers, pace: Pace, a: Arrays, o: Offsets):
-    """All contacts of cloth with cloth, one colour after another, then those that found none."""
-    begin = o.contacts[0]
-    end = o.contacts[1]
-    colour = int(0)
-    while colour < COLOURS and end > begin:
-        following = o.contacts[colour + 2]
-        size = end - begin
-        first = begin + in_fours(partition_begin(t, threads, size), size)
-        last = begin + in_fours(partition_end(t, threads, size), size)
-        part_some(first, last, partition_step(threads, size), s, pace, a, o)
-        barrier_between(arrivals, size, following - end)
-        begin = end
-        end = following
-        colour += 1
-    if colour == COLOURS and end > begin:
-        if t == 0:
-            part_some(begin, end, 1, s, pace, a, o)
+    for rank in range(guides.ranks.shape[0] - 1):
+        begin = guides.ranks[rank]
+        size = guides.ranks[rank + 1] - begin
+        attach_vertices(
+            begin + span_begin(t, threads, size), begin + span_begin(t + 1, threads, size), guides, vertices
+        )
         grid_barrier(arrivals)
 
 
-@wp.func
-def keep_out(
+@wp.kernel
+def advance(
     first: int,
-    last: int,
-    counts: wp.array[int],
-    places: wp.array[int],
-    progress: wp.float64,
-    s: Numbers,
-    pace: Pace,
-    a: Arrays,
+    threads: int,
+    arrivals: wp.array[int],
+    settings: wp.array[Settings],
+    vertices: VertexArrays,
+    fabric: FabricArrays,
+    guides: GuideArrays,
+    contacts: ContactArrays,
+    halves: HalfSpaceArrays,
+    colliders: ColliderArrays,
 ):
-    """The half-spaces of some vertices; those of more than one lie one after another."""
-    solve_half_spaces(
-        places[first], places[last - 1] + counts[last - 1], a.half_vertices, a.half_normals, a.half_offsets, a.half_ways,
-        a.half_thickness, a.half_friction, s.friction, progress, pace.part, pace.push, a.half_pushed, a.start, a.before,
-        a.p,
-    )  # fmt: skip
+    """One step, or its prediction; contacts that are not cached were found before."""
+    t = first + wp.tid()
+    s = settings[0]
+    pace = pace_of(s)
+    begin = span_begin(t, threads, s.vertices)
+    end = span_begin(t + 1, threads, s.vertices)
 
+    # vertices, where nothing would stop them, and their half-spaces
+    for i in range(begin, end):
+        if not start_vertex(i, vertices.x, vertices.v, vertices.inverse_mass, pace.h, vertices.p, vertices.before):
+            fabric.prepared[0] = wp.vec2d()
+            fabric.prepared[1] = wp.vec2d()
+        vertices.free[i] = free_displacement(i, s, vertices)
+    first_half = begin * halves.room
+    count = find_half_spaces(begin, end, s, vertices, colliders, halves)
+    halves.counts[2 * t] = first_half
+    halves.counts[2 * t + 1] = count
+    if t == 0:
+        for k in range(2 * threads, halves.counts.shape[0]):
+            halves.counts[k] = 0
+    grid_barrier(arrivals)
+    if halves.full[0] != 0:
+        return
 
-@wp.func
-def take_substeps(t: int, threads: int, arrivals: wp.array[int], s: Numbers, pace: Pace, a: Arrays, o: Offsets):
-    """All substeps, then positions; contacts and half-spaces are there."""
-    begin = span_begin(t, threads, 0, s.vertices)
-    end = span_end(t, threads, 0, s.vertices)
-    owners = o.half_counts.shape[0]
-    first_owner = span_begin(t, threads, 0, owners)
-    last_owner = span_end(t, threads, 0, owners)
+    if s.cached != 0:
+        refresh_contacts(span_begin(t, threads, s.contacts), span_begin(t + 1, threads, s.contacts), contacts, vertices)
+    known = fabric.prepared[s.prediction]
+    if known[0] != pace.per_h or known[1] != pace.softness:
+        quads = fabric.quads.shape[0]
+        for i in range(span_begin(t, threads, quads), span_begin(t + 1, threads, quads)):
+            prepare_quad(i, pace.per_h, pace.softness, fabric, vertices.inverse_mass)
+        pairs = fabric.pairs.shape[0]
+        for i in range(span_begin(t, threads, pairs), span_begin(t + 1, threads, pairs)):
+            prepare_pair(i, pace.per_h, fabric, vertices.inverse_mass)
+    grid_barrier(arrivals)
+    if t == 0:
+        fabric.prepared[s.prediction] = wp.vec2d(pace.per_h, pace.softness)
+
     for substep in range(pace.substeps):
-        progress = wp.float64(substep + 1) * pace.part
-        # what a thread did to its vertices last in the substep before, it goes on from: no need to wait
-        for i in range(begin, end, go_step(threads, begin, end)):
-            predict_some(i, go_end(i, end), progress, s, pace, a)
+        progress = wp.float64(substep + 1) * pace.share
+        # a thread moved its vertices last itself, so it need not wait for others here
+        predict_vertices(
+            begin, end, vertices.x, vertices.target, vertices.force, s.gravity, pace.slowed, pace.h, progress, vertices.p,
+            vertices.before, vertices.start,
+        )  # fmt: skip
         for sweep in range(s.sweeps):
-            stretch_all(t, threads, arrivals, sweep, s, pace, a, o)
-            bends = wp.where(substep % pace.interval == 0, o.bend.shape[0] - 1, o.stitch_colours)
-            bend_all(t, threads, arrivals, bends, sweep, s, pace, a, o)
-            grid_barrier(arrivals)
-            lead(t, threads, arrivals, progress, o.attachments, s, pace, a)
+            solve_fabric(
+                t, threads, arrivals, substep % pace.interval == 0, sweep, s, pace, fabric, vertices
+            )  # fmt: skip
+            solve_guides(t, threads, arrivals, progress, pace, guides, vertices)
             if s.contacts > 0:
-                part_by_colours(t, threads, arrivals, s, pace, a, o)
-            for i in range(first_owner, last_owner, go_step(threads, first_owner, last_owner)):
-                keep_out(i, go_end(i, last_owner), o.half_counts, o.half_places, progress, s, pace, a)
+                if t == 0:
+                    solve_contacts(0, s.contacts, s.friction, pace.push, contacts, vertices)
+                grid_barrier(arrivals)
+            solve_half_spaces(
+                first_half, first_half + count, progress, pace.share, s.friction, pace.push, halves, vertices
+            )
 
-    for i in range(begin, end, item_step(threads)):
-        end_vertex(i, pace.per_h, a.p, a.before, a.x, a.v)
+    for i in range(begin, end):
+        end_vertex(i, pace.per_h, vertices.p, vertices.before, vertices.x, vertices.v)
+    if t == 0 and s.prediction == 0:
+        for k in range(colliders.start.shape[0]):
+            colliders.start[k] = colliders.end[k]

@@ -1,17 +1,10 @@
-"""Contacts of cloth with colliders (Lewin 2018, section 3): half-spaces that are found once and hold for a step.
-
-A vertex gets one for each collider that it is inside of, nearer to than the thickness and the static collision radius,
-or will be: the motion of vertex and nearest point over the step, along the direction between them at the start, says
-so. The plane stands at the nearest point at the start, faces the vertex (or the way out), and moves with the collider:
-that it also turns is left out, which is an error of second order in the angle of a step. So however far a vertex is
-carried beyond the plane, by its speed or by its neighbours, it comes back on the side it started on.
-"""
+"""Colliders as kernels take them: where the nearest point of a shape or mesh is, and where it goes over the step."""
 
 # mypy: disable-error-code="arg-type, assignment, attr-defined"
 
 import warp as wp
 
-from weft.methods.predictive.nearest import nearest_on_triangle
+from weft.geometry.proximity import nearest_point_triangle
 
 wp.set_module_options({"enable_backward": False})
 
@@ -29,7 +22,7 @@ MESH = wp.constant(4)
 
 @wp.struct
 class Shape:
-    """A collider; the fields from `place` on are those of a step, found by `place_shape`."""
+    """A collider; the fields from `place` on belong to a step and are set by `place_shape`."""
 
     kind: int
     body: int
@@ -45,25 +38,43 @@ class Shape:
     bound: wp.float64
     """radius of a ball about the centre that holds it; negative where there is none"""
     depth: wp.float64
-    """nothing inside is farther than this from the surface"""
+    """largest distance of a point inside from the surface"""
     first_face: int
     """of a mesh, among the triangles of all meshes"""
     edge: wp.float64
-    """how long the edges of the cloth are"""
+    """length of the edges of the cloth"""
     rise: wp.float64
-    """nowhere does cloth keep farther off for its ridges than this"""
+    """largest extra distance that cloth keeps from its ridges"""
     change: wp.float64
-    """no vertex of a mesh that changes its form goes farther than this in the step"""
+    """largest displacement of a vertex of a deforming mesh in the step"""
     place: wp.vec3d
     """the centre in the world at the start of the step"""
     turn: wp.mat33d
     """from its frame to the world"""
     shift: wp.vec3d
-    """way of the centre over the step"""
+    """displacement of the centre over the step"""
     spin: wp.vec3d
     """rotation vector of the step"""
     way: wp.float64
-    """no point of it goes farther than this in the step"""
+    """largest displacement of any point of it in the step"""
+
+
+@wp.struct
+class ColliderArrays:
+    """All colliders of a scene over a step."""
+
+    shapes: wp.array[Shape]
+    start: wp.array[wp.mat44d]
+    """pose of each collider at the start of the step: from its own frame to the world"""
+    end: wp.array[wp.mat44d]
+    mesh_start: wp.array[wp.vec3d]
+    """vertices of all meshes about their centres, in the frames of their poses"""
+    mesh_end: wp.array[wp.vec3d]
+    ridges: wp.array[wp.vec3d]
+    """of each corner of each triangle: the slope of the surface across the opposite edge"""
+    sticking: wp.array2d[wp.float64]
+    """static friction of two bodies"""
+    sliding: wp.array2d[wp.float64]
 
 
 @wp.struct
@@ -78,9 +89,9 @@ class Touch:
     nearest: wp.vec3d
     """on its surface, in the world"""
     way: wp.vec3d
-    """of that point over the step"""
+    """displacement of that point over the step"""
     rise: wp.float64
-    """how much farther off cloth keeps near a ridge"""
+    """extra distance that cloth keeps near a ridge"""
 
 
 @wp.func
@@ -106,13 +117,13 @@ def rotation_of(pose: wp.mat44d) -> wp.mat33d:
 
 @wp.func
 def carried(pose: wp.mat44d, q: wp.vec3d) -> wp.vec3d:
-    """Where a pose puts a point of the frame."""
+    """A point of the frame, transformed by a pose."""
     return rotation_of(pose) * q + wp.vec3d(pose[0, 3], pose[1, 3], pose[2, 3])
 
 
 @wp.func
 def place_shape(given: Shape, start: wp.mat44d, end: wp.mat44d) -> Shape:
-    """A collider on its way from one pose to another."""
+    """A collider that moves from one pose to another over the step."""
     shape = given
     shape.place = carried(start, given.centre)
     shape.turn = rotation_of(start)
@@ -124,7 +135,7 @@ def place_shape(given: Shape, start: wp.mat44d, end: wp.mat44d) -> Shape:
 
 @wp.func
 def direction(r: wp.vec3d, length: wp.float64, move: wp.vec3d) -> wp.vec3d:
-    """Unit vector along r; where r is nothing, against the motion; where there is none, up."""
+    """Unit vector along r; where r vanishes, against the motion; without motion, up."""
     if length > TINY:
         return r / length
     speed = wp.length(move)
@@ -165,11 +176,11 @@ def nearest_on_box(q: wp.vec3d, size: wp.vec3d) -> wp.vec4d:
 def rise_near_ridges(
     bary: wp.vec3d, slopes: wp.vec3d, side: wp.float64, edge: wp.float64, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d
 ) -> wp.float64:
-    """How far off a triangle a vertex keeps for edges of cloth not to cut the ridges beside it.
+    """Extra distance from a triangle at which edges of cloth do not cut the ridges beside it.
 
     A chord of length L from one side of a ridge to the other passes under it by 2 tan(w / 2) d (L - d) / L, where w is the
     angle by which the surface turns and d is how far from the ridge the chord starts: so high are both of its ends.
-    Where ridges meet they add up.
+    Where several ridges are near, they add up.
     """
     area = wp.length(wp.cross(b - a, c - a))
     sides = wp.vec3d(wp.length(c - b), wp.length(a - c), wp.length(b - a))
@@ -194,7 +205,7 @@ def touch_mesh(
     """The nearest point of a mesh, all in its frame; found only within the reach."""
     touch = Touch()
     probe = wp.vec3(wp.float32(q[0]), wp.float32(q[1]), wp.float32(q[2]))
-    # a little farther, for the tree has single precision
+    # a little farther: the tree has single precision
     far = wp.float32(reach * wp.float64(1.001) + wp.float64(1e-5))
     face = int(-1)
     sign = float(1.0)
@@ -215,7 +226,7 @@ def touch_mesh(
     a = start[i]
     b = start[j]
     c = start[k]
-    bary = nearest_on_triangle(q, a, b, c)
+    bary = nearest_point_triangle(q, a, b, c)
     touch.found = 1
     touch.nearest = bary[0] * a + bary[1] * b + bary[2] * c
     touch.way = bary[0] * (end[i] - a) + bary[1] * (end[j] - b) + bary[2] * (end[k] - c)
@@ -233,7 +244,7 @@ def touch_mesh(
 
 @wp.func
 def is_out_of_reach(shape: Shape, x: wp.vec3d, far: wp.float64) -> bool:
-    """Whether a point is farther than this from a collider, as far as few operations tell."""
+    """Whether a point is certainly farther than this from a collider, by a cheap bound."""
     r = x - shape.place
     if shape.kind == BOX or shape.kind == MESH:
         limit = far + shape.bound + shape.rise
@@ -257,7 +268,7 @@ def touch_shape(
     end: wp.array[wp.vec3d],
     ridges: wp.array[wp.vec3d],
 ) -> Touch:
-    """The nearest point of a collider and its way over the step; not found where it is out of reach.
+    """The nearest point of a collider and its displacement over the step; not found where it is out of reach.
 
     `reach` is thickness and static collision radius together.
     """

@@ -1,0 +1,251 @@
+"""What guides single vertices: weak springs to an animation, and long-range attachments to pins.
+
+Long-range attachments (Kim, Chentanez and Mueller 2012): no vertex goes farther from a pin than the cloth between them reaches.
+The longest distance is the shortest way over the cloth at rest, along edges and across hinges. A vertex is attached to the
+nearest vertex of each group of neighbouring pins, to the nearest few groups where there are many. The limit keeps stiff
+cloth from sagging where a few sweeps cannot carry a load over many vertices; it only ever shortens.
+"""
+
+# mypy: disable-error-code="empty-body"
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import warp as wp
+
+from weft.dynamics.packed_vertices import PACKED_VERTEX
+from weft.methods.predictive.state import VertexArrays, fill
+from weft.runtime.native import NativeHeader
+from weft.scene import Follow
+from weft.scene.motion import MotionModel, SampledMotion, SelectedMotion
+from weft.scene.pins import selected_vertices
+from weft.scene.placement import Placement
+from weft.world import RestCloth, World
+
+wp.set_module_options({"enable_backward": False})
+
+# groups of pins that a vertex is attached to: each costs one more pass over all vertices in a sweep
+GROUPS = 4
+# an attachment allows the strain of cloth that carries this many times its own weight: less would take load off the springs
+LOAD = 5.0
+# least strain that it allows, so that rounding and pins that move do not pull at calm cloth
+LEAST_STRAIN = 0.01
+GRAVITY = 9.81
+
+_native = NativeHeader(__file__, "guides.h")
+
+
+@wp.struct
+class GuideArrays:
+    """Springs to an animation, and attachments by rank: first the nearest pin of every vertex, then the second nearest..."""
+
+    goal_vertices: wp.array[int]
+    goal_springs: wp.array[wp.vec3d]
+    """angular frequency, damping ratio, reach (0: none)"""
+    goal_starts: wp.array[wp.vec3d]
+    goal_ends: wp.array[wp.vec3d]
+    attached: wp.array[wp.vec2i]
+    """vertex, pin"""
+    lengths: wp.array[wp.float64]
+    ranks: wp.array[int]
+    """where each rank of attachments begins; those of a rank have different vertices"""
+
+
+@wp.func_native(PACKED_VERTEX + _native.body("follow_goals"))
+def follow_goals(
+    first: int,
+    last: int,
+    h: wp.float64,
+    progress: wp.float64,
+    share_of_step: wp.float64,
+    guides: GuideArrays,
+    vertices: VertexArrays,
+):
+    """Springs to where the animation has vertices after `progress` of the step; a substep is `share_of_step` of it."""
+    ...
+
+
+@wp.func_native(PACKED_VERTEX + _native.body("attach_vertices"))
+def attach_vertices(first: int, last: int, guides: GuideArrays, vertices: VertexArrays):
+    """Long-range attachments: a vertex stays within its length of the pin."""
+    ...
+
+
+class GoalPart(NamedTuple):
+    """The goals of one `follow` of the scene."""
+
+    motion: MotionModel
+    placement: Placement
+    numbers: np.ndarray
+    """of its goals among all goals"""
+    placed: np.ndarray
+    """where the vertices are placed"""
+
+
+class Goals:
+    """The vertices that follow an animation; where two `follow` name a vertex the later one counts.
+
+    A step goes from `starts` to `ends`, both in the world.
+    """
+
+    def __init__(self, world: World, follows: tuple[Follow, ...]) -> None:
+        scene = world.scene
+        names = [cloth.name for cloth in scene.cloths]
+        owner = np.full(world.cloth_vertex_count, -1)
+        parts = []
+        for i, follow in enumerate(follows):
+            number = names.index(follow.cloth)
+            part = world.cloths[number]
+            chosen = selected_vertices(scene, follow, part.mesh, ("method", "follow", i))
+            motion = follow.motion.resolve(base=scene.base, placement=scene.cloths[number].placement)
+            if isinstance(motion, SampledMotion):
+                motion = SelectedMotion(motion, chosen, len(part.mesh.vertices))
+            owner[part.first + chosen] = i
+            parts.append((part.first + chosen, part.mesh.vertices[chosen], motion))
+        self._parts = [(v, p, m, owner[v] == i) for i, (v, p, m) in enumerate(parts)]
+        self.count = int((owner >= 0).sum())
+        self.parts: list[GoalPart] = []
+        first = 0
+        for follow, (_, p, _, mine) in zip(follows, self._parts, strict=True):
+            numbers = first + np.arange(int(mine.sum()))
+            placement = scene.cloths[names.index(follow.cloth)].placement
+            self.parts.append(GoalPart(follow.motion, placement, numbers, p[mine]))
+            first += len(numbers)
+        vertices = [np.zeros(0, np.int32), *(v[mine] for v, _, _, mine in self._parts)]
+        springs = [np.zeros((0, 3))]
+        for follow, (_, _, _, mine) in zip(follows, self._parts, strict=True):
+            spring = [2.0 * np.pi * follow.frequency, follow.damping, follow.reach or 0.0]
+            springs.append(np.tile(spring, (int(mine.sum()), 1)))
+        self.vertices = wp.array(np.concatenate(vertices).astype(np.int32), dtype=int, device=world.device)
+        self.springs = wp.array(np.concatenate(springs), dtype=wp.vec3d, device=world.device)
+        self.starts = wp.array(self.at(0.0), dtype=wp.vec3d, device=world.device)
+        self.ends = wp.clone(self.starts)
+        self.moving = any(not motion.still for _, _, motion, _ in self._parts)
+
+    def at(self, time: float) -> np.ndarray:
+        """Where the animation has the vertices at a time."""
+        places = [m.positions(p, time)[mine] for _, p, m, mine in self._parts]
+        return np.concatenate([np.zeros((0, 3)), *places])
+
+    def follow(self, start: float, end: float) -> None:
+        """Take the goals at the start and the end of a step from the motions of the scene."""
+        if self.moving:
+            self.starts.assign(self.at(start))
+            self.ends.assign(self.at(end))
+
+
+@dataclass(frozen=True)
+class Attachments:
+    """Attachments by rank: first the nearest pin of every vertex, then the second nearest, and so on."""
+
+    ends: np.ndarray
+    """(k, 2) int32: vertex, pin"""
+    lengths: np.ndarray
+    """(k,) in m"""
+    offsets: np.ndarray
+    """where each rank begins"""
+
+
+class Guides:
+    """Goals and attachments as kernels take them; attachments change when pins let go."""
+
+    def __init__(self, world: World, goals: Goals) -> None:
+        self.goals, self._device = goals, world.device
+        self.attach(Attachments(np.zeros((0, 2), np.int32), np.zeros(0), np.zeros(1, int)))
+
+    def attach(self, found: Attachments) -> None:
+        """Have these attachments from now on."""
+        goals, device = self.goals, self._device
+        self.arrays = fill(
+            GuideArrays,
+            goal_vertices=goals.vertices,
+            goal_springs=goals.springs,
+            goal_starts=goals.starts,
+            goal_ends=goals.ends,
+            attached=wp.array(found.ends, dtype=wp.vec2i, device=device),
+            lengths=wp.array(found.lengths, dtype=wp.float64, device=device),
+            ranks=wp.array(found.offsets, dtype=int, device=device),
+        )
+
+
+def attach_world(world: World, fixed: np.ndarray, reach: float | None = None) -> Attachments:
+    """The attachments of all cloths; `fixed` says which vertices are held, `reach` is the limit in lengths at rest."""
+    rows = [np.zeros((0, 4))]
+    for part in world.cloths:
+        own = fixed[part.first : part.first + len(part.mesh.vertices)]
+        rows.append(_attach_part(part, own, reach))
+    table = np.concatenate(rows)
+    order = np.lexsort((table[:, 0], table[:, 3]))
+    table = table[order]
+    ranks = np.bincount(table[:, 3].astype(int), minlength=1) if len(table) else np.zeros(0, int)
+    offsets = np.concatenate([[0], np.cumsum(ranks)]).astype(int)
+    return Attachments(table[:, :2].astype(np.int32), table[:, 2].copy(), offsets)
+
+
+def _attach_part(part: RestCloth, fixed: np.ndarray, reach: float | None) -> np.ndarray:
+    """Vertex, pin, length and rank of the attachments of one cloth, (k, 4)."""
+    from scipy.sparse.csgraph import connected_components, dijkstra
+
+    pins = np.flatnonzero(fixed)
+    if len(pins) == 0 or fixed.all():
+        return np.zeros((0, 4))
+    graph = _rest_graph(part)
+    _, group = connected_components(graph[pins][:, pins], directed=False)
+    distance = np.full((group.max() + 1, len(fixed)), np.inf)
+    source = np.zeros(distance.shape, int)
+    for g in range(len(distance)):
+        distance[g], _, source[g] = dijkstra(
+            graph, directed=False, indices=pins[group == g], return_predecessors=True, min_only=True
+        )
+
+    nearest = np.argsort(distance, axis=0, kind="stable")[:GROUPS]
+    free = np.flatnonzero(~fixed)
+    rows = []
+    for rank, groups in enumerate(nearest[:, free]):
+        length = distance[groups, free]
+        there = np.isfinite(length)
+        pin = source[groups, free][there]
+        limit = _longest(length[there], part, reach)
+        rows.append(np.column_stack([free[there] + part.first, pin + part.first, limit, np.full(len(pin), rank)]))
+    return np.concatenate(rows)
+
+
+def _longest(length: np.ndarray, part: RestCloth, reach: float | None) -> np.ndarray:
+    if reach is not None:
+        return reach * length
+    # strain of a strip of this length under a multiple of its own weight
+    strain = LOAD * part.material.density * GRAVITY * length / part.material.stretch
+    return (1.0 + np.maximum(strain, LEAST_STRAIN)) * length
+
+
+def _rest_graph(part: RestCloth) -> Any:
+    """Vertices joined by edges and across hinges, with lengths at rest (a sparse matrix)."""
+    from scipy.sparse import coo_matrix
+
+    mesh = part.mesh
+    shape = mesh.vertices if mesh.uv is None else mesh.uv
+    across, unfolded = _across_hinges(shape, mesh.hinges)
+    pairs = np.concatenate([mesh.edges, across])
+    lengths = np.concatenate([mesh.rest_lengths, unfolded])
+    # the same two vertices can face each other over two edges: the shorter way counts
+    low, high = pairs.min(axis=1), pairs.max(axis=1)
+    order = np.lexsort((lengths, high, low))
+    low, high, lengths = low[order], high[order], lengths[order]
+    first = np.append(True, (np.diff(low) != 0) | (np.diff(high) != 0))
+    count = len(mesh.vertices)
+    return coo_matrix((lengths[first], (low[first], high[first])), shape=(count, count)).tocsr()
+
+
+def _across_hinges(shape: np.ndarray, hinges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Opposite vertices of hinges whose straight line, with the hinge unfolded, crosses the edge; and its length."""
+    a, b, c, d = (shape[hinges[:, k]] for k in range(4))
+    edge = b - a
+    length = np.linalg.norm(edge, axis=1)
+    along_c, along_d = ((edge * (p - a)).sum(axis=1) / length for p in (c, d))
+    off_c, off_d = (
+        np.sqrt(np.maximum(((p - a) ** 2).sum(axis=1) - along**2, 0.0)) for p, along in ((c, along_c), (d, along_d))
+    )
+    crossing = (along_c * off_d + along_d * off_c) / np.maximum(off_c + off_d, 1e-300)
+    inside = (crossing >= 0.0) & (crossing <= length)
+    return hinges[inside, 2:], np.hypot(along_c - along_d, off_c + off_d)[inside]

@@ -1,0 +1,96 @@
+"""How the steps of a run are executed, and the numbers that `predictive` takes where the scene gives none."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import warp as wp
+
+from weft.dynamics.packed_vertices import SHARED_CAPACITY
+from weft.runtime.cooperative import CLUSTER_BLOCKS
+from weft.scene import Predictive
+from weft.world import World
+
+# vertices from which on the threads of the CPU share a step: below, they would wait for each other at some forty colours a
+# substep for longer than the work takes
+SHARED_FROM = 20_000
+# vertices of a CUDA partition, where cloth has more of them than the shared memory of a cluster of blocks has room for
+USUAL_PARTITION = 640
+# default of the static collision radius, in mean lengths of edges: with less, fast cloth is missed; with more, there are more
+# contacts to solve
+RADIUS_SHARE = 0.5
+# one sweep a substep lets hanging cloth sag as if it were softer: by this share of an edge at most
+SAG = 0.1
+LEAST_SUBSTEPS = 4
+# an edge that is longer than at rest by this share asks for as many substeps again, where the scene allows more
+STRETCHED = 0.5
+
+
+@dataclass(frozen=True)
+class ExecutionPlan:
+    """Which way the steps of a run are executed; made once, when the solver is set up.
+
+    CPU (`blocks` = 0): a step is one kernel (`substeps.advance`), and contacts are solved in the order in which they are found.
+    One thread is serial code, which is what makes 450 vertices take 0.05 ms; from 20,000 vertices on all threads share the
+    kernel, with the same bytes as a result. The search is one kernel too (`search_cpu`), where the broad phase has patches and
+    contacts are of triangles and edges; else it goes through the lists of the broad phase (`list_search`).
+
+    CUDA (`blocks` > 0): all substeps are one kernel (`partitioned_substeps`), each block of which owns a partition of the
+    vertices, and contacts are solved by reservations: 1.7 ms a step at 100 x 100 vertices on an H200, where contacts by
+    colour take fifty times as long as those that push need. Where `captured`, a step is one CUDA graph (`cuda_graph_step`):
+    about 0.1 ms of host time instead of that of some forty launches.
+    """
+
+    blocks: int
+    shared: bool
+    captured: bool
+
+    @classmethod
+    def make(cls, world: World, options: Predictive, *, blocks: int | None = None) -> "ExecutionPlan":
+        """The plan for a scene on its device; `blocks` has a CPU imitate CUDA, which tests do."""
+        count = world.cloth_vertex_count
+        blocks = blocks_for(world.device, count) if blocks is None else blocks
+        usual = options.predict and options.most_substeps is None and options.self_contacts == "triangles"
+        captured = blocks > 0 and usual and not options.cache and (world.scene.broad_phase or "bvh") == "bvh"
+        return cls(blocks, world.device.is_cpu and count >= SHARED_FROM, captured)
+
+
+def blocks_for(device: wp.Device, vertex_count: int) -> int:
+    """How many CUDA blocks share so many vertices; 0 on a CPU."""
+    if device.is_cpu:
+        return 0
+    if vertex_count <= CLUSTER_BLOCKS * SHARED_CAPACITY:
+        # blocks of a cluster wait for each other without going through memory
+        return CLUSTER_BLOCKS
+    return min(int(device.sm_count), -(-vertex_count // USUAL_PARTITION))
+
+
+def usual_radius(world: World) -> float:
+    """The static collision radius, where the scene has none."""
+    lengths = np.concatenate([part.mesh.rest_lengths for part in world.cloths])
+    return max(RADIUS_SHARE * float(lengths.mean()), world.largest_thickness)
+
+
+def usual_substeps(world: World, options: Predictive) -> int:
+    """As many substeps as keep the longest cloth from stretching more than a little under its weight.
+
+    The uppermost of n edges carries n vertices, which fall by g h^2 in a substep before a sweep stops them; one
+    sweep gives it an error of about that times n.
+    """
+    scene = world.scene
+    dt = 1.0 / scene.fps / options.steps
+    gravity = float(np.linalg.norm(scene.forces.gravity))
+    most = LEAST_SUBSTEPS
+    for part in world.cloths:
+        edge = float(part.mesh.rest_lengths.mean())
+        shape = part.mesh.vertices if part.mesh.uv is None else part.mesh.uv
+        length = float(np.ptp(shape, axis=0).max())
+        h = edge * np.sqrt(SAG * options.iterations / max(gravity * length, 1e-9))
+        most = max(most, int(np.ceil(dt / h)))
+    return most
+
+
+def refined_substeps(substeps: int, most: int | None, stretch: float) -> int:
+    """More substeps, up to `most`, where an edge is stretched by this share of its length: few are enough for calm cloth."""
+    if most is None:
+        return substeps
+    return max(substeps, min(most, substeps * (1 + int(max(stretch, 0.0) / STRETCHED))))

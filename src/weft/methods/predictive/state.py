@@ -1,0 +1,215 @@
+"""What the kernels of a step read and write: its settings, the arrays of the vertices, and the numbers of its substeps."""
+
+# mypy: disable-error-code="arg-type"
+
+from typing import Any
+
+import warp as wp
+
+from weft.dynamics.air import Air
+from weft.dynamics.packed_vertices import start_vertex
+from weft.mesh.topology import incidence
+from weft.methods.predictive.regions import Regions, stack_thickness
+from weft.world import World
+
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+ONE = wp.constant(wp.float64(1.0))
+# a prediction has this many times fewer substeps than the step: it only has to tell where cloth goes
+PREDICTION = 4
+# sweeps over the hinges that a step has at most, and a prediction at least: hinges are so soft that more change nothing
+# visible, and each costs as much as a sweep over the springs
+HINGE_SWEEPS = wp.constant(8)
+PREDICTED_HINGE_SWEEPS = wp.constant(2)
+
+
+@wp.struct
+class Settings:
+    """The numbers of a step. On the CPU the host writes them in place between launches, which costs nothing."""
+
+    dt: wp.float64
+    gravity: wp.vec3d
+    air_damping: wp.float64
+    push_speed: wp.float64
+    radius: wp.float64
+    """static collision radius"""
+    collider_thickness: wp.float64
+    friction: wp.float64
+    """multiple of the materials' friction"""
+    vertices: int
+    substeps: int
+    sweeps: int
+    """over all constraints in a substep"""
+    contacts: int
+    cached: int
+    """1 where the contacts come from an earlier step or a pose"""
+    windy: int
+    prediction: int
+    """1 while the step is only predicted, without contacts of cloth with cloth"""
+
+
+@wp.struct
+class VertexArrays:
+    """The vertices of all cloths."""
+
+    x: wp.array[wp.vec3d]
+    v: wp.array[wp.vec3d]
+    target: wp.array[wp.vec3d]
+    """where held vertices are at the end of the step"""
+    inverse_mass: wp.array[wp.float64]
+    thickness: wp.array[wp.float64]
+    cloth: wp.array[int]
+    stack: wp.array[wp.vec2d]
+    """thickness of the layers under and over each vertex"""
+    faces: wp.array[wp.vec3i]
+    corner_offsets: wp.array[int]
+    corners: wp.array[int]
+    """3 * face + corner for all corners at a vertex, from its offset on"""
+    across: wp.array[wp.vec3i]
+    """for each corner of each triangle the triangle across the opposite edge, -1 for none in the same region"""
+    face_force: wp.array[wp.vec3d]
+    """the wind's force on each corner of a triangle"""
+    force: wp.array[wp.vec3d]
+    """the wind's force on each vertex, held for the step"""
+    free: wp.array[wp.vec3d]
+    """displacement of each vertex over the step if nothing stopped it"""
+    spots: wp.array2d[wp.float32]
+    """position, reach and displacement in single precision, one plane for each number; for the CPU"""
+    p: wp.array[wp.vec4d]
+    """position now and inverse mass"""
+    before: wp.array[wp.vec4d]
+    """position at the start of the substep, moved along where overlap from before is undone"""
+    start: wp.array[wp.vec4d]
+    """position at the start of the substep"""
+
+
+class Vertices:
+    """Makes `VertexArrays` and owns those that no one else has."""
+
+    def __init__(self, world: World, regions: Regions, across: wp.array, spots: wp.array) -> None:
+        count, device = world.cloth_vertex_count, world.device
+
+        def zeros(dtype: Any) -> wp.array:
+            return wp.zeros(count, dtype=dtype, device=device)
+
+        def upload(values: Any, dtype: Any) -> wp.array:
+            return wp.array(values, dtype=dtype, device=device)
+
+        offsets, corners = incidence(world.cloth_faces, count)
+        stack = stack_thickness(regions, world.thickness.numpy())
+        self._common = {
+            "inverse_mass": world.inverse_mass,
+            "thickness": world.thickness,
+            "cloth": upload(regions.vertex_cloth, int),
+            "stack": upload(stack, wp.vec2d),
+            "faces": upload(world.cloth_faces, wp.vec3i),
+            "corner_offsets": upload(offsets, int),
+            "corners": upload(corners, int),
+            "across": across,
+            "force": zeros(wp.vec3d),
+            "free": zeros(wp.vec3d),
+            "spots": spots,
+            "p": zeros(wp.vec4d),
+            "before": zeros(wp.vec4d),
+            "start": zeros(wp.vec4d),
+        }
+        self.force = self._common["force"]
+        self.free = self._common["free"]
+
+    def arrays(self, x: wp.array, v: wp.array, target: wp.array, air: Air) -> Any:
+        """For a step of these positions and velocities."""
+        return fill(VertexArrays, x=x, v=v, target=target, face_force=air.force, **self._common)
+
+
+def fill(kind: Any, **values: Any) -> Any:
+    """A struct of some kind with all fields set by name."""
+    names = set(kind.vars)
+    if names != set(values):
+        raise TypeError(f"fields missing {sorted(names - set(values))}, unknown {sorted(set(values) - names)}")
+    struct = kind()
+    for name, value in values.items():
+        setattr(struct, name, value)
+    return struct
+
+
+@wp.struct
+class Pace:
+    """What all substeps of a step have in common."""
+
+    substeps: int
+    h: wp.float64
+    """duration of a substep"""
+    per_h: wp.float64
+    share: wp.float64
+    """of a substep in the step"""
+    slowed: wp.float64
+    """what the air leaves of a displacement"""
+    push: wp.float64
+    """largest displacement by which a substep undoes overlap from before"""
+    interval: int
+    """hinges are solved in the first of so many substeps"""
+    softness: wp.float64
+    """factor of the compliance of hinges"""
+
+
+@wp.func
+def pace_of(s: Settings) -> Pace:
+    """The pace of a step with these settings."""
+    pace = Pace()
+    pace.substeps = s.substeps
+    pace.h = s.dt / wp.float64(s.substeps)
+    pace.per_h = ONE / pace.h
+    pace.share = ONE / wp.float64(s.substeps)
+    pace.slowed = ONE / (ONE + pace.h * s.air_damping)
+    pace.push = pace.h * s.push_speed
+    pace.interval = hinge_interval(s.substeps, s.prediction)
+    pace.softness = hinge_softness(s.substeps, s.prediction, pace.per_h)
+    return pace
+
+
+@wp.func
+def hinge_interval(substeps: int, prediction: int) -> int:
+    """Hinges are solved in the first of so many substeps of a step, or of its prediction."""
+    interval = (substeps + HINGE_SWEEPS - 1) // HINGE_SWEEPS
+    if prediction != 0:
+        interval = wp.max(1, substeps // PREDICTED_HINGE_SWEEPS)
+    return interval
+
+
+@wp.func
+def hinge_softness(substeps: int, prediction: int, per_h: wp.float64) -> wp.float64:
+    """Factor of a hinge's compliance: in the substeps in which it is solved it acts for the others too."""
+    interval = hinge_interval(substeps, prediction)
+    sweeps = (substeps + interval - 1) // interval
+    return per_h * per_h * wp.float64(sweeps) / wp.float64(substeps)
+
+
+@wp.func
+def free_displacement(i: int, s: Settings, a: VertexArrays) -> wp.vec3d:
+    """The displacement of a vertex over the step if nothing stopped it; also takes the wind's force on it."""
+    if a.inverse_mass[i] == ZERO:
+        return a.target[i] - a.x[i]
+    if s.windy != 0:
+        wind = wp.vec3d()
+        for k in range(a.corner_offsets[i], a.corner_offsets[i + 1]):
+            wind += a.face_force[a.corners[k] // 3]
+        a.force[i] = wind
+    return s.dt * (a.v[i] + s.dt * (s.gravity + a.inverse_mass[i] * a.force[i]))
+
+
+@wp.kernel
+def begin_step(first: int, settings: wp.array[Settings], vertices: VertexArrays):
+    """CUDA: vertices at the start of the step, and where nothing would stop them."""
+    i = first + wp.tid()
+    s = settings[0]
+    h = s.dt / wp.float64(s.substeps)
+    start_vertex(i, vertices.x, vertices.v, vertices.inverse_mass, h, vertices.p, vertices.before)
+    vertices.free[i] = free_displacement(i, s, vertices)
+
+
+@wp.kernel
+def move_freely(first: int, settings: wp.array[Settings], vertices: VertexArrays, end: wp.array[wp.vec3d]):
+    """Where vertices are at the end of the step if nothing stops them."""
+    i = first + wp.tid()
+    end[i] = vertices.x[i] + free_displacement(i, settings[0], vertices)
