@@ -29,7 +29,7 @@ from weft.methods.predictive.collider_shapes import (
 )
 from weft.methods.predictive.state import Settings, VertexArrays, fill
 from weft.runtime.native import NativeHeader
-from weft.runtime.thread_pool import MOST_HELPERS
+from weft.runtime.thread_pool import MAX_HELPERS
 
 wp.set_module_options({"enable_backward": False})
 
@@ -261,7 +261,7 @@ class HalfSpaces:
     def __init__(self, vertices: int, colliders: int, device: wp.Device, *, by_vertex: bool) -> None:
         """`by_vertex`: places belong to a vertex (CUDA), else to the vertices of a thread."""
         self.device, self._vertices, self._most, self._by_vertex = device, vertices, max(colliders, 1), by_vertex
-        self.counts = wp.zeros(vertices if by_vertex else 2 * (MOST_HELPERS + 1), dtype=int, device=device)
+        self.counts = wp.zeros(vertices if by_vertex else 2 * (MAX_HELPERS + 1), dtype=int, device=device)
         self.full = wp.zeros(1, dtype=int, device=device)
         self._full_view = self.full.numpy() if device.is_cpu else None
         self.arrays = self._make(min(self._most, max(1, MOST_ROOM // max(vertices, 1))))
