@@ -5,7 +5,7 @@ finds the pairs that would collide, and their vertices stop a little before that
 collide with, so the pairs of vertices that stopped are tested again, until no pair collides. A vertex that stops too early
 is only smoothed less. The loop ends: at worst every vertex stays at its start, where nothing intersects.
 
-The prefilter finds the pairs that could collide whatever fraction of its way each vertex takes, so a pair that it drops
+The prefilter finds the pairs that could collide whatever fraction of its motion each vertex takes, so a pair that it drops
 need never be tested again.
 """
 
@@ -34,15 +34,15 @@ ROUNDING = wp.constant(wp.float64(32.0 * 2.0**-53))
 
 
 @wp.func
-def low_end(n: wp.vec3d, x: wp.vec3d, way: wp.vec3d) -> wp.float64:
-    """The least height along n of a point at any fraction of its way."""
-    return wp.dot(n, x) + wp.min(ZERO, wp.dot(n, way))
+def low_end(n: wp.vec3d, x: wp.vec3d, motion: wp.vec3d) -> wp.float64:
+    """The least height along n of a point at any fraction of its motion."""
+    return wp.dot(n, x) + wp.min(ZERO, wp.dot(n, motion))
 
 
 @wp.func
-def high_end(n: wp.vec3d, x: wp.vec3d, way: wp.vec3d) -> wp.float64:
-    """The greatest height along n of a point at any fraction of its way."""
-    return wp.dot(n, x) + wp.max(ZERO, wp.dot(n, way))
+def high_end(n: wp.vec3d, x: wp.vec3d, motion: wp.vec3d) -> wp.float64:
+    """The greatest height along n of a point at any fraction of its motion."""
+    return wp.dot(n, x) + wp.max(ZERO, wp.dot(n, motion))
 
 
 @wp.func
@@ -69,7 +69,7 @@ def prefilter_vertex_triangle(
     kept: wp.array[int],
     least: wp.array[wp.float64],
 ):
-    """Keep the pairs that could come within their least distance at some fractions of the ways, and compute that distance."""
+    """Keep the pairs that could come within their least distance at some fractions of the motions; compute that distance."""
     i = first + wp.tid()
     p = pairs[i][0]
     f = faces[pairs[i][1]]
@@ -78,16 +78,18 @@ def prefilter_vertex_triangle(
     a = start[f[0]] - x0
     b = start[f[1]] - x0
     c = start[f[2]] - x0
-    way = goal[p] - x0
-    way_a = goal[f[0]] - start[f[0]]
-    way_b = goal[f[1]] - start[f[1]]
-    way_c = goal[f[2]] - start[f[2]]
+    motion = goal[p] - x0
+    motion_a = goal[f[0]] - start[f[0]]
+    motion_b = goal[f[1]] - start[f[1]]
+    motion_c = goal[f[2]] - start[f[2]]
     kept[i] = 0
 
     # separated along the line of centres by more than the largest distance that is kept
     zero = wp.vec3d()
     n = -(a + b + c)
-    apart = low_end(n, zero, way) - wp.max(wp.max(high_end(n, a, way_a), high_end(n, b, way_b)), high_end(n, c, way_c))
+    apart = low_end(n, zero, motion) - wp.max(
+        wp.max(high_end(n, a, motion_a), high_end(n, b, motion_b)), high_end(n, c, motion_c)
+    )
     rounding = ROUNDING * size_of(a, b, c)
     if apart > (REPORTED * near + rounding) * wp.length(n):
         return
@@ -97,7 +99,9 @@ def prefilter_vertex_triangle(
     n = relative_position(w, zero, a, b, c)
     distance = wp.length(n)
     least[i] = least_distance(distance, near)
-    apart = low_end(n, zero, way) - wp.max(wp.max(high_end(n, a, way_a), high_end(n, b, way_b)), high_end(n, c, way_c))
+    apart = low_end(n, zero, motion) - wp.max(
+        wp.max(high_end(n, a, motion_a), high_end(n, b, motion_b)), high_end(n, c, motion_c)
+    )
     if apart > (REPORTED * least[i] + rounding) * distance:
         return
     kept[i] = 1
@@ -122,15 +126,17 @@ def prefilter_edge_edge(
     b = start[e[1]] - x0
     c = start[f[0]] - x0
     d = start[f[1]] - x0
-    way_a = goal[e[0]] - x0
-    way_b = goal[e[1]] - start[e[1]]
-    way_c = goal[f[0]] - start[f[0]]
-    way_d = goal[f[1]] - start[f[1]]
+    motion_a = goal[e[0]] - x0
+    motion_b = goal[e[1]] - start[e[1]]
+    motion_c = goal[f[0]] - start[f[0]]
+    motion_d = goal[f[1]] - start[f[1]]
     kept[i] = 0
 
     zero = wp.vec3d()
     n = b - c - d
-    apart = wp.min(low_end(n, zero, way_a), low_end(n, b, way_b)) - wp.max(high_end(n, c, way_c), high_end(n, d, way_d))
+    apart = wp.min(low_end(n, zero, motion_a), low_end(n, b, motion_b)) - wp.max(
+        high_end(n, c, motion_c), high_end(n, d, motion_d)
+    )
     rounding = ROUNDING * size_of(b, c, d)
     if apart > (REPORTED * near + rounding) * wp.length(n):
         return
@@ -139,7 +145,9 @@ def prefilter_edge_edge(
     n = relative_position(w, zero, b, c, d)
     distance = wp.length(n)
     least[i] = least_distance(distance, near)
-    apart = wp.min(low_end(n, zero, way_a), low_end(n, b, way_b)) - wp.max(high_end(n, c, way_c), high_end(n, d, way_d))
+    apart = wp.min(low_end(n, zero, motion_a), low_end(n, b, motion_b)) - wp.max(
+        high_end(n, c, motion_c), high_end(n, d, motion_d)
+    )
     if apart > (REPORTED * least[i] + rounding) * distance:
         return
     kept[i] = 1
@@ -153,7 +161,7 @@ def interpolate(
     fraction: wp.array[wp.float64],
     end: wp.array[wp.vec3d],
 ):
-    """The position of each vertex at its fraction of the way: exactly the start for 0 and the goal for 1."""
+    """The position of each vertex at its fraction of the motion: exactly the start for 0 and the goal for 1."""
     i = first + wp.tid()
     if fraction[i] >= ONE:
         end[i] = goal[i]
@@ -214,7 +222,7 @@ NEAR = 1e-4
 BEFORE_COLLISION = 0.9
 # rounds after which vertices that still collide do not move at all, so that the loop ends; a few are enough nearly always
 PARTIAL_ROUNDS = 8
-# smaller fractions of a way are rounded to 0: they smooth nothing and cost rounds
+# smaller fractions of a motion are rounded to 0: they smooth nothing and cost rounds
 SMALLEST_FRACTION = 0.02
 # pairs of one thread's range in the prefilter
 PAIRS_PER_RANGE = 256
@@ -226,7 +234,7 @@ class Moved:
 
     positions: Floats
     fraction: Floats
-    """(n,) the fraction of its way that each vertex moved, 0 to 1; 1 also where start and goal are the same"""
+    """(n,) the fraction of its motion that each vertex moved, 0 to 1; 1 also where start and goal are the same"""
     stopped: int
     """how many vertices did not reach their goal"""
     rounds: int
@@ -294,7 +302,7 @@ class SafeMove:
         return shorter
 
     def _pairs(self, start: wp.array, goal: wp.array, skip: Skip | None) -> tuple[Ints, Ints, Floats]:
-        """All pairs that could collide, at any fractions of the ways: kinds, stencils, least distances."""
+        """All pairs that could collide, at any fractions of the motions: kinds, stencils, least distances."""
         self._broad.update(start, goal, 2.0 * self.near, follow=False)
         candidates = self._broad.feature_pairs()
         surface = self.surface

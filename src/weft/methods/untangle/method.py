@@ -36,7 +36,7 @@ from weft.world.kinematics import TIME_SLACK
 
 wp.set_module_options({"enable_backward": False})
 
-# seconds; the longest step by default, that of the paper's examples: longer ones move cloth through cloth
+# seconds; by default a step is at most this long. Longer steps let more cloth pass through cloth before it is repelled
 LONGEST_STEP = 1.0 / 60.0
 # how often, at most, edges are shortened and collisions stopped in a step, in turns
 CORRECTION_TURNS = 3
@@ -52,7 +52,7 @@ def mark_held(first: int, inverse_mass: wp.array[wp.float64], spared: wp.array[w
 
 
 class Untangle(Method):
-    """Global intersection analysis, attraction and repulsion, hard contact with solids and flypapering."""
+    """Global intersection analysis, repulsion and attraction, hard contact with colliders, and flypapering."""
 
     name = "untangle"
 
@@ -101,14 +101,19 @@ class Untangle(Method):
     def step(self, state: State, dt: float) -> StepReport:
         world = self.world
         world.begin_step(state, dt)
+        # flypapering: pinched vertices move with the surfaces that pinch them
         if self.options.pinch:
             self.hold_pinched(state)
+        # global intersection analysis: where has cloth passed through cloth?
         analysis = self._analyse(state)
+        # repulsion and attraction by its colours, and edges that lock
         self._spare(analysis)
         contacts = self._add_springs(state, dt, analysis)
-        restraints: list[ConstraintSource] = [self.solid_contact, self.flypaper]
-        self.dynamics.propose(state, world.target, dt, self.x_end, self.v_end, restraints=restraints)
+        # one implicit solve, with colliders and flypaper as constraints
+        sources: list[ConstraintSource] = [self.solid_contact, self.flypaper]
+        self.dynamics.propose(state, world.target, dt, self.x_end, self.v_end, restraints=sources)
         world.carry_colliders(state, dt, self.x_end, self.v_end)
+        # corrections of its result
         if analysis is not None:
             self.unfolding.flatten(self.x_end, self.v_end, analysis, held=self.pinched_vertices)
         found = self._correct(state, dt, analysis)

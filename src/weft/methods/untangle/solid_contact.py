@@ -184,7 +184,7 @@ def choose_surface(
     c = x[f[2]]
     n = nearest.normals[best, i]
     # the displacement of the point, and the normal rotated with its triangle; both exact for a triangle at rest
-    way = w[0] * (goal[f[0]] - a) + w[1] * (goal[f[1]] - b) + w[2] * (goal[f[2]] - c)
+    displacement = w[0] * (goal[f[0]] - a) + w[1] * (goal[f[1]] - b) + w[2] * (goal[f[2]] - c)
     before = triangle_frame(a, b, c)
     after = triangle_frame(goal[f[0]], goal[f[1]], goal[f[2]])
     n = wp.normalize(n + (after - before) * (n * before))
@@ -196,14 +196,14 @@ def choose_surface(
     touch.kinetic_friction[i] = data.kinetic_friction[data.vertex_body[i], data.first_collider + best]
     touch.normal[i] = n
     # a free vertex may keep its distance to the surface, but come no nearer
-    touch.end[i] = x[i] + way + wp.min(out, ZERO) * n
-    touch.carried[i] = way / h
+    touch.end[i] = x[i] + displacement + wp.min(out, ZERO) * n
+    touch.carried[i] = displacement / h
     touch.shift[i] = out * n
 
     # start with the state of the last step where the vertex still touches, or is about to
     touch.state[i] = OPEN
     tolerance = THICKNESS_TOLERANCE * distance
-    fall = wp.dot(n, h * v[i] + (h * h) * data.gravity - way)
+    fall = wp.dot(n, h * v[i] + (h * h) * data.gravity - displacement)
     touching = gap < distance + tolerance
     approaching = gap < distance + distance and gap + fall < distance + tolerance
     if was == SLIDES and (touching or approaching):
