@@ -67,6 +67,7 @@ _ROOMS = (
     "mesh",
     "runtime",
     "scene",
+    "validate",
     "view",
     "world",
 )

@@ -13,6 +13,7 @@ from weft import geometry as geometry
 from weft import mesh as mesh
 from weft import runtime as runtime
 from weft import scene as scene
+from weft import validate as validate
 from weft import view as view
 from weft import world as world
 from weft.analysis.analyser import analyse as analyse

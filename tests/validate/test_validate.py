@@ -2,7 +2,10 @@
 
 import json
 import math
+import re
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,7 +31,11 @@ def test_expectations():
     assert near.error(2.2) == pytest.approx(0.1)
     assert Expected.at_most(0.5).holds(-3.0) and Expected.at_most(0.5).error(1.0) == pytest.approx(1.0)
     assert Expected(4, 8).error(6) == 0.0 and Expected(4, 8).error(3) == pytest.approx(-0.25)
-    assert [str(e) for e in (near, Expected.at_most(0.5), Expected(4, 8))] == ["2 ± 10 %", "≤ 0.5", "4 to 8"]
+    assert (
+        near.text("mm") == "2 mm ± 10 %"
+        and Expected.at_most(0.5).text() == "≤ 0.5"
+        and Expected(4, 8).text("%") == "4 to 8 %"
+    )
 
 
 def test_cases_are_well_formed():
@@ -124,9 +131,29 @@ def test_a_method_that_cannot_has_missed(cases):
 
 def test_charts_are_drawn(cases, tmp_path):
     pytest.importorskip("matplotlib")
-    cases(made_up("good", {}, value=1.0), made_up("bad", {"robust": "known"}))
+    cases(made_up("good", {}, value=1.0), made_up("cantilever_10_same", {"robust": "known"}, value=math.nan))
     done = call("--method", "robust", "--full", "--charts", str(tmp_path / "charts"))
-    assert done.exit_code == 0 and (tmp_path / "charts" / "bending.png").stat().st_size > 1000
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in (tmp_path / "charts").iterdir()} == {"bending.png", "cantilever.png"}
+
+
+def test_without_matplotlib_there_is_still_a_table(cases, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    cases(made_up("good", {}, value=1.0))
+    done = call("--method", "robust", "--charts", str(tmp_path / "charts"))
+    assert done.exit_code == 0 and "'weft[render]'" in done.output
+
+
+def test_the_page_runs_as_printed():
+    page = (Path(__file__).parents[2] / "docs" / "validate.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    exec(compile(code, "docs", "exec"), {})
+    # every case stands in the table of the page
+    for subject, cases in all_cases().items():
+        assert f"| {subject} |" in page
+        for name in cases:
+            stem = name.rsplit("_", 1)[0] if name.startswith(("bending_", "drape_", "folds_")) else name
+            assert f"`{stem}" in page or (name.startswith("cantilever_") and "`cantilever_" in page), name
 
 
 @pytest.mark.parametrize(

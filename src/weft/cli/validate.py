@@ -46,13 +46,14 @@ def validate(
         rows = run_suite(
             method, size="full" if full else "quick", only=only, progress=lambda row, done, total: show(done, total)
         )
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     console.print(_table(rows))
-    for (case, name), note in {
-        (row.case, row.method): row.note for row in rows if row.status in ("miss", "listed")
-    }.items():
-        if note:
-            console.print(f"{case}, {name}: {note}")
+    reasons: dict[tuple[str, str], dict[str, None]] = {}
+    for row in rows:
+        if row.status in ("miss", "listed") and row.note:
+            reasons.setdefault((row.method, row.note), {})[row.case] = None
+    for (name, note), cases in reasons.items():
+        console.print(f"{name}: {note} ({', '.join(cases)})")
     for case, name in shrinking(rows):
         console.print(f"{case}, {name}: passes, and is listed as a miss: take it off the list")
     if report is not None:
@@ -91,7 +92,7 @@ def _table(rows: list["Row"]) -> "Table":
             row.case,
             row.method,
             str(row.resolution),
-            f"{Expected(row.low, row.high, row.theory)} {row.unit}".strip(),
+            Expected(row.low, row.high, row.theory).text(row.unit),
             f"{row.value:.4g}",
             f"{100.0 * row.error:.3g}",
             row.status,

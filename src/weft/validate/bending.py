@@ -17,7 +17,7 @@ from weft.mesh.shapes import grid
 from weft.scene import Cloth, Forces, Material, Pin, Placement, Scene
 from weft.scene.material import MATERIALS
 from weft.validate import theory
-from weft.validate.suite import Case, Expected, Floats, Simulation
+from weft.validate.suite import CLASSICAL, Case, Expected, Floats, Simulation
 
 Mesh = Literal["same", "alternating", "irregular"]
 
@@ -77,7 +77,7 @@ def cantilever(method: str, cells: int, weight: float, kind: Mesh) -> float:
     length = theory.length_of(weight, STRIP.density, STRIP.bend)
     mesh = strip_mesh(length, cells, kind)
     tip = tip_of(mesh, clamped(method, mesh, length).settle(8.0))
-    return float(-tip[1] / tip[0])
+    return float(-tip[1] / abs(tip[0]))
 
 
 def rest_speed(method: str, cells: int, seconds: float) -> float:
@@ -99,7 +99,7 @@ def bending_length(method: str, cells: int, preset: str) -> float:
     length = theory.bending_length(material.density, material.bend)
     mesh = strip_mesh(length, cells, "alternating")
     tip = tip_of(mesh, clamped(method, mesh, length, material=material).settle(8.0))
-    weight = theory.weight_from_ratio(float(-tip[1] / tip[0]))
+    weight = theory.weight_from_ratio(float(-tip[1] / abs(tip[0])))
     return 1e3 * length * (theory.bending_weight() / weight) ** (1.0 / 3.0)
 
 
@@ -141,16 +141,9 @@ def _within(theory_value: float) -> Callable[[int], Expected]:
 
 
 SWEEPS = "bending is one Gauss-Seidel sweep a step, which carries little on a fine mesh"
-SOFT = "converges to a bending that is about 20 % too soft"
-EXPLICIT = "springs of an explicit model, which are no plate"
-_MISSES = {
-    "robust": SWEEPS,
-    "predictive": SWEEPS,
-    "plain": SWEEPS,
-    "untangle": SOFT,
-    "boxes": EXPLICIT,
-    "push": EXPLICIT,
-}
+_LIMP = {**CLASSICAL, "robust": SWEEPS, "predictive": SWEEPS, "plain": SWEEPS}
+_SOFT = {**_LIMP, "untangle": "converges to a bending that is about 20 % too soft"}
+_STIFF = {**_LIMP, "untangle": "torsion is too stiff: it tilts at 1.2 to 1.5 times the load"}
 
 
 def _cantilever_case(weight: float, kind: Mesh, full: tuple[int, ...], quick: tuple[int, ...] = ()) -> Case:
@@ -162,7 +155,7 @@ def _cantilever_case(weight: float, kind: Mesh, full: tuple[int, ...], quick: tu
         full,
         quick,
         note="resolution: cells a free length",
-        misses=_MISSES,
+        misses=_SOFT,
     )
 
 
@@ -179,7 +172,7 @@ CASES = (
             lambda method, cells, seconds=seconds: rest_speed(method, cells, seconds),  # type: ignore[misc]
             (10, 20),
             unit="mm/s",
-            misses=_MISSES,
+            misses=_LIMP,
         )
         for seconds, most in ((3.0, 0.5), (10.0, 0.05))
     ),
@@ -191,7 +184,7 @@ CASES = (
             lambda method, cells, preset=preset: bending_length(method, cells, preset),  # type: ignore[misc]
             (20,),
             unit="mm",
-            misses=_MISSES,
+            misses=_SOFT,
         )
         for preset in ("cotton", "silk", "denim", "wool")
     ),
@@ -201,7 +194,7 @@ CASES = (
         Expected.at_most(0.05),
         lambda method, cells: edge_tilt(method, cells, 0.95),
         (20,),
-        misses=_MISSES,
+        misses=_LIMP,
     ),
     Case(
         "edge_above",
@@ -209,7 +202,7 @@ CASES = (
         Expected(0.1, 0.8),
         lambda method, cells: edge_tilt(method, cells, 1.05),
         (20,),
-        misses=_MISSES,
+        misses=_STIFF,
     ),
     Case(
         "first_swing",
@@ -221,6 +214,6 @@ CASES = (
         (10, 20),
         (10,),
         unit="Hz",
-        misses=_MISSES,
+        misses=_SOFT,
     ),
 )

@@ -14,7 +14,7 @@ from scipy.spatial import Delaunay
 from weft.mesh import TriMesh
 from weft.scene import Cloth, Forces, Pin, Scene
 from weft.scene.material import MATERIALS
-from weft.validate.suite import Case, Expected, Floats, Simulation
+from weft.validate.suite import CLASSICAL, Case, Expected, Floats, Simulation
 
 RADIUS, SUPPORT = 0.15, 0.09
 ANGLES = 360
@@ -61,6 +61,18 @@ def drape(method: str, rings: int, preset: str) -> tuple[float, int]:
     return coefficient, int(peak.sum())
 
 
+_LIMP = "too limp: bending is one Gauss-Seidel sweep a step"
+_SOFT = dict.fromkeys(("robust", "predictive", "plain"), _LIMP)
+_PRESET = "the numbers of the preset have not been set for this test"
+MISSES = {
+    "silk": {"predictive": _LIMP, "plain": _LIMP},
+    "wool": _SOFT,
+    "cotton": {**_SOFT, "untangle": _PRESET},
+    "leather": {**_SOFT, "untangle": _PRESET},
+    "denim": {**_SOFT, "untangle": _PRESET},
+}
+_FOLDS = dict.fromkeys(("robust", "untangle", "predictive", "plain"), "more and smaller folds than cloth has")
+
 CASES = tuple(
     case
     for preset, (low, high) in RANGES.items()
@@ -73,6 +85,7 @@ CASES = tuple(
             (24,),
             (12,) if preset == "cotton" else (),
             unit="%",
+            misses={**CLASSICAL, **MISSES[preset]},
         ),
         Case(
             f"folds_{preset}",
@@ -80,6 +93,7 @@ CASES = tuple(
             Expected(*NODES),
             lambda method, rings, preset=preset: float(drape(method, rings, preset)[1]),  # type: ignore[misc]
             (24,),
+            misses={**CLASSICAL, **_FOLDS},
         ),
     )
 )

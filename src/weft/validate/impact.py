@@ -10,7 +10,7 @@ import numpy as np
 from weft.mesh.shapes import grid
 from weft.scene import Cloth, Collider, Forces, Grid, Material, Placement, Plane, Scene
 from weft.validate import theory
-from weft.validate.suite import Case, Expected, Floats, Simulation
+from weft.validate.suite import CLASSICAL, Case, Expected, Floats, Simulation
 
 CLOTH = Material(density=0.2, bend=2e-5, stretch=500.0, shear=60.0)
 
@@ -100,6 +100,8 @@ def fall_errors(method: str, cells: int) -> tuple[float, float]:
     return speed, length
 
 
+_EULER = "first order in time: the way of a step is its end velocity times its length"
+
 CASES = (
     *(
         Case(
@@ -109,6 +111,9 @@ CASES = (
             lambda method, cells, k=k: fall_errors(method, cells)[k],  # type: ignore[misc]
             (10,),
             (10,),
+            misses={**CLASSICAL, **dict.fromkeys(("robust", "untangle", "predictive", "plain"), _EULER)}
+            if k
+            else CLASSICAL,
         )
         for k, (name, what) in enumerate((("fall_speed", "speed"), ("fall_way", "way")))
     ),
@@ -121,6 +126,7 @@ CASES = (
         (12,),
         unit="%",
         contact=True,
+        misses=CLASSICAL,
     ),
     Case(
         "angular_momentum",
@@ -130,6 +136,12 @@ CASES = (
         (20,),
         unit="%",
         contact=True,
+        misses={
+            **CLASSICAL,
+            "robust": "drifts by about 1 %",
+            "untangle": "most of it is lost",
+            "predictive": "drifts by about 4 %",
+        },
     ),
     Case(
         "energy",
@@ -140,5 +152,6 @@ CASES = (
         (10,),
         unit="%",
         contact=True,
+        misses={**CLASSICAL, "untangle": "throws cloth that falls a few millimetres"},
     ),
 )

@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from math import inf, isfinite, nan
 from pathlib import Path
@@ -24,6 +25,13 @@ Status = Literal["ok", "miss", "listed", "passes"]
 
 # the modules with the cases, each with a tuple `CASES`, in the order of the table
 SUBJECTS = ("bending", "stretching", "friction", "impact", "drape", "resolution")
+# what a measurement may take, in seconds of processor time; beyond it the method has missed. Explicit methods need more
+PATIENCE: dict[Size, float] = {"quick": 60.0, "full": 900.0}
+# reasons for misses that many cases share
+CLASSICAL = {
+    "boxes": "explicit springs on grids, made to show how collisions are avoided",
+    "push": "explicit springs, made for pictures; contact moves vertices without regard to force",
+}
 # no cloth gets so far, m; NaN is not below it either
 _FARTHEST = 1e3
 
@@ -59,10 +67,12 @@ class Expected:
         limit = self.high if not value < self.low else self.low
         return (value - limit) / abs(limit) if limit else nan
 
-    def __str__(self) -> str:
+    def text(self, unit: str = "") -> str:
+        """The theory and its relative bound, or the range."""
+        after = f" {unit}" if unit else ""
         if self.theory is not None:
-            return f"{self.theory:.4g} ± {100.0 * (self.high / self.theory - 1.0):.3g} %"
-        return f"≤ {self.high:.3g}" if self.low == -inf else f"{self.low:.3g} to {self.high:.3g}"
+            return f"{self.theory:.4g}{after} ± {100.0 * (self.high / self.theory - 1.0):.3g} %"
+        return f"≤ {self.high:.3g}{after}" if self.low == -inf else f"{self.low:.3g} to {self.high:.3g}{after}"
 
 
 @dataclass(frozen=True)
@@ -121,6 +131,9 @@ class Simulation:
     method: its name; it runs with its default options. meshes: what the scene names as mesh files, by file name.
     """
 
+    deadline = inf
+    """when measuring stops, in seconds of processor time; the same for all simulations"""
+
     def __init__(self, method: str, scene: Scene, meshes: Mapping[str, TriMesh] | None = None) -> None:
         from weft.run.runner import compile_scene
 
@@ -166,6 +179,8 @@ class Simulation:
             found.append(self.x)
             if not np.abs(found[-1]).max() < _FARTHEST:
                 raise WeftError(f"the cloth flew away after {self.time:.2f} s")
+            if time.process_time() > self.deadline:
+                raise WeftError(f"too slow to be measured: only {self.time:.2f} s were simulated")
         return found
 
     def settle(self, most: float, *, least: float = 0.0, speed: float = 1e-3, quiet: float = 0.3) -> Floats:
@@ -229,6 +244,7 @@ def run_suite(
     ]
     rows: list[Row] = []
     for subject, case, resolution, method in work:
+        Simulation.deadline = time.process_time() + PATIENCE[size]
         rows.append(_measure(subject, case, resolution, method))
         if progress is not None:
             progress(rows[-1], len(rows), len(work))
@@ -294,7 +310,7 @@ def _measure(subject: str, case: Case, resolution: int, method: str) -> Row:
 
 
 def draw_charts(rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the measured values of each subject over the resolution, with the range that is expected; gives the files."""
+    """Draw each subject, a panel a case, and the cantilevers over their weight; gives the files."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -302,43 +318,68 @@ def draw_charts(rows: Sequence[Row], folder: Path) -> list[Path]:
         raise missing_extra("render", "matplotlib") from error
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
+    # file name -> what draws each of its panels
+    panels: dict[str, list[Callable[[Any], None]]] = {}
+    for (subject, _), mine in _grouped(rows, lambda row: (row.subject, row.case)).items():
+        panels.setdefault(subject, []).append(partial(_draw_case, rows=mine))
+    if strips := [row for row in rows if row.case.startswith("cantilever_")]:
+        panels["cantilever"] = [partial(_draw_cantilevers, rows=strips)]
     written = []
-    for subject in dict.fromkeys(row.subject for row in rows):
-        mine = [row for row in rows if row.subject == subject]
-        names = list(dict.fromkeys(row.case for row in mine))
-        across = min(len(names), 3)
-        down = -(-len(names) // across)
+    for name, drawn in panels.items():
+        across = min(len(drawn), 3)
+        down = -(-len(drawn) // across)
         figure = Figure(figsize=(4.2 * across, 3.0 * down), dpi=120, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots(down, across, squeeze=False).ravel()
-        for axis in axes[len(names) :]:
+        for axis, draw in zip(axes, drawn, strict=False):
+            draw(axis)
+            axis.tick_params(labelsize=8)
+            axis.legend(fontsize=6)
+        for axis in axes[len(drawn) :]:
             axis.axis("off")
-        for axis, name in zip(axes, names, strict=False):
-            _draw_case(axis, [row for row in mine if row.case == name])
-        path = folder / f"{subject}.png"
-        with writing(path):
-            figure.savefig(path)
-        written.append(path)
+        written.append(folder / f"{name}.png")
+        with writing(written[-1]):
+            figure.savefig(written[-1])
     return written
+
+
+def _grouped(rows: Sequence[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
+    """Rows by a key, in the order in which the keys come."""
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def _draw_case(axis: Any, rows: list[Row]) -> None:
     """One case: a curve a method over the resolution, the expected range grey, the theory black."""
     sizes = sorted({row.resolution for row in rows})
     at = {row.resolution: row for row in rows}
-    low, high = ([getattr(at[n], side) for n in sizes] for side in ("low", "high"))
     values = [row.value for row in rows if isfinite(row.value)]
-    floor = min([0.0, *values])
-    axis.fill_between(sizes, [max(v, floor) for v in low], high, color="0.88")
-    theory = [at[n].theory for n in sizes]
-    if None not in theory:
-        axis.plot(sizes, theory, color="black", linewidth=1.0, marker="_")
-    for method in dict.fromkeys(row.method for row in rows):
-        drawn = [(row.resolution, row.value) for row in rows if row.method == method and isfinite(row.value)]
-        if drawn:
-            axis.plot(*zip(*drawn, strict=True), marker="o", markersize=4, linewidth=1.2, label=method)
+    for i, size in enumerate(sizes):
+        low = max(at[size].low, min([0.0, *values]))
+        axis.fill_between([i - 0.5, i + 0.5], low, at[size].high, color="0.88", linewidth=0.0)
+        if at[size].theory is not None:
+            axis.plot([i - 0.5, i + 0.5], [at[size].theory] * 2, color="black", linewidth=1.0)
+    for method, mine in _grouped(rows, lambda row: row.method).items():
+        places = [sizes.index(row.resolution) for row in mine]
+        axis.plot(places, [row.value for row in mine], marker="o", markersize=4, linewidth=1.2, label=method)
+    if values and min(values) > 0.0 and max(values) > 20.0 * min(values):
+        axis.set_yscale("log")
+    axis.set_xticks(range(len(sizes)), [str(size) for size in sizes])
     axis.set_title(rows[0].case, fontsize=9)
     axis.set_ylabel(rows[0].unit, fontsize=8)
-    axis.set_xticks(sizes)
-    axis.tick_params(labelsize=8)
-    axis.legend(fontsize=6)
+
+
+def _draw_cantilevers(axis: Any, rows: list[Row]) -> None:
+    """Drop over reach of heavy cantilevers over their weight number, each method at its finest resolution, and theory."""
+    from weft.validate.theory import heavy_cantilever
+
+    weights = np.geomspace(0.5, 200.0, 60)
+    axis.loglog(weights, [heavy_cantilever(weight).ratio for weight in weights], color="black", label="theory")
+    for method, mine in _grouped(rows, lambda row: row.method).items():
+        found = {float(row.case.split("_")[1]): row.value for row in sorted(mine, key=lambda row: row.resolution)}
+        found = {weight: value for weight, value in found.items() if value > 0.0}
+        axis.loglog(list(found), list(found.values()), linestyle="", marker="o", markersize=4, label=method)
+    axis.set_xlabel("density g L³ / bend", fontsize=8)
+    axis.set_ylabel("drop over reach", fontsize=8)
