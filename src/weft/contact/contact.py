@@ -18,6 +18,7 @@ from weft.geometry.stencil import Kind, Stencils, nearest_weights, pair_vertices
 from weft.mesh.validate import read_faces, read_length, read_positions
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
+from weft.runtime.compaction import exclusive_scan
 from weft.world import Surface
 
 wp.set_module_options({"enable_backward": False})
@@ -86,7 +87,7 @@ def _fill(
         w = nearest_weights(kind, x0, x1, x2, x3)
         r = relative_position(w, x0, x1, x2, x3)
         n = stencil_normal(kind, r, x0, x1, x2, x3)
-        k = base + places[i] - 1
+        k = base + places[i]
         kinds[k] = kind
         vertices[k] = q
         weights[k] = w
@@ -134,8 +135,7 @@ class ContactSearch:
         surface = self.broad.surface
         inputs = [int(kind), pairs, surface.faces, surface.edges, x, self.thickness, chosen]
         launch(_choose, count, inputs, device=self.device, grain=CANDIDATES_A_THREAD)
-        wp.utils.array_scan(chosen, places, inclusive=True)
-        return int(places[count - 1 :].numpy()[0])
+        return exclusive_scan(chosen, places)
 
 
 def find_contacts(broad: BroadPhase, x: wp.array, thickness: float | wp.array) -> Stencils:
