@@ -36,9 +36,9 @@ FIRST_CAPACITY = 32
 # queries that are counted to the end between two checks of the limit: what is refused is noticed after at most so many
 CHUNK = 256
 # on the CPU, slots double when they are too few for more than this fraction of the queries: a few are searched again sooner
-FEW = 0.02
+FEW_TOO_SHORT = 0.02
 # slots that a list may have on CUDA however short it is, where searching again takes as long as the first time: 320 MB of pairs
-SPARE = 40_000_000
+CUDA_SPARE_SLOTS = 40_000_000
 # CUDA threads that copy the entries of a query: a warp, so that neighbouring threads copy neighbouring entries
 COPY_LANES = 32
 # how many times the limit of a list is counted on CUDA before a query may stop, for the same reason
@@ -98,7 +98,7 @@ class QueryLists:
         self.limit = limit
         self.capacity = capacity
         """slots of each query"""
-        self._spare = 0 if device.is_cpu else SPARE
+        self._spare = 0 if device.is_cpu else CUDA_SPARE_SLOTS
         self.total = 0
         self.found = self._new(1, dtype)
         self.offsets = self._new(1, wp.int64)
@@ -162,7 +162,7 @@ class QueryLists:
         self.copy()
         if short:
             find(short, self._queries(self._short), self.found)
-            few = short <= FEW * count and self.device.is_cpu
+            few = short <= FEW_TOO_SHORT * count and self.device.is_cpu
             if not few and count * self.capacity <= max(2 * total, self._spare):
                 # more slots next time, up to four times the length of the list
                 self.capacity *= 2
