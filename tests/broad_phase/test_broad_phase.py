@@ -362,3 +362,18 @@ def test_queries_that_divide_a_patch_list_the_same_in_the_same_order(queries_per
     for whole, shared in zip(*found, strict=True):
         assert len(whole) > 20
         np.testing.assert_array_equal(shared, whole)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e-9, 12345.678])
+def test_boxes_hold_the_motion_however_it_is_rounded(offset: float) -> None:
+    """A box is lower than the exact minimum on all six sides, since single precision rounds to either side."""
+    start, end, faces = crumpled(12)
+    start, end, margin = start + offset, end + offset, 0.003
+    broad = searched("bvh", Surface.from_arrays(len(start), faces), start, end, margin)
+    origin, drift = broad.boxes.frame.numpy()
+    ids = broad.patches.vertex_ids.numpy()
+    both = np.stack([start[ids] - origin, end[ids] - origin - drift])
+    exact = np.concatenate([both.min(axis=0), -both.max(axis=0)], axis=1).T - 0.5 * margin
+    boxes = broad.boxes.vertices.numpy()[:, : len(ids)].astype(np.float64)
+    assert (boxes < exact).all()
+    assert np.abs(boxes - exact).max() < 1e-6

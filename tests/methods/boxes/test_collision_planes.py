@@ -232,6 +232,27 @@ def test_conflicting_intervals_are_reversed_shrink_and_vanish():
         assert largest_gap(faces, end, a, b) > 0.0
 
 
+def test_rounding_puts_no_still_plane_beyond_the_start():
+    """Where a gap is less than the thickness both limits are sides of the boxes at the start, to the last bit."""
+    count, rng = 400, np.random.default_rng(3)
+    start = rng.uniform(0.0, 0.1, (2 * count, 3, 3))
+    start[:, :, 0] += np.repeat(np.arange(count), 2)[:, None]
+    # the second of each pair is above the first, by less than the thickness, and falls through it
+    below, above = start[::2], start[1::2]
+    above[:, :, 1] += (below[:, :, 1].max(axis=1) - above[:, :, 1].min(axis=1) + rng.uniform(1e-6, 9e-3, count))[
+        :, None
+    ]
+    above[:, :, ::2] = below[:, :, ::2]
+    end = start.copy()
+    end[1::2, :, 1] -= 0.5
+    start, end = (x.reshape(-1, 3) for x in (start, end))
+    planes = make(loose(2 * count), 6 * count)
+    assert update(planes, start, end, still=True).pairs == count
+    limits = free(6 * count)
+    write(planes, limits)
+    assert (limits.lower <= start.T).all() and (limits.upper >= start.T).all()
+
+
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 100_000))
 def test_still_planes_are_fulfilled_by_the_start_and_end_everything(seed):

@@ -84,6 +84,30 @@ def test_steps_halve_when_a_vertex_moves_far_and_recover():
     assert row["steps"] == 10 and "shortest step" in row["status"]
 
 
+def test_a_halved_step_is_doubled_after_eight_good_ones():
+    cloth = weft.Cloth(shape=weft.Grid(size=(0.3, 0.3), cells=(3, 3)))
+    world = World(weft.Scene(method=Push(close=0.02), forces=weft.Forces(gravity=(0, 0, 0)), cloths=[cloth]))
+    method, state = make_method(world, world.scene.method), world.initial_state()
+    method.level = 2
+    levels = []
+    for _ in range(7):
+        method.step(state, 1e-4)
+        levels.append(method.level)
+    # four quarters a step, then two halves
+    assert levels == [2, 1, 1, 1, 1, 0, 0]
+
+
+def test_moves_are_shorter_in_steps_shorter_than_a_sixtieth_of_a_second():
+    floor = weft.Collider(name="floor", shape=weft.Plane(size=(3, 3)))
+    cloth = weft.Cloth(shape=weft.Grid(size=(0.3, 0.3), cells=(3, 3)), placement={"position": (0.01, 0.02, 0.02)})
+    scene = weft.Scene(method=Push(close=0.1), forces=weft.Forces(gravity=(0, 0, 0)), cloths=[cloth], colliders=[floor])
+    for dt, fraction in ((1.0 / 600.0, 0.1), (1.0 / 60.0, 1.0), (1.0 / 30.0, 1.0)):
+        world = World(scene)
+        method, state = make_method(world, scene.method), world.initial_state()
+        method.step(state, dt)
+        assert state.positions()[:16, 1] == pytest.approx(0.02 + fraction * 0.1 / 16)
+
+
 def test_halved_steps_end_exactly_at_the_frame():
     cloth = weft.Cloth(shape=weft.Grid(size=(0.3, 0.3), cells=(3, 3)), velocity=(0.0, 30.0, 0.0))
     scene = weft.Scene(method=Push(close=0.02, steps=7), forces=weft.Forces(gravity=(0, 0, 0)), cloths=[cloth])

@@ -221,6 +221,14 @@ def test_clear_vertices_and_held_ones_stay():
     assert x[::4, 1] == pytest.approx(0.05) and (x[1::4, 1] > 0.06).all()
 
 
+def test_between_two_triangles_a_vertex_goes_to_the_middle_and_no_farther():
+    ceiling = weft.Collider(name="box", shape=weft.Box(size=(3, 0.5, 3)), placement={"position": (0, 0.08 + 0.25, 0)})
+    world = World(scene(0.02).replace(colliders=[*scene(0.02).colliders, ceiling]))
+    (vertices, left), x, _ = pushed(world, moves=6)
+    assert vertices == left == 16
+    assert x[:, 1] == pytest.approx(0.04, abs=1e-12)
+
+
 def test_a_vertex_that_went_through_is_not_seen_any_more():
     world = World(scene(-1.05 * CLOSE))
     (vertices, left), x, _ = pushed(world)
