@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from weft.cache import Cache
 from weft.cache.seams import sewn_triangles
 from weft.errors import CacheError, MeshError
-from weft.geometry.intersection import IntersectionFinder, crossing_points, crossing_segments
+from weft.geometry.intersection import IntersectionFinder, cloth_pairs, crossing_points, crossing_segments, face_bodies
 
 # half the length of the line that marks an intersection, as a fraction of the cloth's extent: an intersection may be far
 # smaller than a pixel
@@ -100,10 +100,9 @@ def check_frame(cache: Cache, finder: IntersectionFinder, frame: int) -> FrameCh
 
 def cache_finder(cache: Cache, *, colliders: bool = True, seams: bool = True) -> IntersectionFinder:
     """The intersection finder for the frames of a cache."""
-    cloth = np.array([body.kind == "cloth" for body in cache.bodies], dtype=bool)
-    checked = cloth[:, None] | cloth[None, :] if colliders else cloth[:, None] & cloth[None, :]
+    checked = cloth_pairs(cache.bodies, colliders=colliders)
     ignore = sewn_triangles(cache) if seams else None
-    return IntersectionFinder(cache.faces, face_body=_face_body(cache), body_pairs=checked, ignore=ignore)
+    return IntersectionFinder(cache.faces, face_body=face_bodies(cache.bodies), body_pairs=checked, ignore=ignore)
 
 
 def crossing_marks(cache: Cache, frame: int, *, colliders: bool = True, seams: bool = True) -> NDArray[np.float64]:
@@ -145,7 +144,7 @@ def _find(cache: Cache, finder: IntersectionFinder, frame: int) -> NDArray[np.in
 
 def _by_bodies(cache: Cache, rows: NDArray[np.int32]) -> dict[tuple[str, str], int]:
     """Number of intersections of each pair of bodies, largest first, then by name."""
-    of_face = _face_body(cache)
+    of_face = face_bodies(cache.bodies)
     of_vertex = np.zeros(max((body.vertices.stop for body in cache.bodies), default=0), dtype=np.int64)
     for number, body in enumerate(cache.bodies):
         of_vertex[body.vertices] = number
@@ -157,7 +156,3 @@ def _by_bodies(cache: Cache, rows: NDArray[np.int32]) -> dict[tuple[str, str], i
         for (one, other), count in zip(pairs.tolist(), counts, strict=True)
     }
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _face_body(cache: Cache) -> NDArray[np.int64]:
-    return np.repeat(np.arange(len(cache.bodies)), [body.faces.stop - body.faces.start for body in cache.bodies])

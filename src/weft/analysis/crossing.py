@@ -42,6 +42,13 @@ SPLIT = wp.constant(wp.float64(134217729.0))
 # outward rounding of boxes: coordinates are scaled to -1..1, where an ulp of float32 is at most half of this, and the noise
 # is a thousand times smaller
 PAD = wp.constant(wp.float32(1.5e-7))
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+# size of the noise, as a fraction of the length of a usual edge: larger noise adds or removes real crossings, smaller noise
+# is lost in the rounding of coordinates
+NOISE = 1e-10
+# calls after which the tree is rebuilt rather than refitted: refitted boxes overlap more and more as the mesh deforms
+REBUILD = 64
 
 
 @wp.struct
@@ -354,16 +361,6 @@ def find_bounds(
         if t == 0:
             bounds[0][axis] = least
             bounds[1][axis] = most
-
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
-
-# size of the noise, as a fraction of the length of a usual edge: larger noise adds or removes real crossings, smaller noise
-# is lost in the rounding of coordinates
-NOISE = 1e-10
-# calls after which the tree is rebuilt rather than refitted: refitted boxes overlap more and more as the mesh deforms
-REBUILD = 64
 
 
 def unit_noise(count: int) -> Floats:

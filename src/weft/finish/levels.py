@@ -22,6 +22,7 @@ from weft.world import Surface
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Rule = Callable[[TriMesh, Floats], Floats]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -108,9 +109,6 @@ def _next(coarse: Level, points: Floats) -> Level:
         source.append(parents)
         vertex, face = vertex + count, face + len(own)
     return Level(coarse.number + 1, tuple(bodies), np.concatenate(faces), np.concatenate(source), tuple(meshes))
-
-
-Bools = NDArray[np.bool_]
 
 
 class SewnPairs:

@@ -19,6 +19,25 @@ from weft.geometry.intersection import crossing_points
 from weft.runtime import launch
 
 wp.set_module_options({"enable_backward": False})
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+Indices = NDArray[np.integer]
+# how far beyond the surface cloth is pushed: in the first round this multiple of the least distance of `SafeMove`, in each
+# round GROWTH times as far, at most FARTHEST edge lengths. Small pushes change least; edges that cut corners need larger ones
+BEYOND = 2.0
+GROWTH = 1.5
+FARTHEST = 0.5
+# edge lengths behind an open collider from which cloth is still brought back: farther away it may be there on purpose
+DEPTH = 3.0
+# cosine of the angle to the collider's normal below which the nearest point counts as lying on the collider's border
+BORDER = 0.3
+# rounds at most
+ROUNDS = 24
+# layers of cloth that are pushed along by the one behind them in a round
+LAYERS = 6
+# rounds without fewer intersections after which the search ends: the first larger pushes often make things worse
+PATIENCE = 8
 
 
 @wp.kernel
@@ -43,27 +62,6 @@ def find_nearest(
 if TYPE_CHECKING:
     from weft.cache import Body
     from weft.finish.finisher import Finisher
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
-Bools = NDArray[np.bool_]
-Indices = NDArray[np.integer]
-
-# how far beyond the surface cloth is pushed: in the first round this multiple of the least distance of `SafeMove`, in each
-# round GROWTH times as far, at most FARTHEST edge lengths. Small pushes change least; edges that cut corners need larger ones
-BEYOND = 2.0
-GROWTH = 1.5
-FARTHEST = 0.5
-# edge lengths behind an open collider from which cloth is still brought back: farther away it may be there on purpose
-DEPTH = 3.0
-# cosine of the angle to the collider's normal below which the nearest point counts as lying on the collider's border
-BORDER = 0.3
-# rounds at most
-ROUNDS = 24
-# layers of cloth that are pushed along by the one behind them in a round
-LAYERS = 6
-# rounds without fewer intersections after which the search ends: the first larger pushes often make things worse
-PATIENCE = 8
 
 
 class Outside:

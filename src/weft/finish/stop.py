@@ -31,6 +31,22 @@ ONE = wp.constant(wp.float64(1.0))
 REPORTED = wp.constant(wp.float64(1.3))
 # rounding error of differences of coordinates along a direction, as a fraction of the largest coordinate
 ROUNDING = wp.constant(wp.float64(32.0 * 2.0**-53))
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+Skip = Callable[[int, Ints], Bools]
+"""Given a kind and its pairs: which of the pairs to ignore."""
+# metres; the distance that pairs keep, or half the distance that they start with if that is less. Small against the
+# thickness of cloth, large against rounding
+NEAR = 1e-4
+# a vertex stops at this fraction of the way to its collision: nearer to 1 smooths more, but leaves less room for the others
+BEFORE_COLLISION = 0.9
+# rounds after which vertices that still collide do not move at all, so that the loop ends; a few are enough nearly always
+PARTIAL_ROUNDS = 8
+# smaller fractions of a motion are rounded to 0: they smooth nothing and cost rounds
+SMALLEST_FRACTION = 0.02
+# pairs of one thread's range in the prefilter
+PAIRS_PER_RANGE = 256
 
 
 @wp.func
@@ -207,25 +223,6 @@ def detect_collisions(
     if collides:
         hit[i] = 1
         time[i] = when
-
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
-Bools = NDArray[np.bool_]
-Skip = Callable[[int, Ints], Bools]
-"""Given a kind and its pairs: which of the pairs to ignore."""
-
-# metres; the distance that pairs keep, or half the distance that they start with if that is less. Small against the
-# thickness of cloth, large against rounding
-NEAR = 1e-4
-# a vertex stops at this fraction of the way to its collision: nearer to 1 smooths more, but leaves less room for the others
-BEFORE_COLLISION = 0.9
-# rounds after which vertices that still collide do not move at all, so that the loop ends; a few are enough nearly always
-PARTIAL_ROUNDS = 8
-# smaller fractions of a motion are rounded to 0: they smooth nothing and cost rounds
-SMALLEST_FRACTION = 0.02
-# pairs of one thread's range in the prefilter
-PAIRS_PER_RANGE = 256
 
 
 @dataclass(frozen=True)

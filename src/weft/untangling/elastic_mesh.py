@@ -5,7 +5,7 @@ stitches and gaps by sweeps over these constraints. They take positions and give
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -25,6 +25,14 @@ wp.set_module_options({"enable_backward": False})
 ZERO = wp.constant(wp.float64(0.0))
 HALF = wp.constant(wp.float64(0.5))
 ONE = wp.constant(wp.float64(1.0))
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+# a displacement spreads over this many rings of neighbours, each taking this fraction of the ring before: the cloth around
+# follows, and lengths need less correction
+SPREAD_RINGS, SPREAD_FACTOR = 20, 0.95
+# step sizes of smoothing by the bilaplacian (bending) and the Laplacian (membrane); the largest stable ones are 0.5 and 1
+BENDING_STEP, MEMBRANE_STEP = 0.2, 0.5
 
 
 @wp.func
@@ -99,6 +107,30 @@ def fill_near(
             slot += wp.int64(1)
 
 
+@wp.struct
+class Gaps:
+    """Pairs of vertices and triangles that are near, and the gaps that they are to keep."""
+
+    pairs: wp.array[wp.vec2i]
+    weights: wp.array[wp.vec3d]
+    """barycentric coordinates of the nearest point of the triangle"""
+    normals: wp.array[wp.vec3d]
+    """unit vector from there to the vertex"""
+    gaps: wp.array[wp.float64]
+    """metres"""
+
+
+@wp.struct
+class Stitches:
+    """Vertices a, b, c: vertex a keeps its offset from a point of the edge bc."""
+
+    vertices: wp.array[wp.vec3i]
+    along: wp.array[wp.float64]
+    """the position of the point on bc, from 0 to 1"""
+    offsets: wp.array[wp.vec3d]
+    """metres; from that point to a"""
+
+
 @wp.kernel
 def measure_gaps(
     first: int,
@@ -140,14 +172,9 @@ def relax(
     edges: wp.array[wp.vec2i],
     lengths: wp.array[wp.float64],
     stiffness: wp.array[wp.float64],
-    stitches: wp.array[wp.vec3i],
-    stitch_weights: wp.array[wp.float64],
-    stitch_offsets: wp.array[wp.vec3d],
-    pairs: wp.array[wp.vec2i],
+    stitches: Stitches,
     faces: wp.array[wp.vec3i],
-    weights: wp.array[wp.vec3d],
-    normals: wp.array[wp.vec3d],
-    gaps: wp.array[wp.float64],
+    near: Gaps,
     x: wp.array[wp.vec3d],
 ):
     """Gauss-Seidel sweeps: edges to their lengths, pairs to their gaps, stitches closed; all vertices weigh the same.
@@ -165,46 +192,26 @@ def relax(
                 move = (HALF * stiffness[k] * (length - lengths[k]) / length) * along
                 x[a] = x[a] + move
                 x[b] = x[b] - move
-        for k in range(start, pairs.shape[0]):
-            v = pairs[k][0]
-            face = faces[pairs[k][1]]
-            w = weights[k]
-            n = normals[k]
+        for k in range(start, near.pairs.shape[0]):
+            v = near.pairs[k][0]
+            face = faces[near.pairs[k][1]]
+            w = near.weights[k]
+            n = near.normals[k]
             gap = wp.dot(n, x[v] - w[0] * x[face[0]] - w[1] * x[face[1]] - w[2] * x[face[2]])
-            if gap < gaps[k]:
-                push = (gaps[k] - gap) / (ONE + wp.dot(w, w))
+            if gap < near.gaps[k]:
+                push = (near.gaps[k] - gap) / (ONE + wp.dot(w, w))
                 x[v] = x[v] + push * n
                 for j in range(3):
                     x[face[j]] = x[face[j]] - (w[j] * push) * n
-        for k in range(start, stitches.shape[0]):
-            s = stitches[k]
-            t = stitch_weights[k]
-            off = (x[s[0]] - (ONE - t) * x[s[1]] - t * x[s[2]] - stitch_offsets[k]) / (
+        for k in range(start, stitches.vertices.shape[0]):
+            s = stitches.vertices[k]
+            t = stitches.along[k]
+            off = (x[s[0]] - (ONE - t) * x[s[1]] - t * x[s[2]] - stitches.offsets[k]) / (
                 ONE + (ONE - t) * (ONE - t) + t * t
             )
             x[s[0]] = x[s[0]] - off
             x[s[1]] = x[s[1]] + (ONE - t) * off
             x[s[2]] = x[s[2]] + t * off
-
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
-Bools = NDArray[np.bool_]
-
-# a displacement spreads over this many rings of neighbours, each taking this fraction of the ring before: the cloth around
-# follows, and lengths need less correction
-SPREAD_RINGS, SPREAD_FACTOR = 20, 0.95
-# step sizes of smoothing by the bilaplacian (bending) and the Laplacian (membrane); the largest stable ones are 0.5 and 1
-BENDING_STEP, MEMBRANE_STEP = 0.2, 0.5
-
-
-class Gaps(NamedTuple):
-    """Pairs of vertices and triangles that are near, and the gaps that they are to keep."""
-
-    pairs: wp.array
-    weights: wp.array
-    normals: wp.array
-    gaps: wp.array
 
 
 class ElasticMesh:
@@ -325,30 +332,26 @@ class ElasticMesh:
             x = x - bend * (self._mean @ curvature - curvature) + pull * curvature
         return x
 
-    def relax(self, x: Floats, stiffness: Floats, sweeps: int, gaps: Gaps | None = None) -> Floats:
-        """Restore edge lengths, each with a stiffness from 0 to 1, the stitches and the gaps."""
+    def relax(self, x: Floats, stiffness: Floats, sweeps: int, gaps: Any = None) -> Floats:
+        """Restore edge lengths, each with a stiffness from 0 to 1, the stitches and the gaps (`Gaps`)."""
         moved = wp.array(x, dtype=wp.vec3d, device="cpu")
         if gaps is None:
-            none = wp.empty(0, dtype=wp.vec3d, device="cpu")
-            gaps = Gaps(wp.empty(0, dtype=wp.vec2i, device="cpu"), none, none, self._lengths)
+            gaps = Gaps()
         inputs = [
             sweeps,
             self._edges,
             self._lengths,
             wp.array(stiffness, dtype=wp.float64, device="cpu"),
-            *self._stitches,
-            gaps.pairs,
+            self._stitches,
             self.analyser.finder.mesh.faces,
-            gaps.weights,
-            gaps.normals,
-            gaps.gaps,
+            gaps,
             moved,
         ]
         launch(relax, 1, inputs)
         return moved.numpy().copy()
 
-    def find_gaps(self, x: Floats, radius: float, least: Floats, most: float) -> Gaps:
-        """Pairs of vertices and triangles nearer than the radius (metres) that are not next to each other in the mesh.
+    def find_gaps(self, x: Floats, radius: float, least: Floats, most: float) -> Any:
+        """`Gaps` of vertices and triangles nearer than the radius (metres) that are not next to each other in the mesh.
 
         They are to keep their gap, at most `most`, and to open it to at least `least` of their vertices.
         """
@@ -375,7 +378,9 @@ class ElasticMesh:
         gaps = wp.empty(total, dtype=wp.float64, device="cpu")
         floor = wp.array(least, dtype=wp.float64, device="cpu")
         launch(measure_gaps, total, [pairs, finder.mesh, floor, wp.float64(most), weights, normals, gaps])
-        return Gaps(pairs, weights, normals, gaps)
+        found_gaps: Any = Gaps()
+        found_gaps.pairs, found_gaps.weights, found_gaps.normals, found_gaps.gaps = pairs, weights, normals, gaps
+        return found_gaps
 
     def strains(self, x: Floats) -> Floats:
         """(edges,) relative difference of each edge from the length to restore."""
@@ -391,15 +396,15 @@ class ElasticMesh:
         return worst
 
 
-def _stitch(start: Floats, seams: Ints) -> list[wp.array]:
+def _stitch(start: Floats, seams: Ints) -> Any:
     """Stitches as arrays: vertices, position of the nearest point along bc (0 to 1), offset of a from there."""
     a, b, c = start[seams].transpose(1, 0, 2)
     along = c - b
     square = np.einsum("ij,ij->i", along, along)
     along_edge = np.einsum("ij,ij->i", a - b, along) / np.where(square > 0.0, square, 1.0)
     along_edge = np.clip(along_edge, 0.0, 1.0)
-    return [
-        wp.array(seams, dtype=wp.vec3i, device="cpu"),
-        wp.array(along_edge, dtype=wp.float64, device="cpu"),
-        wp.array(a - b - along_edge[:, None] * along, dtype=wp.vec3d, device="cpu"),
-    ]
+    stitches: Any = Stitches()
+    stitches.vertices = wp.array(seams, dtype=wp.vec3i, device="cpu")
+    stitches.along = wp.array(along_edge, dtype=wp.float64, device="cpu")
+    stitches.offsets = wp.array(a - b - along_edge[:, None] * along, dtype=wp.vec3d, device="cpu")
+    return stitches

@@ -43,6 +43,11 @@ REDUCTIONS = 3
 SETTLED = 2e-3
 # edge lengths; in the end every vertex returns by up to this, so that cloth that was not tangled is exactly at its start
 LAST_RETURN = 0.03
+Ints = NDArray[np.int32]
+# far more than any known mesh needs that can be untangled at all
+MAX_ROUNDS = 600
+# strain up to which edges keep their length rather than that of the rest shape: draped cloth is a little stretched
+REST_STRAIN = 0.1
 
 
 class Settler:
@@ -118,14 +123,6 @@ def _limited(steps: Floats, limit: float) -> Floats:
     """The vectors, shortened to the limit if they are longer."""
     lengths = np.sqrt(np.einsum("ij,ij->i", steps, steps))[:, None]
     return steps * np.minimum(1.0, limit / np.maximum(lengths, 1e-300))
-
-
-Ints = NDArray[np.int32]
-
-# far more than any known mesh needs that can be untangled at all
-MAX_ROUNDS = 600
-# strain up to which edges keep their length rather than that of the rest shape: draped cloth is a little stretched
-REST_STRAIN = 0.1
 
 
 @dataclass(frozen=True)

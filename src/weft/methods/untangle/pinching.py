@@ -30,6 +30,16 @@ wp.set_module_options({"enable_backward": False})
 ZERO = wp.constant(wp.float64(0.0))
 # cosine of the angle between two normals below which two surfaces face each other: a little more than a right angle
 FACING = wp.constant(wp.float64(-0.1))
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+# fraction of the thickness by which a vertex may be farther away and still touches
+TOUCH_TOLERANCE = 0.01
+# regions of a collider with fewer vertices are blemishes of its mesh and do not pinch
+LEAST_REGION = 3
+# overlaps of the first frame are widened by so many rings; a path with at least this fraction of its vertices in them is
+# permanent, and does not pinch
+PERMANENT_RINGS, PERMANENT_FRACTION = 2, 0.8
 
 
 @wp.struct
@@ -233,19 +243,6 @@ def compact_within(
         found[place] = wp.vec3i(i, near.points.face[collider, i], faces[i])
         found_weights[2 * place] = near.points.weights[collider, i]
         found_weights[2 * place + 1] = weights[i]
-
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
-Bools = NDArray[np.bool_]
-
-# fraction of the thickness by which a vertex may be farther away and still touches
-TOUCH_TOLERANCE = 0.01
-# regions of a collider with fewer vertices are blemishes of its mesh and do not pinch
-LEAST_REGION = 3
-# overlaps of the first frame are widened by so many rings; a path with at least this fraction of its vertices in them is
-# permanent, and does not pinch
-PERMANENT_RINGS, PERMANENT_FRACTION = 2, 0.8
 
 
 class SelfPinch:

@@ -59,6 +59,12 @@ OPEN = wp.constant(1)
 STICKS = wp.constant(2)
 SLIDES = wp.constant(3)
 YIELDS = wp.constant(4)
+# fraction of all contacts; if fewer changed, the next step starts with the changes and no further solve is made
+FEW_CHANGES = 0.02
+# a surface pushes at most with the force that stretches the cloth around a vertex by this fraction
+YIELD_STRETCH = 0.5
+# rings around a pinched vertex in which the force of surfaces is not limited
+PINCH_RINGS = 3
 
 
 @wp.struct
@@ -312,14 +318,6 @@ def limit_forces(first: int, limit: wp.array[wp.float64], around: wp.array[wp.in
     limits[i] = limit[i]
     if around[i] != wp.int8(0):
         limits[i] = UNBOUNDED
-
-
-# fraction of all contacts; if fewer changed, the next step starts with the changes and no further solve is made
-FEW_CHANGES = 0.02
-# a surface pushes at most with the force that stretches the cloth around a vertex by this fraction
-YIELD_STRETCH = 0.5
-# rings around a pinched vertex in which the force of surfaces is not limited
-PINCH_RINGS = 3
 
 
 @wp.kernel
