@@ -6,21 +6,29 @@ Two bare kernels, one that gathers spring forces and one that asks a tree which 
 of such kernels: mass-spring dynamics and a search for candidates. Runs with one and with two threads take
 turns and the fastest of each counts, so that a busy machine does not favour either; a second thread needs a second
 core that is free.
+
+Then a whole frame of `robust`, the twist at 60 x 60 vertices, on an otherwise quiet machine and beside as many processes that
+compute all the time as it has cores less one, and as it has cores: means, since what a busy neighbour costs is not in
+the fastest frame. One and two threads take turns here too.
 """
 
 import os
+import subprocess
 import sys
-from collections.abc import Callable
-from time import perf_counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter, sleep
 from typing import NamedTuple
 
 import numpy as np
 import warp as wp
 
 import weft
+from benchmarks.robust import scene_of
 from weft.broad_phase import make_broad_phase
 from weft.dynamics.mass_spring import MassSpring
 from weft.mesh import TriMesh, shapes
+from weft.methods import make_method
 from weft.runtime import get_threads, launch, set_threads
 from weft.world import Surface, World
 
@@ -172,6 +180,48 @@ def same_bytes(work: Work) -> bool:
     return len(results) == 1
 
 
+@contextmanager
+def neighbours(count: int) -> Iterator[None]:
+    """So many other processes that compute all the time."""
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        sleep(0.2)
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def twist_frames(turns: int) -> dict[int, list[float]]:
+    """Seconds of frames of the twist by one and by two threads, which take turns of five frames."""
+    world = World(scene_of("robust_twist", 60))
+    runs = {threads: (make_method(world, world.scene.method), world.initial_state()) for threads in (1, 2)}
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    for turn in range(turns):
+        for threads, (method, state) in runs.items():
+            set_threads(threads)
+            for _ in range(5):
+                begin = perf_counter()
+                method.advance_frame(state)
+                # the first frames compile kernels, and have no contacts
+                if turn >= 4:
+                    seconds[threads].append(perf_counter() - begin)
+    if runs[1][1].positions().tobytes() != runs[2][1].positions().tobytes():
+        raise SystemExit("the twist: the number of threads changes the result")
+    return seconds
+
+
+def under_load(*, quick: bool) -> None:
+    cores = os.cpu_count() or 1
+    print("\n| twist, 60 x 60 | 1 thread, ms a frame | 2 threads, ms a frame | ratio |")
+    print("|---|---:|---:|---:|")
+    for count in sorted({0, max(1, cores - 1), cores}):
+        with neighbours(count):
+            one, two = (1e3 * float(np.mean(found)) for found in twist_frames(6 if quick else 12).values())
+        print(f"| beside {count} busy processes | {one:.0f} | {two:.0f} | {one / two:.2f} |", flush=True)
+
+
 def main(*, quick: bool = False) -> None:
     threads = get_threads()
     side = 60 if quick else 200
@@ -191,6 +241,7 @@ def main(*, quick: bool = False) -> None:
             )
             if not same:
                 raise SystemExit(f"{work.name}: the number of threads changes the result")
+        under_load(quick=quick)
     finally:
         set_threads(threads)
 

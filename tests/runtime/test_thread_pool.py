@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import warp as wp
 
-from weft.runtime import get_threads, launch, set_threads
+from weft.runtime import get_threads, launch, set_threads, thread_pool
 from weft.runtime.launch import launch_threads
-from weft.runtime.thread_pool import PackedKernel, ThreadPool, run_role_kernel
+from weft.runtime.thread_pool import MEMORY, MIN_PAUSE, PackedKernel, ThreadLimit, ThreadPool, run_role_kernel
 
 wp.set_module_options({"enable_backward": False})
 
@@ -94,3 +94,58 @@ def test_too_many_arguments_are_refused(monkeypatch):
     board = wp.zeros(4, dtype=wp.int64, device="cpu")
     with pytest.raises(ValueError, match="bytes of arguments: at most 8"):
         PackedKernel(wp.launch(run_role_kernel, dim=1, inputs=[0, board], device="cpu", record_cmd=True))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that goes on only when it is told to."""
+    now = [100.0]
+    monkeypatch.setattr(thread_pool, "perf_counter", lambda: now[0])
+    return now
+
+
+def run_jobs(limit, clock, wanted, waits, *, jobs=10):
+    """Jobs of half the memory each; `waits` says for what part of it all threads wait together, given how many they are."""
+    used = []
+    for _ in range(jobs):
+        threads = limit.apply(wanted)
+        used.append(threads)
+        clock[0] += 0.5 * MEMORY
+        if threads > 1:
+            limit.report(threads, 0.5 * MEMORY, 0.5 * MEMORY * waits(threads))
+    return used
+
+
+@pytest.mark.parametrize("wanted", [2, 4, 16])
+def test_threads_that_seldom_wait_are_all_used(clock, wanted):
+    """A wait of one tenth of the time is what little differences in their work are."""
+    assert set(run_jobs(ThreadLimit(), clock, wanted, lambda threads: 0.1, jobs=100)) == {wanted}
+
+
+@pytest.mark.parametrize(("wanted", "free"), [(2, 1), (4, 3), (4, 1)])
+def test_no_more_threads_than_there_are_free_cores(clock, wanted, free):
+    """While more of them run than there are cores, one is always absent for half of the time, and the others wait."""
+    limit = ThreadLimit()
+
+    def waits(threads):
+        return 0.5 * threads if threads > free else 0.0
+
+    run_jobs(limit, clock, wanted, waits, jobs=50)
+    # trials of one more thread cost a twentieth of the time
+    used = run_jobs(limit, clock, wanted, waits, jobs=2000)
+    assert sum(threads == free for threads in used) > 0.9 * len(used) and max(used) == free + 1
+    # all are used again when the cores are free
+    clock[0] += 100.0
+    for _ in range(wanted):
+        run_jobs(limit, clock, wanted, lambda threads: 0.0)
+        clock[0] += 100.0
+    assert set(run_jobs(limit, clock, wanted, lambda threads: 0.0)) == {wanted}
+
+
+def test_one_bad_moment_costs_a_short_pause(clock):
+    """After a long time without waits, a neighbour that computes for a moment does not cost the second thread for long."""
+    limit = ThreadLimit()
+    run_jobs(limit, clock, 2, lambda threads: 0.0, jobs=1000)
+    assert run_jobs(limit, clock, 2, lambda threads: 1.0, jobs=3)[-1] == 1
+    clock[0] += 10.0 * MIN_PAUSE
+    assert set(run_jobs(limit, clock, 2, lambda threads: 0.0)) == {2}

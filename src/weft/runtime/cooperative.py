@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.runtime.launch import get_threads, launch_blocks, launch_threads
+from weft.runtime.launch import launch_blocks, launch_threads, report_waits, threads_now
 from weft.runtime.native import NativeHeader
 from weft.runtime.partition import BLOCK, ONE_BLOCK_ITEMS, ONE_THREAD_ITEMS, WARP
-from weft.runtime.thread_pool import SPINS_BEFORE_YIELD, yield_address
+from weft.runtime.thread_pool import CLOCK_BASE, LONG_WAIT, SPINS_BEFORE_YIELD, clock_address, yield_address
 
 # threads a block of kernels that need more registers a thread than blocks of `BLOCK` leave them
 SMALL_BLOCK = 256
@@ -42,7 +42,15 @@ _native = NativeHeader(__file__, "cooperative.h")
 SYNC_GRID = _native.body("sync_grid", CLUSTER_ARCH=CLUSTER_ARCH)
 
 
-@wp.func_native(_native.body("grid_barrier", CLUSTER_ARCH=CLUSTER_ARCH, SPINS_BEFORE_YIELD=SPINS_BEFORE_YIELD))
+@wp.func_native(
+    _native.body(
+        "grid_barrier",
+        CLUSTER_ARCH=CLUSTER_ARCH,
+        SPINS_BEFORE_YIELD=SPINS_BEFORE_YIELD,
+        CLOCK_BASE=CLOCK_BASE,
+        LONG_WAIT=LONG_WAIT,
+    )
+)
 def grid_barrier(arrivals: wp.array[int]):
     """A barrier of all threads of the launch: what any thread wrote before it is visible to all after it."""
     ...
@@ -135,25 +143,38 @@ class CooperativeLauncher:
 
     def __init__(self, device: wp.DeviceLike) -> None:
         self.device = wp.get_device(device)
-        self._arrivals = wp.zeros(4, dtype=int, device=self.device)
+        self._arrivals = wp.zeros(8, dtype=int, device=self.device)
         self._known: dict[wp.Kernel, tuple[Any, tuple[Any, ...]]] = {}
         if self.device.is_cpu:
-            # the arrival counter, the number of threads, the address of the yield function (see native/cooperative.h)
+            # see native/cooperative.h
             self._barrier = self._arrivals.numpy()
-            self._barrier[2:].view(np.int64)[0] = yield_address()
+            self._system = self._barrier[2:].view(np.int64)
+            self._system[:2] = yield_address(), clock_address()
 
-    def launch(self, kernel: wp.Kernel, items: int, inputs: Sequence[Any], *, work: int | None = None) -> None:
+    def launch(
+        self,
+        kernel: wp.Kernel,
+        items: int,
+        inputs: Sequence[Any],
+        *,
+        work: int | None = None,
+        threads: int | None = None,
+    ) -> None:
         """Run a kernel over passes of at most `items` items; `inputs` are its arguments after `arrivals`.
 
         `work` is the number of items in all passes together. As for `launch`, the same tuple again means the same
-        arguments.
+        arguments. A caller whose inputs depend on the number of CPU `threads` says how many, from `threads_now()`.
         """
         if items <= 0:
             return
         if self.device.is_cpu:
-            threads = get_threads() if (work or items) >= MIN_PARALLEL_ITEMS else 1
+            if threads is None:
+                threads = threads_now() if (work or items) >= MIN_PARALLEL_ITEMS else 1
             self._barrier[:2] = 0, threads
-            launch_threads(kernel, threads, self._all_inputs(kernel, threads, inputs))
+            self._system[2] = 0
+            seconds = launch_threads(kernel, threads, self._all_inputs(kernel, threads, inputs))
+            if threads > 1:
+                report_waits(threads, seconds, 1e-9 * float(self._system[2]))
             return
         threads = self.threads_for(items)
         if threads == CLUSTER_BLOCKS * BLOCK:

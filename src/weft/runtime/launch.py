@@ -15,13 +15,14 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from operator import is_
+from time import perf_counter
 from typing import Any
 
 import warp as wp
 
 from weft.errors import WeftError
 from weft.runtime.graph_cache import GraphCache, launch_fused
-from weft.runtime.thread_pool import MAX_HELPERS, PackedKernel, ThreadPool
+from weft.runtime.thread_pool import MAX_HELPERS, PackedKernel, ThreadLimit, ThreadPool
 
 # ranges a thread gets on average: more even out items of different cost better, each costs an atomic addition and a call
 RANGES_A_THREAD = 4
@@ -121,27 +122,33 @@ class _CpuLauncher:
         self.guard = threading.RLock()
         self.threads = _default_threads()
         self.commands: dict[wp.Kernel, _Command] = {}
+        self.limit = ThreadLimit()
         self._thread_pool: ThreadPool | None = None
 
     def launch(self, kernel: wp.Kernel, dim: int, inputs: Sequence[Any], grain: int) -> None:
         """Run all items, with at least `grain` of them a thread."""
         with self.guard:
             packed = self._pack(kernel, inputs)
-            threads = min(self.threads, max(1, dim // grain))
+            threads = min(self.limit.apply(self.threads), max(1, dim // grain))
             if threads == 1:
                 packed.call(0, dim)
             else:
                 ranges = min(threads * RANGES_A_THREAD, max(threads, dim // grain))
-                self._pool().run(packed, dim, ranges, threads)
+                start = perf_counter()
+                waited = self._pool().run(packed, dim, ranges, threads)
+                # helpers that are done before the leader do not say how long they wait: as long as it, say
+                self.limit.report(threads, perf_counter() - start, (threads - 1) * waited)
 
-    def run_each(self, kernel: wp.Kernel, threads: int, inputs: Sequence[Any]) -> None:
-        """Run one item on each of so many threads, all at the same time."""
+    def run_each(self, kernel: wp.Kernel, threads: int, inputs: Sequence[Any]) -> float:
+        """Run one item on each of so many threads, all at the same time; returns the seconds that it took."""
         with self.guard:
             packed = self._pack(kernel, inputs)
+            start = perf_counter()
             if threads == 1:
                 packed.call(0, 1)
             else:
                 self._pool().run(packed, threads, threads, threads, each=True)
+            return perf_counter() - start
 
     def _pack(self, kernel: wp.Kernel, inputs: Sequence[Any]) -> PackedKernel:
         command = self.commands.get(kernel)
@@ -215,6 +222,11 @@ def get_threads() -> int:
     return _cpu.threads
 
 
+def threads_now() -> int:
+    """How many threads a CPU kernel should use now: fewer than `get_threads` while other processes have the cores."""
+    return _cpu.limit.apply(_cpu.threads)
+
+
 def launch(
     kernel: wp.Kernel, dim: int, inputs: Sequence[Any], *, device: wp.DeviceLike = "cpu", grain: int = 1024
 ) -> None:
@@ -233,9 +245,14 @@ def launch(
         _cuda_launcher(target).launch(kernel, dim, inputs)
 
 
-def launch_threads(kernel: wp.Kernel, threads: int, inputs: Sequence[Any]) -> None:
-    """Run a kernel on the CPU with one item for each of so many threads, which may wait for each other."""
-    _cpu.run_each(kernel, threads, inputs)
+def launch_threads(kernel: wp.Kernel, threads: int, inputs: Sequence[Any]) -> float:
+    """Run a kernel on the CPU with one item for each of so many threads, which may wait for each other; returns seconds."""
+    return _cpu.run_each(kernel, threads, inputs)
+
+
+def report_waits(threads: int, seconds: float, waited: float) -> None:
+    """Say for how long all threads of a launch waited for others together, so that `threads_now` can follow."""
+    _cpu.limit.report(threads, seconds, waited)
 
 
 def launch_blocks(kernel: wp.Kernel, blocks: int, block: int, inputs: Sequence[Any], *, device: wp.DeviceLike) -> None:

@@ -12,6 +12,7 @@ import ctypes
 import sys
 import threading
 from functools import cache
+from time import perf_counter
 from typing import Any
 
 import warp as wp
@@ -26,19 +27,32 @@ NEXT_RANGE, ACTIVE, GENERATION, OPEN = 0, 8, 16, 17
 # the job: ranges, items, address of the kernel, address and bytes of its arguments, whether each thread takes exactly one
 # range, threads
 JOB = 24
-# the address of the yield function, a bit mask of helpers to wake, and for each helper whether it is awake (one word a
+# the addresses of the system's yield and clock functions, a bit mask of helpers to wake, how long the leader waited for the
+# others at the end of its last job (ns, 0 if less than `LONG_WAIT`), and for each helper whether it is awake (one word a
 # helper, from 1 on) and then the last job that it saw
-YIELD, SLEEPERS, AWAKE = 40, 41, 48
+YIELD, CLOCK, SLEEPERS, WAITED, AWAKE = 40, 41, 42, 43, 48
 
 # spins after which a thread that others may be waiting for lets the system run another one: about 50 microseconds. Less
 # calls the system often, more lets the awaited thread wait for a core
 SPINS_BEFORE_YIELD = 2000
 # spins without a job after which a helper sleeps: about a tenth of a millisecond, twice what waking it costs
 SPINS_BEFORE_SLEEP = 4000
+# nanoseconds from which on a wait counts as one for a thread that does not run, because another process has its core: less
+# than the time slice that such a process gets (some milliseconds), more than threads wait for others with a little more work
+LONG_WAIT = 500_000
+# the second argument of C11's timespec_get: TIME_UTC
+CLOCK_BASE = 1
 # helpers at most: as many as there are bits for sleepers
 MAX_HELPERS = 62
 # bytes of a kernel's arguments at most, which each thread copies to its stack
 MAX_ARGUMENT_BYTES = 8192
+
+# seconds of threaded jobs over which waits are averaged: a few time slices of other processes
+MEMORY = 0.02
+# seconds for which fewer threads are used before one more is tried; doubled while that fails
+MIN_PAUSE, MAX_PAUSE = 0.1, 2.0
+# the same in times of what the failed trial took: trials may cost a twentieth of the time in all
+PAUSE_PER_TRIAL = 20.0
 
 _native = NativeHeader(__file__, "thread_pool.h")
 
@@ -52,6 +66,10 @@ _native = NativeHeader(__file__, "thread_pool.h")
         GENERATION=GENERATION,
         OPEN=OPEN,
         YIELD=YIELD,
+        CLOCK=CLOCK,
+        CLOCK_BASE=CLOCK_BASE,
+        WAITED=WAITED,
+        LONG_WAIT=LONG_WAIT,
         SLEEPERS=SLEEPERS,
         AWAKE=AWAKE,
         SPINS_BEFORE_YIELD=SPINS_BEFORE_YIELD,
@@ -79,6 +97,13 @@ def yield_address() -> int:
     """
     library = ctypes.CDLL("kernel32" if sys.platform == "win32" else None)
     function = library.SwitchToThread if sys.platform == "win32" else library.sched_yield
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def clock_address() -> int:
+    """The address of C11's timespec_get, which writes seconds and nanoseconds."""
+    library = ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None)
+    function = library._timespec64_get if sys.platform == "win32" else library.timespec_get
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
@@ -127,15 +152,18 @@ class ThreadPool:
     def __init__(self) -> None:
         self._memory = wp.zeros(AWAKE + 2 * (MAX_HELPERS + 1), dtype=wp.int64, device="cpu")
         self._board = self._memory.numpy()
-        self._board[YIELD] = yield_address()
+        self._board[YIELD], self._board[CLOCK] = yield_address(), clock_address()
         self._wake_locks: list[Any] = []
         self._post, self._lead = self._pack_role(), self._pack_role()
 
     def _pack_role(self) -> PackedKernel:
         return PackedKernel(wp.launch(run_role_kernel, dim=1, inputs=[0, self._memory], device="cpu", record_cmd=True))
 
-    def run(self, kernel: PackedKernel, items: int, ranges: int, threads: int, *, each: bool = False) -> None:
-        """Run all items in so many ranges; `each`: every thread takes exactly one range, all at the same time."""
+    def run(self, kernel: PackedKernel, items: int, ranges: int, threads: int, *, each: bool = False) -> float:
+        """Run all items in so many ranges; `each`: every thread takes exactly one range, all at the same time.
+
+        Returns for how many seconds this thread waited for the others at the end, 0 if it was not long.
+        """
         while len(self._wake_locks) < threads - 1:
             self._add_helper()
         self._board[JOB : JOB + 7] = ranges, items, kernel.entry_address, kernel.address, kernel.bytes, each, threads
@@ -147,6 +175,7 @@ class ThreadPool:
             if lock.locked():
                 lock.release()
         self._lead.call(1, 1)
+        return 1e-9 * float(self._board[WAITED])
 
     def _add_helper(self) -> None:
         lock, number = _thread.allocate_lock(), len(self._wake_locks) + 1
@@ -160,3 +189,45 @@ class ThreadPool:
                 role.call(number + 1, 1)
 
         threading.Thread(target=serve, name=f"weft-{number}", daemon=True).start()
+
+
+class ThreadLimit:
+    """How many threads pay off while other processes want the cores too.
+
+    A thread that loses its core to another process for a time slice keeps all others waiting at the next barrier: with one of
+    two cores taken, a frame of `robust` took 4 to 9 times as long on two threads as on one. While one of n threads does not
+    run for P seconds, the n - 1 others wait W = (n - 1) P seconds in all, and of the n T seconds that n threads have in the
+    time T of a job only n T - W - P are work. If n - 1 threads would do that work in less than T, one thread less is
+    used from then on, and one more tried again after a pause.
+    """
+
+    def __init__(self) -> None:
+        self._limit = MAX_HELPERS + 1
+        self._time = self._waited = self._trial = 0.0
+        self._try_again, self._pause = 0.0, MIN_PAUSE
+
+    def apply(self, threads: int) -> int:
+        """How many of so many threads to use now."""
+        if threads <= self._limit:
+            return threads
+        if perf_counter() > self._try_again:
+            self._limit += 1
+            self._time = self._waited = self._trial = 0.0
+            self._try_again = perf_counter() + self._pause
+        return min(threads, self._limit)
+
+    def report(self, threads: int, seconds: float, waited: float) -> None:
+        """Take into account a job of so many threads, and how long all of them waited for others together."""
+        self._trial += seconds
+        keep = max(0.0, 1.0 - seconds / MEMORY)
+        self._time, self._waited = keep * self._time + seconds, keep * self._waited + waited
+        if self._time < 0.5 * MEMORY:
+            return
+        # n T - W - P < (n - 1) T
+        if threads * self._waited > (threads - 1) * self._time:
+            self._limit = threads - 1
+            self._try_again = perf_counter() + max(self._pause, PAUSE_PER_TRIAL * min(self._trial, MAX_PAUSE))
+            self._time = self._waited = 0.0
+            self._pause = min(2.0 * self._pause, MAX_PAUSE)
+        elif perf_counter() > self._try_again:
+            self._pause, self._trial = MIN_PAUSE, 0.0

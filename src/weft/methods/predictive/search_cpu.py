@@ -37,8 +37,8 @@ from weft.methods.predictive.pairs import (
     write_contact,
 )
 from weft.methods.predictive.state import fill
-from weft.runtime import cooperative, get_threads
 from weft.runtime.cooperative import CooperativeLauncher, grid_barrier
+from weft.runtime.launch import threads_now
 from weft.runtime.native import NativeHeader
 
 wp.set_module_options({"enable_backward": False})
@@ -432,10 +432,9 @@ class CpuSearch:
     def find(self, x: wp.array, end: wp.array, margin: float, contacts: Contacts, *, edges: bool) -> int:
         """Replace the contacts by those of a step from x to `end`; gives their number. Nothing is farther than the margin."""
         while True:
-            threads = get_threads() if self._vertices >= WORTH_SHARING else 1
+            threads = threads_now() if self._vertices >= WORTH_SHARING else 1
             inputs = self._inputs_for(x, end, margin, contacts, edges, threads)
-            work = cooperative.MIN_PARALLEL_ITEMS if threads > 1 else 1
-            self._cooperative.launch(search_patches, 1, inputs, work=work)
+            self._cooperative.launch(search_patches, 1, inputs, threads=threads)
             if not self._grow(x, end, margin, threads, contacts):
                 contacts.count = int(self._report_view[0])
                 return contacts.count

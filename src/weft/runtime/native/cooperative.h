@@ -1,6 +1,7 @@
 // Barriers of cooperative kernels: on CUDA between all blocks of a grid or of a cluster, on the CPU between the threads of
-// the pool. `arrivals` is the barrier's memory. On CUDA arrivals[0] is an arrival counter; on the CPU arrivals[0] is the
-// arrival counter, arrivals[1] the number of threads, and arrivals[2..3] the address of the system's yield function.
+// the pool. `arrivals` is the barrier's memory: arrivals[0] is an arrival counter. On the CPU arrivals[1] is the number of
+// threads, and from arrivals[2] on come three 64-bit integers: the addresses of the system's yield and clock functions, and
+// the nanoseconds of all long waits of all threads.
 
 // [arrive_at_grid] the first thread of a block announces its arrival; `old` becomes the counter before it. The first
 // block adds what flips the top bit once all others have added one, whatever the counter was before
@@ -58,6 +59,11 @@ if (threads > 1) {
     unsigned* counter = (unsigned*)arrivals.data;
     const unsigned old = __atomic_fetch_add(counter, 1u, __ATOMIC_ACQ_REL);
     const unsigned goal = old - old % threads + threads;
+    typedef wp::int32 yield();
+    typedef wp::int32 clock(wp::int64*, wp::int32);
+    wp::int64* system = (wp::int64*)(arrivals.data + 2);
+    wp::int64 began[2] = {0, 0}, ended[2] = {0, 0};
+    bool yielded = false;
     int spins = 0;
     while ((int)(__atomic_load_n(counter, __ATOMIC_ACQUIRE) - goal) < 0) {
 #if defined(__x86_64__)
@@ -65,9 +71,17 @@ if (threads > 1) {
 #endif
         if (++spins > $SPINS_BEFORE_YIELD) {
             spins = 0;
-            typedef wp::int32 yield();
-            (*(yield**)(arrivals.data + 2))();
+            if (!yielded)
+                ((clock*)system[1])(began, $CLOCK_BASE);
+            yielded = true;
+            ((yield*)system[0])();
         }
+    }
+    if (yielded) {
+        ((clock*)system[1])(ended, $CLOCK_BASE);
+        const wp::int64 waited = (ended[0] - began[0]) * 1000000000 + ended[1] - began[1];
+        if (waited > $LONG_WAIT)
+            __atomic_fetch_add(system + 2, waited, __ATOMIC_RELAXED);
     }
 }
 #endif

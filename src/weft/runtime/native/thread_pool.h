@@ -4,6 +4,7 @@
 #if !defined(__CUDA_ARCH__)
 typedef void kernel_entry(wp::launch_bounds_t<1>*, void*);
 typedef wp::int32 yield();
+typedef wp::int32 clock(wp::int64*, wp::int32);
 wp::int64* board = memory.data;
 wp::int64* job = board + $JOB;
 const wp::int64 &ranges = job[0], &items = job[1], &argument_bytes = job[4], &one_range_each = job[5], &threads = job[6];
@@ -14,7 +15,7 @@ auto pause = [&](wp::int64& spins) {
 #endif
     // a helper that the leader waits for may need the leader's core
     if (++spins % $SPINS_BEFORE_YIELD == 0 && role == 1)
-        (*(yield**)(board + $YIELD))();
+        ((yield*)board[$YIELD])();
 };
 
 // take ranges of the job until none is left
@@ -53,13 +54,17 @@ if (role == 0) {
     board[$SLEEPERS] = sleepers;
 } else if (role == 1) {
     // work on the job with the helpers, and close it when all ranges are done
-    wp::int64 spins = 0;
+    wp::int64 spins = 0, began[2] = {0, 0}, ended[2] = {0, 0};
     work();
+    ((clock*)board[$CLOCK])(began, $CLOCK_BASE);
     while (one_range_each && __atomic_load_n(board + $NEXT_RANGE, __ATOMIC_ACQUIRE) < ranges)
         pause(spins);
     __atomic_store_n(board + $OPEN, 0, __ATOMIC_SEQ_CST);
     while (__atomic_load_n(board + $ACTIVE, __ATOMIC_SEQ_CST) != 0)
         pause(spins);
+    ((clock*)board[$CLOCK])(ended, $CLOCK_BASE);
+    const wp::int64 waited = (ended[0] - began[0]) * 1000000000 + ended[1] - began[1];
+    board[$WAITED] = waited > $LONG_WAIT ? waited : 0;
 } else {
     // help with every job until none has come for a while
     const wp::int64 number = role - 1;
