@@ -26,7 +26,7 @@ from weft.scene import (
     Spin,
 )
 from weft.validate import theory
-from weft.validate.suite import CLASSICAL, Case, Expected, Simulation
+from weft.validate.suite import BOXES, CLASSICAL, Case, Expected, Simulation
 
 FRICTION = 0.3
 THICKNESS = 0.001
@@ -179,7 +179,7 @@ CASES = (
         (10,),
         unit="m/s²",
         contact=True,
-        misses=CLASSICAL,
+        misses=BOXES,
     ),
     Case(
         "pulled_strip",
@@ -220,7 +220,7 @@ CASES = (
             **CLASSICAL,
             "robust": "creeps by 3 mm/s",
             "untangle": "throws a pile that starts a little more than a thickness apart",
-            "predictive": "creeps by 26 mm/s",
+            "predictive": "creeps by 20 to 30 mm/s",
         },
     ),
 )

@@ -28,10 +28,9 @@ SUBJECTS = ("bending", "stretching", "friction", "impact", "drape", "resolution"
 # what a measurement may take, in seconds of processor time; beyond it the method has missed. Explicit methods need more
 PATIENCE: dict[Size, float] = {"quick": 60.0, "full": 900.0}
 # reasons for misses that many cases share
-CLASSICAL = {
-    "boxes": "explicit springs on grids, made to show how collisions are avoided",
-    "push": "explicit springs, made for pictures; contact moves vertices without regard to force",
-}
+BOXES = {"boxes": "explicit springs on grids, made to show how collisions are avoided"}
+PUSH = {"push": "explicit springs, made for pictures"}
+CLASSICAL = {**BOXES, **PUSH}
 # no cloth gets so far, m; NaN is not below it either
 _FARTHEST = 1e3
 
@@ -289,7 +288,8 @@ def _measure(subject: str, case: Case, resolution: int, method: str) -> Row:
     try:
         value = float(case.measure(method, resolution))
     except WeftError as error:
-        value, note = nan, note or str(error).splitlines()[0]
+        said = str(error).splitlines()[0]
+        value, note = nan, f"{note}: {said}" if note else said
     good = expected.holds(value)
     status: Status = ("passes" if good else "listed") if listed else ("ok" if good else "miss")
     return Row(
