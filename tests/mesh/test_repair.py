@@ -55,7 +55,7 @@ def test_leaves_good_meshes_alone(mesh):
 @settings(max_examples=50, deadline=None)
 @given(good_meshes(), st.integers(0, 2**32 - 1))
 def test_turns_triangles_back(mesh, seed):
-    """Turned triangles of a two-sided mesh: no vertex is added, and no part has more than half its triangles turned."""
+    """Turned triangles of a two-sided mesh: no vertex is added, and no component has more than half its triangles turned."""
     random = np.random.default_rng(seed)
     turned = random.random(len(mesh.faces)) < 0.3
     faces = np.where(turned[:, None], mesh.faces[:, ::-1], mesh.faces)
@@ -197,7 +197,7 @@ def test_what_only_touches_is_not_joined():
 def test_moebius_strip_is_cut_open(cells):
     vertices, faces = moebius(cells)
     result = repair_mesh(vertices, faces)
-    assert any("only one side" in sentence and "part of triangle 0" in sentence for sentence in result.sentences)
+    assert any("only one side" in sentence and "component of triangle 0" in sentence for sentence in result.sentences)
     assert len(result.mesh.faces) == 2 * cells
     assert len(result.mesh.boundary_loops) == 1
     assert len(result.mesh.vertices) == len(vertices) + 2
@@ -212,7 +212,7 @@ def test_two_moebius_strips_and_a_sheet():
     )
     assert np.array_equal(result.mesh.faces[:8], grid.faces)
     assert "cut 2 components" in result.sentences[-1].lower()
-    assert "parts of triangle 8, 26" in result.sentences[-1]
+    assert "components of triangle 8, 26" in result.sentences[-1]
 
 
 def test_klein_bottle_is_cut_open():
