@@ -177,6 +177,18 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
+def test_files_in_the_page_about_the_code_exist():
+    text = (DOCS / "code.md").read_text(encoding="utf-8")
+    diagrams = re.findall(r"^### (\w+)\n.*?^```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert [name for name, _ in diagrams] == ["robust", "untangle", "predictive"]
+    for name, diagram in diagrams:
+        boxes = re.findall(r"[a-z_]+/[a-z_/]*(?:\.py)?", diagram)
+        assert 5 <= len(boxes) <= 12, name
+        assert [box for box in boxes if not (ROOT / "src" / "weft" / box).exists()] == [], name
+    named = re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", text)
+    assert [path for path in named if not any((ROOT / top / path).exists() for top in ("", "src/weft"))] == []
+
+
 def test_the_picture_is_small_and_its_scene_is_there():
     assert (DOCS / "images" / "drape.png").stat().st_size < 400_000
     scene = weft.load_scene(DOCS / "images" / "drape.toml")

@@ -61,7 +61,7 @@ def room_of(module: str) -> str:
 
 def table_of_rooms() -> dict[str, set[str]]:
     """Room -> rooms that it may use, in the order of the page about the code."""
-    rows = re.findall(r"^\| `(\w+)` \| .* \|([^|]*)\|$", CODE_PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| .* \|([^|\n]*)\|$", CODE_PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     return {room: set(re.findall(r"`(\w+)`", uses)) for room, uses in rows}
 
 
