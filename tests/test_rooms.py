@@ -16,17 +16,12 @@ CODE_PAGE = ROOT / "docs" / "code.md"
 # files at the top that belong to no room: everything may use them
 SHARED = {"weft", "weft.__main__", "weft.errors"}
 
-# work in progress: rooms with import cycles between their modules, uses of a room further down the table, and modules
-# with one user that live elsewhere, rooms with C++ of several lines in Python strings; nothing may be added
-CYCLES_NOT_YET = {"finish", "methods"}
-ORDER_NOT_YET = {("geometry", "world")}
+# work in progress: rooms with import cycles between their modules, and modules with one user that live elsewhere; nothing
+# may be added
+CYCLES_NOT_YET = {"methods"}
 ONE_USER_NOT_YET = {
-    "weft.contact.substep_contacts",
     "weft.methods.predictive.motions",
-    "weft.runtime.native",
-    "weft.scene.bodies",
 }
-NATIVE_NOT_YET = {"contact", "dynamics", "methods", "runtime"}
 
 
 def module_name(path: Path) -> str:
@@ -133,7 +128,7 @@ def test_a_room_uses_only_rooms_above_it_in_the_table():
         for other in uses
         if order.index(other) >= order.index(room)
     }
-    assert wrong <= ORDER_NOT_YET
+    assert wrong == set()
 
 
 def test_no_modules_import_each_other():
@@ -198,4 +193,4 @@ def native_texts(path: Path) -> list[str]:
 
 def test_cpp_lives_in_headers():
     long = {name for name, path in FILES.items() if any("\n" in text.strip() for text in native_texts(path))}
-    assert {room_of(name) for name in long} <= NATIVE_NOT_YET, long
+    assert long == set()

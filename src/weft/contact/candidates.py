@@ -16,8 +16,11 @@ from weft.contact.execution_plan import WORD, ExecutionPlan
 from weft.geometry.stencil import Kind
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
+from weft.runtime.native import NativeHeader
 
 wp.set_module_options({"enable_backward": False})
+
+_native = NativeHeader(__file__, "candidates.h")
 
 # distance that is noted of pairs that are not to be tested, in m: farther than anything moves
 IGNORED_DISTANCE = wp.constant(wp.float64(1e30))
@@ -31,15 +34,7 @@ def bit(k: int) -> wp.uint64:
     return wp.uint64(1) << wp.uint64(k)
 
 
-@wp.func_native(
-    """
-#if defined(__CUDA_ARCH__)
-    return __popcll(mask);
-#else
-    return __builtin_popcountll(mask);
-#endif
-    """
-)
+@wp.func_native(_native.body("count_bits"))
 def count_bits(mask: wp.uint64) -> int:
     """How many bits are set."""
     ...

@@ -2,7 +2,7 @@
 
 Contacts of one colour share no movable vertex, so all threads solve them at the same time, and wait for each other
 between two colours. The sweep is the same for impulses (`impulse_sweeps`) and for positions in substeps
-(`substep_contacts`); these give the functions that load, test and solve one contact.
+(`methods/robust/substep_contacts`); these give the functions that load, test and solve one contact.
 
 Two things hide latency. While threads wait at the barrier between two colours, each already loads its first contact
 of the next colour. And most contacts need no correction: a CPU thread tests up to 64 of them without a branch, then

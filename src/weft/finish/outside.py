@@ -8,15 +8,18 @@ until the number of intersections no longer decreases.
 # mypy: disable-error-code="attr-defined"
 # the fields of a mesh query are only known inside kernels
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
+from weft.cache import Body
+from weft.finish.levels import Level
 from weft.finish.stop import SafeMove
 from weft.geometry.intersection import crossing_points
 from weft.runtime import launch
+from weft.world import Surface
 
 wp.set_module_options({"enable_backward": False})
 Floats = NDArray[np.float64]
@@ -59,15 +62,23 @@ def find_nearest(
         behind[i] = 1
 
 
-if TYPE_CHECKING:
-    from weft.cache import Body
-    from weft.finish.finisher import Finisher
+class CoarseMeshes(Protocol):
+    """What is needed of a `Finisher`: its meshes before subdivision (level 0), and their intersections."""
+
+    levels: list[Level]
+    near: float
+    device: str
+
+    def surface(self, number: int, *, colliders: bool = True) -> Surface: ...
+    def intersections(self, positions: Floats, level: int = -1) -> Ints: ...
+    def triangles_of(self, found: Ints) -> Ints: ...
+    def owners(self, found: Ints, level: int) -> tuple[NDArray[np.int64], Ints]: ...
 
 
 class Outside:
     """Pushes the cloth of one set of bodies out of the colliders."""
 
-    def __init__(self, finisher: "Finisher") -> None:
+    def __init__(self, finisher: CoarseMeshes) -> None:
         self._finisher = finisher
         level = finisher.levels[0]
         self._faces = level.faces
@@ -214,7 +225,7 @@ class Outside:
         length = np.linalg.norm(n, axis=1, keepdims=True)
         return n / np.where(length > 0.0, length, 1.0)
 
-    def _mesh(self, x: Floats, body: "Body") -> "_Collider":
+    def _mesh(self, x: Floats, body: Body) -> "_Collider":
         faces = self._faces[body.faces] - body.vertices.start
         return _Collider(x[body.vertices], faces, self._finisher.device)
 

@@ -2,6 +2,13 @@
 // to 64 candidates: a scalar loop gathers their numbers into arrays, since vector loads from scattered places are slower, then a
 // loop without branches computes with SIMD lanes. A CUDA thread handles one candidate.
 
+// [count_bits] int count_bits(uint64 mask)
+#if defined(__CUDA_ARCH__)
+return __popcll(mask);
+#else
+return __builtin_popcountll(mask);
+#endif
+
 // [batch] candidates that a thread handles, SIMD lanes, and `count` rounded up to whole lanes: the last candidate is repeated
 #if defined(__CUDA_ARCH__)
 constexpr int most = 1, lanes = 1;

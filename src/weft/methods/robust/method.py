@@ -15,7 +15,6 @@ from weft.broad_phase.lists import LIMIT, TooManyPairs
 from weft.contact.execution_plan import ExecutionPlan
 from weft.contact.impulses import ContactList, ImpulseSolver
 from weft.contact.step_search import StepSearch, length_scale
-from weft.contact.substep_contacts import PositionContacts
 from weft.contact.touching import TOUCHING, move_off
 from weft.dynamics import make_dynamics
 from weft.dynamics.springs import from_world
@@ -26,6 +25,7 @@ from weft.methods.robust.contact_stage import ContactStage
 from weft.methods.robust.step_lengths import StepLengths
 from weft.methods.robust.step_motion import StepMotion
 from weft.methods.robust.strain_limits import StrainLimits
+from weft.methods.robust.substep_contacts import PositionContacts
 from weft.runtime.graph_cache import GraphCache
 from weft.scene import Robust as RobustOptions
 from weft.world import State, World

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from robust_rows import Pairs, numbers, random_pairs, relative, rows_of, upload
 
 from weft.contact.impulses import ImpulseSolver
-from weft.contact.substep_contacts import PositionContacts
+from weft.methods.robust.substep_contacts import PositionContacts
 from weft.runtime import cooperative, get_threads, set_threads
 
 SEEDS = st.integers(0, 2**32 - 1)
