@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from robust_rows import Pairs, momenta, numbers, random_pairs, relative, upload, vectors
 from scipy.optimize import nnls
 
-from weft.contact.colouring_kernels import REGIONS
 from weft.contact.impulse_sweeps import reorder_contacts
 from weft.contact.impulses import COLOURS, ImpulseSolver
-from weft.contact.stencil_colours import StencilColouring
+from weft.contact.stencil_colours import REGIONS, StencilColouring
 from weft.runtime import cooperative, get_threads, launch, set_threads
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -100,7 +100,7 @@ def common_normal(kind: int, x0: wp.vec3d, x1: wp.vec3d, x2: wp.vec3d, x3: wp.ve
 
 
 @wp.func
-def pair_thickness(
+def contact_thickness(
     q: wp.vec4i,
     w: wp.vec4d,
     second: int,
@@ -203,7 +203,7 @@ def vertex_triangle_contact(surface: StepSurface, pair: wp.vec2i):
     if wp.min(distance, gap) >= surface.detection_distance:
         return distance, False
     q = wp.vec4i(pair[0], f[0], f[1], f[2])
-    thickness = pair_thickness(q, w, f[0], surface.thickness, surface.vertex_body, surface.rest_shape)
+    thickness = contact_thickness(q, w, f[0], surface.thickness, surface.vertex_body, surface.rest_shape)
     if distance >= RESTING_FRACTION * thickness:
         border = w[1] > -ZERO_WEIGHT or w[2] > -ZERO_WEIGHT or w[3] > -ZERO_WEIGHT
         if gap >= thickness + surface.reach or (border and slides_past(r, r_end, thickness)):
@@ -235,7 +235,7 @@ def edge_edge_contact(surface: StepSurface, pair: wp.vec2i):
     if closest >= EDGE_THICKNESS * surface.detection_distance:
         return distance, False
     q = wp.vec4i(e[0], e[1], f[0], f[1])
-    thickness = pair_thickness(q, w, f[0], surface.thickness, surface.vertex_body, surface.rest_shape)
+    thickness = contact_thickness(q, w, f[0], surface.thickness, surface.vertex_body, surface.rest_shape)
     if closest >= EDGE_THICKNESS * (thickness + surface.reach):
         return distance, False
     if closest < surface.tolerance_scale * CREASE_DISTANCE or nearest_of_edges(surface, pair, n):
@@ -385,11 +385,11 @@ def fill_contacts(
         n = pair_direction(r, common_normal(kind, x0, x1, x2, x3))
         kept = ZERO
         if kind == POINT_TRIANGLE:
-            kept = pair_thickness(q, w, q[1], surface.thickness, surface.vertex_body, surface.rest_shape)
+            kept = contact_thickness(q, w, q[1], surface.thickness, surface.vertex_body, surface.rest_shape)
             if not nearest_on_surface(surface, pair[1], w, n):
                 kept = wp.min(kept, surface.tolerance_scale * CREASE_DISTANCE)
         else:
-            kept = pair_thickness(q, w, q[2], surface.thickness, surface.vertex_body, surface.rest_shape)
+            kept = contact_thickness(q, w, q[2], surface.thickness, surface.vertex_body, surface.rest_shape)
             kept = EDGE_THICKNESS * kept
             if not nearest_of_edges(surface, pair, n):
                 kept = wp.min(kept, surface.tolerance_scale * CREASE_DISTANCE)

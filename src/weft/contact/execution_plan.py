@@ -14,8 +14,8 @@ class ExecutionPlan:
 
     Not decided here, since `weft.runtime` does it for every room: a launch uses all cores of a CPU where it is large
     enough (`launch`), Gauss-Seidel sweeps are one cooperative launch whose threads wait for each other between colours
-    (`CooperativeLauncher`), and on CUDA launches that come again with the same arrays are replayed as a graph
-    (`GraphCache`; they take 8 launches a step instead of 80).
+    (`CooperativeLauncher`), and on CUDA launches that come again with the same arrays and numbers are replayed as a graph
+    (`GraphCache`).
     """
 
     batch: int

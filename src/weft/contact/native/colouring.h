@@ -1,4 +1,4 @@
-// Dependency colouring on CUDA (see colouring_kernels.py); on the CPU the same code runs with one thread, for tests.
+// Dependency colouring on CUDA (see stencil_colours.py); on the CPU the same code runs with one thread, for tests.
 
 // [load_acquire] read a counter that other threads decrement: once it is 0, what they wrote before is visible
 #if defined(__CUDA_ARCH__)
