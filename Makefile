@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # modules are compiled when they are first used, not all of them now
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable
 
-.PHONY: blender-addon demo gallery test test-long lint bench docs clean
+.PHONY: blender-addon demo gallery test test-long test-oldest lint bench docs lock clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,23 @@ test: $(VENV)/.installed-all+test
 
 test-long: $(VENV)/.installed-all+test
 	$(BIN)/python -m pytest -m long
+
+# the oldest versions that pyproject.toml allows, for the tests of what touches other packages
+OLDEST := .venv-oldest
+$(OLDEST)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(OLDEST)
+	$(PYTHON) tests/oldest.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+		--constraint $(OLDEST)/constraints.txt --editable '.[all,test]'
+	touch $@
+
+test-oldest: $(OLDEST)/.installed
+	$(OLDEST)/bin/python -m pytest tests/scene tests/mesh tests/cache tests/exchange tests/cli tests/run \
+		tests/view/test_view_stills.py
+
+# the versions with which the newest tests passed, for who wants exactly these: pip install -r requirements-dev.lock
+lock: $(VENV)/.installed-all+test+dev
+	$(BIN)/python -m pip freeze --exclude-editable > requirements-dev.lock
 
 lint: $(VENV)/.installed-all+test+dev
 	$(BIN)/ruff check .
@@ -45,4 +62,4 @@ blender-addon:
 	$(PYTHON) integrations/blender/make_zip.py dist/weft_cloth.zip
 
 clean:
-	rm -rf $(VENV) out site dist
+	rm -rf $(VENV) $(OLDEST) out site dist
