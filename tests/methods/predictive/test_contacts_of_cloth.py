@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structs import struct_of
 
-from weft.methods.predictive.contacts import FROZEN, ContactArrays, _native, solve_contacts
-from weft.methods.predictive.pairs import closest_approach
+from weft.methods.predictive.contacts import FROZEN, ContactArrays, _native, closest_approach, solve_contacts
 from weft.methods.predictive.state import VertexArrays
 from weft.runtime import launch
 
@@ -36,12 +35,9 @@ def find_approach(first: int, r: wp.array[wp.vec3d], way: wp.array[wp.vec3d], ou
 
 
 @wp.kernel
-def solve_all(first: int, together: int, push: wp.float64, contacts: ContactArrays, vertices: VertexArrays):
-    begin = first + wp.tid()
-    count = contacts.kinds.shape[0]
-    step = wp.where(together != 0, count, 1)
-    for i in range(begin, count, step):
-        solve_contacts(i, i + step, wp.float64(1.0), push, contacts, vertices)
+def solve_all(first: int, push: wp.float64, contacts: ContactArrays, vertices: VertexArrays):
+    i = first + wp.tid()
+    solve_contacts(i, i + 1, wp.float64(1.0), push, contacts, vertices)
 
 
 def stencil(x, side=1.0):
@@ -67,7 +63,7 @@ def solve(x, mass, *, was=None, kind=FROZEN, weights=(1, 0, -1, 0), normal=(0, 0
     inverse = 1.0 / np.asarray(mass, float)[:, None]
     p = wp.array(np.hstack([x, inverse]), dtype=wp.vec4d)
     before = wp.array(np.hstack([x if was is None else was, inverse]), dtype=wp.vec4d)
-    launch(solve_all, 1, [0, push, contacts, struct_of(VertexArrays, x=x, start=wp.clone(before), before=before, p=p)])
+    launch(solve_all, 1, [push, contacts, struct_of(VertexArrays, x=x, start=wp.clone(before), before=before, p=p)])
     assert np.array_equal(p.numpy()[:, 3], inverse[:, 0])
     return p.numpy()[:, :3], before.numpy()[:, :3]
 
@@ -195,41 +191,6 @@ def test_edges_that_meet_at_the_second_end_of_one_are_parted():
     after, _ = solve(x, [1, 1, 1, 1], weights=(0, 1, -0.5, -0.5), normal=(0, 0, 1), thick=0.1)
     assert after[1, 2] - after[2:, 2].mean() == pytest.approx(0.1, abs=1e-12)
     np.testing.assert_array_equal(after[0], x[0])
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_four_at_once_are_solved_as_one_after_another(seed):
-    # contacts that share vertices, of all kinds in runs, some of them cached ones that have not seen their planes
-    rng = np.random.default_rng(seed)
-    count, points = 203, 60
-    vertices = np.array([rng.choice(points, 4, replace=False) for _ in range(count)])
-    kinds = np.sort(rng.integers(-2, 3, count))
-    kinds[100:130] = rng.integers(-2, 3, 30)
-    weights = rng.uniform(0, 1, (count, 4)) * [1, 1, -1, -1]
-    weights[kinds != 0] = [0, 0, 0, 0]
-    normals = rng.normal(size=(count, 3))
-    normals /= np.linalg.norm(normals, axis=1)[:, None]
-    x = rng.uniform(-1, 1, (points, 3))
-    inverse = rng.choice([0.0, 1.0, 2.0], (points, 1))
-    found = []
-    for together in (0, 1):
-        contacts = struct_of(
-            ContactArrays,
-            vertices=vertices,
-            kinds=kinds,
-            weights=weights,
-            normals=normals,
-            thickness=np.full(count, 0.05),
-            friction=np.full((count, 2), 0.2),
-            pushed=np.zeros(count),
-        )
-        start = wp.array(np.hstack([x, inverse]), dtype=wp.vec4d)
-        before, p = wp.clone(start), wp.array(np.hstack([x + 0.01, inverse]), dtype=wp.vec4d)
-        launch(solve_all, 1, [together, 1.0, contacts, struct_of(VertexArrays, x=x, start=start, before=before, p=p)])
-        found.append((p.numpy(), before.numpy(), contacts.pushed.numpy()))
-    assert found[0][2].sum() > 10
-    for one, four in zip(*found, strict=True):
-        np.testing.assert_allclose(four, one, atol=1e-12)
 
 
 def test_what_is_far_enough_apart_is_left_alone():

@@ -5,7 +5,7 @@ import pytest
 
 import weft
 from weft.methods.predictive.plan import refined_substeps
-from weft.methods.predictive.step_division import MOST_FRACTIONS, fractions_for, poses_between
+from weft.methods.predictive.solver import MOST_FRACTIONS, fractions_for, poses_between
 from weft.scene import Predictive
 
 

@@ -1,4 +1,4 @@
-"""Spans of threads: every item is one thread's, and what is solved four at a time does not depend on their number."""
+"""Spans of threads: every item is one thread's."""
 
 import numpy as np
 import pytest
@@ -18,11 +18,10 @@ def find_spans(first: int, threads: int, count: int, begins: wp.array[int]):
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 10, 29, 1000, 2**30])
-def test_spans_are_all_items_once_and_begin_at_every_fourth(threads, count):
+def test_spans_are_all_items_once_and_equally_long(threads, count):
     found = wp.zeros(threads + 1, dtype=int, device="cpu")
     launch(find_spans, threads + 1, [threads, count, found])
     begins = found.numpy()
     assert begins[0] == 0 and begins[-1] == count
     sizes = np.diff(begins)
-    assert (sizes >= 0).all() and sizes.max() - count / threads < 8
-    assert (begins[begins < count] % 4 == 0).all()
+    assert (sizes >= 0).all() and sizes.max() - sizes.min() <= 1

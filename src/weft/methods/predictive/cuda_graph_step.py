@@ -17,7 +17,6 @@ from weft.methods.predictive.contacts import ContactArrays
 from weft.methods.predictive.half_spaces import HalfSpaceArrays
 from weft.methods.predictive.list_search import FOUND, FRACTIONS, HALF_SPACES, NO_ROOM, PUSHED, REPORTED, SearchRoom
 from weft.methods.predictive.state import PREDICTION, Settings
-from weft.methods.predictive.step_division import LARGEST_DISPLACEMENT, MOST_FRACTIONS
 from weft.runtime import launch
 from weft.runtime.graph_cache import GraphCache, fork_join
 from weft.runtime.readback import AsyncReadback, HostMirror
@@ -88,7 +87,8 @@ def count_pushed(first: int, contacts: ContactArrays, halves: HalfSpaceArrays, r
 class GraphStep:
     """The graphs of such steps."""
 
-    def __init__(self, solver: "PredictiveSolver") -> None:
+    def __init__(self, solver: "PredictiveSolver", largest_displacement: float, most_fractions: int) -> None:
+        """A step in which cloth moves by more than the largest displacement is divided into at most so many fractions."""
         assert solver.search is not None and isinstance(solver.search.broad_phase, Bvh)
         self.solver, self.search, self.lists = solver, solver.search, solver.search.lists
         self.broad_phase: Bvh = solver.search.broad_phase
@@ -101,6 +101,8 @@ class GraphStep:
         self._graphs = GraphCache(solver.device)
         # settings as the device has them
         self._sent = b""
+        self._farthest = largest_displacement * (self.search.largest_thickness + solver.radius)
+        self._most_fractions = most_fractions
 
     def advance(self, x: wp.array, v: wp.array, target: wp.array, *, divide: bool) -> int:
         """Do a step, if there is room for all that it finds, and it need not be divided.
@@ -117,7 +119,7 @@ class GraphStep:
             solver.device_settings.assign(settings)
             self._sent = settings.tobytes()
         step, prediction = (solver.inputs(*some, target) for some in ((x, v), (end, end_v)))
-        most = MOST_FRACTIONS if divide else 1
+        most = self._most_fractions if divide else 1
         given = (*room.given, x, v, target, solver.air.force, contacts.arrays.vertices, contacts.masks)
         given = (*given, solver.halves.arrays.vertices, solver.guides.arrays.attached)
         given = (*given, substeps, float(settings["dt"][0]), most)
@@ -153,7 +155,6 @@ class GraphStep:
         solver, few = self.solver, -(-substeps // PREDICTION)
         (end, end_v), settings, device = solver.predicted, solver.device_settings, solver.device
         colliders, contacts, halves = solver.colliders, solver.contacts, solver.halves
-        farthest = LARGEST_DISPLACEMENT * (self.search.largest_thickness + solver.radius)
 
         # where the cloth would go; the step starts where its prediction does, and has the same half-spaces
         def begin_prediction() -> None:
@@ -176,7 +177,7 @@ class GraphStep:
 
         find = partial(self.search.find_ahead, room, solver.cloth_of(x), end, solver.radius, contacts)
         fork_join(device, find, begin_step)
-        inputs = [self.search.mean_displacement, farthest, most, halves.arrays, self.reported, settings]
+        inputs = [self.search.mean_displacement, self._farthest, most, halves.arrays, self.reported, settings]
         self._launch(judge_step, 1, inputs)
         solver.launch_substeps(step)
 

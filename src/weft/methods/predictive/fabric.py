@@ -44,8 +44,6 @@ class FabricArrays:
     """rest length, compliance 1 / k, delay = damping / k"""
     pair_pull: wp.array[wp.float64]
     """multipliers, where there are several sweeps a substep"""
-    pair_moves: wp.array2d[wp.float64]
-    """what `prepare_pair` wrote, for four springs at a time on the CPU"""
     pair_colours: wp.array[int]
     """where each colour begins"""
     quads: wp.array[wp.vec4i]
@@ -59,7 +57,7 @@ class FabricArrays:
     """number of quads that are stitches"""
     stitch_colours: int
     prepared: wp.array[wp.vec2d]
-    """1/h and softness for which `*_moves` of a step and of its prediction were prepared; 0 for none"""
+    """1/h and softness for which `quad_moves` of a step and of its prediction were prepared; 0 for none"""
 
 
 @wp.func_native(PACKED_VERTEX + _native.body("stretch_pairs", LEAST_DELAY=LEAST_DELAY))
@@ -159,20 +157,6 @@ def largest_stretch(
 ) -> wp.float64:
     """By how much of its rest length a spring is longer than at rest, at most."""
     ...
-
-
-@wp.func
-def prepare_pair(i: int, per_h: wp.float64, fabric: FabricArrays, inverse_mass: wp.array[wp.float64]):
-    """What spring i needs in all substeps: rest length, 1 / (mass and compliance), damping."""
-    q = fabric.pairs[i]
-    s = fabric.pair_springs[i]
-    mass = inverse_mass[q[0]] + inverse_mass[q[1]]
-    gamma = wp.where(s[2] * per_h > LEAST_DELAY, s[2] * per_h, ZERO)
-    fabric.pair_moves[0, i] = s[0]
-    fabric.pair_moves[1, i] = ZERO
-    if mass > ZERO:
-        fabric.pair_moves[1, i] = ONE / ((ONE + gamma) * mass + s[1] * per_h * per_h)
-    fabric.pair_moves[2, i] = gamma
 
 
 @wp.func
@@ -282,17 +266,7 @@ class Fabric:
             "stitch_colours": int(np.searchsorted(quad_colours, len(sewn))),
             "prepared": zeros(2, wp.vec2d),
         }
-        # only the CPU solves four springs at a time, and reads four behind the last
-        room = len(pairs) if self.device.is_cpu else 0
-        self.arrays = [
-            fill(
-                FabricArrays,
-                pair_moves=zeros((3, room + 4), wp.float64),
-                quad_moves=zeros(len(quads), wp.vec4d),
-                **common,
-            )
-            for _ in range(2)
-        ]
+        self.arrays = [fill(FabricArrays, quad_moves=zeros(len(quads), wp.vec4d), **common) for _ in range(2)]
         """of a step, and of its prediction, which has substeps of another length"""
         self._found = zeros(1 if self.device.is_cpu else MEASURES, wp.float64)
 

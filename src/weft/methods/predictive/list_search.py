@@ -20,8 +20,7 @@ from weft.broad_phase.bvh import Bvh
 from weft.broad_phase.list_kernels import ListSums, overflows
 from weft.broad_phase.patch_search import CapturableSearch
 from weft.dynamics.packed_vertices import PACKED_VERTEX
-from weft.methods.predictive.contacts import ContactArrays, Contacts
-from weft.methods.predictive.pairs import (
+from weft.methods.predictive.contacts import (
     ALIGNED,
     DISPLACEMENT_RATIO,
     EDGE_EDGE,
@@ -32,6 +31,8 @@ from weft.methods.predictive.pairs import (
     SECOND,
     SHARP,
     STRAIGHT,
+    ContactArrays,
+    Contacts,
     SearchSurface,
     make_edge_edge,
     make_pair,

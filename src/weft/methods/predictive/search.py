@@ -1,7 +1,7 @@
 """The search for contacts of cloth with cloth, once at the start of a step (Lewin 2018, sections 4.1 to 4.6).
 
 A broad phase lists pairs of features, each once (rep-tri: a triangle lists only the vertices and edges that it owns), and only
-between regions that collide; `weft.methods.predictive.pairs` says which of them make a contact.
+between regions that collide; `weft.methods.predictive.contacts` says which of them make a contact.
 """
 
 # mypy: disable-error-code="arg-type, assignment"
@@ -15,9 +15,8 @@ from weft.broad_phase.bvh import Bvh
 from weft.broad_phase.interface import make_broad_phase
 from weft.broad_phase.patch_search import PatchSearch
 from weft.contact.step_search import sewn_groups
-from weft.methods.predictive.contacts import Contacts
+from weft.methods.predictive.contacts import EDGE_EDGE, POINT_POINT, POINT_TRIANGLE, Contacts, SearchSurface
 from weft.methods.predictive.list_search import ListSearch, SearchRoom
-from weft.methods.predictive.pairs import EDGE_EDGE, POINT_POINT, POINT_TRIANGLE, SearchSurface
 from weft.methods.predictive.regions import Regions
 from weft.methods.predictive.search_cpu import CpuSearch
 from weft.methods.predictive.state import fill

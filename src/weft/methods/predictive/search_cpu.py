@@ -4,7 +4,7 @@ It finds what `weft.methods.predictive.list_search` finds from the lists of a br
 no pair that makes no contact, and takes one launch instead of thirty. Patches (`weft.broad_phase.patches`) that follow each
 other are neighbours, so boxes of sixteen patches, and of sixteen such blocks, take the place of a tree. Features of
 overlapping patches are tested eight or sixteen at a time in vector registers; what these tests reject,
-`weft.methods.predictive.pairs` would reject too.
+`weft.methods.predictive.contacts` would reject too.
 """
 
 # mypy: disable-error-code="arg-type, assignment, empty-body"
@@ -18,9 +18,7 @@ from weft.broad_phase.boxes import FARTHEST, FRAME_SAMPLES, Box, load_box, overl
 from weft.broad_phase.lists import LIMIT, TooManyPairs
 from weft.broad_phase.patch_search import PatchSearch
 from weft.dynamics.packed_vertices import PACKED_VERTEX
-from weft.methods.predictive.contacts import ContactArrays, Contacts
-from weft.methods.predictive.list_search import STEEP
-from weft.methods.predictive.pairs import (
+from weft.methods.predictive.contacts import (
     ALIGNED,
     DISPLACEMENT_RATIO,
     EDGE_EDGE,
@@ -30,12 +28,15 @@ from weft.methods.predictive.pairs import (
     SECOND,
     SHARP,
     STRAIGHT,
+    ContactArrays,
+    Contacts,
     MadeContact,
     SearchSurface,
     make_edge_edge,
     make_point_triangle,
     write_contact,
 )
+from weft.methods.predictive.list_search import STEEP
 from weft.methods.predictive.state import fill
 from weft.runtime.cooperative import CooperativeLauncher, grid_barrier
 from weft.runtime.launch import threads_now

@@ -2,15 +2,15 @@
 
 One thread, which is plain serial code, or several that share each pass and wait for each other between passes: that is the only
 difference, and results are the same bytes. Springs, hinges and attachments go colour by colour. Contacts of cloth with cloth
-are solved in the order of the list, by the first thread: most are open, and seen to be so four at a time.
+are solved in the order of the list, by the first thread.
 """
 
 import warp as wp
 
 from weft.dynamics.packed_vertices import end_vertex, predict_vertices, start_vertex
 from weft.methods.predictive.collider_shapes import ColliderArrays
-from weft.methods.predictive.contacts import ContactArrays, refresh_contacts, solve_contacts
-from weft.methods.predictive.fabric import FabricArrays, bend_quads, prepare_pair, prepare_quad, stretch_pairs
+from weft.methods.predictive.contacts import ContactArrays, refresh_contact, solve_contacts
+from weft.methods.predictive.fabric import FabricArrays, bend_quads, prepare_quad, stretch_pairs
 from weft.methods.predictive.guides import GuideArrays, attach_vertices, follow_goals
 from weft.methods.predictive.half_spaces import HalfSpaceArrays, find_half_spaces, solve_half_spaces
 from weft.methods.predictive.state import Pace, Settings, VertexArrays, free_displacement, pace_of
@@ -21,12 +21,8 @@ wp.set_module_options({"enable_backward": False})
 
 @wp.func
 def span_begin(t: int, threads: int, count: int) -> int:
-    """Where the items of thread t begin, of so many; t + 1 gives where they end.
-
-    At every fourth item, so that what is solved four at a time does not depend on the number of threads.
-    """
-    begin = int(wp.int64(count) * wp.int64(t) // wp.int64(threads))
-    return wp.min((begin + 3) // 4 * 4, count)
+    """Where the items of thread t begin, of so many; t + 1 gives where they end."""
+    return int(wp.int64(count) * wp.int64(t) // wp.int64(threads))
 
 
 @wp.func
@@ -133,15 +129,13 @@ def advance(
         return
 
     if s.cached != 0:
-        refresh_contacts(span_begin(t, threads, s.contacts), span_begin(t + 1, threads, s.contacts), contacts, vertices)
+        for i in range(span_begin(t, threads, s.contacts), span_begin(t + 1, threads, s.contacts)):
+            refresh_contact(i, contacts, vertices)
     known = fabric.prepared[s.prediction]
     if known[0] != pace.per_h or known[1] != pace.softness:
         quads = fabric.quads.shape[0]
         for i in range(span_begin(t, threads, quads), span_begin(t + 1, threads, quads)):
             prepare_quad(i, pace.per_h, pace.softness, fabric, vertices.inverse_mass)
-        pairs = fabric.pairs.shape[0]
-        for i in range(span_begin(t, threads, pairs), span_begin(t + 1, threads, pairs)):
-            prepare_pair(i, pace.per_h, fabric, vertices.inverse_mass)
     grid_barrier(arrivals)
     if t == 0:
         fabric.prepared[s.prediction] = wp.vec2d(pace.per_h, pace.softness)

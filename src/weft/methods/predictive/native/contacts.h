@@ -34,23 +34,6 @@ const auto plane_of = [](auto p, auto a, auto b, auto c, double side) {
     return s;
 };
 
-// [four] CPU: contacts i..i+3 of a vertex with a triangle abc, one a SIMD lane: u = b - a, v = c - a, r = p - a, m = u x v,
-// and the height of the vertex over the plane times |m|, positive on the contact's side
-const wp::vec_t<4, int>* q = contacts.vertices.data + i;
-const row4* at = (const row4*)vertices.p.data;
-const row4 o0 = at[q[0][1]], o1 = at[q[1][1]], o2 = at[q[2][1]], o3 = at[q[3][1]];
-const row4 r0 = at[q[0][0]] - o0, r1 = at[q[1][0]] - o1, r2 = at[q[2][0]] - o2, r3 = at[q[3][0]] - o3;
-const row4 u0 = at[q[0][2]] - o0, u1 = at[q[1][2]] - o1, u2 = at[q[2][2]] - o2, u3 = at[q[3][2]] - o3;
-const row4 v0 = at[q[0][3]] - o0, v1 = at[q[1][3]] - o1, v2 = at[q[2][3]] - o2, v3 = at[q[3][3]] - o3;
-ACROSS(r0, r1, r2, r3, rx, ry, rz)
-ACROSS(u0, u1, u2, u3, ux, uy, uz)
-ACROSS(v0, v1, v2, v3, vx, vy, vz)
-const row4 mx = uy * vz - uz * vy, my = uz * vx - ux * vz, mz = ux * vy - uy * vx;
-const row4 squared = mx * mx + my * my + mz * mz;
-const int* k = contacts.kinds.data + i;
-const row4 side = {k[0] < 0 ? -1.0 : 1.0, k[1] < 0 ? -1.0 : 1.0, k[2] < 0 ? -1.0 : 1.0, k[3] < 0 ? -1.0 : 1.0};
-const row4 height = side * (mx * rx + my * ry + mz * rz);
-
 // [rows] what all contacts share; `$NEAREST` defines nearest_on_triangle
 // [include plane]
 $NEAREST
@@ -67,20 +50,19 @@ const wp::vec_t<2, double>& rubs = contacts.friction.data[i];
 const auto was_at = [&](int k) { return was_rows[q[k]]; };
 const auto home_at = [&](int k) { return home_rows[q[k]]; };
 
-// [look] how deep contact i between the vertices q is, and how its corners share that: `continue` where it is open or where
-// no corner can move; `seen` says that the height was tested already
+// [look] how deep contact i between the vertices q is, and how its corners share that; `continue` where it is open or where
+// no corner can move
 const row4 a = rows[q[0]], b = rows[q[1]], c = rows[q[2]], d = rows[q[3]];
 stencil8 s;
 bool stored = kind == 0;
 if (!stored) {
-    if (!seen) {
-        const double ux = c[0] - b[0], uy = c[1] - b[1], uz = c[2] - b[2];
-        const double vx = d[0] - b[0], vy = d[1] - b[1], vz = d[2] - b[2];
-        const double mx = uy * vz - uz * vy, my = uz * vx - ux * vz, mz = ux * vy - uy * vx;
-        const double height = kind * (mx * (a[0] - b[0]) + my * (a[1] - b[1]) + mz * (a[2] - b[2]));
-        if (height > 0.0 && height * height >= thick * thick * (mx * mx + my * my + mz * mz))
-            continue;
-    }
+    // most contacts are open, which is seen without roots and divisions
+    const double ux = c[0] - b[0], uy = c[1] - b[1], uz = c[2] - b[2];
+    const double vx = d[0] - b[0], vy = d[1] - b[1], vz = d[2] - b[2];
+    const double mx = uy * vz - uz * vy, my = uz * vx - ux * vz, mz = ux * vy - uy * vx;
+    const double height = kind * (mx * (a[0] - b[0]) + my * (a[1] - b[1]) + mz * (a[2] - b[2]));
+    if (height > 0.0 && height * height >= thick * thick * (mx * mx + my * my + mz * mz))
+        continue;
     s = plane_of(a, b, c, d, (double)kind);
     // far from its triangle a plane that tilts with it would sweep along whatever is there: that of the start is taken
     stored = s[1] > outside || s[2] > outside || s[3] > outside;
@@ -154,9 +136,6 @@ const row4 corners[4] = {a, b, c, d};
 
 // [write] move the corners
 contacts.pushed.data[i] = 1;
-// those after it in the four may share a vertex with it: test them again
-left = 15;
-seen = false;
 for (int k = 0; k < 4; ++k) {
     // corners without weight stand for nothing, and may repeat another corner
     if (s[k] == 0.0)
@@ -168,45 +147,85 @@ for (int k = 0; k < 4; ++k) {
 
 // [solve_contacts] contacts first..last-1 one after another
 // [include rows]
-for (int base = first; base < last; base += 4) {
-    const int end = base + 4 < last ? base + 4 : last;
-    int left = 15;
-    bool seen = false;
-#if !defined(__CUDACC__)
-    if (end == base + 4) {
-        // most contacts are open, which is seen for four of a kind without roots and divisions
-        const int i = base;
-        const int* all = contacts.kinds.data + i;
-        const double* t = contacts.thickness.data + i;
-        const row4 thick = {t[0], t[1], t[2], t[3]};
-        if (all[0] != 0 && all[1] != 0 && all[2] != 0 && all[3] != 0) {
-            // [include four]
-            const auto open = (height > 0.0) & (height * height >= thick * thick * squared);
-            seen = true;
-            left = (open[0] ? 0 : 1) | (open[1] ? 0 : 2) | (open[2] ? 0 : 4) | (open[3] ? 0 : 8);
-        } else if (all[0] == 0 && all[1] == 0 && all[2] == 0 && all[3] == 0) {
-            row4 gap;
-            #pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                const wp::vec_t<4, int> q = contacts.vertices.data[i + k];
-                const row4 w = ((const row4*)contacts.weights.data)[i + k];
-                const wp::vec_t<3, double> n = contacts.normals.data[i + k];
-                const row4 r = w[0] * rows[q[0]] + w[1] * rows[q[1]] + w[2] * rows[q[2]] + w[3] * rows[q[3]];
-                gap[k] = n[0] * r[0] + n[1] * r[1] + n[2] * r[2];
-            }
-            const auto open = gap >= thick;
-            left = (open[0] ? 0 : 1) | (open[1] ? 0 : 2) | (open[2] ? 0 : 4) | (open[3] ? 0 : 8);
-        }
-    }
-#endif
-    for (int i = base; i < end; ++i) {
-        contacts.pushed.data[i] = 0;
-        const int kind = contacts.kinds.data[i];
-        if (!(left >> (i - base) & 1) || kind == asleep || kind == -asleep)
-            continue;
-        // [include contact]
-        // [include look]
-        // [include push]
-        // [include write]
-    }
+for (int i = first; i < last; ++i) {
+    contacts.pushed.data[i] = 0;
+    const int kind = contacts.kinds.data[i];
+    if (kind == asleep || kind == -asleep)
+        continue;
+    // [include contact]
+    // [include look]
+    // [include push]
+    // [include write]
 }
+
+// [refresh_contact] cached contact i at the start of a step: it walks to the neighbouring triangle that is nearest
+$NEAREST
+typedef wp::vec_t<3, double> point3;
+const auto* x = vertices.x.data;
+const auto* faces = vertices.faces.data;
+const int q = contacts.vertices.data[i][0];
+const double side = contacts.kinds.data[i] < 0 ? -1.0 : 1.0;
+const point3 p = x[q];
+const auto away_from = [&](wp::vec_t<3, int> f) {
+    const auto w = nearest_on_triangle(p, x[f[0]], x[f[1]], x[f[2]]);
+    return p - w[0] * x[f[0]] - w[1] * x[f[1]] - w[2] * x[f[2]];
+};
+int face = contacts.triangles.data[i];
+double squared = 0.0, distance = -1.0;
+point3 m;
+for (int step = 0; step <= $WALK; ++step) {
+    const wp::vec_t<3, int> f = faces[face];
+    const point3 a = x[f[0]], u = x[f[1]] - a, v = x[f[2]] - a, r = p - a;
+    m = wp::cross(u, v);
+    squared = wp::dot(m, m);
+    // barycentric coordinates of the foot, times |m|^2; the corner that it has left farthest behind
+    const double wb = wp::dot(wp::cross(r, v), m), wc = wp::dot(wp::cross(u, r), m), wa = squared - wb - wc;
+    const int corner = wb <= wa && wb <= wc ? 1 : (wc <= wa ? 2 : 0);
+    const double least = corner == 1 ? wb : (corner == 2 ? wc : wa);
+    const int other = vertices.across.data[face][corner];
+    if (least >= $BORDER * squared || other < 0 || step == $WALK)
+        break;
+    // beside the edge the present triangle is nearest on the edge, and the one across is nearer if it rises from there towards
+    // the vertex; where both are nearest on the edge, a comparison of distances would be decided by rounding
+    const int s = corner == 0 ? f[1] : (corner == 1 ? f[2] : f[0]);
+    const wp::vec_t<3, int> g = faces[other];
+    const point3 e = x[f[0] + f[1] + f[2] - f[corner] - s] - x[s], from = p - x[s];
+    const double ee = wp::dot(e, e), fe = wp::dot(from, e);
+    if (fe >= 0.0 && fe <= ee) {
+        const point3 w = x[g[0] + g[1] + g[2] - f[0] - f[1] - f[2] + f[corner]] - x[s];
+        if (!(ee * wp::dot(from, w) > fe * wp::dot(e, w)))
+            break;
+        face = other;
+        distance = -1.0;
+        continue;
+    }
+    if (distance < 0.0) {
+        const point3 away = away_from(f);
+        distance = wp::dot(away, away);
+    }
+    const point3 away = away_from(g);
+    if (wp::dot(away, away) >= distance)
+        break;
+    face = other;
+    distance = wp::dot(away, away);
+}
+const wp::vec_t<3, int> f = faces[face];
+if (face != contacts.triangles.data[i]) {
+    contacts.triangles.data[i] = face;
+    contacts.vertices.data[i] = wp::vec_t<4, int>(q, f[0], f[1], f[2]);
+}
+int kind = $AWAKE;
+const double height = side * wp::dot(m, p - x[f[0]]);
+if (height < 0.0) {
+    // through the layer: certain only right over the triangle, and where both face the same way
+    point3 normal(0.0, 0.0, 0.0);
+    for (int s = vertices.corner_offsets.data[q]; s < vertices.corner_offsets.data[q + 1]; ++s) {
+        const wp::vec_t<3, int> g = faces[vertices.corners.data[s] / 3];
+        normal = normal + wp::cross(x[g[1]] - x[g[0]], x[g[2]] - x[g[0]]);
+    }
+    const point3 away = away_from(f);
+    if (wp::dot(normal, m) <= 0.0 || height * height < $OVER * $OVER * squared * wp::dot(away, away))
+        kind = $ASLEEP;
+}
+contacts.kinds.data[i] = side < 0.0 ? -kind : kind;
+contacts.weights.data[i][0] = 0.0;

@@ -82,47 +82,7 @@ rows[q[0]] = a + g[0] * wanted;
 row4* rows = (row4*)vertices.p.data;
 const row4* was = (const row4*)vertices.before.data;
 const auto& pull = fabric.pair_pull;
-int i = first;
-#if !defined(__CUDACC__)
-// four springs at a time where there is one sweep a substep: a SIMD register holds one number of each
-typedef float half4 __attribute__((vector_size(16)));
-const double* moves = fabric.pair_moves.data;
-const size_t stride = fabric.pair_moves.strides[0] / sizeof(double);
-for (; sweeps == 1 && i + 4 <= last; i += 4) {
-    const wp::vec_t<2, int>* q = fabric.pairs.data + i;
-    row4 a[4], b[4], d[4], m[4];
-    #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-        a[k] = rows[q[k][0]];
-        b[k] = rows[q[k][1]];
-        d[k] = b[k] - a[k];
-    }
-    ACROSS(d[0], d[1], d[2], d[3], x, y, z)
-    const row4 squared = x * x + y * y + z * z;
-    // one over the length: a root in single precision, then one iteration of Newton's method
-    const half4 guess = 1.0f / __builtin_elementwise_sqrt(__builtin_convertvector(squared, half4));
-    row4 inverse = __builtin_convertvector(guess, row4);
-    inverse = inverse * (1.5 - 0.5 * squared * inverse * inverse);
-    const row4 rest = *(const row4*)(moves + i), share = *(const row4*)(moves + stride + i);
-    const row4 gamma = *(const row4*)(moves + 2 * stride + i);
-    row4 wanted = 1.0 - rest * inverse;
-    if (gamma[0] + gamma[1] + gamma[2] + gamma[3] > 0.0) {
-        #pragma unroll
-        for (int k = 0; k < 4; ++k)
-            m[k] = d[k] - was[q[k][1]] + was[q[k][0]];
-        ACROSS(m[0], m[1], m[2], m[3], u, v, w)
-        wanted += gamma * inverse * inverse * (x * u + y * v + z * w);
-    }
-    const row4 step = squared > 1e-30 ? share * wanted : row4{0.0, 0.0, 0.0, 0.0};
-    #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-        d[k][3] = 0.0;
-        rows[q[k][0]] = a[k] + (a[k][3] * step[k]) * d[k];
-        rows[q[k][1]] = b[k] - (b[k][3] * step[k]) * d[k];
-    }
-}
-#endif
-for (; i < last; ++i) {
+for (int i = first; i < last; ++i) {
     const wp::vec_t<2, int> q = fabric.pairs.data[i];
     const wp::vec_t<3, double> s = fabric.pair_springs.data[i];
     // [include stretch]

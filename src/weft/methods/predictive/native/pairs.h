@@ -1,4 +1,4 @@
-// Which pairs of features make a contact, and which contact; `weft.methods.predictive.pairs` states the rules.
+// Which pairs of features make a contact, and which contact; `weft.methods.predictive.contacts` states the rules.
 // A contact `made`: whether it is one, its kind, four weights, the normal, the thickness.
 
 // [common] what both kinds of pairs need

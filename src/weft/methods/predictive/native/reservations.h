@@ -20,8 +20,6 @@ if (kind == asleep || kind == -asleep)
     continue;
 
 // [look_at] look_at(i, kind, q, thick, reserve): 0 if contact i is open, 1 if it is nearly too near, 2 if it would push
-int left = 15;
-bool seen = false;
 const auto look_at = [&](const int i, const int kind, const wp::vec_t<4, int>& q, double thick, const auto& reserve) {
     for (bool once = kind != asleep && kind != -asleep; once; once = false) {
         thick *= $MARGIN;
