@@ -98,7 +98,7 @@ def test_too_many_arguments_are_refused(monkeypatch):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that goes on only when it is told to."""
+    """A clock that the test sets."""
     now = [100.0]
     monkeypatch.setattr(thread_pool, "perf_counter", lambda: now[0])
     return now

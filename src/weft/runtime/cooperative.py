@@ -105,18 +105,6 @@ def wait_between(arrivals: wp.array[int], now: bool, size: int, following: int, 
         barrier_between(arrivals, size, following)
 
 
-@wp.func
-def barrier_arrive(arrivals: wp.array[int]) -> int:
-    """The first half of `grid_barrier` on CUDA: loads between the halves are on their way while threads wait."""
-    return arrive_between(arrivals, True, BLOCK * BLOCK, 0)
-
-
-@wp.func
-def barrier_wait(arrivals: wp.array[int], ticket: int):
-    """The second half of `grid_barrier`, given the ticket of the first; the whole barrier on the CPU."""
-    wait_between(arrivals, True, BLOCK * BLOCK, 0, ticket)
-
-
 @wp.func_native(_native.body("take_ticket", WARP=WARP))
 def take_ticket(counters: wp.array[int], index: int) -> int:  # type: ignore[empty-body]
     """Add one to a counter and return what it was before: every number once, in any order. Not for several CPU threads."""
