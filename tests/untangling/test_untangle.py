@@ -210,9 +210,9 @@ def test_the_public_name() -> None:
     [
         ({"rest": np.zeros((3, 3)), "uv": np.zeros((3, 2))}, "either rest or uv"),
         ({"rest": np.zeros((3, 2))}, "rest must be a .4, 3. array"),
-        ({"uv": np.full((4, 2), np.nan)}, "uv has 4 rows with NaN"),
-        ({"seams": [[0, 9, 1]]}, "seam rows 0 name a vertex outside 0..3"),
-        ({"seams": [[0.5, 1.0]]}, "seams must be rows of 2 or 3"),
+        ({"uv": np.full((4, 2), np.nan)}, "uv has 4 points with NaN"),
+        ({"seams": [[0, 9, 1]]}, "stitches 0 name a vertex outside 0..3"),
+        ({"seams": [[0.5, 1.0]]}, "seams must be stitches of 2 or 3"),
         ({"thickness": -1.0}, "thickness must be"),
         ({"thickness": float("nan")}, "thickness must be"),
         ({"max_rounds": -1}, "max_rounds must be"),

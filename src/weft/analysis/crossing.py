@@ -44,6 +44,7 @@ SPLIT = wp.constant(wp.float64(134217729.0))
 PAD = wp.constant(wp.float32(1.5e-7))
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
+
 # size of the noise, as a fraction of the length of a usual edge: larger noise adds or removes real crossings, smaller noise
 # is lost in the rounding of coordinates
 NOISE = 1e-10

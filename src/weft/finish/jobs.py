@@ -81,10 +81,10 @@ class Job:
         row = {"time": frame / self.cache.fps, "wall_time": wall_time, **columns(finished)}
         problems = list(finished.problems)
         if self.plan.check:
-            rows = self.finisher.intersections(finished.positions)
-            row["intersections"] = len(rows)
+            found = self.finisher.intersections(finished.positions)
+            row["intersections"] = len(found)
             known = self.finisher.source_pairs(finished.kept, 0)
-            fresh = len(self.finisher.source_pairs(rows) - known)
+            fresh = len(self.finisher.source_pairs(found) - known)
             if fresh:
                 problems.append(f"{fresh} pairs of triangles intersect that did not before")
         if self.plan.compare:

@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 Indices = NDArray[np.integer]
+
 # how far beyond the surface cloth is pushed: in the first round this multiple of the least distance of `SafeMove`, in each
 # round GROWTH times as far, at most FARTHEST edge lengths. Small pushes change least; edges that cut corners need larger ones
 BEYOND = 2.0
@@ -39,7 +40,7 @@ BORDER = 0.3
 ROUNDS = 24
 # layers of cloth that are pushed along by the one behind them in a round
 LAYERS = 6
-# rounds without fewer intersections after which the search ends: the first larger pushes often make things worse
+# rounds without fewer intersections after which the search ends: pushes grow from round to round, so a few may be in vain
 PATIENCE = 8
 
 

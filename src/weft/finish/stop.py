@@ -36,6 +36,7 @@ Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 Skip = Callable[[int, Ints], Bools]
 """Given a kind and its pairs: which of the pairs to ignore."""
+
 # metres; the distance that pairs keep, or half the distance that they start with if that is less. Small against the
 # thickness of cloth, large against rounding
 NEAR = 1e-4

@@ -25,9 +25,11 @@ wp.set_module_options({"enable_backward": False})
 ZERO = wp.constant(wp.float64(0.0))
 HALF = wp.constant(wp.float64(0.5))
 ONE = wp.constant(wp.float64(1.0))
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
+
 # a displacement spreads over this many rings of neighbours, each taking this fraction of the ring before: the cloth around
 # follows, and lengths need less correction
 SPREAD_RINGS, SPREAD_FACTOR = 20, 0.95
@@ -242,8 +244,8 @@ class ElasticMesh:
 
         # neighbours of a vertex: along edges and stitches
         links = np.concatenate([edges, sewn])
-        rows, items = np.concatenate([links[:, 0], links[:, 1]]), np.concatenate([links[:, 1], links[:, 0]])
-        self.neighbours = make_csr(rows, items, self.count, self.count)
+        vertices, items = np.concatenate([links[:, 0], links[:, 1]]), np.concatenate([links[:, 1], links[:, 0]])
+        self.neighbours = make_csr(vertices, items, self.count, self.count)
         self._device_neighbours = [wp.array(values, dtype=int, device="cpu") for values in self.neighbours]
         weights = np.ones(len(self.neighbours.items))
         self._sum = sparse.csr_array(

@@ -44,6 +44,7 @@ SETTLED = 2e-3
 # edge lengths; in the end every vertex returns by up to this, so that cloth that was not tangled is exactly at its start
 LAST_RETURN = 0.03
 Ints = NDArray[np.int32]
+
 # far more than any known mesh needs that can be untangled at all
 MAX_ROUNDS = 600
 # strain up to which edges keep their length rather than that of the rest shape: draped cloth is a little stretched
@@ -93,15 +94,15 @@ class Settler:
         self._allowed = np.minimum(1.0, 2.0 * self._allowed)
         held = np.zeros(len(x), dtype=bool)
         tries = 0
-        while len(rows := self.finder.find(x + step)):
+        while len(crossings := self.finder.find(x + step)):
             tries += 1
-            corners = np.column_stack([rows[:, :2], faces[rows[:, 2]]])
+            corners = np.column_stack([crossings[:, :2], faces[crossings[:, 2]]])
             found, first = np.unique(corners.ravel(), return_index=True)
             # vertices sewn to them are treated alike, so that seams do not open
             sewn = self.mesh.sewn_to(found)
             if tries <= REDUCTIONS:
                 # let them slide along the triangle, by half as much in each further try
-                a, b, c = x[faces[rows[first // 5, 2]]].transpose(1, 0, 2)
+                a, b, c = x[faces[crossings[first // 5, 2]]].transpose(1, 0, 2)
                 normal = unit(np.cross(b - a, c - a))
                 across = np.einsum("ij,ij->i", step[found], normal)[:, None] * normal
                 slide = (step[found] - across) * (1.0 if tries == 1 else 0.5)
@@ -216,13 +217,13 @@ def untangle(
     own_seams = number[sewn]
     own_seams = own_seams[(own_seams >= 0).all(axis=1)]
     untangler = _Untangler(x[used], number[whole.topology.faces], None if shape is None else shape[used], own_seams)
-    found, rows, rounds = untangler.run(thickness, max_rounds, progress)
+    found, crossings, rounds = untangler.run(thickness, max_rounds, progress)
     result = x.copy()
     result[used] = found
-    rows = np.column_stack([used[rows[:, :2]], rows[:, 2]]).astype(np.int32)
+    crossings = np.column_stack([used[crossings[:, :2]], crossings[:, 2]]).astype(np.int32)
     strains = untangler.mesh.strains(found)
     return UntangleResult(
-        result, rows, rounds, np.linalg.norm(result - x, axis=1), (float(strains.min()), float(strains.max()))
+        result, crossings, rounds, np.linalg.norm(result - x, axis=1), (float(strains.min()), float(strains.max()))
     )
 
 
@@ -254,42 +255,44 @@ class _Untangler:
         mesh = self.mesh
         yielding = Yielding(mesh)
         x = self.start
-        best, best_rows = x, self.finder.find(x)
+        best, best_crossings = x, self.finder.find(x)
         rounds: list[Round] = []
-        touched = len(best_rows) > 0
+        touched = len(best_crossings) > 0
         for number in range(max_rounds + 1):
             analysis = mesh.analyser.analyse(x)
-            rows = self.finder.find(x)
-            rounds.append(_summary(number, analysis, rows))
+            crossings = self.finder.find(x)
+            rounds.append(_summary(number, analysis, crossings))
             if progress is not None:
                 progress(rounds[-1])
-            if len(rows) <= len(best_rows):
-                best, best_rows = x, rows
-            if not len(rows) or number == max_rounds:
+            if len(crossings) <= len(best_crossings):
+                best, best_crossings = x, crossings
+            if not len(crossings) or number == max_rounds:
                 break
             if analysis.crossings:
                 x = one_round(mesh, analysis, yielding, number)
             else:
-                x = self._separate(x, rows, yielding)
-        if touched and not len(best_rows):
+                x = self._separate(x, crossings, yielding)
+        if touched and not len(best_crossings):
             settler = Settler(mesh, self.finder, self.start, thickness)
             best = settler.settle(best, yielding.bending, yielding.rounds > 0.0)
-            best_rows = self.finder.find(best)
-        return best, best_rows, tuple(rounds)
+            best_crossings = self.finder.find(best)
+        return best, best_crossings, tuple(rounds)
 
-    def _separate(self, x: Floats, rows: Ints, yielding: Yielding) -> Floats:
+    def _separate(self, x: Floats, crossings: Ints, yielding: Yielding) -> Floats:
         """Separate surfaces that touch without crossing, a little."""
         mesh = self.mesh
-        yielding.count(np.unique(np.concatenate([rows[:, :2].ravel(), mesh.topology.faces[rows[:, 2]].ravel()])))
+        yielding.count(
+            np.unique(np.concatenate([crossings[:, :2].ravel(), mesh.topology.faces[crossings[:, 2]].ravel()]))
+        )
         gap = 0.05 * mesh.length
         gaps = mesh.find_gaps(x, gap, np.where(yielding.rounds > 0.0, gap, 0.0), gap)
         x = mesh.smooth(x, np.maximum(yielding.bending, 0.5 * (yielding.rounds > 0.0)), yielding.membrane, 1)
         return mesh.relax(x, yielding.stiffness, 2, gaps)
 
 
-def _summary(number: int, analysis: Analysis, rows: Ints) -> Round:
+def _summary(number: int, analysis: Analysis, crossings: Ints) -> Round:
     closed, loop = int(analysis.closed.sum()), int((analysis.single & ~analysis.closed).sum())
-    return Round(number, len(rows), len(analysis), closed, len(analysis) - closed - loop, loop)
+    return Round(number, len(crossings), len(analysis), closed, len(analysis) - closed - loop, loop)
 
 
 def _edge_lengths(topology: Topology, points: Floats) -> Floats:
@@ -308,21 +311,23 @@ def _rest_shape(rest: ArrayLike | None, uv: ArrayLike | None, count: int) -> Flo
             continue
         shape = np.asarray(given, dtype=np.float64)
         if shape.shape != (count, columns):
-            raise MeshError(f"{name} must be a ({count}, {columns}) array, one row a vertex, got {shape.shape}")
+            raise MeshError(f"{name} must be a ({count}, {columns}) array, one point a vertex, got {shape.shape}")
         bad = np.flatnonzero(~np.isfinite(shape).all(axis=1))
         if len(bad):
-            raise MeshError(f"{name} has {len(bad)} rows with NaN or infinite numbers ({list_first(bad.tolist())})")
+            raise MeshError(
+                f"{name} has {len(bad)} points with NaN or infinite coordinates ({list_first(bad.tolist())})"
+            )
         return shape
     return None
 
 
 def _read_seams(seams: ArrayLike | None, count: int) -> Ints:
-    rows = np.zeros((0, 3), dtype=np.int64) if seams is None else np.asarray(seams)
-    if rows.size == 0:
+    stitches = np.zeros((0, 3), dtype=np.int64) if seams is None else np.asarray(seams)
+    if stitches.size == 0:
         return np.zeros((0, 3), dtype=np.int32)
-    if rows.ndim != 2 or rows.shape[1] not in (2, 3) or not np.issubdtype(rows.dtype, np.integer):
-        raise MeshError(f"seams must be rows of 2 or 3 vertex indices, got {rows.shape} of {rows.dtype}")
-    outside = np.flatnonzero(((rows < 0) | (rows >= count)).any(axis=1))
+    if stitches.ndim != 2 or stitches.shape[1] not in (2, 3) or not np.issubdtype(stitches.dtype, np.integer):
+        raise MeshError(f"seams must be stitches of 2 or 3 vertex indices, got {stitches.shape} of {stitches.dtype}")
+    outside = np.flatnonzero(((stitches < 0) | (stitches >= count)).any(axis=1))
     if len(outside):
-        raise MeshError(f"seam rows {list_first(outside.tolist())} name a vertex outside 0..{count - 1}")
-    return rows[:, [0, 1, rows.shape[1] - 1]].astype(np.int32)
+        raise MeshError(f"stitches {list_first(outside.tolist())} name a vertex outside 0..{count - 1}")
+    return stitches[:, [0, 1, stitches.shape[1] - 1]].astype(np.int32)

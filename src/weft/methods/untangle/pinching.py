@@ -33,6 +33,7 @@ FACING = wp.constant(wp.float64(-0.1))
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
+
 # fraction of the thickness by which a vertex may be farther away and still touches
 TOUCH_TOLERANCE = 0.01
 # regions of a collider with fewer vertices are blemishes of its mesh and do not pinch
