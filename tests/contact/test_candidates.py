@@ -5,7 +5,7 @@ import pytest
 from crumpled import positions, sheet
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from step_scenes import THICKNESS, Motion, make_rows, make_search, take, two_sheets
+from step_scenes import THICKNESS, Motion, make_contact_list, make_search, take, two_sheets
 
 from weft.contact.execution_plan import WORD
 from weft.geometry import proximity
@@ -56,7 +56,7 @@ def test_far_from_the_origin_the_same_pairs_are_contacts():
     for shift in (0.0, 1000.0):
         motion = two_sheets(fall=0.004)
         motion = motion._replace(start=motion.start + shift, end=motion.end + shift, rest=motion.rest + shift)
-        search, rows = make_search(motion), make_rows()
+        search, rows = make_search(motion), make_contact_list()
         search.find_contacts(positions(motion.start), positions(motion.end), rows)
         found.append(take(search, rows))
     assert len(found[0].kind)

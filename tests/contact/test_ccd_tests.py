@@ -1,11 +1,11 @@
-"""Collisions of a step against all pairs, and what their rows say."""
+"""Collisions of a step against all pairs, and what their stencils say."""
 
 import numpy as np
 import pytest
 from crumpled import positions
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from step_scenes import all_pairs, distances, folded, key, keys, make_rows, make_search, take, two_sheets
+from step_scenes import all_pairs, distances, folded, key, keys, make_contact_list, make_search, take, two_sheets
 
 from weft.contact.ccd_tests import COLLISION_DISTANCE, START_FRACTION, TARGET_GAP
 from weft.geometry import ccd, proximity
@@ -17,7 +17,7 @@ QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
 
 def collisions(motion):
     """What is found from the candidates of the motion itself."""
-    search, rows = make_search(motion), make_rows()
+    search, rows = make_search(motion), make_contact_list()
     start, end = positions(motion.start), positions(motion.end)
     search.list_candidates(start, end)
     search.find_collisions(start, end, rows)
@@ -77,7 +77,7 @@ def test_a_response_aims_for_more_than_the_gap_that_a_near_pair_has():
 
 @settings(max_examples=8, deadline=None, phases=QUICK)
 @given(seed=SEEDS)
-def test_rows_of_collisions_are_measured_at_the_start_along_the_normal_of_the_impact(seed):
+def test_stencils_of_collisions_are_measured_at_the_start_along_the_normal_of_the_impact(seed):
     motion = two_sheets(fall=0.02, seed=seed)
     found = collisions(motion)
     r = np.einsum("ik,ikd->id", found.weights, motion.start[found.vertices])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from crumpled import positions, sheet
-from step_scenes import make_rows, make_search, take, two_sheets
+from step_scenes import make_contact_list, make_search, take, two_sheets
 
 from weft.contact.cones import Cones
 from weft.mesh import shapes
@@ -46,7 +46,7 @@ def roof(angle_deg, point):
     start = np.array(x, float)
     faces = np.array([[0, 1, 2], [1, 0, 3], [4, 5, 6]], np.int32)
     motion = two_sheets()._replace(start=start, end=start, faces=faces, body=np.array([0, 0, 1]), rest=start)
-    search, rows = make_search(motion), make_rows()
+    search, rows = make_search(motion), make_contact_list()
     search.find_contacts(positions(start), positions(start), rows)
     found = take(search, rows)
     chosen = (found.kind == 0) & (found.vertices[:, 0] == 4)

@@ -5,7 +5,7 @@ import pytest
 from crumpled import positions
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from step_scenes import THICKNESS, all_pairs, distances, folded, keys, make_rows, make_search, take, two_sheets
+from step_scenes import THICKNESS, all_pairs, distances, folded, keys, make_contact_list, make_search, take, two_sheets
 
 from weft.contact.step_search import USUAL_REACH
 from weft.geometry import proximity
@@ -18,7 +18,7 @@ CLOSE = 4e-4
 
 
 def contacts(motion, *, reach=USUAL_REACH, **options):
-    search, rows = make_search(motion, **options), make_rows()
+    search, rows = make_search(motion, **options), make_contact_list()
     start, end = positions(motion.start), positions(motion.end)
     assert search.find_contacts(start, end, rows, reach=reach) == rows.count
     return search, take(search, rows)

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from contact_pairs import Pairs, numbers, upload, vectors
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from robust_rows import Pairs, numbers, upload, vectors
 
 from weft.contact.impulses import ImpulseSolver
 
@@ -16,12 +16,12 @@ def rub(v, static, kinetic, *, sweeps=1, mass=1.0, speed=0.0):
     """A vertex with velocity v meets a fixed floor; gives its velocity, the push and the drag."""
     x = np.array([[0.0, 0.0, 0.0], [-1.0, 0.0, 1.0], [1.0, 0.0, 1.0], [0.0, 0.0, -1.0]])
     pairs = Pairs(x, np.array([[0, 1, 2, 3]]), WEIGHTS[None], np.array([[0.0, 1.0, 0.0]]), np.zeros(1))
-    rows = upload(pairs, speeds=speed, friction=(static, kinetic))
+    contacts = upload(pairs, speeds=speed, friction=(static, kinetic))
     solver = ImpulseSolver(4, numbers([1.0 / mass, 0, 0, 0]))
-    solver.colour_appended(rows)
+    solver.colour_appended(contacts)
     out = vectors([v, [0, 0, 0], [0, 0, 0], [0, 0, 0]])
-    solver.sweep(rows, out, sweeps)
-    return out.numpy()[0], rows.normal_impulses.numpy()[0], rows.tangential_impulses.numpy()[0]
+    solver.sweep(contacts, out, sweeps)
+    return out.numpy()[0], contacts.normal_impulses.numpy()[0], contacts.tangential_impulses.numpy()[0]
 
 
 @settings(max_examples=60, deadline=None)

@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import warp as wp
+from contact_pairs import Pairs, momenta, numbers, random_pairs, relative, upload, vectors
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from robust_rows import Pairs, momenta, numbers, random_pairs, relative, upload, vectors
 from scipy.optimize import nnls
 
 from weft.contact.impulse_sweeps import reorder_contacts
@@ -18,15 +18,15 @@ from weft.runtime import cooperative, get_threads, launch, set_threads
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-def solve(pairs, mass, v, sweeps, **rows_options):
-    """Velocities after some sweeps, and the rows with the impulses they gave."""
-    rows = upload(pairs, **rows_options)
+def solve(pairs, mass, v, sweeps, **options):
+    """Velocities after some sweeps, and the contacts with the impulses they gave."""
+    contacts = upload(pairs, **options)
     # mass inf is a prescribed vertex
     solver = ImpulseSolver(len(mass), numbers(1.0 / mass))
-    solver.colour_appended(rows)
+    solver.colour_appended(contacts)
     out = vectors(v)
-    solver.sweep(rows, out, sweeps)
-    return out.numpy(), rows
+    solver.sweep(contacts, out, sweeps)
+    return out.numpy(), contacts
 
 
 @settings(max_examples=40, deadline=None)
@@ -35,9 +35,9 @@ def test_impulses_conserve_momentum_to_rounding(seed, friction):
     rng = np.random.default_rng(seed)
     pairs = random_pairs(rng, 30, 40)
     mass, v = rng.uniform(0.5, 2.0, 40), rng.normal(size=(40, 3))
-    after, rows = solve(pairs, mass, v, 5, speeds=0.3, friction=friction)
-    assert rows.normal_impulses.numpy()[:30].max() > 0.0
-    scale = (mass[:, None] * np.abs(v)).sum() + rows.normal_impulses.numpy()[:30].sum()
+    after, contacts = solve(pairs, mass, v, 5, speeds=0.3, friction=friction)
+    assert contacts.normal_impulses.numpy()[:30].max() > 0.0
+    scale = (mass[:, None] * np.abs(v)).sum() + contacts.normal_impulses.numpy()[:30].sum()
     change = ((after - v) * mass[:, None]).sum(axis=0)
     assert np.abs(change).max() < 1e-13 * scale
 
@@ -61,8 +61,8 @@ def test_friction_conserves_angular_momentum_where_sides_touch(seed):
     pairs = random_pairs(rng, 10, 40, gap=0.0)
     assert np.abs(pairs.gaps).max() < 1e-14
     mass, v = rng.uniform(0.5, 2.0, 40), rng.normal(size=(40, 3))
-    after, rows = solve(pairs, mass, v, 5, speeds=0.3, friction=(0.5, 0.4))
-    assert np.abs(rows.tangential_impulses.numpy()[:10]).max() > 0.0
+    after, contacts = solve(pairs, mass, v, 5, speeds=0.3, friction=(0.5, 0.4))
+    assert np.abs(contacts.tangential_impulses.numpy()[:10]).max() > 0.0
     change = momenta(mass, pairs.x, after) - momenta(mass, pairs.x, v)
     assert np.abs(change).max() < 1e-12 * np.abs(mass[:, None] * np.cross(pairs.x, v)).sum()
 
@@ -76,7 +76,7 @@ def test_sweeps_come_to_the_least_change_that_meets_all_speeds(seed):
     mass, v = rng.uniform(0.5, 2.0, 30), rng.normal(size=(30, 3))
     mass[:3] = np.inf
     speeds = rng.normal(scale=0.3, size=12)
-    after, rows = solve(pairs, mass, v, 3000, speeds=speeds)
+    after, contacts = solve(pairs, mass, v, 3000, speeds=speeds)
 
     jacobian = np.zeros((12, 90))
     for row, q, w, n in zip(jacobian, pairs.vertices, pairs.weights, pairs.normals, strict=True):
@@ -93,7 +93,7 @@ def test_sweeps_come_to_the_least_change_that_meets_all_speeds(seed):
 
     # every pair is fast enough, and only those at their least speed are pushed
     given, slack = (
-        rows.normal_impulses.numpy()[:12],
+        contacts.normal_impulses.numpy()[:12],
         np.einsum("id,id->i", relative(pairs, after), pairs.normals) - speeds,
     )
     assert given.min() >= 0.0 and slack.min() > -1e-6
@@ -109,23 +109,23 @@ def one_pair(mass=(1.0, 1.0, 1.0, 1.0)):
 
 def test_an_impulse_is_taken_back_but_never_pulls():
     pairs, mass = one_pair()
-    rows = upload(pairs)
+    contacts = upload(pairs)
     solver = ImpulseSolver(4, numbers(1.0 / mass))
-    solver.colour_appended(rows)
+    solver.colour_appended(contacts)
     v = vectors([[0, -1, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]])
-    solver.sweep(rows, v, 1)
-    given = rows.normal_impulses.numpy()[0]
+    solver.sweep(contacts, v, 1)
+    given = contacts.normal_impulses.numpy()[0]
     # W = 1 + 1/16 + 1/16 + 1/4
     assert given == pytest.approx(1.0 / 1.375, rel=1e-14)
 
     # something else lifts the vertex: part of the impulse goes back
     v.assign(v.numpy() + np.array([[0, 0.5, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]))
-    solver.sweep(rows, v, 1)
-    assert rows.normal_impulses.numpy()[0] == pytest.approx(0.5 / 1.375, rel=1e-12)
+    solver.sweep(contacts, v, 1)
+    assert contacts.normal_impulses.numpy()[0] == pytest.approx(0.5 / 1.375, rel=1e-12)
     # it flies off: all of it, and no more
     v.assign(v.numpy() + np.array([[0, 5.0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]))
-    solver.sweep(rows, v, 1)
-    assert rows.normal_impulses.numpy()[0] == 0.0
+    solver.sweep(contacts, v, 1)
+    assert contacts.normal_impulses.numpy()[0] == 0.0
     assert np.allclose(v.numpy(), [[0, 4.5, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]], atol=1e-14)
 
 
@@ -135,18 +135,18 @@ def test_prescribed_vertices_keep_their_velocity_and_a_pair_of_them_is_left_alon
     after, _ = solve(pairs, mass, moving, 1)
     assert np.array_equal(after[1:], moving[1:])
     assert np.allclose(after[0], [0, 0.5, 0], atol=1e-15)
-    still, rows = solve(pairs, np.full(4, np.inf), moving, 1)
-    assert np.array_equal(still, moving) and rows.normal_impulses.numpy()[0] == 0.0
+    still, contacts = solve(pairs, np.full(4, np.inf), moving, 1)
+    assert np.array_equal(still, moving) and contacts.normal_impulses.numpy()[0] == 0.0
 
 
 @settings(max_examples=20, deadline=None)
 @given(seed=SEEDS)
-def test_no_two_rows_of_a_colour_share_a_vertex_that_can_move(seed):
+def test_no_two_contacts_of_a_colour_share_a_vertex_that_can_move(seed):
     rng = np.random.default_rng(seed)
     pairs = random_pairs(rng, 200, 60)
     inverse = np.where(rng.uniform(size=60) < 0.2, 0.0, 1.0)
-    rows, solver = upload(pairs), ImpulseSolver(60, numbers(inverse))
-    solver.colour_appended(rows)
+    contacts, solver = upload(pairs), ImpulseSolver(60, numbers(inverse))
+    solver.colour_appended(contacts)
     order = solver._colouring.order.numpy()[:200]
     assert sorted(order.tolist()) == list(range(200))
     offsets = solver._colouring.offsets.numpy()
@@ -172,8 +172,8 @@ def test_pairs_that_find_all_colours_taken_are_solved_one_after_another():
     count = COLOURS + 20
     pairs, v = star(count)
     mass = np.ones(len(v))
-    rows, solver = upload(pairs), ImpulseSolver(len(v), numbers(1.0 / mass))
-    solver.colour_appended(rows)
+    contacts, solver = upload(pairs), ImpulseSolver(len(v), numbers(1.0 / mass))
+    solver.colour_appended(contacts)
     assert solver._colouring.offsets.numpy()[COLOURS:].tolist() == [COLOURS, count]
     after, _ = solve(pairs, mass, v, 2000)
     assert np.einsum("id,id->i", relative(pairs, after), pairs.normals).min() > -1e-6
@@ -189,30 +189,29 @@ def test_bytes_do_not_depend_on_threads(make, monkeypatch):
         monkeypatch.setattr(cooperative, "MIN_PARALLEL_ITEMS", 0)
         for count in (1, 2, 3):
             set_threads(count)
-            after, rows = solve(pairs, np.ones(len(v)), v, 4, speeds=0.1, friction=(0.4, 0.3))
-            given = (
-                column.numpy()[: rows.count].tobytes() for column in (rows.normal_impulses, rows.tangential_impulses)
-            )
+            after, contacts = solve(pairs, np.ones(len(v)), v, 4, speeds=0.1, friction=(0.4, 0.3))
+            columns = contacts.normal_impulses, contacts.tangential_impulses
+            given = (column.numpy()[: contacts.count].tobytes() for column in columns)
             results.append((after.tobytes(), *given))
     finally:
         set_threads(threads)
     assert all(result == results[0] for result in results)
 
 
-def test_rows_that_are_moved_to_their_places_give_the_same_bytes():
+def test_contacts_stored_in_the_order_of_colours_give_the_same_bytes():
     rng = np.random.default_rng(6)
     pairs, mass = random_pairs(rng, 300, 100), numbers(np.ones(100))
     start, found = rng.normal(size=(100, 3)), []
     for order in (ImpulseSolver.colour_appended, ImpulseSolver.order_by_colour):
-        rows, solver, v = upload(pairs, speeds=0.1, friction=(0.4, 0.3)), ImpulseSolver(100, mass), vectors(start)
-        order(solver, rows)
-        solver.sweep(rows, v, 5)
+        contacts, solver, v = upload(pairs, speeds=0.1, friction=(0.4, 0.3)), ImpulseSolver(100, mass), vectors(start)
+        order(solver, contacts)
+        solver.sweep(contacts, v, 5)
         found.append(v.numpy())
     assert np.array_equal(*found)
-    assert sorted(rows.vertices.numpy()[:300].tolist()) == sorted(pairs.vertices.tolist())
+    assert sorted(contacts.vertices.numpy()[:300].tolist()) == sorted(pairs.vertices.tolist())
 
 
-def test_rows_that_come_later_are_solved_after_those_in_their_places():
+def test_appended_contacts_are_solved_after_the_ordered_ones():
     rng = np.random.default_rng(7)
     pairs, mass = random_pairs(rng, 300, 100), numbers(np.ones(100))
     start, options = rng.normal(size=(100, 3)), {"speeds": 0.1, "friction": (0.4, 0.3)}
@@ -220,17 +219,17 @@ def test_rows_that_come_later_are_solved_after_those_in_their_places():
     # two solvers in turn
     parts = []
     for chosen in (first, later):
-        rows, solver = upload(chosen, **options), ImpulseSolver(100, mass)
-        solver.colour_appended(rows)
-        parts.append((solver, rows))
+        contacts, solver = upload(chosen, **options), ImpulseSolver(100, mass)
+        solver.colour_appended(contacts)
+        parts.append((solver, contacts))
     apart = vectors(start)
     for _ in range(5):
-        for solver, rows in parts:
-            solver.sweep(rows, apart, 1)
+        for solver, contacts in parts:
+            solver.sweep(contacts, apart, 1)
     # one solver that learns of the rest when some are placed
-    rows, solver, v = upload(pairs, **options), ImpulseSolver(100, mass), vectors(start)
-    rows.count = 200
-    solver.order_by_colour(rows)
+    contacts, solver, v = upload(pairs, **options), ImpulseSolver(100, mass), vectors(start)
+    contacts.count = 200
+    solver.order_by_colour(contacts)
     rest = upload(pairs, **options)
     for name in (
         "vertices",
@@ -241,19 +240,19 @@ def test_rows_that_come_later_are_solved_after_those_in_their_places():
         "normal_impulses",
         "tangential_impulses",
     ):
-        getattr(rows, name)[200:300].assign(getattr(rest, name)[200:300])
-    rows.count = 300
-    solver.colour_appended(rows)
-    solver.sweep(rows, v, 5)
+        getattr(contacts, name)[200:300].assign(getattr(rest, name)[200:300])
+    contacts.count = 300
+    solver.colour_appended(contacts)
+    solver.sweep(contacts, v, 5)
     assert np.array_equal(v.numpy(), apart.numpy())
 
 
-def test_no_rows_are_no_work():
-    rows = upload(Pairs(np.zeros((4, 3)), np.zeros((0, 4), int), np.zeros((0, 4)), np.zeros((0, 3)), np.zeros(0)))
+def test_no_contacts_are_no_work():
+    contacts = upload(Pairs(np.zeros((4, 3)), np.zeros((0, 4), int), np.zeros((0, 4)), np.zeros((0, 3)), np.zeros(0)))
     solver = ImpulseSolver(4, numbers(np.ones(4)))
-    solver.colour_appended(rows)
+    solver.colour_appended(contacts)
     v = vectors(np.ones((4, 3)))
-    solver.sweep(rows, v, 3)
+    solver.sweep(contacts, v, 3)
     assert (v.numpy() == 1.0).all()
 
 
@@ -262,15 +261,15 @@ def test_sorting_by_region_keeps_colours(count):
     """Against sorting with NumPy; those without a colour stay as they are."""
     rng = np.random.default_rng(count)
     pairs = star(COLOURS + 20)[0] if count == 62 else random_pairs(rng, count, 150)
-    rows = upload(pairs)
+    contacts = upload(pairs)
     colouring = StencilColouring(len(pairs.x), numbers(np.ones(len(pairs.x))))
-    colouring.colour(rows.vertices, rows.count)
-    order, offsets = colouring.order.numpy()[: rows.count].copy(), colouring.offsets.numpy()
+    colouring.colour(contacts.vertices, contacts.count)
+    order, offsets = colouring.order.numpy()[: contacts.count].copy(), colouring.offsets.numpy()
     regions = pairs.vertices.min(axis=1) * REGIONS // len(pairs.x)
     for start, end in pairwise(offsets[: COLOURS + 1].tolist()):
         order[start:end] = order[start:end][np.argsort(regions[order[start:end]], kind="stable")]
-    colouring.sort_by_region(rows.vertices, rows.count, colouring.offsets)
-    assert np.array_equal(colouring.order.numpy()[: rows.count], order)
+    colouring.sort_by_region(contacts.vertices, contacts.count, colouring.offsets)
+    assert np.array_equal(colouring.order.numpy()[: contacts.count], order)
 
 
 def test_colours_do_not_change_where_another_stencil_comes_or_goes():
@@ -297,15 +296,15 @@ def test_dependencies_give_the_colours_of_the_serial_order(count):
     if count == 901:
         # springs: two vertices, one of them named three times
         pairs.vertices[:, 2:] = pairs.vertices[:, 1:2]
-    rows = upload(pairs)
+    contacts = upload(pairs)
     inverse = np.where(rng.uniform(size=len(pairs.x)) < 0.2, 0.0, 1.0)
     serial, parallel = (
         StencilColouring(len(pairs.x), numbers(inverse), by_dependencies=choice) for choice in (False, True)
     )
     for colouring in (serial, parallel):
-        colouring.colour(rows.vertices, rows.count)
+        colouring.colour(contacts.vertices, contacts.count)
     assert np.array_equal(parallel.offsets.numpy(), serial.offsets.numpy())
-    assert np.array_equal(parallel.order.numpy()[: rows.count], serial.order.numpy()[: rows.count])
+    assert np.array_equal(parallel.order.numpy()[: contacts.count], serial.order.numpy()[: contacts.count])
 
 
 @pytest.mark.parametrize("count", [1, 62, 900])
@@ -324,14 +323,14 @@ def test_colours_of_fewer_than_a_launch_has(count):
     assert np.array_equal(parallel.order.numpy()[:count], serial.order.numpy()[:count])
 
 
-def test_only_as_many_rows_are_put_in_order_as_there_are():
+def test_only_as_many_contacts_are_reordered_as_there_are():
     pairs = random_pairs(np.random.default_rng(0), 40, 30)
-    rows = upload(pairs)
-    to = [wp.full_like(array, 7) for array in rows.geometry]
+    contacts = upload(pairs)
+    to = [wp.full_like(array, 7) for array in contacts.geometry]
     gains = wp.zeros(60, dtype=wp.vec4d, device="cpu")
     order = wp.array(np.r_[np.arange(40)[::-1], np.arange(40, 60)], dtype=int, device="cpu")
-    rows.vertices.numpy()[40:60] = 0
-    launch(reorder_contacts, 60, [rows.size, order, *rows.geometry, *to, numbers(np.ones(30)), gains])
-    for before, after in zip(rows.geometry, to, strict=True):
+    contacts.vertices.numpy()[40:60] = 0
+    launch(reorder_contacts, 60, [contacts.size, order, *contacts.geometry, *to, numbers(np.ones(30)), gains])
+    for before, after in zip(contacts.geometry, to, strict=True):
         assert np.array_equal(after.numpy()[:40], before.numpy()[:40][::-1])
         assert (after.numpy()[40:60] == 7).all()

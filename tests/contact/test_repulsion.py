@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import warp as wp
+from contact_pairs import numbers, random_pairs, relative, upload, vectors
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from robust_rows import numbers, random_pairs, relative, upload, vectors
 
 from weft.contact.repulsion import REMOVED_OVERLAP, set_repulsion
 from weft.runtime import launch
@@ -19,17 +19,16 @@ def tables(bodies):
 
 
 def set_up(pairs, inverse_mass, body, dt, *, part=REMOVED_OVERLAP, stiffness=500.0, known=0, fold=0.0, more=0):
-    rows = upload(pairs, speeds=-7.0, friction=(-1.0, -1.0), thickness=THICKNESS)
-    rows.normal_impulses.fill_(3.0)
+    contacts = upload(pairs, speeds=-7.0, friction=(-1.0, -1.0), thickness=THICKNESS)
+    contacts.normal_impulses.fill_(3.0)
     friction = [wp.array(t, dtype=wp.float64, ndim=2, device="cpu") for t in tables(int(body.max()) + 1)]
     bodies = wp.array(body.astype(np.int32), dtype=int, device="cpu")
-    inputs = [known, rows.size, rows.vertices, rows.weights, rows.gaps, rows.thickness]
+    inputs = [known, contacts.size, contacts.vertices, contacts.weights, contacts.gaps, contacts.thickness]
     inputs += [numbers(inverse_mass), bodies, *friction]
     inputs += [vectors(pairs.x), numbers(np.full(int(body.max()) + 1, fold))]
-    launch(
-        set_repulsion, rows.count - known + more, [*inputs, part, stiffness, dt, *rows.impulses, rows.kept_distances]
-    )
-    return rows
+    inputs += [part, stiffness, dt, *contacts.impulses, contacts.kept_distances]
+    launch(set_repulsion, contacts.count - known + more, inputs)
+    return contacts
 
 
 @settings(max_examples=30, deadline=None)
@@ -44,13 +43,13 @@ def test_parting_speeds_against_the_formula(seed, dt, part, stiffness):
     rng = np.random.default_rng(seed)
     pairs = random_pairs(rng, 50, 60)._replace(gaps=rng.uniform(0.0, 3e-3, 50))
     inverse = np.where(rng.uniform(size=60) < 0.2, 0.0, rng.uniform(1e3, 1e5, 60))
-    rows = set_up(pairs, inverse, rng.integers(0, 3, 60), dt, part=part, stiffness=stiffness)
+    contacts = set_up(pairs, inverse, rng.integers(0, 3, 60), dt, part=part, stiffness=stiffness)
     overlap = THICKNESS - pairs.gaps
     w = (pairs.weights**2 * inverse[pairs.vertices]).sum(axis=1)
     with np.errstate(invalid="ignore"):
         spring = dt * stiffness * overlap * w
     expected = np.where(overlap > 0.0, np.fmin(part * overlap / dt, spring), overlap / dt)
-    assert np.allclose(rows.least_speeds.numpy()[:50], expected, rtol=1e-12, atol=0.0)
+    assert np.allclose(contacts.least_speeds.numpy()[:50], expected, rtol=1e-12, atol=0.0)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +57,8 @@ def test_parting_speeds_against_the_formula(seed, dt, part, stiffness):
 )
 def test_contacts_in_substeps_grow_by_a_tenth_of_what_is_missing_a_step(gap, distance):
     pairs = random_pairs(np.random.default_rng(0), 1, 4)._replace(gaps=np.array([gap]))
-    rows = set_up(pairs, np.full(4, 1e4), np.zeros(4, int), 1 / 480)
-    assert rows.kept_distances.numpy()[0] == pytest.approx(distance, rel=1e-12)
+    contacts = set_up(pairs, np.full(4, 1e4), np.zeros(4, int), 1 / 480)
+    assert contacts.kept_distances.numpy()[0] == pytest.approx(distance, rel=1e-12)
 
 
 def test_the_spring_brings_a_contact_out_in_the_end_and_never_overshoots():
@@ -79,21 +78,21 @@ def test_the_spring_brings_a_contact_out_in_the_end_and_never_overshoots():
 def test_friction_is_that_of_the_two_bodies_and_impulses_start_at_nothing():
     rng = np.random.default_rng(1)
     pairs, body = random_pairs(rng, 20, 30), rng.integers(0, 4, 30)
-    rows = set_up(pairs, np.ones(30), body, 0.01)
+    contacts = set_up(pairs, np.ones(30), body, 0.01)
     static, kinetic = tables(4)
     a, b = body[pairs.vertices[:, 0]], body[pairs.vertices[:, 3]]
-    assert np.array_equal(rows.friction.numpy()[:20], np.column_stack([static[a, b], kinetic[a, b]]))
-    assert not rows.normal_impulses.numpy()[:20].any() and not rows.tangential_impulses.numpy()[:20].any()
+    assert np.array_equal(contacts.friction.numpy()[:20], np.column_stack([static[a, b], kinetic[a, b]]))
+    assert not contacts.normal_impulses.numpy()[:20].any() and not contacts.tangential_impulses.numpy()[:20].any()
 
 
-def test_rows_that_are_known_already_keep_what_they_have():
+def test_contacts_before_the_offset_keep_what_they_have():
     rng = np.random.default_rng(2)
-    rows = set_up(random_pairs(rng, 20, 30), np.ones(30), np.zeros(30, int), 0.01, known=12)
-    assert (rows.least_speeds.numpy()[:12] == -7.0).all() and (rows.normal_impulses.numpy()[:12] == 3.0).all()
-    assert (rows.least_speeds.numpy()[12:20] != -7.0).all() and not rows.normal_impulses.numpy()[12:20].any()
+    contacts = set_up(random_pairs(rng, 20, 30), np.ones(30), np.zeros(30, int), 0.01, known=12)
+    assert (contacts.least_speeds.numpy()[:12] == -7.0).all() and (contacts.normal_impulses.numpy()[:12] == 3.0).all()
+    assert (contacts.least_speeds.numpy()[12:20] != -7.0).all() and not contacts.normal_impulses.numpy()[12:20].any()
 
 
-def test_pairs_of_one_cloth_that_are_near_along_it_do_not_rub():
+def test_pairs_of_one_cloth_that_are_near_along_it_have_no_friction():
     rng = np.random.default_rng(3)
     pairs, body = random_pairs(rng, 60, 30), rng.integers(0, 2, 30)
     apart = np.linalg.norm(relative(pairs, pairs.x), axis=1)
@@ -105,8 +104,10 @@ def test_pairs_of_one_cloth_that_are_near_along_it_do_not_rub():
     assert np.array_equal(friction[:, 0] == 0.0, smooth)
 
 
-def test_what_is_behind_the_rows_is_left_alone():
-    """Launches have as many items as there may be, rows say how many there are."""
+def test_nothing_is_written_behind_the_last_contact():
+    """Launches have as many items as there may be contacts; `size` says how many there are."""
     pairs = random_pairs(np.random.default_rng(0), 40, 30)
-    rows = set_up(pairs, np.ones(30), np.zeros(30, int), 0.01, more=20)
-    assert (rows.normal_impulses.numpy()[:40] == 0.0).all() and (rows.normal_impulses.numpy()[40:60] == 3.0).all()
+    contacts = set_up(pairs, np.ones(30), np.zeros(30, int), 0.01, more=20)
+    assert (contacts.normal_impulses.numpy()[:40] == 0.0).all() and (
+        contacts.normal_impulses.numpy()[40:60] == 3.0
+    ).all()

@@ -5,7 +5,7 @@ import pytest
 from crumpled import positions
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from step_scenes import folded, keys, make_rows, make_search, take, two_sheets
+from step_scenes import folded, keys, make_contact_list, make_search, take, two_sheets
 
 from weft.contact.step_search import MARGIN
 from weft.runtime import get_threads, set_threads
@@ -15,12 +15,12 @@ QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
 
 
 def start_step(motion):
-    search, rows = make_search(motion), make_rows()
+    search, rows = make_search(motion), make_contact_list()
     search.find_contacts(positions(motion.start), positions(motion.end), rows)
     return search, rows
 
 
-def test_what_was_expected_is_covered_and_what_strays_is_noted_once():
+def test_what_was_expected_is_covered_and_escapes_are_noted_once():
     motion = two_sheets(fall=0.02)
     search, _ = start_step(motion)
     start = positions(motion.start)
@@ -36,7 +36,7 @@ def test_what_was_expected_is_covered_and_what_strays_is_noted_once():
 
 
 def collisions(search, motion, end):
-    rows = make_rows()
+    rows = make_contact_list()
     search.find_collisions(positions(motion.start), positions(end), rows)
     return take(search, rows)
 
@@ -49,7 +49,7 @@ def collisions(search, motion, end):
     scale=st.sampled_from([5e-5, 1e-3, 0.02]),
     folds=st.booleans(),
 )
-def test_collisions_of_strays_are_all_found_once(broad_phase, seed, part, scale, folds):
+def test_collisions_of_escaped_vertices_are_all_found_once(broad_phase, seed, part, scale, folds):
     """Some vertices go elsewhere, then others too: the same as from a list that was made for that motion."""
     rng = np.random.default_rng(seed)
     motion = folded(cells=10, seed=seed) if folds else two_sheets(cells=8, fall=0.0, seed=seed)

@@ -73,12 +73,12 @@ def make_search(motion, *, thickness=THICKNESS, broad_phase="bvh", **options):
     return StepSearch(broad_phase, each, positions(motion.rest), thickness, finest_length=thickness, **options)
 
 
-def make_rows():
+def make_contact_list():
     return ContactList(wp.get_device("cpu"))
 
 
 class Found(NamedTuple):
-    """Rows as host arrays; kind 0 for a vertex and a triangle, 1 for two edges."""
+    """Contacts as host arrays; kind 0 for a vertex and a triangle, 1 for two edges."""
 
     kind: np.ndarray
     vertices: np.ndarray
@@ -88,13 +88,13 @@ class Found(NamedTuple):
     thickness: np.ndarray
 
 
-def take(search, rows, first=0):
-    """The rows from `first` on, as the search has just appended them: vertices with triangles, then edges."""
-    k = slice(first, rows.count)
+def take(search, contacts, first=0):
+    """The contacts from `first` on, as the search has just appended them: vertices with triangles, then edges."""
+    k = slice(first, contacts.count)
     of_points = [search.candidates[0], *(lists[0] for lists in search.escaped_candidates)]
     points = sum(int(kind.counts.numpy()[: kind.batches].sum()) for kind in of_points)
-    kind = (np.arange(rows.count - first) >= points).astype(int)
-    return Found(kind, *(column.numpy()[k] for column in rows.geometry))
+    kind = (np.arange(contacts.count - first) >= points).astype(int)
+    return Found(kind, *(column.numpy()[k] for column in contacts.geometry))
 
 
 def all_pairs(motion):

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from contact_pairs import momenta
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from robust_rows import momenta
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.transform import Rotation

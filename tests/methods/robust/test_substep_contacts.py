@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from contact_pairs import Pairs, numbers, packed_vertices, random_pairs, relative, upload
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from robust_rows import Pairs, numbers, random_pairs, relative, rows_of, upload
 
 from weft.contact.impulses import ImpulseSolver
 from weft.methods.robust.substep_contacts import PositionContacts
@@ -16,13 +16,13 @@ WEIGHTS = np.array([1.0, -0.25, -0.25, -0.5])
 
 def part(pairs, mass, x, before, distances, friction=(0.0, 0.0)):
     """Positions after one sweep over the contacts."""
-    rows = upload(pairs, friction=friction)
+    contacts = upload(pairs, friction=friction)
     solver = ImpulseSolver(len(mass), numbers(1.0 / mass))
-    solver.order_by_colour(rows)
-    order = solver._colouring.order.numpy()[: rows.count]
-    rows.kept_distances[: rows.count].assign(np.broadcast_to(distances, rows.count).astype(float)[order])
-    out = rows_of(x, 1.0 / mass)
-    PositionContacts(solver, rows)(out, rows_of(before, 1.0 / mass))
+    solver.order_by_colour(contacts)
+    order = solver._colouring.order.numpy()[: contacts.count]
+    contacts.kept_distances[: contacts.count].assign(np.broadcast_to(distances, contacts.count).astype(float)[order])
+    out = packed_vertices(x, 1.0 / mass)
+    PositionContacts(solver, contacts)(out, packed_vertices(before, 1.0 / mass))
     assert np.array_equal(out.numpy()[:, 3], 1.0 / mass)
     return out.numpy()[:, :3]
 

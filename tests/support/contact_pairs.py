@@ -1,4 +1,4 @@
-"""Rows of stencils made by hand, for the tests of what is done about them."""
+"""Contact lists made by hand, for the tests of what is done about contacts."""
 
 from typing import NamedTuple
 
@@ -60,25 +60,25 @@ def upload(
     device: wp.Device = CPU,
 ) -> ContactList:
     """The same on the device, no impulse given yet."""
-    rows, count = ContactList(device), len(pairs.vertices)
-    rows.grow(count)
-    rows.vertices[:count].assign(pairs.vertices.astype(np.int32))
-    rows.weights[:count].assign(pairs.weights)
-    rows.normals[:count].assign(pairs.normals)
-    rows.gaps[:count].assign(pairs.gaps)
-    rows.thickness[:count].assign(np.full(count, thickness))
-    rows.least_speeds[:count].assign(np.broadcast_to(speeds, count).astype(float))
-    rows.friction[:count].assign(np.broadcast_to(friction, (count, 2)).astype(float))
-    rows.normal_impulses[:count].zero_()
-    rows.tangential_impulses[:count].zero_()
-    return rows
+    contacts, count = ContactList(device), len(pairs.vertices)
+    contacts.grow(count)
+    contacts.vertices[:count].assign(pairs.vertices.astype(np.int32))
+    contacts.weights[:count].assign(pairs.weights)
+    contacts.normals[:count].assign(pairs.normals)
+    contacts.gaps[:count].assign(pairs.gaps)
+    contacts.thickness[:count].assign(np.full(count, thickness))
+    contacts.least_speeds[:count].assign(np.broadcast_to(speeds, count).astype(float))
+    contacts.friction[:count].assign(np.broadcast_to(friction, (count, 2)).astype(float))
+    contacts.normal_impulses[:count].zero_()
+    contacts.tangential_impulses[:count].zero_()
+    return contacts
 
 
 def vectors(values: np.ndarray, device: wp.Device = CPU) -> wp.array:
     return wp.array(np.ascontiguousarray(values, dtype=float), dtype=wp.vec3d, device=device)
 
 
-def rows_of(values: np.ndarray, inverse_mass: np.ndarray, device: wp.Device = CPU) -> wp.array:
+def packed_vertices(values: np.ndarray, inverse_mass: np.ndarray, device: wp.Device = CPU) -> wp.array:
     """Vectors of vertices beside their inverse masses."""
     return wp.array(np.column_stack([values, inverse_mass]), dtype=wp.vec4d, device=device)
 
