@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # modules are compiled when they are first used, not all of them now
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable
 
-.PHONY: blender-addon demo gallery test test-long test-oldest lint bench docs lock clean
+.PHONY: blender-addon demo gallery test test-long test-oldest mutants lint bench docs lock clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +39,10 @@ test-oldest: $(OLDEST)/.installed
 		tests/view/test_view_stills.py
 
 # the versions with which the newest tests passed, for who wants exactly these: pip install -r requirements-dev.lock
+# breaks the code in many places, one at a time: do the tests notice?
+mutants: $(VENV)/.installed-all+test
+	$(BIN)/python tests/mutants.py
+
 lock: $(VENV)/.installed-all+test+dev
 	$(BIN)/python -m pip freeze --exclude-editable > requirements-dev.lock
 
