@@ -1,10 +1,10 @@
 """Real-time cloth: the time of a 30 Hz step on one thread, scene by scene, beside the figures of Lewin 2018.
 
-The scenes are the examples `predictive_*` at full size, stepped by `weft.Realtime`. Of each: vertices, the median and the
-longest step after warm-up, the same in time of the processor (which other programs on the machine change less), what of
-it is Python (the same steps once more: what is left of each without the time inside of compiled kernels, searches and
-motions of the scene included; its median, and what nine of ten steps stay below), the contacts of a step, and how many launches
-it is. Memory is what Python's own allocator holds more after the timed steps than before.
+The scenes are the examples `predictive_*` at full size, stepped by `weft.Realtime`. Columns: number of vertices; the paper's
+figure or our bar; median and longest step after warm-up in wall-clock time, and the median in processor time, which other
+programs on the machine change less; of the same steps once more the time outside of kernels ("python": the median, and
+what nine of ten steps stay below); contacts of a step; launches of a step. Memory is what Python's allocator holds more
+after twenty steps.
 """
 
 import gc

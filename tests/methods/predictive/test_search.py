@@ -230,7 +230,7 @@ def test_one_launch_finds_what_lists_find_in_the_same_order(layers, threads, roo
     from weft.methods.predictive import search_cpu
     from weft.runtime import get_threads, set_threads
 
-    monkeypatch.setattr(search_cpu, "ROW_ROOM", room)
+    monkeypatch.setattr(search_cpu, "OVERLAP_ROOM", room)
     monkeypatch.setattr(search_cpu, "WORTH_SHARING", 1)
     rng = np.random.default_rng(7)
     world, solver = sheets(3, cells=(13, 11), layers=layers, self_contacts="triangles")

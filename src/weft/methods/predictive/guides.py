@@ -72,7 +72,7 @@ def attach_vertices(first: int, last: int, guides: GuideArrays, vertices: Vertex
     ...
 
 
-class GoalPart(NamedTuple):
+class GoalGroup(NamedTuple):
     """The goals of one `follow` of the scene."""
 
     motion: MotionModel
@@ -93,7 +93,7 @@ class Goals:
         scene = world.scene
         names = [cloth.name for cloth in scene.cloths]
         owner = np.full(world.cloth_vertex_count, -1)
-        parts = []
+        groups = []
         for i, follow in enumerate(follows):
             number = names.index(follow.cloth)
             part = world.cloths[number]
@@ -102,30 +102,30 @@ class Goals:
             if isinstance(motion, SampledMotion):
                 motion = SelectedMotion(motion, chosen, len(part.mesh.vertices))
             owner[part.first + chosen] = i
-            parts.append((part.first + chosen, part.mesh.vertices[chosen], motion))
-        self._parts = [(v, p, m, owner[v] == i) for i, (v, p, m) in enumerate(parts)]
+            groups.append((part.first + chosen, part.mesh.vertices[chosen], motion))
+        self._groups = [(v, p, m, owner[v] == i) for i, (v, p, m) in enumerate(groups)]
         self.count = int((owner >= 0).sum())
-        self.parts: list[GoalPart] = []
+        self.groups: list[GoalGroup] = []
         first = 0
-        for follow, (_, p, _, mine) in zip(follows, self._parts, strict=True):
+        for follow, (_, p, _, mine) in zip(follows, self._groups, strict=True):
             numbers = first + np.arange(int(mine.sum()))
             placement = scene.cloths[names.index(follow.cloth)].placement
-            self.parts.append(GoalPart(follow.motion, placement, numbers, p[mine]))
+            self.groups.append(GoalGroup(follow.motion, placement, numbers, p[mine]))
             first += len(numbers)
-        vertices = [np.zeros(0, np.int32), *(v[mine] for v, _, _, mine in self._parts)]
+        vertices = [np.zeros(0, np.int32), *(v[mine] for v, _, _, mine in self._groups)]
         springs = [np.zeros((0, 3))]
-        for follow, (_, _, _, mine) in zip(follows, self._parts, strict=True):
+        for follow, (_, _, _, mine) in zip(follows, self._groups, strict=True):
             spring = [2.0 * np.pi * follow.frequency, follow.damping, follow.reach or 0.0]
             springs.append(np.tile(spring, (int(mine.sum()), 1)))
         self.vertices = wp.array(np.concatenate(vertices).astype(np.int32), dtype=int, device=world.device)
         self.springs = wp.array(np.concatenate(springs), dtype=wp.vec3d, device=world.device)
         self.starts = wp.array(self.at(0.0), dtype=wp.vec3d, device=world.device)
         self.ends = wp.clone(self.starts)
-        self.moving = any(not motion.still for _, _, motion, _ in self._parts)
+        self.moving = any(not motion.still for _, _, motion, _ in self._groups)
 
     def at(self, time: float) -> np.ndarray:
         """Where the animation has the vertices at a time."""
-        places = [m.positions(p, time)[mine] for _, p, m, mine in self._parts]
+        places = [m.positions(p, time)[mine] for _, p, m, mine in self._groups]
         return np.concatenate([np.zeros((0, 3)), *places])
 
     def follow(self, start: float, end: float) -> None:
@@ -171,11 +171,11 @@ class Guides:
 
 def attach_world(world: World, fixed: np.ndarray, reach: float | None = None) -> Attachments:
     """The attachments of all cloths; `fixed` says which vertices are held, `reach` is the limit in lengths at rest."""
-    rows = [np.zeros((0, 4))]
+    found = [np.zeros((0, 4))]
     for part in world.cloths:
         own = fixed[part.first : part.first + len(part.mesh.vertices)]
-        rows.append(_attach_part(part, own, reach))
-    table = np.concatenate(rows)
+        found.append(_attach_cloth(part, own, reach))
+    table = np.concatenate(found)
     order = np.lexsort((table[:, 0], table[:, 3]))
     table = table[order]
     ranks = np.bincount(table[:, 3].astype(int), minlength=1) if len(table) else np.zeros(0, int)
@@ -183,7 +183,7 @@ def attach_world(world: World, fixed: np.ndarray, reach: float | None = None) ->
     return Attachments(table[:, :2].astype(np.int32), table[:, 2].copy(), offsets)
 
 
-def _attach_part(part: RestCloth, fixed: np.ndarray, reach: float | None) -> np.ndarray:
+def _attach_cloth(part: RestCloth, fixed: np.ndarray, reach: float | None) -> np.ndarray:
     """Vertex, pin, length and rank of the attachments of one cloth, (k, 4)."""
     from scipy.sparse.csgraph import connected_components, dijkstra
 
@@ -201,14 +201,14 @@ def _attach_part(part: RestCloth, fixed: np.ndarray, reach: float | None) -> np.
 
     nearest = np.argsort(distance, axis=0, kind="stable")[:GROUPS]
     free = np.flatnonzero(~fixed)
-    rows = []
+    found = []
     for rank, groups in enumerate(nearest[:, free]):
         length = distance[groups, free]
         there = np.isfinite(length)
         pin = source[groups, free][there]
         limit = _longest(length[there], part, reach)
-        rows.append(np.column_stack([free[there] + part.first, pin + part.first, limit, np.full(len(pin), rank)]))
-    return np.concatenate(rows)
+        found.append(np.column_stack([free[there] + part.first, pin + part.first, limit, np.full(len(pin), rank)]))
+    return np.concatenate(found)
 
 
 def _longest(length: np.ndarray, part: RestCloth, reach: float | None) -> np.ndarray:

@@ -48,7 +48,7 @@ _native = NativeHeader(__file__, "half_spaces.h")
 
 @wp.struct
 class HalfSpaceArrays:
-    """Half-spaces; each vertex has `room` places on CUDA, each thread's vertices together have theirs on the CPU."""
+    """Half-spaces; on CUDA each vertex has `room` places, on the CPU the vertices of a thread share theirs."""
 
     vertices: wp.array[int]
     normals: wp.array[wp.vec3d]
@@ -64,7 +64,7 @@ class HalfSpaceArrays:
     """CUDA: half-spaces of each vertex; CPU: first place and number of those of each thread"""
     room: int
     full: wp.array[int]
-    """1 where somebody had more half-spaces than room"""
+    """1 where there were more half-spaces than room"""
 
 
 @wp.func_native(_native.body("near_mask"))
@@ -216,7 +216,7 @@ def find_half_spaces(
 
 @wp.kernel
 def place_shapes(first: int, colliders: ColliderArrays, halves: HalfSpaceArrays):
-    """CUDA: all colliders at the start of the step; nobody lacks room yet."""
+    """CUDA: all colliders at the start of the step; no half-space lacks room yet."""
     k = first + wp.tid()
     colliders.shapes[k] = place_shape(colliders.shapes[k], colliders.start[k], colliders.end[k])
     halves.full[0] = 0

@@ -1,7 +1,9 @@
-"""`predictive`: Lewin 2018. Real-time cloth whose contacts are found once a step and solved in every sweep.
+"""`predictive`: Lewin 2018, *Cloth self collision with predictive contacts*.
 
-A step: pins, colliders and animations say where they will be; contacts are made for everything that is near or will be;
-then the step is divided, and each part swept over: springs, hinges, animations, attachments, contacts, colliders.
+A step: pins, colliders and animations say where they will be at its end; a prediction without self-contact shows where the
+cloth goes; contacts are made once, for everything that is near or will be (`search`, `half_spaces`); then every substep
+sweeps over springs, hinges, animations, attachments, contacts and colliders (`substeps`, on CUDA `partitioned_substeps`).
+The order of these is in `solver`, and `plan` decides on which path they are executed.
 """
 
 from typing import Any
@@ -36,11 +38,13 @@ class Predictive(Method):
 
     def step(self, state: State, dt: float) -> StepReport:
         world, solver = self.world, self.solver
+        # where pins, colliders and animations are at the end of the step
         world.begin_step(state, dt)
         self._attach(state)
         solver.colliders.follow(state.time, state.time + dt)
         solver.goals.follow(state.time, state.time + dt)
         world.carry_colliders(state, dt, self._carried, self._carried_v)
+        # predict, find contacts, and solve all substeps
         solver.advance(state.x, state.v, world.target, state.time, dt)
         self._take_colliders(state)
         self._counts.append(solver.counts())
@@ -53,14 +57,14 @@ class Predictive(Method):
         return {**row, **{name: sum(c[name] for c in self._counts) for name in own}}
 
     def _attach(self, state: State) -> None:
-        """Attachments to the pins that hold now."""
+        """Attach vertices to the pins that hold now, when these have changed."""
         phase = self.world.kinematics.phase(state.time)
         if phase != self._phase:
             self._phase = phase
             self.solver.attach(self.world.kinematics.fixed(self.world.vertex_count, state.time))
 
     def _take_colliders(self, state: State) -> None:
-        """The colliders' part of the end of the step."""
+        """Take the positions and velocities of collider vertices at the end of the step."""
         first = self.world.cloth_vertex_count
         count = self.world.vertex_count - first
         if count:

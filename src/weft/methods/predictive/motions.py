@@ -164,11 +164,11 @@ class Motions:
                 mover = self._add(collider.motion, collider.placement)
                 mover.collider = k
                 mover.frame = wp.mat44d(colliders.frames[k])
-        self.goals_too = all(isinstance(part.motion, Path | Spin | Still) for part in goals.parts)
+        self.goals_too = all(isinstance(group.motion, Path | Spin | Still) for group in goals.groups)
         """whether all goals are moved here; else the caller moves all of them"""
-        for part in goals.parts:
-            if self.goals_too and not isinstance(part.motion, Still):
-                self._add(part.motion, part.placement, part.numbers, part.placed).goal = 1
+        for group in goals.groups:
+            if self.goals_too and not isinstance(group.motion, Still):
+                self._add(group.motion, group.placement, group.numbers, group.placed).goal = 1
 
         def upload(values: Any, dtype: Any) -> wp.array:
             return wp.array(values, dtype=dtype, device=self.device)

@@ -1,4 +1,4 @@
-"""Regions of cloth: who collides with whom, and which lies over which (Lewin 2018, sections 4.6 and 5.1)."""
+"""Regions of cloth: which of them collide, and which lies over which (Lewin 2018, sections 4.6 and 5.1)."""
 
 from dataclasses import dataclass
 from itertools import combinations

@@ -120,7 +120,7 @@ class ContactSearch:
     ) -> int:
         """Replace the contacts by those of a step from x to the predicted `end`; gives their number.
 
-        "points" are vertices with vertices; "triangles" are vertices with triangles and, unless told not, edges with edges.
+        "points" are vertices with vertices; "triangles" are vertices with triangles and, with `edges`, edges with edges.
         """
         reach = self._set_radius(radius)
         if kind == "triangles":
@@ -154,7 +154,7 @@ class ContactSearch:
     def relative_displacement(self, x: wp.array, end: wp.array, radius: float, *, keep: bool = True) -> float:
         """The mean displacement of a vertex besides the rigid motion of all cloth, in units of the contact distance.
 
-        If told to `keep`, the next search of the same arrays uses the end positions without rotation that are found here.
+        With `keep`, the next search of the same arrays uses the end positions without rotation that are found here.
         """
         self._remove_rotation(x, end)
         self._known = (x, end) if keep else ()

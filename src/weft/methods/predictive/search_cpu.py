@@ -59,16 +59,16 @@ EDGE_PLANES = 13
 ROUNDING = wp.constant(wp.float32(2.0e-5))
 # the square of STRAIGHT, a little more for single precision
 STRAIGHT_SINGLE = 1.002 * float(STRAIGHT) ** 2
-# patches that one may overlap, to begin with; rows that are too short grow
-ROW_ROOM = 256
-# pairs that the features of a patch and of such a row may make, a patch of the row
-PAIRS_A_ROW = 64
+# patches that a patch may overlap, to begin with; the room grows
+OVERLAP_ROOM = 256
+# pairs that the features of a patch may make, for each patch that it overlaps
+PAIRS_A_PATCH = 64
 # contacts that there is room for, to begin with
 CONTACTS_A_VERTEX = 2
 # vertices from which on the threads of the CPU share the search: below, they would wait for each other longer than it takes
 WORTH_SHARING = 2048
-# what a search reports: contacts, the most that a thread found, rows that were too short, vertices that are not finite or far
-# away
+# what a search reports: contacts, the most that a thread found, whether a list was too short, whether a vertex is not finite or
+# far away
 FOUND, MOST, SHORT, NOWHERE = (wp.constant(k) for k in range(4))
 
 _native = NativeHeader(__file__, "search_cpu.h")
@@ -126,13 +126,13 @@ class Features:
 
 @wp.struct
 class SearchWork:
-    """Where threads work: a row of overlapping patches, pairs of a patch, and what was found for each patch."""
+    """Where threads work: the patches that a patch overlaps, pairs of its features, and what was found for each patch."""
 
-    rows: wp.array[int]
+    overlapping: wp.array[int]
     boxes: wp.array2d[wp.float32]
     pairs: wp.array[wp.vec2i]
-    row_room: int
-    """patches that there is room for in the row of a thread"""
+    overlap_room: int
+    """overlapping patches that a thread has room for"""
     pair_room: int
     draft_room: int
     """contacts that a thread has room for"""
@@ -188,7 +188,7 @@ def find_faces(
     features: Features,
     work: SearchWork,
 ) -> int:
-    """Pairs of vertices of patch `own` and triangles of the patches in its row that may make a contact.
+    """Pairs of vertices of patch `own` and triangles of the patches that it overlaps that may make a contact.
 
     Gives their number, or -1 if there are more than there is room for.
     """
@@ -300,7 +300,7 @@ def search_patch(
     drafts: ContactArrays,
 ) -> int:
     """The contacts of one kind of a patch, written by thread t after `before` others; gives how many it has then."""
-    place = t * (work.row_room + PADDING)
+    place = t * (work.overlap_room + PADDING)
     place_pairs = t * work.pair_room
     first = wp.where(kind == EDGE_EDGE, patch, 0)
     near = overlapping_patches(first, overlap_limit(load_box(f.patch_boxes, patch)), f.body[patch], place, f, work)
@@ -425,7 +425,7 @@ class CpuSearch:
         self._drafts = Contacts(broad_phase.device)
         self._reported = wp.zeros(4, dtype=int, device="cpu")
         self._report_view = self._reported.numpy()
-        self._row_room = ROW_ROOM
+        self._overlap_room = OVERLAP_ROOM
         self._cooperative = CooperativeLauncher(broad_phase.device)
         self._known: tuple[Any, ...] = ()
         self._inputs: tuple[Any, ...] = ()
@@ -447,7 +447,7 @@ class CpuSearch:
         if contacts.room < CONTACTS_A_VERTEX * self._vertices:
             contacts.grow(CONTACTS_A_VERTEX * self._vertices)
         drafts = contacts.arrays if threads == 1 else self._drafts.arrays
-        known = (x, end, contacts.arrays, drafts, margin, edges, threads, self._row_room)
+        known = (x, end, contacts.arrays, drafts, margin, edges, threads, self._overlap_room)
         if len(known) != len(self._known) or any(
             a is not b and a != b for a, b in zip(known, self._known, strict=True)
         ):
@@ -469,7 +469,7 @@ class CpuSearch:
         if found > LIMIT:
             raise TooManyPairs(f"{found:,} contacts of cloth with cloth: too many triangles lie in one place")
         if short:
-            self._row_room *= 4
+            self._overlap_room *= 4
         few = found > contacts.room
         if few:
             contacts.grow(2 * found)
@@ -479,17 +479,17 @@ class CpuSearch:
         return bool(few or short or nowhere)
 
     def _make_work(self, threads: int, draft_room: int) -> Any:
-        patches, row, pairs = self.features.patches, self._row_room + PADDING, PAIRS_A_ROW * self._row_room
+        patches, row, pairs = self.features.patches, self._overlap_room + PADDING, PAIRS_A_PATCH * self._overlap_room
 
         def empty(shape: Any, dtype: Any) -> wp.array:
             return wp.empty(shape, dtype=dtype, device="cpu")
 
         return fill(
             SearchWork,
-            rows=empty(threads * row, int),
+            overlapping=empty(threads * row, int),
             boxes=empty((6, threads * row), wp.float32),
             pairs=empty(threads * pairs, wp.vec2i),
-            row_room=self._row_room,
+            overlap_room=self._overlap_room,
             pair_room=pairs,
             draft_room=draft_room,
             begins=empty((5, max(patches, threads)), int),

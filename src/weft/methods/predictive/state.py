@@ -16,7 +16,7 @@ wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
-# a prediction has this many times fewer substeps than the step: it only has to tell where cloth goes
+# a prediction has this many times fewer substeps than the step: it only has to show where cloth goes
 PREDICTION = 4
 # sweeps over the hinges that a step has at most, and a prediction at least: hinges are so soft that more change nothing
 # visible, and each costs as much as a sweep over the springs

@@ -120,7 +120,7 @@ for (int i = first; i < last; ++i) {
 #endif
 
 // [overlapping_patches] the patches from `first` on whose boxes overlap the one with this limit and whose bodies collide with
-// `own`, ascending, and their boxes, into the thread's row; gives their number, or -1 if there are more than there is room for
+// `own`, ascending, and their boxes, into the thread's list; gives their number, or -1 if there are more than there is room for
 #if !defined(__CUDACC__)
 // which of sixteen boxes from `begin` on overlap
 const auto sixteen = [&](const wp::array_t<wp::float32>& planes, int begin) {
@@ -137,7 +137,7 @@ const auto sixteen = [&](const wp::array_t<wp::float32>& planes, int begin) {
 const int patches = features.patches;
 const size_t stride = work.boxes.strides[0] / sizeof(float), from = features.patch_boxes.strides[0] / sizeof(float);
 const int* collides = features.table.data + own * (int)(features.table.strides[0] / sizeof(int));
-int* row = work.rows.data + place;
+int* row = work.overlapping.data + place;
 int n = 0;
 const int groups = (patches + 255) / 256;
 for (int base = first / 256 / 16 * 16; base < groups; base += 16) {
@@ -152,7 +152,7 @@ for (int base = first / 256 / 16 * 16; base < groups; base += 16) {
                 const int patch = 16 * block + __builtin_ctz(near);
                 if (patch < first || patch >= patches || collides[features.body.data[patch]] == 0)
                     continue;
-                if (n == work.row_room)
+                if (n == work.overlap_room)
                     return -1;
                 row[n] = patch;
                 for (int k = 0; k < 6; ++k)
@@ -212,12 +212,12 @@ const auto root = [](double8 squared) {
 };
 const size_t stride = planes.strides[0] / sizeof(double), next = boxes.strides[0] / sizeof(float);
 const size_t row_next = work.boxes.strides[0] / sizeof(float);
-const int* row = work.rows.data + place;
+const int* row = work.overlapping.data + place;
 const int room = work.pair_room;
 wp::vec_t<2, int>* out = work.pairs.data + place_pairs;
 int n = 0;
 
-// [near_patches_begin] go through the patches of the row whose boxes overlap `box`, sixteen of their features at a time
+// [near_patches_begin] go through the overlapping patches whose boxes overlap `box`, sixteen of their features at a time
 for (int r = 0; r < near_patches; r += 16) {
     unsigned int left = bits_of_sixteen(overlaps(work.boxes.data + place + r, row_next, box));
     left = near_patches - r < 16 ? left & ((1u << (near_patches - r)) - 1u) : left;
@@ -257,7 +257,7 @@ for (int r = 0; r < near_patches; r += 16) {
     }
 }
 
-// [find_faces] vertices first..last-1 and triangles of the patches in the row that may make a contact with them, by rank
+// [find_faces] vertices first..last-1 and triangles of the overlapping patches that may make a contact with them, by rank
 #if !defined(__CUDACC__)
 const auto& middles = features.face_middles;
 const auto& boxes = features.face_boxes;
@@ -316,7 +316,7 @@ return n;
 return 0;
 #endif
 
-// [find_edges] edges first..last-1 of patch `own` and later edges of the patches in the row, likewise
+// [find_edges] edges first..last-1 of patch `own` and later edges of the overlapping patches, likewise
 #if !defined(__CUDACC__)
 const auto& middles = features.edge_middles;
 const auto& boxes = features.edge_boxes;
