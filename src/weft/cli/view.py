@@ -20,7 +20,11 @@ def view(
     ] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--open", help="Open the browser too.")] = False,
 ) -> None:
-    """Show a cache in the browser: play, scrub, colour by strain or speed, follow a running simulation."""
+    """Show a cache in the browser: play, scrub, colour by strain or speed, follow a running simulation.
+
+    The printed address holds a token that is new at every start: whoever has the address can use the controls, nobody else.
+    With --host 0.0.0.0 others on the network can open it; the connection is not encrypted.
+    """
     from weft.view.viewer import view_cache
 
     view_cache(cache, host=host, port=port, browser=browser)
@@ -36,7 +40,10 @@ def play(
     ] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--open", help="Open the browser too.")] = False,
 ) -> None:
-    """Simulate a scene live in the browser: drag cloth and colliders, change stiffness, friction and wind."""
+    """Simulate a scene live in the browser: drag cloth and colliders, change stiffness, friction and wind.
+
+    The printed address holds a token that is new at every start, as that of `weft view`.
+    """
     from weft.view.play import play_scene
 
     play_scene(scene, host=host, port=port, browser=browser)

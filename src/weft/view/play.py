@@ -3,8 +3,6 @@
 The controls and the mouse only record what is wanted; the loop of the simulation acts on it.
 """
 
-import contextlib
-import io
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import missing_extra
 from weft.mesh.topology import split_sharp
 from weft.run.realtime import Realtime
 from weft.scene import Path as KeyframePath
 from weft.scene import Scene, Sequence, Spin
 from weft.scene.colours import body_colours
+from weft.view.access import serve, start_server, stop_server
 from weft.view.camera import choose_view, extent
 from weft.view.figures import to_rgb
 
@@ -107,6 +105,8 @@ class PlayPanel:
 RATE = 30.0
 # largest speed of a dragged body, m/s: the mouse jumps between two events
 HAND_SPEED = 4.0
+# how far from the cloth's first place the mouse drags things, in extents of the scene
+HAND_REACH = 10.0
 
 
 class Hand:
@@ -137,17 +137,10 @@ class LiveView:
     """A server on this machine that simulates one scene. `run` serves until it is interrupted."""
 
     def __init__(self, scene: Scene | str | Path, *, host: str = "127.0.0.1", port: int = 8080) -> None:
-        try:
-            import viser
-        except ImportError as error:
-            raise missing_extra("view", "viser") from error
         self.cloth = Realtime(scene)
         self.scene = self.cloth.scene
         self.dt = 1.0 / self.scene.fps
-        # hide the banner that the server prints; the command prints one line
-        with contextlib.redirect_stdout(io.StringIO()):
-            self._server = viser.ViserServer(host=host, port=port, label="weft", verbose=False)
-        self._host = host
+        self._server, self.url = start_server(host, port)
         self.hand = Hand()
         self._vertex: int | None = None
         self._offset = np.zeros(3)
@@ -157,11 +150,6 @@ class LiveView:
         self._due = self._shown = -np.inf
         self._cost = 0.0
 
-    @property
-    def url(self) -> str:
-        """Where the browser finds it."""
-        return f"http://{self._host}:{self._server.get_port()}"
-
     def run(self) -> None:
         """Serve until interrupted."""
         while True:
@@ -170,8 +158,7 @@ class LiveView:
 
     def close(self) -> None:
         """Stop serving."""
-        with contextlib.redirect_stdout(io.StringIO()):
-            self._server.stop()
+        stop_server(self._server)
 
     def step(self, now: float) -> None:
         """One round of the loop: apply the controls, step if a step is due, and show the result."""
@@ -202,6 +189,7 @@ class LiveView:
     def _follow_hand(self) -> None:
         """Move the dragged vertex or collider towards the mouse."""
         body, start, end = self.hand.holds()
+        end = np.clip(end, *self._reach)
         cloth = self.cloth
         if body is None:
             if self._vertex is not None:
@@ -257,6 +245,8 @@ class LiveView:
         points = cloth.positions.copy()
         view = choose_view(self.cloth.world, aspect=4 / 3, camera=self.scene.camera, points=points)  # type: ignore[arg-type]
         camera, size = server.initial_camera, extent(points)
+        centre = points.mean(axis=0)
+        self._reach = centre - HAND_REACH * size, centre + HAND_REACH * size
         camera.position, camera.look_at, camera.fov = view.position, view.target, np.radians(view.fov_deg)
         camera.near, camera.far = 1e-3 * size, 1e3 * size
         self._cloths: dict[str, list[Any]] = {}
@@ -322,14 +312,4 @@ def _quaternion(turn: np.ndarray) -> np.ndarray:
 def play_scene(scene: Scene | str | Path, *, host: str = "127.0.0.1", port: int = 8080, browser: bool = False) -> None:
     """Simulate a scene in the browser until interrupted."""
     view = LiveView(scene, host=host, port=port)
-    print(f"{view.scene.name} is at {view.url}  (Ctrl-C ends it)", flush=True)
-    if browser:
-        import webbrowser
-
-        webbrowser.open(view.url)
-    try:
-        view.run()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        view.close()
+    serve(view, view.scene.name, host=host, browser=browser)

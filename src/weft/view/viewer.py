@@ -1,7 +1,5 @@
 """`weft view`: a cache in the browser, also while it is being written."""
 
-import contextlib
-import io
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.cache import scene_of
-from weft.errors import WeftError, missing_extra
+from weft.errors import WeftError
+from weft.view.access import serve, start_server, stop_server
 from weft.view.camera import choose_view, extent, ground_of, subject_points
 from weft.view.fields import Field
 from weft.view.figures import legend_html, make_figures
@@ -28,17 +27,10 @@ class Viewer:
     """A server on this machine that shows one cache. `run` serves until it is interrupted."""
 
     def __init__(self, cache: "Cache", *, host: str = "127.0.0.1", port: int = 8080) -> None:
-        try:
-            import viser
-        except ImportError as error:
-            raise missing_extra("view", "viser") from error
         if cache.frames == 0:
             raise WeftError("the cache has no complete frame yet")
         self.cache = cache
-        # hide the banner that the server prints; the command prints one line
-        with contextlib.redirect_stdout(io.StringIO()):
-            self._server = viser.ViserServer(host=host, port=port, label="weft", verbose=False)
-        self._host = host
+        self._server, self.url = start_server(host, port)
         # an incomplete cache without a writer was interrupted: it will not grow
         live = not cache.complete and cache.writer is not None
         self.player = Player(frames=cache.frames, fps=cache.fps, follow=live)
@@ -53,11 +45,6 @@ class Viewer:
         self._caption = ""
         self.player.grow(cache.frames)
 
-    @property
-    def url(self) -> str:
-        """Where the browser finds it."""
-        return f"http://{self._host}:{self._server.get_port()}"
-
     def run(self) -> None:
         """Serve until interrupted."""
         while True:
@@ -67,8 +54,7 @@ class Viewer:
 
     def close(self) -> None:
         """Stop serving."""
-        with contextlib.redirect_stdout(io.StringIO()):
-            self._server.stop()
+        stop_server(self._server)
 
     def step(self, now: float) -> None:
         """One round of the loop: look for new frames, and show the frame that is due if it is not shown yet."""
@@ -199,14 +185,4 @@ def view_cache(
             time.sleep(POLL)
     viewer = Viewer(cache, host=host, port=port)
     name = getattr(scene_of(cache), "name", None) or "cache"
-    print(f"{name} is at {viewer.url}  (Ctrl-C ends it)", flush=True)
-    if browser:
-        import webbrowser
-
-        webbrowser.open(viewer.url)
-    try:
-        viewer.run()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        viewer.close()
+    serve(viewer, name, host=host, browser=browser)
