@@ -5,6 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def printable(text: str) -> str:
+    """Text without line breaks and terminal commands: characters that do not print are shown as escapes such as \\x1b."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
 class WeftError(Exception):
     """A mistake in what weft was given, or a limit of the machine; the message says what to do."""
 

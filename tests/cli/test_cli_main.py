@@ -92,6 +92,17 @@ def test_every_mistake_has_its_line(say):
     assert result.exit_code == 1 and result.stderr == "weft: one: is wrong\nweft: two: is wrong too\n"
 
 
+def test_terminal_commands_in_names_are_shown_and_not_executed(say, tmp_path):
+    def body() -> None:
+        raise WeftError("a\x1b[2Jb: is wrong\ntwo \u202e\r: too")
+
+    result = say(body).invoke(cli.app, ["say"])
+    assert result.stderr == "weft: a\\x1b[2Jb: is wrong\nweft: two \\u202e\\r: too\n"
+    (tmp_path / "a.toml").write_text('"\\u001b[31m\\n\\u0007" = 1\n')
+    done = weft_command("run", "a.toml", cwd=tmp_path)
+    assert "\\x1b[31m\\n\\x07: unknown key" in done.stderr and "\x1b" not in done.stderr
+
+
 def test_faults_of_weft_itself_are_not_hidden(say):
     def body() -> None:
         raise ZeroDivisionError("a fault")

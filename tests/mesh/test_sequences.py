@@ -1,5 +1,7 @@
 """Meshes in motion, from every kind of file, against formulas; and what is refused."""
 
+import zipfile
+
 import numpy as np
 import pytest
 from glb_writer import GlbWriter
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation, Slerp
 
 from weft.errors import MeshError
-from weft.mesh import TriMesh, save_mesh, shapes
+from weft.mesh import TriMesh, read_mesh, save_mesh, shapes
 from weft.mesh.files import natural, read_sequence
 
 BOX = shapes.box()
@@ -259,7 +261,7 @@ def test_gltf_with_its_buffer_beside_it(tmp_path):
     text = (tmp_path / "a.gltf").read_text()
     for outside in ("../x.bin", "/etc/passwd", "http://x/y", "%2e%2e/x.bin"):
         (tmp_path / "a.gltf").write_text(text.replace("the%20buffer.bin", outside))
-        with pytest.raises(MeshError, match="does not lie beside it"):
+        with pytest.raises(MeshError, match="does not lie in its folder"):
             read_sequence(tmp_path / "a.gltf", fps=1)
 
 
@@ -306,11 +308,52 @@ def spoil(change):
         (lambda d: d["animations"][0]["channels"][0]["target"].update(path="pointer"), "moves 'pointer'"),
         (lambda d: d["animations"][0]["samplers"][0].update(output=0), "it is damaged"),
         (lambda d: d["nodes"][0].update(skin=0), "without joints"),
+        # the crash of an array whose elements lie before its buffer
+        (lambda d: d["bufferViews"][0].update(byteStride=-(10**6)), "12 bytes that begin every -1000000 bytes"),
+        (lambda d: d["bufferViews"][0].update(byteStride=4), "12 bytes that begin every 4 bytes"),
+        (lambda d: d["bufferViews"][0].update(byteOffset=-64), "begins before it"),
+        (lambda d: d["accessors"][0].update(byteOffset=-4), "begins before it"),
+        (lambda d: d["accessors"][0].update(count=-3), "an array of -3 elements"),
+        (lambda d: d["accessors"][0].update(byteOffset=10**30), "past the end"),
+        (lambda d: (d["accessors"][0].pop("bufferView"), d["accessors"][0].update(count=10**10)), "take 120 GB"),
     ],
 )
 def test_glb_that_makes_no_sense_is_refused(tmp_path, change, message):
     with pytest.raises(MeshError, match=r"^a\.glb: .*" + message):
         read_glb(tmp_path, spoil(change), fps=1)
+
+
+def test_glb_whose_arrays_repeat_is_refused_before_they_fill_memory(tmp_path):
+    glb = moving_box()
+    zeros = {"componentType": 5126, "count": 10**6, "type": "VEC3"}
+    glb.document["accessors"].append(zeros)
+    target = {"POSITION": len(glb.document["accessors"]) - 1}
+    glb.document["meshes"][0]["primitives"][0]["targets"] = [target] * 1000
+    with pytest.raises(MeshError, match=r"its arrays take 0\.54 GB, too much for a file of 0\.0\d+ MB"):
+        read_glb(tmp_path, glb, fps=1)
+
+
+@pytest.mark.parametrize(("end", "message"), [(1e9, "lasts 1e+09 s.*give a smaller fps"), (np.inf, "in the order of")])
+def test_glb_without_end_is_refused(tmp_path, end, message):
+    glb = GlbWriter()
+    node = glb.node(mesh=glb.mesh(BOX.vertices, BOX.faces))
+    glb.animate(node, "translation", [0.0, end], np.zeros((2, 3)))
+    with pytest.raises(MeshError, match=message.replace("+", r"\+")):
+        read_glb(tmp_path, glb)
+
+
+def test_npz_that_unpacks_to_gigabytes_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "s.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, shape in (("vertices", (600_000, 100, 3)), ("faces", (1, 3))):
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_2_0(file, header)
+                for _ in range(shape[0] // 10_000 or 1):
+                    file.write(bytes(int(np.prod(shape[1:])) * 4 * min(shape[0], 10_000)))
+    with pytest.raises(MeshError, match=r"s\.npz: its arrays take 0\.72 GB"):
+        read_sequence(tmp_path / "s.npz", fps=1)
+    with pytest.raises(MeshError, match=r"s\.npz: its arrays take 0\.72 GB"):
+        read_mesh(tmp_path / "s.npz")
 
 
 def test_glb_that_is_cut_short_is_refused(tmp_path):

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from weft import __version__
-from weft.errors import WeftError, WeftWarning
+from weft.errors import WeftError, WeftWarning, printable
 
 # command -> "module:function", in the order of the help
 COMMANDS = {
@@ -40,8 +40,8 @@ COMMANDS = {
 
 def print_error(message: str) -> None:
     """Print a message on stderr, each of its lines with the prefix `weft:`."""
-    for line in message.splitlines():
-        print(f"weft: {line}", file=sys.stderr)
+    for line in message.strip("\n").split("\n"):
+        print(f"weft: {printable(line)}", file=sys.stderr)
 
 
 def print_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:

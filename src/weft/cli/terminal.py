@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from weft.errors import WeftError
+from weft.errors import WeftError, printable
 
 
 def choose_frames(text: str | None, count: int) -> list[int]:
@@ -82,7 +82,7 @@ def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     listed = list(pairs)
     width = max((len(name) for name, _ in listed), default=0)
     for name, value in listed:
-        print(f"{name:<{width}}  {value}".rstrip())
+        print(printable(f"{name:<{width}}  {value}".rstrip()))
 
 
 def count(number: int, singular: str, plural: str | None = None) -> str:

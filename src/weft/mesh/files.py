@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import MeshError, WeftError
-from weft.mesh.formats.raw import RawMesh, drop_useless_uv, merge_equal, short_reason
+from weft.mesh.formats.raw import RawMesh, check_archive, drop_useless_uv, merge_equal, short_reason
 from weft.mesh.repair import repair_mesh
 from weft.mesh.topology import Ints
 from weft.mesh.trimesh import TriMesh
@@ -136,6 +136,8 @@ USD_ENDINGS = (".usd", ".usda", ".usdc", ".usdz")
 
 # samples a second of formats that store motions instead of frames
 DEFAULT_GLTF_FPS = 30.0
+# samples that a motion may have: nine hours at 30 a second. More come from damaged times, and their list alone fills memory
+MOST_SAMPLES = 1_000_000
 
 
 class MeshSequence:
@@ -212,6 +214,7 @@ def read_arrays(path: Path, names: Sequence[str], optional: Sequence[str] = ()) 
             if missing:
                 there = ", ".join(file.files) or "no array"
                 raise MeshError(f"{path.name} has no array {missing[0]!r}; it has {there}")
+            check_archive(path, (*names, *optional))
             return {name: file[name] for name in (*names, *optional) if name in file.files}
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, NotImplementedError) as error:
         raise MeshError(f"{path.name} cannot be read as an npz file: {error}") from None
@@ -256,6 +259,11 @@ def _read_gltf(path: Path, fps: float, animation: str | None) -> MeshSequence:
 
     moving = GltfAnimation(path, animation)
     start, end = moving.start, moving.end
+    if not (end - start) * fps < MOST_SAMPLES:
+        raise MeshError(
+            f"its animation lasts {end - start:.3g} s, which at {fps:g} samples a second is more than the "
+            f"{MOST_SAMPLES:,} samples that weft reads: give a smaller fps"
+        )
     # the last sample is at the end or just after it, where the last pose is held
     count = int(np.ceil((end - start) * fps - 1e-6)) + 1
     return MeshSequence(

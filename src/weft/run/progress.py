@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from weft.cache import Cache
+from weft.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -101,7 +102,7 @@ class Bar(Progress):
             self.say(f"frame {self._place()}, {speed}, {span(left)} left, {row['contacts']} contacts")
 
     def say(self, sentence: str) -> None:
-        self._console.print(f"{self._name}: {sentence}", soft_wrap=True)
+        self._console.print(printable(f"{self._name}: {sentence}"), soft_wrap=True)
 
     def _place(self) -> str:
         return f"{max(self._done - 1, 0)}/{self._planned - 1}"

@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError, ValidationError
 
+from weft.errors import printable
+
 # where something stands in a scene: names of keys, and numbers of items in lists
 Key = tuple[str | int, ...]
 
@@ -85,7 +87,7 @@ def key_path(location: Iterable[str | int]) -> str:
     """`("cloth", 0, "material")` as `cloth[0].material`."""
     path = ""
     for step in location:
-        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
+        path += f"[{step}]" if isinstance(step, int) else printable(f".{step}" if path else step)
     return path
 
 

@@ -58,7 +58,7 @@ class GltfScene:
     def __init__(self, path: Path) -> None:
         try:
             self._open(GltfDocument(path))
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise MeshError(f"it is damaged: {type(error).__name__} at {error}") from None
 
     def _open(self, document: GltfDocument) -> None:
@@ -74,8 +74,10 @@ class GltfScene:
             raise MeshError("it holds no triangle mesh")
         for mesh in self.meshes:
             known = 0 if mesh.joints is None else len(self.skins[mesh.skin][0])
-            if mesh.joints is not None and int(mesh.joints.max()) >= known:
-                raise MeshError(f"it has a vertex that follows the joint {mesh.joints.max()} of a skin with {known}")
+            used = [] if mesh.joints is None else [int(mesh.joints.min()), int(mesh.joints.max())]
+            wrong = [joint for joint in used if not 0 <= joint < known]
+            if wrong:
+                raise MeshError(f"it has a vertex that follows the joint {wrong[0]} of a skin with {known}")
         world = self._node_matrices(0.0)
         firsts = np.cumsum([0, *(len(mesh.points) for mesh in self.meshes)])
         # in a node that mirrors, triangles are reversed (specification, 3.7.4)
@@ -172,7 +174,8 @@ def _read_node_mesh(document: GltfDocument, node: int) -> NodeMesh | None:
     counts = [len(position) for position in points]
     firsts = np.cumsum(counts) - counts
     faces = [_read_faces(document, p, n) + first for p, n, first in zip(shown, counts, firsts, strict=True)]
-    if any(len(own) and int(own.max()) >= first + n for own, first, n in zip(faces, firsts, counts, strict=True)):
+    ranges = zip(faces, firsts, counts, strict=True)
+    if any(len(own) and (int(own.min()) < first or int(own.max()) >= first + n) for own, first, n in ranges):
         raise MeshError(f"its mesh {name} has triangles that do not fit its vertices")
 
     # morph targets and joints
@@ -304,7 +307,7 @@ def _read_channels(document: GltfDocument, name: str | None) -> tuple[dict[tuple
             raise MeshError(f"its animation moves {target['path']!r}, which weft does not read")
         sampler = animation["samplers"][channel["sampler"]]
         times = document.array(sampler["input"]).astype(np.float64)
-        if len(times) == 0 or np.any(np.diff(times) <= 0.0):
+        if len(times) == 0 or not (np.isfinite(times).all() and np.all(np.diff(times) > 0.0)):
             raise MeshError("its animation has keyframes that are not in the order of their times")
         values = document.array(sampler["output"]).astype(np.float64)
         # morph weights are stored one after the other

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import MeshError
+from weft.mesh.formats.raw import check_unpacked
 
 _COMPONENTS = {5120: "i1", 5121: "u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 _WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT4": 16}
@@ -40,6 +41,9 @@ class GltfDocument:
                 f"it is compressed ({squeezed[0]}), which weft does not read; export it without compression"
             )
         self._body = body
+        # bytes of the files read so far, and of the arrays made from them
+        self._read = len(data) + len(body or b"")
+        self._unpacked = 0
         self._buffers: dict[int, bytes] = {}
 
     def items(self, name: str) -> list[dict[str, Any]]:
@@ -72,6 +76,11 @@ class GltfDocument:
         accessor = self.items("accessors")[index]
         count, width = int(accessor["count"]), _WIDTHS[accessor["type"]]
         kind = np.dtype(_COMPONENTS[accessor["componentType"]])
+        if count < 0:
+            raise MeshError(f"it has an array of {count} elements")
+        # an array may have no data (zeros) and may be read many times, so its size says nothing about that of the file
+        self._unpacked += count * width * kind.itemsize
+        check_unpacked(self._unpacked, self._read)
         if "bufferView" in accessor:
             values = self._view(accessor["bufferView"], accessor.get("byteOffset", 0), count, width, kind).copy()
         else:
@@ -81,6 +90,8 @@ class GltfDocument:
             where, what, changed = sparse["indices"], sparse["values"], int(sparse["count"])
             index_kind = np.dtype(_COMPONENTS[where["componentType"]])
             rows = self._view(where["bufferView"], where.get("byteOffset", 0), changed, 1, index_kind)[:, 0]
+            if len(rows) and int(rows.max()) >= count:
+                raise MeshError("it has an array that replaces elements which it does not have")
             values[rows] = self._view(what["bufferView"], what.get("byteOffset", 0), changed, width, kind)
         if accessor.get("normalized") and kind.kind in "iu":
             values = np.maximum(values.astype(np.float64) / np.iinfo(kind).max, -1.0)
@@ -91,15 +102,18 @@ class GltfDocument:
         start = int(view.get("byteOffset", 0)) + int(offset)
         row = width * kind.itemsize
         stride = int(view.get("byteStride", 0)) or row
+        if stride < row:
+            raise MeshError(f"it has an array of elements of {row} bytes that begin every {stride} bytes")
         data = self._buffer(int(view["buffer"]))
         end = start + (count - 1) * stride + row if count else start
-        if min(start, count) < 0 or end > len(data):
-            raise MeshError("it is cut short: an array reaches past the end of its buffer")
+        if min(start, count, int(offset)) < 0 or end > len(data):
+            raise MeshError("it is cut short: an array reaches past the end of its buffer, or begins before it")
         return np.ndarray((count, width), kind, data, start, (stride, kind.itemsize))
 
     def _buffer(self, index: int) -> bytes:
         if index not in self._buffers:
             self._buffers[index] = self._load_buffer(index)
+            self._read += len(self._buffers[index])
         return self._buffers[index]
 
     def _load_buffer(self, index: int) -> bytes:
@@ -113,14 +127,25 @@ class GltfDocument:
                 return base64.b64decode(uri.partition(",")[2], validate=True)
             except binascii.Error:
                 raise MeshError("it has a buffer that is not base64") from None
-        # only buffers beside the document are opened
+        path = self._beside(uri)
+        try:
+            if not path.is_file() and path.exists():
+                raise MeshError(f"its buffer {path.name!r} is no file")
+            return path.read_bytes()
+        except FileNotFoundError:
+            raise MeshError(f"its buffer {path.name!r} is missing") from None
+
+    def buffer_files(self) -> list[Path]:
+        """The files beside the document that hold its buffers."""
+        uris = [buffer.get("uri") for buffer in self.items("buffers")]
+        return [self._beside(uri) for uri in uris if uri is not None and not uri.startswith("data:")]
+
+    def _beside(self, uri: str) -> Path:
+        """The path of a buffer; only those in the folder of the document and below it are opened."""
         name = unquote(uri)
         if "://" in name or Path(name).is_absolute() or ".." in Path(name).parts:
-            raise MeshError(f"its buffer {name!r} does not lie beside it")
-        try:
-            return (self._folder / name).read_bytes()
-        except FileNotFoundError:
-            raise MeshError(f"its buffer {name!r} is missing") from None
+            raise MeshError(f"its buffer {name!r} does not lie in its folder")
+        return self._folder / name
 
 
 def _chunks(data: bytes) -> tuple[bytes, bytes | None]:

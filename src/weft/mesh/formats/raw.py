@@ -1,6 +1,7 @@
 """The unchecked arrays that readers of mesh files return, steps that several formats share, and the formats STL and npz."""
 
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,28 @@ class RawMesh(NamedTuple):
     uv: Floats | None = None
     # (n,) which vertex of the file each one is, where equal vertices were merged; None: all of them, in their order
     source: Ints | None = None
+
+
+# bytes that the arrays of a mesh file may take in memory, where the file itself is not of that size: 45 million vertices
+UNPACKED_BYTES = 512 << 20
+# or so many times the bytes of the file; morph targets of few vertices and deflated motions rarely reach 10
+UNPACKED_RATIO = 32
+
+
+def check_unpacked(unpacked: int, file_bytes: int) -> None:
+    """Refuse a file whose arrays would take far more memory than its size can explain: a damaged or hostile one."""
+    if unpacked > max(UNPACKED_BYTES, UNPACKED_RATIO * file_bytes):
+        raise MeshError(
+            f"its arrays take {unpacked / 1e9:.3g} GB, too much for a file of {file_bytes / 1e6:.2g} MB (weft unpacks "
+            f"{UNPACKED_BYTES >> 20} MiB, or {UNPACKED_RATIO} times the size of the file)"
+        )
+
+
+def check_archive(path: Path, names: Iterable[str]) -> None:
+    """Refuse an npz file of which the named arrays would take far too much memory."""
+    wanted = {f"{name}.npy" for name in names}
+    with zipfile.ZipFile(path) as archive:
+        check_unpacked(sum(i.file_size for i in archive.infolist() if i.filename in wanted), path.stat().st_size)
 
 
 def short_reason(error: Exception) -> str:
@@ -97,6 +120,7 @@ def read_npz(path: Path, array: str | None) -> RawMesh:
     """`faces` (m, 3), positions `vertices` or the array of that name, (n, 3) or frames of it, and `uv` (n, 2)."""
     if not zipfile.is_zipfile(path):
         raise MeshError("it is no numpy archive, or cut short")
+    check_archive(path, ("faces", array or "vertices", "uv"))
     with np.load(path, allow_pickle=False) as arrays:
         name = array or "vertices"
         for needed in ("faces", name):
