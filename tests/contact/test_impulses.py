@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from weft.contact.impulse_sweeps import reorder_contacts
-from weft.contact.impulses import COLOURS, ImpulseSolver
-from weft.contact.stencil_colours import REGIONS, StencilColouring
+from weft.contact.impulses import ImpulseSolver, reorder_contacts
+from weft.contact.stencil_colours import COLOURS, REGIONS, StencilColouring
 from weft.runtime import cooperative, get_threads, launch, set_threads
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -325,12 +324,27 @@ def test_colours_of_fewer_than_a_launch_has(count):
 
 def test_only_as_many_contacts_are_reordered_as_there_are():
     pairs = random_pairs(np.random.default_rng(0), 40, 30)
-    contacts = upload(pairs)
-    to = [wp.full_like(array, 7) for array in contacts.geometry]
-    gains = wp.zeros(60, dtype=wp.vec4d, device="cpu")
+    contacts, reordered = upload(pairs), upload(pairs)
+    for array in reordered.geometry:
+        array.fill_(7)
+    reordered.reordered_arrays()
     order = wp.array(np.r_[np.arange(40)[::-1], np.arange(40, 60)], dtype=int, device="cpu")
     contacts.vertices.numpy()[40:60] = 0
-    launch(reorder_contacts, 60, [contacts.size, order, *contacts.geometry, *to, numbers(np.ones(30)), gains])
-    for before, after in zip(contacts.geometry, to, strict=True):
+    inputs = [contacts.size, order, numbers(np.ones(30)), contacts.arrays, reordered.arrays]
+    launch(reorder_contacts, 60, inputs)
+    for before, after in zip(contacts.geometry, reordered.geometry, strict=True):
         assert np.array_equal(after.numpy()[:40], before.numpy()[:40][::-1])
         assert (after.numpy()[40:60] == 7).all()
+
+
+def test_the_struct_of_a_list_follows_its_arrays():
+    contacts = upload(random_pairs(np.random.default_rng(0), 40, 30))
+    first = contacts.arrays
+    assert contacts.arrays is first and first.vertices is contacts.vertices
+    other = contacts.reordered_arrays()
+    contacts.take_reordered()
+    assert contacts.arrays is other and other.vertices is contacts.vertices and other.gains is contacts.gains
+    contacts.clear()
+    assert contacts.arrays is first
+    contacts.grow(1000)
+    assert contacts.arrays is not first and contacts.arrays.normal_impulses is contacts.normal_impulses

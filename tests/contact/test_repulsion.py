@@ -23,10 +23,9 @@ def set_up(pairs, inverse_mass, body, dt, *, part=REMOVED_OVERLAP, stiffness=500
     contacts.normal_impulses.fill_(3.0)
     friction = [wp.array(t, dtype=wp.float64, ndim=2, device="cpu") for t in tables(int(body.max()) + 1)]
     bodies = wp.array(body.astype(np.int32), dtype=int, device="cpu")
-    inputs = [known, contacts.size, contacts.vertices, contacts.weights, contacts.gaps, contacts.thickness]
-    inputs += [numbers(inverse_mass), bodies, *friction]
+    inputs = [known, contacts.size, contacts.arrays, numbers(inverse_mass), bodies, *friction]
     inputs += [vectors(pairs.x), numbers(np.full(int(body.max()) + 1, fold))]
-    inputs += [part, stiffness, dt, *contacts.impulses, contacts.kept_distances]
+    inputs += [part, stiffness, dt]
     launch(set_repulsion, contacts.count - known + more, inputs)
     return contacts
 

@@ -8,7 +8,7 @@ import warp as wp
 from crumpled import positions, sheet
 
 from weft.broad_phase import make_broad_phase
-from weft.contact.impulses import ContactList
+from weft.contact.contact_list import ContactList
 from weft.contact.step_search import StepSearch
 from weft.geometry import proximity
 from weft.world import Surface

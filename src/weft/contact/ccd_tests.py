@@ -11,6 +11,7 @@ import warp as wp
 
 from weft.broad_phase.boxes import lowest_bit
 from weft.contact.candidates import bit, candidates_in, place_in_order
+from weft.contact.contact_list import ContactArrays
 from weft.contact.contact_tests import StepSurface, common_normal, pair_direction, weighted_sum
 from weft.contact.execution_plan import WORD
 from weft.contact.motion_bounds import CLEARANCE_UNIT, MOST_CLEARANCE, clearance_units, relative_motion
@@ -212,11 +213,7 @@ def fill_collisions(
     order: wp.array[int],
     times: wp.array[wp.float64],
     base: int,
-    vertices: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
-    gaps: wp.array[wp.float64],
-    thickness: wp.array[wp.float64],
+    contacts: ContactArrays,
 ):
     """Write the stencils of the chosen candidates as they are when they collide, from place `base` on.
 
@@ -244,8 +241,8 @@ def fill_collisions(
         n = pair_direction(weighted_sum(w, at_a, at_b, at_c, at_d), start_direction)
         k = base + place_in_order(order, place)
         place += 1
-        vertices[k] = q
-        weights[k] = w
-        normals[k] = n
-        gaps[k] = wp.dot(n, weighted_sum(w, a, b, c, d))
-        thickness[k] = TARGET_GAP * collision_distance(distances[i], surface.tolerance_scale)
+        contacts.vertices[k] = q
+        contacts.weights[k] = w
+        contacts.normals[k] = n
+        contacts.gaps[k] = wp.dot(n, weighted_sum(w, a, b, c, d))
+        contacts.thickness[k] = TARGET_GAP * collision_distance(distances[i], surface.tolerance_scale)

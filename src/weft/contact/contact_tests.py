@@ -12,6 +12,7 @@ import warp as wp
 from weft.broad_phase.boxes import lowest_bit
 from weft.contact.candidates import IGNORED_DISTANCE, bit, candidates_in, mask_of_thread
 from weft.contact.cones import in_edge_cone, in_vertex_cone
+from weft.contact.contact_list import ContactArrays
 from weft.contact.execution_plan import WORD
 from weft.geometry.proximity import edge_weights, triangle_weights
 from weft.geometry.stencil import POINT_TRIANGLE, nearest_weights, pair_vertices
@@ -362,11 +363,7 @@ def fill_contacts(
     chosen: wp.array[wp.uint64],
     places: wp.array[int],
     base: int,
-    vertices: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
-    gaps: wp.array[wp.float64],
-    thickness: wp.array[wp.float64],
+    contacts: ContactArrays,
 ):
     """Write the stencils of the chosen candidates from place `base` on; some threads share a batch."""
     item = (first + wp.tid()) // threads
@@ -393,9 +390,9 @@ def fill_contacts(
             kept = EDGE_THICKNESS * kept
             if not nearest_of_edges(surface, pair, n):
                 kept = wp.min(kept, surface.tolerance_scale * CREASE_DISTANCE)
-        vertices[place] = q
-        weights[place] = w
-        normals[place] = n
-        gaps[place] = wp.length(r)
-        thickness[place] = kept
+        contacts.vertices[place] = q
+        contacts.weights[place] = w
+        contacts.normals[place] = n
+        contacts.gaps[place] = wp.length(r)
+        contacts.thickness[place] = kept
         place += 1

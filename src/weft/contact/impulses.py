@@ -12,142 +12,241 @@ from typing import Any
 
 import warp as wp
 
+from weft.contact.contact_list import ContactArrays, ContactList
 from weft.contact.execution_plan import ExecutionPlan
-from weft.contact.impulse_sweeps import reorder_contacts, sweep_impulses
+from weft.contact.friction import contact_impulse
+from weft.contact.gauss_seidel import contacts_below_or_given, make_sweep
 from weft.contact.stencil_colours import COLOURS, StencilColouring
+from weft.dynamics.packed_vertices import first_three
 from weft.runtime import launch
-from weft.runtime.buffers import Buffer, LaunchBound, allocation_epoch
-from weft.runtime.cooperative import CooperativeLauncher
+from weft.runtime.buffers import allocation_epoch
+from weft.runtime.cooperative import BLOCK, CooperativeLauncher, barrier_between, grid_barrier
 from weft.runtime.graph_cache import GraphCache
+from weft.runtime.partition import partition_begin, partition_end, partition_step
+from weft.runtime.vector_loads import load_vec2d, load_vec4d, load_vec4i, store_vec4d
 
 wp.set_module_options({"enable_backward": False})
 
-__all__ = ["COLOURS", "ContactList", "ImpulseSolver"]
+ZERO = wp.constant(wp.float64(0.0))
+
+
+@wp.struct
+class ImpulseContacts:
+    """Contacts and collisions of a step: stencils, what they ask for, and the impulses that they have given."""
+
+    vertices: wp.array[wp.vec4i]
+    weights: wp.array[wp.vec4d]
+    normals: wp.array[wp.vec3d]
+    least_speeds: wp.array[wp.float64]
+    friction: wp.array[wp.vec2d]
+    normal_impulses: wp.array[wp.float64]
+    tangential_impulses: wp.array[wp.vec3d]
+
+
+@wp.struct
+class ImpulseContact:
+    """All that is loaded of one contact, except the velocities of its vertices."""
+
+    q: wp.vec4i
+    w: wp.vec4d
+    n: wp.vec3d
+    least_speed: wp.float64
+    mu: wp.vec2d
+    normal_impulse: wp.float64
+    tangential_impulse: wp.vec3d
+
+
+@wp.func
+def load_contact(i: int, q: wp.vec4i, contacts: ImpulseContacts) -> ImpulseContact:
+    """Contact i, whose vertices q are loaded already."""
+    contact = ImpulseContact()
+    contact.q = q
+    contact.w = load_vec4d(contacts.weights, i)
+    contact.n = contacts.normals[i]
+    contact.least_speed = contacts.least_speeds[i]
+    contact.mu = load_vec2d(contacts.friction, i)
+    contact.normal_impulse = contacts.normal_impulses[i]
+    contact.tangential_impulse = contacts.tangential_impulses[i]
+    return contact
+
+
+@wp.func
+def solve_contact(i: int, exists: bool, contact: ImpulseContact, contacts: ImpulseContacts, p: wp.array[wp.vec4d]):
+    """Change the velocities so that the contact has at least its least normal speed, and apply friction."""
+    q = contact.q
+    w = contact.w
+    a = load_vec4d(p, q[0])
+    b = load_vec4d(p, q[1])
+    c = load_vec4d(p, q[2])
+    d = load_vec4d(p, q[3])
+    # velocity change of each vertex under a unit impulse, and of the stencil
+    g = wp.vec4d(w[0] * a[3], w[1] * b[3], w[2] * c[3], w[3] * d[3])
+    total = w[0] * g[0] + w[1] * g[1] + w[2] * g[2] + w[3] * g[3]
+    u = w[0] * first_three(a) + w[1] * first_three(b) + w[2] * first_three(c) + w[3] * first_three(d)
+    normal_speed = wp.dot(contact.n, u)
+    if exists and total > ZERO and (contact.normal_impulse != ZERO or normal_speed < contact.least_speed):
+        normal_impulse, tangential_impulse, impulse = contact_impulse(
+            contact.normal_impulse,
+            contact.least_speed,
+            u,
+            normal_speed,
+            contact.n,
+            total,
+            contact.mu,
+            contact.tangential_impulse,
+        )
+        contacts.normal_impulses[i] = normal_impulse
+        contacts.tangential_impulses[i] = tangential_impulse
+        # a vertex without weight may fill up the stencil, and one without inverse mass belongs to other contacts too
+        if g[0] != ZERO:
+            store_vec4d(p, q[0], first_three(a) + g[0] * impulse, a[3])
+        if g[1] != ZERO:
+            store_vec4d(p, q[1], first_three(b) + g[1] * impulse, b[3])
+        if g[2] != ZERO:
+            store_vec4d(p, q[2], first_three(c) + g[2] * impulse, c[3])
+        if g[3] != ZERO:
+            store_vec4d(p, q[3], first_three(d) + g[3] * impulse, d[3])
+
+
+@wp.func
+def load_and_solve(i: int, contacts: ImpulseContacts, p: wp.array[wp.vec4d]):
+    """Solve contact i."""
+    solve_contact(i, True, load_contact(i, load_vec4i(contacts.vertices, i), contacts), contacts, p)
+
+
+@wp.func
+def active_contacts(i: int, count: int, contacts: ImpulseContacts, p: wp.array[wp.vec4d]) -> wp.uint64:
+    """Mask of the contacts from i on that approach too fast, or have given an impulse, which they may take back."""
+    return contacts_below_or_given(
+        i,
+        count,
+        contacts.vertices,
+        contacts.weights,
+        contacts.normals,
+        contacts.least_speeds,
+        p,
+        contacts.normal_impulses,
+    )
+
+
+sweep_colours = make_sweep(load_contact, solve_contact, active_contacts)
+
+
+@wp.func
+def sweep_uncoloured(
+    t: int, arrivals: wp.array[int], begin: int, end: int, contacts: ImpulseContacts, p: wp.array[wp.vec4d]
+):
+    """One sweep over the contacts for which there was no colour, one after another by one thread."""
+    if end > begin:
+        if t == 0:
+            for i in range(begin, end):
+                load_and_solve(i, contacts, p)
+        grid_barrier(arrivals)
+
+
+@wp.func
+def sweep_appended(
+    t: int,
+    threads: int,
+    arrivals: wp.array[int],
+    first_appended: int,
+    offsets: wp.array[int],
+    order: wp.array[int],
+    contacts: ImpulseContacts,
+    p: wp.array[wp.vec4d],
+):
+    """One sweep over the contacts from `first_appended` on; `order` lists them by colour, and colours begin at `offsets`."""
+    begin = offsets[0]
+    end = offsets[1]
+    colour = int(0)
+    while colour < COLOURS and end > begin:
+        following = offsets[colour + 2]
+        first_k = begin + partition_begin(t, threads, end - begin)
+        last_k = begin + partition_end(t, threads, end - begin)
+        for k in range(first_k, last_k, partition_step(threads, end - begin)):
+            load_and_solve(first_appended + order[k], contacts, p)
+        barrier_between(arrivals, end - begin, following - end)
+        begin = end
+        end = following
+        colour += 1
+    if colour == COLOURS and end > begin:
+        if t == 0:
+            for k in range(begin, end):
+                load_and_solve(first_appended + order[k], contacts, p)
+        grid_barrier(arrivals)
+
+
+@wp.kernel(launch_bounds=BLOCK)
+def sweep_impulses(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    sweeps: int,
+    ordered_offsets: wp.array[int],
+    any_appended: int,
+    offsets: wp.array[int],
+    order: wp.array[int],
+    arrays: ContactArrays,
+    inverse_mass: wp.array[wp.float64],
+    v: wp.array[wp.vec3d],
+    p: wp.array[wp.vec4d],
+):
+    """Sweeps over all contacts: those stored in the order of their colours first, then the appended ones. `p` is a buffer."""
+    t = first + wp.tid()
+    ordered = ordered_offsets[COLOURS + 1]
+    contacts = ImpulseContacts()
+    contacts.vertices = arrays.vertices
+    contacts.weights = arrays.weights
+    contacts.normals = arrays.normals
+    contacts.least_speeds = arrays.least_speeds
+    contacts.friction = arrays.friction
+    contacts.normal_impulses = arrays.normal_impulses
+    contacts.tangential_impulses = arrays.tangential_impulses
+    count = p.shape[0]
+    begin = partition_begin(t, threads, count)
+    end = partition_end(t, threads, count)
+    step = partition_step(threads, count)
+    for i in range(begin, end, step):
+        store_vec4d(p, i, v[i], inverse_mass[i])
+    grid_barrier(arrivals)
+    for _sweep in range(sweeps):
+        if ordered > 0:
+            sweep_colours(t, threads, arrivals, ordered_offsets, contacts, p)
+            sweep_uncoloured(t, arrivals, ordered_offsets[COLOURS], ordered, contacts, p)
+        if any_appended != 0:
+            sweep_appended(t, threads, arrivals, ordered, offsets, order, contacts, p)
+    for i in range(begin, end, step):
+        v[i] = first_three(load_vec4d(p, i))
 
 
 @wp.kernel
-def _write_size(first: int, count: int, size: wp.array[int]):
-    i = first + wp.tid()
-    size[i] = count
-
-
-class ContactList:
-    """Contacts and collisions of a step as stencils in device arrays that grow; the first `count` entries are in use.
-
-    The search fills in the geometry (four vertices, weights, normal, gap, thickness), `set_repulsion` what each entry
-    asks for, and the sweeps the impulses.
-    """
-
-    def __init__(self, device: wp.Device) -> None:
-        self.device = device
-        self.count = 0
-        self._launch_bound = LaunchBound(device)
-        self.size = wp.zeros(1, dtype=int, device=device)
-        """`count` for kernels"""
-        geometry = (wp.vec4i, wp.vec4d, wp.vec3d, wp.float64, wp.float64)
-        self._geometry = [Buffer(dtype, device) for dtype in geometry]
-        # the other half of a double buffer, into which contacts are reordered
-        self._reordered = [Buffer(dtype, device) for dtype in geometry]
-        self._is_reordered = False
-        self._impulses = [Buffer(dtype, device) for dtype in (wp.float64, wp.vec2d, wp.float64, wp.vec3d)]
-        self._kept_distances, self._gains = Buffer(wp.float64, device), Buffer(wp.vec4d, device)
-
-    @property
-    def vertices(self) -> wp.array:
-        """vec4i: point and triangle corners, or the ends of two edges"""
-        return self._geometry[0].array
-
-    @property
-    def weights(self) -> wp.array:
-        """vec4d, sum zero"""
-        return self._geometry[1].array
-
-    @property
-    def normals(self) -> wp.array:
-        """vec3d, from the second side to the first"""
-        return self._geometry[2].array
-
-    @property
-    def gaps(self) -> wp.array:
-        """float64: gap along the normal at the start of the step, in m"""
-        return self._geometry[3].array
-
-    @property
-    def thickness(self) -> wp.array:
-        """float64: the gap that is wanted at the end of the step, in m"""
-        return self._geometry[4].array
-
-    @property
-    def geometry(self) -> list[wp.array]:
-        """Vertices, weights, normals, gaps, thickness."""
-        return [buffer.array for buffer in self._geometry]
-
-    @property
-    def least_speeds(self) -> wp.array:
-        """float64: the least relative normal velocity that the contact accepts, in m/s"""
-        return self._impulses[0].array
-
-    @property
-    def friction(self) -> wp.array:
-        """vec2d: static and kinetic coefficient"""
-        return self._impulses[1].array
-
-    @property
-    def normal_impulses(self) -> wp.array:
-        """float64: accumulated, not negative"""
-        return self._impulses[2].array
-
-    @property
-    def tangential_impulses(self) -> wp.array:
-        """vec3d: accumulated"""
-        return self._impulses[3].array
-
-    @property
-    def impulses(self) -> list[wp.array]:
-        """Least speeds, friction, normal impulses, tangential impulses."""
-        return [buffer.array for buffer in self._impulses]
-
-    @property
-    def kept_distances(self) -> wp.array:
-        """float64: the gap that a contact keeps in the substeps of position-based dynamics, in m"""
-        return self._kept_distances.array
-
-    @property
-    def gains(self) -> wp.array:
-        """vec4d: the move of each vertex along the normal that moves the sides apart by one; of reordered contacts"""
-        return self._gains.array
-
-    @property
-    def launch_bound(self) -> int:
-        """Items of launches whose kernels read `size`: on CUDA this seldom changes, so that graphs can be reused."""
-        return self._launch_bound.for_count(self.count)
-
-    def clear(self) -> None:
-        """No contacts. New ones are always written to the same half of the double buffer, for the sake of CUDA graphs."""
-        self.count = 0
-        if self._is_reordered:
-            self._swap()
-
-    def grow(self, count: int) -> None:
-        """Make room for `count` contacts; those in use stay."""
-        bound = self._launch_bound.for_count(count)
-        for buffer in (*self._geometry, *self._impulses, self._kept_distances):
-            buffer.at_least(bound, keep=self.count)
-        self.count = count
-        launch(_write_size, 1, [count, self.size], device=self.device)
-
-    def reordering_buffers(self) -> list[wp.array]:
-        """Where `reorder_contacts` writes the geometry of all contacts, and their gains."""
-        return [buffer.at_least(self.launch_bound) for buffer in (*self._reordered, self._gains)]
-
-    def take_reordered(self) -> None:
-        """Use what was reordered; impulses are not set yet."""
-        self._swap()
-
-    def _swap(self) -> None:
-        self._is_reordered = not self._is_reordered
-        for one, other in zip(self._geometry, self._reordered, strict=True):
-            one.array, other.array = other.array, one.array
+def reorder_contacts(
+    first: int,
+    size: wp.array[int],
+    order: wp.array[int],
+    inverse_mass: wp.array[wp.float64],
+    contacts: ContactArrays,
+    reordered: ContactArrays,
+):
+    """Copy contact order[k] to place k, and write its gains: the move of each vertex that moves the sides apart by one."""
+    k = first + wp.tid()
+    if k >= size[0]:
+        return
+    i = order[k]
+    q = contacts.vertices[i]
+    w = contacts.weights[i]
+    g = wp.vec4d(
+        w[0] * inverse_mass[q[0]], w[1] * inverse_mass[q[1]], w[2] * inverse_mass[q[2]], w[3] * inverse_mass[q[3]]
+    )
+    total = wp.dot(w, g)
+    reordered.gains[k] = wp.vec4d()
+    if total > ZERO:
+        reordered.gains[k] = g / total
+    reordered.vertices[k] = q
+    reordered.weights[k] = w
+    reordered.normals[k] = contacts.normals[i]
+    reordered.gaps[k] = contacts.gaps[i]
+    reordered.thickness[k] = contacts.thickness[i]
 
 
 class ImpulseSolver:
@@ -174,17 +273,17 @@ class ImpulseSolver:
         To be called before it is set what they ask for. Contacts that are appended later need `colour_appended`.
         """
         self.ordered, bound = contacts.count, contacts.launch_bound
-        found, buffers = contacts.geometry, contacts.reordering_buffers()
+        vertices, reordered = contacts.vertices, contacts.reordered_arrays()
+        found = contacts.arrays
 
         def reorder() -> None:
-            self._colouring.colour(found[0], bound, self.offsets, contacts.size)
+            self._colouring.colour(vertices, bound, self.offsets, contacts.size)
             if self.plan.sort_colours_by_region:
-                self._colouring.sort_by_region(found[0], bound, self.offsets)
-            *reordered, gains = buffers
-            inputs = [contacts.size, self._colouring.order, *found, *reordered, self.inverse_mass, gains]
+                self._colouring.sort_by_region(vertices, bound, self.offsets)
+            inputs = [contacts.size, self._colouring.order, self.inverse_mass, found, reordered]
             launch(reorder_contacts, bound, inputs, device=self.device)
 
-        self._graphs.run(reorder, "order by colour", bound, found[0], allocation_epoch())
+        self._graphs.run(reorder, "order by colour", bound, vertices, allocation_epoch())
         contacts.take_reordered()
 
     def colour_appended(self, contacts: ContactList) -> None:
@@ -197,8 +296,7 @@ class ImpulseSolver:
         any_appended = int(contacts.count > self.ordered)
         colouring, bound = self._colouring, contacts.launch_bound
         inputs = [sweeps, self.offsets, any_appended, colouring.offsets, colouring.order]
-        inputs += [contacts.vertices, contacts.weights, contacts.normals, *contacts.impulses]
-        inputs += [self.inverse_mass, v, self._packed]
+        inputs += [contacts.arrays, self.inverse_mass, v, self._packed]
         given = ("sweep", sweeps, any_appended, bound, v, contacts.vertices, allocation_epoch())
         self._graphs.run(lambda: self.run(bound, sweep_impulses, inputs, sweeps), *given)
 

@@ -8,6 +8,8 @@ resting cloth then lies exactly at the thickness, and most collisions never come
 
 import warp as wp
 
+from weft.contact.contact_list import ContactArrays
+
 wp.set_module_options({"enable_backward": False})
 
 # fraction of the overlap that a step may remove from a contact
@@ -45,10 +47,7 @@ def set_repulsion(
     first: int,
     offset: int,
     size: wp.array[int],
-    vertices: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    gaps: wp.array[wp.float64],
-    thickness: wp.array[wp.float64],
+    contacts: ContactArrays,
     inverse_mass: wp.array[wp.float64],
     vertex_body: wp.array[int],
     friction_static: wp.array2d[wp.float64],
@@ -58,11 +57,6 @@ def set_repulsion(
     removed: wp.float64,
     stiffness: wp.float64,
     dt: wp.float64,
-    least_speeds: wp.array[wp.float64],
-    friction: wp.array[wp.vec2d],
-    normal_impulses: wp.array[wp.float64],
-    tangential_impulses: wp.array[wp.vec3d],
-    kept_distances: wp.array[wp.float64],
 ):
     """What each contact from `offset` on asks of velocities and positions; no impulse is given yet.
 
@@ -72,21 +66,21 @@ def set_repulsion(
     i = offset + first + wp.tid()
     if i >= size[0]:
         return
-    q = vertices[i]
-    w = weights[i]
+    q = contacts.vertices[i]
+    w = contacts.weights[i]
     total = wp.float64(0.0)
     for k in range(4):
         total += w[k] * w[k] * inverse_mass[q[k]]
-    least_speeds[i] = separation_speed(gaps[i], thickness[i], removed, dt, stiffness, total)
-    kept_distances[i] = kept_distance(gaps[i], thickness[i], removed)
+    contacts.least_speeds[i] = separation_speed(contacts.gaps[i], contacts.thickness[i], removed, dt, stiffness, total)
+    contacts.kept_distances[i] = kept_distance(contacts.gaps[i], contacts.thickness[i], removed)
     # corners 0 and 3 are on different sides in both kinds of stencils
     a = vertex_body[q[0]]
     b = vertex_body[q[3]]
-    friction[i] = wp.vec2d(friction_static[a, b], friction_kinetic[a, b])
+    contacts.friction[i] = wp.vec2d(friction_static[a, b], friction_kinetic[a, b])
     if a == b:
         # creases of a few edges would lock for ever if there was friction in them
         along = w[0] * rest_shape[q[0]] + w[1] * rest_shape[q[1]] + w[2] * rest_shape[q[2]] + w[3] * rest_shape[q[3]]
         if wp.length(along) < crease_lengths[a]:
-            friction[i] = wp.vec2d()
-    normal_impulses[i] = wp.float64(0.0)
-    tangential_impulses[i] = wp.vec3d()
+            contacts.friction[i] = wp.vec2d()
+    contacts.normal_impulses[i] = wp.float64(0.0)
+    contacts.tangential_impulses[i] = wp.vec3d()

@@ -16,8 +16,8 @@ from weft.broad_phase.patch_search import WAVES, PatchSearch
 from weft.contact import ccd_tests, contact_tests, motion_bounds, prefilter
 from weft.contact.candidates import CandidateList, ignore_marked
 from weft.contact.cones import Cones
+from weft.contact.contact_list import ContactList
 from weft.contact.execution_plan import ExecutionPlan
-from weft.contact.impulses import ContactList
 from weft.geometry.stencil import Kind
 from weft.runtime import launch
 from weft.runtime.compaction import exclusive_scans
@@ -151,7 +151,7 @@ class StepSearch:
             if count:
                 threads = FILL_THREADS if candidates.prefiltered else 1
                 inputs = [int(candidates.kind), candidates.batch, threads, candidates.pairs, self.surface]
-                inputs += [candidates.chosen, candidates.places, base, *contacts.geometry]
+                inputs += [candidates.chosen, candidates.places, base, contacts.arrays]
                 candidates.run(contact_tests.fill_contacts, inputs, threads=threads)
                 base += count
         return contacts.count
@@ -206,7 +206,7 @@ class StepSearch:
                     candidates.sort_chosen(count)
                 inputs = [int(candidates.kind), candidates.batch, candidates.pairs, self.surface, candidates.distances]
                 inputs += [candidates.chosen, candidates.places, candidates.order, candidates.times]
-                candidates.run(ccd_tests.fill_collisions, [*inputs, base, *contacts.geometry])
+                candidates.run(ccd_tests.fill_collisions, [*inputs, base, contacts.arrays])
                 base += count
         return found
 

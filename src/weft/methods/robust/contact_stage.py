@@ -5,7 +5,8 @@ import math
 import numpy as np
 import warp as wp
 
-from weft.contact.impulses import ContactList, ImpulseSolver
+from weft.contact.contact_list import ContactList
+from weft.contact.impulses import ImpulseSolver
 from weft.contact.repulsion import REMOVED_OVERLAP, set_repulsion
 from weft.contact.step_search import USUAL_REACH, StepSearch
 from weft.runtime import launch
@@ -68,10 +69,9 @@ class ContactStage:
     def _ask(self, first: int, removed: float, stiffness: float, dt: float) -> None:
         """Set what the contacts from `first` on ask of velocities and positions."""
         world, contacts = self.world, self.contacts
-        inputs = [first, contacts.size, contacts.vertices, contacts.weights, contacts.gaps, contacts.thickness]
-        inputs += [world.inverse_mass, world.surface.vertex_body, world.friction_static, world.friction_kinetic]
-        inputs += [world.rest_shape, self.crease_lengths, removed, stiffness, dt]
-        inputs += [*contacts.impulses, contacts.kept_distances]
+        inputs = [first, contacts.size, contacts.arrays, world.inverse_mass, world.surface.vertex_body]
+        inputs += [world.friction_static, world.friction_kinetic, world.rest_shape, self.crease_lengths]
+        inputs += [removed, stiffness, dt]
         launch(set_repulsion, contacts.launch_bound - first, inputs, device=world.device)
 
 

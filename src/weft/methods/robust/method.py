@@ -12,8 +12,9 @@ import numpy as np
 import warp as wp
 
 from weft.broad_phase.lists import LIMIT, TooManyPairs
+from weft.contact.contact_list import ContactList
 from weft.contact.execution_plan import ExecutionPlan
-from weft.contact.impulses import ContactList, ImpulseSolver
+from weft.contact.impulses import ImpulseSolver
 from weft.contact.step_search import StepSearch, length_scale
 from weft.contact.touching import TOUCHING, move_off
 from weft.dynamics import make_dynamics

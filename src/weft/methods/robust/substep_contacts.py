@@ -10,9 +10,10 @@ from typing import Any
 
 import warp as wp
 
+from weft.contact.contact_list import ContactArrays, ContactList
 from weft.contact.friction import contact_correction, touched_at_start
 from weft.contact.gauss_seidel import contacts_below, make_sweep
-from weft.contact.impulses import ContactList, ImpulseSolver
+from weft.contact.impulses import ImpulseSolver
 from weft.contact.stencil_colours import COLOURS
 from weft.dynamics.packed_vertices import first_three
 from weft.runtime.cooperative import BLOCK, grid_barrier
@@ -118,33 +119,27 @@ def sweep_positions(
     threads: int,
     arrivals: wp.array[int],
     offsets: wp.array[int],
-    vertices: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
-    kept_distances: wp.array[wp.float64],
-    gaps: wp.array[wp.float64],
-    gains: wp.array[wp.vec4d],
-    friction: wp.array[wp.vec2d],
+    arrays: ContactArrays,
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
 ):
     """A sweep over contacts that are stored in the order of their colours, then over those for which there was no colour."""
     t = first + wp.tid()
     contacts = SubstepContacts()
-    contacts.vertices = vertices
-    contacts.weights = weights
-    contacts.normals = normals
-    contacts.kept_distances = kept_distances
-    contacts.gaps = gaps
-    contacts.gains = gains
-    contacts.friction = friction
+    contacts.vertices = arrays.vertices
+    contacts.weights = arrays.weights
+    contacts.normals = arrays.normals
+    contacts.kept_distances = arrays.kept_distances
+    contacts.gaps = arrays.gaps
+    contacts.gains = arrays.gains
+    contacts.friction = arrays.friction
     contacts.before = before
     sweep_colours(t, threads, arrivals, offsets, contacts, p)
     if offsets[COLOURS + 1] > offsets[COLOURS]:
         grid_barrier(arrivals)
         if t == 0:
             for i in range(offsets[COLOURS], offsets[COLOURS + 1]):
-                solve_contact(i, True, load_contact(i, load_vec4i(vertices, i), contacts), contacts, p)
+                solve_contact(i, True, load_contact(i, load_vec4i(arrays.vertices, i), contacts), contacts, p)
 
 
 class PositionContacts:
@@ -170,7 +165,7 @@ class PositionContacts:
 
     def __call__(self, x: wp.array, before: wp.array) -> None:
         """Correct positions x that were at `before` when the substep started; both are packed vertices."""
-        inputs = (self.solver.offsets, *self._arrays, before, x)
+        inputs = (self.solver.offsets, self.contacts.arrays, before, x)
         # the launcher examines a tuple only once, so give it the same one in all substeps of a step
         if len(inputs) != len(self._inputs) or any(a is not b for a, b in zip(inputs, self._inputs, strict=True)):
             self._inputs = inputs

@@ -19,7 +19,8 @@ from scipy import sparse
 
 from weft.analysis.analyser import Analysis
 from weft.analysis.colour import DIVIDES
-from weft.contact.impulses import ContactList, ImpulseSolver
+from weft.contact.contact_list import ContactList
+from weft.contact.impulses import ImpulseSolver
 from weft.contact.repulsion import set_repulsion
 from weft.contact.step_search import StepSearch
 from weft.mesh.topology import make_csr
@@ -177,9 +178,7 @@ class ClothCollisions:
         world, contacts = self.world, self._contacts
         tables = [self._inverse_mass, world.surface.vertex_body, world.friction_static, world.friction_kinetic]
         tables += [world.rest_shape, self._folds]
-        geometry = [contacts.vertices, contacts.weights, contacts.gaps, contacts.thickness]
-        inputs = [known, contacts.size, *geometry, *tables, 1.0, math.inf, dt]
-        inputs += [*contacts.impulses, contacts.kept_distances]
+        inputs = [known, contacts.size, contacts.arrays, *tables, 1.0, math.inf, dt]
         launch(set_repulsion, contacts.count - known, inputs, device=self.device)
 
     def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
