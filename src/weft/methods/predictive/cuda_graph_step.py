@@ -7,22 +7,23 @@ in which cloth moves too far for one search stops too: the host then divides it,
 # mypy: disable-error-code="arg-type"
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import warp as wp
 
 from weft.broad_phase.bvh import Bvh
+from weft.dynamics.air import Air
 from weft.methods.predictive.collider_shapes import ColliderArrays
-from weft.methods.predictive.contacts import ContactArrays
-from weft.methods.predictive.half_spaces import HalfSpaceArrays
+from weft.methods.predictive.colliders import Colliders
+from weft.methods.predictive.contacts import ContactArrays, Contacts
+from weft.methods.predictive.guides import Guides
+from weft.methods.predictive.half_spaces import HalfSpaceArrays, HalfSpaces
 from weft.methods.predictive.list_search import FOUND, FRACTIONS, HALF_SPACES, NO_ROOM, PUSHED, REPORTED, SearchRoom
+from weft.methods.predictive.search import ContactSearch
 from weft.methods.predictive.state import PREDICTION, Settings
 from weft.runtime import launch
 from weft.runtime.graph_cache import GraphCache, fork_join
 from weft.runtime.readback import AsyncReadback, HostMirror
-
-if TYPE_CHECKING:
-    from weft.methods.predictive.solver import PredictiveSolver
 
 wp.set_module_options({"enable_backward": False})
 
@@ -84,10 +85,34 @@ def count_pushed(first: int, contacts: ContactArrays, halves: HalfSpaceArrays, r
         wp.atomic_add(reported, PUSHED, count)
 
 
+class Stages(Protocol):
+    """What a graph is made of: the arrays and the stages of the step of a `PredictiveSolver`."""
+
+    device: wp.Device
+    count: int
+    radius: float
+    settings: Any
+    device_settings: wp.array
+    predicted: tuple[wp.array, wp.array]
+    search: ContactSearch | None
+    contacts: Contacts
+    halves: HalfSpaces
+    colliders: Colliders
+    guides: Guides
+    air: Air
+
+    def inputs(self, x: wp.array, v: wp.array, target: wp.array) -> tuple[Any, ...]: ...
+    def cloth_of(self, x: wp.array) -> wp.array: ...
+    def begin(self, inputs: tuple[Any, ...]) -> None: ...
+    def find_half_spaces(self, inputs: tuple[Any, ...]) -> None: ...
+    def prepare_fabric(self, substeps: int, *, prediction: bool) -> None: ...
+    def launch_substeps(self, inputs: tuple[Any, ...]) -> None: ...
+
+
 class GraphStep:
     """The graphs of such steps."""
 
-    def __init__(self, solver: "PredictiveSolver", largest_displacement: float, most_fractions: int) -> None:
+    def __init__(self, solver: Stages, largest_displacement: float, most_fractions: int) -> None:
         """A step in which cloth moves by more than the largest displacement is divided into at most so many fractions."""
         assert solver.search is not None and isinstance(solver.search.broad_phase, Bvh)
         self.solver, self.search, self.lists = solver, solver.search, solver.search.lists
