@@ -14,8 +14,7 @@ from fake_world import content, fake_compile, fake_scene, files
 import weft
 from weft.cache import CacheWriter, layout, open_cache
 from weft.errors import CacheError, SceneError, WeftError
-from weft.geometry import intersection
-from weft.run import Interrupted, runner, simulate
+from weft.run import Interrupted, crossing_guard, runner, simulate
 from weft.run.runner import differences
 
 
@@ -310,11 +309,11 @@ def test_progress_and_summary(tmp_path, capsys):
 
 
 def test_intersections_are_counted_when_asked(tmp_path, monkeypatch):
-    class Finder:
-        def find(self, positions: np.ndarray) -> np.ndarray:
+    class Guard:
+        def find(self, x: object) -> np.ndarray:
             return np.zeros((2, 3))
 
-    monkeypatch.setattr(intersection, "intersection_finder", lambda world: Finder())
+    monkeypatch.setattr(crossing_guard, "CrossingGuard", lambda world: Guard())
     scene = fake_scene(5).replace(check=2)
     cache = simulate(scene, tmp_path / "a.zarr", progress=False)
     assert list(cache.report["intersections"]) == [2, -1, 2, -1, 2, -1]

@@ -151,7 +151,7 @@ class _Run:
         self.bodies = [Body(b.name, b.kind, b.vertices, b.faces) for b in self.world.bodies]
         self.faces: npt.NDArray[np.int32] = np.asarray(self.world.faces, dtype=np.int32)
         self.origin = origin_of(scene, self.state.positions(), self.faces)
-        self._finder: Any = None
+        self._guard: Any = None
         # the intersections of the last checked frame, encoded as one number each; None before the first
         self._known: npt.NDArray[np.int64] | None = None
 
@@ -167,7 +167,7 @@ class _Run:
         )
         self.method.restore(saved)
         if self.scene.check:
-            self._intersections(np.asarray(checkpoint.positions))
+            self._intersections()
 
     def next_frame(self, writer: CacheWriter) -> dict[str, Any]:
         """Compute the frame that the cache lacks, write it, and return its report row."""
@@ -190,7 +190,7 @@ class _Run:
             "status": status,
         }
         if self.scene.check and frame % self.scene.check == 0:
-            row["intersections"], crossing = self._intersections(positions)
+            row["intersections"], crossing = self._intersections()
             row["status"] = _joined_status(status, crossing)
         writer.append(positions, shown, row, saved)
         return row
@@ -202,17 +202,17 @@ class _Run:
         stretch = worst_stretch(self.world, self.state)
         return {"steps": 0, "contacts": 0, "collisions": 0, "zones": 0, "stretch": stretch, "status": "ok"}
 
-    def _intersections(self, positions: npt.NDArray[np.float64]) -> tuple[int, str]:
+    def _intersections(self) -> tuple[int, str]:
         """The number of edges that pass through triangles, at least one of the two of cloth, and a status about them.
 
         This is independent of the method: a frame that ends with intersections is never "ok", whatever caused them.
         """
-        if self._finder is None:
-            from weft.geometry.intersection import intersection_finder
+        if self._guard is None:
+            from weft.run.crossing_guard import CrossingGuard
 
-            self._finder = intersection_finder(self.world)
-        found = self._finder.find(positions).astype(np.int64)
-        count = len(positions)
+            self._guard = CrossingGuard(self.world)
+        found = self._guard.find(self.state.x).astype(np.int64)
+        count = self.world.vertex_count
         keys = (found[:, 0] * count + found[:, 1]) * len(self.faces) + found[:, 2]
         new = None if self._known is None else len(np.setdiff1d(keys, self._known, assume_unique=True))
         self._known = keys
