@@ -435,3 +435,46 @@ def test_wrong_shapes_are_refused(tmp_path):
     with pytest.raises(CacheError, match="vertex 6, but there are 3 vertices"):
         CacheWriter.create(tmp_path / "b.zarr", frames=1, faces=FACES, bodies=BODIES, fps=30, vertices=3)
     assert not (tmp_path / "b.zarr").exists()
+
+
+def test_what_is_written_is_flushed_to_the_disk(tmp_path, monkeypatch):
+    """Nothing else notices when it is not, short of a power cut."""
+    flushed = set()
+    monkeypatch.setattr(os, "fsync", lambda handle: flushed.add(os.fstat(handle).st_ino))
+    fill(tmp_path / "a.zarr", 3)
+    names = [path for path in (tmp_path / "a.zarr").rglob("*") if path.is_file()]
+    frames = [path for path in names if path.parent.name in ("positions", "velocities") and path.name != "zarr.json"]
+    frames += [
+        path for path in names if path.suffix == ".npz" or path.parent == layout.marker_folder(tmp_path / "a.zarr")
+    ]
+    assert len(frames) == 2 * 3 + 2 + 3
+    for path in [*frames, *{path.parent for path in frames}, layout.meta_path(tmp_path / "a.zarr")]:
+        assert path.stat().st_ino in flushed, path
+
+
+def test_a_stop_while_frames_are_removed_leaves_no_gap(tmp_path, monkeypatch):
+    path = tmp_path / "a.zarr"
+    with create(path, 6) as writer:
+        for frame in range(6):
+            writer.append(*values(frame), row(frame), {"counter": np.array([frame])})
+            if frame == 1:
+                early = layout.saved_path(path, 1).read_bytes()
+    layout.saved_path(path, 1).write_bytes(early)
+    for frame in (4, 5):
+        layout.saved_path(path, frame).write_bytes(b"damaged")
+    unlink, removed = Path.unlink, []
+
+    def stopped(self, missing_ok=False):
+        removed.append(self.name)
+        if len(removed) == 3:
+            raise OSError(errno.EIO, "stopped here")
+        unlink(self, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", stopped)
+    with pytest.raises(OSError, match="stopped"), CacheWriter.resume(path) as writer:
+        writer.checkpoint()
+    monkeypatch.undo()
+    assert len(removed) >= 3 and open_cache(path).frames == len(list(layout.marker_folder(path).glob("*.json"))) == 4
+    with CacheWriter.resume(path) as writer:
+        found, _ = writer.checkpoint()
+    assert found is not None and found.frame == 1

@@ -12,13 +12,14 @@ SEEDS = st.integers(0, 2**32 - 1)
 WEIGHTS = np.array([1.0, -0.25, -0.25, -0.5])
 
 
-def rub(v, static, kinetic, *, sweeps=1, mass=1.0, speed=0.0):
-    """A vertex with velocity v meets a fixed floor; gives its velocity, the push and the drag."""
+def rub(v, static, kinetic, *, sweeps=1, mass=1.0, speed=0.0, before=(0.0, 0.0, 0.0)):
+    """A vertex with velocity v on a fixed floor, which dragged at it `before`; gives its velocity, the push and the drag."""
     x = np.array([[0.0, 0.0, 0.0], [-1.0, 0.0, 1.0], [1.0, 0.0, 1.0], [0.0, 0.0, -1.0]])
     pairs = Pairs(x, np.array([[0, 1, 2, 3]]), WEIGHTS[None], np.array([[0.0, 1.0, 0.0]]), np.zeros(1))
     contacts = upload(pairs, speeds=speed, friction=(static, kinetic))
     solver = ImpulseSolver(4, numbers([1.0 / mass, 0, 0, 0]))
     solver.colour_appended(contacts)
+    contacts.tangential_impulses.numpy()[0] = before
     out = vectors([v, [0, 0, 0], [0, 0, 0], [0, 0, 0]])
     solver.sweep(contacts, out, sweeps)
     return out.numpy()[0], contacts.normal_impulses.numpy()[0], contacts.tangential_impulses.numpy()[0]
@@ -59,6 +60,14 @@ def test_sliding_contacts_keep_sliding_in_later_sweeps():
     often, *_ = rub([2.0, -1.0, 0.0], 0.5, 0.3, sweeps=20)
     assert once[0] == pytest.approx(1.7, abs=1e-12)
     assert often[0] == pytest.approx(1.7, abs=1e-12)
+
+
+def test_of_an_earlier_drag_only_what_is_tangential_now_stays():
+    """The normal has turned since: the component along it is taken back."""
+    before = np.array([-0.1, 0.2, 0.05])
+    after, push, drag = rub([1.0, -1.0, 0.0], 0.5, 0.3, before=before)
+    assert push == pytest.approx(1.0) and abs(drag[1]) < 1e-14 and abs(drag[0]) > 0.1
+    assert np.allclose(after, [1.0, -1.0, 0.0] + drag - before + [0.0, push, 0.0], atol=1e-12)
 
 
 @pytest.mark.parametrize("speed", [0.0, 0.4])

@@ -35,6 +35,24 @@ def test_what_was_expected_is_covered_and_escapes_are_noted_once():
         assert not search.find_escaped(start, positions(end))
 
 
+def test_who_comes_from_beyond_the_margin_up_to_the_collision_distance_is_found():
+    """Two flat sheets whose boxes just do not overlap: each goes nearly half the margin towards the other."""
+    flat = two_sheets(fall=0.0, rough=0.0)
+    margin = make_search(flat).margin
+    lower = np.arange(len(flat.start)) < len(flat.start) // 2
+    start = flat.start.copy()
+    start[:, 1] = np.where(lower, 0.0, 1.001 * margin)
+    motion = flat._replace(start=start, end=start)
+    search = make_search(motion)
+    search.list_candidates(positions(start), positions(start))
+    vertex, face = search.candidates[0].pairs.numpy().reshape(-1, 2).T
+    assert np.array_equal(lower[vertex], motion.body[face] == 0)
+    end = start.copy()
+    end[:, 1] += np.where(lower, 0.4995, -0.4995) * margin
+    sides = lower[collisions(search, motion, end).vertices]
+    assert (sides[:, 0] != sides[:, 3]).sum() > len(start)
+
+
 def collisions(search, motion, end):
     rows = make_contact_list()
     search.find_collisions(positions(motion.start), positions(end), rows)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.interpolate import PchipInterpolator
 from scipy.spatial.transform import Rotation, Slerp
 
 import weft
@@ -157,6 +158,15 @@ def test_smooth_paths_do_not_overshoot(seed):
         low, high = np.minimum(a.position, b.position), np.maximum(a.position, b.position)
         assert np.all(shifts >= low - 1e-12)
         assert np.all(shifts <= high + 1e-12)
+
+
+def test_smooth_paths_are_those_of_fritsch_and_butland_between_inner_keyframes():
+    for seed in range(4):
+        path = random_path(seed, "smooth", count=7)
+        moving, times = path.resolve(), [f.time for f in path.keyframes]
+        expected = PchipInterpolator(times, [f.position for f in path.keyframes])
+        for time in np.linspace(times[1], times[-2], 41):
+            np.testing.assert_allclose(moving.matrix(time)[:3, 3], expected(time), atol=1e-12)
 
 
 def test_smooth_turns_about_one_axis_go_one_way():

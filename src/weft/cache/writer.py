@@ -292,8 +292,10 @@ class CacheWriter:
     def close(self) -> None:
         """Sync everything to the disk and release the lock. Safe to call twice."""
         try:
-            self._sync()
-            self._drop_saved()
+            # without a new frame the saved arrays of older ones may be all that a damaged cache can be continued from
+            if self._unsynced:
+                self._sync()
+                self._drop_saved()
         finally:
             self._lock.release()
 

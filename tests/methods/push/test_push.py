@@ -84,6 +84,15 @@ def test_steps_halve_when_a_vertex_moves_far_and_recover():
     assert row["steps"] == 10 and "shortest step" in row["status"]
 
 
+@pytest.mark.parametrize(("move", "steps"), [(0.45, 1), (0.55, 2), (0.95, 2), (1.05, 4)])
+def test_a_step_moves_a_vertex_by_half_of_close_at_most(move, steps):
+    cloth = weft.Cloth(shape=weft.Grid(size=(0.3, 0.3), cells=(3, 3)), velocity=(0.0, move * 0.02 / 1e-3, 0.0))
+    world = World(weft.Scene(method=Push(close=0.02), forces=weft.Forces(gravity=(0, 0, 0)), cloths=[cloth]))
+    method, state = make_method(world, world.scene.method), world.initial_state()
+    method.step(state, 1e-3)
+    assert method.taken == steps
+
+
 def test_a_halved_step_is_doubled_after_eight_good_ones():
     cloth = weft.Cloth(shape=weft.Grid(size=(0.3, 0.3), cells=(3, 3)))
     world = World(weft.Scene(method=Push(close=0.02), forces=weft.Forces(gravity=(0, 0, 0)), cloths=[cloth]))
