@@ -1,7 +1,7 @@
 """One Gauss-Seidel sweep over contacts that are stored in the order of their colours.
 
 Contacts of one colour share no movable vertex, so all threads solve them at the same time, and wait for each other
-between two colours. The sweep is the same for impulses (`impulse_sweeps`) and for positions in substeps
+between two colours. The sweep is the same for impulses (`impulses`) and for positions in substeps
 (`methods/robust/substep_contacts`); these give the functions that load, test and solve one contact.
 
 Two things hide latency. While threads wait at the barrier between two colours, each already loads its first contact
