@@ -3,8 +3,13 @@
 import inspect
 import json
 import os
+import socket
+import ssl
 import subprocess
 import sys
+import tempfile
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +71,66 @@ def test_the_cluster_listens_on_this_machine_only():
     finally:
         script.kill()
         script.wait()
+
+
+def test_other_processes_cannot_use_the_cluster():
+    distributed = pytest.importorskip("distributed")
+    from weft.farm.cluster import connect
+
+    with connect("local:1") as farm:
+        cluster = farm._client.cluster
+        address, http = cluster.scheduler_address, cluster.scheduler.http_server.port
+        (worker,) = farm.workers.values()
+        open_to_all = [a for a in (address, worker["nanny"], *farm.workers) if not a.startswith("tls://127.0.0.1:")]
+        assert open_to_all == []
+        stranger = distributed.Security.temporary()
+        for place in (address, worker["nanny"], *farm.workers):
+            assert not answers(place, None) and not answers(place, stranger)
+            assert answers(place, cluster.security)
+        # nor are there pages about the runs
+        for path in ("/", "/info/main/workers.html", "/json/counts.json", "/proxy/1/127.0.0.1/x"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"http://127.0.0.1:{http}{path}")
+
+
+def answers(address: str, security) -> bool:
+    """Whether a server of Dask answers a client that does not care who the server is."""
+    place = address.removeprefix("tls://").partition(":")
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if security is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "pem"
+            file.write_text(security.tls_client_key + security.tls_client_cert)
+            context.load_cert_chain(file)
+    try:
+        plain = socket.create_connection((place[0], int(place[2])), timeout=30)
+        with plain, context.wrap_socket(plain) as encrypted:
+            # Dask's server sends its handshake first
+            return len(encrypted.recv(1)) == 1
+    except (ssl.SSLError, OSError):
+        return False
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"distributed.comm.tls.ca-file": "/none", "distributed.comm.tls.client.cert": "x"}]
+)
+def test_an_encrypted_scheduler_without_settings_is_one_line(settings):
+    dask = pytest.importorskip("dask")
+    from weft.farm.cluster import FarmError, connect
+
+    words = r"set distributed\.comm\.tls\.ca-file.*DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT"
+    with dask.config.set(settings), pytest.raises(FarmError, match=words), connect("tls://127.0.0.1:1"):
+        pass
+
+
+def test_a_cluster_needs_its_certificate(monkeypatch):
+    pytest.importorskip("distributed")
+    from weft.farm.cluster import connect
+
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(weft.WeftError, match=r"cryptography.*weft\[farm\]"), connect("local:1"):
+        pass
 
 
 def session_of(process: Path) -> int:

@@ -1,7 +1,8 @@
 """A Dask cluster: one started on this machine, or one whose scheduler is named.
 
-Dask distributes the tasks, and gives those of a worker that dies to others. Anyone who can reach a scheduler can run
-code on its workers, so the cluster that is started here listens on this machine only (127.0.0.1).
+Dask distributes the tasks, and gives those of a worker that dies to others. Anyone who can connect to a scheduler can run
+code on its workers, and in this process. So the cluster that is started here listens on this machine only (127.0.0.1) and
+accepts only who has its certificate, which is made at the start and kept in the memory of its processes.
 """
 
 import contextlib
@@ -22,6 +23,14 @@ FIRST_WORKER_SECONDS = 30.0
 # a task fails after its worker has died more often than this
 LOSSES = 3
 HERE = "127.0.0.1"
+# without pages of HTTP, which ask nobody for a certificate
+CONFIG = {
+    "distributed.scheduler.allowed-failures": LOSSES,
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+}
+# the settings of Dask without which tls:// cannot be used
+TLS_SETTINGS = ("ca-file", "client.cert", "client.key")
 
 
 class FarmError(WeftError):
@@ -129,6 +138,8 @@ def connect(scheduler: str = "local", *, workers: int | None = None, gpus: bool 
             raise FarmError(f"--scheduler {scheduler}: write local, local:4 or an address such as tcp://127.0.0.1:8786")
         if workers is not None:
             raise FarmError(f"--workers is for workers on this machine; those of {scheduler} are already there")
+        if scheduler.startswith("tls://"):
+            _check_tls(distributed, scheduler)
         with _quiet(), _client(distributed, scheduler, scheduler) as client:
             yield _ready(client, scheduler)
         return
@@ -154,16 +165,20 @@ def _start_local(distributed: Any, count: int | None, *, gpus: bool) -> Iterator
     """A scheduler in this process and workers in processes of their own, which end when this one does."""
     import dask
 
+    try:
+        security = distributed.Security.temporary()
+    except ImportError as error:
+        raise missing_extra("farm", "cryptography") from error
+    secure = {"host": HERE, "protocol": "tls://", "security": security, "dashboard": False}
     devices = _cuda_devices() if gpus else 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     count = count or devices or cores
     threads = str(max(1, cores // count))
     common = {
-        "host": HERE,
+        **secure,
         "nthreads": 1,
         "memory_limit": 0,
         "silence_logs": logging.ERROR,
-        "dashboard": False,
         # Ctrl-C is handled by this process, which ends the workers
         "preload": ["import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"],
     }
@@ -175,11 +190,15 @@ def _start_local(distributed: Any, count: int | None, *, gpus: bool) -> Iterator
             environment["CUDA_VISIBLE_DEVICES"] = str(number % devices)
             options["resources"] = {"GPU": 1}
         specs[number] = {"cls": distributed.Nanny, "options": options}
-    head = {"host": HERE, "port": 0, "dashboard": False, "dashboard_address": f"{HERE}:0"}
-    with dask.config.set({"distributed.scheduler.allowed-failures": LOSSES}):
+    head = {**secure, "port": 0, "dashboard_address": f"{HERE}:0"}
+    _start_tracker()
+    with dask.config.set(CONFIG):
         try:
             cluster = distributed.SpecCluster(
-                workers=specs, scheduler={"cls": distributed.Scheduler, "options": head}, silence_logs=logging.ERROR
+                workers=specs,
+                scheduler={"cls": distributed.Scheduler, "options": head},
+                security=security,
+                silence_logs=logging.ERROR,
             )
         except RuntimeError as error:
             raise FarmError(
@@ -188,6 +207,38 @@ def _start_local(distributed: Any, count: int | None, *, gpus: bool) -> Iterator
             ) from None
         with cluster:
             yield cluster
+
+
+def _start_tracker() -> None:
+    """Start Python's process that removes the semaphores of workers that were killed, without its warning about that."""
+    if os.name != "posix":
+        return
+    from multiprocessing import resource_tracker
+
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [before, "ignore:resource_tracker"]))
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        del os.environ["PYTHONWARNINGS"]
+        if before is not None:
+            os.environ["PYTHONWARNINGS"] = before
+
+
+def _check_tls(distributed: Any, scheduler: str) -> None:
+    """Refuse an encrypted connection for which Dask has no certificate."""
+    names = [f"distributed.comm.tls.{name}" for name in TLS_SETTINGS]
+    try:
+        if distributed.Security().get_connection_args("client")["ssl_context"] is not None:
+            return
+        why = "Dask has no certificate for it"
+    except (OSError, ValueError) as error:
+        why = f"Dask's certificate for it cannot be read ({error})"
+    variables = ", ".join("DASK_" + n.upper().replace(".", "__").replace("-", "_") for n in names)
+    raise FarmError(
+        f"--scheduler {scheduler}: {why}: set {', '.join(names)} in ~/.config/dask/distributed.yaml, or the variables "
+        f"{variables}, to the files of the scheduler's administrator"
+    )
 
 
 @contextlib.contextmanager
