@@ -1,12 +1,16 @@
 """USD: units, up axis, transforms, polygons, uv and what is not shown."""
 
+import contextlib
+import resource
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from weft.errors import MeshError, MissingExtraError, WeftWarning
-from weft.mesh import load_mesh
+from weft.mesh import load_mesh, shapes
+from weft.mesh.files import mesh_files
 
 pytest.importorskip("pxr", reason="needs usd-core")
 from pxr import Sdf, Usd, UsdGeom
@@ -152,6 +156,72 @@ def test_stage_without_meshes(stage):
     UsdGeom.Xform.Define(stage, "/nothing")
     with pytest.raises(MeshError, match="no triangle mesh"):
         load(stage)
+
+
+def crate(stage, spoil):
+    """A binary file with spoilt bytes."""
+    add_square(stage, points=[*POINTS, *[(0, 0, 5)] * 60])
+    path = stage.GetRootLayer().realPath.replace(".usda", ".usdc")
+    stage.GetRootLayer().Export(path)
+    data = bytearray(Path(path).read_bytes())
+    spoil(data)
+    Path(path).write_bytes(data)
+    return path
+
+
+def test_binary_files_that_crash_the_library_are_refused(tmp_path):
+    stage = Usd.Stage.CreateNew(str(tmp_path / "a.usdc"))
+    mesh, grid = UsdGeom.Mesh.Define(stage, "/m"), shapes.grid((1.0, 1.0), (8, 8))
+    mesh.CreatePointsAttr(grid.vertices.tolist())
+    mesh.CreateFaceVertexCountsAttr([3] * len(grid.faces))
+    mesh.CreateFaceVertexIndicesAttr(grid.faces.ravel().tolist())
+    for time in range(3):
+        mesh.GetPointsAttr().Set((grid.vertices + time).tolist(), float(time))
+    stage.Save()
+    # the length of a list of tokens: usd-core 26.11 reads past the end of its tokens, and the process gets signal 11
+    data = bytearray((tmp_path / "a.usdc").read_bytes())
+    data[88] = 9
+    (tmp_path / "b.usdc").write_bytes(data)
+    with contextlib.suppress(MeshError):
+        load_mesh(tmp_path / "b.usdc")
+
+
+@pytest.mark.parametrize("count", [1 << 28, 1 << 40])
+def test_binary_files_that_state_huge_arrays_take_no_memory(stage, count):
+    def spoil(data):
+        place = data.index((64).to_bytes(8, "little"))
+        data[place : place + 8] = count.to_bytes(8, "little")
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(MeshError, match=r"a\.usdc: it is damaged"):
+        load_mesh(crate(stage, spoil))
+    # kilobytes on Linux
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 500_000
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2_000_000
+
+
+@pytest.mark.parametrize("arc", ["sublayer", "reference"])
+def test_layers_lie_in_the_folder_of_the_file(stage, arc, tmp_path):
+    def add(path):
+        if arc == "sublayer":
+            stage.GetRootLayer().subLayerPaths.append(path)
+        else:
+            stage.OverridePrim("/square").GetReferences().AddReference(path, "/square")
+
+    (tmp_path / "below").mkdir()
+    part = Usd.Stage.CreateNew(str(tmp_path / "below" / "part.usda"))
+    UsdGeom.SetStageUpAxis(part, UsdGeom.Tokens.y)
+    add_square(part)
+    part.Save()
+    add("below/part.usda")
+    assert len(load(stage).faces) == 2
+    assert [path.name for path in mesh_files(stage.GetRootLayer().realPath)] == ["a.usda", "part.usda"]
+    # the same from a folder beside that of the layer
+    (tmp_path / "beside").mkdir()
+    moved = tmp_path / "beside" / "a.usda"
+    moved.write_text(Path(stage.GetRootLayer().realPath).read_text().replace("@below", "@../below"))
+    with pytest.raises(MeshError, match=r"its layer '.*part\.usda' does not lie in its folder"):
+        load_mesh(moved)
 
 
 def test_without_usd_core(stage, monkeypatch):

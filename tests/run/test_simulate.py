@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fake_world import content, fake_compile, fake_scene, files
+from glb_writer import GlbWriter
 
 import weft
 from weft.cache import CacheWriter, layout, open_cache
 from weft.errors import CacheError, SceneError, WeftError
+from weft.mesh import shapes
 from weft.run import Interrupted, crossing_guard, runner, simulate
 from weft.run.runner import differences
 
@@ -158,6 +160,40 @@ def test_changed_file_is_another_scene(tmp_path):
     run(tmp_path / "a.zarr", 3, resume=True, changes=changes)
     mesh.write_text("v 0 0 0\nv 2 0 0\nv 0 0 1\nf 1 2 3\n")
     with pytest.raises(CacheError, match=r"the file .*cloth\.obj has changed"):
+        run(tmp_path / "a.zarr", 4, resume=True, changes=changes)
+
+
+def test_changed_files_that_a_mesh_file_names_are_another_scene(tmp_path):
+    box = shapes.box()
+    glb = GlbWriter()
+    glb.animate(glb.node(mesh=glb.mesh(box.vertices, box.faces)), "translation", [0.0, 1.0], np.zeros((2, 3)))
+    glb.save_text(tmp_path / "box.gltf")
+    moving = weft.Collider(mesh=str(tmp_path / "box.gltf"), motion=weft.Sequence(file=str(tmp_path / "box.gltf")))
+    changes = {"colliders": [moving]}
+    run(tmp_path / "a.zarr", 2, changes=changes)
+    run(tmp_path / "a.zarr", 3, resume=True, changes=changes)
+    data = tmp_path / "the buffer.bin"
+    data.write_bytes(data.read_bytes()[:-4] + np.array([0.25], "<f4").tobytes())
+    with pytest.raises(CacheError, match=r"the file .*box\.gltf has changed"):
+        run(tmp_path / "a.zarr", 4, resume=True, changes=changes)
+
+
+def test_changed_layers_of_a_stage_are_another_scene(tmp_path):
+    pytest.importorskip("pxr")
+    (tmp_path / "a.usda").write_text("#usda 1.0\n(\n    subLayers = [@./b.usda@]\n    metersPerUnit = 1\n)\n")
+    text = """#usda 1.0
+def Mesh "m" {
+    int[] faceVertexCounts = [3]
+    int[] faceVertexIndices = [0, 1, 2]
+    point3f[] points = [(0, 0, 0), (1, 0, 0), (0, 1, 0)]
+}
+"""
+    (tmp_path / "b.usda").write_text(text)
+    changes = {"colliders": [weft.Collider(mesh=str(tmp_path / "a.usda"))]}
+    run(tmp_path / "a.zarr", 2, changes=changes)
+    run(tmp_path / "a.zarr", 3, resume=True, changes=changes)
+    (tmp_path / "b.usda").write_text(text.replace("(1, 0, 0)", "(2, 0, 0.0)"))
+    with pytest.raises(CacheError, match=r"the file .*a\.usda has changed"):
         run(tmp_path / "a.zarr", 4, resume=True, changes=changes)
 
 

@@ -202,6 +202,20 @@ def read_sequence(path: str | Path, *, fps: float | None = None, array: str | No
     )
 
 
+def mesh_files(path: str | Path) -> list[Path]:
+    """All files that are read with a mesh file: itself, the buffers of a glTF file, the layers of a USD file."""
+    path = Path(path)
+    if path.suffix.lower() == ".gltf":
+        from weft.mesh.formats.gltf_document import GltfDocument
+
+        return [path, *GltfDocument(path).buffer_files()]
+    if path.suffix.lower() in USD_ENDINGS:
+        from weft.mesh.formats.usd import probe
+
+        return [path, *(layer for layer in probe(path) if layer != path.absolute())]
+    return [path]
+
+
 def read_arrays(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, NDArray]:
     """Arrays of an npz file by name. Nothing in the file is run: pickled objects are refused."""
     if not path.exists():

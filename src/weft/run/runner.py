@@ -3,6 +3,7 @@
 import gc
 import hashlib
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -314,7 +315,7 @@ _NOT_PHYSICS = {"name", "frames", "check", "device", "camera"}
 
 def origin_of(scene: "Scene", positions: npt.NDArray[np.float64], faces: npt.NDArray[np.int32]) -> dict[str, Any]:
     """What a run is computed from: settings, compiled geometry, hashes of files, kind of device. Equal: equal frames."""
-    from weft.scene.files import named_files
+    from weft.scene.files import files_read
 
     physics = json.loads(json.dumps({k: v for k, v in scene.model_dump().items() if k not in _NOT_PHYSICS}))
     for body in [*physics["cloths"], *physics["colliders"]]:
@@ -325,7 +326,7 @@ def origin_of(scene: "Scene", positions: npt.NDArray[np.float64], faces: npt.NDA
         # as text, since a scene may hold infinite numbers, which other readers of the cache's JSON would refuse
         "physics": json.dumps(physics, sort_keys=True),
         "geometry": geometry.hexdigest(),
-        "files": {name: _digest(scene.base / name) for name in sorted({name for _, name in named_files(scene)})},
+        "files": {name: _digest(scene.base / name, files) for name, files in files_read(scene).items()},
         "device": scene.device.partition(":")[0],
     }
 
@@ -362,11 +363,11 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _digest(path: Path) -> str:
-    """The hash of a file, or of the names and contents of all files in a folder."""
+def _digest(path: Path, files: list[Path]) -> str:
+    """The hash of files and of their names relative to a path."""
     digest = hashlib.sha256()
-    for file in sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]:
-        digest.update(file.relative_to(path).as_posix().encode())
+    for file in files:
+        digest.update(Path(os.path.relpath(file, path)).as_posix().encode())
         with file.open("rb") as content:
             digest.update(hashlib.file_digest(content, "sha256").digest())
     return digest.hexdigest()

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pydantic_core import ValidationError
 
 from weft.errors import SceneError
+from weft.mesh.files import mesh_files
 from weft.scene.messages import Key, problem
 from weft.scene.model import SceneModel, error_lines
 from weft.scene.scene import Scene
@@ -148,6 +149,15 @@ def named_files(model: SceneModel, key: Key = ()) -> Iterator[tuple[Key, str]]:
             for i, item in enumerate(value):
                 if isinstance(item, SceneModel):
                     yield from named_files(item, (*here, i))
+
+
+def files_read(scene: Scene) -> dict[str, list[Path]]:
+    """The files that a scene names, and for each all files that are read: in a folder, or named by a mesh file."""
+    read = {}
+    for name in sorted({name for _, name in named_files(scene)}):
+        path = scene.base / name
+        read[name] = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else mesh_files(path)
+    return read
 
 
 def missing_files(scene: Scene) -> list[tuple[Key, str]]:

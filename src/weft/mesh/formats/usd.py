@@ -1,5 +1,13 @@
-"""USD meshes, still or animated (.usd, .usda, .usdc, .usdz), converted to metres and y up."""
+"""USD meshes, still or animated (.usd, .usda, .usdc, .usdz), converted to metres and y up.
 
+A damaged binary file can make USD's own library crash or take all memory. So a process of its own, with limits, reads a
+file first (`probe`: this module as a program); only what it could read is read here.
+"""
+
+import json
+import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -7,7 +15,15 @@ from typing import Any
 import numpy as np
 
 from weft.errors import MeshError, WeftWarning, missing_extra
-from weft.mesh.formats.raw import RawMesh, concatenate, place, triangulate, uv_from_corners
+from weft.mesh.formats.raw import (
+    UNPACKED_BYTES,
+    UNPACKED_RATIO,
+    RawMesh,
+    concatenate,
+    place,
+    triangulate,
+    uv_from_corners,
+)
 from weft.mesh.validate import Floats, list_first
 
 
@@ -24,12 +40,107 @@ def read_usd(path: Path) -> RawMesh:
     return mesh
 
 
-def open_stage(path: Path) -> Any:
-    """The stage of a file; skeletal animation is baked to points, one sample a pose."""
+# what reading a file may take beyond the library itself: bytes, or so many times the size of the file if that is more;
+# and seconds of the processor, with one more for each 10 MB
+_PROBE_BYTES = UNPACKED_BYTES
+_PROBE_RATIO = UNPACKED_RATIO
+_PROBE_SECONDS = 60
+# layers of the files that were probed, with the stamps that they had
+_probed: dict[Path, dict[Path, tuple[int, int]]] = {}
+
+
+def probe(path: Path) -> list[Path]:
+    """Read a file in a process with limits, and return the paths of all its layers; an error if it cannot be read.
+
+    A file whose layers have not changed since it was probed is not probed again.
+    """
+    path = path.absolute()
+    known = _probed.get(path)
+    if known is None or known != {layer: _stamp(layer) for layer in known}:
+        layers = [Path(layer) for layer in _run_probe(path)]
+        known = _probed[path] = {layer: _stamp(layer) for layer in layers}
+    return list(known)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size
+
+
+def _run_probe(path: Path) -> list[str]:
+    seconds = _PROBE_SECONDS + path.stat().st_size // 10_000_000
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PXR_WORK_THREAD_LIMIT": "1"}
+    command = [sys.executable, "-P", "-m", "weft.mesh.formats.usd", str(path), str(seconds)]
     try:
-        from pxr import Gf, Tf, Usd, UsdSkel
+        # the limit on processor time ends it earlier, unless the machine is busy or the file comes from a slow disk
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=10 * seconds)
+    except subprocess.TimeoutExpired:
+        raise MeshError(f"it is damaged, or too large: it was not read after {10 * seconds} s") from None
+    try:
+        answer = json.loads(done.stdout.splitlines()[-1])
+    except (ValueError, IndexError):
+        allowed = max(_PROBE_BYTES, _PROBE_RATIO * path.stat().st_size) / 1e9
+        raise MeshError(
+            f"it is damaged: reading it crashed, or took more than {allowed:.2g} GB of memory or {seconds} s (exit code "
+            f"{done.returncode})"
+        ) from None
+    if "error" in answer:
+        raise MeshError(answer["error"])
+    return list(answer["layers"])
+
+
+def _probe_main(path: Path, seconds: int) -> dict[str, Any]:
+    """Read all of a file under limits; in the process that `probe` starts."""
+    from pxr import Usd, UsdGeom, UsdSkel
+
+    assert UsdGeom and UsdSkel
+    _limit(max(_PROBE_BYTES, _PROBE_RATIO * path.stat().st_size), seconds)
+    try:
+        stage = _open(path)
+        layers = [layer.realPath.partition("[")[0] for layer in stage.GetUsedLayers() if layer.realPath]
+        outside = [layer for layer in layers if not Path(layer).is_relative_to(path.parent)]
+        if outside:
+            return {"error": f"its layer {outside[0]!r} does not lie in its folder"}
+        read_stage(stage)
+        for prim in Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()):
+            for attribute in prim.GetAttributes() if prim.IsA(UsdGeom.Mesh) else ():
+                for code in attribute.GetTimeSamples():
+                    attribute.Get(code)
+    except MeshError as error:
+        return {"error": str(error)}
+    except Exception as error:
+        return {"error": f"it is damaged ({_reason(error)})"}
+    return {"layers": sorted(set(layers))}
+
+
+def _limit(size: int, seconds: int) -> None:
+    """Limit the memory that this process may take from here on, and its processor time, where the system can do so."""
+    try:
+        import resource
+    except ImportError:
+        return
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    pages = Path("/proc/self/statm")
+    if pages.exists():
+        now = int(pages.read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (now + size, now + size))
+
+
+def open_stage(path: Path) -> Any:
+    """The stage of a file that could be probed; skeletal animation is baked to points, one sample a pose."""
+    try:
+        from pxr import Usd
     except ImportError:
         raise missing_extra("usd", "usd-core") from None
+    assert Usd
+    probe(path)
+    return _open(path)
+
+
+def _open(path: Path) -> Any:
+    from pxr import Gf, Tf, Usd, UsdSkel
+
     try:
         stage = Usd.Stage.Open(str(path), Usd.Stage.LoadAll)
         if any(prim.IsA(UsdSkel.Root) for prim in stage.Traverse()):
@@ -179,3 +290,7 @@ def _check_count(mesh: Any) -> None:
             f"its mesh {mesh.GetPath()} has {counts[0]} points at first and {counts[changed]} at the time code "
             f"{samples[changed]:g}; a sequence keeps its vertices"
         )
+
+
+if __name__ == "__main__":
+    print(json.dumps(_probe_main(Path(sys.argv[1]), int(sys.argv[2]))))
