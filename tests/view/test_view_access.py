@@ -2,6 +2,9 @@
 
 import asyncio
 import math
+import signal
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -394,3 +397,20 @@ def test_chromium_refuses_a_page_of_another_origin(viewer):
         page.goto(viewer.url)
         assert page.evaluate(ask, viewer.url.replace("http", "ws").rstrip("/")) == "open"
         browser.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads the tables of Linux")
+def test_play_has_no_process_to_leave_behind_and_ends_without_a_word(tmp_path):
+    scene = tmp_path / "a.toml"
+    scene.write_text('method = "predictive"\ncloth = [{shape = {kind = "grid", cells = [3, 3]}}]\n')
+    command = [sys.executable, "-m", "weft", "play", str(scene), "--port", "8670"]
+    for number, expected in ((signal.SIGINT, 0), (signal.SIGTERM, -signal.SIGTERM)):
+        play = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert "(Ctrl-C ends it)" in play.stdout.readline()
+        url = SimpleNamespace(url=f"http://127.0.0.1:8670/{'x' * 32}/")
+        with pytest.raises(websockets.exceptions.InvalidStatus), connected(url):
+            pass
+        assert Path(f"/proc/{play.pid}/task/{play.pid}/children").read_text() == ""
+        play.send_signal(number)
+        _, said = play.communicate(timeout=60)
+        assert (play.returncode, said) == (expected, "")

@@ -232,6 +232,12 @@ class Cache:
             return False
         return True
 
+    def damaged(self) -> list[int]:
+        """The frames up to the last one written that are missing or cannot be read; reads them all."""
+        numbers = (path.stem for path in layout.marker_folder(self.path).glob("*.json"))
+        last = max((int(number) for number in numbers if number.isdigit()), default=-1)
+        return [frame for frame in range(last + 1) if not self.has(frame)]
+
     def verify(self) -> list[str]:
         """Read everything; returns one message for each damaged file, or an empty list."""
         problems = []

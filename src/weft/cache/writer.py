@@ -247,7 +247,7 @@ class CacheWriter:
             missing = f"{layout.marker_path(self.path, self.frames)} is missing"
             raise CacheError(
                 f"{self.path} cannot be continued: {'; '.join(problems) or missing}. "
-                "Overwrite it, or choose another output"
+                f"weft check {self.path} --repair computes what is damaged again; or overwrite it, or choose another output"
             )
         if found is None:
             return None, []
@@ -344,11 +344,14 @@ class CacheWriter:
         self._frames = first
 
     def _drop_saved(self) -> None:
-        """Remove the saved arrays that no resume needs; if that fails they only take space."""
+        """Remove the saved arrays that no resume needs; if that fails they only take space.
+
+        Those after a gap are kept: the gap may be repaired.
+        """
         needed = {self._durable, *range(self._frames - KEPT, self._frames)}
         with contextlib.suppress(OSError):
             for path in layout.saved_folder(self.path).glob("*.npz"):
-                if path.stem.isdigit() and int(path.stem) not in needed:
+                if path.stem.isdigit() and int(path.stem) < self._frames and int(path.stem) not in needed:
                     path.unlink(missing_ok=True)
 
     def _sync(self) -> None:

@@ -30,6 +30,9 @@ def check(
         Path | None, typer.Option(help="Draw the worst frame with its crossings in red.", show_default=False)
     ] = None,
     all_frames: Annotated[bool, typer.Option("--all", help="A line for every frame, however many.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="First compute damaged frames again, and only those; this may take long.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     scheduler: Annotated[
         str | None, typer.Option(help="Spread frames over a Dask scheduler, tcp://..., or local.", show_default=False)
@@ -44,6 +47,13 @@ def check(
     from weft.check import check_cache, crossing_marks
     from weft.cli.terminal import progress_bar
 
+    if repair:
+        from weft.run.repair import repair as repair_frames
+
+        repaired = repair_frames(cache, progress=True)
+        typer.echo(
+            f"{count(len(repaired), 'damaged frame')} computed again" if repaired else "no frame is damaged", err=json
+        )
     opened = open_cache(cache)
     frames = frame if frame else range(0, opened.frames, every)
     done = itertools.count(1)

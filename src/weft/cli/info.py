@@ -84,6 +84,8 @@ def verify_cache(cache: "Cache") -> None:
 
     problems = cache.verify()
     if problems:
+        if cache.damaged():
+            problems.append(f"compute the damaged frames again with  weft check {quoted(cache.path)} --repair")
         raise CacheError("\n".join(problems))
     print(f"all {count(cache.frames, 'frame')} can be read and fit their checksums")
 

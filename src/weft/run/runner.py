@@ -5,11 +5,12 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -62,20 +63,25 @@ def simulate(
     show = Bar(scene.name) if progress else Progress()
     with show:
         try:
-            run = _Run(scene)
+            run = SceneRun(scene)
         except (MemoryError, RuntimeError) as error:
             if not _is_about_memory(error):
                 raise
             raise _out_of_memory(error, scene, 0, out) from error
         with _open(run, out, resume=resume, overwrite=overwrite) as writer:
             computed = _go(run, writer, show, on_frame)
+    if run.damaged:
+        raise CacheError(
+            f"{out} is complete, but {_damaged_words(run.damaged)} damaged: to compute only those again:  "
+            f"{shlex.join(['weft', 'check', str(out), '--repair'])}"
+        )
     cache = open_cache(out)
     if progress:
         print("\n".join(summarise(cache, computed=computed, seconds=time.perf_counter() - started)))
     return cache
 
 
-def _go(run: "_Run", writer: CacheWriter, show: Progress, on_frame: OnFrame | None) -> int:
+def _go(run: "SceneRun", writer: CacheWriter, show: Progress, on_frame: OnFrame | None) -> int:
     """Compute all frames that the cache lacks; returns how many."""
     with StopAtFrame(say=isinstance(show, Bar)) as stop, FrozenGarbage() as garbage:
         try:
@@ -127,7 +133,7 @@ def _tangled_start(intersections: int) -> str:
     return f"the scene starts with {found}: robust and boxes keep cloth free that starts free, untangle takes it apart"
 
 
-def _start(run: "_Run", writer: CacheWriter, show: Progress) -> int:
+def _start(run: "SceneRun", writer: CacheWriter, show: Progress) -> int:
     """Restore the last complete frame, if there is one; returns how many frames there are."""
     checkpoint, problems = writer.checkpoint()
     for problem in problems:
@@ -137,11 +143,30 @@ def _start(run: "_Run", writer: CacheWriter, show: Progress) -> int:
         begun = writer.cache.meta["version"]
         if begun != __version__ and not writer.cache.complete:
             show.say(f"this cache was begun by weft {begun}; weft {__version__} may continue it a little differently")
+    # the frames of a resumed run; those that this run writes are not read again
+    run.damaged = writer.cache.damaged()
+    if run.damaged and writer.frames < writer.cache.planned:
+        show.say(f"{_damaged_words(run.damaged)} damaged; the run continues after frame {writer.frames - 1}")
     show.begin(writer.frames, writer.cache.planned)
     return writer.frames
 
 
-class _Run:
+def _damaged_words(frames: list[int]) -> str:
+    """The numbers of some frames, and the verb after them."""
+    shown = ", ".join(map(str, frames[:8])) + (f" and {len(frames) - 8} more" if len(frames) > 8 else "")
+    return f"frame {shown} is" if len(frames) == 1 else f"frames {shown} are"
+
+
+class ComputedFrame(NamedTuple):
+    """What a cache keeps of a frame."""
+
+    positions: npt.NDArray[np.float64]
+    velocities: npt.NDArray[np.float64]
+    row: dict[str, Any]
+    saved: dict[str, npt.NDArray[Any]]
+
+
+class SceneRun:
     """A compiled scene and the current state of its simulation."""
 
     def __init__(self, scene: "Scene") -> None:
@@ -152,6 +177,8 @@ class _Run:
         self.bodies = [Body(b.name, b.kind, b.vertices, b.faces) for b in self.world.bodies]
         self.faces: npt.NDArray[np.int32] = np.asarray(self.world.faces, dtype=np.int32)
         self.origin = origin_of(scene, self.state.positions(), self.faces)
+        self.damaged: list[int] = []
+        """earlier frames of a resumed cache that cannot be read"""
         self._guard: Any = None
         # the intersections of the last checked frame, encoded as one number each; None before the first
         self._known: npt.NDArray[np.int64] | None = None
@@ -172,12 +199,17 @@ class _Run:
 
     def next_frame(self, writer: CacheWriter) -> dict[str, Any]:
         """Compute the frame that the cache lacks, write it, and return its report row."""
-        frame = writer.frames
+        computed = self.compute(writer.frames, writer.path)
+        writer.append(*computed)
+        return computed.row
+
+    def compute(self, frame: int, out: Path) -> "ComputedFrame":
+        """Compute the frame after the current state; `out` is the cache to name in messages."""
         began = time.perf_counter()
         columns = dict(self.method.advance_frame(self.state)) if frame else self._columns_at_start()
         wall_time = time.perf_counter() - began
         positions, velocities = self.state.positions(), self.state.velocities()
-        self._check_finite(frame, writer.path, positions, velocities)
+        self._check_finite(frame, out, positions, velocities)
         saved, shown = self.method.saved(), self.method.velocities(self.state)
         if not np.array_equal(shown, velocities):
             saved[CONTINUED_VELOCITIES] = velocities
@@ -193,8 +225,7 @@ class _Run:
         if self.scene.check and frame % self.scene.check == 0:
             row["intersections"], crossing = self._intersections()
             row["status"] = _joined_status(status, crossing)
-        writer.append(positions, shown, row, saved)
-        return row
+        return ComputedFrame(positions, shown, row, saved)
 
     def _columns_at_start(self) -> dict[str, Any]:
         """The method's report columns for the initial state, in which only the stretch can differ from zero."""
@@ -282,7 +313,7 @@ def _with_changes(scene: "Scene | str | Path", **changes: Any) -> "Scene":
     return found.replace(**given) if (given := {k: v for k, v in changes.items() if v is not None}) else found
 
 
-def _open(run: _Run, out: Path, *, resume: bool, overwrite: bool) -> CacheWriter:
+def _open(run: SceneRun, out: Path, *, resume: bool, overwrite: bool) -> CacheWriter:
     """The cache to write to: a new one, or the one that is there if it comes from the same scene."""
     planned = run.scene.frames + 1
     if resume and overwrite:
