@@ -236,7 +236,7 @@ def test_missing_array_metadata(tmp_path):
     with pytest.raises(CacheError, match=r"positions/zarr\.json is missing"):
         CacheWriter.resume(cache.path)
     (cache.path / "positions/zarr.json").write_text("{}")
-    with pytest.raises(CacheError, match=r"positions/zarr\.json cannot be read"):
+    with pytest.raises(CacheError, match=r"positions/zarr\.json is damaged"):
         open_cache(cache.path).positions(0)
 
 

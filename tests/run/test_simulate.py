@@ -197,6 +197,16 @@ def Mesh "m" {
         run(tmp_path / "a.zarr", 4, resume=True, changes=changes)
 
 
+def test_saved_arrays_that_do_not_fit_the_method(tmp_path):
+    run(tmp_path / "a.zarr", 2)
+    marker = layout.marker_path(tmp_path / "a.zarr", 2)
+    content = json.loads(marker.read_text())["content"]
+    del content["row"]["time"]
+    marker.write_text(json.dumps(layout.seal(content)))
+    with pytest.raises(CacheError, match="what it keeps of frame 2 does not fit the method"):
+        run(tmp_path / "a.zarr", 4, resume=True)
+
+
 def test_differences_of_geometry_and_device():
     one = {"physics": "{}", "geometry": "a", "files": {}, "device": "cpu"}
     assert differences(one, one) == []

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from weft.cache.checks import check_meta
 from weft.errors import CacheError
 
 FORMAT = 1
@@ -63,7 +64,7 @@ def complete_frames(root: Path) -> int:
     """How many frames are complete, counted from frame 0 without a gap."""
     try:
         with os.scandir(marker_folder(root)) as entries:
-            frames = {int(e.name[:-5]) for e in entries if e.name.endswith(".json") and e.name[:-5].isdigit()}
+            frames = {int(e.name[:-5]) for e in entries if e.name.endswith(".json") and e.name[:-5].isdecimal()}
     except FileNotFoundError:
         return 0
     count = 0
@@ -127,7 +128,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except FileNotFoundError:
         raise CacheError(f"{path} is missing") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise CacheError(f"{path} is damaged: it is not JSON") from None
     except OSError as error:
         raise CacheError(f"{path} cannot be read: {reason(error)}") from None
@@ -152,6 +153,7 @@ def read_meta(root: Path) -> dict[str, Any]:
             f"{root} was written by weft {meta.get('version')} in cache format {meta.get('format')}; "
             f"this weft reads format {FORMAT}"
         )
+    check_meta(meta, path)
     return meta
 
 
@@ -162,6 +164,31 @@ def write_meta(root: Path, meta: dict[str, Any]) -> None:
     write_atomic(meta_path(root), lambda file: file.write(text))
     sync(meta_path(root))
     sync(root)
+
+
+def seal_array(path: Path, length: int | None = None) -> None:
+    """Add a checksum to the metadata of an array, atomically; `length` changes the number of its frames."""
+    document = json.loads((path / "zarr.json").read_bytes())
+    if length is not None:
+        document["shape"][0] = length
+    document["attributes"] = {"weft": {"crc32": _crc({**document, "attributes": {}})}}
+    text = json.dumps(document, indent=1).encode()
+    write_atomic(path / "zarr.json", lambda file: file.write(text))
+    sync(path / "zarr.json")
+    sync(path)
+
+
+def check_array(path: Path) -> None:
+    """Refuse metadata of an array that do not fit their checksum."""
+    document = read_json(path / "zarr.json")
+    seal = document.get("attributes") if isinstance(document, dict) else None
+    if not isinstance(seal, dict) or seal != {"weft": {"crc32": _crc({**document, "attributes": {}})}}:
+        raise CacheError(f"{path / 'zarr.json'} is damaged: its content does not fit its checksum")
+
+
+def brief(error: Exception) -> str:
+    """The message of a library's error as one short line."""
+    return " ".join(str(error).split())[:160] or type(error).__name__
 
 
 def reason(error: OSError) -> str:

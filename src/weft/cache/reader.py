@@ -3,10 +3,9 @@
 import csv
 import io
 import json
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +14,7 @@ import numpy.typing as npt
 import zarr
 
 from weft.cache import layout
+from weft.cache.checks import check_marker, face_count, vertex_count
 from weft.cache.lock import writer_of
 from weft.errors import CacheError, writing
 
@@ -168,7 +168,7 @@ class Cache:
             raise CacheError(f"{self.path} does not say which scene it comes from")
         try:
             return Scene.model_validate(json.loads(kept["text"])).at(kept["base"], kept["source"])
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             first = str(error).splitlines()[0]
             raise CacheError(
                 f"the scene of {self.path} (weft {self.meta['version']}) cannot be read: {first}"
@@ -182,7 +182,11 @@ class Cache:
     @cached_property
     def faces(self) -> npt.NDArray[np.int32]:
         """(m, 3) vertex indices of all bodies' triangles."""
-        return self._read_only("faces", np.int32)
+        faces = self._read_only("faces", np.int32)
+        count = self._array("positions").shape[1]
+        if len(faces) and (faces.min() < 0 or faces.max() >= count):
+            raise CacheError(f"{self.path / 'faces'} is damaged: it names vertices beyond the {count} that there are")
+        return faces
 
     @cached_property
     def uv(self) -> npt.NDArray[np.float64] | None:
@@ -214,13 +218,19 @@ class Cache:
         path = layout.saved_path(self.path, frame)
         try:
             with np.load(path, allow_pickle=False) as arrays:
-                return {name.removeprefix(layout.SAVED): arrays[name] for name in arrays.files}
+                found = {name.removeprefix(layout.SAVED): arrays[name] for name in arrays.files}
         except FileNotFoundError:
             raise CacheError(
                 f"{self.path} does not keep what the method needs to go on after frame {frame} ({path} is missing)"
             ) from None
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise CacheError(f"frame {frame} of {self.path} is damaged: {path} cannot be read ({error})") from error
+        except Exception as error:
+            # a damaged archive makes zipfile, zlib and numpy raise all kinds of errors
+            raise CacheError(
+                f"frame {frame} of {self.path} is damaged: {path} cannot be read ({layout.brief(error)})"
+            ) from error
+        if sorted(found) != self._marker(frame).get("arrays", sorted(found)):
+            raise CacheError(f"frame {frame} of {self.path} is damaged: {path} does not hold the arrays that it should")
+        return found
 
     def has(self, frame: int) -> bool:
         """Whether a frame is complete and intact, also where an earlier one is missing."""
@@ -241,17 +251,20 @@ class Cache:
     def verify(self) -> list[str]:
         """Read everything; returns one message for each damaged file, or an empty list."""
         problems = []
-        checks: list[tuple[Any, tuple[Any, ...]]] = [(self._read_only, ("faces", np.int32))]
-        if self.meta["uv"]:
-            checks.append((self._read_only, ("uv", np.float64)))
-        for frame in range(self.frames):
-            checks += [(self._marker, (frame,)), (self.positions, (frame,)), (self.velocities, (frame,))]
-        for check, arguments in checks:
+        # nothing that was read before counts
+        fresh = Cache(self.path)
+        checks: list[Callable[[], object]] = [lambda: fresh.faces, lambda: fresh.uv]
+        for frame in range(fresh.frames):
+            checks += [partial(read, frame) for read in (fresh._marker, fresh.positions, fresh.velocities)]
+            if layout.saved_path(self.path, frame).exists():
+                checks.append(partial(fresh.saved, frame))
+        for check in checks:
             try:
-                check(*arguments)
+                check()
             except CacheError as error:
                 problems.append(str(error))
-        return problems
+        # what is wrong with an array is wrong in all of its frames
+        return list(dict.fromkeys(problems))
 
     def _index(self, frame: int) -> int:
         """The number of a frame, counted from the last if negative; an error if it is not complete."""
@@ -275,16 +288,22 @@ class Cache:
         if not path.is_file():
             raise CacheError(f"frame {frame} of {self.path} is damaged: {path} is missing")
         try:
-            return np.asarray(array[frame], dtype=np.float64)
+            values = np.asarray(array[frame], dtype=np.float64)
         except Exception as error:
-            raise CacheError(f"frame {frame} of {self.path} is damaged: {path} cannot be read ({error})") from error
+            raise CacheError(
+                f"frame {frame} of {self.path} is damaged: {path} cannot be read ({layout.brief(error)})"
+            ) from error
+        # such numbers are never written, but Zarr fills what it does not find with them
+        if not np.isfinite(values).all():
+            raise CacheError(f"frame {frame} of {self.path} is damaged: {path} holds numbers that are not finite")
+        return values
 
     def _read_only(self, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         array = self._array(name)
         try:
             values = np.asarray(array[:], dtype=dtype)
         except Exception as error:
-            raise CacheError(f"{self.path / name} is damaged and cannot be read ({error})") from error
+            raise CacheError(f"{self.path / name} is damaged and cannot be read ({layout.brief(error)})") from error
         if values.shape[0] and not any(self.path.joinpath(name).glob("c.*")):
             raise CacheError(f"{self.path / name} is damaged: its data file is missing")
         values.flags.writeable = False
@@ -293,14 +312,16 @@ class Cache:
     def _array(self, name: str) -> Any:
         _ = self.meta
         if name not in self._arrays:
-            self._arrays[name] = open_array(self.path, name, "r")
+            self._arrays[name] = open_array(self.path, name, "r", self._meta)
         return self._arrays[name]
 
     def _marker(self, frame: int) -> dict[str, Any]:
         path = layout.marker_path(self.path, frame)
         stamp = self._stamp(path)
         if self._rows.get(frame, (None,))[0] != stamp:
-            self._rows[frame] = (stamp, layout.unseal(layout.read_json(path), path))
+            marker = layout.unseal(layout.read_json(path), path)
+            check_marker(marker, frame, path)
+            self._rows[frame] = (stamp, marker)
         return self._rows[frame][1]
 
     @staticmethod
@@ -318,15 +339,29 @@ def open_cache(path: str | Path) -> Cache:
     return Cache(path)
 
 
-def open_array(root: Path, name: str, mode: Literal["r", "r+"]) -> Any:
-    """One of the cache's Zarr arrays."""
+def open_array(root: Path, name: str, mode: Literal["r", "r+"], meta: Mapping[str, Any]) -> Any:
+    """One of the cache's Zarr arrays; an error if it is not as the metadata of the cache say."""
     path = root / name / "zarr.json"
     if not path.is_file():
         raise CacheError(f"{root} is damaged: {path} is missing")
+    # caches of weft 0.1 have no checksum there
+    if meta.get("sealed_arrays"):
+        layout.check_array(root / name)
     try:
-        return zarr.open_array(root / name, mode=mode, zarr_format=3)
+        array = zarr.open_array(root / name, mode=mode, zarr_format=3)
     except Exception as error:
-        raise CacheError(f"{root} is damaged: {path} cannot be read ({error})") from error
+        raise CacheError(f"{root} is damaged: {path} cannot be read ({layout.brief(error)})") from error
+    vertices, dtype = vertex_count(dict(meta)), np.int32 if name == "faces" else np.float64
+    least = {"faces": (face_count(dict(meta)), 3), "uv": (vertices, 2)}.get(name, (meta["frames"], vertices, 3))
+    shape = array.shape
+    if (
+        array.dtype != dtype
+        or len(shape) != len(least)
+        or shape[-1] != least[-1]
+        or any(have < need for have, need in zip(shape, least, strict=True))
+    ):
+        raise CacheError(f"{root} is damaged: {path} states {array.dtype} {shape}, which does not fit the cache")
+    return array
 
 
 def scene_of(cache: Any) -> Any:

@@ -33,7 +33,7 @@ class FrameWriter:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.cache = Cache(self.path)
-        self.arrays = {name: open_array(self.path, name, "r+") for name in ("positions", "velocities")}
+        self.arrays = {name: open_array(self.path, name, "r+", self.cache.meta) for name in ("positions", "velocities")}
 
     def write(
         self,
@@ -57,6 +57,8 @@ class FrameWriter:
             if array.dtype.hasobject:
                 raise CacheError(f"the saved array {name!r} holds Python objects, which a cache cannot keep")
         content = {"frame": frame, "row": {k: _plain(v) for k, v in row.items()}, "saved": saved is not None}
+        # checksums of an archive do not cover its list of contents
+        content["arrays"] = sorted(arrays)
         text = json.dumps(layout.seal(content)).encode()
 
         with layout.writing(f"frame {frame} of {self.path}", kept):
@@ -170,6 +172,7 @@ class CacheWriter:
             "frames": int(frames),
             "bodies": described,
             "uv": uv is not None,
+            "sealed_arrays": True,
             "scene": _scene_json(scene),
             "origin": dict(origin or {}),
         }
@@ -315,9 +318,10 @@ class CacheWriter:
 
     def _plan(self, frames: int, scene: "Scene | None") -> None:
         """Change how many frames the cache will hold. The arrays grow first, so that no frame is out of range."""
-        for array in self._writer.arrays.values():
+        for name, array in self._writer.arrays.items():
             if array.shape[0] < frames:
-                array.resize((frames, *array.shape[1:]))
+                layout.seal_array(self.path / name, frames)
+                self._writer.arrays[name] = open_array(self.path, name, "r+", self.cache.meta)
         meta = self.cache.meta
         planned = {**meta, "frames": frames, "scene": meta["scene"] if scene is None else _scene_json(scene)}
         if planned != meta:
@@ -379,6 +383,7 @@ def _create_array(path: Path, values: npt.NDArray[Any]) -> None:
         config={"write_empty_chunks": True},
     )
     array[:] = values
+    layout.seal_array(path)
 
 
 def _create_frames(path: Path, frames: int, vertices: int) -> None:
@@ -393,6 +398,7 @@ def _create_frames(path: Path, frames: int, vertices: int) -> None:
         chunk_key_encoding={"name": "default", "separator": "."},
         config={"write_empty_chunks": True},
     )
+    layout.seal_array(path)
 
 
 def _compressors(itemsize: int) -> list[Any]:

@@ -110,6 +110,8 @@ class Bar(Progress):
 
 def span(seconds: float) -> str:
     """A duration for people: 24 ms, 3.27 s, 12.3 s, 4 min 05 s, 2 h 10 min."""
+    if not np.isfinite(seconds):
+        return "?"
     if seconds < 1:
         return f"{1000 * seconds:.1f} ms" if seconds < 0.01 else f"{1000 * seconds:.0f} ms"
     if round(seconds, 1) < 60:
@@ -148,8 +150,8 @@ def quality(report: Mapping[str, Any]) -> list[str]:
     checked = int((counts >= 0).sum())
     if not checked:
         lines.append("intersections were not counted")
-    elif counts.max() > 0:
-        worst = int(counts.argmax())
+    elif np.nanmax(counts) > 0:
+        worst = int(np.nanargmax(counts))
         bad = int((counts > 0).sum())
         lines.append(
             f"intersections in {bad} of {checked} frames checked, at most {int(counts[worst])} (frame {worst})"

@@ -185,6 +185,13 @@ class SceneRun:
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Set the state and the method to those after a complete frame."""
+        try:
+            self._restore(checkpoint)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            what = f"what it keeps of frame {checkpoint.frame} does not fit the method"
+            raise CacheError(f"the cache cannot be continued: {what} ({error})") from error
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
         saved = dict(checkpoint.saved)
         self.state = type(self.state).from_numpy(
             checkpoint.positions,
@@ -363,7 +370,14 @@ def origin_of(scene: "Scene", positions: npt.NDArray[np.float64], faces: npt.NDA
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """The differences between two origins, one text each."""
+    """The differences between two origins, one text each; `old` comes from a file."""
+    try:
+        return _differences(old, new)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return ["it does not say what its frames were computed from"]
+
+
+def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     found = _differing(json.loads(old["physics"]), json.loads(new["physics"]), "")
     files = [f"the file {n} has changed" for n, d in new["files"].items() if old["files"].get(n, d) != d]
     found += files
