@@ -351,6 +351,17 @@ def test_an_open_address_warns(capsys):
     assert "open to the network" in capsys.readouterr().err
 
 
+def test_ctrl_c_right_after_the_address_is_printed_ends_it_too(monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    closed = []
+    view = SimpleNamespace(url="http://a/b/", run=lambda: None, close=lambda: closed.append(1))
+    monkeypatch.setattr("webbrowser.open", interrupted)
+    access.serve(view, "a", host="127.0.0.1", browser=True)
+    assert closed == [1]
+
+
 @contextmanager
 def page_of_another_origin(text):
     class Handler(BaseHTTPRequestHandler):

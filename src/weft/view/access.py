@@ -142,17 +142,17 @@ def stop_server(server: "viser.ViserServer") -> None:
 
 def serve(view: Any, name: str, *, host: str, browser: bool) -> None:
     """Print the address of a view and serve it until interrupted."""
-    print(f"{name} is at {view.url}  (Ctrl-C ends it)", flush=True)
-    if not _is_loopback(host):
-        print(
-            f"warning: {host} is open to the network, unencrypted: everybody who sees this address can use it",
-            file=sys.stderr,
-        )
-    if browser:
-        import webbrowser
-
-        webbrowser.open(view.url)
     try:
+        print(f"{name} is at {view.url}  (Ctrl-C ends it)", flush=True)
+        if not _is_loopback(host):
+            print(
+                f"warning: {host} is open to the network, unencrypted: everybody who sees this address can use it",
+                file=sys.stderr,
+            )
+        if browser:
+            import webbrowser
+
+            webbrowser.open(view.url)
         view.run()
     except KeyboardInterrupt:
         pass
