@@ -83,3 +83,11 @@ def end_vertex(
 ):
     """Unpack position and velocity of vertex i after the last substep, of length 1 / `per_h`."""
     ...
+
+
+@wp.func_native(_native.body("row_product"))
+def row_product(
+    begin: int, end: int, columns: wp.array[int], values: wp.array[wp.float64], x: wp.array[wp.vec4d]
+) -> wp.vec4d:
+    """The sum of values[e] * x[columns[e]] from `begin` to `end`: a row of a sparse matrix times packed vertices."""
+    ...

@@ -58,16 +58,26 @@ class SpringNetwork:
     """(h,) in N s/m"""
     sewn: np.ndarray
     """(h,) bool: the stencil is a stitch of a seam, not a hinge"""
+    faces: np.ndarray
+    """(m, 3) int32: triangles"""
+    face_hinges: np.ndarray
+    """(m, 3) int32: the stencil of the hinge on each edge of a triangle, from corner k to k + 1; -1 on a boundary"""
+    face_coupling: np.ndarray
+    """(m, 3, 3) N/m: C of the bending energy 1/2 sum C_ef r_e.r_f of a triangle (see `_curvature_coupling`)"""
 
     def shifted(self, first: int) -> "SpringNetwork":
         """The same network on vertices numbered from `first`."""
-        return replace(self, pairs=self.pairs + np.int32(first), quads=self.quads + np.int32(first))
+        moved = {name: getattr(self, name) + np.int32(first) for name in ("pairs", "quads", "faces")}
+        return replace(self, **moved)
 
 
 def join(networks: list[SpringNetwork]) -> SpringNetwork:
     """All springs of several networks in one."""
     if not networks:
         return from_pairs(np.zeros((0, 2)), np.zeros(0), np.zeros(0))
+    starts = np.cumsum([0, *(len(n.quads) for n in networks)])
+    hinges = [np.where(n.face_hinges >= 0, n.face_hinges + k, -1) for n, k in zip(networks, starts, strict=False)]
+    networks = [replace(n, face_hinges=h.astype(np.int32)) for n, h in zip(networks, hinges, strict=True)]
     names = SpringNetwork.__dataclass_fields__
     return SpringNetwork(*(np.concatenate([getattr(n, name) for n in networks]) for name in names))
 
@@ -88,6 +98,9 @@ def from_pairs(pairs: np.ndarray, rest: np.ndarray, stiffness: np.ndarray, dampi
         np.zeros(0),
         np.zeros(0),
         np.zeros(0, bool),
+        np.zeros((0, 3), np.int32),
+        np.zeros((0, 3), np.int32),
+        np.zeros((0, 3, 3)),
     )
 
 
@@ -162,7 +175,31 @@ def from_mesh(mesh: TriMesh, material: Material) -> SpringNetwork:
         quad_stiffness,
         material.damping * quad_stiffness,
         np.zeros(len(quads), bool),
+        mesh.faces.astype(np.int32),
+        _face_hinges(mesh),
+        _curvature_coupling(rest_shape[mesh.faces], material.bend),
     )
+
+
+def _face_hinges(mesh: TriMesh) -> np.ndarray:
+    hinge_of = np.full(len(mesh.edges), -1, np.int32)
+    hinge_of[mesh.hinge_edges] = np.arange(len(mesh.hinges))
+    return hinge_of[mesh.face_edges]
+
+
+def _curvature_coupling(corners: np.ndarray, bend: float) -> np.ndarray:
+    """The bending energy of triangles with corners (m, 3, 3) at rest, as a quadratic form of the r of their hinges.
+
+    The curvature tensor of a triangle of area A is S = 1/(2A) sum r_e t_e t_e^T over its edges, with t_e the unit normal of
+    edge e in the plane of the triangle: the normal of the cloth at the middle of an edge is the mean of those of
+    its two triangles. The energy bend/2 A |S|^2 of a plate without Poisson effect then is 1/2 sum C_ef r_e.r_f with
+    C_ef = bend / (4A) (t_e.t_f)^2. For bending along the threads of a grid it is exact, whatever its diagonals.
+    """
+    edges = np.roll(corners, -1, axis=1) - corners
+    areas = _area(corners[:, 0], corners[:, 1], corners[:, 2])
+    directions = edges / np.linalg.norm(edges, axis=2, keepdims=True)
+    cosines = np.einsum("med,mfd->mef", directions, directions)
+    return np.asarray(bend / (4.0 * areas)[:, None, None] * cosines**2)
 
 
 def _rest_shape(mesh: TriMesh) -> np.ndarray:

@@ -101,3 +101,13 @@ const row4 row = ((const row4*)p.data)[i];
 const row4 speed = per_h * (row - ((const row4*)before.data)[i]);
 x.data[i] = wp::vec_t<3, double>(row[0], row[1], row[2]);
 v.data[i] = wp::vec_t<3, double>(speed[0], speed[1], speed[2]);
+
+// [row_product]
+// [include packed_vertex]
+const row4* rows = (const row4*)x.data;
+row4 sum;
+for (int k = 0; k < 4; ++k)
+    sum[k] = 0.0;
+for (int e = begin; e < end; ++e)
+    sum = sum + values.data[e] * rows[columns.data[e]];
+return wp::vec_t<4, double>(sum[0], sum[1], sum[2], sum[3]);

@@ -96,11 +96,10 @@ def pull_stencil(
 
 
 @wp.kernel
-def take_bending(first: int, before: wp.array[wp.vec4d], dt: wp.float64, p: wp.array[wp.vec4d], v: wp.array[wp.vec3d]):
-    """The velocity that includes the step's bending; then p is back at the start of the step.
-
-    A pinned vertex has the velocity with which it goes to its target.
-    """
+def return_to_start(
+    first: int, before: wp.array[wp.vec4d], dt: wp.float64, p: wp.array[wp.vec4d], v: wp.array[wp.vec3d]
+):
+    """The velocity at the start of the step; p is back there. A pinned vertex has the velocity to its target."""
     i = first + wp.tid()
     was = load_vec4d(before, i)
     v[i] = first_three(load_vec4d(p, i) - was) / dt

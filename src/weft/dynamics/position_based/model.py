@@ -2,11 +2,11 @@
 
 Compliances make the stiffness that of the material whatever the substep. Stretch and shear springs are solved in every
 substep, those in a straight line together (see `spring_lines`). Bending is orders of magnitude softer, so it is solved once
-a step, by one implicit sweep over the hinges whose result enters the velocities before the substeps start.
+a step, implicitly (see `bending`), and acts as a constant acceleration in the substeps.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,13 +15,14 @@ import warp as wp
 
 from weft.dynamics.air import Air
 from weft.dynamics.interface import SubstepContacts
+from weft.dynamics.position_based.bending import Bending
 from weft.dynamics.position_based.kernels import (
     advance_substep,
     end_substeps,
     find_worst_edges,
     pull_stencils,
+    return_to_start,
     start_step,
-    take_bending,
 )
 from weft.dynamics.position_based.spring_lines import (
     BATCH,
@@ -103,7 +104,9 @@ class PositionBased:
         air: Air,
         *,
         longest_substep: float = LONGEST_SUBSTEP,
+        pins_at: Callable[[float], int] | None = None,
     ) -> None:
+        """`pins_at` gives a number for a time, which changes when pinned vertices do; without it they never change."""
         device = wp.get_device(inverse_mass.device)
         count = len(mass)
         self.count = count
@@ -124,8 +127,10 @@ class PositionBased:
         self._graphs = GraphCache(device)
         self._length = wp.zeros(1, dtype=wp.float64, device=device)
         """the length of a substep, on the device, so that CUDA graphs serve substeps of any length"""
-        self.hinges = self._upload_quads(network, ~network.sewn)
-        self.stitches = self._upload_quads(network, network.sewn)
+        self.stitches = self._upload_stitches(network)
+        self.bending = Bending(network, mass, device)
+        self._pins_at = pins_at
+        self._pins = -1
         large = not device.is_cpu and len(keep) >= MEASURING_THREADS_CUDA
         self._measuring = max(1, min(len(keep), MEASURING_THREADS_CUDA if large else MEASURING_THREADS))
         self._spared = min(MAXIMA // 2, int(SPARED_FRACTION * max(0, len(keep) - LARGE_CLOTH)))
@@ -166,9 +171,9 @@ class PositionBased:
         offsets = BATCH * spring_lines.offsets
         return ColouredConstraints(offsets, wp.array(offsets, dtype=int, device=self.device), arrays)
 
-    def _upload_quads(self, network: SpringNetwork, chosen: np.ndarray) -> ColouredConstraints:
-        """The chosen stencils, sorted by colour."""
-        firm = np.flatnonzero((network.quad_stiffness > 0.0) & chosen)
+    def _upload_stitches(self, network: SpringNetwork) -> ColouredConstraints:
+        """The stitches of seams, sorted by colour."""
+        firm = np.flatnonzero((network.quad_stiffness > 0.0) & network.sewn)
         # a corner without weight is no conflict between colours
         order, offsets = colour_items(np.where(network.weights[firm] == 0.0, -1, network.quads[firm]), self.count)
         k = firm[order]
@@ -188,7 +193,8 @@ class PositionBased:
     @classmethod
     def from_world(cls, world: World) -> "PositionBased":
         """The springs of all cloths of a world, its masses and its forces."""
-        return cls(from_world(world), world.mass, world.inverse_mass, Air.from_world(world))
+        phase = world.kinematics.phase
+        return cls(from_world(world), world.mass, world.inverse_mass, Air.from_world(world), pins_at=phase)
 
     def propose(
         self,
@@ -253,7 +259,7 @@ class PositionBased:
         springs = self.springs
         items, work = max(self.count, springs.largest), self.count + springs.total
         self._cooperative.launch(advance_substep, items, inputs, work=work)
-        self._pull(self.stitches, h)
+        self._pull(h)
         if contacts is not None:
             contacts(self._packed, self._before)
 
@@ -316,20 +322,26 @@ class PositionBased:
         return max(1, math.ceil(dt / self.longest_substep - 1e-9))
 
     def _bend(self, state: State, target: wp.array, dt: float, v_end: wp.array) -> None:
-        """The acceleration by wind, and the bending of the whole step."""
+        """The acceleration by wind and by bending over the whole step."""
         x, v, w = state.x, state.v, self.inverse_mass
+        pins = 0 if self._pins_at is None else self._pins_at(state.time)
+        if self.bending.active and pins != self._pins:
+            self.bending.pin(w.numpy()[: self.count] == 0.0)
+            self._pins = pins
 
         def bend() -> None:
             inputs = [x, v, w, target, *self.air.lists, dt, self._push, self._packed, self._before]
             launch(start_step, self.count, inputs, device=self.device)
-            self._pull(self.hinges, dt)
-            launch(take_bending, self.count, [self._before, dt, self._packed, v_end], device=self.device)
+            if self.bending.active:
+                self.bending.solve(dt, self._packed, self._before, self._push)
+            launch(return_to_start, self.count, [self._before, dt, self._packed, v_end], device=self.device)
 
-        self._graphs.run(bend, "bend", dt, x, v, target, v_end)
+        self._graphs.run(bend, "bend", dt, pins, x, v, target, v_end)
 
-    def _pull(self, quads: ColouredConstraints, dt: float) -> None:
-        """One sweep over stencils, for packed vertices that were `_before` dt ago."""
-        if quads.total == 0:
+    def _pull(self, dt: float) -> None:
+        """One sweep over the stitches, for packed vertices that were `_before` dt ago."""
+        stitches = self.stitches
+        if stitches.total == 0:
             return
-        inputs = [quads.colours, quads.starts, *quads.arrays, dt, self._before, self._packed]
-        self._cooperative.launch(pull_stencils, quads.largest, inputs, work=quads.total)
+        inputs = [stitches.colours, stitches.starts, *stitches.arrays, dt, self._before, self._packed]
+        self._cooperative.launch(pull_stencils, stitches.largest, inputs, work=stitches.total)

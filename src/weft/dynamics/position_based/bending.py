@@ -1,0 +1,335 @@
+"""Bending of position-based cloth: one converged implicit solve a step.
+
+The energy is the quadratic one of `springs`: with W the stencils of all hinges, r = W x, and C the coupling of the hinges of
+each triangle, E = 1/2 r^T C r. So K = W^T C W is a constant sparse matrix of numbers, the same for x, y and z. Backward
+Euler over a step dt, with the damping time tau, is
+
+    (M + (dt^2 + dt tau) K) dv = -dt K (x + (dt + tau) v)
+
+A sweep of Gauss-Seidel over hinges would do nothing for long waves once bend dt^2 / (density h^4) exceeds one, h the length
+of an edge: fine cloth would have no bending stiffness. Here the system is solved to `TOLERANCE` by Chebyshev iteration, which
+needs bounds of the eigenvalues but no dot products, so that nothing has to be summed over threads. Divided by the mass the
+eigenvalues are between 1, for the longest waves, and that of the stiffest mode; and every iterate conserves momentum, which
+another preconditioner than the mass would not. The change of velocity is spread over the substeps as an acceleration: given at
+once, cloth at rest would rise and fall within every step.
+
+Rest shapes that are not flat have the energy of b_e = (1 - rest_e / |r_e|) r_e instead of r_e: the force is that of the
+position without bending, the matrix is the same.
+
+A triangle with three pinned vertices does not bend. At the hinge between it and a free triangle the normal of the cloth is the
+one of the pinned triangle, not the mean of both: the curvature there counts twice.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import warp as wp
+from scipy.sparse import coo_array, csr_array, diags_array
+from scipy.sparse.linalg import eigsh
+
+from weft.dynamics.packed_vertices import first_three, row_product
+from weft.dynamics.springs import SpringNetwork
+from weft.runtime import launch
+from weft.runtime.cooperative import BLOCK, CooperativeLauncher, barrier_between
+from weft.runtime.partition import partition_begin, partition_end, partition_step
+
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+ONE = wp.constant(wp.float64(1.0))
+TWO = wp.constant(wp.float64(2.0))
+# relative error of the solution for waves of any length: short waves of cloth are too stiff by up to twice that, long ones
+# not at all (see `_plan`). Half of it takes a fifth more iterations; with 0.15 short waves oscillated from step to step
+TOLERANCE = 0.03
+# iterations at most: enough for bend dt^2 / (density h^4) = 3000, beyond which long waves become too soft. Their number grows
+# with dt / h^2, so that the time of a step grows with the fourth power of the resolution: multigrid would be the remedy
+MOST_ITERATIONS = 1000
+# rows worth a thread of their own
+ROWS_A_THREAD = 256
+# lengths of steps whose numbers are kept: a step that collides is halved, so a run has few
+MOST_PLANS = 64
+
+
+@wp.struct
+class BendingMatrix:
+    """K by rows, with what a step needs of each row."""
+
+    offsets: wp.array[int]
+    columns: wp.array[int]
+    values: wp.array[wp.float64]
+    delay: wp.array[wp.float64]
+    """damping time, s"""
+
+
+@wp.struct
+class Chebyshev:
+    """The numbers of a solve: the step, the middle and half the width of the range of eigenvalues, iterations, and the factor
+    that makes an acceleration of the result."""
+
+    dt: wp.float64
+    middle: wp.float64
+    half: wp.float64
+    iterations: int
+    rate: wp.float64
+
+
+@wp.kernel
+def find_rest_stretch(
+    first: int,
+    quads: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    rest: wp.array[wp.float64],
+    p: wp.array[wp.vec4d],
+    stretch: wp.array[wp.vec4d],
+):
+    """rest / |r| r of each hinge: what K p has too much for rest shapes that are not flat."""
+    i = first + wp.tid()
+    q = quads[i]
+    w = weights[i]
+    r = w[0] * p[q[0]] + w[1] * p[q[1]] + w[2] * p[q[2]] + w[3] * p[q[3]]
+    stretch[i] = (rest[i] / wp.max(wp.length(first_three(r)), wp.float64(1.0e-30))) * r
+
+
+@wp.kernel
+def start_solve(
+    first: int,
+    k: BendingMatrix,
+    p: wp.array[wp.vec4d],
+    before: wp.array[wp.vec4d],
+    rest_offsets: wp.array[int],
+    rest_columns: wp.array[int],
+    rest_values: wp.array[wp.float64],
+    rest_stretch: wp.array[wp.vec4d],
+    dt: wp.float64,
+    factor: wp.float64,
+    right: wp.array[wp.vec4d],
+    direction: wp.array[wp.vec4d],
+    dv: wp.array[wp.vec4d],
+):
+    """The right-hand side divided by the mass, and the first iterate from dv = 0. p is the position without bending."""
+    i = first + wp.tid()
+    w = p[i][3]
+    b = wp.vec4d()
+    if w > ZERO:
+        late = k.delay[i] / dt
+        b = -(ONE + late) * row_product(k.offsets[i], k.offsets[i + 1], k.columns, k.values, p)
+        if late > ZERO:
+            b += late * row_product(k.offsets[i], k.offsets[i + 1], k.columns, k.values, before)
+        if rest_offsets.shape[0] > 0:
+            b += row_product(rest_offsets[i], rest_offsets[i + 1], rest_columns, rest_values, rest_stretch)
+        b = (dt * w) * b
+        b[3] = ZERO
+    right[i] = b
+    direction[i] = factor * b
+    dv[i] = factor * b
+
+
+@wp.func
+def iterate(
+    i: int,
+    k: BendingMatrix,
+    w: wp.float64,
+    dt: wp.float64,
+    momentum: wp.float64,
+    factor: wp.float64,
+    right: wp.array[wp.vec4d],
+    direction: wp.array[wp.vec4d],
+    dv: wp.array[wp.vec4d],
+    dv_next: wp.array[wp.vec4d],
+):
+    """One Chebyshev iteration for a vertex of inverse mass w; a pinned one stays at 0."""
+    if w > ZERO:
+        product = row_product(k.offsets[i], k.offsets[i + 1], k.columns, k.values, dv)
+        residual = right[i] - dv[i] - (w * dt * (dt + k.delay[i])) * product
+        d = momentum * direction[i] + factor * residual
+        direction[i] = d
+        dv_next[i] = dv[i] + d
+
+
+@wp.kernel(launch_bounds=BLOCK)
+def solve_bending(
+    first: int,
+    threads: int,
+    arrivals: wp.array[int],
+    count: int,
+    k: BendingMatrix,
+    p: wp.array[wp.vec4d],
+    chebyshev: Chebyshev,
+    right: wp.array[wp.vec4d],
+    direction: wp.array[wp.vec4d],
+    dv: wp.array[wp.vec4d],
+    dv_next: wp.array[wp.vec4d],
+    push: wp.array[wp.vec3d],
+):
+    """All further iterations; then the change of velocity, spread over the step, is added to `push`. A cooperative kernel."""
+    t = first + wp.tid()
+    begin = partition_begin(t, threads, count)
+    end = partition_end(t, threads, count)
+    step = partition_step(threads, count)
+    ratio = chebyshev.half / chebyshev.middle
+    rho = ratio
+    for number in range(chebyshev.iterations - 1):
+        new = ONE / (TWO / ratio - rho)
+        momentum = new * rho
+        factor = TWO * new / chebyshev.half
+        rho = new
+        for i in range(begin, end, step):
+            if number % 2 == 0:
+                iterate(i, k, p[i][3], chebyshev.dt, momentum, factor, right, direction, dv, dv_next)
+            else:
+                iterate(i, k, p[i][3], chebyshev.dt, momentum, factor, right, direction, dv_next, dv)
+        barrier_between(arrivals, count, count)
+    for i in range(begin, end, step):
+        if p[i][3] > ZERO:
+            last = dv[i]
+            if chebyshev.iterations % 2 == 0:
+                last = dv_next[i]
+            push[i] = push[i] + chebyshev.rate * first_three(last)
+
+
+class Bending:
+    """The bending matrix of a spring network for the vertices that are pinned now, and the solve of a step."""
+
+    def __init__(self, network: SpringNetwork, mass: np.ndarray, device: wp.DeviceLike) -> None:
+        self.network, self.device, self.count = network, device, len(mass)
+        finite = np.isfinite(mass)
+        self._mass = np.where(finite, mass, 1.0)
+        self._weights = _sparse(network.weights, network.quads, self.count)
+        hinges = len(network.quads)
+        self._curved = np.where(network.sewn, 0.0, network.quad_rest) if network.quad_rest.any() else np.zeros(0)
+        if not self._curved.any():
+            self._curved = np.zeros(0)
+        self._hinges = (
+            wp.array(network.quads, dtype=wp.vec4i, device=device),
+            wp.array(network.weights, dtype=wp.vec4d, device=device),
+            wp.array(self._curved, dtype=wp.float64, device=device),
+        )
+        self._stretch = wp.zeros(hinges if len(self._curved) else 0, dtype=wp.vec4d, device=device)
+        delay = np.divide(network.quad_damping, network.quad_stiffness, where=network.quad_stiffness > 0.0,
+                          out=np.zeros(hinges))  # fmt: skip
+        self._delay = np.zeros(self.count)
+        for corner in range(4):
+            self._delay[network.quads[~network.sewn, corner]] = delay[~network.sewn]
+        self._right, self._direction, self._dv, self._next = (
+            wp.zeros(self.count, dtype=wp.vec4d, device=device) for _ in range(4)
+        )
+        self._pinned: np.ndarray | None = None
+        self._plans: dict[float, Any] = {}
+        self._cooperative = CooperativeLauncher(device)
+
+    @property
+    def active(self) -> bool:
+        """Whether anything bends."""
+        return bool(self.network.face_coupling.any())
+
+    def pin(self, pinned: np.ndarray) -> None:
+        """Assemble the matrix for the vertices that are pinned now, unless they are the same as before."""
+        if self._pinned is not None and np.array_equal(pinned, self._pinned):
+            return
+        self._pinned = pinned.copy()
+        coupling = self._coupling(pinned)
+        moments = csr_array(self._weights.T @ coupling)
+        k = csr_array(moments @ self._weights)
+        k.sort_indices()
+        self._stiffest = _stiffest_modes(k, np.where(pinned, 0.0, 1.0 / self._mass), self._delay)
+        self._plans = {}
+
+        def upload(values: np.ndarray, dtype: Any) -> wp.array:
+            return wp.array(values, dtype=dtype, device=self.device)
+
+        self._matrix = BendingMatrix()
+        self._matrix.offsets, self._matrix.columns = upload(k.indptr, int), upload(k.indices, int)
+        self._matrix.values, self._matrix.delay = upload(k.data, wp.float64), upload(self._delay, wp.float64)
+        moments = moments if len(self._curved) else csr_array((0, 0))
+        offsets = moments.indptr if len(self._curved) else np.zeros(0)
+        self._rest_lists = (upload(offsets, int), upload(moments.indices, int), upload(moments.data, wp.float64))
+
+    def _coupling(self, pinned: np.ndarray) -> csr_array:
+        """C, (h, h)."""
+        n = self.network
+        still = pinned[n.faces].all(axis=1)
+        hinge = np.maximum(n.face_hinges, 0)
+        # the other triangle of each hinge is still
+        count = np.zeros(len(n.quads))
+        np.add.at(count, n.face_hinges[still], 1.0)
+        doubled = np.where(count[hinge] > 0.0, 2.0, 1.0) * (n.face_hinges >= 0)
+        values = n.face_coupling * doubled[:, :, None] * doubled[:, None, :]
+        values = values[~still]
+        rows = np.broadcast_to(hinge[~still][:, :, None], values.shape)
+        columns = np.broadcast_to(hinge[~still][:, None, :], values.shape)
+        shape = (len(n.quads), len(n.quads))
+        return csr_array(coo_array((values.ravel(), (rows.ravel(), columns.ravel())), shape=shape))
+
+    def _plan(self, dt: float) -> Any:
+        """The numbers of Chebyshev's iteration for a step dt.
+
+        Divided by the mass, the eigenvalues of the system are between 1 and a bound (see `_stiffest_modes`). The error of the
+        result is T_k(y) / T_k(middle / half), with y from 1 for the longest wave to -1: that wave is made exact.
+        """
+        if dt not in self._plans:
+            upper = 1.0 + max([dt * (dt + delay) * stiffest for delay, stiffest in self._stiffest] + [1e-6])
+            wanted = math.acosh(1.0 / TOLERANCE)
+            iterations = math.ceil(wanted / math.acosh((upper + 1.0) / (upper - 1.0)))
+            lower = 1.0
+            if iterations > MOST_ITERATIONS:
+                # the tolerance holds from here on; what is below is too soft, and no wave is too stiff, which would be unstable
+                iterations = MOST_ITERATIONS
+                lower = upper * (math.cosh(wanted / iterations) - 1.0) / (math.cosh(wanted / iterations) + 1.0)
+            plan: Any = Chebyshev()
+            plan.dt, plan.middle, plan.half = dt, 0.5 * (upper + lower), 0.5 * (upper - lower)
+            plan.iterations = iterations
+            error = 1.0 / math.cosh(iterations * math.acosh((upper + lower) / (upper - lower)))
+            plan.rate = 1.0 / (dt * (1.0 - error)) if lower == 1.0 else 1.0 / dt
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+            self._plans[dt] = plan
+        return self._plans[dt]
+
+    def solve(self, dt: float, p: wp.array, before: wp.array, push: wp.array) -> None:
+        """Add the mean acceleration by bending over a step dt to `push`.
+
+        p are packed vertices at the end of the step without bending, `before` those at its start. Only launches kernels,
+        the same ones for the same dt and pins.
+        """
+        numbers = self._plan(dt)
+        if len(self._stretch):
+            launch(find_rest_stretch, len(self._stretch), [*self._hinges, p, self._stretch], device=self.device)
+        inputs = [self._matrix, p, before, *self._rest_lists, self._stretch, dt, 1.0 / float(numbers.middle)]
+        work = [self._right, self._direction, self._dv]
+        launch(start_solve, self.count, [*inputs, *work], device=self.device, grain=ROWS_A_THREAD)
+        inputs = [self.count, self._matrix, p, numbers, *work, self._next, push]
+        self._cooperative.launch(solve_bending, self.count, inputs)
+
+
+def _sparse(weights: np.ndarray, quads: np.ndarray, count: int) -> csr_array:
+    rows = np.repeat(np.arange(len(quads)), 4)
+    return csr_array(coo_array((weights.ravel(), (rows, quads.ravel())), shape=(len(quads), count)))
+
+
+def _stiffest_modes(k: csr_array, inverse_mass: np.ndarray, delay: np.ndarray) -> list[tuple[float, float]]:
+    """For each damping time that occurs: the time, and a bound of the eigenvalues of K / M for the vertices that have it.
+
+    Lanczos finds the largest one to a hundredth from below. The bound is 2 to 7 % above that, one of the powers of 1.05, so
+    that rounding in Lanczos, which is not ours, does not change the result. (Gershgorin's bound is twice as high on narrow
+    strips, for the light vertices of their borders.)
+    """
+    found = []
+    for time in np.unique(delay):
+        chosen = np.flatnonzero((delay == time) & (inverse_mass > 0.0))
+        root = diags_array(np.sqrt(inverse_mass[chosen]))
+        scaled = root @ k[chosen][:, chosen] @ root
+        largest = _largest_eigenvalue(scaled)
+        if largest > 0.0:
+            found.append((float(time), 1.05 ** math.ceil(math.log(1.02 * largest) / math.log(1.05))))
+    return found
+
+
+def _largest_eigenvalue(matrix: csr_array) -> float:
+    """Of a positive semidefinite matrix, to a hundredth."""
+    if matrix.shape[0] < 32:
+        return float(np.linalg.eigvalsh(matrix.toarray()).max(initial=0.0))
+    if matrix.count_nonzero() == 0:
+        return 0.0
+    start = np.random.default_rng(0).normal(size=matrix.shape[0])
+    return float(eigsh(matrix, k=1, which="LA", tol=1e-2, v0=start, return_eigenvectors=False)[0])

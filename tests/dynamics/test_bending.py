@@ -1,0 +1,128 @@
+"""Bending of position-based cloth: the energy of a plate, the solve of a step, and a strip that sags as the elastica says."""
+
+import numpy as np
+import pytest
+import warp as wp
+from scipy.sparse import diags
+from scipy.sparse.linalg import spsolve
+
+from weft.dynamics.air import Air
+from weft.dynamics.position_based.bending import TOLERANCE, Bending
+from weft.dynamics.position_based.model import PositionBased
+from weft.dynamics.springs import from_mesh
+from weft.mesh import shapes
+from weft.scene import Forces, Material
+from weft.world import State
+
+BEND, DENSITY, GRAVITY = 2e-5, 0.2, 9.81
+# drop over reach of the tip of a strip with density g L^3 / bend = 10
+ELASTICA = 1.0668
+STILL = Forces(gravity=(0.0, 0.0, 0.0))
+
+
+def make(network, mass, fixed=(), forces=STILL):
+    inverse = 1.0 / mass
+    inverse[list(fixed)] = 0.0
+    air = Air(forces, np.zeros((0, 3), np.int32), len(mass))
+    return PositionBased(network, mass, wp.array(inverse, dtype=wp.float64, device="cpu"), air)
+
+
+def run(dynamics, x, steps, dt=1.0 / 360.0):
+    """Positions and velocities after so many steps from rest."""
+    state = State.from_numpy(x, np.zeros_like(x))
+    target, x_end, v_end = wp.clone(state.x), wp.zeros_like(state.x), wp.zeros_like(state.v)
+    for _ in range(steps):
+        dynamics.propose(state, target, dt, x_end, v_end)
+        state.take(x_end, v_end)
+    return state.positions(), state.velocities()
+
+
+def lumped(mesh, density=DENSITY):
+    mass = np.zeros(len(mesh.vertices))
+    np.add.at(mass, mesh.faces.ravel(), np.repeat(density * mesh.rest_areas / 3.0, 3))
+    return mass
+
+
+def matrix(bending):
+    k = bending._weights.T @ bending._coupling(bending._pinned) @ bending._weights
+    return k.tocsr()
+
+
+def rolled(mesh, radius, angle):
+    """A flat mesh on a cylinder whose axis lies at an angle to its rows."""
+    u = mesh.uv @ [np.cos(angle), np.sin(angle)]
+    along = mesh.uv @ [-np.sin(angle), np.cos(angle)]
+    return np.column_stack([radius * np.sin(u / radius), radius * np.cos(u / radius), along])
+
+
+@pytest.mark.parametrize("diagonals", ["same", "alternating"])
+@pytest.mark.parametrize("axis", [0.0, 0.5 * np.pi])
+def test_a_sheet_rolled_along_its_threads_has_the_energy_of_a_plate(diagonals, axis):
+    mesh = shapes.grid((0.2, 0.2), (40, 40), diagonals=diagonals)
+    bending = Bending(from_mesh(mesh, Material(bend=BEND)), lumped(mesh), "cpu")
+    bending.pin(np.zeros(len(mesh.vertices), bool))
+    x = rolled(mesh, 0.1, axis)
+    k = matrix(bending)
+    energy = 0.5 * sum(x[:, d] @ (k @ x[:, d]) for d in range(3))
+    # the outermost rows of hinges are missing: half a cell at either end
+    assert energy == pytest.approx(BEND / (2.0 * 0.1**2) * 0.2 * (0.2 - 0.005), rel=0.01)
+
+
+def test_the_solve_is_that_of_the_whole_system_and_keeps_momentum():
+    mesh = shapes.grid((0.1, 0.08), (20, 16))
+    mass = lumped(mesh)
+    count = len(mass)
+    bending = Bending(from_mesh(mesh, Material(bend=BEND, damping=0.002)), mass, "cpu")
+    pinned = np.zeros(count, bool)
+    bending.pin(pinned)
+    rng = np.random.default_rng(0)
+    # long and short waves
+    x = mesh.vertices + np.column_stack([np.zeros((count, 2)), 0.01 * np.sin(40.0 * mesh.vertices[:, 0])])[:, [0, 2, 1]]
+    x += 1e-4 * rng.normal(size=x.shape)
+    v, dt = 0.1 * rng.normal(size=x.shape), 1.0 / 360.0
+    packed, before = (np.column_stack([y, 1.0 / mass]) for y in (x + dt * v, x))
+    push = wp.zeros(count, dtype=wp.vec3d, device="cpu")
+    arrays = [wp.array(y, dtype=wp.vec4d, device="cpu") for y in (packed, before)]
+    bending.solve(dt, *arrays, push)
+    k = matrix(bending)
+    a = (diags(mass) + dt * (dt + 0.002) * k).tocsc()
+    expected = spsolve(a, -dt * (k @ (x + (dt + 0.002) * v))) / dt
+    found = push.numpy()
+    error = np.sqrt((mass[:, None] * (found - expected) ** 2).sum() / (mass[:, None] * expected**2).sum())
+    assert error < 2.0 * TOLERANCE
+    momentum = (mass[:, None] * found).sum(axis=0)
+    assert np.abs(momentum).max() < 1e-10 * np.abs(mass[:, None] * found).sum()
+
+
+def test_a_curved_rest_shape_is_at_rest():
+    mesh = shapes.cylinder(0.05, 0.1, segments=24, rings=6)
+    dynamics = make(from_mesh(mesh, Material(bend=1e-3)), lumped(mesh))
+    x, v = run(dynamics, mesh.vertices, 20)
+    assert np.abs(x - mesh.vertices).max() < 1e-9 and np.abs(v).max() < 1e-7
+
+
+def test_a_triangle_bends_once_its_pins_are_released():
+    mesh = shapes.grid((0.1, 0.1), (4, 4))
+    bending = Bending(from_mesh(mesh, Material(bend=BEND)), lumped(mesh), "cpu")
+    bending.pin(np.ones(25, bool))
+    assert matrix(bending).count_nonzero() == 0
+    bending.pin(np.zeros(25, bool))
+    assert matrix(bending).count_nonzero() > 0
+
+
+@pytest.mark.parametrize(("cells", "within"), [(6, 0.13), (10, 0.07), (20, 0.04)])
+@pytest.mark.parametrize("diagonals", ["same", "alternating"])
+def test_a_strip_sags_like_the_elastica_on_any_mesh(cells, within, diagonals):
+    length = (10.0 * BEND / (DENSITY * GRAVITY)) ** (1.0 / 3.0)
+    h = length / cells
+    mesh = shapes.grid((length + h, 4.0 * h), (cells + 1, 4), diagonals=diagonals)
+    clamped = [j * (cells + 2) + i for j in range(5) for i in range(2)]
+    material = Material(bend=BEND, density=DENSITY, stretch=2000.0, shear=800.0, damping=0.0)
+    forces = Forces(gravity=(0.0, -GRAVITY, 0.0), air_damping=8.0)
+    dynamics = make(from_mesh(mesh, material), lumped(mesh), fixed=clamped, forces=forces)
+    x, v = run(dynamics, mesh.vertices, 720)
+    tip = np.flatnonzero(mesh.vertices[:, 0] > 0.5 * (length + h) - 1e-6)
+    drop, reach = -x[tip, 1].mean(), x[tip, 0].mean() - mesh.vertices[clamped, 0].max()
+    assert drop / reach == pytest.approx(ELASTICA, rel=within)
+    # 2 s of strong damping: it hangs still
+    assert np.abs(v).max() < 5e-4
