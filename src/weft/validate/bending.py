@@ -141,9 +141,21 @@ def _within(theory_value: float) -> Callable[[int], Expected]:
 
 
 SWEEPS = "bending is one Gauss-Seidel sweep a step, which carries little on a fine mesh"
-_LIMP = {**CLASSICAL, "robust": SWEEPS, "predictive": SWEEPS, "plain": SWEEPS}
+_LIMP = {**CLASSICAL, "predictive": SWEEPS}
 _SOFT = {**_LIMP, "untangle": "converges to a bending that is about 20 % too soft"}
 _STIFF = {**_LIMP, "untangle": "torsion is too stiff: it tilts at 1.2 to 1.5 times the load"}
+
+
+def _position_based(reason: str) -> dict[str, str]:
+    """A reason for the two methods whose bending is that of position-based dynamics."""
+    return {"robust": reason, "plain": reason}
+
+
+_CANTILEVER = {
+    "cantilever_10_same": _position_based("3.03 % off at 40 cells"),
+    "cantilever_10_alternating": _position_based("3.03 % off at 40 cells"),
+    "cantilever_100_alternating": _position_based("7 % too low where the strip hangs steeply"),
+}
 
 
 def _cantilever_case(weight: float, kind: Mesh, full: tuple[int, ...], quick: tuple[int, ...] = ()) -> Case:
@@ -155,7 +167,7 @@ def _cantilever_case(weight: float, kind: Mesh, full: tuple[int, ...], quick: tu
         full,
         quick,
         note="resolution: cells a free length",
-        misses=_SOFT,
+        misses={**_SOFT, **_CANTILEVER.get(f"cantilever_{weight:g}_{kind}", {})},
     )
 
 
@@ -172,7 +184,7 @@ CASES = (
             lambda method, cells, seconds=seconds: rest_speed(method, cells, seconds),  # type: ignore[misc]
             (10, 20),
             unit="mm/s",
-            misses=_LIMP,
+            misses={**_LIMP, **(_position_based("1 to 1.5 mm/s, and falling") if seconds == 3.0 else {})},
         )
         for seconds, most in ((3.0, 0.5), (10.0, 0.05))
     ),
@@ -194,7 +206,7 @@ CASES = (
         Expected.at_most(0.05),
         lambda method, cells: edge_tilt(method, cells, 0.95),
         (20,),
-        misses=_LIMP,
+        misses={**_LIMP, **_position_based("torsion is too soft: it tilts below the critical load")},
     ),
     Case(
         "edge_above",

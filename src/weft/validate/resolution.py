@@ -87,7 +87,7 @@ def _second_order(cells: int) -> Expected:
 
 
 _LARGE = "shrinks with the cells, but is larger than this"
-_LIMP = "bending depends on the mesh"
+_LIMP = "the shear of springs depends on the mesh"
 
 CASES = (
     Case(
