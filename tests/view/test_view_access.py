@@ -172,17 +172,14 @@ def test_the_number_of_clients_and_sockets_is_bounded(viewer, monkeypatch):
 
 def hostile_values(slider):
     """Updates of a slider that must neither end a loop nor be shown to other browsers."""
-    yield from ({"value": v} for v in (NAN, INF, -INF, 1e300, -1e300, 1 << 63, None, "1", True, [1.0], {}, b"1"))
+    yield from ({"value": v} for v in (slider.max + 1e6, slider.min - 1e6, 1e300, -1e300, 1 << 63))
+    yield from ({"value": v} for v in (None, "1", True, [1.0], {}, b"1"))
     yield from ({"props": None}, {"removed": True}, {"value": 1.0, "props": None}, {"update_cb": []}, {}, {"min": -1e9})
-    yield {"value": slider.max + 1e6}
-    yield {"value": slider.min - 1e6}
+    # last, since a later value would hide them
+    yield from ({"value": v} for v in (INF, -INF, NAN))
 
 
 def bad_messages():
-    for number in (NAN, INF, 1e300):
-        yield "SceneNodeDragMessage", DRAG | {"end_position": (0.0, number, 0.0)}
-        yield "SceneNodeDragMessage", DRAG | {"start_position": (0.0, 0.0, number)}
-        yield "ViewerCameraMessage", CAMERA | {"position": (0.0, number, 0.0)}
     yield "SceneNodeDragMessage", DRAG | {"end_position": (0.0, 0.0)}
     yield "SceneNodeDragMessage", DRAG | {"end_position": None}
     yield "SceneNodeDragMessage", DRAG | {"end_position": "abc"}
@@ -203,6 +200,10 @@ def bad_messages():
     yield "Nothing", {}
     yield 7, {}
     yield None, {}
+    for number in (1e300, INF, NAN):
+        yield "SceneNodeDragMessage", DRAG | {"end_position": (0.0, number, 0.0)}
+        yield "SceneNodeDragMessage", DRAG | {"start_position": (0.0, 0.0, number)}
+        yield "ViewerCameraMessage", CAMERA | {"position": (0.0, number, 0.0)}
 
 
 RAW = (b"", b"\xc1", b"\x93\x01\x02\x03", b"\x91" * 5000, "text", msgspec.msgpack.encode({"type": ["a"]}), b"\x80")
@@ -226,6 +227,7 @@ def test_hostile_messages_do_not_end_play(play, capfd):
         for slider in (panel.stretch, panel.bend, panel.friction, panel.wind, panel.angle):
             assert slider._impl.props is not None
             assert slider.min <= slider.value <= slider.max
+        assert np.isfinite(play.hand.holds()[1:]).all()
         for k in range(10):
             play.step(100.0 + k * play.dt)
         assert np.isfinite(play.cloth.positions).all()
