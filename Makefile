@@ -38,11 +38,11 @@ test-oldest: $(OLDEST)/.installed
 	$(OLDEST)/bin/python -m pytest tests/scene tests/mesh tests/cache tests/exchange tests/cli tests/run \
 		tests/view/test_view_stills.py
 
-# the versions with which the newest tests passed, for who wants exactly these: pip install -r requirements-dev.lock
 # breaks the code in many places, one at a time: do the tests notice?
 mutants: $(VENV)/.installed-all+test
 	$(BIN)/python tests/mutants.py
 
+# the versions with which the newest tests passed, for who wants exactly these: pip install -r requirements-dev.lock
 lock: $(VENV)/.installed-all+test+dev
 	$(BIN)/python -m pip freeze --exclude-editable > requirements-dev.lock
 

@@ -5,7 +5,18 @@ import pytest
 from crumpled import positions
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from step_scenes import all_pairs, distances, folded, key, keys, make_contact_list, make_search, take, two_sheets
+from step_scenes import (
+    Motion,
+    all_pairs,
+    distances,
+    folded,
+    key,
+    keys,
+    make_contact_list,
+    make_search,
+    take,
+    two_sheets,
+)
 
 from weft.contact.ccd_tests import COLLISION_DISTANCE, START_FRACTION, TARGET_GAP
 from weft.geometry import ccd, proximity
@@ -39,6 +50,20 @@ def test_every_pair_that_meets_is_found(seed, folds):
         assert hit.any()
         missed = [row for row in rows[hit] if key(kind, row) not in found]
         assert not missed
+
+
+def test_a_triangle_that_turns_about_its_centre_is_found():
+    """Its corners move although it does not on average: it passes the tip of another that stands still."""
+    tip = np.array([[0.1, -0.02, 0.1], [0.12, -0.2, 0.1], [0.1, -0.2, 0.12]])
+    start = np.concatenate([tip, [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]])
+    end = start.copy()
+    end[3:, 1] = -0.06, 0.03, 0.03
+    motion = Motion(start, end, np.array([[0, 1, 2], [3, 4, 5]]), np.array([0, 1]), start)
+    found = keys(collisions(motion))
+    assert key(0, [0, 3, 4, 5]) in found
+    for kind, (detect, rows) in enumerate(zip((ccd.point_triangle, ccd.edge_edge), all_pairs(motion), strict=True)):
+        hit, _ = detect(start[rows], end[rows], 0.0)
+        assert {key(kind, row) for row in rows[hit]} <= found
 
 
 @settings(max_examples=8, deadline=None, phases=QUICK)

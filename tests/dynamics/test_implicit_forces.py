@@ -30,10 +30,15 @@ def vec(a):
 
 def force(m, x, v):
     """F: the right-hand side of a step of 1 s without its dF/dx (v + y), which y = -v takes out."""
-    m.constraints.shift.assign(-v)
+    return right_hand_side(m, x, v, -v, 1.0)
+
+
+def right_hand_side(m, x, v, shift, h):
+    """The right-hand side of a step h with position corrections, by vertices."""
+    m.constraints.shift.assign(shift)
     m._blow(vec(x), vec(v), 0.0)
-    m._strain(vec(x), vec(v), 1.0)
-    m.matrix.right_hand_side(m._terms, m._external, vec(v), m.constraints.push, 1.0, m._b)
+    m._strain(vec(x), vec(v), h)
+    m.matrix.right_hand_side(m._terms, m._external, vec(v), m.constraints.push, h, m._b)
     return m._b.numpy()[m.matrix.row_of.numpy()]
 
 
@@ -138,6 +143,16 @@ def test_the_jacobian_of_a_triangle_is_the_slope_of_its_force_but_for_what_is_dr
     half = 0.5 * abs(s) * np.linalg.norm(p) * np.linalg.norm(q)
     dropped -= half * np.kron(np.outer(mixed, mixed), np.eye(3))
     assert assembled + dropped == pytest.approx(-slope, abs=2e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(corners, corners)
+def test_the_right_hand_side_follows_the_motion_by_the_same_matrix(noise, motion):
+    """h (F + dF/dx (h v + y)): without damping the matrix of the step is -h^2 dF/dx."""
+    _mesh, m, x = triangle(noise, Material(stretch=3.0, shear=0.7, bend=0.0, damping=0.0))
+    y, still, h = np.array(motion).reshape(3, 3), np.zeros_like(x), 0.3
+    change = right_hand_side(m, x, still, y, h) - right_hand_side(m, x, still, still, h)
+    assert change.ravel() == pytest.approx(-matrix(m, x, still, h) @ y.ravel() / h, abs=1e-12)
 
 
 @settings(max_examples=40, deadline=None)

@@ -85,6 +85,17 @@ def test_texture_coordinates_are_counted_apart_from_vertices():
     assert "f 4/1 5/2 6/3\n" in text
 
 
+def test_texture_coordinates_of_all_bodies_before_count():
+    bodies = [
+        FileBody(name, slice(3 * k, 3 * k + 3), np.arange(3 * k, 3 * k + 3)[None]) for k, name in enumerate("abcd")
+    ]
+    uv = np.arange(24.0).reshape(12, 2)
+    uv[3:6] = np.nan
+    lines = to_obj(np.zeros((12, 3)), bodies, uv).decode().splitlines()
+    faces = [line for line in lines if line.startswith("f ")]
+    assert faces == ["f 1/1 2/2 3/3", "f 4 5 6", "f 7/4 8/5 9/6", "f 10/7 11/8 12/9"]
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(*[st.floats(-1e6, 1e6)] * 3), min_size=3, max_size=9))
 def test_ply_keeps_every_bit(points):
