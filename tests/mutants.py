@@ -261,11 +261,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "analysis/test_contour.py",
     ),
     Mutant(
-        "barrier-one-too-few",
+        "barrier-waits-for-itself",
         "runtime/native/cooperative.h",
         "    while ((int)(__atomic_load_n(counter, __ATOMIC_ACQUIRE) - goal) < 0) {",
-        "    while ((int)(__atomic_load_n(counter, __ATOMIC_ACQUIRE) - goal) < -1) {",
-        "runtime/test_cooperative.py",
+        "    while ((int)(__atomic_load_n(counter, __ATOMIC_ACQUIRE) - old) < 0) {",
+        "runtime/test_cooperative.py::test_nobody_goes_on_before_all_are_there",
     ),
     Mutant(
         "extra-behind-the-totals",
