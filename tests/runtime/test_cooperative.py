@@ -9,7 +9,7 @@ from weft.methods import make_method
 from weft.methods.predictive import plan, search_cpu
 from weft.runtime import cooperative, get_threads, set_threads
 from weft.runtime.cooperative import CooperativeLauncher, grid_barrier, take_ticket
-from weft.runtime.partition import partition_begin, partition_end, partition_step
+from weft.runtime.partition import ONE_THREAD_ITEMS, partition_begin, partition_end, partition_step
 from weft.scene import Predictive
 from weft.world import World
 
@@ -108,15 +108,15 @@ def add_up(first: int, threads: int, arrivals: wp.array[int], count: int, passes
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_nobody_goes_on_before_all_are_there(monkeypatch, count):
-    monkeypatch.setattr(cooperative, "MIN_PARALLEL_ITEMS", 0)
-    threads, passes, items = get_threads(), 501, 64
+def test_nobody_goes_on_before_all_are_there(count):
+    """More items than one thread takes alone, and as many threads as are said, however busy the machine is."""
+    threads, passes, items = get_threads(), 301, 2 * ONE_THREAD_ITEMS
     try:
         set_threads(count)
         launcher = CooperativeLauncher("cpu")
         for _ in range(20):
             x = wp.zeros(2 * items, dtype=int, device="cpu")
-            launcher.launch(add_up, items, [items, passes, x])
+            launcher.launch(add_up, items, [items, passes, x], threads=count)
             assert (x.numpy()[items:] == passes).all()
     finally:
         set_threads(threads)
