@@ -129,14 +129,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "zone-rotates-without-bound",
-        "methods/robust/impact_zones.py",
+        "methods/robust/collision_rounds.py",
         "    angle = min(speed * dt, LARGEST_ANGLE)",
         "    angle = speed * dt",
         "methods/robust/test_impact_zones.py",
     ),
     Mutant(
         "zone-without-inertia-of-arm",
-        "methods/robust/impact_zones.py",
+        "methods/robust/collision_rounds.py",
         '    inertia = squares * np.eye(3) - np.einsum("i,ij,ik->jk", mass, arm, arm)',
         "    inertia = squares * np.eye(3)",
         "methods/robust/test_impact_zones.py",

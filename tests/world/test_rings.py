@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.world import Surface
-from weft.world.rings import Rings, neighbours, surface_neighbours
+from weft.world.surface import Rings, neighbours, surface_neighbours
 
 
 @settings(max_examples=40, deadline=None)

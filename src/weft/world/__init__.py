@@ -1,7 +1,6 @@
 """A scene compiled to flat device arrays: `World`, its triangles (`Surface`), and its `State` at one moment."""
 
-from weft.world.state import State
 from weft.world.surface import Surface
-from weft.world.world import Body, RestCloth, Seams, World
+from weft.world.world import Body, RestCloth, Seams, State, World
 
 __all__ = ["Body", "RestCloth", "Seams", "State", "Surface", "World"]

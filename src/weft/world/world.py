@@ -1,4 +1,7 @@
-"""A scene compiled to flat arrays: one list of vertices and one of triangles, all cloths first, then all colliders."""
+"""A scene compiled to flat arrays: one list of vertices and one of triangles, all cloths first, then all colliders.
+
+`State` has the positions and velocities of all vertices at one moment.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -16,10 +19,39 @@ from weft.scene.motion import ResolvedMotion, RigidMotion
 from weft.scene.resolve import Resolved, resolve_scene
 from weft.scene.seams import Stitches
 from weft.world.kinematics import Kinematics, Prescription
-from weft.world.state import State
 from weft.world.surface import Surface
 
 wp.set_module_options({"enable_backward": False})
+
+
+@dataclass
+class State:
+    """All that a frame passes on to the next one: positions in m, velocities in m/s, time in s, and the frame's number."""
+
+    x: wp.array
+    v: wp.array
+    time: float = 0.0
+    frame: int = 0
+
+    @classmethod
+    def from_numpy(
+        cls, x: np.ndarray, v: np.ndarray, *, time: float = 0.0, frame: int = 0, device: wp.DeviceLike = "cpu"
+    ) -> "State":
+        return cls(wp.array(x, dtype=wp.vec3d, device=device), wp.array(v, dtype=wp.vec3d, device=device), time, frame)
+
+    def take(self, x: wp.array, v: wp.array) -> None:
+        """Copy positions and velocities from other arrays."""
+        wp.copy(self.x, x)
+        wp.copy(self.v, v)
+
+    def positions(self) -> np.ndarray:
+        """A copy, (n, 3) float64."""
+        return self.x.numpy().copy()
+
+    def velocities(self) -> np.ndarray:
+        """A copy, (n, 3) float64."""
+        return self.v.numpy().copy()
+
 
 # threads that measure edges at most: each takes many edges, so that few of them contend for the one maximum
 STRETCH_THREADS = 16384

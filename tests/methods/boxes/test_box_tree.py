@@ -6,8 +6,7 @@ import warp as wp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.bench.boxes import ground_scene
-from weft.bench.plain_search import PlainSearch
+from weft.bench.boxes import PlainSearch, ground_scene
 from weft.broad_phase.interface import make_broad_phase
 from weft.mesh import shapes
 from weft.methods.boxes.box_tree import BoxTree

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from weft.mesh import shapes
-from weft.methods.predictive.partition_order import make_partitions, order_by_partition
+from weft.methods.predictive.fabric import make_partitions, order_by_partition
 
 BLOCKS = 16
 

@@ -8,8 +8,7 @@ import warp as wp
 from sewn import gaps, sewn_panels
 
 import weft
-from weft.bench.bunny import bunny
-from weft.bench.push import SCENES
+from weft.bench.push import SCENES, bunny_mesh
 from weft.dynamics.springs import BEND
 from weft.errors import SceneError
 from weft.geometry.intersection import intersections
@@ -287,7 +286,7 @@ def test_welds_are_refused():
 
 
 def test_the_rabbit_is_closed_and_clean():
-    mesh = bunny(0.5)
+    mesh = bunny_mesh(0.5)
     assert 900 <= len(mesh.faces) <= 1100
     assert not mesh.boundary_loops and (mesh.edge_faces >= 0).all()
     assert len(intersections(mesh.vertices, mesh.faces)) == 0

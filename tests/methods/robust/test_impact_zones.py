@@ -9,7 +9,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.transform import Rotation
 
-from weft.methods.robust.impact_zones import LARGEST_ANGLE, Zones, carried_velocity, rigid_velocity
+from weft.methods.robust.collision_rounds import LARGEST_ANGLE, Zones, carried_velocity, rigid_velocity
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -43,7 +43,7 @@ from weft.runtime import launch
 from weft.runtime.buffers import Buffer
 from weft.runtime.compaction import exclusive_scans
 from weft.world import Surface, World
-from weft.world.rings import surface_neighbours
+from weft.world.surface import surface_neighbours
 
 # grain of launches with atomics, so that a single thread runs them on the CPU, where atomics of Warp are not thread-safe
 ONE_THREAD = 1 << 30

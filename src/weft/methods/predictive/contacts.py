@@ -9,8 +9,8 @@ first), with the constraint C = n . sum w_k x_k - 2r >= 0:
   at p by just that. So one multiplication with n serves for all.
 - edge and edge, vertex and vertex: n and the weights are those of the nearest points at the start of the step.
 
-Cached contacts (section 5.2) are of the first kind only. Layers slide, so at the start of each step such a contact walks to the
-neighbouring triangle that is nearest to its vertex.
+Cached contacts (section 5.2) are of the first kind only. Layers slide, so at the start of each step such a contact walks
+to the neighbouring triangle that is nearest to its vertex.
 
 Which pairs make a contact (sections 4.1 to 4.3): nearest points and the direction between them are those at the start;
 the displacements of the step, projected on that direction, tell how near the two will come. What comes nearer than the
@@ -42,8 +42,7 @@ import warp as wp
 from weft.dynamics.packed_vertices import PACKED_VERTEX
 from weft.errors import SceneError
 from weft.geometry.proximity import NEAREST_ON_TRIANGLE
-from weft.methods.predictive.regions import Regions
-from weft.methods.predictive.state import VertexArrays, fill
+from weft.methods.predictive.state import Regions, VertexArrays, fill
 from weft.runtime.buffers import Buffer
 from weft.runtime.colouring import colour_items
 from weft.runtime.native import NativeHeader

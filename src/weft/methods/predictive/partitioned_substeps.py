@@ -2,7 +2,7 @@
 
 Springs and hinges within a partition are solved by its block, whose threads wait for each other only and hold its vertices in
 shared memory; those across two neighbouring partitions by the block of the first, afterwards; those that reach farther by all
-blocks (`weft.methods.predictive.partition_order`). So all blocks wait for each other twice a substep, besides what contacts
+blocks (`weft.methods.predictive.fabric`). So all blocks wait for each other twice a substep, besides what contacts
 need.
 
 Contacts of cloth with cloth are solved by reservations (Luby). Of the contacts of a step a few in a hundred push in a sweep,

@@ -17,9 +17,8 @@ from weft.broad_phase.patch_search import PatchSearch
 from weft.contact.step_search import sewn_groups
 from weft.methods.predictive.contacts import EDGE_EDGE, POINT_POINT, POINT_TRIANGLE, Contacts, SearchSurface
 from weft.methods.predictive.list_search import ListSearch, SearchRoom
-from weft.methods.predictive.regions import Regions
 from weft.methods.predictive.search_cpu import CpuSearch
-from weft.methods.predictive.state import fill
+from weft.methods.predictive.state import Regions, fill
 from weft.runtime import launch
 from weft.runtime.cooperative import BLOCK
 from weft.runtime.graph_cache import fork_join

@@ -15,9 +15,8 @@ from weft.methods.predictive.fabric import Fabric
 from weft.methods.predictive.guides import Goals, Guides, attach_world
 from weft.methods.predictive.half_spaces import PADDING, HalfSpaces, find_each, place_shapes
 from weft.methods.predictive.plan import ExecutionPlan, refined_substeps, usual_radius, usual_substeps
-from weft.methods.predictive.regions import compile_regions
 from weft.methods.predictive.search import ContactSearch
-from weft.methods.predictive.state import PREDICTION, Settings, Vertices, begin_step, fill, move_freely
+from weft.methods.predictive.state import PREDICTION, Settings, Vertices, begin_step, compile_regions, fill, move_freely
 from weft.runtime import cooperative, launch
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.scene import Predictive

@@ -30,7 +30,7 @@ from weft.runtime import launch
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.readback import read
 from weft.world import World
-from weft.world.rings import surface_neighbours
+from weft.world.surface import surface_neighbours
 
 # moves that make up `close`: the paper's number
 MOVES_OF_CLOSE = 16

@@ -1,17 +1,229 @@
-"""Collisions of a step: rounds of impulses, then of all contacts and collisions together, then rigid impact zones.
+"""Contacts and collisions of a step, from repulsion to rigid impact zones (Bridson et al. 2002, sections 7.2 to 7.5).
 
-In each round the motion along the average velocity is tested by continuous detection, which misses no collision, and the
-collisions found are appended to the contacts (Bridson et al. 2002, sections 7.4 and 7.5).
+`ContactStage` has the contacts at the start: how far away they are looked for, what they ask for, and how often they are
+solved. `CollisionRounds` then tests the motion along the average velocity by continuous detection, which misses no collision:
+rounds of impulses, then of all contacts and collisions together, then rigid impact zones.
+
+Rigid impact zones: vertices that keep colliding move as one body (Provot 1997).
+
+The four vertices of each collision that is left are put into one zone; zones that share a vertex become one. A zone
+takes the rigid motion that has its linear and angular momentum. Vertices that are prescribed have infinite mass: a zone
+with some of them moves with them, where their own motion is rigid.
+
+This is the last resort, few vertices at a time, so it runs on the host.
 """
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
+import numpy as np
+import warp as wp
+
+from weft.contact.contact_list import ContactList
+from weft.contact.impulses import ImpulseSolver
+from weft.contact.repulsion import REMOVED_OVERLAP, set_repulsion
+from weft.contact.step_search import USUAL_REACH, StepSearch
 from weft.methods.base import StepReport
-from weft.methods.robust.contact_stage import PRESSED_SWEEPS, ContactStage
-from weft.methods.robust.impact_zones import RIGID_ROUNDS, Zones, move_zones
 from weft.methods.robust.step_motion import StepMotion
+from weft.runtime import launch
+from weft.runtime.buffers import allocation_epoch
 from weft.runtime.graph_cache import GraphCache
 from weft.world import State, World
+
+# pairs of one cloth that are nearer to each other along it than this many edges have no friction: creases of the size of
+# the mesh would lock for ever
+CREASE_EDGES = 3.0
+# cloth counts as pressed for so many steps after one with collisions, and as crushed after one with so many collisions a
+# vertex
+PRESSED_STEPS = 8
+CRUSHED_FRACTION = 0.003
+# how far beyond the thickness contacts of such cloth are looked for, as a fraction of it. Folds under tension move by
+# more than a thickness in a step, and not as in free flight: a pair that is near may collide
+PRESSED_REACH, CRUSHED_REACH = 1.0, 1.5
+# sweeps over the contacts of pressed cloth
+PRESSED_SWEEPS = 10
+
+
+class ContactStage:
+    """Finds contacts and gives them repulsion and friction; remembers how pressed the cloth is."""
+
+    def __init__(self, world: World, search: StepSearch, solver: ImpulseSolver, contacts: ContactList) -> None:
+        self.world, self.search, self.solver, self.contacts = world, search, solver, contacts
+        self.stiffness = max((part.material.stretch for part in world.cloths), default=0.0)
+        self.crease_lengths = wp.array(CREASE_EDGES * _edge_lengths(world), dtype=wp.float64, device=world.device)
+        self._graphs = GraphCache(world.device)
+        self.pressed = 0
+        """for how many steps to come the cloth counts as pressed"""
+        self.crushed = 0
+        """and as crushed"""
+
+    def find(self, x: wp.array, expected: wp.array, dt: float) -> int:
+        """Find the contacts of a step from x to the expected positions, in the order of their colours; gives their number."""
+        contacts = self.contacts
+        reach = CRUSHED_REACH if self.crushed else PRESSED_REACH if self.pressed else USUAL_REACH
+        count = self.search.find_contacts(x, expected, contacts, reach=reach)
+        self.solver.order_by_colour(contacts)
+        given = ("repulsion", contacts.launch_bound, contacts.vertices, dt, allocation_epoch())
+        self._graphs.run(lambda: self._ask(0, REMOVED_OVERLAP, self.stiffness, dt), *given)
+        return count
+
+    def repel(self, v: wp.array, sweeps: int) -> None:
+        """Repulsion and friction on the velocities, by some sweeps, or more where the cloth is pressed."""
+        self.solver.sweep(self.contacts, v, PRESSED_SWEEPS if self.pressed else sweeps)
+
+    def add_collisions(self, known: int, dt: float) -> None:
+        """Let the collisions from `known` on, which were appended to the contacts, ask for their whole gap at once."""
+        self._ask(known, 1.0, math.inf, dt)
+        self.solver.colour_appended(self.contacts)
+
+    def note_collisions(self, collisions: int) -> None:
+        """How many collisions the step had decides how pressed the cloth is in the next ones."""
+        self.pressed = PRESSED_STEPS if collisions else max(0, self.pressed - 1)
+        crushed = collisions > CRUSHED_FRACTION * self.world.cloth_vertex_count
+        self.crushed = PRESSED_STEPS if crushed else max(0, self.crushed - 1)
+
+    def _ask(self, first: int, removed: float, stiffness: float, dt: float) -> None:
+        """Set what the contacts from `first` on ask of velocities and positions."""
+        world, contacts = self.world, self.contacts
+        inputs = [first, contacts.size, contacts.arrays, world.inverse_mass, world.surface.vertex_body]
+        inputs += [world.friction_static, world.friction_kinetic, world.rest_shape, self.crease_lengths]
+        inputs += [removed, stiffness, dt]
+        launch(set_repulsion, contacts.launch_bound - first, inputs, device=world.device)
+
+
+def _edge_lengths(world: World) -> np.ndarray:
+    """The median length of the edges of each body at rest; 0 for colliders."""
+    edges, body = world.surface.edges.numpy(), world.surface.vertex_body.numpy()
+    rest = world.rest_shape.numpy()
+    lengths = np.linalg.norm(rest[edges[:, 1]] - rest[edges[:, 0]], axis=1)
+    of_body = [lengths[body[edges[:, 0]] == number] for number in range(len(world.bodies))]
+    return np.array([np.median(found) if number < len(world.cloths) else 0.0 for number, found in enumerate(of_body)])
+
+
+# a zone turns at most this far in a step, in rad; faster ones would spiral outwards
+LARGEST_ANGLE = 0.5
+# an axis about which a zone has less than this fraction of its largest moment of inertia has none: vertices lie in a line
+LEAST_INERTIA = 1e-9
+# prescribed vertices of one zone move rigidly if none is farther than this from a rigid motion, in m
+RIGID_WITHIN = 1e-7
+# rounds of rigid zones. In the first ones zones may turn, until half of them they translate, then they stop: each is a
+# simpler motion, with fewer new collisions where zones are squeezed
+RIGID_ROUNDS = 40
+TURNING_ROUNDS = 4
+TRANSLATING_ROUNDS = 20
+
+
+@dataclass
+class Zones:
+    """Groups of vertices that move as one, as a forest over the vertices."""
+
+    parent: dict[int, int] = field(default_factory=dict)
+
+    def add(self, stencils: np.ndarray) -> None:
+        """Unite the four vertices of each stencil."""
+        for corners in stencils.tolist():
+            first = self._root(corners[0])
+            for vertex in corners[1:]:
+                other = self._root(vertex)
+                # the lower index is the root, so that the zones do not depend on the order of the stencils
+                first, other = min(first, other), max(first, other)
+                self.parent[other] = first
+
+    def groups(self) -> list[np.ndarray]:
+        """The vertices of each zone, ascending, zones in the order of their first vertex."""
+        members: dict[int, list[int]] = {}
+        for vertex in sorted(self.parent):
+            members.setdefault(self._root(vertex), []).append(vertex)
+        return [np.array(group) for group in members.values()]
+
+    def _root(self, vertex: int) -> int:
+        parent = self.parent
+        parent.setdefault(vertex, vertex)
+        while parent[vertex] != vertex:
+            parent[vertex] = parent[parent[vertex]]
+            vertex = parent[vertex]
+        return vertex
+
+
+def move_zones(
+    zones: Zones,
+    x: np.ndarray,
+    v: np.ndarray,
+    inverse_mass: np.ndarray,
+    target: np.ndarray,
+    dt: float,
+    round_number: int,
+) -> bool:
+    """Write a rigid motion of every zone into the average velocities v; False where no rigid motion can be right.
+
+    A zone with prescribed vertices, which reach `target` in the step, moves with them.
+    """
+    possible = True
+    for group in zones.groups():
+        fixed = group[inverse_mass[group] == 0.0]
+        if len(fixed):
+            carried = carried_velocity(x[group], x[fixed], target[fixed], dt)
+            if carried is None:
+                possible = False
+                continue
+            v[group] = carried
+        elif round_number < TRANSLATING_ROUNDS:
+            turning = round_number < TURNING_ROUNDS
+            v[group] = rigid_velocity(x[group], v[group], 1.0 / inverse_mass[group], dt, turning=turning)
+        else:
+            v[group] = 0.0
+    return possible
+
+
+def rigid_velocity(x: np.ndarray, v: np.ndarray, mass: np.ndarray, dt: float, *, turning: bool = True) -> np.ndarray:
+    """Average velocities of the rigid motion with the momentum of the given vertices, all of finite mass.
+
+    The positions at the end of the step come from the exact rotation, so that all distances stay as they are.
+    """
+    total = mass.sum()
+    centre = (mass[:, None] * x).sum(axis=0) / total
+    drift = (mass[:, None] * v).sum(axis=0) / total
+    if not turning:
+        return np.broadcast_to(drift, x.shape).copy()
+    arm = x - centre
+    spin = (mass[:, None] * np.cross(arm, v - drift)).sum(axis=0)
+    squares = (mass * (arm**2).sum(axis=1)).sum()
+    inertia = squares * np.eye(3) - np.einsum("i,ij,ik->jk", mass, arm, arm)
+
+    # collinear or coincident vertices have no inertia about some axes: no rotation about those
+    values, axes = np.linalg.eigh(inertia)
+    along = axes.T @ spin
+    turns = values > LEAST_INERTIA * max(values[-1], 0.0)
+    rate = axes @ np.divide(along, values, out=np.zeros(3), where=turns)
+    speed = np.linalg.norm(rate)
+    if speed == 0.0:
+        return np.broadcast_to(drift, x.shape).copy()
+    axis = rate / speed
+    angle = min(speed * dt, LARGEST_ANGLE)
+    fixed = np.outer(arm @ axis, axis)
+    across = arm - fixed
+    turned = fixed + np.cos(angle) * across + np.sin(angle) * np.cross(axis, across)
+    return drift + (turned - arm) / dt
+
+
+def carried_velocity(x: np.ndarray, fixed: np.ndarray, fixed_end: np.ndarray, dt: float) -> np.ndarray | None:
+    """Average velocities of vertices x that are carried by prescribed ones; None where those do not move rigidly.
+
+    `fixed` and `fixed_end` are positions of prescribed vertices at the start and at the end of the step.
+    """
+    centre, centre_end = fixed.mean(axis=0), fixed_end.mean(axis=0)
+    # the rotation that fits best (Kabsch); reflections are no motions
+    covariance = (fixed_end - centre_end).T @ (fixed - centre)
+    # about a line of prescribed vertices any rotation fits: the least one is taken
+    u, _, vt = np.linalg.svd(covariance + 1e-8 * np.linalg.norm(covariance) * np.eye(3))
+    sign = np.diag([1.0, 1.0, np.linalg.det(u @ vt)])
+    turn = u @ sign @ vt
+    miss = (fixed - centre) @ turn.T + centre_end - fixed_end
+    if np.abs(miss).max() > RIGID_WITHIN:
+        return None
+    return ((x - centre) @ turn.T + centre_end - x) / dt
+
 
 # rounds with few sweeps, then rounds in which all contacts and collisions are solved to the end together: the inelastic
 # impact zones of Harmon et al. 2008, found by Gauss-Seidel

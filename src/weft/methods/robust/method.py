@@ -21,10 +21,8 @@ from weft.dynamics import make_dynamics
 from weft.dynamics.springs import from_world
 from weft.errors import SceneError
 from weft.methods.base import Method, StepReport, exact_broad_phase, summarise, worst_stretch
-from weft.methods.robust.collision_rounds import CollisionRounds
-from weft.methods.robust.contact_stage import ContactStage
-from weft.methods.robust.step_lengths import StepLengths
-from weft.methods.robust.step_motion import StepMotion
+from weft.methods.robust.collision_rounds import CollisionRounds, ContactStage
+from weft.methods.robust.step_motion import StepLengths, StepMotion
 from weft.methods.robust.strain_limits import StrainLimits
 from weft.methods.robust.substep_contacts import PositionContacts
 from weft.runtime.graph_cache import GraphCache

@@ -5,9 +5,9 @@ step, are pushed apart. The colours of the analysis exclude pairs that have pass
 at paths that enclose nothing (see `weft.analysis.attraction`).
 
 **Attraction.** Cloth that has passed through is pulled back, and paths are shortened. Every other step pulls the vertices
-inside a path towards the region they have passed through, and shortens the paths that have no inside (`weft.analysis.contour`);
-the steps between shorten all paths. Pulling alone leaves folds and cuffs tangled; shortening alone is slow where much has
-passed through.
+inside a path towards the region they have passed through, and shortens the paths that have no inside
+(`weft.analysis.contour`); the steps between shorten all paths. Pulling alone leaves folds and cuffs tangled; shortening
+alone is slow where much has passed through.
 """
 
 from typing import Any
@@ -35,7 +35,7 @@ from weft.runtime import launch
 from weft.runtime.buffers import Buffer
 from weft.runtime.compaction import exclusive_scan
 from weft.world import Surface, World
-from weft.world.rings import Rings
+from weft.world.surface import Rings
 
 wp.set_module_options({"enable_backward": False})
 

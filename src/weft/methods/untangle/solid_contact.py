@@ -31,7 +31,7 @@ from weft.runtime.readback import read
 from weft.runtime.reduction import block_max, lane_sum_vector, lanes, lanes_on
 from weft.world import World
 from weft.world.constraints import NOBODY, SETTLED, SOLID, UNSURE, WRONG, ConstraintArrays, Constraints, hold, release
-from weft.world.rings import Rings
+from weft.world.surface import Rings
 
 wp.set_module_options({"enable_backward": False})
 
