@@ -108,14 +108,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "repulsion-without-spring",
-        "contact/repulsion.py",
+        "contact/friction.py",
         "    return wp.min(removed * overlap / dt, dt * stiffness * overlap * inverse_mass)",
         "    return removed * overlap / dt",
         "contact/test_repulsion.py",
     ),
     Mutant(
         "creases-have-friction",
-        "contact/repulsion.py",
+        "contact/friction.py",
         "        if wp.length(along) < crease_lengths[a]:",
         "        if wp.length(along) < wp.float64(0.0) * crease_lengths[a]:",
         "contact/test_repulsion.py contact/test_impulses.py",
@@ -227,7 +227,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "motion-ball-without-radius",
-        "contact/motion_bounds.py",
+        "contact/feature_bounds.py",
         "a[2] - b[2])) + a[3] + b[3]",
         "a[2] - b[2])) + a[3]",
         "contact/test_ccd_tests.py",
@@ -255,7 +255,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "path-mean-of-mixed-sheets",
-        "analysis/contour.py",
+        "analysis/attraction.py",
         "    sign = np.where(analysis.sheet == 0, 1.0, -1.0)[:, None]",
         "    sign = np.ones((len(own), 1))",
         "analysis/test_contour.py",

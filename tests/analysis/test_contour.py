@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from weft.analysis import analyse
-from weft.analysis.contour import contour_directions, contour_moves, contour_tangents, crossing_stencils, unit
+from weft.analysis.attraction import contour_directions, contour_moves, contour_tangents, crossing_stencils, unit
 from weft.analysis.walk import LOOP
 from weft.mesh import shapes
 

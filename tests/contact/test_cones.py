@@ -5,7 +5,7 @@ import pytest
 from crumpled import positions, sheet
 from step_scenes import make_contact_list, make_search, take, two_sheets
 
-from weft.contact.cones import Cones
+from weft.contact.feature_bounds import Cones
 from weft.mesh import shapes
 from weft.world import Surface
 

@@ -7,7 +7,7 @@ from contact_pairs import numbers, random_pairs, relative, upload, vectors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.contact.repulsion import REMOVED_OVERLAP, set_repulsion
+from weft.contact.friction import REMOVED_OVERLAP, set_repulsion
 from weft.runtime import launch
 
 THICKNESS = 1e-3

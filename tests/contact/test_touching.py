@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from weft.contact.touching import OFFSET, moved_off, pieces, vertex_normals
+from weft.contact.step_search import OFFSET, moved_off, pieces, vertex_normals
 from weft.mesh import shapes
 
 TRIANGLE = [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]

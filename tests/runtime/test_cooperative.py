@@ -8,8 +8,15 @@ import weft
 from weft.methods import make_method
 from weft.methods.predictive import plan, search_cpu
 from weft.runtime import cooperative, get_threads, set_threads
-from weft.runtime.cooperative import CooperativeLauncher, grid_barrier, take_ticket
-from weft.runtime.partition import ONE_THREAD_ITEMS, partition_begin, partition_end, partition_step
+from weft.runtime.cooperative import (
+    ONE_THREAD_ITEMS,
+    CooperativeLauncher,
+    grid_barrier,
+    partition_begin,
+    partition_end,
+    partition_step,
+    take_ticket,
+)
 from weft.scene import Predictive
 from weft.world import World
 

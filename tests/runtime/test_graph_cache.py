@@ -5,8 +5,8 @@ import pytest
 import warp as wp
 
 from weft.runtime import launch
+from weft.runtime.buffers import AsyncReadback
 from weft.runtime.graph_cache import GraphCache, fork_join
-from weft.runtime.readback import AsyncReadback
 
 wp.set_module_options({"enable_backward": False})
 

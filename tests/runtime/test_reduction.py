@@ -5,9 +5,8 @@ import pytest
 import warp as wp
 
 from weft.runtime import get_threads, set_threads
-from weft.runtime.cooperative import BLOCK, CooperativeLauncher
-from weft.runtime.partition import partition_begin, partition_end, partition_step
-from weft.runtime.reduction import reduce_max, reduce_sum
+from weft.runtime.compaction import reduce_max, reduce_sum
+from weft.runtime.cooperative import BLOCK, CooperativeLauncher, partition_begin, partition_end, partition_step
 
 NO_GPU = pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
 DEVICES = ["cpu", pytest.param("cuda:0", marks=[pytest.mark.cuda, NO_GPU])]

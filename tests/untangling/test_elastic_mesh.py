@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.analysis import Analyser
-from weft.analysis.contour import Moves
+from weft.analysis.attraction import Moves
 from weft.geometry.intersection import IntersectionFinder, intersections
 from weft.mesh import TriMesh, shapes
 from weft.untangling.elastic_mesh import SPREAD_FACTOR, SPREAD_RINGS, ElasticMesh

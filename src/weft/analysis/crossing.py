@@ -19,11 +19,9 @@ from weft.broad_phase.interface import make_broad_phase
 from weft.geometry.intersection_filter import certain, cross_size
 from weft.mesh.topology import Topology
 from weft.runtime import launch
-from weft.runtime.buffers import Buffer
-from weft.runtime.compaction import exclusive_scans
+from weft.runtime.buffers import Buffer, read
+from weft.runtime.compaction import block_max, exclusive_scans
 from weft.runtime.cooperative import CooperativeLauncher
-from weft.runtime.readback import read
-from weft.runtime.reduction import block_max
 from weft.world import Surface
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})

@@ -13,9 +13,17 @@ import numpy as np
 import warp as wp
 
 from weft.runtime import launch
-from weft.runtime.cooperative import BLOCK, CooperativeLauncher, barrier_between, clusterable, grid_barrier
-from weft.runtime.partition import partition_begin, partition_end, partition_step
-from weft.runtime.reduction import reduce_max
+from weft.runtime.compaction import reduce_max
+from weft.runtime.cooperative import (
+    BLOCK,
+    CooperativeLauncher,
+    barrier_between,
+    clusterable,
+    grid_barrier,
+    partition_begin,
+    partition_end,
+    partition_step,
+)
 
 wp.set_module_options({"enable_backward": False})
 

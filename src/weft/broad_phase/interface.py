@@ -15,7 +15,7 @@ import warp as wp
 from weft.broad_phase.boxes import Boxes
 from weft.broad_phase.patches import Patches
 from weft.errors import WeftError
-from weft.runtime.readback import read
+from weft.runtime.buffers import read
 from weft.world import Surface
 
 
@@ -91,7 +91,7 @@ class BroadPhase(ABC):
 
 # name -> module and class; imported when they are needed, since each compiles kernels
 _BROAD_PHASES = {
-    "bvh": ("weft.broad_phase.bvh", "Bvh"),
+    "bvh": ("weft.broad_phase.trees", "Bvh"),
     "topology_tree": ("weft.broad_phase.trees", "TopologyTree"),
     "material_tree": ("weft.broad_phase.trees", "MaterialTree"),
     "octree": ("weft.broad_phase.centroids", "Octree"),

@@ -23,9 +23,8 @@ from weft.broad_phase.list_kernels import (
 )
 from weft.errors import WeftError
 from weft.runtime import launch
-from weft.runtime.buffers import log_growth
+from weft.runtime.buffers import log_growth, read
 from weft.runtime.graph_cache import GraphCache
-from weft.runtime.readback import read
 
 # entries of the longest list: 2 GB of pairs. More of them mean that everything is in one place, which is no cloth
 LIMIT = 250_000_000

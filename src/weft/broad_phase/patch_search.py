@@ -31,9 +31,8 @@ from weft.broad_phase.patch_pairs import (
 from weft.broad_phase.patches import PADDING, Patches
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
-from weft.runtime.compaction import exclusive_scan
+from weft.runtime.compaction import exclusive_scan, threads_per_item
 from weft.runtime.graph_cache import GraphCache, fork_join
-from weft.runtime.reduction import threads_per_item
 from weft.world import Surface
 
 # patches that are worth a thread of the CPU: each costs microseconds, as much as handing work to a thread

@@ -2,7 +2,7 @@
 
 The thickness of a pair is the mean of its two sides, each taken where the nearest point lies. A vertex near an edge
 gives several stencils (against the triangles of the edge, and edge against edge), as all of them are nearer than the
-thickness; methods that need fewer choose among them (see `cones`).
+thickness; methods that need fewer choose among them (see `feature_bounds`).
 """
 
 from typing import Any, NamedTuple

@@ -11,9 +11,9 @@ import warp as wp
 
 from weft.broad_phase.boxes import lowest_bit
 from weft.contact.candidates import IGNORED_DISTANCE, bit, candidates_in, mask_of_thread
-from weft.contact.cones import in_edge_cone, in_vertex_cone
 from weft.contact.contact_list import ContactArrays
 from weft.contact.execution_plan import WORD
+from weft.contact.feature_bounds import in_edge_cone, in_vertex_cone
 from weft.geometry.proximity import edge_weights, triangle_weights
 from weft.geometry.stencil import POINT_TRIANGLE, nearest_weights, pair_vertices
 from weft.runtime.native import NativeHeader
@@ -30,7 +30,7 @@ ZERO_WEIGHT = wp.constant(wp.float64(1e-9))
 # less) while its direction turns by more than this cosine says
 SLIDE_PAST_FRACTION = wp.constant(wp.float64(0.9))
 TURNED_COSINE = wp.constant(wp.float64(0.97))
-# neighbours in a sharp crease are no contact of the surface (see `cones`), but are kept from closing below this, in m;
+# neighbours in a sharp crease are no contact of the surface (see `feature_bounds`), but are kept from closing below this, in m;
 # times the scale of tolerances
 CREASE_DISTANCE = wp.constant(wp.float64(4e-4))
 # pairs at rest are a thickness apart, up to rounding, which differs between devices and must not decide about them

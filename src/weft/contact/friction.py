@@ -1,13 +1,23 @@
-"""Coulomb friction with static and kinetic coefficients, on velocities and on positions (Bridson et al. 2002, section 7.3).
+"""Friction and repulsion of contacts.
+
+Coulomb friction with static and kinetic coefficients, on velocities and on positions (Bridson et al. 2002, section 7.3).
 
 While the tangential impulse that would stop the sliding is at most mu_s times the normal impulse, it is applied whole and
 the contact sticks. Beyond that the contact slides, and friction is mu_k times the normal impulse against the sliding. In
 the substeps of position-based dynamics the same holds for displacements: the depth by which two sides are moved apart
 takes the place of the normal impulse.
+
+Repulsion: how fast the two sides of a contact must separate (Bridson et al. 2002, section 7.2).
+
+Given the gap g at the start of a step and the thickness h, a pair nearer than h stops approaching and is pushed apart
+like a spring of stiffness k, but by at most a tenth of the overlap in a step: contacts that are pushed out at once
+jitter. A pair farther apart than h may approach until h is reached at the end of the step (a speculative contact):
+resting cloth then lies exactly at the thickness, and most collisions never come about.
 """
 
 import warp as wp
 
+from weft.contact.contact_list import ContactArrays
 from weft.runtime.vector_loads import divide
 
 wp.set_module_options({"enable_backward": False})
@@ -90,3 +100,77 @@ def contact_correction(depth: wp.float64, n: wp.vec3d, r: wp.vec3d, r_before: wp
     if squared > held * held:
         fraction = mu[1] * depth / wp.sqrt(squared)
     return depth * n - fraction * slide
+
+
+# fraction of the overlap that a step may remove from a contact
+REMOVED_OVERLAP = 0.1
+
+
+@wp.func
+def separation_speed(
+    gap: wp.float64,
+    thickness: wp.float64,
+    removed: wp.float64,
+    dt: wp.float64,
+    stiffness: wp.float64,
+    inverse_mass: wp.float64,
+) -> wp.float64:
+    """The least relative normal velocity that a contact accepts over a step of dt.
+
+    `removed` is the fraction of an overlap that may be removed, `stiffness` that of the spring in N/m, `inverse_mass` the
+    stencil's W: the spring's impulse dt k d changes the normal velocity by dt k d W.
+    """
+    overlap = thickness - gap
+    if overlap <= wp.float64(0.0):
+        return overlap / dt
+    return wp.min(removed * overlap / dt, dt * stiffness * overlap * inverse_mass)
+
+
+@wp.func
+def kept_distance(gap: wp.float64, thickness: wp.float64, removed: wp.float64) -> wp.float64:
+    """The gap that a contact keeps in the substeps: its thickness, or where it is nearer a little more than the gap it has."""
+    return wp.min(thickness, gap + removed * wp.max(thickness - gap, wp.float64(0.0)))
+
+
+@wp.kernel
+def set_repulsion(
+    first: int,
+    offset: int,
+    size: wp.array[int],
+    contacts: ContactArrays,
+    inverse_mass: wp.array[wp.float64],
+    vertex_body: wp.array[int],
+    friction_static: wp.array2d[wp.float64],
+    friction_kinetic: wp.array2d[wp.float64],
+    rest_shape: wp.array[wp.vec3d],
+    crease_lengths: wp.array[wp.float64],
+    removed: wp.float64,
+    stiffness: wp.float64,
+    dt: wp.float64,
+):
+    """What each contact from `offset` on asks of velocities and positions; no impulse is given yet.
+
+    `friction_static` and `friction_kinetic` are coefficients for two bodies. Pairs of one body that are nearer to each other
+    along the cloth than its `crease_lengths` have no friction.
+    """
+    i = offset + first + wp.tid()
+    if i >= size[0]:
+        return
+    q = contacts.vertices[i]
+    w = contacts.weights[i]
+    total = wp.float64(0.0)
+    for k in range(4):
+        total += w[k] * w[k] * inverse_mass[q[k]]
+    contacts.least_speeds[i] = separation_speed(contacts.gaps[i], contacts.thickness[i], removed, dt, stiffness, total)
+    contacts.kept_distances[i] = kept_distance(contacts.gaps[i], contacts.thickness[i], removed)
+    # corners 0 and 3 are on different sides in both kinds of stencils
+    a = vertex_body[q[0]]
+    b = vertex_body[q[3]]
+    contacts.friction[i] = wp.vec2d(friction_static[a, b], friction_kinetic[a, b])
+    if a == b:
+        # creases of a few edges would lock for ever if there was friction in them
+        along = w[0] * rest_shape[q[0]] + w[1] * rest_shape[q[1]] + w[2] * rest_shape[q[2]] + w[3] * rest_shape[q[3]]
+        if wp.length(along) < crease_lengths[a]:
+            contacts.friction[i] = wp.vec2d()
+    contacts.normal_impulses[i] = wp.float64(0.0)
+    contacts.tangential_impulses[i] = wp.vec3d()

@@ -17,9 +17,8 @@ import warp as wp
 
 from weft.broad_phase.boxes import lowest_bit
 from weft.contact.stencil_colours import COLOURS
-from weft.runtime.cooperative import arrive_between, wait_between
+from weft.runtime.cooperative import arrive_between, partition_begin, partition_end, partition_step, wait_between
 from weft.runtime.native import NativeHeader
-from weft.runtime.partition import partition_begin, partition_end, partition_step
 from weft.runtime.vector_loads import load_vec4i
 
 wp.set_module_options({"enable_backward": False})

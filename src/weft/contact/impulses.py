@@ -20,9 +20,16 @@ from weft.contact.stencil_colours import COLOURS, StencilColouring
 from weft.dynamics.packed_vertices import first_three
 from weft.runtime import launch
 from weft.runtime.buffers import allocation_epoch
-from weft.runtime.cooperative import BLOCK, CooperativeLauncher, barrier_between, grid_barrier
+from weft.runtime.cooperative import (
+    BLOCK,
+    CooperativeLauncher,
+    barrier_between,
+    grid_barrier,
+    partition_begin,
+    partition_end,
+    partition_step,
+)
 from weft.runtime.graph_cache import GraphCache
-from weft.runtime.partition import partition_begin, partition_end, partition_step
 from weft.runtime.vector_loads import load_vec2d, load_vec4d, load_vec4i, store_vec4d
 
 wp.set_module_options({"enable_backward": False})

@@ -27,7 +27,7 @@ from weft.contact.contact_tests import (
     vertex_triangle_sewn,
 )
 from weft.contact.execution_plan import WORD
-from weft.contact.motion_bounds import clearance_units, relative_motion
+from weft.contact.feature_bounds import clearance_units, relative_motion
 from weft.runtime import launch
 from weft.runtime.cooperative import take_ticket
 from weft.runtime.native import NativeHeader

@@ -3,8 +3,14 @@
 The broad phase encloses the expected motion of the step in boxes with a margin and lists all pairs that overlap. As long
 as every vertex ends within that margin, the list holds every pair that can collide. A vertex that ends elsewhere has
 *escaped*: its pairs are searched again, in a list of its own.
+
+Cloth that touches something at the start is moved off by a thousandth of a millimetre. A pair at distance zero has no
+sides: no test can tell on which side of a surface a vertex on it belongs. Cloth that is placed exactly on a floor is
+meant to lie on it: so cloth is moved off colliders along their normals, and of two pieces of cloth the later one is moved
+off the earlier.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,16 +19,17 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from weft.broad_phase.patch_search import WAVES, PatchSearch
-from weft.contact import ccd_tests, contact_tests, motion_bounds, prefilter
+from weft.contact import ccd_tests, contact_tests, feature_bounds, prefilter
 from weft.contact.candidates import CandidateList, ignore_marked
-from weft.contact.cones import Cones
 from weft.contact.contact_list import ContactList
 from weft.contact.execution_plan import ExecutionPlan
+from weft.contact.feature_bounds import Cones
 from weft.geometry.stencil import Kind
 from weft.runtime import launch
+from weft.runtime.buffers import read
 from weft.runtime.compaction import exclusive_scans
 from weft.runtime.graph_cache import GraphCache
-from weft.runtime.readback import read
+from weft.world import State, World
 
 # margin of the boxes around expected paths, in m, and at most as a fraction of the thickness. With a larger one fewer
 # vertices escape, but every patch overlaps more others; thin cloth has small triangles, so its margin is smaller
@@ -235,7 +242,7 @@ class StepSearch:
         self._new_escapes.zero_()
         inputs = [x, self._expected, self._reached, end, self.broad_phase.boxes.frame, self._slack]
         inputs += [self._tested, self._shifts, self._escaped[self._wave], self._new_escapes]
-        launch(motion_bounds.mark_escaped, len(x), inputs, device=self.device)
+        launch(feature_bounds.mark_escaped, len(x), inputs, device=self.device)
 
     def _begin_test(self, x: wp.array, end: wp.array) -> None:
         """Bound another motion than the expected one: escaped vertices, shifts since the first test, balls of displacements."""
@@ -243,22 +250,22 @@ class StepSearch:
             wp.copy(self._tested, end)
         self._mark_escaped(x, end)
         self._enclose_motion(x, end)
-        self._run(motion_bounds.shift_faces, [self.surface.faces, self._shifts, self._face_shifts])
-        self._run(motion_bounds.shift_edges, [self.surface.edges, self._shifts, self._edge_shifts])
+        self._run(feature_bounds.shift_faces, [self.surface.faces, self._shifts, self._face_shifts])
+        self._run(feature_bounds.shift_edges, [self.surface.edges, self._shifts, self._edge_shifts])
 
     def _enclose_motion(self, x: wp.array, end: wp.array) -> None:
         """Balls around the displacements of all vertices, triangles and edges."""
-        self._run(motion_bounds.enclose_vertices, [x, end, self._vertex_motion])
-        self._run(motion_bounds.enclose_faces, [x, end, self.surface.faces, self._face_motion])
-        self._run(motion_bounds.enclose_edges, [x, end, self.surface.edges, self._edge_motion])
+        self._run(feature_bounds.enclose_vertices, [x, end, self._vertex_motion])
+        self._run(feature_bounds.enclose_faces, [x, end, self.surface.faces, self._face_motion])
+        self._run(feature_bounds.enclose_edges, [x, end, self.surface.edges, self._edge_motion])
 
     def _search_escaped(self, x: wp.array, end: wp.array) -> None:
         """List the candidates of escaped vertices anew, and ignore them in the lists that there are."""
         wave = self._wave
         vertices, faces, edges = self._escaped[wave], self._escaped_faces, self._escaped_edges
         self.broad_phase.enlarge_boxes(x, end, vertices, wave=wave)
-        self._run(motion_bounds.mark_faces, [self.surface.faces, vertices, faces])
-        self._run(motion_bounds.mark_edges, [self.surface.edges, vertices, edges])
+        self._run(feature_bounds.mark_faces, [self.surface.faces, vertices, faces])
+        self._run(feature_bounds.mark_edges, [self.surface.edges, vertices, edges])
         for lists in (self.candidates, *self.escaped_candidates[:wave]):
             for candidates, marked in zip(lists, ((vertices, faces), (edges, edges)), strict=True):
                 inputs = [candidates.pairs, *marked, candidates.distances]
@@ -335,3 +342,91 @@ def sewn_groups(vertex_count: int, stitches: np.ndarray | None) -> np.ndarray:
     first, other = np.repeat(stitches[:, 0], stitches.shape[1] - 1), stitches[:, 1:].ravel()
     graph = coo_array((np.ones(len(first)), (first, other)), shape=(vertex_count, vertex_count))
     return connected_components(graph, directed=False)[1].astype(np.int32)
+
+
+# pairs of cloth of 1 mm that are nearer than this touch, in m: more than rounding changes a placement
+TOUCHING = 1e-9
+# how far such cloth is moved off, in m: far less than its thickness, and enough to tell the sides apart
+OFFSET = 1e-6
+# rounds at most: of several sheets in one place each round frees one
+ROUNDS = 20
+
+
+def move_off(world: World, state: State, find: Callable[[wp.array], tuple[np.ndarray, np.ndarray]]) -> int:
+    """Move cloth off what it touches; gives how many vertices moved.
+
+    `find` gives the vertices and weights, (k, 4), of the stencils that touch at some positions; pairs of edges only
+    where they touch between their ends.
+    """
+    start = x = state.positions()
+    world.begin_step(state, 0.0)
+    free = world.inverse_mass.numpy() > 0.0
+    piece = pieces(world.faces, world.vertex_count, world.cloth_vertex_count)
+    distance = OFFSET * length_scale(world.finest_length)
+    for _ in range(ROUNDS):
+        vertices, weights = find(state.x)
+        if not len(vertices):
+            break
+        moved = moved_off(x, world.faces, piece, free, vertices, weights, distance)
+        if moved is x:
+            break
+        x = moved
+        state.x.assign(x)
+    return int((x != start).any(axis=1).sum())
+
+
+def pieces(faces: np.ndarray, vertex_count: int, cloth_vertex_count: int) -> np.ndarray:
+    """The connected piece of each vertex, numbered in the order of the vertices; -1 for colliders."""
+    ends = faces[:, [0, 1]], faces[:, [1, 2]]
+    edges = np.concatenate(ends)
+    links = coo_array((np.ones(len(edges)), edges.T), shape=(vertex_count, vertex_count))
+    _, labels = connected_components(links, directed=False)
+    _, first = np.unique(labels, return_index=True)
+    return np.where(np.arange(vertex_count) < cloth_vertex_count, first[labels], -1)
+
+
+def moved_off(
+    x: np.ndarray,
+    faces: np.ndarray,
+    piece: np.ndarray,
+    free: np.ndarray,
+    vertices: np.ndarray,
+    weights: np.ndarray,
+    distance: float = OFFSET,
+) -> np.ndarray:
+    """Positions after touching pairs are moved apart by a distance (m); the same array if none can be.
+
+    `vertices` and `weights` (k, 4) are the stencils that touch, `free` (n,) are the vertices that may move.
+    """
+    # corners 0 and 3 are on different sides in both kinds of stencils
+    one, other = piece[vertices[:, 0]], piece[vertices[:, 3]]
+    apart = one != other
+    vertices, weights, later = vertices[apart], weights[apart], (one > other)[apart]
+    below = np.where(later[:, None], weights < 0.0, weights > 0.0)
+    normals = (vertex_normals(x, faces)[vertices] * below[:, :, None]).sum(axis=1)
+    # a vertex on a triangle, which has a normal of its own
+    on_triangle = later & (weights[:, 1] <= 0.0)
+    a, b, c = x[vertices[on_triangle, 1:]].swapaxes(0, 1)
+    normals[on_triangle] = np.cross(b - a, c - a)
+    normals /= np.maximum(np.linalg.norm(normals, axis=1), 1e-300)[:, None]
+
+    move = np.zeros_like(x)
+    row, corner = np.nonzero(~below & (weights != 0.0))
+    np.add.at(move, vertices[row, corner], normals[row])
+    length = np.linalg.norm(move, axis=1)
+    moving = free & (length > 1e-3)
+    if not moving.any():
+        return x
+    moved = x.copy()
+    moved[moving] += distance * move[moving] / length[moving, None]
+    return moved
+
+
+def vertex_normals(x: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """Unit normals of the vertices, the mean of their triangles by area."""
+    corners = x[faces]
+    area = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    normals = np.zeros_like(x)
+    for k in range(3):
+        np.add.at(normals, faces[:, k], area)
+    return normals / np.maximum(np.linalg.norm(normals, axis=1), 1e-300)[:, None]

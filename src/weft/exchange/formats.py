@@ -31,8 +31,8 @@ FORMATS = {
     "pc2": Format("weft.exchange.sequence:export_pc2", single=True),
     "obj": Format("weft.exchange.formats:export_obj"),
     "ply": Format("weft.exchange.formats:export_ply"),
-    "npz": Format("weft.exchange.arrays:export_npz", (".npz",)),
-    "npy": Format("weft.exchange.arrays:export_npy"),
+    "npz": Format("weft.exchange.sequence:export_npz", (".npz",)),
+    "npy": Format("weft.exchange.sequence:export_npy"),
 }
 
 

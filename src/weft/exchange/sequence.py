@@ -1,16 +1,20 @@
-"""Mesh files, one a frame (OBJ, PLY), and point caches (PC2) with an OBJ for each body.
+"""Mesh files, one a frame (OBJ, PLY), point caches (PC2) with an OBJ for each body, and NumPy arrays.
 
 Blender and Houdini read the sequences; Blender's Mesh Cache modifier and 3ds Max play the point caches. A PC2 file is 32
 bytes of header and then, sample after sample, the positions of all vertices as float32. A sequence is written into a
 temporary folder beside its own and moved there when it is complete.
+
+NumPy: a cache as 64-bit arrays, in one npz file or as npy files that can be memory-mapped.
 """
 
+import json
 import os
 import shutil
 import struct
+import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +29,7 @@ from weft.exchange.selection import (
     Singles,
     choose_bodies,
     file_names,
+    staged_file,
     staged_folder,
 )
 
@@ -235,3 +240,93 @@ def read_pc2(path: str | Path) -> Singles:
     if not points or not samples:
         return np.zeros((samples, points, 3), np.float32)
     return np.memmap(path, dtype="<f4", mode="r", offset=HEADER.size, shape=(samples, points, 3))
+
+
+# the arrays with one entry a frame
+FRAMES = ("vertices", "velocities")
+
+
+def export_npz(
+    cache: "Cache",
+    path: str | Path,
+    *,
+    frames: Sequence[int] | None = None,
+    bodies: Iterable[str] | None = None,
+    overwrite: bool = False,
+    progress: Report | None = None,
+) -> Exported:
+    """Write one npz file that weft also reads as a moving mesh.
+
+    Arrays: vertices and velocities (frames, n, 3), faces (m, 3), uv (n, 2; NaN where there is none) if any body has
+    some, frames (their numbers), fps, body_names, body_kinds, body_vertices and body_faces (first, last + 1).
+    """
+    selection = Selection(cache, frames, bodies)
+    path = Path(path)
+    with staged_file(path, overwrite=overwrite) as staged, zipfile.ZipFile(staged, "w", zipfile.ZIP_STORED) as archive:
+        for name, value in _tables(selection).items():
+            with archive.open(f"{name}.npy", "w") as file:
+                np.lib.format.write_array(file, np.asarray(value), allow_pickle=False)
+        for step, name in enumerate(FRAMES):
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                _write_frames(file, selection, name, step, progress)
+    return Exported([path], selection.frames)
+
+
+def export_npy(
+    cache: "Cache",
+    folder: str | Path,
+    *,
+    frames: Sequence[int] | None = None,
+    bodies: Iterable[str] | None = None,
+    overwrite: bool = False,
+    progress: Report | None = None,
+) -> Exported:
+    """Write the arrays of `export_npz` as separate npy files, to be opened with numpy.load(..., mmap_mode="r").
+
+    Small tables are in `cache.json`.
+    """
+    selection = Selection(cache, frames, bodies)
+    folder = Path(folder)
+    tables = _tables(selection)
+    large: list[str] = [name for name in ("faces", "uv") if name in tables]
+    names = [*(f"{name}.npy" for name in large), "vertices.npy", "velocities.npy", "cache.json"]
+    with staged_folder(folder, names, overwrite=overwrite) as staged:
+        for name in large:
+            np.save(staged / f"{name}.npy", tables[name], allow_pickle=False)
+        for step, name in enumerate(FRAMES):
+            with (staged / f"{name}.npy").open("wb") as file:
+                _write_frames(file, selection, name, step, progress)
+        small = {name: np.asarray(value).tolist() for name, value in tables.items() if name not in large}
+        (staged / "cache.json").write_text(json.dumps(small, indent=1), encoding="utf-8")
+    return Exported([folder / name for name in names], selection.frames)
+
+
+def _tables(selection: Selection) -> dict[str, NDArray[Any]]:
+    """All arrays except those with frames."""
+    counts = [(b.vertices.stop - b.vertices.start, b.faces.stop - b.faces.start) for b in selection.bodies]
+    ends = np.cumsum(np.array(counts, dtype=np.int64), axis=0)
+    starts = ends - np.array(counts)
+    faces = [selection.faces(b) + start for b, (start, _) in zip(selection.bodies, starts, strict=True)]
+    tables: dict[str, NDArray[Any]] = {
+        "faces": np.concatenate(faces).astype(np.int32),
+        "fps": np.array(selection.cache.fps),
+        "frames": np.array(selection.frames, dtype=np.int64),
+        "body_names": np.array([b.name for b in selection.bodies]),
+        "body_kinds": np.array([b.kind for b in selection.bodies]),
+        "body_vertices": np.stack([starts[:, 0], ends[:, 0]], axis=1),
+        "body_faces": np.stack([starts[:, 1], ends[:, 1]], axis=1),
+    }
+    if selection.cache.uv is not None and np.isfinite(selection.cache.uv[selection.vertices]).any():
+        tables["uv"] = np.asarray(selection.cache.uv[selection.vertices])
+    return tables
+
+
+def _write_frames(file: IO[bytes], selection: Selection, name: str, step: int, progress: Report | None) -> None:
+    """Write an npy of all frames one by one, so that they need not fit into memory."""
+    read = selection.cache.positions if name == "vertices" else selection.cache.velocities
+    shape = (len(selection.frames), len(selection.vertices), 3)
+    np.lib.format.write_array_header_2_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    for done, frame in enumerate(selection.frames, start=1):
+        file.write(read(frame)[selection.vertices].astype("<f8").tobytes())
+        if progress is not None:
+            progress(step * len(selection.frames) + done, 2 * len(selection.frames))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from weft.check import CheckResult, FrameCheck
-    from weft.finish.jobs import Plan
+    from weft.finish.batch import Plan
 
 Progress = Callable[[int, int], object]
 
@@ -100,7 +100,7 @@ def finish_on(
 
 def finish_one(job: Finish) -> int:
     """Finish a frame and write it."""
-    from weft.finish.jobs import finish_frame
+    from weft.finish.batch import finish_frame
 
     with _busy:
         result = finish_frame(job.plan, job.source)

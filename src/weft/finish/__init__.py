@@ -10,9 +10,9 @@ from typing import Any
 _PUBLIC = {
     "Finished": "weft.finish.finisher",
     "Finisher": "weft.finish.finisher",
-    "Plan": "weft.finish.jobs",
-    "Result": "weft.finish.jobs",
-    "finish_frame": "weft.finish.jobs",
+    "Plan": "weft.finish.batch",
+    "Result": "weft.finish.batch",
+    "finish_frame": "weft.finish.batch",
     "subdivide": "weft.finish.batch",
 }
 

@@ -11,7 +11,7 @@ from weft.dynamics.air import Air
 from weft.errors import WeftError
 from weft.methods.predictive.motions import Motions
 from weft.methods.predictive.solver import PredictiveSolver
-from weft.runtime.readback import HostMirror, copy_all_to_host
+from weft.runtime.buffers import HostMirror, copy_all_to_host
 from weft.scene import Predictive, Scene, Wind, load_scene
 from weft.scene.messages import suggest
 from weft.world import World

@@ -9,8 +9,14 @@ Small launches on GPUs of compute capability 9.0 or later run as one thread bloc
 through global memory; `clusterable` marks kernels that can be launched either way.
 
 A cooperative kernel takes `first`, `threads` (how many there are) and `arrivals` (the memory of the barrier) before its own
-arguments. `weft.runtime.partition` says which thread runs which items of a pass.
+arguments.
+
+Thread t runs the items from `partition_begin` to `partition_end` in steps of `partition_step`: on CUDA with a grid stride,
+so that neighbouring threads read neighbouring memory; on the CPU one contiguous range a thread. A pass of few items is run
+by the first block, or by the first thread of the CPU, alone: then no grid barrier is needed between two such passes.
 """
+
+# mypy: disable-error-code="empty-body"
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,8 +26,59 @@ import warp as wp
 
 from weft.runtime.launch import launch_blocks, launch_threads, report_waits, threads_now
 from weft.runtime.native import NativeHeader
-from weft.runtime.partition import BLOCK, ONE_BLOCK_ITEMS, ONE_THREAD_ITEMS, WARP
 from weft.runtime.thread_pool import CLOCK_BASE, LONG_WAIT, SPINS_BEFORE_YIELD, clock_address, yield_address
+
+wp.set_module_options({"enable_backward": False})
+
+# threads of a warp on every CUDA device
+WARP = 32
+# threads a block of a cooperative kernel: one block a multiprocessor; more threads leave fewer registers for each
+BLOCK = 512
+# items of a pass up to which one block alone is faster on CUDA than all blocks and a grid barrier
+ONE_BLOCK_ITEMS = BLOCK
+# items of a pass up to which one thread of the CPU alone is faster than all threads and a barrier
+ONE_THREAD_ITEMS = 160
+
+_native = NativeHeader(__file__, "partition.h")
+
+
+@wp.func_native(_native.body("interleaved_thread", BLOCK=BLOCK, WARP=WARP))
+def interleaved_thread(t: int, threads: int) -> int:
+    """Another number for thread t, such that the first few numbers are spread over all blocks; on the CPU t itself."""
+    ...
+
+
+@wp.func_native(
+    _native.body(
+        "partition_begin",
+        BLOCK=BLOCK,
+        WARP=WARP,
+        ONE_BLOCK_ITEMS=ONE_BLOCK_ITEMS,
+        ONE_THREAD_ITEMS=ONE_THREAD_ITEMS,
+    )
+)
+def partition_begin(t: int, threads: int, count: int) -> int:
+    """The first of `count` items that thread t runs, or `count` if it runs none."""
+    ...
+
+
+@wp.func_native(_native.body("partition_end", ONE_THREAD_ITEMS=ONE_THREAD_ITEMS))
+def partition_end(t: int, threads: int, count: int) -> int:
+    """The end of the items of thread t."""
+    ...
+
+
+@wp.func_native(_native.body("partition_step", BLOCK=BLOCK, ONE_BLOCK_ITEMS=ONE_BLOCK_ITEMS))
+def partition_step(threads: int, count: int) -> int:
+    """The distance from one item of a thread to its next: the grid stride on CUDA, 1 on the CPU."""
+    ...
+
+
+@wp.func_native(_native.body("partition_rounds", ONE_BLOCK_ITEMS=ONE_BLOCK_ITEMS, ONE_THREAD_ITEMS=ONE_THREAD_ITEMS))
+def partition_rounds(threads: int, count: int) -> int:
+    """The largest number of items of a thread: loops with a barrier inside must have as many rounds in all threads."""
+    ...
+
 
 # threads a block of kernels that need more registers a thread than blocks of `BLOCK` leave them
 SMALL_BLOCK = 256
@@ -36,14 +93,14 @@ CLUSTER_ARCH = 90
 # items of all passes together from which on several threads of the CPU are faster than one, barriers included
 MIN_PARALLEL_ITEMS = 2048
 
-_native = NativeHeader(__file__, "cooperative.h")
+_native_cooperative = NativeHeader(__file__, "cooperative.h")
 
 # C++ that defines `sync_grid()`, for native CUDA code that has `arrivals` and passes several barriers
-SYNC_GRID = _native.body("sync_grid", CLUSTER_ARCH=CLUSTER_ARCH)
+SYNC_GRID = _native_cooperative.body("sync_grid", CLUSTER_ARCH=CLUSTER_ARCH)
 
 
 @wp.func_native(
-    _native.body(
+    _native_cooperative.body(
         "grid_barrier",
         CLUSTER_ARCH=CLUSTER_ARCH,
         SPINS_BEFORE_YIELD=SPINS_BEFORE_YIELD,
@@ -56,27 +113,27 @@ def grid_barrier(arrivals: wp.array[int]):
     ...
 
 
-@wp.func_native(_native.body("block_barrier"))
+@wp.func_native(_native_cooperative.body("block_barrier"))
 def block_barrier(times: int):
     """So many barriers of the threads of a block, one after another; nothing on the CPU, where a thread is a block."""
     ...
 
 
-@wp.func_native(_native.body("arrive_between", CLUSTER_ARCH=CLUSTER_ARCH, ONE_BLOCK_ITEMS=ONE_BLOCK_ITEMS))
-def arrive_between(arrivals: wp.array[int], now: bool, size: int, following: int) -> int:  # type: ignore[empty-body]
+@wp.func_native(_native_cooperative.body("arrive_between", CLUSTER_ARCH=CLUSTER_ARCH, ONE_BLOCK_ITEMS=ONE_BLOCK_ITEMS))
+def arrive_between(arrivals: wp.array[int], now: bool, size: int, following: int) -> int:
     """The first half of `barrier_between` on CUDA, if `now`; returns a ticket for `wait_between`. What a thread does between
     the halves overlaps with the waiting."""
     ...
 
 
-@wp.func_native(_native.body("wait_on_gpu", CLUSTER_ARCH=CLUSTER_ARCH, ONE_BLOCK_ITEMS=ONE_BLOCK_ITEMS))
+@wp.func_native(_native_cooperative.body("wait_on_gpu", CLUSTER_ARCH=CLUSTER_ARCH, ONE_BLOCK_ITEMS=ONE_BLOCK_ITEMS))
 def wait_on_gpu(arrivals: wp.array[int], now: bool, size: int, following: int, ticket: int):
     """The second half of `barrier_between` on CUDA."""
     ...
 
 
-@wp.func_native(_native.body("on_gpu"))
-def on_gpu() -> bool:  # type: ignore[empty-body]
+@wp.func_native(_native_cooperative.body("on_gpu"))
+def on_gpu() -> bool:
     """Whether this runs on CUDA."""
     ...
 
@@ -105,8 +162,8 @@ def wait_between(arrivals: wp.array[int], now: bool, size: int, following: int, 
         barrier_between(arrivals, size, following)
 
 
-@wp.func_native(_native.body("take_ticket", WARP=WARP))
-def take_ticket(counters: wp.array[int], index: int) -> int:  # type: ignore[empty-body]
+@wp.func_native(_native_cooperative.body("take_ticket", WARP=WARP))
+def take_ticket(counters: wp.array[int], index: int) -> int:
     """Add one to a counter and return what it was before: every number once, in any order. Not for several CPU threads."""
     ...
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from weft.analysis import Analyser
-from weft.analysis.contour import Moves
+from weft.analysis.attraction import Moves
 from weft.analysis.crossing import CrossingMesh, query_around
 from weft.geometry.proximity import nearest_point_triangle
 from weft.mesh.topology import make_csr

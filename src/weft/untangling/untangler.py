@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.analysis.analyser import Analyser, Analysis, vertex_areas
-from weft.analysis.contour import unit
+from weft.analysis.attraction import unit
 from weft.errors import MeshError, WeftError
 from weft.geometry.intersection import IntersectionFinder, sewn_pairs
 from weft.mesh.topology import Topology

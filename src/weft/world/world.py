@@ -12,8 +12,8 @@ import warp as wp
 
 from weft.errors import SceneError
 from weft.mesh import TriMesh
+from weft.runtime.buffers import read
 from weft.runtime.launch import launch
-from weft.runtime.readback import read
 from weft.scene import Cloth, Grid, Material, Scene, Strip
 from weft.scene.motion import ResolvedMotion, RigidMotion
 from weft.scene.resolve import Resolved, resolve_scene

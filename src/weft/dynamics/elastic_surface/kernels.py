@@ -4,9 +4,17 @@
 
 import warp as wp
 
-from weft.runtime.cooperative import BLOCK, barrier_between, clusterable, grid_barrier, on_gpu
+from weft.runtime.cooperative import (
+    BLOCK,
+    barrier_between,
+    clusterable,
+    grid_barrier,
+    on_gpu,
+    partition_begin,
+    partition_end,
+    partition_step,
+)
 from weft.runtime.native import NativeHeader
-from weft.runtime.partition import partition_begin, partition_end, partition_step
 
 wp.set_module_options({"enable_backward": False})
 

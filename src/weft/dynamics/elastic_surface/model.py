@@ -40,8 +40,8 @@ from weft.dynamics.elastic_surface.kernels import (
 )
 from weft.errors import SceneError
 from weft.runtime import launch
+from weft.runtime.buffers import read
 from weft.runtime.cooperative import CooperativeLauncher
-from weft.runtime.readback import read
 from weft.runtime.thread_pool import MAX_HELPERS
 from weft.scene import Grid, Material, Strip
 from weft.world import State, World

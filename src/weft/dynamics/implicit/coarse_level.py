@@ -14,9 +14,14 @@ import warp as wp
 from weft.dynamics.implicit.block_matrix import BlockRows
 from weft.dynamics.implicit.coarse_structure import Elimination
 from weft.runtime import launch
-from weft.runtime.cooperative import CooperativeLauncher, barrier_between
-from weft.runtime.partition import partition_begin, partition_end, partition_step
-from weft.runtime.reduction import lane_sum_matrix, lane_sum_vector, lanes, lanes_on, sync_lanes
+from weft.runtime.compaction import lane_sum_matrix, lane_sum_vector, lanes, lanes_on, sync_lanes
+from weft.runtime.cooperative import (
+    CooperativeLauncher,
+    barrier_between,
+    partition_begin,
+    partition_end,
+    partition_step,
+)
 from weft.world.constraints import Constraints
 
 wp.set_module_options({"enable_backward": False})

@@ -26,10 +26,10 @@ from weft.dynamics.implicit.block_matrix import BlockRows
 from weft.dynamics.implicit.coarse_level import CoarseLevel
 from weft.dynamics.implicit.step_springs import StepSprings, spring_block, springs_at
 from weft.runtime import launch
+from weft.runtime.buffers import read
+from weft.runtime.compaction import block_sum, lane_sum, lane_sum_vector, lanes, lanes_on
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.graph_cache import GraphCache
-from weft.runtime.readback import read
-from weft.runtime.reduction import block_sum, lane_sum, lane_sum_vector, lanes, lanes_on
 from weft.world.constraints import Constraints
 
 wp.set_module_options({"enable_backward": False})

@@ -22,7 +22,7 @@ import warp as wp
 
 from weft.dynamics.air import WindField, wind_at
 from weft.mesh import TriMesh
-from weft.runtime.reduction import lane_max, lanes
+from weft.runtime.compaction import lane_max, lanes
 from weft.scene import Material
 from weft.world import Seams, World
 

@@ -33,7 +33,7 @@ from weft.dynamics.implicit.step_springs import StepSprings
 from weft.dynamics.interface import StatelessDynamics, SubstepContacts
 from weft.errors import WeftError
 from weft.runtime import launch
-from weft.runtime.reduction import lanes_on
+from weft.runtime.compaction import lanes_on
 from weft.world import State, World
 from weft.world.constraints import SETTLED, UNSURE, WRONG, Constraints, ConstraintSource
 

@@ -12,8 +12,18 @@ from weft.dynamics.position_based.spring_lines import (
     solve_lines,
     span,
 )
-from weft.runtime.cooperative import BLOCK, arrive_between, barrier_between, clusterable, grid_barrier, wait_between
-from weft.runtime.partition import partition_begin, partition_end, partition_rounds, partition_step
+from weft.runtime.cooperative import (
+    BLOCK,
+    arrive_between,
+    barrier_between,
+    clusterable,
+    grid_barrier,
+    partition_begin,
+    partition_end,
+    partition_rounds,
+    partition_step,
+    wait_between,
+)
 from weft.runtime.vector_loads import load_vec4d, store_vec4d
 
 wp.set_module_options({"enable_backward": False})

@@ -33,10 +33,10 @@ from weft.dynamics.position_based.spring_lines import (
 )
 from weft.dynamics.springs import BEND, SpringNetwork, from_world
 from weft.runtime import launch
+from weft.runtime.buffers import AsyncReadback
 from weft.runtime.colouring import colour_items
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.graph_cache import GraphCache, launch_fused
-from weft.runtime.readback import AsyncReadback
 from weft.world import State, World
 
 # s: 40 substeps a frame at 60 Hz. With one sweep each, longer substeps are softer than the material, shorter ones cost more

@@ -13,8 +13,8 @@ import warp as wp
 from weft.dynamics.elastic_surface.kernels import hold_at
 from weft.dynamics.elastic_surface.model import Limits
 from weft.runtime import launch
+from weft.runtime.buffers import read
 from weft.runtime.compaction import exclusive_scan
-from weft.runtime.readback import read
 from weft.world import Surface
 
 wp.set_module_options({"enable_backward": False})

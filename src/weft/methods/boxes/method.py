@@ -12,8 +12,7 @@ import warp as wp
 
 from weft.broad_phase.interface import EXACT_BROAD_PHASES, BroadPhase, make_broad_phase
 from weft.contact.contact import ContactSearch
-from weft.contact.step_search import length_scale
-from weft.contact.touching import TOUCHING, move_off
+from weft.contact.step_search import TOUCHING, length_scale, move_off
 from weft.dynamics.elastic_surface.model import ElasticSurface
 from weft.geometry.stencil import Kind
 from weft.methods.base import Method, StepReport, choose_search

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import warp as wp
 
-from weft.broad_phase.bvh import Bvh
+from weft.broad_phase.trees import Bvh
 from weft.dynamics.air import Air
 from weft.methods.predictive.collider_shapes import ColliderArrays
 from weft.methods.predictive.colliders import Colliders
@@ -22,8 +22,8 @@ from weft.methods.predictive.list_search import FOUND, FRACTIONS, HALF_SPACES, N
 from weft.methods.predictive.search import ContactSearch
 from weft.methods.predictive.state import PREDICTION, Settings
 from weft.runtime import launch
+from weft.runtime.buffers import AsyncReadback, HostMirror
 from weft.runtime.graph_cache import GraphCache, fork_join
-from weft.runtime.readback import AsyncReadback, HostMirror
 
 wp.set_module_options({"enable_backward": False})
 

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import warp as wp
 
 from weft.broad_phase.boxes import lowest_bit
-from weft.broad_phase.bvh import Bvh
 from weft.broad_phase.list_kernels import ListSums, overflows
 from weft.broad_phase.patch_search import CapturableSearch
+from weft.broad_phase.trees import Bvh
 from weft.dynamics.packed_vertices import PACKED_VERTEX
 from weft.methods.predictive.contacts import (
     ALIGNED,

@@ -17,7 +17,7 @@ import warp as wp
 from weft.methods.predictive.colliders import Colliders
 from weft.methods.predictive.guides import Goals
 from weft.runtime import launch
-from weft.runtime.readback import HostMirror
+from weft.runtime.buffers import HostMirror
 from weft.scene import Path, Spin, Still, rotation
 from weft.scene.motion import MotionModel, keyframe_rates
 from weft.scene.placement import Placement

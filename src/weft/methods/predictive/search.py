@@ -11,19 +11,19 @@ from typing import Any, Literal
 import numpy as np
 import warp as wp
 
-from weft.broad_phase.bvh import Bvh
 from weft.broad_phase.interface import make_broad_phase
 from weft.broad_phase.patch_search import PatchSearch
+from weft.broad_phase.trees import Bvh
 from weft.contact.step_search import sewn_groups
 from weft.methods.predictive.contacts import EDGE_EDGE, POINT_POINT, POINT_TRIANGLE, Contacts, SearchSurface
 from weft.methods.predictive.list_search import ListSearch, SearchRoom
 from weft.methods.predictive.search_cpu import CpuSearch
 from weft.methods.predictive.state import Regions, fill
 from weft.runtime import launch
+from weft.runtime.compaction import block_sum, block_sum_vector
 from weft.runtime.cooperative import BLOCK
 from weft.runtime.graph_cache import fork_join
 from weft.runtime.launch import launch_blocks
-from weft.runtime.reduction import block_sum, block_sum_vector
 from weft.world import Surface, World
 
 wp.set_module_options({"enable_backward": False})

@@ -17,9 +17,16 @@ from weft.dynamics.springs import BEND, SpringNetwork, from_world
 from weft.mesh.topology import incidence
 from weft.runtime import launch
 from weft.runtime.colouring import colour_items
-from weft.runtime.cooperative import BLOCK, CooperativeLauncher, clusterable, grid_barrier
-from weft.runtime.partition import partition_begin, partition_end, partition_step
-from weft.runtime.reduction import reduce_max
+from weft.runtime.compaction import reduce_max
+from weft.runtime.cooperative import (
+    BLOCK,
+    CooperativeLauncher,
+    clusterable,
+    grid_barrier,
+    partition_begin,
+    partition_end,
+    partition_step,
+)
 from weft.world import World
 
 wp.set_module_options({"enable_backward": False})

@@ -3,9 +3,8 @@
 import warp as wp
 
 from weft.broad_phase.centroid_trees import KDTREE, RADIUS, CentroidIndex, next_range
-from weft.runtime.cooperative import BLOCK, clusterable, grid_barrier
-from weft.runtime.partition import interleaved_thread
-from weft.runtime.reduction import reduce_sum
+from weft.runtime.compaction import reduce_sum
+from weft.runtime.cooperative import BLOCK, clusterable, grid_barrier, interleaved_thread
 
 wp.set_module_options({"enable_backward": False})
 

@@ -20,9 +20,9 @@ from weft.methods.push.integrators import (
 )
 from weft.methods.push.push_out import PushOut
 from weft.runtime import launch
+from weft.runtime.buffers import read
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.graph_cache import GraphCache
-from weft.runtime.readback import read
 from weft.scene import Push as PushOptions
 from weft.world import State, World
 

@@ -27,8 +27,8 @@ from weft.methods.push.kernels import (
     push_vertices,
 )
 from weft.runtime import launch
+from weft.runtime.buffers import read
 from weft.runtime.cooperative import CooperativeLauncher
-from weft.runtime.readback import read
 from weft.world import World
 from weft.world.surface import surface_neighbours
 

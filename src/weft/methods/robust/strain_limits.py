@@ -11,8 +11,17 @@ import warp as wp
 
 from weft.dynamics.springs import BEND, SpringNetwork
 from weft.runtime.colouring import colour_items
-from weft.runtime.cooperative import BLOCK, CooperativeLauncher, arrive_between, clusterable, grid_barrier, wait_between
-from weft.runtime.partition import partition_begin, partition_end, partition_step
+from weft.runtime.cooperative import (
+    BLOCK,
+    CooperativeLauncher,
+    arrive_between,
+    clusterable,
+    grid_barrier,
+    partition_begin,
+    partition_end,
+    partition_step,
+    wait_between,
+)
 from weft.runtime.vector_loads import load_vec2d, load_vec2i
 
 wp.set_module_options({"enable_backward": False})

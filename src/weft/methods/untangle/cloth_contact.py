@@ -6,7 +6,7 @@ at paths that enclose nothing (see `weft.analysis.attraction`).
 
 **Attraction.** Cloth that has passed through is pulled back, and paths are shortened. Every other step pulls the vertices
 inside a path towards the region they have passed through, and shortens the paths that have no inside
-(`weft.analysis.contour`); the steps between shorten all paths. Pulling alone leaves folds and cuffs tangled; shortening
+(`weft.analysis.attraction`); the steps between shorten all paths. Pulling alone leaves folds and cuffs tangled; shortening
 alone is slow where much has passed through.
 """
 
@@ -18,14 +18,16 @@ from numpy.typing import NDArray
 
 from weft.analysis.analyser import Analyser, Analysis
 from weft.analysis.attraction import (
+    Moves,
     attraction_moves,
     colour_table,
+    contour_moves,
+    crossing_stencils,
     edge_edge_kinds,
     find_partners,
     pulling_paths,
     vertex_triangle_kinds,
 )
-from weft.analysis.contour import Moves, contour_moves, crossing_stencils
 from weft.contact.contact import pair_thickness
 from weft.dynamics.implicit.step_springs import CORNERS, StepSprings
 from weft.geometry.proximity import relative_position

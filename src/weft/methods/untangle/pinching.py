@@ -20,9 +20,8 @@ from weft.geometry.proximity import nearest_point_triangle
 from weft.methods.untangle.flypaper import SurfacePoints
 from weft.methods.untangle.solid_surfaces import NearestPoints, SolidSurfaces
 from weft.runtime import launch
-from weft.runtime.buffers import Buffer
+from weft.runtime.buffers import Buffer, read
 from weft.runtime.compaction import exclusive_scans
-from weft.runtime.readback import read
 from weft.world import World
 
 wp.set_module_options({"enable_backward": False})

@@ -26,9 +26,9 @@ import warp as wp
 
 from weft.methods.untangle.solid_surfaces import NearestPoints, SolidSurfaces
 from weft.runtime import launch
+from weft.runtime.buffers import read
+from weft.runtime.compaction import block_max, lane_sum_vector, lanes, lanes_on
 from weft.runtime.cooperative import CooperativeLauncher
-from weft.runtime.readback import read
-from weft.runtime.reduction import block_max, lane_sum_vector, lanes, lanes_on
 from weft.world import World
 from weft.world.constraints import NOBODY, SETTLED, SOLID, UNSURE, WRONG, ConstraintArrays, Constraints, hold, release
 from weft.world.surface import Rings
