@@ -1,5 +1,6 @@
 """Candidates that are measured side by side have the distances that they have one by one."""
 
+import distance_pairs as proximity
 import numpy as np
 import pytest
 from crumpled import positions, sheet
@@ -8,7 +9,6 @@ from hypothesis import strategies as st
 from step_scenes import THICKNESS, Motion, make_contact_list, make_search, take, two_sheets
 
 from weft.contact.execution_plan import WORD
-from weft.geometry import proximity
 
 
 def measured(motion, **options):

@@ -1,5 +1,7 @@
 """Collisions of a step against all pairs, and what their stencils say."""
 
+import ccd_pairs as ccd
+import distance_pairs as proximity
 import numpy as np
 import pytest
 from crumpled import positions
@@ -19,7 +21,6 @@ from step_scenes import (
 )
 
 from weft.contact.ccd_tests import COLLISION_DISTANCE, START_FRACTION, TARGET_GAP
-from weft.geometry import ccd, proximity
 
 SEEDS = st.integers(0, 2**32 - 1)
 # a seed does not shrink to anything simpler

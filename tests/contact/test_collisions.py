@@ -1,5 +1,6 @@
 """Collisions of a moving surface against continuous detection of all pairs."""
 
+import ccd_pairs as ccd
 import numpy as np
 import pytest
 from crumpled import crumpled, positions, sheet
@@ -11,7 +12,6 @@ from weft.broad_phase import BROAD_PHASES, make_broad_phase
 from weft.contact import collisions
 from weft.contact.collision import CollisionSearch
 from weft.errors import WeftError
-from weft.geometry import ccd
 from weft.runtime import get_threads, set_threads
 from weft.world import Surface
 

@@ -1,5 +1,6 @@
 """Contacts of a step: every vertex that is or comes near has one, and each is what it says."""
 
+import distance_pairs as proximity
 import numpy as np
 import pytest
 from crumpled import positions
@@ -8,7 +9,6 @@ from hypothesis import strategies as st
 from step_scenes import THICKNESS, all_pairs, distances, folded, keys, make_contact_list, make_search, take, two_sheets
 
 from weft.contact.step_search import USUAL_REACH
-from weft.geometry import proximity
 
 SEEDS = st.integers(0, 2**32 - 1)
 # a seed does not shrink to anything simpler

@@ -2,6 +2,7 @@
 
 from itertools import combinations
 
+import distance_pairs as proximity
 import numpy as np
 import pytest
 from crumpled import crumpled, positions, sheet
@@ -13,7 +14,6 @@ from weft.broad_phase import make_broad_phase
 from weft.contact import find_contacts
 from weft.contact.contact import Contacts, ContactSearch
 from weft.errors import WeftError
-from weft.geometry import proximity
 from weft.runtime import get_threads, set_threads
 from weft.world import Surface
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import warp as wp
+from ccd_pairs import edge_edge, point_triangle
 from finish_scenes import bodies_of, crumpled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.finish.stop import SafeMove
-from weft.geometry.ccd import edge_edge, point_triangle
 from weft.geometry.intersection import intersections
 from weft.mesh import shapes
 from weft.world import Surface

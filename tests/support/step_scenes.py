@@ -3,6 +3,7 @@
 from itertools import combinations
 from typing import NamedTuple
 
+import distance_pairs as proximity
 import numpy as np
 import warp as wp
 from crumpled import positions, sheet
@@ -10,7 +11,6 @@ from crumpled import positions, sheet
 from weft.broad_phase import make_broad_phase
 from weft.contact.contact_list import ContactList
 from weft.contact.step_search import StepSearch
-from weft.geometry import proximity
 from weft.world import Surface
 
 THICKNESS = 0.01

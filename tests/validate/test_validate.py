@@ -15,9 +15,8 @@ from weft.cli.main import app
 from weft.errors import WeftError
 from weft.validate import Case, Expected, run_suite
 from weft.validate import suite as suite_module
-from weft.validate.bending import strip_mesh
-from weft.validate.drape import ANGLES, RADIUS, disc_mesh, outline
-from weft.validate.resolution import silhouette_change
+from weft.validate.drape import ANGLES, RADIUS, disc_mesh, outline, silhouette_change
+from weft.validate.elasticity import strip_mesh
 from weft.validate.suite import SUBJECTS, all_cases, failed, shrinking
 
 

@@ -15,7 +15,7 @@ from weft.contact.contact_list import ContactArrays
 from weft.contact.contact_tests import StepSurface, common_normal, pair_direction, weighted_sum
 from weft.contact.execution_plan import WORD
 from weft.contact.feature_bounds import CLEARANCE_UNIT, MOST_CLEARANCE, clearance_units, relative_motion
-from weft.geometry.ccd_kernels import ccd_edge_edge, ccd_point_triangle
+from weft.geometry.ccd import ccd_edge_edge, ccd_point_triangle
 from weft.geometry.proximity import edge_weights, triangle_weights
 from weft.geometry.stencil import nearest_weights, pair_vertices
 from weft.runtime.native import NativeHeader

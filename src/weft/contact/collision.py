@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.broad_phase.interface import BroadPhase, Candidates, make_broad_phase
 from weft.errors import WeftError
-from weft.geometry.ccd_kernels import ccd_edge_edge, ccd_point_triangle
+from weft.geometry.ccd import ccd_edge_edge, ccd_point_triangle
 from weft.geometry.stencil import Kind
 from weft.mesh.validate import read_faces, read_length, read_positions
 from weft.runtime import launch

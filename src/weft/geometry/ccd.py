@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# kernels are written in Warp's language, whose types mypy does not know
 """Continuous collision detection (CCD): do a point and a triangle, or two edges, collide during a step?
 
 Vertices move on straight lines from `start` (t = 0) to `end` (t = 1). Two promises, which the tests hold against exact
@@ -41,113 +43,355 @@ Underflow: the least tolerance 1e-100, and 1e-250 added to every product, keep p
 Coordinates may be as large as 1e50.
 """
 
-from typing import Any
-
-import numpy as np
 import warp as wp
-from numpy.typing import ArrayLike, NDArray
 
-from weft.errors import WeftError
-from weft.geometry.ccd_kernels import ccd_edge_edge, ccd_point_triangle
-from weft.runtime import launch
-
-__all__ = ["ccd_edge_edge", "ccd_point_triangle", "edge_edge", "point_triangle"]
+from weft.geometry.ccd_axes import (
+    HALF,
+    LEAST_BOUND,
+    ONE,
+    THIRD,
+    TWO,
+    ZERO,
+    Corners,
+    best_axis,
+    corners_at,
+    nearer,
+    on_parallelogram,
+    on_segment,
+    on_triangle,
+    turning_axis_holds,
+)
 
 wp.set_module_options({"enable_backward": False})
 
-# metres; products of more than three coordinates must not overflow
-LARGEST_COORDINATE = 1e50
+# numbers are module constants: a literal inside a kernel is float32
+TWO_THIRDS = wp.constant(wp.float64(2.0 / 3.0))
+# unit roundoff, and the multiples of it that the bounds need
+UNIT = wp.constant(wp.float64(2.0**-53))
+FOUR_UNITS = wp.constant(wp.float64(4.0 * 2.0**-53))
+AXIS_ROUNDING = wp.constant(wp.float64(24.0 * 2.0**-53))
+CUBIC_ROUNDING = wp.constant(wp.float64(160.0 * 2.0**-53))
+# a computed fraction of time times SHORTEN is not above the true one; STEP_BACK, a fraction of the remaining time, is
+# subtracted from the entry into the band (bounds 4 and 5)
+SHORTEN = wp.constant(wp.float64(1.0 - 2.0**-50))
+STEP_BACK = wp.constant(wp.float64(1e-12))
+# metres; a smaller tolerance is raised to this, so that no product underflows
+LEAST_TOLERANCE = wp.constant(wp.float64(1e-100))
+# a pair is reported as colliding when it is nearer than this times the gap; nearer to 1 gives tighter times for more
+# rounds
+REPORT_DISTANCE = wp.constant(wp.float64(1.25))
+# the fast rounds go on while the axis separates by at least this fraction of the distance; else the careful rounds begin
+GOOD_AXIS = wp.constant(wp.float64(0.75))
+# the time of a pair that does not collide: any number above 1
+NEVER = wp.constant(wp.float64(2.0))
+# rounds with fixed axes before the careful ones, with several candidates for the axis, begin
+FAST_ROUNDS = wp.constant(8)
+# careful rounds; a pair that is not decided after them is reported as colliding
+CAREFUL_ROUNDS = wp.constant(256)
 
 
-def point_triangle(
-    start: ArrayLike, end: ArrayLike, tolerance: float = 1e-6, *, device: str = "cpu"
-) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Which points collide with their triangles during a step, and when: arrays `hit` and `time` of length n.
+@wp.func
+def ccd_point_triangle(
+    p0: wp.vec3d,
+    a0: wp.vec3d,
+    b0: wp.vec3d,
+    c0: wp.vec3d,
+    p1: wp.vec3d,
+    a1: wp.vec3d,
+    b1: wp.vec3d,
+    c1: wp.vec3d,
+    tolerance: wp.float64,
+) -> tuple[bool, wp.float64]:
+    """Whether point p comes within `tolerance` of triangle abc on straight paths from x0 to x1; (hit, time).
 
-    `start` and `end` hold the positions of p, a, b, c at both ends of the step, shape (n, 4, 3). Every pair that comes
-    within `tolerance` (metres) is a hit. `time`, from 0 to 1, is at or before that moment; it is 1 where there is none,
-    so the least of all times is a fraction of the step that is safe to take.
+    The time is at or before the first moment at which they are that near; 1 if never. Coordinates that are not
+    finite count as a hit at time 0.
     """
-    return _detect(point_triangle_pairs, start, end, tolerance, device)
+    # the triangle of differences holds the origin exactly when the pair touches
+    qa0 = p0 - a0
+    qb0 = p0 - b0
+    qc0 = p0 - c0
+    qa1 = p1 - a1
+    qb1 = p1 - b1
+    qc1 = p1 - c1
+    size = wp.max(wp.max(_largest(qa0, qa1), _largest(qb0, qb1)), _largest(qc0, qc1))
+    gap = wp.max(tolerance, LEAST_TOLERANCE) + AXIS_ROUNDING * size
 
-
-def edge_edge(
-    start: ArrayLike, end: ArrayLike, tolerance: float = 1e-6, *, device: str = "cpu"
-) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Which edges collide during a step, and when; as `point_triangle`, with the order a0, a1, b0, b1."""
-    return _detect(edge_edge_pairs, start, end, tolerance, device)
-
-
-@wp.kernel
-def point_triangle_pairs(
-    first: int,
-    start: wp.array[wp.vec3d],
-    end: wp.array[wp.vec3d],
-    tolerance: wp.float64,
-    hit: wp.array[wp.bool],
-    time: wp.array[wp.float64],
-) -> None:
-    """CCD of pair i: vertices 4 i to 4 i + 3 are a point and the corners of a triangle."""
-    i = first + wp.tid()
-    k = 4 * i
-    collides, t = ccd_point_triangle(
-        start[k], start[k + 1], start[k + 2], start[k + 3], end[k], end[k + 1], end[k + 2], end[k + 3], tolerance
+    # cull: apart along the mean direction, at both ends and so in between
+    n = qa0 + qb0 + qc0 + qa1 + qb1 + qc1
+    low = wp.min(
+        wp.min(_lower(n, qa0, qa1), _lower(n, qb0, qb1)),
+        _lower(n, qc0, qc1),
     )
-    hit[i] = collides
-    time[i] = t
+    floor = gap * _taxicab(n) + LEAST_BOUND
+    if low > floor:
+        return False, ONE
+    if not wp.isfinite(floor):
+        return True, ZERO
+
+    # cull: never coplanar
+    cubic, band = _coplanarity(b0 - a0, b1 - a1, c0 - a0, c1 - a1, qa0, qa1, gap)
+    if _never_in_band(cubic, band):
+        return False, ONE
+
+    # advance with fixed axes while these separate well
+    t = ZERO
+    for _k in range(FAST_ROUNDS):
+        t = _enter_band(cubic, band, t)
+        if t > ONE:
+            return False, ONE
+        s = ONE - t
+        qa = s * qa0 + t * qa1
+        qb = s * qb0 + t * qb1
+        qc = s * qc0 + t * qc1
+        y = nearer(nearer(on_segment(qa, qb), on_segment(qb, qc)), on_segment(qc, qa))
+        y = on_triangle(y, qa, qb, qc)
+        d = wp.length(y)
+        if not d > REPORT_DISTANCE * gap:
+            break
+        m = y / d
+        ga = wp.dot(m, qa)
+        gb = wp.dot(m, qb)
+        gc = wp.dot(m, qc)
+        if wp.min(wp.min(ga, gb), gc) < GOOD_AXIS * d + gap * (ONE - GOOD_AXIS):
+            break
+        x = _fraction(NEVER, ga, wp.dot(m, qa1), gap)
+        x = _fraction(x, gb, wp.dot(m, qb1), gap)
+        x = _fraction(x, gc, wp.dot(m, qc1), gap)
+        if x > ONE:
+            return False, ONE
+        t = wp.max(t, _advance(t, x))
+
+    t = _careful(t, cubic, band, gap, Corners(qa0, qb0, qc0, qc0), Corners(qa1, qb1, qc1, qc1))
+    return t <= ONE, wp.min(t, ONE)
 
 
-@wp.kernel
-def edge_edge_pairs(
-    first: int,
-    start: wp.array[wp.vec3d],
-    end: wp.array[wp.vec3d],
+@wp.func
+def ccd_edge_edge(
+    a0: wp.vec3d,
+    b0: wp.vec3d,
+    c0: wp.vec3d,
+    d0: wp.vec3d,
+    a1: wp.vec3d,
+    b1: wp.vec3d,
+    c1: wp.vec3d,
+    d1: wp.vec3d,
     tolerance: wp.float64,
-    hit: wp.array[wp.bool],
-    time: wp.array[wp.float64],
-) -> None:
-    """CCD of pair i: vertices 4 i to 4 i + 3 are the ends of two edges."""
-    i = first + wp.tid()
-    k = 4 * i
-    collides, t = ccd_edge_edge(
-        start[k], start[k + 1], start[k + 2], start[k + 3], end[k], end[k + 1], end[k + 2], end[k + 3], tolerance
+) -> tuple[bool, wp.float64]:
+    """Whether edge ab comes within `tolerance` of edge cd on straight paths from x0 to x1; (hit, time).
+
+    The time is at or before the first moment at which they are that near; 1 if never. Coordinates that are not
+    finite count as a hit at time 0.
+    """
+    # the parallelogram of differences, in cyclic order
+    qa0 = a0 - c0
+    qb0 = b0 - c0
+    qc0 = b0 - d0
+    qd0 = a0 - d0
+    qa1 = a1 - c1
+    qb1 = b1 - c1
+    qc1 = b1 - d1
+    qd1 = a1 - d1
+    size = wp.max(
+        wp.max(_largest(qa0, qa1), _largest(qb0, qb1)),
+        wp.max(_largest(qc0, qc1), _largest(qd0, qd1)),
     )
-    hit[i] = collides
-    time[i] = t
+    gap = wp.max(tolerance, LEAST_TOLERANCE) + AXIS_ROUNDING * size
 
+    # cull: apart along the mean direction, at both ends and so in between
+    n = qa0 + qb0 + qc0 + qd0 + qa1 + qb1 + qc1 + qd1
+    low = wp.min(
+        wp.min(_lower(n, qa0, qa1), _lower(n, qb0, qb1)),
+        wp.min(_lower(n, qc0, qc1), _lower(n, qd0, qd1)),
+    )
+    floor = gap * _taxicab(n) + LEAST_BOUND
+    if low > floor:
+        return False, ONE
+    if not wp.isfinite(floor):
+        return True, ZERO
 
-def _detect(
-    kernel: wp.Kernel, start: ArrayLike, end: ArrayLike, tolerance: float, device: str
-) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    x0, x1 = _checked("start", start), _checked("end", end)
-    if len(x0) != len(x1):
-        raise WeftError(f"start holds {len(x0)} pairs and end holds {len(x1)}: give both ends of the same pairs")
-    if not 0.0 <= tolerance <= LARGEST_COORDINATE:
-        raise WeftError(f"tolerance is {tolerance}: give a distance in metres, 0 or more")
-    n = len(x0)
-    hit = wp.zeros(n, dtype=wp.bool, device=device)
-    time = wp.zeros(n, dtype=wp.float64, device=device)
-    ends = [wp.array(x.reshape(-1, 3), dtype=wp.vec3d, device=device, copy=False) for x in (x0, x1)]
-    launch(kernel, n, [*ends, float(tolerance), hit, time], device=device)
-    return hit.numpy(), time.numpy()
+    # cull: never coplanar
+    cubic, band = _coplanarity(b0 - a0, b1 - a1, d0 - c0, d1 - c1, qa0, qa1, gap)
+    if _never_in_band(cubic, band):
+        return False, ONE
 
-
-def _checked(name: str, positions: ArrayLike) -> NDArray[np.float64]:
-    """The positions as contiguous doubles, or an error that says which pair cannot be used."""
-    try:
-        x: NDArray[Any] = np.ascontiguousarray(positions, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise WeftError(f"{name} is not an array of numbers of shape (n, 4, 3): {error}") from None
-    if x.ndim != 3 or x.shape[1:] != (4, 3):
-        raise WeftError(f"{name} has shape {x.shape}, expected (n, 4, 3): four vertices of three coordinates a pair")
-    # a comparison with nan is false, so this catches nan, infinity and what is too large
-    good = (np.abs(x) <= LARGEST_COORDINATE).all(axis=(1, 2))
-    if not good.all():
-        bad = np.flatnonzero(~good)
-        pair = int(bad[0])
-        others = f" (and {len(bad) - 1} more pairs)" if len(bad) > 1 else ""
-        raise WeftError(
-            f"{name}[{pair}] holds a coordinate that is not a finite number below {LARGEST_COORDINATE:g}:"
-            f" {x[pair].tolist()}{others}"
+    # advance with fixed axes while these separate well
+    t = ZERO
+    for _k in range(FAST_ROUNDS):
+        t = _enter_band(cubic, band, t)
+        if t > ONE:
+            return False, ONE
+        s = ONE - t
+        qa = s * qa0 + t * qa1
+        qb = s * qb0 + t * qb1
+        qc = s * qc0 + t * qc1
+        qd = s * qd0 + t * qd1
+        y = nearer(
+            nearer(on_segment(qa, qb), on_segment(qb, qc)),
+            nearer(on_segment(qc, qd), on_segment(qd, qa)),
         )
+        y = on_parallelogram(y, qa, qb, qc, qd)
+        d = wp.length(y)
+        if not d > REPORT_DISTANCE * gap:
+            break
+        m = y / d
+        ga = wp.dot(m, qa)
+        gb = wp.dot(m, qb)
+        gc = wp.dot(m, qc)
+        gd = wp.dot(m, qd)
+        if wp.min(wp.min(ga, gb), wp.min(gc, gd)) < GOOD_AXIS * d + gap * (ONE - GOOD_AXIS):
+            break
+        x = _fraction(NEVER, ga, wp.dot(m, qa1), gap)
+        x = _fraction(x, gb, wp.dot(m, qb1), gap)
+        x = _fraction(x, gc, wp.dot(m, qc1), gap)
+        x = _fraction(x, gd, wp.dot(m, qd1), gap)
+        if x > ONE:
+            return False, ONE
+        t = wp.max(t, _advance(t, x))
+
+    t = _careful(t, cubic, band, gap, Corners(qa0, qb0, qc0, qd0), Corners(qa1, qb1, qc1, qd1))
+    return t <= ONE, wp.min(t, ONE)
+
+
+@wp.func
+def _careful(
+    time: wp.float64, cubic: wp.vec4d, band: wp.float64, gap: wp.float64, start: Corners, end: Corners
+) -> wp.float64:
+    """Time of collision from `time` on, or NEVER, with the best of several axes in each round, fixed or turning."""
+    t = time
+    stride = ONE
+    for _k in range(CAREFUL_ROUNDS):
+        t = _enter_band(cubic, band, t)
+        if t > ONE:
+            return NEVER
+        q = corners_at(start, end, t)
+        m, near, low = best_axis(q, gap)
+        if not (near > REPORT_DISTANCE * gap and low > gap):
+            return t
+
+        # a fixed axis holds until the first corner has come down to the gap
+        x = _fraction(NEVER, wp.dot(m, q.a), wp.dot(m, end.a), gap)
+        x = _fraction(x, wp.dot(m, q.b), wp.dot(m, end.b), gap)
+        x = _fraction(x, wp.dot(m, q.c), wp.dot(m, end.c), gap)
+        x = _fraction(x, wp.dot(m, q.d), wp.dot(m, end.d), gap)
+        if x > ONE:
+            return NEVER
+        after = _advance(t, x)
+
+        # an axis that turns with the pair may hold for longer
+        later = wp.min(t + stride, ONE)
+        if later > after:
+            q2 = corners_at(start, end, later)
+            m2, _near2, _low2 = best_axis(q2, gap)
+            if turning_axis_holds(m, m2, q, q2, gap):
+                if later == ONE:
+                    return NEVER
+                after = later
+                stride = TWO * stride
+            else:
+                stride = HALF * stride
+        else:
+            stride = TWO * stride
+        if after <= t:
+            return t
+        t = after
+    return t
+
+
+@wp.func
+def _coplanarity(
+    e0: wp.vec3d, e1: wp.vec3d, f0: wp.vec3d, f1: wp.vec3d, r0: wp.vec3d, r1: wp.vec3d, gap: wp.float64
+) -> tuple[wp.vec4d, wp.float64]:
+    """Bernstein coefficients of (e x f) . r over the step, and a bound on its size where the pair is within the gap."""
+    n0 = wp.cross(e0, f0)
+    n1 = (wp.cross(e0, f1) + wp.cross(e1, f0)) * HALF
+    n2 = wp.cross(e1, f1)
+    cubic = wp.vec4d(
+        wp.dot(n0, r0),
+        (TWO * wp.dot(n1, r0) + wp.dot(n0, r1)) * THIRD,
+        (wp.dot(n2, r0) + TWO * wp.dot(n1, r1)) * THIRD,
+        wp.dot(n2, r1),
+    )
+    area = wp.sqrt(wp.max(wp.max(wp.dot(n0, n0), wp.dot(n1, n1)), wp.dot(n2, n2)))
+    volume = _largest(e0, e1) * _largest(f0, f1) * (_largest(r0, r1) + gap)
+    return cubic, gap * area + CUBIC_ROUNDING * volume + LEAST_BOUND
+
+
+@wp.func
+def _never_in_band(cubic: wp.vec4d, band: wp.float64) -> bool:
+    low = wp.min(wp.min(cubic[0], cubic[1]), wp.min(cubic[2], cubic[3]))
+    high = wp.max(wp.max(cubic[0], cubic[1]), wp.max(cubic[2], cubic[3]))
+    return low > band or high < -band
+
+
+@wp.func
+def _enter_band(cubic: wp.vec4d, band: wp.float64, t: wp.float64) -> wp.float64:
+    """The time from t on until which |cubic| certainly exceeds the band: where the hull of its control polygon enters it."""
+    # de Casteljau: the coefficients on [t, 1]
+    s = ONE - t
+    c0 = s * cubic[0] + t * cubic[1]
+    c1 = s * cubic[1] + t * cubic[2]
+    b2 = s * cubic[2] + t * cubic[3]
+    b1 = s * c1 + t * b2
+    b0 = s * (s * c0 + t * c1) + t * b1
+    b3 = cubic[3]
+    if b0 < ZERO:
+        b0 = -b0
+        b1 = -b1
+        b2 = -b2
+        b3 = -b3
+    if not b0 > band:
+        return t
+    # the hull enters the band along the first segment between control points that leads from above it to below
+    x = _crossing(NEVER, ZERO, THIRD, b0, b1, band)
+    x = _crossing(x, ZERO, TWO_THIRDS, b0, b2, band)
+    x = _crossing(x, ZERO, ONE, b0, b3, band)
+    x = _crossing(x, THIRD, THIRD, b1, b2, band)
+    x = _crossing(x, THIRD, TWO_THIRDS, b1, b3, band)
+    x = _crossing(x, TWO_THIRDS, THIRD, b2, b3, band)
+    if x > ONE:
+        return NEVER
+    return wp.max(t, t + (x - STEP_BACK) * s - FOUR_UNITS)
+
+
+@wp.func
+def _crossing(
+    x: wp.float64, left: wp.float64, width: wp.float64, b: wp.float64, c: wp.float64, band: wp.float64
+) -> wp.float64:
+    """The lesser of x and where the segment from (left, b) to (left + width, c) comes down to the band, if it does."""
+    if b > band and c <= band:
+        return wp.min(x, left + width * ((b - band) / (b - c)))
     return x
+
+
+@wp.func
+def _fraction(x: wp.float64, g: wp.float64, g1: wp.float64, gap: wp.float64) -> wp.float64:
+    """The lesser of x and the fraction of the remaining time after which g, on its way to g1, has come down to the gap."""
+    if g1 > gap:
+        return x
+    return wp.min(x, (g - gap) / (g - g1))
+
+
+@wp.func
+def _advance(t: wp.float64, fraction: wp.float64) -> wp.float64:
+    """t plus a fraction of the remaining time, rounded down."""
+    return (t + (ONE - t) * (fraction * SHORTEN)) - UNIT
+
+
+@wp.func
+def _largest(v: wp.vec3d, w: wp.vec3d) -> wp.float64:
+    """The largest magnitude of a component of two vectors."""
+    x = wp.max(wp.abs(v[0]), wp.abs(w[0]))
+    y = wp.max(wp.abs(v[1]), wp.abs(w[1]))
+    z = wp.max(wp.abs(v[2]), wp.abs(w[2]))
+    return wp.max(wp.max(x, y), z)
+
+
+@wp.func
+def _taxicab(v: wp.vec3d) -> wp.float64:
+    return wp.abs(v[0]) + wp.abs(v[1]) + wp.abs(v[2])
+
+
+@wp.func
+def _lower(n: wp.vec3d, v: wp.vec3d, w: wp.vec3d) -> wp.float64:
+    return wp.min(wp.dot(n, v), wp.dot(n, w))

@@ -10,19 +10,14 @@ shape: collapsed edges, triangles without area and single points included.
 
 # mypy: disable-error-code="empty-body"
 
-import numpy as np
 import warp as wp
-from numpy.typing import ArrayLike, NDArray
 
-from weft.errors import WeftError
-from weft.runtime import launch
 from weft.runtime.native import NativeHeader
 
 wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
-INFINITE = wp.constant(wp.float64(1e300))
 # squared sine of an angle below which a triangle counts as a needle and two edges as parallel: inside and border are then
 # both evaluated. At a sine of 1e-4 cross products still have about 12 correct digits; larger only costs time
 THIN = wp.constant(wp.float64(1e-8))
@@ -125,55 +120,3 @@ def edge_weights(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, d: wp.vec3d) -> wp.vec4d
 def relative_position(w: wp.vec4d, x0: wp.vec3d, x1: wp.vec3d, x2: wp.vec3d, x3: wp.vec3d) -> wp.vec3d:
     """The stencil's r = sum of w_k x_k, from differences: exact enough far from the origin."""
     return w[0] * (x0 - x3) + w[1] * (x1 - x3) + w[2] * (x2 - x3)
-
-
-@wp.kernel
-def _measure(
-    first: int,
-    kind: int,
-    points: wp.array[wp.vec3d],
-    distances: wp.array[wp.float64],
-    weights: wp.array[wp.vec4d],
-):
-    i = first + wp.tid()
-    x0 = points[4 * i]
-    x1 = points[4 * i + 1]
-    x2 = points[4 * i + 2]
-    x3 = points[4 * i + 3]
-    w = triangle_weights(x0, x1, x2, x3)
-    if kind == 1:
-        w = edge_weights(x0, x1, x2, x3)
-    weights[i] = w
-    distances[i] = wp.length(relative_position(w, x0, x1, x2, x3))
-
-
-def point_triangle(points: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Distance of each point from its triangle, and the stencil's weights (1, -w1, -w2, -w3).
-
-    `points` holds p, a, b, c, shape (n, 4, 3). The weighted sum of the four is the vector from the nearest point of the
-    triangle to p.
-    """
-    return _run(0, points)
-
-
-def edge_edge(points: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Distance of each pair of edges, and the stencil's weights (1 - s, s, t - 1, -t).
-
-    `points` holds a0, a1, b0, b1, shape (n, 4, 3). The weighted sum of the four is the vector from the nearest point
-    of the second edge to that of the first.
-    """
-    return _run(1, points)
-
-
-def _run(kind: int, points: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    values = np.ascontiguousarray(points, dtype=np.float64)
-    if values.ndim != 3 or values.shape[1:] != (4, 3):
-        raise WeftError(f"points must have the shape (n, 4, 3), got {values.shape}")
-    if not np.isfinite(values).all():
-        bad = int(np.flatnonzero(~np.isfinite(values).all(axis=(1, 2)))[0])
-        raise WeftError(f"pair {bad} has a coordinate that is not a finite number")
-    distances = wp.empty(len(values), dtype=wp.float64, device="cpu")
-    weights = wp.empty(len(values), dtype=wp.vec4d, device="cpu")
-    inputs = [kind, wp.array(values.reshape(-1, 3), dtype=wp.vec3d, device="cpu"), distances, weights]
-    launch(_measure, len(values), inputs, device="cpu", grain=256)
-    return distances.numpy(), weights.numpy().reshape(-1, 4)

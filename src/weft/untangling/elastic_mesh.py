@@ -28,7 +28,6 @@ ONE = wp.constant(wp.float64(1.0))
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
-Bools = NDArray[np.bool_]
 
 # a displacement spreads over this many rings of neighbours, each taking this fraction of the ring before: the cloth around
 # follows, and lengths need less correction

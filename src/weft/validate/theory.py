@@ -19,13 +19,8 @@ CHORD_DEG = 41.5
 _TOLERANCE = 1e-10
 
 
-def weight_number(density: float, bend: float, length: float) -> float:
-    """G = density g L^3 / bend: how much heavier than stiff an overhanging strip is."""
-    return density * GRAVITY * length**3 / bend
-
-
 def length_of(weight: float, density: float, bend: float) -> float:
-    """The length of the strip that has the weight number G."""
+    """The length of the strip that has the weight number G = density g L^3 / bend."""
     return float((weight * bend / (density * GRAVITY)) ** (1.0 / 3.0))
 
 

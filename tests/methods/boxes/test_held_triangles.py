@@ -6,9 +6,9 @@ import warp as wp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.dynamics.elastic_surface.model import Limits
 from weft.geometry.intersection import intersections
 from weft.mesh import shapes
+from weft.methods.boxes.elastic_surface import Limits
 from weft.methods.boxes.held_triangles import HeldTriangles, near_pairs
 from weft.world import Surface
 

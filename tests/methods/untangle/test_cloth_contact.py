@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import warp as wp
+from distance_pairs import edge_edge, point_triangle
 
 import weft
 from weft.analysis import Analyser
 from weft.dynamics.implicit.model import Implicit
-from weft.geometry.proximity import edge_edge, point_triangle
 from weft.methods.untangle.cloth_contact import ClothContact
 from weft.world import World
 

@@ -31,8 +31,14 @@ from scipy.sparse.linalg import eigsh
 from weft.dynamics.packed_vertices import first_three, row_product
 from weft.dynamics.springs import SpringNetwork
 from weft.runtime import launch
-from weft.runtime.cooperative import BLOCK, CooperativeLauncher, barrier_between
-from weft.runtime.partition import partition_begin, partition_end, partition_step
+from weft.runtime.cooperative import (
+    BLOCK,
+    CooperativeLauncher,
+    barrier_between,
+    partition_begin,
+    partition_end,
+    partition_step,
+)
 
 wp.set_module_options({"enable_backward": False})
 

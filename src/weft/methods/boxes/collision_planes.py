@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from weft.dynamics.elastic_surface.model import Limits
+from weft.methods.boxes.elastic_surface import Limits
 from weft.methods.boxes.plane_kernels import (
     PlaneMesh,
     Planes,

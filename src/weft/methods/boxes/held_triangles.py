@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from weft.dynamics.elastic_surface.kernels import hold_at
-from weft.dynamics.elastic_surface.model import Limits
+from weft.methods.boxes.elastic_kernels import hold_at
+from weft.methods.boxes.elastic_surface import Limits
 from weft.runtime import launch
 from weft.runtime.buffers import read
 from weft.runtime.compaction import exclusive_scan

@@ -13,11 +13,11 @@ import warp as wp
 from weft.broad_phase.interface import EXACT_BROAD_PHASES, BroadPhase, make_broad_phase
 from weft.contact.contact import ContactSearch
 from weft.contact.step_search import TOUCHING, length_scale, move_off
-from weft.dynamics.elastic_surface.model import ElasticSurface
 from weft.geometry.stencil import Kind
 from weft.methods.base import Method, StepReport, choose_search
 from weft.methods.boxes.box_tree import BoxTree
 from weft.methods.boxes.collision_planes import CollisionPlanes, PlaneFriction, Touching
+from weft.methods.boxes.elastic_surface import ElasticSurface
 from weft.methods.boxes.held_triangles import HeldTriangles, Intersecting, near_pairs
 from weft.scene import Boxes as BoxesOptions
 from weft.world import State, World

@@ -26,7 +26,8 @@ import numpy as np
 import warp as wp
 
 from weft.dynamics.air import Air
-from weft.dynamics.elastic_surface.kernels import (
+from weft.errors import SceneError
+from weft.methods.boxes.elastic_kernels import (
     assemble,
     find_differences,
     find_reaction,
@@ -38,7 +39,6 @@ from weft.dynamics.elastic_surface.kernels import (
     predict,
     relax,
 )
-from weft.errors import SceneError
 from weft.runtime import launch
 from weft.runtime.buffers import read
 from weft.runtime.cooperative import CooperativeLauncher

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 import weft
 from weft.dynamics.air import Air
-from weft.dynamics.elastic_surface.model import (
+from weft.errors import SceneError
+from weft.methods.boxes.elastic_surface import (
     BEND,
     SHEAR,
     STRETCH,
@@ -19,7 +20,6 @@ from weft.dynamics.elastic_surface.model import (
     join,
     order_by_colour,
 )
-from weft.errors import SceneError
 from weft.runtime import get_threads, set_threads
 from weft.scene import Forces, Material
 from weft.world import State, World
