@@ -1,5 +1,7 @@
 """Mass-spring dynamics: pendulum, energy, momentum, stability, the shape of hanging cloth."""
 
+import warnings
+
 import numpy as np
 import pytest
 import warp as wp
@@ -9,6 +11,7 @@ from weft.dynamics import make_dynamics
 from weft.dynamics.air import Air
 from weft.dynamics.mass_spring import MassSpring, stable_step
 from weft.dynamics.springs import from_mesh, from_pairs
+from weft.errors import SceneError
 from weft.mesh import shapes
 from weft.scene import Forces, Material
 from weft.world import State, World
@@ -241,3 +244,13 @@ def test_as_on_the_cpu(wind):
         ends.append(state.positions())
     assert np.abs(ends[1] - ends[0]).max() < 1e-9
     assert np.abs(ends[0] - world.rest_positions).max() > 0.01
+
+
+@pytest.mark.parametrize("method", ["push", {"name": "robust", "dynamics": "mass_spring"}])
+@pytest.mark.parametrize(("size", "damping"), [(1.0, 1e6), (1e-6, 0.0)])
+def test_springs_that_need_too_many_steps_are_refused(tmp_path, method, size, damping):
+    cloth = weft.Cloth(name="a", shape=weft.Grid(cells=(4, 4), size=(size, size)), material={"damping": damping})
+    scene = weft.Scene(frames=1, method=method, cloths=[cloth])
+    with warnings.catch_warnings(), pytest.raises(SceneError, match=r"its springs need .* steps a frame"):
+        warnings.simplefilter("ignore")
+        weft.simulate(scene, tmp_path / "a.zarr", progress=False)

@@ -13,6 +13,7 @@ import warp as wp
 from weft.dynamics.air import Air
 from weft.dynamics.interface import StatelessDynamics, SubstepContacts
 from weft.dynamics.springs import SpringNetwork, firm_welds, from_world
+from weft.errors import SceneError
 from weft.mesh.topology import incidence
 from weft.runtime import launch
 from weft.runtime.graph_cache import GraphCache
@@ -22,6 +23,8 @@ wp.set_module_options({"enable_backward": False})
 
 # fraction of the stability limit that is used: the limit is for springs at rest; tension makes them stiffer sideways
 SAFETY = 0.8
+# steps a frame that explicit springs may need; the smallest cloth takes a minute for so many
+MOST_STEPS = 1e7
 # substeps of one CUDA graph: even numbers, so that the two buffers that substeps alternate between are the same again
 SUBSTEPS_A_GRAPH = (64, 16, 4)
 
@@ -179,7 +182,9 @@ class MassSpring(StatelessDynamics):
     def from_world(cls, world: World) -> "MassSpring":
         """The springs of all cloths of a world, its masses and forces; a weld is a very stiff spring."""
         network = firm_welds(from_world(world), world)
-        return cls(network, world.mass, world.inverse_mass, Air.from_world(world))
+        made = cls(network, world.mass, world.inverse_mass, Air.from_world(world))
+        count_steps(world.scene, made.largest_step)
+        return made
 
     def foresee(self, state: State, dt: float) -> None:
         """`propose` needs nothing measured early."""
@@ -279,4 +284,20 @@ def stable_step(network: SpringNetwork, mass: np.ndarray) -> float:
         np.concatenate([network.stiffness, network.quad_stiffness]), 1e-300
     )
     z = 0.5 * float(np.max(ratio, initial=0.0)) * frequency
-    return float(2.0 / frequency * (np.sqrt(1.0 + z * z) - z))
+    # the difference of nearly equal numbers is 1 / (2 z)
+    shortening = np.sqrt(1.0 + z * z) - z if z < 1e4 else 0.5 / z
+    return float(2.0 / frequency * shortening)
+
+
+def count_steps(scene: Any, longest: float) -> int:
+    """Steps a frame with steps no longer than `longest`, s; an error where no machine would finish them."""
+    steps = 1.0 / (scene.fps * longest) if longest > 0.0 else np.inf
+    if not steps < MOST_STEPS:
+        raise SceneError(
+            scene.problem(
+                (),
+                f"its springs need {steps:.2g} steps a frame ({longest:.2g} s each), and {MOST_STEPS:.0e} would take minutes "
+                "at least: less stiffness or damping, longer edges or another method (dynamics) help",
+            )
+        )
+    return max(1, int(np.ceil(steps)))

@@ -111,20 +111,24 @@ def split_list(text: str) -> list[str]:
 
 
 def _number(text: str) -> Any:
-    return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+    # Python reads no whole numbers of thousands of digits
+    return int(text) if re.fullmatch(r"[+-]?\d{1,30}", text) else float(text)
 
 
 def _range(key: str, text: str, first: str, last: str, step: str | None) -> Sequence[Any]:
     """Both ends included, in decimal arithmetic: 0.1..0.3..0.1 ends with 0.3."""
-    whole = all(isinstance(_number(t), int) for t in (first, last, step or "1"))
+    numbers = [_number(t) for t in (first, last, step or "1")]
+    if not all(map(math.isfinite, numbers)):
+        raise SceneError(f"--set {key}={text[:60]}: a number of it is too large")
+    whole = all(isinstance(number, int) for number in numbers)
     if step is None and not whole:
         raise SceneError(f"--set {key}={text}: say the step, such as {first}..{last}..0.1")
     low, high, by = Decimal(first), Decimal(last), Decimal(step or "1")
     if by <= 0 or high < low:
         raise SceneError(f"--set {key}={text}: a range goes upwards, such as 1..20 or 0..1..0.25")
+    if (high - low) / by >= MAX_RUNS:
+        raise SceneError(f"--set {key}={text}: are {(high - low) / by + 1:.6g} values; at most {MAX_RUNS} are allowed")
     count = int((high - low) / by) + 1
-    if count > MAX_RUNS:
-        raise SceneError(f"--set {key}={text}: are {count} values; at most {MAX_RUNS} are allowed")
     return [int(low + k * by) if whole else float(low + k * by) for k in range(count)]
 
 

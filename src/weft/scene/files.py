@@ -58,7 +58,13 @@ def parse_scene(text: str, *, base: str | Path = ".", source: str = "") -> Scene
         raise SceneError(_syntax_message(where, str(error), text)) from None
     except RecursionError:
         raise SceneError(f"{where}: is nested too deep to be a scene") from None
-    return _read_table(table, where).at(base, source)
+    except ValueError as error:
+        # Python reads no whole numbers of thousands of digits
+        raise SceneError(f"{where}: a number in it cannot be read: {str(error).partition(';')[0].lower()}") from None
+    try:
+        return _read_table(table, where).at(base, source)
+    except RecursionError:
+        raise SceneError(f"{where}: is nested too deep to be a scene") from None
 
 
 def write_scene(scene: Scene) -> str:

@@ -5,7 +5,7 @@ pydantic finds the mistakes; here each becomes one line in plain words with the 
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, cast
 
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError, ValidationError
 
@@ -13,6 +13,9 @@ from weft.errors import printable
 
 # where something stands in a scene: names of keys, and numbers of items in lists
 Key = tuple[str | int, ...]
+
+# mistakes that are listed; the others are counted
+MOST_MISTAKES = 50
 
 # the type of an error that already carries its final text
 _EXPLAINED = "weft"
@@ -74,13 +77,21 @@ def shown(value: object) -> str:
         return "nothing"
     if isinstance(value, dict):
         return "a table"
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return "a number of more than 300 digits"
     if isinstance(value, str | int | float):
         text = repr(value)
     elif isinstance(value, list | tuple):
-        text = "[" + ", ".join(shown(v) for v in value[:4]) + (", ..." if len(value) > 4 else "") + "]"
+        text = "[" + ", ".join(_item(v) for v in value[:4]) + (", ..." if len(value) > 4 else "") + "]"
     else:
         text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _item(value: object) -> str:
+    """An item of a list for a message; lists in lists in lists are cut short."""
+    nested = isinstance(value, list | tuple) and any(isinstance(v, list | tuple) for v in value)
+    return "[...]" if nested else shown(value)
 
 
 def key_path(location: Iterable[str | int]) -> str:
@@ -108,22 +119,34 @@ def mistakes(title: str, found: Iterable[tuple[Key, str]]) -> ValidationError:
 def reword(error: ValidationError, title: str, keys: Sequence[str]) -> ValidationError:
     """The same mistakes with final texts; `keys` are the known keys of the model that was being read."""
     details = _merged(error.errors(include_url=False))
+    # a file of another kind can have a mistake in every line; each level of nesting passes on what it was given
+    if len(details) > MOST_MISTAKES:
+        last = details[-1]
+        if last["type"] != _EXPLAINED or not str(last["ctx"]["text"]).startswith("and more than"):
+            more = {"text": f"and more than {len(details) - MOST_MISTAKES - 1:,} other mistakes"}
+            last = cast(ErrorDetails, {**last, "type": _EXPLAINED, "loc": (), "ctx": more})
+        details = [*details[:MOST_MISTAKES], last]
     return mistakes(title, [(tuple(detail["loc"]), _text(detail, keys)) for detail in details])
 
 
 def _merged(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
     """Merge errors with the same cause: pydantic reports a list that is too short once for each missing item."""
     kept: list[ErrorDetails] = []
+    # where lists of a wrong length are in `kept`
+    lengths: dict[Key, int] = {}
+    inside = {d["loc"][:depth] for d in details for depth in range(len(d["loc"]))}
     for detail in details:
         location = detail["loc"]
         if detail["type"] == "missing" and location and isinstance(location[-1], int):
             # pydantic names each missing item; the last index gives the required length
             context = {"length": location[-1] + 1}
             detail = {**detail, "type": "wrong_length", "loc": location[:-1], "ctx": context}
-            kept = [k for k in kept if (k["type"], k["loc"]) != ("wrong_length", detail["loc"])]
+            if detail["loc"] in lengths:
+                kept[lengths[detail["loc"]]] = detail
+                continue
+            lengths[detail["loc"]] = len(kept)
         # items with mistakes are not counted
-        inside = any(d["loc"][: len(location)] == location and d["loc"] != location for d in details)
-        if detail["type"] != "too_short" or not inside:
+        if detail["type"] != "too_short" or location not in inside:
             kept.append(detail)
     return kept
 

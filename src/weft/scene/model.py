@@ -76,6 +76,12 @@ def _checked_device(value: str) -> str:
     return value
 
 
+def _checked_whole(value: int) -> int:
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"must fit 64 bits, which {shown(value)} does not")
+    return value
+
+
 def _checked_file(value: str) -> str:
     if not value.strip():
         raise ValueError("must name a file, not an empty string")
@@ -89,7 +95,8 @@ def _checked_file(value: str) -> str:
 
 
 Number = Annotated[float, Strict(), BeforeValidator(unwrap)]
-Whole = Annotated[int, Strict(), BeforeValidator(unwrap)]
+# of 64 bits, as in TOML: arrays and files cannot hold others
+Whole = Annotated[int, Strict(), BeforeValidator(unwrap), AfterValidator(_checked_whole)]
 Flag = Annotated[bool, Strict(), BeforeValidator(unwrap)]
 Positive = Annotated[Number, Field(gt=0)]
 NotNegative = Annotated[Number, Field(ge=0)]

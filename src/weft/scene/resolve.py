@@ -17,6 +17,7 @@ from weft.scene.pins import PinnedVertices, hold_vertices
 from weft.scene.scene import Scene
 from weft.scene.seams import Stitches, resolve_stitches
 from weft.scene.shape import AnyShape, Box, Capsule, Cylinder, Grid, Plane, Sphere, Strip
+from weft.scene.size import check_shape
 from weft.scene.unit_checks import suspicious_size, warn, warn_of_units
 
 
@@ -128,6 +129,7 @@ def resolve_seams(scene: Scene, cloth_meshes: Sequence[TriMesh]) -> list[Stitche
 
 def shape_mesh(shape: AnyShape) -> TriMesh:
     """The triangles of a shape, about the origin."""
+    check_shape(shape)
     match shape:
         case Grid():
             return shapes.grid(shape.size, shape.cells, diagonals=shape.diagonals)

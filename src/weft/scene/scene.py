@@ -109,7 +109,7 @@ class Scene(SceneModel):
 
     name: Name = Field(default="scene", description="shown in messages and pictures")
     fps: Positive = Field(default=60.0, description="frames a second")
-    frames: Annotated[Whole, Field(ge=1)] = Field(default=120, description="how many frames are simulated")
+    frames: Annotated[Whole, Field(ge=1, lt=10**8)] = Field(default=120, description="how many frames are simulated")
     method: Method = Field(default=Robust(), description="the name of a method, or a table with its name and options")
     device: Device = Field(default="cpu", description='"cpu", "cuda", or one of several GPUs: "cuda:1"')
     seed: Seed = Field(default=0, description="of all random numbers")

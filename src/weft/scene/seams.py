@@ -62,7 +62,8 @@ def _stitches(scene: Scene, seam: Seam) -> tuple[NDArray[np.int32], NDArray[np.f
         if not np.all((weights >= 0.0) & (weights <= 1.0)):
             wrong = np.flatnonzero(~((weights >= 0.0) & (weights <= 1.0)))
             raise MeshError(f"stitch_weight must be between 0 and 1, which stitch {listed(wrong, 5)} is not")
-    return vertices.astype(np.int32), weights
+    # numbers beyond 32 bits stay beyond every cloth
+    return np.clip(vertices, -1, 2**31 - 1).astype(np.int32), weights
 
 
 def _check_stitches(vertices: NDArray[np.int32], count: int, count_to: int, same: bool) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import warp as wp
 
 from weft.broad_phase.centroid_trees import KINDS
-from weft.dynamics.mass_spring import SAFETY, stable_step
+from weft.dynamics.mass_spring import SAFETY, count_steps, stable_step
 from weft.errors import SceneError
 from weft.methods.base import Method, StepReport, choose_search
 from weft.methods.push.integrators import (
@@ -162,4 +162,4 @@ class Push(Method):
         if self.integrator.scheme.order == 1:
             delays = network.damping[network.stiffness > 0.0] / network.stiffness[network.stiffness > 0.0]
             longest = min(longest, max(float(np.min(delays, initial=np.inf)), SHORTEST_DELAY))
-        return max(1, int(np.ceil(1.0 / (self.world.scene.fps * SAFETY * longest))))
+        return count_steps(self.world.scene, SAFETY * longest)

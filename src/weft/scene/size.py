@@ -1,0 +1,62 @@
+"""How large a scene is before it is built, and how much memory the machine has for it."""
+
+import contextlib
+import os
+from pathlib import Path
+
+from weft.errors import MeshError
+from weft.scene.scene import Scene
+from weft.scene.shape import AnyShape, Box, Capsule, Cylinder, Grid, Plane, Sphere, Strip
+
+# bytes a vertex of a mesh with its topology, while it is made
+MESH_BYTES = 500
+# bytes a vertex of a run: a grid of 300 x 300 on a sphere took 355 MB more than one of 20 x 20 with robust, 3,900 a vertex
+RUN_BYTES = 4000
+
+
+def shape_vertices(shape: AnyShape) -> int:
+    """About how many vertices the mesh of a shape has."""
+    match shape:
+        case Grid() | Strip() | Plane():
+            return (shape.cells[0] + 1) * (shape.cells[1] + 1)
+        case Sphere(triangles="uv"):
+            return shape.segments * shape.rings
+        case Sphere():
+            return 10 * 4**shape.subdivisions + 2
+        case Capsule():
+            return shape.segments * (2 * shape.rings + shape.bands)
+        case Box():
+            a, b, c = shape.cells
+            return 2 * (a * b + b * c + c * a) + 2
+        case Cylinder():
+            return shape.segments * (shape.rings + 1)
+
+
+def scene_vertices(scene: Scene) -> int:
+    """About how many vertices the shapes of a scene have; meshes from files are no larger than their files."""
+    return sum(shape_vertices(body.shape) for body in (*scene.cloths, *scene.colliders) if body.shape is not None)
+
+
+def machine_memory() -> int:
+    """Bytes of memory that this process can have: those of the machine, or of its container or limits if that is less."""
+    sizes = [2**62]
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    with contextlib.suppress(ValueError, OSError):
+        sizes.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        sizes += [limit] if limit != resource.RLIM_INFINITY else []
+    return min(size for size in sizes if size > 0)
+
+
+def check_shape(shape: AnyShape) -> None:
+    """Refuse a shape whose mesh alone does not fit the memory."""
+    vertices, memory = shape_vertices(shape), machine_memory()
+    if vertices >= 2**31 or vertices * MESH_BYTES > memory:
+        raise MeshError(
+            f"this {shape.kind} has {vertices:.2g} vertices, whose mesh alone takes {vertices * MESH_BYTES / 1e9:.2g} GB; "
+            f"there are {memory / 1e9:.2g} GB of memory"
+        )
