@@ -19,6 +19,9 @@ def run(
     resume: Annotated[bool, typer.Option("--resume", "-r", help="Continue where the cache ends.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a cache that is there.")] = False,
     threads: Annotated[int | None, typer.Option(help="Use so many CPU threads. Default: all cores.", min=1)] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Compute also what exceeds the memory, and frames that take hours.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
 ) -> None:
     """Simulate a scene and write its frames to a cache.
@@ -43,6 +46,7 @@ def run(
             resume=resume,
             overwrite=overwrite,
             progress=not quiet,
+            force=force,
         )
     except Interrupted as stop:
         options = {"--method": method, "--device": device, "--frames": frames, "--threads": threads}

@@ -19,6 +19,7 @@ from weft import __version__
 from weft.cache import Body, Cache, CacheWriter, open_cache
 from weft.cache.writer import Checkpoint
 from weft.errors import CacheError, WeftError
+from weft.run.frame_watch import FrameWatch
 from weft.run.interrupt import Interrupted, StopAtFrame
 from weft.run.progress import Bar, Progress, summarise
 
@@ -30,6 +31,8 @@ OnFrame = Callable[[int, Mapping[str, Any]], object]
 
 # limit of positions (m) and velocities (m/s), beyond which a simulation counts as unstable; NaN fails the test too
 _FARTHEST = 1e9
+# strain of an edge beyond which a frame is not ok: rubber tears before, so pins, seams or a collider pull too far
+_LONGEST_STRETCH = 10.0
 # name of the saved velocities from which the next frame continues, where the frame itself stores others
 CONTINUED_VELOCITIES = "velocities"
 
@@ -45,6 +48,7 @@ def simulate(
     progress: bool = True,
     frames: int | None = None,
     on_frame: OnFrame | None = None,
+    force: bool = False,
 ) -> Cache:
     """Simulate a scene and keep its frames in the cache `out`.
 
@@ -56,6 +60,7 @@ def simulate(
     overwrite: replace a cache that is at `out`.
     progress: show a bar, and a summary at the end.
     on_frame: called with the number and the report row of each frame that has been completed.
+    force: compute also what does not fit the memory of the machine, and frames that take hours.
     """
     scene = _with_changes(scene, method=method, device=device, frames=frames)
     out = Path(out)
@@ -63,7 +68,9 @@ def simulate(
     show = Bar(scene.name) if progress else Progress()
     with show:
         try:
-            run = SceneRun(scene)
+            if not force:
+                _check_memory(scene, show)
+            run = SceneRun(scene, FrameWatch(scene.fps, say=show.say, force=force))
         except (MemoryError, RuntimeError) as error:
             if not _is_about_memory(error):
                 raise
@@ -79,6 +86,15 @@ def simulate(
     if progress:
         print("\n".join(summarise(cache, computed=computed, seconds=time.perf_counter() - started)))
     return cache
+
+
+def _check_memory(scene: "Scene", show: Progress) -> None:
+    """Refuse a scene that does not fit the memory of the machine, and say how large a large one is."""
+    from weft.scene.size import check_memory
+
+    size = check_memory(scene)
+    if size is not None:
+        show.say(size)
 
 
 def _go(run: "SceneRun", writer: CacheWriter, show: Progress, on_frame: OnFrame | None) -> int:
@@ -114,6 +130,11 @@ def _crossing_status(count: int, new: int | None) -> str:
         return ""
     edges = "1 edge passes through a triangle" if count == 1 else f"{count:,} edges pass through triangles"
     return edges if new is None else f"{edges}, {new:,} of them new since the frame before"
+
+
+def _stretch_status(stretch: float) -> str:
+    """The status of a frame whose cloth is longer than any cloth can be."""
+    return f"an edge is {1.0 + stretch:.3g} times as long as at rest" if stretch > _LONGEST_STRETCH else ""
 
 
 def _joined_status(*statuses: str) -> str:
@@ -169,11 +190,13 @@ class ComputedFrame(NamedTuple):
 class SceneRun:
     """A compiled scene and the current state of its simulation."""
 
-    def __init__(self, scene: "Scene") -> None:
+    def __init__(self, scene: "Scene", watch: FrameWatch | None = None) -> None:
         self.scene = scene
         self.world, self.method = compile_scene(scene)
+        self._watch = watch or FrameWatch(scene.fps, say=lambda _: None, force=True)
         self.state = self.world.initial_state()
         self.moved = self.method.begin(self.state)
+        self.world.on_step = self._watch.on_step
         self.bodies = [Body(b.name, b.kind, b.vertices, b.faces) for b in self.world.bodies]
         self.faces: npt.NDArray[np.int32] = np.asarray(self.world.faces, dtype=np.int32)
         self.origin = origin_of(scene, self.state.positions(), self.faces)
@@ -213,14 +236,17 @@ class SceneRun:
     def compute(self, frame: int, out: Path) -> "ComputedFrame":
         """Compute the frame after the current state; `out` is the cache to name in messages."""
         began = time.perf_counter()
+        self._watch.begin(frame)
         columns = dict(self.method.advance_frame(self.state)) if frame else self._columns_at_start()
         wall_time = time.perf_counter() - began
+        if frame:
+            self._watch.end()
         positions, velocities = self.state.positions(), self.state.velocities()
         self._check_finite(frame, out, positions, velocities)
         saved, shown = self.method.saved(), self.method.velocities(self.state)
         if not np.array_equal(shown, velocities):
             saved[CONTINUED_VELOCITIES] = velocities
-        status = columns.pop("status")
+        status = _joined_status(columns.pop("status"), _stretch_status(columns["stretch"]))
         row = {
             "frame": frame,
             "time": self.state.time,

@@ -4,7 +4,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from weft.errors import MeshError
+from weft.errors import MeshError, SceneError
 from weft.scene.scene import Scene
 from weft.scene.shape import AnyShape, Box, Capsule, Cylinder, Grid, Plane, Sphere, Strip
 
@@ -12,6 +12,8 @@ from weft.scene.shape import AnyShape, Box, Capsule, Cylinder, Grid, Plane, Sphe
 MESH_BYTES = 500
 # bytes a vertex of a run: a grid of 300 x 300 on a sphere took 355 MB more than one of 20 x 20 with robust, 3,900 a vertex
 RUN_BYTES = 4000
+# bytes; a run that needs more than that says so
+LARGE_RUN = 2e9
 
 
 def shape_vertices(shape: AnyShape) -> int:
@@ -34,7 +36,8 @@ def shape_vertices(shape: AnyShape) -> int:
 
 def scene_vertices(scene: Scene) -> int:
     """About how many vertices the shapes of a scene have; meshes from files are no larger than their files."""
-    return sum(shape_vertices(body.shape) for body in (*scene.cloths, *scene.colliders) if body.shape is not None)
+    shapes = [cloth.shape for cloth in scene.cloths] + [collider.shape for collider in scene.colliders]
+    return sum(shape_vertices(shape) for shape in shapes if shape is not None)
 
 
 def machine_memory() -> int:
@@ -60,3 +63,16 @@ def check_shape(shape: AnyShape) -> None:
             f"this {shape.kind} has {vertices:.2g} vertices, whose mesh alone takes {vertices * MESH_BYTES / 1e9:.2g} GB; "
             f"there are {memory / 1e9:.2g} GB of memory"
         )
+
+
+def check_memory(scene: Scene) -> str | None:
+    """Refuse a run that does not fit the memory of the machine; for a large one, gives a sentence about its size."""
+    vertices, memory = scene_vertices(scene), machine_memory()
+    needs = vertices * RUN_BYTES
+    size = f"{vertices:,} vertices need about {needs / 1e9:.2g} GB of memory"
+    if needs > memory and scene.device == "cpu":
+        raise SceneError(
+            f"{scene.source or scene.name}: its {size}, and there are {memory / 1e9:.2g} GB. Coarser meshes need less; force "
+            "(--force) tries it all the same"
+        )
+    return size if needs > LARGE_RUN else None

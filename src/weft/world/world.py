@@ -3,6 +3,7 @@
 `State` has the positions and velocities of all vertices at one moment.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Literal
@@ -179,6 +180,8 @@ class World:
         self.target = wp.zeros(self.vertex_count, dtype=wp.vec3d, device=self.device)
         self._host_target = np.zeros((self.vertex_count, 3))
         self._phase = -1
+        # called with the state when a step begins; a run watches its frames with it
+        self.on_step: Callable[[State], None] | None = None
         # the phase and the poses that `target` was set for
         self._placed: tuple[int, list[bytes] | None] = -1, None
         self._pinned = True
@@ -194,6 +197,8 @@ class World:
 
     def begin_step(self, state: State, dt: float) -> None:
         """Set `inverse_mass` for the pins that hold now, and `target` to where prescribed vertices will be after dt."""
+        if self.on_step is not None:
+            self.on_step(state)
         phase = self.kinematics.phase(state.time)
         if phase != self._phase:
             self._phase = phase

@@ -296,7 +296,13 @@ class CollisionRounds:
             possible = move_zones(zones, state.x.numpy(), velocities, inverse_mass, target, dt, round_number)
             v.assign(velocities)
             if not possible:
-                report.problems.append("colliders that close on the cloth or deform hold it between them")
+                colliders = any(vertex >= self.world.cloth_vertex_count for vertex in zones.parent)
+                what = (
+                    "colliders that close on the cloth or deform hold it"
+                    if colliders
+                    else "pins that cross hold the cloth"
+                )
+                report.problems.append(f"{what} between them")
                 break
         else:
             report.problems.append(f"collisions were left after {RIGID_ROUNDS} rounds of impact zones")
