@@ -17,10 +17,7 @@ CODE_PAGE = ROOT / "docs" / "code.md"
 SHARED = {"weft", "weft.__main__", "weft.errors"}
 
 # modules whose only user is in another folder, and why
-ONE_USER_ELSEWHERE = {
-    # `weft.Realtime` is the interface of the method `predictive` for other programs: it alone steps without frames
-    "weft.methods.predictive.motions",
-}
+ONE_USER_ELSEWHERE: set[str] = set()
 
 
 def module_name(path: Path) -> str:

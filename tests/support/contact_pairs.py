@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import warp as wp
 
-from weft.contact.contact_list import ContactList
+from weft.contact.lists import ContactList
 
 CPU = wp.get_device("cpu")
 POINT_TRIANGLE, EDGE_EDGE = range(2)

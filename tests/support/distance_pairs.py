@@ -4,7 +4,7 @@ import numpy as np
 import warp as wp
 from numpy.typing import ArrayLike, NDArray
 
-from weft.geometry.proximity import edge_weights, relative_position, triangle_weights
+from weft.geometry.stencil import edge_weights, relative_position, triangle_weights
 from weft.runtime import launch
 
 wp.set_module_options({"enable_backward": False})

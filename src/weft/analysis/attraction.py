@@ -35,7 +35,7 @@ from weft.analysis.analyser import Analyser, Analysis
 from weft.analysis.colour import DIVIDES, transpose
 from weft.analysis.crossing import CrossingMesh, query_around
 from weft.analysis.walk import LOOP
-from weft.geometry.proximity import nearest_point_triangle
+from weft.geometry.stencil import nearest_point_triangle
 from weft.mesh.topology import Csr
 from weft.mesh.validate import cross
 from weft.runtime import launch

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from weft.methods.boxes.held_triangles import edges_intersect, has
+from weft.methods.boxes.limits import edges_intersect, has
 from weft.methods.boxes.plane_kernels import span_of
 from weft.runtime import launch
 from weft.scene import MATERIALS, Box, Boxes, Camera, Cloth, Collider, Grid, Placement, Plane, Scene

@@ -10,14 +10,12 @@ from typing import Any
 import warp as wp
 
 from weft.broad_phase.boxes import lowest_bit
-from weft.contact.candidates import bit, candidates_in, place_in_order
-from weft.contact.contact_list import ContactArrays
 from weft.contact.contact_tests import StepSurface, common_normal, pair_direction, weighted_sum
 from weft.contact.execution_plan import WORD
 from weft.contact.feature_bounds import CLEARANCE_UNIT, MOST_CLEARANCE, clearance_units, relative_motion
+from weft.contact.lists import ContactArrays, bit, candidates_in, place_in_order
 from weft.geometry.ccd import ccd_edge_edge, ccd_point_triangle
-from weft.geometry.proximity import edge_weights, triangle_weights
-from weft.geometry.stencil import nearest_weights, pair_vertices
+from weft.geometry.stencil import edge_weights, nearest_weights, pair_vertices, triangle_weights
 from weft.runtime.native import NativeHeader
 
 wp.set_module_options({"enable_backward": False})

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.broad_phase.interface import BroadPhase, make_broad_phase
 from weft.errors import WeftError
-from weft.geometry.proximity import relative_position
-from weft.geometry.stencil import Kind, Stencils, nearest_weights, pair_vertices, stencil_normal
+from weft.geometry.stencil import Kind, Stencils, nearest_weights, pair_vertices, relative_position, stencil_normal
 from weft.mesh.validate import read_faces, read_length, read_positions
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer

@@ -10,12 +10,10 @@ from typing import Any
 import warp as wp
 
 from weft.broad_phase.boxes import lowest_bit
-from weft.contact.candidates import IGNORED_DISTANCE, bit, candidates_in, mask_of_thread
-from weft.contact.contact_list import ContactArrays
 from weft.contact.execution_plan import WORD
 from weft.contact.feature_bounds import in_edge_cone, in_vertex_cone
-from weft.geometry.proximity import edge_weights, triangle_weights
-from weft.geometry.stencil import POINT_TRIANGLE, nearest_weights, pair_vertices
+from weft.contact.lists import IGNORED_DISTANCE, ContactArrays, bit, candidates_in, mask_of_thread
+from weft.geometry.stencil import POINT_TRIANGLE, edge_weights, nearest_weights, pair_vertices, triangle_weights
 from weft.runtime.native import NativeHeader
 
 wp.set_module_options({"enable_backward": False})

@@ -17,8 +17,8 @@ resting cloth then lies exactly at the thickness, and most collisions never come
 
 import warp as wp
 
-from weft.contact.contact_list import ContactArrays
-from weft.runtime.vector_loads import divide
+from weft.contact.lists import ContactArrays
+from weft.runtime.native import divide
 
 wp.set_module_options({"enable_backward": False})
 

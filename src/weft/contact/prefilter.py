@@ -11,7 +11,6 @@ from typing import Any
 
 import warp as wp
 
-from weft.contact.candidates import IGNORED_DISTANCE, CandidateList, bit
 from weft.contact.ccd_tests import (
     collision_distance,
     cull_collisions,
@@ -28,6 +27,7 @@ from weft.contact.contact_tests import (
 )
 from weft.contact.execution_plan import WORD
 from weft.contact.feature_bounds import clearance_units, relative_motion
+from weft.contact.lists import IGNORED_DISTANCE, CandidateList, bit
 from weft.runtime import launch
 from weft.runtime.cooperative import take_ticket
 from weft.runtime.native import NativeHeader

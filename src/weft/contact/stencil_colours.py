@@ -19,8 +19,7 @@ from weft.runtime import launch
 from weft.runtime.buffers import Buffer
 from weft.runtime.compaction import cooperative_scan
 from weft.runtime.cooperative import BLOCK, CooperativeLauncher, grid_barrier
-from weft.runtime.native import NativeHeader
-from weft.runtime.vector_loads import load_vec4i, store_vec4i
+from weft.runtime.native import NativeHeader, load_vec4i, store_vec4i
 
 wp.set_module_options({"enable_backward": False})
 

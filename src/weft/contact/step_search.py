@@ -20,10 +20,9 @@ from scipy.sparse.csgraph import connected_components
 
 from weft.broad_phase.patch_search import WAVES, PatchSearch
 from weft.contact import ccd_tests, contact_tests, feature_bounds, prefilter
-from weft.contact.candidates import CandidateList, ignore_marked
-from weft.contact.contact_list import ContactList
 from weft.contact.execution_plan import ExecutionPlan
 from weft.contact.feature_bounds import Cones
+from weft.contact.lists import CandidateList, ContactList, ignore_marked
 from weft.geometry.stencil import Kind
 from weft.runtime import launch
 from weft.runtime.buffers import read

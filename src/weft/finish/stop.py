@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from weft.broad_phase.interface import make_broad_phase
 from weft.geometry.ccd import ccd_edge_edge, ccd_point_triangle
-from weft.geometry.proximity import edge_weights, relative_position, triangle_weights
+from weft.geometry.stencil import edge_weights, relative_position, triangle_weights
 from weft.runtime import launch
 from weft.world import Surface
 

@@ -4,7 +4,7 @@
 
 The method and the error bounds are explained in `weft.geometry.ccd`. Its guarantee does not depend on the accuracy of the
 axes found here, only on `turning_axis_holds`. The nearest points here belong to the measured recipe of the CCD and are
-those of the origin only; `weft.geometry.proximity` has the general ones.
+those of the origin only; `weft.geometry.stencil` has the general ones.
 """
 
 import warp as wp

@@ -15,7 +15,7 @@ from weft.runtime.buffers import HostMirror, copy_all_to_host
 from weft.scene import Predictive, Scene, Wind, load_scene
 from weft.scene.messages import suggest
 from weft.world import World
-from weft.world.kinematics import TIME_SLACK
+from weft.world.constraints import TIME_SLACK
 
 Floats = npt.NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Reads C++ that Warp cannot generate from headers, `native/*.h` beside the module that wraps it.
+"""C++ that Warp cannot generate: read from headers, `native/*.h` beside the module that wraps it; and vector loads.
 
 A header holds the bodies of one or more functions, each in a section of its own:
 
@@ -19,11 +19,22 @@ and the module gives the section to `wp.func_native`, with the Python constants 
 A section may contain another one of the same header with a line `// [include name]`. `$NAME` stands for a constant, or
 for C++ text that the caller composed; a name without a value and a value without a name are errors, so that a
 number is typed once, in Python.
+
+Loads and stores of whole vectors from arrays, and the division of a vector, in fewer CUDA instructions.
+
+The CUDA compiler does not know that arrays of vectors are aligned, and loads them component by component; these functions use
+one or two wide loads. On the CPU they are plain array accesses and a plain division.
 """
+
+# mypy: disable-error-code="empty-body"
 
 import re
 from pathlib import Path
 from typing import Any
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
 
 _SECTION = re.compile(r"^// \[(\w+)\].*\n", re.MULTILINE)
 _INCLUDE = re.compile(r"^([ \t]*)// \[include (\w+)\][^\n]*\n", re.MULTILINE)
@@ -70,3 +81,48 @@ def _literal(value: Any) -> str:
     if not isinstance(number, int | float):
         raise TypeError(f"{value!r} is no number and no C++ text")
     return repr(number)
+
+
+_native = NativeHeader(__file__, "vector_loads.h")
+
+
+@wp.func_native(_native.body("load_vec4i"))
+def load_vec4i(values: wp.array[wp.vec4i], i: int) -> wp.vec4i:
+    """values[i], in one load."""
+    ...
+
+
+@wp.func_native(_native.body("store_vec4i"))
+def store_vec4i(values: wp.array[wp.vec4i], i: int, value: wp.vec4i):
+    """values[i] = value, in one store."""
+    ...
+
+
+@wp.func_native(_native.body("load_vec2i"))
+def load_vec2i(values: wp.array[wp.vec2i], i: int) -> wp.vec2i:
+    """values[i], in one load."""
+    ...
+
+
+@wp.func_native(_native.body("load_vec4d"))
+def load_vec4d(values: wp.array[wp.vec4d], i: int) -> wp.vec4d:
+    """values[i], in two loads."""
+    ...
+
+
+@wp.func_native(_native.body("store_vec4d"))
+def store_vec4d(values: wp.array[wp.vec4d], i: int, xyz: wp.vec3d, w: wp.float64):
+    """values[i] = (xyz, w), in two stores."""
+    ...
+
+
+@wp.func_native(_native.body("load_vec2d"))
+def load_vec2d(values: wp.array[wp.vec2d], i: int) -> wp.vec2d:
+    """values[i], in one load."""
+    ...
+
+
+@wp.func_native(_native.body("divide"))
+def divide(v: wp.vec3d, by: wp.float64) -> wp.vec3d:
+    """v / by; on CUDA with one division and three multiplications."""
+    ...

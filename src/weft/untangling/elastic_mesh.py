@@ -15,7 +15,7 @@ from scipy import sparse
 from weft.analysis import Analyser
 from weft.analysis.attraction import Moves
 from weft.analysis.crossing import CrossingMesh, query_around
-from weft.geometry.proximity import nearest_point_triangle
+from weft.geometry.stencil import nearest_point_triangle
 from weft.mesh.topology import make_csr
 from weft.runtime import launch
 from weft.runtime.colouring import colour_items

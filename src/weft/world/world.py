@@ -19,7 +19,7 @@ from weft.scene import Cloth, Grid, Material, Scene, Strip
 from weft.scene.motion import ResolvedMotion, RigidMotion
 from weft.scene.resolve import Resolved, resolve_scene
 from weft.scene.seams import Stitches
-from weft.world.kinematics import Kinematics, Prescription
+from weft.world.constraints import Kinematics, Prescription
 from weft.world.surface import Surface
 
 wp.set_module_options({"enable_backward": False})

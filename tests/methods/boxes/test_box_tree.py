@@ -10,7 +10,7 @@ from weft.bench.boxes import PlainSearch, ground_scene
 from weft.broad_phase.interface import make_broad_phase
 from weft.mesh import shapes
 from weft.methods.boxes.box_tree import BoxTree
-from weft.methods.boxes.held_triangles import HeldTriangles
+from weft.methods.boxes.limits import HeldTriangles
 from weft.world import Surface, World
 
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.mesh import shapes
-from weft.methods.boxes.collision_planes import CollisionPlanes, PlaneFriction
 from weft.methods.boxes.elastic_surface import Limits
+from weft.methods.boxes.limits import CollisionPlanes, PlaneFriction
 from weft.world import Surface
 
 THICKNESS = 0.01

@@ -6,7 +6,7 @@ import warp as wp
 
 import weft
 from weft.methods.predictive.collider_shapes import Shape, Touch, place_shape, rotation_vector, touch_shape
-from weft.methods.predictive.colliders import Colliders
+from weft.methods.predictive.motions import Colliders
 from weft.methods.predictive.solver import PredictiveSolver
 from weft.runtime import launch
 from weft.scene import Predictive

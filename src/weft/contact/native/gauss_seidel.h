@@ -1,4 +1,4 @@
-// Which contacts of one colour need solving (see gauss_seidel.py).
+// Which contacts of one colour need solving (see impulses.py).
 
 // [batch_size] contacts that one call of `active_mask` looks at; a CUDA thread tests its one contact while it solves it
 #if defined(__CUDA_ARCH__)

@@ -24,7 +24,7 @@ from weft.runtime.cooperative import (
     partition_step,
     wait_between,
 )
-from weft.runtime.vector_loads import load_vec4d, store_vec4d
+from weft.runtime.native import load_vec4d, store_vec4d
 
 wp.set_module_options({"enable_backward": False})
 

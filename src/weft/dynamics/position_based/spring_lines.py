@@ -24,8 +24,7 @@ import warp as wp
 from weft.dynamics.springs import SpringNetwork
 from weft.runtime import launch
 from weft.runtime.colouring import colour_items
-from weft.runtime.native import NativeHeader
-from weft.runtime.vector_loads import load_vec2i
+from weft.runtime.native import NativeHeader, load_vec2i
 
 wp.set_module_options({"enable_backward": False})
 

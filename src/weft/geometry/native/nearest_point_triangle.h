@@ -1,4 +1,4 @@
-// The point of a triangle, and of a segment, that is nearest to a point p; `weft.geometry.proximity` explains the method.
+// The point of a triangle, and of a segment, that is nearest to a point p; `weft.geometry.stencil` explains the method.
 // The sections [segment] and [triangle] define lambdas, so that other native functions can include them in their own body.
 
 // [segment] nearest_on_segment(p, a, b): where on ab the nearest point lies, from 0 to 1; 0 for a segment without length

@@ -16,9 +16,8 @@ from weft.contact.step_search import TOUCHING, length_scale, move_off
 from weft.geometry.stencil import Kind
 from weft.methods.base import Method, StepReport, choose_search
 from weft.methods.boxes.box_tree import BoxTree
-from weft.methods.boxes.collision_planes import CollisionPlanes, PlaneFriction, Touching
 from weft.methods.boxes.elastic_surface import ElasticSurface
-from weft.methods.boxes.held_triangles import HeldTriangles, Intersecting, near_pairs
+from weft.methods.boxes.limits import CollisionPlanes, HeldTriangles, Intersecting, PlaneFriction, Touching, near_pairs
 from weft.scene import Boxes as BoxesOptions
 from weft.world import State, World
 

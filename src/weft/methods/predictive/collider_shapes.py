@@ -4,7 +4,7 @@
 
 import warp as wp
 
-from weft.geometry.proximity import nearest_point_triangle
+from weft.geometry.stencil import nearest_point_triangle
 
 wp.set_module_options({"enable_backward": False})
 

@@ -41,7 +41,7 @@ import warp as wp
 
 from weft.dynamics.packed_vertices import PACKED_VERTEX
 from weft.errors import SceneError
-from weft.geometry.proximity import NEAREST_ON_TRIANGLE
+from weft.geometry.stencil import NEAREST_ON_TRIANGLE
 from weft.methods.predictive.state import Regions, VertexArrays, fill
 from weft.runtime.buffers import Buffer
 from weft.runtime.colouring import colour_items

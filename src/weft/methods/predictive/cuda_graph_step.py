@@ -14,11 +14,11 @@ import warp as wp
 from weft.broad_phase.trees import Bvh
 from weft.dynamics.air import Air
 from weft.methods.predictive.collider_shapes import ColliderArrays
-from weft.methods.predictive.colliders import Colliders
 from weft.methods.predictive.contacts import ContactArrays, Contacts
 from weft.methods.predictive.guides import Guides
 from weft.methods.predictive.half_spaces import HalfSpaceArrays, HalfSpaces
 from weft.methods.predictive.list_search import FOUND, FRACTIONS, HALF_SPACES, NO_ROOM, PUSHED, REPORTED, SearchRoom
+from weft.methods.predictive.motions import Colliders
 from weft.methods.predictive.search import ContactSearch
 from weft.methods.predictive.state import PREDICTION, Settings
 from weft.runtime import launch

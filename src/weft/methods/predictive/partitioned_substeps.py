@@ -36,8 +36,7 @@ from weft.methods.predictive.guides import GuideArrays, attach_vertices, follow_
 from weft.methods.predictive.half_spaces import HalfSpaceArrays, solve_half_spaces
 from weft.methods.predictive.state import Pace, Settings, VertexArrays, pace_of
 from weft.runtime.cooperative import SMALL_BLOCK, SYNC_GRID, block_barrier, clusterable, grid_barrier, on_gpu
-from weft.runtime.native import NativeHeader
-from weft.runtime.vector_loads import load_vec2i, load_vec4d, load_vec4i
+from weft.runtime.native import NativeHeader, load_vec2i, load_vec4d, load_vec4i
 
 wp.set_module_options({"enable_backward": False})
 

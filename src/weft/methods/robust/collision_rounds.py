@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import warp as wp
 
-from weft.contact.contact_list import ContactList
 from weft.contact.friction import REMOVED_OVERLAP, set_repulsion
 from weft.contact.impulses import ImpulseSolver
+from weft.contact.lists import ContactList
 from weft.contact.step_search import USUAL_REACH, StepSearch
 from weft.methods.base import StepReport
 from weft.methods.robust.step_motion import StepMotion

@@ -12,9 +12,9 @@ import numpy as np
 import warp as wp
 
 from weft.broad_phase.lists import LIMIT, TooManyPairs
-from weft.contact.contact_list import ContactList
 from weft.contact.execution_plan import ExecutionPlan
 from weft.contact.impulses import ImpulseSolver
+from weft.contact.lists import ContactList
 from weft.contact.step_search import TOUCHING, StepSearch, length_scale, move_off
 from weft.dynamics import make_dynamics
 from weft.dynamics.springs import from_world

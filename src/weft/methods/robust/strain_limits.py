@@ -22,7 +22,7 @@ from weft.runtime.cooperative import (
     partition_step,
     wait_between,
 )
-from weft.runtime.vector_loads import load_vec2d, load_vec2i
+from weft.runtime.native import load_vec2d, load_vec2i
 
 wp.set_module_options({"enable_backward": False})
 

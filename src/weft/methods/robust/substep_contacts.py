@@ -10,14 +10,13 @@ from typing import Any
 
 import warp as wp
 
-from weft.contact.contact_list import ContactArrays, ContactList
 from weft.contact.friction import contact_correction, touched_at_start
-from weft.contact.gauss_seidel import contacts_below, make_sweep
-from weft.contact.impulses import ImpulseSolver
+from weft.contact.impulses import ImpulseSolver, contacts_below, make_sweep
+from weft.contact.lists import ContactArrays, ContactList
 from weft.contact.stencil_colours import COLOURS
 from weft.dynamics.packed_vertices import first_three
 from weft.runtime.cooperative import BLOCK, grid_barrier
-from weft.runtime.vector_loads import load_vec2d, load_vec4d, load_vec4i, store_vec4d
+from weft.runtime.native import load_vec2d, load_vec4d, load_vec4i, store_vec4d
 
 wp.set_module_options({"enable_backward": False})
 

@@ -30,8 +30,7 @@ from weft.analysis.attraction import (
 )
 from weft.contact.contact import pair_thickness
 from weft.dynamics.implicit.step_springs import CORNERS, StepSprings
-from weft.geometry.proximity import relative_position
-from weft.geometry.stencil import Kind, nearest_weights, pair_vertices, stencil_normal
+from weft.geometry.stencil import Kind, nearest_weights, pair_vertices, relative_position, stencil_normal
 from weft.methods.base import exact_broad_phase
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer

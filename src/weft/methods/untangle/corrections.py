@@ -19,9 +19,9 @@ from scipy import sparse
 
 from weft.analysis.analyser import Analysis
 from weft.analysis.colour import DIVIDES
-from weft.contact.contact_list import ContactList
 from weft.contact.friction import set_repulsion
 from weft.contact.impulses import ImpulseSolver
+from weft.contact.lists import ContactList
 from weft.contact.step_search import StepSearch
 from weft.mesh.topology import make_csr
 from weft.methods.base import exact_broad_phase

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from weft.analysis.analyser import Analyser, Analysis
 from weft.analysis.attraction import has_item
 from weft.analysis.crossing import CrossingMesh, query_around
-from weft.geometry.proximity import nearest_point_triangle
+from weft.geometry.stencil import nearest_point_triangle
 from weft.methods.untangle.flypaper import SurfacePoints
 from weft.methods.untangle.solid_surfaces import NearestPoints, SolidSurfaces
 from weft.runtime import launch

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.geometry.proximity import nearest_point_triangle, relative_position, triangle_weights
+from weft.geometry.stencil import nearest_point_triangle, relative_position, triangle_weights
 from weft.mesh import TriMesh
 from weft.runtime import launch
 from weft.world import World
