@@ -2,7 +2,7 @@
 """Contacts of a step: pairs nearer than the thickness at its start, and pairs that would come so near during it.
 
 One list of candidates serves the whole step. The distance of each candidate at the start is kept: later collision tests
-need only a bound on the displacements (see `motion_bounds`) to rule out almost all of them.
+need only a bound on the displacements (see `feature_bounds`) to rule out almost all of them.
 """
 
 from typing import Any

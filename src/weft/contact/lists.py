@@ -303,7 +303,7 @@ class CandidateList:
 
     @property
     def clearances(self) -> wp.array:
-        """int8: what was left of the distance at least in the first collision test, in units (see `motion_bounds`)"""
+        """int8: what was left of the distance at least in the first collision test, in units (see `feature_bounds`)"""
         return self._clearances.array
 
     @property
