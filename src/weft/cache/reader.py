@@ -344,7 +344,7 @@ def open_array(root: Path, name: str, mode: Literal["r", "r+"], meta: Mapping[st
     path = root / name / "zarr.json"
     if not path.is_file():
         raise CacheError(f"{root} is damaged: {path} is missing")
-    # caches of weft 0.1 have no checksum there
+    # caches that were made before arrays were sealed have no checksum there
     if meta.get("sealed_arrays"):
         layout.check_array(root / name)
     try:
