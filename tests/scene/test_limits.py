@@ -57,7 +57,7 @@ def test_sizes_are_known_before_a_mesh_is_made(shape):
         (f"frames = {'9' * 5000}\n" + CLOTH, "a number in it cannot be read"),
         (
             f"frames = {'9' * 400}\n" + CLOTH,
-            "frames: must fit 64 bits, which a number of more than 300 digits does not",
+            "a number of more than 300 digits",
         ),
         ("frames = 1000000000000000000\n" + CLOTH, "frames: must be less than 1e+08"),
         (CLOTH + f'[[seam]]\ncloth = "a"\nvertices = [[0, 1, 1{"0" * 40}]]\n', "must fit 64 bits"),
