@@ -11,7 +11,7 @@ from typer.models import ArgumentInfo
 
 import weft
 from weft.cli.main import COMMANDS
-from weft.scene.describe import describe_presets, describe_scene
+from weft.scene.describe import describe_features, describe_presets, describe_scene
 
 
 def describe_commands() -> str:
@@ -31,6 +31,7 @@ def describe_names() -> str:
 FILLED = {
     "<!-- all keys of a scene -->": describe_scene,
     "<!-- all presets -->": describe_presets,
+    "<!-- all features -->": describe_features,
     "<!-- all commands -->": describe_commands,
     "<!-- all public names -->": describe_names,
 }

@@ -112,7 +112,7 @@ def from_world(world: World) -> SpringNetwork:
 
 def firm_welds(network: SpringNetwork, world: World) -> SpringNetwork:
     """The network with welds, whose stiffness is infinite, as very stiff springs: for models without constraints."""
-    stiffest = max((cloth.material.stretch for cloth in world.cloths), default=0.0)
+    stiffest = max((cloth.material.mean("stretch") for cloth in world.cloths), default=0.0)
     stiffness = network.quad_stiffness
     return replace(network, quad_stiffness=np.where(np.isfinite(stiffness), stiffness, WELD_FACTOR * stiffest))
 
@@ -143,7 +143,7 @@ def from_mesh(mesh: TriMesh, material: Material) -> SpringNetwork:
     around = np.where(mesh.edge_faces >= 0, mesh.rest_areas[mesh.edge_faces], 0.0).sum(axis=1)
     ratio = np.minimum(around / rest**2, LARGEST_AREA_RATIO)
     along = _along_threads(mesh)
-    edge_stiffness = ratio * (material.stretch * along + material.shear * (1.0 - along))
+    edge_stiffness = ratio * (material.mean("stretch") * along + material.mean("shear") * (1.0 - along))
     edge_kind = np.where(along > 0.5, STRUCTURAL, SHEAR).astype(np.int32)
 
     # bend springs over the hinges
@@ -151,7 +151,7 @@ def from_mesh(mesh: TriMesh, material: Material) -> SpringNetwork:
     corners = rest_shape[quads]
     weights = _cotangent_weights(corners)
     quad_area = _area(corners[:, 0], corners[:, 1], corners[:, 2]) + _area(corners[:, 0], corners[:, 1], corners[:, 3])
-    quad_stiffness = material.bend / quad_area
+    quad_stiffness = material.mean("bend") / quad_area
     if mesh.uv is None:
         quad_rest = np.linalg.norm(np.einsum("hk,hkd->hd", weights, corners), axis=1)
         quad_rest[quad_rest < 1e-9 * np.sqrt(quad_area)] = 0.0
@@ -177,7 +177,7 @@ def from_mesh(mesh: TriMesh, material: Material) -> SpringNetwork:
         np.zeros(len(quads), bool),
         mesh.faces.astype(np.int32),
         _face_hinges(mesh),
-        _curvature_coupling(rest_shape[mesh.faces], material.bend),
+        _curvature_coupling(rest_shape[mesh.faces], material.mean("bend")),
     )
 
 

@@ -79,6 +79,24 @@ def read_mesh(path: str | Path, *, array: str | None = None) -> RawMesh:
         raise MeshError(f"{path}: it is no {suffix} file, or a damaged one ({short_reason(error)})") from error
 
 
+def read_attribute(path: str | Path, name: str) -> Floats:
+    """One number a vertex from a mesh file: an array (n,) of an npz file, or a property of the vertices of a PLY file."""
+    path = Path(path)
+    if path.suffix.lower() == ".npz":
+        values = read_arrays(path, (name,))[name]
+        if values.ndim != 1 or values.dtype.kind not in "fiub":
+            raise MeshError(f"{path.name}: {name} must be one number a vertex, not {values.dtype} {values.shape}")
+        return values.astype(np.float64)
+    if path.suffix.lower() != ".ply":
+        raise MeshError(f"{path.name}: weft reads vertex attributes from npz and PLY files, or give a list of numbers")
+    from weft.mesh.formats.ply import read_columns
+
+    columns = read_columns(path.read_bytes())
+    if name not in columns:
+        raise MeshError(f"{path.name}: its vertices have no property {name!r}; they have {', '.join(columns)}")
+    return columns[name]
+
+
 def save_mesh(mesh: TriMesh, path: str | Path) -> None:
     """Write an OBJ or PLY file, uv included, with all digits. The file appears whole or not at all."""
     path = Path(path)

@@ -1,8 +1,8 @@
 """Scenes: the description of a simulation, in Python objects or in TOML files, with the same keys in both."""
 
-from weft.scene.bodies import Cloth, Collider, Pin
+from weft.scene.bodies import Cloth, Collider, Painted, Pin
 from weft.scene.files import load_scene, parse_scene, save_scene, write_scene
-from weft.scene.material import MATERIALS, Material
+from weft.scene.material import MATERIALS, Directions, Material
 from weft.scene.methods import Boxes, Flypaper, Follow, MethodOptions, Plain, Predictive, Push, Region, Robust, Untangle
 from weft.scene.motion import Keyframe, Path, Sequence, Spin, Still
 from weft.scene.placement import Placement
@@ -18,6 +18,7 @@ __all__ = [
     "Cloth",
     "Collider",
     "Cylinder",
+    "Directions",
     "Flypaper",
     "Follow",
     "Forces",
@@ -25,6 +26,7 @@ __all__ = [
     "Keyframe",
     "Material",
     "MethodOptions",
+    "Painted",
     "Path",
     "Pin",
     "Placement",

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, TypeAdapter, ValidationInfo, model_validator
 
 from weft.scene.material import MATERIALS, MaterialField
+from weft.scene.messages import shown
 from weft.scene.model import (
     BoundVector,
     Colour,
@@ -21,6 +22,7 @@ from weft.scene.model import (
     Vector,
     check_friction,
     sliding_friction,
+    unwrap,
 )
 from weft.scene.motion import Motion, Sequence, Still
 from weft.scene.placement import Placement
@@ -79,6 +81,35 @@ def _one_or_more(value: Any) -> Any:
 Pins = Annotated[tuple[Pin, ...], BeforeValidator(_one_or_more)]
 
 
+def _read_factors(value: Any, info: ValidationInfo) -> str | tuple[float, ...]:
+    """One number a vertex, or the name of a vertex attribute."""
+    value = unwrap(value)
+    if isinstance(value, str):
+        return _NAME.validate_python(value)
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"must be one number a vertex or the name of a vertex attribute, not {shown(value)}")
+    return _FACTORS.validate_python(tuple(value))
+
+
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
+_FACTORS: TypeAdapter[tuple[float, ...]] = TypeAdapter(
+    Annotated[tuple[NotNegative, ...], Field(min_length=1)], config=ConfigDict(allow_inf_nan=False)
+)
+Factors = Annotated[str | tuple[float, ...], PlainValidator(_read_factors)]
+
+
+class Painted(SceneModel):
+    """Factors of material numbers, one a vertex: a stiff collar on a soft shirt.
+
+    Each is a list of numbers, or the name of a vertex attribute of the mesh file (an array of an npz file, a property of the
+    vertices of a PLY file).
+    """
+
+    stretch: Factors | None = Field(default=None, description="factors of `stretch`; default: 1 everywhere")
+    shear: Factors | None = Field(default=None, description="factors of `shear`; default: 1 everywhere")
+    bend: Factors | None = Field(default=None, description="factors of `bend`; default: 1 everywhere")
+
+
 class Cloth(SceneModel):
     """A piece of cloth, from a mesh file or from a shape."""
 
@@ -102,6 +133,7 @@ class Cloth(SceneModel):
     )
     placement: Placement = Field(default=Placement(), description="where the cloth stands at the start")
     material: MaterialField = Field(default=MATERIALS["cotton"], description="the name of a preset, or a table")
+    painted: Painted = Field(default=Painted(), description="factors of material numbers at each vertex")
     masses: Literal["equal", "area"] | None = Field(
         default=None,
         description="how the weight is shared: the same for all vertices, or each vertex a third of its triangles; "
@@ -122,7 +154,15 @@ class Cloth(SceneModel):
             raise ValueError("rest = 'shape' needs a shape; for a mesh write 'mesh' or 'uv'")
         if self.mesh is None and (self.array is not None or self.repair):
             raise ValueError(f"{'array' if self.array else 'repair'} is for a mesh file, and this cloth has a shape")
+        for name in Painted.model_fields:
+            if self.mesh is None and isinstance(getattr(self.painted, name), str):
+                raise ValueError(f"painted.{name} names a vertex attribute of a mesh file, and this cloth has a shape")
         return self
+
+    def unusual(self) -> dict[tuple[str, ...], str]:
+        """What is said of the material beyond its preset and one number each: key -> a feature that methods may lack."""
+        found: dict[tuple[str, ...], str] = {("material", name): what for name, what in self.material.unusual().items()}
+        return found | {("painted", name): "painted" for name in self.painted.plain()}
 
 
 class Collider(SceneModel):

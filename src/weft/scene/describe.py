@@ -1,17 +1,17 @@
 """Documentation of all keys of a scene, generated from the models so that it cannot go out of date."""
 
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from weft.scene.bodies import Cloth, Collider, Pin
+from weft.scene.bodies import Cloth, Collider, Painted, Pin
 from weft.scene.files import write_value
-from weft.scene.material import PRESETS, Material
-from weft.scene.methods import Flypaper, Follow, MethodOptions, Region
+from weft.scene.material import FEATURES, PRESETS, Directions, Material
+from weft.scene.methods import Flypaper, Follow, MethodOptions, Region, methods_that_model
 from weft.scene.model import SceneModel, toml_value
 from weft.scene.motion import MOTIONS, Keyframe
 from weft.scene.placement import Placement
@@ -27,6 +27,10 @@ def describe_scene() -> str:
         _section("Collider", "`[[collider]]`", Collider),
         _section("Placement", "`placement` of a cloth or collider", Placement),
         _section("Material", "`material` of a cloth", Material),
+        _section(
+            "Directions", "`stretch`, `shear` and `bend` of a material, where they are no single number", Directions
+        ),
+        _section("Painted", "`painted` of a cloth", Painted),
         _section("Pin", "`[[cloth.pins]]`", Pin),
         _section("Seam", "`[[seam]]`", Seam),
         _section("Forces", "`[forces]`", Forces),
@@ -59,11 +63,20 @@ def describe_presets() -> str:
     return "\n".join(_table(head, rows))
 
 
+def describe_features() -> str:
+    """Which method, with its default options, models which features of materials."""
+    rows = [
+        [feature, *("yes" if name in methods_that_model(key) else "refused" for name in MethodOptions.known)]
+        for key, feature in FEATURES.items()
+    ]
+    return "\n".join(_table(["", *(f"`{name}`" for name in MethodOptions.known)], rows))
+
+
 def _section(title: str, where: str, model: type[SceneModel]) -> str:
     return "\n".join([f"## {title}", "", f"{_sentence(where)}.", "", _prose(model), "", *_keys(model)])
 
 
-def _choices(title: str, where: str, models: dict[str, type[SceneModel]]) -> str:
+def _choices(title: str, where: str, models: Mapping[str, type[SceneModel]]) -> str:
     lines = [f"## {title}", "", where]
     for name, model in models.items():
         lines += ["", f"### {name}", "", _prose(model)]
@@ -119,6 +132,10 @@ def words(annotation: Any, metadata: Iterable[Any] = ()) -> str:
         return words(inner, [*more, *metadata])
     if origin in (Union, types.UnionType):
         kinds = [a for a in arguments if a is not type(None)]
+        if kinds == [float, Directions]:
+            return "number, 3 numbers or table"
+        if kinds[0] is str:
+            return "list of numbers or text"
         if len(kinds) > 1:
             # shapes and motions: their section lists them
             return "table"

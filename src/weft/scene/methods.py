@@ -35,9 +35,14 @@ class MethodOptions(SceneModel):
     """The options of a method; `name` says which."""
 
     always_written = ("name",)
-    known: ClassVar[dict[str, type[SceneModel]]] = {}
+    known: ClassVar[dict[str, type["MethodOptions"]]] = {}
 
     name: str
+
+    @property
+    def models(self) -> frozenset[str]:
+        """Which features of materials (see `material.FEATURES`) these options model; a scene with others is refused."""
+        return frozenset()
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -52,6 +57,11 @@ class MethodOptions(SceneModel):
         """The plain table, or only the name where all options have their defaults."""
         table = super().plain()
         return self.name if len(table) == 1 else table
+
+
+def methods_that_model(feature: str) -> list[str]:
+    """The names of the methods that model a feature of materials with their default options."""
+    return [name for name, options in MethodOptions.known.items() if feature in options.model_validate({}).models]
 
 
 class Plain(MethodOptions):

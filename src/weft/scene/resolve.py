@@ -28,6 +28,8 @@ class Resolved:
     cloth_meshes: list[TriMesh]
     pins: list[list[PinnedVertices]]
     """for each cloth, its pins"""
+    painted: list[dict[str, np.ndarray]]
+    """for each cloth, the factors of some of its material's numbers, one a vertex"""
     collider_meshes: list[TriMesh]
     collider_motions: list[ResolvedMotion]
     seams: list[Stitches]
@@ -48,11 +50,13 @@ def resolve_scene(scene: Scene) -> Resolved:
         lines.append(scene.problem(("cloths",), "the scene has no cloth"))
     cloth_meshes: list[TriMesh] = []
     pins: list[list[PinnedVertices]] = []
+    painted: list[dict[str, np.ndarray]] = []
     for cloth in scene.cloths:
         with collecting_mistakes():
             mesh = resolve_cloth_mesh(scene, cloth)
             cloth_meshes.append(mesh)
             pins.append(resolve_pins(scene, cloth, mesh))
+            painted.append(resolve_painted(scene, cloth, mesh))
     colliders: list[tuple[TriMesh, ResolvedMotion]] = []
     for collider in scene.colliders:
         with collecting_mistakes():
@@ -66,7 +70,7 @@ def resolve_scene(scene: Scene) -> Resolved:
     if not scene.source:
         # a scene from a file was checked when it was read
         warn_of_units(scene)
-    return Resolved(cloth_meshes, pins, [m for m, _ in colliders], [m for _, m in colliders], seams)
+    return Resolved(cloth_meshes, pins, painted, [m for m, _ in colliders], [m for _, m in colliders], seams)
 
 
 def resolve_cloth_mesh(scene: Scene, cloth: Cloth) -> TriMesh:
@@ -120,6 +124,30 @@ def resolve_collider(scene: Scene, collider: Collider) -> tuple[TriMesh, Resolve
 def resolve_pins(scene: Scene, cloth: Cloth, mesh: TriMesh) -> list[PinnedVertices]:
     """The vertices that each pin of a cloth holds, and their motion; a vertex in two pins follows the later one."""
     return hold_vertices(scene, cloth, mesh, _body_key(scene, cloth))
+
+
+def resolve_painted(scene: Scene, cloth: Cloth, mesh: TriMesh) -> dict[str, np.ndarray]:
+    """The factors of the material's numbers that are painted, one for each vertex of the cloth."""
+    from weft.mesh.files import read_attribute
+
+    found = {}
+    for name in type(cloth.painted).model_fields:
+        given = getattr(cloth.painted, name)
+        if given is None:
+            continue
+        key = (*_body_key(scene, cloth), "painted", name)
+        with _naming_key(scene, key):
+            named = isinstance(given, str)
+            factors = read_attribute(scene.base / str(cloth.mesh), given) if named else np.array(given)
+        if len(factors) != len(mesh.vertices):
+            what = f"{given!r} has" if named else "there are"
+            text = f"{what} {len(factors)} values, and {cloth.name!r} has {len(mesh.vertices)} vertices"
+            raise SceneError(scene.problem(key, text + (" after its repair" if cloth.repair else "")))
+        if not (np.isfinite(factors) & (factors >= 0.0)).all():
+            worst = int((~(np.isfinite(factors) & (factors >= 0.0))).argmax())
+            raise SceneError(scene.problem(key, f"must be 0 or more, not {factors[worst]:g} at vertex {worst}"))
+        found[name] = factors
+    return found
 
 
 def resolve_seams(scene: Scene, cloth_meshes: Sequence[TriMesh]) -> list[Stitches]:

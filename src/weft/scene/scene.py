@@ -7,8 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from weft.scene.bodies import Cloth, Collider
+from weft.scene.material import FEATURES
 from weft.scene.messages import Key, mistakes, problem, unknown
-from weft.scene.methods import Method, Robust
+from weft.scene.methods import Method, Robust, methods_that_model
 from weft.scene.model import (
     Device,
     FileName,
@@ -165,12 +166,21 @@ class Scene(SceneModel):
 
     @model_validator(mode="after")
     def _check_names(self) -> "Scene":
-        found = [*self._repeated_names(), *self._unknown_names()]
+        found = [*self._repeated_names(), *self._unknown_names(), *self._unmodelled()]
         options = self.method.mistakes([cloth.name for cloth in self.cloths], [body.name for body in self.colliders])
         found += [(("method", *key), text) for key, text in options]
         if found:
             raise mistakes("Scene", found)
         return self
+
+    def _unmodelled(self) -> Iterator[tuple[Key, str]]:
+        """What materials say explicitly that the method does not model."""
+        for i, cloth in enumerate(self.cloths):
+            for key, feature in cloth.unusual().items():
+                if feature not in self.method.models:
+                    others = methods_that_model(feature)
+                    which = f"; use {' or '.join(others)}" if others else ""
+                    yield ("cloths", i, *key), f"{FEATURES[feature]} is not modelled by {self.method.name!r}{which}"
 
     def _repeated_names(self) -> Iterator[tuple[Key, str]]:
         """Bodies with the name of an earlier one."""

@@ -42,7 +42,7 @@ def resolve_stitches(scene: Scene, number: int, cloth_meshes: Sequence[TriMesh])
         _check_stitches(vertices, len(cloth_meshes[cloth].vertices), len(cloth_meshes[to].vertices), cloth == to)
     except MeshError as error:
         raise SceneError(scene.problem(("seams", number, key), str(error))) from None
-    stiffness = scene.cloths[cloth].material.stretch if seam.stiffness is None else seam.stiffness
+    stiffness = scene.cloths[cloth].material.mean("stretch") if seam.stiffness is None else seam.stiffness
     return Stitches(cloth, to, vertices, weights, seam.kind, stiffness)
 
 

@@ -81,7 +81,7 @@ def tip_of(mesh: TriMesh, x: Floats) -> Floats:
 @lru_cache
 def cantilever(method: str, cells: int, weight: float, kind: Mesh) -> float:
     """Drop over reach of the tip of a strip that is let go when level."""
-    length = theory.length_of(weight, STRIP.density, STRIP.bend)
+    length = theory.length_of(weight, STRIP.density, STRIP.mean("bend"))
     mesh = strip_mesh(length, cells, kind)
     tip = tip_of(mesh, clamped(method, mesh, length).settle(8.0))
     return float(-tip[1] / abs(tip[0]))
@@ -89,7 +89,7 @@ def cantilever(method: str, cells: int, weight: float, kind: Mesh) -> float:
 
 def rest_speed(method: str, cells: int, seconds: float) -> float:
     """The largest speed within a second, in mm/s, so long after a strip was laid into the shape that theory gives it."""
-    length = theory.length_of(10.0, STRIP.density, STRIP.bend)
+    length = theory.length_of(10.0, STRIP.density, STRIP.mean("bend"))
     flat = strip_mesh(length, cells, "alternating")
     shape = theory.heavy_cantilever(10.0)
     x, _, z = flat.vertices.T
@@ -103,7 +103,7 @@ def rest_speed(method: str, cells: int, seconds: float) -> float:
 def bending_length(method: str, cells: int, preset: str) -> float:
     """The bending length in mm, from the chord of the overhang that should hang at 41.5 degrees (ASTM D1388)."""
     material = MATERIALS[preset]
-    length = theory.bending_length(material.density, material.bend)
+    length = theory.bending_length(material.density, material.mean("bend"))
     mesh = strip_mesh(length, cells, "alternating")
     tip = tip_of(mesh, clamped(method, mesh, length, material=material).settle(8.0))
     weight = theory.weight_from_ratio(float(-tip[1] / abs(tip[0])))
@@ -115,7 +115,7 @@ def edge_tilt(method: str, cells: int, load: float) -> float:
 
     The strip leans by 0.05 degrees, as a seed of the buckling.
     """
-    length = theory.length_of(load * theory.buckling_weight(), STRIP.density, STRIP.bend)
+    length = theory.length_of(load * theory.buckling_weight(), STRIP.density, STRIP.mean("bend"))
     mesh = strip_mesh(length, cells, "alternating")
     simulation = clamped(method, mesh, length, turned=89.95)
     start = tip_of(mesh, simulation.x)
@@ -125,7 +125,7 @@ def edge_tilt(method: str, cells: int, load: float) -> float:
 
 def swing(method: str, cells: int) -> float:
     """The frequency of a strip without gravity and air that starts as a tenth of its length bent, in Hz."""
-    length = theory.length_of(10.0, STRIP.density, STRIP.bend)
+    length = theory.length_of(10.0, STRIP.density, STRIP.mean("bend"))
     flat = strip_mesh(length, cells, "alternating")
     x, _, z = flat.vertices.T
     s = np.clip(x / length, 0.0, 1.0)
@@ -199,7 +199,7 @@ BENDING_CASES = (
         Case(
             f"bending_length_{preset}",
             f"bending length of {preset} (ASTM D1388)",
-            Expected.near(1e3 * theory.bending_length(MATERIALS[preset].density, MATERIALS[preset].bend), 0.03),
+            Expected.near(1e3 * theory.bending_length(MATERIALS[preset].density, MATERIALS[preset].mean("bend")), 0.03),
             lambda method, cells, preset=preset: bending_length(method, cells, preset),  # type: ignore[misc]
             (20,),
             unit="mm",
@@ -227,7 +227,10 @@ BENDING_CASES = (
         "first_swing",
         "lowest frequency of a clamped strip without gravity",
         Expected.near(
-            theory.first_swing(STRIP.density, STRIP.bend, theory.length_of(10.0, STRIP.density, STRIP.bend)), 0.05
+            theory.first_swing(
+                STRIP.density, STRIP.mean("bend"), theory.length_of(10.0, STRIP.density, STRIP.mean("bend"))
+            ),
+            0.05,
         ),
         swing,
         (10, 20),
@@ -293,7 +296,7 @@ STRETCHING_CASES = (
     Case(
         "hanging_strip",
         "mean strain of a strip that hangs along its warp",
-        Expected.near(100.0 * theory.hanging_strain(CLOTH.density, CLOTH.stretch, LENGTH), 0.03),
+        Expected.near(100.0 * theory.hanging_strain(CLOTH.density, CLOTH.mean("stretch"), LENGTH), 0.03),
         lambda method, cells: hanging_strain(method, cells, 0.0),
         (10, 20, 40),
         (10,),
@@ -306,7 +309,9 @@ STRETCHING_CASES = (
         Expected.near(
             100.0
             * theory.hanging_strain(
-                CLOTH.density, theory.bias_stiffness(CLOTH.stretch, CLOTH.stretch, CLOTH.shear), LENGTH
+                CLOTH.density,
+                theory.bias_stiffness(CLOTH.mean("stretch"), CLOTH.mean("stretch"), CLOTH.mean("shear")),
+                LENGTH,
             ),
             0.05,
         ),
@@ -318,7 +323,7 @@ STRETCHING_CASES = (
     Case(
         "picture_frame",
         "sag of a tall panel that is held along its upright sides, by shear alone",
-        Expected.near(1e3 * theory.sheared_sag(PANEL.density, PANEL.shear, PANEL_WIDTH), 0.05),
+        Expected.near(1e3 * theory.sheared_sag(PANEL.density, PANEL.mean("shear"), PANEL_WIDTH), 0.05),
         sheared_sag,
         (8, 16),
         (8,),

@@ -3,8 +3,8 @@
 `State` has the positions and velocities of all vertices at one moment.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Literal
 
@@ -109,6 +109,8 @@ class RestCloth:
     mesh: TriMesh
     material: Material
     first: int
+    painted: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """factors of some of the material's numbers (stretch, shear, bend), one a vertex"""
 
 
 @dataclass(frozen=True)
@@ -145,8 +147,10 @@ class World:
         meshes = [*resolved.cloth_meshes, *resolved.collider_meshes]
         self.bodies = _lay_out(scene, meshes)
         self.cloths = [
-            RestCloth(mesh, cloth.material, body.vertices.start)
-            for mesh, cloth, body in zip(resolved.cloth_meshes, scene.cloths, self.bodies, strict=False)
+            RestCloth(mesh, cloth.material, body.vertices.start, painted)
+            for mesh, cloth, body, painted in zip(
+                resolved.cloth_meshes, scene.cloths, self.bodies, resolved.painted, strict=False
+            )
         ]
         self.seams = _join_seams(resolved.seams, self.cloths)
         self.collider_meshes, self.collider_motions = resolved.collider_meshes, resolved.collider_motions

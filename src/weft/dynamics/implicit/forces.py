@@ -77,7 +77,7 @@ class Elements:
 def from_world(world: World) -> Elements:
     """The elements of all cloths of a world, and its seams."""
     cloths = [from_mesh(cloth.mesh, cloth.material, first=cloth.first) for cloth in world.cloths]
-    stiffest = max((cloth.material.stretch for cloth in world.cloths), default=0.0)
+    stiffest = max((cloth.material.mean("stretch") for cloth in world.cloths), default=0.0)
     return join([*cloths, from_seams(world.seams, weld=WELD_FACTOR * stiffest)])
 
 
@@ -88,12 +88,12 @@ def from_mesh(mesh: TriMesh, material: Material, *, first: int = 0) -> Elements:
     which takes a shear stiffness of half the stretch stiffness.
     """
     p, q = _material_axes(mesh)
-    shear = material.shear if mesh.uv is not None else 0.5 * material.stretch
+    shear = material.mean("shear") if mesh.uv is not None else 0.5 * material.mean("stretch")
     areas = mesh.rest_areas
-    moduli = np.column_stack([material.stretch * areas, shear * areas, np.full(len(areas), material.damping)])
+    moduli = np.column_stack([material.mean("stretch") * areas, shear * areas, np.full(len(areas), material.damping)])
 
     rest_shape = mesh.vertices if mesh.uv is None else np.column_stack([mesh.uv, np.zeros(len(mesh.uv))])
-    hinges = mesh.hinges if material.bend > 0.0 else np.zeros((0, 4), np.int32)
+    hinges = mesh.hinges if material.mean("bend") > 0.0 else np.zeros((0, 4), np.int32)
     a, b, c, d = (rest_shape[column] for column in hinges.T)
     edge = b - a
     n1, n2 = np.cross(edge, c - a), np.cross(d - a, edge)
@@ -111,7 +111,7 @@ def from_mesh(mesh: TriMesh, material: Material, *, first: int = 0) -> Elements:
         (hinges + first).astype(np.int32),
         rest_angle,
         LEAST_AREA_PART * doubled.min(axis=0),
-        material.bend * square / (0.5 * doubled.sum(axis=0)),
+        material.mean("bend") * square / (0.5 * doubled.sum(axis=0)),
         np.full(len(hinges), material.damping),
         *_no_stitches(),
     )

@@ -34,6 +34,16 @@ class _Element(NamedTuple):
 _Values = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
+def read_columns(data: bytes) -> dict[str, NDArray[np.float64]]:
+    """All properties of the vertices that are single numbers, by name."""
+    source, elements = _read_header(data)
+    for element in elements:
+        table = _read_element(source, element)
+        if element.name == "vertex":
+            return {item.name: table[item.name][1] for item in element.properties if item.length is None}
+    return {}
+
+
 def read_ply(data: bytes) -> RawMesh:
     """Vertices and polygons; uv where the vertices have it under a usual name."""
     source, elements = _read_header(data)

@@ -99,7 +99,7 @@ class Lattice:
         h1, h2 = self.spacing
         area = h1 * h2
         index = (self.first + np.arange(n1 * n2)).reshape(n2, n1)
-        m = self.material
+        stretch, shear, stiffness = (self.material.mean(name) for name in ("stretch", "shear", "bend"))
         blocks: list[tuple[Any, ...]] = []
 
         def add(kind: int, corners: list[np.ndarray], weights: list[float], modulus: Any) -> None:
@@ -114,18 +114,18 @@ class Lattice:
         row_width, column_width = np.ones((n2, 1)), np.ones((1, n1))
         row_width[[0, -1]] = 0.5
         column_width[:, [0, -1]] = 0.5
-        add(STRETCH, [index[:, :-1], index[:, 1:]], [-1 / h1, 1 / h1], m.stretch * area * row_width)
-        add(STRETCH, [index[:-1], index[1:]], [-1 / h2, 1 / h2], m.stretch * area * column_width)
+        add(STRETCH, [index[:, :-1], index[:, 1:]], [-1 / h1, 1 / h1], stretch * area * row_width)
+        add(STRETCH, [index[:-1], index[1:]], [-1 / h2, 1 / h2], stretch * area * column_width)
         if n1 > 2:
-            bend = m.bend * area * row_width
+            bend = stiffness * area * row_width
             add(BEND, [index[:, :-2], index[:, 1:-1], index[:, 2:]], [1 / h1**2, -2 / h1**2, 1 / h1**2], bend)
         if n2 > 2:
-            bend = m.bend * area * column_width
+            bend = stiffness * area * column_width
             add(BEND, [index[:-2], index[1:-1], index[2:]], [1 / h2**2, -2 / h2**2, 1 / h2**2], bend)
         cell = [index[:-1, :-1], index[:-1, 1:], index[1:, :-1], index[1:, 1:]]
-        add(BEND, cell, [1 / area, -1 / area, -1 / area, 1 / area], 2.0 * m.bend * area)
-        add(SHEAR, cell, [-0.5 / h1, 0.5 / h1, -0.5 / h1, 0.5 / h1], m.shear * area)
-        add(SHEAR, cell, [-0.5 / h2, -0.5 / h2, 0.5 / h2, 0.5 / h2], m.shear * area)
+        add(BEND, cell, [1 / area, -1 / area, -1 / area, 1 / area], 2.0 * stiffness * area)
+        add(SHEAR, cell, [-0.5 / h1, 0.5 / h1, -0.5 / h1, 0.5 / h1], shear * area)
+        add(SHEAR, cell, [-0.5 / h2, -0.5 / h2, 0.5 / h2, 0.5 / h2], shear * area)
 
         vertices, weights, kind, modulus = (np.concatenate(column) for column in zip(*blocks, strict=True))
         # the two halves of a shear are the last two blocks, in the same order
@@ -140,7 +140,7 @@ class Lattice:
             kind[keep].astype(np.int32),
             new_number[partner[keep]].astype(np.int32),
             modulus[keep],
-            np.full(len(keep), m.damping),
+            np.full(len(keep), self.material.damping),
         )
 
     def colours(self) -> np.ndarray:

@@ -215,7 +215,7 @@ def _longest(length: np.ndarray, part: RestCloth, reach: float | None) -> np.nda
     if reach is not None:
         return reach * length
     # strain of a strip of this length under a multiple of its own weight
-    strain = LOAD * part.material.density * GRAVITY * length / part.material.stretch
+    strain = LOAD * part.material.density * GRAVITY * length / part.material.mean("stretch")
     return (1.0 + np.maximum(strain, LEAST_STRAIN)) * length
 
 

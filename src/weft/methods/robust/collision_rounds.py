@@ -50,7 +50,7 @@ class ContactStage:
 
     def __init__(self, world: World, search: StepSearch, solver: ImpulseSolver, contacts: ContactList) -> None:
         self.world, self.search, self.solver, self.contacts = world, search, solver, contacts
-        self.stiffness = max((part.material.stretch for part in world.cloths), default=0.0)
+        self.stiffness = max((part.material.mean("stretch") for part in world.cloths), default=0.0)
         self.crease_lengths = wp.array(CREASE_EDGES * _edge_lengths(world), dtype=wp.float64, device=world.device)
         self._graphs = GraphCache(world.device)
         self.pressed = 0

@@ -243,7 +243,7 @@ class ClothContact:
         self.world = world
         self.surface = Surface.from_arrays(world.cloth_vertex_count, world.cloth_faces, device=device)
         self.broad_phase = exact_broad_phase(world, self.surface, "untangle")
-        self._stiffest = max((cloth.material.stretch for cloth in world.cloths), default=0.0)
+        self._stiffest = max((cloth.material.mean("stretch") for cloth in world.cloths), default=0.0)
         cloth: Any = ClothPairs()
         cloth.faces, cloth.edges, cloth.thickness = self.surface.faces, self.surface.edges, world.thickness
         cloth.rest = world.rest_shape

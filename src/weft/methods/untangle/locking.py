@@ -162,7 +162,7 @@ class Locking:
         none = np.zeros(0)
         edges = np.concatenate([np.zeros((0, 2), np.int32), *(cloth.mesh.edges + cloth.first for cloth in cloths)])
         rest = np.concatenate([none, *(cloth.mesh.rest_lengths for cloth in cloths)])
-        stretch = [np.full(len(cloth.mesh.edges), cloth.material.stretch) for cloth in cloths]
+        stretch = [np.full(len(cloth.mesh.edges), cloth.material.mean("stretch")) for cloth in cloths]
         self._edges = wp.array(edges, dtype=wp.vec2i, device=device)
         self._rest = wp.array(rest, dtype=wp.float64, device=device)
         self._stiffness = wp.array(LOCKED_STIFFNESS * np.concatenate([none, *stretch]), dtype=wp.float64, device=device)

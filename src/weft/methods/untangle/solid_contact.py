@@ -441,7 +441,7 @@ class SolidContact:
         ends = self._edges.ravel()
         cloths = self.world.cloths
         stretch = np.concatenate(
-            [np.zeros(0), *(np.full(len(cloth.mesh.edges), cloth.material.stretch) for cloth in cloths)]
+            [np.zeros(0), *(np.full(len(cloth.mesh.edges), cloth.material.mean("stretch")) for cloth in cloths)]
         )
         total = np.bincount(ends, np.repeat(stretch * self._lengths, 2), self.count)
         force: np.ndarray = total / np.maximum(np.bincount(ends, minlength=self.count), 1)
