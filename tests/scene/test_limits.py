@@ -60,6 +60,8 @@ def test_sizes_are_known_before_a_mesh_is_made(shape):
             "a number of more than 300 digits",
         ),
         ("frames = 1000000000000000000\n" + CLOTH, "frames: must be less than 1e+08"),
+        ("method = {name = 'robust', steps = 1000000000}\n" + CLOTH, "method.steps: must be less than 1e+06"),
+        ("method = {name = 'predictive', substeps = 1000000}\n" + CLOTH, "method.substeps: must be less than 1e+06"),
         (CLOTH + f'[[seam]]\ncloth = "a"\nvertices = [[0, 1, 1{"0" * 40}]]\n', "must fit 64 bits"),
         (CLOTH + '[[seam]]\ncloth = "a"\nvertices = [[0, 1, 9000000000000000000]]\n', "only the vertices 0 to 8"),
         ("fps = " + "[" * 400 + "]" * 400 + "\n" + CLOTH, "fps: must be a number, not [[...]]"),
@@ -81,6 +83,14 @@ def test_many_keyframes_with_mistakes():
         "keyframes[0].position: must have 3 values, not [0, 0]" in message
         and "and more than 19,949 other mistakes" in message
     )
+
+
+def test_many_keyframes_are_read_at_once():
+    keyframes = [weft.Keyframe(time=i, position=(i, 0, 0), rotation_deg=(0, i, 0)) for i in range(50_000)]
+    began = time.process_time()
+    motion = weft.Path(keyframes=keyframes).resolve()
+    assert time.process_time() - began < 2.0
+    assert motion.matrix(40_000.5)[:3, 3].tolist() == pytest.approx([40_000.5, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("values", ["1..1e999999..1", "1..1e300..1", f"1..{'9' * 5000}", "1..1e30..1"])

@@ -13,10 +13,10 @@ from weft.scene.bodies import Boundary, Pin
 from weft.scene.messages import Key, mistakes, shown, suggest, unknown
 from weft.scene.model import (
     BoundVector,
-    Count,
     FileName,
     Flag,
     Indices,
+    LoopCount,
     Name,
     NotNegative,
     Number,
@@ -80,7 +80,7 @@ class Robust(MethodOptions):
 
     name: Literal["robust"] = "robust"
     dynamics: Dynamics = Field(default="position_based", description="the model of the cloth between collisions")
-    steps: Count = Field(default=6, description="collision steps a frame while nothing goes wrong")
+    steps: LoopCount = Field(default=6, description="collision steps a frame while nothing goes wrong")
     halvings: Annotated[Whole, Field(ge=0, le=10)] = Field(
         default=3, description="how often a step that collides may be halved before impact zones resolve it"
     )
@@ -93,7 +93,7 @@ class Robust(MethodOptions):
         description="the velocity of cloth that touched something: carried (what the dynamics propose, changed as contacts "
         "changed the motion) or implicit (the average velocity of the step and an implicit half step of all springs)",
     )
-    sweeps: Count = Field(
+    sweeps: LoopCount = Field(
         default=3, description="sweeps of Gauss-Seidel over the contacts after the dynamics, while nothing collides"
     )
 
@@ -116,7 +116,7 @@ class Boxes(MethodOptions):
     """Liu, Ko and Chang 1998: grids whose triangles keep out of each other's boxes."""
 
     name: Literal["boxes"] = "boxes"
-    steps: Count = Field(default=10, description="steps a frame")
+    steps: LoopCount = Field(default=10, description="steps a frame")
     avoid: Literal["boxes", "triangles"] = Field(
         default="boxes",
         description="keep boxes apart by planes, or hold vertices of triangles whose boxes overlap (older; cloth sticks)",
@@ -126,7 +126,7 @@ class Boxes(MethodOptions):
         description="how overlapping boxes are found; all find the same pairs; default: the scene's `broad_phase`, or else "
         "material_tree (on a GPU bvh)",
     )
-    runs: Count = Field(
+    runs: LoopCount = Field(
         default=8, description="rounds of solving and searching before all planes go back to where the step started"
     )
 
@@ -147,8 +147,10 @@ class Push(MethodOptions):
         default="both", description="what pushes: the triangles of colliders (mesh), of cloth, or both"
     )
     close: Positive = Field(default=0.01, description="nearer than this a vertex is moved away, m")
-    moves: Count = Field(default=1, description="moves of close/16 a step, at most; many at once throw the cloth about")
-    steps: Count | None = Field(
+    moves: LoopCount = Field(
+        default=1, description="moves of close/16 a step, at most; many at once throw the cloth about"
+    )
+    steps: LoopCount | None = Field(
         default=None, description="steps a frame while no step has to be halved; default: as many as the springs need"
     )
     halvings: Annotated[Whole, Field(ge=0, le=20)] = Field(
@@ -179,7 +181,9 @@ class Untangle(MethodOptions):
     """Baraff, Witkin and Kass 2003: implicit cloth that resolves tangles and does not flutter where it is pinched."""
 
     name: Literal["untangle"] = "untangle"
-    steps: Count | None = Field(default=None, description="steps a frame; default: as many as make them 1/60 s at most")
+    steps: LoopCount | None = Field(
+        default=None, description="steps a frame; default: as many as make them 1/60 s at most"
+    )
     begin: NotNegative = Field(default=0.0, description="time before which contacts between cloths are ignored, s")
     attract: Flag = Field(
         default=True,
@@ -257,18 +261,18 @@ class Predictive(MethodOptions):
     file_fields = ("cache_pose",)
 
     name: Literal["predictive"] = "predictive"
-    steps: Count = Field(default=1, description="steps a frame; contacts are found at the start of each")
-    substeps: Count | None = Field(
+    steps: LoopCount = Field(default=1, description="steps a frame; contacts are found at the start of each")
+    substeps: LoopCount | None = Field(
         default=None,
         description="substeps of a step, each solved by `iterations` sweeps; default: enough for freely hanging cloth not to "
         "sag visibly, at least 4",
     )
-    most_substeps: Count | None = Field(
+    most_substeps: LoopCount | None = Field(
         default=None,
         description="a step has twice its substeps while an edge is stretched by half of its length, three times at all of "
         "it, and so on, up to this many; default: always the same number",
     )
-    iterations: Count = Field(default=1, description="sweeps of Gauss-Seidel in each substep")
+    iterations: LoopCount = Field(default=1, description="sweeps of Gauss-Seidel in each substep")
     self_contacts: Literal["triangles", "points", "none"] = Field(
         default="triangles",
         description="contacts of cloth with cloth: vertices with triangles and edges with edges, vertices with "

@@ -104,6 +104,8 @@ NotNegative = Annotated[Number, Field(ge=0)]
 Vector = Annotated[tuple[Number, Number, Number], BeforeValidator(unwrap)]
 Pair = Annotated[tuple[Positive, Positive], BeforeValidator(unwrap)]
 Count = Annotated[Whole, Field(ge=1)]
+# of steps, sweeps or rounds: a million of them would take hours for any cloth
+LoopCount = Annotated[Whole, Field(ge=1, lt=1_000_000)]
 CountPair = Annotated[tuple[Count, Count], BeforeValidator(unwrap)]
 CountTriple = Annotated[tuple[Count, Count, Count], BeforeValidator(unwrap)]
 PositiveVector = Annotated[tuple[Positive, Positive, Positive], BeforeValidator(unwrap)]

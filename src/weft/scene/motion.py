@@ -260,14 +260,14 @@ def _path(path: Path, placement: Placement) -> Callable[[float], Floats]:
     centre = np.array(placement.position)
     times = np.array([k.time for k in path.keyframes])
     shifts = np.array([k.position for k in path.keyframes])
-    turns = [rotation.euler_quaternion(k.rotation_deg) for k in path.keyframes]
+    turns = rotation.euler_quaternion([k.rotation_deg for k in path.keyframes])
 
     # the rotation from each keyframe to the next, as a vector in the body
-    steps = [rotation.logarithm(rotation.product(rotation.inverse(a), b)) for a, b in pairwise(turns)]
+    steps = rotation.logarithm(rotation.product(rotation.inverse(turns[:-1]), turns[1:]))
     smooth = path.interpolation == "smooth"
     gaps = np.diff(times)[:, None]
     shift_rates = keyframe_rates(np.diff(shifts, axis=0) / gaps, gaps) if smooth else None
-    turn_rates = keyframe_rates(np.reshape(steps, (-1, 3)) / gaps, gaps) if smooth else None
+    turn_rates = keyframe_rates(steps / gaps, gaps) if smooth else None
 
     def pose(time: float) -> Floats:
         i = int(np.searchsorted(times, time, side="right")) - 1

@@ -38,40 +38,40 @@ def euler_matrix(angles_deg: Sequence[float]) -> Floats:
     return about_z @ about_y @ about_x
 
 
-def euler_quaternion(angles_deg: Sequence[float]) -> Floats:
-    """The unit quaternion of the rotation about the world's x axis, then y, then z."""
-    turned = np.array([1.0, 0.0, 0.0, 0.0])
-    for axis, angle in zip(np.eye(3), angles_deg, strict=True):
-        turned = product(exponential(axis * np.radians(angle)), turned)
+def euler_quaternion(angles_deg: ArrayLike) -> Floats:
+    """(..., 4) unit quaternions of rotations about the world's x axis, then y, then z, by (..., 3) angles."""
+    angles = np.radians(np.asarray(angles_deg, dtype=np.float64))
+    turned = np.broadcast_to([1.0, 0.0, 0.0, 0.0], (*angles.shape[:-1], 4))
+    for number, axis in enumerate(np.eye(3)):
+        turned = product(exponential(angles[..., number, None] * axis), turned)
     return turned
 
 
 def product(p: Floats, q: Floats) -> Floats:
-    """The rotation q, then p."""
-    scalar = p[0] * q[0] - p[1:] @ q[1:]
-    return np.concatenate([[scalar], p[0] * q[1:] + q[0] * p[1:] + np.cross(p[1:], q[1:])])
+    """The rotation q, then p; both (..., 4)."""
+    scalar = p[..., :1] * q[..., :1] - (p[..., 1:] * q[..., 1:]).sum(axis=-1, keepdims=True)
+    vector = p[..., :1] * q[..., 1:] + q[..., :1] * p[..., 1:] + np.cross(p[..., 1:], q[..., 1:])
+    return np.concatenate([scalar, vector], axis=-1)
 
 
 def inverse(q: Floats) -> Floats:
-    """The inverse rotation of a unit quaternion."""
+    """The inverse rotations of unit quaternions."""
     return q * np.array([1.0, -1.0, -1.0, -1.0])
 
 
 def exponential(vector: Floats) -> Floats:
-    """The unit quaternion of a rotation vector (its length is the angle in radians)."""
-    half = 0.5 * np.linalg.norm(vector)
+    """The unit quaternions of rotation vectors (..., 3), whose lengths are the angles in radians."""
+    half = 0.5 * np.linalg.norm(vector, axis=-1, keepdims=True)
     # np.sinc is sin(pi x) / (pi x), smooth at zero
-    return np.concatenate([[np.cos(half)], 0.5 * np.sinc(half / np.pi) * vector])
+    return np.concatenate([np.cos(half), 0.5 * np.sinc(half / np.pi) * vector], axis=-1)
 
 
 def logarithm(q: Floats) -> Floats:
-    """The shortest rotation vector of a unit quaternion; q and -q are the same rotation."""
-    if q[0] < 0.0:
-        q = -q
-    length = np.linalg.norm(q[1:])
-    if length < 1e-12:
-        return 2.0 * q[1:]
-    return q[1:] * (2.0 * np.arctan2(length, q[0]) / length)
+    """The shortest rotation vectors of unit quaternions; q and -q are the same rotation."""
+    q = np.where(q[..., :1] < 0.0, -q, q)
+    length = np.linalg.norm(q[..., 1:], axis=-1, keepdims=True)
+    turns = length > 1e-12
+    return q[..., 1:] * np.where(turns, 2.0 * np.arctan2(length, q[..., :1]) / np.where(turns, length, 1.0), 2.0)
 
 
 def matrix_of(q: Floats) -> Floats:

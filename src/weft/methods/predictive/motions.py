@@ -10,7 +10,6 @@ constant rate.
 
 # mypy: disable-error-code="arg-type,return-value"
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -428,13 +427,13 @@ def _path_segments(path: Path) -> list[Any]:
     """The segments of a path."""
     times = np.array([k.time for k in path.keyframes])
     shifts = np.array([k.position for k in path.keyframes])
-    turns = [rotation.euler_quaternion(k.rotation_deg) for k in path.keyframes]
+    turns = rotation.euler_quaternion([k.rotation_deg for k in path.keyframes])
     if len(times) == 1:
         return [_segment(times[0], 1.0, shift=shifts[0], shift_end=shifts[0], turn=turns[0])]
-    steps = [rotation.logarithm(rotation.product(rotation.inverse(a), b)) for a, b in pairwise(turns)]
+    steps = rotation.logarithm(rotation.product(rotation.inverse(turns[:-1]), turns[1:]))
     gaps = np.diff(times)[:, None]
     shift_rates = keyframe_rates(np.diff(shifts, axis=0) / gaps, gaps)
-    turn_rates = keyframe_rates(np.reshape(steps, (-1, 3)) / gaps, gaps)
+    turn_rates = keyframe_rates(steps / gaps, gaps)
     segments = []
     for i, gap in enumerate(gaps[:, 0]):
         segment = _segment(times[i], gap, shift=shifts[i], shift_end=shifts[i + 1], turn=turns[i], first=steps[i])
