@@ -143,3 +143,26 @@ def test_one_process_compiles_and_the_others_wait(tmp_path):
     cached = sorted(text.count("(cached)") for text in said)
     assert compiled[:2] == [0, 0] and compiled[2] > 0
     assert cached == [0, compiled[2], compiled[2]]
+
+
+def test_workers_that_die_while_they_start_are_started_again(monkeypatch):
+    import distributed
+
+    from weft.farm.cluster import FarmError, connect
+
+    started, real = [], distributed.SpecCluster
+
+    def fails_first(*arguments, **options):
+        started.append(options)
+        if len(started) <= failures:
+            raise RuntimeError("Nanny failed to start.")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(distributed, "SpecCluster", fails_first)
+    failures = 1
+    with connect("local:1") as farm:
+        assert len(farm.workers) == 1 and len(started) == 2
+    started.clear()
+    failures = 2
+    with pytest.raises(FarmError, match="did not start in 2 attempts"), connect("local:1"):
+        pass

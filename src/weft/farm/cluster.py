@@ -11,17 +11,20 @@ import multiprocessing
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft import __version__
-from weft.errors import WeftError, missing_extra
+from weft.errors import WeftError, WeftWarning, missing_extra
 
 # seconds to wait for the answer of a scheduler, and for its first worker
 CONNECT_SECONDS = 10.0
 FIRST_WORKER_SECONDS = 30.0
 # a task fails after its worker has died more often than this
 LOSSES = 3
+# a worker that is killed while it starts is no reason to give up; one that fails twice will fail again
+STARTS = 2
 HERE = "127.0.0.1"
 # without pages of HTTP, which ask nobody for a certificate
 CONFIG = {
@@ -140,6 +143,13 @@ def connect(scheduler: str = "local", *, workers: int | None = None, gpus: bool 
             raise FarmError(f"--workers is for workers on this machine; those of {scheduler} are already there")
         if scheduler.startswith("tls://"):
             _check_tls(distributed, scheduler)
+        else:
+            warnings.warn(
+                f"--scheduler {scheduler}: whoever reaches this address can run code on its workers and in this process; "
+                "tls:// lets in only who has the certificate",
+                WeftWarning,
+                stacklevel=3,
+            )
         with _quiet(), _client(distributed, scheduler, scheduler) as client:
             yield _ready(client, scheduler)
         return
@@ -191,22 +201,27 @@ def _start_local(distributed: Any, count: int | None, *, gpus: bool) -> Iterator
             options["resources"] = {"GPU": 1}
         specs[number] = {"cls": distributed.Nanny, "options": options}
     head = {**secure, "port": 0, "dashboard_address": f"{HERE}:0"}
+    options = {"workers": specs, "scheduler": {"cls": distributed.Scheduler, "options": head}, "security": security}
     _start_tracker()
     with dask.config.set(CONFIG):
-        try:
-            cluster = distributed.SpecCluster(
-                workers=specs,
-                scheduler={"cls": distributed.Scheduler, "options": head},
-                security=security,
-                silence_logs=logging.ERROR,
-            )
-        except RuntimeError as error:
-            raise FarmError(
-                "the worker processes did not start. In a script, call this below  if __name__ == '__main__':  "
-                f"since workers import the script ({error})"
-            ) from None
+        cluster = _start_cluster(distributed, options)
         with cluster:
             yield cluster
+
+
+def _start_cluster(distributed: Any, options: dict[str, Any]) -> Any:
+    """The cluster of these workers; where a worker is killed while it starts, all are started a second time."""
+    error: RuntimeError | None = None
+    for _ in range(STARTS):
+        try:
+            return distributed.SpecCluster(**options, silence_logs=logging.ERROR)
+        except RuntimeError as failure:
+            error = failure
+    raise FarmError(
+        f"the worker processes did not start in {STARTS} attempts ({error}): they were killed, perhaps for want of memory, or "
+        "a script starts them as it is imported. In a script, call this below  if __name__ == '__main__':  since workers "
+        "import the script"
+    )
 
 
 def _start_tracker() -> None:
