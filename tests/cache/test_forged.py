@@ -198,3 +198,19 @@ def test_a_grown_cache_stays_sealed(made, tmp_path):
 def test_an_origin_that_says_nothing_is_another_scene(old):
     new = {"physics": "{}", "geometry": "x", "files": {}, "device": "cpu"}
     assert differences(old, new) == ["it does not say what its frames were computed from"]
+
+
+@pytest.mark.parametrize(("array", "place"), [("positions", 1), ("velocities", 1), ("faces", 0)])
+@pytest.mark.parametrize("small_pieces", [True, False])
+def test_a_few_bytes_that_state_an_array_of_terabytes(made, tmp_path, array, place, small_pieces):
+    path = tmp_path / "a.zarr"
+    shutil.copytree(made, path)
+    file = path / array / "zarr.json"
+    document = json.loads(file.read_text())
+    document["shape"][place] = 10**12
+    if not small_pieces:
+        document["chunk_grid"]["configuration"]["chunk_shape"][place] = 10**12
+    file.write_text(json.dumps(document))
+    layout.seal_array(path / array)
+    problems = open_cache(path).verify()
+    assert any("more than the memory of this machine" in problem for problem in problems), problems

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,6 +18,7 @@ from weft.cache import layout
 from weft.cache.checks import check_marker, face_count, vertex_count
 from weft.cache.lock import writer_of
 from weft.errors import CacheError, writing
+from weft.scene.size import machine_memory
 
 if TYPE_CHECKING:
     from weft.scene import Scene
@@ -361,6 +363,13 @@ def open_array(root: Path, name: str, mode: Literal["r", "r+"], meta: Mapping[st
         or any(have < need for have, need in zip(shape, least, strict=True))
     ):
         raise CacheError(f"{root} is damaged: {path} states {array.dtype} {shape}, which does not fit the cache")
+    # a few bytes on disk can state an array of any size, which Zarr would fill
+    read_at_once = shape if name in ("faces", "uv") else shape[1:]
+    size = max(math.prod(read_at_once), math.prod(array.chunks)) * dtype().itemsize
+    if size > machine_memory():
+        raise CacheError(
+            f"{root}: {path} states {size / 1e9:.2g} GB to read at once, more than the memory of this machine"
+        )
     return array
 
 
