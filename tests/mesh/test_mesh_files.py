@@ -68,7 +68,7 @@ def test_saving_replaces_whole_files_only(tmp_path, monkeypatch):
 
 
 def test_saving_refuses(tmp_path):
-    with pytest.raises(MeshError, match=r"a\.stl: weft writes meshes to \.obj, \.ply files"):
+    with pytest.raises(MeshError, match=r"a\.stl: weft writes meshes to \.obj, \.ply, \.npz files"):
         save_mesh(shapes.plane(), tmp_path / "a.stl")
     with pytest.raises(MeshError, match=r"cannot be written \(No such file"):
         save_mesh(shapes.plane(), tmp_path / "nowhere" / "a.obj")

@@ -1,6 +1,7 @@
 """Triangle meshes: validated, with their topology, shapes, files, repair and subdivision."""
 
 from weft.mesh import shapes, subdivide
+from weft.mesh.details import Details, Labels
 from weft.mesh.files import load_mesh, read_mesh, save_mesh
 from weft.mesh.repair import Repair, repair_mesh
 from weft.mesh.topology import Csr
@@ -8,6 +9,8 @@ from weft.mesh.trimesh import TriMesh
 
 __all__ = [
     "Csr",
+    "Details",
+    "Labels",
     "Repair",
     "TriMesh",
     "load_mesh",

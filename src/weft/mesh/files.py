@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import MeshError, WeftError
-from weft.mesh.formats.raw import RawMesh, check_archive, drop_useless_uv, merge_equal, short_reason
+from weft.mesh.formats.raw import RawMesh, check_archive, drop_useless_uv, merge_equal, pick, short_reason
 from weft.mesh.repair import repair_mesh
 from weft.mesh.topology import Ints
 from weft.mesh.trimesh import TriMesh
@@ -21,28 +21,34 @@ _log = logging.getLogger("weft.mesh")
 
 USD_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
 READABLE = (".obj", ".ply", ".stl", ".glb", ".gltf", *USD_SUFFIXES, ".npz")
-WRITABLE = (".obj", ".ply")
+WRITABLE = (".obj", ".ply", ".npz")
 
 
-def load_mesh(path: str | Path, *, array: str | None = None, repair: bool = False, uv: bool = True) -> TriMesh:
+def load_mesh(
+    path: str | Path, *, object: str | None = None, array: str | None = None, repair: bool = False, uv: bool = True
+) -> TriMesh:
     """Read a mesh from an OBJ, PLY, STL, glTF, USD or npz file.
 
-    Polygons become fans of triangles. OBJ, PLY, USD and npz keep the vertices of the file, in its order; STL cannot say
-    that triangles share a vertex, and glTF cannot where its normal or uv differs, so there vertices at exactly the same
-    place become one. Scene graphs are applied, several meshes become one, and animated ones stand still. uv is kept
-    where each vertex has just one and it gives every triangle an area. `array` names the positions in an npz file (if
-    not `vertices`); of frames the first is taken. `uv=False` leaves uv out.
+    `object` picks one object of a file that has several (or a group, a panel or a material), by its name; `TriMesh.parts`
+    gives all of them. Polygons are cut into triangles, and remembered. Texture coordinates and normals stay with their
+    corners, names with their triangles, vertex groups and other attributes with their vertices.
+
+    OBJ, PLY, USD and npz keep the vertices of the file, in its order; STL cannot say that triangles share a vertex, and
+    glTF cannot where its normal or uv differs, so there vertices at exactly the same place become one. Scene graphs are
+    applied, several meshes become one, and animated ones stand still. The flat rest shape `uv` is there where each vertex
+    has just one texture coordinate and it gives every triangle an area; `uv=False` leaves it out. `array` names the
+    positions in an npz file (if not `vertices`); of frames the first is taken.
 
     `repair` repairs what `TriMesh` would refuse, joins edges that lie on each other, and logs what was done; `read_mesh`
     and `repair_mesh` also return the original index of each vertex.
     """
-    raw = read_mesh(path, array=array)
+    raw = read_mesh(path, object=object, array=array)
     if not uv:
         raw = raw._replace(uv=None)
     try:
         if not repair:
-            return TriMesh(raw.vertices, raw.faces, raw.uv)
-        result = repair_mesh(raw.vertices, raw.faces, raw.uv)
+            return TriMesh(raw.vertices, raw.faces, raw.uv, details=raw.details)
+        result = repair_mesh(raw.vertices, raw.faces, raw.uv, details=raw.details)
     except BadMeshError as error:
         raise MeshError(f"{path}: {error.summary}. Load it with repair=True to repair it") from None
     except MeshError as error:
@@ -52,8 +58,11 @@ def load_mesh(path: str | Path, *, array: str | None = None, repair: bool = Fals
     return result.mesh
 
 
-def read_mesh(path: str | Path, *, array: str | None = None) -> RawMesh:
-    """The arrays of a mesh file, triangulated and placed, but not validated; `source` are the indices in the file."""
+def read_mesh(path: str | Path, *, object: str | None = None, array: str | None = None) -> RawMesh:
+    """The arrays of a mesh file, or of one object of it, triangulated and placed, but not validated.
+
+    `source` are the indices in the file.
+    """
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in READABLE:
@@ -65,7 +74,8 @@ def read_mesh(path: str | Path, *, array: str | None = None) -> RawMesh:
             raise MeshError("it is a folder, not a file")
         if path.stat().st_size == 0:
             raise MeshError("it is empty")
-        return _read(path, suffix, array)
+        raw = _read(path, suffix, array)
+        return raw if object is None else pick(raw, object)
     except FileNotFoundError:
         raise MeshError(f"{path}: no such file") from None
     except OSError as error:
@@ -98,7 +108,10 @@ def read_attribute(path: str | Path, name: str) -> Floats:
 
 
 def save_mesh(mesh: TriMesh, path: str | Path) -> None:
-    """Write an OBJ or PLY file, uv included, with all digits. The file appears whole or not at all."""
+    """Write an OBJ, PLY or npz file, with all digits. The file appears whole or not at all.
+
+    OBJ and npz hold all names, texture coordinates, normals and polygons of a mesh, npz and PLY its attributes.
+    """
     path = Path(path)
     data = _writer(path)(mesh)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
@@ -142,8 +155,9 @@ def _read(path: Path, suffix: str, array: str | None) -> RawMesh:
 def _writer(path: Path) -> Callable[[TriMesh], bytes]:
     from weft.mesh.formats.obj import write_obj
     from weft.mesh.formats.ply import write_ply
+    from weft.mesh.formats.raw import write_npz
 
-    writers = {".obj": write_obj, ".ply": write_ply}
+    writers = {".obj": write_obj, ".ply": write_ply, ".npz": write_npz}
     if path.suffix.lower() not in writers:
         raise MeshError(f"{path}: weft writes meshes to {', '.join(WRITABLE)} files")
     return writers[path.suffix.lower()]
@@ -375,6 +389,10 @@ def _face_text(file: Path) -> tuple[int, bytes] | None:
 
 def _check_same(first: RawMesh, other: RawMesh, first_file: Path, file: Path) -> None:
     _checked_count(other, first, first_file, file)
+    # the triangles of a concave polygon depend on where its corners are: polygons are compared where there are some
+    one, two = first.loops, other.loops
+    if one is not None and two is not None and all(map(np.array_equal, one, two)):
+        return
     if not np.array_equal(first.faces, other.faces):
         if len(first.faces) != len(other.faces):
             what = f"{file.name} has {len(other.faces)} triangles and {first_file.name} has {len(first.faces)}"

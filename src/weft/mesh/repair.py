@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import MeshError
+from weft.mesh.details import Details
 from weft.mesh.topology import Ints, Topology, connected_labels, following, read_only
 from weft.mesh.trimesh import TriMesh
 from weft.mesh.validate import (
@@ -47,7 +48,9 @@ class Repair:
         return np.flatnonzero(self.vertex_source == self.joined[old]).astype(np.int32)
 
 
-def repair_mesh(vertices: ArrayLike, faces: ArrayLike, uv: ArrayLike | None = None) -> Repair:
+def repair_mesh(
+    vertices: ArrayLike, faces: ArrayLike, uv: ArrayLike | None = None, *, details: Details | None = None
+) -> Repair:
     """Repair a mesh; raises a `MeshError` only if no triangle is left or the arrays have wrong shapes or types."""
     points = as_vertices(vertices)
     work = _Work(points, as_faces(faces), None if uv is None else as_uv(uv, len(points)))
@@ -57,7 +60,7 @@ def repair_mesh(vertices: ArrayLike, faces: ArrayLike, uv: ArrayLike | None = No
     work.split_crowded_edges()
     work.face_one_way()
     work.split_bow_ties()
-    return work.finish()
+    return work.finish(details or Details())
 
 
 class _Work:
@@ -69,6 +72,7 @@ class _Work:
         self.faces: NDArray[np.int32] | NDArray[np.int64] = faces
         self.sentences: list[str] = []
         self.face_source = np.arange(len(faces), dtype=np.int32)
+        self.turned = np.zeros(len(faces), dtype=bool)
         self.vertex_source = np.arange(len(vertices), dtype=np.int32)
         self.joined = np.arange(len(vertices), dtype=np.int32)
 
@@ -151,6 +155,7 @@ class _Work:
         if one_sided.any():
             turn[one_sided] = self._turn_along_tree(topology, turned, one_sided, component)
         self.faces = np.where(turn[:, None], self.faces[:, ::-1], self.faces)
+        self.turned ^= turn
         self._say(turn, "turned", "to face the same way as the neighbours")
         if one_sided.any():
             self._cut_one_sided(component, one_sided)
@@ -168,8 +173,8 @@ class _Work:
             f"{_plural(added, 'vertex', 'vertices')} ({_naming('vertex', names, 'vertices')})"
         )
 
-    def finish(self) -> Repair:
-        """Drop the vertices that no triangle uses, and make the mesh."""
+    def finish(self, details: Details) -> Repair:
+        """Drop the vertices that no triangle uses, and make the mesh, with what is left of its details."""
         used = np.zeros(len(self.vertices), dtype=bool)
         used[self.faces] = True
         if not used.all():
@@ -185,7 +190,8 @@ class _Work:
                     f"dropped {_plural(len(lost), 'vertex', 'vertices')} in no triangle "
                     f"({_naming('vertex', lost.tolist(), 'vertices')}); the vertices after them have new numbers"
                 )
-        mesh = TriMesh(self.vertices, self.faces, self.uv)
+        corners = 3 * self.face_source[:, None].astype(np.int64) + np.where(self.turned[:, None], (2, 1, 0), (0, 1, 2))
+        mesh = TriMesh(self.vertices, self.faces, self.uv, details=details.take(self.vertex_source, corners))
         sentences = [f"{text[0].upper()}{text[1:]}." for text in self.sentences]
         sources = self.vertex_source, self.face_source, self.joined
         return Repair(mesh, sentences, *(read_only(source) for source in sources))
@@ -202,6 +208,7 @@ class _Work:
         self._say(rows, "dropped", why)
         self.faces = self.faces[~rows]
         self.face_source = self.face_source[~rows]
+        self.turned = self.turned[~rows]
         if len(self.faces) == 0:
             raise MeshError(f"no triangle of the mesh can be used: {'; '.join(self.sentences)}")
 

@@ -5,10 +5,13 @@ Both are linear in the positions, so one mesh serves many frames: `split_in_four
 the order of `mesh.edges`.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from weft.errors import MeshError
+from weft.mesh.details import Details, Labels
 from weft.mesh.topology import Ints
 from weft.mesh.trimesh import TriMesh
 from weft.mesh.validate import Floats
@@ -17,7 +20,8 @@ from weft.mesh.validate import Floats
 def midpoint(mesh: TriMesh) -> TriMesh:
     """Split every triangle in four without changing the surface; uv is split the same way."""
     uv = None if mesh.uv is None else midpoint_points(mesh, mesh.uv)
-    return TriMesh(midpoint_points(mesh, mesh.vertices), split_in_four(mesh), uv)
+    details = split_details(mesh, midpoint_points)
+    return TriMesh(midpoint_points(mesh, mesh.vertices), split_in_four(mesh), uv, details=details)
 
 
 def loop(mesh: TriMesh) -> TriMesh:
@@ -27,7 +31,27 @@ def loop(mesh: TriMesh) -> TriMesh:
     uv follows the same rules, so that a sheet at rest stays at rest.
     """
     uv = None if mesh.uv is None else loop_points(mesh, mesh.uv)
-    return TriMesh(loop_points(mesh, mesh.vertices), split_in_four(mesh), uv)
+    details = split_details(mesh, loop_points)
+    return TriMesh(loop_points(mesh, mesh.vertices), split_in_four(mesh), uv, details=details)
+
+
+def split_details(mesh: TriMesh, points: Callable[[TriMesh, Floats], Floats]) -> Details:
+    """What the split mesh carries: texture coordinates cut at the middles of the edges, names of the triangles, attributes.
+
+    `points` gives the values of attributes. Polygons end here, since their parts are triangles, and normals, since the
+    surface is another one.
+    """
+    uv = mesh.corner_uv
+    if uv is not None:
+        a, b, c = uv[:, 0], uv[:, 1], uv[:, 2]
+        ab, bc, ca = 0.5 * (a + b), 0.5 * (b + c), 0.5 * (c + a)
+        uv = np.stack([a, ab, ca, ab, b, bc, ca, bc, c, ab, bc, ca], axis=1).reshape(-1, 3, 2)
+    labels = {kind: Labels(own.names, np.repeat(own.index, 4)) for kind, own in mesh.labels.items()}
+    attributes = {}
+    for name, value in mesh.attributes.items():
+        split = points(mesh, value.reshape(len(value), -1))
+        attributes[name] = split.reshape(len(split), *value.shape[1:])
+    return Details(uv, labels=labels, attributes=attributes)
 
 
 def split_in_four(mesh: TriMesh) -> Ints:

@@ -1,5 +1,7 @@
 """`TriMesh`: a validated triangle mesh, with everything that follows from its arrays."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -7,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import MeshError
+from weft.mesh.details import IN_GROUP, LABELS, Details, Labels, find_name
 from weft.mesh.topology import Csr, Ints, Topology, read_only
 from weft.mesh.validate import (
     Floats,
@@ -25,19 +28,35 @@ from weft.mesh.validate import (
 class TriMesh:
     """An oriented manifold triangle mesh, with or without boundary, in metres, y up.
 
-    `uv` is the flat rest shape, in metres, where the mesh has one (sewing patterns do). The arrays are read-only; every
-    table is computed on first use and kept. A mesh that is not manifold is refused with a message that names the first
-    offending triangles; `weft.mesh.repair_mesh` repairs most such meshes.
+    `uv` is the flat rest shape, in metres, where the mesh has one (sewing patterns do). `details` is what the mesh carries
+    besides its shape: texture coordinates and normals a corner, the polygons that triangles were cut from, names of objects,
+    groups, panels and materials, and values at the vertices. The arrays are read-only; every table is computed on first
+    use and kept. A mesh that is not manifold is refused with a message that names the first offending triangles;
+    `weft.mesh.repair_mesh` repairs most such meshes.
     """
 
-    def __init__(self, vertices: ArrayLike, faces: ArrayLike, uv: ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        vertices: ArrayLike,
+        faces: ArrayLike,
+        uv: ArrayLike | None = None,
+        *,
+        corner_uv: ArrayLike | None = None,
+        labels: Mapping[str, Labels | Sequence[str]] | None = None,
+        attributes: Mapping[str, ArrayLike] | None = None,
+        details: Details | None = None,
+    ) -> None:
         own_vertices = as_vertices(vertices)
         own_faces = as_faces(faces)
         own_uv = None if uv is None else as_uv(uv, len(own_vertices))
-        self._keep(own_vertices, own_uv, check_mesh(own_vertices, own_faces, own_uv))
+        topology = check_mesh(own_vertices, own_faces, own_uv)
+        given: dict[str, Any] = {"corner_uv": corner_uv, "labels": labels, "attributes": attributes}
+        own = replace(details or Details(), **{name: value for name, value in given.items() if value is not None})
+        self._keep(own_vertices, own_uv, topology, own.checked(len(own_vertices), len(own_faces)))
 
-    def _keep(self, vertices: Floats, uv: Floats | None, topology: Topology) -> None:
-        kept = {"vertices": read_only(vertices), "uv": None if uv is None else read_only(uv), "topology": topology}
+    def _keep(self, vertices: Floats, uv: Floats | None, topology: Topology, details: Details) -> None:
+        rest = None if uv is None else read_only(uv)
+        kept = {"vertices": read_only(vertices), "uv": rest, "topology": topology, "details": details}
         self.__dict__.update({f"_{name}": value for name, value in kept.items()})
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -45,7 +64,9 @@ class TriMesh:
 
     def __repr__(self) -> str:
         rest = "" if self.uv is None else ", with uv"
-        return f"TriMesh({len(self.vertices)} vertices, {len(self.faces)} triangles{rest})"
+        names = self.names("object")
+        objects = f", objects {', '.join(names)}" if len(names) > 1 else ""
+        return f"TriMesh({len(self.vertices)} vertices, {len(self.faces)} triangles{rest}{objects})"
 
     def with_vertices(self, vertices: ArrayLike) -> Self:
         """The same triangles with other vertex positions; shares the tables that are computed already.
@@ -56,7 +77,12 @@ class TriMesh:
         if moved.shape != self.vertices.shape:
             raise MeshError(f"the mesh has {len(self.vertices)} vertices, the new positions are for {len(moved)}")
         check_finite(moved)
-        return self._sharing(moved, self._topology)
+        # other positions have other normals
+        return self._sharing(moved, self._topology, replace(self._details, corner_normals=None))
+
+    def with_uv(self, uv: ArrayLike | None) -> Self:
+        """The same mesh with another flat rest shape, or without one."""
+        return type(self)(self.vertices, self.faces, uv, details=self._details)
 
     def transformed(self, matrix: ArrayLike) -> Self:
         """The mesh under a 4x4 affine matrix (column vectors). A mirroring one also reverses the triangles."""
@@ -70,15 +96,55 @@ class TriMesh:
             raise MeshError("the transform flattens the mesh (its determinant is 0)")
         moved = self.vertices @ transform[:3, :3].T + transform[:3, 3]
         check_finite(moved)
+        details = self._details.rotated(transform[:3, :3])
         if determinant > 0.0:
-            return self._sharing(moved, self._topology)
+            return self._sharing(moved, self._topology, details)
         turned = Topology(read_only(np.ascontiguousarray(self.faces[:, ::-1])), len(moved))
-        return self._sharing(moved, turned)
+        return self._sharing(moved, turned, details.turned())
 
-    def _sharing(self, vertices: Floats, topology: Topology) -> Self:
+    def _sharing(self, vertices: Floats, topology: Topology, details: Details) -> Self:
         mesh = object.__new__(type(self))
-        mesh._keep(vertices, self.uv, topology)
+        mesh._keep(vertices, self.uv, topology, details)
         return mesh
+
+    def part(self, name: str) -> Self:
+        """The triangles of one object, or of one group, panel or material, with the vertices that they use."""
+        found = find_name(self._details, name)
+        if found is None:
+            raise MeshError(f"the mesh has no object {name!r}; it has {self._listed()}")
+        return self._rows(self._details.labels[found[0]].faces(name))
+
+    def parts(self, kind: str = "object") -> dict[str, Self]:
+        """Every object of the mesh as a mesh of its own, by its name; or every group, panel or material."""
+        return {name: self._rows(self._details.labels[kind].faces(name)) for name in self.names(kind)}
+
+    def names(self, kind: str = "object") -> tuple[str, ...]:
+        """The names of the mesh's objects; or of its groups, panels or materials."""
+        return self._details.names(kind)
+
+    def vertices_of(self, name: str) -> Ints:
+        """The vertices of a vertex group (weights above one half), or of an object, face group, panel or material."""
+        if name in self.attributes:
+            weights = self.attributes[name]
+            if weights.ndim != 1:
+                raise MeshError(f"the attribute {name!r} has {weights.shape[1]} numbers a vertex; a group has one")
+            return np.flatnonzero(weights > IN_GROUP).astype(np.int32)
+        found = find_name(self._details, name)
+        if found is None:
+            raise MeshError(f"the mesh has no group {name!r}; it has {self._listed()}")
+        return np.unique(self.faces[self._details.labels[found[0]].faces(name)]).astype(np.int32)
+
+    def _rows(self, rows: NDArray[np.bool_]) -> Self:
+        used, faces = np.unique(self.faces[rows], return_inverse=True)
+        corners = np.arange(3 * len(rows)).reshape(-1, 3)[rows]
+        uv = None if self.uv is None else self.uv[used]
+        return type(self)(self.vertices[used], faces.reshape(-1, 3), uv, details=self._details.take(used, corners))
+
+    def _listed(self) -> str:
+        """All names that the mesh has, for messages."""
+        kinds = [f"{kind}s {', '.join(names)}" for kind in LABELS if (names := self.names(kind))]
+        groups = [f"attributes {', '.join(self.attributes)}"] if self.attributes else []
+        return "; ".join([*kinds, *groups]) or "no names at all"
 
     @property
     def vertices(self) -> Floats:
@@ -89,6 +155,26 @@ class TriMesh:
     def uv(self) -> Floats | None:
         """(n, 2) flat rest shape in metres, or None."""
         return self._uv
+
+    @property
+    def details(self) -> Details:
+        """All that the mesh carries besides its shape."""
+        return self._details
+
+    @property
+    def corner_uv(self) -> Floats | None:
+        """(m, 3, 2) texture coordinates, one a corner of a triangle, or None."""
+        return self._details.corner_uv
+
+    @property
+    def labels(self) -> Mapping[str, Labels]:
+        """Names of the triangles by their kind: "object", "group", "panel", "material"."""
+        return self._details.labels
+
+    @property
+    def attributes(self) -> Mapping[str, Floats]:
+        """(n,) or (n, k) values at the vertices by their name: weights of vertex groups, colours, painted values."""
+        return self._details.attributes
 
     @property
     def faces(self) -> Ints:
@@ -196,3 +282,4 @@ class TriMesh:
     _vertices: Floats
     _uv: Floats | None
     _topology: Topology
+    _details: Details

@@ -87,7 +87,7 @@ def resolve_cloth_mesh(scene: Scene, cloth: Cloth) -> TriMesh:
             uv = None
         elif uv is not None and cloth.rest != "uv":
             uv = uv * np.array(cloth.placement.scale)[[0, 2]]
-        placed = TriMesh(placed.vertices, placed.faces, uv)
+        placed = placed.with_uv(uv)
     if cloth.mesh is not None and not cloth.repair:
         _warn_of_tears(scene, key, cloth, mesh)
     suspicion = suspicious_size(placed.vertices)

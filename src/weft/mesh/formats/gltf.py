@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import MeshError
+from weft.mesh.details import Details, Labels, join_details
 from weft.mesh.formats.gltf_document import GltfDocument
 from weft.mesh.formats.raw import RawMesh, uv_from_corners
 from weft.mesh.topology import Ints
@@ -30,6 +31,7 @@ def read_gltf(path: Path) -> RawMesh:
         scene.faces,
         np.concatenate(uvs) if len(uvs) == len(scene.meshes) else None,
         np.concatenate(source).astype(np.int32),
+        scene.details,
     )
 
 
@@ -50,6 +52,7 @@ class NodeMesh(NamedTuple):
     joints: NDArray[np.int64] | None
     joint_weights: Floats | None
     skin: int
+    details: Details
 
 
 class GltfScene:
@@ -87,6 +90,32 @@ class GltfScene:
         ]
         self.faces = np.concatenate(faces).astype(np.int32)
         self.vertex_count = int(firsts[-1])
+        self.details = join_details(
+            [self._placed_details(mesh, name, world) for mesh, name in zip(self.meshes, self._names(), strict=True)],
+            [len(mesh.points) for mesh in self.meshes],
+            [len(mesh.faces) for mesh in self.meshes],
+        )
+
+    def _names(self) -> list[str]:
+        """A name for each mesh: that of its node, else of its mesh; a number is added where two are the same."""
+        nodes, meshes = self.document.items("nodes"), self.document.items("meshes")
+        names: list[str] = []
+        for mesh in self.meshes:
+            node = nodes[mesh.node]
+            plain = str(node.get("name") or meshes[node["mesh"]].get("name") or f"mesh_{node['mesh']}")
+            number, name = 1, plain
+            while name in names:
+                number += 1
+                name = f"{plain}_{number}"
+            names.append(name)
+        return names
+
+    def _placed_details(self, mesh: NodeMesh, name: str, world: dict[int, Floats]) -> Details:
+        details = mesh.details.named("object", name, len(mesh.faces))
+        matrix = world[mesh.node] if mesh.joints is None else self._joint_matrices(mesh, world)[mesh.joints[0, 0]]
+        if np.linalg.det(matrix[:3, :3]) != 0.0:
+            details = details.rotated(matrix[:3, :3])
+        return details.turned() if self._mirrors(mesh, world) else details
 
     def vertices(self, time: float) -> Floats:
         """(n, 3) positions in the world."""
@@ -192,10 +221,11 @@ def _read_node_mesh(document: GltfDocument, node: int) -> NodeMesh | None:
     uvs = [document.array(p["attributes"]["TEXCOORD_0"]) for p in shown if "TEXCOORD_0" in p["attributes"]]
     # v runs downwards in glTF
     uv = np.concatenate(uvs).astype(np.float64) * (1.0, -1.0) + (0.0, 1.0) if len(uvs) == len(shown) else None
+    rows = np.concatenate(faces).astype(np.int32)
     unmerged = NodeMesh(
         node,
         np.concatenate(points),
-        np.concatenate(faces).astype(np.int32),
+        rows,
         uv,
         np.arange(sum(counts)),
         sum(counts),
@@ -204,8 +234,50 @@ def _read_node_mesh(document: GltfDocument, node: int) -> NodeMesh | None:
         np.concatenate([joints for joints, _ in influences]) if influences else None,
         np.concatenate([joint_weights for _, joint_weights in influences]) if influences else None,
         fields.get("skin", -1),
+        _read_details(document, shown, rows, uv, [len(own) for own in faces]),
     )
     return _merged(unmerged)
+
+
+def _read_details(
+    document: GltfDocument,
+    primitives: list[dict[str, Any]],
+    faces: NDArray[Any],
+    uv: Floats | None,
+    face_counts: list[int],
+) -> Details:
+    """Texture coordinates and normals of corners, names of materials, colours, and attributes that begin with `_`."""
+    normals = _read_attribute(document, primitives, "NORMAL")
+    names = [_material_name(document, p.get("material")) for p in primitives]
+    known = tuple(dict.fromkeys(name for name in names if name is not None))
+    index = [-1 if name is None else known.index(name) for name in names]
+    numbers = np.repeat(np.array(index, dtype=np.int32), face_counts)
+    own = {key for p in primitives for key in p["attributes"] if key.startswith("_") and len(key) > 1}
+    attributes = {key[1:].lower(): _read_attribute(document, primitives, key) for key in sorted(own)}
+    attributes["colour"] = _read_attribute(document, primitives, "COLOR_0")
+    return Details(
+        None if uv is None else uv[faces],
+        None if normals is None else normals[faces],
+        labels={"material": Labels(known, numbers)} if known else {},
+        attributes={key: value for key, value in attributes.items() if value is not None},
+    )
+
+
+def _read_attribute(document: GltfDocument, primitives: list[dict[str, Any]], name: str) -> Floats | None:
+    """An attribute of all vertices of some primitives; None unless each has it and its numbers are finite."""
+    if not all(name in p["attributes"] for p in primitives):
+        return None
+    arrays = [document.array(p["attributes"][name]).astype(np.float64) for p in primitives]
+    counts = [len(document.array(p["attributes"]["POSITION"])) for p in primitives]
+    same = len({array.shape[1:] for array in arrays}) == 1 and [len(array) for array in arrays] == counts
+    values = np.concatenate(arrays) if same else None
+    if values is not None and values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    return values if values is not None and np.isfinite(values).all() else None
+
+
+def _material_name(document: GltfDocument, number: int | None) -> str | None:
+    return None if number is None else str(document.items("materials")[number].get("name", f"material_{number}"))
 
 
 def _read_faces(document: GltfDocument, primitive: dict[str, Any], vertex_count: int) -> NDArray[np.int64]:
@@ -260,8 +332,10 @@ def _merged(mesh: NodeMesh) -> NodeMesh:
     faces = number[merged.reshape(-1)][mesh.faces].astype(np.int32)
     # triangles that were slivers between split vertices have no area
     a, b, c = faces.T
-    faces = faces[(a != b) & (b != c) & (c != a)]
+    good = (a != b) & (b != c) & (c != a)
+    faces = faces[good]
     return mesh._replace(
+        details=mesh.details.take(keep, np.arange(3 * len(good)).reshape(-1, 3)[good]),
         points=mesh.points[keep],
         uv=None if mesh.uv is None else uv_from_corners(number[merged.reshape(-1)], mesh.uv, len(keep)),
         source=keep,

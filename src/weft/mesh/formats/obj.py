@@ -1,18 +1,22 @@
 """Wavefront OBJ; vertices keep their order and number, and are not split where uv or normals differ."""
 
 import re
-from typing import NoReturn
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import MeshError
-from weft.mesh.formats.raw import RawMesh, triangulate, uv_from_corners
+from weft.mesh.details import Details, Labels
+from weft.mesh.formats.raw import RawMesh, cut_polygons
+from weft.mesh.polygons import polygon_loops
 from weft.mesh.trimesh import TriMesh
 from weft.mesh.validate import Floats
 
 # at most 18 digits: they fit 64 bits
-_CORNER = re.compile(rb"-?\d{1,18}(/(-?\d{1,18})?(/[^/]*)?)?")
+_CORNER = re.compile(rb"-?\d{1,18}(/(-?\d{1,18})?(/(-?\d{1,18})?)?)?")
 
 
 class _Lines:
@@ -31,65 +35,206 @@ class _Lines:
         raise MeshError(f"line {self.lines[row]} ({text!r}): {why}")
 
 
-def read_obj(data: bytes) -> RawMesh:
-    """The polygons of all groups as one mesh: `v`, `vt` and `f` lines, all other lines are ignored."""
-    points, coordinates, polygons = _Lines(), _Lines(), _Lines()
-    kinds = {b"v": points, b"vt": coordinates, b"f": polygons}
-    # negative indices count back from the vertices read so far
-    points_seen: list[int] = []
-    coordinates_seen: list[int] = []
-    begun = b""
-    for number, piece in enumerate(data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"), start=1):
-        # a line that ends in a backslash goes on
-        if piece.endswith(b"\\"):
-            begun += piece[:-1] + b" "
-            continue
-        line, begun = begun + piece, b""
-        if b"#" in line:
-            line = line.partition(b"#")[0]
+# the kinds of names that stand in lines of their own, and hold for the polygons after them
+_NAMING = {b"o": "object", b"g": "group", b"usemtl": "material"}
+
+
+class _Names:
+    """The names of one kind, and the number of the name that each polygon has."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.now = -1
+        self.index: list[int] = []
+
+    def call(self, line: bytes) -> None:
+        """Take the name of a line for the polygons that follow; a group without a name is called default."""
+        words = line.split(None, 1)[1:]
+        name = words[0].decode("utf-8", "replace").strip() if words else "default"
+        self.now = self.numbers.setdefault(name, len(self.numbers))
+
+    def labels(self, rows: NDArray[np.int64]) -> Labels:
+        """As labels of triangles, of which `rows` are the polygons."""
+        return Labels(tuple(self.numbers), np.array(self.index, dtype=np.int32)[rows])
+
+
+class _Content:
+    """The lines of a file by their keyword, in the order of the file."""
+
+    def __init__(self, data: bytes) -> None:
+        self.points, self.coordinates, self.normals, self.polygons = (_Lines() for _ in range(4))
+        self.names = {kind: _Names() for kind in _NAMING.values()}
+        # negative indices count back from the vertices, coordinates and normals read so far
+        self.seen: list[tuple[int, int, int]] = []
+        begun = b""
+        for number, piece in enumerate(data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"), start=1):
+            # a line that ends in a backslash goes on
+            if piece.endswith(b"\\"):
+                begun += piece[:-1] + b" "
+                continue
+            line, begun = begun + piece, b""
+            if b"#" in line:
+                line = line.partition(b"#")[0]
+            self._take(line, number)
+
+    def _take(self, line: bytes, number: int) -> None:
         keyword = line.split(None, 1)[:1]
-        rows = kinds.get(keyword[0]) if keyword else None
+        if not keyword:
+            return
+        if keyword[0] in _NAMING:
+            self.names[_NAMING[keyword[0]]].call(line)
+            return
+        kinds = {b"v": self.points, b"vt": self.coordinates, b"vn": self.normals, b"f": self.polygons}
+        rows = kinds.get(keyword[0])
         if rows is None:
-            continue
+            return
         rows.texts.append(line)
         rows.lines.append(number)
-        if rows is polygons:
-            points_seen.append(len(points))
-            coordinates_seen.append(len(coordinates))
+        if rows is self.polygons:
+            self.seen.append((len(self.points), len(self.coordinates), len(self.normals)))
+            for names in self.names.values():
+                names.index.append(names.now)
+
+
+def read_obj(data: bytes) -> RawMesh:
+    """The polygons of all objects and groups as one mesh, with their names, texture coordinates and normals."""
+    content = _Content(data)
+    points, polygons = content.points, content.polygons
     if not len(points):
         raise MeshError("it holds no vertices (no line that starts with v)")
     if not len(polygons):
         raise MeshError("it holds no triangles (no line that starts with f)")
 
     vertices = _numbers(points, 3)
-    corners, texture = _corners(polygons)
+    corners, *others = _corners(polygons)
     sizes = np.array([len(text.split()) - 1 for text in polygons.texts])
     if (sizes < 3).any():
         polygons.refuse(int((sizes < 3).argmax()), "a polygon needs three corners")
-    corners = _resolve(corners, np.repeat(points_seen, sizes), len(vertices))
+    seen = np.repeat(np.array(content.seen), sizes, axis=0).T
+    corners = _resolve(corners, seen[0], len(vertices))
     if (corners < 0).any():
         row = np.repeat(np.arange(len(sizes)), sizes)[(corners < 0).argmax()]
         polygons.refuse(int(row), f"no such vertex; the file has {len(vertices)}, counted from 1")
 
-    uv = None
-    if texture is not None and len(coordinates):
-        texture = _resolve(texture, np.repeat(coordinates_seen, sizes), len(coordinates))
-        if (texture >= 0).all():
-            uv = uv_from_corners(corners, _numbers(coordinates, 2)[texture], len(vertices))
-    return RawMesh(vertices, corners[triangulate(sizes)], uv)
+    uv, normals = (
+        _corner_values(index, before, rows, width)
+        for index, before, rows, width in zip(
+            others, seen[1:], (content.coordinates, content.normals), (2, 3), strict=True
+        )
+    )
+    raw = cut_polygons(vertices, sizes, corners, uv, normals)
+    owner = np.repeat(np.arange(len(sizes)), sizes - 2)
+    labels = {kind: names.labels(owner) for kind, names in content.names.items() if names.numbers}
+    colours = _colours(points)
+    details = replace(raw.details, labels=labels, attributes={} if colours is None else {"colour": colours})
+    return raw._replace(details=details)
+
+
+def _corner_values(
+    written: NDArray[np.int64] | None, seen: NDArray[np.int64], rows: _Lines, columns: int
+) -> Floats | None:
+    """(corners, columns) texture coordinates or normals; None unless each corner has one that exists."""
+    if written is None or not len(rows):
+        return None
+    index = _resolve(written, seen, len(rows))
+    return _numbers(rows, columns)[index] if (index >= 0).all() else None
+
+
+def _colours(points: _Lines) -> Floats | None:
+    """(n, 3) colours, which some programs write after the coordinates of each vertex; None unless all have one."""
+    rows = [text.split()[4:] for text in points.texts[:1]]
+    if len(rows[0]) != 3 or not all(len(text.split()) == 7 for text in points.texts):
+        return None
+    try:
+        colours = np.array([list(map(float, text.split()[4:])) for text in points.texts])
+    except ValueError:
+        return None
+    return colours if np.isfinite(colours).all() else None
 
 
 def write_obj(mesh: TriMesh) -> bytes:
-    """The mesh as text, with enough digits to read the same numbers back."""
+    """The mesh as text, with enough digits to read the same numbers back; polygons and names as they were read."""
     lines = [f"# {len(mesh.vertices)} vertices, {len(mesh.faces)} triangles, metres, y up"]
-    lines += map("v {!r} {!r} {!r}".format, *(column.tolist() for column in mesh.vertices.T))
-    corners = [column.tolist() for column in (mesh.faces + 1).T]
-    if mesh.uv is None:
-        lines += map("f {} {} {}".format, *corners)
+    colours = mesh.attributes.get("colour")
+    if colours is not None and colours.shape == (len(mesh.vertices), 3):
+        columns = (*mesh.vertices.T, *colours.T)
+        lines += map("v {!r} {!r} {!r} {!r} {!r} {!r}".format, *(column.tolist() for column in columns))
     else:
-        lines += map("vt {!r} {!r}".format, *(column.tolist() for column in mesh.uv.T))
-        lines += map("f {0}/{0} {1}/{1} {2}/{2}".format, *corners)
+        lines += map("v {!r} {!r} {!r}".format, *(column.tolist() for column in mesh.vertices.T))
+    values, index = unique_corner_uv(mesh.faces, mesh.corner_uv, mesh.uv)
+    normals, normal_index = unique_corner_normals(mesh.details.corner_normals)
+    lines += obj_faces(mesh.faces, mesh.details, values, index, normals, normal_index)
     return ("\n".join(lines) + "\n").encode()
+
+
+def unique_corner_uv(
+    faces: NDArray[Any], corner_uv: Floats | None, uv: Floats | None
+) -> tuple[Floats | None, NDArray[np.int64] | None]:
+    """Texture coordinates without repetition, (k, 2), and the number of each corner's, (3 m,); None where there are none.
+
+    Those of the corners, else the flat rest shape. A vertex with one coordinate gives one, in the order of the vertices.
+    """
+    if corner_uv is None:
+        return (None, None) if uv is None else (uv, faces.ravel().astype(np.int64))
+    return _without_repetition(faces.ravel(), corner_uv.reshape(-1, 2))
+
+
+def unique_corner_normals(normals: Floats | None) -> tuple[Floats | None, NDArray[np.int64] | None]:
+    """Normals without repetition, (k, 3), and the number of each corner's, (3 m,)."""
+    if normals is None:
+        return None, None
+    return _without_repetition(np.zeros(3 * len(normals)), normals.reshape(-1, 3))
+
+
+def _without_repetition(vertices: NDArray[Any], values: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    rows = np.column_stack([vertices, values + 0.0])
+    _, first, index = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return values[first], index.reshape(-1).astype(np.int64)
+
+
+def obj_faces(
+    faces: NDArray[Any],
+    details: Details,
+    uv: Floats | None,
+    uv_index: NDArray[np.int64] | None,
+    normals: Floats | None = None,
+    normal_index: NDArray[np.int64] | None = None,
+    first: tuple[int, int, int] = (1, 1, 1),
+    digits: str = "!r",
+) -> list[str]:
+    """The lines of texture coordinates, normals, names and polygons; `first` are the numbers of the first v, vt and vn."""
+    lines: list[str] = []
+    if uv is not None:
+        lines += map(f"vt {{{digits}}} {{{digits}}}".format, *(column.tolist() for column in uv.T))
+    if normals is not None:
+        lines += map(f"vn {{{digits}}} {{{digits}}} {{{digits}}}".format, *(column.tolist() for column in normals.T))
+    sizes, corners = polygon_loops(faces, details.polygons)
+    words = list(map(str, (faces.ravel()[corners] + first[0]).tolist()))
+    if uv_index is not None:
+        words = [f"{v}/{t}" for v, t in zip(words, (uv_index[corners] + first[1]).tolist(), strict=True)]
+    if normal_index is not None:
+        gap = "/" if uv_index is not None else "//"
+        words = [f"{v}{gap}{n}" for v, n in zip(words, (normal_index[corners] + first[2]).tolist(), strict=True)]
+    rows = corners[np.cumsum(sizes) - sizes] // 3
+    lines += _faces_with_names(words, sizes, {k: v for k, v in details.labels.items() if k in _NAMING.values()}, rows)
+    return lines
+
+
+def _faces_with_names(
+    words: list[str], sizes: NDArray[np.int64], labels: Mapping[str, Labels], rows: NDArray[np.int64]
+) -> Iterator[str]:
+    """The f lines, with lines before them where the object, group or material changes."""
+    keywords = {kind: keyword.decode() for keyword, kind in _NAMING.items()}
+    now = dict.fromkeys(labels, -1)
+    numbers = {kind: own.index[rows].tolist() for kind, own in labels.items()}
+    at = 0
+    for polygon, size in enumerate(sizes.tolist()):
+        for kind, own in labels.items():
+            if numbers[kind][polygon] != now[kind]:
+                now[kind] = numbers[kind][polygon]
+                yield f"{keywords[kind]} {own.names[now[kind]] if now[kind] >= 0 else 'default'}"
+        yield "f " + " ".join(words[at : at + size])
+        at += size
 
 
 def _numbers(rows: _Lines, columns: int) -> Floats:
@@ -114,16 +259,19 @@ def _numbers(rows: _Lines, columns: int) -> Floats:
         raise
 
 
-def _corners(polygons: _Lines) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """Vertex and texture indices of all corners as they are written (0 = none); texture None where there is none."""
+def _corners(polygons: _Lines) -> tuple[NDArray[np.int64], NDArray[np.int64] | None, NDArray[np.int64] | None]:
+    """Vertex, texture and normal indices of all corners as they are written (0 = none); None where no corner has one."""
     text = b" ".join(polygons.texts)
     corners = [word for word in text.split() if word != b"f"]
     try:
         if b"/" not in text:
-            return np.array(list(map(int, corners)), dtype=np.int64), None
-        vertices = np.array([int(word.partition(b"/")[0]) for word in corners], dtype=np.int64)
-        texture = [int(word.partition(b"/")[2].partition(b"/")[0] or b"0") for word in corners]
-        return vertices, np.array(texture, dtype=np.int64)
+            return np.array(list(map(int, corners)), dtype=np.int64), None, None
+        fields = [(word + b"//").split(b"/")[:3] for word in corners]
+        vertices, texture, normals = (
+            np.array([int(field[k] or b"0") if k else int(field[0]) for field in fields], dtype=np.int64)
+            for k in range(3)
+        )
+        return vertices, texture if texture.any() else None, normals if normals.any() else None
     except (ValueError, OverflowError):
         for row, line in enumerate(polygons.texts):
             if not all(map(_CORNER.fullmatch, line.split()[1:])):

@@ -1,12 +1,15 @@
 """PLY, text or binary, read without splitting vertices; written in binary with double precision."""
 
-from typing import NamedTuple
+import re
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import MeshError
-from weft.mesh.formats.raw import RawMesh, triangulate
+from weft.mesh.formats.raw import RawMesh, cut_polygons, uv_from_corners
+from weft.mesh.polygons import polygon_loops, triangulate
 from weft.mesh.trimesh import TriMesh
 
 _TYPES = {
@@ -45,38 +48,117 @@ def read_columns(data: bytes) -> dict[str, NDArray[np.float64]]:
 
 
 def read_ply(data: bytes) -> RawMesh:
-    """Vertices and polygons; uv where the vertices have it under a usual name."""
+    """Vertices and polygons, with texture coordinates, normals and colours under their usual names.
+
+    Texture coordinates stand at the vertices, or, with seams, as a list at each face. All other numbers at the vertices
+    become attributes.
+    """
     source, elements = _read_header(data)
     columns: dict[str, NDArray[np.float64]] = {}
     polygons: _Values | None = None
+    texture: _Values | None = None
+    scale = 1.0
     for element in elements:
         table = _read_element(source, element)
         if element.name == "vertex":
             columns = {item.name: table[item.name][1] for item in element.properties if item.length is None}
+            scale = 255.0 if any(item.name == "red" and item.kind == "u1" for item in element.properties) else 1.0
         elif element.name == "face":
             polygons = table.get("vertex_indices", table.get("vertex_index"))
+            texture = table.get("texcoord")
     if not {"x", "y", "z"} <= columns.keys() or len(columns["x"]) == 0:
         raise MeshError("it holds no vertices with x, y and z")
     if polygons is None or len(polygons[0]) == 0:
         raise MeshError("it holds no faces")
-    sizes, corners = polygons
+    sizes, written = polygons
     if (sizes < 3).any():
         raise MeshError(f"face {int((sizes < 3).argmax())} has fewer than three corners")
-    vertices = np.stack([columns[axis] for axis in "xyz"], axis=1)
-    uv = next((np.stack([columns[u], columns[v]], axis=1) for u, v in _UV_NAMES if {u, v} <= columns.keys()), None)
-    return RawMesh(vertices, corners.astype(np.int64)[triangulate(sizes)], uv)
+    return _assemble(columns, sizes, written.astype(np.int64), texture, scale)
+
+
+def _assemble(
+    columns: dict[str, NDArray[np.float64]],
+    sizes: NDArray[np.int64],
+    corners: NDArray[np.int64],
+    texture: _Values | None,
+    colour_scale: float,
+) -> RawMesh:
+    """The mesh of the columns of its vertices and the corners of its polygons."""
+    taken: set[str] = set()
+
+    def together(names: tuple[str, ...]) -> NDArray[np.float64] | None:
+        if not set(names) <= columns.keys():
+            return None
+        taken.update(names)
+        return np.stack([columns[name] for name in names], axis=1)
+
+    vertices = together(("x", "y", "z"))
+    assert vertices is not None
+    if ((corners < 0) | (corners >= len(vertices))).any():
+        # a triangle of a vertex that does not exist is reported, or dropped, when the mesh is validated
+        return RawMesh(vertices, corners[triangulate(sizes, np.zeros((len(corners), 3)))])
+    uv = next((found for names in _UV_NAMES if (found := together(names)) is not None), None)
+    normals, colours = together(("nx", "ny", "nz")), together(("red", "green", "blue"))
+    at_corners = None if uv is None else uv[corners]
+    if texture is not None and np.array_equal(texture[0], 2 * sizes):
+        at_corners = texture[1].reshape(-1, 2)
+    raw = cut_polygons(vertices, sizes, corners, at_corners, None if normals is None else normals[corners])
+    attributes = {name: value for name, value in columns.items() if name not in taken and np.isfinite(value).all()}
+    if colours is not None and np.isfinite(colours).all():
+        attributes["colour"] = colours / colour_scale
+    return raw._replace(uv=raw.uv if uv is None else uv, details=replace(raw.details, attributes=attributes))
 
 
 def write_ply(mesh: TriMesh) -> bytes:
-    """The mesh in little-endian binary, coordinates (and uv as s, t) as doubles."""
-    points = mesh.vertices if mesh.uv is None else np.concatenate([mesh.vertices, mesh.uv], axis=1)
-    header = ["ply", "format binary_little_endian 1.0", "comment metres, y up", f"element vertex {len(points)}"]
-    header += [f"property double {name}" for name in "xyzst"[: points.shape[1]]]
-    header += [f"element face {len(mesh.faces)}", "property list uchar int vertex_indices", "end_header", ""]
-    faces = np.empty(len(mesh.faces), dtype=[("size", "u1"), ("corners", "<i4", 3)])
-    faces["size"] = 3
-    faces["corners"] = mesh.faces
-    return "\n".join(header).encode() + points.astype("<f8").tobytes() + faces.tobytes()
+    """The mesh in little-endian binary, numbers as doubles; polygons as they were read.
+
+    Texture coordinates are s, t at the vertices, or a list at each face where a vertex has several.
+    """
+    sizes, loops = polygon_loops(mesh.faces, mesh.details.polygons)
+    uv, at_faces = mesh.uv, None
+    if mesh.corner_uv is not None:
+        corner_uv = mesh.corner_uv.reshape(-1, 2)
+        uv = uv_from_corners(mesh.faces.ravel(), corner_uv, len(mesh.vertices))
+        at_faces = corner_uv[loops] if uv is None else None
+    columns: dict[str, NDArray[np.float64]] = dict(zip("xyz", mesh.vertices.T, strict=True))
+    normals = mesh.details.corner_normals
+    if normals is not None:
+        smooth = np.zeros_like(mesh.vertices)
+        smooth[mesh.faces.ravel()] = normals.reshape(-1, 3)
+        columns |= dict(zip(("nx", "ny", "nz"), smooth.T, strict=True))
+    columns |= {} if uv is None else dict(zip("st", uv.T, strict=True))
+    for name, value in mesh.attributes.items():
+        plain = re.sub(r"\W", "_", name)
+        if plain == "colour" and value.ndim == 2 and value.shape[1] == 3:
+            columns |= dict(zip(("red", "green", "blue"), value.T, strict=True))
+        elif value.ndim == 1 and plain not in columns:
+            columns[plain] = value
+    header = ["ply", "format binary_little_endian 1.0", "comment metres, y up", f"element vertex {len(mesh.vertices)}"]
+    header += [f"property double {name}" for name in columns]
+    header += [f"element face {len(sizes)}", "property list uchar int vertex_indices"]
+    header += [] if at_faces is None else ["property list uchar double texcoord"]
+    points = np.stack(list(columns.values()), axis=1).astype("<f8").tobytes()
+    faces = ply_faces(mesh.faces.ravel()[loops], sizes, at_faces)
+    return "\n".join([*header, "end_header", ""]).encode() + points + faces
+
+
+def ply_faces(corners: NDArray[Any], sizes: NDArray[np.int64], uv: NDArray[np.float64] | None = None) -> bytes:
+    """The binary rows of polygons: a byte of their size and the numbers of their vertices; and of uv, if there are some."""
+    if sizes.max(initial=0) > 127:
+        raise MeshError(f"PLY holds polygons of up to 127 corners, not of {int(sizes.max())}")
+    ends = np.cumsum(sizes)
+    if (sizes == sizes[:1]).all() and uv is None:
+        rows = np.empty(len(sizes), dtype=[("size", "u1"), ("corners", "<i4", int(sizes[0]))])
+        rows["size"] = sizes
+        rows["corners"] = corners.reshape(len(sizes), -1)
+        return rows.tobytes()
+    numbers = corners.astype("<i4")
+    pieces = []
+    for size, end in zip(sizes.tolist(), ends.tolist(), strict=True):
+        pieces.append(bytes((size,)) + numbers[end - size : end].tobytes())
+        if uv is not None:
+            pieces.append(bytes((2 * size,)) + uv[end - size : end].astype("<f8").tobytes())
+    return b"".join(pieces)
 
 
 class _Text:

@@ -9,20 +9,22 @@ import os
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from weft.errors import MeshError, WeftWarning, missing_extra
+from weft.mesh.details import Labels
 from weft.mesh.formats.raw import (
     UNPACKED_BYTES,
     UNPACKED_RATIO,
     RawMesh,
     concatenate,
+    cut_polygons,
     place,
-    triangulate,
-    uv_from_corners,
+    turned,
 )
 from weft.mesh.validate import Floats, list_first
 
@@ -159,7 +161,8 @@ def read_stage(stage: Any, time: float | None = None) -> RawMesh:
     code = Usd.TimeCode.EarliestTime() if time is None else Usd.TimeCode(time)
     cache = UsdGeom.XformCache(code)
     to_metres = _to_metres(stage)
-    meshes = []
+    meshes: list[RawMesh] = []
+    paths: list[str] = []
     for prim in Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()):
         if not prim.IsA(UsdGeom.Mesh):
             continue
@@ -169,7 +172,17 @@ def read_stage(stage: Any, time: float | None = None) -> RawMesh:
         # USD multiplies rows from the left
         matrix = to_metres @ np.array(cache.GetLocalToWorldTransform(prim)).T
         meshes.append(_read_prim(UsdGeom.Mesh(prim), code, matrix))
-    return concatenate(meshes)
+        paths.append(str(prim.GetPath()))
+    return concatenate(_own_names(meshes, paths))
+
+
+def _own_names(meshes: list[RawMesh], paths: list[str]) -> list[RawMesh]:
+    """Meshes of the same name as another one are called by their paths."""
+    names = [path.rpartition("/")[2] for path in paths]
+    return [
+        mesh if names.count(name) == 1 else mesh._replace(details=mesh.details.named("object", path, len(mesh.faces)))
+        for mesh, name, path in zip(meshes, names, paths, strict=True)
+    ]
 
 
 def _other_shapes(stage: Any) -> list[str]:
@@ -210,29 +223,84 @@ def _read_prim(mesh: Any, code: Any, matrix: Floats) -> RawMesh:
         raise MeshError(f"its mesh {name} is empty")
     if (sizes < 3).any() or sizes.sum() != len(corners) or corners.min() < 0 or corners.max() >= len(points):
         raise MeshError(f"its mesh {name} has faces that do not fit its points")
-    uv = _read_uv(mesh, code, corners, len(points))
-    faces = corners[triangulate(sizes)]
+    primvars = UsdGeom.PrimvarsAPI(mesh)
+    uv = _at_corners(primvars.GetPrimvar("st"), code, corners, len(points), 2)
+    normals = _at_corners(primvars.GetPrimvar("normals"), code, corners, len(points), 3)
+    if normals is None:
+        own = mesh.GetNormalsAttr().Get(code)
+        values = None if own is None else np.array(own, dtype=np.float64)
+        normals = _spread(values, mesh.GetNormalsInterpolation(), corners, len(points), 3)
+    raw = cut_polygons(points, sizes, corners, uv, normals)
+    labels = {"object": Labels((mesh.GetPrim().GetName(),), np.zeros(len(raw.faces), dtype=np.int32))}
+    materials = _materials(mesh, code, len(sizes))
+    if materials is not None:
+        owner = np.repeat(np.arange(len(sizes)), sizes - 2)
+        labels["material"] = Labels(materials.names, materials.index[owner])
+    details = replace(raw.details, labels=labels, attributes=_attributes(primvars, code, len(points)))
+    raw = raw._replace(details=details)
     if mesh.GetOrientationAttr().Get(code) == UsdGeom.Tokens.leftHanded:
-        faces = faces[:, ::-1]
-    vertices, faces = place(points, faces, matrix)
-    return RawMesh(vertices, faces, uv)
+        raw = turned(raw)
+    return place(raw, matrix)
 
 
-def _read_uv(mesh: Any, code: Any, corners: Any, vertex_count: int) -> Floats | None:
-    """The texture coordinates `st`, one a vertex or one a corner."""
-    from pxr import UsdGeom
-
-    primvar = UsdGeom.PrimvarsAPI(mesh).GetPrimvar("st")
+def _at_corners(primvar: Any, code: Any, corners: Any, vertex_count: int, columns: int) -> Floats | None:
+    """(corners, columns) the values of a primvar, which has one a vertex or one a corner; None where it has none."""
     values = primvar.ComputeFlattened(code) if primvar and primvar.HasValue() else None
     if values is None:
         return None
-    uv = np.array(values, dtype=np.float64).reshape(len(values), -1)[:, :2]
-    interpolation = primvar.GetInterpolation()
-    if interpolation in (UsdGeom.Tokens.vertex, UsdGeom.Tokens.varying) and uv.shape == (vertex_count, 2):
-        return uv
-    if interpolation == UsdGeom.Tokens.faceVarying and uv.shape == (len(corners), 2):
-        return uv_from_corners(corners, uv, vertex_count)
+    array = np.array(values, dtype=np.float64).reshape(len(values), -1)[:, :columns]
+    return _spread(array, primvar.GetInterpolation(), corners, vertex_count, columns)
+
+
+def _spread(values: Floats | None, interpolation: str, corners: Any, vertex_count: int, columns: int) -> Floats | None:
+    from pxr import UsdGeom
+
+    if values is None:
+        return None
+    if interpolation in (UsdGeom.Tokens.vertex, UsdGeom.Tokens.varying) and values.shape == (vertex_count, columns):
+        return np.asarray(values[corners])
+    if interpolation == UsdGeom.Tokens.faceVarying and values.shape == (len(corners), columns):
+        return values
     return None
+
+
+def _attributes(primvars: Any, code: Any, vertex_count: int) -> dict[str, Floats]:
+    """All numbers with one value a vertex, by their names: vertex groups, painted values, colours."""
+    from pxr import UsdGeom
+
+    found = {}
+    for primvar in primvars.GetPrimvarsWithValues():
+        name = primvar.GetPrimvarName()
+        if primvar.GetInterpolation() not in (UsdGeom.Tokens.vertex, UsdGeom.Tokens.varying) or name in (
+            "st",
+            "normals",
+        ):
+            continue
+        values = np.array(primvar.ComputeFlattened(code))
+        good = values.dtype.kind in "fiub" and values.ndim in (1, 2) and len(values) == vertex_count
+        if good and np.isfinite(values).all():
+            found["colour" if name == "displayColor" else name] = values.astype(np.float64)
+    return found
+
+
+def _materials(mesh: Any, code: Any, polygon_count: int) -> Labels | None:
+    """The name of the material of each polygon: that of its subset, else that of the mesh; None where there is none."""
+    from pxr import UsdGeom, UsdShade
+
+    names: list[str] = []
+    index = np.full(polygon_count, -1, dtype=np.int32)
+    subsets = UsdGeom.Subset.GetAllGeomSubsets(UsdGeom.Imageable(mesh.GetPrim()))
+    parts: list[tuple[Any, Any]] = [(mesh.GetPrim(), slice(None))]
+    parts += [(subset.GetPrim(), np.array(subset.GetIndicesAttr().Get(code) or (), np.int64)) for subset in subsets]
+    for prim, rows in parts:
+        material = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial()[0]
+        inside = isinstance(rows, slice) or not len(rows) or 0 <= rows.min() <= rows.max() < polygon_count
+        if material and inside:
+            name = material.GetPrim().GetName()
+            if name not in names:
+                names.append(name)
+            index[rows] = names.index(name)
+    return Labels(tuple(names), index) if names else None
 
 
 def _reason(error: Exception) -> str:
