@@ -1,13 +1,14 @@
 # Every target sets itself up: the first one makes .venv and installs what it needs.
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3.14 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 # modules are compiled when they are first used, not all of them now
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable
 
-.PHONY: blender-addon demo gallery test test-long test-oldest mutants lint bench docs lock clean
+.PHONY: blender-addon demo dist gallery test test-long test-oldest mutants lint bench docs lock clean
 
 $(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "weft needs Python 3.11 or later, and this is " + sys.executable + ", Python " + sys.version.split()[0] + ": name another one with  make PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 
 # one stamp a set of extras, remade when pyproject.toml changes
@@ -60,6 +61,10 @@ docs: $(VENV)/.installed-all+dev
 # simulates all examples; takes a while
 gallery: $(VENV)/.installed-all+beauty
 	$(BIN)/python examples/gallery.py
+
+# source archive and wheel, tested in clean environments of every Python from 3.11 to 3.14 that is here
+dist: $(VENV)/.installed-dev
+	$(BIN)/python packaging/dist.py dist
 
 # a zip for Blender's Preferences, Add-ons, Install from Disk
 blender-addon:

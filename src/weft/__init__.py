@@ -3,8 +3,12 @@
 Public names are imported on first use, so that `import weft` and `weft --help` answer at once.
 """
 
+import sys
 from importlib import import_module
 from typing import Any
+
+if sys.version_info < (3, 11):  # noqa: UP036 (run where pip was not asked)
+    raise ImportError("weft needs Python 3.11 or later, and this is Python " + sys.version.split()[0])
 
 __version__ = "0.1.0"
 

@@ -36,7 +36,7 @@ class MissingExtraError(WeftError):
 
 def missing_extra(extra: str, package: str) -> MissingExtraError:
     """The error for a missing optional package."""
-    return MissingExtraError(f"this needs the package {package}: install it with  pip install 'weft[{extra}]'")
+    return MissingExtraError(f"this needs the package {package}: install it with  pip install 'weft-cloth[{extra}]'")
 
 
 @contextmanager

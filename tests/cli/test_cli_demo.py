@@ -78,7 +78,8 @@ def test_demo_without_extras(tmp_path, painted, monkeypatch):
     monkeypatch.setattr(weft.view, "render_still", no_film)
     result = call("--out", tmp_path)
     assert (
-        "weft: no film: this needs the package pyvista: install it with  pip install 'weft[render]'\n" in result.stderr
+        "weft: no film: this needs the package pyvista: install it with  pip install 'weft-cloth[render]'\n"
+        in result.stderr
     )
     assert "weft: no picture: " in result.stderr
     assert "flag.zarr" in result.stdout and "flag.mp4" not in result.stdout

@@ -170,5 +170,5 @@ def test_without_usd_core(cache, tmp_path, monkeypatch):
         return real(name, *more, **options)
 
     monkeypatch.setattr(builtins, "__import__", blocked)
-    with pytest.raises(WeftError, match=r"pip install 'weft\[usd\]'"):
+    with pytest.raises(WeftError, match=r"pip install 'weft-cloth\[usd\]'"):
         export_usd(cache, tmp_path / "run.usd")

@@ -102,7 +102,9 @@ def test_without_the_extra(tmp_path, monkeypatch):
     for package, message in {"distributed": "distributed", "pyarrow.parquet": "pyarrow"}.items():
         with monkeypatch.context() as without:
             without.setitem(sys.modules, package, None)
-            with pytest.raises(MissingExtraError, match=rf"{message}: install it with  pip install 'weft\[farm\]'"):
+            with pytest.raises(
+                MissingExtraError, match=rf"{message}: install it with  pip install 'weft-cloth\[farm\]'"
+            ):
                 weft.wedge(write_scene(tmp_path), tmp_path / package, {"seed": [1]}, workers=1)
 
 

@@ -19,7 +19,7 @@ def python_with_bpy():
         return named
     if find_spec("bpy") is None:
         pytest.skip(
-            "bpy is not installed (pip install 'weft[blender]') and WEFT_BLENDER_PYTHON names no Python with it"
+            "bpy is not installed (pip install 'weft-cloth[blender]') and WEFT_BLENDER_PYTHON names no Python with it"
         )
     return sys.executable
 

@@ -1,16 +1,19 @@
 """launch: every item once, the same bytes for any number of threads, failures reach the caller."""
 
 import os
+import sys
 
 import numpy as np
 import pytest
 import warp as wp
 
-from weft.errors import WeftError
-from weft.runtime import get_threads, launch, set_threads
+from weft.errors import WeftError, WeftWarning
+from weft.runtime import get_threads, launch, set_threads, warp_version
 from weft.runtime.launch import _default_threads
 
 wp.set_module_options({"enable_backward": False})
+# `weft.runtime.launch` is the function
+launch_module = sys.modules[launch.__module__]
 
 
 @wp.kernel
@@ -133,3 +136,37 @@ def test_the_number_of_threads_to_start_with(monkeypatch):
     monkeypatch.setenv("WEFT_THREADS", "all")
     with pytest.raises(WeftError, match="WEFT_THREADS is 'all': it says how many threads to use"):
         _default_threads()
+
+
+@pytest.fixture
+def unknown_warp(monkeypatch):
+    """As with a version of Warp that weft has not seen: launches go through Warp's public interface."""
+    monkeypatch.setattr(warp_version, "KNOWN", ("0.9",))
+    warp_version.launches_are_known.cache_clear()
+    with pytest.warns(WeftWarning, match=r"weft knows Warp 0\.9 to 0\.9, and Warp .* is installed: kernels run on one"):
+        monkeypatch.setattr(launch_module, "_cpu", launch_module._CpuLauncher())
+    yield
+    warp_version.launches_are_known.cache_clear()
+
+
+def test_an_unknown_warp_runs_on_one_thread_with_the_same_bytes(unknown_warp, monkeypatch):
+    set_threads(7)
+    assert get_threads() == 1
+    x = wp.array(np.random.default_rng(3).normal(size=(5000, 3)), dtype=wp.vec3d, device="cpu")
+    results = []
+    for known in (False, True):
+        if known:
+            monkeypatch.setattr(launch_module, "_cpu", launch_module._CpuLauncher())
+            monkeypatch.setattr(launch_module, "launches_are_known", lambda: True)
+        out = wp.zeros(5000, dtype=wp.vec3d, device="cpu")
+        # other arguments and other numbers of items every time
+        for scale, items in ((1.0, 5000), (2.5, 3000), (-1.0, 17)):
+            launch(spring_like, items, [x, wp.float64(scale), out])
+        scaling = Scaling()
+        scaling.factor, scaling.shift = wp.float64(2.0), wp.clone(out)
+        moved = wp.zeros(5000, dtype=wp.vec3d, device="cpu")
+        for factor, flip in ((2.0, False), (3.0, True)):
+            scaling.factor = wp.float64(factor)
+            launch(transform, 4000, [scaling, wp.vec3d(1.0, 2.0, 3.0), flip, moved])
+        results.append(out.numpy().tobytes() + moved.numpy().tobytes())
+    assert results[0] == results[1]

@@ -140,7 +140,7 @@ def test_without_matplotlib_there_is_still_a_table(cases, tmp_path, monkeypatch)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     cases(made_up("good", {}, value=1.0))
     done = call("--method", "robust", "--charts", str(tmp_path / "charts"))
-    assert done.exit_code == 0 and "'weft[render]'" in done.output
+    assert done.exit_code == 0 and "'weft-cloth[render]'" in done.output
 
 
 def test_the_page_runs_as_printed():

@@ -130,7 +130,7 @@ def test_mistakes_are_sentences(tmp_path, monkeypatch):
         return real(name, *more, **options)
 
     monkeypatch.setattr(builtins, "__import__", blocked)
-    with pytest.raises(WeftError, match=r"pip install 'weft\[beauty\]'"):
+    with pytest.raises(WeftError, match=r"pip install 'weft-cloth\[beauty\]'"):
         render_beauty_still(cache, 0, tmp_path / "a.png")
     assert list(tmp_path.iterdir()) == []
 

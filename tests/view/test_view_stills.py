@@ -135,5 +135,5 @@ def test_a_cache_without_frames_or_triangles_is_refused(tmp_path):
 
 def test_without_pyvista_one_line_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyvista", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'weft\[render\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'weft-cloth\[render\]'"):
         render_still(waving(), 0, tmp_path / "still.png")

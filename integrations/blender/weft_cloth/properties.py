@@ -62,7 +62,7 @@ class WeftPreferences(bpy.types.AddonPreferences):
 
     def draw(self, context):
         self.layout.prop(self, "command")
-        self.layout.label(text="Install weft with: pip install weft")
+        self.layout.label(text="Install weft with: pip install weft-cloth")
 
 
 CLASSES = (WeftScene, WeftObject, WeftPreferences)

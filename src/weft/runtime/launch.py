@@ -6,6 +6,9 @@ is computed by the same code whichever thread runs it, so the number of threads 
 
 `wp.launch` packs all arguments on every call, which takes longer than a small kernel. Here the launch of each kernel is
 recorded once, and only the arguments that changed are packed again.
+
+Both rely on how Warp's recorded launches look inside. Versions in which nobody has tested that are used through Warp's
+public interface instead, which is slower and has one thread (`warp_version.py`).
 """
 
 import ctypes
@@ -23,6 +26,7 @@ import warp as wp
 from weft.errors import WeftError
 from weft.runtime.graph_cache import GraphCache, launch_fused
 from weft.runtime.thread_pool import MAX_HELPERS, PackedKernel, ThreadLimit, ThreadPool
+from weft.runtime.warp_version import PublicKernel, launches_are_known
 
 # ranges a thread gets on average: more even out items of different cost better, each costs an atomic addition and a call
 RANGES_A_THREAD = 4
@@ -64,7 +68,10 @@ class _Command:
         self.recorded: wp.Launch = wp.launch(
             kernel, dim=dim, inputs=[0, *inputs], device=device, record_cmd=True, block_dim=block
         )
-        self.packed = PackedKernel(self.recorded) if device.is_cpu else None
+        self._known = launches_are_known()
+        self.packed: PackedKernel | PublicKernel | None = None
+        if device.is_cpu:
+            self.packed = PackedKernel(self.recorded) if self._known else PublicKernel(self.recorded)
         self._inputs = list(inputs)
         self._tuple = inputs if isinstance(inputs, tuple) else None
         # vectors may have changed though they are the same object, and so may structs: CUDA launches read them where they
@@ -85,7 +92,9 @@ class _Command:
             value, old = inputs[index], known[index]
             known[index] = value
             kind = type(value)
-            if kind in _NUMBERS and type(old) is kind:
+            if not self._known:
+                self.recorded.set_param_at_index(index + 1, value)
+            elif kind in _NUMBERS and type(old) is kind:
                 if old != value:
                     self._set(index, type(self.recorded.params[index + 2])(value))
             elif type(old) is kind is wp.array and old.dtype is value.dtype and old.ndim == value.ndim:
@@ -94,14 +103,19 @@ class _Command:
                 self.recorded.set_param_at_index(index + 1, value)
                 if self.packed is not None:
                     self.packed.repack(index + 1)
-        if self.packed is not None:
-            for index in self._structs:
+        for index in self._structs:
+            if not self._known:
+                self.recorded.set_param_at_index(index + 1, inputs[index])
+            elif self.packed is not None:
                 self.packed.repack(index + 1)
         self._tuple = inputs if isinstance(inputs, tuple) else None
 
     def resize(self, dim: int) -> None:
         """Launch so many items from now on; weft's kernels have one dimension, and need none of Warp's checks for more."""
         self.dim = dim
+        if not self._known:
+            self.recorded.set_dim(dim)
+            return
         bounds: Any = self.recorded.bounds
         bounds.shape[0] = bounds.size = dim
 
@@ -130,7 +144,7 @@ class _CpuLauncher:
         with self.guard:
             packed = self._pack(kernel, inputs)
             threads = min(self.limit.apply(self.threads), max(1, dim // grain))
-            if threads == 1:
+            if threads == 1 or isinstance(packed, PublicKernel):
                 packed.call(0, dim)
             else:
                 ranges = min(threads * RANGES_A_THREAD, max(threads, dim // grain))
@@ -144,13 +158,13 @@ class _CpuLauncher:
         with self.guard:
             packed = self._pack(kernel, inputs)
             start = perf_counter()
-            if threads == 1:
-                packed.call(0, 1)
+            if isinstance(packed, PublicKernel) or threads == 1:
+                packed.call(0, threads)
             else:
                 self._pool().run(packed, threads, threads, threads, each=True)
             return perf_counter() - start
 
-    def _pack(self, kernel: wp.Kernel, inputs: Sequence[Any]) -> PackedKernel:
+    def _pack(self, kernel: wp.Kernel, inputs: Sequence[Any]) -> PackedKernel | PublicKernel:
         command = self.commands.get(kernel)
         if command is None:
             command = self.commands[kernel] = _Command(kernel, inputs, wp.get_device("cpu"))
@@ -166,6 +180,8 @@ class _CpuLauncher:
 
 
 def _default_threads() -> int:
+    if not launches_are_known():
+        return 1
     wanted = os.environ.get("WEFT_THREADS", "").strip()
     if wanted:
         if not wanted.isdigit():
@@ -214,7 +230,7 @@ def set_threads(threads: int) -> None:
     """Use this many threads for CPU kernels from now on."""
     if threads < 1:
         raise WeftError(f"threads must be at least 1, not {threads}")
-    _cpu.threads = min(threads, MAX_HELPERS + 1)
+    _cpu.threads = min(threads, MAX_HELPERS + 1) if launches_are_known() else 1
 
 
 def get_threads() -> int:
