@@ -9,6 +9,7 @@ from weft import errors as errors
 from weft import exchange as exchange
 from weft import farm as farm
 from weft import finish as finish
+from weft import garment as garment
 from weft import geometry as geometry
 from weft import mesh as mesh
 from weft import runtime as runtime
@@ -24,6 +25,7 @@ from weft.errors import WeftError as WeftError
 from weft.exchange.formats import export as export
 from weft.farm.wedging import wedge as wedge
 from weft.finish.batch import subdivide as subdivide
+from weft.garment.pattern import load_pattern as load_pattern
 from weft.geometry.intersection import intersections as intersections
 from weft.mesh import TriMesh as TriMesh
 from weft.mesh import load_mesh as load_mesh

@@ -24,6 +24,7 @@ COMMANDS = {
     "info": "weft.cli.info:info",
     "check": "weft.cli.check:check",
     "untangle": "weft.cli.untangle:untangle",
+    "garment": "weft.cli.garment:garment",
     "subdivide": "weft.cli.subdivide:subdivide",
     "view": "weft.cli.view:view",
     "play": "weft.cli.view:play",

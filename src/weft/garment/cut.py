@@ -1,0 +1,240 @@
+"""From a pattern to cloth: panels triangulated and placed, the stitches between them, and the garment welded to one mesh."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from weft.errors import WeftError
+from weft.garment.division import divide_edges
+from weft.garment.pattern import EdgeName, Panel, Pattern, PatternError
+from weft.garment.triangulate import MissingSegments, smallest_angles, triangulate
+from weft.mesh import TriMesh
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+# m between panels that are laid out side by side
+LAYOUT_GAP = 0.05
+# by how much segments get shorter where a panel is too narrow for them, and how often that is tried
+NARROWER, NARROW_ROUNDS = 1.5, 8
+# triangles of a panel at most: an edge length a hundred times too short would fill the memory
+MOST_TRIANGLES = 2_000_000
+
+
+@dataclass(frozen=True)
+class CutGarment:
+    """The panels of a pattern as triangles: vertices of all panels one after the other, not yet joined."""
+
+    pattern: Pattern
+    vertices: Floats
+    """(n, 3) m: where the panels stand before they are sewn"""
+    uv: Floats
+    """(n, 2) m: the flat panels, laid out side by side, seen from the outside of the garment"""
+    faces: Ints
+    """(m, 3) counter-clockwise seen from the outside"""
+    vertex_panel: Ints
+    """(n,) the number of the panel of each vertex"""
+    stitches: Ints
+    """(k, 2) vertices that are sewn together"""
+    stitch_seam: Ints
+    """(k,) the number of the seam of each stitch"""
+    edge_vertices: dict[EdgeName, Ints]
+    """the vertices along each edge, from its start to its end"""
+
+    @property
+    def face_panel(self) -> Ints:
+        """(m,) the number of the panel of each triangle."""
+        return np.asarray(self.vertex_panel[self.faces[:, 0]])
+
+    def mesh(self) -> TriMesh:
+        """All panels as one mesh of several pieces, with their flat shapes as uv."""
+        return TriMesh(self.vertices, self.faces, self.uv)
+
+    @cached_property
+    def welded_vertex(self) -> Ints:
+        """(n,) the vertex of the welded garment that each vertex becomes; numbered by the first of those that are joined."""
+        count = len(self.vertices)
+        ones = np.ones(len(self.stitches), np.int8)
+        sewn = coo_array((ones, (self.stitches[:, 0], self.stitches[:, 1])), shape=(count, count))
+        _, labels = connected_components(sewn, directed=False)
+        _, first, number = np.unique(labels, return_index=True, return_inverse=True)
+        rank = np.empty(len(first), np.int32)
+        rank[np.argsort(first)] = np.arange(len(first))
+        return np.asarray(rank[number], dtype=np.int32)
+
+    @cached_property
+    def welded_faces(self) -> Ints:
+        """(m, 3) the triangles of the welded garment, in the same order."""
+        faces = self.welded_vertex[self.faces]
+        a, b, c = faces.T
+        flat = np.flatnonzero((a == b) | (b == c) | (c == a))
+        if len(flat):
+            panel = self.pattern.panels[self.face_panel[flat[0]]].name
+            raise PatternError(
+                f"the seams join two corners of one triangle in panel {panel!r}: an edge is sewn to its own neighbour "
+                "against its direction; see the stitches of that panel"
+            )
+        return np.ascontiguousarray(faces)
+
+    def welded_mean(self, values: Floats) -> Floats:
+        """Values of the vertices of the welded garment: the mean of those of the vertices that were joined."""
+        number = self.welded_vertex
+        count = np.bincount(number)
+        sums = np.stack([np.bincount(number, column) for column in values.T], axis=1)
+        return np.asarray(sums / count[:, None])
+
+    @property
+    def corner_uv(self) -> Floats:
+        """(m, 3, 2) m: the flat shape of each triangle, also of the welded garment, whose vertices on seams have several."""
+        return np.asarray(self.uv[self.faces])
+
+    @property
+    def smallest_angle(self) -> float:
+        """Of all triangles of the flat panels, degrees."""
+        return float(smallest_angles(self.uv, self.faces).min())
+
+    def labelled(self, label: str) -> Ints:
+        """The vertices along all edges with a label, ascending."""
+        found = [
+            self.edge_vertices[EdgeName(panel.name, i)]
+            for panel in self.pattern.panels
+            for i, edge in enumerate(panel.edges)
+            if edge.label == label
+        ]
+        return np.unique(np.concatenate([np.zeros(0, np.int32), *found]))
+
+
+def cut_pattern(pattern: Pattern, edge: float) -> CutGarment:
+    """Triangulate all panels of a pattern with edges of about this length in metres."""
+    if not 0.0 < edge < np.inf:
+        raise WeftError(f"the edge length of triangles must be more than 0 m, not {edge}")
+    for panel in pattern.panels:
+        if abs(panel.area) / (0.43 * edge * edge) > MOST_TRIANGLES:
+            raise WeftError(
+                f"panel {panel.name!r} of {abs(panel.area):.3g} m^2 would have more than {MOST_TRIANGLES:,} triangles: "
+                f"an edge length of {edge:g} m is too short; it is in metres, 0.01 is usual"
+            )
+    finer: dict[EdgeName, float] = {}
+    for _ in range(NARROW_ROUNDS):
+        divided = divide_edges(pattern, edge, finer)
+        narrow: list[EdgeName] = []
+        pieces = []
+        for panel in pattern.panels:
+            try:
+                pieces.append(_cut_panel(panel, divided, edge))
+            except MissingSegments as missing:
+                narrow += _edges_of_segments(panel, divided, missing.segments)
+        if not narrow:
+            return _join(pattern, pieces, divided)
+        for name in narrow:
+            finer[name] = finer.get(name, 1.0) * NARROWER
+    raise PatternError(f"{narrow[0]} comes so near to another edge of its panel that no triangles fit between them")
+
+
+def _cut_panel(panel: Panel, divided: dict[EdgeName, Floats], edge: float) -> tuple[Floats, Ints]:
+    """Vertices of a flat panel, those of its boundary first and in the order of its edges, and its triangles."""
+    rim = np.concatenate([e.curve.at_lengths(divided[EdgeName(panel.name, i)])[:-1] for i, e in enumerate(panel.edges)])
+    if panel.area > 0.0:
+        return triangulate(rim, edge)
+    # Delaunay wants a counter-clockwise boundary: mirrored, and mirrored back
+    try:
+        points, faces = triangulate(rim[::-1], edge)
+    except MissingSegments as missing:
+        raise MissingSegments((len(rim) - 2 - missing.segments) % len(rim)) from None
+    points[: len(rim)] = points[: len(rim)][::-1]
+    faces = np.where(faces < len(rim), len(rim) - 1 - faces, faces)
+    return points, np.ascontiguousarray(faces[:, ::-1])
+
+
+def _edges_of_segments(panel: Panel, divided: dict[EdgeName, Floats], segments: Ints) -> list[EdgeName]:
+    """The edges that segments of the boundary belong to."""
+    names = [EdgeName(panel.name, i) for i in range(len(panel.edges))]
+    starts = np.cumsum([0, *(len(divided[name]) - 1 for name in names)])
+    return [names[i] for i in np.unique(np.searchsorted(starts, segments, side="right") - 1)]
+
+
+def _join(pattern: Pattern, pieces: list[tuple[Floats, Ints]], divided: dict[EdgeName, Floats]) -> CutGarment:
+    """All panels in one list of vertices, turned so that the outside of the garment is the front of every triangle."""
+    turns, mirrors = turned_panels(pattern), mirrored_panels(pattern)
+    starts = np.cumsum([0, *(len(points) for points, _ in pieces)])
+    faces, flat, placed, edge_vertices = [], [], [], {}
+    for i, panel in enumerate(pattern.panels):
+        (points, triangles), start = pieces[i], starts[i]
+        faces.append((triangles[:, ::-1] if turns[i] else triangles) + start)
+        flat.append(points * [-1.0 if mirrors[i] else 1.0, 1.0])
+        placed.append(panel.placed(points))
+        names = [EdgeName(panel.name, k) for k in range(len(panel.edges))]
+        first = np.cumsum([0, *(len(divided[name]) - 1 for name in names)])
+        for name, begin, end in zip(names, first, first[1:], strict=False):
+            edge_vertices[name] = (start + np.arange(begin, end + 1) % first[-1]).astype(np.int32)
+    stitches, seam = _stitches(pattern, edge_vertices)
+    return CutGarment(
+        pattern,
+        np.concatenate(placed),
+        np.concatenate(lay_out(flat)),
+        np.concatenate(faces).astype(np.int32),
+        np.repeat(np.arange(len(pieces), dtype=np.int32), np.diff(starts)),
+        stitches,
+        seam,
+        edge_vertices,
+    )
+
+
+def _stitches(pattern: Pattern, edge_vertices: dict[EdgeName, Ints]) -> tuple[Ints, Ints]:
+    """(k, 2) pairs of different vertices that are sewn together, and the seam of each."""
+    pairs, seams = [np.zeros((0, 2), np.int32)], [np.zeros(0, np.int32)]
+    for number, seam in enumerate(pattern.seams):
+        one, other = edge_vertices[seam.one], edge_vertices[seam.other]
+        both = np.stack([one, other if seam.same_way else other[::-1]], axis=1)
+        # the tip of a dart is one vertex already
+        both = both[both[:, 0] != both[:, 1]]
+        pairs.append(both)
+        seams.append(np.full(len(both), number, np.int32))
+    return np.concatenate(pairs).astype(np.int32), np.concatenate(seams)
+
+
+def mirrored_panels(pattern: Pattern) -> list[bool]:
+    """Whether each panel is seen mirrored from the outside of the garment: its loop, as it is turned, runs clockwise."""
+    return [(panel.area < 0.0) != turned for panel, turned in zip(pattern.panels, turned_panels(pattern), strict=True)]
+
+
+def turned_panels(pattern: Pattern) -> list[bool]:
+    """Whether each panel is turned so that neighbouring panels have their outsides on the same side.
+
+    Edges that meet end to start, the usual case, join panels whose loops run the same way round. Where an edge meets the
+    other start to start, one of the panels is upside down. The first panel of each connected piece stays as it is.
+    """
+    numbers = {panel.name: i for i, panel in enumerate(pattern.panels)}
+    turned: dict[int, bool] = {}
+    for first in range(len(pattern.panels)):
+        if first in turned:
+            continue
+        turned[first] = False
+        queue = [first]
+        for panel in queue:
+            for seam in pattern.seams:
+                ends = numbers[seam.one.panel], numbers[seam.other.panel]
+                if panel in ends and ends[0] != ends[1]:
+                    other = ends[1] if ends[0] == panel else ends[0]
+                    if other not in turned:
+                        turned[other] = turned[panel] != seam.same_way
+                        queue.append(other)
+    return [turned[i] for i in range(len(pattern.panels))]
+
+
+def lay_out(panels: list[Floats]) -> list[Floats]:
+    """Move flat panels beside each other, in rows of similar width as height in all; none overlaps another."""
+    sizes = np.array([np.ptp(points, axis=0) for points in panels]) + LAYOUT_GAP
+    width = max(float(sizes[:, 0].max()), 1.3 * float(np.sqrt(sizes.prod(axis=1).sum())))
+    moved = []
+    x = y = height = 0.0
+    for points, size in zip(panels, sizes, strict=True):
+        if x > 0.0 and x + size[0] > width:
+            x, y, height = 0.0, y + height, 0.0
+        moved.append(points - points.min(axis=0) + [x, y])
+        x, height = x + float(size[0]), max(height, float(size[1]))
+    return moved

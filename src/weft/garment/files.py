@@ -1,0 +1,59 @@
+"""Files of cut garments: a mesh for other programs, or all arrays for learners and for scenes."""
+
+import uuid
+from pathlib import Path
+
+import numpy as np
+
+from weft.errors import WeftError, writing
+from weft.garment.cut import CutGarment
+from weft.mesh import TriMesh, save_mesh
+
+GARMENT_FORMATS = (".obj", ".ply", ".npz")
+
+
+def save_garment(cut: CutGarment, path: str | Path, *, welded: bool = False) -> None:
+    """Write the panels of a garment where they are placed, or welded along their seams.
+
+    An npz file has everything: `vertices`, `uv`, `faces`, `stitch_vertices` and `stitch_weight` as scenes read them,
+    `vertex_panel`, `face_panel` and `panel_names`, `stitch_seam`, and, for both forms, which vertex of the welded
+    garment each vertex becomes (`welded_vertex`) and the flat shape of each triangle (`corner_uv`).
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in GARMENT_FORMATS:
+        raise WeftError(f"{path}: garments are written to {', '.join(GARMENT_FORMATS)} files")
+    if suffix != ".npz":
+        save_mesh(TriMesh(cut.welded_mean(cut.vertices), cut.welded_faces) if welded else cut.mesh(), path)
+        return
+    arrays = garment_arrays(cut)
+    if welded:
+        arrays |= {"vertices": cut.welded_mean(cut.vertices), "faces": cut.welded_faces}
+        for name in ("uv", "stitch_vertices", "stitch_weight", "stitch_seam", "vertex_panel"):
+            del arrays[name]
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    with writing(path):
+        try:
+            with temporary.open("wb") as file:
+                np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def garment_arrays(cut: CutGarment) -> dict[str, np.ndarray]:
+    """All arrays of a cut garment by name."""
+    one, other = cut.stitches.T
+    return {
+        "vertices": cut.vertices,
+        "uv": cut.uv,
+        "faces": cut.faces,
+        "stitch_vertices": np.stack([one, other, other], axis=1),
+        "stitch_weight": np.zeros(len(one)),
+        "stitch_seam": cut.stitch_seam,
+        "vertex_panel": cut.vertex_panel,
+        "face_panel": cut.face_panel,
+        "panel_names": np.array([panel.name for panel in cut.pattern.panels]),
+        "welded_vertex": cut.welded_vertex,
+        "corner_uv": cut.corner_uv,
+    }

@@ -1,0 +1,52 @@
+"""Sewing patterns made for tests: the contents of GarmentCode specifications, in centimetres."""
+
+import copy
+import json
+
+RECTANGLE = [[0, 0], [30, 0], [30, 40], [0, 40]]
+
+
+def panel(corners, *, z=0.0, edges=None, clockwise=False, x=0.0, y=0.0):
+    """A panel whose edges join the corners in turn."""
+    count = len(corners)
+    loop = [[i, (i + 1) % count] for i in range(count)]
+    table = {"translation": [x, y, z], "rotation": [0, 0, 0], "vertices": copy.deepcopy(corners)}
+    table["edges"] = edges or [{"endpoints": ends} for ends in loop]
+    return table
+
+
+def specification(panels, stitches=(), units=100):
+    return {
+        "pattern": {"panels": panels, "stitches": list(stitches)},
+        "properties": {"curvature_coords": "relative", "units_in_meter": units},
+    }
+
+
+def stitch(one, edge, other, other_edge, *flags):
+    return [{"panel": one, "edge": edge}, {"panel": other, "edge": other_edge}, *flags]
+
+
+def tube(width=30.0, height=40.0, gap=15.0, y=0.0):
+    """Two rectangles in front of and behind the origin, sewn along both sides: a tube without sleeves."""
+    front = [[-width / 2, 0], [width / 2, 0], [width / 2, height], [-width / 2, height]]
+    # the loop of the back runs the other way, so that its outside is behind
+    back = [front[i] for i in (0, 3, 2, 1)]
+    panels = {"front": panel(front, z=gap, y=y), "back": panel(back, z=-gap, y=y)}
+    return specification(panels, [stitch("front", 1, "back", 2), stitch("front", 3, "back", 0)])
+
+
+def dart():
+    """A rectangle with a dart cut into its upper edge, 2 cm wide and 10 cm deep, that is sewn to itself."""
+    corners = [[0, 0], [30, 0], [30, 30], [16, 30], [15, 20], [14, 30], [0, 30]]
+    return specification({"back": panel(corners)}, [stitch("back", 3, "back", 4)])
+
+
+def gathered():
+    """An edge of 60 cm sewn to one of 20 cm."""
+    panels = {"band": panel([[0, 0], [20, 0], [20, 5], [0, 5]]), "skirt": panel([[0, 0], [60, 0], [60, -30], [0, -30]])}
+    return specification(panels, [stitch("band", 0, "skirt", 0, "right_wrong")])
+
+
+def save(data, path):
+    path.write_text(json.dumps(data))
+    return path
