@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import warp as wp
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.dynamics.air import Air
+from weft.dynamics.curvature import mean_normals
 from weft.dynamics.implicit import forces as implicit_forces
 from weft.dynamics.implicit.model import Implicit
 from weft.mesh import TriMesh, shapes
@@ -195,9 +196,20 @@ def hinge_model(x, material, rest=0.0):
     uv = np.array([[0.0, 0.0], [np.linalg.norm(b - a), 0.0], flat(c, 1.0), flat(d, -1.0)])
     mesh = TriMesh(np.column_stack([uv, np.zeros(4)]), np.array([[0, 1, 2], [1, 0, 3]]), uv)
     elements = implicit_forces.from_mesh(mesh, material)
-    assert (elements.hinges == [[0, 1, 2, 3]]).all()
-    elements.rest_angle[:] = rest
-    return model(elements, 4), elements.bend[0]
+    hinges = elements.hinges
+    assert (hinges.quads == [[0, 1, 2, 3]]).all()
+    hinges.rest[:] = rest
+    # both triangles take the share of the jump that makes their energy least: springs in series
+    first, second = (_own_stiffness(hinges, face) for face in range(2))
+    return model(elements, 4), first * second / (first + second), hinges.weights[0]
+
+
+def _own_stiffness(hinges, face):
+    """That of the one inner edge of a triangle, when the shares of its two border edges are those of least energy."""
+    inner = hinges.face_hinges[face] >= 0
+    c = hinges.face_coupling[face]
+    coupled = c[np.ix_(inner, ~inner)] @ np.linalg.solve(c[np.ix_(~inner, ~inner)], c[np.ix_(~inner, inner)])
+    return (c[np.ix_(inner, inner)] - coupled).item()
 
 
 hinge_shapes = st.builds(
@@ -212,38 +224,53 @@ BENDING = Material(stretch=1e-12, shear=0.0, bend=0.3, damping=0.0)
 
 
 @settings(max_examples=60, deadline=None)
-@given(hinge_shapes, floats(-1.0, 1.0))
-@example(np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.4, 0.0, 0.8], [0.5, 0.0, -1.0]]), 1.0)
-def test_the_force_of_a_hinge_is_the_slope_of_its_energy(x, rest):
-    m, k = hinge_model(x, BENDING, rest)
-    slope = gradient(lambda y: 0.5 * k * (fold(y) - rest) ** 2, x).reshape(4, 3)
-    assert force(m, x, np.zeros_like(x)) == pytest.approx(-slope, abs=2e-6)
+@given(hinge_shapes)
+def test_the_force_of_a_hinge_is_the_slope_of_its_energy(x):
+    m, k, w = hinge_model(x, BENDING)
+    slope = gradient(lambda y: 0.5 * k * ((w @ y) ** 2).sum(), x).reshape(4, 3)
+    assert force(m, x, np.zeros_like(x)) == pytest.approx(-slope, abs=2e-6 + 2e-3 * np.abs(slope).max())
+
+
+@settings(max_examples=40, deadline=None)
+@given(hinge_shapes, floats(-0.5, 0.5))
+def test_a_hinge_pushes_towards_its_rest_angle(x, rest):
+    """Along the mean normal, by the difference of r to that at rest."""
+    m, k, w = hinge_model(x, BENDING, rest)
+    n = mean_normals(x[None])[0]
+    expected = -k * np.outer(w, w @ x - rest * n)
+    assert force(m, x, np.zeros_like(x)) == pytest.approx(expected, abs=1e-9 + 2e-3 * np.abs(expected).max())
 
 
 @settings(max_examples=40, deadline=None)
 @given(hinge_shapes)
-def test_the_jacobian_of_a_hinge_is_exact_at_its_rest_angle(x):
-    m, _ = hinge_model(x, BENDING, fold(x))
+def test_the_matrix_of_a_hinge_is_its_jacobian_or_more(x):
+    m, _, _ = hinge_model(x, BENDING)
     slope = gradient(lambda y: force(m, y, np.zeros_like(y)).ravel(), x)
-    assert matrix(m, x, np.zeros_like(x), 1.0) == pytest.approx(-slope, abs=2e-5)
+    more = matrix(m, x, np.zeros_like(x), 1.0) + slope
+    assert np.linalg.eigvalsh(0.5 * (more + more.T)).min() > -2e-3 * np.abs(slope).max()
 
 
 @settings(max_examples=40, deadline=None)
 @given(hinge_shapes, st.lists(floats(-1, 1), min_size=12, max_size=12))
-def test_damping_of_a_hinge_is_the_slope_over_velocity(x, speed):
-    m, _ = hinge_model(x, BENDING.replace(damping=0.1))
-    without, _ = hinge_model(x, BENDING)
+def test_damping_of_a_hinge_takes_power_and_does_not_brake_a_turn(x, speed):
+    m, _, w = hinge_model(x, BENDING.replace(damping=0.1))
+    without, _, _ = hinge_model(x, BENDING)
+    # the same positions at the end of the step, for which the matrix of a step is exact in the velocity
     v = np.array(speed).reshape(4, 3)
-    slope = gradient(lambda u: force(m, x, u).ravel(), v)
-    difference = matrix(m, x, v, 1.0) - matrix(without, x, v, 1.0)
-    assert difference == pytest.approx(-slope, abs=1e-6)
+    damped = force(m, x, v) - force(without, x, v)
+    assert (damped * v).sum() <= 1e-9
+    n = mean_normals(x[None])[0]
+    flexing = w @ np.cross([0.3, -0.2, 0.5], x) @ n
+    turned = np.cross([0.3, -0.2, 0.5], x)
+    brake = force(m, x, turned) - force(without, x, turned)
+    assert np.abs(brake).max() <= 1e-9 + 10.0 * abs(flexing)
 
 
 @settings(max_examples=30, deadline=None)
 @given(hinge_shapes, st.lists(floats(-1, 1), min_size=12, max_size=12))
 def test_forces_between_vertices_give_no_push_and_no_turn(x, speed):
     """Stretch, shear, bend and their damping conserve linear and angular momentum."""
-    m, _ = hinge_model(x, Material(stretch=5.0, shear=2.0, bend=0.3, damping=0.1))
+    m, _, _ = hinge_model(x, Material(stretch=5.0, shear=2.0, bend=0.3, damping=0.1))
     f = force(m, 1.1 * x, np.array(speed).reshape(4, 3))
     scale = np.abs(f).sum() + 1.0
     assert np.abs(f.sum(axis=0)).max() < 1e-12 * scale
@@ -291,7 +318,7 @@ def test_a_stitch_to_one_vertex_named_twice():
 )
 def test_collapsed_elements_give_finite_forces_and_matrices(x):
     start = np.array([[0, 0, 0], [1, 0, 0], [0.4, 0, 0.8], [0.5, 0, -0.9]], float)
-    m, _ = hinge_model(start, Material(stretch=5.0, shear=2.0, bend=0.3, damping=0.1))
+    m, _, _ = hinge_model(start, Material(stretch=5.0, shear=2.0, bend=0.3, damping=0.1))
     v = np.random.default_rng(1).normal(size=x.shape)
     assert np.isfinite(force(m, x, v)).all()
     a = matrix(m, x, v, 0.1)
@@ -317,18 +344,6 @@ def test_a_sheared_sheet_gives_the_force_of_its_material():
     f = force(m, x, np.zeros_like(x))
     side = mesh.vertices[:, 2] > 0.249
     assert f[side, 0].sum() == pytest.approx(-60.0 * slant * 1.0, rel=1e-3)
-
-
-def test_a_rolled_sheet_holds_the_energy_of_a_plate():
-    """bend / (2 R^2) an area, for a sheet rolled along its threads."""
-    bend, radius = 2e-3, 0.7
-    mesh = shapes.grid((1.0, 0.6), (40, 24), diagonals="same")
-    angle = mesh.vertices[:, 0] / radius
-    x = np.column_stack([radius * np.sin(angle), radius * np.cos(angle), mesh.vertices[:, 2]])
-    elements = implicit_forces.from_mesh(mesh, Material(bend=bend))
-    angles = np.array([fold(x[h]) for h in elements.hinges])
-    energy = 0.5 * (elements.bend * angles**2).sum()
-    assert energy == pytest.approx(bend / (2.0 * radius**2) * 0.6, rel=0.05)
 
 
 def test_without_threads_cloth_is_equally_stiff_in_all_directions():
@@ -369,15 +384,3 @@ def test_resistance_to_wind_is_positive_and_about_the_slope_of_the_force():
         move = np.tile(direction, 3)
         assert move @ a @ move > 0.5 * (move @ slope @ move)
         assert move @ a @ move < 3.0 * (move @ slope @ move) + 1.0
-
-
-def test_the_last_bit_does_not_say_to_which_side_a_flat_fold_opens():
-    # the second triangle lies on the first, turned over the edge that they share
-    flat = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.4, 0.0, 0.8], [0.5, 0.0, 0.7]])
-    rng = np.random.default_rng(2)
-    found = []
-    for stir in [0.0, *(10.0 ** rng.uniform(-17.0, -12.0, 20))]:
-        x = flat + stir * rng.uniform(-1.0, 1.0, flat.shape)
-        found.append(force(hinge_model(flat, BENDING)[0], x, np.zeros_like(x)))
-    assert np.abs(found[0]).max() > 1e-4
-    np.testing.assert_allclose(found, np.broadcast_to(found[0], np.shape(found)), atol=1e-6 * np.abs(found[0]).max())

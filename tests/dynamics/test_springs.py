@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from weft.dynamics import springs
+from weft.dynamics import curvature, springs
 from weft.mesh import TriMesh, shapes
 from weft.scene import Material
 from weft.world import Seams
@@ -53,7 +53,7 @@ def test_a_pulled_strip_gives_the_same_force_however_fine_it_is():
 @pytest.mark.parametrize("angle", [0.0, 0.1, 1.0, 2.5])
 def test_bending_stencil_measures_the_fold(angle):
     corners = hinge(angle, width=0.7)
-    weights = springs._cotangent_weights(hinge(0.0, width=0.7)[None])[0]
+    weights = curvature.hinge_weights(hinge(0.0, width=0.7)[None])[0]
     assert weights.sum() == pytest.approx(0.0, abs=1e-12)
     r = weights @ corners
     assert np.linalg.norm(r) == pytest.approx(2.0 * 0.7 * np.sin(angle / 2.0), abs=1e-12)

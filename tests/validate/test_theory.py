@@ -34,6 +34,9 @@ def test_bending_length():
 
 def test_buckling_and_swing():
     assert theory.buckling_weight() == pytest.approx(18.18, abs=5e-3)
+    # a strip that cannot warp at the clamp: more the wider it is, and the narrow strip in the limit
+    assert theory.buckling_weight(0.2) == pytest.approx(20.70, abs=5e-3)
+    assert theory.buckling_weight(0.03) == pytest.approx(18.18 + 0.1 * 3.4, abs=0.03)
     assert theory.first_swing(1.0, 1.0, 1.0) == pytest.approx(0.5596, abs=1e-4)
 
 

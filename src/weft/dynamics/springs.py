@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from weft.dynamics import curvature
 from weft.mesh import TriMesh
 from weft.scene import Material
 from weft.world import Seams, World
@@ -63,7 +64,8 @@ class SpringNetwork:
     face_hinges: np.ndarray
     """(m, 3) int32: the stencil of the hinge on each edge of a triangle, from corner k to k + 1; -1 on a boundary"""
     face_coupling: np.ndarray
-    """(m, 3, 3) N/m: C of the bending energy 1/2 sum C_ef r_e.r_f of a triangle (see `_curvature_coupling`)"""
+    """(m, 3, 3) N/m: C of the bending energy 1/2 sum C_ef r_e.r_f of a triangle, each of which takes half of r (see
+    `curvature`)"""
 
     def shifted(self, first: int) -> "SpringNetwork":
         """The same network on vertices numbered from `first`."""
@@ -147,11 +149,12 @@ def from_mesh(mesh: TriMesh, material: Material) -> SpringNetwork:
     edge_kind = np.where(along > 0.5, STRUCTURAL, SHEAR).astype(np.int32)
 
     # bend springs over the hinges
-    quads = mesh.hinges
+    bend = material.mean("bend")
+    hinges = curvature.from_mesh(mesh, (bend, bend, 0.5 * bend))
+    quads, weights = hinges.quads, hinges.weights
     corners = rest_shape[quads]
-    weights = _cotangent_weights(corners)
     quad_area = _area(corners[:, 0], corners[:, 1], corners[:, 2]) + _area(corners[:, 0], corners[:, 1], corners[:, 3])
-    quad_stiffness = material.mean("bend") / quad_area
+    quad_stiffness = bend / quad_area
     if mesh.uv is None:
         quad_rest = np.linalg.norm(np.einsum("hk,hkd->hd", weights, corners), axis=1)
         quad_rest[quad_rest < 1e-9 * np.sqrt(quad_area)] = 0.0
@@ -169,37 +172,16 @@ def from_mesh(mesh: TriMesh, material: Material) -> SpringNetwork:
         material.damping * stiffness,
         np.concatenate([edge_kind, np.full(len(quads), BEND, np.int32)]),
         rest_shape[pairs[:, 1]] - rest_shape[pairs[:, 0]],
-        quads.astype(np.int32),
+        quads,
         weights,
         quad_rest,
         quad_stiffness,
         material.damping * quad_stiffness,
         np.zeros(len(quads), bool),
-        mesh.faces.astype(np.int32),
-        _face_hinges(mesh),
-        _curvature_coupling(rest_shape[mesh.faces], material.mean("bend")),
+        hinges.faces,
+        hinges.face_hinges,
+        0.25 * hinges.face_coupling,
     )
-
-
-def _face_hinges(mesh: TriMesh) -> np.ndarray:
-    hinge_of = np.full(len(mesh.edges), -1, np.int32)
-    hinge_of[mesh.hinge_edges] = np.arange(len(mesh.hinges))
-    return hinge_of[mesh.face_edges]
-
-
-def _curvature_coupling(corners: np.ndarray, bend: float) -> np.ndarray:
-    """The bending energy of triangles with corners (m, 3, 3) at rest, as a quadratic form of the r of their hinges.
-
-    The curvature tensor of a triangle of area A is S = 1/(2A) sum r_e t_e t_e^T over its edges, with t_e the unit normal of
-    edge e in the plane of the triangle: the normal of the cloth at the middle of an edge is the mean of those of
-    its two triangles. The energy bend/2 A |S|^2 of a plate without Poisson effect then is 1/2 sum C_ef r_e.r_f with
-    C_ef = bend / (4A) (t_e.t_f)^2. For bending along the threads of a grid it is exact, whatever its diagonals.
-    """
-    edges = np.roll(corners, -1, axis=1) - corners
-    areas = _area(corners[:, 0], corners[:, 1], corners[:, 2])
-    directions = edges / np.linalg.norm(edges, axis=2, keepdims=True)
-    cosines = np.einsum("med,mfd->mef", directions, directions)
-    return np.asarray(bend / (4.0 * areas)[:, None, None] * cosines**2)
 
 
 def _rest_shape(mesh: TriMesh) -> np.ndarray:
@@ -218,16 +200,3 @@ def _along_threads(mesh: TriMesh) -> np.ndarray:
         return np.ones(len(mesh.edges))
     d = mesh.uv[mesh.edges[:, 1]] - mesh.uv[mesh.edges[:, 0]]
     return ((d[:, 0] ** 2 - d[:, 1] ** 2) / (d**2).sum(axis=1)) ** 2
-
-
-def _cotangent_weights(corners: np.ndarray) -> np.ndarray:
-    """Weights of r = sum w_k x_k over hinges (h, 4, 3); r = 0 exactly where the hinge is flat."""
-    a, b, c, d = (corners[:, k] for k in range(4))
-
-    def cotangent(at: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
-        u, v = p - at, q - at
-        return (u * v).sum(axis=1) / np.maximum(np.linalg.norm(np.cross(u, v), axis=1), 1e-300)
-
-    ca, cb = cotangent(a, b, c), cotangent(b, a, c)
-    da, db = cotangent(a, b, d), cotangent(b, a, d)
-    return np.stack([cb + db, ca + da, -(ca + cb), -(da + db)], axis=1)

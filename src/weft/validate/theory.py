@@ -9,7 +9,9 @@ from math import atan2, degrees, exp, inf, pi, sqrt
 
 import numpy as np
 import numpy.typing as npt
+from numpy.polynomial import Legendre
 from scipy.integrate import solve_ivp
+from scipy.linalg import eigh
 from scipy.optimize import brentq
 from scipy.special import jv
 
@@ -99,14 +101,30 @@ def bending_length(density: float, bend: float) -> float:
 
 
 @lru_cache
-def buckling_weight() -> float:
-    """The weight number from which on a narrow strip on its edge tilts sideways: 18.18.
+def buckling_weight(width: float = 0.0) -> float:
+    """The weight number from which on a strip on its edge tilts sideways; `width` is that of the strip over its length.
 
-    The twist obeys phi'' + (k z^2 / 2)^2 phi = 0 with z from the tip, phi'(0) = 0, phi(1) = 0 and k the weight over the
-    geometric mean of the bending and the torsion stiffness: phi = sqrt(z) J_(-1/6)(k z^3 / 6). A strip without Poisson
-    effect has a torsion stiffness of twice its bending stiffness.
+    Narrow strip: 18.18. The twist obeys phi'' + (k z^2 / 2)^2 phi = 0 with z from the tip, phi'(0) = 0, phi(1) = 0 and k
+    the weight over the geometric mean of the bending and the torsion stiffness: phi = sqrt(z) J_(-1/6)(k z^3 / 6). A strip
+    without Poisson effect has a torsion stiffness of twice its bending stiffness. A wider strip cannot warp at the clamp,
+    so that the twist begins with phi' = 0 there and has the energy of its curvature z phi'': 20.70 for a width of 0.2.
     """
-    return 6.0 * sqrt(2.0) * float(brentq(lambda x: jv(-1.0 / 6.0, x), 1.0, 3.0, xtol=1e-12))
+    if width == 0.0:
+        return 6.0 * sqrt(2.0) * float(brentq(lambda x: jv(-1.0 / 6.0, x), 1.0, 3.0, xtol=1e-12))
+    # least of the energy 2 phi'^2 + width^2 phi''^2 / 12 for a work G^2 (1 - x)^4 phi^2 / 4 of 1, among x^2 times polynomials;
+    # 40 of them resolve the layer at the clamp, 0.2 widths long, down to widths of 0.02
+    points, weights = np.polynomial.legendre.leggauss(120)
+    x = 0.5 * (points + 1.0)
+    value, slope, bent = (np.empty((40, len(x))) for _ in range(3))
+    for k in range(40):
+        shape = Legendre.basis(k, domain=[0.0, 1.0])
+        first, second = shape.deriv(), shape.deriv(2)
+        value[k] = x**2 * shape(x)
+        slope[k] = 2.0 * x * shape(x) + x**2 * first(x)
+        bent[k] = 2.0 * shape(x) + 4.0 * x * first(x) + x**2 * second(x)
+    energy = (weights * slope) @ (2.0 * slope.T) + (weights * bent) @ (width**2 / 12.0 * bent.T)
+    work = (weights * (1.0 - x) ** 4 / 4.0 * value) @ value.T
+    return float(eigh(work, energy, eigvals_only=True)[-1] ** -0.5)
 
 
 def first_swing(density: float, bend: float, length: float) -> float:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
+from scipy.sparse import csr_array
 
 from weft.dynamics.implicit.coarse_structure import aggregate
 from weft.dynamics.implicit.forces import Elements
@@ -36,8 +37,7 @@ class Terms:
     uv: wp.array[wp.mat33d]
     along_u: wp.array[wp.vec3d]
     along_v: wp.array[wp.vec3d]
-    gradient: wp.array[wp.vec3d]
-    bend_along: wp.array[wp.float64]
+    moment: wp.array[wp.vec3d]
     stitch_along: wp.array[wp.vec3d]
     stitch_factor: wp.array[wp.float64]
 
@@ -50,9 +50,10 @@ class PairLists:
     faces: wp.array[int]
     face_factors: wp.array[wp.vec4d]
     """p_i p_j, q_i q_j, p_i q_j, q_i p_j"""
-    hinge_offsets: wp.array[int]
-    hinge_corners: wp.array[wp.vec2i]
-    """places of the two gradients"""
+    bend: wp.array[wp.float64]
+    """of the bending matrix, N/m"""
+    bend_delay: wp.array[wp.float64]
+    """damping time, s"""
     stitch_offsets: wp.array[int]
     stitches: wp.array[int]
     stitch_factors: wp.array[wp.float64]
@@ -68,8 +69,9 @@ class VertexLists:
     face_factors: wp.array[wp.vec2d]
     """p_i, q_i"""
     hinge_offsets: wp.array[int]
-    hinge_corners: wp.array[int]
-    """place of the gradient, four a hinge"""
+    hinges: wp.array[int]
+    hinge_factors: wp.array[wp.float64]
+    """w_i"""
     stitch_offsets: wp.array[int]
     stitches: wp.array[int]
     stitch_factors: wp.array[wp.float64]
@@ -103,16 +105,6 @@ def sum_faces(i: int, lists: PairLists, terms: Terms) -> wp.mat33d:
 
 
 @wp.func
-def sum_hinges(i: int, lists: PairLists, terms: Terms) -> wp.mat33d:
-    """The block of the hinges at a pair of vertices."""
-    block = wp.mat33d()
-    for k in range(lists.hinge_offsets[i], lists.hinge_offsets[i + 1]):
-        corners = lists.hinge_corners[k]
-        block += wp.outer(terms.gradient[corners[0]], terms.gradient[corners[1]])
-    return block
-
-
-@wp.func
 def sum_stitches(i: int, lists: PairLists, terms: Terms) -> wp.float64:
     """The block of the stitches at a pair of vertices, as a factor of the identity."""
     pull = ZERO
@@ -126,15 +118,16 @@ def assemble_pairs(
     first: int,
     lists: PairLists,
     terms: Terms,
+    h: wp.float64,
     places: wp.array[wp.vec2i],
     blocks: wp.array[wp.mat33d],
 ):
     """The block between two vertices, and its transpose."""
     i = first + wp.tid()
     # in functions of their own the compiler keeps these sums in registers
-    block = sum_faces(i, lists, terms) + sum_hinges(i, lists, terms)
-    if lists.stitch_offsets[i + 1] > lists.stitch_offsets[i]:
-        block += sum_stitches(i, lists, terms) * wp.identity(n=3, dtype=wp.float64)
+    block = sum_faces(i, lists, terms)
+    equal = h * (h + lists.bend_delay[i]) * lists.bend[i] + sum_stitches(i, lists, terms)
+    block += equal * wp.identity(n=3, dtype=wp.float64)
     place = places[i]
     blocks[place[0]] = block
     blocks[place[1]] = wp.transpose(block)
@@ -186,8 +179,7 @@ def gather_right_hand_side(
         c = lists.face_factors[k]
         total += c[0] * terms.along_u[t] + c[1] * terms.along_v[t]
     for k in range(lists.hinge_offsets[i], lists.hinge_offsets[i + 1]):
-        corner = lists.hinge_corners[k]
-        total += terms.bend_along[corner // 4] * terms.gradient[corner]
+        total -= (h * lists.hinge_factors[k]) * terms.moment[lists.hinges[k]]
     for k in range(lists.stitch_offsets[i], lists.stitch_offsets[i + 1]):
         total += lists.stitch_factors[k] * terms.stitch_along[lists.stitches[k]]
     if external.windy == 1:
@@ -270,21 +262,36 @@ def corner_pairs(vertices: np.ndarray, weights: np.ndarray | None = None) -> Cor
 class BlockMatrix(BlockRows):
     """The matrix of all elements, and the lists by which it is assembled (device arrays)."""
 
-    def __init__(self, elements: Elements, vertex_count: int, device: wp.DeviceLike) -> None:
+    def __init__(self, elements: Elements, bent: np.ndarray, vertex_count: int, device: wp.DeviceLike) -> None:
+        """`bent` (k, 2) are the pairs of vertices that bending joins."""
+
         def upload(values: np.ndarray, dtype: Any = int) -> wp.array:
             return wp.array(values, dtype=dtype, device=device)
 
         # every pair of vertices that an element joins; patches grow over the edges of triangles and over stitches
-        kinds = [corner_pairs(a) for a in (elements.faces, elements.hinges, elements.stitches)]
-        joined = np.concatenate([np.column_stack([kind.low, kind.high]) for kind in kinds])
-        edges = np.concatenate([np.column_stack([kinds[k].low, kinds[k].high]) for k in (0, 2)])
-        super().__init__(joined, edges, vertex_count, device)
+        kinds = [corner_pairs(a) for a in (elements.faces, elements.stitches)]
+        edges = np.concatenate([np.column_stack([kind.low, kind.high]) for kind in kinds])
+        super().__init__(np.concatenate([edges, bent]), edges, vertex_count, device)
+        self._bent, self._bent_pairs = bent, self.pair_of[len(edges) :]
         self.pair_lists = _pair_lists(elements, kinds, self.pair_of, self.pair_count, upload)
         self.vertex_lists = _vertex_lists(elements, vertex_count, upload)
+        delay = np.zeros(vertex_count)
+        delay[elements.hinges.quads] = elements.bend_delay[:, None]
+        pair_delay = np.zeros(self.pair_count)
+        pair_delay[self._bent_pairs] = delay[bent[:, 0]]
+        self.pair_lists.bend_delay = upload(pair_delay, wp.float64)
+        self.pair_lists.bend = upload(np.zeros(self.pair_count), wp.float64)
+
+    def set_bending(self, bending: csr_array) -> None:
+        """Take this bending matrix, (n, n) in N/m."""
+        if len(self._bent) > 0:
+            values = np.zeros(self.pair_count)
+            values[self._bent_pairs] = bending[self._bent[:, 0], self._bent[:, 1]]
+            self.pair_lists.bend.assign(values)
 
     def assemble(self, terms: Any, external: Any, h: float) -> None:
         """Fill the blocks for a step h from the terms of the elements."""
-        inputs = [self.pair_lists, terms, self.places, self.blocks]
+        inputs = [self.pair_lists, terms, h, self.places, self.blocks]
         launch(assemble_pairs, self.pair_count, inputs, device=self.device, grain=256)
         inputs = [self.order, self.offsets, self.diagonal, external, h, self.blocks]
         launch(assemble_diagonal, self.count, inputs, device=self.device, grain=512)
@@ -313,9 +320,7 @@ def _pair_lists(
     k = np.arange(len(face))
     factors = [p[k, i] * p[k, j], q[k, i] * q[k, j], p[k, i] * q[k, j], q[k, i] * p[k, j]]
     lists.face_factors = upload(np.column_stack(factors), wp.vec4d)
-    lists.hinge_offsets, hinge, i, j = gathered[1]
-    lists.hinge_corners = upload(np.column_stack([4 * hinge + i, 4 * hinge + j]), wp.vec2i)
-    lists.stitch_offsets, stitch, i, j = gathered[2]
+    lists.stitch_offsets, stitch, i, j = gathered[1]
     lists.stitches = upload(stitch, int)
     w = elements.stitch_weights
     lists.stitch_factors = upload(w[stitch, i] * w[stitch, j], wp.float64)
@@ -327,8 +332,9 @@ def _vertex_lists(elements: Elements, vertex_count: int, upload: Upload) -> Any:
     offsets, items = incidence(elements.faces, vertex_count)
     lists.face_offsets, lists.faces = upload(offsets, int), upload(items // 3, int)
     lists.face_factors = upload(np.column_stack([elements.p.ravel()[items], elements.q.ravel()[items]]), wp.vec2d)
-    offsets, items = incidence(elements.hinges, vertex_count)
-    lists.hinge_offsets, lists.hinge_corners = upload(offsets, int), upload(items, int)
+    offsets, items = incidence(elements.hinges.quads, vertex_count)
+    lists.hinge_offsets, lists.hinges = upload(offsets, int), upload(items // 4, int)
+    lists.hinge_factors = upload(elements.hinges.weights.ravel()[items], wp.float64)
     offsets, items = incidence(elements.stitches, vertex_count)
     lists.stitch_offsets, lists.stitches = upload(offsets, int), upload(items // 3, int)
     lists.stitch_factors = upload(elements.stitch_weights.ravel()[items], wp.float64)

@@ -1,26 +1,25 @@
-"""The forces of Baraff and Witkin 1998 and their derivatives: stretch and shear of triangles, bending, stitches, wind.
+"""The forces of Baraff and Witkin 1998 and their derivatives: stretch and shear of triangles, stitches, wind.
 
 `Elements` has what they act on, with constants; the kernels below turn it into terms of the linear system of a step.
 
 A triangle of rest area a maps material coordinates to space; w_u = sum p_k x_k and w_v = sum q_k x_k are the images of
-the material axes. Its conditions are stretch C = a (|w_u| - 1) and a (|w_v| - 1) and shear C = a w_u.w_v; a hinge has
-C = theta - rest. Each gives the force -k C dC/dx and the damping -kd Cdot dC/dx with kd = damping time * k. With
-k = stiffness / a a triangle holds the energy a / 2 * stiffness * strain^2, so that cloth is as stiff however finely it
-is divided; bending has k = bend L^2 / A, L the edge's length and A the area of both triangles, for the same reason.
+the material axes. Its conditions are stretch C = a (|w_u| - 1) and a (|w_v| - 1) and shear C = a w_u.w_v. Each gives the force
+-k C dC/dx and the damping -kd Cdot dC/dx with kd = damping time * k. With k = stiffness / a a triangle holds the energy
+a / 2 * stiffness * strain^2, so that cloth is as stiff however finely it is divided. Bending is in `bending`.
 
 The time step needs three 3x3 matrices A, B, D of a triangle, which make the block of corners i and j
 p_i p_j A + q_i q_j B + p_i q_j D + q_i p_j D^T. Of the term s d2C/dx2 of the Jacobian, s = k C + kd Cdot, the positive
-semidefinite part is kept: for stretch all of it while s > 0, for shear a part known in closed form, for bending, whose
-s is small, none.
+semidefinite part is kept: for stretch all of it while s > 0, for shear a part known in closed form.
 """
 
-import math
 from dataclasses import dataclass, fields
 
 import numpy as np
 import warp as wp
 
+from weft.dynamics import curvature
 from weft.dynamics.air import WindField, wind_at
+from weft.dynamics.curvature import Hinges
 from weft.mesh import TriMesh
 from weft.runtime.compaction import lane_max, lanes
 from weft.scene import Material
@@ -32,12 +31,8 @@ ZERO = wp.constant(wp.float64(0.0))
 HALF = wp.constant(wp.float64(0.5))
 ONE = wp.constant(wp.float64(1.0))
 THIRD = wp.constant(wp.float64(1.0 / 3.0))
-# no force below this length (of an edge in m, of a material axis as a ratio), which has no direction
+# no force below this length of a material axis, as a ratio, which has no direction
 LEAST_LENGTH = wp.constant(wp.float64(1.0e-9))
-# rad: a hinge that is folded by more counts as folded flat
-FLAT = wp.constant(wp.float64(math.pi - 1.0e-9))
-# a hinge does not bend while a triangle of it has less than this fraction of its rest area: its normal is unusable
-LEAST_AREA_PART = 1e-3
 # a weld is a stitch this much stiffer than the stiffest cloth: a load of 1 N opens it by 10 to 40 micrometres
 WELD_FACTOR = 100.0
 
@@ -54,16 +49,10 @@ class Elements:
     """(m, 3): w_v = sum q_k x_k"""
     moduli: np.ndarray
     """(m, 3): stretch stiffness * area, shear stiffness * area (J), damping time (s)"""
-    hinges: np.ndarray
-    """(h, 4) int32: the edge, then the two opposite vertices"""
-    rest_angle: np.ndarray
-    """(h,) rad"""
-    least: np.ndarray
-    """(h,) twice the area of a triangle below which the hinge does not bend"""
-    bend: np.ndarray
-    """(h,) stiffness in N m"""
+    hinges: Hinges
+    """what bends"""
     bend_delay: np.ndarray
-    """(h,) damping time in s"""
+    """(h,) damping time of each hinge in s"""
     stitches: np.ndarray
     """(k, 3) int32"""
     stitch_weights: np.ndarray
@@ -92,27 +81,15 @@ def from_mesh(mesh: TriMesh, material: Material, *, first: int = 0) -> Elements:
     areas = mesh.rest_areas
     moduli = np.column_stack([material.mean("stretch") * areas, shear * areas, np.full(len(areas), material.damping)])
 
-    rest_shape = mesh.vertices if mesh.uv is None else np.column_stack([mesh.uv, np.zeros(len(mesh.uv))])
-    hinges = mesh.hinges if material.mean("bend") > 0.0 else np.zeros((0, 4), np.int32)
-    a, b, c, d = (rest_shape[column] for column in hinges.T)
-    edge = b - a
-    n1, n2 = np.cross(edge, c - a), np.cross(d - a, edge)
-    doubled = np.sqrt([(n1**2).sum(axis=1), (n2**2).sum(axis=1)])
-    square = (edge**2).sum(axis=1)
-    if mesh.uv is None:
-        rest_angle = -np.arctan2((np.cross(n1, n2) * edge).sum(axis=1) / np.sqrt(square), (n1 * n2).sum(axis=1))
-    else:
-        rest_angle = np.zeros(len(hinges))
+    rigidities = material.rigidities()
+    hinges = curvature.from_mesh(mesh, rigidities).shifted(first) if any(rigidities) else curvature.none()
     return Elements(
         (mesh.faces + first).astype(np.int32),
         p,
         q,
         moduli,
-        (hinges + first).astype(np.int32),
-        rest_angle,
-        LEAST_AREA_PART * doubled.min(axis=0),
-        material.mean("bend") * square / (0.5 * doubled.sum(axis=0)),
-        np.full(len(hinges), material.damping),
+        hinges,
+        np.full(len(hinges.quads), material.damping),
         *_no_stitches(),
     )
 
@@ -127,14 +104,15 @@ def from_seams(seams: Seams, *, weld: float) -> Elements:
         seams.damping,
     )
     none = np.zeros((0, 3))
-    flat = np.zeros(0)
-    triangles = (none.astype(np.int32), none, none, none)
-    return Elements(*triangles, np.zeros((0, 4), np.int32), flat, flat, flat, flat, *stitches)
+    return Elements(none.astype(np.int32), none, none, none, curvature.none(), np.zeros(0), *stitches)
 
 
 def join(elements: list[Elements]) -> Elements:
     """All elements of several cloths in one."""
-    return Elements(*(np.concatenate([getattr(one, f.name) for one in elements]) for f in fields(Elements)))
+    arrays = {
+        f.name: np.concatenate([getattr(e, f.name) for e in elements]) for f in fields(Elements) if f.name != "hinges"
+    }
+    return Elements(**arrays, hinges=curvature.join([one.hinges for one in elements]))
 
 
 def _no_stitches() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -282,76 +260,6 @@ def strain_triangles(
     uv[i] = terms.uv
     along_u[i] = terms.along_u
     along_v[i] = terms.along_v
-
-
-@wp.kernel
-def bend_hinges(
-    first: int,
-    x: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
-    shift: wp.array[wp.vec3d],
-    hinges: wp.array[wp.vec4i],
-    rest: wp.array[wp.float64],
-    least: wp.array[wp.float64],
-    stiffness: wp.array[wp.float64],
-    delay: wp.array[wp.float64],
-    h: wp.float64,
-    gradient: wp.array[wp.vec3d],
-    along: wp.array[wp.float64],
-):
-    """Gradients of the four corners, scaled so that a block is their outer product; b_i = along * gradient_i.
-
-    Hinge (a, b, c, d) has triangles (a, b, c) and (b, a, d); theta > 0 where c and d rise on the side of their normals.
-    """
-    i = first + wp.tid()
-    f = hinges[i]
-    a = x[f[0]]
-    b = x[f[1]]
-    c = x[f[2]]
-    d = x[f[3]]
-    e = b - a
-    length = wp.length(e)
-    n1 = wp.cross(e, c - a)
-    n2 = wp.cross(d - a, e)
-    s1 = wp.dot(n1, n1)
-    s2 = wp.dot(n2, n2)
-    ga = wp.vec3d()
-    gb = wp.vec3d()
-    gc = wp.vec3d()
-    gd = wp.vec3d()
-    push = ZERO
-    floor = least[i] * least[i]
-    if s1 > floor and s2 > floor and length > LEAST_LENGTH:
-        theta = -wp.atan2(wp.dot(wp.cross(n1, n2), e) / length, wp.dot(n1, n2))
-        # a hinge folded flat, as between two planes, has either sign: rounding must not choose it
-        if theta < -FLAT:
-            theta = -theta
-        gc = (length / s1) * n1
-        gd = (length / s2) * n2
-        square = length * length
-        # where the feet of c and d lie on the edge
-        foot_c = wp.dot(c - a, e) / square
-        foot_d = wp.dot(d - a, e) / square
-        ga = (foot_c - ONE) * gc + (foot_d - ONE) * gd
-        gb = -(foot_c * gc + foot_d * gd)
-
-        angle = theta - rest[i]
-        turn = wp.dot(ga, v[f[0]]) + wp.dot(gb, v[f[1]]) + wp.dot(gc, v[f[2]]) + wp.dot(gd, v[f[3]])
-        fold = h * turn
-        fold += wp.dot(ga, shift[f[0]]) + wp.dot(gb, shift[f[1]]) + wp.dot(gc, shift[f[2]]) + wp.dot(gd, shift[f[3]])
-        k = stiffness[i]
-        scale = wp.sqrt(k * (h * h + h * delay[i]))
-        if scale > ZERO:
-            push = -h * k * (angle + delay[i] * turn + fold) / scale
-        ga = scale * ga
-        gb = scale * gb
-        gc = scale * gc
-        gd = scale * gd
-    gradient[4 * i] = ga
-    gradient[4 * i + 1] = gb
-    gradient[4 * i + 2] = gc
-    gradient[4 * i + 3] = gd
-    along[i] = push
 
 
 @wp.kernel

@@ -11,7 +11,7 @@ One solve takes the forces as linear over the step. A step that strains a triang
 discarded and taken again in halves (section 6 of the paper), down to 1/64.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,11 @@ import warp as wp
 
 from weft.dynamics.air import Air, WindField
 from weft.dynamics.implicit import forces
+from weft.dynamics.implicit.bending import Bending
 from weft.dynamics.implicit.block_matrix import BlockMatrix, ExternalForces, Terms
 from weft.dynamics.implicit.conjugate_gradients import ConjugateGradients, Solution
 from weft.dynamics.implicit.forces import (
     Elements,
-    bend_hinges,
     measure_growth,
     pull_stitches,
     resist_wind,
@@ -109,11 +109,13 @@ class Implicit(StatelessDynamics):
         tolerance: float = 3e-4,
         largest_growth: float = 0.25,
         most_iterations: int = 1000,
+        pins_at: Callable[[float], int] | None = None,
     ) -> None:
         """`tolerance` is the fraction of the residual that the solver may leave, in the norm of its preconditioner.
 
         3e-4 leaves errors of up to 1 cm/s where cloth whips (see `benchmarks/implicit.py`). `largest_growth` is the growth of
-        strain above which a step is taken again in halves.
+        strain above which a step is taken again in halves. `pins_at` gives a number for a time, which changes when pinned
+        vertices do; without it they never change.
         """
         device = inverse_mass.device
         self.device = device
@@ -132,11 +134,11 @@ class Implicit(StatelessDynamics):
         def zeros(count: int, dtype: Any) -> wp.array:
             return wp.zeros(count, dtype=dtype, device=device)
 
-        faces, hinges, stitches = len(elements.faces), len(elements.hinges), len(elements.stitches)
+        faces, stitches = len(elements.faces), len(elements.stitches)
         self._faces = [upload(elements.faces, wp.vec3i), upload(elements.p, wp.vec3d), upload(elements.q, wp.vec3d)]
         self._moduli = upload(elements.moduli, wp.vec3d)
-        hinge_numbers = (elements.rest_angle, elements.least, elements.bend, elements.bend_delay)
-        self._hinges = [upload(elements.hinges, wp.vec4i), *(upload(a, wp.float64) for a in hinge_numbers)]
+        self.bending = Bending(elements.hinges, elements.bend_delay, self.count, device)
+        self._pins_at, self._pins = pins_at, -1
         stitch_numbers = (elements.stitch_stiffness, elements.stitch_damping)
         self._stitches = [upload(elements.stitches, wp.vec3i), upload(elements.stitch_weights, wp.vec3d)]
         self._stitches += [upload(a, wp.float64) for a in stitch_numbers]
@@ -144,7 +146,7 @@ class Implicit(StatelessDynamics):
         terms = self._terms = Terms()
         terms.uu, terms.vv, terms.uv = (zeros(faces, wp.mat33d) for _ in range(3))
         terms.along_u, terms.along_v = (zeros(faces, wp.vec3d) for _ in range(2))
-        terms.gradient, terms.bend_along = zeros(4 * hinges, wp.vec3d), zeros(hinges, wp.float64)
+        terms.moment = self.bending.moment
         terms.stitch_along, terms.stitch_factor = zeros(stitches, wp.vec3d), zeros(stitches, wp.float64)
 
         self._drag = zeros(len(air.faces), wp.mat33d)
@@ -155,7 +157,7 @@ class Implicit(StatelessDynamics):
         external.face_offsets, external.face_items, external.face_force = air.lists
         external.face_drag = self._drag
 
-        self.matrix = BlockMatrix(elements, self.count, device)
+        self.matrix = BlockMatrix(elements, self.bending.pairs(), self.count, device)
         self.step_springs = StepSprings(self.matrix, inverse_mass)
         """springs that act in the next step only"""
         self.solver = ConjugateGradients(
@@ -167,6 +169,7 @@ class Implicit(StatelessDynamics):
             most_iterations=most_iterations,
         )
         self.constraints = Constraints(self.count, device)
+        self.matrix.set_bending(self.bending.pin(np.zeros(self.count, bool)))
         self._b, self._change, self._force = (zeros(self.count, wp.vec3d) for _ in range(3))
         self._tolerances = tolerance, tolerance
         """of final and of rough solves in this step"""
@@ -178,7 +181,8 @@ class Implicit(StatelessDynamics):
         """All cloths and seams of a world, its masses and its forces."""
         elements = forces.from_world(world)
         mass = world.mass[: world.cloth_vertex_count]
-        return cls(elements, mass, world.inverse_mass, Air.from_world(world), **options)
+        phase = world.kinematics.phase
+        return cls(elements, mass, world.inverse_mass, Air.from_world(world), pins_at=phase, **options)
 
     def foresee(self, state: State, dt: float) -> None:
         """`propose` needs nothing measured early."""
@@ -201,6 +205,7 @@ class Implicit(StatelessDynamics):
         solve for positions.
         """
         self.problems, self.solutions = [], []
+        self._pin(state.time)
         usual = self.solver.tolerance
         first = min(usual, FIRST_TOLERANCE)
         self._tolerances = (first, first) if state.time == 0.0 else (usual, ROUGH * usual)
@@ -208,6 +213,13 @@ class Implicit(StatelessDynamics):
         if growth <= self.largest_growth:
             return 1
         return self._take_smaller_steps(state, target, dt, x_end, v_end, restraints)
+
+    def _pin(self, time: float) -> None:
+        """Make the bending matrix that of the vertices which are pinned at this time."""
+        pins = 0 if self._pins_at is None else self._pins_at(time)
+        if pins != self._pins:
+            self._pins = pins
+            self.matrix.set_bending(self.bending.pin(self.inverse_mass.numpy()[: self.count] == 0.0))
 
     def _take_smaller_steps(
         self,
@@ -303,10 +315,10 @@ class Implicit(StatelessDynamics):
     def _strain(self, x: wp.array, v: wp.array, h: float) -> None:
         """Compute the terms of all elements and springs for a step h."""
         t, moved = self._terms, [x, v, self.constraints.shift]
-        faces, hinges, stitches = len(t.uu), len(t.bend_along), len(t.stitch_along)
+        faces, stitches = len(t.uu), len(t.stitch_along)
         inputs = [*moved, *self._faces, self._moduli, h, t.uu, t.vv, t.uv, t.along_u, t.along_v]
         launch(strain_triangles, faces, inputs, device=self.device, grain=256)
-        launch(bend_hinges, hinges, [*moved, *self._hinges, h, t.gradient, t.bend_along], device=self.device, grain=256)
+        self.bending.bend(x, v, self.constraints.shift, h)
         launch(
             pull_stitches, stitches, [*moved, *self._stitches, h, t.stitch_along, t.stitch_factor], device=self.device
         )
