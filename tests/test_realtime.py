@@ -191,7 +191,9 @@ def test_mistakes_are_told():
         cloth.move("bal")
 
 
-def test_a_scene_of_another_method_is_played_with_this_one():
-    cloth = weft.Realtime(napkin().replace(method="robust"))
-    assert cloth.scene.method.name == "predictive"
-    cloth.step(1 / 30)
+def test_a_scene_of_another_method_is_refused():
+    message = (
+        r"a scene of the method 'robust', .* --method predictive\), or step the scene's own method by weft.Simulation"
+    )
+    with pytest.raises(WeftError, match=message):
+        weft.Realtime(napkin().replace(method="robust"))

@@ -12,6 +12,7 @@ from weft import finish as finish
 from weft import garment as garment
 from weft import geometry as geometry
 from weft import mesh as mesh
+from weft import methods as methods
 from weft import runtime as runtime
 from weft import scene as scene
 from weft import validate as validate
@@ -32,6 +33,8 @@ from weft.mesh import load_mesh as load_mesh
 from weft.mesh import save_mesh as save_mesh
 from weft.run import simulate as simulate
 from weft.run.realtime import Realtime as Realtime
+from weft.run.simulation import Simulation as Simulation
+from weft.scene import MATERIALS as MATERIALS
 from weft.scene import Box as Box
 from weft.scene import Camera as Camera
 from weft.scene import Capsule as Capsule

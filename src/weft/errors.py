@@ -14,6 +14,15 @@ class WeftError(Exception):
     """A mistake in what weft was given, or a limit of the machine; the message says what to do."""
 
 
+class Unstable(WeftError):
+    """Positions or velocities that no cloth can have."""
+
+    ADVICE = "Smaller steps, less stiffness or more damping help"
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}. {self.ADVICE}"
+
+
 class MeshError(WeftError):
     """A mesh that cannot be used as it is."""
 

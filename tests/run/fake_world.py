@@ -20,14 +20,13 @@ class FakeArray:
     def numpy(self) -> np.ndarray:
         return self.values
 
+    def assign(self, values: np.ndarray) -> None:
+        self.values = np.array(values, dtype=np.float64)
+
 
 class FakeState:
     def __init__(self, x: np.ndarray, v: np.ndarray, time: float = 0.0, frame: int = 0) -> None:
-        self.x, self.v, self.time, self.frame = FakeArray(x), FakeArray(v), time, frame
-
-    @classmethod
-    def from_numpy(cls, x: Any, v: Any, *, time: float, frame: int, device: str) -> "FakeState":
-        return cls(x, v, time, frame)
+        self.x, self.v, self.time, self.frame, self.step = FakeArray(x), FakeArray(v), time, frame, 0
 
     def positions(self) -> np.ndarray:
         return self.x.values.copy()

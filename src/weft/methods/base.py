@@ -1,7 +1,7 @@
 """What all methods have in common: a frame is some steps, and a step tells what happened in it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -61,19 +61,59 @@ class Method(ABC):
     def step(self, state: State, dt: float) -> StepReport:
         """Move the state forward by dt."""
 
-    def advance_frame(self, state: State) -> dict[str, Any]:
-        """Move the state to the next frame; gives the frame's row of the report."""
-        fps = self.world.scene.fps
-        start = state.frame / fps
-        steps = self.steps_a_frame()
+    def advance_step(self, state: State) -> list[StepReport]:
+        """Move the state forward by one of the equal steps of a frame; gives reports of it, or of its parts.
+
+        `state.step` says how many steps of the frame are done; the last one completes the frame.
+        """
+        fps, steps = self.world.scene.fps, self.steps_a_frame()
         dt = 1.0 / fps / steps
-        reports = []
-        for k in range(steps):
-            state.time = start + k * dt
-            reports.append(self.step(state, dt))
-        state.frame += 1
-        state.time = state.frame / fps
-        return {"steps": steps, **summarise(reports), "stretch": worst_stretch(self.world, state)}
+        if state.step == 0:
+            self.begin_frame()
+        state.time = state.frame / fps + state.step * dt
+        reports = self.divide_step(state, dt)
+        self.world.end_step(state)
+        state.step += 1
+        if state.step == steps:
+            state.frame, state.step = state.frame + 1, 0
+        state.time = state.frame / fps + state.step * dt
+        return reports
+
+    def divide_step(self, state: State, dt: float) -> list[StepReport]:
+        """Move the state forward by one of the steps of a frame, at once or in several parts."""
+        return [self.step(state, dt)]
+
+    def advance_frame(self, state: State, after_step: Callable[[], object] | None = None) -> dict[str, Any]:
+        """Move the state to the next frame; gives the frame's row of the report. `after_step` is called after each step."""
+        frame, reports = state.frame, []
+        while state.frame == frame:
+            reports += self.advance_step(state)
+            if after_step is not None:
+                after_step()
+        return self.frame_row(state, reports)
+
+    def frame_row(self, state: State, reports: list[StepReport]) -> dict[str, Any]:
+        """The row of the report for a frame with these steps, which the state is at the end of."""
+        stretch = worst_stretch(self.world, state)
+        return {"steps": len(reports), **summarise(reports), "stretch": stretch, **self.frame_columns()}
+
+    def early_impulse(self, dt: float) -> float:
+        """The fraction of its impulse that a constant force must give at the start of a step, the rest at the end.
+
+        With it the force displaces vertices by as much as gravity does: by dt^2 a where a step moves with the velocity at its
+        end, by half of that where substeps are many.
+        """
+        return 1.0
+
+    def begin_frame(self) -> None:  # noqa: B027  (most methods count nothing of their own)
+        """Reset what is counted over the steps of a frame."""
+
+    def frame_columns(self) -> dict[str, Any]:
+        """Columns of the report that only this method has, about the frame that ends."""
+        return {}
+
+    def collider_moves(self) -> None:  # noqa: B027  (most methods rely on nothing)
+        """A collider that stood still will be moved by the caller from now on: update what relied on it standing still."""
 
     def velocities(self, state: State) -> np.ndarray:
         """How vertices move at the end of a frame; a method may go on from others than these."""
@@ -87,6 +127,14 @@ class Method(ABC):
         """Take up what `saved` gave."""
         if saved:
             raise ValueError(f"{self.name} keeps nothing between frames, got {sorted(saved)}")
+
+
+def early_impulse_of(dynamics: Any, dt: float) -> float:
+    """The fraction of `Method.early_impulse` for a model of cloth: n substeps displace by dt^2 a (1 + 1/n) / 2."""
+    if dynamics.central:
+        return 0.5
+    least = getattr(dynamics, "least_substeps", None)
+    return 0.5 + 0.5 / (1 if least is None else least(dt))
 
 
 def summarise(reports: list[StepReport]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import warp as wp
 
 from weft.dynamics import make_dynamics
 from weft.errors import SceneError
-from weft.methods.base import Method, StepReport
+from weft.methods.base import Method, StepReport, early_impulse_of
 from weft.scene import Plain as PlainOptions
 from weft.world import State, World
 
@@ -29,6 +29,9 @@ class Plain(Method):
         self.v_end = wp.zeros_like(world.target)
 
         self.steps = POSITION_BASED_STEPS if options.dynamics == "position_based" else 1
+
+    def early_impulse(self, dt: float) -> float:
+        return early_impulse_of(self.dynamics, dt)
 
     def steps_a_frame(self) -> int:
         return self.steps

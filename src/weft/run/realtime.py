@@ -38,9 +38,12 @@ class Realtime:
     def __init__(self, scene: Scene | str | Path, *, motions: bool = True, device: str | None = None) -> None:
         scene = load_scene(scene) if isinstance(scene, str | Path) else scene
         if not isinstance(scene.method, Predictive):
-            # a scene of another method is simulated with the default options of this one
-            scene = scene.replace(method=Predictive())
-        assert isinstance(scene.method, Predictive)
+            # another method without a word would show another cloth than the scene's
+            raise WeftError(
+                f"{scene.source or scene.name} is a scene of the method {scene.method.name!r}, and Realtime and play step "
+                "'predictive': choose that (scene.replace(method='predictive'), weft play --method predictive), or step "
+                "the scene's own method by weft.Simulation"
+            )
         self.scene = scene
         self.world = World(scene, device or scene.device)
         self.device = self.world.device

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from weft import __version__
 from weft.cache import Body, Cache, CacheWriter, open_cache
 from weft.cache.writer import Checkpoint
-from weft.errors import CacheError, WeftError
+from weft.errors import CacheError, Unstable, WeftError
 from weft.run.frame_watch import FrameWatch
 from weft.run.interrupt import Interrupted, StopAtFrame
 from weft.run.progress import Bar, Progress, summarise
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 OnFrame = Callable[[int, Mapping[str, Any]], object]
 
-# limit of positions (m) and velocities (m/s), beyond which a simulation counts as unstable; NaN fails the test too
-_FARTHEST = 1e9
 # strain of an edge beyond which a frame is not ok: rubber tears before, so pins, seams or a collider pull too far
 _LONGEST_STRETCH = 10.0
 # name of the saved velocities from which the next frame continues, where the frame itself stores others
@@ -192,10 +190,12 @@ class SceneRun:
 
     def __init__(self, scene: "Scene", watch: FrameWatch | None = None) -> None:
         self.scene = scene
-        self.world, self.method = compile_scene(scene)
+        from weft.run.simulation import Simulation
+
+        self.simulation = Simulation.compiled(scene, *compile_scene(scene))
+        self.world, self.method = self.simulation.world, self.simulation.method
         self._watch = watch or FrameWatch(scene.fps, say=lambda _: None, force=True)
-        self.state = self.world.initial_state()
-        self.moved = self.method.begin(self.state)
+        self.state, self.moved = self.simulation.state, self.simulation.moved
         self.world.on_step = self._watch.on_step
         self.bodies = [Body(b.name, b.kind, b.vertices, b.faces) for b in self.world.bodies]
         self.faces: npt.NDArray[np.int32] = np.asarray(self.world.faces, dtype=np.int32)
@@ -216,13 +216,9 @@ class SceneRun:
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         saved = dict(checkpoint.saved)
-        self.state = type(self.state).from_numpy(
-            checkpoint.positions,
-            saved.pop(CONTINUED_VELOCITIES, checkpoint.velocities),
-            time=checkpoint.row["time"],
-            frame=checkpoint.frame,
-            device=self.scene.device,
-        )
+        velocities = saved.pop(CONTINUED_VELOCITIES, checkpoint.velocities)
+        time, frame = checkpoint.row["time"], checkpoint.frame
+        self.simulation.set_state(checkpoint.positions, velocities, time=time, frame=frame)
         self.method.restore(saved)
         if self.scene.check:
             self._intersections()
@@ -237,12 +233,11 @@ class SceneRun:
         """Compute the frame after the current state; `out` is the cache to name in messages."""
         began = time.perf_counter()
         self._watch.begin(frame)
-        columns = dict(self.method.advance_frame(self.state)) if frame else self._columns_at_start()
+        columns = self._advance(frame, out) if frame else self._columns_at_start()
         wall_time = time.perf_counter() - began
         if frame:
             self._watch.end()
         positions, velocities = self.state.positions(), self.state.velocities()
-        self._check_finite(frame, out, positions, velocities)
         saved, shown = self.method.saved(), self.method.velocities(self.state)
         if not np.array_equal(shown, velocities):
             saved[CONTINUED_VELOCITIES] = velocities
@@ -251,7 +246,7 @@ class SceneRun:
             "frame": frame,
             "time": self.state.time,
             "wall_time": wall_time,
-            **columns,
+            **{name: value for name, value in columns.items() if name not in ("frame", "time")},
             "intersections": -1,
             "status": status,
         }
@@ -260,10 +255,19 @@ class SceneRun:
             row["status"] = _joined_status(status, crossing)
         return ComputedFrame(positions, shown, row, saved)
 
+    def _advance(self, frame: int, out: Path) -> dict[str, Any]:
+        """The next frame; gives its columns of the report."""
+        try:
+            self.simulation.advance()
+        except Unstable as error:
+            raise WeftError(f"{error.args[0]}; frames 0 to {frame - 1} are kept in {out}. {error.ADVICE}") from None
+        return dict(self.simulation.report)
+
     def _columns_at_start(self) -> dict[str, Any]:
         """The method's report columns for the initial state, in which only the stretch can differ from zero."""
         from weft.methods.base import worst_stretch
 
+        self.simulation.check_stable()
         stretch = worst_stretch(self.world, self.state)
         return {"steps": 0, "contacts": 0, "collisions": 0, "zones": 0, "stretch": stretch, "status": "ok"}
 
@@ -282,24 +286,6 @@ class SceneRun:
         new = None if self._known is None else len(np.setdiff1d(keys, self._known, assume_unique=True))
         self._known = keys
         return len(keys), _crossing_status(len(keys), new)
-
-    def _check_finite(
-        self, frame: int, out: Path, positions: npt.NDArray[np.float64], velocities: npt.NDArray[np.float64]
-    ) -> None:
-        """Stop an unstable simulation: raise an error if a position or velocity is not finite or far too large."""
-        for what, values in (("position", positions), ("velocity", velocities)):
-            bad = np.flatnonzero(~(np.abs(values) < _FARTHEST).all(axis=1))
-            if not len(bad):
-                continue
-            vertex = int(bad[0])
-            body = next(b for b in self.bodies if b.vertices.start <= vertex < b.vertices.stop)
-            more = f" ({len(bad)} vertices in all)" if len(bad) > 1 else ""
-            kept = f"frames 0 to {frame - 1} are kept in {out}" if frame else "there is no frame to keep"
-            raise WeftError(
-                f"frame {frame}: the {what} of vertex {vertex - body.vertices.start} of {body.kind} {body.name!r} is "
-                f"({', '.join(f'{v:.3g}' for v in values[vertex])}){more}: the simulation is unstable; {kept}. "
-                "Smaller steps, less stiffness or more damping help"
-            )
 
 
 def _is_about_memory(error: Exception) -> bool:
@@ -320,11 +306,9 @@ def _out_of_memory(error: Exception, scene: "Scene", frame: int, out: Path) -> W
 
 def compile_scene(scene: "Scene") -> tuple[Any, Any]:
     """The world of a scene and the method that moves it."""
-    from weft.methods import make_method
-    from weft.world import World
+    from weft.run import simulation
 
-    world = World(scene, scene.device)
-    return world, make_method(world, scene.method)
+    return simulation.compile_scene(scene)
 
 
 def rest_uv(world: Any) -> npt.NDArray[np.float64] | None:

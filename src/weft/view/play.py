@@ -14,7 +14,7 @@ import numpy as np
 from weft.mesh.topology import split_sharp
 from weft.run.realtime import Realtime
 from weft.scene import Path as KeyframePath
-from weft.scene import Scene, Sequence, Spin
+from weft.scene import Scene, Sequence, Spin, load_scene
 from weft.scene.colours import body_colours
 from weft.view.access import serve, start_server, stop_server
 from weft.view.camera import choose_view, extent
@@ -309,7 +309,15 @@ def _quaternion(turn: np.ndarray) -> np.ndarray:
     return np.asarray(best / np.linalg.norm(best))
 
 
-def play_scene(scene: Scene | str | Path, *, host: str = "127.0.0.1", port: int = 8080, browser: bool = False) -> None:
-    """Simulate a scene in the browser until interrupted."""
-    view = LiveView(scene, host=host, port=port)
+def play_scene(
+    scene: Scene | str | Path,
+    *,
+    method: str | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    browser: bool = False,
+) -> None:
+    """Simulate a scene in the browser until interrupted; `method` replaces that of the scene."""
+    found = load_scene(scene) if isinstance(scene, str | Path) else scene
+    view = LiveView(found if method is None else found.replace(method=method), host=host, port=port)
     serve(view, view.scene.name, host=host, browser=browser)

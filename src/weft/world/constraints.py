@@ -20,6 +20,9 @@ wp.set_module_options({"enable_backward": False})
 # with rounding errors of some 1e-13 s; a real step is a million times longer
 TIME_SLACK = 1e-9
 
+# bits of a phase that count releases of pins; those above count changes of the prescriptions
+MOST_RELEASES_BITS = 32
+
 Place = Callable[[float], np.ndarray]
 """time -> (k, 3) positions"""
 
@@ -42,16 +45,26 @@ class Kinematics:
     """All prescriptions of a world. A vertex in two of them follows the later one in the list while both hold."""
 
     def __init__(self, prescriptions: list[Prescription]) -> None:
+        self._changes = 0
+        self.change(prescriptions)
+
+    def change(self, prescriptions: list[Prescription]) -> None:
+        """Other prescriptions from now on."""
         self.prescriptions = prescriptions
         self._held: dict[int, np.ndarray] = {}
         self._releases = sorted({p.until for p in prescriptions if np.isfinite(p.until)})
         self.moving = any(not p.still for p in prescriptions)
+        self._changes += 1
+        self.forget_poses()
+
+    def forget_poses(self) -> None:
+        """Compute poses again: a motion that its caller steers has been given another goal."""
         self._poses_of: tuple[float, float] | None = None
         self._poses: list[bytes] | None = None
 
     def phase(self, time: float) -> int:
-        """How many releases have happened; the set of prescribed vertices changes only when this number does."""
-        return bisect_right(self._releases, time + TIME_SLACK)
+        """A number that changes whenever the set of prescribed vertices does: at releases, and by `change`."""
+        return bisect_right(self._releases, time + TIME_SLACK) + (self._changes << MOST_RELEASES_BITS)
 
     def fixed(self, vertex_count: int, time: float) -> np.ndarray:
         """Which vertices are prescribed during a step that starts at this time."""

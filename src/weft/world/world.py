@@ -6,7 +6,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import warp as wp
@@ -27,12 +27,16 @@ wp.set_module_options({"enable_backward": False})
 
 @dataclass
 class State:
-    """All that a frame passes on to the next one: positions in m, velocities in m/s, time in s, and the frame's number."""
+    """All that a step passes on to the next one: positions in m, velocities in m/s, time in s, and how far the run is.
+
+    `frame` is the number of the last complete frame, `step` how many steps of the next one are done.
+    """
 
     x: wp.array
     v: wp.array
     time: float = 0.0
     frame: int = 0
+    step: int = 0
 
     @classmethod
     def from_numpy(
@@ -90,6 +94,16 @@ def measure_stretch(
         e = edges[k]
         found = wp.max(found, wp.length(x[e[1]] - x[e[0]]) / rest[k])
     wp.atomic_max(largest, i % largest.shape[0], found)
+
+
+class Kick(Protocol):
+    """What changes velocities around a step, as forces of the caller do."""
+
+    def __call__(self, state: State, dt: float) -> None:
+        """Before a step of dt. A step that is tried again with another length calls it again, at the same time."""
+
+    def finish(self, state: State) -> None:
+        """After a step, or after the last of the parts that it was divided into."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +200,8 @@ class World:
         self._phase = -1
         # called with the state when a step begins; a run watches its frames with it
         self.on_step: Callable[[State], None] | None = None
+        self.kick: Kick | None = None
+        """forces of the caller, which change velocities"""
         # the phase and the poses that `target` was set for
         self._placed: tuple[int, list[bytes] | None] = -1, None
         self._pinned = True
@@ -203,6 +219,8 @@ class World:
         """Set `inverse_mass` for the pins that hold now, and `target` to where prescribed vertices will be after dt."""
         if self.on_step is not None:
             self.on_step(state)
+        if self.kick is not None:
+            self.kick(state, dt)
         phase = self.kinematics.phase(state.time)
         if phase != self._phase:
             self._phase = phase
@@ -221,6 +239,11 @@ class World:
         if first < self.vertex_count:
             source = wp.array(self._host_target, dtype=wp.vec3d, device="cpu", copy=False)
             wp.copy(self.target, source, first, first, self.vertex_count - first)
+
+    def end_step(self, state: State) -> None:
+        """The state is at the end of a step."""
+        if self.kick is not None:
+            self.kick.finish(state)
 
     def carry_colliders(self, state: State, dt: float, x_end: wp.array, v_end: wp.array) -> None:
         """Write where colliders are at the end of a step, and how fast they move: straight to the target."""

@@ -273,7 +273,7 @@ class PositionBased:
 
     def foresee(self, state: State, dt: float) -> None:
         """Measure on the device how fast edges change and how strained they are."""
-        least = self._least_substeps(dt)
+        least = self.least_substeps(dt)
 
         def measure() -> None:
             springs = self.springs.arrays[:3]
@@ -310,7 +310,7 @@ class PositionBased:
         wanted = math.sqrt(strain / LARGEST_STRAIN) if touched else 0.0
         factor = min(max(wanted**FOLLOWING, wanted / FAR, RETURN), FASTEST_REFINING)
         self.refined = min(max(change / LARGEST_CHANGE, self.refined * factor, 1.0), MOST_REFINED)
-        return math.ceil(self._least_substeps(dt) * self.refined)
+        return math.ceil(self.least_substeps(dt) * self.refined)
 
     def saved(self) -> dict[str, np.ndarray]:
         return {"refined": np.array([self.refined])}
@@ -318,7 +318,8 @@ class PositionBased:
     def restore(self, saved: Mapping[str, np.ndarray]) -> None:
         self.refined = float(saved["refined"][0])
 
-    def _least_substeps(self, dt: float) -> int:
+    def least_substeps(self, dt: float) -> int:
+        """How many substeps a step of dt has while nothing asks for more."""
         return max(1, math.ceil(dt / self.longest_substep - 1e-9))
 
     def _bend(self, state: State, target: wp.array, dt: float, v_end: wp.array) -> None:

@@ -6,6 +6,7 @@ any more, the step is taken.
 """
 
 from itertools import count
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -123,10 +124,11 @@ class Boxes(Method):
     def steps_a_frame(self) -> int:
         return self.steps
 
-    def advance_frame(self, state: State) -> dict:
+    def begin_frame(self) -> None:
         self.counts, self.held = [], 0
-        row = super().advance_frame(state)
-        return {**row, "runs": sum(self.counts), "most_runs": max(self.counts), "held": self.held}
+
+    def frame_columns(self) -> dict[str, Any]:
+        return {"runs": sum(self.counts), "most_runs": max(self.counts, default=0), "held": self.held}
 
     def saved(self) -> dict[str, np.ndarray]:
         return self.friction.saved()

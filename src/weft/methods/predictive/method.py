@@ -33,6 +33,9 @@ class Predictive(Method):
             pose = self.solver.read_pose()
             self.solver.cache_contacts(world.initial_state().x if pose is None else pose)
 
+    def early_impulse(self, dt: float) -> float:
+        return 0.5 + 0.5 / int(self.solver.settings["substeps"][0])
+
     def steps_a_frame(self) -> int:
         return self.steps
 
@@ -50,11 +53,12 @@ class Predictive(Method):
         self._counts.append(solver.counts())
         return StepReport(contacts=self._counts[-1]["contacts"])
 
-    def advance_frame(self, state: State) -> dict[str, Any]:
+    def begin_frame(self) -> None:
         self._counts.clear()
-        row = super().advance_frame(state)
+
+    def frame_columns(self) -> dict[str, Any]:
         own = ("generated", "cached", "with_colliders", "pushed")
-        return {**row, **{name: sum(c[name] for c in self._counts) for name in own}}
+        return {name: sum(c[name] for c in self._counts) for name in own}
 
     def _attach(self, state: State) -> None:
         """Attach vertices to the pins that hold now, when these have changed."""

@@ -4,6 +4,8 @@ A step: integrate; if a vertex moved unusually far, take half the step; shorten 
 push vertices away from triangles that are too close. It is simple, and it guarantees nothing: see `docs/push.md`.
 """
 
+from typing import Any
+
 import numpy as np
 import warp as wp
 
@@ -49,15 +51,8 @@ class Push(Method):
         self.halvings = options.halvings
         self.farthest = 0.5 * options.close
         """m; a vertex that moves farther in a step could pass through a triangle without being noticed"""
-        self.response = PushOut(
-            world,
-            search=choose_search(world, self.name, options.search, tuple(KINDS), "kdtree"),
-            close=options.close,
-            moves=options.moves,
-            largest_face=options.largest_face or 2.0 * options.close,
-            mesh=options.against != "cloth",
-            cloth=options.against != "mesh",
-        )
+        self.options: PushOptions = options
+        self.response = self._make_response()
         count = world.cloth_vertex_count
         self.forces = SpringAcceleration.from_world(world)
         self.integrator = Integrator(options.integrator, count, world.device)
@@ -77,6 +72,19 @@ class Push(Method):
         """steps that the frame took in the end"""
         self.left = 0
         """vertices that are still too close after all moves of the last step"""
+
+    def _make_response(self) -> PushOut:
+        """What pushes vertices out of colliders and cloth."""
+        world, options = self.world, self.options
+        return PushOut(
+            world,
+            search=choose_search(world, self.name, options.search, tuple(KINDS), "kdtree"),
+            close=options.close,
+            moves=options.moves,
+            largest_face=options.largest_face or 2.0 * options.close,
+            mesh=options.against != "cloth",
+            cloth=options.against != "mesh",
+        )
 
     def step(self, state: State, dt: float) -> StepReport:
         report = StepReport()
@@ -144,10 +152,14 @@ class Push(Method):
     def steps_a_frame(self) -> int:
         return self.steps
 
-    def advance_frame(self, state: State) -> dict:
+    def begin_frame(self) -> None:
         self.taken = 0
-        row = super().advance_frame(state)
-        return {**row, "steps": self.taken, "too_close": self.left}
+
+    def frame_columns(self) -> dict[str, Any]:
+        return {"steps": self.taken, "too_close": self.left}
+
+    def collider_moves(self) -> None:
+        self.response = self._make_response()
 
     def saved(self) -> dict[str, np.ndarray]:
         return {"level": np.array([self.level, self.good])}

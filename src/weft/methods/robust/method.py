@@ -6,7 +6,7 @@ where these do not suffice the step is tried again with half its length, or rigi
 Positions change only when nothing collides any more.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
@@ -19,7 +19,7 @@ from weft.contact.step_search import TOUCHING, StepSearch, length_scale, move_of
 from weft.dynamics import make_dynamics
 from weft.dynamics.springs import from_world
 from weft.errors import SceneError
-from weft.methods.base import Method, StepReport, exact_broad_phase, summarise, worst_stretch
+from weft.methods.base import Method, StepReport, early_impulse_of, exact_broad_phase
 from weft.methods.robust.collision_rounds import CollisionRounds, ContactStage
 from weft.methods.robust.step_motion import StepLengths, StepMotion
 from weft.methods.robust.strain_limits import StrainLimits
@@ -89,12 +89,14 @@ class Robust(Method):
     def begin(self, state: State) -> int:
         return move_off(self.world, state, self._find_touching)
 
+    def early_impulse(self, dt: float) -> float:
+        return early_impulse_of(self.dynamics, dt)
+
     def steps_a_frame(self) -> int:
         return self.options.steps
 
-    def advance_frame(self, state: State) -> dict[str, Any]:
-        reports = self.lengths.advance_frame(state, self.world.scene.fps, self._try_step)
-        return {"steps": len(reports), **summarise(reports), "stretch": worst_stretch(self.world, state)}
+    def divide_step(self, state: State, dt: float) -> list[StepReport]:
+        return self.lengths.advance(state, self.world.scene.fps, self._try_step)
 
     def step(self, state: State, dt: float) -> StepReport:
         report = self._try_step(state, dt, state.time + dt, may_halve=False)

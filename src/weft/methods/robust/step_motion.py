@@ -39,12 +39,13 @@ class StepLengths:
         self.halvings = 0
         self.good_steps = 0
 
-    def advance_frame(self, state: State, fps: float, try_step: TryStep) -> list[StepReport]:
-        """Take steps until the frame ends; gives the reports of those that succeeded."""
+    def advance(self, state: State, fps: float, try_step: TryStep) -> list[StepReport]:
+        """Take one of the longest steps of a frame, whole or in halves; gives the reports of those that succeeded."""
         ticks, most = self._ticks, self._most
-        start, tick = state.frame / fps, 0
+        start, tick = state.frame / fps, state.step << most
+        last = tick + (1 << most)
         reports: list[StepReport] = []
-        while tick < ticks:
+        while tick < last:
             length = 1 << (most - self.halvings)
             state.time = start + tick / (ticks * fps)
             ends_frame = tick + length == ticks
@@ -59,8 +60,6 @@ class StepLengths:
             # a longer step must begin at a multiple of its length
             if self.good_steps >= GOOD_STEPS and self.halvings > 0 and tick % (2 * length) == 0:
                 self.halvings, self.good_steps = self.halvings - 1, 0
-        state.frame += 1
-        state.time = state.frame / fps
         return reports
 
 

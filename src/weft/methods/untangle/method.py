@@ -91,11 +91,12 @@ class Untangle(Method):
     def steps_a_frame(self) -> int:
         return self._steps
 
-    def advance_frame(self, state: State) -> dict[str, Any]:
+    def begin_frame(self) -> None:
         self.iterations = 0
-        row = super().advance_frame(state)
+
+    def frame_columns(self) -> dict[str, Any]:
         found = {"crossings": self.crossings, "paths": self.paths, "pinched": len(self.pinched_vertices)}
-        return {**row, **found, "iterations": self.iterations}
+        return {**found, "iterations": self.iterations}
 
     def step(self, state: State, dt: float) -> StepReport:
         world = self.world
