@@ -19,12 +19,18 @@ def describe_commands() -> str:
     return "\n".join(line for name in COMMANDS for line in _command(name))
 
 
+# what the public names that are no classes or functions hold
+DATA = {"MATERIALS": "The presets of materials by name."}
+
+
 def describe_names() -> str:
     """The public names, in Markdown, each with the first sentence of its documentation."""
     rows = []
     for name in sorted(set(weft.__all__) - {"__version__"}, key=str.lower):
         thing = getattr(weft, name)
-        rows.append(f"| `weft.{name}` | {'class' if isinstance(thing, type) else 'function'} | {_sentence(thing)} |")
+        kind = "class" if isinstance(thing, type) else "function" if callable(thing) else "table"
+        text = DATA[name] if kind == "table" else _sentence(thing)
+        rows.append(f"| `weft.{name}` | {kind} | {text} |")
     return "\n".join(["| name | | meaning |", "| --- | --- | --- |", *rows])
 
 

@@ -2,7 +2,9 @@
 
 import importlib.util
 import re
+import runpy
 import shlex
+import tempfile
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -29,9 +31,11 @@ def blocks(page: str | Path, language: str) -> list[str]:
 
 
 def execute(code: str) -> dict:
-    said: dict = {}
-    exec(compile(code, "docs", "exec"), said)
-    return said
+    # from a file, since Warp reads the source of kernels
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "printed.py"
+        path.write_text(code, encoding="utf-8")
+        return runpy.run_path(str(path))
 
 
 def call(*arguments: str) -> str:
