@@ -165,5 +165,5 @@ def test_the_command_tells_of_rounding(tmp_path):
 
 
 def test_unknown_formats(cache, tmp_path):
-    with pytest.raises(WeftError, match="format 'fbx' is not known: use one of usd, glb, pc2"):
+    with pytest.raises(WeftError, match="format 'fbx' is not known: use one of usd, glb, abc, pc2, mdd"):
         export(cache, tmp_path / "a.fbx", format="fbx")

@@ -181,9 +181,9 @@ def test_the_ending_says_the_format():
     assert choose_format(None, "frames") == choose_format(None, None) == "obj"
     assert choose_format("ply", "frames.v2") == "ply"
     with pytest.raises(
-        WeftError, match=r"^run\.abc: no format has files that end in \.abc: use one of \.usdc, .*npy\)$"
+        WeftError, match=r"^run\.fbx: no format has files that end in \.fbx: use one of \.usdc, .*npy\)$"
     ):
-        choose_format(None, "run.abc")
+        choose_format(None, "run.fbx")
 
 
 def test_a_cache_can_be_named_by_its_path(cache, tmp_path):

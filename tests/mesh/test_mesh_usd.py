@@ -228,5 +228,5 @@ def test_without_usd_core(stage, monkeypatch):
     add_square(stage)
     stage.Save()
     monkeypatch.setitem(sys.modules, "pxr", None)
-    with pytest.raises(MissingExtraError, match=r"weft\[usd\]"):
+    with pytest.raises(MissingExtraError, match=r"weft-cloth\[usd\]"):
         load_mesh(stage.GetRootLayer().realPath)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli.terminal import count
+from weft.errors import WeftError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,7 +19,13 @@ LINES = 40
 
 
 def check(
-    cache: Annotated[Path, typer.Argument(help="A cache, as `weft run` writes them.", show_default=False)],
+    cache: Annotated[
+        list[Path],
+        typer.Argument(
+            help="A cache, or the result of any program: .abc, .usd, .glb, .npz, .pc2, .mdd, a folder of OBJ files, or these.",
+            show_default=False,
+        ),
+    ],
     frame: Annotated[
         list[int] | None,
         typer.Option(help="Check this frame (-1: the last); can be given again. Default: all.", show_default=False),
@@ -33,6 +40,16 @@ def check(
     repair: Annotated[
         bool, typer.Option("--repair", help="First compute damaged frames again, and only those; this may take long.")
     ] = False,
+    collider: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An object of such a file that is a collider: not checked against itself. Can be given again.",
+            show_default=False,
+        ),
+    ] = None,
+    fps: Annotated[
+        float | None, typer.Option(help="Frames a second, for files that do not say.", show_default="24")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     scheduler: Annotated[
         str | None, typer.Option(help="Spread frames over a Dask scheduler, tcp://..., or local.", show_default=False)
@@ -43,23 +60,32 @@ def check(
     An intersection is an edge that touches or passes through a triangle with which it shares no vertex, decided by exact
     arithmetic: nearly touching does not count.
     """
-    from weft.cache import open_cache
+    from weft.cache import ForeignResult, open_result
     from weft.check import check_cache, crossing_marks
     from weft.cli.terminal import progress_bar
 
+    if repair and (len(cache) > 1 or not cache[0].is_dir()):
+        raise WeftError("--repair is for caches: it computes frames again from their scene")
     if repair:
         from weft.run.repair import repair as repair_frames
 
-        repaired = repair_frames(cache, progress=True)
+        repaired = repair_frames(cache[0], progress=True)
         typer.echo(
             f"{count(len(repaired), 'damaged frame')} computed again" if repaired else "no frame is damaged", err=json
         )
-    opened = open_cache(cache)
+    opened = open_result(cache, fps=fps, colliders=collider or ())
+    foreign = opened if isinstance(opened, ForeignResult) else None
+    if foreign is not None and not json:
+        print(
+            f"{opened.path}: {foreign.about}; {count(opened.frames, 'frame')} of {', '.join(b.name for b in opened.bodies)}"
+        )
     frames = frame if frame else range(0, opened.frames, every)
     done = itertools.count(1)
     with progress_bar("checking") as bar:
         chosen: dict[str, Any] = {"frames": frames, "colliders": colliders, "seams": seams}
         chosen["progress"] = lambda _, total: bar(next(done), total)
+        if scheduler is not None and foreign is not None:
+            raise WeftError("--scheduler is for caches: other files are checked here")
         if scheduler is None:
             result = check_cache(opened, **chosen)
         else:
@@ -69,7 +95,8 @@ def check(
     if json:
         import json as text
 
-        print(text.dumps({"cache": str(cache), "complete": opened.complete, **result.describe()}, indent=1))
+        head = {"cache": str(opened.path), "format": foreign.about if foreign else "cache", "complete": opened.complete}
+        print(text.dumps({**head, **result.describe()}, indent=1))
     else:
         _show(result, all_frames=all_frames)
         if not opened.complete:

@@ -5,17 +5,19 @@ from typing import Annotated
 
 import typer
 
-FORMAT_HELP = "usd, glb, pc2, obj, ply, npz or npy; default: what the ending of --out means, else obj"
+FORMAT_HELP = "usd, glb, abc, pc2, mdd, obj, ply, npz or npy; default: what the ending of --out means, else obj"
 
 
 def export(
-    cache: Annotated[Path, typer.Argument(help="The cache of a run.", show_default=False)],
+    cache: Annotated[
+        Path, typer.Argument(help="The cache of a run, or a file that `weft check` reads.", show_default=False)
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             "-o",
-            help="A file (usd, glb, npz) or a folder (pc2, obj, ply, npy); default: the cache's name",
+            help="A file (usd, glb, abc, npz) or a folder (pc2, mdd, obj, ply, npy); default: the cache's name",
             show_default=False,
         ),
     ] = None,
@@ -28,17 +30,17 @@ def export(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is already there.")] = False,
     check: Annotated[
-        bool, typer.Option(help="Check whether rounding to 32 bits (usd, glb, pc2) made intersections.")
+        bool, typer.Option(help="Check whether rounding to 32 bits (usd, glb, abc, pc2, mdd) made intersections.")
     ] = True,
 ) -> None:
-    """Write a cache for other programs: USD, animated glTF, point caches, mesh sequences, NumPy."""
-    from weft.cache import open_cache
+    """Write a cache for other programs: USD, Alembic, animated glTF, point caches, mesh sequences, NumPy."""
+    from weft.cache import open_result
     from weft.cli.terminal import choose_frames, count, progress_bar, size_of
     from weft.exchange.formats import choose_format
     from weft.exchange.formats import export as export_cache
     from weft.exchange.selection import warn_of_rounding
 
-    source = open_cache(cache)
+    source = open_result(cache)
     with progress_bar("writing") as progress:
         made = export_cache(
             source,

@@ -1,4 +1,4 @@
-"""`weft info`: what is in a cache, a scene or a mesh."""
+"""`weft info`: what is in a cache, a scene, a mesh or an animation."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,31 +9,41 @@ import typer
 from weft.cli.terminal import count, print_pairs, quoted, size_of
 
 if TYPE_CHECKING:
-    from weft.cache import Cache
+    from weft.cache import Cache, ForeignResult
     from weft.mesh import TriMesh
     from weft.scene import Cloth, Collider, Scene
+
+# files that may hold frames
+ANIMATIONS = (".abc", ".usd", ".usda", ".usdc", ".usdz", ".glb", ".gltf", ".npz", ".pc2", ".mdd")
 
 Pairs = Iterator[tuple[str, str]]
 
 
 def info(
-    path: Annotated[Path, typer.Argument(help="A cache, a scene file or a mesh file.")],
+    path: Annotated[
+        Path, typer.Argument(help="A cache, a scene file, a mesh file or an animation, also of another program.")
+    ],
     verify: Annotated[
         bool, typer.Option("--verify", help="Of a cache: read every frame and test its checksums.")
     ] = False,
     csv: Annotated[Path | None, typer.Option(help="Of a cache: write the report to this file.")] = None,
 ) -> None:
-    """Show what is in a cache, a scene or a mesh."""
+    """Show what is in a cache, a scene, a mesh or an animation."""
     from weft.errors import WeftError
 
     if not path.exists():
         raise WeftError(f"{path} does not exist")
     if not path.is_dir() and (verify or csv):
         raise WeftError(f"--verify and --csv are for caches, and {path} is a file")
-    if path.is_dir():
-        from weft.cache import open_cache
+    from weft.cache import ForeignResult, open_result
 
-        cache = open_cache(path)
+    if path.is_dir() or path.suffix.lower() in ANIMATIONS:
+        cache = open_result(path)
+        if isinstance(cache, ForeignResult):
+            if verify or csv:
+                raise WeftError(f"--verify and --csv are for caches, and {path} is none")
+            print_pairs(describe_foreign(cache))
+            return
         print_pairs(describe_cache(cache))
         if csv is not None:
             cache.report.to_csv(csv)
@@ -48,6 +58,30 @@ def info(
         from weft.mesh import load_mesh
 
         print_pairs(describe_mesh(load_mesh(path), path))
+
+
+def describe_foreign(cache: "ForeignResult") -> Pairs:
+    """Format, units, frames, objects and extent of a file of another program."""
+    import numpy as np
+
+    yield "file", f"{cache.path}, {size_of(cache.path)}"
+    yield "format", cache.about
+    if cache.frames > 1:
+        yield "frames", f"{cache.frames:,}: {cache.sequence.times[-1]:.4g} s at {cache.fps:.4g} frames/s"
+    x = cache.positions(0)
+    for body in cache.bodies:
+        vertices, faces = (items.stop - items.start for items in (body.vertices, body.faces))
+        yield "object", f"{body.name}: {_size(vertices, faces)}"
+    low, high = x.min(axis=0), x.max(axis=0)
+    yield "extent", f"{_vector(high - low)} m, from {_vector(low)} to {_vector(high)}"
+    if cache.frames > 1:
+        far = max(float(np.abs(cache.positions(f) - x).max()) for f in (cache.frames // 2, cache.frames - 1))
+        yield "motion", f"vertices move by up to {far:.4g} m between the first frame and the middle or the last"
+    details = cache.sequence.details
+    yield "uv", "yes" if details.corner_uv is not None else "no"
+    if details.names("material"):
+        yield "materials", ", ".join(details.names("material"))
+    yield "check it", f"weft check {quoted(cache.path)}"
 
 
 def describe_cache(cache: "Cache") -> Pairs:

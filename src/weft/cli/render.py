@@ -49,12 +49,12 @@ def render(
     ] = None,
 ) -> None:
     """Draw a cache as a film (mp4) or a still (png, jpg), without a screen."""
-    from weft.cache import open_cache
+    from weft.cache import open_result
     from weft.cli.terminal import choose_size
     from weft.view.beauty import FILM_SAMPLES, STILL_SAMPLES
     from weft.view.pictures import Look
 
-    source = open_cache(cache)
+    source = open_result(cache)
     path = out or Path(f"{cache.resolve().stem}.mp4")
     is_still = path.suffix.lower() in STILLS
     if fps is not None and not 0.0 < fps <= 1000.0:

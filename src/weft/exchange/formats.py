@@ -28,7 +28,9 @@ class Format(NamedTuple):
 FORMATS = {
     "usd": Format("weft.exchange.usd:export_usd", (".usdc", ".usda", ".usd"), single=True),
     "glb": Format("weft.exchange.gltf:export_glb", (".glb",), single=True),
+    "abc": Format("weft.exchange.alembic:export_abc", (".abc",), single=True),
     "pc2": Format("weft.exchange.sequence:export_pc2", single=True),
+    "mdd": Format("weft.exchange.sequence:export_mdd", single=True),
     "obj": Format("weft.exchange.formats:export_obj"),
     "ply": Format("weft.exchange.formats:export_ply"),
     "npz": Format("weft.exchange.sequence:export_npz", (".npz",)),

@@ -1,8 +1,7 @@
-"""Mesh files, one a frame (OBJ, PLY), point caches (PC2) with an OBJ for each body, and NumPy arrays.
+"""Mesh files, one a frame (OBJ, PLY), point caches (PC2, MDD) with an OBJ for each body, and NumPy arrays.
 
-Blender and Houdini read the sequences; Blender's Mesh Cache modifier and 3ds Max play the point caches. A PC2 file is 32
-bytes of header and then, sample after sample, the positions of all vertices as float32. A sequence is written into a
-temporary folder beside its own and moved there when it is complete.
+Blender and Houdini read the sequences; Blender's Mesh Cache modifier, 3ds Max and LightWave play the point caches. A
+sequence is written into a temporary folder beside its own and moved there when it is complete.
 
 NumPy: a cache as 64-bit arrays, in one npz file or as npy files that can be memory-mapped.
 """
@@ -10,7 +9,6 @@ NumPy: a cache as 64-bit arrays, in one npz file or as npy files that can be mem
 import json
 import os
 import shutil
-import struct
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -26,12 +24,12 @@ from weft.exchange.selection import (
     Ints,
     Report,
     Selection,
-    Singles,
     choose_bodies,
     file_names,
     staged_file,
     staged_folder,
 )
+from weft.mesh.formats.point_cache import MDD_HEADER, PC2_HEADER, PC2_SIGNATURE, read_mdd, read_pc2
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
@@ -167,41 +165,46 @@ def to_ply(positions: Floats, file_bodies: Sequence[FileBody], uv: Floats | None
 WRITERS: dict[str, Callable[[Floats, Sequence[FileBody], Floats | None], bytes]] = {"obj": to_obj, "ply": to_ply}
 
 
-# signature, version, points, first frame, frames a sample, samples
-HEADER = struct.Struct("<12siiffi")
-SIGNATURE = b"POINTCACHE2\0"
+def export_pc2(cache: "Cache", folder: str | Path, **options: Any) -> Exported:
+    """Write `folder/<body>.obj`, the first frame, and `folder/<body>.pc2`, all frames, for every body; see `export_points`."""
+    return export_points(cache, folder, format="pc2", **options)
 
 
-def export_pc2(
+def export_mdd(cache: "Cache", folder: str | Path, **options: Any) -> Exported:
+    """Write `folder/<body>.obj`, the first frame, and `folder/<body>.mdd`, all frames, for every body; see `export_points`."""
+    return export_points(cache, folder, format="mdd", **options)
+
+
+def export_points(
     cache: "Cache",
     folder: str | Path,
     *,
+    format: str,
     frames: Sequence[int] | None = None,
     bodies: Iterable[str] | None = None,
     overwrite: bool = False,
     check: bool = True,
     progress: Report | None = None,
 ) -> Exported:
-    """Write `folder/<body>.obj`, the first frame, and `folder/<body>.pc2`, all frames, for every body.
+    """Write a point cache and an OBJ for each body.
 
-    Sample k of a file is the k-th frame; the header counts them from 0, one sample a frame.
+    Sample k of a file is the k-th frame; PC2 counts them from 0, one sample a frame, and MDD has their times.
     """
     from weft.exchange.selection import find_made_by_rounding
 
     selection = Selection(cache, frames, bodies)
     names = file_names(selection.bodies)
     folder = Path(folder)
-    written = [f"{name}.{kind}" for name in names for kind in ("obj", "pc2")]
+    written = [f"{name}.{kind}" for name in names for kind in ("obj", format)]
     with staged_folder(folder, written, overwrite=overwrite) as staged:
         for body, name in zip(selection.bodies, names, strict=True):
             (staged / f"{name}.obj").write_bytes(rest_obj(selection, body))
-        files = [(staged / f"{name}.pc2").open("wb") for name in names]
+        files = [(staged / f"{name}.{format}").open("wb") for name in names]
         try:
             for file, body in zip(files, selection.bodies, strict=True):
-                count = body.vertices.stop - body.vertices.start
-                file.write(HEADER.pack(SIGNATURE, 1, count, 0.0, 1.0, len(selection.frames)))
+                file.write(_points_head(selection, body.vertices.stop - body.vertices.start, format))
             for done, frame in enumerate(selection.frames, start=1):
-                x = cache.positions(frame).astype("<f4")
+                x = cache.positions(frame).astype("<f4" if format == "pc2" else ">f4")
                 for file, body in zip(files, selection.bodies, strict=True):
                     file.write(x[body.vertices].tobytes())
                 if progress is not None:
@@ -211,9 +214,19 @@ def export_pc2(
                 file.close()
         rounding = {}
         if check:
-            samples = [read_pc2(staged / f"{name}.pc2") for name in names]
+            paths = [staged / f"{name}.{format}" for name in names]
+            samples = [read_pc2(path) if format == "pc2" else read_mdd(path)[0] for path in paths]
             rounding = find_made_by_rounding(selection, lambda k: np.concatenate([s[k] for s in samples]))
     return Exported([folder / name for name in written], selection.frames, rounding)
+
+
+def _points_head(selection: Selection, vertices: int, format: str) -> bytes:
+    """What stands before the samples of a point cache."""
+    count = len(selection.frames)
+    if format == "pc2":
+        return PC2_HEADER.pack(PC2_SIGNATURE, 1, vertices, 0.0, 1.0, count)
+    times = (np.array(selection.frames) - selection.frames[0]) / selection.cache.fps
+    return MDD_HEADER.pack(count, vertices) + times.astype(">f4").tobytes()
 
 
 def rest_obj(selection: Selection, body: "Body") -> bytes:
@@ -221,25 +234,6 @@ def rest_obj(selection: Selection, body: "Body") -> bytes:
     x = selection.cache.positions(selection.frames[0])[body.vertices]
     uv: Floats | None = selection.uv(body)
     return to_obj(x, [FileBody(body.name, slice(0, len(x)), selection.faces(body))], uv)
-
-
-def read_pc2(path: str | Path) -> Singles:
-    """The samples of a PC2 file, (samples, points, 3), memory-mapped."""
-    from weft.errors import WeftError
-
-    path = Path(path)
-    with path.open("rb") as file:
-        head = file.read(HEADER.size)
-    if len(head) < HEADER.size or not head.startswith(SIGNATURE):
-        raise WeftError(f"{path} is no PC2 file")
-    _, version, points, _, _, samples = HEADER.unpack(head)
-    if version != 1 or points < 0 or samples < 0:
-        raise WeftError(f"{path} is damaged, or a PC2 of another version ({version})")
-    if path.stat().st_size < HEADER.size + 12 * points * samples:
-        raise WeftError(f"{path} is cut short: it says {samples} samples of {points} points")
-    if not points or not samples:
-        return np.zeros((samples, points, 3), np.float32)
-    return np.memmap(path, dtype="<f4", mode="r", offset=HEADER.size, shape=(samples, points, 3))
 
 
 # the arrays with one entry a frame

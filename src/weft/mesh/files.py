@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import MeshError, WeftError
+from weft.mesh.details import Details
 from weft.mesh.formats.raw import RawMesh, check_archive, drop_useless_uv, merge_equal, pick, short_reason
 from weft.mesh.repair import repair_mesh
 from weft.mesh.topology import Ints
@@ -20,14 +21,14 @@ from weft.mesh.validate import BadMeshError, Floats, check_finite
 _log = logging.getLogger("weft.mesh")
 
 USD_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
-READABLE = (".obj", ".ply", ".stl", ".glb", ".gltf", *USD_SUFFIXES, ".npz")
+READABLE = (".obj", ".ply", ".stl", ".glb", ".gltf", *USD_SUFFIXES, ".abc", ".npz")
 WRITABLE = (".obj", ".ply", ".npz")
 
 
 def load_mesh(
     path: str | Path, *, object: str | None = None, array: str | None = None, repair: bool = False, uv: bool = True
 ) -> TriMesh:
-    """Read a mesh from an OBJ, PLY, STL, glTF, USD or npz file.
+    """Read a mesh from an OBJ, PLY, STL, glTF, USD, Alembic or npz file.
 
     `object` picks one object of a file that has several (or a group, a panel or a material), by its name; `TriMesh.parts`
     gives all of them. Polygons are cut into triangles, and remembered. Texture coordinates and normals stay with their
@@ -147,6 +148,10 @@ def _read(path: Path, suffix: str, array: str | None) -> RawMesh:
         from weft.mesh.formats.usd import read_usd
 
         return drop_useless_uv(read_usd(path))
+    if suffix == ".abc":
+        from weft.mesh.formats.alembic import read_alembic
+
+        return drop_useless_uv(read_alembic(path))
     from weft.mesh.formats.raw import read_npz
 
     return read_npz(path, array)
@@ -165,9 +170,12 @@ def _writer(path: Path) -> Callable[[TriMesh], bytes]:
 
 GLTF_ENDINGS = (".glb", ".gltf")
 USD_ENDINGS = (".usd", ".usda", ".usdc", ".usdz")
+POINT_CACHES = (".pc2", ".mdd")
 
 # samples a second of formats that store motions instead of frames
 DEFAULT_GLTF_FPS = 30.0
+# keyframes a second from which on they are taken to be the frames of an animation; fewer are poses to blend between
+LEAST_KEYFRAME_RATE = 12.0
 # samples that a motion may have: nine hours at 30 a second. More come from damaged times, and their list alone fills memory
 MOST_SAMPLES = 1_000_000
 
@@ -176,13 +184,23 @@ class MeshSequence:
     """An animated mesh: fixed triangles, and the positions of their vertices at a list of times."""
 
     def __init__(
-        self, times: Sequence[float], vertex_count: int, faces: Ints | None, read: Callable[[int], Floats]
+        self,
+        times: Sequence[float],
+        vertex_count: int,
+        faces: Ints | None,
+        read: Callable[[int], Floats],
+        *,
+        about: str = "",
+        details: Details | None = None,
     ) -> None:
         self.times = tuple(times)
         """of the samples, s, ascending from 0"""
         self.vertex_count = vertex_count
         self.faces = faces
         """(m, 3); None where the file has vertices only"""
+        self.about = about
+        """the format, and the units, up axis and rate that it states or that are assumed"""
+        self.details = details or Details()
         self._read = read
 
     def __len__(self) -> int:
@@ -201,11 +219,13 @@ class MeshSequence:
 
 
 def read_sequence(path: str | Path, *, fps: float | None = None, array: str | None = None) -> MeshSequence:
-    """Open an animated mesh: an npz file, a folder of OBJ or PLY files, or an animated GLB, glTF or USD file.
+    """Open an animated mesh: an npz file, a folder of OBJ or PLY files, an animated GLB, glTF, USD or Alembic file, or the
+    vertices alone from a PC2 or MDD file.
 
-    `fps` is how many samples a second there are: needed where the files have no times (npz, folders), the rate at which
-    a GLB is sampled (30 by default), and what replaces the rate that a USD file states. `array` names the array of an
-    npz file, or the animation of a GLB file that has several.
+    `fps` is how many samples a second there are: needed where the files have no times (npz, PC2, folders), the rate at
+    which a GLB is sampled (by default that of its keyframes if they are frames, at least 12 a second, else 30), and
+    what replaces the rate that a USD file states. `array` names the array of an npz file, or the animation of a GLB
+    file that has several.
     """
     path = Path(path)
     ending = path.suffix.lower()
@@ -217,9 +237,13 @@ def read_sequence(path: str | Path, *, fps: float | None = None, array: str | No
         if ending == ".npz":
             return _read_npz(path, _needed(fps), array or "vertices")
         if ending in GLTF_ENDINGS:
-            return _read_gltf(path, fps or DEFAULT_GLTF_FPS, array)
+            return _read_gltf(path, fps, array)
         if ending in USD_ENDINGS:
             return _read_usd(path, fps)
+        if ending == ".abc":
+            return _read_alembic(path)
+        if ending in POINT_CACHES:
+            return _read_points(path, fps)
     except OSError as error:
         raise MeshError(f"{path}: cannot be read: {error.strerror or error}") from None
     except MeshError as error:
@@ -229,8 +253,8 @@ def read_sequence(path: str | Path, *, fps: float | None = None, array: str | No
     except Exception as error:
         raise MeshError(f"{path.name}: it is no {ending} file, or a damaged one ({short_reason(error)})") from error
     raise MeshError(
-        f"{path.name} is no mesh sequence that weft reads: those are npz, GLB, glTF and USD files and folders of OBJ "
-        "or PLY files"
+        f"{path.name} is no mesh sequence that weft reads: those are npz, GLB, glTF, USD, Alembic, PC2 and MDD "
+        "files and folders of OBJ or PLY files"
     )
 
 
@@ -242,9 +266,9 @@ def mesh_files(path: str | Path) -> list[Path]:
 
         return [path, *GltfDocument(path).buffer_files()]
     if path.suffix.lower() in USD_ENDINGS:
-        from weft.mesh.formats.usd import probe
+        from weft.mesh.formats.usd import usd_layers
 
-        return [path, *(layer for layer in probe(path) if layer != path.absolute())]
+        return [path, *(layer for layer in usd_layers(path) if layer != path.absolute())]
     return [path]
 
 
@@ -297,13 +321,16 @@ def _read_npz(path: Path, fps: float, array: str) -> MeshSequence:
         samples.shape[1],
         faces,
         lambda sample: samples[sample].astype(np.float64),
+        about=f"npz: without units and times, taken as metres, y up, {fps:g} a second",
     )
 
 
-def _read_gltf(path: Path, fps: float, animation: str | None) -> MeshSequence:
+def _read_gltf(path: Path, fps: float | None, animation: str | None) -> MeshSequence:
     from weft.mesh.formats.gltf import GltfAnimation
 
     moving = GltfAnimation(path, animation)
+    own = moving.rate if moving.rate is not None and moving.rate >= LEAST_KEYFRAME_RATE else None
+    fps = fps or own or DEFAULT_GLTF_FPS
     start, end = moving.start, moving.end
     if not (end - start) * fps < MOST_SAMPLES:
         raise MeshError(
@@ -317,6 +344,8 @@ def _read_gltf(path: Path, fps: float, animation: str | None) -> MeshSequence:
         moving.vertex_count,
         moving.faces,
         lambda sample: moving.vertices(start + sample / fps),
+        about=f"glTF: metres, y up; sampled {fps:g} times a second",
+        details=moving.details,
     )
 
 
@@ -332,7 +361,41 @@ def _read_usd(path: Path, fps: float | None) -> MeshSequence:
         len(first.vertices),
         first.faces.astype(np.int32),
         lambda i: read_stage(times.stage, times.codes[i]).vertices,
+        about=f"USD: {times.units}, {rate:g} time codes a second",
+        details=first.details,
     )
+
+
+def _read_alembic(path: Path) -> MeshSequence:
+    from weft.mesh.formats.alembic import AlembicScene
+
+    scene = AlembicScene(path)
+    if len(scene.times) < 2:
+        raise MeshError("it holds no animation: no mesh in it has more than one sample")
+    first = scene.read(0)
+    return MeshSequence(
+        [time - scene.times[0] for time in scene.times],
+        len(first.vertices),
+        first.faces.astype(np.int32),
+        lambda i: scene.read(i).vertices,
+        about="Alembic: without units, taken as metres, y up",
+        details=first.details,
+    )
+
+
+def _read_points(path: Path, fps: float | None) -> MeshSequence:
+    from weft.mesh.formats.point_cache import read_mdd, read_pc2
+
+    if path.suffix.lower() == ".pc2":
+        samples, rate = read_pc2(path), _needed(fps)
+        times = [i / rate for i in range(len(samples))]
+    else:
+        samples, stated = read_mdd(path)
+        times = [float(t - stated[0]) for t in stated] if fps is None else [i / fps for i in range(len(samples))]
+    if 0 in samples.shape or not np.all(np.diff(times) > 0.0):
+        raise MeshError("it is empty, or its times do not ascend")
+    about = f"{path.suffix[1:].upper()}: without units, taken as metres, y up"
+    return MeshSequence(times, samples.shape[1], None, lambda i: np.asarray(samples[i], dtype=np.float64), about=about)
 
 
 def _checked_faces(faces: NDArray, vertex_count: int) -> Ints:
@@ -346,7 +409,12 @@ def _checked_faces(faces: NDArray, vertex_count: int) -> Ints:
 
 
 def _read_folder(folder: Path, fps: float) -> MeshSequence:
-    files = sorted((f for f in folder.iterdir() if f.suffix.lower() in (".obj", ".ply")), key=lambda f: natural(f.name))
+    return read_files([f for f in folder.iterdir() if f.suffix.lower() in (".obj", ".ply")], fps)
+
+
+def read_files(files: Sequence[Path], fps: float) -> MeshSequence:
+    """OBJ or PLY files, one a sample, in the natural order of their names (frame_2 before frame_10)."""
+    files = sorted(files, key=lambda f: natural(f.name))
     if not files:
         raise MeshError("the folder holds no OBJ or PLY files")
     endings = {f.suffix.lower() for f in files}
@@ -364,6 +432,8 @@ def _read_folder(folder: Path, fps: float) -> MeshSequence:
         len(first.vertices),
         first.faces.astype(np.int32),
         lambda sample: _checked_count(_read_file(files[sample]), first, files[0], files[sample]),
+        about=f"{files[0].suffix[1:].upper()} files: without units and times, taken as metres, y up, {fps:g} a second",
+        details=first.details,
     )
 
 

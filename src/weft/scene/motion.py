@@ -120,7 +120,7 @@ class Sequence(MotionModel):
     )
     fps: Positive | None = Field(
         default=None,
-        description="samples a second; needed for npz files and folders; default: the file's own for USD, 30 for GLB",
+        description="samples a second; needed for npz files and folders; default: the file's own; for a GLB of poses 30",
     )
     array: Name | None = Field(
         default=None,

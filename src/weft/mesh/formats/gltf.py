@@ -355,13 +355,18 @@ class GltfAnimation(GltfScene):
 
     def _open(self, document: GltfDocument) -> None:
         super()._open(document)
-        self.channels, self.start, self.end = _read_channels(document, self._animation)
+        self.channels, times = _read_channels(document, self._animation)
+        self.start, self.end = float(times[0]), float(times[-1])
+        steps = np.diff(times)
+        even = len(steps) > 0 and float(np.ptp(steps)) < 1e-3 * float(steps.min())
+        self.rate = float(1.0 / np.mean(steps)) if even else None
+        """keyframes a second, where all of them have equal distances"""
         # find damaged data now instead of in the middle of a run
         self.vertices(self.start)
 
 
-def _read_channels(document: GltfDocument, name: str | None) -> tuple[dict[tuple[int, str], Channel], float, float]:
-    """The animated properties, (node, property) -> value at a time, and the start and end of the animation."""
+def _read_channels(document: GltfDocument, name: str | None) -> tuple[dict[tuple[int, str], Channel], Floats]:
+    """The animated properties, (node, property) -> value at a time, and the times of all keyframes, ascending."""
     animations = document.items("animations")
     if not animations:
         raise MeshError("it holds no animation")
@@ -372,7 +377,7 @@ def _read_channels(document: GltfDocument, name: str | None) -> tuple[dict[tuple
         raise MeshError(f"it holds no animation called {name!r}; it has {', '.join(names)}")
     animation = animations[0 if name is None else names.index(name)]
     channels: dict[tuple[int, str], Channel] = {}
-    ends: list[float] = []
+    keyframes: list[Floats] = []
     for channel in animation.get("channels", []):
         target = channel["target"]
         if "node" not in target:
@@ -389,10 +394,10 @@ def _read_channels(document: GltfDocument, name: str | None) -> tuple[dict[tuple
         channels[target["node"], target["path"]] = _channel(
             times, values, sampler.get("interpolation", "LINEAR"), rotation=target["path"] == "rotation"
         )
-        ends += [float(times[0]), float(times[-1])]
+        keyframes.append(times)
     if not channels:
         raise MeshError("its animation moves nothing")
-    return channels, min(ends), max(ends)
+    return channels, np.unique(np.concatenate(keyframes))
 
 
 def _channel(times: Floats, values: Floats, interpolation: str, *, rotation: bool) -> Channel:

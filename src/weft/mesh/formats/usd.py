@@ -4,10 +4,6 @@ A damaged binary file can make USD's own library crash or take all memory. So a 
 file first (`probe`: this module as a program); only what it could read is read here.
 """
 
-import json
-import os
-import subprocess
-import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +13,8 @@ import numpy as np
 
 from weft.errors import MeshError, WeftWarning, missing_extra
 from weft.mesh.details import Labels
+from weft.mesh.formats.probe import answer, probe
 from weft.mesh.formats.raw import (
-    UNPACKED_BYTES,
-    UNPACKED_RATIO,
     RawMesh,
     concatenate,
     cut_polygons,
@@ -42,61 +37,10 @@ def read_usd(path: Path) -> RawMesh:
     return mesh
 
 
-# what reading a file may take beyond the library itself: bytes, or so many times the size of the file if that is more;
-# and seconds of the processor, with one more for each 10 MB
-_PROBE_BYTES = UNPACKED_BYTES
-_PROBE_RATIO = UNPACKED_RATIO
-_PROBE_SECONDS = 60
-# layers of the files that were probed, with the stamps that they had
-_probed: dict[Path, dict[Path, tuple[int, int]]] = {}
+def _probe_main(path: Path) -> dict[str, Any]:
+    """Read all of a file; in the process that `probe` starts."""
+    from pxr import Usd, UsdGeom
 
-
-def probe(path: Path) -> list[Path]:
-    """Read a file in a process with limits, and return the paths of all its layers; an error if it cannot be read.
-
-    A file whose layers have not changed since it was probed is not probed again.
-    """
-    path = path.absolute()
-    known = _probed.get(path)
-    if known is None or known != {layer: _stamp(layer) for layer in known}:
-        layers = [Path(layer) for layer in _run_probe(path)]
-        known = _probed[path] = {layer: _stamp(layer) for layer in layers}
-    return list(known)
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_mtime_ns, status.st_size
-
-
-def _run_probe(path: Path) -> list[str]:
-    seconds = _PROBE_SECONDS + path.stat().st_size // 10_000_000
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PXR_WORK_THREAD_LIMIT": "1"}
-    command = [sys.executable, "-P", "-m", "weft.mesh.formats.usd", str(path), str(seconds)]
-    try:
-        # the limit on processor time ends it earlier, unless the machine is busy or the file comes from a slow disk
-        done = subprocess.run(command, env=environment, capture_output=True, timeout=10 * seconds)
-    except subprocess.TimeoutExpired:
-        raise MeshError(f"it is damaged, or too large: it was not read after {10 * seconds} s") from None
-    try:
-        answer = json.loads(done.stdout.splitlines()[-1])
-    except (ValueError, IndexError):
-        allowed = max(_PROBE_BYTES, _PROBE_RATIO * path.stat().st_size) / 1e9
-        raise MeshError(
-            f"it is damaged: reading it crashed, or took more than {allowed:.2g} GB of memory or {seconds} s (exit code "
-            f"{done.returncode})"
-        ) from None
-    if "error" in answer:
-        raise MeshError(answer["error"])
-    return list(answer["layers"])
-
-
-def _probe_main(path: Path, seconds: int) -> dict[str, Any]:
-    """Read all of a file under limits; in the process that `probe` starts."""
-    from pxr import Usd, UsdGeom, UsdSkel
-
-    assert UsdGeom and UsdSkel
-    _limit(max(_PROBE_BYTES, _PROBE_RATIO * path.stat().st_size), seconds)
     try:
         stage = _open(path)
         layers = [layer.realPath.partition("[")[0] for layer in stage.GetUsedLayers() if layer.realPath]
@@ -108,25 +52,16 @@ def _probe_main(path: Path, seconds: int) -> dict[str, Any]:
             for attribute in prim.GetAttributes() if prim.IsA(UsdGeom.Mesh) else ():
                 for code in attribute.GetTimeSamples():
                     attribute.Get(code)
-    except MeshError as error:
-        return {"error": str(error)}
+    except MeshError:
+        raise
     except Exception as error:
         return {"error": f"it is damaged ({_reason(error)})"}
     return {"layers": sorted(set(layers))}
 
 
-def _limit(size: int, seconds: int) -> None:
-    """Limit the memory that this process may take from here on, and its processor time, where the system can do so."""
-    try:
-        import resource
-    except ImportError:
-        return
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    pages = Path("/proc/self/statm")
-    if pages.exists():
-        now = int(pages.read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (now + size, now + size))
+def usd_layers(path: Path) -> list[Path]:
+    """The files of all layers of a USD file; an error if it cannot be read (`probe`)."""
+    return probe(path, "weft.mesh.formats.usd")
 
 
 def open_stage(path: Path) -> Any:
@@ -136,7 +71,7 @@ def open_stage(path: Path) -> Any:
     except ImportError:
         raise missing_extra("usd", "usd-core") from None
     assert Usd
-    probe(path)
+    usd_layers(path)
     return _open(path)
 
 
@@ -330,6 +265,8 @@ class UsdTimes:
             raise MeshError("it holds no animation: no mesh in it has time samples")
         self.codes = sorted(codes)
         self.codes_per_second = float(self.stage.GetTimeCodesPerSecond())
+        scale, axis = UsdGeom.GetStageMetersPerUnit(self.stage), UsdGeom.GetStageUpAxis(self.stage)
+        self.units = f"{scale:g} m a unit, {str(axis).lower()} up"
 
 
 def _check_triangles(mesh: Any) -> None:
@@ -361,4 +298,8 @@ def _check_count(mesh: Any) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_probe_main(Path(sys.argv[1]), int(sys.argv[2]))))
+    from pxr import Usd, UsdGeom, UsdSkel
+
+    # imported before the limit on memory
+    assert Usd and UsdGeom and UsdSkel
+    answer(_probe_main)

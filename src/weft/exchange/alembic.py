@@ -1,0 +1,134 @@
+"""Alembic (.abc, Ogawa): one polygon mesh a body below a transform of its name, with a sample a frame.
+
+Points and velocities (m/s) are float32, in metres, y up; flat rest coordinates are the UVs, one a corner; `Cd` is the body's
+colour. Samples are at the times of the frames, so that frame f of the cache is frame f of a program with the same rate.
+Bodies that do not move have one sample. Blender, Houdini, Maya, Cinema 4D and Unreal read it.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.errors import WeftError, missing_extra
+from weft.exchange.selection import Exported, Floats, Report, Selection, Singles, file_names, staged_file
+
+if TYPE_CHECKING:
+    from weft.cache import Body, Cache
+
+
+def export_abc(
+    cache: "Cache",
+    path: str | Path,
+    *,
+    frames: Sequence[int] | None = None,
+    bodies: Iterable[str] | None = None,
+    overwrite: bool = False,
+    check: bool = True,
+    progress: Report | None = None,
+) -> Exported:
+    """Write frames of a cache as an Alembic file; the frames must have equal distances."""
+    try:
+        from alembic3d.Abc import OArchive
+        from alembic3d.AbcCoreAbstract import TimeSampling
+    except ImportError:
+        raise missing_extra("alembic", "alembic3d") from None
+    from weft.exchange.selection import find_made_by_rounding
+
+    path = Path(path)
+    if path.suffix.lower() != ".abc":
+        raise WeftError(f"{path}: the name of an Alembic file ends in .abc")
+    selection = Selection(cache, frames, bodies)
+    steps = set(np.diff(selection.frames).tolist()) or {1}
+    if len(steps) > 1 or min(steps) < 1:
+        raise WeftError("the frames of an Alembic file have equal distances: choose them as first:last:step")
+    rounding = {}
+    with staged_file(path, overwrite=overwrite) as staged:
+        archive = OArchive(str(staged))
+        rate = cache.fps
+        sampling = archive.addTimeSampling(TimeSampling(steps.pop() / rate, selection.frames[0] / rate))
+        meshes = [
+            _Mesh(archive, selection, body, name, sampling if moves else 0)
+            for body, name, moves in zip(
+                selection.bodies, file_names(selection.bodies), selection.moving(), strict=True
+            )
+        ]
+        for done, frame in enumerate(selection.frames, start=1):
+            x, v = cache.positions(frame), cache.velocities(frame)
+            for mesh in meshes:
+                if mesh.moves or done == 1:
+                    mesh.write(x, v)
+            if progress is not None:
+                progress(done, len(selection.frames))
+        # the file is complete when its objects are gone
+        del mesh
+        meshes.clear()
+        del archive
+        if check:
+            rounding = find_made_by_rounding(selection, _reader(staged))
+    return Exported([path], selection.frames, rounding)
+
+
+class _Mesh:
+    """One body in the archive."""
+
+    def __init__(self, archive: Any, selection: Selection, body: "Body", name: str, sampling: int) -> None:
+        from alembic3d.AbcGeom import GeometryScope, OPolyMesh, OV2fGeomParamSample, OXform
+        from imath import IntArrayFromBuffer, V2fArrayFromBuffer
+
+        self.body = body
+        self.moves = sampling != 0
+        # Alembic's polygons are wound clockwise
+        faces = np.ascontiguousarray(selection.faces(body)[:, ::-1])
+        self._faces = IntArrayFromBuffer(faces.ravel())
+        self._counts = IntArrayFromBuffer(np.full(len(faces), 3, np.int32))
+        uv = selection.uv(body)
+        self._uvs = None
+        if uv is not None:
+            corners = np.ascontiguousarray(uv[faces.ravel()], dtype=np.float32)
+            self._uvs = OV2fGeomParamSample(V2fArrayFromBuffer(corners), GeometryScope.kFacevaryingScope)
+        self._mesh = OPolyMesh(OXform(archive.getTop(), name), f"{name}Shape")
+        self._schema = self._mesh.getSchema()
+        self._schema.setTimeSampling(sampling)
+        self._colour(selection.colour(body))
+        self._first = True
+
+    def _colour(self, colour: Floats) -> None:
+        """One linear colour for the whole mesh, as Houdini and Maya name it."""
+        from alembic3d.AbcGeom import GeometryScope, OC3fGeomParam, OC3fGeomParamSample
+        from imath import C3fArray, Color3f
+
+        from weft.scene.colours import to_linear
+
+        values = C3fArray(1)
+        values[0] = Color3f(*to_linear(colour).tolist())
+        param = OC3fGeomParam(self._schema.getArbGeomParams(), "Cd", False, GeometryScope.kConstantScope, 1)
+        param.set(OC3fGeomParamSample(values, GeometryScope.kConstantScope))
+
+    def write(self, x: Floats, v: Floats) -> None:
+        """The next sample: positions and velocities, and at first the triangles and UVs."""
+        from alembic3d.AbcGeom import OPolyMeshSchemaSample
+        from imath import V3fArrayFromBuffer
+
+        points = V3fArrayFromBuffer(np.ascontiguousarray(x[self.body.vertices], dtype=np.float32))
+        if self._first:
+            more = () if self._uvs is None else (self._uvs,)
+            sample = OPolyMeshSchemaSample(points, self._faces, self._counts, *more)
+        else:
+            sample = OPolyMeshSchemaSample(points)
+        if self.moves:
+            sample.setVelocities(V3fArrayFromBuffer(np.ascontiguousarray(v[self.body.vertices], dtype=np.float32)))
+        self._schema.set(sample)
+        self._first = False
+
+
+def _reader(path: Path) -> Any:
+    from weft.mesh.formats.alembic import AlembicScene
+
+    scene = AlembicScene(path)
+
+    def read(k: int) -> Singles:
+        return scene.read(min(k, len(scene.times) - 1)).vertices.astype(np.float32)
+
+    return read
