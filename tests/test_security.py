@@ -129,7 +129,7 @@ def test_a_cluster_needs_its_certificate(monkeypatch):
     from weft.farm.cluster import connect
 
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    with pytest.raises(weft.WeftError, match=r"cryptography.*weft\[farm\]"), connect("local:1"):
+    with pytest.raises(weft.WeftError, match=r"cryptography.*weft-cloth\[farm\]"), connect("local:1"):
         pass
 
 

@@ -119,7 +119,7 @@ def test_seams_from_a_file(folder):
     ("arguments", "message"),
     [
         (("missing.obj", "-o", "free.obj"), "missing.obj: no such file"),
-        (("tangled.obj", "-o", "free.stl"), "--out free.stl: weft writes meshes to .obj, .ply files"),
+        (("tangled.obj", "-o", "free.stl"), "--out free.stl: weft writes meshes to .obj, .ply, .npz files"),
         (("tangled.obj", "-o", "tangled.obj"), "tangled.obj exists already: choose another name, or replace it with"),
         (("tangled.obj", "-o", "free.obj", "--frame", "1"), "--frame 1: tangled.obj is no cache"),
         (("tangled.obj", "-o", "free.obj", "--rest", "small.obj"), "--rest small.obj has 9 vertices"),

@@ -87,5 +87,5 @@ def test_without_the_encoder_one_line_says_what_to_install(tmp_path, monkeypatch
     with pytest.raises(WeftError, match="apt-get install ffmpeg"):
         find_encoder()
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    with pytest.raises(MissingExtraError, match=r"imageio-ffmpeg.*weft\[render\]"):
+    with pytest.raises(MissingExtraError, match=r"imageio-ffmpeg.*weft-cloth\[render\]"):
         render_film(waving(), tmp_path / "film.mp4")

@@ -58,5 +58,5 @@ def test_mistakes_are_sentences(tmp_path):
 
 def test_without_matplotlib_one_line_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r"matplotlib.*weft\[render\]"):
+    with pytest.raises(MissingExtraError, match=r"matplotlib.*weft-cloth\[render\]"):
         plot_report(waving(rows=rows()), tmp_path / "report.png")

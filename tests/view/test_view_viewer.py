@@ -149,7 +149,7 @@ def test_the_server_is_for_this_machine_only():
 
 def test_without_viser_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "viser", None)
-    with pytest.raises(MissingExtraError, match=r"viser.*weft\[view\]"):
+    with pytest.raises(MissingExtraError, match=r"viser.*weft-cloth\[view\]"):
         Viewer(waving())
 
 
