@@ -174,3 +174,5 @@ def set_repulsion(
             contacts.friction[i] = wp.vec2d()
     contacts.normal_impulses[i] = wp.float64(0.0)
     contacts.tangential_impulses[i] = wp.vec3d()
+    if contacts.corrections.shape[0] > 0:
+        contacts.corrections[i] = wp.vec3d()

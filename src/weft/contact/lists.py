@@ -38,6 +38,7 @@ class ContactArrays:
     tangential_impulses: wp.array[wp.vec3d]
     kept_distances: wp.array[wp.float64]
     gains: wp.array[wp.vec4d]
+    corrections: wp.array[wp.vec3d]
 
 
 GEOMETRY = ("vertices", "weights", "normals", "gaps", "thickness")
@@ -70,6 +71,11 @@ class ContactList:
         self._is_reordered = False
         self._impulses = [Buffer(dtype, device) for dtype in (wp.float64, wp.vec2d, wp.float64, wp.vec3d)]
         self._kept_distances, self._gains = Buffer(wp.float64, device), Buffer(wp.vec4d, device)
+        # empty until they are noted: kernels look at its length
+        self._corrections = Buffer(wp.vec3d, device)
+        self._corrections.array = wp.empty(0, dtype=wp.vec3d, device=device)
+        self.notes_corrections = False
+        """whether the corrections of positions are summed up, from which come the forces of contacts"""
         self._structs: dict[bool, tuple[list[wp.array], Any]] = {}
 
     @property
@@ -133,6 +139,11 @@ class ContactList:
         return self._gains.array
 
     @property
+    def corrections(self) -> wp.array:
+        """vec3d: sum of the corrections of the relative position in the substeps, in m; empty unless they are noted"""
+        return self._corrections.array
+
+    @property
     def launch_bound(self) -> int:
         """Items of launches whose kernels read `size`: on CUDA this seldom changes, so that graphs can be reused."""
         return self._launch_bound.for_count(self.count)
@@ -148,6 +159,8 @@ class ContactList:
         bound = self._launch_bound.for_count(count)
         for buffer in (*self._geometry, *self._impulses, self._kept_distances):
             buffer.at_least(bound, keep=self.count)
+        if self.notes_corrections:
+            self._corrections.at_least(bound, keep=self.count)
         self.count = count
         launch(_write_size, 1, [count, self.size], device=self.device)
 
@@ -163,11 +176,13 @@ class ContactList:
         return self._struct(self._reordered, not self._is_reordered)
 
     def _struct(self, geometry: list[Buffer], half: bool) -> Any:
-        columns = [buffer.array for buffer in (*geometry, *self._impulses, self._kept_distances, self._gains)]
+        buffers = (*geometry, *self._impulses, self._kept_distances, self._gains, self._corrections)
+        columns = [buffer.array for buffer in buffers]
         known, result = self._structs.get(half, ([], None))
         if len(known) != len(columns) or any(one is not other for one, other in zip(known, columns, strict=True)):
             result = ContactArrays()
-            for name, column in zip((*GEOMETRY, *IMPULSES, "kept_distances", "gains"), columns, strict=True):
+            names = (*GEOMETRY, *IMPULSES, "kept_distances", "gains", "corrections")
+            for name, column in zip(names, columns, strict=True):
                 setattr(result, name, column)
             self._structs[half] = columns, result
         return result

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
@@ -34,6 +34,21 @@ class StepReport:
     collisions: int = 0
     zones: int = 0
     problems: list[str] = field(default_factory=list)
+
+
+class ContactForces(NamedTuple):
+    """The contacts of a step as stencils, on the host, and the mean force of each over the step."""
+
+    vertices: np.ndarray
+    """(k, 4) those with positive weights are of the first side, the others of the second"""
+    weights: np.ndarray
+    """(k, 4)"""
+    normals: np.ndarray
+    """(k, 3) from the second side to the first"""
+    gaps: np.ndarray
+    """(k,) along the normal when the step began, m"""
+    forces: np.ndarray
+    """(k, 3) on the first side, N"""
 
 
 class Method(ABC):
@@ -114,6 +129,14 @@ class Method(ABC):
 
     def collider_moves(self) -> None:  # noqa: B027  (most methods rely on nothing)
         """A collider that stood still will be moved by the caller from now on: update what relied on it standing still."""
+
+    def note_forces(self) -> bool:
+        """Keep from now on what the forces of contacts come from; whether the method knows them."""
+        return False
+
+    def contact_forces(self) -> ContactForces:
+        """The contacts of the last step and their forces, where `note_forces` said that the method knows them."""
+        raise NotImplementedError
 
     def velocities(self, state: State) -> np.ndarray:
         """How vertices move at the end of a frame; a method may go on from others than these."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import warp as wp
 
 from weft.errors import Unstable, WeftError
+from weft.run.contact_report import ContactForce, ContactReporter, Contacts, force_on
 from weft.run.controls import Controls, ExternalForces, Floats, check_pose, placement_of
 from weft.scene import Scene, load_scene
 from weft.scene.messages import unknown
@@ -74,6 +75,7 @@ class Simulation:
             raise WeftError(f"a simulation needs a Scene or the path of a scene file, not {type(found).__name__}")
         scene = found.replace(**changes) if changes else found
         self._set_up(scene, *compile_scene(scene))
+        self._knows_forces = self.method.note_forces()
 
     @classmethod
     def compiled(cls, scene: Scene, world: Any, method: Any) -> "Simulation":
@@ -90,8 +92,12 @@ class Simulation:
         self.report: dict[str, Any] = {}
         """counts, the largest stretch and the status of the last complete frame; empty before the first"""
         self._views: dict[str, Any] = {}
+        self._restored = 0, 0
+        """frame and step of the last moment that no step led to, whose forces are unknown"""
         self._external: ExternalForces | None = None
         self._controls: Controls | None = None
+        self._knows_forces = False
+        self._reporter: ContactReporter | None = None
         self._after_steps: list[Callable[[Simulation], object]] = []
         self._after_frames: list[Callable[[Simulation], object]] = []
         self._reports: list[Any] = []
@@ -218,6 +224,35 @@ class Simulation:
             raise WeftError(unknown(kind or "body", name, known))
         return self.bodies[name]
 
+    # contacts
+
+    @property
+    def contacts(self) -> Contacts:
+        """Who touches whom, where, and, where the method knows it, with what force: the contacts of the last step."""
+        if self._reporter is None:
+            self._reporter = ContactReporter(self.world)
+        if self._knows_forces and (self.state.frame, self.state.step) != self._restored:
+            return self._reporter.with_forces(self.method.contact_forces(), self.state.x)
+        return self._reporter.by_search(self.state.x)
+
+    def contact_forces(self, name: str, *, about: npt.ArrayLike | None = None) -> ContactForce:
+        """Force and torque of all contacts of a body with other bodies, averaged over the last step.
+
+        The torque is about a point, by default the origin of a collider's pose, or of the world for a cloth.
+        """
+        body = self._body(name)
+        if not self._knows_forces:
+            raise WeftError(
+                f"{self.method.name} does not know the forces of its contacts, only where they are (contacts): robust "
+                "knows them"
+            )
+        contacts = self.contacts
+        if contacts.forces is None:
+            raise WeftError("the forces of contacts are those of the last step: take a step first")
+        if about is None:
+            about = body.pose_now()[:3, 3] if body.kind == "collider" and body.rigid else np.zeros(3)
+        return force_on(name, contacts, np.asarray(about, dtype=np.float64))
+
     # controls
 
     def controls(self) -> Controls:
@@ -339,6 +374,7 @@ class Simulation:
         state.x.assign(positions)
         state.v.assign(velocities)
         state.time, state.frame, state.step = time, frame, step
+        self._restored = frame, step
         self._reports, self.report = [], {}
         if self._external is not None:
             self._external.forget()
@@ -397,7 +433,7 @@ class SimulatedBody:
         controls = self._simulation._controls
         if controls is not None and self.name in controls.poses:
             return controls.poses[self.name].goal
-        pose = self._pose_of_scene()
+        pose = self.pose_now()
         pose.flags.writeable = False
         return pose
 
@@ -406,12 +442,22 @@ class SimulatedBody:
         pose = check_pose(self.name, value)
         simulation = self._simulation
         steered = self.name in simulation.controls().poses
-        glide = simulation.controls().steer(self.name, self._pose_of_scene(), simulation.time)
+        glide = simulation.controls().steer(self.name, self.pose_now(), simulation.time)
         glide.goal[...] = pose
         if not steered:
             simulation.method.collider_moves()
 
-    def _pose_of_scene(self) -> Floats:
+    @property
+    def rigid(self) -> bool:
+        """Whether it is a collider that does not deform."""
+        simulation = self._simulation
+        names = [collider.name for collider in simulation.scene.colliders]
+        return self.kind == "collider" and isinstance(
+            simulation.world.collider_motions[names.index(self.name)], RigidMotion
+        )
+
+    def pose_now(self) -> Floats:
+        """Of a collider: its pose at the time of the state, which differs from the `pose` that it is on its way to."""
         simulation = self._simulation
         if self.kind != "collider":
             raise WeftError(

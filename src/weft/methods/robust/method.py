@@ -19,7 +19,7 @@ from weft.contact.step_search import TOUCHING, StepSearch, length_scale, move_of
 from weft.dynamics import make_dynamics
 from weft.dynamics.springs import from_world
 from weft.errors import SceneError
-from weft.methods.base import Method, StepReport, early_impulse_of, exact_broad_phase
+from weft.methods.base import ContactForces, Method, StepReport, early_impulse_of, exact_broad_phase
 from weft.methods.robust.collision_rounds import CollisionRounds, ContactStage
 from weft.methods.robust.step_motion import StepLengths, StepMotion
 from weft.methods.robust.strain_limits import StrainLimits
@@ -64,6 +64,8 @@ class Robust(Method):
         self.lengths = StepLengths(options.steps, options.halvings)
         self.many_pairs = MANY_PAIRS * len(world.faces) + SOME_PAIRS
         self._graphs = GraphCache(world.device)
+        self._last_step = 1.0, 1
+        """length and number of substeps of the last step"""
 
     def _make_search(self) -> StepSearch:
         world = self.world
@@ -133,6 +135,7 @@ class Robust(Method):
             self.collisions.move_rigid_zones(state, dt, report)
         self._end_step(state, dt, substeps, report)
         self.contacts.note_collisions(report.collisions)
+        self._last_step = dt, substeps
         return report
 
     def _find_contacts(self, state: State, dt: float) -> int:
@@ -185,6 +188,25 @@ class Robust(Method):
         self.search.find_contacts(x, x, contacts)
         touching = np.flatnonzero(contacts.gaps[: contacts.count].numpy() < distance)
         return contacts.vertices.numpy()[touching], contacts.weights.numpy()[touching]
+
+    def note_forces(self) -> bool:
+        self.contact_list.notes_corrections = True
+        return True
+
+    def contact_forces(self) -> ContactForces:
+        """Impulses on velocities, and corrections of positions in substeps of length h, which are impulses of c / (W h)."""
+        contacts, (dt, substeps) = self.contact_list, self._last_step
+        vertices, weights, normals, gaps = (
+            array.numpy()[: contacts.count].copy()
+            for array in (contacts.vertices, contacts.weights, contacts.normals, contacts.gaps)
+        )
+        inverse = (weights**2 * self.world.inverse_mass.numpy()[vertices]).sum(axis=1)
+        impulses = contacts.normal_impulses.numpy()[: contacts.count, None] * normals
+        impulses += contacts.tangential_impulses.numpy()[: contacts.count]
+        if len(contacts.corrections):
+            corrections = contacts.corrections.numpy()[: contacts.count]
+            impulses += corrections * (substeps / dt / np.where(inverse > 0.0, inverse, np.inf))[:, None]
+        return ContactForces(vertices, weights, normals, gaps, impulses / dt)
 
     def velocities(self, state: State) -> np.ndarray:
         """The average velocity of the last step where contacts changed it, else the velocity at its end.

@@ -36,6 +36,8 @@ class SubstepContacts:
     friction: wp.array[wp.vec2d]
     before: wp.array[wp.vec4d]
     """packed vertices at the start of the substep"""
+    corrections: wp.array[wp.vec3d]
+    """where they are noted, the sum of the corrections of each contact"""
 
 
 @wp.struct
@@ -101,6 +103,8 @@ def solve_contact(i: int, exists: bool, contact: SubstepContact, contacts: Subst
         move_vertex(q[1], b, g[1], correction, p)
         move_vertex(q[2], c, g[2], correction, p)
         move_vertex(q[3], d, g[3], correction, p)
+        if contacts.corrections.shape[0] > 0:
+            contacts.corrections[i] = contacts.corrections[i] + correction
 
 
 @wp.func
@@ -133,6 +137,7 @@ def sweep_positions(
     contacts.gains = arrays.gains
     contacts.friction = arrays.friction
     contacts.before = before
+    contacts.corrections = arrays.corrections
     sweep_colours(t, threads, arrivals, offsets, contacts, p)
     if offsets[COLOURS + 1] > offsets[COLOURS]:
         grid_barrier(arrivals)
@@ -160,7 +165,7 @@ class PositionContacts:
     @property
     def _arrays(self) -> tuple[wp.array, ...]:
         c = self.contacts
-        return c.vertices, c.weights, c.normals, c.kept_distances, c.gaps, c.gains, c.friction
+        return c.vertices, c.weights, c.normals, c.kept_distances, c.gaps, c.gains, c.friction, c.corrections
 
     def __call__(self, x: wp.array, before: wp.array) -> None:
         """Correct positions x that were at `before` when the substep started; both are packed vertices."""
