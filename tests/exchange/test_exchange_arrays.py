@@ -101,6 +101,9 @@ def test_nothing_half_written_is_seen_and_nothing_is_lost(cache, tmp_path, expor
         bodies, faces, uv, frames, fps = cache.bodies, cache.faces, cache.uv, FRAMES, FPS
         velocities = staticmethod(cache.velocities)
 
+        def __getitem__(self, name):
+            return cache[name]
+
         def positions(self, frame):
             if frame == 2:
                 raise WeftError("frame 2 is damaged")

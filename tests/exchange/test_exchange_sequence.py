@@ -79,19 +79,19 @@ def test_obj_keeps_the_bodies_apart(cache, tmp_path):
 def test_texture_coordinates_are_counted_apart_from_vertices():
     triangle = np.array([[0, 1, 2]], np.int32)
     x = np.arange(18.0).reshape(6, 3)
-    uv = np.array([[np.nan, np.nan]] * 3 + [[0, 0], [1, 0], [0, 1]])
-    text = to_obj(x, [FileBody("a", slice(0, 3), triangle), FileBody("b", slice(3, 6), triangle + 3)], uv).decode()
+    uv = np.array([[0, 0], [1, 0], [0, 1]])
+    text = to_obj(x, [FileBody("a", slice(0, 3), triangle), FileBody("b", slice(3, 6), triangle, flat=uv)]).decode()
     assert "f 1 2 3\n" in text
     assert "f 4/1 5/2 6/3\n" in text
 
 
 def test_texture_coordinates_of_all_bodies_before_count():
+    uv = np.arange(24.0).reshape(4, 3, 2)
     bodies = [
-        FileBody(name, slice(3 * k, 3 * k + 3), np.arange(3 * k, 3 * k + 3)[None]) for k, name in enumerate("abcd")
+        FileBody(name, slice(3 * k, 3 * k + 3), np.arange(3)[None], flat=None if name == "b" else uv[k])
+        for k, name in enumerate("abcd")
     ]
-    uv = np.arange(24.0).reshape(12, 2)
-    uv[3:6] = np.nan
-    lines = to_obj(np.zeros((12, 3)), bodies, uv).decode().splitlines()
+    lines = to_obj(np.zeros((12, 3)), bodies).decode().splitlines()
     faces = [line for line in lines if line.startswith("f ")]
     assert faces == ["f 1/1 2/2 3/3", "f 4 5 6", "f 7/4 8/5 9/6", "f 10/7 11/8 12/9"]
 
@@ -100,7 +100,7 @@ def test_texture_coordinates_of_all_bodies_before_count():
 @given(st.lists(st.tuples(*[st.floats(-1e6, 1e6)] * 3), min_size=3, max_size=9))
 def test_ply_keeps_every_bit(points):
     x = np.array(points)
-    content = to_ply(x, [FileBody("a", slice(0, len(x)), np.array([[0, 1, 2]], np.int32))], None)
+    content = to_ply(x, [FileBody("a", slice(0, len(x)), np.array([[0, 1, 2]], np.int32))])
     body = content.split(b"end_header\n", 1)[1]
     np.testing.assert_array_equal(np.frombuffer(body, "<f8", x.size).reshape(-1, 3), x)
 
@@ -108,6 +108,9 @@ def test_ply_keeps_every_bit(points):
 def test_many_frames_have_names_that_sort(cache, tmp_path):
     class Long:
         bodies, faces, uv, frames = cache.bodies, cache.faces, cache.uv, 20_000
+
+        def __getitem__(self, name):
+            return cache[name]
 
         def positions(self, frame):
             return cache.positions(frame % 3)
@@ -119,6 +122,9 @@ def test_many_frames_have_names_that_sort(cache, tmp_path):
 def test_a_failure_leaves_nothing_behind(cache, tmp_path):
     class Broken:
         bodies, faces, uv, frames = cache.bodies, cache.faces, cache.uv, 3
+
+        def __getitem__(self, name):
+            return cache[name]
 
         def positions(self, frame):
             if frame == 2:

@@ -45,6 +45,7 @@ class FakeWorld:
         self.faces = FACES
         self.vertex_count = 7
         self.cloths: list[Any] = []
+        self.collider_meshes: list[Any] = []
 
     def largest_stretch(self, x: FakeArray) -> float:
         return 1.0

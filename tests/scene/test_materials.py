@@ -136,7 +136,7 @@ def test_an_attribute_of_a_mesh_file_is_read(tmp_path, monkeypatch):
     cloth = weft.Cloth(mesh=tmp_path / "sheet.ply", painted={"stretch": "paint"})
     assert resolve_scene(painted_scene(monkeypatch, cloth)).painted[0]["stretch"].tolist() == [0.0, 1.0, 2.0, 3.0]
     cloth = weft.Cloth(mesh=tmp_path / "sheet.ply", painted={"stretch": "pint"})
-    with pytest.raises(SceneError, match="no property 'pint'; they have x, y, z, paint"):
+    with pytest.raises(SceneError, match="no vertex attribute 'pint'; it has paint"):
         resolve_scene(painted_scene(monkeypatch, cloth))
 
 

@@ -206,11 +206,11 @@ def test_method_as_a_name_and_as_a_table():
         ),
         (
             f"{CLOTH}pins = [{{}}]",
-            "f.toml: cloth[0].pins[0]: needs exactly one of indices, box and boundary, and has none of them",
+            "f.toml: cloth[0].pins[0]: needs exactly one of indices, box, boundary and group, and has none of them",
         ),
         (
             f"{CLOTH}pins = [{{indices = [1], boundary = 'all'}}]",
-            "f.toml: cloth[0].pins[0]: needs exactly one of indices, box and boundary, and has indices and boundary",
+            "f.toml: cloth[0].pins[0]: needs exactly one of indices, box, boundary and group, and has indices and boundary",
         ),
         (f"{CLOTH}pins = [{{indices = []}}]", "f.toml: cloth[0].pins[0].indices: must not be empty"),
         (f"{CLOTH}pins = [{{indices = [-1]}}]", "f.toml: cloth[0].pins[0].indices[0]: must be at least 0, not -1"),

@@ -1,14 +1,16 @@
 """Frames on disk: written atomically, with checksums, readable while a run goes on, sufficient to resume it."""
 
 from weft.cache.foreign import ForeignResult, open_result
-from weft.cache.reader import Body, Cache, Report, open_cache, scene_of
+from weft.cache.reader import Body, Cache, CachedBody, Frame, Report, open_cache, scene_of
 from weft.cache.writer import CacheWriter, FrameWriter
 
 __all__ = [
     "Body",
     "Cache",
     "CacheWriter",
+    "CachedBody",
     "ForeignResult",
+    "Frame",
     "FrameWriter",
     "Report",
     "open_cache",

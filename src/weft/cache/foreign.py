@@ -211,6 +211,10 @@ class ForeignResult(Cache):
     def uv(self) -> None:
         return None
 
+    def details(self, body: Body) -> Details:
+        corners = np.arange(3 * body.faces.start, 3 * body.faces.stop).reshape(-1, 3)
+        return self.sequence.details.take(np.arange(body.vertices.start, body.vertices.stop), corners)
+
     def positions(self, frame: int) -> npt.NDArray[np.float64]:
         return np.asarray(self.sequence.vertices(self._index(frame)))
 

@@ -1,14 +1,16 @@
 """Reading a cache, also while it is being written: frames, bodies, and the report with one row a frame."""
 
 import csv
+import html
 import io
 import json
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +18,19 @@ import zarr
 
 from weft.cache import layout
 from weft.cache.checks import check_marker, face_count, vertex_count
+from weft.cache.kept import read_details, read_scene_array
 from weft.cache.lock import writer_of
-from weft.errors import CacheError, writing
+from weft.errors import CacheError, missing_extra, writing
+from weft.mesh import Details, TriMesh
+from weft.scene.arrays import put_back
 from weft.scene.size import machine_memory
 
 if TYPE_CHECKING:
     from weft.scene import Scene
 
+
+# rows that a notebook shows of the beginning and of the end of a report
+_SHOWN_ROWS = 5
 
 # the columns that every run has, in the order they are shown
 COLUMNS = (
@@ -39,8 +47,8 @@ COLUMNS = (
 )
 
 
-class Report(Mapping[str, Any]):
-    """A table: `report["stretch"]` is a column, `report.rows()` are the frames.
+class Report(dict[str, Any]):
+    """A table: `report["stretch"]` is a column, `report.rows()` are the frames; `pandas.DataFrame(report)` takes it.
 
     Numeric columns are NumPy arrays, others lists. A method may add columns of its own; a frame that lacks one has
     None there (NaN in a numeric column).
@@ -50,10 +58,9 @@ class Report(Mapping[str, Any]):
         self._rows = [dict(row) for row in rows]
         seen = {name: None for row in self._rows for name in row}
         self.columns: list[str] = [c for c in COLUMNS if c in seen] + [c for c in seen if c not in COLUMNS]
+        super().__init__({name: self._column(name) for name in self.columns})
 
-    def __getitem__(self, name: str) -> Any:
-        if name not in self.columns:
-            raise KeyError(f"the report has no column {name!r}; it has {', '.join(self.columns) or 'none'}")
+    def _column(self, name: str) -> Any:
         values = [row.get(name) for row in self._rows]
         if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
             return np.array(values, dtype=np.int64)
@@ -61,12 +68,28 @@ class Report(Mapping[str, Any]):
             return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
         return values
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
+    def __missing__(self, name: str) -> Any:
+        raise KeyError(f"the report has no column {name!r}; it has {', '.join(self.columns) or 'none'}")
 
-    def __len__(self) -> int:
-        """How many columns (it is a mapping of columns); `frames` is how many rows."""
-        return len(self.columns)
+    def to_pandas(self) -> Any:
+        """The table as a `pandas.DataFrame`, a row a frame, whose index is the number of the frame."""
+        try:
+            import pandas
+        except ImportError:
+            raise missing_extra("notebook", "pandas") from None
+        table = pandas.DataFrame(self)
+        return table.set_index("frame", drop=False).rename_axis(None) if "frame" in table else table
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
+        shown = self.rows()
+        shown = shown if len(shown) <= 2 * _SHOWN_ROWS else [*shown[:_SHOWN_ROWS], {}, *shown[-_SHOWN_ROWS:]]
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{_cell(row.get(name, '...'))}</td>" for name in self.columns) + "</tr>"
+            for row in shown
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
     @property
     def frames(self) -> int:
@@ -92,6 +115,10 @@ class Report(Mapping[str, Any]):
         return f"Report({self.frames} frames: {', '.join(self.columns)})"
 
 
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else html.escape(str(value))
+
+
 @dataclass(frozen=True)
 class Body:
     """One cloth or collider: its range of vertices and of faces."""
@@ -102,11 +129,98 @@ class Body:
     faces: slice
 
 
+class Frame:
+    """One frame of a cache; its arrays are read when they are asked for."""
+
+    def __init__(self, cache: "Cache", number: int) -> None:
+        self._cache = cache
+        self.number = number
+
+    @property
+    def time(self) -> float:
+        """s"""
+        return self.number / self._cache.fps
+
+    @cached_property
+    def positions(self) -> npt.NDArray[np.float64]:
+        """(n, 3) positions of all vertices, m."""
+        return self._cache.positions(self.number)
+
+    @cached_property
+    def velocities(self) -> npt.NDArray[np.float64]:
+        """(n, 3) velocities of all vertices, m/s."""
+        return self._cache.velocities(self.number)
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The row of the report."""
+        return self._cache.row(self.number)
+
+    def __getitem__(self, body: str) -> npt.NDArray[np.float64]:
+        """The positions of one body: `cache[10]["shirt"]`."""
+        return self.positions[self._cache[body].body.vertices]
+
+    def __repr__(self) -> str:
+        return f"Frame({self.number} at {self.time:.4g} s: {self.row['status']})"
+
+
+class CachedBody:
+    """One body of a cache: its triangles, and its positions at every frame."""
+
+    def __init__(self, cache: "Cache", body: Body) -> None:
+        self._cache = cache
+        self.body = body
+
+    @property
+    def name(self) -> str:
+        """The name that the scene gives it."""
+        return self.body.name
+
+    @property
+    def kind(self) -> str:
+        """cloth or collider"""
+        return self.body.kind
+
+    @property
+    def faces(self) -> npt.NDArray[np.int32]:
+        """(m, 3) triangles, by the body's own vertices."""
+        return self._cache.faces[self.body.faces] - np.int32(self.body.vertices.start)
+
+    @property
+    def uv(self) -> npt.NDArray[np.float64] | None:
+        """(n, 2) flat rest shape in metres, or None."""
+        own = None if self._cache.uv is None else np.asarray(self._cache.uv[self.body.vertices])
+        return own if own is not None and len(own) and np.isfinite(own).all() else None
+
+    @cached_property
+    def details(self) -> Details:
+        """Names, texture coordinates, polygons and attributes, as the mesh of the body had them."""
+        return self._cache.details(self.body)
+
+    def positions(self, frame: int) -> npt.NDArray[np.float64]:
+        """(n, 3) positions at a frame, m; a negative frame counts from the last complete one."""
+        return self._cache.positions(frame)[self.body.vertices]
+
+    def velocities(self, frame: int) -> npt.NDArray[np.float64]:
+        """(n, 3) velocities at a frame, m/s."""
+        return self._cache.velocities(frame)[self.body.vertices]
+
+    def mesh(self, frame: int) -> TriMesh:
+        """The body at a frame as a mesh, with its names, texture coordinates and polygons."""
+        details = replace(self.details, corner_normals=None)
+        return TriMesh(self.positions(frame), self.faces, details=details)
+
+    def __repr__(self) -> str:
+        vertices, faces = (items.stop - items.start for items in (self.body.vertices, self.body.faces))
+        return f"CachedBody({self.kind} {self.name!r}, {vertices} vertices, {faces} triangles)"
+
+
 class Cache:
     """The frames of a run on disk. Frame 0 is the initial state; frame f is the state at f / fps seconds.
 
-    Complete frames can be read at any time, also while another process writes: `frames` and `report` read the disk each
-    time.
+    `cache[10]` and `cache[-1]` are frames, `cache[10:20]` is a list of them, `len(cache)` their number, and
+    `cache["shirt"]` is a body. Complete frames can be read at any time, also while another process writes: `frames`, `len`
+    and `report` read the disk each time.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -119,6 +233,41 @@ class Cache:
 
     def __repr__(self) -> str:
         return f"Cache({str(self.path)!r}, {self.frames} of {self.planned} frames)"
+
+    @overload
+    def __getitem__(self, key: int) -> Frame: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> list[Frame]: ...
+
+    @overload
+    def __getitem__(self, key: str) -> CachedBody: ...
+
+    def __getitem__(self, key: int | slice | str) -> "Frame | list[Frame] | CachedBody":
+        """A frame by its number, frames by a slice, or a body by its name."""
+        if isinstance(key, slice):
+            return [Frame(self, number) for number in range(*key.indices(self.frames))]
+        if isinstance(key, str):
+            found = next((body for body in self.bodies if body.name == key), None)
+            if found is None:
+                names = ", ".join(body.name for body in self.bodies)
+                raise CacheError(f"{self.path} has no body {key!r}; it has {names}")
+            return CachedBody(self, found)
+        return Frame(self, self._index(operator.index(key)))
+
+    def __len__(self) -> int:
+        return self.frames
+
+    def __bool__(self) -> bool:
+        # a cache that has no frame yet is a cache all the same
+        return True
+
+    def __iter__(self) -> Iterator[Frame]:
+        return (Frame(self, number) for number in range(self.frames))
+
+    def __contains__(self, key: object) -> bool:
+        """Whether there is a body of that name, or a frame of that number."""
+        return any(body.name == key for body in self.bodies) or (isinstance(key, int) and 0 <= key < self.frames)
 
     @property
     def frames(self) -> int:
@@ -169,7 +318,8 @@ class Cache:
         if kept is None:
             raise CacheError(f"{self.path} does not say which scene it comes from")
         try:
-            return Scene.model_validate(json.loads(kept["text"])).at(kept["base"], kept["source"])
+            table = put_back(json.loads(kept["text"]), partial(read_scene_array, self.path))
+            return Scene.model_validate(table).at(kept["base"], kept["source"])
         except (ValueError, RecursionError) as error:
             first = str(error).splitlines()[0]
             raise CacheError(
@@ -194,6 +344,13 @@ class Cache:
     def uv(self) -> npt.NDArray[np.float64] | None:
         """(n, 2) flat rest shape in metres, NaN where a body has none; None if no body has one."""
         return self._read_only("uv", np.float64) if self._meta["uv"] else None
+
+    def details(self, body: Body) -> Details:
+        """Names, texture coordinates, polygons and attributes of a body, as its mesh had them."""
+        vertices, faces = (items.stop - items.start for items in (body.vertices, body.faces))
+        number, checksums = self.bodies.index(body), self.meta.get("details")
+        checksum = checksums.get(str(number)) if isinstance(checksums, dict) else None
+        return read_details(self.path, number, checksum, vertices, faces)
 
     def positions(self, frame: int) -> npt.NDArray[np.float64]:
         """(n, 3) positions of all vertices; a negative frame counts from the last complete one."""
@@ -256,6 +413,7 @@ class Cache:
         # nothing that was read before counts
         fresh = Cache(self.path)
         checks: list[Callable[[], object]] = [lambda: fresh.faces, lambda: fresh.uv]
+        checks += [partial(getattr, fresh[body.name], "details") for body in fresh.bodies]
         for frame in range(fresh.frames):
             checks += [partial(read, frame) for read in (fresh._marker, fresh.positions, fresh.velocities)]
             if layout.saved_path(self.path, frame).exists():

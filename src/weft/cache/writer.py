@@ -4,7 +4,7 @@ import contextlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
@@ -16,9 +16,11 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from weft import __version__
 from weft.cache import layout
+from weft.cache.kept import write_details, write_scene_arrays
 from weft.cache.lock import WriterLock, aside, check_free, move_in, remove_leftovers
 from weft.cache.reader import Cache, open_array
 from weft.errors import CacheError
+from weft.mesh import Details
 
 if TYPE_CHECKING:
     from weft.scene import Scene
@@ -151,6 +153,7 @@ class CacheWriter:
         uv: npt.ArrayLike | None = None,
         scene: "Scene | None" = None,
         origin: Mapping[str, Any] | None = None,
+        details: Sequence[Details] = (),
         overwrite: bool = False,
     ) -> Self:
         """Create an empty cache for `frames` frames, frame 0 included.
@@ -158,6 +161,7 @@ class CacheWriter:
         bodies: objects with name, kind, vertices and faces (slices); `vertices` is their total unless given.
         scene: given back by `Cache.scene`.
         origin: what the frames are computed from, in JSON; it is compared before a run is continued.
+        details: what the meshes of the bodies carry besides their shape, one for each body, for exports.
         overwrite: replace a cache that is there already; anything else that is there is never removed.
         """
         path = Path(path)
@@ -165,7 +169,7 @@ class CacheWriter:
             {"name": b.name, "kind": b.kind, "vertices": _range(b.vertices), "faces": _range(b.faces)} for b in bodies
         ]
         count = vertices if vertices is not None else max((b["vertices"][1] for b in described), default=0)
-        meta = {
+        meta: dict[str, Any] = {
             "format": layout.FORMAT,
             "version": __version__,
             "fps": float(fps),
@@ -194,6 +198,8 @@ class CacheWriter:
                     _create_array(made / "uv", np.asarray(uv, dtype=np.float64).reshape(count, 2))
                 for name in ("positions", "velocities"):
                     _create_frames(made / name, frames, count)
+                write_scene_arrays(made, scene)
+                meta["details"] = write_details(made, details)
                 layout.write_meta(made, meta)
                 move_in(made, path, overwrite)
             except BaseException:
@@ -213,6 +219,7 @@ class CacheWriter:
             lock = WriterLock(layout.lock_path(path), path)
             try:
                 layout.remove_partials(path)
+                write_scene_arrays(path, scene)
                 writer = cls(path, lock)
                 writer._plan(max(frames or writer.cache.planned, writer.frames), scene)
                 return writer

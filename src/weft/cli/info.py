@@ -170,13 +170,31 @@ def describe_mesh(mesh: "TriMesh", path: Path) -> Pairs:
     yield "area", f"{float(mesh.face_areas.sum()):.4g} m^2"
     lengths = mesh.edge_lengths
     yield "edges", f"{lengths.min():.3g} to {lengths.max():.3g} m long, median {float(np.median(lengths)):.3g} m"
-    yield "uv", "yes" if mesh.uv is not None else "no"
+    yield "uv", _texture(mesh)
+    for kind in ("object", "group", "panel", "material"):
+        names = mesh.names(kind)
+        if names:
+            yield f"{kind}s", ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    if mesh.details.polygons is not None:
+        sizes = np.unique(np.unique(mesh.details.polygons, return_counts=True)[1] + 2, return_counts=True)
+        yield "polygons", ", ".join(f"{number:,} of {size} corners" for size, number in zip(*sizes, strict=True))
+    if mesh.attributes:
+        yield "attributes", ", ".join(mesh.attributes)
+
+
+def _texture(mesh: "TriMesh") -> str:
+    """Whether a mesh has texture coordinates, and whether they can be a flat rest shape."""
+    if mesh.uv is not None:
+        return 'yes, one a vertex: rest = "uv" takes them as flat panels in metres'
+    return "yes, with seams: exports keep them; they are no rest shape" if mesh.corner_uv is not None else "no"
 
 
 def _source(body: "Cloth | Collider") -> str:
     if body.shape is not None:
         return f"{body.name}, a {body.shape.kind}"
-    return f"{body.name}, {body.mesh}" if body.mesh else body.name
+    if isinstance(body.mesh, str):
+        return f"{body.name}, {body.mesh}" + (f" ({body.object})" if body.object else "")
+    return f"{body.name}, arrays" if body.mesh is not None else body.name
 
 
 def _mesh_size(mesh: "TriMesh") -> str:

@@ -1,6 +1,6 @@
 """Alembic (.abc, Ogawa): one polygon mesh a body below a transform of its name, with a sample a frame.
 
-Points and velocities (m/s) are float32, in metres, y up; flat rest coordinates are the UVs, one a corner; `Cd` is the body's
+Points and velocities (m/s) are float32, in metres, y up; texture coordinates, else flat rest coordinates, are the UVs, one a corner; `Cd` is the body's
 colour. Samples are at the times of the frames, so that frame f of the cache is frame f of a program with the same rate.
 Bodies that do not move have one sample. Blender, Houdini, Maya, Cinema 4D and Unreal read it.
 """
@@ -13,6 +13,7 @@ import numpy as np
 
 from weft.errors import WeftError, missing_extra
 from weft.exchange.selection import Exported, Floats, Report, Selection, Singles, file_names, staged_file
+from weft.mesh.polygons import polygon_loops
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
@@ -79,15 +80,18 @@ class _Mesh:
 
         self.body = body
         self.moves = sampling != 0
+        faces = selection.faces(body)
+        sizes, corners = polygon_loops(faces, selection.details(body).polygons)
         # Alembic's polygons are wound clockwise
-        faces = np.ascontiguousarray(selection.faces(body)[:, ::-1])
-        self._faces = IntArrayFromBuffer(faces.ravel())
-        self._counts = IntArrayFromBuffer(np.full(len(faces), 3, np.int32))
-        uv = selection.uv(body)
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+        corners = corners[np.lexsort((-np.arange(len(corners)), owner))]
+        self._faces = IntArrayFromBuffer(np.ascontiguousarray(faces.ravel()[corners], dtype=np.int32))
+        self._counts = IntArrayFromBuffer(sizes.astype(np.int32))
+        uv = selection.corner_uv(body)
         self._uvs = None
         if uv is not None:
-            corners = np.ascontiguousarray(uv[faces.ravel()], dtype=np.float32)
-            self._uvs = OV2fGeomParamSample(V2fArrayFromBuffer(corners), GeometryScope.kFacevaryingScope)
+            texture = np.ascontiguousarray(uv.reshape(-1, 2)[corners], dtype=np.float32)
+            self._uvs = OV2fGeomParamSample(V2fArrayFromBuffer(texture), GeometryScope.kFacevaryingScope)
         self._mesh = OPolyMesh(OXform(archive.getTop(), name), f"{name}Shape")
         self._schema = self._mesh.getSchema()
         self._schema.setTimeSampling(sampling)

@@ -72,7 +72,11 @@ def export_glb(
 
 @dataclass
 class _Figure:
-    """One body in glTF's terms: there are more points than vertices where a collider has sharp edges."""
+    """One body in glTF's terms: a point has one normal and one texture coordinate, so there are more points than vertices.
+
+    Points are first those of different normals (colliders have sharp edges), then each of these once for every texture
+    coordinate that it has at a corner.
+    """
 
     selection: Selection
     body: "Body"
@@ -80,6 +84,10 @@ class _Figure:
     points: NDArray[np.intp] = field(init=False)
     """the vertex of the body that each point is"""
     faces: Ints = field(init=False)
+    uv: Singles | None = field(init=False)
+    """(points, 2) with v downwards, as in glTF"""
+    parts: list[tuple[str, Ints]] = field(init=False)
+    """the triangles by the names of their materials"""
     base: Singles = field(init=False)
     base_normals: Singles = field(init=False)
     place: int = field(init=False, default=0)
@@ -87,12 +95,30 @@ class _Figure:
 
     def __post_init__(self) -> None:
         start = self.selection.cache.positions(self.selection.frames[0])[self.body.vertices]
-        self.points, self.faces = np.arange(len(start)), self.selection.faces(self.body)
+        self._shaded, self._shaded_faces = np.arange(len(start)), self.selection.faces(self.body)
         if self.body.kind != "cloth":
             from weft.mesh.topology import split_sharp
 
-            self.points, self.faces = split_sharp(start, self.faces)
+            self._shaded, self._shaded_faces = split_sharp(start, self._shaded_faces)
+        corner_uv = self.selection.corner_uv(self.body)
+        self.uv, self._split, self.faces = None, np.arange(len(self._shaded)), self._shaded_faces
+        if corner_uv is not None:
+            rows = np.column_stack([self._shaded_faces.ravel(), corner_uv.reshape(-1, 2) + 0.0])
+            _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+            self._split = self._shaded_faces.ravel()[first].astype(np.intp)
+            self.faces = number.reshape(-1, 3).astype(np.int32)
+            self.uv = (corner_uv.reshape(-1, 2)[first] * (1.0, -1.0) + (0.0, 1.0)).astype(np.float32)
+        self.points = self._shaded[self._split]
+        self.parts = self._by_material()
         self.base, self.base_normals = self._shape(start)
+
+    def _by_material(self) -> list[tuple[str, Ints]]:
+        labels = self.selection.details(self.body).labels.get("material")
+        if labels is None:
+            return [(self.body.name, self.faces)]
+        numbers = [(name, labels.index == number) for number, name in enumerate(labels.names)]
+        numbers.append((self.body.name, labels.index < 0))
+        return [(name, self.faces[rows]) for name, rows in numbers if rows.any()]
 
     @property
     def count(self) -> int:
@@ -104,8 +130,9 @@ class _Figure:
         return points - self.base, normals - self.base_normals
 
     def _shape(self, x: Floats) -> tuple[Singles, Singles]:
-        points = x[self.points]
-        return points.astype(np.float32), vertex_normals(points, self.faces).astype(np.float32)
+        shaded = x[self._shaded]
+        normals = vertex_normals(shaded, self._shaded_faces)[self._split]
+        return shaded[self._split].astype(np.float32), normals.astype(np.float32)
 
 
 def _shifted(progress: Report | None, done: int, total: int) -> Report | None:
@@ -129,21 +156,21 @@ def _document(selection: Selection, figures: list[_Figure], progress: Report | N
     writer = _Accessors()
     meshes: list[dict[str, Any]] = []
     nodes: list[dict[str, Any]] = []
+    materials: list[dict[str, Any]] = []
     for figure in figures:
-        uv = selection.uv(figure.body)
         figure.place = writer.size
         attributes = {
             "POSITION": writer.add(figure.base, bounds=True, target=VERTICES),
             "NORMAL": writer.add(figure.base_normals, target=VERTICES),
         }
-        if uv is not None:
-            attributes["TEXCOORD_0"] = writer.add(np.zeros((figure.count, 2), np.float32), target=VERTICES)
-        primitive = {
-            "attributes": attributes,
-            "indices": writer.add(figure.faces.ravel(), target=INDICES),
-            "material": len(meshes),
-        }
-        meshes.append({"name": figure.body.name, "primitives": [primitive]})
+        if figure.uv is not None:
+            attributes["TEXCOORD_0"] = writer.add(figure.uv, target=VERTICES)
+        primitives = []
+        for name, faces in figure.parts:
+            indices = writer.add(faces.ravel(), target=INDICES)
+            primitives.append({"attributes": attributes, "indices": indices, "material": len(materials)})
+            materials.append(_material(selection, figure.body, name))
+        meshes.append({"name": figure.body.name, "primitives": primitives})
         nodes.append({"name": figure.body.name, "mesh": len(nodes)})
 
     count = len(selection.frames)
@@ -155,11 +182,14 @@ def _document(selection: Selection, figures: list[_Figure], progress: Report | N
         samplers = [{"input": times, "output": weights, "interpolation": "LINEAR"}]
         channels = [{"sampler": 0, "target": {"node": number, "path": "weights"}} for number in moving]
         animations = [{"name": "frames", "samplers": samplers, "channels": channels}]
-    targets = [meshes[number]["primitives"][0].setdefault("targets", []) for number in moving]
+    # the primitives of a mesh share its points, and so their targets
+    targets: list[list[dict[str, int]]] = [[] for _ in moving]
     for k, (points, normals) in enumerate(_targets(selection, figures, progress)):
         targets[k % len(moving)].append({"POSITION": writer.add(points, bounds=True), "NORMAL": writer.add(normals)})
-    for number in moving:
+    for number, own in zip(moving, targets, strict=True):
         meshes[number]["weights"] = [0.0] * (count - 1)
+        for primitive in meshes[number]["primitives"]:
+            primitive["targets"] = own
 
     document = {
         "asset": {"version": "2.0", "generator": "weft"},
@@ -167,7 +197,7 @@ def _document(selection: Selection, figures: list[_Figure], progress: Report | N
         "scenes": [{"nodes": list(range(len(nodes)))}],
         "nodes": nodes,
         "meshes": meshes,
-        "materials": [_material(selection, figure.body) for figure in figures],
+        "materials": materials,
         "accessors": writer.accessors,
         "bufferViews": writer.views,
         "buffers": [{"byteLength": writer.size}],
@@ -181,12 +211,10 @@ def _chunks(selection: Selection, figures: list[_Figure], progress: Report | Non
     for figure in figures:
         yield figure.base.tobytes()
         yield figure.base_normals.tobytes()
-        uv = selection.uv(figure.body)
-        if uv is not None:
-            # v runs downwards in glTF
-            flipped = np.column_stack([uv[:, 0], 1.0 - uv[:, 1]])[figure.points]
-            yield flipped.astype("<f4").tobytes()
-        yield figure.faces.astype("<u4").tobytes()
+        if figure.uv is not None:
+            yield figure.uv.tobytes()
+        for _, faces in figure.parts:
+            yield faces.astype("<u4").tobytes()
     count = len(selection.frames)
     if any(figure.moves for figure in figures):
         yield _times(selection).tobytes()
@@ -232,12 +260,12 @@ def _times(selection: Selection) -> Singles:
     return ((frames - frames[0]) / selection.cache.fps).astype("<f4")
 
 
-def _material(selection: Selection, body: "Body") -> dict[str, Any]:
+def _material(selection: Selection, body: "Body", name: str) -> dict[str, Any]:
     from weft.scene.colours import to_linear
 
     colour = [round(float(c), 6) for c in to_linear(selection.colour(body))]
     surface = {"baseColorFactor": [*colour, 1.0], "metallicFactor": 0.0, "roughnessFactor": 0.85}
-    return {"name": body.name, "doubleSided": True, "pbrMetallicRoughness": surface}
+    return {"name": name, "doubleSided": True, "pbrMetallicRoughness": surface}
 
 
 def _write_head(file: IO[bytes], document: dict[str, Any], size: int) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import WeftError, WeftWarning, writing
+from weft.mesh import Details
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
@@ -69,6 +70,15 @@ class Selection:
             return None
         own = np.asarray(self.cache.uv[body.vertices])
         return own if len(own) and np.isfinite(own).all() else None
+
+    def details(self, body: "Body") -> Details:
+        """Names, texture coordinates, polygons and attributes of a body."""
+        return self.cache[body.name].details
+
+    def corner_uv(self, body: "Body") -> Floats | None:
+        """(m, 3, 2) texture coordinates of a body's corners: those of its mesh, else its flat rest coordinates in metres."""
+        own, flat = self.details(body).corner_uv, self.uv(body)
+        return own if own is not None else None if flat is None else flat[self.faces(body)]
 
     def colour(self, body: "Body") -> Floats:
         """A body's colour, sRGB in 0 to 1: the scene's, or one of the palette, as in pictures."""

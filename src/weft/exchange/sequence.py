@@ -11,6 +11,7 @@ import os
 import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -29,18 +30,26 @@ from weft.exchange.selection import (
     staged_file,
     staged_folder,
 )
+from weft.mesh import Details
+from weft.mesh.formats.obj import obj_faces, unique_corner_uv
+from weft.mesh.formats.ply import ply_faces
 from weft.mesh.formats.point_cache import MDD_HEADER, PC2_HEADER, PC2_SIGNATURE, read_mdd, read_pc2
+from weft.mesh.formats.raw import uv_from_corners
+from weft.mesh.polygons import polygon_loops
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
 
 
 class FileBody(NamedTuple):
-    """One body in a file: its name, and its vertices and triangles counted within the file."""
+    """One body in a file: its name, its vertices counted within the file, its own triangles, and what goes with them."""
 
     name: str
     vertices: slice
     faces: Ints
+    details: Details = Details()
+    flat: Floats | None = None
+    """(n, 2) flat rest coordinates, which are texture coordinates where the mesh has no others"""
 
 
 def export_sequence(
@@ -57,8 +66,9 @@ def export_sequence(
 
     All complete frames and all bodies are written unless some are named. Files have the number of their frame. The
     order of vertices and triangles is that of the cache and the same in all files; OBJ keeps the bodies apart as
-    objects. Flat rest coordinates (metres), where the cache has them, are written as texture coordinates. A folder that
-    is not empty is refused unless `overwrite`, which replaces the sequence of that name and leaves other files alone.
+    objects, with the names of their materials. Polygons are those of the mesh files. Texture coordinates are those of
+    the mesh, else the flat rest coordinates in metres. A folder that is not empty is refused unless `overwrite`, which
+    replaces the sequence of that name and leaves other files alone.
     """
     folder = Path(folder)
     if format not in WRITERS:
@@ -66,7 +76,7 @@ def export_sequence(
     chosen = list(range(cache.frames)) if frames is None else list(frames)
     if not chosen:
         raise WeftError("there are no frames to export: the cache has none yet, or the choice of frames is empty")
-    file_bodies, vertices, uv = gather(cache, choose_bodies(cache, bodies))
+    file_bodies, vertices = gather(cache, choose_bodies(cache, bodies))
     if folder.exists() and not folder.is_dir():
         raise WeftError(f"{folder} is a file: give a folder for the sequence")
     if folder.is_dir() and any(folder.iterdir()) and not overwrite:
@@ -79,7 +89,7 @@ def export_sequence(
         with writing(folder):
             staged.mkdir(parents=True)
             for done, frame in enumerate(chosen, start=1):
-                content = WRITERS[format](cache.positions(frame)[vertices], file_bodies, uv)
+                content = WRITERS[format](cache.positions(frame)[vertices], file_bodies)
                 (staged / f"{name}_{frame:0{digits}d}.{format}").write_bytes(content)
                 if progress is not None:
                     progress(done, len(chosen))
@@ -104,65 +114,83 @@ def move_in(staged: Path, folder: Path, prefix: str, suffix: str) -> list[Path]:
     return [folder / name for name in names]
 
 
-def gather(cache: "Cache", bodies: Sequence["Body"]) -> tuple[list[FileBody], NDArray[np.intp], Floats | None]:
-    """The bodies of a file, the vertices of the cache that go into it, and their flat coordinates if they have any."""
+def gather(cache: "Cache", bodies: Sequence["Body"]) -> tuple[list[FileBody], NDArray[np.intp]]:
+    """The bodies of a file, and the vertices of the cache that go into it."""
     file_bodies = []
     count = 0
     for body in bodies:
         own = slice(count, count + body.vertices.stop - body.vertices.start)
-        file_bodies.append(FileBody(body.name, own, cache.faces[body.faces] + np.int32(count - body.vertices.start)))
+        held = cache[body.name]
+        file_bodies.append(FileBody(body.name, own, held.faces, held.details, held.uv))
         count = own.stop
-    vertices = np.concatenate([np.arange(body.vertices.start, body.vertices.stop) for body in bodies])
-    uv = None if cache.uv is None else np.asarray(cache.uv)[vertices]
-    return file_bodies, vertices, uv if uv is not None and np.isfinite(uv).any() else None
+    return file_bodies, np.concatenate([np.arange(body.vertices.start, body.vertices.stop) for body in bodies])
 
 
-def to_obj(positions: Floats, file_bodies: Sequence[FileBody], uv: Floats | None) -> bytes:
-    """A Wavefront OBJ: one object a body, with texture coordinates for the bodies that have them."""
+def to_obj(positions: Floats, file_bodies: Sequence[FileBody]) -> bytes:
+    """A Wavefront OBJ: one object a body, with texture coordinates for the bodies that have them, and their polygons."""
     lines = []
     textured = 0
     for body in file_bodies:
         lines.append(f"o {body.name.replace(' ', '_')}")
         lines += [f"v {x:.9g} {y:.9g} {z:.9g}" for x, y, z in positions[body.vertices].tolist()]
-        faces = body.faces + 1
-        flat = None if uv is None else uv[body.vertices]
-        if flat is None or not np.isfinite(flat).all():
-            lines += [f"f {a} {b} {c}" for a, b, c in faces.tolist()]
-            continue
-        lines += [f"vt {u:.9g} {v:.9g}" for u, v in flat.tolist()]
-        # vertices and texture coordinates have separate numbers
-        skip = body.vertices.start - textured
-        lines += [f"f {a}/{a - skip} {b}/{b - skip} {c}/{c - skip}" for a, b, c in faces.tolist()]
-        textured += len(flat)
+        uv, index = unique_corner_uv(body.faces, body.details.corner_uv, body.flat)
+        # the body is the object; what its mesh file called so is a group here
+        labels = {kind: own for kind, own in body.details.labels.items() if kind != "object"}
+        if "group" not in labels and len(body.details.names("object")) > 1:
+            labels["group"] = body.details.labels["object"]
+        first = (body.vertices.start + 1, textured + 1, 1)
+        lines += obj_faces(body.faces, replace(body.details, labels=labels), uv, index, first=first, digits=":.9g")
+        textured += 0 if uv is None else len(uv)
     return ("\n".join(lines) + "\n").encode()
 
 
-def to_ply(positions: Floats, file_bodies: Sequence[FileBody], uv: Floats | None) -> bytes:
-    """A binary little-endian PLY of all bodies; positions as doubles, so that no digits are lost."""
-    kinds = [("x", "<f8"), ("y", "<f8"), ("z", "<f8")] + ([] if uv is None else [("s", "<f4"), ("t", "<f4")])
+def to_ply(positions: Floats, file_bodies: Sequence[FileBody]) -> bytes:
+    """A binary little-endian PLY of all bodies; positions as doubles, so that no digits are lost.
+
+    Texture coordinates are s, t at the vertices, or a list at each face where a vertex has several.
+    """
+    loops = [polygon_loops(body.faces, body.details.polygons) for body in file_bodies]
+    sizes = np.concatenate([sizes for sizes, _ in loops])
+    corners = np.concatenate(
+        [body.faces.ravel()[loop] + body.vertices.start for body, (_, loop) in zip(file_bodies, loops, strict=True)]
+    )
+    at_corners = [_corner_uv(body) for body in file_bodies]
+    at_vertices, at_faces = None, None
+    if any(uv is not None for uv in at_corners):
+        ordered = [
+            np.zeros((len(loop), 2)) if uv is None else uv.reshape(-1, 2)[loop]
+            for uv, (_, loop) in zip(at_corners, loops, strict=True)
+        ]
+        at_faces = np.concatenate(ordered)
+        at_vertices = uv_from_corners(corners, at_faces, len(positions))
+    kinds = [("x", "<f8"), ("y", "<f8"), ("z", "<f8")] + ([] if at_vertices is None else [("s", "<f4"), ("t", "<f4")])
     vertices = np.zeros(len(positions), dtype=kinds)
     for k, name in enumerate("xyz"):
         vertices[name] = positions[:, k]
-    if uv is not None:
-        for k, name in enumerate("st"):
-            vertices[name] = np.nan_to_num(uv[:, k])
-    faces = np.zeros(sum(len(body.faces) for body in file_bodies), dtype=[("count", "u1"), ("corners", "<i4", 3)])
-    faces["count"] = 3
-    faces["corners"] = np.concatenate([body.faces for body in file_bodies])
+    if at_vertices is not None:
+        vertices["s"], vertices["t"] = at_vertices.T
+    listed = at_faces if at_vertices is None else None
     names = {"<f8": "double", "<f4": "float"}
     header = [
         "ply",
         "format binary_little_endian 1.0",
         f"element vertex {len(vertices)}",
         *(f"property {names[kind]} {name}" for name, kind in kinds),
-        f"element face {len(faces)}",
+        f"element face {len(sizes)}",
         "property list uchar int vertex_indices",
+        *([] if listed is None else ["property list uchar double texcoord"]),
         "end_header",
     ]
-    return ("\n".join(header) + "\n").encode() + vertices.tobytes() + faces.tobytes()
+    return ("\n".join(header) + "\n").encode() + vertices.tobytes() + ply_faces(corners, sizes, listed)
 
 
-WRITERS: dict[str, Callable[[Floats, Sequence[FileBody], Floats | None], bytes]] = {"obj": to_obj, "ply": to_ply}
+def _corner_uv(body: FileBody) -> Floats | None:
+    """(m, 3, 2) texture coordinates of a body's corners."""
+    own = body.details.corner_uv
+    return own if own is not None else None if body.flat is None else body.flat[body.faces]
+
+
+WRITERS: dict[str, Callable[[Floats, Sequence[FileBody]], bytes]] = {"obj": to_obj, "ply": to_ply}
 
 
 def export_pc2(cache: "Cache", folder: str | Path, **options: Any) -> Exported:
@@ -232,8 +260,8 @@ def _points_head(selection: Selection, vertices: int, format: str) -> bytes:
 def rest_obj(selection: Selection, body: "Body") -> bytes:
     """The first frame of one body as an OBJ."""
     x = selection.cache.positions(selection.frames[0])[body.vertices]
-    uv: Floats | None = selection.uv(body)
-    return to_obj(x, [FileBody(body.name, slice(0, len(x)), selection.faces(body))], uv)
+    details, flat = selection.details(body), selection.uv(body)
+    return to_obj(x, [FileBody(body.name, slice(0, len(x)), selection.faces(body), details, flat)])
 
 
 # the arrays with one entry a frame
@@ -251,8 +279,8 @@ def export_npz(
 ) -> Exported:
     """Write one npz file that weft also reads as a moving mesh.
 
-    Arrays: vertices and velocities (frames, n, 3), faces (m, 3), uv (n, 2; NaN where there is none) if any body has
-    some, frames (their numbers), fps, body_names, body_kinds, body_vertices and body_faces (first, last + 1).
+    Arrays: vertices and velocities (frames, n, 3), faces (m, 3), uv (n, 2; NaN where there is none) and corner_uv (m, 3, 2)
+    if any body has some, frames (their numbers), fps, body_names, body_kinds, body_vertices and body_faces (first, last + 1).
     """
     selection = Selection(cache, frames, bodies)
     path = Path(path)
@@ -282,7 +310,7 @@ def export_npy(
     selection = Selection(cache, frames, bodies)
     folder = Path(folder)
     tables = _tables(selection)
-    large: list[str] = [name for name in ("faces", "uv") if name in tables]
+    large: list[str] = [name for name in ("faces", "uv", "corner_uv") if name in tables]
     names = [*(f"{name}.npy" for name in large), "vertices.npy", "velocities.npy", "cache.json"]
     with staged_folder(folder, names, overwrite=overwrite) as staged:
         for name in large:
@@ -310,6 +338,10 @@ def _tables(selection: Selection) -> dict[str, NDArray[Any]]:
         "body_vertices": np.stack([starts[:, 0], ends[:, 0]], axis=1),
         "body_faces": np.stack([starts[:, 1], ends[:, 1]], axis=1),
     }
+    corner_uv = [selection.corner_uv(body) for body in selection.bodies]
+    if any(selection.details(body).corner_uv is not None for body in selection.bodies):
+        pairs = zip(corner_uv, counts, strict=True)
+        tables["corner_uv"] = np.concatenate([np.zeros((m, 3, 2)) if uv is None else uv for uv, (_, m) in pairs])
     if selection.cache.uv is not None and np.isfinite(selection.cache.uv[selection.vertices]).any():
         tables["uv"] = np.asarray(selection.cache.uv[selection.vertices])
     return tables

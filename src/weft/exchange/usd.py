@@ -2,8 +2,11 @@
 
     /World                     Xform, the default prim
       /<body>                  Mesh: points, velocities (m/s, for motion blur), normals and extent at every frame;
-                               triangles, st (flat rest coordinates in metres), displayColor, doubleSided
+                               polygons, st (texture coordinates; else flat rest coordinates in metres), attributes of
+                               the vertices, displayColor, doubleSided
+        /<material>            GeomSubset: the polygons of a material that the mesh file named
       /Materials/<body>        Material: UsdPreviewSurface in the body's colour
+      /Materials/<body>_<material>
 
 The stage is in metres, y up, with one time code a frame of the cache. Bodies that do not move have no time samples.
 """
@@ -16,7 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import WeftError, missing_extra
-from weft.exchange.selection import Exported, Floats, Report, Selection, Singles, staged_file
+from weft.exchange.selection import Exported, Floats, Ints, Report, Selection, Singles, staged_file
+from weft.mesh import Details
+from weft.mesh.formats.raw import uv_from_corners
+from weft.mesh.polygons import polygon_loops
 from weft.mesh.topology import vertex_normals
 
 if TYPE_CHECKING:
@@ -78,24 +84,20 @@ class _Mesh:
     """One body on the stage."""
 
     def __init__(self, stage: Any, selection: Selection, body: "Body", name: str) -> None:
-        from pxr import Gf, Sdf, UsdGeom, UsdShade, Vt
+        from pxr import Gf, UsdGeom, UsdShade, Vt
 
         self.body = body
         self.faces = selection.faces(body)
         self.smooth = body.kind == "cloth"
         mesh = UsdGeom.Mesh.Define(stage, f"/World/{name}")
         mesh.GetPrim().SetDisplayName(body.name)
-        mesh.CreateFaceVertexCountsAttr(Vt.IntArray.FromNumpy(np.full(len(self.faces), 3, np.int32)))
-        mesh.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(np.ascontiguousarray(self.faces.ravel())))
+        sizes, corners = polygon_loops(self.faces, selection.details(body).polygons)
+        mesh.CreateFaceVertexCountsAttr(Vt.IntArray.FromNumpy(sizes.astype(np.int32)))
+        mesh.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(self.faces.ravel()[corners].astype(np.int32)))
         # no subdivision by other programs: the triangles are the surface
         mesh.CreateSubdivisionSchemeAttr(UsdGeom.Tokens.none)
         mesh.CreateDoubleSidedAttr(True)
-        uv = selection.uv(body)
-        if uv is not None:
-            primvar = UsdGeom.PrimvarsAPI(mesh).CreatePrimvar(
-                "st", Sdf.ValueTypeNames.TexCoord2fArray, UsdGeom.Tokens.vertex
-            )
-            primvar.Set(Vt.Vec2fArray.FromNumpy(uv.astype(np.float32)))
+        _write_primvars(mesh, selection, body, self.faces, corners)
 
         from weft.scene.colours import to_linear
 
@@ -103,6 +105,7 @@ class _Mesh:
         mesh.CreateDisplayColorAttr(Vt.Vec3fArray([colour]))
         material = _material(stage, f"/World/Materials/{name}", colour)
         UsdShade.MaterialBindingAPI.Apply(mesh.GetPrim()).Bind(material)
+        _write_materials(stage, mesh, selection.details(body), corners[np.cumsum(sizes) - sizes] // 3, name, colour)
         self._mesh = mesh
         self._points, self._velocities = mesh.CreatePointsAttr(), mesh.CreateVelocitiesAttr()
         self._extent = mesh.CreateExtentAttr()
@@ -123,6 +126,53 @@ class _Mesh:
         if self.smooth:
             normals = vertex_normals(x[self.body.vertices], self.faces)
             self._normals.Set(Vt.Vec3fArray.FromNumpy(normals.astype(np.float32)), code)
+
+
+def _write_primvars(mesh: Any, selection: Selection, body: "Body", faces: Ints, corners: NDArray[np.int64]) -> None:
+    """Texture coordinates, one a vertex or, with seams, one a corner; and the attributes of the vertices."""
+    from pxr import Sdf, UsdGeom, Vt
+
+    primvars = UsdGeom.PrimvarsAPI(mesh)
+    uv, interpolation = selection.corner_uv(body), UsdGeom.Tokens.vertex
+    if uv is not None:
+        count = body.vertices.stop - body.vertices.start
+        values = uv_from_corners(faces.ravel(), uv.reshape(-1, 2), count)
+        if values is None:
+            values, interpolation = uv.reshape(-1, 2)[corners], UsdGeom.Tokens.faceVarying
+        primvar = primvars.CreatePrimvar("st", Sdf.ValueTypeNames.TexCoord2fArray, interpolation)
+        primvar.Set(Vt.Vec2fArray.FromNumpy(values.astype(np.float32)))
+    for name, value in selection.details(body).attributes.items():
+        if value.ndim == 1:
+            kind = Sdf.ValueTypeNames.FloatArray
+            primvar = primvars.CreatePrimvar(_identifier(name), kind, UsdGeom.Tokens.vertex)
+            primvar.Set(Vt.FloatArray.FromNumpy(value.astype(np.float32)))
+
+
+def _write_materials(stage: Any, mesh: Any, details: Details, rows: NDArray[np.int64], name: str, colour: Any) -> None:
+    """A material and a subset of the polygons for each name of a material that the mesh had; `rows`: a triangle of each."""
+    from pxr import UsdGeom, UsdShade, Vt
+
+    labels = details.labels.get("material")
+    if labels is None:
+        return
+    numbers = labels.index[rows]
+    for number, material_name in enumerate(labels.names):
+        chosen = np.flatnonzero(numbers == number).astype(np.int32)
+        if not len(chosen):
+            continue
+        plain = _identifier(material_name)
+        material = _material(stage, f"/World/Materials/{name}_{plain}", colour)
+        material.GetPrim().SetDisplayName(material_name)
+        subset = UsdGeom.Subset.CreateGeomSubset(
+            UsdGeom.Imageable(mesh.GetPrim()), plain, UsdGeom.Tokens.face, Vt.IntArray.FromNumpy(chosen), "materialBind"
+        )
+        UsdShade.MaterialBindingAPI.Apply(subset.GetPrim()).Bind(material)
+
+
+def _identifier(name: str) -> str:
+    from pxr import Tf
+
+    return str(Tf.MakeValidIdentifier(name))
 
 
 def _describe(stage: Any, selection: Selection) -> None:

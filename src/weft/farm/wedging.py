@@ -21,8 +21,11 @@ from weft.farm.keys import value_of
 from weft.farm.study import Run, Study, import_parquet, make_runs, write_bytes, write_tables
 from weft.farm.sweeps import Axis, Combination, Interval, combine, sample_latin
 from weft.scene import Scene, load_scene
+from weft.scene.arrays import arrays_in
 from weft.scene.messages import shown
 from weft.scene.model import unwrap
+from weft.scene.motion import Function
+from weft.scene.unit_checks import motions
 
 if TYPE_CHECKING:
     from weft.scene import Scene
@@ -224,6 +227,7 @@ def wedge(
     leave_children()
     import_parquet()
     base = scene if isinstance(scene, Scene) else load_scene(scene)
+    _check_files_only(base)
     study = Study(out, make_runs(base, plan(base, vary or {}, sample, runs)))
     study.prepare(base, resume=resume, overwrite=overwrite)
     todo = [run for run in study.runs if not (resume and study.is_done(run))]
@@ -238,6 +242,15 @@ def wedge(
             run_all(farm, study, todo, records, progress)
             return _finish(study, records, len(todo), farm if pictures else None)
     return _finish(study, records, 0, None, pictures=pictures)
+
+
+def _check_files_only(scene: Scene) -> None:
+    """Refuse a scene that only this process has whole: workers read scenes and their files."""
+    if arrays_in(scene) or any(isinstance(motion, Function) for _, motion in motions(scene)):
+        raise WeftError(
+            "the scene holds arrays or Python functions, which the workers of a study do not have: save it with "
+            "weft.save_scene(scene, 'scene.toml'), which writes arrays beside it, and give that file"
+        )
 
 
 def plan(

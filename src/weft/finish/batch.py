@@ -34,7 +34,7 @@ from weft.cache import Cache, CacheWriter, open_cache
 from weft.cache.seams import sewn_triangles
 from weft.errors import CacheError, WeftError, WeftWarning
 from weft.finish.finisher import Finished, Finisher
-from weft.finish.levels import split_uv
+from weft.finish.levels import split_all_details, split_uv
 from weft.finish.stop import NEAR
 from weft.run.interrupt import Interrupted, StopAtFrame
 from weft.runtime import get_threads
@@ -383,6 +383,7 @@ def _open(
         uv=split_uv(finisher.levels, cache.uv),
         scene=cache.scene if cache.meta["scene"] is not None else None,
         origin=origin,
+        details=split_all_details(finisher.levels, [cache[body.name].details for body in cache.bodies]),
         overwrite=overwrite,
     )
 

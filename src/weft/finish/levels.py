@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from weft.cache import Body
 from weft.errors import MeshError, WeftError
 from weft.finish.stop import Skip
-from weft.mesh import TriMesh
-from weft.mesh.subdivide import loop_points, midpoint_points, split_in_four
+from weft.mesh import Details, TriMesh
+from weft.mesh.subdivide import loop_points, midpoint_points, split_details, split_in_four
 from weft.world import Surface
 
 Floats = NDArray[np.float64]
@@ -75,6 +75,16 @@ def split_uv(levels: Sequence[Level], uv: Floats | None) -> Floats | None:
     for level in levels[:-1]:
         uv = level.smooth(uv)
     return uv
+
+
+def split_all_details(levels: Sequence[Level], details: Sequence[Details]) -> list[Details]:
+    """Names, texture coordinates and attributes of each body at the last level."""
+    result = list(details)
+    for level in levels[:-1]:
+        for number, mesh in enumerate(level.meshes):
+            if mesh is not None:
+                result[number] = split_details(TriMesh(mesh.vertices, mesh.faces, details=result[number]), loop_points)
+    return result
 
 
 def _first(bodies: Sequence[Body], faces: Ints, positions: Floats) -> Level:

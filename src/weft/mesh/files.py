@@ -90,24 +90,6 @@ def read_mesh(path: str | Path, *, object: str | None = None, array: str | None 
         raise MeshError(f"{path}: it is no {suffix} file, or a damaged one ({short_reason(error)})") from error
 
 
-def read_attribute(path: str | Path, name: str) -> Floats:
-    """One number a vertex from a mesh file: an array (n,) of an npz file, or a property of the vertices of a PLY file."""
-    path = Path(path)
-    if path.suffix.lower() == ".npz":
-        values = read_arrays(path, (name,))[name]
-        if values.ndim != 1 or values.dtype.kind not in "fiub":
-            raise MeshError(f"{path.name}: {name} must be one number a vertex, not {values.dtype} {values.shape}")
-        return values.astype(np.float64)
-    if path.suffix.lower() != ".ply":
-        raise MeshError(f"{path.name}: weft reads vertex attributes from npz and PLY files, or give a list of numbers")
-    from weft.mesh.formats.ply import read_columns
-
-    columns = read_columns(path.read_bytes())
-    if name not in columns:
-        raise MeshError(f"{path.name}: its vertices have no property {name!r}; they have {', '.join(columns)}")
-    return columns[name]
-
-
 def save_mesh(mesh: TriMesh, path: str | Path) -> None:
     """Write an OBJ, PLY or npz file, with all digits. The file appears whole or not at all.
 
@@ -201,7 +183,21 @@ class MeshSequence:
         self.about = about
         """the format, and the units, up axis and rate that it states or that are assumed"""
         self.details = details or Details()
+        """names, texture coordinates and polygons of the mesh"""
         self._read = read
+
+    def part(self, name: str) -> "MeshSequence":
+        """One object of the sequence."""
+        if self.faces is None:
+            raise MeshError(f"it has no object {name!r}: it has vertices only")
+        chosen = pick(RawMesh(np.zeros((self.vertex_count, 3)), self.faces, details=self.details), name)
+        rows, faces = chosen.source, chosen.faces.astype(np.int32)
+        assert rows is not None
+
+        def read(sample: int) -> Floats:
+            return self._read(sample)[rows]
+
+        return MeshSequence(self.times, len(rows), faces, read, about=self.about, details=chosen.details)
 
     def __len__(self) -> int:
         return len(self.times)
@@ -218,32 +214,25 @@ class MeshSequence:
         return vertices
 
 
-def read_sequence(path: str | Path, *, fps: float | None = None, array: str | None = None) -> MeshSequence:
+def read_sequence(
+    path: str | Path, *, fps: float | None = None, array: str | None = None, object: str | None = None
+) -> MeshSequence:
     """Open an animated mesh: an npz file, a folder of OBJ or PLY files, an animated GLB, glTF, USD or Alembic file, or the
     vertices alone from a PC2 or MDD file.
 
     `fps` is how many samples a second there are: needed where the files have no times (npz, PC2, folders), the rate at
     which a GLB is sampled (by default that of its keyframes if they are frames, at least 12 a second, else 30), and
     what replaces the rate that a USD file states. `array` names the array of an npz file, or the animation of a GLB
-    file that has several.
+    file that has several. `object` picks one object of a file that has several.
     """
     path = Path(path)
     ending = path.suffix.lower()
     if not path.exists():
         raise MeshError(f"no such file: {path}")
     try:
-        if path.is_dir():
-            return _read_folder(path, _needed(fps))
-        if ending == ".npz":
-            return _read_npz(path, _needed(fps), array or "vertices")
-        if ending in GLTF_ENDINGS:
-            return _read_gltf(path, fps, array)
-        if ending in USD_ENDINGS:
-            return _read_usd(path, fps)
-        if ending == ".abc":
-            return _read_alembic(path)
-        if ending in POINT_CACHES:
-            return _read_points(path, fps)
+        sequence = _open_sequence(path, ending, fps, array)
+        if sequence is not None:
+            return sequence if object is None else sequence.part(object)
     except OSError as error:
         raise MeshError(f"{path}: cannot be read: {error.strerror or error}") from None
     except MeshError as error:
@@ -256,6 +245,20 @@ def read_sequence(path: str | Path, *, fps: float | None = None, array: str | No
         f"{path.name} is no mesh sequence that weft reads: those are npz, GLB, glTF, USD, Alembic, PC2 and MDD "
         "files and folders of OBJ or PLY files"
     )
+
+
+def _open_sequence(path: Path, ending: str, fps: float | None, array: str | None) -> MeshSequence | None:
+    if path.is_dir():
+        return _read_folder(path, _needed(fps))
+    if ending == ".npz":
+        return _read_npz(path, _needed(fps), array or "vertices")
+    if ending in GLTF_ENDINGS:
+        return _read_gltf(path, fps, array)
+    if ending in USD_ENDINGS:
+        return _read_usd(path, fps)
+    if ending == ".abc":
+        return _read_alembic(path)
+    return _read_points(path, fps) if ending in POINT_CACHES else None
 
 
 def mesh_files(path: str | Path) -> list[Path]:

@@ -1,5 +1,6 @@
 """`TriMesh`: a validated triangle mesh, with everything that follows from its arrays."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -67,6 +68,28 @@ class TriMesh:
         names = self.names("object")
         objects = f", objects {', '.join(names)}" if len(names) > 1 else ""
         return f"TriMesh({len(self.vertices)} vertices, {len(self.faces)} triangles{rest}{objects})"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether another mesh has the same arrays, bit by bit."""
+        return isinstance(other, TriMesh) and (self is other or self.digest == other.digest)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @cached_property
+    def digest(self) -> str:
+        """A checksum of all arrays and names of the mesh."""
+        details = self._details
+        corners = (details.corner_uv, details.corner_normals, details.polygons)
+        arrays: dict[str, Any] = {"vertices": self.vertices, "faces": self.faces, "uv": self.uv}
+        arrays |= {f"corners {k}": array for k, array in enumerate(corners)}
+        arrays |= {f"label {kind} {own.names}": own.index for kind, own in details.labels.items()}
+        arrays |= {f"attribute {name}": value for name, value in details.attributes.items()}
+        total = hashlib.sha256()
+        for name, array in arrays.items():
+            if array is not None:
+                total.update(f"{name} {array.dtype} {array.shape};".encode() + np.ascontiguousarray(array).tobytes())
+        return total.hexdigest()[:32]
 
     def with_vertices(self, vertices: ArrayLike) -> Self:
         """The same triangles with other vertex positions; shares the tables that are computed already.

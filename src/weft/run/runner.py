@@ -345,6 +345,7 @@ def _open(run: SceneRun, out: Path, *, resume: bool, overwrite: bool) -> CacheWr
             uv=rest_uv(run.world),
             scene=run.scene,
             origin=run.origin,
+            details=[mesh.details for mesh in [*(c.mesh for c in run.world.cloths), *run.world.collider_meshes]],
             overwrite=overwrite,
         )
     found = differences(open_cache(out).origin, run.origin)
@@ -375,8 +376,27 @@ def origin_of(scene: "Scene", positions: npt.NDArray[np.float64], faces: npt.NDA
         "physics": json.dumps(physics, sort_keys=True),
         "geometry": geometry.hexdigest(),
         "files": {name: _digest(scene.base / name, files) for name, files in files_read(scene).items()},
+        "functions": _function_digests(scene),
         "device": scene.device.partition(":")[0],
     }
+
+
+# frames at which a motion that is a Python function is compared, when a run is continued
+_COMPARED_FRAMES = 16
+
+
+def _function_digests(scene: "Scene") -> dict[str, str]:
+    """For each motion that is a Python function, a hash of what it gives in the first frames, by its place in the scene."""
+    from weft.scene.messages import key_path
+    from weft.scene.motion import Function, called
+    from weft.scene.unit_checks import motions
+
+    digests = {}
+    for key, motion in motions(scene):
+        if isinstance(motion, Function) and not isinstance(motion.function, str):
+            values = [called(motion.function, motion.name, k / scene.fps, None) for k in range(_COMPARED_FRAMES)]
+            digests[key_path(key)] = hashlib.sha256(b"".join(v.tobytes() for v in values)).hexdigest()
+    return digests
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
@@ -391,6 +411,8 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     found = _differing(json.loads(old["physics"]), json.loads(new["physics"]), "")
     files = [f"the file {n} has changed" for n, d in new["files"].items() if old["files"].get(n, d) != d]
     found += files
+    old_functions = old.get("functions", {})
+    found += [f"{key} moves otherwise" for key, d in new["functions"].items() if old_functions.get(key, d) != d]
     if old["geometry"] != new["geometry"] and not found:
         found.append("the meshes are not the same")
     if old["device"] != new["device"]:

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, TypeAdapter, ValidationInfo, model_validator
 
+from weft.scene.arrays import MeshField
 from weft.scene.material import MATERIALS, MaterialField
 from weft.scene.messages import shown
 from weft.scene.model import (
     BoundVector,
     Colour,
-    FileName,
     Flag,
     Indices,
     Name,
@@ -43,8 +43,16 @@ Boundary = Literal[
 ]
 
 
+# the keys that select vertices of a cloth
+SELECTORS = ("indices", "box", "boundary", "group")
+
+
 class Pin(SceneModel):
-    """Vertices that are held: selected by index, by a box or by a boundary, exactly one of the three."""
+    """Vertices that are held: selected by index, by a box, by a boundary or by a group, exactly one of the four.
+
+    In Python a motion may also be a function of the time, which returns a 4x4 matrix or the positions (n, 3) of the held
+    vertices, in the order of `indices` where these are given, else of their numbers.
+    """
 
     indices: Annotated[Indices, Field(min_length=1)] | None = Field(default=None, description="vertex numbers, from 0")
     box: tuple[BoundVector, BoundVector] | None = Field(
@@ -57,15 +65,20 @@ class Pin(SceneModel):
         description="a side or corner of a grid or strip, its four corners, the top or bottom of a cylinder, or (any "
         "mesh) all boundary vertices",
     )
+    group: Name | None = Field(
+        default=None,
+        description="a vertex group or attribute of the mesh (values above 0.5), or one of its objects, face groups, panels "
+        "or materials",
+    )
     motion: Motion = Field(default=Still(), description="how the held vertices move, from where they are placed")
     until: Positive | None = Field(default=None, description="when they are released, s; default: never")
 
     @model_validator(mode="after")
     def _check_choice(self) -> "Pin":
-        given = [n for n in ("indices", "box", "boundary") if getattr(self, n) is not None]
+        given = [n for n in SELECTORS if getattr(self, n) is not None]
         if len(given) != 1:
             what = " and ".join(given) if given else "none of them"
-            raise ValueError(f"needs exactly one of indices, box and boundary, and has {what}")
+            raise ValueError(f"needs exactly one of indices, box, boundary and group, and has {what}")
         if self.box is not None:
             for axis, low, high in zip("xyz", *self.box, strict=True):
                 if not low <= high:
@@ -101,8 +114,8 @@ Factors = Annotated[str | tuple[float, ...], PlainValidator(_read_factors)]
 class Painted(SceneModel):
     """Factors of material numbers, one a vertex: a stiff collar on a soft shirt.
 
-    Each is a list of numbers, or the name of a vertex attribute of the mesh file (an array of an npz file, a property of the
-    vertices of a PLY file).
+    Each is a list of numbers, or the name of a vertex attribute of the mesh (an array of an npz file, a property of the
+    vertices of a PLY file, an attribute `_NAME` of a glTF file, a primvar of a USD file).
     """
 
     stretch: Factors | None = Field(default=None, description="factors of `stretch`; default: 1 everywhere")
@@ -117,10 +130,16 @@ class Cloth(SceneModel):
     file_fields = ("mesh",)
 
     name: Name = Field(default="cloth", description="no two bodies of a scene have the same name")
-    mesh: FileName | None = Field(
-        default=None, description="mesh file: OBJ, PLY, STL, GLB, glTF, USD or npz; or give a shape"
+    mesh: MeshField = Field(
+        default=None,
+        description="mesh file: OBJ, PLY, STL, GLB, glTF, USD or npz; in Python also a `TriMesh`, `(vertices, faces)`, a "
+        "trimesh or a pyvista mesh; or give a shape",
     )
     shape: Shape | None = Field(default=None, description="a shape; or give a mesh")
+    object: Name | None = Field(
+        default=None,
+        description="the object, face group, panel or material of the mesh file that the cloth is; default: all of them",
+    )
     array: Name | None = Field(default=None, description="name of the array of positions in an npz mesh file")
     repair: Flag = Field(
         default=False,
@@ -154,6 +173,7 @@ class Cloth(SceneModel):
             raise ValueError("rest = 'shape' needs a shape; for a mesh write 'mesh' or 'uv'")
         if self.mesh is None and (self.array is not None or self.repair):
             raise ValueError(f"{'array' if self.array else 'repair'} is for a mesh file, and this cloth has a shape")
+        _check_mesh_keys(self)
         for name in Painted.model_fields:
             if self.mesh is None and isinstance(getattr(self.painted, name), str):
                 raise ValueError(f"painted.{name} names a vertex attribute of a mesh file, and this cloth has a shape")
@@ -165,6 +185,27 @@ class Cloth(SceneModel):
         return found | {("painted", name): "painted" for name in self.painted.plain()}
 
 
+# endings of files that state the units and the axis of their coordinates
+_KNOW_UNITS = (".glb", ".gltf", ".usd", ".usda", ".usdc", ".usdz")
+
+
+def _check_mesh_keys(body: "Cloth | Collider") -> None:
+    """Refuse keys that say something about a mesh file where there is none, or that the file says itself."""
+    if body.shape is not None and body.object is not None:
+        raise ValueError("object is for a mesh file, and this body has a shape")
+    if not isinstance(body.mesh, str | None) and body.array is not None:
+        raise ValueError("array is for an npz file, and this body has a mesh of arrays")
+    placement = body.placement
+    if not placement.converts:
+        return
+    key = "up" if placement.up != "y" else "units"
+    if body.shape is not None:
+        raise ValueError(f"placement.{key} is for a mesh, and a shape is in metres with y up")
+    if isinstance(body.mesh, str) and body.mesh.lower().endswith(_KNOW_UNITS):
+        ending = body.mesh.rpartition(".")[2]
+        raise ValueError(f"placement.{key}: a {ending} file says its units and its axis itself; leave {key} out")
+
+
 class Collider(SceneModel):
     """A body with a prescribed motion that cloth collides with: from a mesh file, a shape, or the files of a sequence."""
 
@@ -172,11 +213,16 @@ class Collider(SceneModel):
     file_fields = ("mesh",)
 
     name: Name = Field(default="collider", description="no two bodies of a scene have the same name")
-    mesh: FileName | None = Field(
+    mesh: MeshField = Field(
         default=None,
-        description="mesh file; with a sequence it can be left out: the first sample is the mesh",
+        description="mesh file, in Python also arrays as for a cloth; with a sequence it can be left out: the first sample "
+        "is the mesh",
     )
     shape: Shape | None = Field(default=None, description="a shape; or give a mesh")
+    object: Name | None = Field(
+        default=None,
+        description="the object, face group, panel or material of the mesh file that the collider is; default: all of them",
+    )
     array: Name | None = Field(default=None, description="name of the array of positions in an npz mesh file")
     repair: Flag = Field(
         default=False,
@@ -211,6 +257,7 @@ class Collider(SceneModel):
             raise ValueError("a shape cannot follow a sequence; leave the shape out, the sequence has the mesh")
         if self.mesh is None and (self.array is not None or self.repair):
             raise ValueError(f"{'array' if self.array else 'repair'} is for a mesh file, and there is none")
+        _check_mesh_keys(self)
         return self
 
     @model_validator(mode="after")

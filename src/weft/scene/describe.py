@@ -8,6 +8,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from weft.scene.arrays import Samples
 from weft.scene.bodies import Cloth, Collider, Painted, Pin
 from weft.scene.files import write_value
 from weft.scene.material import FEATURES, PRESETS, Directions, Material
@@ -132,6 +133,8 @@ def words(annotation: Any, metadata: Iterable[Any] = ()) -> str:
         return words(inner, [*more, *metadata])
     if origin in (Union, types.UnionType):
         kinds = [a for a in arguments if a is not type(None)]
+        if kinds == [Samples]:
+            return "array"
         if kinds == [float, Directions]:
             return "number, 3 numbers or table"
         if kinds[0] is str:

@@ -10,16 +10,22 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 from pydantic_core import ValidationError
 
 from weft.errors import SceneError
+from weft.mesh import TriMesh, save_mesh
 from weft.mesh.files import mesh_files
+from weft.scene.arrays import arrays_in
+from weft.scene.bodies import Cloth, Collider
 from weft.scene.messages import Key, problem
 from weft.scene.model import SceneModel, error_lines
+from weft.scene.motion import Function, Sequence
 from weft.scene.scene import Scene
-from weft.scene.unit_checks import warn_of_units
+from weft.scene.unit_checks import motions, warn_of_units
 
 M = TypeVar("M", bound=SceneModel)
+B = TypeVar("B", Cloth, Collider)
 
 # longest line, in characters, that a table or a list is written on
 WIDTH = 100
@@ -76,16 +82,57 @@ def save_scene(scene: Scene, path: str | Path) -> None:
     """Write a scene to a TOML file, whole or not at all.
 
     Relative file names are rewritten where the file goes to another folder than the one they are relative to, so that
-    they still mean the same files.
+    they still mean the same files. Meshes and motions that are arrays are written beside it, as `scene.shirt.npz`.
     """
     if not isinstance(scene, SceneModel):
         raise SceneError(f"save_scene writes a Scene, not a {type(scene).__name__}")
     target = Path(path)
-    text = write_scene(rebase_files(scene, target.parent))
+    text = write_scene(with_files(rebase_files(scene, target.parent), target))
     try:
         _write_whole(target, text)
     except OSError as error:
         raise SceneError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def with_files(scene: Scene, target: Path) -> Scene:
+    """The scene with its arrays in npz files beside `target`, named after it and the body: `target.shirt.npz`."""
+    for key, motion in motions(scene):
+        if isinstance(motion, Function):
+            text = f"is the Python function {motion.name}, which no file can hold: make its positions a sequence"
+            raise SceneError(scene.problem(key, text))
+    if not arrays_in(scene):
+        return scene
+
+    def stored(body: B) -> B:
+        changes: dict[str, Any] = {}
+        if isinstance(body.mesh, TriMesh):
+            changes["mesh"] = f"{target.stem}.{_file_name(body.name)}.npz"
+            save_mesh(body.mesh, target.parent / changes["mesh"])
+        if isinstance(body, Cloth):
+            pins = enumerate(body.pins)
+            changes["pins"] = tuple(p.replace(motion=moved(p.motion, f"{body.name}.pin{i}")) for i, p in pins)
+        else:
+            changes["motion"] = moved(body.motion, f"{body.name}.motion")
+        return body.model_copy(update=changes)
+
+    def moved(motion: Any, name: str) -> Any:
+        if not isinstance(motion, Sequence) or motion.positions is None:
+            return motion
+        file = f"{target.stem}.{_file_name(name)}.npz"
+        try:
+            with (target.parent / file).open("wb") as npz:
+                np.savez_compressed(npz, vertices=motion.positions.positions)
+        except OSError as error:
+            raise SceneError(f"{target.parent / file}: cannot be written: {error.strerror}") from None
+        return motion.replace(file=file, positions=None)
+
+    bodies = {"cloths": tuple(map(stored, scene.cloths)), "colliders": tuple(map(stored, scene.colliders))}
+    return scene.model_copy(update=bodies)
+
+
+def _file_name(name: str) -> str:
+    """A name of a body as a name of a file."""
+    return re.sub(r"[^\w.-]", "_", name)
 
 
 def _write_whole(target: Path, text: str) -> None:
@@ -147,7 +194,7 @@ def named_files(model: SceneModel, key: Key = ()) -> Iterator[tuple[Key, str]]:
     for name in type(model).model_fields:
         value = getattr(model, name)
         here = (*key, name)
-        if name in model.file_fields and value is not None:
+        if name in model.file_fields and isinstance(value, str):
             yield here, value
         elif isinstance(value, SceneModel):
             yield from named_files(value, here)
@@ -189,7 +236,7 @@ def _renamed(model: M, base: Path, folder: Path) -> M:
     changes: dict[str, Any] = {}
     for name in type(model).model_fields:
         value = getattr(model, name)
-        if name in model.file_fields and value is not None and not Path(value).is_absolute():
+        if name in model.file_fields and isinstance(value, str) and not Path(value).is_absolute():
             changes[name] = os.path.relpath((base / value).resolve(), folder.resolve()).replace(os.sep, "/")
         elif isinstance(value, SceneModel):
             changes[name] = _renamed(value, base, folder)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, model_validator
 
-from weft.scene.bodies import Boundary, Pin
+from weft.scene.bodies import SELECTORS, Boundary, Pin
 from weft.scene.messages import Key, mistakes, shown, suggest, unknown
 from weft.scene.model import (
     BoundVector,
@@ -206,7 +206,7 @@ class Untangle(MethodOptions):
 
 
 class VertexSelection(SceneModel):
-    """Vertices of a cloth, selected by index, by a box or by a boundary, or all of them."""
+    """Vertices of a cloth, selected by index, by a box, by a boundary or by a group, or all of them."""
 
     cloth: Name = Field(description="the cloth that the vertices belong to")
     indices: Annotated[Indices, Field(min_length=1)] | None = Field(default=None, description="vertex numbers, from 0")
@@ -214,18 +214,20 @@ class VertexSelection(SceneModel):
         default=None, description="all vertices in a box, as for a pin; default: the whole cloth"
     )
     boundary: Boundary | None = Field(default=None, description="a side of the cloth, as for a pin")
+    group: Name | None = Field(default=None, description="a vertex group of the mesh, as for a pin")
 
     @model_validator(mode="after")
     def _check_choice(self) -> "VertexSelection":
-        given = [n for n in ("indices", "box", "boundary") if getattr(self, n) is not None]
+        given = [n for n in SELECTORS if getattr(self, n) is not None]
         if len(given) > 1:
-            raise ValueError(f"needs one of indices, box and boundary, or none of them, and has {' and '.join(given)}")
+            has = " and ".join(given)
+            raise ValueError(f"needs one of indices, box, boundary and group, or none of them, and has {has}")
         self.as_pin()
         return self
 
     def as_pin(self) -> Pin | None:
         """The selection as a pin, whose vertices can be resolved; None for the whole cloth."""
-        given = {n: getattr(self, n) for n in ("indices", "box", "boundary") if getattr(self, n) is not None}
+        given = {n: getattr(self, n) for n in SELECTORS if getattr(self, n) is not None}
         return Pin.model_validate(given) if given else None
 
 

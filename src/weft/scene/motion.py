@@ -5,19 +5,27 @@ puts them and returns them where the motion has carried them.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, field_validator, model_validator
 
+from weft.errors import MeshError, WeftError
 from weft.mesh.files import MeshSequence, read_sequence
 from weft.scene import rotation
-from weft.scene.model import FileName, Name, NotNegative, Number, Positive, SceneModel, Vector, read_choice
+from weft.scene.arrays import SamplesField
+from weft.scene.model import FileName, Name, NotNegative, Number, Positive, SceneModel, Vector, read_choice, unwrap
 from weft.scene.placement import Placement
 from weft.scene.rotation import Floats
+
+
+def _function_name(function: Any) -> str:
+    if isinstance(function, str):
+        return function
+    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', type(function).__name__)}"
 
 
 class MotionModel(SceneModel):
@@ -25,12 +33,15 @@ class MotionModel(SceneModel):
 
     always_written = ("kind",)
 
-    def resolve(self, *, base: str | FilePath = ".", placement: Placement | None = None) -> "ResolvedMotion":
+    def resolve(
+        self, *, base: str | FilePath = ".", placement: Placement | None = None, object: str | None = None
+    ) -> "ResolvedMotion":
         """The motion as an object with `.positions(rest_vertices, time)` and, if it is rigid, `.matrix(time)`.
 
-        `base` is the folder that file names are relative to; `placement` is that of the body that moves.
+        `base` is the folder that file names are relative to; `placement` is that of the body that moves, and `object` the
+        object of a mesh file that the body is.
         """
-        return resolve_motion(self, base=FilePath(base), placement=placement or Placement())
+        return resolve_motion(self, base=FilePath(base), placement=placement or Placement(), object=object)
 
 
 class Still(MotionModel):
@@ -108,15 +119,23 @@ class Path(MotionModel):
 class Sequence(MotionModel):
     """Vertices from files; between samples they move linearly, before the first and after the last they are held.
 
-    The samples are in the coordinates of the mesh: the placement applies to them as to the mesh.
+    The samples are in the coordinates of the mesh: the placement applies to them as to the mesh. In Python, `positions` is
+    an array instead of a file.
     """
 
     file_fields = ("file",)
 
     kind: Literal["sequence"] = "sequence"
-    file: FileName = Field(
+    file: FileName | None = Field(
+        default=None,
         description="an npz file with an array (samples, vertices, 3), a folder of OBJ or PLY files, or an animated "
-        "GLB, glTF or USD file"
+        "GLB, glTF or USD file",
+    )
+    positions: SamplesField = Field(
+        default=None, description="in Python, instead of a file: an array (samples, vertices, 3), m"
+    )
+    object: Name | None = Field(
+        default=None, description="the object of a file with several; default: that of the body's mesh, or all of them"
     )
     fps: Positive | None = Field(
         default=None,
@@ -129,15 +148,51 @@ class Sequence(MotionModel):
     )
     start: NotNegative = Field(default=0.0, description="time of the first sample, s")
 
+    @model_validator(mode="after")
+    def _check_source(self) -> "Sequence":
+        if (self.file is None) == (self.positions is None):
+            has = "neither" if self.file is None else "both"
+            raise ValueError(f"needs either a file or positions, and has {has}")
+        if self.positions is not None and self.fps is None:
+            raise ValueError("needs fps, the number of samples a second: an array does not say how fast it goes")
+        if self.positions is not None and (self.array is not None or self.object is not None):
+            raise ValueError("array and object are for a file, and this sequence has positions")
+        return self
+
+
+class Function(MotionModel):
+    """A Python function of the time in seconds, which returns a 4x4 matrix or the positions (n, 3) of all moved vertices.
+
+    The matrix is rigid and takes the placed body to where it is at that time; positions are in the world. A scene with a
+    function cannot be saved to a file, and a cache keeps only the function's name.
+    """
+
+    kind: Literal["function"] = "function"
+    function: Annotated[Callable[[float], Any] | str, PlainSerializer(_function_name)] = Field(
+        description="called with the time, s"
+    )
+
+    @property
+    def name(self) -> str:
+        """The name of the function and of its module."""
+        return _function_name(self.function)
+
 
 MOTIONS: dict[str, type[SceneModel]] = {"still": Still, "spin": Spin, "path": Path, "sequence": Sequence}
 
 
 def _choose_motion(value: Any, info: ValidationInfo) -> Any:
+    if callable(value) and not isinstance(value, SceneModel | type):
+        return Function(function=value)
+    if isinstance(value, Function):
+        return value
+    # the JSON of a cache names a function
+    if isinstance(value, Mapping) and value.get("kind") == "function" and not (info.context or {}).get("toml"):
+        return Function.model_validate(value)
     return read_choice(value, info, "kind", MOTIONS)
 
 
-AnyMotion = Still | Spin | Path | Sequence
+AnyMotion = Still | Spin | Path | Sequence | Function
 Motion = Annotated[AnyMotion, BeforeValidator(_choose_motion)]
 
 
@@ -224,16 +279,80 @@ class SelectedMotion:
         return self._moving.positions(self._all, time)[self._chosen]
 
 
-def resolve_motion(motion: MotionModel, *, base: FilePath, placement: Placement) -> ResolvedMotion:
+class FunctionMotion:
+    """Positions that a Python function gives at a time; each answer is checked."""
+
+    rigid = False
+    still = False
+
+    def __init__(self, function: Callable[[float], Any], name: str) -> None:
+        self._function, self._name = function, name
+
+    def positions(self, rest_vertices: Floats, time: float) -> Floats:
+        """Positions at a time; of `rest_vertices` only their number matters."""
+        return called(self._function, self._name, time, (len(rest_vertices), 3))
+
+
+def called(function: Callable[[float], Any], name: str, time: float, shape: tuple[int, int] | None) -> Floats:
+    """What a function of a user gives at a time, as an array of this shape (None: any), or an error that names it."""
+    try:
+        values = np.array(unwrap(function(time)), dtype=np.float64)
+    except WeftError:
+        raise
+    except Exception as error:
+        raise MeshError(f"the function {name} failed at {time:g} s: {type(error).__name__}: {error}") from error
+    if shape is not None and values.shape != shape:
+        raise MeshError(f"the function {name} gave an array of shape {values.shape} at {time:g} s, not {shape}")
+    if not np.isfinite(values).all():
+        raise MeshError(f"the function {name} gave NaN or infinite numbers at {time:g} s")
+    return values
+
+
+def _function_motion(motion: Function) -> ResolvedMotion:
+    """A rigid motion where the function gives a 4x4 matrix at the start, else one of single positions."""
+    function, name = motion.function, motion.name
+    if isinstance(function, str):
+        raise MeshError(f"moved by the Python function {name}, of which only the name is kept: give the function again")
+    first = called(function, name, 0.0, None)
+    if first.shape != (4, 4):
+        return FunctionMotion(function, name)
+
+    def pose(time: float) -> Floats:
+        matrix = called(function, name, time, (4, 4))
+        if not np.allclose(matrix[:3, :3].T @ matrix[:3, :3], np.eye(3), atol=_RIGID) or np.linalg.det(matrix) < 0.0:
+            raise MeshError(f"the function {name} gave a matrix at {time:g} s that does not only rotate and move")
+        return matrix
+
+    return RigidMotion(pose)
+
+
+# of the entries of a rotation matrix: float32 matrices pass, scales and shears do not
+_RIGID = 1e-4
+
+
+def resolve_motion(
+    motion: MotionModel, *, base: FilePath, placement: Placement, object: str | None = None
+) -> ResolvedMotion:
     """The motion of a body with this placement; `base` is the folder of relative file names."""
     if isinstance(motion, Spin):
         return RigidMotion(_spin(motion, placement) if motion.rate_deg else None)
     if isinstance(motion, Path):
         return RigidMotion(_path(motion, placement))
+    if isinstance(motion, Function):
+        return _function_motion(motion)
     if isinstance(motion, Sequence):
-        sequence = read_sequence(base / motion.file, fps=motion.fps, array=motion.array)
-        return SampledMotion(sequence, start=motion.start, placement=placement)
+        return SampledMotion(_samples(motion, base, object), start=motion.start, placement=placement)
     return RigidMotion(None)
+
+
+def _samples(motion: Sequence, base: FilePath, object: str | None) -> MeshSequence:
+    """The samples of a sequence, from its array or its file."""
+    if motion.file is not None:
+        return read_sequence(base / motion.file, fps=motion.fps, array=motion.array, object=motion.object or object)
+    assert motion.positions is not None and motion.fps is not None
+    positions = motion.positions.positions
+    times = [i / motion.fps for i in range(len(positions))]
+    return MeshSequence(times, positions.shape[1], None, lambda i: positions[i].copy())
 
 
 def _about(centre: Floats, turn: Floats, shift: Floats) -> Floats:

@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 
 from weft.errors import MeshError, SceneError
 from weft.mesh import TriMesh, shapes
+from weft.mesh.details import IN_GROUP
 from weft.scene.bodies import Cloth, Pin
 from weft.scene.messages import Key, listed
 from weft.scene.methods import VertexSelection
-from weft.scene.motion import ResolvedMotion, SampledMotion, SelectedMotion
+from weft.scene.motion import FunctionMotion, ResolvedMotion, SampledMotion, SelectedMotion
 from weft.scene.scene import Scene
 from weft.scene.shape import Cylinder, Grid, Plane, Strip
 
@@ -68,6 +69,11 @@ def pinned_vertices(pin: Pin, cloth: Cloth, mesh: TriMesh) -> Indices:
                 f"{_point(mesh.vertices.min(axis=0))} to {_point(mesh.vertices.max(axis=0))}"
             )
         return np.flatnonzero(inside).astype(np.int32)
+    if pin.group is not None:
+        vertices = mesh.vertices_of(pin.group)
+        if len(vertices) == 0:
+            raise MeshError(f"the group {pin.group!r} holds no vertex: no value is above {IN_GROUP}")
+        return vertices
     assert pin.boundary is not None
     return _boundary(pin.boundary, cloth, mesh)
 
@@ -94,8 +100,13 @@ def _boundary(name: str, cloth: Cloth, mesh: TriMesh) -> Indices:
 
 def _pin_motion(scene: Scene, pin: Pin, cloth: Cloth, mesh: TriMesh, vertices: Indices) -> ResolvedMotion:
     """The motion of the pinned vertices; the samples of a sequence hold all vertices of the cloth."""
-    motion = pin.motion.resolve(base=scene.base, placement=cloth.placement)
+    motion = pin.motion.resolve(base=scene.base, placement=cloth.placement, object=cloth.object)
+    if isinstance(motion, FunctionMotion) and pin.indices is not None:
+        # the function gives positions in the order in which the vertices were named
+        order = np.unique(np.array(pin.indices), return_index=True)[1]
+        motion = SelectedMotion(motion, order, len(pin.indices))
     if not isinstance(motion, SampledMotion):
+        _check_start(motion, mesh.vertices[vertices])
         return motion
     if motion.sequence.vertex_count != len(mesh.vertices):
         raise MeshError(
@@ -103,6 +114,12 @@ def _pin_motion(scene: Scene, pin: Pin, cloth: Cloth, mesh: TriMesh, vertices: I
             "for a pin holds the whole cloth"
         )
     return SelectedMotion(motion, vertices, len(mesh.vertices))
+
+
+def _check_start(motion: ResolvedMotion, placed: np.ndarray) -> None:
+    """Find a function that gives the wrong number of positions before the run begins."""
+    if isinstance(motion, FunctionMotion | SelectedMotion):
+        motion.positions(placed, 0.0)
 
 
 def _point(p: np.ndarray) -> str:

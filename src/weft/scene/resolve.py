@@ -11,7 +11,7 @@ from weft.errors import MeshError, SceneError, WeftError
 from weft.mesh import TriMesh, shapes
 from weft.scene.bodies import Cloth, Collider
 from weft.scene.messages import Key
-from weft.scene.motion import ResolvedMotion, SampledMotion
+from weft.scene.motion import FunctionMotion, ResolvedMotion, SampledMotion
 from weft.scene.motion import Sequence as SequenceMotion
 from weft.scene.pins import PinnedVertices, hold_vertices
 from weft.scene.scene import Scene
@@ -79,8 +79,7 @@ def resolve_cloth_mesh(scene: Scene, cloth: Cloth) -> TriMesh:
     with _naming_key(scene, (*key, "shape" if cloth.shape else "mesh")):
         mesh = _load(scene, cloth) if cloth.shape is None else shape_mesh(cloth.shape)
         if cloth.rest == "uv" and mesh.uv is None:
-            what = f"the shape {cloth.shape.kind}" if cloth.shape else str(cloth.mesh)
-            raise SceneError(scene.problem((*key, "rest"), f"{what} has no uv coordinates to rest in"))
+            raise SceneError(scene.problem((*key, "rest"), _no_uv(cloth, mesh)))
         placed = mesh.transformed(cloth.placement.matrix())
         uv = mesh.uv
         if cloth.shape is None and cloth.rest != "uv":
@@ -90,6 +89,8 @@ def resolve_cloth_mesh(scene: Scene, cloth: Cloth) -> TriMesh:
         placed = placed.with_uv(uv)
     if cloth.mesh is not None and not cloth.repair:
         _warn_of_tears(scene, key, cloth, mesh)
+    if cloth.mesh is not None and cloth.rest == "uv":
+        _warn_of_rest(scene, key, placed)
     suspicion = suspicious_size(placed.vertices)
     if suspicion:
         warn(scene, key, suspicion)
@@ -100,7 +101,7 @@ def resolve_collider(scene: Scene, collider: Collider) -> tuple[TriMesh, Resolve
     """The placed mesh of a collider and its motion; `motion.positions(mesh.vertices, time)` are its vertices at a time."""
     key = _body_key(scene, collider)
     with _naming_key(scene, (*key, "motion")):
-        motion = collider.motion.resolve(base=scene.base, placement=collider.placement)
+        motion = collider.motion.resolve(base=scene.base, placement=collider.placement, object=collider.object)
     source = "shape" if collider.shape else "mesh" if collider.mesh else "motion"
     with _naming_key(scene, (*key, source)):
         if collider.shape is not None:
@@ -113,6 +114,10 @@ def resolve_collider(scene: Scene, collider: Collider) -> tuple[TriMesh, Resolve
                 raise MeshError("the sequence has no array 'faces': give the collider a mesh as well")
             mesh = TriMesh(motion.sequence.vertices(0), motion.sequence.faces)
         placed = mesh.transformed(collider.placement.matrix())
+    if isinstance(motion, FunctionMotion):
+        # a function that gives the wrong number of positions is found before the run begins
+        with _naming_key(scene, (*key, "motion")):
+            motion.positions(placed.vertices, 0.0)
     if isinstance(motion, SampledMotion) and collider.mesh is not None:
         _check_same_mesh(scene, key, collider, mesh, motion)
     suspicion = None if isinstance(collider.shape, Plane) else suspicious_size(placed.vertices)
@@ -128,8 +133,6 @@ def resolve_pins(scene: Scene, cloth: Cloth, mesh: TriMesh) -> list[PinnedVertic
 
 def resolve_painted(scene: Scene, cloth: Cloth, mesh: TriMesh) -> dict[str, np.ndarray]:
     """The factors of the material's numbers that are painted, one for each vertex of the cloth."""
-    from weft.mesh.files import read_attribute
-
     found = {}
     for name in type(cloth.painted).model_fields:
         given = getattr(cloth.painted, name)
@@ -138,7 +141,7 @@ def resolve_painted(scene: Scene, cloth: Cloth, mesh: TriMesh) -> dict[str, np.n
         key = (*_body_key(scene, cloth), "painted", name)
         with _naming_key(scene, key):
             named = isinstance(given, str)
-            factors = read_attribute(scene.base / str(cloth.mesh), given) if named else np.array(given)
+            factors = _attribute(mesh, given) if isinstance(given, str) else np.array(given)
         if len(factors) != len(mesh.vertices):
             what = f"{given!r} has" if named else "there are"
             text = f"{what} {len(factors)} values, and {cloth.name!r} has {len(mesh.vertices)} vertices"
@@ -148,6 +151,17 @@ def resolve_painted(scene: Scene, cloth: Cloth, mesh: TriMesh) -> dict[str, np.n
             raise SceneError(scene.problem(key, f"must be 0 or more, not {factors[worst]:g} at vertex {worst}"))
         found[name] = factors
     return found
+
+
+def _attribute(mesh: TriMesh, name: str) -> np.ndarray:
+    """One number a vertex, by its name in the mesh."""
+    values = mesh.attributes.get(name)
+    if values is None:
+        there = ", ".join(mesh.attributes) or "none"
+        raise MeshError(f"the mesh has no vertex attribute {name!r}; it has {there}")
+    if values.ndim != 1:
+        raise MeshError(f"the vertex attribute {name!r} has {values.shape[1]} numbers a vertex, and one is needed")
+    return values
 
 
 def resolve_seams(scene: Scene, cloth_meshes: Sequence[TriMesh]) -> list[Stitches]:
@@ -180,15 +194,18 @@ def shape_mesh(shape: AnyShape) -> TriMesh:
 
 
 def _load(scene: Scene, body: Cloth | Collider) -> TriMesh:
-    from weft.mesh import load_mesh
+    from weft.mesh import load_mesh, repair_mesh
 
     assert body.mesh is not None
+    if isinstance(body.mesh, TriMesh):
+        mesh = body.mesh if body.object is None else body.mesh.part(body.object)
+        return repair_mesh(mesh.vertices, mesh.faces, mesh.uv, details=mesh.details).mesh if body.repair else mesh
     path = scene.base / body.mesh
     if not path.exists():
         raise MeshError(f"no such file: {body.mesh} (looked in {scene.base.absolute()})")
     # uv that are only texture coordinates are left out: where they differ, repair would not join torn edges
     uv = isinstance(body, Collider) or body.rest == "uv"
-    return load_mesh(path, array=body.array, repair=body.repair, uv=uv)
+    return load_mesh(path, object=body.object, array=body.array, repair=body.repair, uv=uv)
 
 
 def _warn_of_tears(scene: Scene, key: Key, cloth: Cloth, mesh: TriMesh) -> None:
@@ -202,18 +219,51 @@ def _warn_of_tears(scene: Scene, key: Key, cloth: Cloth, mesh: TriMesh) -> None:
         warn(scene, (*key, "mesh"), text)
 
 
+def _no_uv(cloth: Cloth, mesh: TriMesh) -> str:
+    """Why a cloth has no flat rest shape."""
+    what = f"the shape {cloth.shape.kind}" if cloth.shape else cloth.mesh if isinstance(cloth.mesh, str) else "the mesh"
+    if mesh.corner_uv is None:
+        return f"{what} has no uv coordinates to rest in"
+    return (
+        f"{what} has seams in its uv coordinates, or triangles without area there, so that they are no flat rest shape: cut "
+        "the mesh along the seams and sew it, or leave rest out"
+    )
+
+
+# how far the lengths of edges may be from those at rest before it is probably a mistake: the middle one of all edges, which
+# says that uv is in other units, and the longest hundredth of them, which cloth that is put on a body rarely exceeds
+_USUAL_MEDIAN = (0.8, 1.25)
+_USUAL_LONGEST = 1.5
+
+
+def _warn_of_rest(scene: Scene, key: Key, mesh: TriMesh) -> None:
+    """Warn where the lengths in uv are not those of the mesh, as with a texture atlas."""
+    ratios = mesh.edge_lengths / mesh.rest_lengths
+    median, longest = float(np.median(ratios)), float(np.quantile(ratios, 0.99))
+    if _USUAL_MEDIAN[0] <= median <= _USUAL_MEDIAN[1] and longest <= _USUAL_LONGEST:
+        return
+    text = (
+        f"rests in its uv coordinates, in which its edges have other lengths: the mesh is {median:.3g} times as long at the "
+        f"median, {longest:.3g} times at the 99th percentile. Flat panels are in metres; texture coordinates are no rest "
+        "shape: with those, leave rest out"
+    )
+    warn(scene, (*key, "rest"), text)
+
+
 def _check_same_mesh(scene: Scene, key: Key, collider: Collider, mesh: TriMesh, motion: SampledMotion) -> None:
     """A sequence moves the vertices of its mesh, so both must have the same ones."""
     assert isinstance(collider.motion, SequenceMotion)
-    sequence = motion.sequence
-    name, file = collider.mesh, FilePath(collider.motion.file).name
+    sequence, given = motion.sequence, collider.motion.file
+    which = f"the mesh {collider.mesh}" if isinstance(collider.mesh, str) else "the mesh"
+    file = FilePath(given).name if given is not None else "the array"
     if len(mesh.vertices) != sequence.vertex_count:
-        text = f"{file} has {sequence.vertex_count} vertices and the mesh {name} has {len(mesh.vertices)}"
+        text = f"{file} has {sequence.vertex_count} vertices and {which} has {len(mesh.vertices)}"
     elif sequence.faces is not None and not np.array_equal(mesh.faces, sequence.faces):
-        text = f"{file} and the mesh {name} have different triangles"
+        text = f"{file} and {which} have different triangles"
     else:
         return
-    raise SceneError(scene.problem((*key, "motion", "file"), f"{text}; leave the mesh out to use that of the sequence"))
+    hint = "; leave the mesh out to use that of the sequence" if given is not None else ""
+    raise SceneError(scene.problem((*key, "motion", "file" if given else "positions"), f"{text}{hint}"))
 
 
 def _body_key(scene: Scene, body: Cloth | Collider) -> Key:

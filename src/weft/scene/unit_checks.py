@@ -39,7 +39,7 @@ def suspicious_numbers(scene: Scene) -> Iterator[tuple[Key, str]]:
     if scene.thickness > _THICKEST:
         yield ("thickness",), _too_thick(scene.thickness)
     yield from _suspicious_forces(scene.forces)
-    for key, motion in _motions(scene):
+    for key, motion in motions(scene):
         if isinstance(motion, Path):
             yield from _suspicious_turns(key, motion)
     for i, cloth in enumerate(scene.cloths):
@@ -50,7 +50,8 @@ def suspicious_numbers(scene: Scene) -> Iterator[tuple[Key, str]]:
             yield ("cloths", i, "velocity"), f"{speed:g} m/s is very fast: velocities are in metres a second"
 
 
-def _motions(scene: Scene) -> Iterator[tuple[Key, MotionModel]]:
+def motions(scene: Scene) -> Iterator[tuple[Key, MotionModel]]:
+    """All motions of the pins and colliders of a scene, with their keys."""
     for i, cloth in enumerate(scene.cloths):
         for j, pin in enumerate(cloth.pins):
             yield ("cloths", i, "pins", j, "motion"), pin.motion

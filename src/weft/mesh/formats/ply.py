@@ -37,16 +37,6 @@ class _Element(NamedTuple):
 _Values = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
-def read_columns(data: bytes) -> dict[str, NDArray[np.float64]]:
-    """All properties of the vertices that are single numbers, by name."""
-    source, elements = _read_header(data)
-    for element in elements:
-        table = _read_element(source, element)
-        if element.name == "vertex":
-            return {item.name: table[item.name][1] for item in element.properties if item.length is None}
-    return {}
-
-
 def read_ply(data: bytes) -> RawMesh:
     """Vertices and polygons, with texture coordinates, normals and colours under their usual names.
 
@@ -103,7 +93,7 @@ def _assemble(
     if texture is not None and np.array_equal(texture[0], 2 * sizes):
         at_corners = texture[1].reshape(-1, 2)
     raw = cut_polygons(vertices, sizes, corners, at_corners, None if normals is None else normals[corners])
-    attributes = {name: value for name, value in columns.items() if name not in taken and np.isfinite(value).all()}
+    attributes = {name: value for name, value in columns.items() if name not in taken}
     if colours is not None and np.isfinite(colours).all():
         attributes["colour"] = colours / colour_scale
     return raw._replace(uv=raw.uv if uv is None else uv, details=replace(raw.details, attributes=attributes))

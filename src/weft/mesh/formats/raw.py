@@ -186,11 +186,25 @@ def read_npz(path: Path, array: str | None) -> RawMesh:
                 raise MeshError(f"it has no array {needed!r}; it has {', '.join(arrays.files) or 'none'}{hint}")
         vertices, faces = arrays[name], arrays["faces"]
         uv = arrays["uv"] if "uv" in arrays.files else None
-        details = details_from_arrays({n: arrays[n] for n in more})
+        own = {n: arrays[n] for n in more}
+        # arrays under any other name with one number a vertex are attributes too; larger ones are not unpacked
+        count = vertices.shape[-2] if vertices.ndim in (2, 3) else 0
+        others = set(arrays.files) - own.keys() - {"faces", "uv", name}
+        for other in sorted(others & _small_members(path, 16 * count + 1024)):
+            values = arrays[other]
+            if values.ndim == 1 and values.dtype.kind in "fiub" and len(values) == count:
+                own[_ATTRIBUTE + other] = values.astype(np.float64)
+        details = details_from_arrays(own)
     # the first frame of a sequence
     if vertices.ndim == 3 and len(vertices):
         vertices = vertices[0]
     return RawMesh(vertices, faces, uv, None, details)
+
+
+def _small_members(path: Path, size: int) -> set[str]:
+    """The names of the arrays of an npz file that take at most so many bytes."""
+    with zipfile.ZipFile(path) as archive:
+        return {item.filename.removesuffix(".npy") for item in archive.infolist() if item.file_size <= size}
 
 
 def details_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> Details:
@@ -218,12 +232,20 @@ def arrays_of_details(details: Details) -> dict[str, NDArray[Any]]:
 
 def write_npz(mesh: TriMesh) -> bytes:
     """The mesh as a numpy archive: all its arrays, bit by bit."""
-    arrays = {"vertices": mesh.vertices, "faces": mesh.faces, **({} if mesh.uv is None else {"uv": mesh.uv})}
+    arrays: dict[str, NDArray[Any]] = {"vertices": mesh.vertices, "faces": mesh.faces}
+    arrays |= {} if mesh.uv is None else {"uv": mesh.uv}
+    return pack_arrays({**arrays, **arrays_of_details(mesh.details)})
+
+
+def pack_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """An npz file of some arrays; the same arrays give the same bytes."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, array in {**arrays, **arrays_of_details(mesh.details)}.items():
-            # a fixed date, so that the same mesh gives the same bytes
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as file:
+        for name, array in arrays.items():
+            # without a date of its own; large arrays need 64-bit lengths
+            member = zipfile.ZipInfo(f"{name}.npy")
+            member.compress_type = zipfile.ZIP_DEFLATED
+            with archive.open(member, "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
     return content.getvalue()
 
