@@ -1,8 +1,8 @@
 """Alembic (.abc, Ogawa): one polygon mesh a body below a transform of its name, with a sample a frame.
 
-Points and velocities (m/s) are float32, in metres, y up; texture coordinates, else flat rest coordinates, are the UVs, one a corner; `Cd` is the body's
-colour. Samples are at the times of the frames, so that frame f of the cache is frame f of a program with the same rate.
-Bodies that do not move have one sample. Blender, Houdini, Maya, Cinema 4D and Unreal read it.
+Points and velocities (m/s) are float32, in metres, y up; texture coordinates, else flat rest coordinates, are the UVs, one a
+corner; `Cd` is the body's colour. Samples are at the times of the frames, so that frame f of the cache is frame f of a program
+with the same rate. Bodies that do not move have one sample. Blender, Houdini, Maya, Cinema 4D and Unreal read it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -82,9 +82,10 @@ class _Mesh:
         self.moves = sampling != 0
         faces = selection.faces(body)
         sizes, corners = polygon_loops(faces, selection.details(body).polygons)
-        # Alembic's polygons are wound clockwise
-        owner = np.repeat(np.arange(len(sizes)), sizes)
-        corners = corners[np.lexsort((-np.arange(len(corners)), owner))]
+        # Alembic's polygons are wound clockwise; the first corner of a larger one stays, so that fans have the same triangles
+        starts, each = np.repeat(np.cumsum(sizes) - sizes, sizes), np.repeat(sizes, sizes)
+        place = np.arange(len(corners)) - starts
+        corners = corners[starts + np.where(each == 3, 2 - place, (-place) % each)]
         self._faces = IntArrayFromBuffer(np.ascontiguousarray(faces.ravel()[corners], dtype=np.int32))
         self._counts = IntArrayFromBuffer(sizes.astype(np.int32))
         uv = selection.corner_uv(body)

@@ -52,7 +52,7 @@ def _from_trimesh(mesh: Any) -> TriMesh:
 
 def _from_pyvista(mesh: Any) -> TriMesh:
     # grids and volumes have cells; what is simulated is their surface
-    surface = mesh if hasattr(mesh, "faces") and hasattr(mesh, "n_faces_strict") else mesh.extract_surface()
+    surface = mesh if hasattr(mesh, "faces") else mesh.extract_surface(algorithm="dataset_surface")
     points = as_vertices(np.asarray(surface.points))
     sizes, corners = _padded(np.asarray(surface.faces).astype(np.int64))
     if len(sizes) == 0:

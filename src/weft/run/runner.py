@@ -412,7 +412,7 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     files = [f"the file {n} has changed" for n, d in new["files"].items() if old["files"].get(n, d) != d]
     found += files
     old_functions = old.get("functions", {})
-    found += [f"{key} moves otherwise" for key, d in new["functions"].items() if old_functions.get(key, d) != d]
+    found += [f"{key} moves otherwise" for key, d in new.get("functions", {}).items() if old_functions.get(key, d) != d]
     if old["geometry"] != new["geometry"] and not found:
         found.append("the meshes are not the same")
     if old["device"] != new["device"]:
