@@ -106,7 +106,7 @@ def test_a_new_scene_shows_the_defaults():
 
 def test_the_page_about_python_runs_as_printed(folder):
     Path("flag.toml").write_bytes(FLAG.read_bytes())
-    for code in blocks("docs/python.md", "python"):
+    for code in [*blocks("docs/python.md", "python"), *blocks("docs/robots.md", "python")]:
         execute(code)
     assert weft.open_cache("flag.zarr").report.frames == 11
     assert weft.load_mesh("sphere.obj").face_areas.sum() > 0.0

@@ -67,6 +67,22 @@ def test_steps_saving_and_frames_give_the_same_bytes(method, tmp_path):
     assert sim.time == pytest.approx(4 / 60) and sim.report["frame"] == 4
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_reset_is_a_new_start(method):
+    sim = weft.Simulation(drape(method))
+    pose = sim.bodies["ball"].pose.copy()
+    pose[1, 3] += 0.004
+    sim.bodies["ball"].pose = pose
+    sim.pin("sheet", [48])
+    sim.forces[:] = (1e-4, 0.0, 0.0)
+    sim.advance(3)
+    sim.reset()
+    other = weft.Simulation(drape(method))
+    for one in (sim, other):
+        one.advance(2)
+    assert sim.state.positions().tobytes() == other.state.positions().tobytes() and sim.frame == 2
+
+
 def test_views_are_the_arrays_of_the_simulation():
     sim = weft.Simulation(falling())
     x, v = sim.positions, sim.velocities

@@ -7,6 +7,7 @@ be steered, vertices held, forces added, and the whole can be saved and restored
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +24,9 @@ from weft.scene.motion import RigidMotion
 from weft.world import State
 
 Callback = TypeVar("Callback", bound=Callable[[Any], object])
+
+# what `Simulation(scene, worlds=...)` makes
+BATCH = "weft.run.batch:SimulationBatch"
 
 # limit of positions (m) and velocities (m/s), beyond which a simulation counts as unstable; NaN fails the test too
 FARTHEST = 1e9
@@ -67,8 +71,17 @@ class Simulation:
     arrays of the simulation, on a GPU Warp arrays, which torch, JAX and CuPy take without a copy.
     """
 
-    def __init__(self, scene: Scene | str | Path, *, device: str | None = None, method: Any = None) -> None:
-        """`device` and `method` replace those of the scene."""
+    def __new__(cls, scene: Any = None, *, worlds: int | None = None, **options: Any) -> Any:
+        """With `worlds`, or with a list of scenes, a batch of simulations."""
+        if worlds is None and not isinstance(scene, list | tuple):
+            return super().__new__(cls)
+        module, _, name = BATCH.partition(":")
+        return getattr(import_module(module), name)(scene, worlds, **options)
+
+    def __init__(
+        self, scene: Scene | str | Path, *, device: str | None = None, worlds: None = None, method: Any = None
+    ) -> None:
+        """`device` and `method` replace those of the scene. With `worlds` this becomes a `SimulationBatch` of so many."""
         changes = {name: value for name, value in (("device", device), ("method", method)) if value is not None}
         found = load_scene(scene) if isinstance(scene, str | Path) else scene
         if not isinstance(found, Scene):
@@ -89,6 +102,7 @@ class Simulation:
         self.state: State = world.initial_state()
         self.moved: int = method.begin(self.state)
         """how many vertices of cloth touched something at the start and were moved off it"""
+        self._kept_at_start = {name: np.array(values) for name, values in method.saved().items()}
         self.report: dict[str, Any] = {}
         """counts, the largest stretch and the status of the last complete frame; empty before the first"""
         self._views: dict[str, Any] = {}
@@ -200,6 +214,17 @@ class Simulation:
         external.used = True
         return self._view("forces", external.constant)
 
+    def share_forces(self, array: wp.array) -> None:
+        """Take the forces of the caller from this array from now on."""
+        external = self._forces()
+        wp.copy(array, external.constant)
+        external.constant, external.used = array, True
+        self.forget_views()
+
+    def forget_views(self) -> None:
+        """The arrays of the state have been replaced."""
+        self._views = {}
+
     def _view(self, name: str, array: wp.array) -> Any:
         if name not in self._views:
             own = array[: self.world.cloth_vertex_count]
@@ -274,7 +299,7 @@ class Simulation:
         if len(np.unique(chosen)) < len(chosen):
             raise WeftError(f"pin names a vertex of cloth {cloth!r} twice")
         own = body.vertices.start + chosen.astype(np.int64)
-        return Hold(self, self.controls().hold(own, self.state.x.numpy()[own], self.time), chosen)
+        return Hold(self, self.controls().hold(own, self.state.x.numpy()[own], self.time), cloth, chosen)
 
     def add_force(self, force: Any, inputs: Sequence[Any] = ()) -> None:
         """Add a force that is computed when a step begins and acts during it.
@@ -333,6 +358,17 @@ class Simulation:
         return callback
 
     # moments
+
+    def reset(self) -> None:
+        """Go back to the start: held vertices are released, bodies follow the scene, forces in the array are zero."""
+        if self._controls is not None:
+            self._controls.clear()
+        if self._external is not None:
+            self._external.constant.zero_()
+        state = self.world.initial_state()
+        self.method.begin(state)
+        self.set_state(state.x.numpy(), state.v.numpy(), time=0.0, frame=0)
+        self.method.restore(dict(self._kept_at_start))
 
     def save(self) -> SavedSimulation:
         """This moment: `restore` goes on from it with the same bytes, here or in another process; pickles."""
@@ -473,8 +509,8 @@ class SimulatedBody:
 class Hold:
     """Vertices of a cloth that the caller holds: move them by their `target`, let them go by `release()`."""
 
-    def __init__(self, simulation: Simulation, number: int, vertices: npt.NDArray[np.int64]) -> None:
-        self._simulation, self._number = simulation, number
+    def __init__(self, simulation: Simulation, number: int, cloth: str, vertices: npt.NDArray[np.int64]) -> None:
+        self._simulation, self._number, self._cloth = simulation, number, cloth
         self.vertices = vertices
         """numbers within the cloth"""
 
@@ -485,6 +521,12 @@ class Hold:
     def held(self) -> bool:
         """Whether they are still held."""
         return self._number in self._simulation.controls().holds
+
+    @property
+    def positions(self) -> Floats:
+        """(k, 3) where the vertices are now, m: a copy."""
+        first = self._simulation.bodies[self._cloth].vertices.start
+        return np.array(self._simulation.state.x.numpy()[first + self.vertices])
 
     @property
     def target(self) -> Floats:
