@@ -198,11 +198,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "methods/boxes/test_collision_planes.py",
     ),
     Mutant(
-        "grip-across-plane",
-        "methods/boxes/plane_kernels.py",
-        "                    wp.atomic_max(grip, (axis + 2) % 3, v, force)",
-        "                    wp.atomic_max(grip, axis, v, force)",
-        "methods/boxes/test_collision_planes.py",
+        "friction-beyond-pressure",
+        "methods/boxes/elastic_kernels.py",
+        "    most = friction * wp.dot(p - free, normal)",
+        "    most = wp.dot(p - free, normal)",
+        "methods/boxes/test_elastic_surface.py",
     ),
     Mutant(
         "cloth-pushes-along-normal",

@@ -186,7 +186,6 @@ FRICTION_CASES = (
         (10,),
         unit="m/s²",
         contact=True,
-        misses=BOXES,
     ),
     Case(
         "pulled_strip",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from weft.mesh import shapes
 from weft.methods.boxes.elastic_surface import Limits
-from weft.methods.boxes.limits import CollisionPlanes, PlaneFriction
+from weft.methods.boxes.limits import CollisionPlanes
 from weft.world import Surface
 
 THICKNESS = 0.01
@@ -25,18 +25,17 @@ def loose(count):
 
 def free(count):
     """No limits, on the host."""
-    ends = (-np.inf, np.inf, 0.0, 0.0)
-    return Limits(*(np.full((3, count), end) for end in ends))
+    return Limits(*(np.full((3, count), end) for end in (-np.inf, np.inf)))
 
 
 def upload(limits):
     return Limits(*(device(values, wp.float64) for values in limits))
 
 
-def make(faces, vertices, fixed=(), bodies=None):
-    surface = Surface.from_arrays(vertices, faces, face_body=bodies)
-    is_fixed = np.isin(np.arange(len(faces)), fixed)
-    return CollisionPlanes(surface, device(np.full(vertices, THICKNESS), wp.float64), is_fixed)
+def make(faces, vertices, cloth=None):
+    surface = Surface.from_arrays(vertices, faces)
+    count = len(faces) if cloth is None else cloth
+    return CollisionPlanes(surface, device(np.full(vertices, THICKNESS), wp.float64), count)
 
 
 def faces_of(planes):
@@ -51,32 +50,16 @@ def listed(planes):
     return pairs[order], sides[order, 0], sides[order, 1], values[order]
 
 
-def rows_of(planes):
-    """Every limit of every plane: vertex, axis, value, whether it is an upper one, the pair."""
-    faces, fixed = faces_of(planes), planes.fixed.numpy() != 0
-    pairs, axes, under, values = listed(planes)
-    for side in (0, 1):
-        for pair, axis, low, value in zip(pairs, axes, under, values, strict=True):
-            triangle = pair[low if side == 0 else 1 - low]
-            if not fixed[triangle]:
-                for vertex in faces[triangle]:
-                    yield vertex, axis, value[side], side == 0, pair
-
-
 def written_by_hand(planes, limits):
     """What the planes make of limits, one after another; gives how many coordinates are in conflict."""
-    fixed = planes.fixed.numpy() != 0
-    bounds = free(limits.lower.shape[1])
-    for vertex, axis, value, below, pair in rows_of(planes):
-        lower, upper = (bounds if fixed[pair].any() else limits)[:2]
-        if below:
-            upper[axis, vertex] = min(upper[axis, vertex], value)
-        else:
-            lower[axis, vertex] = max(lower[axis, vertex], value)
+    faces = faces_of(planes)
+    for pair, axis, low, value in zip(*listed(planes), strict=True):
+        for vertex in faces[pair[low]]:
+            limits.upper[axis, vertex] = min(limits.upper[axis, vertex], value[0])
+        for vertex in faces[pair[1 - low]]:
+            limits.lower[axis, vertex] = max(limits.lower[axis, vertex], value[1])
     conflict = limits.upper < limits.lower
     limits.upper[conflict], limits.lower[conflict] = limits.lower[conflict], limits.upper[conflict]
-    for limit in (limits.lower, limits.upper):
-        np.clip(limit, bounds.lower, np.maximum(bounds.lower, bounds.upper), out=limit)
     return np.count_nonzero(conflict)
 
 
@@ -95,9 +78,10 @@ def every_pair(faces):
     return device(np.array(pairs, np.int32).reshape(-1, 2), wp.vec2i)
 
 
-def update(planes, start, end, limits=None, **options):
+def update(planes, start, end, limits=None, rests=None, **options):
     pairs = every_pair(faces_of(planes))
-    return planes.update(pairs, device(start), device(end), upload(limits or free(len(start))), **options)
+    carried = device(np.zeros(len(start)) if rests is None else rests, int)
+    return planes.update(pairs, device(start), device(end), upload(limits or free(len(start))), carried, **options)
 
 
 def boxes_of(faces, x):
@@ -291,102 +275,15 @@ def test_boxes_that_overlap_from_the_start_may_part_but_not_go_deeper():
     assert end[3:, 1].min() == pytest.approx(0.15)
 
 
-def test_colliders_do_not_give_way_and_rub():
-    faces = loose(2)
-    floor = np.array([[-9.0, 0, -9], [9, 0, -9], [0, 0, 9]])
-    sheet = np.array([[0.0, 0.3, 0], [1, 0.2, 0], [0, 0.4, 1]])
-    start, end = np.concatenate([sheet, floor]), np.concatenate([sheet - (0, 1, 0), floor + (0, 0.05, 0)])
-    planes = make(faces, 6, fixed=[1], bodies=[0, 1])
-    assert update(planes, start, end).pairs == 1
-    limits = free(3)
-    write(planes, limits)
-    assert limits.lower[1] == pytest.approx(0.05 + THICKNESS)
-    assert np.isinf(limits.upper).all() and np.isinf(limits.lower[[0, 2]]).all()
-    friction = PlaneFriction(planes.surface, device([[0.1, 0.5], [0.5, 0.9]], wp.float64), 3)
-    r = np.clip(end[:3].T, limits.lower, limits.upper)
-    force = np.array([[0.0] * 3, [-2.0, 4.0, 6.0], [0.0] * 3])
-    friction.update(planes, upload(limits), device(r, wp.float64), device(force, wp.float64))
-    assert friction.carrier.numpy().tolist() == [1, 1, 1]
-    assert friction.grip.numpy().tolist() == [[1.0, 2.0, 3.0], [0.0] * 3, [1.0, 2.0, 3.0]]
-    r[1, 0] += 1.0
-    friction.update(planes, upload(limits), device(r, wp.float64), device(force, wp.float64))
-    assert friction.carrier.numpy().tolist() == [-1, 1, 1]
-    assert friction.grip.numpy().tolist() == [[0.0, 2.0, 3.0], [0.0] * 3, [0.0, 2.0, 3.0]]
-    # held where they are, carried along by the floor
-    friction.write(device(start), device(end), given := upload(free(3)), moving=True)
-    assert pytest.approx(sheet + [[0, 0, 0], [0, 0.05, 0], [0, 0.05, 0]]) == given.anchor.numpy().T
-    assert (given.grip.numpy() == friction.grip.numpy()).all()
-    friction.write(device(start), device(end), given, moving=False)
-    assert (sheet == given.anchor.numpy().T).all()
-    # and taken up again
-    other = PlaneFriction(planes.surface, friction.friction, 3)
-    other.restore(friction.saved())
-    assert other.carrier.numpy().tolist() == [-1, 1, 1] and (other.grip.numpy() == friction.grip.numpy()).all()
-
-
-def test_limits_of_colliders_count_before_those_of_cloth():
-    faces = loose(3)
-    floor = np.array([[-9.0, 0, -9], [9, 0, -9], [0, 0, 9]])
-    sheet = np.array([[0.0, 0.02, 0], [1, 0.02, 0], [0, 0.02, 1]])
-    start = np.concatenate([sheet, sheet + (0.1, 0.02, 0.1), floor])
-    # both are pressed through the floor, so that the plane between them lies below it
-    end = start.copy()
-    end[:3, 1], end[3:6, 1] = -0.2, -0.3
-    planes = make(faces, 9, fixed=[2])
-    update(planes, start, end)
-    limits = free(6)
-    write(planes, limits)
-    assert (limits.lower[1] >= THICKNESS).all() and (limits.upper[1] >= THICKNESS).all()
-
-
-def heap(seed, cloths=24, solids=6):
-    """Triangles of cloth that move among those of two colliders."""
-    count = cloths + solids
-    start, end = random_triangles(seed, count)
-    end[3 * cloths :] = start[3 * cloths :]
-    bodies = np.minimum(np.maximum(np.arange(count) - cloths + solids // 2, 0) // (solids // 2), 2)
-    return make(loose(count), 3 * count, fixed=np.arange(cloths, count), bodies=bodies), start, end, 3 * cloths
-
-
-@settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 100_000))
-def test_many_planes_give_the_limits_and_the_friction_of_one_after_another(seed):
-    planes, start, end, cloth = heap(seed)
-    mu = np.array([[0.5, 0.3, 0.0], [0.3, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    friction = PlaneFriction(planes.surface, device(mu, wp.float64), cloth)
-    rng = np.random.default_rng(seed)
-    wanted = end
-    for _ in range(3):
-        touching = update(planes, start, end, free(cloth))
-        limits = free(cloth)
-        write(planes, limits)
-        end = wanted.copy()
-        end[:cloth] = np.clip(wanted[:cloth], limits.lower.T, limits.upper.T)
-    assert touching.new <= touching.pairs <= planes.count
-    r, force = end[:cloth].T, rng.normal(size=(3, cloth))
-    friction.update(planes, upload(limits), device(r, wp.float64), device(force, wp.float64))
-
-    body, fixed = planes.surface.face_body.numpy(), planes.fixed.numpy() != 0
-    carrier, grip = np.full(cloth, -1), np.zeros((3, cloth))
-    for v, axis, value, _, pair in rows_of(planes):
-        on = r[axis, v] == value and value in (limits.lower[axis, v], limits.upper[axis, v])
-        share = mu[body[pair[0]], body[pair[1]]]
-        if on and share > 0.0 and fixed[pair].any():
-            carrier[v] = pair[fixed[pair]][0]
-            for other in (1, 2):
-                at = (axis + other) % 3, v
-                grip[at] = max(grip[at], share * abs(force[axis, v]))
-    assert friction.carrier.numpy().tolist() == carrier.tolist()
-    assert np.array_equal(friction.grip.numpy(), grip)
-
-
 def test_planes_are_known_again_in_any_order_and_forgotten():
-    planes, start, end, cloth = heap(5, 100, 30)
+    start, end = random_triangles(5, 100)
+    planes = make(loose(100), 300)
+    no_limits = upload(free(300)), device(np.zeros(300), int)
     pairs = every_pair(faces_of(planes)).numpy()
     mixed = np.random.default_rng(1).permutation(pairs)
-    first = planes.update(device(pairs, wp.vec2i), device(start), device(end), upload(free(cloth)))
+    first = planes.update(device(pairs, wp.vec2i), device(start), device(end), *no_limits)
     assert first.new == first.pairs == planes.count > 64
-    again = planes.update(device(mixed, wp.vec2i), device(start), device(end), upload(free(cloth)))
+    again = planes.update(device(mixed, wp.vec2i), device(start), device(end), *no_limits)
     assert again == (first.pairs, 0) and planes.count == first.pairs
     kept, values = listed(planes)[0], listed(planes)[3]
     assert len(np.unique(kept, axis=0)) == len(kept)
@@ -394,17 +291,26 @@ def test_planes_are_known_again_in_any_order_and_forgotten():
     planes.reset()
     assert planes.count == 0
     for _ in range(2):
-        planes.update(device(mixed, wp.vec2i), device(start), device(end), upload(free(cloth)))
+        planes.update(device(mixed, wp.vec2i), device(start), device(end), *no_limits)
     assert (listed(planes)[0] == kept).all() and (listed(planes)[3] == values).all()
 
 
-def test_planes_of_colliders_alone():
-    planes, start, end, cloth = heap(7)
-    all_touching = update(planes, start, end, free(cloth))
-    hard = (listed(planes)[0][:, 1] >= cloth // 3).sum()
-    planes.reset()
-    assert update(planes, start, end, free(cloth), hard_only=True).pairs == hard
-    assert 0 < hard < all_touching.pairs and (listed(planes)[0][:, 1] >= cloth // 3).all()
+def test_triangles_of_colliders_get_no_planes_of_boxes():
+    start, end = random_triangles(7, 30)
+    planes = make(loose(30), 90, cloth=20)
+    assert update(planes, start, end).pairs > 0
+    assert (listed(planes)[0] < 20).all()
+
+
+def test_what_rests_on_a_collider_carries_what_falls_on_it():
+    start = np.array([[0, 0.01, 0], [1, 0.01, 0], [0, 0.01, 1], [0, 0.05, 0], [1, 0.05, 0], [0, 0.05, 1]], float)
+    end = start - np.repeat([[0, 0, 0], [0, 0.06, 0]], 3, axis=0)
+    planes = make(loose(2), 6)
+    # bit 1: carried from below along y
+    assert update(planes, start, end, rests=[2, 2, 2, 0, 0, 0]).pairs == 1
+    limits = free(6)
+    write(planes, limits)
+    assert limits.upper[1, :3] == pytest.approx(0.01) and limits.lower[1, 3:] == pytest.approx(0.01 + THICKNESS)
 
 
 def test_triangles_that_an_edge_joins_get_no_plane():

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from weft.geometry.intersection import intersections
 from weft.mesh import shapes
+from weft.methods.boxes.elastic_kernels import HalfSpaces
 from weft.methods.boxes.elastic_surface import Limits
 from weft.methods.boxes.limits import HeldTriangles, near_pairs
 from weft.world import Surface
@@ -69,10 +70,16 @@ def test_vertices_are_held_until_the_next_step():
     assert held.find(device(x), pairs[0]) == (True, True) and held.count == 6
     assert held.find(device(x), pairs[0]) == (True, False)
     assert held.find(device(x), *pairs) == (True, True) and held.count == 9
-    limits = Limits(*(device(np.full((3, 12), end), wp.float64) for end in (-np.inf, np.inf, 0.0, 0.0)))
-    held.write(device(x), limits)
+    limits = Limits(*(device(np.full((3, 12), end), wp.float64) for end in (-np.inf, np.inf)))
+    # the collider of a half-space carries vertex 4 along
+    spaces = HalfSpaces()
+    spaces.offsets = device(np.repeat([0, 1], [5, 8]), int)
+    spaces.anchor = device(x[4:5] + 0.5)
+    held.write(device(x), spaces, limits)
+    x[4] += 0.5
     for limit, away in ((limits.lower.numpy(), -np.inf), (limits.upper.numpy(), np.inf)):
         assert (limit[:, :9] == x[:9].T).all() and (limit[:, 9:] == away).all()
+    x[4] -= 0.5
     held.reset()
     assert held.count == 0
     # colliders come last and are not looked at

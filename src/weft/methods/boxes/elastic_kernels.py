@@ -20,6 +20,12 @@ wp.set_module_options({"enable_backward": False})
 
 _native = NativeHeader(__file__, "elastic_surface.h")
 
+# sweeps over the half-spaces of a vertex at most; two that meet at 60 degrees need 20 for the tolerance
+PLANE_SWEEPS = wp.constant(50)
+# relative rounding within which a vertex is on a plane, and the least part of a normal along an axis that carries along it
+TOUCHES = wp.constant(wp.float64(1e-12))
+CARRIES = wp.constant(wp.float64(0.5))
+
 
 @wp.kernel
 def find_differences(
@@ -146,26 +152,88 @@ def right_without_neighbours(
     return rest
 
 
-@wp.func
-def relaxed(
-    rest: wp.float64,
-    old: wp.float64,
-    diagonal: wp.float64,
-    lower: wp.float64,
-    upper: wp.float64,
-    anchor: wp.float64,
-    hold: wp.float64,
-    relaxation: wp.float64,
-) -> wp.float64:
-    """A coordinate after its row was solved for it, clamped to its interval.
+@wp.struct
+class HalfSpaces:
+    """Half-spaces in which vertices must end a step: those beyond the surfaces of colliders."""
 
-    Friction on a collider pulls it back to `anchor`, with the force `hold` at most.
+    offsets: wp.array[int]
+    """where those of each vertex begin"""
+    normal: wp.array[wp.vec3d]
+    """unit vector into the half-space"""
+    bound: wp.array[wp.float64]
+    """m: the least product of the normal and a position"""
+    anchor: wp.array[wp.vec3d]
+    """where friction holds the vertex"""
+    friction: wp.array[wp.float64]
+    tolerance: wp.float64
+    """m: how far a vertex may be outside"""
+
+
+@wp.func
+def project(
+    i: int, p: wp.vec3d, lower: wp.array2d[wp.float64], upper: wp.array2d[wp.float64], spaces: HalfSpaces
+) -> wp.vec3d:
+    """Put a point into the interval and the half-spaces of a vertex in turn.
+
+    Where that does not end, as between two planes that are nearly parallel, the vertex stays where the collider carries it: the
+    start of a step fulfils all planes.
     """
-    pulled = rest
-    if hold > wp.float64(0.0):
-        pulled += wp.clamp(diagonal * anchor - rest, -hold, hold)
-    new = old + relaxation * (pulled / diagonal - old)
-    return wp.min(wp.max(new, lower), upper)
+    home = p
+    for _sweep in range(PLANE_SWEEPS):
+        q = p
+        for c in range(3):
+            q[c] = wp.min(wp.max(p[c], lower[c, i]), upper[c, i])
+        outside = wp.length(q - p)
+        p = q
+        for k in range(spaces.offsets[i], spaces.offsets[i + 1]):
+            depth = spaces.bound[k] - wp.dot(spaces.normal[k], p)
+            if depth > wp.float64(0.0):
+                p += depth * spaces.normal[k]
+                outside = wp.max(outside, depth)
+                home = spaces.anchor[k]
+        if outside <= spaces.tolerance:
+            return p
+    return home
+
+
+@wp.func
+def put_on_planes(
+    i: int, free: wp.vec3d, lower: wp.array2d[wp.float64], upper: wp.array2d[wp.float64], spaces: HalfSpaces
+) -> wp.vec3d:
+    """Where a vertex goes that would go to `free` alone: into its interval and its half-spaces, held by friction.
+
+    The matrix has the same diagonal for x, y and z, so that the nearest point solves the row of the vertex. A force is its
+    diagonal times a displacement: friction moves the vertex towards its anchor by the coefficient times what the half-spaces
+    moved it, at most.
+    """
+    inside = free
+    for c in range(3):
+        inside[c] = wp.min(wp.max(free[c], lower[c, i]), upper[c, i])
+    p = project(i, free, lower, upper, spaces)
+    normal = wp.normalize(p - inside)
+    # friction is that of the half-space which the vertex would leave most
+    deepest = wp.float64(0.0)
+    friction = wp.float64(0.0)
+    anchor = p
+    for k in range(spaces.offsets[i], spaces.offsets[i + 1]):
+        depth = spaces.bound[k] - wp.dot(spaces.normal[k], inside)
+        if depth > deepest:
+            deepest = depth
+            friction = spaces.friction[k]
+            anchor = spaces.anchor[k]
+    slide = p - anchor
+    slide -= wp.dot(slide, normal) * normal
+    most = friction * wp.dot(p - free, normal)
+    length = wp.length(slide)
+    if most > wp.float64(0.0) and length > wp.float64(0.0):
+        p = project(i, p - wp.min(most / length, wp.float64(1.0)) * slide, lower, upper, spaces)
+    return p
+
+
+@wp.func
+def is_held(i: int, lower: wp.array2d[wp.float64], upper: wp.array2d[wp.float64]) -> bool:
+    """Whether a vertex may go to one place only, as pins do."""
+    return lower[0, i] == upper[0, i] and lower[1, i] == upper[1, i] and lower[2, i] == upper[2, i]
 
 
 @wp.func_native(_native.body("report_change"))
@@ -189,8 +257,7 @@ def relax(
     g: wp.array2d[wp.float64],
     lower: wp.array2d[wp.float64],
     upper: wp.array2d[wp.float64],
-    anchor: wp.array2d[wp.float64],
-    grip: wp.array2d[wp.float64],
+    spaces: HalfSpaces,
     relaxation: wp.float64,
     tolerance: wp.float64,
     most_sweeps: int,
@@ -199,10 +266,11 @@ def relax(
     sweeps: wp.array[int],
     change: wp.array[wp.float64],
 ):
-    """Constrained Gauss-Seidel: every value is clamped into its interval as it is updated, each coordinate by itself.
+    """Constrained Gauss-Seidel: every vertex is put into its interval and its half-spaces as it is updated.
 
     A cooperative kernel. Nodes of one colour are not coupled, so that they are solved in parallel with the result of any
-    order. A coordinate (x, y or z) whose largest change in a sweep is within the tolerance is finished.
+    order. A coordinate (x, y or z) whose largest change in a sweep is within the tolerance is finished, where half-spaces
+    couple them all three together.
     """
     t = first + wp.tid()
     # the changes of three sweeps: one is written, one may still be read, one is cleared
@@ -227,13 +295,16 @@ def relax(
                 partition_begin(t, threads, count), partition_end(t, threads, count), partition_step(threads, count)
             ):
                 i = order[begin + k]
-                rest = right_without_neighbours(i, offsets, columns, values, g, r)
+                alone = right_without_neighbours(i, offsets, columns, values, g, r) / diagonal[i]
+                on_planes = spaces.offsets[i] < spaces.offsets[i + 1] and not is_held(i, lower, upper)
+                if on_planes:
+                    alone = put_on_planes(i, alone, lower, upper, spaces)
                 for c in range(3):
                     if going[c] == 1:
                         old = r[c, i]
-                        new = relaxed(
-                            rest[c], old, diagonal[i], lower[c, i], upper[c, i], anchor[c, i], grip[c, i], relaxation
-                        )
+                        new = alone[c]
+                        if not on_planes:
+                            new = wp.min(wp.max(old + relaxation * (new - old), lower[c, i]), upper[c, i])
                         r[c, i] = new
                         largest[c] = wp.max(largest[c], wp.abs(new - old))
             if colour + 2 < colours.shape[0]:
@@ -245,6 +316,7 @@ def relax(
 
         # all threads reach the same decision
         sweep += 1
+        finished = int(0)
         for c in range(3):
             if going[c] == 1:
                 most = wp.float64(0.0)
@@ -254,27 +326,28 @@ def relax(
                     sweeps[c] = sweep
                     change[c] = most
                 if most <= tolerance:
-                    going[c] = 0
+                    finished += 1
+                    if spaces.normal.shape[0] == 0:
+                        going[c] = 0
+        if finished == 3:
+            going = wp.vec3i(0, 0, 0)
 
 
 @wp.kernel
-def find_reaction(
-    first: int,
-    offsets: wp.array[int],
-    columns: wp.array[int],
-    values: wp.array[wp.float64],
-    diagonal: wp.array[wp.float64],
-    g: wp.array2d[wp.float64],
-    r: wp.array2d[wp.float64],
-    reaction: wp.array2d[wp.float64],
-):
-    """A r - g: the force with which intervals and friction hold each coordinate."""
+def find_rests(first: int, spaces: HalfSpaces, r: wp.array2d[wp.float64], rests: wp.array[int]):
+    """On which sides a collider carries each vertex: bits 0 to 2 from below x, y, z, bits 3 to 5 from above."""
     i = first + wp.tid()
-    for c in range(3):
-        total = diagonal[i] * r[c, i] - g[c, i]
-        for e in range(offsets[i], offsets[i + 1]):
-            total += values[e] * r[c, columns[e]]
-        reaction[c, i] = total
+    p = wp.vec3d(r[0, i], r[1, i], r[2, i])
+    bits = int(0)
+    for k in range(spaces.offsets[i], spaces.offsets[i + 1]):
+        n = spaces.normal[k]
+        if wp.dot(n, p) <= spaces.bound[k] + TOUCHES * wp.abs(spaces.bound[k]):
+            for c in range(3):
+                if n[c] > CARRIES:
+                    bits = bits | (1 << c)
+                if n[c] < -CARRIES:
+                    bits = bits | (8 << c)
+    rests[i] = bits
 
 
 @wp.kernel
@@ -312,21 +385,12 @@ def gather_positions(
 
 
 @wp.kernel
-def open_limits(
-    first: int,
-    x: wp.array[wp.vec3d],
-    lower: wp.array2d[wp.float64],
-    upper: wp.array2d[wp.float64],
-    anchor: wp.array2d[wp.float64],
-    grip: wp.array2d[wp.float64],
-):
-    """No limits and no friction; anchors are the present positions."""
+def open_limits(first: int, lower: wp.array2d[wp.float64], upper: wp.array2d[wp.float64]):
+    """No limits."""
     i = first + wp.tid()
     for c in range(3):
         lower[c, i] = -wp.float64(wp.inf)
         upper[c, i] = wp.float64(wp.inf)
-        anchor[c, i] = x[i][c]
-        grip[c, i] = wp.float64(0.0)
 
 
 @wp.func

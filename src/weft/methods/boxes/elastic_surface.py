@@ -28,9 +28,10 @@ import warp as wp
 from weft.dynamics.air import Air
 from weft.errors import SceneError
 from weft.methods.boxes.elastic_kernels import (
+    HalfSpaces,
     assemble,
     find_differences,
-    find_reaction,
+    find_rests,
     find_right_hand_side,
     find_stress,
     gather_positions,
@@ -198,10 +199,6 @@ class Limits(NamedTuple):
 
     lower: wp.array
     upper: wp.array
-    anchor: wp.array
-    """where friction holds it"""
-    grip: wp.array
-    """the largest force of that friction in N; 0 where there is none"""
 
 
 class Solved(NamedTuple):
@@ -256,11 +253,15 @@ class ElasticSurface:
         self._values = wp.zeros(len(columns[1]), dtype=wp.float64, device=device)
         self._diagonal = wp.zeros(self.count, dtype=wp.float64, device=device)
         self._guess = wp.zeros(self.count, dtype=wp.vec3d, device=device)
-        self._g, self.r, self._reaction, *limits = (
-            wp.zeros((3, self.count), dtype=wp.float64, device=device) for _ in range(7)
-        )
+        self._g, self.r, *limits = (wp.zeros((3, self.count), dtype=wp.float64, device=device) for _ in range(4))
         self.limits = Limits(*limits)
         """the limits of the next solve, or of the last one"""
+        self.spaces: Any = HalfSpaces()
+        """the half-spaces of the next solve, or of the last one"""
+        self._no_spaces = self.spaces
+        self._no_spaces.offsets = wp.zeros(self.count + 1, dtype=int, device=device)
+        self.rests = wp.zeros(self.count, dtype=int, device=device)
+        """on which sides colliders carry each vertex at the end of the last solve"""
         self._sweeps = wp.zeros(3, dtype=int, device=device)
         self._change = wp.zeros(3, dtype=wp.float64, device=device)
         # the largest changes of three sweeps: three coordinates for every thread of a CPU
@@ -308,9 +309,10 @@ class ElasticSurface:
             device=device,
         )
 
-    def free(self, x: wp.array) -> None:
-        """Remove all limits and all friction."""
-        launch(open_limits, self.count, [x, *self.limits], device=self.device)
+    def free(self) -> None:
+        """Remove all limits and all half-spaces."""
+        self.spaces = self._no_spaces
+        launch(open_limits, self.count, [*self.limits], device=self.device)
 
     def hold_pins(self, target: wp.array) -> None:
         """Limits that hold pinned vertices at their targets."""
@@ -318,24 +320,19 @@ class ElasticSurface:
         launch(hold_pins, self.count, inputs, device=self.device)
 
     def solve(self, *, relaxation: float = RELAXATION) -> Solved:
-        """Constrained Gauss-Seidel within the limits, starting from the last solution; x, y and z independently."""
+        """Constrained Gauss-Seidel within the limits and half-spaces, starting from the last solution."""
         system = [self._order, self._offsets, self._columns, self._values, self._diagonal, self._g]
         numbers = [relaxation, self.tolerance, self.most_sweeps]
-        inputs = [self._colours, *system, *self.limits, *numbers, self.r]
+        inputs = [self._colours, *system, *self.limits, self.spaces, *numbers, self.r]
         inputs += [self._changes, self._sweeps, self._change]
         self._cooperative.launch(relax, self._largest, inputs, work=self.count)
+        launch(find_rests, self.count, [self.spaces, self.r, self.rests], device=self.device)
         sweeps, change = read((self._sweeps, 0, 3), (self._change, 0, 3))
         return Solved(int(sweeps.max()), bool(np.all(change <= self.tolerance)))
 
     def write(self, state: State, dt: float, x_end: wp.array, v_end: wp.array) -> None:
         """The solution as positions and velocities at the end of the step."""
         launch(gather_positions, self.count, [self.r, state.x, dt, x_end, v_end], device=self.device)
-
-    def reactions(self) -> wp.array:
-        """The forces (3, n) that the limits of the last solve exert, in N; on the device."""
-        system = [self._offsets, self._columns, self._values, self._diagonal, self._g, self.r, self._reaction]
-        launch(find_reaction, self.count, system, device=self.device)
-        return self._reaction
 
     def system(self) -> tuple[Any, np.ndarray]:
         """The matrix (scipy, sparse) and the right-hand side (3, n) that were assembled last."""
@@ -348,7 +345,7 @@ class ElasticSurface:
     def propose(self, state: State, target: wp.array, dt: float, x_end: wp.array, v_end: wp.array) -> int:
         """Where the cloth would be after dt if nothing but its pins held it."""
         self.assemble(state, dt)
-        self.free(state.x)
+        self.free()
         self.hold_pins(target)
         self.solve()
         self.write(state, dt, x_end, v_end)

@@ -22,7 +22,7 @@ The paper leaves open, and weft does:
   where its sides first touch; in later runs this moves back towards where the sides were at the start.
 - When planes still conflict after some runs, every pair that is left gets the plane in the middle of its gap at the
   start: the positions of the start fulfil all of these at once, so that the runs come to an end.
-- A collider does not give way: its plane is its own side at the end of the step.
+- Colliders have planes of their own (`collider_planes.py`), and what rests on one of them does not give way.
 - Boxes that overlap at the start on all axes have no plane. On the axis of least overlap neither side may go deeper.
 - Triangles that share no vertex but that an edge joins are left out as adjacent ones are: in a flat sheet that lies at
   an angle to the axes their boxes overlap, and planes between them would stop the sheet from turning. Whether they and
@@ -34,16 +34,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from weft.methods.boxes.elastic_kernels import hold_at
+from weft.methods.boxes.elastic_kernels import HalfSpaces, hold_at
 from weft.methods.boxes.elastic_surface import Limits
 from weft.methods.boxes.plane_kernels import (
     PlaneMesh,
     Planes,
     WantedPlanes,
-    anchor_vertices,
-    find_carriers,
     find_planes,
-    grip_vertices,
     narrow_limits,
     settle_limits,
     take_planes,
@@ -165,13 +162,17 @@ def hold_vertices(
     first: int,
     held: wp.array[int],
     start: wp.array[wp.vec3d],
+    spaces: HalfSpaces,
     lower: wp.array2d[wp.float64],
     upper: wp.array2d[wp.float64],
 ):
-    """Limit held vertices to their positions at the start of the step."""
+    """Limit held vertices to their positions at the start of the step, or to where a collider carries them from there."""
     i = first + wp.tid()
     if held[i] != 0:
-        hold_at(i, start[i], lower, upper)
+        place = start[i]
+        if spaces.offsets[i] < spaces.offsets[i + 1]:
+            place = spaces.anchor[spaces.offsets[i]]
+        hold_at(i, place, lower, upper)
 
 
 class Intersecting(NamedTuple):
@@ -207,10 +208,10 @@ class HeldTriangles:
         self._any |= some
         return Intersecting(some, new)
 
-    def write(self, start: wp.array, limits: Limits) -> None:
-        """Limit the held vertices to their positions at the start."""
+    def write(self, start: wp.array, spaces: Any, limits: Limits) -> None:
+        """Limit the held vertices to their positions at the start, carried by the colliders of their half-spaces."""
         if self._any:
-            inputs = [self._held, start, limits.lower, limits.upper]
+            inputs = [self._held, start, spaces, limits.lower, limits.upper]
             launch(hold_vertices, limits.lower.shape[1], inputs, device=self.surface.device)
 
     @property
@@ -254,12 +255,11 @@ class Touching(NamedTuple):
 class CollisionPlanes:
     """The planes of one step, and the limits that follow from them."""
 
-    def __init__(self, surface: Surface, thickness: wp.array, fixed_faces: np.ndarray) -> None:
-        """`fixed_faces` flags the triangles of colliders."""
+    def __init__(self, surface: Surface, thickness: wp.array, count: int) -> None:
+        """Planes between the first `count` triangles, which are cloth."""
         self.surface, self.device = surface, surface.device
-        self.fixed = wp.array(np.asarray(fixed_faces, np.int32), dtype=int, device=self.device)
         mesh: Any = PlaneMesh()
-        mesh.faces, mesh.fixed, mesh.thickness = surface.faces, self.fixed, thickness
+        mesh.faces, mesh.count, mesh.thickness = surface.faces, count, thickness
         mesh.offsets, mesh.neighbours = (
             wp.array(a, dtype=int, device=self.device) for a in surface_neighbours(surface)
         )
@@ -273,8 +273,6 @@ class CollisionPlanes:
         outputs = (("touch", int), ("fresh", int), ("found", wp.vec3i), ("values", wp.vec2d))
         self._outputs = {name: Buffer(dtype, self.device) for name, dtype in outputs}
         self._places = [Buffer(int, self.device) for _ in range(2)]
-        shape = (3, surface.vertex_count)
-        self._hard = [wp.full(shape, end, dtype=wp.float64, device=self.device) for end in (-np.inf, np.inf)]
         self.count = 0
         """planes so far"""
         self._room = 0
@@ -282,8 +280,8 @@ class CollisionPlanes:
 
     @classmethod
     def from_world(cls, world: World) -> "CollisionPlanes":
-        """The planes between all triangles of a world; those of its colliders do not give way."""
-        return cls(world.surface, world.thickness, np.arange(len(world.faces)) >= world.cloth_face_count)
+        """The planes between all triangles of cloth of a world."""
+        return cls(world.surface, world.thickness, world.cloth_face_count)
 
     def reset(self) -> None:
         """Forget all planes, at the start of a step."""
@@ -297,15 +295,14 @@ class CollisionPlanes:
         start: wp.array,
         end: wp.array,
         limits: Limits,
+        rests: wp.array,
         *,
         still: bool = False,
-        hard_only: bool = False,
     ) -> Touching:
         """Add planes for the pairs whose boxes touch between start and end, and move those of pairs that touch again.
 
-        limits: those that the end was solved with.
+        limits: those that the end was solved with; rests: on which sides colliders carry vertices there.
         still: put planes where the positions of the start fulfil them all; `reset` before the first time.
-        hard_only: leave out pairs of cloth with cloth.
         """
         count = len(pairs)
         if count == 0:
@@ -314,8 +311,7 @@ class CollisionPlanes:
         for name, buffer in self._outputs.items():
             setattr(wanted, name, buffer.at_least(count))
         touch_places, places = (buffer.at_least(count) for buffer in self._places)
-        inputs = [pairs, int(still), int(hard_only), self.planes, self._mesh, start, end]
-        inputs += [limits.lower.shape[1], limits.lower, limits.upper, wanted]
+        inputs = [pairs, int(still), self.planes, self._mesh, start, end, limits.lower, limits.upper, rests, wanted]
         launch(find_planes, count, inputs, device=self.device, grain=256)
         touching, new = exclusive_scans((wanted.touch, touch_places, count), (wanted.fresh, places, count))
         if touching:
@@ -328,14 +324,13 @@ class CollisionPlanes:
     def write(self, limits: Limits) -> None:
         """Narrow the limits of all vertices to what the planes allow.
 
-        Where planes conflict the interval is reversed, so that the vertex stays between them. Planes of colliders come first.
+        Where planes conflict the interval is reversed, so that the vertex stays between them.
         """
         if self.count == 0:
             return
-        both = [limits.lower, limits.upper, *self._hard]
-        inputs = [self.planes, self.surface.faces, self.fixed, *both]
+        inputs = [self.planes, self.surface.faces, limits.lower, limits.upper]
         launch(narrow_limits, self.count, inputs, device=self.device, grain=ONE_THREAD)
-        launch(settle_limits, limits.lower.shape[1], both, device=self.device)
+        launch(settle_limits, limits.lower.shape[1], [limits.lower, limits.upper], device=self.device)
 
     def _make_room(self, count: int) -> None:
         """Have room for so many planes."""
@@ -346,51 +341,3 @@ class CollisionPlanes:
         for name, buffer in self._store.items():
             setattr(self.planes, name, buffer.at_least(count, keep=self.count))
         self._room = min(len(buffer.array) for buffer in self._store.values())
-
-
-class PlaneFriction:
-    """How hard colliders hold each vertex of cloth by friction, from one step to the next.
-
-    Where a vertex lies on the plane of a collider, the limit exerts a force across the plane. The coefficient of friction times
-    that force is the most that the vertex is held with, in the next step, on the other two axes, at its anchor: where it
-    was, carried along by the triangle of the collider.
-    """
-
-    def __init__(self, surface: Surface, friction: wp.array, count: int) -> None:
-        """`friction` has a coefficient for each pair of bodies; the first `count` vertices are cloth."""
-        self.surface, self.friction, self.count = surface, friction, count
-        device = surface.device
-        self.grip = wp.zeros((3, count), dtype=wp.float64, device=device)
-        """(3, count) the largest friction along each axis, N"""
-        self.carrier = wp.full(count, -1, dtype=int, device=device)
-        """the triangle of a collider that each vertex is pressed on; -1: none"""
-        self._pressed = wp.empty(count, dtype=wp.int64, device=device)
-
-    @classmethod
-    def from_world(cls, world: World) -> "PlaneFriction":
-        """All cloth of a world, with its coefficients of static friction."""
-        return cls(world.surface, world.friction_static, world.cloth_vertex_count)
-
-    def write(self, x: wp.array, target: wp.array, limits: Limits, *, moving: bool) -> None:
-        """Write anchors and grips of vertices that start at x into the limits; `moving` colliders go to their targets."""
-        inputs = [self.surface.faces, x, target, int(moving), self.carrier, self.grip, limits.anchor, limits.grip]
-        launch(anchor_vertices, self.count, inputs, device=self.surface.device)
-
-    def update(self, planes: CollisionPlanes, limits: Limits, r: wp.array, reaction: wp.array) -> None:
-        """Compute the grips from the end of a step: the solution r within its limits, and their reactions (all (3, n))."""
-        surface = self.surface
-        self.grip.zero_()
-        self._pressed.fill_(-1)
-        inputs = [planes.planes, surface.faces, planes.fixed, surface.face_body, self.friction]
-        inputs += [limits.lower, limits.upper, r, reaction, self.grip, self._pressed]
-        launch(grip_vertices, planes.count, inputs, device=surface.device, grain=ONE_THREAD)
-        launch(find_carriers, self.count, [planes.fixed, self._pressed, self.carrier], device=surface.device)
-
-    def saved(self) -> dict[str, np.ndarray]:
-        """The grips and triangles that the next step starts from."""
-        return {"grip": self.grip.numpy().copy(), "carrier": self.carrier.numpy().astype(np.int64)}
-
-    def restore(self, saved: dict[str, np.ndarray]) -> None:
-        """Restore what `saved` returned."""
-        self.grip.assign(np.array(saved["grip"]))
-        self.carrier.assign(np.array(saved["carrier"], np.int32))

@@ -1,8 +1,8 @@
 """`boxes`: Liu, Ko and Chang 1998. The boxes of triangles do not overlap, so neither do the triangles.
 
 A step is a few runs of two phases. Response: solve the elastic surface within the limits known so far. Detection: find
-boxes that touch on the way to that solution, and put a plane between each pair, which narrows the limits. When no boxes touch
-any more, the step is taken.
+boxes that touch on the way to that solution, and put a plane between each pair, which narrows the limits; a triangle of a
+collider is kept out by a plane of any direction. When nothing touches any more, the step is taken.
 """
 
 from itertools import count
@@ -17,14 +17,15 @@ from weft.contact.step_search import TOUCHING, length_scale, move_off
 from weft.geometry.stencil import Kind
 from weft.methods.base import Method, StepReport, choose_search
 from weft.methods.boxes.box_tree import BoxTree
+from weft.methods.boxes.collider_planes import ColliderPlanes
 from weft.methods.boxes.elastic_surface import ElasticSurface
-from weft.methods.boxes.limits import CollisionPlanes, HeldTriangles, Intersecting, PlaneFriction, Touching, near_pairs
+from weft.methods.boxes.limits import CollisionPlanes, HeldTriangles, Intersecting, Touching, near_pairs
 from weft.scene import Boxes as BoxesOptions
 from weft.world import State, World
 
 
 class Boxes(Method):
-    """Grids of elastic surface whose triangles keep out of each other's boxes, and out of those of colliders."""
+    """Grids of elastic surface whose triangles keep out of each other's boxes, and off the triangles of colliders."""
 
     name = "boxes"
 
@@ -35,7 +36,7 @@ class Boxes(Method):
         self.surface = ElasticSurface.from_world(world)
         self.search = self._make_search(options.search)
         self.planes = CollisionPlanes.from_world(world)
-        self.friction = PlaneFriction.from_world(world)
+        self.collider_planes = ColliderPlanes(world)
         self.triangles = HeldTriangles(world.surface, world.cloth_face_count)
         pairs = near_pairs(world.surface, world.cloth_face_count)
         self.near = wp.array(pairs, dtype=wp.vec2i, device=world.device)
@@ -50,7 +51,7 @@ class Boxes(Method):
         world, report = self.world, StepReport()
         world.begin_step(state, dt)
         self.surface.assemble(state, dt)
-        self.planes.reset()
+        self._forget_planes()
         self.triangles.reset()
         for run in count(1):
             # response: solve within the limits of the planes so far
@@ -61,10 +62,10 @@ class Boxes(Method):
             self.surface.write(state, dt, self.x_end, self.v_end)
             world.carry_colliders(state, dt, self.x_end, self.v_end)
 
-            # detection: planes between boxes that touch on the way; after `runs` all planes go to where the step started
+            # detection: planes between what touches on the way; after `runs` all planes go to where the step started
             still = run >= self.runs
             if run == self.runs:
-                self.planes.reset()
+                self._forget_planes()
             touching = self.detect(state, still=still)
             report.collisions += touching.pairs
             if touching.pairs == 0 or (still and touching.new == 0):
@@ -72,36 +73,44 @@ class Boxes(Method):
                 if not intersecting.new:
                     break
         if touching.pairs:
-            report.problems.append(f"{touching.pairs} pairs of boxes overlap: pins or colliders press cloth together")
+            report.problems.append(
+                f"{touching.pairs} pairs of triangles overlap: pins or colliders press cloth together"
+            )
         if intersecting.some:
             report.problems.append("neighbouring triangles pass through each other though their vertices are held")
-        report.contacts = self.planes.count
+        report.contacts = self.planes.count + self.collider_planes.count
         self.counts.append(run)
         self.held += self.triangles.count
-        # the reactions of colliders are the friction of the next step
-        self.friction.update(self.planes, self.surface.limits, self.surface.r, self.surface.reactions())
         state.take(self.x_end, self.v_end)
         return report
 
     def detect(self, state: State, *, still: bool) -> Touching:
-        """Put a plane between each pair of boxes that touch on the way to the end of the step."""
+        """Put a plane between all that touches on the way to the end of the step."""
         self.pairs = self.find_boxes(state)
-        limits, hard_only = self.surface.limits, not self.avoids_boxes
-        return self.planes.update(self.pairs, state.x, self.x_end, limits, still=still, hard_only=hard_only)
+        touching = self.collider_planes.update(self.pairs, state.x, self.x_end, still=still)
+        if not self.avoids_boxes:
+            return touching
+        limits, rests = self.surface.limits, self.surface.rests
+        of_cloth = self.planes.update(self.pairs, state.x, self.x_end, limits, rests, still=still)
+        return Touching(touching.pairs + of_cloth.pairs, touching.new + of_cloth.new)
 
     def find_boxes(self, state: State) -> wp.array:
         """Pairs of triangles without a common vertex whose boxes overlap as they sweep through the step."""
         self.search.update(state.x, self.x_end, self.world.largest_thickness)
         return self.search.triangle_pairs()
 
+    def _forget_planes(self) -> None:
+        self.planes.reset()
+        self.collider_planes.reset()
+
     def _set_limits(self, state: State) -> None:
-        """The intervals in which vertices may end: by friction, planes, held triangles and pins."""
-        world, limits = self.world, self.surface.limits
-        self.surface.free(state.x)
-        self.friction.write(state.x, world.target, limits, moving=world.kinematics.moving)
-        self.planes.write(limits)
-        self.triangles.write(state.x, limits)
-        self.surface.hold_pins(world.target)
+        """Where vertices may end: by planes, held triangles and pins."""
+        self.surface.free()
+        if self.collider_planes.count:
+            self.surface.spaces = self.collider_planes.half_spaces()
+        self.planes.write(self.surface.limits)
+        self.triangles.write(state.x, self.surface.spaces, self.surface.limits)
+        self.surface.hold_pins(self.world.target)
 
     def _hold_intersecting(self) -> Intersecting:
         """Hold the vertices of triangles that intersect at the end of the step and have no plane."""
@@ -129,12 +138,6 @@ class Boxes(Method):
 
     def frame_columns(self) -> dict[str, Any]:
         return {"runs": sum(self.counts), "most_runs": max(self.counts, default=0), "held": self.held}
-
-    def saved(self) -> dict[str, np.ndarray]:
-        return self.friction.saved()
-
-    def restore(self, saved: dict[str, np.ndarray]) -> None:
-        self.friction.restore(saved)
 
     def _make_search(self, search: str | None) -> BoxTree | BroadPhase:
         """What finds overlapping boxes; the paper's tree has a lean form of its own on the CPU."""

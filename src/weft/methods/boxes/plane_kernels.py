@@ -1,7 +1,7 @@
-"""Kernels of collision planes and of friction on them.
+"""Kernels of collision planes between cloth and cloth.
 
 A pair of triangles whose boxes would touch gets a plane perpendicular to an axis. Planes become limits: intervals for the
-coordinates of vertices. A vertex that a collider's plane holds back is held by friction in the next step.
+coordinates of vertices.
 """
 
 import warp as wp
@@ -13,9 +13,6 @@ GAP_TOLERANCE = wp.constant(wp.float64(1e-6))
 # where the plane of a pair is: in the middle of its two sides at the end of the step, where the sides first touch, or in the
 # middle of the gap at the start of the step
 MIDDLE_OF_END, FIRST_TOUCH, MIDDLE_OF_START = (wp.constant(k) for k in range(3))
-# bits of a triangle's index where two of them and a flag are packed into one int64 key
-FACE_BITS = wp.constant(wp.int64(31))
-FACE_MASK = wp.constant(wp.int64(0x7FFFFFFF))
 
 
 @wp.struct
@@ -39,8 +36,8 @@ class PlaneMesh:
     """The triangles that planes are between."""
 
     faces: wp.array[wp.vec3i]
-    fixed: wp.array[int]
-    """1: a triangle of a collider"""
+    count: int
+    """triangles of cloth, which come first"""
     offsets: wp.array[int]
     """where the neighbours of each vertex begin"""
     neighbours: wp.array[int]
@@ -131,12 +128,18 @@ def edge_joins(f: wp.vec3i, g: wp.vec3i, offsets: wp.array[int], neighbours: wp.
 
 @wp.func
 def rests_on_limit(
-    f: wp.vec3i, axis: int, side: wp.float64, cloth: int, limit: wp.array2d[wp.float64], end: wp.array[wp.vec3d]
+    f: wp.vec3i,
+    axis: int,
+    bit: int,
+    side: wp.float64,
+    limit: wp.array2d[wp.float64],
+    rests: wp.array[int],
+    end: wp.array[wp.vec3d],
 ) -> bool:
-    """Whether a side of a triangle's box, at this coordinate, is where a limit holds one of its vertices of cloth."""
+    """Whether a side of a triangle's box, at this coordinate, is where a limit or a collider holds one of its vertices."""
     for k in range(3):
         v = f[k]
-        if v < cloth and end[v][axis] == side and limit[axis, v] == side:
+        if end[v][axis] == side and (limit[axis, v] == side or (rests[v] & bit) != 0):
             return True
     return False
 
@@ -146,26 +149,24 @@ def find_planes(
     first: int,
     pairs: wp.array[wp.vec2i],
     still: int,
-    hard_only: int,
     planes: Planes,
     mesh: PlaneMesh,
     start: wp.array[wp.vec3d],
     end: wp.array[wp.vec3d],
-    cloth: int,
     lower: wp.array2d[wp.float64],
     upper: wp.array2d[wp.float64],
+    rests: wp.array[int],
     wanted: WantedPlanes,
 ):
-    """Which pairs of triangles need a plane and where, and which of these have none yet.
+    """Which pairs of triangles of cloth need a plane and where, and which of these have none yet.
 
-    still: put planes where the positions at the start fulfil all of them. hard_only: leave out pairs of cloth with cloth. The
-    first `cloth` vertices have limits.
+    still: put planes where the positions at the start fulfil all of them.
     """
     i = first + wp.tid()
     p = pairs[i]
     wanted.touch[i] = 0
     wanted.fresh[i] = 0
-    if hard_only != 0 and mesh.fixed[p[0]] == 0 and mesh.fixed[p[1]] == 0:
+    if p[1] >= mesh.count:
         return
     known = plane_of(p, planes)
     kind = int(MIDDLE_OF_END)
@@ -232,12 +233,12 @@ def find_planes(
         if kind == MIDDLE_OF_START:
             # rounding must not exclude the positions at the start
             limits = wp.vec2d(wp.max(limits[0], top[0]), wp.min(limits[1], bottom[0]))
-        # a collider does not give way, and neither does a side that rests on a limit
-        carries = mesh.fixed[p[under]] != 0
-        presses = mesh.fixed[p[1 - under]] != 0
-        if kind != MIDDLE_OF_START and not carries and not presses:
-            carries = rests_on_limit(mesh.faces[p[under]], axis, top[1], cloth, lower, end)
-            presses = rests_on_limit(mesh.faces[p[1 - under]], axis, bottom[1], cloth, upper, end)
+        # a side that rests on a limit or on a collider does not give way
+        carries = bool(False)
+        presses = bool(False)
+        if kind != MIDDLE_OF_START:
+            carries = rests_on_limit(mesh.faces[p[under]], axis, 1 << axis, top[1], lower, rests, end)
+            presses = rests_on_limit(mesh.faces[p[1 - under]], axis, 8 << axis, bottom[1], upper, rests, end)
         if carries and not presses:
             limits = wp.vec2d(top[1], top[1] + spacing)
         elif presses and not carries:
@@ -278,130 +279,25 @@ def narrow_limits(
     first: int,
     planes: Planes,
     faces: wp.array[wp.vec3i],
-    fixed: wp.array[int],
     lower: wp.array2d[wp.float64],
     upper: wp.array2d[wp.float64],
-    hard_lower: wp.array2d[wp.float64],
-    hard_upper: wp.array2d[wp.float64],
 ):
-    """Narrow the limits of the vertices at a plane: those between cloth and cloth, or the hard ones that colliders set.
-
-    Minimum and maximum do not depend on the order of the atomics.
-    """
+    """Narrow the limits of the vertices at a plane; minimum and maximum do not depend on the order of the atomics."""
     i = first + wp.tid()
     p = planes.pairs[i]
     axis = planes.sides[i][0]
     under = planes.sides[i][1]
     values = planes.values[i]
-    below = p[under]
-    above = p[1 - under]
-    if fixed[below] == 0 and fixed[above] == 0:
-        for k in range(3):
-            wp.atomic_min(upper, axis, faces[below][k], values[0])
-            wp.atomic_max(lower, axis, faces[above][k], values[1])
-    else:
-        for k in range(3):
-            if fixed[below] == 0:
-                wp.atomic_min(hard_upper, axis, faces[below][k], values[0])
-            if fixed[above] == 0:
-                wp.atomic_max(hard_lower, axis, faces[above][k], values[1])
+    for k in range(3):
+        wp.atomic_min(upper, axis, faces[p[under]][k], values[0])
+        wp.atomic_max(lower, axis, faces[p[1 - under]][k], values[1])
 
 
 @wp.kernel
-def settle_limits(
-    first: int,
-    lower: wp.array2d[wp.float64],
-    upper: wp.array2d[wp.float64],
-    hard_lower: wp.array2d[wp.float64],
-    hard_upper: wp.array2d[wp.float64],
-):
-    """Reverse intervals whose limits conflict, clamp them to the hard limits, and open the hard limits for the next time."""
+def settle_limits(first: int, lower: wp.array2d[wp.float64], upper: wp.array2d[wp.float64]):
+    """Reverse intervals whose limits conflict."""
     i = first + wp.tid()
     for c in range(3):
         low = wp.min(lower[c, i], upper[c, i])
-        high = wp.max(lower[c, i], upper[c, i])
-        least = hard_lower[c, i]
-        most = wp.max(least, hard_upper[c, i])
-        lower[c, i] = wp.min(wp.max(low, least), most)
-        upper[c, i] = wp.min(wp.max(high, least), most)
-        hard_lower[c, i] = -wp.float64(wp.inf)
-        hard_upper[c, i] = wp.float64(wp.inf)
-
-
-@wp.kernel
-def anchor_vertices(
-    first: int,
-    faces: wp.array[wp.vec3i],
-    x: wp.array[wp.vec3d],
-    target: wp.array[wp.vec3d],
-    moving: int,
-    carrier: wp.array[int],
-    known: wp.array2d[wp.float64],
-    anchor: wp.array2d[wp.float64],
-    grip: wp.array2d[wp.float64],
-):
-    """Where friction holds each vertex (its anchor, which moves with the collider) and how hard, in N (its grip)."""
-    i = first + wp.tid()
-    p = x[i]
-    if moving != 0 and carrier[i] >= 0:
-        f = faces[carrier[i]]
-        p += (target[f[0]] - x[f[0]] + (target[f[1]] - x[f[1]]) + (target[f[2]] - x[f[2]])) / wp.float64(3.0)
-    for c in range(3):
-        anchor[c, i] = p[c]
-        grip[c, i] = known[c, i]
-
-
-@wp.kernel
-def grip_vertices(
-    first: int,
-    planes: Planes,
-    faces: wp.array[wp.vec3i],
-    fixed: wp.array[int],
-    body: wp.array[int],
-    friction: wp.array2d[wp.float64],
-    lower: wp.array2d[wp.float64],
-    upper: wp.array2d[wp.float64],
-    r: wp.array2d[wp.float64],
-    reaction: wp.array2d[wp.float64],
-    grip: wp.array2d[wp.float64],
-    pressed: wp.array[wp.int64],
-):
-    """The grip of the vertices that a collider's plane holds back: the coefficient times the reaction of the limit.
-
-    pressed: a key of the pair in which each vertex is pressed on a collider; of several pairs the one with the largest key,
-    which prefers colliders below the cloth.
-    """
-    i = first + wp.tid()
-    p = planes.pairs[i]
-    if fixed[p[0]] == 0 and fixed[p[1]] == 0:
-        return
-    mu = friction[body[p[0]], body[p[1]]]
-    axis = planes.sides[i][0]
-    # 0: the triangle that is below, 1: the one above
-    for side in range(2):
-        triangle = p[planes.sides[i][1]]
-        if side == 1:
-            triangle = p[1 - planes.sides[i][1]]
-        value = planes.values[i][side]
-        if fixed[triangle] == 0 and mu > wp.float64(0.0):
-            for k in range(3):
-                v = faces[triangle][k]
-                if r[axis, v] == value and (lower[axis, v] == value or upper[axis, v] == value):
-                    pair = ((wp.int64(side) << FACE_BITS) | wp.int64(p[0])) << FACE_BITS | wp.int64(p[1])
-                    wp.atomic_max(pressed, v, pair)
-                    force = mu * wp.abs(reaction[axis, v])
-                    wp.atomic_max(grip, (axis + 1) % 3, v, force)
-                    wp.atomic_max(grip, (axis + 2) % 3, v, force)
-
-
-@wp.kernel
-def find_carriers(first: int, fixed: wp.array[int], pressed: wp.array[wp.int64], carrier: wp.array[int]):
-    """The triangle of a collider that each vertex is pressed on; -1: none."""
-    i = first + wp.tid()
-    carrier[i] = -1
-    if pressed[i] >= wp.int64(0):
-        one = int((pressed[i] >> FACE_BITS) & FACE_MASK)
-        other = int(pressed[i] & FACE_MASK)
-        carrier[i] = other
-        if fixed[one] != 0:
-            carrier[i] = one
+        upper[c, i] = wp.max(lower[c, i], upper[c, i])
+        lower[c, i] = low
