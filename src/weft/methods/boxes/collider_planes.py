@@ -125,7 +125,7 @@ def shortest_between(t: Corners) -> wp.vec3d:
 
 
 @wp.func
-def unit_normal(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.vec3d:
+def unit_normal(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d):
     """The unit normal of a triangle; zero where it has none."""
     return wp.normalize(wp.cross(b - a, c - a))
 
