@@ -12,7 +12,8 @@ from weft.analysis import Analyser
 from weft.analysis.attraction import Moves
 from weft.geometry.intersection import IntersectionFinder, intersections
 from weft.mesh import TriMesh, shapes
-from weft.untangling.elastic_mesh import SPREAD_FACTOR, SPREAD_RINGS, ElasticMesh
+from weft.analysis.spreading import SPREAD_FACTOR, SPREAD_RINGS
+from weft.untangling.elastic_mesh import ElasticMesh
 from weft.untangling.untangler import Settler
 
 NO_SEAMS = np.zeros((0, 3), dtype=np.int32)

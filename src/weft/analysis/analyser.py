@@ -4,6 +4,7 @@
 paths enclose (`colour`); `Analysis` holds the result. There is no history: an analysis depends on the positions alone.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -18,6 +19,7 @@ from weft.analysis.walk import BROKEN, LOOP, TWISTED, Walk, keep_paths, pair_key
 from weft.errors import MeshError
 from weft.mesh.topology import Csr, Topology
 from weft.mesh.validate import cross, faces_out_of_range, faces_with_repeated_vertices, list_first, square
+from weft.world import Surface
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -241,6 +243,7 @@ class Analyser:
 
     areas: weights of the vertices by which the smaller side of a curve is chosen; by default their current areas.
     length: a usual length of an edge, metres; by default the current median.
+    surface, passive: the same triangles as bodies, of which the passive ones do not interact with each other.
     """
 
     def __init__(
@@ -252,9 +255,11 @@ class Analyser:
         areas: Floats | None = None,
         length: float | None = None,
         device: wp.DeviceLike = "cpu",
+        surface: Surface | None = None,
+        passive: Sequence[int] = (),
     ) -> None:
         self.topology = _read_topology(faces, vertex_count)
-        self.finder = CrossingFinder(self.topology, device=device)
+        self.finder = CrossingFinder(self.topology, device=device, surface=surface, passive=passive)
         self._painter = RegionPainter(self.topology)
         self._areas, self._length = areas, length
         self._sewn = np.zeros(0, dtype=np.int64)
@@ -272,10 +277,11 @@ class Analyser:
         length = self.usual_length(x) if self._length is None else self._length
         return self._analyse(x, length, *self.finder.find(x, length))
 
-    def analyse_in_place(self, x: wp.array) -> Analysis | None:
+    def analyse_in_place(self, x: wp.array, weigh: Callable[[Floats], Floats] | None = None) -> Analysis | None:
         """The analysis at positions on the device, copied to the host only if something crosses; None if nothing does.
 
         Of a longer array the first vertices are used, as many as the mesh has. The usual length is that of the first call.
+        `weigh` gives the areas of the vertices where they are not those of the mesh, from the positions.
         """
         count = self.topology.vertex_count
         if self._length is None:
@@ -283,14 +289,19 @@ class Analyser:
         edge, face = self.finder.find(x, self._length)
         if not len(edge):
             return None
-        found = self._analyse(x.numpy()[:count].copy(), self._length, edge, face)
+        positions = x.numpy()[:count].copy()
+        areas = None if weigh is None else weigh(positions)
+        found = self._analyse(positions, self._length, edge, face, areas)
         return found if len(found) else None
 
-    def _analyse(self, x: Floats, length: float, edge: Ints, face: Ints) -> Analysis:
+    def _analyse(self, x: Floats, length: float, edge: Ints, face: Ints, areas: Floats | None = None) -> Analysis:
         found = walk_paths(self.topology, edge, face)
         walk = self._without_seams(found)
         # areas are needed only if there is a path
-        areas = self._areas if self._areas is not None else vertex_areas(self.topology, x) if len(walk.ends) else None
+        if areas is None:
+            areas = self._areas
+        if areas is None and len(walk.ends):
+            areas = vertex_areas(self.topology, x)
         regions = self._painter.paint(walk, np.ones(len(x)) if areas is None else areas)
         return Analysis(self.topology, x, length, walk, regions, len(found.edge) - len(walk.edge))
 

@@ -11,6 +11,8 @@ This is not the test of `weft.intersections` (`weft.geometry.intersection`), whi
 touching: here two surfaces that touch are either apart or crossing.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import warp as wp
 from numpy.typing import NDArray
@@ -375,15 +377,24 @@ def unit_noise(count: int) -> Floats:
 class CrossingFinder:
     """Finds the crossings of one mesh at many positions of its vertices."""
 
-    def __init__(self, topology: Topology, *, device: wp.DeviceLike = "cpu") -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        device: wp.DeviceLike = "cpu",
+        surface: Surface | None = None,
+        passive: Sequence[int] = (),
+    ) -> None:
+        """`surface` has the same triangles, and says which bodies interact; `passive` bodies do not with each other."""
         self.topology = topology
         self.device = wp.get_device(device)
         self.mesh = CrossingMesh()
         """the positions of the last search, for kernels; its tree is valid after `build_tree` only"""
         self._noise = unit_noise(topology.vertex_count)
-        self._surface = Surface.from_arrays(topology.vertex_count, topology.faces, device=self.device)
+        self._surface = surface or Surface.from_arrays(topology.vertex_count, topology.faces, device=self.device)
         self.mesh.faces = self._surface.faces
-        self._broad_phase = make_broad_phase("bvh", self._surface) if len(topology.faces) > 1 else None
+        many = len(topology.faces) > 1
+        self._broad_phase = make_broad_phase("bvh", self._surface, passive=passive) if many else None
         self._x = wp.zeros(topology.vertex_count, dtype=wp.vec3d, device=self.device)
         self._length = -1.0
         self._hits, self._found = Buffer(wp.int8, self.device), Buffer(wp.vec3i, self.device)

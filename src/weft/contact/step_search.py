@@ -115,6 +115,8 @@ class StepSearch:
         self.surface = self._step_surface(thickness, rest_shape, stitches, finest_length)
         self._largest_thickness = largest_thickness
         self._set_reach(USUAL_REACH * largest_thickness)
+        self.leave_alone: Callable[[CandidateList], None] | None = None
+        """called with each list after it is measured: ignores the pairs that may pass through each other"""
         self._no_pairs = wp.empty(0, dtype=wp.vec2i, device=self.device)
         self.candidates, *self.escaped_candidates = [
             [CandidateList(kind, self.device, self.plan) for kind in Kind] for _ in range(1 + WAVES)
@@ -284,6 +286,8 @@ class StepSearch:
         else:
             inputs = [candidates.batch, candidates.pairs, self.surface, *motion, distances]
             candidates.run(kernels.measure, [*inputs, candidates.chosen, candidates.counts])
+        if self.leave_alone is not None:
+            self.leave_alone(candidates)
 
     def _collide(self, lists: list[CandidateList]) -> list[int]:
         """Choose the candidates that collide; gives how many of each list do, and whether there are new escapes."""

@@ -18,6 +18,7 @@ from weft.world import State, Surface, World
 # method name -> where its class is
 _METHODS = {
     "plain": "weft.methods.plain:Plain",
+    "guarded": "weft.methods.guarded.method:Guarded",
     "robust": "weft.methods.robust.method:Robust",
     "untangle": "weft.methods.untangle.method:Untangle",
     "predictive": "weft.methods.predictive.method:Predictive",
@@ -137,6 +138,10 @@ class Method(ABC):
     def contact_forces(self) -> ContactForces:
         """The contacts of the last step and their forces, where `note_forces` said that the method knows them."""
         raise NotImplementedError
+
+    def extra_columns(self, state: State) -> dict[str, int]:
+        """The columns of the report that only this method has, at the end of a frame or at the start of the scene."""
+        return {}
 
     def velocities(self, state: State) -> np.ndarray:
         """How vertices move at the end of a frame; a method may go on from others than these."""

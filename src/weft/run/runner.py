@@ -269,7 +269,8 @@ class SceneRun:
 
         self.simulation.check_stable()
         stretch = worst_stretch(self.world, self.state)
-        return {"steps": 0, "contacts": 0, "collisions": 0, "zones": 0, "stretch": stretch, "status": "ok"}
+        counts = {"steps": 0, "contacts": 0, "collisions": 0, "zones": 0, "stretch": stretch, "status": "ok"}
+        return {**counts, **self.method.extra_columns(self.state)}
 
     def _intersections(self) -> tuple[int, str]:
         """The number of edges that pass through triangles, at least one of the two of cloth, and a status about them.

@@ -3,7 +3,19 @@
 from weft.scene.bodies import Cloth, Collider, Painted, Pin
 from weft.scene.files import load_scene, parse_scene, save_scene, write_scene
 from weft.scene.material import MATERIALS, Directions, Material
-from weft.scene.methods import Boxes, Flypaper, Follow, MethodOptions, Plain, Predictive, Push, Region, Robust, Untangle
+from weft.scene.methods import (
+    Boxes,
+    Flypaper,
+    Follow,
+    Guarded,
+    MethodOptions,
+    Plain,
+    Predictive,
+    Push,
+    Region,
+    Robust,
+    Untangle,
+)
 from weft.scene.motion import Keyframe, Path, Sequence, Spin, Still
 from weft.scene.placement import Placement
 from weft.scene.scene import Camera, Forces, Scene, Seam, Wind
@@ -23,6 +35,7 @@ __all__ = [
     "Follow",
     "Forces",
     "Grid",
+    "Guarded",
     "Keyframe",
     "Material",
     "MethodOptions",

@@ -98,6 +98,12 @@ class Robust(MethodOptions):
     )
 
 
+class Guarded(Robust):
+    """Free pairs stay free, crossing pairs are parted: accepts tangled starts, and lets go only what moving bodies force."""
+
+    name: Literal["guarded"] = "guarded"  # type: ignore[assignment]
+
+
 def _choose_method(value: Any, info: ValidationInfo) -> Any:
     known = MethodOptions.known
     if isinstance(value, str):

@@ -15,6 +15,7 @@ from scipy import sparse
 from weft.analysis import Analyser
 from weft.analysis.attraction import Moves
 from weft.analysis.crossing import CrossingMesh, query_around
+from weft.analysis.spreading import mean_displacements, spread
 from weft.geometry.stencil import nearest_point_triangle
 from weft.mesh.topology import make_csr
 from weft.runtime import launch
@@ -29,9 +30,6 @@ ONE = wp.constant(wp.float64(1.0))
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
-# a displacement spreads over this many rings of neighbours, each taking this fraction of the ring before: the cloth around
-# follows, and lengths need less correction
-SPREAD_RINGS, SPREAD_FACTOR = 20, 0.95
 # step sizes of smoothing by the bilaplacian (bending) and the Laplacian (membrane); the largest stable ones are 0.5 and 1
 BENDING_STEP, MEMBRANE_STEP = 0.2, 0.5
 
@@ -294,29 +292,7 @@ class ElasticMesh:
 
         Vertices that no move names follow their neighbours: ring by ring they take a fraction of their mean.
         """
-        total, weight = np.zeros((self.count, 3)), np.zeros(self.count)
-        for one, steps in moves:
-            size = np.abs(one.weights)
-            pull = np.where(one.weights > 0.0, size, -size)[:, :, None] * (steps[:, None] * one.directions)[:, None, :]
-            flat = one.vertices.ravel()
-            weight += np.bincount(flat, size.ravel(), self.count)
-            for axis in range(3):
-                total[:, axis] += np.bincount(flat, pull[:, :, axis].ravel(), self.count)
-        named = weight > 0.0
-        own = np.divide(total, weight[:, None], out=np.zeros_like(total), where=named[:, None])
-        moved, known = own, named.astype(np.float64)
-        for _ in range(SPREAD_RINGS):
-            # vertices that have not been reached are left out of the mean
-            reached = self._sum @ known
-            follow = np.divide(
-                SPREAD_FACTOR * (self._sum @ moved),
-                reached[:, None],
-                out=np.zeros_like(own),
-                where=reached[:, None] > 0.0,
-            )
-            moved = np.where(named[:, None], own, follow)
-            known = np.where(reached > 0.0, 1.0, known)
-        return moved
+        return spread(*mean_displacements(moves, self.count), self._sum)
 
     def step_lengths(self, moves: Moves) -> Floats:
         """The mean edge length at the vertices of each move."""

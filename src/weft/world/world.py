@@ -253,7 +253,7 @@ class World:
 
     def largest_stretch(self, x: wp.array) -> float:
         """The largest ratio of an edge's length to its rest length, over all cloths."""
-        edges, rest = self._cloth_edges
+        edges, rest = self.cloth_edges
         threads = min(len(edges), STRETCH_THREADS)
         # Warp's atomics are no atomics on the CPU, where each thread writes a maximum of its own
         largest = wp.zeros(max(1, threads) if self.device.is_cpu else 1, dtype=wp.float64, device=self.device)
@@ -261,7 +261,7 @@ class World:
         return float(read((largest, 0, len(largest)))[0].max())
 
     @cached_property
-    def _cloth_edges(self) -> tuple[wp.array, wp.array]:
+    def cloth_edges(self) -> tuple[wp.array, wp.array]:
         """The edges of all cloths and their rest lengths."""
         edges = [np.zeros((0, 2), np.int32), *(cloth.first + cloth.mesh.edges for cloth in self.cloths)]
         rest = [np.zeros(0), *(cloth.mesh.rest_lengths for cloth in self.cloths)]

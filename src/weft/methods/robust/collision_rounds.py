@@ -53,6 +53,8 @@ class ContactStage:
         self.stiffness = max((part.material.mean("stretch") for part in world.cloths), default=0.0)
         self.crease_lengths = wp.array(CREASE_EDGES * _edge_lengths(world), dtype=wp.float64, device=world.device)
         self._graphs = GraphCache(world.device)
+        self.turn: Callable[[ContactList], None] | None = None
+        """called with the contacts of a step as they are found: turns those whose sides are wrong"""
         self.pressed = 0
         """for how many steps to come the cloth counts as pressed"""
         self.crushed = 0
@@ -63,6 +65,8 @@ class ContactStage:
         contacts = self.contacts
         reach = CRUSHED_REACH if self.crushed else PRESSED_REACH if self.pressed else USUAL_REACH
         count = self.search.find_contacts(x, expected, contacts, reach=reach)
+        if self.turn is not None:
+            self.turn(contacts)
         self.solver.order_by_colour(contacts)
         given = ("repulsion", contacts.launch_bound, contacts.vertices, dt, allocation_epoch())
         self._graphs.run(lambda: self._ask(0, REMOVED_OVERLAP, self.stiffness, dt), *given)
@@ -168,12 +172,16 @@ def move_zones(
                 possible = False
                 continue
             v[group] = carried
-        elif round_number < TRANSLATING_ROUNDS:
-            turning = round_number < TURNING_ROUNDS
-            v[group] = rigid_velocity(x[group], v[group], 1.0 / inverse_mass[group], dt, turning=turning)
         else:
-            v[group] = 0.0
+            v[group] = free_velocity(x[group], v[group], 1.0 / inverse_mass[group], dt, round_number)
     return possible
+
+
+def free_velocity(x: np.ndarray, v: np.ndarray, mass: np.ndarray, dt: float, round_number: int) -> np.ndarray:
+    """Average velocities of a zone without prescribed vertices: it turns, in later rounds only translates, or stops."""
+    if round_number >= TRANSLATING_ROUNDS:
+        return np.zeros_like(v)
+    return rigid_velocity(x, v, mass, dt, turning=round_number < TURNING_ROUNDS)
 
 
 def rigid_velocity(x: np.ndarray, v: np.ndarray, mass: np.ndarray, dt: float, *, turning: bool = True) -> np.ndarray:

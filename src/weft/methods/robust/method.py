@@ -118,7 +118,7 @@ class Robust(Method):
 
     def _advance(self, state: State, dt: float, end: float, *, may_halve: bool) -> StepReport | None:
         """A step of dt; None where impulses alone do not resolve all collisions and a shorter step may."""
-        self.world.begin_step(state, dt)
+        self._begin_step(state, dt)
         report = StepReport(contacts=self._find_contacts(state, dt))
         # one CUDA graph as far as the first test for collisions
         with self._graphs.fuse():
@@ -132,11 +132,19 @@ class Robust(Method):
         if not self.collisions.resolve(state, dt, report, found, may_halve=may_halve):
             if may_halve:
                 return None
-            self.collisions.move_rigid_zones(state, dt, report)
+            self._resolve_at_last(state, dt, report)
         self._end_step(state, dt, substeps, report)
         self.contacts.note_collisions(report.collisions)
         self._last_step = dt, substeps
         return report
+
+    def _begin_step(self, state: State, dt: float) -> None:
+        """Set what is prescribed in the step."""
+        self.world.begin_step(state, dt)
+
+    def _resolve_at_last(self, state: State, dt: float, report: StepReport) -> None:
+        """What to do about collisions that impulses leave."""
+        self.collisions.move_rigid_zones(state, dt, report)
 
     def _find_contacts(self, state: State, dt: float) -> int:
         """Contacts of the step, found around the free flight of all vertices."""

@@ -1,0 +1,280 @@
+# mypy: disable-error-code="attr-defined"
+# the fields of a mesh query are only known inside kernels
+"""Closed colliders as solids: which vertices of cloth are inside one of them, and which are pinched by two.
+
+A vertex is pinched where it is inside two solids, or two parts of one solid that pass through each other: the winding number
+of all closed surfaces is two there. It is also pinched where it is inside one solid and touches another, or where the nearest way
+out leads into another. None of this needs history. A pinched vertex moves with the surfaces that hold it (flypapering; Baraff,
+Witkin and Kass 2003), by the mean of their motions: that of the nearest point of each solid, or of the nearest point and of the
+point where the opposite way leaves a single one.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import warp as wp
+from numpy.typing import NDArray
+
+from weft.analysis.attraction import unit
+from weft.mesh.topology import Topology
+from weft.runtime import launch
+from weft.world import World
+
+wp.set_module_options({"enable_backward": False})
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+OUTSIDE, INSIDE, PINCHED = 0, 1, 2
+# accuracy of winding numbers far from triangles (Barill et al. 2018); they are compared with 1/2 and 3/2
+ACCURACY = wp.constant(2.0)
+# surfaces that a way out of the solids may enter before it leaves them
+MOST_LAYERS = wp.constant(8)
+# farther than any surface, m
+FAR = wp.constant(1.0e6)
+
+
+@wp.kernel
+def look_around(
+    first: int,
+    mesh: wp.uint64,
+    points: wp.array[wp.vec3],
+    thickness: wp.array[wp.float32],
+    states: wp.array[int],
+    holders: wp.array[wp.vec2i],
+    places: wp.array[wp.vec4],
+):
+    """The state of each point, the triangles that hold it (-1: none), and the coordinates u, v of the points on them."""
+    i = first + wp.tid()
+    p = points[i]
+    state = int(OUTSIDE)
+    held = wp.vec2i(-1, -1)
+    place = wp.vec4()
+    query = wp.mesh_query_point_sign_winding_number(mesh, p, FAR, ACCURACY, 0.5)
+    if query.result and query.sign < 0.0:
+        state = INSIDE
+        held[0] = query.face
+        place[0] = query.u
+        place[1] = query.v
+        away = wp.mesh_eval_position(mesh, query.face, query.u, query.v) - p
+        normal = wp.mesh_eval_face_normal(mesh, query.face)
+        way = -away
+        start = p
+        # behind the nearest surface there is another solid
+        beyond = p + away + thickness[i] * normal
+        if wp.mesh_query_point_sign_winding_number(mesh, beyond, FAR, ACCURACY, 0.5).sign < 0.0:
+            state = PINCHED
+            way = normal
+            start = beyond
+        # touches a surface from outside
+        if wp.dot(away, normal) < 0.0 and wp.length(away) < thickness[i]:
+            state = PINCHED
+            way = away
+            start = p
+        if wp.mesh_query_point_sign_winding_number(mesh, p, FAR, ACCURACY, 1.5).sign < 0.0:
+            state = PINCHED
+            way = -away
+            start = p
+        if state == PINCHED:
+            # along the way, the first surface that leaves a solid
+            way = wp.normalize(way)
+            for _layer in range(MOST_LAYERS):
+                if held[1] < 0:
+                    ray = wp.mesh_query_ray(mesh, start, way, FAR)
+                    if ray.result:
+                        if wp.dot(wp.mesh_eval_face_normal(mesh, ray.face), way) > 0.0:
+                            held[1] = ray.face
+                            place[2] = ray.u
+                            place[3] = ray.v
+                        start = start + (ray.t + 1.0e-6) * way
+    states[i] = state
+    holders[i] = held
+    places[i] = place
+
+
+@wp.kernel
+def find_holders(
+    first: int,
+    mesh: wp.uint64,
+    points: wp.array[wp.vec3],
+    thickness: wp.array[wp.float32],
+    face: wp.array[int],
+    place: wp.array[wp.vec2],
+):
+    """The triangle of a solid that is nearest to each point, -1 where the point is neither inside nor touches it."""
+    i = first + wp.tid()
+    query = wp.mesh_query_point_sign_winding_number(mesh, points[i], FAR, ACCURACY, 0.5)
+    away = wp.mesh_eval_position(mesh, query.face, query.u, query.v) - points[i]
+    face[i] = -1
+    if query.result and (query.sign < 0.0 or wp.length(away) < thickness[i]):
+        face[i] = query.face
+        place[i] = wp.vec2(query.u, query.v)
+
+
+class Held(NamedTuple):
+    """Where some vertices are with regard to solids."""
+
+    state: Ints
+    """(k,) OUTSIDE, INSIDE or PINCHED"""
+    corners: Ints
+    """(k, 3) the corners of the nearest triangle, as vertices of the world"""
+    weights: Floats
+    """(k, 3) of the nearest point on it"""
+    holder_of: Ints
+    """(m,) which of the vertices is pinched by each holder"""
+    holder_corners: Ints
+    """(m, 3) the corners of the holder's triangle"""
+    holder_weights: Floats
+    """(m, 3) of the point on it"""
+
+    def take(self, chosen: NDArray[np.integer]) -> "Held":
+        """The same of some of the vertices."""
+        number = np.full(len(self.state), -1)
+        number[chosen] = np.arange(len(chosen))
+        kept = number[self.holder_of] >= 0
+        nearest = self.state[chosen], self.corners[chosen], self.weights[chosen]
+        return Held(*nearest, number[self.holder_of[kept]], self.holder_corners[kept], self.holder_weights[kept])
+
+    def carried(self, motion: Floats) -> Floats:
+        """(k, 3) the mean of the motions of the holders of each vertex; `motion` (n, 3) is that of all vertices."""
+        moved = np.einsum("kc,kcd->kd", self.holder_weights, motion[self.holder_corners])
+        count = len(self.state)
+        total = np.stack([np.bincount(self.holder_of, moved[:, axis], count) for axis in range(3)], axis=1)
+        mean: Floats = total / np.maximum(np.bincount(self.holder_of, minlength=count), 1)[:, None]
+        return mean
+
+    def nearest(self, x: Floats) -> tuple[Floats, Floats]:
+        """(k, 3) twice: the nearest point of the surface, and the unit normal of its triangle."""
+        a, b, c = x[self.corners].transpose(1, 0, 2)
+        return np.einsum("kc,kcd->kd", self.weights, x[self.corners]), unit(np.cross(b - a, c - a))
+
+
+class Solids:
+    """The closed colliders of a world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        faces = closed_faces(world.faces[world.cloth_face_count :], world.rest_positions)
+        self.any = len(faces[0]) > 0
+        self.vertices = np.unique(faces[0])
+        """the vertices of closed colliders"""
+        if not self.any:
+            return
+        self.faces, piece = faces
+        self.is_closed = np.zeros(world.vertex_count, dtype=bool)
+        """(n,) the same as flags"""
+        self.is_closed[self.faces] = True
+        self._whole = _Solid(self.faces, world)
+        pieces = [self.faces[piece == number] for number in range(piece.max() + 1)]
+        self._pieces = [_Solid(own, world) for own in pieces] if len(pieces) > 1 else []
+        self._x = world.rest_positions
+
+    def place(self, x: Floats) -> None:
+        """Take the positions of the colliders from those of all vertices."""
+        self._x = x
+        self._whole.place(x)
+
+    def normals(self) -> Floats:
+        """(n, 3) the unit normals of the vertices of solids, outwards; zero for all other vertices."""
+        a, b, c = (self._x[self.faces[:, k]] for k in range(3))
+        area = np.repeat(np.cross(b - a, c - a), 3, axis=0)
+        flat, count = self.faces.ravel(), len(self._x)
+        return unit(np.stack([np.bincount(flat, area[:, axis], count) for axis in range(3)], axis=1))
+
+    def look(self, points: Floats, thickness: Floats) -> Held:
+        """Where points are; those that touch a surface are nearer to it than their thickness (m)."""
+        whole, device = self._whole, self.world.device
+        count = len(points)
+        states = wp.empty(count, dtype=int, device=device)
+        holders, places = wp.empty(count, dtype=wp.vec2i, device=device), wp.empty(count, dtype=wp.vec4, device=device)
+        inputs = [*whole.inputs(points, thickness), states, holders, places]
+        launch(look_around, count, inputs, device=device, grain=64)
+        state, held = states.numpy(), holders.numpy().reshape(-1, 2)
+        weights = _weights(places.numpy().reshape(-1, 2, 2))
+        corners = np.where(held[:, :, None] >= 0, self.faces[held], 0)
+        # nearest and opposite point of one surface, or the nearest points of several
+        pinched = np.flatnonzero(state == PINCHED)
+        own, column = np.nonzero(held[pinched] >= 0)
+        found = [(pinched[own], corners[pinched[own], column], weights[pinched[own], column])]
+        several = self._find_pieces(points, thickness, pinched)
+        if several is not None:
+            alone = ~np.isin(found[0][0], several[0])
+            found = [tuple(values[alone] for values in found[0]), several]  # type: ignore[list-item]
+        owner, its_corners, its_weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return Held(state, corners[:, 0], weights[:, 0], owner, its_corners, its_weights)
+
+    def _find_pieces(
+        self, points: Floats, thickness: Floats, pinched: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], Ints, Floats] | None:
+        """The holders of the points that more than one solid holds."""
+        if not self._pieces or not len(pinched):
+            return None
+        owners, corners, weights = [], [], []
+        for piece in self._pieces:
+            piece.place(self._x)
+            face = wp.empty(len(pinched), dtype=int, device=self.world.device)
+            place = wp.empty(len(pinched), dtype=wp.vec2, device=self.world.device)
+            inputs = [*piece.inputs(points[pinched], thickness[pinched]), face, place]
+            launch(find_holders, len(pinched), inputs, device=self.world.device, grain=64)
+            holds = np.flatnonzero(face.numpy() >= 0)
+            owners.append(pinched[holds])
+            corners.append(piece.faces[face.numpy()[holds]])
+            weights.append(_weights(place.numpy()[holds]))
+        owner = np.concatenate(owners)
+        several = np.bincount(owner, minlength=len(points))[owner] > 1
+        return owner[several], np.concatenate(corners)[several], np.concatenate(weights)[several]
+
+
+class _Solid:
+    """Closed surfaces as one mesh for queries."""
+
+    def __init__(self, faces: Ints, world: World) -> None:
+        self.faces, self._device = faces, world.device
+        self._used, own = np.unique(faces, return_inverse=True)
+        self._points = wp.zeros(len(self._used), dtype=wp.vec3, device=world.device)
+        self._centre = np.zeros(3)
+        self._set(world.rest_positions)
+        indices = wp.array(own.ravel().astype(np.int32), dtype=int, device=world.device)
+        self._mesh = wp.Mesh(self._points, indices, support_winding_number=True)
+
+    def place(self, x: Floats) -> None:
+        """Take the positions from those of all vertices."""
+        self._set(x)
+        self._mesh.refit()
+
+    def _set(self, x: Floats) -> None:
+        # float32 is fine enough near the centre
+        own = x[self._used]
+        self._centre = own.mean(axis=0)
+        self._points.assign((own - self._centre).astype(np.float32))
+
+    def inputs(self, points: Floats, thickness: Floats) -> list[Any]:
+        """What the kernels read: mesh, points, thickness."""
+        near = (points - self._centre).astype(np.float32)
+        return [
+            self._mesh.id,
+            wp.array(near, dtype=wp.vec3, device=self._device),
+            wp.array(thickness.astype(np.float32), dtype=wp.float32, device=self._device),
+        ]
+
+
+def _weights(places: NDArray[np.float32]) -> Floats:
+    """(..., 3) barycentric coordinates from the first two of them."""
+    u, v = np.moveaxis(places.astype(np.float64), -1, 0)
+    return np.stack([u, v, 1.0 - u - v], axis=-1)
+
+
+def closed_faces(faces: Ints, x: Floats) -> tuple[Ints, Ints]:
+    """The triangles that belong to closed surfaces, turned so that their normals point outwards, and the piece of each."""
+    if not len(faces):
+        return faces, np.zeros(0, np.int32)
+    topology = Topology(faces, len(x))
+    _, piece = np.unique(topology.components[faces[:, 0]], return_inverse=True)
+    is_open = np.zeros(piece.max() + 1, dtype=bool)
+    is_open[piece[topology.edge_faces[topology.edge_counts != 2, 0]]] = True
+    a, b, c = (x[faces[:, k]] for k in range(3))
+    volume = np.bincount(piece, np.einsum("ij,ij->i", a, np.cross(b, c)))
+    turned = np.where((volume < 0.0)[piece][:, None], faces[:, ::-1], faces)
+    closed = ~is_open[piece]
+    _, number = np.unique(piece[closed], return_inverse=True)
+    return turned[closed], number.astype(np.int32)

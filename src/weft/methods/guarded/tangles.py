@@ -1,0 +1,257 @@
+"""What crosses now: paths of intersections over cloth and colliders, what is inside solids, and what is pinched.
+
+Nothing is remembered from step to step: all of it follows from the positions.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import warp as wp
+from numpy.typing import NDArray
+from scipy import sparse
+
+from weft.analysis.analyser import Analyser, Analysis, vertex_areas
+from weft.analysis.attraction import pulling_paths, unit
+from weft.methods.guarded.pair_states import Places, Sides
+from weft.methods.guarded.parting import Parting, Way
+from weft.methods.guarded.solids import INSIDE, OUTSIDE, PINCHED, Held, Solids
+from weft.world import World
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
+# the neighbourhood of a path: rings of vertices around what crosses. A contour slides over the mesh while it shrinks, by less
+# than that in a step
+RINGS = 2
+# rings of vertices around pinched ones that solids may still close on
+PINCHED_RINGS = 2
+# edge lengths by which cloth that cuts a corner of a solid is moved off it in a step
+CLEARING = 0.1
+# weight of the area of cloth inside a solid: that side of a path is always the one to pull back
+INSIDE_AREA = 1e-6
+
+
+class Tangles(NamedTuple):
+    """All that crosses at some positions."""
+
+    analysis: Analysis
+    inside: Ints
+    """vertices of cloth inside a solid that something crosses"""
+    around: Held | None
+    """where these vertices are with regard to the solids"""
+    outside: Ints
+    """vertices of cloth outside of all solids; none where there are none"""
+    outwards: Floats
+    """(n, 3) the normals of the vertices of solids; empty where there are none"""
+
+    @property
+    def pinched(self) -> Bools:
+        """(k,) which of the vertices inside are pinched."""
+        return np.zeros(0, dtype=bool) if self.around is None else self.around.state == PINCHED
+
+    @property
+    def crossings(self) -> int:
+        """Edges that pass through triangles."""
+        return self.analysis.crossings
+
+    @property
+    def corners(self) -> Ints:
+        """(k, 3) the vertices of the triangle of each crossing."""
+        corners: Ints = self.analysis.topology.faces[self.analysis.face]
+        return corners
+
+    def held_crossings(self, held: Bools) -> Bools:
+        """(k,) which crossings have a vertex of those that are held."""
+        corners = np.column_stack([self.analysis.rows[:, :2], self.corners])
+        return np.asarray(held[corners].any(axis=1), dtype=bool)
+
+
+class TangleFinder:
+    """Finds the tangles of a world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        passive = range(len(world.cloths), len(world.bodies))
+        stitches = world.seams.vertices if len(world.seams.vertices) else None
+        self.analyser = Analyser(
+            world.faces, world.vertex_count, seams=stitches, device=world.device, surface=world.surface, passive=passive
+        )
+        self.solids = Solids(world)
+        self.parting = Parting(world, self.analyser)
+        self._thickness = world.thickness.numpy()
+        self._around: Held | None = None
+        edges = self.analyser.topology.edges
+        rows, columns = np.concatenate([edges, edges[:, ::-1]]).T
+        shape = (world.vertex_count, world.vertex_count)
+        self._links = sparse.csr_array((np.ones(len(rows), np.int8), (rows, columns)), shape=shape)
+
+    def find(self, x: wp.array) -> Tangles | None:
+        """The tangles at positions on the device; None if nothing crosses."""
+        self._around = None
+        analysis = self.analyser.analyse_in_place(x, self._weigh if self.solids.any else None)
+        if analysis is None:
+            return None
+        if self._around is None:
+            none = np.zeros(0, np.int32)
+            return Tangles(analysis, none, None, none, np.zeros((0, 3)))
+        inside = self._reached(analysis, self._around.state != OUTSIDE)
+        outside = np.flatnonzero(self._around.state == OUTSIDE).astype(np.int32)
+        return Tangles(analysis, inside, self._around.take(inside), outside, self.solids.normals())
+
+    def _weigh(self, x: Floats) -> Floats:
+        """The areas of the vertices, by which the smaller side of a path is chosen."""
+        count = self.world.cloth_vertex_count
+        self.solids.place(x)
+        self._around = self.solids.look(x[:count], self._thickness[:count])
+        areas = vertex_areas(self.analyser.topology, x)
+        areas[:count][self._around.state != OUTSIDE] *= INSIDE_AREA
+        return areas
+
+    def _reached(self, analysis: Analysis, inside: Bools) -> Ints:
+        """The vertices inside solids that are connected with crossings of a solid: cloth in a closed room is left alone."""
+        corners = np.column_stack([analysis.rows[:, :2], analysis.topology.faces[analysis.face]])
+        seeds = np.unique(corners[self.solids.is_closed[corners].any(axis=1)])
+        seeds = seeds[seeds < len(inside)]
+        seeds = seeds[inside[seeds]]
+        if not len(seeds):
+            return seeds.astype(np.int32)
+        own = np.flatnonzero(inside)
+        _, piece = sparse.csgraph.connected_components(self._links[own][:, own], directed=False)
+        reached = np.isin(piece, piece[np.searchsorted(own, seeds)])
+        return own[reached].astype(np.int32)
+
+    def connected(self, vertices: Ints, seeds: Ints) -> Ints:
+        """Those of the vertices that are connected with the seeds, through each other or a vertex beside them."""
+        if not len(vertices):
+            return vertices
+        beside, _ = self._widen(seeds, np.zeros(len(seeds), np.int64), 1)
+        own = np.union1d(vertices, beside)
+        _, piece = sparse.csgraph.connected_components(self._links[own][:, own], directed=False)
+        reached = own[np.isin(piece, piece[np.searchsorted(own, seeds)])]
+        return np.intersect1d(vertices, reached)
+
+    def pinched_with(self, vertices: Ints, x: Floats, target: Floats, dt: float) -> tuple[Ints, Floats]:
+        """The vertices that solids pinch at the end of a step if cloth stays at x, connected with the given ones.
+
+        And the velocities by which these solids carry them.
+        """
+        if not self.solids.any:
+            return np.zeros(0, np.int32), np.zeros((0, 3))
+        count = self.world.cloth_vertex_count
+        self.solids.place(target)
+        around = self.solids.look(x[:count], self._thickness[:count])
+        chosen = around.state == PINCHED
+        chosen[vertices] = True
+        own = np.flatnonzero(chosen)
+        _, piece = sparse.csgraph.connected_components(self._links[own][:, own], directed=False)
+        reached = own[np.isin(piece, piece[np.searchsorted(own, vertices)])]
+        reached = reached[around.state[reached] == PINCHED]
+        return reached, around.take(reached).carried((target - x) / dt)
+
+    def sides(self, tangles: Tangles) -> Sides:
+        """The sides of all tangles: of paths with their surroundings and their regions, and of cloth in solids."""
+        analysis, faces = tangles.analysis, self.analyser.topology.faces
+        edge_side = 2 * analysis.path_of + analysis.sheet
+        beside = self.analyser.topology.edge_faces[analysis.edge]
+        second = np.where(beside[:, 1] >= 0, beside[:, 1], beside[:, 0])
+        near = [analysis.rows[:, :2], faces[beside[:, 0]], faces[second], tangles.corners]
+        sides = [edge_side, edge_side, edge_side, edge_side ^ 1]
+        vertex = np.concatenate([part.ravel() for part in near])
+        side = np.concatenate([np.repeat(s, part.shape[1]) for s, part in zip(sides, near, strict=True)])
+        vertex, side = self._widen(vertex, side, RINGS)
+        # a single curve through loop vertices has the same sheet on both sides
+        regions = analysis.region_vertices
+        region = np.repeat(np.arange(len(regions.offsets) - 1), np.diff(regions.offsets))
+        vertex, side = np.concatenate([vertex, regions.items]), np.concatenate([side, region])
+        single = analysis.single[side // 2]
+        vertex, side = np.concatenate([vertex, vertex[single]]), np.concatenate([side, side[single] ^ 1])
+        return Sides.join(Sides(vertex, side), self._in_solids(tangles))
+
+    def places(self, tangles: Tangles, held: Ints) -> Places | None:
+        """Where vertices are with regard to solids, if cloth crosses one; `held` are the vertices held in the step."""
+        if tangles.around is None or not self._crosses_solids(tangles).any():
+            return None
+        near, _ = self._widen(held, np.zeros(len(held), np.int64), PINCHED_RINGS)
+        return Places(tangles.outside, near, self.solids.vertices, tangles.outwards)
+
+    def _crosses_solids(self, tangles: Tangles) -> Bools:
+        """(k,) which crossings are with solids."""
+        corners = np.column_stack([tangles.analysis.rows[:, :2], tangles.corners])
+        return np.asarray(self.solids.is_closed[corners].any(axis=1), dtype=bool)
+
+    def _in_solids(self, tangles: Tangles) -> Sides:
+        """Cloth inside solids, and the solids that it crosses."""
+        if tangles.around is None or not len(tangles.inside):
+            return Sides.of(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        body = self.world.surface.vertex_body.numpy()
+        analysis = tangles.analysis
+        crossed = np.concatenate([analysis.rows[:, :2].ravel(), tangles.corners.ravel()])
+        holders = np.concatenate([tangles.around.corners.ravel(), tangles.around.holder_corners.ravel()])
+        bodies = np.unique(body[np.concatenate([crossed, holders])])
+        solid = np.flatnonzero(np.isin(body, bodies) & self.solids.is_closed)
+        cloth, _ = self._widen(tangles.inside, np.zeros(len(tangles.inside), np.int64), 1)
+        return Sides.of(cloth, solid)
+
+    def _widen(self, vertex: Ints, side: Ints, rings: int) -> tuple[Ints, Ints]:
+        """The entries and those of the neighbours of their vertices, each once."""
+        most = int(side.max(initial=0)) + 1
+        keys = np.unique(vertex.astype(np.int64) * most + side)
+        for _ in range(rings):
+            vertex, side = keys // most, keys % most
+            starts, ends = self._links.indptr[vertex], self._links.indptr[vertex + 1]
+            counts = ends - starts
+            items = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+            keys = np.union1d(keys, self._links.indices[items].astype(np.int64) * most + np.repeat(side, counts))
+        return keys // most, keys % most
+
+    def displacements(self, tangles: Tangles, movable: Bools, number: int) -> Floats:
+        """(n, 3) the displacements of step `number` that part the tangles; only movable vertices move."""
+        analysis = tangles.analysis
+        solid, pulled, moves = np.zeros(len(analysis), dtype=bool), np.zeros(len(analysis), dtype=bool), []
+        if tangles.around is not None:
+            corners = np.column_stack([analysis.rows[:, :2], tangles.corners])
+            closed = self._crosses_solids(tangles)
+            solid = np.logical_or.reduceat(closed, analysis.path_offsets[:-1])
+            pulled = solid & self._wholly_inside(tangles)
+            moves = [self._leave(tangles, pulled), self._clear(tangles, corners[closed])]
+        return self.parting.displacements(analysis, ~solid, pulled, moves, movable, number)
+
+    def _wholly_inside(self, tangles: Tangles) -> Bools:
+        """(paths,) the paths that divide the cloth, with all of its vertices on one side inside a solid, none pinched."""
+        analysis = tangles.analysis
+        inside = np.zeros(self.world.vertex_count, dtype=bool)
+        inside[tangles.inside[~tangles.pinched]] = True
+        inside[self.world.cloth_vertex_count :] = True
+        regions = analysis.region_vertices
+        outside = np.bincount(
+            np.repeat(np.arange(len(regions.offsets) - 1), np.diff(regions.offsets)),
+            ~inside[regions.items],
+            len(regions.offsets) - 1,
+        )
+        found: Bools = pulling_paths(analysis) & (outside.reshape(-1, 2).sum(axis=1) == 0)
+        return found
+
+    def _leave(self, tangles: Tangles, pulled: Bools) -> Way:
+        """The ways of the vertices inside solids to the nearest surface, but for those inside the paths that are pulled."""
+        assert tangles.around is not None
+        regions = tangles.analysis.region_vertices
+        chosen = pulled[np.repeat(np.arange(len(regions.offsets) - 1), np.diff(regions.offsets)) // 2]
+        only = np.flatnonzero((tangles.around.state == INSIDE) & ~np.isin(tangles.inside, regions.items[chosen]))
+        vertices, x = tangles.inside[only], tangles.analysis.positions
+        point, normal = tangles.around.take(only).nearest(x)
+        return Way(vertices, point + self._thickness[vertices, None] * normal - x[vertices])
+
+    def _clear(self, tangles: Tangles, corners: Ints) -> Way:
+        """The ways of cloth off the solids that its edges and triangles cut, with all their vertices outside."""
+        count = self.world.cloth_vertex_count
+        inside = np.zeros(self.world.vertex_count, dtype=bool)
+        inside[tangles.inside] = True
+        corners = corners[~inside[corners].any(axis=1)]
+        # the cloth of a crossing is its edge or its triangle, the solid the other one
+        edge = corners[:, 0] < count
+        normals = tangles.outwards
+        outwards = np.where(edge[:, None], normals[corners[:, 2:]].sum(axis=1), normals[corners[:, :2]].sum(axis=1))
+        vertices = np.concatenate([corners[edge, :2].ravel(), corners[~edge, 2:].ravel()])
+        ways = np.concatenate([np.repeat(outwards[edge], 2, axis=0), np.repeat(outwards[~edge], 3, axis=0)])
+        return Way(vertices, CLEARING * self.parting.scale[vertices, None] * unit(ways))
