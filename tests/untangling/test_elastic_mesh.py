@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from weft.analysis import Analyser
 from weft.analysis.attraction import Moves
+from weft.analysis.spreading import SPREAD_FACTOR, SPREAD_RINGS
 from weft.geometry.intersection import IntersectionFinder, intersections
 from weft.mesh import TriMesh, shapes
-from weft.analysis.spreading import SPREAD_FACTOR, SPREAD_RINGS
 from weft.untangling.elastic_mesh import ElasticMesh
 from weft.untangling.untangler import Settler
 

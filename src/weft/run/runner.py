@@ -149,7 +149,7 @@ def _touching_start(moved: int) -> str:
 def _tangled_start(intersections: int) -> str:
     """The message about a scene that has intersections before anything moves."""
     found = "1 intersection" if intersections == 1 else f"{intersections:,} intersections"
-    return f"the scene starts with {found}: robust and boxes keep cloth free that starts free, untangle takes it apart"
+    return f"the scene starts with {found}: robust and boxes keep cloth free that starts free, guarded takes it apart"
 
 
 def _start(run: "SceneRun", writer: CacheWriter, show: Progress) -> int:

@@ -135,10 +135,8 @@ class Guarded(Robust):
         self._look(state)
         crossing = released = 0
         if self.tangles is not None:
-            held = np.zeros(self.world.vertex_count, dtype=bool)
-            held[self._held.vertices] = True
-            held[self.tangles.inside[self.tangles.pinched]] = True
-            released = int(self.tangles.held_crossings(held).sum())
+            held = np.union1d(self._held.vertices, self.tangles.inside[self.tangles.pinched])
+            released = self.finder.count_at(self.tangles, held)
             crossing = self.tangles.crossings - released
         return {"released": released, "crossing": crossing, "newly_crossing": self._newly_crossing}
 
@@ -188,10 +186,9 @@ class Guarded(Robust):
 
     def _hold_pinched(self, tangles: Tangles, state: State, dt: float) -> None:
         """Let pinched vertices move with the surfaces that pinch them."""
-        if tangles.around is not None and tangles.pinched.any():
-            motion = (self.world.target.numpy() - state.x.numpy()) / dt
-            carried = tangles.around.carried(motion)
-            self._held.add(tangles.inside[tangles.pinched], carried[tangles.pinched])
+        if tangles.pinched.any():
+            velocity = (self.world.target.numpy() - state.x.numpy()) / dt
+            self._held.add(tangles.inside[tangles.pinched], self.finder.held_velocities(tangles, velocity))
 
     def _release(self, state: State, dt: float, forced: Forced) -> None:
         """Release forced pairs: cloth and colliders, and cloth between the same solids; or cloth and cloth."""

@@ -14,7 +14,7 @@ from weft.analysis.analyser import Analyser, Analysis, vertex_areas
 from weft.analysis.attraction import pulling_paths, unit
 from weft.methods.guarded.pair_states import Places, Sides
 from weft.methods.guarded.parting import Parting, Way
-from weft.methods.guarded.solids import INSIDE, OUTSIDE, PINCHED, Held, Solids
+from weft.methods.guarded.solids import OUTSIDE, PINCHED, Held, Solids
 from weft.world import World
 
 Floats = NDArray[np.float64]
@@ -45,10 +45,8 @@ class Tangles(NamedTuple):
     outwards: Floats
     """(n, 3) the normals of the vertices of solids; empty where there are none"""
 
-    @property
-    def pinched(self) -> Bools:
-        """(k,) which of the vertices inside are pinched."""
-        return np.zeros(0, dtype=bool) if self.around is None else self.around.state == PINCHED
+    pinched: Bools
+    """(k,) which of the vertices inside are pinched, or beside pinched ones: they are held"""
 
     @property
     def crossings(self) -> int:
@@ -60,11 +58,6 @@ class Tangles(NamedTuple):
         """(k, 3) the vertices of the triangle of each crossing."""
         corners: Ints = self.analysis.topology.faces[self.analysis.face]
         return corners
-
-    def held_crossings(self, held: Bools) -> Bools:
-        """(k,) which crossings have a vertex of those that are held."""
-        corners = np.column_stack([self.analysis.rows[:, :2], self.corners])
-        return np.asarray(held[corners].any(axis=1), dtype=bool)
 
 
 class TangleFinder:
@@ -94,10 +87,12 @@ class TangleFinder:
             return None
         if self._around is None:
             none = np.zeros(0, np.int32)
-            return Tangles(analysis, none, None, none, np.zeros((0, 3)))
+            return Tangles(analysis, none, None, none, np.zeros((0, 3)), np.zeros(0, dtype=bool))
         inside = self._reached(analysis, self._around.state != OUTSIDE)
         outside = np.flatnonzero(self._around.state == OUTSIDE).astype(np.int32)
-        return Tangles(analysis, inside, self._around.take(inside), outside, self.solids.normals())
+        around = self._around.take(inside)
+        near = self._ring(inside[around.state == PINCHED], PINCHED_RINGS)
+        return Tangles(analysis, inside, around, outside, self.solids.normals(), np.isin(inside, near))
 
     def _weigh(self, x: Floats) -> Floats:
         """The areas of the vertices, by which the smaller side of a path is chosen."""
@@ -125,7 +120,7 @@ class TangleFinder:
         """Those of the vertices that are connected with the seeds, through each other or a vertex beside them."""
         if not len(vertices):
             return vertices
-        beside, _ = self._widen(seeds, np.zeros(len(seeds), np.int64), 1)
+        beside = self._ring(seeds, 1)
         own = np.union1d(vertices, beside)
         _, piece = sparse.csgraph.connected_components(self._links[own][:, own], directed=False)
         reached = own[np.isin(piece, piece[np.searchsorted(own, seeds)])]
@@ -172,13 +167,39 @@ class TangleFinder:
         """Where vertices are with regard to solids, if cloth crosses one; `held` are the vertices held in the step."""
         if tangles.around is None or not self._crosses_solids(tangles).any():
             return None
-        near, _ = self._widen(held, np.zeros(len(held), np.int64), PINCHED_RINGS)
+        near = self._ring(held, PINCHED_RINGS)
         return Places(tangles.outside, near, self.solids.vertices, tangles.outwards)
+
+    def count_at(self, tangles: Tangles, held: Ints) -> int:
+        """How many crossings are at held vertices, or so near to them that solids may still close on them."""
+        near = self._ring(held, PINCHED_RINGS)
+        corners = np.column_stack([tangles.analysis.rows[:, :2], tangles.corners])
+        return int(np.isin(corners, near).any(axis=1).sum())
 
     def _crosses_solids(self, tangles: Tangles) -> Bools:
         """(k,) which crossings are with solids."""
         corners = np.column_stack([tangles.analysis.rows[:, :2], tangles.corners])
         return np.asarray(self.solids.is_closed[corners].any(axis=1), dtype=bool)
+
+    def held_velocities(self, tangles: Tangles, velocity: Floats) -> Floats:
+        """(m, 3) of the vertices that are held: those of what pinches them, or of the held ones beside them.
+
+        `velocity` (n, 3) is that of all vertices.
+        """
+        assert tangles.around is not None
+        count = self.world.vertex_count
+        pinched = tangles.around.state == PINCHED
+        known, found = np.zeros(count), np.zeros((count, 3))
+        known[tangles.inside[pinched]] = 1.0
+        found[tangles.inside[pinched]] = tangles.around.carried(velocity)[pinched]
+        held = tangles.inside[tangles.pinched]
+        for _ in range(PINCHED_RINGS):
+            new = held[known[held] == 0.0]
+            links = self._links[new]
+            weight = links @ known
+            found[new] = (links @ found) / np.maximum(weight, 1.0)[:, None]
+            known[new] = weight > 0.0
+        return found[held]
 
     def _in_solids(self, tangles: Tangles) -> Sides:
         """Cloth inside solids, and the solids that it crosses."""
@@ -190,8 +211,12 @@ class TangleFinder:
         holders = np.concatenate([tangles.around.corners.ravel(), tangles.around.holder_corners.ravel()])
         bodies = np.unique(body[np.concatenate([crossed, holders])])
         solid = np.flatnonzero(np.isin(body, bodies) & self.solids.is_closed)
-        cloth, _ = self._widen(tangles.inside, np.zeros(len(tangles.inside), np.int64), 1)
+        cloth = self._ring(tangles.inside, 1)
         return Sides.of(cloth, solid)
+
+    def _ring(self, vertices: Ints, rings: int) -> Ints:
+        """The vertices and so many rings of vertices around them."""
+        return self._widen(vertices, np.zeros(len(vertices), np.int64), rings)[0]
 
     def _widen(self, vertex: Ints, side: Ints, rings: int) -> tuple[Ints, Ints]:
         """The entries and those of the neighbours of their vertices, each once."""
@@ -237,7 +262,7 @@ class TangleFinder:
         assert tangles.around is not None
         regions = tangles.analysis.region_vertices
         chosen = pulled[np.repeat(np.arange(len(regions.offsets) - 1), np.diff(regions.offsets)) // 2]
-        only = np.flatnonzero((tangles.around.state == INSIDE) & ~np.isin(tangles.inside, regions.items[chosen]))
+        only = np.flatnonzero(~tangles.pinched & ~np.isin(tangles.inside, regions.items[chosen]))
         vertices, x = tangles.inside[only], tangles.analysis.positions
         point, normal = tangles.around.take(only).nearest(x)
         return Way(vertices, point + self._thickness[vertices, None] * normal - x[vertices])

@@ -1,0 +1,152 @@
+"""The promise of guarded: what is free stays free, what crosses comes free, what bodies force is released, it alone."""
+
+import guarded_scenes as scenes
+import numpy as np
+import pytest
+
+import weft
+
+
+def run(scene, tmp_path):
+    return weft.simulate(scene, tmp_path / "out.zarr", progress=False)
+
+
+def last_crossing(cache):
+    """The last frame in which something crosses, -1 if none does."""
+    return int(np.flatnonzero(np.append(cache.report["intersections"], 0) > 0).max(initial=-1))
+
+
+def check_report(cache):
+    """What the method reports agrees with the independent count of the run."""
+    report = cache.report
+    assert not report["newly_crossing"].any()
+    crossing = report["released"] + report["crossing"] > 0
+    # touching counts as an intersection for the run, and is nothing for the method
+    assert not (crossing & (report["intersections"] == 0)).any()
+    ok = np.array([status == "ok" for status in report["status"]])
+    assert not (ok & (report["intersections"] > 0)).any()
+
+
+def test_a_jaw_releases_only_where_its_plates_overlap(tmp_path):
+    cache = run(scenes.jaw(), tmp_path)
+    check_report(cache)
+    report = cache.report
+    assert report["released"][12:16].min() > 0
+    # they stop to overlap in frame 20
+    assert 16 < last_crossing(cache) <= 24
+    assert report["stretch"].max() < 0.25
+    # cloth that crosses is where the plates overlap
+    x = cache.positions(14)
+    finder_rows = weft.intersections(x, cache.faces)
+    cloth = cache.bodies[0].vertices
+    crossing = np.unique(finder_rows[:, :2])
+    crossing = crossing[crossing < cloth.stop]
+    assert (np.abs(x[crossing, 0]) < 0.15 + 0.06).all()
+    assert (np.abs(x[crossing, 1] + 0.1) < 0.1 + 0.06).all()
+
+
+def test_cloth_in_tongs_that_pass_through_themselves_comes_free(tmp_path):
+    cache = run(scenes.tongs(tmp_path), tmp_path)
+    check_report(cache)
+    assert cache.report["released"].max() > 0
+    assert last_crossing(cache) < 28
+    assert cache.report["stretch"].max() < 0.25
+
+
+def test_a_sleeve_between_a_motionless_arm_and_torso_is_motionless(tmp_path):
+    cache = run(scenes.arm_in_torso(tmp_path), tmp_path)
+    check_report(cache)
+    x = np.array([cache.positions(frame)[cache.bodies[0].vertices] for frame in range(cache.frames)])
+    moved = np.linalg.norm(np.diff(x, axis=0), axis=2).max(axis=1)
+    # free parts of the sleeve fall onto the arm first
+    assert moved[30:].max() < 5e-4
+    assert cache.report["stretch"].max() < 0.25
+
+
+@pytest.mark.parametrize("kind", ["hill", "corner", "cross", "rims", "flap", "roll", "layers"])
+def test_cloth_that_starts_tangled_comes_free_and_is_calm(kind, tmp_path):
+    cache = run(scenes.tangled_start(kind, tmp_path), tmp_path)
+    check_report(cache)
+    assert cache.report["intersections"][0] > 0
+    assert last_crossing(cache) < 25
+    assert cache.report["stretch"].max() < 0.25
+    speed = np.linalg.norm(cache.velocities(cache.frames - 1)[cache.bodies[0].vertices], axis=1).max()
+    assert speed < 1.0
+
+
+@pytest.mark.parametrize("shape", [weft.Sphere(radius=0.1, subdivisions=2), weft.Box(size=(0.2, 0.2, 0.2))])
+def test_a_solid_that_starts_in_a_sheet_comes_free(shape, tmp_path):
+    v, faces, rest = scenes.flat(size=0.6)
+    at = weft.Placement(position=(0.013, -0.06, 0.007), rotation_deg=(20.0, 10.0, 35.0))
+    solid = weft.Collider(name="solid", shape=shape, placement=at)
+    cache = run(scenes.floating([scenes.cloth(tmp_path, "sheet", v, faces, rest)], (solid,), frames=20), tmp_path)
+    check_report(cache)
+    assert cache.report["intersections"][0] > 0
+    assert last_crossing(cache) < 15
+    assert cache.report["stretch"].max() < 0.25
+
+
+def test_a_ball_that_appears_inside_a_tube_gets_the_tube_around_it(tmp_path):
+    tube = weft.mesh.shapes.cylinder(0.1, 0.3, segments=24, rings=14)
+    sleeve = scenes.cloth(tmp_path, "tube", tube.vertices - tube.vertices.mean(axis=0), tube.faces)
+    ball = weft.Collider(name="ball", shape=weft.Sphere(radius=0.105, subdivisions=3))
+    cache = run(scenes.floating([sleeve], (ball,), frames=20), tmp_path)
+    check_report(cache)
+    assert last_crossing(cache) < 15
+    # the tube is around the ball, not beside it
+    x = cache.positions(20)[cache.bodies[0].vertices]
+    assert np.linalg.norm(x, axis=1).min() > 0.1
+
+
+def test_a_ball_at_300_metres_a_second_passes_and_says_so(tmp_path):
+    way = weft.Path(keyframes=[weft.Keyframe(time=0.0), weft.Keyframe(time=0.2, position=(0.0, 0.0, 60.0))])
+    ball = weft.Collider(
+        name="ball",
+        shape=weft.Sphere(radius=0.1, subdivisions=2),
+        placement=weft.Placement(position=(0.02, -0.05, -15.0)),
+        motion=way,
+    )
+    scene = weft.Scene(name="ball", frames=8, method="guarded", cloths=[scenes.hanging()], colliders=[ball])
+    cache = run(scene, tmp_path)
+    check_report(cache)
+    assert any("passed through" in status for status in cache.report["status"])
+    assert cache.report["intersections"][-1] == 0
+    assert cache.report["stretch"].max() < 4.0
+
+
+def test_a_ball_that_teleports_into_cloth_comes_free(tmp_path):
+    keys = [weft.Keyframe(time=2 / 60), weft.Keyframe(time=3 / 60, position=(0.0, 0.0, 2.02))]
+    ball = weft.Collider(
+        name="ball",
+        shape=weft.Sphere(radius=0.1, subdivisions=2),
+        placement=weft.Placement(position=(0.02, -0.05, -2.0)),
+        motion=weft.Path(keyframes=keys),
+    )
+    scene = weft.Scene(name="ball", frames=10, method="guarded", cloths=[scenes.hanging()], colliders=[ball])
+    cache = run(scene, tmp_path)
+    check_report(cache)
+    assert cache.report["intersections"][-1] == 0
+
+
+def test_a_resumed_run_gives_the_same_bytes(tmp_path):
+    scene = scenes.tangled_start("corner", tmp_path).replace(frames=4)
+    whole = weft.simulate(scene, tmp_path / "whole.zarr", progress=False)
+    weft.simulate(scene, tmp_path / "part.zarr", frames=2, progress=False)
+    resumed = weft.simulate(scene, tmp_path / "part.zarr", frames=4, resume=True, progress=False)
+    assert whole.positions(4).tobytes() == resumed.positions(4).tobytes()
+
+
+def test_free_cloth_moves_exactly_as_with_robust(tmp_path):
+    scene = weft.Scene(
+        name="drop",
+        frames=10,
+        cloths=[weft.Cloth(name="sheet", shape=weft.Grid(size=(0.4, 0.4), cells=(10, 10)), velocity=(0.0, -1.0, 0.0))],
+        colliders=[
+            weft.Collider(
+                name="ball", shape=weft.Sphere(radius=0.1), placement=weft.Placement(position=(0.0, -0.12, 0.0))
+            )
+        ],
+    )
+    guarded = weft.simulate(scene, tmp_path / "guarded.zarr", method="guarded", progress=False)
+    robust = weft.simulate(scene, tmp_path / "robust.zarr", method="robust", progress=False)
+    assert guarded.positions(10).tobytes() == robust.positions(10).tobytes()
