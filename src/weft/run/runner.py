@@ -122,11 +122,16 @@ def _go(run: "SceneRun", writer: CacheWriter, show: Progress, on_frame: OnFrame 
         return writer.frames - first
 
 
-def _crossing_status(count: int, new: int | None) -> str:
-    """The status of a frame with intersections; `new` of them were not in the frame before (None: no such frame)."""
+def _crossing_status(count: int, new: int | None, columns: Mapping[str, Any]) -> str:
+    """The status of a frame with intersections; `new` of them were not in the frame before (None: no such frame).
+
+    Where the method's columns tell new crossings from those of a tangle that changes, they are believed instead.
+    """
     if not count:
         return ""
     edges = "1 edge passes through a triangle" if count == 1 else f"{count:,} edges pass through triangles"
+    if "newly_crossing" in columns:
+        return f"{edges}, {columns['released']:,} released, {columns['newly_crossing']:,} newly crossing"
     return edges if new is None else f"{edges}, {new:,} of them new since the frame before"
 
 
@@ -251,8 +256,8 @@ class SceneRun:
             "status": status,
         }
         if self.scene.check and frame % self.scene.check == 0:
-            row["intersections"], crossing = self._intersections()
-            row["status"] = _joined_status(status, crossing)
+            row["intersections"], new = self._intersections()
+            row["status"] = _joined_status(status, _crossing_status(row["intersections"], new, columns))
         return ComputedFrame(positions, shown, row, saved)
 
     def _advance(self, frame: int, out: Path) -> dict[str, Any]:
@@ -272,8 +277,8 @@ class SceneRun:
         counts = {"steps": 0, "contacts": 0, "collisions": 0, "zones": 0, "stretch": stretch, "status": "ok"}
         return {**counts, **self.method.extra_columns(self.state)}
 
-    def _intersections(self) -> tuple[int, str]:
-        """The number of edges that pass through triangles, at least one of the two of cloth, and a status about them.
+    def _intersections(self) -> tuple[int, int | None]:
+        """The number of edges that pass through triangles, at least one of the two of cloth, and how many of them are new.
 
         This is independent of the method: a frame that ends with intersections is never "ok", whatever caused them.
         """
@@ -286,7 +291,7 @@ class SceneRun:
         keys = (found[:, 0] * count + found[:, 1]) * len(self.faces) + found[:, 2]
         new = None if self._known is None else len(np.setdiff1d(keys, self._known, assume_unique=True))
         self._known = keys
-        return len(keys), _crossing_status(len(keys), new)
+        return len(keys), new
 
 
 def _is_about_memory(error: Exception) -> bool:
