@@ -4,9 +4,9 @@
 
 A vertex is pinched where it is inside two solids, or two parts of one solid that pass through each other: the winding number
 of all closed surfaces is two there. It is also pinched where it is inside one solid and touches another, or where the nearest
-way out leads into another. None of this needs history. A pinched vertex moves with the surfaces that hold it (flypapering; Baraff,
-Witkin and Kass 2003), by the mean of their motions: that of the nearest point of each solid, or of the nearest point and of the
-point where the opposite way leaves a single one.
+way out leads into another. None of this needs history. A pinched vertex moves with the surfaces that hold it, by the mean of
+their motions (flypapering; Baraff, Witkin and Kass 2003): that of the nearest point of each solid, or of the nearest point and
+of the point where the opposite way leaves a single one.
 """
 
 from typing import Any, NamedTuple
