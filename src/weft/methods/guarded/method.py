@@ -125,10 +125,11 @@ class Guarded(Robust):
         self._parted = 0
         self._newly_crossing = 0
 
-    def advance_frame(self, state: State) -> dict[str, Any]:
+    def begin_frame(self) -> None:
         self._newly_crossing = 0
-        row = super().advance_frame(state)
-        return {**row, **self.extra_columns(state)}
+
+    def frame_row(self, state: State, reports: list[StepReport]) -> dict[str, Any]:
+        return {**super().frame_row(state, reports), **self.extra_columns(state)}
 
     def extra_columns(self, state: State) -> dict[str, int]:
         """What crosses now, how much of it is released, and what of it is new in the frame."""
