@@ -6,7 +6,7 @@ import pytest
 import weft
 from weft.errors import WeftError
 
-METHODS = ["plain", "robust", "untangle", "predictive", "boxes", "push"]
+METHODS = ["plain", "robust", "guarded", "untangle", "predictive", "boxes", "push"]
 
 
 def scene(method="robust", **material):

@@ -149,7 +149,9 @@ def test_a_method_that_knows_no_forces_says_so_and_still_finds_contacts():
     close(sim, 0.0038)
     sim.advance(3)
     assert len(sim.contacts) > 0 and sim.contacts.forces is None
-    with pytest.raises(WeftError, match=r"untangle does not know the forces of its contacts.*robust knows them"):
+    with pytest.raises(
+        WeftError, match=r"untangle does not know the forces of its contacts.*robust and guarded know them"
+    ):
         sim.contact_forces("front")
 
 

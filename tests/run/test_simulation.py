@@ -12,6 +12,7 @@ from weft.errors import WeftError
 METHODS = {
     "plain": weft.methods.Plain(),
     "robust": weft.methods.Robust(steps=2),
+    "guarded": weft.methods.Guarded(steps=2),
     "untangle": weft.methods.Untangle(steps=2),
     "predictive": weft.methods.Predictive(steps=2),
     "boxes": weft.methods.Boxes(),

@@ -34,8 +34,8 @@ def _table() -> Collider:
     return Collider(name="table", shape=Box(size=(2.0, 0.1, 2.0)), placement=placement, friction=0.5)
 
 
-def _vertex(column: int, row: int) -> int:
-    """The number of a vertex of a sheet."""
+def _vertex(column: Any, row: Any) -> Any:
+    """The number of a vertex of a sheet, or numbers from arrays."""
     return row * (CELLS + 1) + column
 
 

@@ -268,8 +268,8 @@ class Simulation:
         body = self._body(name)
         if not self._knows_forces:
             raise WeftError(
-                f"{self.method.name} does not know the forces of its contacts, only where they are (contacts): robust "
-                "knows them"
+                f"{self.method.name} does not know the forces of its contacts, only where they are (contacts): robust and "
+                "guarded know them"
             )
         contacts = self.contacts
         if contacts.forces is None:
