@@ -84,6 +84,11 @@ class Seam(SceneModel):
     stiffness: Positive | None = Field(
         default=None, description="of a spring, N/m; default: the stretch stiffness of the cloth"
     )
+    closing: NotNegative = Field(
+        default=0.0,
+        description="time in which the seam is drawn together, s: the gap of every stitch shrinks evenly from what it is at "
+        "the start; 0 pulls at once. For methods with position-based dynamics",
+    )
 
     @model_validator(mode="after")
     def _check_stitches(self) -> "Seam":
@@ -166,7 +171,7 @@ class Scene(SceneModel):
 
     @model_validator(mode="after")
     def _check_names(self) -> "Scene":
-        found = [*self._repeated_names(), *self._unknown_names(), *self._unmodelled()]
+        found = [*self._repeated_names(), *self._unknown_names(), *self._unmodelled(), *self._closing_seams()]
         options = self.method.mistakes([cloth.name for cloth in self.cloths], [body.name for body in self.colliders])
         found += [(("method", *key), text) for key, text in options]
         if found:
@@ -200,3 +205,11 @@ class Scene(SceneModel):
                 name = getattr(seam, key)
                 if name is not None and name not in names:
                     yield ("seams", i, key), unknown("cloth", name, names)
+
+    def _closing_seams(self) -> Iterator[tuple[Key, str]]:
+        """Seams that are drawn together in time, with dynamics that cannot do that."""
+        dynamics = getattr(self.method, "dynamics", None)
+        for i, seam in enumerate(self.seams):
+            if seam.closing > 0.0 and dynamics != "position_based":
+                how = f"{self.method.name!r}" if dynamics is None else f"dynamics = {dynamics!r}"
+                yield ("seams", i, "closing"), f"{how} cannot draw seams together in time; use robust, position_based"

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Literal, Protocol
 
@@ -139,6 +139,16 @@ class Seams:
     """(k,) in N/m; infinite for a weld"""
     damping: np.ndarray
     """(k,) in N s/m"""
+    closing: np.ndarray | None = None
+    """(k,) s: how long each stitch takes to close; None where all pull at once"""
+    gaps: np.ndarray | None = None
+    """(k,) m: how far the points of each stitch are apart at the start, where `closing` is given"""
+
+    def lengths(self, time: float) -> np.ndarray:
+        """(k,) m: how far the points of each stitch may be apart at a time, while seams are drawn together."""
+        assert self.closing is not None and self.gaps is not None
+        left = 1.0 - time / np.maximum(self.closing, 1e-300)
+        return np.where(self.closing > time, self.gaps * np.maximum(left, 0.0), 0.0)
 
     def nearest(self) -> np.ndarray:
         """(k, 2): vertex a and the nearer end of its edge; with both ends, a whole seam would be connected to one vertex."""
@@ -166,11 +176,11 @@ class World:
                 resolved.cloth_meshes, scene.cloths, self.bodies, resolved.painted, strict=False
             )
         ]
-        self.seams = _join_seams(resolved.seams, self.cloths)
         self.collider_meshes, self.collider_motions = resolved.collider_meshes, resolved.collider_motions
         self.kinematics = Kinematics(_prescriptions(resolved, self.bodies))
 
         self.rest_positions = np.concatenate([np.zeros((0, 3)), *(m.vertices for m in meshes)])
+        self.seams = _join_seams(resolved.seams, self.cloths, self.rest_positions)
         self.faces = np.concatenate(
             [
                 np.zeros((0, 3), np.int32),
@@ -364,8 +374,8 @@ def _prescription(motion: ResolvedMotion, vertices: np.ndarray, placed: np.ndarr
     return Prescription(vertices, partial(motion.positions, placed), motion.still, until, pose)
 
 
-def _join_seams(sewn: list[Stitches], cloths: list[RestCloth]) -> Seams:
-    """All stitches of all seams, with vertex numbers of the world."""
+def _join_seams(sewn: list[Stitches], cloths: list[RestCloth], positions: np.ndarray) -> Seams:
+    """All stitches of all seams, with vertex numbers of the world, whose vertices start at these positions."""
     vertices, weights, stiffness, damping = [np.zeros((0, 3), np.int32)], [np.zeros(0)], [np.zeros(0)], [np.zeros(0)]
     for seam in sewn:
         first, other = cloths[seam.cloth].first, cloths[seam.to].first
@@ -375,4 +385,9 @@ def _join_seams(sewn: list[Stitches], cloths: list[RestCloth]) -> Seams:
         weights.append(seam.weights)
         stiffness.append(np.full(count, strength))
         damping.append(np.full(count, cloths[seam.cloth].material.damping * seam.stiffness))
-    return Seams(*(np.concatenate(arrays) for arrays in (vertices, weights, stiffness, damping)))
+    seams = Seams(*(np.concatenate(arrays) for arrays in (vertices, weights, stiffness, damping)))
+    closing = np.repeat([seam.closing for seam in sewn], [len(seam.weights) for seam in sewn])
+    if not closing.any():
+        return seams
+    (a, b, c), w = positions[seams.vertices].transpose(1, 0, 2), seams.weights[:, None]
+    return replace(seams, closing=closing, gaps=np.linalg.norm(a - (1.0 - w) * b - w * c, axis=1))

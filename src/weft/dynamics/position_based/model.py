@@ -37,7 +37,7 @@ from weft.runtime.buffers import AsyncReadback
 from weft.runtime.colouring import colour_items
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.graph_cache import GraphCache, launch_fused
-from weft.world import State, World
+from weft.world import Seams, State, World
 
 # s: 40 substeps a frame at 60 Hz. With one sweep each, longer substeps are softer than the material, shorter ones cost more
 LONGEST_SUBSTEP = 1.0 / 2400.0
@@ -105,8 +105,12 @@ class PositionBased:
         *,
         longest_substep: float = LONGEST_SUBSTEP,
         pins_at: Callable[[float], int] | None = None,
+        seams: Seams | None = None,
     ) -> None:
-        """`pins_at` gives a number for a time, which changes when pinned vertices do; without it they never change."""
+        """`pins_at` gives a number for a time, which changes when pinned vertices do; without it they never change.
+
+        `seams` are the stitches of the network, in its order, where they are drawn together in time.
+        """
         device = wp.get_device(inverse_mass.device)
         count = len(mass)
         self.count = count
@@ -127,6 +131,7 @@ class PositionBased:
         self._graphs = GraphCache(device)
         self._length = wp.zeros(1, dtype=wp.float64, device=device)
         """the length of a substep, on the device, so that CUDA graphs serve substeps of any length"""
+        self._closing = seams if seams is not None and seams.closing is not None else None
         self.stitches = self._upload_stitches(network)
         self.bending = Bending(network, mass, device)
         self._pins_at = pins_at
@@ -177,6 +182,7 @@ class PositionBased:
         # a corner without weight is no conflict between colours
         order, offsets = colour_items(np.where(network.weights[firm] == 0.0, -1, network.quads[firm]), self.count)
         k = firm[order]
+        self._stitch_order = np.searchsorted(np.flatnonzero(network.sewn), k)
 
         def upload(values: np.ndarray, dtype: Any) -> wp.array:
             return wp.array(values[k], dtype=dtype, device=self.device)
@@ -194,7 +200,7 @@ class PositionBased:
     def from_world(cls, world: World) -> "PositionBased":
         """The springs of all cloths of a world, its masses and its forces."""
         phase = world.kinematics.phase
-        return cls(from_world(world), world.mass, world.inverse_mass, Air.from_world(world), pins_at=phase)
+        return cls(from_world(world), world.mass, world.inverse_mass, Air.from_world(world), pins_at=phase, seams=world.seams)
 
     def propose(
         self,
@@ -213,6 +219,8 @@ class PositionBased:
         substeps = self._substeps(state, dt, touched=contacts is not None and len(contacts) > 0)
         self.air.blow(state.x, state.v, state.time, dt)
         self._length.fill_(dt / substeps)
+        if self._closing is not None:
+            self._draw_together(state.time + dt)
         with self._graphs.fuse():
             self._bend(state, target, dt, v_end)
             self._take_substeps(substeps, dt / substeps, x_end, v_end, contacts)
@@ -338,6 +346,11 @@ class PositionBased:
             launch(return_to_start, self.count, [self._before, dt, self._packed, v_end], device=self.device)
 
         self._graphs.run(bend, "bend", dt, pins, x, v, target, v_end)
+
+    def _draw_together(self, time: float) -> None:
+        """Set how far stitches may be apart at the end of a step."""
+        assert self._closing is not None
+        self.stitches.arrays[2].assign(self._closing.lengths(time)[self._stitch_order])
 
     def _pull(self, dt: float) -> None:
         """One sweep over the stitches, for packed vertices that were `_before` dt ago."""

@@ -1,0 +1,60 @@
+"""Seams that are drawn together in time: the gaps shrink evenly, and end closed."""
+
+import numpy as np
+import pytest
+
+import weft
+from weft.errors import SceneError
+
+SQUARE = {"kind": "grid", "size": [0.1, 0.1], "cells": [4, 4]}
+
+
+def scene(closing, method="plain", **seam):
+    """Two squares of cloth 20 cm apart, sewn along facing sides, one of them held at its far side."""
+    held = weft.Cloth(name="held", shape=SQUARE, pins=weft.Pin(boundary="left"))
+    free = weft.Cloth(name="free", shape=SQUARE, placement={"position": [0.3, 0.0, 0.0]})
+    stitches = [(5 * i + 4, 5 * i, 5 * i) for i in range(5)]
+    return weft.Scene(
+        frames=30,
+        fps=60,
+        method=method,
+        forces=weft.Forces(gravity=(0, 0, 0), air_damping=5.0),
+        cloths=(held, free),
+        seams=(weft.Seam(cloth="held", to="free", vertices=stitches, closing=closing, **seam),),
+    )
+
+
+def gaps(sim):
+    x = np.asarray(sim.positions)
+    return np.linalg.norm(x[4:25:5] - x[25 + np.arange(0, 25, 5)], axis=1)
+
+
+@pytest.mark.parametrize("kind", ["spring", "weld"])
+def test_the_gap_shrinks_evenly(kind):
+    sim = weft.Simulation(scene(0.5, kind=kind))
+    start = gaps(sim)
+    assert start == pytest.approx(0.2)
+    for frame in range(1, 31):
+        sim.advance()
+        # stitches are never farther apart than the schedule says, but for the give of their springs
+        assert (gaps(sim) < 0.2 * (1.0 - frame / 30) + 0.01).all()
+    assert gaps(sim).max() < 0.003
+    assert sim.report["stretch"] < 0.1
+
+
+def test_without_closing_a_seam_pulls_at_once():
+    sim = weft.Simulation(scene(0.0))
+    sim.advance()
+    assert gaps(sim).max() < 0.19
+
+
+@pytest.mark.parametrize(
+    ("method", "text"),
+    [
+        ("predictive", "'predictive' cannot draw seams together in time"),
+        ({"name": "robust", "dynamics": "implicit"}, "dynamics = 'implicit' cannot draw seams together in time"),
+    ],
+)
+def test_other_dynamics_are_refused(method, text):
+    with pytest.raises(SceneError, match=text):
+        scene(0.5, method)
