@@ -5,6 +5,7 @@ from weft import broad_phase as broad_phase
 from weft import cache as cache
 from weft import check as check
 from weft import contact as contact
+from weft import dressing as dressing
 from weft import errors as errors
 from weft import exchange as exchange
 from weft import farm as farm
@@ -22,6 +23,7 @@ from weft.analysis.analyser import analyse as analyse
 from weft.cache import Cache as Cache
 from weft.cache import open_cache as open_cache
 from weft.contact.contact import contacts as contacts
+from weft.dressing.dresser import dress as dress
 from weft.errors import WeftError as WeftError
 from weft.exchange.formats import export as export
 from weft.farm.wedging import wedge as wedge
@@ -42,6 +44,7 @@ from weft.scene import Cloth as Cloth
 from weft.scene import Collider as Collider
 from weft.scene import Cylinder as Cylinder
 from weft.scene import Forces as Forces
+from weft.scene import Garment as Garment
 from weft.scene import Grid as Grid
 from weft.scene import Keyframe as Keyframe
 from weft.scene import Material as Material

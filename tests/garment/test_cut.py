@@ -151,6 +151,10 @@ def test_files(tmp_path):
     assert np.array_equal(arrays["stitch_vertices"][:, :2], cut.stitches)
     assert arrays["panel_names"].tolist() == ["back"]
     assert np.array_equal(load_mesh(tmp_path / "dart.npz").uv, cut.uv)
+    save_garment(cut, tmp_path / "welded.obj", welded=True)
+    welded = load_mesh(tmp_path / "welded.obj")
+    assert len(welded.vertices) == len(cut.vertices) - len(cut.stitches)
+    assert np.allclose(welded.corner_uv, cut.corner_uv) and welded.names("group") == ("back",)
     save_garment(cut, tmp_path / "welded.npz", welded=True)
     assert len(load_mesh(tmp_path / "welded.npz").vertices) == len(cut.vertices) - len(cut.stitches)
 

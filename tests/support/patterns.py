@@ -6,7 +6,7 @@ import json
 RECTANGLE = [[0, 0], [30, 0], [30, 40], [0, 40]]
 
 
-def panel(corners, *, z=0.0, edges=None, clockwise=False, x=0.0, y=0.0):
+def panel(corners, *, z=0.0, edges=None, x=0.0, y=0.0):
     """A panel whose edges join the corners in turn."""
     count = len(corners)
     loop = [[i, (i + 1) % count] for i in range(count)]
@@ -50,3 +50,16 @@ def gathered():
 def save(data, path):
     path.write_text(json.dumps(data))
     return path
+
+
+def vest(width=50.0, y=0.0, gap=25.0):
+    """A vest with two straps, front and back: closed by two side seams and two shoulder seams."""
+    half = width / 2
+    front = [[-half, 0], [half, 0], [half, 28], [17, 33], [16, 44], [7, 46], [0, 38], [-7, 46], [-16, 44], [-17, 33]]
+    front.append([-half, 28])
+    # the loop of the back runs the other way
+    back = [front[0], *front[:0:-1]]
+    panels = {"front": panel(front, z=gap, y=y), "back": panel(back, z=-gap, y=y)}
+    # sides: edge 1 from corner 1 to 2, and the last edge back to corner 0; shoulders: from corner 4 to 5, and from 7 to 8
+    pairs = [(1, 9), (10, 0), (4, 6), (7, 3)]
+    return specification(panels, [stitch("front", i, "back", j) for i, j in pairs])

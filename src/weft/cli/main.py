@@ -25,6 +25,7 @@ COMMANDS = {
     "check": "weft.cli.check:check",
     "untangle": "weft.cli.untangle:untangle",
     "garment": "weft.cli.garment:garment",
+    "dress": "weft.cli.dress:dress",
     "subdivide": "weft.cli.subdivide:subdivide",
     "view": "weft.cli.view:view",
     "play": "weft.cli.view:play",

@@ -13,6 +13,7 @@ from weft.garment.division import divide_edges
 from weft.garment.pattern import EdgeName, Panel, Pattern, PatternError
 from weft.garment.triangulate import MissingSegments, smallest_angles, triangulate
 from weft.mesh import TriMesh
+from weft.mesh.details import GROUP, PANEL, Labels
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -51,8 +52,22 @@ class CutGarment:
         return np.asarray(self.vertex_panel[self.faces[:, 0]])
 
     def mesh(self) -> TriMesh:
-        """All panels as one mesh of several pieces, with their flat shapes as uv."""
-        return TriMesh(self.vertices, self.faces, self.uv)
+        """All panels as one mesh of several pieces, with their flat shapes as uv, and their names."""
+        return TriMesh(self.vertices, self.faces, self.uv, labels=self._labels())
+
+    def welded_mesh(self) -> TriMesh:
+        """One mesh without gaps, in which vertices on seams have several texture coordinates; triangles know their panels."""
+        x = self.welded_mean(self.vertices)
+        return TriMesh(x, self.welded_faces, corner_uv=self.corner_uv, labels=self._labels())
+
+    def _labels(self) -> dict[str, Labels]:
+        # OBJ files know groups only
+        names = Labels(tuple(panel.name for panel in self.pattern.panels), self.face_panel)
+        return {PANEL: names, GROUP: names}
+
+    def mesh_at_rest(self) -> TriMesh:
+        """The flat panels, whose rest lengths and threads do not depend on where the garment is."""
+        return TriMesh(np.column_stack([self.uv, np.zeros(len(self.uv))]), self.faces, self.uv)
 
     @cached_property
     def welded_vertex(self) -> Ints:

@@ -18,7 +18,7 @@ from weft.scene.methods import (
 )
 from weft.scene.motion import Keyframe, Path, Sequence, Spin, Still
 from weft.scene.placement import Placement
-from weft.scene.scene import Camera, Forces, Scene, Seam, Wind
+from weft.scene.scene import Camera, Forces, Garment, Scene, Seam, Wind
 from weft.scene.shape import Box, Capsule, Cylinder, Grid, Plane, Sphere, Strip
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "Flypaper",
     "Follow",
     "Forces",
+    "Garment",
     "Grid",
     "Guarded",
     "Keyframe",

@@ -1,5 +1,6 @@
 """The bodies of a scene: cloths with their pins, colliders, and the exact surfaces of analytic colliders."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
@@ -111,6 +112,11 @@ _FACTORS: TypeAdapter[tuple[float, ...]] = TypeAdapter(
 Factors = Annotated[str | tuple[float, ...], PlainValidator(_read_factors)]
 
 
+def is_pattern(name: Any) -> bool:
+    """Whether a file name is that of a sewing pattern."""
+    return isinstance(name, str | os.PathLike) and os.fspath(name).lower().endswith(".json")
+
+
 class Painted(SceneModel):
     """Factors of material numbers, one a vertex: a stiff collar on a soft shirt.
 
@@ -132,8 +138,11 @@ class Cloth(SceneModel):
     name: Name = Field(default="cloth", description="no two bodies of a scene have the same name")
     mesh: MeshField = Field(
         default=None,
-        description="mesh file: OBJ, PLY, STL, GLB, glTF, USD or npz; in Python also a `TriMesh`, `(vertices, faces)`, a "
-        "trimesh or a pyvista mesh; or give a shape",
+        description="mesh file: OBJ, PLY, STL, GLB, glTF, USD or npz, or a sewing pattern (json); in Python also a `TriMesh`, "
+        "`(vertices, faces)`, a trimesh or a pyvista mesh; or give a shape",
+    )
+    edge: Positive | None = Field(
+        default=None, description="length of the edges of triangles that a sewing pattern is cut into, m; default: 0.01"
     )
     shape: Shape | None = Field(default=None, description="a shape; or give a mesh")
     object: Name | None = Field(
@@ -148,7 +157,7 @@ class Cloth(SceneModel):
     rest: Literal["mesh", "uv", "shape"] | None = Field(
         default=None,
         description="where lengths at rest come from: the placed mesh, its uv coordinates in metres (flat panels; "
-        "not scaled), or the shape; default: shape for a shape, mesh for a mesh",
+        "not scaled), or the shape; default: shape for a shape, uv for a pattern, mesh for another mesh",
     )
     placement: Placement = Field(default=Placement(), description="where the cloth stands at the start")
     material: MaterialField = Field(default=MATERIALS["cotton"], description="the name of a preset, or a table")
@@ -162,8 +171,22 @@ class Cloth(SceneModel):
     pins: Pins = Field(default=(), description="vertices that are held")
     colour: Colour | None = Field(default=None, description='for pictures, "#rrggbb"; default: chosen in turn')
 
+    @model_validator(mode="before")
+    @classmethod
+    def _rest_of_pattern(cls, data: Any) -> Any:
+        """The panels of a pattern are flat at rest."""
+        if isinstance(data, Mapping) and is_pattern(data.get("mesh")) and data.get("rest") is None:
+            return {**data, "rest": "uv"}
+        return data
+
     @model_validator(mode="after")
     def _check_source(self) -> "Cloth":
+        if is_pattern(self.mesh) and self.rest != "uv":
+            raise ValueError(
+                f"the panels of a pattern are flat at rest: write rest = 'uv', or leave it out, not {self.rest!r}"
+            )
+        if self.edge is not None and not is_pattern(self.mesh):
+            raise ValueError("edge is for a sewing pattern (a json file), and this cloth has none")
         if (self.mesh is None) == (self.shape is None):
             has = "neither" if self.mesh is None else "both"
             raise ValueError(f"needs either a mesh or a shape, and has {has}")

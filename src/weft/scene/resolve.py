@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.errors import MeshError, SceneError, WeftError
 from weft.mesh import TriMesh, shapes
-from weft.scene.bodies import Cloth, Collider
+from weft.scene.bodies import Cloth, Collider, is_pattern
 from weft.scene.messages import Key
 from weft.scene.motion import FunctionMotion, ResolvedMotion, SampledMotion
 from weft.scene.motion import Sequence as SequenceMotion
@@ -203,6 +203,10 @@ def _load(scene: Scene, body: Cloth | Collider) -> TriMesh:
     path = scene.base / body.mesh
     if not path.exists():
         raise MeshError(f"no such file: {body.mesh} (looked in {scene.base.absolute()})")
+    if isinstance(body, Cloth) and is_pattern(body.mesh):
+        from weft.garment.files import cut_file
+
+        return cut_file(path, body.edge).mesh()
     # uv that are only texture coordinates are left out: where they differ, repair would not join torn edges
     uv = isinstance(body, Collider) or body.rest == "uv"
     return load_mesh(path, object=body.object, array=body.array, repair=body.repair, uv=uv)

@@ -1,16 +1,17 @@
 """The scene: all settings of a simulation, with its forces, camera and seams."""
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from weft.scene.bodies import Cloth, Collider
-from weft.scene.material import FEATURES
+from weft.scene.bodies import Cloth, Collider, is_pattern
+from weft.scene.material import FEATURES, MATERIALS, MaterialField
 from weft.scene.messages import Key, mistakes, problem, unknown
 from weft.scene.methods import Method, Robust, methods_that_model
 from weft.scene.model import (
+    Colour,
     Device,
     FileName,
     Index,
@@ -24,6 +25,7 @@ from weft.scene.model import (
     Whole,
     unwrap,
 )
+from weft.scene.placement import Placement
 
 
 class Camera(SceneModel):
@@ -75,8 +77,8 @@ class Seam(SceneModel):
     )
     file: FileName | None = Field(
         default=None,
-        description="an npz file with the arrays `stitch_vertices` (k, 3) and `stitch_weight` (k), instead of vertices "
-        "and weights",
+        description="an npz file with the arrays `stitch_vertices` (k, 3) and `stitch_weight` (k), or the sewing pattern "
+        "that the cloth is cut from (json), instead of vertices and weights",
     )
     kind: Literal["spring", "weld"] = Field(
         default="spring", description="springs of rest length zero, or both points kept at the same position"
@@ -104,13 +106,60 @@ class Seam(SceneModel):
         return self
 
 
+class Garment(SceneModel):
+    """A garment from a sewing pattern: a cloth of all its panels, and a seam with all its stitches.
+
+    The panels stand where the pattern places them, and their seams close in time. `weft dress` puts a garment on a body.
+    """
+
+    pattern: FileName = Field(description="a sewing pattern: a GarmentCode specification, json")
+    edge: Positive = Field(default=0.01, description="length of the edges of triangles, m")
+    name: Name | None = Field(default=None, description="of the cloth; default: the name of the pattern")
+    material: MaterialField = Field(default=MATERIALS["cotton"], description="the name of a preset, or a table")
+    placement: Placement = Field(default=Placement(), description="moves all panels from where the pattern has them")
+    closing: NotNegative = Field(default=1.0, description="time in which the seams close, s")
+    colour: Colour | None = Field(default=None, description='for pictures, "#rrggbb"; default: chosen in turn')
+
+    @model_validator(mode="after")
+    def _check_pattern(self) -> "Garment":
+        if not is_pattern(self.pattern):
+            raise ValueError(f"pattern must be a json file, not {self.pattern!r}")
+        return self
+
+    def parts(self) -> tuple[Cloth, Seam]:
+        """The cloth and the seam that the garment stands for."""
+        name = self.name or PurePosixPath(self.pattern).stem.removesuffix("_specification")
+        cloth = Cloth(
+            name=name,
+            mesh=self.pattern,
+            edge=self.edge,
+            material=self.material,
+            placement=self.placement,
+            colour=self.colour,
+        )
+        return cloth, Seam(cloth=name, file=self.pattern, closing=self.closing)
+
+
+def _one_or_more(value: Any) -> Any:
+    """A single garment as a list of one."""
+    return (value,) if isinstance(value, Garment | Mapping) else value
+
+
+Garments = Annotated[tuple[Garment, ...], BeforeValidator(_one_or_more)]
+
+
 BroadPhase = Literal["bvh", "topology_tree", "material_tree", "octree", "kdtree", "brute"]
 
 
 class Scene(SceneModel):
     """All settings of a simulation, validated, in SI units (m, kg, s); y is up."""
 
-    toml_names: ClassVar[dict[str, str]] = {"cloths": "cloth", "colliders": "collider", "seams": "seam"}
+    toml_names: ClassVar[dict[str, str]] = {
+        "cloths": "cloth",
+        "colliders": "collider",
+        "seams": "seam",
+        "garments": "garment",
+    }
     always_written = ("name", "fps", "frames")
 
     name: Name = Field(default="scene", description="shown in messages and pictures")
@@ -133,6 +182,9 @@ class Scene(SceneModel):
     cloths: tuple[Cloth, ...] = Field(default=(), description="the pieces of cloth")
     colliders: tuple[Collider, ...] = Field(default=(), description="the bodies that the cloth collides with")
     seams: tuple[Seam, ...] = Field(default=(), description="where cloth is sewn to cloth")
+    garments: Garments = Field(
+        default=(), description="garments from sewing patterns, one or several; each becomes a cloth and a seam"
+    )
 
     # the folder of relative file names and the name of the scene in messages; neither belongs to the settings
     _base: Path = PrivateAttr(default=Path())
@@ -168,6 +220,21 @@ class Scene(SceneModel):
         if not isinstance(other, Scene):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
+
+    @model_validator(mode="after")
+    def _take_garments_apart(self) -> "Scene":
+        """Each garment as the cloth and the seam that it stands for: everything else knows only these."""
+        if self.garments:
+            parts = [garment.parts() for garment in self.garments]
+            changes: dict[str, Any] = {
+                "cloths": (*self.cloths, *(cloth for cloth, _ in parts)),
+                "seams": (*self.seams, *(seam for _, seam in parts)),
+                "garments": (),
+            }
+            self.__dict__.update(changes)
+            self.__pydantic_fields_set__.update(("cloths", "seams"))
+            self.__pydantic_fields_set__.discard("garments")
+        return self
 
     @model_validator(mode="after")
     def _check_names(self) -> "Scene":

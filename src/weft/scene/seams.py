@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from weft.errors import MeshError, SceneError
 from weft.mesh import TriMesh
+from weft.scene.bodies import is_pattern
 from weft.scene.messages import listed
 from weft.scene.scene import Scene, Seam
 
@@ -52,6 +53,9 @@ def _stitches(scene: Scene, seam: Seam) -> tuple[NDArray[np.int32], NDArray[np.f
     if seam.file is None:
         vertices = np.array(seam.vertices, dtype=np.int64)
         weights = np.zeros(len(vertices)) if seam.weights is None else np.array(seam.weights)
+    elif is_pattern(seam.file):
+        vertices = _stitches_of_pattern(scene, seam)
+        weights = np.zeros(len(vertices))
     else:
         from weft.mesh.files import read_arrays
 
@@ -66,6 +70,16 @@ def _stitches(scene: Scene, seam: Seam) -> tuple[NDArray[np.int32], NDArray[np.f
             raise MeshError(f"stitch_weight must be between 0 and 1, which stitch {listed(wrong, 5)} is not")
     # numbers beyond 32 bits stay beyond every cloth
     return np.clip(vertices, -1, 2**31 - 1).astype(np.int32), weights
+
+
+def _stitches_of_pattern(scene: Scene, seam: Seam) -> NDArray[np.int64]:
+    """The stitches of a pattern, between the panels of the cloth that is cut from it."""
+    from weft.garment.files import cut_file
+
+    cloth = next(cloth for cloth in scene.cloths if cloth.name == seam.cloth)
+    if cloth.mesh != seam.file or seam.to not in (None, seam.cloth):
+        raise MeshError(f"{seam.file} is a pattern: it sews a cloth that is cut from it, and {seam.cloth!r} is not")
+    return cut_file(scene.base / str(seam.file), cloth.edge).stitches[:, [0, 1, 1]].astype(np.int64)
 
 
 def _check_stitches(vertices: NDArray[np.int32], count: int, count_to: int, same: bool) -> None:

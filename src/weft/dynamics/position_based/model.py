@@ -200,7 +200,9 @@ class PositionBased:
     def from_world(cls, world: World) -> "PositionBased":
         """The springs of all cloths of a world, its masses and its forces."""
         phase = world.kinematics.phase
-        return cls(from_world(world), world.mass, world.inverse_mass, Air.from_world(world), pins_at=phase, seams=world.seams)
+        return cls(
+            from_world(world), world.mass, world.inverse_mass, Air.from_world(world), pins_at=phase, seams=world.seams
+        )
 
     def propose(
         self,

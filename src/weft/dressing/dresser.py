@@ -1,0 +1,302 @@
+"""`weft.dress`: from patterns and a body to a dressed body: sew, drape, settle, check, and a scene to go on with."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.cache import Cache
+from weft.dressing.bodies import DressBody, check_body, read_body
+from weft.dressing.fit import Fit, measure_fit
+from weft.dressing.sewing import FPS, Layer, Progress, SewnGarment, joined, sew_garment
+from weft.errors import WeftError, writing
+from weft.garment import CutGarment, Pattern, cut_pattern, load_pattern
+from weft.garment.files import save_garment
+from weft.geometry.intersection import IntersectionFinder
+from weft.mesh import TriMesh
+from weft.run import simulate
+from weft.scene import Cloth, Collider, Forces, Material, Scene, Seam, save_scene
+from weft.scene.motion import Sequence as SequenceMotion
+
+Floats = NDArray[np.float64]
+
+# m: layers keep so far apart by default; finer cloth would need finer triangles
+THICKNESS = 0.002
+# s: how long gravity acts before the garment counts as settled
+SETTLE = 1.0
+# 1/s: a little air, so that it comes to rest
+AIR = 1.0
+# coefficient of friction of the body: skin and underwear hold a garment in its place
+BODY_FRICTION = 0.5
+# s in which a body changes into another one, or goes from the pose of the drape to the first one of an animation
+BLEND = 1.0
+
+
+@dataclass(frozen=True)
+class Crossings:
+    """How many edges of the welded garments pass through triangles."""
+
+    cloth: int
+    """through a garment: their own or another"""
+    body: int
+    """of a garment through the body, or of the body through a garment"""
+
+    @property
+    def free(self) -> bool:
+        """Whether there is none."""
+        return self.cloth == self.body == 0
+
+
+@dataclass(frozen=True)
+class Dressed:
+    """A dressed body."""
+
+    garments: tuple[CutGarment, ...]
+    """the panels of each garment as they are on the body, the innermost garment first"""
+    body: TriMesh
+    crossings: Crossings
+    fits: tuple[Fit, ...]
+    cache: Cache
+    """the frames of the drape"""
+    scene: Path
+    """a scene file that starts with the dressed body"""
+    remarks: tuple[str, ...]
+    """what did not go as it should"""
+
+    @property
+    def ok(self) -> bool:
+        """Whether all seams are closed and nothing crosses."""
+        return self.crossings.free and not self.remarks
+
+
+def dress(
+    patterns: str | Path | Pattern | Sequence[str | Path | Pattern],
+    body: str | Path | TriMesh,
+    out: str | Path,
+    *,
+    edge: float = 0.01,
+    material: Material | str = "cotton",
+    thickness: float = THICKNESS,
+    settle: float = SETTLE,
+    onto: str | Path | TriMesh | None = None,
+    motion: str | Path | None = None,
+    fps: float | None = None,
+    blend: float = BLEND,
+    method: str = "robust",
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Dressed:
+    """Sew garments on a body, let them settle, check them, and write a scene to go on with.
+
+    patterns: sewing patterns, or their files; several are worn over each other, the innermost first.
+    body: a closed mesh in metres, or its file; of an animated one the first frame.
+    out: the cache of the drape, `dressed.zarr`. Beside it appear `dressed.toml`, a scene that starts with the dressed body,
+        and the folder `dressed` with its meshes.
+    edge: length of the edges of triangles, m. material: of all garments. thickness: what layers keep apart, m.
+    settle: how long gravity acts, s.
+    onto: another body that wears the garments in the end; one with the same triangles is reached by a change of shape.
+    motion: an animated body (npz, GLB, USD, or a folder) with the same triangles, which the scene goes on with; `fps` are
+        its samples a second where its file has none. blend: from the pose of the drape to its first one, s.
+    method: what simulates: robust, or guarded.
+    """
+    out = Path(out)
+    _check_out(out, overwrite)
+    read = _read_patterns(patterns)
+    who = read_body(body, motion=motion, fps=fps)
+    other = None if onto is None else read_body(onto)
+    material = Material(preset=material) if isinstance(material, str) else material  # type: ignore[arg-type]
+    cuts = [cut_pattern(pattern, edge) for pattern in read]
+    for cut in cuts:
+        check_body(who, cut)
+    sewn_body = who.mesh if other is None or other.same_triangles(who) else other.mesh
+    sewn = _sew_all(cuts, sewn_body, material, thickness, method, progress)
+    worn_by = who if other is None else other
+    folder = out.with_suffix("")
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    scene = _drape_scene(sewn, sewn_body, worn_by, out, material, thickness, settle, method)
+
+    def show(frame: int, _: Any) -> None:
+        if progress is not None:
+            progress("settling", frame, scene.frames)
+
+    cache = simulate(scene, out, overwrite=overwrite, progress=False, on_frame=show)
+    ends = cache.positions(cache.frames - 1)
+    garments = []
+    for garment, own in zip(sewn, cache.bodies, strict=False):
+        garments.append(joined(garment.cut, ends[own.vertices]))
+    crossings = count_crossings(garments, worn_by.mesh)
+    fits = tuple(measure_fit(garment, worn_by.mesh, material, thickness) for garment in garments)
+    goes_on = _write_scene(garments, worn_by, out, material, thickness, blend, method)
+    remarks = _remarks(sewn, cache, fits)
+    return Dressed(tuple(garments), worn_by.mesh, crossings, fits, cache, goes_on, remarks)
+
+
+def count_crossings(garments: Sequence[CutGarment], body: TriMesh) -> Crossings:
+    """The exact intersections of the garments, welded along their seams, and of the body with them."""
+    meshes = [(garment.welded_mean(garment.vertices), garment.welded_faces) for garment in garments]
+    meshes.append((body.vertices, body.faces))
+    starts = np.cumsum([0, *(len(vertices) for vertices, _ in meshes)])
+    faces = np.concatenate([own + start for (_, own), start in zip(meshes, starts, strict=False)]).astype(np.int32)
+    found = IntersectionFinder(faces).find(np.concatenate([vertices for vertices, _ in meshes]))
+    of_body_edge, of_body_face = found[:, 0] >= starts[-2], faces[found[:, 2], 0] >= starts[-2]
+    return Crossings(int((~of_body_edge & ~of_body_face).sum()), int((of_body_edge != of_body_face).sum()))
+
+
+def _check_out(out: Path, overwrite: bool) -> None:
+    if out.suffix != ".zarr":
+        raise WeftError(f"{out}: the dressed body is a cache, whose name ends in .zarr")
+    for path in (out, out.with_suffix(".toml")):
+        if path.exists() and not overwrite:
+            raise WeftError(f"{path} exists already: choose another name, or replace it with --overwrite")
+
+
+def _read_patterns(patterns: Any) -> list[Pattern]:
+    """The patterns, with names of their own."""
+    given = [patterns] if isinstance(patterns, str | Path | Pattern) else list(patterns)
+    if not given:
+        raise WeftError("there is no pattern to dress the body with")
+    read = [pattern if isinstance(pattern, Pattern) else load_pattern(pattern) for pattern in given]
+    names: list[str] = []
+    for pattern in read:
+        name = pattern.name
+        while name in names or name == "body":
+            name += "_"
+        names.append(name)
+    return [replace(pattern, name=name) for pattern, name in zip(read, names, strict=True)]
+
+
+def _sew_all(
+    cuts: Sequence[CutGarment],
+    body: TriMesh,
+    material: Material,
+    thickness: float,
+    method: str,
+    progress: Progress | None,
+) -> list[SewnGarment]:
+    """Sew garment after garment, each over those before it."""
+    sewn: list[SewnGarment] = []
+    layers: list[Layer] = []
+    for cut in cuts:
+        sewn.append(
+            sew_garment(cut, body, layers, material=material, thickness=thickness, method=method, progress=progress)
+        )
+        on = sewn[-1].cut
+        layers.append(Layer(on.welded_mean(on.vertices), on.welded_faces))
+    return sewn
+
+
+def _drape_scene(
+    sewn: Sequence[SewnGarment],
+    body: TriMesh,
+    worn_by: DressBody,
+    out: Path,
+    material: Material,
+    thickness: float,
+    settle: float,
+    method: str,
+) -> Scene:
+    """Gravity acts on the sewn garments; where another body is to wear them, this one changes into it first."""
+    folder, base = out.with_suffix(""), out.parent
+    for garment in sewn:
+        save_garment(garment.cut, folder / f"{garment.cut.pattern.name}_sewn.npz")
+    changes = body is not worn_by.mesh and not np.array_equal(body.vertices, worn_by.mesh.vertices)
+    if changes:
+        np.savez(folder / "change.npz", vertices=np.stack([body.vertices, worn_by.mesh.vertices]), faces=body.faces)
+        motion = SequenceMotion(file=_relative(folder / "change.npz", base), fps=1.0 / BLEND)
+        solid = Collider(name="body", motion=motion, friction=BODY_FRICTION)
+    else:
+        solid = Collider(name="body", mesh=_body_file(worn_by, folder, base), friction=BODY_FRICTION)
+    names = [garment.cut.pattern.name for garment in sewn]
+    files = [_relative(folder / f"{name}_sewn.npz", base) for name in names]
+    frames = max(1, round((settle + (BLEND if changes else 0.0)) * FPS))
+    return _scene(names, files, solid, frames, FPS, material, thickness, method, out.stem).at(base)
+
+
+def _scene(
+    names: Sequence[str],
+    files: Sequence[str],
+    solid: Collider,
+    frames: int,
+    fps: float,
+    material: Material,
+    thickness: float,
+    method: str,
+    title: str,
+) -> Scene:
+    return Scene(
+        name=title,
+        fps=fps,
+        frames=frames,
+        thickness=thickness,
+        method=method,  # type: ignore[arg-type]
+        forces=Forces(air_damping=AIR),
+        cloths=tuple(
+            Cloth(name=name, mesh=file, rest="uv", material=material) for name, file in zip(names, files, strict=True)
+        ),
+        colliders=(solid,),
+        seams=tuple(Seam(cloth=name, file=file, kind="weld") for name, file in zip(names, files, strict=True)),
+    )
+
+
+def _write_scene(
+    garments: Sequence[CutGarment],
+    worn_by: DressBody,
+    out: Path,
+    material: Material,
+    thickness: float,
+    blend: float,
+    method: str,
+) -> Path:
+    """The meshes of the dressed body, and a scene that starts with them, on the animated body where there is one."""
+    folder, base = out.with_suffix(""), out.parent
+    for garment in garments:
+        save_garment(garment, folder / f"{garment.pattern.name}.npz")
+    names = [garment.pattern.name for garment in garments]
+    files = [_relative(folder / f"{name}.npz", base) for name in names]
+    if worn_by.frames is None:
+        solid = Collider(name="body", mesh=_body_file(worn_by, folder, base), friction=BODY_FRICTION)
+        frames, fps = 120, FPS
+    else:
+        fps = worn_by.fps
+        moving = worn_by.blended(blend)
+        np.savez(folder / "motion.npz", vertices=moving.astype(np.float32), faces=worn_by.mesh.faces)
+        motion = SequenceMotion(file=_relative(folder / "motion.npz", base), fps=fps)
+        solid = Collider(name="body", motion=motion, friction=BODY_FRICTION)
+        frames = len(moving) - 1
+    scene = _scene(names, files, solid, frames, fps, material, thickness, method, out.stem)
+    path = out.with_suffix(".toml")
+    save_scene(scene.at(base), path)
+    return path
+
+
+def _body_file(body: DressBody, folder: Path, base: Path) -> str:
+    """The file of a body in a scene: its own, or one that is written for it."""
+    if body.path is not None and body.frames is None:
+        return _relative(body.path, base)
+    np.savez(folder / "body.npz", vertices=body.mesh.vertices, faces=body.mesh.faces)
+    return _relative(folder / "body.npz", base)
+
+
+def _relative(path: Path, base: Path) -> str:
+    return Path(os.path.relpath(path, base)).as_posix()
+
+
+def _remarks(sewn: Sequence[SewnGarment], cache: Cache, fits: Sequence[Fit]) -> tuple[str, ...]:
+    """A sentence about each thing that went wrong: open seams, stretch, what the method could not do."""
+    found: list[str] = []
+    for garment, fit in zip(sewn, fits, strict=True):
+        pattern = garment.cut.pattern
+        for number, gap in garment.open_seams():
+            seam = pattern.seams[number]
+            found.append(f"{pattern.name}: the seam of {seam.one} and {seam.other} stayed open by {1000 * gap:.0f} mm")
+        if fit.too_small:
+            found.append(f"{pattern.name} is far too small for the body: {fit.tightest}")
+    last = list(cache.report.rows())[-1]
+    if last["status"] != "ok":
+        found.append(f"the last frame: {last['status']}")
+    return tuple(found)

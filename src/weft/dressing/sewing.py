@@ -1,0 +1,156 @@
+"""Sewing a garment on a body: panels around a thin body, seams that close, and the body that grows to its true shape.
+
+All of it is one scene without gravity and friction, simulated by a method that keeps everything apart: what has been sewn
+is free of intersections wherever it started so.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from weft.dressing.arrange import Obstacle, arrange_panels
+from weft.dressing.thin_body import thin_body
+from weft.garment import CutGarment
+from weft.garment.files import save_garment
+from weft.mesh import TriMesh
+from weft.run.simulation import Simulation
+from weft.scene import Cloth, Collider, Forces, Material, Scene, Seam
+from weft.scene.motion import Sequence as SequenceMotion
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+FPS = 60.0
+# s: seams close, then the body grows, each in this time; in half of it cloth is caught under arms, twice of it changes nothing
+STAGE = 0.8
+# s: after that the cloth comes to rest a little
+REST = 0.1
+# m/s^2: gravity while the body grows; without it straps are lifted off the shoulders, with all of it seams under the arms
+# are pulled down before there are shoulders that carry
+GROWING_GRAVITY = 5.0
+# coefficient of friction of the body meanwhile: enough that nothing slips off one shoulder, little enough to slide into place
+FRICTION = 0.2
+# 1/s: air that stops what is drawn together from swinging
+AIR = 5.0
+# m: a seam that is farther open than this at the end did not close
+OPEN = 0.005
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Cloth that is on the body already, under what is sewn."""
+
+    vertices: Floats
+    faces: Ints
+
+
+@dataclass(frozen=True)
+class SewnGarment:
+    """A garment on a body."""
+
+    cut: CutGarment
+    """its panels where they are on the body; vertices that are sewn together are at the same place"""
+    gaps: Floats
+    """(k,) m: how far apart the vertices of each stitch were before they were put together"""
+    caught: int
+    """stitches that the body was in the way of before they closed"""
+    status: tuple[str, ...]
+    """what the method reported other than ok"""
+
+    def open_seams(self) -> list[tuple[int, float]]:
+        """The seams that did not close, by their numbers in the pattern, and how far they are open, the worst first."""
+        worst = np.zeros(len(self.cut.pattern.seams))
+        np.maximum.at(worst, self.cut.stitch_seam, self.gaps)
+        return sorted(((int(i), float(worst[i])) for i in np.flatnonzero(worst > OPEN)), key=lambda pair: -pair[1])
+
+
+def sew_garment(
+    cut: CutGarment,
+    body: TriMesh,
+    layers: Sequence[Layer] = (),
+    *,
+    material: Material,
+    thickness: float,
+    method: str = "robust",
+    progress: Progress | None = None,
+) -> SewnGarment:
+    """Sew the panels of a garment on a body, over what it wears already."""
+    solids = [(body.vertices, body.faces), *((layer.vertices, layer.faces) for layer in layers)]
+    thin = _thin_solids(cut, body, layers)
+    starts = np.cumsum([0, *(len(vertices) for vertices, _ in solids)])
+    faces = np.concatenate([own + start for (_, own), start in zip(solids, starts, strict=False)]).astype(np.int32)
+    arranged = arrange_panels(cut, Obstacle(thin, faces))
+    full = np.concatenate([vertices for vertices, _ in solids])
+    with TemporaryDirectory(prefix="weft-") as folder:
+        scene = _sewing_scene(
+            arranged.garment, np.stack([thin, thin, full]), faces, Path(folder), material, thickness, method
+        )
+        sim = Simulation(scene)
+        status: dict[str, None] = {}
+        for frame in range(scene.frames):
+            if frame == round(STAGE * FPS):
+                mass = sim.world.mass[: len(cut.vertices)]
+                sim.forces[: len(mass), 1] = -GROWING_GRAVITY * mass
+            sim.advance()
+            if sim.report["status"] != "ok":
+                status[sim.report["status"]] = None
+            if progress is not None:
+                progress(f"sewing {cut.pattern.name}", frame + 1, scene.frames)
+        end = sim.state.positions()[: len(cut.vertices)]
+    gaps = np.linalg.norm(np.subtract(*end[cut.stitches].transpose(1, 0, 2)), axis=1)
+    return SewnGarment(joined(cut, end), gaps, arranged.caught, tuple(status))
+
+
+def joined(cut: CutGarment, vertices: Floats) -> CutGarment:
+    """The garment with its vertices at these positions, and those that are sewn together at their common mean."""
+    return replace(cut, vertices=cut.welded_mean(vertices)[cut.welded_vertex])
+
+
+def _thin_solids(cut: CutGarment, body: TriMesh, layers: Sequence[Layer]) -> Floats:
+    """The vertices of the thin body and of thin layers on it: cloth moves with the nearest point of the body."""
+    thin = thin_body(body, cut.vertices)
+    if not layers:
+        return thin
+    tree = cKDTree(body.vertices)
+    moved = []
+    for layer in layers:
+        away, nearest = tree.query(layer.vertices, k=8)
+        weights = 1.0 / (away + 1e-3) ** 2
+        weights /= weights.sum(axis=1, keepdims=True)
+        moved.append(layer.vertices + np.einsum("ij,ijk->ik", weights, (thin - body.vertices)[nearest]))
+    return np.concatenate([thin, *moved])
+
+
+def _sewing_scene(
+    garment: CutGarment,
+    solids: Floats,
+    faces: Ints,
+    folder: Path,
+    material: Material,
+    thickness: float,
+    method: str,
+) -> Scene:
+    """The scene in which seams close around what is thin, and that grows."""
+    save_garment(garment, folder / "garment.npz")
+    np.savez(folder / "body.npz", vertices=solids, faces=faces)
+    body = Collider(name="body", motion=SequenceMotion(file="body.npz", fps=1.0 / STAGE), friction=FRICTION)
+    cloth = Cloth(name="garment", mesh="garment.npz", rest="uv", material=material.replace(friction=FRICTION))
+    return Scene(
+        name=garment.pattern.name,
+        fps=FPS,
+        frames=round((2.0 * STAGE + REST) * FPS),
+        thickness=thickness,
+        check=0,
+        method=method,  # type: ignore[arg-type]
+        forces=Forces(gravity=(0.0, 0.0, 0.0), air_damping=AIR),
+        cloths=(cloth,),
+        colliders=(body,),
+        seams=(Seam(cloth="garment", file="garment.npz", kind="weld", closing=STAGE),),
+    ).at(folder)

@@ -1,0 +1,189 @@
+"""Dressing a body: a vest on a rounded column, layers, other bodies, animations, bad input."""
+
+import json
+
+import numpy as np
+import pytest
+from patterns import save, tube, vest
+from typer.testing import CliRunner
+
+import weft
+from weft.cli.main import app
+from weft.dressing.arrange import Obstacle, arrange_panels
+from weft.dressing.sewing import sew_garment
+from weft.dressing.thin_body import thin_body
+from weft.errors import WeftError, WeftWarning
+from weft.garment import cut_pattern
+from weft.garment.pattern import read_pattern
+from weft.mesh import TriMesh, save_mesh, shapes
+from weft.scene import Material
+
+
+def column(scale=1.0, y=0.7):
+    """A body that a vest can hang on: wider than deep, round above."""
+    body = shapes.capsule(0.14, 0.8, segments=24, rings=8, bands=16)
+    return body.transformed(np.array([[1.25 * scale, 0, 0, 0], [0, 1, 0, y], [0, 0, scale, 0], [0, 0, 0, 1.0]]))
+
+
+def distances(points, scale=1.0):
+    """How far points are from the axis of the column, 1 on its surface."""
+    return np.hypot(points[:, 0] / (1.25 * 0.14 * scale), points[:, 2] / (0.14 * scale))
+
+
+@pytest.fixture(scope="module")
+def pattern():
+    return read_pattern(vest(y=80), "vest")
+
+
+@pytest.fixture(scope="module")
+def dressed(pattern, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dressed")
+    save_mesh(column(), folder / "body.obj")
+    return weft.dress(pattern, folder / "body.obj", folder / "dressed.zarr", edge=0.04, settle=0.2)
+
+
+def test_a_vest_is_sewn_and_nothing_crosses(dressed):
+    assert dressed.ok and dressed.crossings.free and dressed.remarks == ()
+    (garment,) = dressed.garments
+    # vertices that are sewn together are at the same place, and the vest is around the body
+    assert np.array_equal(*garment.vertices[garment.stitches].transpose(1, 0, 2))
+    trunk = garment.vertices[garment.vertices[:, 1] < 1.05]
+    assert (distances(trunk) > 0.99).all() and distances(trunk).max() < 1.5
+    z = np.array([garment.vertices[garment.vertex_panel == k, 2].mean() for k in range(2)])
+    assert z[0] > 0.05 and z[1] < -0.05
+    fit = dressed.fits[0]
+    assert [panel.name for panel in fit.panels] == ["front", "back"] and not fit.too_small
+    assert all(panel.most < 10.0 for panel in fit.panels)
+    assert 0.0 < fit.pressure.max() < 5000.0
+
+
+def test_the_scene_goes_on_from_there(dressed, tmp_path):
+    scene = weft.load_scene(dressed.scene)
+    cache = weft.simulate(scene.replace(frames=3), tmp_path / "on.zarr", progress=False)
+    start = cache.positions(0)[: len(dressed.garments[0].vertices)]
+    assert np.allclose(start, dressed.garments[0].vertices, atol=1e-5)
+    assert list(cache.report.rows())[-1]["intersections"] == 0
+
+
+def test_the_files_of_a_garment_keep_its_panels(dressed):
+    arrays = np.load(dressed.scene.parent / "dressed" / "vest.npz")
+    assert arrays["panel_names"].tolist() == ["front", "back"]
+    welded = TriMesh(
+        arrays["vertices"][np.unique(arrays["welded_vertex"], return_index=True)[1]], arrays["welded_faces"]
+    )
+    # neck, hem and two arms
+    assert len(welded.boundary_loops) == 4
+    assert arrays["corner_uv"].shape == (len(arrays["faces"]), 3, 2)
+
+
+def test_two_layers(pattern, tmp_path):
+    wide = read_pattern(vest(width=62, y=80, gap=30), "coat")
+    both = weft.dress([pattern, wide], column(), tmp_path / "both.zarr", edge=0.04, settle=0.2)
+    assert both.ok
+    inner, outer = (np.median(distances(garment.vertices[garment.vertices[:, 1] < 1.0])) for garment in both.garments)
+    assert inner < outer
+
+
+@pytest.mark.parametrize("segments", [24, 20])
+def test_onto_another_body(pattern, segments, tmp_path):
+    """With the same triangles the body changes its shape; another one is dressed from the start."""
+    other = shapes.capsule(0.14, 0.8, segments=segments, rings=8, bands=16)
+    other = other.transformed(np.array([[1.35, 0, 0, 0], [0, 1, 0, 0.7], [0, 0, 1.1, 0], [0, 0, 0, 1.0]]))
+    moved = weft.dress(pattern, column(), tmp_path / "other.zarr", edge=0.05, settle=0.1, onto=other)
+    assert moved.crossings.free and np.array_equal(moved.body.vertices, other.vertices)
+    trunk = moved.garments[0].vertices
+    trunk = trunk[trunk[:, 1] < 1.0]
+    assert (np.hypot(trunk[:, 0] / (1.35 * 0.14), trunk[:, 2] / (1.1 * 0.14)) > 0.97).all()
+
+
+def test_an_animation_begins_with_the_pose_of_the_drape(pattern, tmp_path):
+    body = column()
+    frames = np.stack([body.vertices + [0.02 + 0.01 * i, 0.0, 0.0] for i in range(4)])
+    np.savez(tmp_path / "walk.npz", vertices=frames, faces=body.faces)
+    done = weft.dress(
+        pattern, body, tmp_path / "d.zarr", edge=0.05, settle=0.1, motion=tmp_path / "walk.npz", fps=20, blend=0.2
+    )
+    moving = np.load(tmp_path / "d" / "motion.npz")["vertices"]
+    assert len(moving) == 4 + 4
+    assert np.allclose(moving[0], body.vertices, atol=1e-6) and np.allclose(moving[-1], frames[-1], atol=1e-6)
+    scene = weft.load_scene(done.scene)
+    assert scene.fps == 20 and scene.frames == 7
+    end = weft.simulate(scene, tmp_path / "walk.zarr", progress=False)
+    assert list(end.report.rows())[-1]["intersections"] == 0
+
+
+def test_the_thin_body_is_inside_and_far_parts_stay():
+    body = column()
+    cut = cut_pattern(read_pattern(vest(y=80)), 0.06)
+    thin = thin_body(body, cut.vertices)
+    low, covered = body.vertices[:, 1] < 0.4, np.abs(body.vertices[:, 1] - 1.0) < 0.1
+    assert np.abs(thin - body.vertices)[low].max() < 0.005
+    assert distances(thin)[covered].max() < 0.85
+
+
+def test_panels_are_bent_without_stretching_and_seams_pass_the_body(pattern):
+    cut = cut_pattern(pattern, 0.04)
+    body = column()
+    arranged = arrange_panels(cut, Obstacle(body.vertices, body.faces))
+    assert arranged.caught == 0
+    strain = arranged.garment.mesh().edge_lengths / cut.mesh().rest_lengths - 1.0
+    # chords of a bent panel are a little shorter
+    assert strain.max() < 1e-9 and strain.min() > -0.02
+    gaps = [
+        np.linalg.norm(np.subtract(*g.vertices[cut.stitches].transpose(1, 0, 2)), axis=1).mean()
+        for g in (arranged.garment, cut)
+    ]
+    assert gaps[0] < 0.6 * gaps[1]
+
+
+def test_a_garment_far_too_small_is_refused(tmp_path):
+    """A tube of 52 cm around a body of 99 cm."""
+    small = read_pattern(tube(width=26, height=20, gap=20, y=90), "ring")
+    with pytest.raises(
+        WeftError, match="ring is far too small for the body: it is 52 cm around where the body is 99 cm"
+    ):
+        weft.dress(small, column(), tmp_path / "small.zarr", edge=0.05)
+
+
+def test_the_same_input_gives_the_same_bytes(pattern):
+    cut = cut_pattern(pattern, 0.06)
+    one, other = (sew_garment(cut, column(), material=Material(), thickness=0.002) for _ in range(2))
+    assert one.cut.vertices.tobytes() == other.cut.vertices.tobytes()
+
+
+def test_bodies_that_are_refused(pattern, tmp_path):
+    giant = column().transformed(np.diag([100.0, 100.0, 100.0, 1.0]))
+    with pytest.raises(WeftError, match="the body is 108 m tall: it is probably in centimetres"):
+        weft.dress(pattern, giant, tmp_path / "a.zarr", edge=0.06)
+    beside = column().transformed(np.array([[1, 0, 0, 2.0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1.0]]))
+    with pytest.raises(WeftError, match="vest: its panels stand around"):
+        weft.dress(pattern, beside, tmp_path / "a.zarr", edge=0.06)
+    with pytest.raises(WeftError, match="no pattern"):
+        weft.dress([], column(), tmp_path / "a.zarr")
+    with pytest.raises(WeftError, match=r"ends in \.zarr"):
+        weft.dress(pattern, column(), tmp_path / "a.obj")
+    with pytest.raises(WeftError, match="5 vertices and the body has"):
+        np.savez(tmp_path / "other.npz", vertices=np.zeros((2, 5, 3)))
+        weft.dress(pattern, column(), tmp_path / "a.zarr", motion=tmp_path / "other.npz", fps=10)
+
+
+def test_a_body_with_holes_is_announced(pattern, tmp_path):
+    body = column()
+    holed = TriMesh(body.vertices, body.faces[:-1])
+    with pytest.warns(WeftWarning, match="the body has 1 hole, one of them at vertex"):
+        assert weft.dress(pattern, holed, tmp_path / "h.zarr", edge=0.06, settle=0.05).crossings.free
+
+
+def test_the_command(tmp_path):
+    pytest.importorskip("pyvista")
+    save(vest(y=80), tmp_path / "vest.json")
+    save_mesh(column(), tmp_path / "body.obj")
+    arguments = ["dress", str(tmp_path / "vest.json"), str(tmp_path / "body.obj"), "-o", str(tmp_path / "out.zarr")]
+    done = CliRunner().invoke(app, [*arguments, "--edge", "0.06", "--settle", "0.1"])
+    assert done.exit_code == 0, done.output
+    assert "nothing crosses" in done.output
+    report = json.loads((tmp_path / "out" / "fit.json").read_text())
+    assert report["crossings"] == {"cloth": 0, "body": 0}
+    assert set(report["garments"][0]["panels"]) == {"front", "back"}
+    assert all((tmp_path / "out" / f"{name}.png").stat().st_size > 10_000 for name in ("dressed", "strain", "pressure"))
+    assert CliRunner().invoke(app, arguments).exit_code == 1
