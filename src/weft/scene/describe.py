@@ -16,7 +16,7 @@ from weft.scene.methods import Flypaper, Follow, MethodOptions, Region, methods_
 from weft.scene.model import SceneModel, toml_value
 from weft.scene.motion import MOTIONS, Keyframe
 from weft.scene.placement import Placement
-from weft.scene.scene import Camera, Forces, Scene, Seam, Wind
+from weft.scene.scene import Camera, Forces, Garment, Scene, Seam, Wind
 from weft.scene.shape import SHAPES
 
 
@@ -34,6 +34,7 @@ def describe_scene() -> str:
         _section("Painted", "`painted` of a cloth", Painted),
         _section("Pin", "`[[cloth.pins]]`", Pin),
         _section("Seam", "`[[seam]]`", Seam),
+        _section("Garment", "`garment`, one table, or several as `[[garment]]`", Garment),
         _section("Forces", "`[forces]`", Forces),
         _section("Wind", "`[forces.wind]`", Wind),
         _section("Camera", "`[camera]`", Camera),
