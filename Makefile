@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # modules are compiled when they are first used, not all of them now
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable
 
-.PHONY: blender-addon demo dist gallery test test-long test-oldest mutants lint bench docs lock clean
+.PHONY: blender-addon blender-extension demo dist gallery test test-long test-oldest mutants lint bench docs lock clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "weft needs Python 3.11 or later, and this is " + sys.executable + ", Python " + sys.version.split()[0] + ": name another one with  make PYTHON=...")'
@@ -66,9 +66,13 @@ gallery: $(VENV)/.installed-all+beauty
 dist: $(VENV)/.installed-dev
 	$(BIN)/python packaging/dist.py dist
 
-# a zip for Blender's Preferences, Add-ons, Install from Disk
+# zips for Blender's Preferences, Get Extensions, Install from Disk: with an installed weft, and with weft inside
 blender-addon:
 	$(PYTHON) integrations/blender/make_zip.py dist/weft_cloth.zip
+
+BLENDER_PYTHON ?= 3.11
+blender-extension:
+	$(PYTHON) integrations/blender/make_zip.py dist/weft_cloth-extension-py$(BLENDER_PYTHON).zip --wheels --python $(BLENDER_PYTHON)
 
 clean:
 	rm -rf $(VENV) $(OLDEST) out site dist

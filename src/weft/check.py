@@ -6,6 +6,7 @@ triangles that a seam joins directly are left out (see `sewn_pairs`): they are m
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from weft.cache import Cache
 from weft.cache.seams import sewn_triangles
-from weft.errors import CacheError, MeshError
+from weft.errors import CacheError, MeshError, writing
 from weft.geometry.intersection import IntersectionFinder, cloth_pairs, crossing_points, crossing_segments, face_bodies
 
 # half the length of the line that marks an intersection, as a fraction of the cloth's extent: an intersection may be far
@@ -118,6 +119,24 @@ def crossing_marks(cache: Cache, frame: int, *, colliders: bool = True, seams: b
     tick = TICK * np.linalg.norm(np.ptp(cloth, axis=0)) * along / np.where(length > 0.0, length, 1.0)
     ticks = np.stack([points - tick, points + tick], axis=1)
     return np.concatenate([crossing_segments(x, cache.faces, rows), ticks])
+
+
+def write_crossings(
+    cache: Cache, result: CheckResult, path: Path, *, colliders: bool = True, seams: bool = True
+) -> None:
+    """Write every intersection of the frames that were checked to an npz file.
+
+    Arrays: frames (k,), edges (k, 2) vertex numbers, triangles (k,) the triangle that the edge passes through.
+    """
+    finder = cache_finder(cache, colliders=colliders, seams=seams)
+    rows = [np.zeros((0, 4), dtype=np.int64)]
+    for frame in result.frames:
+        if frame.intersections:
+            found = _find(cache, finder, frame.frame)
+            rows.append(np.column_stack([np.full(len(found), frame.frame), found[:, :3]]))
+    table = np.concatenate(rows)
+    with writing(path), path.open("wb") as file:
+        np.savez(file, frames=table[:, 0], edges=table[:, 1:3], triangles=table[:, 3])
 
 
 def frame_numbers(cache: Cache, frames: Iterable[int] | None) -> list[int]:

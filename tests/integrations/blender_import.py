@@ -28,10 +28,20 @@ def at_frames(names, frames):
 def main(usd, folder, frames):
     frames = [int(f) for f in frames.split(",")]
     bpy.ops.wm.read_factory_settings(use_empty=True)
-    bpy.ops.wm.usd_import(filepath=usd)
-    told = {"usd": at_frames(["sheet", "a_box", "floor"], frames)}
+    bpy.ops.wm.usd_import(filepath=usd, set_frame_range=True)
+    scene = bpy.context.scene
+    told_time = {"range": [scene.frame_start, scene.frame_end], "fps": scene.render.fps}
+    told = {"usd": at_frames(["sheet", "a_box", "floor"], frames), **told_time}
     told["materials"] = sorted(m.name for m in bpy.data.materials)
     told["uv"] = bool(bpy.data.objects["sheet"].data.uv_layers)
+
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+    bpy.ops.wm.alembic_import(filepath=usd.replace(".usdc", ".abc"), as_background_job=False, set_frame_range=True)
+    told["abc"] = at_frames(["sheet", "a_box", "floor"], frames)
+    sheet = bpy.data.objects["sheet"]
+    told["abc_uv"] = bool(sheet.data.uv_layers)
+    # polygons face up, as in weft
+    told["abc_up"] = float(np.mean([(sheet.matrix_world.to_3x3() @ p.normal).z for p in sheet.data.polygons]))
 
     bpy.ops.wm.read_factory_settings(use_empty=True)
     bpy.ops.wm.obj_import(filepath=f"{folder}/sheet.obj")

@@ -1,22 +1,13 @@
-"""weft in Blender: mark objects as cloth and colliders, bake, and the result plays as a mesh cache.
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""weft in Blender: mark objects as cloth and colliders, bake, and the result plays on the objects themselves.
 
-The simulation runs in a process of its own, in the Python that has weft installed; Blender needs nothing but this
-add-on. Panel: 3D viewport, sidebar (N), tab "weft".
+The simulation runs in a process of its own, by the weft that the extension brings along, or one that is installed. Panel: 3D
+viewport, sidebar (N), tab "weft".
 """
 
-from . import bake, panel, properties
+from . import bake, inspect, panel, properties
 
-bl_info = {
-    "name": "weft cloth",
-    "author": "weft",
-    "version": (0, 1, 0),
-    "blender": (4, 2, 0),
-    "location": "View3D > Sidebar > weft",
-    "description": "Cloth that does not pass through itself, baked by weft",
-    "category": "Physics",
-}
-
-PARTS = (properties, bake, panel)
+PARTS = (properties, bake, inspect, panel)
 
 
 def register():

@@ -1,16 +1,23 @@
-"""The panel in the sidebar of the 3D viewport, and the operators that mark objects."""
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The panel in the sidebar of the 3D viewport, and the operator that marks objects."""
+
+import textwrap
 
 import bpy
 
+from .properties import NUMBERS
+
 
 class WEFT_OT_mark(bpy.types.Operator):
-    """Make the selected meshes cloth, colliders or nothing to weft"""
+    """Make the selected meshes cloth, colliders, followers or nothing to weft"""
 
     bl_idname = "weft.mark"
     bl_label = "Mark for weft"
     bl_options = {"REGISTER", "UNDO"}  # noqa: RUF012 (Blender reads it so)
 
-    role: bpy.props.EnumProperty(items=(("NONE", "None", ""), ("CLOTH", "Cloth", ""), ("COLLIDER", "Collider", "")))
+    role: bpy.props.EnumProperty(
+        items=(("NONE", "None", ""), ("CLOTH", "Cloth", ""), ("COLLIDER", "Collider", ""), ("FOLLOWER", "Follower", ""))
+    )
 
     @classmethod
     def poll(cls, context):
@@ -33,34 +40,65 @@ class WEFT_PT_panel(bpy.types.Panel):
     bl_category = "weft"
 
     def draw(self, context):
-        settings = context.scene.weft
         layout = self.layout
         layout.use_property_split = True
         row = layout.row(align=True)
-        for role in ("CLOTH", "COLLIDER", "NONE"):
+        for role in ("CLOTH", "COLLIDER", "FOLLOWER", "NONE"):
             row.operator("weft.mark", text=role.capitalize()).role = role
         chosen = context.active_object
-        if chosen is not None and chosen.type == "MESH" and chosen.weft.role != "NONE":
-            box = layout.box()
-            box.label(text=f"{chosen.name}: {chosen.weft.role.lower()}")
-            if chosen.weft.role == "CLOTH":
-                box.prop(chosen.weft, "material")
-                box.prop_search(chosen.weft, "pins", chosen, "vertex_groups")
-            else:
-                box.prop(chosen.weft, "friction")
-        for name in ("method", "thickness", "levels", "folder"):
+        if chosen is not None and chosen.type == "MESH":
+            self._draw_object(layout, chosen)
+            row = layout.row(align=True)
+            row.operator("weft.check", icon="VIEWZOOM")
+            row.operator("weft.untangle", icon="MOD_CLOTH")
+        self._draw_bake(context, layout)
+
+    def _draw_object(self, layout, chosen):
+        own = chosen.weft
+        if own.role == "NONE":
+            return
+        box = layout.box()
+        box.label(text=f"{chosen.name}: {own.role.lower()}")
+        if own.role == "CLOTH":
+            for name in ("material", *NUMBERS):
+                box.prop(own, name)
+            box.prop_search(own, "pins", chosen, "vertex_groups")
+            box.prop_search(own, "stiff", chosen, "vertex_groups")
+            if own.stiff:
+                box.prop(own, "stiff_factor")
+            box.prop(own, "sew")
+        elif own.role == "COLLIDER":
+            box.prop(own, "friction")
+            box.prop(own, "outer")
+        else:
+            box.prop(own, "follows")
+
+    def _draw_bake(self, context, layout):
+        settings = context.scene.weft
+        for name in ("method", "thickness", "levels", "preview", "folder"):
             layout.prop(settings, name)
         layout.prop(context.scene, "frame_start")
         layout.prop(context.scene, "frame_end")
-        row = layout.row()
+        row = layout.row(align=True)
         if settings.running:
-            row.label(text=settings.status or "baking", icon="TIME")
-            layout.label(text="Esc stops it; what is done is kept")
+            layout.prop(settings, "progress", slider=True, text=settings.status or "baking")
+            row.operator("weft.stop", text="Stop (Esc)", icon="CANCEL")
         else:
-            row.operator("weft.bake", icon="PHYSICS")
+            row.operator("weft.bake", icon="PHYSICS").resume = False
+            if settings.stopped:
+                row.operator("weft.bake", text="Resume", icon="PLAY").resume = True
             row.operator("weft.clear", icon="X")
-            for line in settings.status.splitlines():
+            for line in wrapped(settings.status):
                 layout.label(text=line)
+        if settings.warnings:
+            box = layout.box()
+            for number, line in enumerate(wrapped(settings.warnings)):
+                box.label(text=line, icon="NONE" if number else "ERROR")
+
+
+def wrapped(text, width=50):
+    """Lines that fit the sidebar."""
+    return [line for part in text.splitlines() for line in textwrap.wrap(part, width)]
 
 
 CLASSES = (WEFT_OT_mark, WEFT_PT_panel)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
 """What the user sets: for the scene, for each object, and where weft is installed."""
 
 import bpy
@@ -10,12 +11,34 @@ METHODS = (
     ("push", "Push", "Draping on meshes, fast"),
     ("plain", "Plain", "The cloth alone: nothing is done about contact"),
 )
-MATERIALS = tuple((name, name.capitalize(), "") for name in ("cotton", "silk", "denim", "wool", "leather", "chiffon"))
+# weft's own presets (a test compares them): density kg/m^2, stretch and shear N/m, bend N m, friction
+PRESETS = {
+    "cotton": (0.15, 500.0, 60.0, 5e-06, 0.5),
+    "silk": (0.08, 400.0, 20.0, 2e-06, 0.3),
+    "denim": (0.4, 1500.0, 150.0, 3e-05, 0.6),
+    "wool": (0.25, 600.0, 50.0, 1e-05, 0.5),
+    "leather": (0.7, 4000.0, 1500.0, 0.0002, 0.6),
+    "chiffon": (0.04, 250.0, 10.0, 6e-07, 0.35),
+}
+NUMBERS = ("density", "stretch", "shear", "bend", "cloth_friction")
+MATERIALS = tuple((name, name.capitalize(), "") for name in PRESETS)
 ROLES = (
     ("NONE", "None", "weft does not see this object"),
     ("CLOTH", "Cloth", "Simulated by weft"),
     ("COLLIDER", "Collider", "What the cloth meets; its animation and its modifiers are taken along"),
+    ("FOLLOWER", "Follower", "A detailed mesh that follows a cloth: thickness, buttons, hems"),
 )
+
+
+def fill_in(self, _context):
+    """Put the numbers of the chosen preset into the fields."""
+    for name, value in zip(NUMBERS, PRESETS[self.material], strict=True):
+        setattr(self, name, value)
+
+
+def is_cloth(_self, thing):
+    """What a follower can follow."""
+    return thing.type == "MESH" and thing.weft.role == "CLOTH"
 
 
 class WeftScene(bpy.types.PropertyGroup):
@@ -32,20 +55,56 @@ class WeftScene(bpy.types.PropertyGroup):
         min=0,
         max=4,
     )
+    preview: bpy.props.FloatProperty(
+        name="Preview every",
+        description="Seconds after which the frames that are done are shown; 0: only at the end",
+        default=10.0,
+        min=0.0,
+        max=600.0,
+    )
     folder: bpy.props.StringProperty(
         name="Folder", description="Where scene, cache and point caches are kept", subtype="DIR_PATH", default="//weft"
     )
     status: bpy.props.StringProperty(name="Status", default="")
-    running: bpy.props.BoolProperty(default=False)
+    warnings: bpy.props.StringProperty(name="Warnings", description="One a line", default="")
+    progress: bpy.props.FloatProperty(name="Progress", default=0.0, min=0.0, max=1.0, subtype="FACTOR")
+    running: bpy.props.BoolProperty(default=False, options={"SKIP_SAVE"})
+    stopped: bpy.props.BoolProperty(description="A bake was stopped and can go on", default=False)
 
 
 class WeftObject(bpy.types.PropertyGroup):
     """What an object is to weft."""
 
     role: bpy.props.EnumProperty(name="Role", items=ROLES, default="NONE")
-    material: bpy.props.EnumProperty(name="Material", items=MATERIALS, default="cotton")
-    pins: bpy.props.StringProperty(name="Pins", description="Vertex group that is held in place", default="")
+    material: bpy.props.EnumProperty(name="Preset", items=MATERIALS, default="cotton", update=fill_in)
+    density: bpy.props.FloatProperty(
+        name="Density", description="kg/m\u00b2", default=0.15, min=1e-3, max=100, precision=3
+    )
+    stretch: bpy.props.FloatProperty(name="Stretch", description="Stiffness, N/m", default=500.0, min=1e-3, max=1e6)
+    shear: bpy.props.FloatProperty(name="Shear", description="Stiffness, N/m", default=60.0, min=0.0, max=1e6)
+    bend: bpy.props.FloatProperty(
+        name="Bend", description="Stiffness, N m", default=5e-6, min=0.0, max=10.0, precision=7, step=0.0001
+    )
+    cloth_friction: bpy.props.FloatProperty(name="Friction", default=0.5, min=0.0, max=2.0)
+    pins: bpy.props.StringProperty(
+        name="Pins",
+        description="Vertex group (weights above one half) that is held where armature, shape keys and the object put it",
+        default="",
+    )
+    stiff: bpy.props.StringProperty(
+        name="Stiff", description="Vertex group: cloth is stiffer where its weight is larger", default=""
+    )
+    stiff_factor: bpy.props.FloatProperty(
+        name="Times", description="How many times as stiff it is at a weight of 1", default=10.0, min=0.01, max=1000.0
+    )
+    sew: bpy.props.BoolProperty(
+        name="Sew loose edges", description="Edges without faces draw their two ends together", default=True
+    )
     friction: bpy.props.FloatProperty(name="Friction", default=0.3, min=0.0, max=2.0)
+    outer: bpy.props.FloatProperty(
+        name="Thickness", description="Cloth stays so far outside of this collider, m", default=0.0, min=0.0, max=1.0
+    )
+    follows: bpy.props.PointerProperty(name="Follows", type=bpy.types.Object, poll=is_cloth)
 
 
 class WeftPreferences(bpy.types.AddonPreferences):
@@ -55,7 +114,8 @@ class WeftPreferences(bpy.types.AddonPreferences):
 
     command: bpy.props.StringProperty(
         name="weft",
-        description="The weft command, or the python that has weft installed; empty: the weft that is on the PATH",
+        description="The weft command, or the python that has weft installed; empty: the weft that came with this "
+        "extension, else the one on the PATH",
         subtype="FILE_PATH",
         default="",
     )

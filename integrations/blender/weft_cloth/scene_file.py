@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
 """Write what weft reads: a scene in TOML with its meshes in npz files. Knows nothing of Blender.
 
 weft is in metres with y up, Blender has z up: (x, y, z) here becomes (x, z, -y) there.
@@ -20,11 +21,14 @@ def from_weft(points, scale=1.0):
     return np.column_stack([x, -z, y]) / scale
 
 
-def write_scene(folder, *, cloths, colliders, method, thickness, frames, fps, gravity, name="blender"):
+def write_scene(
+    folder, *, cloths, colliders, method, thickness, frames, fps, gravity, wind=None, air_damping=0.0, name="blender"
+):
     """Write `scene.toml` and a mesh file a body into a folder; gives the path of the scene.
 
-    cloths: tables with name, vertices (n, 3), faces (m, 3), material, pins (vertex numbers).
-    colliders: tables with name, samples (frames + 1, n, 3) or (1, n, 3) if it does not move, faces, friction.
+    cloths: tables with name, samples (frames + 1, n, 3) or (1, n, 3), faces (m, 3), material (a table of numbers), pins (vertex
+    numbers), stitches (pairs of vertices), stiff ((n,) factors or None). Pins follow the samples, from whose first the
+    cloth starts. colliders: tables with name, samples, faces, friction. wind: velocity and gust.
     """
     lines = [
         f"name = {json.dumps(name)}",
@@ -34,28 +38,69 @@ def write_scene(folder, *, cloths, colliders, method, thickness, frames, fps, gr
         f"thickness = {float(thickness)!r}",
         "",
         "[forces]",
-        f"gravity = [{', '.join(repr(float(g)) for g in gravity)}]",
+        f"gravity = {numbers(gravity)}",
     ]
+    if air_damping:
+        lines += [f"air_damping = {float(air_damping)!r}"]
+    if wind is not None:
+        velocity, gust = wind
+        lines += [f"wind = {{velocity = {numbers(velocity)}, gust = {float(gust)!r}}}"]
     for number, cloth in enumerate(cloths):
-        file = f"cloth_{number}.npz"
-        np.savez(folder / file, vertices=cloth["vertices"], faces=np.asarray(cloth["faces"], np.int32))
-        lines += ["", "[[cloth]]", f"name = {json.dumps(cloth['name'])}", f"mesh = {json.dumps(file)}"]
-        lines += [f"material = {json.dumps(cloth['material'])}"]
-        if len(cloth["pins"]):
-            lines += [f"pins = [{{indices = [{', '.join(str(int(v)) for v in cloth['pins'])}]}}]"]
+        lines += ["", *cloth_lines(folder, f"cloth_{number}.npz", cloth, fps)]
     for number, collider in enumerate(colliders):
-        file = f"collider_{number}.npz"
-        samples = np.asarray(collider["samples"], np.float64)
-        faces = np.asarray(collider["faces"], np.int32)
-        np.savez(folder / file, vertices=samples[0], samples=samples, faces=faces)
-        lines += ["", "[[collider]]", f"name = {json.dumps(collider['name'])}", f"mesh = {json.dumps(file)}"]
-        lines += [f"friction = {float(collider['friction'])!r}"]
-        if len(samples) > 1:
-            motion = f'kind = "sequence", file = {json.dumps(file)}, array = "samples", fps = {float(fps)!r}'
-            lines += [f"motion = {{{motion}}}"]
+        lines += ["", *collider_lines(folder, f"collider_{number}.npz", collider, fps)]
+    for cloth in cloths:
+        if len(cloth["stitches"]):
+            stitches = ", ".join(f"[{int(a)}, {int(b)}, {int(b)}]" for a, b in cloth["stitches"])
+            lines += ["", "[[seam]]", f"cloth = {json.dumps(cloth['name'])}", f"vertices = [{stitches}]"]
     path = folder / "scene.toml"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
+
+
+def cloth_lines(folder, file, cloth, fps):
+    """One [[cloth]], with its npz file."""
+    samples = np.asarray(cloth["samples"], np.float64)
+    arrays = {"vertices": samples[0], "faces": np.asarray(cloth["faces"], np.int32)}
+    material = ", ".join(f"{key} = {toml(value)}" for key, value in cloth["material"].items())
+    lines = ["[[cloth]]", f"name = {json.dumps(cloth['name'])}", f"mesh = {json.dumps(file)}"]
+    lines += [f"material = {{{material}}}"]
+    if cloth["stiff"] is not None:
+        arrays["attribute.stiffness"] = np.asarray(cloth["stiff"], np.float64)
+        lines += ['painted = {stretch = "stiffness", shear = "stiffness", bend = "stiffness"}']
+    if len(cloth["pins"]):
+        motion = ""
+        held = samples[:, np.asarray(cloth["pins"], int)]
+        if len(samples) > 1 and not np.array_equal(held, np.broadcast_to(held[:1], held.shape)):
+            arrays["samples"] = samples
+            motion = f", motion = {sequence(file, fps)}"
+        lines += [f"pins = [{{indices = [{', '.join(str(int(v)) for v in cloth['pins'])}]{motion}}}]"]
+    np.savez(folder / file, **arrays)
+    return lines
+
+
+def collider_lines(folder, file, collider, fps):
+    """One [[collider]], with its npz file."""
+    samples = np.asarray(collider["samples"], np.float64)
+    np.savez(folder / file, vertices=samples[0], samples=samples, faces=np.asarray(collider["faces"], np.int32))
+    lines = ["[[collider]]", f"name = {json.dumps(collider['name'])}", f"mesh = {json.dumps(file)}"]
+    lines += [f"friction = {float(collider['friction'])!r}"]
+    if len(samples) > 1:
+        lines += [f"motion = {sequence(file, fps)}"]
+    return lines
+
+
+def sequence(file, fps):
+    """A motion that follows the samples of an npz file."""
+    return f'{{kind = "sequence", file = {json.dumps(file)}, array = "samples", fps = {float(fps)!r}}}'
+
+
+def toml(value):
+    return json.dumps(value) if isinstance(value, str) else repr(float(value))
+
+
+def numbers(values):
+    return f"[{', '.join(repr(float(v)) for v in values)}]"
 
 
 def body_names(names):
@@ -94,3 +139,9 @@ def write_point_cache(path, samples):
     header = b"POINTCACHE2\0" + np.array([1, samples.shape[1]], "<i4").tobytes()
     header += np.array([0.0, 1.0], "<f4").tobytes() + np.array([len(samples)], "<i4").tobytes()
     path.write_bytes(header + np.ascontiguousarray(samples, "<f4").tobytes())
+
+
+def read_obj_faces(path):
+    """(m, 3) triangles of an OBJ of weft's."""
+    lines = [line.split()[1:] for line in path.read_text().splitlines() if line.startswith("f ")]
+    return np.array([[int(word.split("/")[0]) - 1 for word in corners] for corners in lines])

@@ -50,6 +50,12 @@ def check(
     fps: Annotated[
         float | None, typer.Option(help="Frames a second, for files that do not say.", show_default="24")
     ] = None,
+    crossings: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write every intersection to an npz file: frames, edges (two vertices), triangles.", show_default=False
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     scheduler: Annotated[
         str | None, typer.Option(help="Spread frames over a Dask scheduler, tcp://..., or local.", show_default=False)
@@ -101,6 +107,10 @@ def check(
         _show(result, all_frames=all_frames)
         if not opened.complete:
             print(f"the cache is not complete: it has {opened.frames} of {opened.planned} frames")
+    if crossings is not None:
+        from weft.check import write_crossings
+
+        write_crossings(opened, result, crossings, colliders=colliders, seams=seams)
     if still is not None and result.worst is not None:
         from weft.view import render_still
 

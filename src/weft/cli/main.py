@@ -32,6 +32,7 @@ COMMANDS = {
     "render": "weft.cli.render:render",
     "plot": "weft.cli.view:plot",
     "export": "weft.cli.export:export",
+    "bind": "weft.cli.bind:bind",
     "compare": "weft.cli.compare:compare",
     "validate": "weft.cli.validate:validate",
     "wedge": "weft.cli.wedge:wedge",

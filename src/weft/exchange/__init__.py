@@ -7,6 +7,7 @@ from typing import Any
 _PUBLIC = {
     "FORMATS": "weft.exchange.formats",
     "Exported": "weft.exchange.selection",
+    "bind": "weft.exchange.bind",
     "export": "weft.exchange.formats",
     "export_glb": "weft.exchange.gltf",
     "export_npy": "weft.exchange.sequence",
