@@ -86,6 +86,28 @@ def test_without_friction_it_slips():
     assert sim.positions[:, 1].mean() < before - 0.1
 
 
+@pytest.mark.parametrize(("pressing", "holds"), [(1.4, True), (0.6, False)])
+def test_fingers_that_press_with_a_force_hold_as_much_as_coulomb_says(pressing, holds):
+    friction = 0.5
+    sim = weft.Simulation(gripper(friction))
+    weight, gap = weight_of(sim), 0.0038
+    close(sim, gap)
+    height = []
+    for _ in range(130):
+        # a finger that is pressed too hard gives way, by at most 20 micrometres a frame
+        forces = [abs(sim.contact_forces(name).force[2]) for name in ("front", "back")]
+        gap += np.clip(5e-6 * (np.mean(forces) / weight - pressing), -2e-5, 2e-5)
+        close(sim, gap)
+        height.append(sim.positions[:, 1].mean())
+    # two fingers hold up to 2 mu N
+    assert (2 * friction * pressing > 1.0) == holds
+    if holds:
+        assert np.mean(forces) == pytest.approx(pressing * weight, rel=0.1)
+        assert height[60] - height[-1] < 5e-4
+    else:
+        assert height[0] - height[-1] > 0.2
+
+
 def test_contacts_say_who_touches_whom_and_where():
     sim = weft.Simulation(gripper())
     close(sim, 0.0038)

@@ -244,6 +244,22 @@ def test_callbacks_come_after_every_step_and_frame():
     assert seen == ["step", "step", 1, "step", "step", 2] and callable(tell)
 
 
+def test_a_run_can_be_prepared(tmp_path):
+    def push(sim):
+        sim.forces[:] = (1e-4, 0.0, 0.0)
+        sim.on_step(lambda s: steps.append(s.time))
+
+    steps = []
+    scene = falling(method=METHODS["robust"])
+    cache = weft.simulate(scene, tmp_path / "a.zarr", prepare=push, progress=False)
+    sim = weft.Simulation(scene)
+    push(sim)
+    sim.advance(4)
+    assert np.array_equal(cache.positions(-1), sim.state.positions()) and len(steps) == 16
+    with pytest.raises(WeftError, match="cannot be resumed: the cache does not keep what prepare does"):
+        weft.simulate(scene, tmp_path / "a.zarr", prepare=push, resume=True, progress=False)
+
+
 def test_the_device_and_the_method_can_be_chosen_and_are_never_changed_silently():
     assert weft.Simulation(drape("untangle")).method.name == "untangle"
     assert weft.Simulation(drape("untangle"), method="plain").method.name == "plain"

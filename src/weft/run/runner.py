@@ -24,6 +24,7 @@ from weft.run.interrupt import Interrupted, StopAtFrame
 from weft.run.progress import Bar, Progress, summarise
 
 if TYPE_CHECKING:
+    from weft.run.simulation import Simulation
     from weft.scene import Scene
 
 
@@ -46,6 +47,7 @@ def simulate(
     progress: bool = True,
     frames: int | None = None,
     on_frame: OnFrame | None = None,
+    prepare: "Callable[[Simulation], object] | None" = None,
     force: bool = False,
 ) -> Cache:
     """Simulate a scene and keep its frames in the cache `out`.
@@ -58,6 +60,8 @@ def simulate(
     overwrite: replace a cache that is at `out`.
     progress: show a bar, and a summary at the end.
     on_frame: called with the number and the report row of each frame that has been completed.
+    prepare: called with the `Simulation` before its first frame: adds forces and callbacks, holds vertices, steers bodies. The
+        cache does not keep what it does, so that such a run cannot be resumed.
     force: compute also what does not fit the memory of the machine, and frames that take hours.
     """
     scene = _with_changes(scene, method=method, device=device, frames=frames)
@@ -73,6 +77,10 @@ def simulate(
             if not _is_about_memory(error):
                 raise
             raise _out_of_memory(error, scene, 0, out) from error
+        if prepare is not None:
+            if resume:
+                raise CacheError("a run with prepare cannot be resumed: the cache does not keep what prepare does")
+            prepare(run.simulation)
         with _open(run, out, resume=resume, overwrite=overwrite) as writer:
             computed = _go(run, writer, show, on_frame)
     if run.damaged:
