@@ -15,7 +15,9 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
+from weft.contact.step_search import OFFSET, length_scale
 from weft.methods.base import StepReport
+from weft.methods.guarded.folds import stack_facets
 from weft.methods.guarded.forcing import Forced, GuardedRounds
 from weft.methods.guarded.pair_states import PairStates, Sides
 from weft.methods.guarded.tangles import TangleFinder, Tangles
@@ -124,6 +126,18 @@ class Guarded(Robust):
         # steps in which something was parted, and crossings of this frame that were not within a tangle before
         self._parted = 0
         self._newly_crossing = 0
+
+    def begin(self, state: State) -> int:
+        """Move cloth off what it touches, layers of one cloth too."""
+        start = state.positions()
+        super().begin(state)
+        vertices, _ = self._find_touching(state.x)
+        if len(vertices):
+            distance = OFFSET * length_scale(self.world.finest_length)
+            cloth, faces = np.unique(vertices[(vertices < self.world.cloth_vertex_count).all(axis=1)]), self.world.cloth_faces
+            if len(cloth):
+                state.x.assign(stack_facets(state.positions(), faces, cloth, distance))
+        return int((state.positions() != start).any(axis=1).sum())
 
     def begin_frame(self) -> None:
         self._newly_crossing = 0
