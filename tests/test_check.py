@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from weft.cache import Body, CacheWriter, open_cache
-from weft.check import cache_finder, check_cache, crossing_marks
+from weft.check import cache_finder, certificate, check_cache, crossing_marks
 from weft.cli.main import app
 from weft.errors import CacheError, WeftError
 from weft.scene import Cloth, Grid, Scene, Seam
@@ -203,3 +203,29 @@ def test_bad_caches_are_one_line(tmp_path):
     done = run(tmp_path / "nothing.zarr")
     assert done.exit_code == 1
     assert "does not exist" in done.output and "Traceback" not in done.output
+
+
+def test_a_certificate_has_hashes_and_exact_counts(tmp_path):
+    write(tmp_path / "c.zarr", [0.5, -0.5, 0.0, 0.1])
+    file = tmp_path / "certificate.json"
+    ran = CliRunner().invoke(app, ["check", str(tmp_path / "c.zarr"), "--certificate", str(file)])
+    assert ran.exit_code == 1
+    found = json.loads(file.read_text())
+    assert (found["intersections"], found["frames_with_intersections"], found["clean"]) == (5, 2, False)
+    assert found["frames"] == {"checked": 4, "complete": 4, "planned": 4}
+    assert (found["worst"]["frame"], found["worst"]["intersections"]) == (2, 3)
+    # other positions have another hash, the same positions the same one
+    same = write(tmp_path / "same.zarr", [0.5, -0.5, 0.0, 0.1])
+    other = write(tmp_path / "other.zarr", [0.5, -0.5, 0.0, 0.2])
+    assert certificate(same, check_cache(same))["positions"] == found["positions"]
+    assert certificate(other, check_cache(other))["positions"] != found["positions"]
+    # without colliders, of one frame
+    chosen = certificate(other, check_cache(other, frames=[0]))
+    assert chosen["clean"] and chosen["frames"]["checked"] == 1
+
+
+def test_a_certificate_that_cannot_be_written_is_one_line(tmp_path):
+    write(tmp_path / "c.zarr", [0.5])
+    ran = CliRunner().invoke(app, ["check", str(tmp_path / "c.zarr"), "--certificate", str(tmp_path / "no" / "c.json")])
+    assert ran.exit_code == 1
+    assert "cannot write" in ran.output and "Traceback" not in ran.output

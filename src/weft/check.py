@@ -4,6 +4,8 @@ Cloth is checked against itself, other cloths and colliders; colliders are not c
 triangles that a seam joins directly are left out (see `sewn_pairs`): they are meant to touch.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft import __version__
 from weft.cache import Cache
 from weft.cache.seams import sewn_triangles
 from weft.errors import CacheError, MeshError, writing
@@ -67,6 +70,38 @@ class CheckResult:
             "worst": self.worst.describe() if self.worst else None,
             "frames": [frame.describe() for frame in self.frames],
         }
+
+
+# the columns of a report that say what a method did about crossings, as far as it has them
+PROMISES = ("released", "crossing", "newly_crossing")
+
+
+def certificate(cache: Cache, result: CheckResult) -> dict[str, Any]:
+    """What can be kept of a checked cache, as plain values for JSON: what it was computed from, and exact counts.
+
+    `scene` is a hash of all that the frames were computed from (settings, geometry, files, kind of device), and `positions`
+    one of the positions of all frames that were checked: equal hashes mean equal frames.
+    """
+    scene = hashlib.sha256(json.dumps(cache.origin, sort_keys=True).encode()).hexdigest() if cache.origin else None
+    positions = hashlib.sha256()
+    for frame in result.frames:
+        positions.update(np.ascontiguousarray(cache.positions(frame.frame), dtype=np.float64).tobytes())
+    numbers, report = [frame.frame for frame in result.frames], cache.report
+    told = {name: np.asarray(report[name], dtype=float)[numbers] for name in PROMISES if name in report}
+    return {
+        "certificate": 1,
+        "weft": __version__,
+        "computed_by": cache.meta["version"],
+        "scene": scene,
+        "positions": positions.hexdigest(),
+        "frames": {"checked": len(numbers), "complete": cache.frames, "planned": cache.planned},
+        "clean": result.clean,
+        "intersections": result.intersections,
+        "frames_with_intersections": sum(frame.intersections > 0 for frame in result.frames),
+        "worst": result.worst.describe() if result.worst else None,
+        # what the method reported, the sum over the frames
+        **{name: int(np.nansum(values)) for name, values in told.items()},
+    }
 
 
 def check_cache(

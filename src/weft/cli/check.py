@@ -1,6 +1,7 @@
 """`weft check`: counts the intersections of every frame"""
 
 import itertools
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,6 +36,10 @@ def check(
     seams: Annotated[bool, typer.Option(help="Leave out triangles that a seam joins.")] = True,
     still: Annotated[
         Path | None, typer.Option(help="Draw the worst frame with its crossings in red.", show_default=False)
+    ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(help="Write hashes, versions and exact counts to this JSON file.", show_default=False),
     ] = None,
     all_frames: Annotated[bool, typer.Option("--all", help="A line for every frame, however many.")] = False,
     repair: Annotated[
@@ -99,10 +104,8 @@ def check(
 
             result = check_on(scheduler, opened, **chosen)
     if json:
-        import json as text
-
         head = {"cache": str(opened.path), "format": foreign.about if foreign else "cache", "complete": opened.complete}
-        print(text.dumps({**head, **result.describe()}, indent=1))
+        print(dumps({**head, **result.describe()}, indent=1))
     else:
         _show(result, all_frames=all_frames)
         if not opened.complete:
@@ -111,6 +114,13 @@ def check(
         from weft.check import write_crossings
 
         write_crossings(opened, result, crossings, colliders=colliders, seams=seams)
+    if certificate is not None:
+        from weft.check import certificate as certify
+        from weft.errors import writing
+
+        with writing(certificate):
+            certificate.write_text(dumps(certify(opened, result), indent=1) + "\n", encoding="utf-8")
+        typer.echo(f"certificate: {certificate}", err=json)
     if still is not None and result.worst is not None:
         from weft.view import render_still
 

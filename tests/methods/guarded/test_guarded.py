@@ -150,3 +150,70 @@ def test_free_cloth_moves_exactly_as_with_robust(tmp_path):
     guarded = weft.simulate(scene, tmp_path / "guarded.zarr", method="guarded", progress=False)
     robust = weft.simulate(scene, tmp_path / "robust.zarr", method="robust", progress=False)
     assert guarded.positions(10).tobytes() == robust.positions(10).tobytes()
+
+
+def test_coincident_sheets_are_free_from_the_start(tmp_path):
+    v, faces, rest = scenes.flat(8)
+    cache = run(scenes.floating([scenes.cloth(tmp_path, name, v, faces, rest) for name in "ab"], frames=2), tmp_path)
+    assert not cache.report["intersections"].any()
+
+
+@pytest.mark.filterwarnings("ignore:.*torn edges")
+@pytest.mark.parametrize("layers", [2, 4])
+def test_cloth_folded_exactly_onto_itself_is_free_from_the_start(layers, tmp_path):
+    v, faces, rest = scenes.flat(8)
+    along = (v[:, 0] + 0.15) * layers / 0.3
+    folded = np.column_stack([0.3 / layers * np.abs((along + 1.0) % 2.0 - 1.0), v[:, 1:]])
+    assert len(weft.intersections(folded, faces)) > 0
+    cache = run(scenes.floating([scenes.cloth(tmp_path, "folded", folded, faces, rest)], frames=2), tmp_path)
+    assert not cache.report["intersections"].any()
+    assert cache.report["stretch"].max() < 1e-3
+
+
+def test_two_sheets_that_fall_onto_a_floor_never_gain_energy(tmp_path):
+    floor = weft.Collider(
+        name="floor", shape=weft.Box(size=(1.0, 0.1, 1.0)), placement=weft.Placement(position=(0.0, -0.05, 0.0))
+    )
+    sheets = [
+        weft.Cloth(
+            name=name,
+            shape=weft.Grid(size=(0.3, 0.3), cells=(12, 12)),
+            placement=weft.Placement(position=(0.0, height, 0.0), rotation_deg=(0.0, angle, 0.0)),
+        )
+        for name, height, angle in (("lower", 0.008, 0.0), ("upper", 0.010, 20.0))
+    ]
+    scene = weft.Scene(name="drop", frames=20, method="guarded", cloths=sheets, colliders=[floor])
+    cache = run(scene, tmp_path)
+    cloth = slice(0, cache.bodies[1].vertices.stop)
+    energy = [
+        float((9.81 * cache.positions(k)[cloth, 1] + 0.5 * (cache.velocities(k)[cloth] ** 2).sum(axis=1)).mean())
+        for k in range(cache.frames)
+    ]
+    assert np.diff(energy).max() < 1e-4 * energy[0]
+    assert not cache.report["intersections"].any()
+
+
+@pytest.mark.parametrize("thin", ["fin", "rod"])
+def test_thin_things_do_not_pass(thin, tmp_path):
+    sheet = weft.Cloth(
+        name="sheet",
+        shape=weft.Grid(size=(0.2, 0.2), cells=(20, 20)),
+        placement=weft.Placement(position=(0.0, 0.106, 0.0)),
+    )
+    colliders = {
+        # 3 mm thick, below cloth with edges of 10 mm
+        "fin": weft.Collider(name="fin", shape=weft.Box(size=(0.003, 0.2, 0.3))),
+        # 8 mm thick, at 0.5 m/s
+        "rod": weft.Collider(
+            name="rod",
+            shape=weft.Capsule(radius=0.004, length=0.3, segments=8, rings=2),
+            placement=weft.Placement(rotation_deg=(90.0, 0.0, 0.0), position=(0.0, 0.09, 0.0)),
+            motion=weft.Path(keyframes=[weft.Keyframe(time=0.0), weft.Keyframe(time=1.0, position=(0.0, 0.5, 0.0))]),
+        ),
+    }
+    scene = weft.Scene(name="thin", frames=20, method="guarded", cloths=[sheet], colliders=[colliders[thin]])
+    cache = run(scene, tmp_path)
+    assert not cache.report["intersections"].any()
+    # it still hangs over the thing
+    x, top = cache.positions(20)[cache.bodies[0].vertices], cache.positions(20)[cache.bodies[1].vertices, 1].max()
+    assert x[:, 1].max() > top

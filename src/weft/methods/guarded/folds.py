@@ -2,7 +2,7 @@
 
 Layers at distance zero have no sides. A fold is an edge whose two triangles lie on each other, so folds divide the cloth into
 facets. The facets are stacked in the order in which a walk over the folds visits them: each lies on the side of the one before
-that the first one's normal points to. A sheet that is folded once, as an accordion or in quarters becomes free.
+that the first one's normal points to. A sheet that is folded once, or as an accordion, becomes free.
 """
 
 import numpy as np

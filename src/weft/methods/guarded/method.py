@@ -134,7 +134,10 @@ class Guarded(Robust):
         vertices, _ = self._find_touching(state.x)
         if len(vertices):
             distance = OFFSET * length_scale(self.world.finest_length)
-            cloth, faces = np.unique(vertices[(vertices < self.world.cloth_vertex_count).all(axis=1)]), self.world.cloth_faces
+            cloth, faces = (
+                np.unique(vertices[(vertices < self.world.cloth_vertex_count).all(axis=1)]),
+                self.world.cloth_faces,
+            )
             if len(cloth):
                 state.x.assign(stack_facets(state.positions(), faces, cloth, distance))
         return int((state.positions() != start).any(axis=1).sum())
