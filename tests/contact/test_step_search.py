@@ -121,3 +121,28 @@ def test_bytes_do_not_depend_on_threads():
     finally:
         set_threads(threads)
     assert results[0] == results[1] == results[2]
+
+
+def test_what_stitches_gather_is_no_contact_but_still_collides():
+    """Vertices that are sewn to the same one: those may pass only what they are sewn to directly."""
+    motion = two_sheets(fall=0.05)
+    half = len(motion.start) // 2
+    # one vertex of the lower sheet is sewn to a far one, and so is every vertex of the upper sheet
+    far, lower = 0, np.arange(half)[half // 2]
+    stitches = np.array([(vertex, far) for vertex in [lower, *range(half, 2 * half)]])
+
+    def collisions(**options):
+        search, rows = make_search(motion, **options), make_contact_list()
+        contacts = search.find_contacts(positions(motion.start), positions(motion.start), rows)
+        search.find_collisions(positions(motion.start), positions(motion.end), rows)
+        found = rows.vertices.numpy()[: rows.count].reshape(-1, 4)
+        with_lower = (found == lower).any(axis=1)
+        return int(with_lower[:contacts].sum()), int(with_lower[contacts:].sum())
+
+    free_contacts, free_collisions = collisions()
+    contacts, found = collisions(stitches=stitches, sewn=stitches)
+    assert free_contacts > 0 and contacts < free_contacts
+    assert found == free_collisions > 0
+    # sewn directly, they are not tested at all
+    direct = np.array([(lower, vertex) for vertex in range(half, 2 * half)])
+    assert collisions(stitches=direct)[1] == 0

@@ -67,7 +67,10 @@ class StepSurface:
     any_sewn: int
     """1 where some vertices are sewn to others"""
     sewn_group: wp.array[int]
-    """the same number for vertices that are sewn together: their features lie on each other and are no contacts"""
+    """the same number for vertices that stitches hold at one place: their features lie on each other and are no contacts"""
+    sewn_offsets: wp.array[int]
+    sewn_partners: wp.array[int]
+    """for each vertex, those that a stitch joins it to: such pairs may even pass through each other"""
     reach: wp.float64
     """a pair is a contact if its gap at the end would be less than its thickness and this, in m"""
     detection_distance: wp.float64
@@ -166,16 +169,43 @@ def slides_past(start: wp.vec3d, end: wp.vec3d, thickness: wp.float64) -> bool:
 
 
 @wp.func
+def are_sewn(surface: StepSurface, one: int, other: int) -> bool:
+    """Whether a stitch joins two vertices directly."""
+    found = bool(False)
+    for k in range(surface.sewn_offsets[one], surface.sewn_offsets[one + 1]):
+        if surface.sewn_partners[k] == other:
+            found = True
+    return found
+
+
+@wp.func
 def vertex_triangle_sewn(surface: StepSurface, pair: wp.vec2i) -> bool:
     """Whether a vertex is sewn to a corner of a triangle."""
+    f = surface.faces[pair[1]]
+    v = pair[0]
+    return are_sewn(surface, v, f[0]) or are_sewn(surface, v, f[1]) or are_sewn(surface, v, f[2])
+
+
+@wp.func
+def edges_sewn(surface: StepSurface, pair: wp.vec2i) -> bool:
+    """Whether an end of one edge is sewn to an end of the other."""
+    e = surface.edges[pair[0]]
+    f = surface.edges[pair[1]]
+    first = are_sewn(surface, e[0], f[0]) or are_sewn(surface, e[0], f[1])
+    return first or are_sewn(surface, e[1], f[0]) or are_sewn(surface, e[1], f[1])
+
+
+@wp.func
+def vertex_triangle_gathered(surface: StepSurface, pair: wp.vec2i) -> bool:
+    """Whether stitches hold a vertex at a corner of a triangle, directly or through others: then they are no contact."""
     own = surface.sewn_group[pair[0]]
     f = surface.faces[pair[1]]
     return own == surface.sewn_group[f[0]] or own == surface.sewn_group[f[1]] or own == surface.sewn_group[f[2]]
 
 
 @wp.func
-def edges_sewn(surface: StepSurface, pair: wp.vec2i) -> bool:
-    """Whether an end of one edge is sewn to an end of the other."""
+def edges_gathered(surface: StepSurface, pair: wp.vec2i) -> bool:
+    """Whether stitches hold an end of one edge at an end of the other."""
     e = surface.edges[pair[0]]
     f = surface.edges[pair[1]]
     a = surface.sewn_group[e[0]]
@@ -196,6 +226,9 @@ def vertex_triangle_contact(surface: StepSurface, pair: wp.vec2i):
     w = triangle_weights(p, a, b, c)
     r = weighted_sum(w, p, a, b, c)
     distance = wp.length(r)
+    if surface.any_sewn != 0:
+        if vertex_triangle_gathered(surface, pair):
+            return distance, False
     n = pair_direction(r, wp.cross(b - a, c - a))
     r_end = weighted_sum(w, surface.end[pair[0]], surface.end[f[0]], surface.end[f[1]], surface.end[f[2]])
     gap = wp.dot(n, r_end)
@@ -228,6 +261,9 @@ def edge_edge_contact(surface: StepSurface, pair: wp.vec2i):
     # an end of an edge that is nearest makes a pair of a vertex and a triangle
     if w[0] < ZERO_WEIGHT or w[1] < ZERO_WEIGHT or w[2] > -ZERO_WEIGHT or w[3] > -ZERO_WEIGHT:
         return distance, False
+    if surface.any_sewn != 0:
+        if edges_gathered(surface, pair):
+            return distance, False
     n = pair_direction(r, wp.cross(b - a, d - c))
     gap = wp.dot(n, weighted_sum(w, surface.end[e[0]], surface.end[e[1]], surface.end[f[0]], surface.end[f[1]]))
     closest = wp.min(distance, gap)

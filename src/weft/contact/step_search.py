@@ -24,6 +24,7 @@ from weft.contact.execution_plan import ExecutionPlan
 from weft.contact.feature_bounds import Cones
 from weft.contact.lists import CandidateList, ContactList, ignore_marked
 from weft.geometry.stencil import Kind
+from weft.mesh.topology import Csr, make_csr
 from weft.runtime import launch
 from weft.runtime.buffers import read
 from weft.runtime.compaction import exclusive_scans
@@ -82,11 +83,14 @@ class StepSearch:
         *,
         finest_length: float,
         stitches: np.ndarray | None = None,
+        sewn: np.ndarray | None = None,
         plan: ExecutionPlan | None = None,
     ) -> None:
         """`finest_length` (m) is what tolerances follow (see `length_scale`).
 
-        `stitches` (k, m) are vertices that are sewn together, in each row; features that share them are no pairs.
+        `stitches` (k, m) are vertices that are held at one place, in each row; features that share them are no contacts.
+        `sewn` (k, m): the first vertex of each row is sewn to the others; such features are not tested at all. Without it
+        these are the stitches.
         """
         surface = broad_phase.surface
         self.broad_phase = broad_phase
@@ -112,7 +116,8 @@ class StepSearch:
         self._shifts, self._face_shifts, self._edge_shifts = (zeros(count, int) for count in counts)
         self._vertex_motion, self._face_motion, self._edge_motion = (zeros(count, wp.vec4d) for count in counts)
 
-        self.surface = self._step_surface(thickness, rest_shape, stitches, finest_length)
+        joined = stitches if sewn is None else sewn
+        self.surface = self._step_surface(thickness, rest_shape, stitches, joined, finest_length)
         self._largest_thickness = largest_thickness
         self._set_reach(USUAL_REACH * largest_thickness)
         self.leave_alone: Callable[[CandidateList], None] | None = None
@@ -123,7 +128,12 @@ class StepSearch:
         ]
 
     def _step_surface(
-        self, thickness: wp.array, rest_shape: wp.array, stitches: np.ndarray | None, finest_length: float
+        self,
+        thickness: wp.array,
+        rest_shape: wp.array,
+        stitches: np.ndarray | None,
+        joined: np.ndarray | None,
+        finest_length: float,
     ) -> Any:
         """The struct that the tests read."""
         surface, cones, result = (
@@ -142,6 +152,9 @@ class StepSearch:
         )
         result.any_sewn = int(stitches is not None and len(stitches) > 0)
         result.sewn_group = wp.array(sewn_groups(surface.vertex_count, stitches), dtype=int, device=self.device)
+        partners = sewn_partners(surface.vertex_count, joined)
+        result.sewn_offsets = wp.array(partners.offsets, dtype=int, device=self.device)
+        result.sewn_partners = wp.array(partners.items, dtype=int, device=self.device)
         return result
 
     def find_contacts(self, x: wp.array, end: wp.array, contacts: ContactList, *, reach: float = USUAL_REACH) -> int:
@@ -345,6 +358,15 @@ def sewn_groups(vertex_count: int, stitches: np.ndarray | None) -> np.ndarray:
     first, other = np.repeat(stitches[:, 0], stitches.shape[1] - 1), stitches[:, 1:].ravel()
     graph = coo_array((np.ones(len(first)), (first, other)), shape=(vertex_count, vertex_count))
     return connected_components(graph, directed=False)[1].astype(np.int32)
+
+
+def sewn_partners(vertex_count: int, stitches: np.ndarray | None) -> Csr:
+    """For each vertex those that it is sewn to: the first of a row to all others of it."""
+    if stitches is None or len(stitches) == 0:
+        return Csr(np.zeros(vertex_count + 1, np.int32), np.zeros(0, np.int32))
+    first, other = np.repeat(stitches[:, 0], stitches.shape[1] - 1), stitches[:, 1:].ravel()
+    rows, items = np.concatenate([first, other]), np.concatenate([other, first])
+    return make_csr(rows.astype(np.int32), items.astype(np.int32), vertex_count, vertex_count)
 
 
 # pairs of cloth of 1 mm that are nearer than this touch, in m: more than rounding changes a placement

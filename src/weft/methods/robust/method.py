@@ -77,6 +77,7 @@ class Robust(Method):
             world.largest_thickness,
             finest_length=world.finest_length,
             stitches=world.seams.nearest(),
+            sewn=world.seams.vertices,
             plan=self.plan,
         )
 
