@@ -87,7 +87,7 @@ def compare(
         changed = found if found.method.name == name else found.replace(method=name)
         path = folder / f"{name}.zarr"
         if path.exists() and not (resume or overwrite):
-            raise WeftError(f"{path} is there already: choose another folder, resume it, or overwrite it")
+            raise WeftError(f"{path} is there already: choose another folder, or say --resume or --overwrite")
         row, cache = _try(changed, path, progress, device=device, resume=resume, overwrite=overwrite)
         rows.append(row)
         caches.append(cache)

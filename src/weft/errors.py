@@ -54,4 +54,6 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise WeftError(f"cannot write {path}: {error.strerror or error}") from error
+        # NumPy says of a full disk only how much it could write
+        reason = "No space left on device" if str(error).endswith(" written") else error.strerror or error
+        raise WeftError(f"cannot write {path}: {reason}") from error

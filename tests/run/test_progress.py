@@ -53,15 +53,50 @@ def test_lines_in_a_log(monkeypatch):
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({}, ["intersections were not counted", "all frames ok"]),
-        ({"stretch": 0.5}, ["worst stretch 50.0 % (frame 0)", "intersections were not counted", "all frames ok"]),
-        ({"intersections": 0}, ["no intersections (2 frames checked)", "all frames ok"]),
-        ({"intersections": 3}, ["intersections in 2 of 2 frames checked, at most 3 (frame 0)", "all frames ok"]),
+        ({}, "not checked: intersections were not counted"),
+        ({"stretch": 0.5}, "not checked: intersections were not counted; stretch worst edge 50.0 % (frame 0)"),
+        (
+            {"intersections": 0, "stretch": 0.5, "stretch_99": 0.02},
+            "ok: no intersections (2 frames checked); stretch 2.0 % at the 99th percentile, worst edge 50.0 % (frame 0)",
+        ),
+        ({"intersections": 3}, "not ok: intersections in 2 of 2 frames checked, at most 3 (frame 0)"),
+        (
+            {"intersections": 0, "status": "gave up"},
+            "not ok: 2 frames with a status, first frame 0: gave up; no intersections (2 frames checked)",
+        ),
+        (
+            {"status": "gave up"},
+            "not ok: 2 frames with a status, first frame 0: gave up; intersections were not counted",
+        ),
     ],
 )
 def test_quality(columns, said):
     report = Report([{"frame": frame, "status": "ok", **columns} for frame in range(2)])
-    assert quality(report) == said
+    assert quality(report) == [said]
+
+
+def test_a_status_that_only_repeats_the_crossings_is_said_once():
+    rows = [{"frame": f, "intersections": f, "status": f"{f} edges" if f else "ok"} for f in range(3)]
+    assert quality(Report(rows)) == ["not ok: intersections in 2 of 3 frames checked, at most 2 (frame 2)"]
+    rows.append({"frame": 3, "intersections": 0, "status": "gave up"})
+    crossed = "not ok: intersections in 2 of 4 frames checked, at most 2 (frame 2)"
+    assert quality(Report(rows)) == [f"{crossed}; 1 frame more with a status, first frame 3: gave up"]
+
+
+def test_compilation_is_shown():
+    log = io.StringIO()
+    bar = progress.Bar("flag", Console(file=log, width=100, markup=False, highlight=False))
+    with bar:
+        for module in ("contact.impulses", "contact.friction"):
+            bar.compiling(module, None)
+            bar.compiling(module, 2.0)
+    assert log.getvalue() == "flag: compiling kernels, once on this machine; `weft warmup` does it beforehand\n"
+    terminal = io.StringIO()
+    bar = progress.Bar("flag", Console(file=terminal, width=120, force_terminal=True, markup=False, highlight=False))
+    with bar:
+        bar.compiling("contact.impulses", None)
+        bar._rich.refresh()
+    assert "flag: compiling contact.impulses (1)" in terminal.getvalue()
 
 
 def test_report_without_times():

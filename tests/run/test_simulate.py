@@ -39,7 +39,8 @@ def test_frames_and_report(tmp_path):
     assert cache.positions(0).tobytes() == start.positions().tobytes()
     report = cache.report
     assert report.columns == [
-        "frame", "time", "wall_time", "steps", "contacts", "collisions", "zones", "stretch", "intersections", "status",
+        "frame", "time", "wall_time", "steps", "contacts", "collisions", "zones", "stretch", "stretch_99",
+        "intersections", "status",
         "extra",
     ]  # fmt: skip
     assert list(report["intersections"]) == [-1] * 5
@@ -346,10 +347,11 @@ def test_progress_and_summary(tmp_path, capsys):
     simulate(fake_scene(4), tmp_path / "a b.zarr")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"{tmp_path}/a b.zarr: 5 frames, 5 computed now in ") and "median" in lines[0]
-    assert lines[1] == "worst stretch 4.0 % (frame 4)"
-    assert lines[2] == "intersections were not counted"
-    assert lines[3] == "2 frames are not ok, first frame 2: zone 3 gave up"
-    assert lines[4] == f"look at it:  weft view '{tmp_path}/a b.zarr'"
+    assert lines[1] == (
+        "not ok: 2 frames with a status, first frame 2: zone 3 gave up; intersections were not counted; "
+        "stretch 0.0 % at the 99th percentile, worst edge 4.0 % (frame 4)"
+    )
+    assert lines[2] == f"look at it:  weft view '{tmp_path}/a b.zarr'"
     run(tmp_path / "b.zarr")
     assert capsys.readouterr() == ("", "")
 

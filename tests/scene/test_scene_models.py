@@ -38,7 +38,7 @@ def test_mistakes_are_weft_errors_without_pydantic_in_sight():
 
 def test_scenes_cannot_be_changed_but_replaced():
     scene = weft.Scene(frames=10).at("/somewhere", "s.toml")
-    with pytest.raises(ValidationError):
+    with pytest.raises(SceneError, match="cannot be changed"):
         scene.frames = 3
     other = scene.replace(frames=20, method="plain")
     assert (scene.frames, other.frames, other.fps) == (10, 20, 60.0)

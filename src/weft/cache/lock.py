@@ -135,8 +135,8 @@ def check_free(path: Path, overwrite: bool) -> None:
         raise CacheError(f"{path} exists and is not a readable weft cache, so it is left alone ({error})") from None
     if not overwrite:
         raise CacheError(
-            f"{path} exists already, with {layout.complete_frames(path)} of {planned} frames: resume it, overwrite it, "
-            "or choose another output"
+            f"{path} exists already, with {layout.complete_frames(path)} of {planned} frames: continue it with --resume, "
+            "replace it with --overwrite (resume=True, overwrite=True in Python), or choose another output"
         )
 
 

@@ -42,6 +42,7 @@ COLUMNS = (
     "collisions",
     "zones",
     "stretch",
+    "stretch_99",
     "intersections",
     "status",
 )

@@ -257,7 +257,7 @@ class CacheWriter:
             missing = f"{layout.marker_path(self.path, self.frames)} is missing"
             raise CacheError(
                 f"{self.path} cannot be continued: {'; '.join(problems) or missing}. "
-                f"weft check {self.path} --repair computes what is damaged again; or overwrite it, or choose another output"
+                f"weft check {self.path} --repair computes what is damaged again; or --overwrite, or another output"
             )
         if found is None:
             return None, []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weft.cli.terminal import count
+from weft.cli.terminal import FRAMES_HELP, choose_frames, count
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def check(
         list[int] | None,
         typer.Option(help="Check this frame (-1: the last); can be given again. Default: all.", show_default=False),
     ] = None,
+    frames: Annotated[str | None, typer.Option(help=FRAMES_HELP, show_default="all")] = None,
     every: Annotated[int, typer.Option(help="Check every so many frames.", min=1)] = 1,
     colliders: Annotated[bool, typer.Option(help="Check cloth against colliders too.")] = True,
     seams: Annotated[bool, typer.Option(help="Leave out triangles that a seam joins.")] = True,
@@ -90,10 +91,12 @@ def check(
         print(
             f"{opened.path}: {foreign.about}; {count(opened.frames, 'frame')} of {', '.join(b.name for b in opened.bodies)}"
         )
-    frames = frame if frame else range(0, opened.frames, every)
+    if frame and frames:
+        raise WeftError("--frame and --frames both choose frames: give one of them")
+    chosen_frames = frame or choose_frames(frames, opened.frames)[::every]
     done = itertools.count(1)
     with progress_bar("checking") as bar:
-        chosen: dict[str, Any] = {"frames": frames, "colliders": colliders, "seams": seams}
+        chosen: dict[str, Any] = {"frames": chosen_frames, "colliders": colliders, "seams": seams}
         chosen["progress"] = lambda _, total: bar(next(done), total)
         if scheduler is not None and foreign is not None:
             raise WeftError("--scheduler is for caches: other files are checked here")

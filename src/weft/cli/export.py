@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from weft.cli.terminal import FRAMES_HELP
+
 FORMAT_HELP = "usd, glb, abc, pc2, mdd, obj, ply, npz or npy; default: what the ending of --out means, else obj"
 
 
@@ -22,9 +24,7 @@ def export(
         ),
     ] = None,
     format: Annotated[str | None, typer.Option(help=FORMAT_HELP, show_default=False)] = None,
-    frames: Annotated[
-        str | None, typer.Option(help="Frames, first:last or first:last:step.", show_default="all")
-    ] = None,
+    frames: Annotated[str | None, typer.Option(help=FRAMES_HELP, show_default="all")] = None,
     body: Annotated[
         list[str] | None, typer.Option(help="Only this body; can be given several times.", show_default="all")
     ] = None,

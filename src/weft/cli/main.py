@@ -37,6 +37,7 @@ COMMANDS = {
     "validate": "weft.cli.validate:validate",
     "wedge": "weft.cli.wedge:wedge",
     "bench": "weft.cli.bench:bench",
+    "warmup": "weft.cli.warmup:warmup",
     "demo": "weft.cli.start:demo",
 }
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from weft.cli.terminal import FRAMES_HELP
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
@@ -29,9 +30,7 @@ def render(
     frame: Annotated[
         int | None, typer.Option(help="The frame of a still; negative counts from the last.", show_default="last")
     ] = None,
-    frames: Annotated[
-        str | None, typer.Option(help="The frames of a film, first:last or first:last:step.", show_default="all")
-    ] = None,
+    frames: Annotated[str | None, typer.Option(help=FRAMES_HELP, show_default="all")] = None,
     size: Annotated[str, typer.Option(help="Width and height in pixels.")] = "1280x960",
     colour: Annotated[str, typer.Option(help="Colour by body, strain, speed or tangles.")] = "body",
     wireframe: Annotated[bool, typer.Option("--wireframe", help="Show the edges of the triangles.")] = False,

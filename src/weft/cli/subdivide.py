@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli.terminal import FRAMES_HELP
+
 if TYPE_CHECKING:
     from weft.cache import Cache
 
@@ -18,9 +20,7 @@ def subdivide(
         typer.Option("--out", "-o", help="The cache to write; default: <name>-fine.zarr", show_default=False),
     ] = None,
     levels: Annotated[int, typer.Option("--levels", "-l", help="How often every triangle is split in four.")] = 2,
-    frames: Annotated[
-        str | None, typer.Option(help="Frames, first:last or first:last:step.", show_default="all")
-    ] = None,
+    frames: Annotated[str | None, typer.Option(help=FRAMES_HELP, show_default="all")] = None,
     processes: Annotated[
         int | None, typer.Option("--processes", "-p", help="Frames at a time.", show_default="one a core", min=1)
     ] = None,

@@ -10,6 +10,11 @@ from pathlib import Path
 
 from weft.errors import WeftError, printable
 
+# the one way in which all commands choose frames
+FRAMES_HELP = (
+    "Frames first:end or first:end:step; the end is not included: 10:20 is 10 to 19, -30: the last 30, 7 one frame."
+)
+
 
 def choose_frames(text: str | None, count: int) -> list[int]:
     """The frames of "12", "10:20", ":100", "-30:" or "::5" (as a Python slice; the end is not included)."""
@@ -17,7 +22,9 @@ def choose_frames(text: str | None, count: int) -> list[int]:
         return list(range(count))
     fields = text.split(":")
     if len(fields) > 3 or not all(re.fullmatch(r"[+-]?\d*", field.strip()) for field in fields):
-        raise WeftError(f"--frames {text}: write one number, or first:last or first:last:step, such as 10:20")
+        raise WeftError(
+            f"--frames {text}: write one number, or first:end or first:end:step, such as 10:20 for 10 to 19"
+        )
     try:
         numbers = [int(field) if field.strip() else None for field in fields]
     except ValueError:

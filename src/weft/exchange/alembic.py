@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.errors import WeftError, missing_extra
-from weft.exchange.selection import Exported, Floats, Report, Selection, Singles, file_names, staged_file
+from weft.exchange.selection import Exported, Floats, Report, Selection, Singles, check_room, file_names, staged_file
 from weft.mesh.polygons import polygon_loops
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ def export_abc(
     if len(steps) > 1 or min(steps) < 1:
         raise WeftError("the frames of an Alembic file have equal distances: choose them as first:last:step")
     rounding = {}
+    # Alembic's library ends the whole process where the disk is full: points and velocities of all frames, and their triangles
+    triangles = sum(body.faces.stop - body.faces.start for body in selection.bodies)
+    check_room(path, 24 * len(selection.vertices) * len(selection.frames) + 48 * triangles + 100_000)
     with staged_file(path, overwrite=overwrite) as staged:
         archive = OArchive(str(staged))
         rate = cache.fps

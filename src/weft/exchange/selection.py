@@ -159,11 +159,26 @@ def staged_file(path: Path, *, overwrite: bool) -> Iterator[Path]:
     try:
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
+            # a folder that cannot be written is found here, before a library that would report it in its own way
+            staged.touch()
+            staged.unlink()
             yield staged
             staged.replace(path)
     finally:
         with suppress(OSError):
             staged.unlink(missing_ok=True)
+
+
+def check_room(path: Path, size: int) -> None:
+    """Refuse to begin a file of about so many bytes that the disk has no room for."""
+    folder = path.absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if free < size:
+        raise WeftError(
+            f"cannot write {path}: it takes about {size / 1e6:.3g} MB, and the disk has {free / 1e6:.3g} MB left"
+        )
 
 
 def find_made_by_rounding(

@@ -11,6 +11,7 @@
 The stage is in metres, y up, with one time code a frame of the cache. Bodies that do not move have no time samples.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,16 +46,32 @@ def export_usd(
 ) -> Exported:
     """Write frames of a cache as a USD file: .usdc and .usd are binary, .usda is text."""
     try:
-        from pxr import Usd
+        from pxr import Tf
     except ImportError:
         raise missing_extra("usd", "usd-core") from None
-    from weft.exchange.selection import find_made_by_rounding
 
     path = Path(path)
     if path.suffix.lower() not in ENDINGS:
         raise WeftError(f"{path}: the name of a USD file ends in {', '.join(ENDINGS)}")
     selection = Selection(cache, frames, bodies)
-    rounding = {}
+    try:
+        rounding = _write(path, selection, overwrite=overwrite, check=check, progress=progress)
+    except Tf.ErrorException as error:
+        # USD's own words are many lines about its source; the last quoted part says what happened
+        reasons = re.findall(r" : '(.*)'", str(error)) or [type(error).__name__]
+        raise WeftError(f"cannot write {path}: {reasons[0].rpartition(': ')[2]}") from None
+    return Exported([path], selection.frames, rounding)
+
+
+def _write(
+    path: Path, selection: Selection, *, overwrite: bool, check: bool, progress: Report | None
+) -> dict[int, int]:
+    """Write the file; returns the intersections that rounding made."""
+    from pxr import Usd
+
+    from weft.exchange.selection import find_made_by_rounding
+
+    cache, rounding = selection.cache, {}
     with staged_file(path, overwrite=overwrite) as staged:
         stage = Usd.Stage.CreateNew(str(staged))
         _describe(stage, selection)
@@ -77,7 +94,7 @@ def export_usd(
         del stage, meshes
         if check:
             rounding = find_made_by_rounding(selection, _Reader(staged, selection))
-    return Exported([path], selection.frames, rounding)
+    return rounding
 
 
 class _Mesh:

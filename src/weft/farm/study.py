@@ -122,7 +122,7 @@ class Study:
             )
         before = read_manifest(self.path).get("scene")
         if resume and before != _physics(scene):
-            raise CacheError(f"{self.path} is a study of another scene: choose another output, or overwrite it")
+            raise CacheError(f"{self.path} is a study of another scene: choose another output, or say --overwrite")
 
 
 # the result columns of a run, filled by `summarise_run`

@@ -415,5 +415,5 @@ def _check_same(made: Cache, origin: dict[str, Any], out: Path) -> None:
     if differing:
         raise CacheError(
             f"{out} was made from something else and cannot be continued: {', '.join(differing)}. "
-            "Choose another output, or overwrite it"
+            "Choose another output, or replace it with --overwrite"
         )

@@ -35,6 +35,9 @@ class Progress:
     def advance(self, row: Mapping[str, Any]) -> None:
         """One more frame is complete."""
 
+    def compiling(self, module: str, seconds: float | None) -> None:
+        """A module of kernels is compiled, which happens once on a machine; told again with the seconds when it is done."""
+
     def say(self, sentence: str) -> None:
         """Print a message to the user."""
 
@@ -61,7 +64,7 @@ class Bar(Progress):
         )
         self._task = self._rich.add_task(f"{name}: compiling", total=None, frame="-", rate="", contacts="")
         self._name = name
-        self._done = self._planned = self._first = 0
+        self._done = self._planned = self._first = self._compiled = 0
         self._started = self._logged = time.perf_counter()
 
     def __enter__(self) -> Self:
@@ -100,6 +103,13 @@ class Bar(Progress):
             self._logged = now
             left = (self._planned - self._done) / rate
             self.say(f"frame {self._place()}, {speed}, {span(left)} left, {row['contacts']} contacts")
+
+    def compiling(self, module: str, seconds: float | None) -> None:
+        if not self._compiled and seconds is None:
+            self.say("compiling kernels, once on this machine; `weft warmup` does it beforehand")
+        self._compiled += seconds is None
+        doing = f"{self._name}: compiling {module} ({self._compiled})" if seconds is None else self._name
+        self._rich.update(self._task, description=doing)
 
     def say(self, sentence: str) -> None:
         self._console.print(printable(f"{self._name}: {sentence}"), soft_wrap=True)
@@ -140,29 +150,37 @@ def median_wall_time(report: Mapping[str, Any]) -> float | None:
 
 
 def quality(report: Mapping[str, Any]) -> list[str]:
-    """Lines about the quality of the frames: stretch, intersections, statuses."""
-    lines = []
-    stretch = np.asarray(report.get("stretch", []), dtype=float)
-    if np.isfinite(stretch).any():
-        worst = int(np.nanargmax(stretch))
-        lines.append(f"worst stretch {100 * stretch[worst]:.1f} % (frame {worst})")
+    """One line about the quality of all frames: ok only if nothing crosses and no status says otherwise; and their stretch."""
     counts = np.asarray(report.get("intersections", []), dtype=float)
-    checked = int((counts >= 0).sum())
-    if not checked:
-        lines.append("intersections were not counted")
-    elif np.nanmax(counts) > 0:
-        worst = int(np.nanargmax(counts))
-        bad = int((counts > 0).sum())
-        lines.append(
-            f"intersections in {bad} of {checked} frames checked, at most {int(counts[worst])} (frame {worst})"
+    checked, crossed = int((counts >= 0).sum()), int((counts > 0).sum())
+    found, verdict = [], "ok"
+    if crossed:
+        verdict, worst = "not ok", int(np.nanargmax(counts))
+        found.append(
+            f"intersections in {crossed} of {checked} frames checked, at most {int(counts[worst])} (frame {worst})"
         )
-    else:
-        lines.append(f"no intersections ({checked} frame{'s' if checked > 1 else ''} checked)")
     statuses = list(report.get("status", []))
     odd = [frame for frame, status in enumerate(statuses) if status != "ok"]
-    if odd:
-        frames = "1 frame is" if len(odd) == 1 else f"{len(odd)} frames are"
-        lines.append(f"{frames} not ok, first frame {odd[0]}: {statuses[odd[0]]}")
-    else:
-        lines.append("all frames ok")
-    return lines
+    # frames that only cross are counted already
+    more = [frame for frame in odd if frame >= len(counts) or not counts[frame] > 0]
+    if more:
+        verdict = "not ok"
+        frames = "1 frame" if len(more) == 1 else f"{len(more)} frames"
+        found.append(f"{frames}{' more' if crossed else ''} with a status, first frame {more[0]}: {statuses[more[0]]}")
+    if not checked:
+        verdict = "not checked" if verdict == "ok" else verdict
+        found.append("intersections were not counted")
+    elif not crossed:
+        found.append(f"no intersections ({checked} frame{'s' if checked > 1 else ''} checked)")
+    return [f"{verdict}: {'; '.join([*found, *_stretch_words(report)])}"]
+
+
+def _stretch_words(report: Mapping[str, Any]) -> list[str]:
+    """The stretch of all frames: 99 of 100 edges, and the worst one."""
+    stretch = np.asarray(report.get("stretch", []), dtype=float)
+    if not np.isfinite(stretch).any():
+        return []
+    worst = int(np.nanargmax(stretch))
+    most = np.asarray(report.get("stretch_99", []), dtype=float)
+    usual = f"{100 * np.nanmax(most):.1f} % at the 99th percentile, " if np.isfinite(most).any() else ""
+    return [f"stretch {usual}worst edge {100 * stretch[worst]:.1f} % (frame {worst})"]

@@ -14,6 +14,7 @@ from weft.methods.predictive.solver import PredictiveSolver
 from weft.runtime.buffers import HostMirror, copy_all_to_host
 from weft.scene import Predictive, Scene, Wind, load_scene
 from weft.scene.messages import suggest
+from weft.scene.scene import check_scene
 from weft.world import World
 from weft.world.constraints import TIME_SLACK
 
@@ -37,6 +38,7 @@ class Realtime:
 
     def __init__(self, scene: Scene | str | Path, *, motions: bool = True, device: str | None = None) -> None:
         scene = load_scene(scene) if isinstance(scene, str | Path) else scene
+        check_scene(scene)
         if not isinstance(scene.method, Predictive):
             # another method without a word would show another cloth than the scene's
             raise WeftError(

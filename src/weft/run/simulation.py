@@ -21,6 +21,7 @@ from weft.run.controls import Controls, ExternalForces, Floats, check_pose, plac
 from weft.scene import Scene, load_scene
 from weft.scene.messages import unknown
 from weft.scene.motion import RigidMotion
+from weft.scene.scene import check_scene
 from weft.world import State
 
 Callback = TypeVar("Callback", bound=Callable[[Any], object])
@@ -84,6 +85,7 @@ class Simulation:
         """`device` and `method` replace those of the scene. With `worlds` this becomes a `SimulationBatch` of so many."""
         changes = {name: value for name, value in (("device", device), ("method", method)) if value is not None}
         found = load_scene(scene) if isinstance(scene, str | Path) else scene
+        check_scene(found)
         if not isinstance(found, Scene):
             raise WeftError(f"a simulation needs a Scene or the path of a scene file, not {type(found).__name__}")
         scene = found.replace(**changes) if changes else found

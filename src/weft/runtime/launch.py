@@ -24,6 +24,7 @@ from typing import Any
 import warp as wp
 
 from weft.errors import WeftError
+from weft.runtime.compiling import announced, choose_cache
 from weft.runtime.graph_cache import GraphCache, launch_fused
 from weft.runtime.thread_pool import MAX_HELPERS, PackedKernel, ThreadLimit, ThreadPool
 from weft.runtime.warp_version import PublicKernel, launches_are_known
@@ -40,6 +41,7 @@ _NO_DRIVER = "Could not find or load the NVIDIA CUDA driver"
 def _start_warp() -> None:
     """Initialise Warp without its greeting and without the warning that there is no NVIDIA driver."""
     wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
+    choose_cache()
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as printed:
@@ -65,9 +67,10 @@ class _Command:
         self, kernel: wp.Kernel, inputs: Sequence[Any], device: wp.Device, dim: int = 1, block: int | None = None
     ) -> None:
         self.dim = dim
-        self.recorded: wp.Launch = wp.launch(
-            kernel, dim=dim, inputs=[0, *inputs], device=device, record_cmd=True, block_dim=block
-        )
+        with announced(kernel.module, device, block):
+            self.recorded: wp.Launch = wp.launch(
+                kernel, dim=dim, inputs=[0, *inputs], device=device, record_cmd=True, block_dim=block
+            )
         self._known = launches_are_known()
         self.packed: PackedKernel | PublicKernel | None = None
         if device.is_cpu:

@@ -22,6 +22,7 @@ from weft.scene.model import (
     SceneModel,
     Vector,
     check_friction,
+    one_or_more,
     sliding_friction,
     unwrap,
 )
@@ -87,12 +88,7 @@ class Pin(SceneModel):
         return self
 
 
-def _one_or_more(value: Any) -> Any:
-    """A single pin as a list of one."""
-    return (value,) if isinstance(value, Pin) else value
-
-
-Pins = Annotated[tuple[Pin, ...], BeforeValidator(_one_or_more)]
+Pins = Annotated[tuple[Pin, ...], BeforeValidator(one_or_more)]
 
 
 def _read_factors(value: Any, info: ValidationInfo) -> str | tuple[float, ...]:

@@ -156,6 +156,16 @@ class SceneModel(BaseModel):
             in_toml = bool(info.context and info.context.get("toml"))
             raise reword(error, cls.__name__, cls.keys(toml=in_toml)) from None
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Scenes do not change: say how to make a changed copy."""
+        if not name.startswith("_"):
+            kind = type(self).__name__
+            if name not in type(self).model_fields:
+                raise SceneError(f"{kind}: {name}: unknown key, {suggest(name, self.keys())}")
+            text = f"a {kind} cannot be changed; {kind.lower()}.replace({name}={shown(value)}) makes a changed copy"
+            raise SceneError(f"{kind}: {name}: {text}")
+        super().__setattr__(name, value)
+
     @classmethod
     def keys(cls, *, toml: bool = False) -> list[str]:
         """The keys of this model, as Python or as TOML spells them."""
@@ -176,6 +186,11 @@ class SceneModel(BaseModel):
                 continue
             table[self.toml_names.get(name, name)] = toml_value(value)
         return table
+
+
+def one_or_more(value: Any) -> Any:
+    """A single model as a list of one."""
+    return (value,) if isinstance(value, SceneModel) else value
 
 
 def toml_value(value: Any) -> Any:

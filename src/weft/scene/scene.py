@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
+from weft.errors import SceneError
 from weft.scene.bodies import Cloth, Collider, is_pattern
 from weft.scene.material import FEATURES, MATERIALS, MaterialField
 from weft.scene.messages import Key, mistakes, problem, unknown
@@ -23,6 +24,7 @@ from weft.scene.model import (
     Seed,
     Vector,
     Whole,
+    one_or_more,
     unwrap,
 )
 from weft.scene.placement import Placement
@@ -179,9 +181,15 @@ class Scene(SceneModel):
     )
     forces: Forces = Field(default=Forces(), description="gravity, wind and air resistance")
     camera: Camera = Field(default=Camera(), description="from where pictures are taken")
-    cloths: tuple[Cloth, ...] = Field(default=(), description="the pieces of cloth")
-    colliders: tuple[Collider, ...] = Field(default=(), description="the bodies that the cloth collides with")
-    seams: tuple[Seam, ...] = Field(default=(), description="where cloth is sewn to cloth")
+    cloths: Annotated[tuple[Cloth, ...], BeforeValidator(one_or_more)] = Field(
+        default=(), description="the pieces of cloth"
+    )
+    colliders: Annotated[tuple[Collider, ...], BeforeValidator(one_or_more)] = Field(
+        default=(), description="the bodies that the cloth collides with"
+    )
+    seams: Annotated[tuple[Seam, ...], BeforeValidator(one_or_more)] = Field(
+        default=(), description="where cloth is sewn to cloth"
+    )
     garments: Garments = Field(
         default=(), description="garments from sewing patterns, one or several; each becomes a cloth and a seam"
     )
@@ -280,3 +288,11 @@ class Scene(SceneModel):
             if seam.closing > 0.0 and dynamics != "position_based":
                 how = f"{self.method.name!r}" if dynamics is None else f"dynamics = {dynamics!r}"
                 yield ("seams", i, "closing"), f"{how} cannot draw seams together in time; use robust, position_based"
+
+
+def check_scene(value: Any) -> None:
+    """Refuse what is no scene, and say what to give instead."""
+    if isinstance(value, Scene):
+        return
+    hint = ": make a scene of it with weft.Scene(**table)" if isinstance(value, dict) else ""
+    raise SceneError(f"a scene is a weft.Scene or the name of a TOML file, not a {type(value).__name__}{hint}")
