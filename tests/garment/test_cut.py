@@ -73,6 +73,16 @@ def test_stars_are_triangulated_well(radii, turn):
     assert smallest_angles(points, faces).min() > min(sharpest, 25.0) - 1e-9
 
 
+def test_where_seams_meet_every_vertex_is_sewn_to_every_other():
+    """Four panels around one point: the seams join neighbours, and the opposite ones are joined over them."""
+    square = [[0, 0], [20, 0], [20, 20], [0, 20]]
+    panels = {name: panel(square, x=x, y=y) for name, x, y in (("a", 0, 0), ("b", 20, 0), ("c", 20, 20), ("d", 0, 20))}
+    seams = [stitch("a", 1, "b", 3), stitch("b", 2, "c", 0), stitch("c", 3, "d", 1), stitch("d", 0, "a", 2)]
+    cut = cut_pattern(read_pattern(specification(panels, seams)), 0.1)
+    assert (cut.stitch_seam == -1).sum() == 2
+    assert len(np.unique(cut.welded_vertex)) == len(check(cut).vertices)
+
+
 @pytest.mark.parametrize("edge", [0.03, 0.015])
 def test_a_tube(edge):
     cut = cut_pattern(read_pattern(tube()), edge)

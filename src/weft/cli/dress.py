@@ -38,7 +38,7 @@ def dress(
     blend: Annotated[
         float, typer.Option(help="From the pose of the body to the first one of the animation, in seconds.", min=0.0)
     ] = 1.0,
-    method: Annotated[str, typer.Option(help="The method that sews and drapes.")] = "robust",
+    method: Annotated[str, typer.Option(help="The method that sews and drapes.")] = "guarded",
     pictures: Annotated[bool, typer.Option(help="Draw the dressed body, its strain and the pressure on it.")] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
 ) -> None:

@@ -3,9 +3,11 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+
+from weft.errors import WeftError
 
 if TYPE_CHECKING:
     from weft.farm.sweeps import Combination
@@ -16,7 +18,7 @@ LINES = 8
 
 
 def wedge(
-    scene: Annotated[Path, typer.Argument(help="A scene file.", show_default=False)],
+    scene: Annotated[Path | None, typer.Argument(help="A scene file.", show_default=False)] = None,
     vary: Annotated[
         list[str] | None,
         typer.Option(
@@ -36,6 +38,19 @@ def wedge(
         Path | None,
         typer.Option("--list", help="A CSV or TOML file that lists the runs, instead of --set.", show_default=False),
     ] = None,
+    patterns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pattern",
+            help="Instead of a scene: a sewing pattern to dress bodies in, layers with commas between; can be given again.",
+            show_default=False,
+        ),
+    ] = None,
+    bodies: Annotated[
+        list[Path] | None,
+        typer.Option("--body", help="A body to dress, a mesh file; can be given again.", show_default=False),
+    ] = None,
+    edge: Annotated[float, typer.Option(help="Of --pattern: length of the edges of triangles, in metres.")] = 0.01,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The folder. Default: <scene's name>-study", show_default=False)
     ] = None,
@@ -52,11 +67,22 @@ def wedge(
 
     Runs are spread over the cores of this machine, or over the workers of a Dask scheduler. A failed run does
     not stop the others; the exit code is then 1, and --resume runs what is missing or failed.
+
+    With --pattern and --body every body is dressed in every pattern instead, as weft dress does it.
     """
     from weft.cli.terminal import progress_bar
     from weft.farm.wedging import Stopped
     from weft.farm.wedging import wedge as run_study
 
+    if patterns or bodies:
+        if scene is not None or vary or sample or listed:
+            raise WeftError(
+                "--pattern and --body dress bodies without a scene: leave out the scene, --set, --sample and --list"
+            )
+        options = {"resume": resume, "overwrite": overwrite, "pictures": pictures, "workers": workers, "edge": edge}
+        _dress_all(patterns or [], bodies or [], out or Path("wardrobe"), scheduler, options)
+    if scene is None:
+        raise WeftError("give a scene file, or patterns and bodies with --pattern and --body")
     vary_axes, drawn, runs = _choices(vary or [], sample, listed)
     if dry:
         _list_runs(scene, vary_axes, drawn, runs)
@@ -84,11 +110,25 @@ def wedge(
     raise typer.Exit(1 if outcome.failed else 0)
 
 
+def _dress_all(patterns: list[str], bodies: list[Path], out: Path, scheduler: str, options: dict) -> NoReturn:
+    """Dress every body in every pattern, and show what came of it."""
+    from weft.cli.terminal import count, progress_bar, quoted
+    from weft.farm.wardrobe import dress_many
+
+    with progress_bar("samples") as progress:
+        made = dress_many(patterns, bodies, out, scheduler=scheduler, progress=progress, **options)
+    print(f"{made.path}: {count(len(made.rows), 'sample')}, {made.computed} made now, {len(made.failed)} not ok")
+    for row in made.failed[:LINES]:
+        print(f"{row['status']}: {row['run']}: {row['error']}")
+    written = [made.path / "table.csv", made.path / "table.parquet", *([made.sheet] if made.sheet else [])]
+    print("written: " + ", ".join(quoted(path) for path in written))
+    raise typer.Exit(1 if made.failed else 0)
+
+
 def _choices(
     vary: list[str], sample: str | None, listed: Path | None
 ) -> tuple[dict, tuple[int, int] | None, "list[Combination] | None"]:
     """Parse the options: values of each key, the sample, the list of runs."""
-    from weft.errors import WeftError
     from weft.farm.sweeps import parse_axis, parse_sample, read_list
 
     axes = [parse_axis(text) for text in vary]

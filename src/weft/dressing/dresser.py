@@ -86,7 +86,7 @@ def dress(
     motion: str | Path | None = None,
     fps: float | None = None,
     blend: float = BLEND,
-    method: str = "robust",
+    method: str = "guarded",
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Dressed:
@@ -101,7 +101,7 @@ def dress(
     onto: another body that wears the garments in the end; one with the same triangles is reached by a change of shape.
     motion: an animated body (npz, GLB, USD, or a folder) with the same triangles, which the scene goes on with; `fps` are
         its samples a second where its file has none. blend: from the pose of the drape to its first one, s.
-    method: what simulates: robust, or guarded.
+    method: what simulates: guarded, or robust.
     """
     out = Path(out)
     _check_out(out, overwrite)
@@ -256,6 +256,7 @@ def _write_scene(
     folder, base = out.with_suffix(""), out.parent
     for garment in garments:
         save_garment(garment, folder / f"{garment.pattern.name}.npz")
+        save_garment(garment, folder / f"{garment.pattern.name}.obj", welded=True)
     names = [garment.pattern.name for garment in garments]
     files = [_relative(folder / f"{name}.npz", base) for name in names]
     if worn_by.frames is None:

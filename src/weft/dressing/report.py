@@ -59,7 +59,9 @@ def _draw(dressed: Dressed, path: Path) -> None:
     plotter = pyvista.Plotter(off_screen=True, shape=(1, 3), window_size=SIZE, border=False)
     points = np.concatenate([garment.vertices for garment in dressed.garments])
     middle = 0.5 * (points.min(axis=0) + points.max(axis=0))
-    distance = 1.35 * float(np.ptp(points[:, 1])) + 0.9
+    width, height, _ = np.ptp(points, axis=0).tolist()
+    # an angle of 35 degrees over the height, and half of that over the width of each of the three pictures
+    distance = max(1.7 * height, 3.3 * width) + 0.3
     for column, (right, front) in enumerate(DIRECTIONS):
         plotter.subplot(0, column)
         _add_meshes(pyvista, plotter, dressed, path.stem, legend=column == 1)
@@ -75,7 +77,11 @@ def _add_meshes(pyvista: Any, plotter: Any, dressed: Dressed, what: str, *, lege
     """The body and all garments, welded, in the colours of one picture."""
     from weft.scene.colours import CLOTH_PALETTE, from_lch
 
-    bar = {"title": {"strain": "strain, per cent", "pressure": "pressure, Pa"}.get(what, ""), "color": "black"}
+    bar = {
+        "title": {"strain": "strain, per cent", "pressure": "pressure, Pa"}.get(what, ""),
+        "color": "black",
+        "fmt": "%.0f",
+    }
     show = {"show_scalar_bar": legend, "scalar_bar_args": bar}
     body = _surface(pyvista, dressed.body.vertices, dressed.body.faces)
     if what == "pressure":

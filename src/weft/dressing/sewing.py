@@ -67,7 +67,8 @@ class SewnGarment:
     def open_seams(self) -> list[tuple[int, float]]:
         """The seams that did not close, by their numbers in the pattern, and how far they are open, the worst first."""
         worst = np.zeros(len(self.cut.pattern.seams))
-        np.maximum.at(worst, self.cut.stitch_seam, self.gaps)
+        own = self.cut.stitch_seam >= 0
+        np.maximum.at(worst, self.cut.stitch_seam[own], self.gaps[own])
         return sorted(((int(i), float(worst[i])) for i in np.flatnonzero(worst > OPEN)), key=lambda pair: -pair[1])
 
 
@@ -78,7 +79,7 @@ def sew_garment(
     *,
     material: Material,
     thickness: float,
-    method: str = "robust",
+    method: str = "guarded",
     progress: Progress | None = None,
 ) -> SewnGarment:
     """Sew the panels of a garment on a body, over what it wears already."""

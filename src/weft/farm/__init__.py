@@ -11,6 +11,8 @@ _PUBLIC = {
     "Interval": "weft.farm.sweeps",
     "Outcome": "weft.farm.wedging",
     "Study": "weft.farm.study",
+    "Wardrobe": "weft.farm.wardrobe",
+    "dress_many": "weft.farm.wardrobe",
     "plot_study": "weft.farm.pictures",
     "wedge": "weft.farm.wedging",
 }

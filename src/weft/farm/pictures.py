@@ -182,7 +182,7 @@ def draw_sheet(study: Study, rows: Sequence[dict[str, Any]], farm: "Farm | None"
             pictures[there[number]["run"]] = picture
         elif isinstance(picture, MissingExtraError) or len(there) == 1:
             raise picture
-    return [_compose(shown, study.keys, pictures, study.path / "sheet.png")]
+    return [compose_sheet(shown, study.keys, pictures, study.path / "sheet.png")]
 
 
 def draw_last(job: Picture) -> Any:
@@ -194,7 +194,7 @@ def draw_last(job: Picture) -> Any:
         return stage.draw(cache.frames - 1)
 
 
-def _compose(rows: Sequence[dict[str, Any]], keys: Sequence[str], pictures: dict[str, Any], path: Path) -> Path:
+def compose_sheet(rows: Sequence[dict[str, Any]], keys: Sequence[str], pictures: dict[str, Any], path: Path) -> Path:
     """All pictures on one sheet, each with its values below it."""
     from PIL import Image, ImageDraw
 

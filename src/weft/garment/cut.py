@@ -42,7 +42,7 @@ class CutGarment:
     stitches: Ints
     """(k, 2) vertices that are sewn together"""
     stitch_seam: Ints
-    """(k,) the number of the seam of each stitch"""
+    """(k,) the number of the seam of each stitch; -1 where several seams meet, and two vertices are joined over a third"""
     edge_vertices: dict[EdgeName, Ints]
     """the vertices along each edge, from its start to its end"""
 
@@ -209,7 +209,28 @@ def _stitches(pattern: Pattern, edge_vertices: dict[EdgeName, Ints]) -> tuple[In
         both = both[both[:, 0] != both[:, 1]]
         pairs.append(both)
         seams.append(np.full(len(both), number, np.int32))
-    return np.concatenate(pairs).astype(np.int32), np.concatenate(seams)
+    stitches, numbers = np.concatenate(pairs).astype(np.int32), np.concatenate(seams)
+    more = _over_others(stitches)
+    return np.concatenate([stitches, more]), np.concatenate([numbers, np.full(len(more), -1, np.int32)])
+
+
+def _over_others(stitches: Ints) -> Ints:
+    """(k, 2) pairs of vertices that stitches join only over other vertices: where the seams of several panels meet."""
+    joined: dict[int, set[int]] = {}
+    for a, b in stitches.tolist():
+        both = joined.get(a, {a}) | joined.get(b, {b})
+        for vertex in both:
+            joined[vertex] = both
+    direct = {frozenset(pair) for pair in stitches.tolist()}
+    found = {
+        (a, b)
+        for both in joined.values()
+        if len(both) > 2
+        for a in both
+        for b in both
+        if a < b and frozenset((a, b)) not in direct
+    }
+    return np.array(sorted(found), dtype=np.int32).reshape(-1, 2)
 
 
 def mirrored_panels(pattern: Pattern) -> list[bool]:

@@ -287,7 +287,7 @@ class Scene(SceneModel):
         for i, seam in enumerate(self.seams):
             if seam.closing > 0.0 and dynamics != "position_based":
                 how = f"{self.method.name!r}" if dynamics is None else f"dynamics = {dynamics!r}"
-                yield ("seams", i, "closing"), f"{how} cannot draw seams together in time; use robust, position_based"
+                yield ("seams", i, "closing"), f"{how} cannot draw seams together in time; use guarded or robust"
 
 
 def check_scene(value: Any) -> None:
