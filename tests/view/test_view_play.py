@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 import weft
 from weft.cli.main import app
 from weft.errors import MissingExtraError
-from weft.view.play import HAND_SPEED, LiveView, _quaternion
+from weft.run.controls import quaternion_of
+from weft.view.play import HAND_SPEED, LiveView
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-quic"]
@@ -142,6 +143,34 @@ def test_the_mouse_moves_a_collider_and_the_collider_moves_the_cloth():
         assert view.cloth.positions[:, 2].max() > 0.1
 
 
+@pytest.mark.parametrize("method", ["robust", "untangle"])
+def test_a_scene_is_played_with_its_own_method(method):
+    with playing(hanging().replace(method=method)) as view:
+        assert view.cloth.simulation.method.name == method and method in view._describe()
+        rounds(view, 3)
+        assert view.cloth.time == pytest.approx(3 * view.dt)
+        corner = view.cloth.positions[-1].copy()
+        goal = corner + [0.02, 0.05, 0.05]
+        drag(view, "napkin", "start", corner, corner)
+        drag(view, "napkin", "update", corner, goal)
+        rounds(view, 4, 1.0)
+        np.testing.assert_allclose(view.cloth.positions[-1], goal, atol=1e-6)
+        assert list(view.cloth.held) == [len(view.cloth.positions) - 1]
+        drag(view, "napkin", "end", corner, goal)
+        rounds(view, 1, 1.5)
+        start = view.cloth.poses["ball"][:3, 3].copy()
+        drag(view, "ball", "start", start, start)
+        drag(view, "ball", "update", start, start + [0.0, 0.0, 0.3])
+        rounds(view, 20, 2.0)
+        np.testing.assert_allclose(view._colliders["ball"][0].position, start + [0.0, 0.0, 0.3], atol=1e-6)
+        assert view.cloth.positions[:, 2].max() > 0.1 and len(view.cloth.held) == 0
+        front, _ = view._cloths["napkin"]
+        np.testing.assert_allclose(front.vertices, view.cloth.positions, atol=1e-6)
+        view.panel.record(reset=True, changed=True, stretch=10.0)
+        view.step(5.0)
+        assert view.cloth.time <= view.dt
+
+
 def test_motions_of_the_scene_go_on_until_they_are_switched_off():
     with playing() as view:
         rounds(view, 4)
@@ -177,7 +206,7 @@ def test_poses_are_sent_as_quaternions():
                 [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
             ]
         )
-        found = _quaternion(turn)
+        found = quaternion_of(turn)
         np.testing.assert_allclose(found * np.sign(found @ q), q, atol=1e-12)
 
 

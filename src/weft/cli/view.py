@@ -34,7 +34,7 @@ def play(
     scene: Annotated[Path, typer.Argument(help="The scene, a TOML file.", show_default=False)],
     method: Annotated[
         str | None,
-        typer.Option(help="Another method than the scene's; live there is predictive.", show_default="the scene's"),
+        typer.Option(help="Another method than the scene's, such as predictive.", show_default="the scene's"),
     ] = None,
     port: Annotated[
         int, typer.Option(help="The port; if it is in use, the next free one is taken.", min=1, max=65535)
@@ -46,7 +46,8 @@ def play(
 ) -> None:
     """Simulate a scene live in the browser: drag cloth and colliders, change stiffness, friction and wind.
 
-    A scene of another method than predictive is refused, unless --method predictive says that it may be used instead.
+    The method is the scene's. With predictive it runs in real time and all can be changed; with others cloth and colliders can
+    be dragged, as fast as they compute.
     The printed address holds a token that is new at every start, as that of `weft view`.
     """
     from weft.view.play import play_scene

@@ -1,4 +1,4 @@
-"""Tasks as Gymnasium environments: one world, or a vector of worlds that are stepped as a batch."""
+"""Tasks as Gymnasium environments: one world, or a vector of worlds that are stepped as a batch. They run on the CPU."""
 
 from typing import Any
 
@@ -44,9 +44,9 @@ class ClothEnv(gymnasium.Env):
 
     metadata = {"render_modes": []}  # noqa: RUF012  (as Gymnasium has it)
 
-    def __init__(self, task: str | Task, *, method: Any = "robust", device: str | None = None) -> None:
+    def __init__(self, task: str | Task, *, method: Any = "robust") -> None:
         made = _task(task)
-        self.episode = Episode(made, Simulation(made.scene(method), device=device))
+        self.episode = Episode(made, Simulation(made.scene(method)))
         self.observation_space, self.action_space = _spaces(self.episode)
 
     def reset(
@@ -72,12 +72,10 @@ class ClothVectorEnv(gymnasium.vector.VectorEnv):
 
     metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
 
-    def __init__(
-        self, task: str | Task, num_envs: int = 1, *, method: Any = "robust", device: str | None = None
-    ) -> None:
+    def __init__(self, task: str | Task, num_envs: int = 1, *, method: Any = "robust") -> None:
         made = _task(task)
         self.num_envs = num_envs
-        self.sims = SimulationBatch(made.scene(method), num_envs, device=device)
+        self.sims = SimulationBatch(made.scene(method), num_envs)
         self.episodes = [Episode(made, sim) for sim in self.sims.worlds]
         self.single_observation_space, self.single_action_space = _spaces(self.episodes[0])
         self.observation_space = batch_space(self.single_observation_space, num_envs)

@@ -42,9 +42,9 @@ class Realtime:
         if not isinstance(scene.method, Predictive):
             # another method without a word would show another cloth than the scene's
             raise WeftError(
-                f"{scene.source or scene.name} is a scene of the method {scene.method.name!r}, and Realtime and play step "
-                "'predictive': choose that (scene.replace(method='predictive'), weft play --method predictive), or step "
-                "the scene's own method by weft.Simulation"
+                f"{scene.source or scene.name} is a scene of the method {scene.method.name!r}, and Realtime steps "
+                "'predictive': choose that by scene.replace(method='predictive'), or step the scene's own method by "
+                "weft.Simulation"
             )
         self.scene = scene
         self.world = World(scene, device or scene.device)

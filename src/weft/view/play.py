@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from weft.mesh.topology import split_sharp
+from weft.run.controls import quaternion_of
 from weft.run.realtime import Realtime
 from weft.scene import Path as KeyframePath
-from weft.scene import Scene, Sequence, Spin, load_scene
+from weft.scene import Predictive, Scene, Sequence, Spin, load_scene
 from weft.scene.colours import body_colours
 from weft.view.access import serve, start_server, stop_server
 from weft.view.camera import choose_view, extent
 from weft.view.figures import to_rgb
+from weft.view.live_simulation import LiveSimulation
 
 HELP = "Drag the cloth or a collider with the mouse; drag beside them to turn the view."
 
@@ -40,7 +42,8 @@ class Settings:
 class PlayPanel:
     """Pause, reset, stiffness, friction and wind."""
 
-    def __init__(self, server: Any, *, wind: tuple[float, float, float]) -> None:
+    def __init__(self, server: Any, *, wind: tuple[float, float, float], adjustable: bool = True) -> None:
+        """Without `adjustable` there are only pause and reset."""
         self._lock = Lock()
         self._settings = Settings(wind=wind)
         gui = server.gui
@@ -48,8 +51,21 @@ class PlayPanel:
             self.words = gui.add_markdown("")
             self.pause = gui.add_button("Pause", hint="or press P")
             reset = gui.add_button("Reset", hint="or press R")
-            motions = gui.add_checkbox("motions of the scene", True, hint="without them every collider can be dragged")
             gui.add_markdown(HELP)
+        self.pause.on_click(lambda _: self.toggle())
+        reset.on_click(lambda _: self.record(reset=True))
+        for label, key, act in (
+            ("Pause or go on", "P", self.toggle),
+            ("Reset", "R", lambda: self.record(reset=True)),
+        ):
+            gui.add_command(label, hotkey=key).on_trigger(lambda _, act=act: act())
+        if adjustable:
+            self._add_adjustments(gui, wind)
+
+    def _add_adjustments(self, gui: Any, wind: tuple[float, float, float]) -> None:
+        """Motions, stiffness, friction and wind."""
+        with gui.add_folder("Scene"):
+            motions = gui.add_checkbox("motions of the scene", True, hint="without them every collider can be dragged")
         with gui.add_folder("Cloth"):
             # powers of ten: one slider spans four decades of stiffness
             self.stretch = gui.add_slider("stretch, times 10^", min=-2.0, max=2.0, step=0.1, initial_value=0.0)
@@ -61,19 +77,12 @@ class PlayPanel:
             self.wind = gui.add_slider("m/s", min=0.0, max=20.0, step=0.5, initial_value=round(2.0 * speed) / 2.0)
             self.angle = gui.add_slider("from x about y, degrees", min=0, max=360, step=5, initial_value=round(angle))
 
-        self.pause.on_click(lambda _: self.toggle())
-        reset.on_click(lambda _: self.record(reset=True))
         motions.on_update(lambda _: self.record(motions=motions.value, changed=True))
         for slider, name in ((self.stretch, "stretch"), (self.bend, "bend")):
             slider.on_update(lambda _, s=slider, n=name: self.record(**{n: 10.0**s.value}, changed=True))
         self.friction.on_update(lambda _: self.record(friction=float(self.friction.value), changed=True))
         for slider in (self.wind, self.angle):
             slider.on_update(lambda _: self.record(wind=self._blowing(), changed=True))
-        for label, key, act in (
-            ("Pause or go on", "P", self.toggle),
-            ("Reset", "R", lambda: self.record(reset=True)),
-        ):
-            gui.add_command(label, hotkey=key).on_trigger(lambda _, act=act: act())
 
     def record(self, **settings: Any) -> None:
         """Record changed settings."""
@@ -137,7 +146,10 @@ class LiveView:
     """A server on this machine that simulates one scene. `run` serves until it is interrupted."""
 
     def __init__(self, scene: Scene | str | Path, *, host: str = "127.0.0.1", port: int = 8080) -> None:
-        self.cloth = Realtime(scene)
+        found = load_scene(scene) if isinstance(scene, str | Path) else scene
+        # the scene's own method; predictive has a form for games, in which all can be changed while it runs
+        self._adjustable = isinstance(found.method, Predictive)
+        self.cloth: Any = Realtime(found) if self._adjustable else LiveSimulation(found)
         self.scene = self.cloth.scene
         self.dt = 1.0 / self.scene.fps
         self._server, self.url = start_server(host, port)
@@ -146,7 +158,8 @@ class LiveView:
         self._offset = np.zeros(3)
         self._set_stage()
         wind = self.scene.forces.wind
-        self.panel = PlayPanel(self._server, wind=(0.0, 0.0, 0.0) if wind is None else wind.velocity)
+        usual = (0.0, 0.0, 0.0) if wind is None else wind.velocity
+        self.panel = PlayPanel(self._server, wind=usual, adjustable=self._adjustable)
         self._due = self._shown = -np.inf
         self._cost = 0.0
 
@@ -183,6 +196,8 @@ class LiveView:
             self._show(settings.playing)
 
     def _change(self, settings: Any) -> None:
+        if not self._adjustable:
+            return
         self.cloth.motions = settings.motions
         self.cloth.change(stretch=settings.stretch, bend=settings.bend, friction=settings.friction, wind=settings.wind)
 
@@ -207,7 +222,7 @@ class LiveView:
             if np.isnan(self._offset).any():
                 # the collider keeps its offset from the mouse
                 self._offset = pose[:3, 3] - start
-            pose[:3, 3] += self._limited(end + self._offset - pose[:3, 3])
+            cloth.move(body, pose[:3, 3] + self._limited(end + self._offset - pose[:3, 3]))
 
     def _limited(self, way: np.ndarray) -> np.ndarray:
         """A displacement limited to what `HAND_SPEED` allows in a step."""
@@ -223,19 +238,20 @@ class LiveView:
             for name, (mesh, corners) in self._colliders.items():
                 if corners is None:
                     pose = cloth.poses[name]
-                    mesh.position, mesh.wxyz = pose[:3, 3], _quaternion(pose[:3, :3])
+                    mesh.position, mesh.wxyz = pose[:3, 3], quaternion_of(pose[:3, :3])
                 else:
                     mesh.vertices = cloth.collider_mesh(name)[0][corners].astype(np.float32)
         self.panel.update(playing, self._describe())
 
     def _describe(self) -> str:
         report = self.cloth.report
-        return "  \n".join(
-            [
-                f"{self.cloth.time:.2f} s, {1e3 * self._cost:.2f} ms a step of {1e3 * self.dt:.0f}",
-                f"{report['contacts']} contacts: {report['generated']} generated, {report['cached']} cached",
-            ]
-        )
+        contacts = f"{report.get('contacts', 0)} contacts"
+        if self._adjustable:
+            contacts += f": {report['generated']} generated, {report['cached']} cached"
+        elif report.get("status", "ok") != "ok":
+            contacts += f"; {report['status']}"
+        cost = f"{self.cloth.time:.2f} s, {1e3 * self._cost:.2f} ms a step of {1e3 * self.dt:.0f}"
+        return "  \n".join([f"{self.scene.method.name}: {cost}", contacts])
 
     def _set_stage(self) -> None:
         server, cloth = self._server, self.cloth
@@ -243,7 +259,7 @@ class LiveView:
         server.gui.configure_theme(show_logo=False, show_share_button=False)
         server.gui.main_panel.dock_right()
         points = cloth.positions.copy()
-        view = choose_view(self.cloth.world, aspect=4 / 3, camera=self.scene.camera, points=points)  # type: ignore[arg-type]
+        view = choose_view(self.cloth.world, aspect=4 / 3, camera=self.scene.camera, points=points)
         camera, size = server.initial_camera, extent(points)
         centre = points.mean(axis=0)
         self._reach = centre - HAND_REACH * size, centre + HAND_REACH * size
@@ -292,21 +308,6 @@ class LiveView:
         def _(event: Any) -> None:
             if not (moves and self.cloth.motions):
                 self.hand.move(event, name)
-
-
-def _quaternion(turn: np.ndarray) -> np.ndarray:
-    """The unit quaternion (w, x, y, z) of a rotation matrix: the row with the largest diagonal of 4 q q^T, normalised."""
-    (a, b, c), (d, e, f), (g, h, i) = turn
-    table = np.array(
-        [
-            [1 + a + e + i, h - f, c - g, d - b],
-            [h - f, 1 + a - e - i, b + d, c + g],
-            [c - g, b + d, 1 - a + e - i, f + h],
-            [d - b, c + g, f + h, 1 - a - e + i],
-        ]
-    )
-    best = table[table.diagonal().argmax()]
-    return np.asarray(best / np.linalg.norm(best))
 
 
 def play_scene(
