@@ -59,7 +59,7 @@ def test_export(folder):
 
 def test_mistakes_are_one_line(folder):
     assert "nothing.zarr does not exist" in refused("render", "nothing.zarr")
-    assert "must end in .mp4 for a film" in refused("render", "run.zarr", "-o", "a.gif")
+    assert "must end in .mp4, .webp, .gif for a film" in refused("render", "run.zarr", "-o", "a.avi")
     assert "--size large: write width and height" in refused("render", "run.zarr", "--size", "large")
     assert "--colour heat: use one of" in refused("render", "run.zarr", "--colour", "heat")
     assert "--fps 0: must be more than 0" in refused("render", "run.zarr", "--fps", "0")

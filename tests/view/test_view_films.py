@@ -5,6 +5,7 @@ import sys
 import imageio_ffmpeg
 import numpy as np
 import pytest
+from PIL import Image
 from view_caches import waving
 
 from weft.errors import MissingExtraError, WeftError
@@ -70,6 +71,16 @@ def test_a_film_that_fails_leaves_the_old_one_alone(tmp_path):
         render_film(cache, path, size=SIZE, draft=True, marks=fail)
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["film.mp4"]
+
+
+@pytest.mark.parametrize("suffix", [".gif", ".webp"])
+def test_films_that_repeat_in_pages_and_messages(tmp_path, suffix):
+    path = render_film(waving(frames=4), tmp_path / f"film{suffix}", size=SIZE, draft=True)
+    with Image.open(path) as film:
+        assert film.n_frames == 4 and film.size == SIZE and film.info["loop"] == 0
+        first = np.asarray(film.convert("RGB")).astype(int)
+        film.seek(3)
+        assert np.abs(np.asarray(film.convert("RGB")).astype(int) - first).max() > 50
 
 
 def test_mistakes_are_sentences(tmp_path):

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.mesh import TriMesh, shapes
+from weft.mesh.subdivide import loop_points
 from weft.mesh.topology import split_sharp
-from weft.view.surface import Surface, split_in_four, typical_edge
+from weft.view.surface import Surface, loop_rules, split_in_four, typical_edge
 
 
 def area(points, faces):
@@ -81,3 +82,59 @@ def test_a_triangle_without_area_gives_no_nan():
     faces = np.array([[0, 1, 2], [0, 3, 1]], np.int32)
     _, normals = Surface(vertices, faces, smooth=True, detail=9.0).shape(vertices)
     assert np.isfinite(normals).all()
+
+
+@pytest.mark.parametrize(
+    "mesh", [shapes.grid((1.0, 2.0), (5, 3)), shapes.icosphere(0.5, subdivisions=2), shapes.capsule()]
+)
+def test_the_rules_of_loop_are_those_of_subdivision(mesh):
+    points = mesh.vertices + np.random.default_rng(1).normal(scale=0.05, size=mesh.vertices.shape)
+    step, _ = split_in_four(mesh.faces, len(points))
+    expected = loop_points(mesh, points)
+    np.testing.assert_allclose(loop_rules(mesh.faces, len(points)) @ points, expected, atol=1e-12)
+    assert step.shape == (len(expected), len(points))
+
+
+def test_rounding_moves_points_by_its_length_at_most_and_keeps_gentle_bends():
+    ball = shapes.icosphere(0.5, subdivisions=3)
+    flat = Surface(ball.vertices, ball.faces, smooth=True, detail=np.inf)
+    free, held = (Surface(ball.vertices, ball.faces, smooth=True, detail=np.inf, rounding=r) for r in (1.0, 1e-4))
+    points, normals = free.shape(ball.vertices)
+    # vertices of the ball and middles of its edges are both on it
+    assert np.abs(np.linalg.norm(points, axis=1) - 0.5).max() < 2e-3 * 0.5
+    assert (normals * points).sum(axis=1).min() > 0.999 * 0.5
+    middles = np.linalg.norm(held.lift @ ball.vertices, axis=1)
+    moved = np.linalg.norm(held.shape(ball.vertices)[0] - held.lift @ ball.vertices, axis=1)
+    assert moved.max() == pytest.approx(1e-4) and middles.min() < 0.5 - 1e-3
+    assert len(flat.faces) * 4 == len(held.faces) == len(free.faces)
+
+
+def test_a_flat_sheet_and_its_corners_stay():
+    grid = shapes.grid((1.0, 1.0), (6, 6))
+    surface = Surface(grid.vertices, grid.faces, smooth=True, detail=np.inf, rounding=4e-4)
+    points, normals = surface.shape(grid.vertices)
+    assert np.abs(points - surface.lift @ grid.vertices).max() <= 4.001e-4 and np.abs(points[:, 1]).max() < 1e-12
+    np.testing.assert_allclose(np.abs(normals[:, 1]), 1.0, atol=1e-12)
+
+
+def test_normals_of_a_narrow_fold_are_nearer_to_the_true_ones():
+    """A ridge as narrow as the cells that runs at an angle to them: plain normals alternate along its crest."""
+    grid = shapes.grid((1.0, 1.0), (20, 20))
+    radius, slant = 0.05, 0.31
+
+    def across(points):
+        return points[:, 0] + slant * points[:, 2]
+
+    x = grid.vertices.copy()
+    x[:, 1] = np.sqrt(across(x) ** 2 + radius**2)
+
+    def error(rounding):
+        surface = Surface(x, grid.faces, smooth=True, detail=0.03, rounding=rounding)
+        points, normals = surface.shape(x)
+        steep = across(points) / np.sqrt(across(points) ** 2 + radius**2)
+        true = np.stack([-steep, np.ones_like(steep), -slant * steep], axis=1)
+        true /= np.linalg.norm(true, axis=1, keepdims=True)
+        inside = (np.abs(points[:, [0, 2]]) < 0.4).all(axis=1)
+        return np.sqrt(np.mean(1.0 - np.abs((normals * true).sum(axis=1))[inside]))
+
+    assert error(1e-3) < 0.75 * error(0.0)

@@ -23,7 +23,7 @@ def render(
         typer.Option(
             "--out",
             "-o",
-            help="film.mp4, or still.png or .jpg; default: the cache's name with .mp4",
+            help="film.mp4, .webp or .gif, or still.png or .jpg; default: the cache's name with .mp4",
             show_default=False,
         ),
     ] = None,
@@ -36,6 +36,9 @@ def render(
     wireframe: Annotated[bool, typer.Option("--wireframe", help="Show the edges of the triangles.")] = False,
     crossings: Annotated[bool, typer.Option("--crossings", help="Show edges that pass through triangles.")] = False,
     fps: Annotated[float | None, typer.Option(help="Frames a second of the film.", show_default="the cache's")] = None,
+    smooth: Annotated[
+        bool, typer.Option(help="Round the cloth for the eye; not where --wireframe or --crossings draw on it.")
+    ] = True,
     draft: Annotated[bool, typer.Option("--draft", help="Faster: without shadows.")] = False,
     beauty: Annotated[bool, typer.Option("--beauty", help="Slower: path tracing. Needs the extra beauty.")] = False,
     samples: Annotated[
@@ -47,11 +50,11 @@ def render(
         typer.Option(help="Spread a film's frames over a Dask scheduler, tcp://..., or local.", show_default=False),
     ] = None,
 ) -> None:
-    """Draw a cache as a film (mp4) or a still (png, jpg), without a screen."""
+    """Draw a cache as a film (mp4, webp, gif) or a still (png, jpg), without a screen."""
     from weft.cache import open_result
     from weft.cli.terminal import choose_size
     from weft.view.beauty import FILM_SAMPLES, STILL_SAMPLES
-    from weft.view.pictures import Look
+    from weft.view.pictures import FILM_FORMATS, Look
 
     source = open_result(cache)
     path = out or Path(f"{cache.resolve().stem}.mp4")
@@ -63,7 +66,7 @@ def render(
     if not beauty and (samples is not None or motion_blur):
         raise WeftError("--samples and --motion-blur are for --beauty: add it, or leave them out")
     traces = (samples or (STILL_SAMPLES if is_still else FILM_SAMPLES)) if beauty else None
-    look = Look(choose_size(size), _choose_colour(colour), wireframe, crossings, draft, traces, motion_blur)
+    look = Look(choose_size(size), _choose_colour(colour), wireframe, crossings, draft, smooth, traces, motion_blur)
 
     if is_still:
         if frames is not None or fps is not None:
@@ -71,12 +74,13 @@ def render(
         if scheduler is not None:
             raise WeftError(f"{path} is a still, one frame: --scheduler is for films")
         _draw_still(source, path, -1 if frame is None else frame, look)
-    elif path.suffix.lower() == ".mp4":
+    elif path.suffix.lower() in FILM_FORMATS:
         if frame is not None:
             raise WeftError(f"{path} is a film: choose frames with --frames first:last; --frame is for stills")
         _draw_film(source, path, frames, fps, look, scheduler)
     else:
-        raise WeftError(f"{path}: the name must end in .mp4 for a film, or in .png, .jpg or .jpeg for a still")
+        films = ", ".join(FILM_FORMATS)
+        raise WeftError(f"{path}: the name must end in {films} for a film, or in .png, .jpg or .jpeg for a still")
 
 
 def _choose_colour(name: str) -> "Colour":
@@ -133,4 +137,4 @@ def _draw_film(
 
 def _plain(look: "Look") -> dict[str, Any]:
     """The options of pictures that are not path-traced."""
-    return {"colour": look.colour, "wireframe": look.wireframe, "draft": look.draft}
+    return {"colour": look.colour, "wireframe": look.wireframe, "draft": look.draft, "smooth": look.smooth}

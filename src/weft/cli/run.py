@@ -29,8 +29,14 @@ def run(
     Every frame is written before the next one begins. A run that was stopped by Ctrl-C, a crash or a power cut continues
     with --resume and gives the same result as an uninterrupted one.
     """
+    from weft.errors import WeftError
     from weft.run import Interrupted, simulate
 
+    if scene.suffix == ".zarr":
+        raise WeftError(
+            f"{scene} is a cache, the result of a run: give the scene file (with --resume to continue); to look at a cache "
+            f"use  weft view {shlex.quote(str(scene))}"
+        )
     if threads is not None:
         from weft.runtime import set_threads
 

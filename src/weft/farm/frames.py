@@ -248,4 +248,5 @@ def _make_stage(job: Draw) -> Any:
     from weft.view.stage import Stage
 
     quality = None if look.draft else FILM
-    return Stage(cache, size=look.size, quality=quality, camera=None, colour=look.colour, wireframe=look.wireframe)
+    smooth = look.smooth and not look.crossings
+    return Stage(cache, size=look.size, quality=quality, colour=look.colour, wireframe=look.wireframe, smooth=smooth)

@@ -71,7 +71,7 @@ def render_beauty_film(
     motion_blur: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Trace frames of a cache into an mp4 file and return its path; see `render_film` for the rest."""
+    """Trace frames of a cache into a film and return its path; see `render_film` for the rest."""
     from weft.view.pictures import write_film
 
     chosen = list(range(cache.frames)) if frames is None else list(frames)
@@ -149,12 +149,18 @@ class Studio:
         return {"type": "ply", "filename": str(path), "bsdf": made}
 
     def _make_surfaces(self) -> list[Any]:
-        from weft.view.surface import Surface
+        from weft.view.surface import Surface, drawn_rounding
 
         x, faces = self._cache.positions(0), self._cache.faces
         return [
             # light is computed at every pixel, so coarse triangles need not be split
-            Surface(x[b.vertices], faces[b.faces] - b.vertices.start, smooth=b.kind == "cloth", detail=float("inf"))
+            Surface(
+                x[b.vertices],
+                faces[b.faces] - b.vertices.start,
+                smooth=b.kind == "cloth",
+                detail=float("inf"),
+                rounding=drawn_rounding(self._cache) if b.kind == "cloth" else 0.0,
+            )
             for b in self._bodies
         ]
 

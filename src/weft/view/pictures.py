@@ -1,4 +1,4 @@
-"""Stills and films: frames of a cache as PNG or JPEG files, or as an mp4 for every player and browser (H.264, yuv420p).
+"""Stills and films: frames of a cache as PNG or JPEG files, or as mp4 (H.264, yuv420p), WebP or GIF.
 
 Files are written under a temporary name and renamed, so that they appear complete or not at all.
 """
@@ -23,6 +23,29 @@ if TYPE_CHECKING:
 
 
 STILL_FORMATS = (".png", ".jpg", ".jpeg")
+# how ffmpeg encodes each kind of film. A GIF has 256 colours, chosen for each film; GIF and WebP repeat
+FILM_FORMATS: dict[str, dict[str, Any]] = {
+    ".mp4": {
+        "codec": "libx264",
+        "pix_fmt_out": "yuv420p",
+        "output_params": ["-crf", "18", "-preset", "medium", "-movflags", "+faststart"],
+    },
+    ".webp": {
+        "codec": "libwebp_anim",
+        "pix_fmt_out": "yuv420p",
+        "output_params": ["-quality", "85", "-compression_level", "4", "-loop", "0"],
+    },
+    ".gif": {
+        "codec": "gif",
+        "pix_fmt_out": "pal8",
+        "output_params": [
+            "-vf",
+            "split[a][b];[a]palettegen=stats_mode=diff[p];[b][p]paletteuse=dither=bayer",
+            "-loop",
+            "0",
+        ],
+    },
+}
 
 
 def render_still(
@@ -36,12 +59,13 @@ def render_still(
     wireframe: bool = False,
     marks: Floats | None = None,
     draft: bool = False,
+    smooth: bool = True,
 ) -> Path:
     """Draw one frame of a cache into a PNG or JPEG file and return its path.
 
     A negative frame counts from the last. `camera` (position, target, fov_deg) overrides the scene's, and what
     neither gives is chosen so that the cloth fills the picture. `marks` are (k, 2, 3) segments, red, over everything.
-    `draft` leaves the shadows out.
+    `draft` leaves the shadows out. `smooth` rounds the cloth for the eye, unless its edges or marks are drawn.
     """
     path = Path(path)
     if path.suffix.lower() not in STILL_FORMATS:
@@ -50,9 +74,9 @@ def render_still(
 
     from weft.view.stage import Stage
 
-    with Stage(
-        cache, size=size, quality=None if draft else STILL, camera=camera, colour=colour, wireframe=wireframe
-    ) as stage:
+    quality = None if draft else STILL
+    look: dict[str, Any] = {"colour": colour, "wireframe": wireframe, "smooth": smooth and marks is None}
+    with Stage(cache, size=size, quality=quality, camera=camera, **look) as stage:
         save_picture(stage.draw(frame, marks), path)
     return path
 
@@ -79,13 +103,15 @@ def render_film(
     wireframe: bool = False,
     marks: Callable[[int], Floats] | None = None,
     draft: bool = False,
+    smooth: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Draw the frames of a cache into an mp4 file and return its path.
+    """Draw the frames of a cache into an mp4, webp or gif file and return its path.
 
     All complete frames are drawn unless `frames` names some; `fps` is the cache's unless given. `marks(frame)` gives
-    (k, 2, 3) segments to draw in red over everything; `draft` leaves the shadows out; `progress(done, total)` is
-    called after each frame. The size is rounded down to even numbers, which H.264 needs.
+    (k, 2, 3) segments to draw in red over everything; `draft` leaves the shadows out; `smooth` rounds the cloth for the
+    eye, unless its edges or marks are drawn; `progress(done, total)` is called after each frame. The size is rounded
+    down to even numbers, which H.264 needs.
     """
     chosen = list(range(cache.frames)) if frames is None else list(frames)
     even = (size[0] // 2 * 2, size[1] // 2 * 2)
@@ -95,7 +121,8 @@ def render_film(
         from weft.view.stage import Stage
 
         quality = None if draft else FILM
-        with Stage(cache, size=even, quality=quality, camera=camera, colour=colour, wireframe=wireframe) as stage:
+        look: dict[str, Any] = {"colour": colour, "wireframe": wireframe, "smooth": smooth and marks is None}
+        with Stage(cache, size=even, quality=quality, camera=camera, **look) as stage:
             yield (stage.draw(frame, None if marks is None else marks(frame)) for frame in chosen)
 
     return write_film(Path(path), pictures, count=len(chosen), size=even, fps=fps or cache.fps, progress=progress)
@@ -110,9 +137,9 @@ def write_film(
     fps: float,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Encode `count` pictures, whose width and height are even, into an mp4 file and return its path."""
-    if path.suffix.lower() != ".mp4":
-        raise WeftError(f"{path}: a film ends in .mp4")
+    """Encode `count` pictures, whose width and height are even, into a film and return its path."""
+    if path.suffix.lower() not in FILM_FORMATS:
+        raise WeftError(f"{path}: a film ends in {', '.join(FILM_FORMATS)}")
     if not count:
         raise WeftError("there are no frames to draw: the cache has none yet, or the choice of frames is empty")
 
@@ -122,12 +149,10 @@ def write_film(
             str(partial),
             size,
             fps=fps,
-            codec="libx264",
-            pix_fmt_out="yuv420p",
             macro_block_size=2,
             quality=None,
-            output_params=["-crf", "18", "-preset", "medium", "-movflags", "+faststart"],
             ffmpeg_log_level="error",
+            **FILM_FORMATS[path.suffix.lower()],
         )
         writer.send(None)
         try:
@@ -186,5 +211,6 @@ class Look:
     wireframe: bool = False
     crossings: bool = False
     draft: bool = False
+    smooth: bool = True
     samples: int | None = None
     motion_blur: bool = False

@@ -19,7 +19,7 @@ from weft.scene.colours import BodyColours, Floats, body_colours, from_lch, to_l
 from weft.view.camera import View, choose_view, ground_of, subject_points, view_axes
 from weft.view.fields import Colour, Field, check_colour
 from weft.view.light import Lights, Quality, open_light
-from weft.view.surface import Surface
+from weft.view.surface import Surface, drawn_rounding
 
 if TYPE_CHECKING:
     from weft.cache import Cache
@@ -52,7 +52,10 @@ class Drawn(NamedTuple):
 
 
 class Stage:
-    """Draws the frames of a cache; without a `quality` there are no shadows. Use it as a context, or call `close`."""
+    """Draws the frames of a cache; use it as a context, or call `close`.
+
+    Without a `quality` there are no shadows. `smooth` rounds cloth for the eye, but not where edges are drawn on it.
+    """
 
     def __init__(
         self,
@@ -63,6 +66,7 @@ class Stage:
         camera: Any = None,
         colour: Colour = "body",
         wireframe: bool = False,
+        smooth: bool = False,
     ) -> None:
         check_colour(colour)
         if min(size) < 16:
@@ -81,7 +85,7 @@ class Stage:
         self._wires: list[tuple[slice, Any]] = []
         self._bodies: list[Drawn] = []
         self._floor: Floor | None = None
-        self._add_bodies(wireframe=wireframe)
+        self._add_bodies(wireframe=wireframe, rounded=smooth and not wireframe)
         self._lamp = lamp_direction(self.view)
         self._lights = quality and Lights(
             self._pyvista, self._casters, self._lamp, centre=self._centre, radius=self._radius, quality=quality
@@ -142,7 +146,7 @@ class Stage:
     ) -> None:
         if field is not None and drawn.cloth:
             # colours that stand for numbers are shaded with less contrast and without tint
-            albedo = to_linear(drawn.surface.lift @ field[drawn.vertices])
+            albedo = to_linear(np.clip(drawn.surface.lift @ field[drawn.vertices], 0.0, 1.0))
             for side, light in (("front", front), ("back", back)):
                 grey = np.minimum(0.45 + 0.32 * light.mean(axis=1, keepdims=True), 1.0)
                 drawn.mesh.point_data[side] = to_bytes(albedo * grey)
@@ -155,7 +159,7 @@ class Stage:
         for side, colour, light in (("front", drawn.sides.front, front), ("back", drawn.sides.back, back)):
             drawn.mesh.point_data[side] = to_bytes(expose((to_linear(colour) + sheen) * light))
 
-    def _add_bodies(self, *, wireframe: bool) -> None:
+    def _add_bodies(self, *, wireframe: bool, rounded: bool) -> None:
         cache, pyvista = self.cache, self._pyvista
         start = cache.positions(0)
         ground = ground_of(cache, 2.0 * self._radius)
@@ -169,7 +173,9 @@ class Stage:
                 continue
             cloth = body.kind == "cloth"
             vertices = start[body.vertices]
-            surface = Surface(vertices, faces, smooth=cloth, detail=DETAIL * self._radius)
+            detail = DETAIL * self._radius
+            rounding = drawn_rounding(cache) if rounded and cloth else 0.0
+            surface = Surface(vertices, faces, smooth=cloth, detail=detail, rounding=rounding)
             mesh = pyvista.PolyData.from_regular_faces(surface.shape(vertices)[0], surface.faces)
             solid.append(cache.faces[body.faces])
             for side, hidden in (("front", "back"), ("back", "front")):
