@@ -255,3 +255,9 @@ def test_short_texts(tmp_path):
     (tmp_path / "a").write_bytes(bytes(1500))
     (tmp_path / "b").write_bytes(bytes(15_000_000))
     assert size_of(tmp_path / "a") == "1.5 kB" and size_of(tmp_path) == "15 MB"
+
+
+def test_a_cache_that_is_given_to_run_is_explained(scene):
+    call("run", scene, "--quiet")
+    said = call("run", "sheet.zarr", code=1).output
+    assert "sheet.zarr is a cache, the result of a run" in said and "weft view sheet.zarr" in said

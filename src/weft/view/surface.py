@@ -7,7 +7,7 @@ part of the thickness, so that layers do not seem to cross. Sharp edges of colli
 in the body's vertices, so a frame costs a few sparse matrix products.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -128,7 +128,7 @@ def loop_rules(faces: Ints, count: int) -> sparse.csr_array:
     # points of edges: half of both ends, inside 3/8 and 1/8 of the opposite corners
     ends = np.where(inner, 0.375, 0.5)
     of_inner = inner[place]
-    blocks = [(count + np.arange(len(edges)), edges[:, k], ends) for k in range(2)]
+    blocks: list[tuple[Any, Any, Any]] = [(count + np.arange(len(edges)), edges[:, k], ends) for k in range(2)]
     blocks.append((count + place[of_inner], opposite[of_inner], np.full(int(of_inner.sum()), 0.125)))
 
     # points of vertices: inside towards the mean of all neighbours, on a boundary of the two along it
