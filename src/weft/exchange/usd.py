@@ -63,7 +63,7 @@ def export_usd(
         choose_dialect(schema)
     selection = Selection(cache, frames, bodies)
     try:
-        rounding = _write(path, selection, overwrite=overwrite, check=check, progress=progress)
+        rounding = _write(path, selection, schema, overwrite=overwrite, check=check, progress=progress)
     except Tf.ErrorException as error:
         # USD's own words are many lines about its source; the last quoted part says what happened
         reasons = re.findall(r" : '(.*)'", str(error)) or [type(error).__name__]
@@ -72,7 +72,7 @@ def export_usd(
 
 
 def _write(
-    path: Path, selection: Selection, *, overwrite: bool, check: bool, progress: Report | None
+    path: Path, selection: Selection, schema: str | None, *, overwrite: bool, check: bool, progress: Report | None
 ) -> dict[int, int]:
     """Write the file; returns the intersections that rounding made."""
     from pxr import Usd
