@@ -29,6 +29,8 @@ from weft.analysis.attraction import (
     vertex_triangle_kinds,
 )
 from weft.contact.contact import pair_thickness
+from weft.contact.contact_tests import StepSurface, nearest_of_edges, nearest_on_surface
+from weft.contact.feature_bounds import Cones
 from weft.dynamics.implicit.step_springs import CORNERS, StepSprings
 from weft.geometry.stencil import Kind, nearest_weights, pair_vertices, relative_position, stencil_normal
 from weft.methods.base import exact_broad_phase
@@ -52,10 +54,15 @@ REPEL_STRENGTH = wp.constant(wp.float64(20.0))
 # stiffness of repulsion where the distance has become 0, in units of the stretch stiffness of the cloth; it decreases with
 # the square of the missing distance. Larger withstands more pressure between layers, and makes the solve harder
 REPEL_STIFFNESS = 1.0
+# fraction of the missing distance that a step restores. Cloth keeps the speed of its separation: all of the distance at once
+# would throw layers that collided
+REPEL_FRACTION = wp.constant(wp.float64(0.2))
 # m/s; the fastest separation
 REPEL_SPEED = wp.constant(wp.float64(0.5))
 # metres; the distance that layers keep next to a seam that joins them: that at which collisions are stopped
 LEAST_DISTANCE = wp.constant(wp.float64(2.4e-4))
+# a weight below this is that of the far end of an edge whose other end is nearest
+NO_WEIGHT = wp.constant(wp.float64(1.0e-6))
 # rings of neighbours around a path without repulsion, which would hold the path in place
 PATH_RINGS = 1
 # metres; the distance from a vertex to a seam where there is none. Infinity times a weight of 0 would be NaN
@@ -162,12 +169,16 @@ def choose_near(
     coloured: int,
     tangled: wp.array[wp.int8],
     cloth: ClothPairs,
-    x: wp.array[wp.vec3d],
+    around: StepSurface,
     v: wp.array[wp.vec3d],
     h: wp.float64,
     chosen: wp.array[int],
 ):
-    """Mark the pairs (with 1) that are too near, or will be within the step h. `coloured`: 1 if there is an analysis."""
+    """Mark the pairs (with 1) that are too near, or will be within the step h. `coloured`: 1 if there is an analysis.
+
+    A pair whose direction leans towards a neighbour, which is nearer, is no contact of the surface: pushed along slanted
+    directions two layers would be stretched, and thrown.
+    """
     i = first + wp.tid()
     chosen[i] = 0
     if coloured == 1:
@@ -178,6 +189,7 @@ def choose_near(
         for k in range(4):
             if tangled[q[k]] == wp.int8(1):
                 return
+    x = around.x
     w = nearest_weights(kind, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
     r = relative_position(w, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
     u = relative_position(w, v[q[0]], v[q[1]], v[q[2]], v[q[3]])
@@ -188,7 +200,15 @@ def choose_near(
     if square > ZERO:
         time = wp.clamp(-wp.dot(r, motion) / square, ZERO, ONE)
     if wp.length(r + time * motion) < kept_distance(q, w, cloth):
-        if not is_sewn(kind, q, cloth):
+        n = stencil_normal(kind, r, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
+        nearest = bool(False)
+        if kind == 0:
+            nearest = nearest_on_surface(around, pairs[i][1], w, n)
+        else:
+            # where an end of an edge is nearest, its vertex and a triangle at the other edge are the contact
+            inner = wp.min(wp.min(w[0], w[1]), wp.min(-w[2], -w[3]))
+            nearest = inner > NO_WEIGHT and nearest_of_edges(around, pairs[i], n)
+        if nearest and not is_sewn(kind, q, cloth):
             chosen[i] = 1
 
 
@@ -202,6 +222,7 @@ def push_apart(
     mu: wp.array2d[wp.float64],
     x: wp.array[wp.vec3d],
     stiff: wp.float64,
+    h: wp.float64,
     base: int,
     chosen: wp.array[int],
     places: wp.array[int],
@@ -221,9 +242,10 @@ def push_apart(
         springs.weights[CORNERS * s + 4] = ZERO
         springs.normals[s] = stencil_normal(kind, r, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
         springs.rest[s] = kept_distance(q, w, cloth)
-        springs.speed[s] = REPEL_SPEED
+        lack = wp.max(springs.rest[s] - wp.dot(springs.normals[s], r), ZERO)
+        missing = lack / springs.rest[s]
+        springs.speed[s] = wp.min(REPEL_FRACTION * lack / h, REPEL_SPEED)
         springs.strength[s] = REPEL_STRENGTH
-        missing = wp.max(ONE - wp.dot(springs.normals[s], r) / springs.rest[s], ZERO)
         springs.stiffness[s] = stiff * wp.min(missing * missing, ONE)
         springs.friction[s] = mu[vertex_body[q[0]], vertex_body[q[3]]]
 
@@ -255,6 +277,16 @@ class ClothContact:
         cloth.sewn = wp.array(sewn.indices, dtype=int, device=device)
         cloth.to_seam = wp.array(distance_to_seams(world, self.surface), dtype=wp.float64, device=device)
         self._cloth = cloth
+        around: Any = StepSurface()
+        around.faces, around.edges = self.surface.faces, self.surface.edges
+        around.face_edges, around.owned = self.surface.face_edges, self.surface.owned
+        cones = Cones.of(self.surface)
+        around.wings, around.neighbour_offsets, around.neighbours = (
+            cones.wings,
+            cones.neighbour_offsets,
+            cones.neighbours,
+        )
+        self._around = around
         self._expected = wp.zeros(world.cloth_vertex_count, dtype=wp.vec3d, device=device)
         self._kinds = Buffer(wp.int8, device)
         self.rings = Rings(edges, world.cloth_vertex_count, device)
@@ -273,6 +305,7 @@ class ClothContact:
         if analysis is not None and len(analysis):
             table = colour_table(analysis, self.device)
             self.rings.mark(analysis.crossing_vertices(), PATH_RINGS, self._tangled)
+        self._around.x = x
         total = 0
         for kind, pairs in zip(Kind, self.broad_phase.feature_pairs(), strict=True):
             count = len(pairs)
@@ -283,13 +316,14 @@ class ClothContact:
                 edge_edge_kinds(table, surface.edges, pairs, kinds)
             chosen = self._chosen[kind].at_least(count)[:count]
             places = self._places[kind].at_least(count)[:count]
-            inputs = [int(kind), pairs, kinds, int(table is not None), self._tangled, self._cloth, x, v, h, chosen]
+            inputs = [int(kind), pairs, kinds, int(table is not None), self._tangled, self._cloth, self._around]
+            inputs += [v, h, chosen]
             launch(choose_near, count, inputs, device=self.device, grain=PAIRS_PER_RANGE)
             found = exclusive_scan(chosen, places)
             if found:
                 first = springs.grow(found)
                 inputs = [int(kind), pairs, self._cloth, world.surface.vertex_body, world.friction_kinetic, x]
-                inputs += [REPEL_STIFFNESS * self._stiffest, first, chosen, places, spring_arrays(springs)]
+                inputs += [REPEL_STIFFNESS * self._stiffest, h, first, chosen, places, spring_arrays(springs)]
                 launch(push_apart, count, inputs, device=self.device, grain=PAIRS_PER_RANGE)
                 total += found
         return total
