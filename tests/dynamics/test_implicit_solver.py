@@ -258,7 +258,7 @@ def test_a_card_solves_as_the_cpu_does(cells):
         moving = vec(v, device)
         solution = m.solver.solve(m._b, moving, m.constraints, m._change)
         # a similar system from there: graphs are replayed
-        again = m.solver.solve(m._b, moving, m.constraints, m._change, before=solution, tolerance=1e-6)
+        again = m.solver.solve(m._b, moving, m.constraints, m._change, warm=True, tolerance=1e-6)
         found.append((m._change.numpy(), solution.iterations, again.iterations))
     (x, *numbers), (y, *same), (z, *twice) = found
     assert numbers == same == twice and numbers[1] > 0

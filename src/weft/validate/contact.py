@@ -225,7 +225,6 @@ FRICTION_CASES = (
         misses={
             **CLASSICAL,
             "robust": "creeps by 3 mm/s",
-            "untangle": "throws a pile that starts a little more than a thickness apart",
             "predictive": "creeps by 20 to 30 mm/s",
         },
     ),
@@ -359,6 +358,6 @@ IMPACT_CASES = (
         (10,),
         unit="%",
         contact=True,
-        misses={**PUSH, "untangle": "throws cloth that falls a few millimetres"},
+        misses=PUSH,
     ),
 )

@@ -379,3 +379,30 @@ def test_a_solid_that_would_tear_the_cloth_passes_through():
             longest = max(longest, (np.linalg.norm(way[:, 1] - way[:, 0], axis=1) / mesh.rest_lengths).max())
         worst.append(longest - 1.0)
     assert worst[0] < 0.5 and worst[1] > 1.0
+
+
+def test_cloth_in_the_crease_between_two_colliders_touches_both_and_is_at_rest():
+    """A sheet laid into a V of two boxes: in the crease, where it touches both, it neither trembles nor comes too near."""
+    size, half = 0.4, 0.5**0.5
+
+    def side(name, sign):
+        # the upper face of a box that leans by 45 degrees, its lower edge at the bottom of the V
+        middle = 0.5 * size * np.array([sign * half, half, 0.0]) - 0.5 * size * np.array([-sign * half, half, 0.0])
+        placement = weft.Placement(position=tuple(middle.tolist()), rotation_deg=(0.0, 0.0, sign * 45.0))
+        return weft.Collider(name=name, shape=weft.Box(size=(size, size, size)), placement=placement, friction=0.1)
+
+    runner = Runner(world_of(sheet(size=0.1, cells=6, friction=0.3), side("left", -1), side("right", 1)))
+    flat = runner.state.positions()
+    laid = flat.copy()
+    cloth = slice(0, runner.world.cloth_vertex_count)
+    laid[cloth, 0] *= half
+    laid[cloth, 1] = half * np.abs(flat[cloth, 0]) + THICKNESS / half
+    runner.state.x.assign(laid)
+    creased = 0
+    for _ in range(90):
+        runner.step()
+        creased = max(creased, np.count_nonzero(runner.contact._touch.second.numpy().any(axis=1)))
+    gaps = [(runner.x @ np.array([sign * half, half, 0.0])).min() for sign in (-1.0, 1.0)]
+    assert creased > 3
+    assert min(gaps) > 0.95 * THICKNESS
+    assert np.abs(runner.v).max() < 0.005

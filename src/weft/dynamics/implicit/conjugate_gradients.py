@@ -277,12 +277,11 @@ def find_gamma(
     stage: int,
     ratio: wp.float64,
     least: wp.float64,
-    before: wp.float64,
     numbers: wp.array[wp.float64],
 ):
     """The residual's product with both halves of the preconditioner on it, and what follows from it. One block.
 
-    The goal is `ratio` times its value at first, or `before` if that is more, but not less than `least`.
+    The goal is `ratio` times its value at first, but not less than `least`.
     """
     t = first + wp.tid()
     own = ZERO
@@ -291,12 +290,8 @@ def find_gamma(
     gamma = block_sum(own)
     if t == 0:
         if stage == AT_FIRST:
-            # written so that NaN stays NaN
-            start = gamma
-            if before > gamma:
-                start = before
-            numbers[START] = start
-            numbers[GOAL] = wp.max(ratio * start, least)
+            numbers[START] = gamma
+            numbers[GOAL] = wp.max(ratio * gamma, least)
         elif stage == CORRECTED:
             numbers[ALPHA] = wp.float64(1.0)
             numbers[BETA] = ZERO
@@ -367,6 +362,7 @@ class ConjugateGradients:
             return wp.zeros(size, dtype=wp.vec3d, device=self.device)
 
         self._direction, self._product, self._coarse_answer = vectors(count), vectors(count), vectors(patches)
+        self._guess, self._zero = vectors(count), vectors(count)
         self._residual = Residual()
         self._residual.rows, self._residual.fine, self._residual.patches = (
             vectors(count),
@@ -401,18 +397,19 @@ class ConjugateGradients:
         constraints: Constraints,
         x: wp.array,
         *,
-        before: Solution | None = None,
+        warm: bool = False,
         tolerance: float | None = None,
     ) -> Solution:
         """Write the changes of velocity x of the rows, to this tolerance, or the usual one.
 
-        With the solution `before` of a similar system in the same step the search starts from what x holds, and its
-        tolerance is relative to the start of that one.
+        `warm`: x holds the solution of a similar system, from which the search starts if it is nearer than zero. The tolerance
+        is relative to the residual of zero in any case: that of a guess can be huge where a stiff spring was added.
         """
         count = self.matrix.count
         self._bind(constraints)
-        inputs = (self._system, constraints.velocity, v, int(before is not None), x)
-        launch(begin_rows, count, inputs, device=self.device)
+        if warm:
+            wp.copy(self._guess, x)
+        launch(begin_rows, count, (self._system, constraints.velocity, v, 0, x), device=self.device)
         self._coarse.factor(constraints)
 
         # the coarse system alone first: what moves as one, free fall for one, is then exact
@@ -421,8 +418,9 @@ class ConjugateGradients:
         wanted = self.tolerance if tolerance is None else tolerance
         # a tighter tolerance lowers the error that is always small enough, too
         least = self.least * min(1.0, wanted / self.tolerance) ** 2
-        earlier = 0.0 if before is None else before.start
-        self._precondition(AT_FIRST, wanted**2, least, earlier)
+        self._precondition(AT_FIRST, wanted**2, least)
+        if warm:
+            self._start_from_guess(b, v, constraints, x)
         launch(correct_patches, count, correction, device=self.device)
         self._find_residual(b, x)
         self._precondition(CORRECTED)
@@ -441,6 +439,19 @@ class ConjugateGradients:
         launch(correct_patches, count, correction, device=self.device)
         left = 0.0 if start == 0.0 else float(np.sqrt(np.abs(gamma / start)))
         return Solution(int(iterations), left, gamma <= goal, start)
+
+    def _start_from_guess(self, b: wp.array, v: wp.array, constraints: Constraints, x: wp.array) -> None:
+        """Replace the start x, which is zero but for constraints, by the guess, if the residual of that is smaller."""
+        wp.copy(self._zero, x)
+        wp.copy(x, self._guess)
+        launch(begin_rows, self.matrix.count, (self._system, constraints.velocity, v, 1, x), device=self.device)
+        self._find_residual(b, x)
+        self._precondition(CORRECTED)
+        numbers = read((self._numbers, 0, NUMBERS))[0]
+        if not numbers[GAMMA] < numbers[START]:
+            wp.copy(x, self._zero)
+            self._find_residual(b, x)
+            self._precondition(CORRECTED)
 
     def constraint_forces(self, constraints: Constraints, b: wp.array, x: wp.array, h: float, force: wp.array) -> None:
         """Write the force by which constraints make x the answer, by vertex, in N, for a step h."""
@@ -473,10 +484,10 @@ class ConjugateGradients:
 
         return iterate
 
-    def _precondition(self, stage: int, ratio: float = 0.0, least: float = 0.0, before: float = 0.0) -> None:
+    def _precondition(self, stage: int, ratio: float = 0.0, least: float = 0.0) -> None:
         """The coarse half of the preconditioner on the residual, and gamma."""
         self._coarse.solve(self._residual.patches, self._coarse_answer)
-        inputs = [len(self._norm), self._residual, self._coarse_answer, stage, ratio, least, before, self._numbers]
+        inputs = [len(self._norm), self._residual, self._coarse_answer, stage, ratio, least, self._numbers]
         self._cooperative.launch(find_gamma, 1, inputs)
 
     def _by_patch(self, kernel: wp.Kernel, inputs: tuple[Any, ...]) -> None:

@@ -288,8 +288,8 @@ class Implicit(StatelessDynamics):
         rough = bool(restraints)
         for round_ in range(MOST_ROUNDS):
             if round_ > 0:
-                # a changed position correction changes the right-hand side
-                self._strain(x, v, h)
+                # a changed position correction changes the right-hand side, a solution the springs that act
+                self._strain(x, v, h, solved=True)
             self.matrix.right_hand_side(self._terms, self._external, v, constraints.push, h, self._b)
             self.step_springs.pull(self._b)
             self._solve(v, first=round_ == 0, rough=rough)
@@ -298,6 +298,8 @@ class Implicit(StatelessDynamics):
                 break
             self.solver.constraint_forces(constraints, self._b, self._change, h, self._force)
             verdict = max(restraint.review(x_end, v_end, self._force, constraints) for restraint in restraints)
+            if self.step_springs.press(self._change, h):
+                verdict = max(verdict, UNSURE)
             if not rough and (verdict == SETTLED or (verdict == UNSURE and round_ >= UNSURE_ROUNDS)):
                 break
             rough = verdict == WRONG or (verdict == UNSURE and round_ + 1 < UNSURE_ROUNDS)
@@ -312,8 +314,8 @@ class Implicit(StatelessDynamics):
             self.air.blow(x, v, time)
             launch(resist_wind, len(self._drag), [x, v, self.air.faces, wind, time, self._drag], device=self.device)
 
-    def _strain(self, x: wp.array, v: wp.array, h: float) -> None:
-        """Compute the terms of all elements and springs for a step h."""
+    def _strain(self, x: wp.array, v: wp.array, h: float, *, solved: bool = False) -> None:
+        """Compute the terms of all elements and springs for a step h; `solved`: there was a solve in this step."""
         t, moved = self._terms, [x, v, self.constraints.shift]
         faces, stitches = len(t.uu), len(t.stitch_along)
         inputs = [*moved, *self._faces, self._moduli, h, t.uu, t.vv, t.uv, t.along_u, t.along_v]
@@ -322,12 +324,11 @@ class Implicit(StatelessDynamics):
         launch(
             pull_stitches, stitches, [*moved, *self._stitches, h, t.stitch_along, t.stitch_factor], device=self.device
         )
-        self.step_springs.strain(x, v, self.constraints.shift, h)
+        self.step_springs.strain(x, v, self.constraints.shift, h, solved=solved)
 
     def _solve(self, v: wp.array, *, first: bool, rough: bool) -> None:
-        before = None if first else self.solutions[-1]
         tolerance = self._tolerances[int(rough)]
-        solution = self.solver.solve(self._b, v, self.constraints, self._change, before=before, tolerance=tolerance)
+        solution = self.solver.solve(self._b, v, self.constraints, self._change, warm=not first, tolerance=tolerance)
         self.solutions.append(solution)
         if not np.isfinite(solution.residual):
             raise WeftError(

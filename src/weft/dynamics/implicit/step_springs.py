@@ -5,14 +5,16 @@ system is never written into the matrix: with J the weights of all springs and S
 multiplies by J^T S J.
 
 A spring has up to five vertices with weights that sum to zero, r = sum w_k x_k, and a direction n. It pushes n.r up to
-`rest`, or by `speed` times the step, whichever is less, and does nothing where the motion does that anyway. But
-while n.r is less than `rest` it also holds what separates no faster than it would fall back within the step: without that,
-a layer that rests on another one would fall, be caught and be released again, step by step.
+`rest`, or by `speed` times the step, whichever is less, and does nothing where the motion does that anyway. What the motion
+will be is known after a solve (`press`): further solves of the same step have the springs that turned out to be needed. But
+while n.r is less than `rest` a spring also holds what separates no faster than it would fall back within the step: without
+that, a layer that rests on another one would fall, be caught and be released again, step by step.
 
 Its stiffness is `strength` times its reduced mass over the step squared: how far it gets in one step against the
 inertia of the cloth is then the same however long the step and however fine the mesh. Or it is `stiffness`, in N/m, where
-that is more, for springs that have to withstand the stretch of cloth. Across n there is Coulomb friction with the normal force
-that the spring is expected to give, as a drag that can stop a motion but not reverse it.
+that is more, for springs that have to withstand the stretch of cloth. Across n there is Coulomb friction, as a drag that can
+stop a motion but not reverse it. Its normal force is that of the last solve of the step; in the first one, what is left
+when the spring has moved its own mass.
 """
 
 from typing import Any
@@ -23,7 +25,7 @@ import warp as wp
 
 from weft.dynamics.implicit.block_matrix import BlockRows
 from weft.runtime import launch
-from weft.runtime.buffers import Buffer
+from weft.runtime.buffers import Buffer, read
 
 wp.set_module_options({"enable_backward": False})
 
@@ -32,8 +34,9 @@ WIDTH = 5
 CORNERS = wp.constant(WIDTH)
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
-# m/s: friction of slower sliding is linear in the speed, which bounds its drag. Lower: stiffer systems; higher: cloth creeps
-CREEP = wp.constant(wp.float64(1.0e-3))
+# m/s: friction of slower sliding is linear in the speed, which bounds its drag. Lower: stiffer systems; higher: cloth
+# creeps, each layer of a pile at up to this speed over the one below
+CREEP = wp.constant(wp.float64(3.0e-5))
 # m/s^2, twice gravity: layers that separate with less than this times the step are taken as resting on each other
 FALL = wp.constant(wp.float64(20.0))
 # m: a rest length beyond this means a pull without end, which has no place to hold
@@ -56,10 +59,17 @@ def strain_springs(
     v: wp.array[wp.vec3d],
     shift: wp.array[wp.vec3d],
     h: wp.float64,
+    solved: int,
+    active: wp.array[wp.int8],
+    pressed: wp.array[wp.float64],
+    lacks: wp.array[wp.float64],
     matrices: wp.array[wp.mat33d],
     along: wp.array[wp.vec3d],
 ):
-    """What a spring adds to a step h: w_i w_j times its matrix to blocks, w_i times `along` to the right-hand side."""
+    """What a spring adds to a step h: w_i w_j times its matrix to blocks, w_i times `along` to the right-hand side.
+
+    `active` and `pressed`: whether a spring acts, and its normal impulse, given where the step was solved before.
+    """
     i = first + wp.tid()
     n = normals[i]
     r = wp.vec3d()
@@ -77,19 +87,27 @@ def strain_springs(
         inverse += w * w * inverse_mass[j]
     matrices[i] = wp.mat33d()
     along[i] = wp.vec3d()
+    lacks[i] = ZERO
     if inverse > ZERO:
         # k h^2
         stiff = wp.max(strength[i] / inverse, stiffness[i] * h * h)
         gap = wp.dot(n, r)
         leaving = wp.dot(n, u)
         lack = wp.min(rest[i] - gap, speed[i] * h) - wp.dot(n, h * u + y)
-        resting = gap < rest[i] and rest[i] < UNBOUNDED and leaving < FALL * h
-        if lack <= ZERO and not resting:
+        lacks[i] = lack
+        if solved == 0:
+            resting = gap < rest[i] and rest[i] < UNBOUNDED and leaving < FALL * h
+            active[i] = wp.int8(0)
+            pressed[i] = ZERO
+            if resting or lack > ZERO:
+                active[i] = wp.int8(1)
+        if active[i] == wp.int8(0):
             return
         across = u - leaving * n
-        # h times the drag mu N / |u|, N being the force that is left when the spring has moved its own mass
-        pressed = stiff * wp.max(lack, ZERO) / (h * (ONE + stiff * inverse))
-        drag = friction[i] * pressed / wp.max(wp.length(across), CREEP)
+        if solved == 0:
+            pressed[i] = stiff * wp.max(lack, ZERO) / (h * (ONE + stiff * inverse))
+        # h times the drag mu N / |u|
+        drag = friction[i] * pressed[i] / wp.max(wp.length(across), CREEP)
         block = wp.outer(n, n)
         matrices[i] = stiff * block + drag * (wp.identity(n=3, dtype=wp.float64) - block)
         along[i] = (stiff * lack / h) * n - drag * across
@@ -131,6 +149,36 @@ def stretch_springs(
     for k in range(CORNERS):
         total += weights[CORNERS * i + k] * x[rows[CORNERS * i + k]]
     stretched[i] = matrices[i] * total
+
+
+@wp.kernel
+def press_springs(
+    first: int,
+    rows: wp.array[int],
+    weights: wp.array[wp.float64],
+    normals: wp.array[wp.vec3d],
+    matrices: wp.array[wp.mat33d],
+    along: wp.array[wp.vec3d],
+    lack: wp.array[wp.float64],
+    h: wp.float64,
+    x: wp.array[wp.vec3d],
+    active: wp.array[wp.int8],
+    pressed: wp.array[wp.float64],
+    changed: wp.array[int],
+):
+    """What each spring gives along its direction when the matrix rows change their velocities by x, and whether it is needed.
+
+    `changed` becomes 1 where a spring turns out to be needed.
+    """
+    i = first + wp.tid()
+    total = wp.vec3d()
+    for k in range(CORNERS):
+        total += weights[CORNERS * i + k] * x[rows[CORNERS * i + k]]
+    pressed[i] = wp.max(wp.dot(normals[i], along[i] - matrices[i] * total), ZERO)
+    if active[i] == wp.int8(0):
+        if lack[i] - h * wp.dot(normals[i], total) > ZERO:
+            active[i] = wp.int8(1)
+            changed[0] = 1
 
 
 @wp.func
@@ -191,8 +239,11 @@ class StepSprings:
         self._rows = Buffer(int, device)
         self._weights, self._rest, self._speed = (Buffer(wp.float64, device) for _ in range(3))
         self._strength, self._stiffness, self._friction = (Buffer(wp.float64, device) for _ in range(3))
+        self._pressed, self._lacks = Buffer(wp.float64, device), Buffer(wp.float64, device)
+        self._active = Buffer(wp.int8, device)
         self._normals, self._along, self._stretched = (Buffer(wp.vec3d, device) for _ in range(3))
         self._matrices = Buffer(wp.mat33d, device)
+        self._changed = wp.zeros(1, dtype=int, device=device)
         self.offsets = wp.zeros(matrix.count + 1, dtype=int, device=device)
         """where the entries of each matrix row start"""
 
@@ -272,14 +323,30 @@ class StepSprings:
         wp.copy(rows, keys, count=entries)
         wp.utils.radix_sort_pairs(keys, places, entries)
         launch(find_starts, len(self.offsets), [keys, entries, self.offsets], device=self.device)
-        for buffer in (self._along, self._stretched, self._matrices):
+        for buffer in (self._along, self._stretched, self._matrices, self._pressed, self._lacks, self._active):
             buffer.at_least(self.count)
 
-    def strain(self, x: wp.array, v: wp.array, shift: wp.array, h: float) -> None:
-        """Compute what the springs add to a step h from positions x and velocities v, with position corrections `shift`."""
-        inputs: list[Any] = [*self.columns, self.inverse_mass, x, v, shift, h]
-        inputs += [self._matrices.array, self._along.array]
+    def strain(self, x: wp.array, v: wp.array, shift: wp.array, h: float, *, solved: bool = False) -> None:
+        """Compute what the springs add to a step h from positions x and velocities v, with position corrections `shift`.
+
+        `solved`: which springs act, and the normal forces for friction, are those of the last `press`.
+        """
+        inputs: list[Any] = [*self.columns, self.inverse_mass, x, v, shift, h, int(solved)]
+        inputs += [self._active.array, self._pressed.array, self._lacks.array, self._matrices.array, self._along.array]
         launch(strain_springs, self.count, inputs, device=self.device, grain=512)
+
+    def press(self, x: wp.array, h: float) -> bool:
+        """Find the normal forces of the springs from a solution x of a step h, changes of velocity of the matrix rows.
+
+        Returns whether springs turn out to be needed that did not act.
+        """
+        if self.count == 0:
+            return False
+        self._changed.zero_()
+        inputs: list[Any] = [self._rows.array, self._weights.array, self._normals.array, self._matrices.array]
+        inputs += [self._along.array, self._lacks.array, h, x, self._active.array, self._pressed.array, self._changed]
+        launch(press_springs, self.count, inputs, device=self.device, grain=512)
+        return bool(read((self._changed, 0, 1))[0][0])
 
     def pull(self, b: wp.array) -> None:
         """Add the springs' part to the right-hand side b."""

@@ -172,9 +172,12 @@ def choose_near(
     around: StepSurface,
     v: wp.array[wp.vec3d],
     h: wp.float64,
+    reach: wp.float64,
     chosen: wp.array[int],
 ):
-    """Mark the pairs (with 1) that are too near, or will be within the step h. `coloured`: 1 if there is an analysis.
+    """Mark the pairs (with 1) that are too near, or may be within the step h. `coloured`: 1 if there is an analysis.
+
+    `reach`, metres: how much nearer than by their velocities pairs may come, as by gravity.
 
     A pair whose direction leans towards a neighbour, which is nearer, is no contact of the surface: pushed along slanted
     directions two layers would be stretched, and thrown.
@@ -199,7 +202,7 @@ def choose_near(
     time = ZERO
     if square > ZERO:
         time = wp.clamp(-wp.dot(r, motion) / square, ZERO, ONE)
-    if wp.length(r + time * motion) < kept_distance(q, w, cloth):
+    if wp.length(r + time * motion) < kept_distance(q, w, cloth) + reach:
         n = stencil_normal(kind, r, x[q[0]], x[q[1]], x[q[2]], x[q[3]])
         nearest = bool(False)
         if kind == 0:
@@ -300,7 +303,9 @@ class ClothContact:
         """
         world, surface = self.world, self.surface
         launch(extrapolate, len(self._expected), [x, v, h, self._expected], device=self.device)
-        self.broad_phase.update(x[: len(self._expected)], self._expected, world.largest_thickness)
+        gravity = float(np.linalg.norm(world.scene.forces.gravity))
+        reach = min(gravity * h * h, world.largest_thickness)
+        self.broad_phase.update(x[: len(self._expected)], self._expected, world.largest_thickness + reach)
         table = None
         if analysis is not None and len(analysis):
             table = colour_table(analysis, self.device)
@@ -317,7 +322,7 @@ class ClothContact:
             chosen = self._chosen[kind].at_least(count)[:count]
             places = self._places[kind].at_least(count)[:count]
             inputs = [int(kind), pairs, kinds, int(table is not None), self._tangled, self._cloth, self._around]
-            inputs += [v, h, chosen]
+            inputs += [v, h, reach, chosen]
             launch(choose_near, count, inputs, device=self.device, grain=PAIRS_PER_RANGE)
             found = exclusive_scan(chosen, places)
             if found:

@@ -1,10 +1,10 @@
 """Which cloth vertices are pinched, and between which surfaces (Baraff, Witkin and Kass 2003, section 4.4).
 
-A vertex is pinched where it is inside, or touches, two surfaces that face each other: of two colliders, or two portions of
-one collider. That two sides of a finger are near each other and face away from each other is no pinch. For one collider, the
-analysis of its own mesh finds the regions in which it has passed through itself; overlaps that are there in the first frame
-belong to its shape and do not count, nor do tiny ones. Two portions that do not intersect, but both touch a vertex from
-opposite sides, pinch it as well.
+A vertex is pinched where it is inside two colliders, unless both push it to the same side: the way out of one leads into the
+other. It is pinched, too, where it touches two colliders, or two portions of one, that face each other. That two sides of a
+finger are near each other and face away from each other is no pinch. For one collider, the analysis of its own mesh finds
+the regions in which it has passed through itself, from the positions alone; tiny ones do not count. Two portions that do
+not intersect, but both touch a vertex from opposite sides, pinch it as well.
 """
 
 from typing import Any
@@ -29,6 +29,9 @@ wp.set_module_options({"enable_backward": False})
 ZERO = wp.constant(wp.float64(0.0))
 # cosine of the angle between two normals below which two surfaces face each other: a little more than a right angle
 FACING = wp.constant(wp.float64(-0.1))
+# the same for a vertex inside both: only where both push it to about the same side, as at a joint at which two limbs overlap
+# whatever their pose, does the way out of one lead out of the other, too
+ALIKE = wp.constant(wp.float64(0.7))
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
@@ -37,9 +40,6 @@ Bools = NDArray[np.bool_]
 TOUCH_TOLERANCE = 0.01
 # regions of a collider with fewer vertices are blemishes of its mesh and do not pinch
 LEAST_REGION = 3
-# overlaps of the first frame are widened by so many rings; a path with at least this fraction of its vertices in them is
-# permanent, and does not pinch
-PERMANENT_RINGS, PERMANENT_FRACTION = 2, 0.8
 
 
 @wp.struct
@@ -92,7 +92,7 @@ def find_touched(first: int, vertices: int, near: Near, touched: wp.array[int]):
 
 @wp.kernel
 def find_between(first: int, vertices: int, colliders: int, near: Near, chosen: wp.array[int]):
-    """Mark each collider (with 1) that a vertex touches, if any two of the colliders that it touches face each other."""
+    """Mark each collider (with 1) that a vertex touches, if two of the colliders that it touches pinch it."""
     number = first + wp.tid()
     collider = number // vertices
     i = number % vertices
@@ -101,7 +101,10 @@ def find_between(first: int, vertices: int, colliders: int, near: Near, chosen: 
         for a in range(colliders):
             for b in range(a):
                 if touches(a, i, near) and touches(b, i, near):
-                    if wp.dot(near.points.normals[a, i], near.points.normals[b, i]) < FACING:
+                    facing = FACING
+                    if near.points.gaps[a, i] < ZERO and near.points.gaps[b, i] < ZERO:
+                        facing = ALIKE
+                    if wp.dot(near.points.normals[a, i], near.points.normals[b, i]) < facing:
                         chosen[number] = 1
 
 
@@ -248,36 +251,35 @@ def compact_within(
 class SelfPinch:
     """Finds where one collider passes through itself."""
 
-    def __init__(self, world: World, number: int, start: Floats) -> None:
-        """`start`: (n, 3) all positions of the world in the first frame."""
+    def __init__(self, world: World, number: int) -> None:
         body = world.bodies[len(world.cloths) + number]
         self.device = world.device
         self.vertices = body.vertices
         self.first_face = body.faces.start - world.cloth_face_count
         faces = world.faces[body.faces] - body.vertices.start
         self.analyser = Analyser(faces, body.vertices.stop - body.vertices.start, device=world.device)
-        # a collider that moves rigidly passes through itself as in the first frame
+        # a collider that moves rigidly passes through itself in one way: which triangles are in which region stays the same
         self._bends = any(
             not p.still and p.pose is None and p.vertices[0] in range(body.vertices.start, body.vertices.stop)
             for p in world.kinematics.prescriptions
             if len(p.vertices)
         )
-        self._permanent = np.zeros(self.analyser.topology.vertex_count, dtype=bool)
-        first = self.analyser.analyse(start[self.vertices])
-        self._permanent[first.crossing_vertices()] = True
-        self._permanent[first.region_vertices.items] = True
-        edges = self.analyser.topology.edges
-        for _ in range(PERMANENT_RINGS):
-            touched = self._permanent[edges].any(axis=1)
-            self._permanent[edges[touched]] = True
+        self._rigid: Any = None
 
     def look(self, x: wp.array) -> list[Any]:
         """The collider's mesh with a tree of its triangles, and its `SelfCrossings`, at positions x of the whole world."""
         own = x[self.vertices.start : self.vertices.stop]
-        analysis = self.analyser.analyse_in_place(own) if self._bends else None
-        kept = np.zeros(0, bool) if analysis is None else self._choose(analysis)
+        crossings = self._crossings(own) if self._rigid is None else self._rigid
+        if not self._bends:
+            self._rigid = crossings
         finder = self.analyser.finder
         finder.build_tree(own)
+        return [finder.mesh, crossings]
+
+    def _crossings(self, own: wp.array) -> Any:
+        """The `SelfCrossings` at positions of the collider's own vertices."""
+        analysis = self.analyser.analyse_in_place(own)
+        kept = np.zeros(0, bool) if analysis is None else self._choose(analysis)
         crossings: Any = SelfCrossings()
         if analysis is not None and kept.any():
             crossings.paths = int(kept.sum())
@@ -285,19 +287,16 @@ class SelfPinch:
                 wp.array(values, dtype=int, device=self.device)
                 for values in (kept.astype(np.int32), analysis.face_colours.offsets, analysis.face_colours.items)
             )
-        return [finder.mesh, crossings]
+        return crossings
 
     def _choose(self, analysis: Analysis) -> Bools:
-        """(paths,) which paths pinch: neither the permanent ones nor the smallest.
+        """(paths,) which paths pinch: all but the smallest.
 
         The larger region counts: the other may be small, as for a hand in a torso of large triangles.
         """
         sizes = np.diff(analysis.region_vertices.offsets)
-        kept = np.where(analysis.single, sizes[::2] + sizes[1::2], np.maximum(sizes[::2], sizes[1::2])) >= LEAST_REGION
-        for path in np.flatnonzero(kept):
-            nodes = slice(analysis.path_offsets[path], analysis.path_offsets[path + 1])
-            kept[path] = self._permanent[analysis.rows[nodes, :2]].mean() < PERMANENT_FRACTION
-        return kept
+        found = np.where(analysis.single, sizes[::2] + sizes[1::2], np.maximum(sizes[::2], sizes[1::2])) >= LEAST_REGION
+        return np.asarray(found)
 
 
 class PinchFinder:
@@ -308,8 +307,7 @@ class PinchFinder:
         self.world, self.device = world, world.device
         self.surfaces = surfaces
         count = self.count = world.cloth_vertex_count
-        start = world.initial_state().positions()
-        self._own = [SelfPinch(world, number, start) for number in range(surfaces.count)]
+        self._own = [SelfPinch(world, number) for number in range(surfaces.count)]
         near: Any = Near()
         self._near = near
         near.points = surfaces.nearest

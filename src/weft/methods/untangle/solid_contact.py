@@ -11,6 +11,8 @@ wrong:
 - it slides, pushed by the force mu_k N against its motion, until friction would reverse that motion: then it sticks;
 - it is released where the surface would have to pull (N < 0);
 - a free vertex that would end nearer than the thickness, or nearer than it is now, is held;
+- in the crease between two colliders it touches both: it sticks, or slides along the crease, while both push, and touches
+  one of them where the other would have to pull;
 - it yields where holding it takes more force than the cloth bears: it is free, and the surface pushes with that force alone.
   A hand that sinks into the body and comes out again would otherwise carry off a dress that it has caught.
 
@@ -18,6 +20,8 @@ A step starts with the states of the last step, most of which are right. Frictio
 the vertices of stiff cloth pull each other along, and one that is stopped alone, however little it weighs, tears at its
 neighbours.
 """
+
+# mypy: disable-error-code="arg-type"
 
 from typing import Any
 
@@ -59,6 +63,9 @@ OPEN = wp.constant(1)
 STICKS = wp.constant(2)
 SLIDES = wp.constant(3)
 YIELDS = wp.constant(4)
+# cosines between two normals from and to which there is a crease between two surfaces: smoother ones are one surface, sharper
+# ones pinch
+CREASE_LEAST, CREASE_MOST = wp.constant(wp.float64(-0.5)), wp.constant(wp.float64(0.95))
 # fraction of all contacts; if fewer changed, the next step starts with the changes and no further solve is made
 FEW_CHANGES = 0.02
 # a surface pushes at most with the force that stretches the cloth around a vertex by this fraction
@@ -84,6 +91,8 @@ class Touch:
     """coefficient of kinetic friction"""
     normal: wp.array[wp.vec3d]
     """of the surface at the end of the step"""
+    second: wp.array[wp.vec3d]
+    """the normal of a second surface, where the vertex is in the crease between two; else 0"""
     end: wp.array[wp.vec3d]
     """a point of the plane that the vertex must not cross while it is free"""
     carried: wp.array[wp.vec3d]
@@ -119,6 +128,23 @@ def triangle_frame(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.mat33d:
 
 
 @wp.func
+def meet(n: wp.vec3d, m: wp.vec3d, a: wp.float64, b: wp.float64) -> wp.vec3d:
+    """The shortest vector whose products with the unit vectors n and m are a and b."""
+    c = wp.dot(n, m)
+    scale = ONE / (ONE - c * c)
+    return (scale * (a - c * b)) * n + (scale * (b - c * a)) * m
+
+
+@wp.func
+def along_surface(force: wp.vec3d, n: wp.vec3d, second: wp.vec3d) -> wp.vec3d:
+    """The part of a force along a surface of normal n, or along the crease with a second one."""
+    if wp.length(second) > ZERO:
+        along = wp.normalize(wp.cross(n, second))
+        return wp.dot(along, force) * along
+    return force - wp.dot(n, force) * n
+
+
+@wp.func
 def stick(i: int, touch: Touch, held: ConstraintArrays):
     """Hold a vertex in all directions: it moves with the surface."""
     touch.state[i] = STICKS
@@ -133,6 +159,10 @@ def slide(i: int, push: wp.vec3d, touch: Touch, held: ConstraintArrays):
     held.directions[i] = 1
     held.owner[i] = SOLID
     held.filters[i] = wp.identity(n=3, dtype=wp.float64) - wp.outer(n, n)
+    if wp.length(touch.second[i]) > ZERO:
+        along = wp.normalize(wp.cross(n, touch.second[i]))
+        held.directions[i] = 2
+        held.filters[i] = wp.outer(along, along)
     held.velocity[i] = touch.carried[i]
     held.shift[i] = touch.shift[i]
     held.push[i] = push
@@ -154,6 +184,46 @@ def start_contact(i: int, touch: Touch, held: ConstraintArrays):
         stick(i, touch, held)
     else:
         slide(i, wp.vec3d(), touch, held)
+
+
+@wp.struct
+class Plane:
+    """The surface of a collider next to a vertex, as it will be at the end of the step."""
+
+    normal: wp.vec3d
+    displacement: wp.vec3d
+    """of its nearest point"""
+    gap: wp.float64
+    """metres; of the vertex now"""
+    distance: wp.float64
+    """metres; that the vertex keeps"""
+
+
+@wp.func
+def surface_ahead(
+    k: int,
+    i: int,
+    nearest: NearestPoints,
+    data: ContactData,
+    x: wp.array[wp.vec3d],
+    goal: wp.array[wp.vec3d],
+) -> Plane:
+    """The surface of collider k next to vertex i."""
+    plane = Plane()
+    f = data.faces[nearest.face[k, i]]
+    w = nearest.weights[k, i]
+    a = x[f[0]]
+    b = x[f[1]]
+    c = x[f[2]]
+    n = nearest.normals[k, i]
+    # the displacement of the point, and the normal rotated with its triangle; both exact for a triangle at rest
+    plane.displacement = w[0] * (goal[f[0]] - a) + w[1] * (goal[f[1]] - b) + w[2] * (goal[f[2]] - c)
+    before = triangle_frame(a, b, c)
+    after = triangle_frame(goal[f[0]], goal[f[1]], goal[f[2]])
+    plane.normal = wp.vec3d(wp.normalize(n + (after - before) * (n * before)))
+    plane.distance = HALF * (data.thickness[i] + data.thickness[f[0]])
+    plane.gap = wp.dot(plane.normal, x[i] - (w[0] * a + w[1] * b + w[2] * c))
+    return plane
 
 
 @wp.kernel
@@ -183,20 +253,12 @@ def choose_surface(
             least = nearest.gaps[k, i]
     if best < 0:
         return
-    f = data.faces[nearest.face[best, i]]
-    w = nearest.weights[best, i]
-    a = x[f[0]]
-    b = x[f[1]]
-    c = x[f[2]]
-    n = nearest.normals[best, i]
-    # the displacement of the point, and the normal rotated with its triangle; both exact for a triangle at rest
-    displacement = w[0] * (goal[f[0]] - a) + w[1] * (goal[f[1]] - b) + w[2] * (goal[f[2]] - c)
-    before = triangle_frame(a, b, c)
-    after = triangle_frame(goal[f[0]], goal[f[1]], goal[f[2]])
-    n = wp.normalize(n + (after - before) * (n * before))
-    distance = HALF * (data.thickness[i] + data.thickness[f[0]])
+    plane = surface_ahead(best, i, nearest, data, x, goal)
+    n = plane.normal
+    displacement = plane.displacement
+    distance = plane.distance
     # a vertex deep inside moves out over several steps
-    gap = wp.dot(n, x[i] - (w[0] * a + w[1] * b + w[2] * c))
+    gap = plane.gap
     out = wp.min(distance - gap, EXIT_SPEED * h)
     touch.static_friction[i] = data.static_friction[data.vertex_body[i], data.first_collider + best]
     touch.kinetic_friction[i] = data.kinetic_friction[data.vertex_body[i], data.first_collider + best]
@@ -205,6 +267,22 @@ def choose_surface(
     touch.end[i] = x[i] + displacement + wp.min(out, ZERO) * n
     touch.carried[i] = displacement / h
     touch.shift[i] = out * n
+    touch.second[i] = wp.vec3d()
+    for k in range(data.colliders):
+        if k != best and nearest.face[k, i] >= 0:
+            if nearest.gaps[k, i] < distance + distance and wp.length(touch.second[i]) == ZERO:
+                other = surface_ahead(k, i, nearest, data, x, goal)
+                across = wp.dot(n, other.normal)
+                touches_both = other.gap < (ONE + THICKNESS_TOLERANCE) * other.distance
+                if touches_both and gap < (ONE + THICKNESS_TOLERANCE) * distance:
+                    if across > CREASE_LEAST and across < CREASE_MOST:
+                        touch.second[i] = other.normal
+                        mean = HALF * (displacement + other.displacement)
+                        a = wp.dot(n, displacement - mean)
+                        b = wp.dot(other.normal, other.displacement - mean)
+                        touch.carried[i] = (mean + meet(n, other.normal, a, b)) / h
+                        out2 = wp.min(other.distance - other.gap, EXIT_SPEED * h)
+                        touch.shift[i] = meet(n, other.normal, out, out2)
 
     # start with the state of the last step where the vertex still touches, or is about to
     touch.state[i] = OPEN
@@ -213,13 +291,50 @@ def choose_surface(
     touching = gap < distance + tolerance
     approaching = gap < distance + distance and gap + fall < distance + tolerance
     if was == SLIDES and (touching or approaching):
-        slide(i, touch.push[i] - wp.dot(n, touch.push[i]) * n, touch, held)
+        slide(i, along_surface(touch.push[i], n, touch.second[i]), touch, held)
     elif was == STICKS and (touching or approaching):
         stick(i, touch, held)
     elif was == YIELDS and touching and touch.limit[i] < UNBOUNDED:
         yield_to(i, touch, held)
     elif was != OPEN and (touching or approaching):
         start_contact(i, touch, held)
+
+
+@wp.func
+def review_crease(
+    i: int, v_end: wp.array[wp.vec3d], force: wp.array[wp.vec3d], touch: Touch, held: ConstraintArrays
+) -> int:
+    """Change the state of a vertex in a crease if the last solve contradicts it; gives the change."""
+    n = touch.normal[i]
+    m = touch.second[i]
+    along = wp.normalize(wp.cross(n, m))
+    # the forces of both surfaces: force = a n + b m + (part along the crease)
+    c = wp.dot(n, m)
+    scale = ONE / (ONE - c * c)
+    a = scale * (wp.dot(n, force[i]) - c * wp.dot(m, force[i]))
+    b = scale * (wp.dot(m, force[i]) - c * wp.dot(n, force[i]))
+    pull = wp.dot(along, force[i])
+    if a < ZERO and b < ZERO:
+        touch.second[i] = wp.vec3d()
+        touch.state[i] = OPEN
+        release(i, held)
+        return CHANGED
+    if a < ZERO or b < ZERO:
+        # one of them would have to pull: the vertex touches the other alone
+        touch.second[i] = wp.vec3d()
+        if a < ZERO:
+            touch.normal[i] = m
+        n = touch.normal[i]
+        touch.shift[i] = wp.dot(n, touch.shift[i]) * n
+        start_contact(i, touch, held)
+        return CHANGED
+    if touch.state[i] == STICKS and wp.abs(pull) > touch.static_friction[i] * (a + b):
+        slide(i, (touch.kinetic_friction[i] * (a + b) * wp.sign(pull)) * along, touch, held)
+        return CHANGED
+    if touch.state[i] == SLIDES and wp.dot(v_end[i] - touch.carried[i], held.push[i]) > ZERO:
+        stick(i, touch, held)
+        return CHANGED
+    return 0
 
 
 @wp.kernel
@@ -245,7 +360,9 @@ def review_contacts(
         return
     n = touch.normal[i]
     change = int(0)
-    if state == OPEN:
+    if wp.length(touch.second[i]) > ZERO and (state == STICKS or state == SLIDES):
+        change = review_crease(i, v_end, force, touch, held)
+    elif state == OPEN:
         above = wp.dot(n, x_end[i] - touch.end[i])
         if above < -THICKNESS_TOLERANCE * thickness[i]:
             start_contact(i, touch, held)
@@ -367,7 +484,7 @@ class SolidContact:
         touch = self._touch = Touch()
         touch.state, touch.changes = self._zeros(int), self._zeros(int)
         touch.static_friction, touch.kinetic_friction = self._zeros(wp.float64), self._zeros(wp.float64)
-        touch.push, touch.normal, touch.end = (self._zeros(wp.vec3d) for _ in range(3))
+        touch.push, touch.normal, touch.second, touch.end = (self._zeros(wp.vec3d) for _ in range(4))
         touch.carried, touch.shift = (self._zeros(wp.vec3d) for _ in range(2))
         touch.limit = self._zeros(wp.float64)
         self._changed = self._zeros(int)
