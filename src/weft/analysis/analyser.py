@@ -4,7 +4,7 @@
 paths enclose (`colour`); `Analysis` holds the result. There is no history: an analysis depends on the positions alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -19,7 +19,6 @@ from weft.analysis.walk import BROKEN, LOOP, TWISTED, Walk, keep_paths, pair_key
 from weft.errors import MeshError
 from weft.mesh.topology import Csr, Topology
 from weft.mesh.validate import cross, faces_out_of_range, faces_with_repeated_vertices, list_first, square
-from weft.world import Surface
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -243,7 +242,7 @@ class Analyser:
 
     areas: weights of the vertices by which the smaller side of a curve is chosen; by default their current areas.
     length: a usual length of an edge, metres; by default the current median.
-    surface, passive: the same triangles as bodies, of which the passive ones do not interact with each other.
+    finder: what finds the crossings of the mesh, where it is there already.
     """
 
     def __init__(
@@ -255,11 +254,10 @@ class Analyser:
         areas: Floats | None = None,
         length: float | None = None,
         device: wp.DeviceLike = "cpu",
-        surface: Surface | None = None,
-        passive: Sequence[int] = (),
+        finder: CrossingFinder | None = None,
     ) -> None:
         self.topology = _read_topology(faces, vertex_count)
-        self.finder = CrossingFinder(self.topology, device=device, surface=surface, passive=passive)
+        self.finder = CrossingFinder(self.topology, device=device) if finder is None else finder
         self._painter = RegionPainter(self.topology)
         self._areas, self._length = areas, length
         self._sewn = np.zeros(0, dtype=np.int64)
@@ -287,9 +285,14 @@ class Analyser:
         if self._length is None:
             self._length = self.usual_length(x.numpy()[:count])
         edge, face = self.finder.find(x, self._length)
-        if not len(edge):
-            return None
-        positions = x.numpy()[:count].copy()
+        return self.analyse_found(x, edge, face, weigh) if len(edge) else None
+
+    def analyse_found(
+        self, x: wp.array, edge: Ints, face: Ints, weigh: Callable[[Floats], Floats] | None = None
+    ) -> Analysis | None:
+        """The same of crossings that the finder has found at these positions, with the usual length of this analyser."""
+        assert self._length is not None
+        positions = x.numpy()[: self.topology.vertex_count].copy()
         areas = None if weigh is None else weigh(positions)
         found = self._analyse(positions, self._length, edge, face, areas)
         return found if len(found) else None

@@ -3,7 +3,8 @@
 Nothing is remembered from step to step: all of it follows from the positions.
 """
 
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
@@ -12,6 +13,8 @@ from scipy import sparse
 
 from weft.analysis.analyser import Analyser, Analysis, vertex_areas
 from weft.analysis.attraction import pulling_paths, unit
+from weft.analysis.crossing import CrossingFinder
+from weft.mesh.topology import Topology
 from weft.methods.guarded.pair_states import Places, Sides
 from weft.methods.guarded.parting import Parting, Way
 from weft.methods.guarded.solids import OUTSIDE, PINCHED, Held, Solids
@@ -65,24 +68,51 @@ class TangleFinder:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        # the search for crossings is there from the start, all else when there is a first one
+        self._topology = Topology(world.faces, world.vertex_count)
         passive = range(len(world.cloths), len(world.bodies))
-        stitches = world.seams.vertices if len(world.seams.vertices) else None
-        self.analyser = Analyser(
-            world.faces, world.vertex_count, seams=stitches, device=world.device, surface=world.surface, passive=passive
-        )
-        self.solids = Solids(world)
-        self.parting = Parting(world, self.analyser)
+        self._finder = CrossingFinder(self._topology, device=world.device, surface=world.surface, passive=passive)
+        self._length = min(float(np.median(cloth.mesh.rest_lengths)) for cloth in world.cloths) if world.cloths else 1.0
         self._thickness = world.thickness.numpy()
         self._around: Held | None = None
-        edges = self.analyser.topology.edges
-        rows, columns = np.concatenate([edges, edges[:, ::-1]]).T
-        shape = (world.vertex_count, world.vertex_count)
-        self._links = sparse.csr_array((np.ones(len(rows), np.int8), (rows, columns)), shape=shape)
+
+    @cached_property
+    def analyser(self) -> Analyser:
+        """Orders crossings into paths, and finds what they enclose."""
+        world = self.world
+        stitches = world.seams.vertices if len(world.seams.vertices) else None
+        given: dict[str, Any] = {
+            "seams": stitches,
+            "length": self._length,
+            "device": world.device,
+            "finder": self._finder,
+        }
+        return Analyser(world.faces, world.vertex_count, **given)
+
+    @cached_property
+    def solids(self) -> Solids:
+        """The closed colliders."""
+        return Solids(self.world)
+
+    @cached_property
+    def parting(self) -> Parting:
+        """What moves tangles apart."""
+        return Parting(self.world, self.analyser)
+
+    @cached_property
+    def _links(self) -> sparse.csr_array:
+        """1 between vertices that an edge joins."""
+        rows, columns = np.concatenate([self._topology.edges, self._topology.edges[:, ::-1]]).T
+        shape = (self.world.vertex_count, self.world.vertex_count)
+        return sparse.csr_array((np.ones(len(rows), np.int8), (rows, columns)), shape=shape)
 
     def find(self, x: wp.array) -> Tangles | None:
         """The tangles at positions on the device; None if nothing crosses."""
+        edge, face = self._finder.find(x, self._length)
+        if not len(edge):
+            return None
         self._around = None
-        analysis = self.analyser.analyse_in_place(x, self._weigh if self.solids.any else None)
+        analysis = self.analyser.analyse_found(x, edge, face, self._weigh if self.solids.any else None)
         if analysis is None:
             return None
         if self._around is None:
