@@ -92,7 +92,7 @@ def test_the_tutorial_changes_the_scene_as_it_says(folder):
     assert commented in template
     Path("curtain.toml").write_text(template.replace(commented, collider))
     scene = weft.load_scene("curtain.toml")
-    assert scene.method.name == "robust" and [c.name for c in scene.colliders] == ["ball"]
+    assert scene.method.name == "guarded" and [c.name for c in scene.colliders] == ["ball"]
 
 
 def test_a_new_scene_shows_the_defaults():
@@ -196,4 +196,4 @@ def test_files_in_the_page_about_the_code_exist():
 def test_the_picture_is_small_and_its_scene_is_there():
     assert (DOCS / "images" / "drape.png").stat().st_size < 400_000
     scene = weft.load_scene(DOCS / "images" / "drape.toml")
-    assert scene.method.name == "robust"
+    assert scene.method.name == "guarded"

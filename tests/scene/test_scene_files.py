@@ -127,7 +127,7 @@ keyframes = [
 
 def test_method_as_a_name_and_as_a_table():
     assert parse_scene('method = "plain"') == parse_scene('[method]\nname = "plain"') == weft.Scene(method="plain")
-    assert "method" not in write_scene(weft.Scene(method={"name": "robust"}))
+    assert "method" not in write_scene(weft.Scene(method={"name": "guarded"}))
     assert 'method = "plain"' in write_scene(weft.Scene(method={"name": "plain"}))
     options = weft.Scene().method
     changed = options.replace(dynamics="mass_spring")

@@ -10,7 +10,7 @@ from weft.errors import SceneError
 from weft.scene.bodies import Cloth, Collider, is_pattern
 from weft.scene.material import FEATURES, MATERIALS, MaterialField
 from weft.scene.messages import Key, mistakes, problem, unknown
-from weft.scene.methods import Method, Robust, methods_that_model
+from weft.scene.methods import Guarded, Method, methods_that_model
 from weft.scene.model import (
     Colour,
     Device,
@@ -167,7 +167,7 @@ class Scene(SceneModel):
     name: Name = Field(default="scene", description="shown in messages and pictures")
     fps: Positive = Field(default=60.0, description="frames a second")
     frames: Annotated[Whole, Field(ge=1, lt=10**8)] = Field(default=120, description="how many frames are simulated")
-    method: Method = Field(default=Robust(), description="the name of a method, or a table with its name and options")
+    method: Method = Field(default=Guarded(), description="the name of a method, or a table with its name and options")
     device: Device = Field(default="cpu", description='"cpu", "cuda", or one of several GPUs: "cuda:1"')
     seed: Seed = Field(default=0, description="of all random numbers")
     thickness: Positive = Field(default=0.001, description="of cloth whose material gives none, m")
