@@ -196,7 +196,7 @@ def test_info_of_a_cache(scene):
     call("run", scene, "-q")
     out = call("info", "sheet.zarr").stdout
     assert "frames   4 of 4: 0.05 s at 60 frames/s" in out.replace("frames    ", "frames   ")
-    for part in ("complete", "sheet: 25 vertices, 32 triangles", "ball: 42 vertices, 80 triangles", "robust on cpu"):
+    for part in ("complete", "sheet: 25 vertices, 32 triangles", "ball: 42 vertices, 80 triangles", "guarded on cpu"):
         assert part in out
     out = call("info", "sheet.zarr", "--verify", "--csv", "r.csv").stdout
     assert "all 4 frames can be read" in out

@@ -199,7 +199,10 @@ class Guarded(Robust):
         self._held.apply(state.x.numpy(), dt)
         if self.tangles is not None:
             movable = self.world.inverse_mass.numpy() > 0.0
-            moved = self.finder.displacements(self.tangles, movable, self._parted)
+            pinned = ~movable
+            pinned[self.world.cloth_vertex_count :] = False
+            pinned[self._held.vertices] = False
+            moved = self.finder.displacements(self.tangles, movable, pinned, self._parted)
             self._displacement = wp.array(moved, dtype=wp.vec3d, device=self.world.device)
 
     def _hold_pinched(self, tangles: Tangles, state: State, dt: float) -> None:

@@ -260,17 +260,23 @@ class TangleFinder:
             keys = np.union1d(keys, self._links.indices[items].astype(np.int64) * most + np.repeat(side, counts))
         return keys // most, keys % most
 
-    def displacements(self, tangles: Tangles, movable: Bools, number: int) -> Floats:
-        """(n, 3) the displacements of step `number` that part the tangles; only movable vertices move."""
+    def displacements(self, tangles: Tangles, movable: Bools, pinned: Bools, number: int) -> Floats:
+        """(n, 3) the displacements of step `number` that part the tangles; only movable vertices move.
+
+        Paths that mostly cross at `pinned` vertices of cloth are left alone: they would be pulled at for ever.
+        """
         analysis = tangles.analysis
+        starts, sizes = analysis.path_offsets[:-1], np.diff(analysis.path_offsets)
+        at_pins = pinned[np.column_stack([analysis.rows[:, :2], tangles.corners])].any(axis=1)
+        hopeless = 2 * np.add.reduceat(at_pins.astype(np.int64), starts) >= sizes
         solid, pulled, moves = np.zeros(len(analysis), dtype=bool), np.zeros(len(analysis), dtype=bool), []
         if tangles.around is not None:
             corners = np.column_stack([analysis.rows[:, :2], tangles.corners])
             closed = self._crosses_solids(tangles)
             solid = np.logical_or.reduceat(closed, analysis.path_offsets[:-1])
             pulled = solid & self._wholly_inside(tangles)
-            moves = [self._leave(tangles, pulled), self._clear(tangles, corners[closed])]
-        return self.parting.displacements(analysis, ~solid, pulled, moves, movable, number)
+            moves = [self._leave(tangles, pulled), self._clear(tangles, corners[closed & ~at_pins])]
+        return self.parting.displacements(analysis, ~solid & ~hopeless, pulled, moves, movable, number)
 
     def _wholly_inside(self, tangles: Tangles) -> Bools:
         """(paths,) the paths that divide the cloth, with all of its vertices on one side inside a solid, none pinched."""
