@@ -9,13 +9,16 @@ import tomllib
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
+from patterns import save, vest
 from typer.testing import CliRunner
 
 import weft
 from weft.cli.main import COMMANDS, app, load_command
 from weft.cli.start import SCENE as FLAG
 from weft.cli.start import TEMPLATE
+from weft.mesh import save_mesh, shapes
 from weft.methods.base import _METHODS
 from weft.scene import MethodOptions
 
@@ -110,6 +113,17 @@ def test_the_page_about_python_runs_as_printed(folder):
         execute(code)
     assert weft.open_cache("flag.zarr").report.frames == 11
     assert weft.load_mesh("sphere.obj").face_areas.sum() > 0.0
+
+
+def test_the_page_about_garments_runs_as_printed(folder):
+    save_mesh(shapes.capsule(0.14, 0.8, segments=16).transformed(np.diag([1.25, 1.0, 1.0, 1.0])), "body.obj")
+    save(vest(y=10), Path("shirt.json"))
+    names: dict = {}
+    for code in blocks("docs/garments.md", "python"):
+        exec(code.replace("edge=0.02", "edge=0.06"), names)
+    assert names["dressed"].ok
+    (scene,) = blocks("docs/garments.md", "toml")
+    assert [cloth.name for cloth in weft.scene.parse_scene(scene).cloths] == ["shirt"]
 
 
 def test_the_page_about_caches_tells_what_is_there(folder, capsys):

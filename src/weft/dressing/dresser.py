@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from weft.cache import Cache
 from weft.dressing.bodies import DressBody, check_body, read_body
 from weft.dressing.fit import Fit, measure_fit
-from weft.dressing.sewing import FPS, Layer, Progress, SewnGarment, joined, sew_garment
+from weft.dressing.sewing import FPS, Layer, Progress, SewnGarment, joined, open_seams, sew_garment, stitch_gaps
 from weft.errors import WeftError, writing
 from weft.garment import CutGarment, Pattern, cut_pattern, load_pattern
 from weft.garment.files import save_garment
@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 
 # m: layers keep so far apart by default; finer cloth would need finer triangles
 THICKNESS = 0.002
+# m: a seam that is farther open than this at the end of the drape is not closed
+OPEN = 0.005
 # s: how long gravity acts before the garment counts as settled
 SETTLE = 1.0
 # 1/s: a little air, so that it comes to rest
@@ -126,13 +128,12 @@ def dress(
 
     cache = simulate(scene, out, overwrite=overwrite, progress=False, on_frame=show)
     ends = cache.positions(cache.frames - 1)
-    garments = []
-    for garment, own in zip(sewn, cache.bodies, strict=False):
-        garments.append(joined(garment.cut, ends[own.vertices]))
+    draped = [ends[own.vertices] for _, own in zip(sewn, cache.bodies, strict=False)]
+    garments = [joined(garment.cut, end) for garment, end in zip(sewn, draped, strict=True)]
     crossings = count_crossings(garments, worn_by.mesh)
     fits = tuple(measure_fit(garment, worn_by.mesh, material, thickness) for garment in garments)
     goes_on = _write_scene(garments, worn_by, out, material, thickness, blend, method)
-    remarks = _remarks(sewn, cache, fits)
+    remarks = _remarks(sewn, draped, cache, fits)
     return Dressed(tuple(garments), worn_by.mesh, crossings, fits, cache, goes_on, remarks)
 
 
@@ -287,12 +288,14 @@ def _relative(path: Path, base: Path) -> str:
     return Path(os.path.relpath(path, base)).as_posix()
 
 
-def _remarks(sewn: Sequence[SewnGarment], cache: Cache, fits: Sequence[Fit]) -> tuple[str, ...]:
+def _remarks(
+    sewn: Sequence[SewnGarment], draped: Sequence[Floats], cache: Cache, fits: Sequence[Fit]
+) -> tuple[str, ...]:
     """A sentence about each thing that went wrong: open seams, stretch, what the method could not do."""
     found: list[str] = []
-    for garment, fit in zip(sewn, fits, strict=True):
+    for garment, end, fit in zip(sewn, draped, fits, strict=True):
         pattern = garment.cut.pattern
-        for number, gap in garment.open_seams():
+        for number, gap in garment.open_seams() or open_seams(garment.cut, stitch_gaps(garment.cut, end), OPEN):
             seam = pattern.seams[number]
             found.append(f"{pattern.name}: the seam of {seam.one} and {seam.other} stayed open by {1000 * gap:.0f} mm")
         if fit.too_small:

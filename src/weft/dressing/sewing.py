@@ -37,8 +37,9 @@ GROWING_GRAVITY = 5.0
 FRICTION = 0.2
 # 1/s: air that stops what is drawn together from swinging
 AIR = 5.0
-# m: a seam that is farther open than this at the end did not close
-OPEN = 0.005
+# m: a seam that is farther open than this when the body has grown was caught. Where cloth is tight seams are open by some
+# millimetres then; they are put together, and in the drape they hold as welds
+CAUGHT = 0.02
 
 Progress = Callable[[str, int, int], None]
 
@@ -66,10 +67,20 @@ class SewnGarment:
 
     def open_seams(self) -> list[tuple[int, float]]:
         """The seams that did not close, by their numbers in the pattern, and how far they are open, the worst first."""
-        worst = np.zeros(len(self.cut.pattern.seams))
-        own = self.cut.stitch_seam >= 0
-        np.maximum.at(worst, self.cut.stitch_seam[own], self.gaps[own])
-        return sorted(((int(i), float(worst[i])) for i in np.flatnonzero(worst > OPEN)), key=lambda pair: -pair[1])
+        return open_seams(self.cut, self.gaps, CAUGHT)
+
+
+def stitch_gaps(cut: CutGarment, vertices: Floats) -> Floats:
+    """(k,) m: how far apart the vertices of each stitch are at these positions."""
+    return np.linalg.norm(np.subtract(*vertices[cut.stitches].transpose(1, 0, 2)), axis=1)
+
+
+def open_seams(cut: CutGarment, gaps: Floats, limit: float) -> list[tuple[int, float]]:
+    """The seams with a stitch that is farther open than the limit, and how far, the worst first."""
+    worst = np.zeros(len(cut.pattern.seams))
+    own = cut.stitch_seam >= 0
+    np.maximum.at(worst, cut.stitch_seam[own], gaps[own])
+    return sorted(((int(i), float(worst[i])) for i in np.flatnonzero(worst > limit)), key=lambda pair: -pair[1])
 
 
 def sew_garment(
@@ -105,8 +116,7 @@ def sew_garment(
             if progress is not None:
                 progress(f"sewing {cut.pattern.name}", frame + 1, scene.frames)
         end = sim.state.positions()[: len(cut.vertices)]
-    gaps = np.linalg.norm(np.subtract(*end[cut.stitches].transpose(1, 0, 2)), axis=1)
-    return SewnGarment(joined(cut, end), gaps, arranged.caught, tuple(status))
+    return SewnGarment(joined(cut, end), stitch_gaps(cut, end), arranged.caught, tuple(status))
 
 
 def joined(cut: CutGarment, vertices: Floats) -> CutGarment:
