@@ -272,7 +272,7 @@ def test_mistakes_are_told():
     bad = np.eye(4)
     bad[0, 0] = 2.0
     cases = [
-        (lambda: weft.Simulation({"cloth": []}), "needs a Scene or the path of a scene file, not dict"),
+        (lambda: weft.Simulation({"cloth": []}), "a scene is a weft.Scene or the name of a TOML file, not a dict"),
         (lambda: sim.pin("sheat", [0]), "did you mean 'sheet'"),
         (lambda: sim.pin("sheet", [49]), "has no vertex 49: its 49 vertices are 0 to 48"),
         (lambda: sim.pin("sheet", [1, 1]), "twice"),

@@ -4,7 +4,7 @@ Poses and held vertices glide: from where they are to the goal that the caller s
 `advance`, at constant speed. To the methods they are prescribed motions as those of a scene are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -277,6 +277,40 @@ class ExternalForces:
         self._phase = -1
         self.used = False
         """whether the caller has ever asked for the array of forces"""
+
+    def add(self, force: Any, inputs: Sequence[Any], simulation: Any) -> None:
+        """Add a Warp kernel with its inputs, or a function of the simulation."""
+        if isinstance(force, wp.Kernel):
+            self.functions.append(self._from_kernel(force, inputs))
+        elif callable(force):
+            self.functions.append(self._from_function(force, simulation))
+        else:
+            raise WeftError(f"a force is a function of the simulation or a Warp kernel, not {type(force).__name__}")
+
+    def _from_kernel(self, kernel: wp.Kernel, inputs: Sequence[Any]) -> Callable[[State, wp.array], None]:
+        world, count = self.world, self.world.cloth_vertex_count
+        mass: wp.array = wp.array(world.mass[:count], dtype=wp.float64, device=world.device)
+
+        def add(state: State, total: wp.array) -> None:
+            arguments = [state.x, state.v, mass, state.time, total, *inputs]
+            wp.launch(kernel, count, inputs=arguments, device=world.device)
+
+        return add
+
+    def _from_function(self, function: ForceFunction, simulation: Any) -> Callable[[State, wp.array], None]:
+        count, device = self.world.cloth_vertex_count, self.world.device
+
+        def add(state: State, total: wp.array) -> None:
+            given = function(simulation)
+            given = given.numpy() if isinstance(given, wp.array) else given.cpu() if hasattr(given, "cpu") else given
+            found = np.asarray(given, dtype=np.float64)
+            if found.shape != (count, 3) or not np.isfinite(found).all():
+                name = getattr(function, "__name__", "a force")
+                what = "numbers that are not finite" if found.shape == (count, 3) else f"an array {found.shape}"
+                raise WeftError(f"the force {name!r} gave {what}; it must give ({count}, 3) finite numbers, N")
+            total.assign(wp.array(total.numpy() + found, dtype=wp.vec3d, device=device))
+
+        return add
 
     def forget(self) -> None:
         """The state has been replaced: the next step is not one that is tried again."""

@@ -17,10 +17,10 @@ import warp as wp
 
 from weft.errors import Unstable, WeftError
 from weft.run.contact_report import ContactForce, ContactReporter, Contacts, force_on
-from weft.run.controls import Controls, ExternalForces, Floats, check_pose, placement_of
+from weft.run.controls import Controls, ExternalForces, Floats
+from weft.run.handles import Hold, SimulatedBody
 from weft.scene import Scene, load_scene
 from weft.scene.messages import unknown
-from weft.scene.motion import RigidMotion
 from weft.scene.scene import check_scene
 from weft.world import State
 
@@ -239,13 +239,13 @@ class Simulation:
         return np.asarray(self.world.cloth_faces, dtype=np.int32)
 
     @property
-    def bodies(self) -> dict[str, "SimulatedBody"]:
+    def bodies(self) -> dict[str, SimulatedBody]:
         """Cloths and colliders by name."""
         if "bodies" not in self._views:
             self._views["bodies"] = {body.name: SimulatedBody(self, body) for body in self.world.bodies}
         return self._views["bodies"]
 
-    def _body(self, name: str, kind: str | None = None) -> "SimulatedBody":
+    def _body(self, name: str, kind: str | None = None) -> SimulatedBody:
         known = [body.name for body in self.world.bodies if kind in (None, body.kind)]
         if name not in known:
             raise WeftError(unknown(kind or "body", name, known))
@@ -288,7 +288,7 @@ class Simulation:
             self._controls = Controls(self.world)
         return self._controls
 
-    def pin(self, cloth: str, vertices: npt.ArrayLike) -> "Hold":
+    def pin(self, cloth: str, vertices: npt.ArrayLike) -> Hold:
         """Hold vertices of a cloth where they are; set `target` of what this returns to move them, `release()` lets go."""
         body = self._body(cloth, "cloth")
         count = body.vertices.stop - body.vertices.start
@@ -310,44 +310,13 @@ class Simulation:
         Warp), or a Warp kernel with the parameters x, v: array of vec3d, mass: array of float64, time: float64, force: array of
         vec3d, and then `inputs`, which adds to force[wp.tid()].
         """
-        external = self._forces()
-        if isinstance(force, wp.Kernel):
-            external.functions.append(self._kernel_force(force, inputs))
-        elif callable(force):
-            external.functions.append(self._function_force(force))
-        else:
-            raise WeftError(f"a force is a function of the simulation or a Warp kernel, not {type(force).__name__}")
+        self._forces().add(force, inputs, self)
 
     def _forces(self) -> ExternalForces:
         if self._external is None:
             self._external = ExternalForces(self.world, self.method.early_impulse)
             self.world.kick = self._external
         return self._external
-
-    def _kernel_force(self, kernel: wp.Kernel, inputs: Sequence[Any]) -> Callable[[State, wp.array], None]:
-        world, count = self.world, self.world.cloth_vertex_count
-        mass: wp.array = wp.array(world.mass[:count], dtype=wp.float64, device=world.device)
-
-        def add(state: State, total: wp.array) -> None:
-            arguments = [state.x, state.v, mass, state.time, total, *inputs]
-            wp.launch(kernel, count, inputs=arguments, device=world.device)
-
-        return add
-
-    def _function_force(self, function: Callable[["Simulation"], Any]) -> Callable[[State, wp.array], None]:
-        count, device = self.world.cloth_vertex_count, self.world.device
-
-        def add(state: State, total: wp.array) -> None:
-            given = function(self)
-            given = given.numpy() if isinstance(given, wp.array) else given.cpu() if hasattr(given, "cpu") else given
-            found = np.asarray(given, dtype=np.float64)
-            if found.shape != (count, 3) or not np.isfinite(found).all():
-                name = getattr(function, "__name__", "a force")
-                what = "numbers that are not finite" if found.shape == (count, 3) else f"an array {found.shape}"
-                raise WeftError(f"the force {name!r} gave {what}; it must give ({count}, 3) finite numbers, N")
-            total.assign(wp.array(total.numpy() + found, dtype=wp.vec3d, device=device))
-
-        return add
 
     def on_step(self, callback: Callback) -> Callback:
         """Call a function with this simulation after every step; usable as a decorator."""
@@ -425,127 +394,3 @@ class Simulation:
             digest.update(f"{self.scene.method!r} {self.scene.fps!r} {self.world.device.is_cpu}".encode())
             self._views["fingerprint"] = digest.hexdigest()
         return self._views["fingerprint"]
-
-
-class SimulatedBody:
-    """A cloth or a collider of a simulation."""
-
-    def __init__(self, simulation: Simulation, body: Any) -> None:
-        self._simulation = simulation
-        self.name: str = body.name
-        self.kind: str = body.kind
-        """"cloth" or "collider" """
-        self.vertices: slice = body.vertices
-        """its vertices among those of the world; cloths come first"""
-        self._faces: slice = body.faces
-
-    def __repr__(self) -> str:
-        return f"<{self.kind} {self.name!r}, {self.vertices.stop - self.vertices.start} vertices>"
-
-    @property
-    def positions(self) -> Any:
-        """(n, 3) m: a view, numpy on the CPU, a Warp array on a GPU."""
-        return self._own(self._simulation.state.x)
-
-    @property
-    def velocities(self) -> Any:
-        """(n, 3) m/s: a view."""
-        return self._own(self._simulation.state.v)
-
-    def _own(self, array: wp.array) -> Any:
-        own = array[self.vertices.start : self.vertices.stop]
-        return own.numpy() if self._simulation.world.device.is_cpu else own
-
-    @property
-    def faces(self) -> npt.NDArray[np.int32]:
-        """(m, 3) its triangles, numbered from its first vertex."""
-        return np.asarray(self._simulation.world.faces[self._faces] - self.vertices.start, dtype=np.int32)
-
-    @property
-    def pose(self) -> Floats:
-        """Of a collider: the 4x4 matrix from its own frame (of its shape or mesh file) to the world.
-
-        Set it to where the collider shall be at the end of the next `step` or `advance`, to which it goes at constant speed.
-        From then on it no longer follows the motion that the scene gives it.
-        """
-        controls = self._simulation._controls
-        if controls is not None and self.name in controls.poses:
-            return controls.poses[self.name].goal
-        pose = self.pose_now()
-        pose.flags.writeable = False
-        return pose
-
-    @pose.setter
-    def pose(self, value: npt.ArrayLike) -> None:
-        pose = check_pose(self.name, value)
-        simulation = self._simulation
-        steered = self.name in simulation.controls().poses
-        glide = simulation.controls().steer(self.name, self.pose_now(), simulation.time)
-        glide.goal[...] = pose
-        if not steered:
-            simulation.method.collider_moves()
-
-    @property
-    def rigid(self) -> bool:
-        """Whether it is a collider that does not deform."""
-        simulation = self._simulation
-        names = [collider.name for collider in simulation.scene.colliders]
-        return self.kind == "collider" and isinstance(
-            simulation.world.collider_motions[names.index(self.name)], RigidMotion
-        )
-
-    def pose_now(self) -> Floats:
-        """Of a collider: its pose at the time of the state, which differs from the `pose` that it is on its way to."""
-        simulation = self._simulation
-        if self.kind != "collider":
-            raise WeftError(
-                f"{self.name!r} is a cloth and has no pose; hold vertices of it with pin({self.name!r}, [...])"
-            )
-        number = [collider.name for collider in simulation.scene.colliders].index(self.name)
-        motion = simulation.world.collider_motions[number]
-        if not isinstance(motion, RigidMotion):
-            raise WeftError(f"collider {self.name!r} deforms by the files of its motion and has no pose")
-        return motion.matrix(simulation.time) @ placement_of(simulation.scene.colliders[number])
-
-
-class Hold:
-    """Vertices of a cloth that the caller holds: move them by their `target`, let them go by `release()`."""
-
-    def __init__(self, simulation: Simulation, number: int, cloth: str, vertices: npt.NDArray[np.int64]) -> None:
-        self._simulation, self._number, self._cloth = simulation, number, cloth
-        self.vertices = vertices
-        """numbers within the cloth"""
-
-    def __repr__(self) -> str:
-        return f"<Hold of {len(self.vertices)} vertices{'' if self.held else ', released'}>"
-
-    @property
-    def held(self) -> bool:
-        """Whether they are still held."""
-        return self._number in self._simulation.controls().holds
-
-    @property
-    def positions(self) -> Floats:
-        """(k, 3) where the vertices are now, m: a copy."""
-        first = self._simulation.bodies[self._cloth].vertices.start
-        return np.array(self._simulation.state.x.numpy()[first + self.vertices])
-
-    @property
-    def target(self) -> Floats:
-        """(k, 3) where the vertices shall be at the end of the next `step` or `advance`, m."""
-        holds = self._simulation.controls().holds
-        if self._number not in holds:
-            raise WeftError("these vertices have been released: hold them again by pin")
-        return holds[self._number][1].goal
-
-    @target.setter
-    def target(self, value: npt.ArrayLike) -> None:
-        goal = self.target
-        found = np.asarray(value, dtype=np.float64)
-        if found.shape != goal.shape and not (found.shape == (3,) and len(goal) == 1):
-            raise WeftError(f"the target of {len(goal)} held vertices is an array {goal.shape}, not {found.shape}")
-        goal[...] = found
-
-    def release(self) -> None:
-        """Let the vertices go, with the velocity that they have."""
-        self._simulation.controls().release(self._number)

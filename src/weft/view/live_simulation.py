@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.run.simulation import Hold, Simulation
+from weft.run.handles import Hold
+from weft.run.simulation import Simulation
 from weft.scene import Scene
 
 Floats = npt.NDArray[np.float64]
