@@ -144,8 +144,8 @@ def test_contacts_are_met_in_every_substep():
     dynamics = make(from_mesh(mesh, Material()), np.full(len(x), 2e-4), forces=Forces())
     for end, _ in run(dynamics, x, v, 1 / 60, 20, contacts=Met(floor)):
         assert end[:, 1].min() >= -0.01
-    # at least forty a frame; more where edges are off their lengths
-    assert 20 * 40 <= len(seen) <= 20 * 320 and max(seen) < 0.01
+    # at least 36 a frame; more where edges are off their lengths
+    assert 20 * 36 <= len(seen) <= 20 * 324 and max(seen) < 0.01
 
 
 def test_threads_do_not_change_a_byte():
@@ -223,6 +223,6 @@ def test_substeps_are_shorter_where_edges_are_off_their_lengths_or_soon_will_be(
     # one row of vertices moves against its neighbours: at 60 m/s by a tenth of an edge of 0.25 m in 1/2400 s
     v[:5, 1] = speed
     calls = []
-    dynamics = make(from_mesh(mesh, Material()), np.full(len(x), 1e-7), forces=STILL)
+    dynamics = make(from_mesh(mesh, Material(bend=0.0)), np.full(len(x), 1e-7), forces=STILL)
     next(iter(run(dynamics, x, v, 1 / 480, 1, contacts=Met(lambda now, before: calls.append(1)))))
     assert len(calls) == substeps

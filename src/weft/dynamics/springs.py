@@ -10,6 +10,7 @@ the stencil r = sum w_k x_k with cotangent weights, of length 2 L sin(theta / 2)
 bend / A, a sheet rolled to the radius R along its threads has the energy bend / (2 R^2) per area, as a plate does.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -66,6 +67,10 @@ class SpringNetwork:
     face_coupling: np.ndarray
     """(m, 3, 3) N/m: C of the bending energy 1/2 sum C_ef r_e.r_f of a triangle, each of which takes half of r (see
     `curvature`)"""
+    face_springs: np.ndarray
+    """(m, 3) int32: the spring along each edge of a triangle, from corner k to k + 1"""
+    face_tension: np.ndarray
+    """(m, 3, 3) N/m: the tension of each edge of a triangle from the extensions of its three edges (see `_edge_tension`)"""
 
     def shifted(self, first: int) -> "SpringNetwork":
         """The same network on vertices numbered from `first`."""
@@ -77,9 +82,15 @@ def join(networks: list[SpringNetwork]) -> SpringNetwork:
     """All springs of several networks in one."""
     if not networks:
         return from_pairs(np.zeros((0, 2)), np.zeros(0), np.zeros(0))
-    starts = np.cumsum([0, *(len(n.quads) for n in networks)])
-    hinges = [np.where(n.face_hinges >= 0, n.face_hinges + k, -1) for n, k in zip(networks, starts, strict=False)]
-    networks = [replace(n, face_hinges=h.astype(np.int32)) for n, h in zip(networks, hinges, strict=True)]
+    starts = np.cumsum([[0, 0], *([len(n.quads), len(n.pairs)] for n in networks)], axis=0)
+    networks = [
+        replace(
+            n,
+            face_hinges=np.where(n.face_hinges >= 0, n.face_hinges + quads, -1).astype(np.int32),
+            face_springs=(n.face_springs + pairs).astype(np.int32),
+        )
+        for n, (quads, pairs) in zip(networks, starts.tolist(), strict=False)
+    ]
     names = SpringNetwork.__dataclass_fields__
     return SpringNetwork(*(np.concatenate([getattr(n, name) for n in networks]) for name in names))
 
@@ -103,12 +114,14 @@ def from_pairs(pairs: np.ndarray, rest: np.ndarray, stiffness: np.ndarray, dampi
         np.zeros((0, 3), np.int32),
         np.zeros((0, 3), np.int32),
         np.zeros((0, 3, 3)),
+        np.zeros((0, 3), np.int32),
+        np.zeros((0, 3, 3)),
     )
 
 
 def from_world(world: World) -> SpringNetwork:
     """The springs of all cloths of a world, and those that close its seams."""
-    cloths = [from_mesh(cloth.mesh, cloth.material).shifted(cloth.first) for cloth in world.cloths]
+    cloths = [from_mesh(cloth.mesh, cloth.material, cloth.painted).shifted(cloth.first) for cloth in world.cloths]
     return join([*cloths, from_seams(world.seams)])
 
 
@@ -136,9 +149,14 @@ def from_seams(seams: Seams) -> SpringNetwork:
     )
 
 
-def from_mesh(mesh: TriMesh, material: Material) -> SpringNetwork:
-    """The springs of one cloth."""
+def from_mesh(mesh: TriMesh, material: Material, painted: Mapping[str, np.ndarray] | None = None) -> SpringNetwork:
+    """The springs of one cloth. `painted` has factors of some of the material's numbers, one a vertex.
+
+    Triangles (`face_coupling`, `face_tension`) have the directions and painted factors of the material; springs and hinges
+    alone, for models that do without triangles, its mean numbers.
+    """
     rest_shape = _rest_shape(mesh)
+    factors = {name: values[mesh.faces].mean(axis=1) for name, values in (painted or {}).items()}
 
     # structural and shear springs along the edges
     rest = mesh.rest_lengths
@@ -150,7 +168,7 @@ def from_mesh(mesh: TriMesh, material: Material) -> SpringNetwork:
 
     # bend springs over the hinges
     bend = material.mean("bend")
-    hinges = curvature.from_mesh(mesh, (bend, bend, 0.5 * bend))
+    hinges = curvature.from_mesh(mesh, material.rigidities())
     quads, weights = hinges.quads, hinges.weights
     corners = rest_shape[quads]
     quad_area = _area(corners[:, 0], corners[:, 1], corners[:, 2]) + _area(corners[:, 0], corners[:, 1], corners[:, 3])
@@ -180,8 +198,60 @@ def from_mesh(mesh: TriMesh, material: Material) -> SpringNetwork:
         np.zeros(len(quads), bool),
         hinges.faces,
         hinges.face_hinges,
-        0.25 * hinges.face_coupling,
+        0.25 * hinges.face_coupling * factors.get("bend", np.ones(1))[:, None, None],
+        mesh.face_edges.astype(np.int32),
+        _edge_tension(rest_shape[mesh.faces], _membranes(mesh, material, factors)),
     )
+
+
+def _edge_directions(corners: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Areas (m,) of triangles, lengths of their edges (m, 3), and cosines and sines of the edges' angles with u.
+
+    The directions u and v are those of the plane z = 0; in a triangle in space, those of its first edge and across.
+    """
+    edges = np.roll(corners, -1, axis=1) - corners
+    lengths = np.linalg.norm(edges, axis=2)
+    areas = _area(corners[:, 0], corners[:, 1], corners[:, 2])
+    flat = not corners[:, :, 2].any()
+    u = np.tile([1.0, 0.0, 0.0], (len(corners), 1)) if flat else edges[:, 0] / lengths[:, :1]
+    normal = np.cross(edges[:, 0], edges[:, 1])
+    v = np.cross(normal / np.linalg.norm(normal, axis=1, keepdims=True), u)
+    c, s = (np.einsum("med,md->me", edges, axis) / lengths for axis in (u, v))
+    return areas, lengths, c, s
+
+
+def _membranes(mesh: TriMesh, material: Material, factors: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The membrane tensor (m, 3, 3) of each triangle in N/m (see `Material.membrane`).
+
+    Where the directions of threads are unknown, cloth is equally stiff in all directions: shear is half the stretch.
+    """
+    tensor = material.membrane()
+    if mesh.uv is None:
+        tensor = material.mean("stretch") * np.diag([1.0, 1.0, 0.5])
+    tensors = np.tile(tensor, (len(mesh.faces), 1, 1))
+    tensors[:, :2, :2] *= factors.get("stretch", np.ones(1))[:, None, None]
+    tensors[:, 2, 2] *= factors.get("shear" if mesh.uv is not None else "stretch", np.ones(1))
+    return tensors
+
+
+def _edge_tension(corners: np.ndarray, membranes: np.ndarray) -> np.ndarray:
+    """How the tensions of the edges of triangles depend on their extensions: K (m, 3, 3) in N/m.
+
+    The strains of its three edges determine the strain of a triangle: e = M (e_uu, e_vv, shear), with a row (c^2, s^2, c s)
+    for an edge in the direction (c, s). So the energy A/2 e^T M^-T C M^-1 e of a membrane C is one of edges: K_ij is this
+    matrix times A / (L_i L_j).
+    """
+    areas, lengths, c, s = _edge_directions(corners)
+    inverse = np.linalg.inv(np.stack([c * c, s * s, c * s], axis=2))
+    q = np.einsum("mai,mab,mbj->mij", inverse, membranes, inverse)
+    k = q * (areas[:, None] / lengths)[:, :, None] / lengths[:, None, :]
+    # a needle would be stiff without bound
+    stiffest = LARGEST_AREA_RATIO * membranes[:, [0, 1], [0, 1]].max(axis=1, initial=0.0)
+    return np.asarray(k * np.minimum(1.0, stiffest / np.maximum(_diagonal(k).max(axis=1), 1e-300))[:, None, None])
+
+
+def _diagonal(matrices: np.ndarray) -> np.ndarray:
+    return np.einsum("mii->mi", matrices)
 
 
 def _rest_shape(mesh: TriMesh) -> np.ndarray:

@@ -64,6 +64,10 @@ def methods_that_model(feature: str) -> list[str]:
     return [name for name, options in MethodOptions.known.items() if feature in options.model_validate({}).models]
 
 
+# what position-based dynamics model of materials
+_POSITION_BASED = frozenset({"directions", "painted"})
+
+
 class Plain(MethodOptions):
     """Internal dynamics only: gravity, wind, springs, pins; nothing is done about contact."""
 
@@ -73,6 +77,10 @@ class Plain(MethodOptions):
         description="the model of the cloth: mass_spring (explicit, small steps), position_based (fast) or implicit "
         "(Baraff and Witkin 1998, whole frames a step)",
     )
+
+    @property
+    def models(self) -> frozenset[str]:
+        return _POSITION_BASED if self.dynamics == "position_based" else frozenset()
 
 
 class Robust(MethodOptions):
@@ -96,6 +104,10 @@ class Robust(MethodOptions):
     sweeps: LoopCount = Field(
         default=3, description="sweeps of Gauss-Seidel over the contacts after the dynamics, while nothing collides"
     )
+
+    @property
+    def models(self) -> frozenset[str]:
+        return _POSITION_BASED if self.dynamics == "position_based" else frozenset()
 
 
 class Guarded(Robust):

@@ -57,6 +57,7 @@ def resolve_scene(scene: Scene) -> Resolved:
             cloth_meshes.append(mesh)
             pins.append(resolve_pins(scene, cloth, mesh))
             painted.append(resolve_painted(scene, cloth, mesh))
+            _check_threads(scene, cloth, mesh)
     colliders: list[tuple[TriMesh, ResolvedMotion]] = []
     for collider in scene.colliders:
         with collecting_mistakes():
@@ -210,6 +211,16 @@ def _load(scene: Scene, body: Cloth | Collider) -> TriMesh:
     # uv that are only texture coordinates are left out: where they differ, repair would not join torn edges
     uv = isinstance(body, Collider) or body.rest == "uv"
     return load_mesh(path, object=body.object, array=body.array, repair=body.repair, uv=uv)
+
+
+def _check_threads(scene: Scene, cloth: Cloth, mesh: TriMesh) -> None:
+    """Stiffness that depends on the direction needs threads, which run along the axes of the flat rest shape."""
+    for key, feature in cloth.unusual().items():
+        if feature == "directions" and mesh.uv is None:
+            text = (
+                'depends on the direction, and the threads of this cloth are unknown: give one number, or rest = "uv"'
+            )
+            raise SceneError(scene.problem((*_body_key(scene, cloth), *key), text))
 
 
 def _warn_of_tears(scene: Scene, key: Key, cloth: Cloth, mesh: TriMesh) -> None:

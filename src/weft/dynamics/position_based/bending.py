@@ -102,7 +102,6 @@ def start_solve(
     first: int,
     k: BendingMatrix,
     p: wp.array[wp.vec4d],
-    before: wp.array[wp.vec4d],
     rest_offsets: wp.array[int],
     rest_columns: wp.array[int],
     rest_values: wp.array[wp.float64],
@@ -113,15 +112,12 @@ def start_solve(
     direction: wp.array[wp.vec4d],
     dv: wp.array[wp.vec4d],
 ):
-    """The right-hand side divided by the mass, and the first iterate from dv = 0. p is the position without bending."""
+    """The right-hand side divided by the mass, and the first iterate from dv = 0. p is x + (dt + tau) v."""
     i = first + wp.tid()
     w = p[i][3]
     b = wp.vec4d()
     if w > ZERO:
-        late = k.delay[i] / dt
-        b = -(ONE + late) * row_product(k.offsets[i], k.offsets[i + 1], k.columns, k.values, p)
-        if late > ZERO:
-            b += late * row_product(k.offsets[i], k.offsets[i + 1], k.columns, k.values, before)
+        b = -row_product(k.offsets[i], k.offsets[i + 1], k.columns, k.values, p)
         if rest_offsets.shape[0] > 0:
             b += row_product(rest_offsets[i], rest_offsets[i + 1], rest_columns, rest_values, rest_stretch)
         b = (dt * w) * b
@@ -217,6 +213,8 @@ class Bending:
         self._delay = np.zeros(self.count)
         for corner in range(4):
             self._delay[network.quads[~network.sewn, corner]] = delay[~network.sewn]
+        self.delay = wp.array(self._delay, dtype=wp.float64, device=device)
+        """damping time at each vertex, s"""
         self._right, self._direction, self._dv, self._next = (
             wp.zeros(self.count, dtype=wp.vec4d, device=device) for _ in range(4)
         )
@@ -246,7 +244,7 @@ class Bending:
 
         self._matrix = BendingMatrix()
         self._matrix.offsets, self._matrix.columns = upload(k.indptr, int), upload(k.indices, int)
-        self._matrix.values, self._matrix.delay = upload(k.data, wp.float64), upload(self._delay, wp.float64)
+        self._matrix.values, self._matrix.delay = upload(k.data, wp.float64), self.delay
         moments = moments if len(self._curved) else csr_array((0, 0))
         offsets = moments.indptr if len(self._curved) else np.zeros(0)
         self._rest_lists = (upload(offsets, int), upload(moments.indices, int), upload(moments.data, wp.float64))
@@ -292,16 +290,20 @@ class Bending:
             self._plans[dt] = plan
         return self._plans[dt]
 
-    def solve(self, dt: float, p: wp.array, before: wp.array, push: wp.array) -> None:
+    def iterations(self, dt: float) -> int:
+        """How many iterations a solve over a step dt takes."""
+        return int(self._plan(dt).iterations)
+
+    def solve(self, dt: float, p: wp.array, push: wp.array) -> None:
         """Add the mean acceleration by bending over a step dt to `push`.
 
-        p are packed vertices at the end of the step without bending, `before` those at its start. Only launches kernels,
-        the same ones for the same dt and pins.
+        p are packed vertices moved on by their velocity, without bending, for the step and their damping time (`delay`) more.
+        Only launches kernels, the same ones for the same dt and pins.
         """
         numbers = self._plan(dt)
         if len(self._stretch):
             launch(find_rest_stretch, len(self._stretch), [*self._hinges, p, self._stretch], device=self.device)
-        inputs = [self._matrix, p, before, *self._rest_lists, self._stretch, dt, 1.0 / float(numbers.middle)]
+        inputs = [self._matrix, p, *self._rest_lists, self._stretch, dt, 1.0 / float(numbers.middle)]
         work = [self._right, self._direction, self._dv]
         launch(start_solve, self.count, [*inputs, *work], device=self.device, grain=ROWS_A_THREAD)
         inputs = [self.count, self._matrix, p, numbers, *work, self._next, push]

@@ -4,7 +4,7 @@ import warp as wp
 
 from weft.dynamics.packed_vertices import first_three
 from weft.dynamics.position_based.spring_lines import (
-    BATCH,
+    CUDA_BATCH,
     SpringSlots,
     continues,
     load_slot,
@@ -43,24 +43,56 @@ def start_step(
     face_items: wp.array[int],
     face_force: wp.array[wp.vec3d],
     dt: wp.float64,
+    wind: wp.array[wp.vec3d],
     push: wp.array[wp.vec3d],
     p: wp.array[wp.vec4d],
-    before: wp.array[wp.vec4d],
+    v_start: wp.array[wp.vec3d],
 ):
-    """The acceleration `push` by wind, constant over the step, and the positions p after a step at constant velocity."""
+    """Pack the vertices; find the acceleration by wind and the velocity at the start (of pinned vertices, to their target)."""
     i = first + wp.tid()
-    xi = x[i]
     w = inverse_mass[i]
-    store_vec4d(before, i, xi, w)
-    if w == ZERO:
-        push[i] = wp.vec3d()
-        store_vec4d(p, i, target[i], w)
-        return
+    store_vec4d(p, i, x[i], w)
     force = wp.vec3d()
-    for s in range(face_offsets[i], face_offsets[i + 1]):
-        force += face_force[face_items[s] // 3]
+    if w == ZERO:
+        v_start[i] = (target[i] - x[i]) / dt
+    else:
+        v_start[i] = v[i]
+        for s in range(face_offsets[i], face_offsets[i + 1]):
+            force += face_force[face_items[s] // 3]
+    wind[i] = w * force
     push[i] = w * force
-    store_vec4d(p, i, xi + dt * v[i], w)
+
+
+@wp.kernel
+def look_ahead(
+    first: int,
+    again: int,
+    v: wp.array[wp.vec3d],
+    p: wp.array[wp.vec4d],
+    before: wp.array[wp.vec4d],
+    lengths: wp.array[wp.float64],
+    wind: wp.array[wp.vec3d],
+    gravity: wp.vec3d,
+    delay: wp.array[wp.float64],
+    dt: wp.float64,
+    push: wp.array[wp.vec3d],
+    ahead: wp.array[wp.vec4d],
+):
+    """Where vertices p will be after dt and their damping time `delay` without bending and springs.
+
+    At first they have the velocity v, later that since `before`.
+
+    Gravity belongs to it: what the bending of cloth at rest has to hold is foreseen, not found afterwards, too late by a step.
+    """
+    i = first + wp.tid()
+    row = load_vec4d(p, i)
+    speed = v[i]
+    if again == 1:
+        speed = first_three(row - load_vec4d(before, i)) / lengths[0]
+    if row[3] != ZERO:
+        speed += dt * (gravity + wind[i])
+    push[i] = wind[i]
+    store_vec4d(ahead, i, first_three(row) + (dt + delay[i]) * speed, row[3])
 
 
 @wp.func
@@ -103,17 +135,6 @@ def pull_stencil(
         store_vec4d(p, q[2], first_three(c) + (w[2] * c[3]) * step, c[3])
     if w[3] != ZERO:
         store_vec4d(p, q[3], first_three(d) + (w[3] * d[3]) * step, d[3])
-
-
-@wp.kernel
-def return_to_start(
-    first: int, before: wp.array[wp.vec4d], dt: wp.float64, p: wp.array[wp.vec4d], v: wp.array[wp.vec3d]
-):
-    """The velocity at the start of the step; p is back there. A pinned vertex has the velocity to its target."""
-    i = first + wp.tid()
-    was = load_vec4d(before, i)
-    v[i] = first_three(load_vec4d(p, i) - was) / dt
-    store_vec4d(p, i, first_three(was), was[3])
 
 
 @wp.kernel
@@ -221,6 +242,7 @@ def advance_substep(
     rests: wp.array[wp.float64],
     elastics: wp.array[wp.float64],
     softness: wp.array[wp.float64],
+    pushes: wp.array[wp.float64],
     push: wp.array[wp.vec3d],
     gravity: wp.vec3d,
     air_damping: wp.float64,
@@ -248,12 +270,13 @@ def advance_substep(
     slots.rests = rests
     slots.elastics = elastics
     slots.softness = softness
+    slots.pushes = pushes
     colour = int(0)
     begin = offsets[0]
     end = offsets[1]
     i = begin + whole_batches(partition_begin(t, threads, end - begin))
     left = turns(threads, end - begin)
-    spring = load_slot(wp.min(i, end - BATCH + t % BATCH), slots)
+    spring = load_slot(wp.min(i, end - CUDA_BATCH + t % CUDA_BATCH), slots)
     grid_barrier(arrivals)
     spring.tied = continues(spring.ends)
     spring.was = span(spring.ends, spring.tied, before)
@@ -273,7 +296,7 @@ def advance_substep(
             colour += 1
             i = begin + whole_batches(partition_begin(t, threads, next_size))
             left = turns(threads, next_size)
-        next_spring = load_slot(wp.min(i, end - BATCH + t % BATCH), slots)
+        next_spring = load_slot(wp.min(i, end - CUDA_BATCH + t % CUDA_BATCH), slots)
 
         if there:
             solve_lines(slot, spring, slots, before, p)

@@ -7,6 +7,7 @@ a step, implicitly (see `bending`), and acts as a constant acceleration in the s
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,12 +21,14 @@ from weft.dynamics.position_based.kernels import (
     advance_substep,
     end_substeps,
     find_worst_edges,
+    look_ahead,
     pull_stencils,
-    return_to_start,
     start_step,
 )
+from weft.dynamics.position_based.membrane import Membrane, find_extensions, follow_triangles
 from weft.dynamics.position_based.spring_lines import (
-    BATCH,
+    CPU_BATCH,
+    CUDA_BATCH,
     SIMD_BATCHES,
     SpringLines,
     find_spring_lines,
@@ -39,8 +42,8 @@ from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.graph_cache import GraphCache, launch_fused
 from weft.world import Seams, State, World
 
-# s: 40 substeps a frame at 60 Hz. With one sweep each, longer substeps are softer than the material, shorter ones cost more
-LONGEST_SUBSTEP = 1.0 / 2400.0
+# s: 36 substeps a frame at 60 Hz. With one sweep each, longer substeps are softer than the material, shorter ones cost more
+LONGEST_SUBSTEP = 1.0 / 2160.0
 # Substeps are refined, made up to MOST_REFINED times shorter, where the length of an edge would change by more than the
 # fraction LARGEST_CHANGE in one, or where, while there are contacts, its strain is more than LARGEST_STRAIN. Cloth that hits
 # the ground faster than the first allows crumples; folds that contacts hold come free only if springs are solved well
@@ -56,6 +59,12 @@ FAR, RETURN, FASTEST_REFINING = 1.25, 0.97, 2.0
 # large a fraction of the further springs may exceed the limits above
 LARGE_CLOTH = 100_000
 SPARED_FRACTION = 1.0 / 1500.0
+# s: bending is solved once in so long a time, and in half of it where a solve would take more than FEW_ITERATIONS. It foresees
+# gravity, but not what springs and contacts will do, and is the softer for it the longer this is: with 1/360 s a strip at rest
+# hangs up to 6 % too deep, with 1/720 up to 4, with 1/1080 up to 3, and waves shorter than (bend dt^2 / density)^(1/4), 2 mm of
+# cotton, have little stiffness. Shorter solves take fewer iterations, so that on fine meshes they cost nothing
+LONGEST_BENDING = 1.0 / 1080.0
+FEW_ITERATIONS = 4
 # threads that measure the worst edges, on CUDA for large cloth, and how many maxima they keep where some are spared
 MEASURING_THREADS = 16384
 MEASURING_THREADS_CUDA = 8 * MEASURING_THREADS
@@ -122,14 +131,23 @@ class PositionBased:
         def upload(values: np.ndarray, dtype: Any) -> wp.array:
             return wp.array(values, dtype=dtype, device=device)
 
+        membrane = Membrane.of(network)
+        network = replace(network, stiffness=membrane.stiffness, damping=_delays(network) * membrane.stiffness)
         # hinges bend by their stencils alone: the springs between opposite vertices would lock the spring lines
         keep = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
-        self.springs = self._upload_lines(network, find_spring_lines(network, keep, count))
+        lines = find_spring_lines(network, keep, count, CPU_BATCH if device.is_cpu else CUDA_BATCH)
+        self.springs = self._upload_lines(network, membrane, lines)
+        self._faces = upload(network.face_springs, wp.vec3i), upload(network.face_tension, wp.mat33d)
+        self._extensions = wp.zeros(len(network.pairs), dtype=wp.float64, device=device)
         slots = len(self.springs.arrays[0])
-        self._elastics, self._softness = (wp.zeros(slots, dtype=wp.float64, device=device) for _ in range(2))
+        self._elastics, self._softness, self._pushes = (
+            wp.zeros(slots, dtype=wp.float64, device=device) for _ in range(3)
+        )
+        self._rests = wp.clone(self.springs.arrays[1])
+        """rest lengths that follow the triangles (see `membrane`)"""
         self._cooperative = CooperativeLauncher(device)
         self._graphs = GraphCache(device)
-        self._length = wp.zeros(1, dtype=wp.float64, device=device)
+        self._length, self._length_before = (wp.ones(1, dtype=wp.float64, device=device) for _ in range(2))
         """the length of a substep, on the device, so that CUDA graphs serve substeps of any length"""
         self._closing = seams if seams is not None and seams.closing is not None else None
         self.stitches = self._upload_stitches(network)
@@ -148,18 +166,22 @@ class PositionBased:
         self.refined = 1.0
         """how many times shorter substeps were in the last step"""
         self._push = wp.zeros(count, dtype=wp.vec3d, device=device)
-        self._packed, self._before = (wp.zeros(count, dtype=wp.vec4d, device=device) for _ in range(2))
-        """packed vertices in a substep, and at its start"""
+        self._wind = wp.zeros(count, dtype=wp.vec3d, device=device)
+        self._packed, self._before, self._ahead = (wp.zeros(count, dtype=wp.vec4d, device=device) for _ in range(3))
+        """packed vertices in a substep, at its start, and where they would be without bending"""
 
-    def _upload_lines(self, network: SpringNetwork, spring_lines: SpringLines) -> ColouredConstraints:
-        """Pairs of vertices, rest lengths, compliances and delays of all slots of all batches, sorted by colour.
+    def _upload_lines(
+        self, network: SpringNetwork, membrane: Membrane, spring_lines: SpringLines
+    ) -> ColouredConstraints:
+        """Pairs of vertices, rest lengths, compliances, delays and triangles of all slots of all batches, sorted by colour.
 
         On the CPU the slots of `SIMD_BATCHES` batches are interleaved, on CUDA one batch follows the other.
         """
         side = SIMD_BATCHES if self.device.is_cpu else 1
+        slots = spring_lines.springs.shape[1]
 
         def interleaved(values: np.ndarray) -> np.ndarray:
-            return values.reshape(-1, side, BATCH, *values.shape[2:]).swapaxes(1, 2).reshape(-1, *values.shape[2:])
+            return values.reshape(-1, side, slots, *values.shape[2:]).swapaxes(1, 2).reshape(-1, *values.shape[2:])
 
         def upload(values: np.ndarray, dtype: Any) -> wp.array:
             return wp.array(interleaved(values), dtype=dtype, device=self.device)
@@ -172,8 +194,10 @@ class PositionBased:
             upload(network.rest[k], wp.float64),
             upload(1.0 / stiffness, wp.float64),
             upload(network.damping[k] / stiffness, wp.float64),
+            upload(spring_lines.springs, int),
+            upload(membrane.sides[k], wp.vec2i),
         )
-        offsets = BATCH * spring_lines.offsets
+        offsets = slots * spring_lines.offsets
         return ColouredConstraints(offsets, wp.array(offsets, dtype=int, device=self.device), arrays)
 
     def _upload_stitches(self, network: SpringNetwork) -> ColouredConstraints:
@@ -218,37 +242,37 @@ class PositionBased:
         Vertices without inverse mass move on a straight line to `target`. `contacts` is called in each substep with the
         packed vertices, which it may correct, and those at the start of the substep.
         """
+        self._pin(state)
+        solves = self._solves(dt)
         substeps = self._substeps(state, dt, touched=contacts is not None and len(contacts) > 0)
+        substeps = solves * math.ceil(substeps / solves)
         self.air.blow(state.x, state.v, state.time, dt)
+        wp.copy(self._length_before, self._length)
         self._length.fill_(dt / substeps)
         if self._closing is not None:
             self._draw_together(state.time + dt)
         with self._graphs.fuse():
-            self._bend(state, target, dt, v_end)
-            self._take_substeps(substeps, dt / substeps, x_end, v_end, contacts)
+            self._start(state, target, dt, v_end)
+            for solve in range(solves):
+                self._bend(dt / solves, v_end, again=solve > 0)
+                self._take_substeps(substeps // solves, dt / substeps, v_end, contacts, again=solve > 0)
+            inputs = [self._length, self._packed, self._before, x_end, v_end]
+            end = partial(launch, end_substeps, self.count, inputs, device=self.device)
+            self._graphs.run(end, "end", x_end, v_end)
         return substeps
 
     def _take_substeps(
-        self, substeps: int, h: float, x_end: wp.array, v_end: wp.array, contacts: SubstepContacts | None
+        self, substeps: int, h: float, v: wp.array, contacts: SubstepContacts | None, *, again: bool
     ) -> None:
-        """So many substeps of length h, from packed vertices to positions and velocities."""
-        first, again = (self._substep_inputs(v_end, again=again) for again in (False, True))
-        given = (x_end, v_end, h if self.stitches.total else 0.0, *(() if contacts is None else contacts.given))
+        """So many substeps of length h of the packed vertices; v are their velocities at the start of the step."""
+        first, later = (self._substep_inputs(v, again=later) for later in (again, True))
+        given = (v, h if self.stitches.total else 0.0, *(() if contacts is None else contacts.given))
 
         def advance(count: int) -> None:
             for _ in range(count):
-                self._substep(again, h, contacts)
+                self._substep(later, h, contacts)
 
-        def begin() -> None:
-            self._prepare()
-            self._substep(first, h, contacts)
-
-        def end() -> None:
-            launch(
-                end_substeps, self.count, [self._length, self._packed, self._before, x_end, v_end], device=self.device
-            )
-
-        self._graphs.run(begin, "first", *given)
+        self._graphs.run(partial(self._substep, first, h, contacts), "first", again, *given)
         launch_fused()
         rest = substeps - 1
         for batch in SUBSTEPS_A_GRAPH:
@@ -256,13 +280,16 @@ class PositionBased:
                 self._graphs.run(partial(advance, batch), "substeps", batch, *given)
                 launch_fused()
             rest %= batch
-        self._graphs.run(end, "end", x_end, v_end)
 
     def _prepare(self) -> None:
         """The constants of springs that are the same in all substeps of a step."""
-        pairs, _, compliance, delay = self.springs.arrays
+        pairs, rests, compliance, delay, springs, sides = self.springs.arrays
         inputs = [pairs, compliance, delay, self._length, self._elastics, self._softness]
         launch(prepare_springs, len(pairs), inputs, device=self.device)
+        inputs = [springs, rests, compliance, self._length_before, self._pushes, self._rests, self._extensions]
+        launch(find_extensions, len(pairs), inputs, device=self.device)
+        inputs = [springs, rests, compliance, sides, *self._faces, self._extensions, self._rests]
+        launch(follow_triangles, len(pairs), inputs, device=self.device)
 
     def _substep(self, inputs: tuple[Any, ...], h: float, contacts: SubstepContacts | None) -> None:
         """Free motion, springs, stitches, contacts."""
@@ -276,10 +303,21 @@ class PositionBased:
     def _substep_inputs(self, v: wp.array, *, again: bool) -> tuple[Any, ...]:
         """The arguments of `advance_substep` for the first or a later substep: a tuple, which `launch` checks only once."""
         springs, air = self.springs, self.air
-        pairs, rests, *_ = springs.arrays
+        pairs = springs.arrays[0]
         colours = (self.count, int(again), springs.colours, springs.starts)
         forces = (self._push, air.gravity, air.damping, self._length)
-        return (*colours, pairs, rests, self._elastics, self._softness, *forces, v, self._packed, self._before)
+        return (
+            *colours,
+            pairs,
+            self._rests,
+            self._elastics,
+            self._softness,
+            self._pushes,
+            *forces,
+            v,
+            self._packed,
+            self._before,
+        )
 
     def foresee(self, state: State, dt: float) -> None:
         """Measure on the device how fast edges change and how strained they are."""
@@ -323,31 +361,55 @@ class PositionBased:
         return math.ceil(self.least_substeps(dt) * self.refined)
 
     def saved(self) -> dict[str, np.ndarray]:
-        return {"refined": np.array([self.refined])}
+        arrays = {"rests": self._rests, "pushes": self._pushes, "substep": self._length}
+        return {"refined": np.array([self.refined]), **{name: array.numpy() for name, array in arrays.items()}}
 
     def restore(self, saved: Mapping[str, np.ndarray]) -> None:
         self.refined = float(saved["refined"][0])
+        for name, array in (("rests", self._rests), ("pushes", self._pushes), ("substep", self._length)):
+            array.assign(saved[name])
 
     def least_substeps(self, dt: float) -> int:
         """How many substeps a step of dt has while nothing asks for more."""
         return max(1, math.ceil(dt / self.longest_substep - 1e-9))
 
-    def _bend(self, state: State, target: wp.array, dt: float, v_end: wp.array) -> None:
-        """The acceleration by wind and by bending over the whole step."""
-        x, v, w = state.x, state.v, self.inverse_mass
+    def _pin(self, state: State) -> None:
+        """Tell bending which vertices are pinned now."""
         pins = 0 if self._pins_at is None else self._pins_at(state.time)
         if self.bending.active and pins != self._pins:
-            self.bending.pin(w.numpy()[: self.count] == 0.0)
+            self.bending.pin(self.inverse_mass.numpy()[: self.count] == 0.0)
             self._pins = pins
 
-        def bend() -> None:
-            inputs = [x, v, w, target, *self.air.lists, dt, self._push, self._packed, self._before]
-            launch(start_step, self.count, inputs, device=self.device)
-            if self.bending.active:
-                self.bending.solve(dt, self._packed, self._before, self._push)
-            launch(return_to_start, self.count, [self._before, dt, self._packed, v_end], device=self.device)
+    def _solves(self, dt: float) -> int:
+        """How often bending is solved in a step dt."""
+        if not self.bending.active:
+            return 1
+        solves = max(1, math.ceil(dt / LONGEST_BENDING - 1e-9))
+        return solves if self.bending.iterations(dt / solves) <= FEW_ITERATIONS else 2 * solves
 
-        self._graphs.run(bend, "bend", dt, pins, x, v, target, v_end)
+    def _start(self, state: State, target: wp.array, dt: float, v_start: wp.array) -> None:
+        """Pack the vertices, and set what is the same in all substeps of a step."""
+        x, v, w = state.x, state.v, self.inverse_mass
+
+        def start() -> None:
+            inputs = [x, v, w, target, *self.air.lists, dt, self._wind, self._push, self._packed, v_start]
+            launch(start_step, self.count, inputs, device=self.device)
+            self._prepare()
+
+        self._graphs.run(start, "start", dt, x, v, target, v_start)
+
+    def _bend(self, dt: float, v: wp.array, *, again: bool) -> None:
+        """The acceleration by wind and by bending over the next substeps, which take dt together."""
+        if not self.bending.active:
+            return
+
+        def bend() -> None:
+            packed, ahead = self._packed, self._ahead
+            forces = [self._length, self._wind, self.air.gravity, self.bending.delay, dt, self._push]
+            launch(look_ahead, self.count, [int(again), v, packed, self._before, *forces, ahead], device=self.device)
+            self.bending.solve(dt, ahead, self._push)
+
+        self._graphs.run(bend, "bend", dt, self._pins, again, v)
 
     def _draw_together(self, time: float) -> None:
         """Set how far stitches may be apart at the end of a step."""
@@ -361,3 +423,10 @@ class PositionBased:
             return
         inputs = [stitches.colours, stitches.starts, *stitches.arrays, dt, self._before, self._packed]
         self._cooperative.launch(pull_stencils, stitches.largest, inputs, work=stitches.total)
+
+
+def _delays(network: SpringNetwork) -> np.ndarray:
+    """The damping time of each spring in s."""
+    return np.divide(
+        network.damping, network.stiffness, where=network.stiffness > 0.0, out=np.zeros(len(network.stiffness))
+    )

@@ -8,9 +8,9 @@ push of the spring over one substep of XPBD, a line is the tridiagonal system
 
     -w_k (n_k-1 . n_k) l_k-1 + (w_k + w_k+1 + softness_k) l_k - w_k+1 (n_k . n_k+1) l_k+1 = C_k
 
-Lines are cut into pieces of at most `BATCH` springs, and the pieces fill batches of `BATCH` slots. The CPU eliminates
-`SIMD_BATCHES` batches side by side. On CUDA a batch is a warp's and a slot a thread's, and cyclic reduction halves the system
-five times. The C++ of both is `native/spring_lines.h`.
+Lines are cut into pieces that fill batches of slots. The CPU eliminates `SIMD_BATCHES` batches of `CPU_BATCH` slots side by
+side. On CUDA a batch is a warp's and a slot a thread's, and cyclic reduction halves the system five times. The C++ of both is
+`native/spring_lines.h`.
 """
 
 # mypy: disable-error-code="empty-body"
@@ -28,8 +28,11 @@ from weft.runtime.native import NativeHeader, load_vec2i
 
 wp.set_module_options({"enable_backward": False})
 
-# slots of a batch: the threads of a warp
-BATCH = 32
+# slots of a batch on CUDA: the threads of a warp
+CUDA_BATCH = 32
+# slots of a batch on the CPU. Cloth gives way where lines are cut: with 32 slots a strip of 40 cells hangs 11 % too deep.
+# Batches of 128 take as long as those of 32, since a batch ends with its last spring
+CPU_BATCH = 128
 # batches that the CPU solves side by side: the doubles of one AVX-512 register, or of two AVX2 ones
 SIMD_BATCHES = 8
 # two springs continue each other where the cosine of the angle between them is less, at 143 degrees and wider. Nearer to -1
@@ -41,15 +44,15 @@ _native = NativeHeader(__file__, "spring_lines.h")
 
 
 class SpringLines(NamedTuple):
-    """Batches of `BATCH` slots in the order of their colours; batches of one colour share no vertex (host arrays).
+    """Batches of slots in the order of their colours; batches of one colour share no vertex (host arrays).
 
     Springs in neighbouring slots continue each other where the second begins at the vertex at which the first ends.
     """
 
     springs: np.ndarray
-    """(b, BATCH) int32: the spring in each slot, or -1"""
+    """(b, slots) int32: the spring in each slot, or -1"""
     vertices: np.ndarray
-    """(b, BATCH, 2) int32: its ends in the direction of the line; -1 in an empty slot"""
+    """(b, slots, 2) int32: its ends in the direction of the line; -1 in an empty slot"""
     offsets: np.ndarray
     """(c + 1,) int32: the first batch of each colour, a multiple of `SIMD_BATCHES`"""
 
@@ -63,6 +66,8 @@ class SpringSlots:
     elastics: wp.array[wp.float64]
     """see `prepare_springs`"""
     softness: wp.array[wp.float64]
+    pushes: wp.array[wp.float64]
+    """written: the push l_k of each spring"""
 
 
 @wp.struct
@@ -106,7 +111,7 @@ def prepare_springs(
     softness[i] = soft
 
 
-@wp.func_native(_native.body("slots_at_once", SLOTS=BATCH * SIMD_BATCHES))
+@wp.func_native(_native.body("slots_at_once", SLOTS=CPU_BATCH * SIMD_BATCHES))
 def slots_at_once() -> int:
     """How many slots a thread solves at once: one on CUDA, those of `SIMD_BATCHES` batches on the CPU."""
     ...
@@ -136,7 +141,7 @@ def load_slot(slot: int, slots: SpringSlots) -> SpringSlot:
     return spring
 
 
-@wp.func_native(_native.body("solve_lines", BATCH=BATCH, SIMD_BATCHES=SIMD_BATCHES))
+@wp.func_native(_native.body("solve_lines", BATCH=CPU_BATCH, SIMD_BATCHES=SIMD_BATCHES))
 def solve_native(
     slot: int,
     ends: wp.vec2i,
@@ -149,6 +154,7 @@ def solve_native(
     rests: wp.array[wp.float64],
     elastics: wp.array[wp.float64],
     softnesses: wp.array[wp.float64],
+    pushes: wp.array[wp.float64],
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
 ): ...
@@ -162,17 +168,19 @@ def solve_lines(slot: int, spring: SpringSlot, slots: SpringSlots, before: wp.ar
     """
     solve_native(
         slot, spring.ends, spring.tied, spring.rest, spring.elastic, spring.softness, spring.was, slots.pairs,
-        slots.rests, slots.elastics, slots.softness, before, p,
+        slots.rests, slots.elastics, slots.softness, slots.pushes, before, p,
     )  # fmt: skip
 
 
-def find_spring_lines(network: SpringNetwork, chosen: np.ndarray, vertex_count: int) -> SpringLines:
-    """Batches of lines for some of the springs of a network."""
+def find_spring_lines(
+    network: SpringNetwork, chosen: np.ndarray, vertex_count: int, batch: int = CPU_BATCH
+) -> SpringLines:
+    """Batches of so many slots with lines of some of the springs of a network."""
     pairs = np.ascontiguousarray(network.pairs[chosen], np.int32)
     if len(pairs) == 0:
-        return SpringLines(np.zeros((0, BATCH), np.int32), np.zeros((0, BATCH, 2), np.int32), np.zeros(1, np.int32))
+        return SpringLines(np.zeros((0, batch), np.int32), np.zeros((0, batch, 2), np.int32), np.zeros(1, np.int32))
     partners = find_continuations(pairs, network.courses[chosen], network.kind[chosen])
-    pieces, piece_of, place_of, turned = _walk(pairs, partners, vertex_count)
+    pieces, piece_of, place_of, turned = _walk(pairs, partners, vertex_count, batch)
     # pieces of one direction are coloured one after another: lines that cross would take colours from each other
     sizes = np.bincount(piece_of, minlength=pieces)
     by_direction = np.lexsort(_directions(network.courses[chosen], piece_of, pieces).T)
@@ -180,7 +188,7 @@ def find_spring_lines(network: SpringNetwork, chosen: np.ndarray, vertex_count: 
 
     # the vertices of each piece, the first of them before its first spring
     ends = np.where(turned[:, None], pairs[:, ::-1], pairs)
-    vertices = np.full((pieces, BATCH + 1), -1, np.int32)
+    vertices = np.full((pieces, batch + 1), -1, np.int32)
     vertices[piece_of, place_of + 1] = ends[:, 1]
     starts = place_of == 0
     vertices[piece_of[starts], 0] = ends[starts, 0]
@@ -189,12 +197,12 @@ def find_spring_lines(network: SpringNetwork, chosen: np.ndarray, vertex_count: 
     where = np.bincount(piece_of, pairs.sum(axis=1)) / sizes
     order = order[np.lexsort((where[order], np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))]
 
-    batch_of, first_of, batch_offsets = _fill_batches(sizes[order], offsets)
+    batch_of, first_of, batch_offsets = _fill_batches(sizes[order], offsets, batch)
     rank_of = _ranks(order)[piece_of]
     batches, slots = batch_of[rank_of], first_of[rank_of] + place_of
-    springs = np.full((batch_offsets[-1], BATCH), -1, np.int32)
+    springs = np.full((batch_offsets[-1], batch), -1, np.int32)
     springs[batches, slots] = chosen
-    slot_vertices = np.full((batch_offsets[-1], BATCH, 2), -1, np.int32)
+    slot_vertices = np.full((batch_offsets[-1], batch, 2), -1, np.int32)
     slot_vertices[batches, slots] = ends
     return SpringLines(springs, slot_vertices, batch_offsets)
 
@@ -251,6 +259,7 @@ def walk_along(
     first: int,
     pairs: wp.array[wp.vec2i],
     partners: wp.array[int],
+    most: int,
     piece_of: wp.array[int],
     place_of: wp.array[int],
     turned: wp.array[int],
@@ -274,7 +283,7 @@ def walk_along(
                         piece_of[at // 2] = -2
                         size += 1
                         at = partners[at ^ 1]
-                    cuts = (size + BATCH - 1) // BATCH
+                    cuts = (size + most - 1) // most
                     longest = (size + cuts - 1) // cuts
                     place = int(0)
                     at = 2 * begin + side
@@ -297,28 +306,35 @@ def walk_along(
     pieces[0] = piece
 
 
-def _walk(pairs: np.ndarray, partners: np.ndarray, vertex_count: int) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
-    """The number of pieces, and for each spring its piece, its place in the piece, and whether it points backwards."""
+def _walk(
+    pairs: np.ndarray, partners: np.ndarray, vertex_count: int, most: int
+) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+    """The number of pieces of at most `most` springs; of each spring its piece, its place there, whether it points back."""
 
     def filled(count: int, value: int) -> wp.array:
         return wp.array(np.full(count, value, np.int32), dtype=int, device="cpu")
 
     piece_of, place_of, turned = (filled(len(pairs), value) for value in (-1, 0, 0))
     passed, pieces = filled(vertex_count, -1), filled(1, 0)
-    given = [wp.array(pairs, dtype=wp.vec2i, device="cpu"), wp.array(partners, dtype=int, device="cpu")]
+    given = [wp.array(pairs, dtype=wp.vec2i, device="cpu"), wp.array(partners, dtype=int, device="cpu"), most]
     launch(walk_along, 1, [*given, piece_of, place_of, turned, passed, pieces])
     return int(pieces.numpy()[0]), piece_of.numpy(), place_of.numpy(), turned.numpy() != 0
 
 
 @wp.kernel
 def fill_batches(
-    first: int, sizes: wp.array[int], batch_of: wp.array[int], first_of: wp.array[int], batches: wp.array[int]
+    first: int,
+    sizes: wp.array[int],
+    slots: int,
+    batch_of: wp.array[int],
+    first_of: wp.array[int],
+    batches: wp.array[int],
 ):
-    """Pieces one after another into batches of `BATCH` slots. Serial by nature."""
+    """Pieces one after another into batches of so many slots. Serial by nature."""
     batch = first + wp.tid()
     used = int(0)
     for k in range(sizes.shape[0]):
-        if used + sizes[k] > BATCH:
+        if used + sizes[k] > slots:
             batch += 1
             used = 0
         batch_of[k] = batch
@@ -327,14 +343,14 @@ def fill_batches(
     batches[0] = batch + 1
 
 
-def _fill_batches(sizes: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _fill_batches(sizes: np.ndarray, offsets: np.ndarray, slots: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The batch and the first slot of each piece, and the first batch of each colour; `offsets` are the colours of pieces."""
     batch_of, first_of = np.empty(len(sizes), np.int64), np.empty(len(sizes), np.int64)
     batch_offsets = [0]
     for begin, end in pairwise(offsets.tolist()):
         size = wp.array(sizes[begin:end], dtype=int, device="cpu")
         batch, slot, batches = (wp.zeros(count, dtype=int, device="cpu") for count in (end - begin, end - begin, 1))
-        launch(fill_batches, 1, [size, batch, slot, batches])
+        launch(fill_batches, 1, [size, slots, batch, slot, batches])
         batch_of[begin:end] = batch_offsets[-1] + batch.numpy()
         first_of[begin:end] = slot.numpy()
         count = int(batches.numpy()[0])

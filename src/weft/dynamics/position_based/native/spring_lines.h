@@ -91,6 +91,7 @@ for (int step = 1; step < 32; step *= 2) {
     above = lane + 2 * step < 32 ? upper * upper_above : 0.0;
 }
 const double push = lack / diagonal;
+pushes.data[slot] = push;
 
 // corrections of the vertices; where springs continue each other, the pushes of both act on their common vertex
 nx *= push, ny *= push, nz *= push;
@@ -195,6 +196,7 @@ vectors push_behind = {};
 for (int k = size - 1; k >= 0; --k) {
     if (k + 1 < size) lack[k] -= beside[k + 1] * lack[k + 1];
     lack[k] *= inverse[k];
+    *(lanes *)(pushes.data + slot + k * side) = lack[k];
     const vectors push = times(lack[k], n[k]);
     add(ends_of[k], times(end_mass[k], minus(push, push_behind)));
     if (!all(tied_to[k])) add(tied_to[k] ? whole{} - 1 : starts[k], times(-start_mass[k], push));
