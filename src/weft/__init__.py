@@ -98,3 +98,21 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, *_ROOMS])
+
+
+def _show_in_notebooks() -> None:
+    """Tell IPython how a notebook shows caches and simulations; what draws them is imported when one is shown."""
+    shell = sys.modules["IPython"].get_ipython()
+    formatter = getattr(shell, "display_formatter", None)
+    if formatter is None:
+        return
+
+    def page(shown: Any) -> str:
+        return str(import_module("weft.view.page").notebook_html(shown))
+
+    for module, name in (("weft.cache.reader", "Cache"), ("weft.run.simulation", "Simulation")):
+        formatter.formatters["text/html"].for_type_by_name(module, name, page)
+
+
+if "IPython" in sys.modules:
+    _show_in_notebooks()

@@ -208,6 +208,13 @@ class Scene(SceneModel):
         """The file the scene was read from, for messages; empty for a scene made in Python."""
         return self._source
 
+    def __repr__(self) -> str:
+        from weft.scene.tree import scene_tree
+
+        return scene_tree(self)
+
+    __str__ = __repr__
+
     def at(self, base: str | Path, source: str = "") -> Self:
         """The same scene with file names relative to another folder."""
         moved = self.model_copy()

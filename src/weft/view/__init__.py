@@ -3,8 +3,15 @@
 The names are imported on first use, because each needs an optional package.
 """
 
+import sys
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.cache import Cache
+    from weft.view.viewer import ViewerHandle
 
 _PUBLIC = {
     "plot_report": "weft.view.plots",
@@ -12,6 +19,7 @@ _PUBLIC = {
     "render_beauty_still": "weft.view.beauty",
     "render_film": "weft.view.pictures",
     "render_still": "weft.view.pictures",
+    "save_page": "weft.view.page",
     "view_cache": "weft.view.viewer",
 }
 
@@ -22,3 +30,22 @@ def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'weft.view' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class _CallableRoom(ModuleType):
+    """The module, which can also be called: `weft.view(cache)`."""
+
+    def __call__(
+        self, cache: "Cache | str | Path", *, host: str = "127.0.0.1", port: int = 8080, browser: bool = True
+    ) -> "ViewerHandle":
+        """Show a cache in the browser and return at once; the handle's `close` ends it. A growing cache is followed."""
+        from weft.view.viewer import open_viewer
+
+        return open_viewer(cache, host=host, port=port, browser=browser)
+
+
+sys.modules[__name__].__class__ = _CallableRoom

@@ -1,8 +1,12 @@
 """`weft view`: a cache in the browser, also while it is being written."""
 
+import html
+import sys
+import threading
 import time
+import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -186,3 +190,73 @@ def view_cache(
     viewer = Viewer(cache, host=host, port=port)
     name = getattr(scene_of(cache), "name", None) or "cache"
     serve(viewer, name, host=host, browser=browser)
+
+
+class ViewerHandle:
+    """A viewer that runs in the background. In a notebook it shows itself."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        self.url = viewer.url
+        """the address, with the token that lets a browser in"""
+        self.cache = viewer.cache
+        self._viewer = viewer
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="weft viewer", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            begin = time.monotonic()
+            self._viewer.step(begin)
+            self._stop.wait(max(1.0 / RATE - (time.monotonic() - begin), 0.002))
+
+    @property
+    def running(self) -> bool:
+        """Whether the viewer still serves."""
+        return self._thread.is_alive()
+
+    def show(self, frame: int) -> None:
+        """Show a frame; a negative one counts from the last."""
+        count = self.cache.frames
+        if not -count <= frame < count:
+            raise WeftError(f"the cache has frames 0 to {count - 1}, and no frame {frame}")
+        self._viewer.panel.step_to(frame % count)
+
+    def wait(self) -> None:
+        """Wait until the viewer is closed, or Ctrl-C."""
+        while self.running:
+            self._thread.join(0.2)
+
+    def close(self) -> None:
+        """Stop serving. Safe to call twice."""
+        if not self._stop.is_set():
+            self._stop.set()
+            self._thread.join()
+            self._viewer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"ViewerHandle({self.url})" if self.running else "ViewerHandle(closed)"
+
+    def _repr_html_(self) -> str:
+        """How a notebook on the same machine shows it."""
+        return f'<iframe src="{html.escape(self.url, quote=True)}" style="width:100%;height:480px;border:0"></iframe>'
+
+
+def open_viewer(
+    cache: "Cache | str | Path", *, host: str = "127.0.0.1", port: int = 8080, browser: bool = True
+) -> ViewerHandle:
+    """Show a cache in the background; `browser` opens it in one, where there is no notebook to show it in."""
+    if isinstance(cache, str | Path):
+        from weft.cache import open_cache
+
+        cache = open_cache(cache)
+    handle = ViewerHandle(Viewer(cache, host=host, port=port))
+    if browser and "ipykernel" not in sys.modules:
+        webbrowser.open(handle.url)
+    return handle

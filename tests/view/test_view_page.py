@@ -1,0 +1,167 @@
+"""The page of a cache without a server: what is in it, what Chromium shows of it, and notebooks that are run."""
+
+import base64
+import html
+import io
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from view_caches import waving
+
+import weft
+from weft.errors import WeftError
+from weft.view import page as pages
+from weft.view.page import cache_page, inline, save_page, simulation_page
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+
+
+def content(page):
+    return json.loads(re.search(r'type="application/json">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def positions_in(body):
+    numbers = np.frombuffer(base64.b64decode(body["positions"]), "<u2").reshape(body["samples"], -1, 3)
+    return np.array(body["low"]) + np.array(body["step"]) * numbers
+
+
+def test_the_page_has_all_frames_to_a_fraction_of_a_millimetre():
+    cache = waving()
+    data = content(cache_page(cache))
+    assert data["frames"] == list(range(cache.frames))
+    for body, own in zip(cache.bodies, data["bodies"], strict=True):
+        shown = positions_in(own)
+        for frame in range(cache.frames):
+            exact = cache.positions(frame)[body.vertices]
+            assert (
+                np.abs(shown[min(frame, len(shown) - 1)] - exact).max() <= np.ptp(exact, axis=0).max() / 60_000 + 1e-5
+            )
+        faces = np.frombuffer(base64.b64decode(own["faces"]), "<u4").reshape(-1, 3)
+        assert np.array_equal(faces, cache.faces[body.faces] - body.vertices.start)
+
+
+def test_long_runs_show_fewer_frames(monkeypatch):
+    cache = waving()
+    monkeypatch.setattr(pages, "PAGE_BYTES", 6 * len(cache.positions(0)) * 2)
+    data = content(cache_page(cache))
+    assert 1 < len(data["frames"]) <= 2
+    assert data["stride"] == data["frames"][1] - data["frames"][0] > 1
+
+
+def test_names_cannot_end_the_page(tmp_path):
+    cloth = weft.Cloth(name="<b>script", shape=weft.Grid(cells=(1, 1)))
+    scene = weft.Scene(cloths=cloth, frames=1, method="plain", check=0)
+    cache = weft.simulate(scene, tmp_path / "a.zarr", progress=False)
+    page = cache_page(cache)
+    assert page.count("</script>") == 2
+    assert content(page)["bodies"][0]["name"] == "<b>script"
+    save_page(cache, tmp_path / "a.html", frames=[1])
+    assert content((tmp_path / "a.html").read_text())["frames"] == [1]
+    with pytest.raises(WeftError, match=r"cannot write /proc/a\.html"):
+        save_page(cache, "/proc/a.html")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api")
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is not there")
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        yield opened
+        opened.close()
+
+
+def picture(page):
+    from PIL import Image
+
+    return np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("RGB")).astype(int)
+
+
+@pytest.mark.browser
+def test_chromium_shows_it_without_a_network(browser, tmp_path):
+    cache = waving()
+    save_page(cache, tmp_path / "cache.html")
+    page = browser.new_page(viewport={"width": 640, "height": 480})
+    wrong = []
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda request: wrong.append(request.url) if request.url.startswith("http") else None)
+    page.goto((tmp_path / "cache.html").as_uri())
+    page.wait_for_function("window.weft && window.weft.bodies.length > 0")
+    page.evaluate("weft.show(0)")
+    first = picture(page)
+    background = np.array([244, 244, 242])
+    cloth = np.abs(first[:440] - background).sum(axis=2) > 40
+    assert 0.03 < cloth.mean() < 0.9
+    page.evaluate(f"weft.show({cache.frames - 1})")
+    last = picture(page)
+    assert (np.abs(last - first).sum(axis=2) > 30).mean() > 0.002
+    # the mouse turns it
+    page.mouse.move(320, 200)
+    page.mouse.down()
+    page.mouse.move(420, 220)
+    page.mouse.up()
+    assert (np.abs(picture(page) - last).sum(axis=2) > 30).mean() > 0.01
+    assert page.inner_text("#said") == f"frame {cache.frames - 1}, {(cache.frames - 1) / cache.fps:.3f} s"
+    assert wrong == []
+
+
+@pytest.mark.browser
+def test_chromium_shows_it_inside_another_page(browser, tmp_path):
+    sim = weft.Simulation(weft.Scene(cloths=weft.Cloth(shape=weft.Grid(cells=(4, 4))), method="plain"))
+    sim.advance()
+    (tmp_path / "notebook.html").write_text(f"<p>a notebook</p>{inline(simulation_page(sim))}")
+    page = browser.new_page(viewport={"width": 640, "height": 480})
+    page.goto((tmp_path / "notebook.html").as_uri())
+    frame = page.frames[1]
+    frame.wait_for_function("window.weft && window.weft.bodies.length === 1")
+    assert frame.inner_text("#said").startswith("frame 1, ")
+    shown = picture(page)[60:420]
+    assert (np.abs(shown - np.array([244, 244, 242])).sum(axis=2) > 40).mean() > 0.02
+
+
+def test_a_viewer_returns_at_once_and_can_be_steered():
+    pytest.importorskip("viser")
+    cache = waving()
+    with weft.view(cache, port=8700, browser=False) as handle:
+        assert handle.running and handle.url in repr(handle)
+        assert html.escape(handle.url) in handle._repr_html_()
+        handle.show(-1)
+        with pytest.raises(WeftError, match="no frame 99"):
+            handle.show(99)
+    assert not handle.running
+    handle.close()
+
+
+CELLS = [
+    "import weft",
+    "scene = weft.Scene(cloths=weft.Cloth(shape=weft.Grid(cells=(3, 3)), pins=weft.Pin(boundary='top')), frames=2,"
+    " method='plain', check=0)\nscene",
+    "cache = weft.simulate(scene, 'run.zarr', progress=False, overwrite=True)\ncache",
+    "sim = weft.Simulation(scene)\nsim.advance()\nsim",
+    "cache.report",
+    "cache.report.to_pandas()",
+]
+
+
+def test_notebooks_show_caches_simulations_scenes_and_reports(tmp_path):
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    pytest.importorskip("pandas")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in CELLS])
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    scene, cache, sim, report, table = (
+        next(o["data"] for o in cell["outputs"] if o["output_type"] == "execute_result") for cell in notebook.cells[1:]
+    )
+    assert "└─ cloth cloth: grid 1 x 1 m, cotton, 1 pin" in scene["text/plain"]
+    for shown in (cache, sim):
+        assert "<iframe srcdoc=" in shown["text/html"]
+        inner = html.unescape(re.search(r'srcdoc="(.*?)" style', shown["text/html"], re.DOTALL)[1])
+        assert [body["name"] for body in content(inner)["bodies"]] == ["cloth"]
+    assert "Cache(" in cache["text/html"] and "Simulation" in sim["text/html"]
+    assert "<th>stretch_99</th>" in report["text/html"]
+    assert "stretch_99" in table["text/html"]
