@@ -34,7 +34,18 @@ def describe_names() -> str:
     return "\n".join(["| name | | meaning |", "| --- | --- | --- |", *rows])
 
 
+def describe_api() -> str:
+    """A section for each public name, which mkdocstrings fills from its docstrings."""
+    sections = []
+    for name in sorted(set(weft.__all__) - {"__version__"}, key=str.lower):
+        thing = getattr(weft, name)
+        if callable(thing):
+            sections.append(f"## {name}\n\n::: {thing.__module__}.{thing.__qualname__}")
+    return "\n\n".join(sections)
+
+
 FILLED = {
+    "<!-- api -->": describe_api,
     "<!-- all keys of a scene -->": describe_scene,
     "<!-- all presets -->": describe_presets,
     "<!-- all features -->": describe_features,

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from weft.cache import Body, Cache, CacheWriter, layout, open_cache
+from weft.cache import Body, Cache, CacheWriter, Report, layout, open_cache
 from weft.errors import CacheError
 
 FACES = np.array([[0, 1, 2], [2, 1, 3], [4, 5, 6]])
@@ -478,3 +478,41 @@ def test_a_stop_while_frames_are_removed_leaves_no_gap(tmp_path, monkeypatch):
     with CacheWriter.resume(path) as writer:
         found, _ = writer.checkpoint()
     assert found is not None and found.frame == 1
+
+
+def test_a_report_is_a_pandas_table(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rows = [
+        {"frame": f, "time": f / 30, "status": "ok" if f else "cold", "extra": None if f else 1.5} for f in range(3)
+    ]
+    report = Report(rows)
+    table = pandas.DataFrame(report)
+    assert list(table.columns) == ["frame", "time", "status", "extra"] and len(table) == 3
+    assert table["status"].tolist() == ["cold", "ok", "ok"]
+    assert table["extra"].isna().tolist() == [False, True, True]
+    own = report.to_pandas()
+    assert own.loc[2, "time"] == pytest.approx(2 / 30)
+    pandas.testing.assert_frame_equal(own.reset_index(drop=True), table)
+
+
+def test_frames_and_bodies_by_number_and_name(tmp_path):
+    cache = fill(tmp_path / "a.zarr")
+    assert len(cache) == cache.frames and bool(cache)
+    assert cache[-1].number == cache.frames - 1 and cache[1].time == pytest.approx(1 / cache.fps)
+    assert np.array_equal(cache[1].positions, cache.positions(1))
+    assert np.array_equal(cache[1].velocities, cache.velocities(1))
+    assert [frame.number for frame in cache[::2]] == list(range(0, cache.frames, 2))
+    assert [frame.number for frame in cache] == list(range(cache.frames))
+    for body in cache.bodies:
+        own = cache[body.name]
+        assert np.array_equal(own.positions(-1), cache.positions(-1)[body.vertices])
+        assert np.array_equal(cache[1][body.name], own.positions(1))
+        assert own.faces.max() < len(own.positions(0)) and body.name in repr(own)
+        assert body.name in cache
+    assert cache[1].row == cache.row(1) and "Frame(1" in repr(cache[1])
+    with pytest.raises(CacheError, match="has no frame 99"):
+        cache[99]
+    with pytest.raises(CacheError, match="has no body 'shirt'; it has "):
+        cache["shirt"]
+    with pytest.raises(TypeError):
+        cache[1.5]

@@ -4,6 +4,8 @@
 paths enclose (`colour`); `Analysis` holds the result. There is no history: an analysis depends on the positions alone.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

@@ -16,6 +16,8 @@ that one can check the other. `weft.analysis.crossing` also tests edges against 
 coordinates are perturbed so that nothing ever just touches, and paths of crossings are complete.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -86,7 +88,7 @@ def cloth_pairs(bodies: Sequence[Body], *, colliders: bool = True) -> Bools:
     return cloth[:, None] | cloth[None, :] if colliders else cloth[:, None] & cloth[None, :]
 
 
-def intersection_finder(world: Any) -> "IntersectionFinder":
+def intersection_finder(world: Any) -> IntersectionFinder:
     """Finds intersections of cloth with itself, other cloth and colliders of a `World`, except where a seam joins them."""
     return IntersectionFinder(
         world.faces,

@@ -1,5 +1,7 @@
 """`TriMesh`: a validated triangle mesh, with everything that follows from its arrays."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -4,6 +4,7 @@ Numbers are strict: `"60"` and `true` are refused where a number is expected, an
 one. numpy scalars and arrays are accepted wherever Python numbers and lists are.
 """
 
+import inspect
 import math
 import os
 import re
@@ -21,7 +22,8 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
-from pydantic_core import ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined, ValidationError
 
 from weft.errors import SceneError
 from weft.scene.messages import problem, reword, shown, suggest
@@ -156,6 +158,22 @@ class SceneModel(BaseModel):
             in_toml = bool(info.context and info.context.get("toml"))
             raise reword(error, cls.__name__, cls.keys(toml=in_toml)) from None
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """A short signature for `help` and editors: the keys and their defaults, without pydantic's types."""
+        super().__pydantic_init_subclass__(**kwargs)
+        keys = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_short_default(field))
+            for name, field in cls.model_fields.items()
+        ]
+        cls.__signature__ = inspect.Signature(keys)
+
+    def __dir__(self) -> list[str]:
+        """The keys and weft's own methods, without those of pydantic."""
+        own = {name for kind in type(self).__mro__ if kind.__module__.startswith("weft.") for name in vars(kind)}
+        hidden = {"model_config", "toml_names", "file_fields", "always_written", "known"}
+        return sorted({*type(self).model_fields, *(name for name in own - hidden if not name.startswith("_"))})
+
     def __setattr__(self, name: str, value: Any) -> None:
         """Scenes do not change: say how to make a changed copy."""
         if not name.startswith("_"):
@@ -186,6 +204,24 @@ class SceneModel(BaseModel):
                 continue
             table[self.toml_names.get(name, name)] = toml_value(value)
         return table
+
+
+class _Shown:
+    """A default in a signature that is shown as some words."""
+
+    def __init__(self, words: str) -> None:
+        self._words = words
+
+    def __repr__(self) -> str:
+        return self._words
+
+
+def _short_default(field: FieldInfo) -> Any:
+    """The default of a key for a signature."""
+    default = field.get_default(call_default_factory=True)
+    if default is PydanticUndefined:
+        return inspect.Parameter.empty
+    return _Shown(f"{type(default).__name__}()") if isinstance(default, SceneModel) else default
 
 
 def one_or_more(value: Any) -> Any:

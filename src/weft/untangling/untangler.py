@@ -7,6 +7,8 @@ them. Without any move the mesh is in the state before, which is free. Vertices 
 them stay near their goal.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 
