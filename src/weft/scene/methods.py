@@ -275,6 +275,18 @@ class Follow(VertexSelection):
     )
 
 
+def all_over(name: str, over: Mapping[str, set[str]]) -> set[str]:
+    """All regions that lie over one, directly or through others."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        for upper in over.get(waiting.pop(), ()):
+            if upper not in found:
+                found.add(upper)
+                waiting.append(upper)
+    return found
+
+
 class Predictive(MethodOptions):
     """Lewin 2018: real-time cloth; possible contacts are found once a step and solved in every sweep of that step."""
 
@@ -309,7 +321,7 @@ class Predictive(MethodOptions):
         "otherwise for the motion by velocity and gravity alone",
     )
     push_speed: Positive = Field(
-        default=5.0, description="speed at which cloth that was forced through comes back, m/s"
+        default=1.0, description="speed at which cloth that was forced through comes back, m/s"
     )
     attachments: Flag = Field(
         default=True,
@@ -340,23 +352,24 @@ class Predictive(MethodOptions):
     layers: tuple[Annotated[tuple[Name, ...], Field(min_length=2)], ...] = Field(
         default=(),
         description="lists of regions in the order in which they lie: each on the side of the one before it that the "
-        "normals of its triangles point to",
+        "normals of its triangles point to; a under b and b under c also means a under c",
     )
     follow: tuple[Follow, ...] = Field(default=(), description="springs to an animation")
 
     @model_validator(mode="after")
     def _check_layers(self) -> "Predictive":
         found: list[tuple[Key, str]] = []
-        above: dict[tuple[str, str], int] = {}
+        over: dict[str, set[str]] = {}
         for i, names in enumerate(self.layers):
             twice = sorted({n for n in names if names.count(n) > 1})
             if twice:
                 found.append((("layers", i), f"{twice[0]!r} stands twice in one order"))
             for lower, upper in combinations(names, 2):
-                if (upper, lower) in above:
-                    j = above[upper, lower]
-                    found.append((("layers", i), f"{upper!r} lies over {lower!r} here, and under it in layers[{j}]"))
-                above.setdefault((lower, upper), i)
+                if lower != upper and lower in all_over(upper, over):
+                    text = f"{upper!r} lies over {lower!r} here, and under it by the layers before: they go round in a circle"
+                    found.append((("layers", i), text))
+                    break
+                over.setdefault(lower, set()).add(upper)
         if not self.cache and (self.cache_pose is not None or self.cache_radius is not None):
             key = "cache_pose" if self.cache_pose is not None else "cache_radius"
             found.append(((key,), "is for cached contacts: say cache = true as well"))

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 import warp as wp
 
-from weft.methods.predictive.collider_shapes import BOX, CAPSULE, PLANE, SPHERE, Shape, place_shape, touch_shape
+from weft.methods.predictive.collider_shapes import (
+    BOX,
+    CAPSULE,
+    PLANE,
+    SPHERE,
+    ColliderArrays,
+    Shape,
+    place_shape,
+    touch_shape,
+)
 from weft.methods.predictive.half_spaces import PADDING, spots_in_reach, write_spot
 from weft.runtime import launch
 
@@ -20,7 +29,7 @@ def look(
     x: wp.array[wp.vec3d],
     ways: wp.array[wp.vec3d],
     reach: wp.float64,
-    none: wp.array[wp.vec3d],
+    none: ColliderArrays,
     spots: wp.array2d[wp.float32],
     quick: wp.array[wp.uint64],
     full: wp.array[int],
@@ -32,7 +41,7 @@ def look(
     shape = place_shape(shapes[i], start, end)
     quick[i] = spots_in_reach(shape, spots, 0, count)
     for k in range(count):
-        full[k] = touch_shape(shape, x[k], ways[k], reach, none, none, none).found
+        full[k] = touch_shape(shape, x[k], ways[k], reach, none).found
 
 
 def pose(rng, angle):
@@ -64,9 +73,10 @@ def test_nothing_in_reach_is_missed(kind, far_away):
         quick, full = wp.zeros(1, dtype=wp.uint64), wp.zeros(len(x), dtype=int)
         spots = wp.zeros((7, len(x) + PADDING), dtype=wp.float32)
         vectors = [wp.array(a, dtype=wp.vec3d) for a in (x, ways)]
-        none = wp.zeros(1, dtype=wp.vec3d)
         shapes = wp.array([shape], dtype=Shape)
-        launch(look, 1, [shapes, wp.mat44d(start), wp.mat44d(end), *vectors, 0.05, none, spots, quick, full])
+        launch(
+            look, 1, [shapes, wp.mat44d(start), wp.mat44d(end), *vectors, 0.05, ColliderArrays(), spots, quick, full]
+        )
         bits = (int(quick.numpy()[0]) >> np.arange(len(x)).astype(object)) & 1
         missed += int(((bits == 0) & (full.numpy() == 1)).sum())
         looked += int(bits.sum())

@@ -37,7 +37,7 @@ def find_approach(first: int, r: wp.array[wp.vec3d], way: wp.array[wp.vec3d], ou
 @wp.kernel
 def solve_all(first: int, push: wp.float64, contacts: ContactArrays, vertices: VertexArrays):
     i = first + wp.tid()
-    solve_contacts(i, i + 1, wp.float64(1.0), push, contacts, vertices)
+    solve_contacts(i, i + 1, 0, wp.float64(1.0), push, contacts, vertices)
 
 
 def stencil(x, side=1.0):

@@ -33,10 +33,10 @@ def solve_listed(
     if side_by_side != 0:
         clear_reservations(t, 1, reservations, counters)
         count = contacts.kinds.shape[0]
-        solve_near(t, arrivals, count, turn, one, push, masks, reservations, counters, contacts, vertices)
+        solve_near(t, arrivals, count, turn, 0, one, push, masks, reservations, counters, contacts, vertices)
     else:
         for k in range(order.shape[0]):
-            solve_contacts(order[k], order[k] + 1, one, push, contacts, vertices)
+            solve_contacts(order[k], order[k] + 1, 0, one, push, contacts, vertices)
 
 
 def contacts_of(rng, count, vertex_count, *, shared):

@@ -17,7 +17,16 @@ from weft.methods.predictive.collider_shapes import ColliderArrays
 from weft.methods.predictive.contacts import ContactArrays, Contacts
 from weft.methods.predictive.guides import Guides
 from weft.methods.predictive.half_spaces import HalfSpaceArrays, HalfSpaces
-from weft.methods.predictive.list_search import FOUND, FRACTIONS, HALF_SPACES, NO_ROOM, PUSHED, REPORTED, SearchRoom
+from weft.methods.predictive.list_search import (
+    DEEP,
+    FOUND,
+    FRACTIONS,
+    HALF_SPACES,
+    NO_ROOM,
+    PUSHED,
+    REPORTED,
+    SearchRoom,
+)
 from weft.methods.predictive.motions import Colliders
 from weft.methods.predictive.search import ContactSearch
 from weft.methods.predictive.state import PREDICTION, Settings
@@ -83,6 +92,8 @@ def count_pushed(first: int, contacts: ContactArrays, halves: HalfSpaceArrays, r
             wp.atomic_add(reported, HALF_SPACES, halves.counts[i])
     if count > 0:
         wp.atomic_add(reported, PUSHED, count)
+    if i == 0:
+        reported[DEEP] = contacts.deep[1]
 
 
 class Stages(Protocol):
@@ -120,6 +131,8 @@ class GraphStep:
         self.reported = self.lists.reported
         self.counted: tuple[int, int] | None = None
         """half-spaces and what pushed in the last step, where it was a graph"""
+        self.deep = False
+        """whether a contact was much nearer than its thickness after the substeps of that step"""
         self.mirrors: tuple[HostMirror, ...] = ()
         """arrays that a step copies to the host at its end"""
         self._result = AsyncReadback(self.reported)
@@ -159,6 +172,7 @@ class GraphStep:
         self.broad_phase.rebuild_if_due()
         settings["contacts"][0] = contacts.count = int(reported[int(FOUND)])
         self.counted = int(reported[int(HALF_SPACES)]), int(reported[int(PUSHED)])
+        self.deep = bool(reported[int(DEEP)])
         return 0
 
     def forget(self) -> None:

@@ -25,6 +25,7 @@ from weft.methods.predictive.collider_shapes import (
     Touch,
     is_out_of_reach,
     place_shape,
+    touch_edge,
     touch_shape,
 )
 from weft.methods.predictive.state import Settings, VertexArrays, fill
@@ -34,7 +35,10 @@ from weft.runtime.thread_pool import MAX_HELPERS
 wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
+ONE = wp.constant(wp.float64(1.0))
 HALF = wp.constant(wp.float64(0.5))
+# share of the friction in the half-space of an edge: a vertex has several, which together rub as one
+EDGE_RUB = wp.constant(wp.float64(0.2))
 # relative error of a distance computed in single precision from two positions: larger than it ever is
 ROUNDING = wp.constant(wp.float64(2e-6))
 # vertices that are culled at a time, a bit each, and how far the planes of spots are padded
@@ -130,7 +134,7 @@ def narrow(v: wp.vec3d) -> wp.vec3:
 def spots_in_reach(shape: Shape, spots: wp.array2d[wp.float32], begin: int, count: int) -> wp.uint64:
     """Of at most 64 spots those that `touch_shape` may find in reach of a collider; of boxes and meshes a few more."""
     half = shape.size[1]
-    far = shape.size[0]
+    far = shape.size[0] + shape.rise + shape.span
     spin = shape.spin
     loose = shape.kind == BOX or shape.kind == MESH
     if shape.kind == PLANE:
@@ -138,7 +142,7 @@ def spots_in_reach(shape: Shape, spots: wp.array2d[wp.float32], begin: int, coun
         far = ZERO
     elif loose:
         half = ZERO
-        far = shape.bound + shape.rise + shape.change + wp.length(spin) * shape.bound
+        far = shape.bound + shape.rise + shape.span + shape.change + wp.length(spin) * shape.bound
         spin = wp.vec3d()
     at = shape.place
     far += ROUNDING * (wp.abs(at[0]) + wp.abs(at[1]) + wp.abs(at[2]) + wp.length(shape.shift) + far)
@@ -161,6 +165,8 @@ def reach_of(i: int, s: Settings, vertices: VertexArrays) -> wp.float64:
 def write_half_space(
     place: int,
     i: int,
+    at: wp.vec3d,
+    rub: wp.float64,
     body: int,
     touch: Touch,
     s: Settings,
@@ -168,7 +174,10 @@ def write_half_space(
     colliders: ColliderArrays,
     halves: HalfSpaceArrays,
 ):
-    """The half-space of a vertex before a body's nearest point; the layers between keep it farther off."""
+    """The half-space of a vertex before the point of a body that is nearest to the vertex or to an edge of it, `at`.
+
+    The layers between keep it farther off.
+    """
     layers = vertices.stack[i]
     between = layers[1]
     if layers[0] != layers[1]:
@@ -177,10 +186,47 @@ def write_half_space(
     cloth = vertices.cloth[i]
     halves.vertices[place] = i
     halves.normals[place] = touch.normal
-    halves.offsets[place] = wp.vec2d(wp.dot(touch.normal, vertices.x[i]) - touch.gap, wp.dot(touch.normal, touch.way))
+    halves.offsets[place] = wp.vec2d(wp.dot(touch.normal, at) - touch.gap, wp.dot(touch.normal, touch.way))
     halves.ways[place] = touch.way
     halves.thickness[place] = HALF * (vertices.thickness[i] + s.collider_thickness) + touch.rise + between
-    halves.friction[place] = wp.vec2d(colliders.sticking[cloth, body], colliders.sliding[cloth, body])
+    halves.friction[place] = rub * wp.vec2d(colliders.sticking[cloth, body], colliders.sliding[cloth, body])
+
+
+@wp.func
+def touch_vertex(
+    i: int,
+    place: int,
+    last: int,
+    shape: Shape,
+    s: Settings,
+    vertices: VertexArrays,
+    colliders: ColliderArrays,
+    halves: HalfSpaceArrays,
+) -> int:
+    """The half-spaces of a vertex before one collider, from `place` on: its own, and one an edge if the collider is thin.
+
+    Gives their number; beyond the place `last` none is written.
+    """
+    count = int(0)
+    x = vertices.x[i]
+    way = vertices.free[i]
+    reach = reach_of(i, s, vertices)
+    touch = touch_shape(shape, x, way, reach, colliders)
+    if touch.found != 0:
+        if place < last:
+            write_half_space(place, i, x, ONE, shape.body, touch, s, vertices, colliders, halves)
+        count += 1
+    if shape.span > ZERO:
+        for k in range(vertices.neighbour_offsets[i], vertices.neighbour_offsets[i + 1]):
+            j = vertices.neighbours[k]
+            near = touch_edge(shape, x, vertices.x[j], way, vertices.free[j], reach, colliders)
+            if near.found != 0:
+                if place + count < last:
+                    write_half_space(
+                        place + count, i, near.at, EDGE_RUB, shape.body, near, s, vertices, colliders, halves
+                    )
+                count += 1
+    return count
 
 
 @wp.func
@@ -200,14 +246,7 @@ def find_half_spaces(
                 i = base + lowest_bit(near)
                 near = near & (near - wp.uint64(1))
                 if vertices.inverse_mass[i] > ZERO:
-                    touch = touch_shape(
-                        shape, vertices.x[i], vertices.free[i], reach_of(i, s, vertices), colliders.mesh_start,
-                        colliders.mesh_end, colliders.ridges,
-                    )  # fmt: skip
-                    if touch.found != 0:
-                        if first + count < end * halves.room:
-                            write_half_space(first + count, i, shape.body, touch, s, vertices, colliders, halves)
-                        count += 1
+                    count += touch_vertex(i, first + count, end * halves.room, shape, s, vertices, colliders, halves)
     if first + count > end * halves.room:
         halves.full[0] = 1
         count = 0
@@ -235,20 +274,13 @@ def find_each(
     s = settings[0]
     count = int(0)
     if vertices.inverse_mass[i] > ZERO:
-        x = vertices.x[i]
-        way = vertices.free[i]
-        reach = reach_of(i, s, vertices)
+        reach = reach_of(i, s, vertices) + wp.length(vertices.free[i])
         for k in range(colliders.shapes.shape[0]):
             shape = colliders.shapes[k]
-            touch = Touch()
-            if not is_out_of_reach(shape, x, reach + shape.way + wp.length(way)):
-                touch = touch_shape(
-                    shape, x, way, reach, colliders.mesh_start, colliders.mesh_end, colliders.ridges
-                )  # fmt: skip
-            if touch.found != 0:
-                if count < halves.room:
-                    write_half_space(i * halves.room + count, i, shape.body, touch, s, vertices, colliders, halves)
-                count += 1
+            if not is_out_of_reach(shape, vertices.x[i], reach + shape.way + shape.span):
+                count += touch_vertex(
+                    i, i * halves.room + count, (i + 1) * halves.room, shape, s, vertices, colliders, halves
+                )
     if count > halves.room:
         halves.full[0] = 1
         count = 0
@@ -258,9 +290,9 @@ def find_each(
 class HalfSpaces:
     """Room for the half-spaces of a step; it grows where a step needs more."""
 
-    def __init__(self, vertices: int, colliders: int, device: wp.Device, *, by_vertex: bool) -> None:
-        """`by_vertex`: places belong to a vertex (CUDA), else to the vertices of a thread."""
-        self.device, self._vertices, self._most, self._by_vertex = device, vertices, max(colliders, 1), by_vertex
+    def __init__(self, vertices: int, most: int, device: wp.Device, *, by_vertex: bool) -> None:
+        """`most`: half-spaces that a vertex can have; `by_vertex`: places belong to a vertex (CUDA), else to a thread's."""
+        self.device, self._vertices, self._most, self._by_vertex = device, vertices, max(most, 1), by_vertex
         self.counts = wp.zeros(vertices if by_vertex else 2 * (MAX_HELPERS + 1), dtype=int, device=device)
         self.full = wp.zeros(1, dtype=int, device=device)
         self._full_view = self.full.numpy() if device.is_cpu else None

@@ -60,9 +60,10 @@ GRAIN = 64
 # squared tangent of 60 degrees, a little more: beyond that angle from its normal a triangle makes no contact
 STEEP = 3.01
 # what a step on CUDA reports in device memory: whether a list had no room, and how many contacts there are; then half-spaces,
-# how many of both pushed in the last sweep, and how many fractions the step is to be divided into
-NO_ROOM, FOUND, HALF_SPACES, PUSHED, FRACTIONS = (wp.constant(k) for k in range(5))
-REPORTED = wp.constant(5)
+# how many of both pushed in the last sweep, how many fractions the step is to be divided into, and whether a contact was much
+# nearer than its thickness after the substeps
+NO_ROOM, FOUND, HALF_SPACES, PUSHED, FRACTIONS, DEEP = (wp.constant(k) for k in range(6))
+REPORTED = wp.constant(6)
 
 _native = NativeHeader(__file__, "list_search.h")
 

@@ -8,6 +8,7 @@ The order of these is in `solver`, and `plan` decides on which path they are exe
 
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from weft.methods.base import Method, StepReport
@@ -59,6 +60,12 @@ class Predictive(Method):
     def frame_columns(self) -> dict[str, Any]:
         own = ("generated", "cached", "with_colliders", "pushed")
         return {name: sum(c[name] for c in self._counts) for name in own}
+
+    def saved(self) -> dict[str, np.ndarray]:
+        return self.solver.saved()
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        self.solver.restore(saved)
 
     def _attach(self, state: State) -> None:
         """Attach vertices to the pins that hold now, when these have changed."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
+from scipy.spatial import cKDTree
 
 from weft.mesh import TriMesh
 from weft.methods.predictive.collider_shapes import BOX, CAPSULE, MESH, PLANE, SPHERE, ColliderArrays, Shape
@@ -33,6 +34,13 @@ wp.set_module_options({"enable_backward": False})
 
 # largest slope 2 tan(w / 2) of a ridge, that of a right angle: sharper ridges would keep cloth far off
 SHARPEST = 2.0
+# half the width of the triangles of cloth, in lengths of long edges: the radius of the circle through the corners of a right
+# triangle is half of its longest edge, and a third more where cloth that falls is stretched
+CHORD = 0.65
+# a mesh that falls away by more than this share of a chord within a chord has ridges, which are treated as such
+STEEPEST = 0.4
+# an edge of cloth is at most that many times as long as the longest one at rest
+LONGEST = 1.5
 
 _KINDS = {"plane": int(PLANE), "sphere": int(SPHERE), "capsule": int(CAPSULE), "box": int(BOX)}
 
@@ -67,22 +75,27 @@ class Colliders:
         shapes: list[Any] = []
         self._meshes: list[wp.Mesh] = []
         self._deforming: list[_Deforming] = []
-        vertices, ridges = [np.zeros((0, 3))], [np.zeros((0, 3))]
+        vertices, ridges, sags = [np.zeros((0, 3))], [np.zeros((0, 3))], [np.zeros((0, 3))]
         first = first_face = 0
         edges = [part.mesh.rest_lengths for part in world.cloths]
         # nine of ten edges are shorter: longer ones would keep all cloth farther from ridges
         edge = float(np.quantile(np.concatenate(edges), 0.9)) if edges else 0.0
+        chord = CHORD * edge
         for k, (collider, mesh) in enumerate(zip(world.scene.colliders, world.collider_meshes, strict=True)):
             exact = analytic_shape(collider)
             if exact is not None:
-                shape = _exact(exact)
+                shape = _exact(exact, chord)
+                thin = exact.kind != "plane" and min(exact.half_size if exact.kind == "box" else [exact.radius]) < chord
             else:
                 local = (mesh.vertices - self.frames[k][:3, 3]) @ self.frames[k][:3, :3]
                 shape, around = self._mesh(mesh, local, first)
                 vertices.append(around)
                 ridges.append(_ridges(mesh))
                 shape.first_face, shape.edge = first_face, edge
-                shape.rise = 0.25 * edge * float(np.abs(ridges[-1]).sum(axis=1).max(initial=0.0))
+                sags.append(_sags(mesh, chord))
+                steepest = 0.25 * edge * float(np.abs(ridges[-1]).sum(axis=1).max(initial=0.0))
+                shape.rise = max(steepest, float(sags[-1].max(initial=0.0)))
+                thin = bool(shape.closed) and shape.depth < chord
                 first_face += len(mesh.faces)
                 place = slice(first, first + len(around))
                 if not isinstance(self._motions[k], RigidMotion):
@@ -90,6 +103,7 @@ class Colliders:
                     self._deforming.append(deforming)
                 first = place.stop
             shape.body = len(world.cloths) + k
+            shape.span = LONGEST * float(np.concatenate(edges).max()) if thin and edges else 0.0
             shapes.append(shape)
 
         identity = np.tile(np.eye(4), (self.count, 1, 1))
@@ -108,10 +122,13 @@ class Colliders:
             mesh_start=self.vertices_start,
             mesh_end=self.vertices_end,
             ridges=wp.array(np.concatenate(ridges), dtype=wp.vec3d, device=device),
+            sags=wp.array(np.concatenate(sags), dtype=wp.vec3d, device=device),
             sticking=world.friction_static,
             sliding=world.friction_kinetic,
         )
         self._host = np.zeros((self.count, 4, 4))
+        self.has_thin = any(shape.span > 0.0 for shape in shapes)
+        """whether edges of cloth keep off a collider too"""
 
     def _mesh(self, mesh: TriMesh, local: np.ndarray, first: int) -> tuple[Any, np.ndarray]:
         """A mesh about the middle of its vertices, and a tree over it."""
@@ -133,6 +150,12 @@ class Colliders:
     def deforming(self) -> bool:
         """Whether a mesh deforms."""
         return bool(self._deforming)
+
+    def largest_turn(self) -> float:
+        """The largest angle between the poses of a collider at the start and the end of the step, rad."""
+        traces = np.einsum("kij,kij->k", self.start.numpy()[:, :3, :3], self.end.numpy()[:, :3, :3])
+        least = traces.min()
+        return float(np.arccos(min(max(0.5 * (least - 1.0), -1.0), 1.0))) if least < 2.99 else 0.0
 
     def poses_at(self, time: float) -> np.ndarray:
         """The pose of each collider at a time by its motion, (k, 4, 4); a deforming mesh keeps its placement."""
@@ -184,7 +207,28 @@ def _frame(collider: Collider) -> np.ndarray:
     return frame
 
 
-def _exact(exact: AnalyticShape) -> Any:
+def _sags(mesh: TriMesh, chord: float) -> np.ndarray:
+    """How far a curved mesh falls away from each corner of each triangle within a chord's length of it, (m, 3).
+
+    Cloth whose triangles are larger than those of the mesh would cut it by that much, were its vertices on the surface.
+    """
+    normals = np.zeros_like(mesh.vertices)
+    corners = mesh.vertices[mesh.faces]
+    for k in range(3):
+        np.add.at(normals, mesh.faces[:, k], np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]))
+    normals /= np.maximum(np.linalg.norm(normals, axis=1), 1e-300)[:, None]
+    sag = np.zeros(len(mesh.vertices))
+    pairs = cKDTree(mesh.vertices).query_pairs(chord, output_type="ndarray")
+    for one, two in (pairs.T, pairs.T[::-1]) if len(pairs) else ():
+        away = mesh.vertices[two] - mesh.vertices[one]
+        fall = -(away * normals[one]).sum(axis=1)
+        length = np.linalg.norm(away, axis=1)
+        # the fall grows with the square of the distance
+        np.maximum.at(sag, one, fall * (chord / np.maximum(length, 0.25 * chord)) ** 2)
+    return np.clip(sag, 0.0, STEEPEST * chord)[mesh.faces]
+
+
+def _exact(exact: AnalyticShape, chord: float) -> Any:
     shape: Any = Shape()
     shape.kind = _KINDS[exact.kind]
     if exact.kind == "box":
@@ -193,6 +237,8 @@ def _exact(exact: AnalyticShape) -> Any:
     else:
         shape.size = wp.vec3d(exact.radius, exact.half_length, 0.0)
         shape.bound = exact.radius + exact.half_length
+        if exact.radius >= chord:
+            shape.rise = float(np.hypot(exact.radius, chord)) - exact.radius
     if exact.kind == "plane":
         shape.bound = -1.0
     return shape

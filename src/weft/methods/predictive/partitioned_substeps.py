@@ -21,7 +21,7 @@ A CPU executes the same kernel with one thread, which tests need.
 import warp as wp
 
 from weft.dynamics.packed_vertices import PACKED_VERTEX, SHARED_CAPACITY, SHARED_VERTICES, end_vertex, predict_vertices
-from weft.methods.predictive.contacts import CONTACT_CPP, ContactArrays
+from weft.methods.predictive.contacts import CONTACT_CPP, LAST_SWEEPS, ContactArrays
 from weft.methods.predictive.fabric import (
     FabricArrays,
     StageTable,
@@ -54,6 +54,7 @@ LOOKS = 8
 # are, and how many contacts push
 FLAGS, LISTS = 4, 3
 COUNTERS = 2 * FLAGS + 2 * LISTS
+ONE = wp.constant(wp.float64(1.0))
 NOBODY = wp.constant(wp.uint64(2**64 - 1))
 
 _native = NativeHeader(__file__, "partitioned_substeps.h")
@@ -341,6 +342,7 @@ def solve_near(
     arrivals: wp.array[int],
     count: int,
     turn: int,
+    fresh: int,
     rub: wp.float64,
     push: wp.float64,
     masks: wp.array[int],
@@ -350,6 +352,8 @@ def solve_near(
     vertices: VertexArrays,
 ):
     """Solve those of so many contacts that are too near, by all threads; `turn` counts the sweeps of a step from 0.
+
+    `fresh` is as in `solve_contacts`.
 
     Before the first sweep reservations and counters are cleared, and all threads wait for each other.
     """
@@ -398,6 +402,9 @@ def advance_partitioned(
     end = wp.min(team.last * o.size, s.vertices)
 
     clear_reservations(t, threads, o.reservations, o.counters)
+    if t == 0:
+        for k in range(LAST_SWEEPS + 1):
+            contacts.deep[k] = 0
     for k in range(begin, end, team.size):
         predict_one(vertex_at(k, o), pace.share, s, pace, vertices)
     for substep in range(s.substeps):
@@ -415,8 +422,8 @@ def advance_partitioned(
             if s.contacts > 0:
                 # its last round ends with a barrier
                 solve_near(
-                    t, arrivals, s.contacts, substep * s.sweeps + sweep, s.friction, pace.push, o.masks, o.reservations,
-                    o.counters, contacts, vertices,
+                    t, arrivals, s.contacts, substep * s.sweeps + sweep, 0, s.friction, pace.push, o.masks,
+                    o.reservations, o.counters, contacts, vertices,
                 )  # fmt: skip
             for k in range(begin, end, team.size):
                 i = vertex_at(k, o)
@@ -427,6 +434,22 @@ def advance_partitioned(
                 # no other thread moves this vertex until the next substep
                 if sweep == s.sweeps - 1 and substep < s.substeps - 1:
                     predict_one(i, progress + pace.share, s, pace, vertices)
+
+    # as on the CPU, contacts alone after the last substep
+    last = wp.where(s.contacts > 0 and s.prediction == 0, LAST_SWEEPS, 0)
+    for number in range(1, last + 1):
+        grid_barrier(arrivals)
+        solve_near(
+            t, arrivals, s.contacts, s.substeps * s.sweeps + number, number, s.friction, pace.push, o.masks,
+            o.reservations, o.counters, contacts, vertices,
+        )  # fmt: skip
+        for k in range(begin, end, team.size):
+            i = vertex_at(k, o)
+            place = i * halves.room
+            solve_half_spaces(place, place + halves.counts[i], ONE, pace.share, s.friction, pace.push, halves, vertices)
+        grid_barrier(arrivals)
+        if contacts.deep[number] == 0:
+            break
 
     for k in range(begin, end, team.size):
         end_vertex(vertex_at(k, o), pace.per_h, vertices.p, vertices.before, vertices.x, vertices.v)

@@ -92,6 +92,7 @@ class ContactSearch:
         mesh = Surface.from_arrays(
             count, world.cloth_faces, face_body=regions.face_region, body_pairs=regions.collide, device=world.device
         )
+        self.mesh = mesh
         material = world.rest_shape.numpy()[:count]
         self.broad_phase = make_broad_phase(world.scene.broad_phase or "bvh", mesh, material=material)
         self.largest_thickness = world.largest_thickness
@@ -105,7 +106,6 @@ class ContactSearch:
         """of a vertex besides the rigid motion of all cloth, in the step whose rotation was removed last"""
         self._mean_view = self.mean_displacement.numpy() if self.device.is_cpu else None
         self._ends = wp.zeros(count, dtype=wp.vec3d, device=self.device)
-        self._known: tuple[wp.array, ...] = ()
 
     def find(
         self,
@@ -150,19 +150,11 @@ class ContactSearch:
         fork_join(self.device, list_candidates, self.lists.measure)
         self.lists.find_ahead(room, broad_phase.boxes.flag[0], reach, contacts)
 
-    def relative_displacement(self, x: wp.array, end: wp.array, radius: float, *, keep: bool = True) -> float:
-        """The mean displacement of a vertex besides the rigid motion of all cloth, in units of the contact distance.
-
-        With `keep`, the next search of the same arrays uses the end positions without rotation that are found here.
-        """
+    def relative_displacement(self, x: wp.array, end: wp.array, radius: float) -> float:
+        """The mean displacement of a vertex besides the rigid motion of all cloth, in units of the contact distance."""
         self._remove_rotation(x, end)
-        self._known = (x, end) if keep else ()
         view = self.mean_displacement.numpy() if self._mean_view is None else self._mean_view
         return float(view[0]) / (self.largest_thickness + radius)
-
-    def knows(self, x: wp.array, end: wp.array) -> bool:
-        """Whether the next search of these arrays uses end positions that `relative_displacement` found."""
-        return bool(self._known) and self._known[0] is x and self._known[1] is end
 
     def _without_rotation(self, x: wp.array, end: wp.array) -> wp.array:
         """Where the vertices would end if the cloth as a whole did not rotate.
@@ -170,9 +162,7 @@ class ContactSearch:
         Rotation moves two points across the direction between them and never along it, so that no contact is missed for
         leaving it out; but the boxes of what rotates are large and overlap in vain.
         """
-        if not self.knows(x, end):
-            self._remove_rotation(x, end)
-        self._known = ()
+        self._remove_rotation(x, end)
         return self._ends
 
     def _remove_rotation(self, x: wp.array, end: wp.array) -> None:

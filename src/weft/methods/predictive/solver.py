@@ -17,6 +17,7 @@ from weft.methods.predictive.motions import Colliders
 from weft.methods.predictive.plan import ExecutionPlan, refined_substeps, usual_radius, usual_substeps
 from weft.methods.predictive.search import ContactSearch
 from weft.methods.predictive.state import PREDICTION, Settings, Vertices, begin_step, compile_regions, fill, move_freely
+from weft.methods.predictive.tangles import Tangles
 from weft.runtime import cooperative, launch
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.scene import Predictive
@@ -31,6 +32,12 @@ MOST_INPUTS = 8
 LARGEST_DISPLACEMENT = 1.0
 # fractions of a step at most: a step in which cloth is thrown takes at most three searches and solves
 MOST_FRACTIONS = 3
+# longest time, s, for which contacts are found at once: at 15 Hz folds were missed that 24 Hz and more find
+LONGEST_STEP = 1.0 / 24.0
+# largest angle by which a collider turns in a fraction, rad: half-spaces move straight, which is wrong by a sixteenth then
+LARGEST_TURN = 0.5
+# fractions of a long or turning step at most: 14 turns a second at 30 Hz need six
+MOST_SHARES = 8
 
 
 class PredictiveSolver:
@@ -48,15 +55,19 @@ class PredictiveSolver:
         self.air = Air.from_world(world)
         self.radius = options.static_radius or usual_radius(world)
         self.contacts = Contacts(self.device)
+        self._deep_view = self.contacts.deep.numpy()
         self.search = None if options.self_contacts == "none" else ContactSearch(world, self.regions)
         across = wp.zeros(0, dtype=wp.vec3i, device=self.device) if self.search is None else self.search.across
         spots = wp.zeros((7, self.count + PADDING), dtype=wp.float32, device=self.device)
         self.vertices = Vertices(world, self.regions, across, spots)
+        self.tangles = None if self.search is None else Tangles(self.search.mesh, self.search.surface, self.vertices)
         by_vertex = self.plan.blocks > 0
-        self.halves = HalfSpaces(self.count, self.colliders.count, self.device, by_vertex=by_vertex)
+        self.halves = HalfSpaces(self.count, self._most_half_spaces(), self.device, by_vertex=by_vertex)
         self.device_settings = self._make_settings()
         self.settings = self.device_settings.numpy() if self.device.is_cpu else self.device_settings.numpy().copy()
         """the numbers of a step by name; they may be changed between steps"""
+        self.usual_dt = 1.0 / world.scene.fps / options.steps
+        """the step that `substeps` is for; longer ones have more, in proportion"""
         self.cached = False
         """whether contacts come from a cache"""
         end, end_v = (wp.zeros(self.count, dtype=wp.vec3d, device=self.device) for _ in range(2))
@@ -105,21 +116,37 @@ class PredictiveSolver:
         return wp.array(pose, dtype=wp.vec3d, device=self.device)
 
     def advance(
-        self, x: wp.array, v: wp.array, target: wp.array, time: float, dt: float, *, divide: bool = True
+        self,
+        x: wp.array,
+        v: wp.array,
+        target: wp.array,
+        time: float,
+        dt: float,
+        *,
+        divide: bool = True,
+        begun: bool = False,
     ) -> None:
         """Move x and v forward by dt, in several fractions if need be and `divide` allows.
+
+        `begun`: tangles at x were looked for already.
 
         Held vertices go to `target`, colliders from their start pose to their end.
         """
         settings, most = self.settings, self.options.most_substeps
         usual = int(settings["substeps"][0])
         settings["dt"][0] = dt
+        if dt != self.usual_dt and divide:
+            settings["substeps"][0] = max(math.ceil(usual * dt / self.usual_dt - 1e-9), 1)
         if settings["windy"][0]:
             self.air.blow(x, v, time)
         if divide and most is not None:
-            settings["substeps"][0] = refined_substeps(usual, most, self.fabric.largest_stretch(x))
-        fractions = 1
-        if self.graph is not None and not self.cached:
+            settings["substeps"][0] = refined_substeps(
+                int(settings["substeps"][0]), most, self.fabric.largest_stretch(x)
+            )
+        if not begun:
+            self._part_tangles(x, v, dt)
+        fractions = self._least_fractions(dt) if divide and self.division.possible else 1
+        if fractions == 1 and self.graph is not None and not self.cached and not self.tangled:
             fractions = self.graph.advance(x, v, target, divide=divide and self.division.possible)
         if fractions == 1:
             fractions = self._find_contacts(x, v, target, divide=divide)
@@ -130,6 +157,42 @@ class PredictiveSolver:
         elif fractions == 1:
             self._solve(x, v, target)
         settings["substeps"][0] = usual
+
+    @property
+    def tangled(self) -> bool:
+        """Whether cloth crossed cloth when that was looked at last."""
+        return self.tangles is not None and self.tangles.count > 0
+
+    def saved(self) -> dict[str, np.ndarray]:
+        """What the next step needs besides positions and velocities."""
+        if self.tangles is None:
+            return {}
+        return {"tangles": self.tangles.saved(), "deep": self.contacts.deep.numpy().copy()}
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        """Take up what `saved` gave."""
+        if self.tangles is not None:
+            self.tangles.restore(saved["tangles"])
+            self.contacts.deep.assign(saved["deep"])
+            if self.graph is not None:
+                self.graph.counted = None
+
+    def _part_tangles(self, x: wp.array, v: wp.array, dt: float) -> None:
+        """Undo what crossed in the last step, and draw out tangles, if a contact of that step was not resolved."""
+        if self.tangles is None or self.cached:
+            return
+        if self.graph is not None and self.graph.counted is not None:
+            deep = self.graph.deep
+        else:
+            deep = bool((self._deep_view if self.device.is_cpu else self.contacts.deep.numpy())[1])
+        self.tangles.part(self.cloth_of(x), v, dt, float(self.settings["push_speed"][0]), armed=deep)
+
+    def _least_fractions(self, dt: float) -> int:
+        """Into how many fractions a long step is divided, or one in which a collider turns far."""
+        fractions = math.ceil(dt / LONGEST_STEP - 1e-9)
+        if self.colliders.count:
+            fractions = max(fractions, math.ceil(self.colliders.largest_turn() / LARGEST_TURN))
+        return min(fractions, MOST_SHARES)
 
     def counts(self) -> dict[str, int]:
         """What the last step solved: contacts of cloth with cloth and with colliders, and how many of them pushed."""
@@ -163,11 +226,9 @@ class PredictiveSolver:
         if search is None or self.cached:
             return 1
         start = self.cloth_of(x)
-        # the first fraction of a divided step searches as far as the prediction of the whole step went
-        if divide or not search.knows(start, end):
-            self._predict(x, v, target)
+        self._predict(x, v, target)
         if divide and self.division.possible:
-            fractions = fractions_for(search.relative_displacement(start, end, self.radius, keep=self.graph is None))
+            fractions = fractions_for(search.relative_displacement(start, end, self.radius))
             if fractions > 1:
                 return fractions
         kind: Any = self.options.self_contacts
@@ -266,6 +327,11 @@ class PredictiveSolver:
             stop=self.graph.reported if self.graph is not None and stops else self._never,
         )
 
+    def _most_half_spaces(self) -> int:
+        """How many half-spaces a vertex can have: one a collider, and one an edge for each thin one."""
+        edges = np.diff(self.vertices.neighbour_offsets.numpy()).max(initial=0) if self.colliders.has_thin else 0
+        return self.colliders.count * (1 + int(edges))
+
     def _send_settings(self) -> None:
         if not self.device.is_cpu:
             self.device_settings.assign(self.settings)
@@ -361,7 +427,7 @@ class Division:
             colliders.end.assign(poses_between(*poses, colliders.centres, after))
             for array, share in ((goals.starts, before), (goals.ends, after)):
                 array.assign(goal_starts + share * (goal_ends - goal_starts))
-            solver.advance(x, v, self._target, time + before * dt, dt / fractions, divide=False)
+            solver.advance(x, v, self._target, time + before * dt, dt / fractions, divide=False, begun=k == 0)
         colliders.start.assign(poses[1])
         colliders.end.assign(poses[1])
         goals.starts.assign(goal_starts)

@@ -65,6 +65,10 @@ def compile_regions(world: World, options: Predictive) -> Regions:
         for lower, upper in combinations(layers, 2):
             above[number[upper], number[lower]] = 1
             above[number[lower], number[upper]] = -1
+    # over what lies over something is over that too; scenes in which layers go round in a circle are refused
+    for k in range(len(names)):
+        higher = np.outer(above[:, k] == 1, above[k] == 1)
+        above[higher], above[higher.T] = 1, -1
     return Regions(names, vertex_cloth, vertex_region, face_region, collide, above)
 
 
@@ -134,6 +138,9 @@ class VertexArrays:
     corner_offsets: wp.array[int]
     corners: wp.array[int]
     """3 * face + corner for all corners at a vertex, from its offset on"""
+    neighbour_offsets: wp.array[int]
+    neighbours: wp.array[int]
+    """vertices at the other ends of the edges of a vertex, from its offset on"""
     across: wp.array[wp.vec3i]
     """for each corner of each triangle the triangle across the opposite edge, -1 for none in the same region"""
     face_force: wp.array[wp.vec3d]
@@ -165,6 +172,7 @@ class Vertices:
             return wp.array(values, dtype=dtype, device=device)
 
         offsets, corners = incidence(world.cloth_faces, count)
+        neighbour_offsets, neighbours = _neighbours(world, count)
         stack = stack_thickness(regions, world.thickness.numpy())
         self._common = {
             "inverse_mass": world.inverse_mass,
@@ -174,6 +182,8 @@ class Vertices:
             "faces": upload(world.cloth_faces, wp.vec3i),
             "corner_offsets": upload(offsets, int),
             "corners": upload(corners, int),
+            "neighbour_offsets": upload(neighbour_offsets, int),
+            "neighbours": upload(neighbours, int),
             "across": across,
             "force": zeros(wp.vec3d),
             "free": zeros(wp.vec3d),
@@ -184,10 +194,21 @@ class Vertices:
         }
         self.force = self._common["force"]
         self.free = self._common["free"]
+        self.neighbour_offsets, self.neighbours = self._common["neighbour_offsets"], self._common["neighbours"]
+        self.inverse_mass = world.inverse_mass
+        self.mean_edge = float(np.concatenate([part.mesh.rest_lengths for part in world.cloths]).mean())
 
     def arrays(self, x: wp.array, v: wp.array, target: wp.array, air: Air) -> Any:
         """For a step of these positions and velocities."""
         return fill(VertexArrays, x=x, v=v, target=target, face_force=air.force, **self._common)
+
+
+def _neighbours(world: World, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The vertices at the other ends of the edges of each vertex: where those of a vertex begin, and all of them."""
+    edges = [part.mesh.edges + part.first for part in world.cloths]
+    ends = np.concatenate([np.zeros((0, 2), np.int32), *edges, *(e[:, ::-1] for e in edges)])
+    ends = ends[np.lexsort((ends[:, 1], ends[:, 0]))]
+    return np.searchsorted(ends[:, 0], np.arange(count + 1)).astype(np.int32), ends[:, 1].astype(np.int32)
 
 
 def fill(kind: Any, **values: Any) -> Any:

@@ -9,7 +9,7 @@ import warp as wp
 
 from weft.dynamics.packed_vertices import end_vertex, predict_vertices, start_vertex
 from weft.methods.predictive.collider_shapes import ColliderArrays
-from weft.methods.predictive.contacts import ContactArrays, refresh_contact, solve_contacts
+from weft.methods.predictive.contacts import LAST_SWEEPS, ContactArrays, refresh_contact, solve_contacts
 from weft.methods.predictive.fabric import FabricArrays, bend_quads, prepare_quad, stretch_pairs
 from weft.methods.predictive.guides import GuideArrays, attach_vertices, follow_goals
 from weft.methods.predictive.half_spaces import HalfSpaceArrays, find_half_spaces, solve_half_spaces
@@ -17,6 +17,8 @@ from weft.methods.predictive.state import Pace, Settings, VertexArrays, free_dis
 from weft.runtime.cooperative import grid_barrier
 
 wp.set_module_options({"enable_backward": False})
+
+ONE = wp.constant(wp.float64(1.0))
 
 
 @wp.func
@@ -154,11 +156,25 @@ def advance(
             solve_guides(t, threads, arrivals, progress, pace, guides, vertices)
             if s.contacts > 0:
                 if t == 0:
-                    solve_contacts(0, s.contacts, s.friction, pace.push, contacts, vertices)
+                    solve_contacts(0, s.contacts, 0, s.friction, pace.push, contacts, vertices)
                 grid_barrier(arrivals)
             solve_half_spaces(
                 first_half, first_half + count, progress, pace.share, s.friction, pace.push, halves, vertices
             )
+
+    if t == 0 and s.prediction == 0:
+        contacts.deep[1] = 0
+    # at the end of the step contacts count more than springs: the next search takes the sides as they are then
+    if s.contacts > 0 and s.prediction == 0:
+        for k in range(1, LAST_SWEEPS + 1):
+            if t == 0:
+                contacts.deep[k] = 0
+                solve_contacts(0, s.contacts, k, s.friction, pace.push, contacts, vertices)
+            grid_barrier(arrivals)
+            solve_half_spaces(first_half, first_half + count, ONE, pace.share, s.friction, pace.push, halves, vertices)
+            grid_barrier(arrivals)
+            if contacts.deep[k] == 0:
+                break
 
     for i in range(begin, end):
         end_vertex(i, pace.per_h, vertices.p, vertices.before, vertices.x, vertices.v)

@@ -81,6 +81,29 @@ if (stored) {
     for (int k = 0; k < 3; ++k)
         s[4 + k] = contacts.normals.data[i][k];
 }
+if (fresh != 0 && kind == 0 && s[0] * s[1] * s[2] * s[3] != 0.0) {
+    // two edges after the substeps: nearest points and direction as they are now, on the side of the start
+    const auto* x = vertices.x.data;
+    const row4 u = b - a, v = d - c, gap = a - c;
+    const auto dot = [](const row4& p, const row4& q) { return p[0] * q[0] + p[1] * q[1] + p[2] * q[2]; };
+    const double mx = u[1] * v[2] - u[2] * v[1], my = u[2] * v[0] - u[0] * v[2], mz = u[0] * v[1] - u[1] * v[0];
+    const double uu = dot(u, u), vv = dot(v, v), uv = dot(u, v), ur = dot(u, gap), vr = dot(v, gap);
+    const double area = uu * vv - uv * uv, now = mx * s[4] + my * s[5] + mz * s[6];
+    const auto m = wp::cross(x[q[1]] - x[q[0]], x[q[3]] - x[q[2]]);
+    const double then = m[0] * s[4] + m[1] * s[5] + m[2] * s[6];
+    const double along = uv * vr - ur * vv, across = uu * vr - uv * ur;
+    if (now * then > 0.0 && now * now > $TURNED * area && area > $PARALLEL * uu * vv && along > 0.0 && along < area
+        && across > 0.0 && across < area) {
+        const double unit = (then > 0.0 ? 1.0 : -1.0) / sqrt(area), share = along / area, other = across / area;
+        s[0] = 1.0 - share;
+        s[1] = share;
+        s[2] = other - 1.0;
+        s[3] = -other;
+        s[4] = unit * mx;
+        s[5] = unit * my;
+        s[6] = unit * mz;
+    }
+}
 row4 n, r = s[0] * a + s[1] * b + s[2] * c + s[3] * d;
 for (int k = 0; k < 3; ++k)
     n[k] = s[4 + k];
@@ -88,6 +111,8 @@ n[3] = r[3] = 0.0;
 const double depth = thick - (n[0] * r[0] + n[1] * r[1] + n[2] * r[2]);
 if (!(depth > 0.0))
     continue;
+if (fresh != 0 && depth > $DEEP * thick)
+    contacts.deep.data[fresh] = 1;
 // displacement of each corner for a unit of depth, times the mass below
 const double g[4] = {s[0] * a[3], s[1] * b[3], s[2] * c[3], s[3] * d[3]};
 double mass = 0.0, most = 0.0;
