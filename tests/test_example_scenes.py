@@ -9,7 +9,7 @@ import pytest
 import weft
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-METHODS = ("robust", "untangle", "predictive", "boxes", "push")
+METHODS = ("guarded", "robust", "untangle", "predictive", "boxes", "push")
 NAMES = sorted(path.stem for method in METHODS for path in EXAMPLES.glob(f"{method}_*.py"))
 
 
