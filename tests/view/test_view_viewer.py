@@ -61,6 +61,34 @@ def test_scrubbing_moves_the_vertices_of_the_same_mesh():
         assert "frame 2" in viewer.panel.words.content
 
 
+def test_the_curve_of_the_report_follows_the_frame_and_the_choice(tmp_path):
+    cache = write_cache(tmp_path / "a.zarr", waving(frames=5))
+    with viewing(cache) as viewer:
+        viewer.step(0.0)
+        curve = viewer.panel.curve
+        column = curve._choice.value
+        frames, values, now = curve._plot.data
+        assert frames.tolist() == list(range(cache.frames)) and np.isnan(now[1:]).all()
+        np.testing.assert_array_equal(values, cache.report[column])
+        viewer.panel.step_to(3)
+        viewer.step(0.1)
+        viewer.step(0.2)
+        assert np.flatnonzero(~np.isnan(curve._plot.data[2])).tolist() == [3]
+        curve._choice.value = "stretch"
+        viewer.step(0.3)
+        np.testing.assert_array_equal(curve._plot.data[1], np.asarray(cache.report["stretch"], float))
+
+
+def test_grid_and_axes_can_be_hidden():
+    with viewing(waving()) as viewer:
+        assert [handle.visible for handle in viewer._helpers] == [True, True]
+        viewer.panel.grid.value = False
+        deadline = time.monotonic() + 5.0
+        while any(handle.visible for handle in viewer._helpers) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert [handle.visible for handle in viewer._helpers] == [False, False]
+
+
 def test_playing_goes_on_by_the_clock():
     with viewing(waving(frames=10, fps=10.0)) as viewer:
         viewer.step(0.0)

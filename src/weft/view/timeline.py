@@ -3,9 +3,12 @@
 The controls only record what is wanted; the loop of the viewer acts on it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
+
+import numpy as np
 
 from weft.view.fields import COLOURS, Colour
 
@@ -70,13 +73,84 @@ class Player:
         return self.frame
 
 
+# columns of the report that can be drawn as a curve, those that a run has, in the order of the choice
+CURVES = (
+    "contacts",
+    "intersections",
+    "crossing",
+    "released",
+    "stretch",
+    "stretch_p99",
+    "collisions",
+    "zones",
+    "wall_time",
+)
+CURVE_COLOUR, CURSOR_COLOUR = "#3366cc", "#dc1419"
+
+
+class ReportCurve:
+    """A column of the report over the frames, below the timeline, with a mark at the frame that is shown."""
+
+    def __init__(self, gui: Any, report: Mapping[str, Any]) -> None:
+        self._report, self._drawn = report, (-1, -1, "")
+        columns = [name for name in CURVES if name in report and np.ndim(report[name]) == 1]
+        self._plot: Any = None
+        if not columns:
+            return
+        self._column = columns[0]
+        with gui.add_folder("Report"):
+            self._choice = gui.add_dropdown("curve", tuple(columns), initial_value=columns[0])
+            self._plot = gui.add_uplot(
+                data=self._data(columns[0], 0),
+                series=(
+                    {"label": "frame"},
+                    {"label": "value", "stroke": CURVE_COLOUR, "width": 1.5},
+                    {"label": "now", "stroke": CURSOR_COLOUR, "points": {"show": True, "size": 9}},
+                ),
+                scales=self._scales(columns[0]),
+                legend={"show": False},
+                aspect=2.0,
+            )
+
+    def update(self, report: Mapping[str, Any] | None, frames: int, frame: int) -> None:
+        """Draw the chosen column with a mark at a frame; `report` is given where it has grown."""
+        if report is not None:
+            self._report = report
+        if self._plot is None:
+            return
+        wanted = (frames, frame, str(self._choice.value))
+        if wanted != self._drawn:
+            self._drawn = wanted
+            if wanted[2] != self._column or report is not None:
+                self._column = wanted[2]
+                self._plot.scales = self._scales(self._column)
+            self._plot.data = self._data(wanted[2], frame)
+
+    def _scales(self, column: str) -> dict[str, Any]:
+        """The ranges of both axes: left to itself the plot would take NaN, where there is no mark, for a value."""
+        values = np.asarray(self._report[column], dtype=np.float64)
+        values = values[np.isfinite(values)]
+        low, high = min(values.min(initial=0.0), 0.0), values.max(initial=0.0)
+        room = 0.05 * (high - low) or 1.0
+        last = max(len(self._report[column]) - 1, 1)
+        return {"x": {"time": False, "range": (0.0, float(last))}, "y": {"range": (low - room, high + room)}}
+
+    def _data(self, column: str, frame: int) -> tuple[np.ndarray, ...]:
+        """The frames, the values, and the values again at the shown frame alone."""
+        values = np.asarray(self._report[column], dtype=np.float64)
+        frames = np.arange(len(values), dtype=np.float64)
+        return frames, values, np.where(frames == frame, values, np.nan)
+
+
 SPEEDS = {"1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0, "4": 4.0}
 
 
 class Panel:
     """Controls of timeline, colours and bodies. `changed` is set when the picture must be drawn again."""
 
-    def __init__(self, server: Any, player: Player, bodies: list[str], *, live: bool) -> None:
+    def __init__(
+        self, server: Any, player: Player, bodies: list[str], *, live: bool, report: Mapping[str, Any] | None = None
+    ) -> None:
         self.player = player
         self.lock = Lock()
         self._sent_frame = 0
@@ -87,6 +161,7 @@ class Panel:
         self.hidden: set[str] = set()
         gui = server.gui
         self._add_timeline(gui, live=live)
+        self.curve = ReportCurve(gui, report or {})
         self._add_look(gui)
         with gui.add_folder("Bodies", expand_by_default=len(bodies) <= 12):
             for name in bodies:
@@ -97,7 +172,7 @@ class Panel:
         with gui.add_folder("Timeline"):
             self.slider = gui.add_slider("frame", min=0, max=max(self.player.frames - 1, 1), step=1, initial_value=0)
             self.words = gui.add_markdown("")
-            self.button = gui.add_button("Play", hint="or press P")
+            self.button = gui.add_button("Play", hint="or press space")
             steps = gui.add_button_group("step", ("first", "back", "on", "last"))
             speed = gui.add_dropdown("speed", tuple(SPEEDS), initial_value="1")
             loop = gui.add_checkbox("loop", self.player.loop)
@@ -142,6 +217,7 @@ class Panel:
             self.legend = gui.add_html("", visible=False)
             wireframe = gui.add_checkbox("wireframe", False)
             crossings = gui.add_checkbox("crossings", False, hint="edges that pass through triangles, in red")
+            self.grid = gui.add_checkbox("grid and axes", True, hint="axes in the origin: x red, y green, z blue")
 
         @colour.on_update
         def _(_: Any) -> None:
@@ -164,9 +240,11 @@ class Panel:
 
     def _add_keys(self, gui: Any) -> None:
         for label, key, act in (
-            ("Play or pause", "P", self.toggle),
-            ("Next frame", "N", lambda: self.step_to(self.player.frame + 1)),
-            ("Previous frame", "B", lambda: self.step_to(self.player.frame - 1)),
+            ("Play or pause", "space", self.toggle),
+            ("Next frame", "arrowright", lambda: self.step_to(self.player.frame + 1)),
+            ("Previous frame", "arrowleft", lambda: self.step_to(self.player.frame - 1)),
+            ("First frame", "home", lambda: self.step_to(0)),
+            ("Last frame", "end", lambda: self.step_to(self.player.frames - 1)),
         ):
             command = gui.add_command(label, hotkey=key)
             command.on_trigger(lambda _, act=act: act())
@@ -194,9 +272,10 @@ class Panel:
             changed, self.changed = self.changed, False
             return changed
 
-    def update(self, text: str) -> None:
-        """Update the controls to the state of the player and show a text."""
+    def update(self, text: str, report: Mapping[str, Any] | None = None) -> None:
+        """Update the controls to the state of the player and show a text; `report` is given where it has grown."""
         player = self.player
+        self.curve.update(report, player.frames, player.frame)
         self.slider.max = max(player.frames - 1, 1)
         # the slider is only moved when the frame changed, so that a user can drag it
         if player.frame != self._sent_frame:

@@ -40,7 +40,15 @@ class Viewer:
         self.player = Player(frames=cache.frames, fps=cache.fps, follow=live)
         points = subject_points(cache)
         self._set_stage(points)
-        self.panel = Panel(self._server, self.player, [figure.body.name for figure in self._figures], live=live)
+        names = [figure.body.name for figure in self._figures]
+        self.panel = Panel(self._server, self.player, names, live=live, report=self._report())
+        self._grown = False
+
+        @self.panel.grid.on_update
+        def _(_: Any) -> None:
+            for handle in self._helpers:
+                handle.visible = self.panel.grid.value
+
         self._fields: dict[str, Field] = {}
         self._marks: Any = None
         self._drawn: int | None = None
@@ -72,19 +80,25 @@ class Viewer:
         # a coloured mesh that is still loading would never be shown if the next were sent at once
         if any(figure.busy for figure in self._figures):
             return
-        self.panel.update(self._caption)
+        self.panel.update(self._caption, self._report() if self._grown else None)
+        self._grown = False
         if self.panel.take() or frame != self._drawn:
             self._show(frame, now)
 
     def _poll(self) -> None:
         frames = self.cache.frames
         if frames and frames != self.player.frames:
+            self._grown = True
             with self.panel.lock:
                 self.player.grow(frames)
         if self.cache.complete and self.player.follow:
             with self.panel.lock:
                 self.player.follow = False
             self.panel.follow.visible = False
+
+    def _report(self) -> Any:
+        """The report of the run; files of other programs have none."""
+        return getattr(self.cache, "report", {})
 
     def _show(self, frame: int, now: float) -> None:
         panel = self.panel
@@ -155,23 +169,27 @@ class Viewer:
         camera.near = 1e-3 * size
         camera.far = 1e3 * size
         ground = ground_of(cache, size)
+        height = float(points[:, 1].min())
         if ground is not None:
             shape = cache.positions(0)[ground.vertices]
             if np.ptp(shape[:, 1]) > 1e-6 * size:
                 # a sloped plane is drawn as its mesh
                 ground = None
             else:
-                cell = 10.0 ** np.floor(np.log10(size / 2))
-                server.scene.add_grid(
-                    "/ground",
-                    plane="xz",
-                    infinite_grid=True,
-                    cell_size=cell / 2,
-                    section_size=cell * 2,
-                    fade_distance=12.0 * size,
-                    shadow_opacity=0.25,
-                    position=(0.0, float(shape[0, 1]), 0.0),
-                )
+                height = float(shape[0, 1])
+        cell = 10.0 ** np.floor(np.log10(size / 2))
+        grid = server.scene.add_grid(
+            "/ground",
+            plane="xz",
+            infinite_grid=True,
+            cell_size=cell / 2,
+            section_size=cell * 2,
+            fade_distance=12.0 * size,
+            shadow_opacity=0.25 if ground is not None else 0.0,
+            position=(0.0, height, 0.0),
+        )
+        axes = server.scene.add_frame("/axes", axes_length=cell / 2, axes_radius=cell / 120)
+        self._helpers = (grid, axes)
         self._figures = make_figures(server, cache, ground)
 
 
