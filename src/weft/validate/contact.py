@@ -319,7 +319,7 @@ IMPACT_CASES = (
             lambda method, cells, k=k: fall_errors(method, cells)[k],  # type: ignore[misc]
             (10,),
             (10,),
-            misses={**BOXES, **(dict.fromkeys(("robust", "untangle", "predictive", "plain"), _EULER) if k else {})},
+            misses={**BOXES, **(dict.fromkeys(("robust", "predictive", "plain"), _EULER) if k else {})},
         )
         for k, (name, what) in enumerate((("fall_speed", "speed"), ("fall_way", "way")))
     ),
@@ -345,7 +345,6 @@ IMPACT_CASES = (
         misses={
             **CLASSICAL,
             "robust": "drifts by about 1 %",
-            "untangle": "most of it is lost",
             "predictive": "drifts by about 4 %",
         },
     ),

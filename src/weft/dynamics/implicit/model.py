@@ -29,7 +29,8 @@ from weft.dynamics.implicit.forces import (
     resist_wind,
     strain_triangles,
 )
-from weft.dynamics.implicit.step_springs import StepSprings
+from weft.dynamics.implicit.free_flight import FreeFlight
+from weft.dynamics.implicit.step_springs import WIDTH, StepSprings
 from weft.dynamics.interface import StatelessDynamics, SubstepContacts
 from weft.errors import WeftError
 from weft.runtime import launch
@@ -110,12 +111,14 @@ class Implicit(StatelessDynamics):
         largest_growth: float = 0.25,
         most_iterations: int = 1000,
         pins_at: Callable[[float], int] | None = None,
+        flight: bool = False,
     ) -> None:
         """`tolerance` is the fraction of the residual that the solver may leave, in the norm of its preconditioner.
 
         3e-4 leaves errors of up to 1 cm/s where cloth whips (see `benchmarks/implicit.py`). `largest_growth` is the growth of
         strain above which a step is taken again in halves. `pins_at` gives a number for a time, which changes when pinned
-        vertices do; without it they never change.
+        vertices do; without it they never change. `flight`: whether cloth that nothing holds moves as `free_flight` says; not
+        for methods that know only afterwards what holds it.
         """
         device = inverse_mass.device
         self.device = device
@@ -168,6 +171,8 @@ class Implicit(StatelessDynamics):
             least_velocity=1e-9,
             most_iterations=most_iterations,
         )
+        joined = [elements.faces[:, :2], elements.faces[:, 1:], elements.stitches[:, :2], elements.stitches[:, 1:]]
+        self._flight = FreeFlight(np.concatenate(joined), np.asarray(mass, float)) if flight else None
         self.constraints = Constraints(self.count, device)
         self.matrix.set_bending(self.bending.pin(np.zeros(self.count, bool)))
         self._b, self._change, self._force = (zeros(self.count, wp.vec3d) for _ in range(3))
@@ -210,9 +215,24 @@ class Implicit(StatelessDynamics):
         first = min(usual, FIRST_TOLERANCE)
         self._tolerances = (first, first) if state.time == 0.0 else (usual, ROUGH * usual)
         growth = self._step(state.x, state.v, target, state.time, dt, x_end, v_end, restraints)
-        if growth <= self.largest_growth:
-            return 1
-        return self._take_smaller_steps(state, target, dt, x_end, v_end, restraints)
+        substeps = 1
+        if growth > self.largest_growth:
+            substeps = self._take_smaller_steps(state, target, dt, x_end, v_end, restraints)
+        if self._flight is not None:
+            self._fly(self._flight, state, dt, x_end, v_end)
+        return substeps
+
+    def _fly(self, flight: FreeFlight, state: State, dt: float, x_end: wp.array, v_end: wp.array) -> None:
+        """Correct the motion of the cloth that nothing holds."""
+        arrays = [a[: self.count].numpy() for a in (state.x, state.v, x_end, v_end)]
+        held = self.constraints.directions.numpy() > 0
+        springs = self.step_springs
+        joined = springs.columns[0].numpy()[: WIDTH * springs.count].reshape(-1, WIDTH)
+        before, after = (arrays[0], arrays[1]), (arrays[2], arrays[3])
+        turn = self.air.wind is None
+        if flight.correct(before, after, held, joined, dt, damping=float(self.air.damping), turn=turn):
+            x_end[: self.count].assign(after[0])
+            v_end[: self.count].assign(after[1])
 
     def _pin(self, time: float) -> None:
         """Make the bending matrix that of the vertices which are pinned at this time."""

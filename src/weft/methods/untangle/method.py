@@ -58,7 +58,7 @@ class Untangle(Method):
     def __init__(self, world: World, options: UntangleOptions) -> None:
         super().__init__(world, options)
         self.options: UntangleOptions = options
-        self.dynamics = Implicit.from_world(world)
+        self.dynamics = Implicit.from_world(world, flight=True)
         self.locking = Locking(world)
         areas = world.mass[: world.cloth_vertex_count]
         lengths = np.concatenate([np.zeros(0), *(cloth.mesh.rest_lengths for cloth in world.cloths)])
