@@ -112,6 +112,31 @@ def test_an_animation_begins_with_the_pose_of_the_drape(pattern, tmp_path):
     assert list(end.report.rows())[-1]["intersections"] == 0
 
 
+def test_labelled_edges_stay_on_the_body(tmp_path):
+    data = vest(y=80)
+    for panel in data["pattern"]["panels"].values():
+        for edge in panel["edges"]:
+            if all(panel["vertices"][i][1] == 0 for i in edge["endpoints"]):
+                edge["label"] = "hem"
+    labelled = read_pattern(data, "vest")
+    assert labelled.labels == ["hem"]
+    with pytest.raises(WeftError, match="no edge is labelled 'waist'"):
+        weft.dress(labelled, column(), tmp_path / "d.zarr", edge=0.06, attach=["waist"])
+    body = column()
+    turned = [np.array([[np.cos(a), 0, -np.sin(a)], [0, 1, 0], [np.sin(a), 0, np.cos(a)]]) for a in (0.0, 0.1, 0.2)]
+    frames = np.stack([body.vertices @ matrix for matrix in turned])
+    np.savez(tmp_path / "turn.npz", vertices=frames, faces=body.faces)
+    done = weft.dress(
+        labelled, body, tmp_path / "d.zarr", edge=0.06, settle=0.1, attach=["hem"], motion=tmp_path / "turn.npz", fps=20
+    )
+    (garment,) = done.garments
+    held = garment.labelled(["hem"])
+    assert len(held) > 10 and np.ptp(garment.vertices[held, 1]) < 0.2
+    end = weft.simulate(weft.load_scene(done.scene), tmp_path / "on.zarr", progress=False).positions(-1)[held]
+    # all of them turn with the body
+    assert np.abs(end - garment.vertices[held] @ turned[2]).max() < 1e-5
+
+
 def test_the_thin_body_is_inside_and_far_parts_stay():
     body = column()
     cut = cut_pattern(read_pattern(vest(y=80)), 0.06)

@@ -48,6 +48,19 @@ def test_without_closing_a_seam_pulls_at_once():
     assert gaps(sim).max() < 0.19
 
 
+def test_a_weld_between_held_vertices_moves_nothing():
+    """Both cloths are held along the seam: there is no mass to divide by."""
+    both = [
+        weft.Cloth(name=name, shape=SQUARE, pins=weft.Pin(boundary="all"), placement={"position": [x, 0.0, 0.0]})
+        for name, x in (("held", 0.0), ("free", 0.3))
+    ]
+    sim = weft.Simulation(scene(0.0, kind="weld").replace(cloths=both))
+    start = np.array(sim.positions)
+    sim.advance()
+    assert np.isfinite(np.asarray(sim.positions)).all()
+    assert np.abs(np.asarray(sim.positions) - start)[[0, 4, 20, 24]].max() < 1e-12
+
+
 @pytest.mark.parametrize(
     ("method", "text"),
     [

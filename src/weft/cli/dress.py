@@ -38,6 +38,14 @@ def dress(
     blend: Annotated[
         float, typer.Option(help="From the pose of the body to the first one of the animation, in seconds.", min=0.0)
     ] = 1.0,
+    attach: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The label of edges that stay where they are on the body, lower_interface for a waistband; can be "
+            "given again.",
+            show_default=False,
+        ),
+    ] = None,
     method: Annotated[str, typer.Option(help="The method that sews and drapes.")] = "guarded",
     pictures: Annotated[bool, typer.Option(help="Draw the dressed body, its strain and the pressure on it.")] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
@@ -68,6 +76,7 @@ def dress(
             motion=motion,
             fps=fps,
             blend=blend,
+            attach=attach or (),
             method=method,
             overwrite=overwrite,
             progress=lambda _, done, total: bar(done, total),

@@ -76,4 +76,5 @@ def _list(pattern: "Pattern") -> None:
         table.add_row(panel.name, str(len(panel.edges)), f"{abs(panel.area):.3f}", joined or "nothing")
     console = Console(highlight=False, soft_wrap=True)
     console.print(table)
-    console.print(f"{pattern.name}: {len(pattern.panels)} panels, {len(pattern.seams)} seams")
+    labels = f"; labels of edges: {', '.join(pattern.labels)}" if pattern.labels else ""
+    console.print(f"{pattern.name}: {len(pattern.panels)} panels, {len(pattern.seams)} seams{labels}")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.cache import Cache
+from weft.dressing.attachment import check_labels, follow_body, held_vertices
 from weft.dressing.bodies import DressBody, check_body, read_body
 from weft.dressing.fit import Fit, measure_fit
 from weft.dressing.sewing import FPS, Layer, Progress, SewnGarment, joined, open_seams, sew_garment, stitch_gaps
@@ -19,7 +20,7 @@ from weft.garment.files import save_garment
 from weft.geometry.intersection import IntersectionFinder
 from weft.mesh import TriMesh
 from weft.run import simulate
-from weft.scene import Cloth, Collider, Forces, Material, Scene, Seam, save_scene
+from weft.scene import Cloth, Collider, Forces, Material, Pin, Scene, Seam, save_scene
 from weft.scene.motion import Sequence as SequenceMotion
 
 Floats = NDArray[np.float64]
@@ -88,6 +89,7 @@ def dress(
     motion: str | Path | None = None,
     fps: float | None = None,
     blend: float = BLEND,
+    attach: Sequence[str] = (),
     method: str = "guarded",
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -103,11 +105,13 @@ def dress(
     onto: another body that wears the garments in the end; one with the same triangles is reached by a change of shape.
     motion: an animated body (npz, GLB, USD, or a folder) with the same triangles, which the scene goes on with; `fps` are
         its samples a second where its file has none. blend: from the pose of the drape to its first one, s.
+    attach: labels of edges, such as "lower_interface" for a waistband, that stay where they are on the body.
     method: what simulates: guarded, or robust.
     """
     out = Path(out)
     _check_out(out, overwrite)
     read = _read_patterns(patterns)
+    check_labels(read, attach)
     who = read_body(body, motion=motion, fps=fps)
     other = None if onto is None else read_body(onto)
     material = Material(preset=material) if isinstance(material, str) else material  # type: ignore[arg-type]
@@ -120,7 +124,9 @@ def dress(
     folder = out.with_suffix("")
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    scene = _drape_scene(sewn, sewn_body, worn_by, out, material, thickness, settle, method)
+    if attach and other is not None:
+        raise WeftError("what is attached to a body does not change to another one: leave out attach or onto")
+    scene = _drape_scene(sewn, sewn_body, worn_by, out, material, thickness, settle, method, attach)
 
     def show(frame: int, _: Any) -> None:
         if progress is not None:
@@ -132,7 +138,7 @@ def dress(
     garments = [joined(garment.cut, end) for garment, end in zip(sewn, draped, strict=True)]
     crossings = count_crossings(garments, worn_by.mesh)
     fits = tuple(measure_fit(garment, worn_by.mesh, material, thickness) for garment in garments)
-    goes_on = _write_scene(garments, worn_by, out, material, thickness, blend, method)
+    goes_on = _write_scene(garments, worn_by, out, material, thickness, blend, method, attach)
     remarks = _remarks(sewn, draped, cache, fits)
     return Dressed(tuple(garments), worn_by.mesh, crossings, fits, cache, goes_on, remarks)
 
@@ -200,6 +206,7 @@ def _drape_scene(
     thickness: float,
     settle: float,
     method: str,
+    attach: Sequence[str],
 ) -> Scene:
     """Gravity acts on the sewn garments; where another body is to wear them, this one changes into it first."""
     folder, base = out.with_suffix(""), out.parent
@@ -215,12 +222,14 @@ def _drape_scene(
     names = [garment.cut.pattern.name for garment in sewn]
     files = [_relative(folder / f"{name}_sewn.npz", base) for name in names]
     frames = max(1, round((settle + (BLEND if changes else 0.0)) * FPS))
-    return _scene(names, files, solid, frames, FPS, material, thickness, method, out.stem).at(base)
+    pins = [_pins(held_vertices(garment.cut, attach)) for garment in sewn]
+    return _scene(names, files, pins, solid, frames, FPS, material, thickness, method, out.stem).at(base)
 
 
 def _scene(
     names: Sequence[str],
     files: Sequence[str],
+    pins: Sequence[tuple[Pin, ...]],
     solid: Collider,
     frames: int,
     fps: float,
@@ -237,7 +246,8 @@ def _scene(
         method=method,  # type: ignore[arg-type]
         forces=Forces(air_damping=AIR),
         cloths=tuple(
-            Cloth(name=name, mesh=file, rest="uv", material=material) for name, file in zip(names, files, strict=True)
+            Cloth(name=name, mesh=file, rest="uv", material=material, pins=held)
+            for name, file, held in zip(names, files, pins, strict=True)
         ),
         colliders=(solid,),
         seams=tuple(Seam(cloth=name, file=file, kind="weld") for name, file in zip(names, files, strict=True)),
@@ -252,6 +262,7 @@ def _write_scene(
     thickness: float,
     blend: float,
     method: str,
+    attach: Sequence[str],
 ) -> Path:
     """The meshes of the dressed body, and a scene that starts with them, on the animated body where there is one."""
     folder, base = out.with_suffix(""), out.parent
@@ -263,6 +274,7 @@ def _write_scene(
     if worn_by.frames is None:
         solid = Collider(name="body", mesh=_body_file(worn_by, folder, base), friction=BODY_FRICTION)
         frames, fps = 120, FPS
+        pins = [_pins(held_vertices(garment, attach)) for garment in garments]
     else:
         fps = worn_by.fps
         moving = worn_by.blended(blend)
@@ -270,10 +282,31 @@ def _write_scene(
         motion = SequenceMotion(file=_relative(folder / "motion.npz", base), fps=fps)
         solid = Collider(name="body", motion=motion, friction=BODY_FRICTION)
         frames = len(moving) - 1
-    scene = _scene(names, files, solid, frames, fps, material, thickness, method, out.stem)
+        pins = [_moving_pins(garment, attach, worn_by.mesh, moving, folder, base, fps) for garment in garments]
+    scene = _scene(names, files, pins, solid, frames, fps, material, thickness, method, out.stem)
     path = out.with_suffix(".toml")
     save_scene(scene.at(base), path)
     return path
+
+
+def _pins(vertices: tuple[int, ...], motion: SequenceMotion | None = None) -> tuple[Pin, ...]:
+    if not vertices:
+        return ()
+    return (Pin(indices=vertices) if motion is None else Pin(indices=vertices, motion=motion),)
+
+
+def _moving_pins(
+    garment: CutGarment, attach: Sequence[str], body: TriMesh, moving: Floats, folder: Path, base: Path, fps: float
+) -> tuple[Pin, ...]:
+    """Pins of attached vertices that follow the frames of the body; the file of a pin has the positions of the whole cloth."""
+    held = held_vertices(garment, attach)
+    if not held:
+        return ()
+    whole = np.repeat(garment.vertices[None].astype(np.float32), len(moving), axis=0)
+    whole[:, list(held)] = follow_body(garment.vertices[list(held)], body, moving)
+    path = folder / f"{garment.pattern.name}_attached.npz"
+    np.savez(path, vertices=whole)
+    return _pins(held, SequenceMotion(file=_relative(path, base), fps=fps))
 
 
 def _body_file(body: DressBody, folder: Path, base: Path) -> str:

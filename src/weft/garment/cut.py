@@ -1,5 +1,6 @@
 """From a pattern to cloth: panels triangulated and placed, the stitches between them, and the garment welded to one mesh."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -112,15 +113,16 @@ class CutGarment:
         """Of all triangles of the flat panels, degrees."""
         return float(smallest_angles(self.uv, self.faces).min())
 
-    def labelled(self, label: str) -> Ints:
-        """The vertices along all edges with a label, ascending."""
+    def labelled(self, labels: Collection[str]) -> Ints:
+        """The vertices along all edges with one of these labels, and those that are sewn to them, ascending."""
         found = [
             self.edge_vertices[EdgeName(panel.name, i)]
             for panel in self.pattern.panels
             for i, edge in enumerate(panel.edges)
-            if edge.label == label
+            if edge.label in labels
         ]
-        return np.unique(np.concatenate([np.zeros(0, np.int32), *found]))
+        along = np.concatenate([np.zeros(0, np.int32), *found])
+        return np.flatnonzero(np.isin(self.welded_vertex, self.welded_vertex[along])).astype(np.int32)
 
 
 def cut_pattern(pattern: Pattern, edge: float) -> CutGarment:

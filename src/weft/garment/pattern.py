@@ -120,6 +120,11 @@ class Pattern:
         """The edge of that name."""
         return self._by_name[name.panel].edges[name.edge]
 
+    @property
+    def labels(self) -> list[str]:
+        """The labels of its edges, without repetition."""
+        return sorted({edge.label for panel in self.panels for edge in panel.edges} - {""})
+
     @cached_property
     def _by_name(self) -> dict[str, Panel]:
         return {panel.name: panel for panel in self.panels}

@@ -124,6 +124,9 @@ def pull_stencil(
     gamma = damping[i] / (stiffness[i] * dt)
     moved = r - first_three(sum_then)
     total = w[0] * w[0] * a[3] + w[1] * w[1] * b[3] + w[2] * w[2] * c[3] + w[3] * w[3] * d[3]
+    # a weld between vertices that are all held moves nothing, and has nothing to divide by
+    if total == ZERO:
+        return
     compliance = ONE / (stiffness[i] * dt * dt)
     step = -(back + gamma * moved) / ((ONE + gamma) * total + compliance)
     # a corner without weight may be another constraint's vertex of the same colour: it must not be written
