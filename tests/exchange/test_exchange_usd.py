@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from exchange_caches import FPS, FRAMES, close_sheets, positions_at, write_cache
 
+import weft
 from weft.errors import WeftError
 from weft.exchange import export_usd
 from weft.mesh import load_mesh
@@ -172,3 +173,39 @@ def test_without_usd_core(cache, tmp_path, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", blocked)
     with pytest.raises(WeftError, match=r"pip install 'weft-cloth\[usd\]'"):
         export_usd(cache, tmp_path / "run.usd")
+
+
+@pytest.mark.parametrize(("schema", "prefix"), [("physics", "Physics"), ("omniphysics", "OmniPhysics")])
+def test_the_schema_of_deformable_bodies(tmp_path, schema, prefix):
+    """A proposal, behind an option: cloth with shape at rest, mass and material; colliders; gravity."""
+    from pxr import UsdPhysics
+
+    cloth = weft.Cloth(name="sheet", shape=weft.Grid(size=(1.0, 0.5), cells=(4, 2)), material="denim")
+    ball = weft.Collider(name="ball", shape=weft.Sphere(radius=0.1), placement=weft.Placement(position=(0, -1, 0)))
+    scene = weft.Scene(cloths=[cloth], colliders=[ball], frames=1, method="plain", thickness=0.002)
+    cache = weft.simulate(scene, tmp_path / "run.zarr", progress=False)
+    weft.export(cache, tmp_path / "run.usda", usd_schema=schema)
+    stage = Usd.Stage.Open(str(tmp_path / "run.usda"))
+    sheet, body = (stage.GetPrimAtPath(f"/World/{name}") for name in ("sheet", "ball"))
+    applied = sheet.GetMetadata("apiSchemas").GetAddedOrExplicitItems()
+    assert {f"{prefix}DeformableBodyAPI", f"{prefix}SurfaceDeformableSimAPI", "PhysicsCollisionAPI"} <= set(applied)
+    assert body.HasAPI(UsdPhysics.CollisionAPI) and body.HasAPI(UsdPhysics.MeshCollisionAPI)
+    assert sheet.GetAttribute(f"{schema}:mass").Get() == pytest.approx(0.4 * 0.5, rel=1e-5)
+    faces = np.asarray(sheet.GetAttribute(f"{schema}:restTriVtxIndices").Get())
+    np.testing.assert_array_equal(faces, cache.faces[cache.bodies[0].faces])
+    assert set(UsdGeom.Mesh(sheet).GetFaceVertexCountsAttr().Get()) == {3}
+    material = UsdShade.MaterialBindingAPI(sheet).ComputeBoundMaterial("physics")[0].GetPrim()
+    surface = "surfaceBendStiffness" if schema == "omniphysics" else "bendStiffness"
+    assert material.GetAttribute(f"{schema}:{surface}").Get() == pytest.approx(3e-5)
+    assert material.GetAttribute(f"{schema}:density").Get() == pytest.approx(0.4 / 0.002)
+    assert UsdPhysics.Scene.Get(stage, "/World/PhysicsScene").GetGravityMagnitudeAttr().Get() == pytest.approx(9.81)
+    # what other programs show is the same
+    moving = read_sequence(tmp_path / "run.usda")
+    np.testing.assert_allclose(moving.vertices(1), cache.positions(1).astype(np.float32))
+
+
+def test_schemas_that_do_not_exist(cache, tmp_path):
+    with pytest.raises(WeftError, match="USD schema 'mine' is not known: use one of physics, omniphysics"):
+        weft.export(cache, tmp_path / "a.usda", usd_schema="mine")
+    with pytest.raises(WeftError, match="a USD schema is for USD files"):
+        weft.export(cache, tmp_path / "a.glb", usd_schema="physics")

@@ -1,12 +1,25 @@
 """Runs in Blender: install the add-on's zip as a person does from disk, and print what is there then."""
 
+import importlib.util
 import json
 import sys
 
 import bpy
 
 
-def main(archive):
+def bake(folder):
+    """A sheet over a ball by the weft that came with the extension."""
+    bpy.ops.mesh.primitive_grid_add(x_subdivisions=10, y_subdivisions=10, size=1.0, location=(0, 0, 1))
+    bpy.context.active_object.weft.role = "CLOTH"
+    bpy.ops.mesh.primitive_uv_sphere_add(segments=12, ring_count=8, radius=0.3)
+    bpy.context.active_object.weft.role = "COLLIDER"
+    scene = bpy.context.scene
+    scene.frame_start, scene.frame_end, scene.weft.folder = 1, 6, folder
+    bpy.ops.weft.bake("EXEC_DEFAULT")
+    return scene.weft.status
+
+
+def main(archive, folder=None):
     bpy.ops.wm.read_factory_settings(use_empty=True)
     done = bpy.ops.extensions.package_install_files(filepath=archive, repo="user_default", enable_on_install=True)
     told = {
@@ -15,6 +28,9 @@ def main(archive):
         "operators": [name for name in dir(bpy.ops.weft) if not name.startswith("_")],
         "panel": hasattr(bpy.types, "WEFT_PT_panel"),
     }
+    if folder is not None:
+        told["weft"] = importlib.util.find_spec("weft").origin
+        told["status"] = bake(folder)
     print(json.dumps(told))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from blender import run_in_blender
+from blender import python_with_bpy, run_in_blender
 from exchange_caches import positions_at, write_cache
 from scipy.spatial import cKDTree
 
@@ -45,6 +45,56 @@ def test_blender_has_our_vertices(tmp_path):
     assert told["abc_uv"] and told["abc_up"] == pytest.approx(1.0, abs=0.2)
     # frames are where the file has them, at the rate of the file
     assert (told["range"], told["fps"]) == ([0, 5], 24)
+
+
+# three quads in a row, of two materials, with a seam of the texture between the second and the third
+GARMENT = """o sheet
+v 0 0 0
+v 1 0 0
+v 2 0 0
+v 3 0 0
+v 0 0 -1
+v 1 0 -1
+v 2 0 -1
+v 3 0 -1
+vt 0.0 0.0
+vt 0.25 0.0
+vt 0.5 0.0
+vt 0.0 0.25
+vt 0.25 0.25
+vt 0.5 0.25
+vt 0.75 0.5
+vt 1.0 0.5
+vt 0.75 0.75
+vt 1.0 0.75
+usemtl linen
+f 1/1 2/2 6/5 5/4
+f 2/2 3/3 7/6 6/5
+usemtl lace
+f 3/7 4/8 8/10 7/9
+"""
+
+
+def test_blender_has_our_quads_textures_and_materials(tmp_path):
+    """From an OBJ through a run to USD and Alembic and into Blender: what the artist painted is where it was."""
+    (tmp_path / "sheet.obj").write_text(GARMENT)
+    cloth = weft.Cloth(name="sheet", mesh=str(tmp_path / "sheet.obj"))
+    cache = weft.simulate(weft.Scene(cloths=[cloth], frames=2, method="plain"), tmp_path / "run.zarr", progress=False)
+    files = [tmp_path / "run.usdc", tmp_path / "run.abc"]
+    for file in files:
+        weft.export(cache, file)
+    told = run_in_blender("blender_details.py", *files)
+    words = [line.split()[1:] for line in GARMENT.splitlines() if line.startswith(("vt", "f "))]
+    texture = [[float(w) for w in pair] for pair in words if len(pair) == 2]
+    corners = [[int(n) for n in w.split("/")] for face in words if len(face) == 4 for w in face]
+    expected = sorted([v - 1, *texture[t - 1]] for v, t in corners)
+    for kind in ("usdc", "abc"):
+        assert told[kind]["sizes"] == [4]
+        np.testing.assert_allclose(told[kind]["corners"], expected, atol=1e-4)
+    assert told["usdc"]["materials"] == ["sheet_linen", "sheet_linen", "sheet_lace"]
+    assert told["abc"]["materials"] == ["linen", "linen", "lace"]
+    # and back into weft
+    assert weft.load_mesh(tmp_path / "run.abc").names("material") == ("lace", "linen")
 
 
 @pytest.fixture(scope="module")
@@ -159,3 +209,19 @@ def test_check_selects_and_untangle_frees(archive, tmp_path):
     assert found and int(found[1]) > 0 and told["selected"] == int(found[2]) > 0 and told["mode"] == "EDIT"
     assert told["untangle"] == "Grid is free of intersections" and told["free"] == "nothing crosses"
     assert told["warnings"] == "121 vertices of Grid start inside Sphere: move them out"
+
+
+@pytest.mark.long
+def test_the_extension_brings_weft_along(tmp_path):
+    """All wheels inside: nothing else is installed, and it bakes. Downloads 200 MB."""
+    version = subprocess.run(
+        [python_with_bpy(), "-c", "import sys; print(*sys.version_info[:2], sep='.')"], capture_output=True, text=True
+    ).stdout.strip()
+    out = tmp_path / "weft_cloth.zip"
+    script = ROOT / "integrations" / "blender" / "make_zip.py"
+    subprocess.run([sys.executable, str(script), str(out), "--wheels", "--python", version], check=True)
+    told = run_in_blender(
+        "blender_install.py", out, tmp_path / "bake", BLENDER_USER_RESOURCES=str(tmp_path), PATH="/usr/bin:/bin"
+    )
+    assert told["addons"] == ["bl_ext.user_default.weft_cloth"] and "site-packages" in told["weft"]
+    assert told["status"].startswith("6 frames; no intersections")

@@ -32,6 +32,13 @@ def export(
     check: Annotated[
         bool, typer.Option(help="Check whether rounding to 32 bits (usd, glb, abc, pc2, mdd) made intersections.")
     ] = True,
+    usd_schema: Annotated[
+        str | None,
+        typer.Option(
+            help="Of usd: describe cloth and colliders to simulators too, by a proposed schema: physics or omniphysics.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Write a cache for other programs: USD, Alembic, animated glTF, point caches, mesh sequences, NumPy."""
     from weft.cache import open_result
@@ -51,6 +58,7 @@ def export(
             overwrite=overwrite,
             check=check,
             progress=progress,
+            usd_schema=usd_schema,
         )
     first = made.paths[0]
     if choose_format(format, out) in ("obj", "ply"):

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.errors import WeftError, missing_extra
-from weft.exchange.selection import Exported, Floats, Report, Selection, Singles, check_room, file_names, staged_file
+from weft.exchange.selection import (
+    Exported,
+    Floats,
+    Ints,
+    Report,
+    Selection,
+    Singles,
+    check_room,
+    file_names,
+    staged_file,
+)
+from weft.mesh.details import Details
 from weft.mesh.polygons import polygon_loops
 
 if TYPE_CHECKING:
@@ -99,20 +110,20 @@ class _Mesh:
         self._mesh = OPolyMesh(OXform(archive.getTop(), name), f"{name}Shape")
         self._schema = self._mesh.getSchema()
         self._schema.setTimeSampling(sampling)
-        self._colour(selection.colour(body))
+        self._colour(selection.colour(body), body.vertices.stop - body.vertices.start)
+        self._sets = face_sets(selection.details(body), faces)
         self._first = True
 
-    def _colour(self, colour: Floats) -> None:
-        """One linear colour for the whole mesh, as Houdini and Maya name it."""
+    def _colour(self, colour: Floats, vertices: int) -> None:
+        """One linear colour, named as in Houdini and Maya; at every vertex, since Blender reads none of the whole mesh."""
         from alembic3d.AbcGeom import GeometryScope, OC3fGeomParam, OC3fGeomParamSample
         from imath import C3fArray, Color3f
 
         from weft.scene.colours import to_linear
 
-        values = C3fArray(1)
-        values[0] = Color3f(*to_linear(colour).tolist())
-        param = OC3fGeomParam(self._schema.getArbGeomParams(), "Cd", False, GeometryScope.kConstantScope, 1)
-        param.set(OC3fGeomParamSample(values, GeometryScope.kConstantScope))
+        values = C3fArray(Color3f(*to_linear(colour).tolist()), vertices)
+        param = OC3fGeomParam(self._schema.getArbGeomParams(), "Cd", False, GeometryScope.kVertexScope, 1)
+        param.set(OC3fGeomParamSample(values, GeometryScope.kVertexScope))
 
     def write(self, x: Floats, v: Floats) -> None:
         """The next sample: positions and velocities, and at first the triangles and UVs."""
@@ -128,7 +139,35 @@ class _Mesh:
         if self.moves:
             sample.setVelocities(V3fArrayFromBuffer(np.ascontiguousarray(v[self.body.vertices], dtype=np.float32)))
         self._schema.set(sample)
+        if self._first:
+            self._write_sets()
         self._first = False
+
+    def _write_sets(self) -> None:
+        """The face sets by which programs assign materials; they come after the polygons."""
+        from alembic3d.AbcGeom import OFaceSetSchemaSample
+        from imath import IntArrayFromBuffer
+
+        for name, chosen in self._sets.items():
+            own = self._schema.createFaceSet(name)
+            own.getSchema().set(OFaceSetSchemaSample(IntArrayFromBuffer(chosen)))
+
+
+def face_sets(details: Details, faces: Ints) -> dict[str, Ints]:
+    """The polygons of each material that the mesh had, by its name."""
+    labels = details.labels.get("material")
+    if labels is None:
+        return {}
+    sizes, corners = polygon_loops(faces, details.polygons)
+    numbers = labels.index[corners[np.cumsum(sizes) - sizes] // 3]
+    found: dict[str, Ints] = {}
+    for number, name in enumerate(labels.names):
+        chosen = np.flatnonzero(numbers == number).astype(np.int32)
+        # a slash would be a path
+        plain = name.replace("/", "_") or "material"
+        if len(chosen) and plain not in found:
+            found[plain] = chosen
+    return found
 
 
 def _reader(path: Path) -> Any:

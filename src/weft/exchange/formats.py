@@ -48,12 +48,14 @@ def export(
     overwrite: bool = False,
     check: bool = True,
     progress: Report | None = None,
+    usd_schema: str | None = None,
 ) -> Exported:
     """Write frames of a cache for another program.
 
     format: one of `FORMATS`; without it the ending of `out` decides, and obj where there is none. out: a file or a
     folder, as the format has it; by default the cache's name, here.
     check: where a format rounds positions to 32 bits, count the intersections that rounding made (`Exported.rounding`).
+    usd_schema: of USD, "physics" or "omniphysics": describe the bodies to simulators too, by a proposed schema.
     """
     from weft.cache import open_cache
 
@@ -64,7 +66,11 @@ def export(
     if chosen.endings and place.suffix == "":
         place = place.with_suffix(chosen.endings[0])
     module, function = chosen.place.split(":")
-    more = {"check": check} if chosen.single else {}
+    more: dict[str, Any] = {"check": check} if chosen.single else {}
+    if usd_schema is not None:
+        if chosen is not FORMATS["usd"]:
+            raise WeftError("a USD schema is for USD files: write one that ends in .usdc, .usda or .usd")
+        more["schema"] = usd_schema
     made: Exported = getattr(import_module(module), function)(
         cache, place, frames=frames, bodies=bodies, overwrite=overwrite, progress=progress, **more
     )

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from weft.errors import WeftError, missing_extra
 from weft.exchange.selection import Exported, Floats, Ints, Report, Selection, Singles, staged_file
+from weft.exchange.usd_physics import choose_dialect, write_deformable, write_physics_scene
 from weft.mesh import Details
 from weft.mesh.formats.raw import uv_from_corners
 from weft.mesh.polygons import polygon_loops
@@ -43,8 +44,13 @@ def export_usd(
     overwrite: bool = False,
     check: bool = True,
     progress: Report | None = None,
+    schema: str | None = None,
 ) -> Exported:
-    """Write frames of a cache as a USD file: .usdc and .usd are binary, .usda is text."""
+    """Write frames of a cache as a USD file: .usdc and .usd are binary, .usda is text.
+
+    schema: also describe the bodies to simulators, by the proposed schema of deformable bodies: "physics" or "omniphysics"
+    (see `usd_physics`); meshes are then triangles.
+    """
     try:
         from pxr import Tf
     except ImportError:
@@ -53,9 +59,11 @@ def export_usd(
     path = Path(path)
     if path.suffix.lower() not in ENDINGS:
         raise WeftError(f"{path}: the name of a USD file ends in {', '.join(ENDINGS)}")
+    if schema is not None:
+        choose_dialect(schema)
     selection = Selection(cache, frames, bodies)
     try:
-        rounding = _write(path, selection, overwrite=overwrite, check=check, progress=progress)
+        rounding = _write(path, selection, schema, overwrite=overwrite, check=check, progress=progress)
     except Tf.ErrorException as error:
         # USD's own words are many lines about its source; the last quoted part says what happened
         reasons = re.findall(r" : '(.*)'", str(error)) or [type(error).__name__]
@@ -64,7 +72,7 @@ def export_usd(
 
 
 def _write(
-    path: Path, selection: Selection, *, overwrite: bool, check: bool, progress: Report | None
+    path: Path, selection: Selection, schema: str | None, *, overwrite: bool, check: bool, progress: Report | None
 ) -> dict[int, int]:
     """Write the file; returns the intersections that rounding made."""
     from pxr import Usd
@@ -75,8 +83,11 @@ def _write(
     with staged_file(path, overwrite=overwrite) as staged:
         stage = Usd.Stage.CreateNew(str(staged))
         _describe(stage, selection)
+        if schema is not None:
+            write_physics_scene(stage, selection)
         meshes = [
-            _Mesh(stage, selection, body, name) for body, name in zip(selection.bodies, _names(selection), strict=True)
+            _Mesh(stage, selection, body, name, schema)
+            for body, name in zip(selection.bodies, _names(selection), strict=True)
         ]
         moving = selection.moving()
         for done, frame in enumerate(selection.frames, start=1):
@@ -100,7 +111,7 @@ def _write(
 class _Mesh:
     """One body on the stage."""
 
-    def __init__(self, stage: Any, selection: Selection, body: "Body", name: str) -> None:
+    def __init__(self, stage: Any, selection: Selection, body: "Body", name: str, schema: str | None) -> None:
         from pxr import Gf, UsdGeom, UsdShade, Vt
 
         self.body = body
@@ -108,7 +119,8 @@ class _Mesh:
         self.smooth = body.kind == "cloth"
         mesh = UsdGeom.Mesh.Define(stage, f"/World/{name}")
         mesh.GetPrim().SetDisplayName(body.name)
-        sizes, corners = polygon_loops(self.faces, selection.details(body).polygons)
+        # simulators take triangles
+        sizes, corners = polygon_loops(self.faces, None if schema else selection.details(body).polygons)
         mesh.CreateFaceVertexCountsAttr(Vt.IntArray.FromNumpy(sizes.astype(np.int32)))
         mesh.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(self.faces.ravel()[corners].astype(np.int32)))
         # no subdivision by other programs: the triangles are the surface
@@ -123,6 +135,8 @@ class _Mesh:
         material = _material(stage, f"/World/Materials/{name}", colour)
         UsdShade.MaterialBindingAPI.Apply(mesh.GetPrim()).Bind(material)
         _write_materials(stage, mesh, selection.details(body), corners[np.cumsum(sizes) - sizes] // 3, name, colour)
+        if schema is not None:
+            write_deformable(mesh, material, selection, body, self.faces, schema)
         self._mesh = mesh
         self._points, self._velocities = mesh.CreatePointsAttr(), mesh.CreateVelocitiesAttr()
         self._extent = mesh.CreateExtentAttr()
@@ -225,7 +239,7 @@ def _names(selection: Selection) -> list[str]:
     """A valid USD name for each body, all different and different from that of the materials."""
     from pxr import Tf
 
-    names = ["Materials"]
+    names = ["Materials", "PhysicsScene"]
     for body in selection.bodies:
         plain = Tf.MakeValidIdentifier(body.name)
         number, name = 1, plain
@@ -233,7 +247,7 @@ def _names(selection: Selection) -> list[str]:
             number += 1
             name = f"{plain}_{number}"
         names.append(name)
-    return names[1:]
+    return names[2:]
 
 
 class _Reader:
