@@ -1,0 +1,139 @@
+"""The parts of guarded against brute force: solids, states of pairs, held velocities, limits of displacements."""
+
+import numpy as np
+import pytest
+
+import weft
+from weft.mesh import shapes
+from weft.methods.guarded.forcing import held_velocities
+from weft.methods.guarded.pair_states import PairStates, Sides
+from weft.methods.guarded.parting import limited
+from weft.methods.guarded.solids import INSIDE, OUTSIDE, PINCHED, Solids, closed_faces
+from weft.run.runner import compile_scene
+from weft.world import World
+
+
+def boxes(gap: float = -0.1) -> World:
+    """Two boxes of 0.4 m along x, that overlap where the gap is negative, beside a small cloth."""
+    at = 0.2 + 0.5 * gap
+    colliders = [
+        weft.Collider(
+            name=name,
+            shape=weft.Box(size=(0.4, 0.4, 0.4)),
+            placement=weft.Placement(position=(side * at, 0.0, 0.0)),
+        )
+        for name, side in (("left", -1.0), ("right", 1.0))
+    ]
+    sheet = weft.Cloth(name="sheet", shape=weft.Grid(size=(0.1, 0.1), cells=(2, 2)))
+    return World(weft.Scene(name="boxes", cloths=[sheet], colliders=colliders))
+
+
+def test_points_in_one_box_are_inside_and_points_in_two_are_pinched():
+    world = boxes()
+    solids = Solids(world)
+    points = np.random.default_rng(0).uniform(-0.45, 0.45, (2000, 3))
+    solids.place(world.rest_positions)
+    found = solids.look(points, np.full(len(points), 1e-4))
+    inside = [np.abs(points - [side * 0.15, 0.0, 0.0]).max(axis=1) < 0.2 for side in (-1.0, 1.0)]
+    both, one, none = inside[0] & inside[1], inside[0] ^ inside[1], ~(inside[0] | inside[1])
+    assert (found.state[both] == PINCHED).all() and both.sum() > 10
+    assert (found.state[none] == OUTSIDE).all()
+    # inside one of them it is also pinched where the nearest way out leads into the other
+    assert np.isin(found.state[one], (INSIDE, PINCHED)).all()
+    blocked = one & (found.state == PINCHED)
+    point, normal = found.nearest(world.rest_positions)
+    beyond = point + 1e-4 * normal
+    other = np.any([np.abs(beyond - [side * 0.15, 0.0, 0.0]).max(axis=1) < 0.2 for side in (-1.0, 1.0)], axis=0)
+    assert np.array_equal(other[one], blocked[one])
+
+
+def test_a_pinched_point_moves_by_the_mean_of_what_pinches_it():
+    world = boxes()
+    solids = Solids(world)
+    solids.place(world.rest_positions)
+    points = np.array([[0.0, 0.01, 0.02], [0.03, -0.05, 0.0]])
+    motion = np.zeros((world.vertex_count, 3))
+    motion[world.bodies[1].vertices], motion[world.bodies[2].vertices] = [1.0, 0.0, 0.0], [0.0, 2.0, 0.0]
+    found = solids.look(points, np.zeros(2))
+    assert (found.state == PINCHED).all()
+    assert np.allclose(found.carried(motion), [0.5, 1.0, 0.0], atol=1e-6)
+    assert np.allclose(found.take(np.array([1])).carried(motion), [0.5, 1.0, 0.0], atol=1e-6)
+
+
+def test_only_closed_surfaces_are_solids_and_their_normals_point_outwards():
+    box, sheet = shapes.box((1.0, 1.0, 1.0)), shapes.grid((1.0, 1.0), (2, 2))
+    x = np.concatenate([box.vertices, sheet.vertices])
+    faces = np.concatenate([box.faces[:, ::-1], sheet.faces + len(box.vertices)]).astype(np.int32)
+    closed, piece = closed_faces(faces, x)
+    assert len(closed) == len(box.faces) and (piece == 0).all()
+    a, b, c = (x[closed[:, k]] for k in range(3))
+    assert np.einsum("ij,ij->i", a, np.cross(b, c)).sum() / 6.0 == pytest.approx(1.0)
+
+
+def test_crossings_within_tangles_are_found_as_by_brute_force():
+    world = boxes()
+    rng = np.random.default_rng(1)
+    sides = Sides(rng.integers(0, world.vertex_count, 30), rng.integers(0, 6, 30))
+    lists = {v: set(sides.side[sides.vertex == v].tolist()) for v in range(world.vertex_count)}
+    states = PairStates(world)
+    states.assign(sides, None)
+    ends, faces = rng.integers(0, world.vertex_count, (200, 2)), rng.integers(0, world.vertex_count, (200, 3))
+    expected = [
+        any(side ^ 1 in lists[b] for a in edge for b in face for side in lists[a])
+        for edge, face in zip(ends.tolist(), faces.tolist(), strict=True)
+    ]
+    assert states.tangled(ends, faces).tolist() == expected
+    assert any(expected) and not all(expected)
+    states.assign(Sides.join(), None)
+    assert not states.any and not states.tangled(ends, faces).any()
+
+
+def test_tangles_that_are_joined_keep_apart():
+    one, other = Sides.of(np.array([1, 2]), np.array([3])), Sides.of(np.array([4]), np.array([1]))
+    joined = Sides.join(one, other)
+    assert joined.vertex.tolist() == [1, 2, 3, 4, 1]
+    assert joined.side.tolist() == [0, 0, 1, 2, 3]
+
+
+def test_what_is_held_moves_by_the_mean_of_what_it_collides_with():
+    # vertex 0 between two triangles that move up and down, vertex 7 with nothing
+    rows = np.array([[0, 1, 2, 3], [0, 4, 5, 6]])
+    weights = np.array([[1.0, -0.2, -0.3, -0.5], [1.0, -1.0, 0.0, 0.0]])
+    velocities = np.zeros((8, 3))
+    velocities[1:4], velocities[4:7] = [0.0, 2.0, 0.0], [0.0, -1.0, 3.0]
+    free = np.array([True, *[False] * 6, True])
+    found = held_velocities(np.array([0, 7]), rows, weights, velocities, free, np.array([4]))
+    assert np.allclose(found, [[0.0, 0.5, 1.5], [0.0, -1.0, 3.0]])
+
+
+def test_displacements_are_limited_vertex_by_vertex():
+    vectors = np.array([[3.0, 4.0, 0.0], [0.1, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    assert np.allclose(limited(vectors, np.array([1.0, 1.0, 0.0])), [[0.6, 0.8, 0.0], [0.1, 0.0, 0.0], [0.0, 0.0, 0.0]])
+
+
+def test_pins_that_are_forced_through_each_other_release_only_their_pairs(tmp_path):
+    """Two rows of pins of one cloth move through each other: nothing else of the cloth crosses."""
+    through = weft.Path(keyframes=[weft.Keyframe(time=0.0), weft.Keyframe(time=0.2, position=(0.0, -0.06, 0.0))])
+    sheets = [
+        weft.Cloth(
+            name=name,
+            shape=weft.Grid(size=(0.2, 0.2), cells=(4, 4)),
+            placement=weft.Placement(position=(0.011 * height, height, 0.007 * height)),
+            pins=[weft.Pin(box=((-1.0, -1.0, -1.0), (1.0, 1.0, 1.0)), motion=motion)],
+        )
+        for name, height, motion in (("lower", 0.0, weft.Still()), ("upper", 0.03, through))
+    ]
+    scene = weft.Scene(name="pins", frames=12, method="guarded", cloths=sheets)
+    cache = weft.simulate(scene, tmp_path / "pins.zarr", progress=False)
+    assert not cache.report["newly_crossing"].any()
+    assert cache.report["intersections"][-1] == 0
+    # the pins are where they were told to be, on the other side
+    x = cache.positions(12)
+    assert x[cache.bodies[1].vertices, 1].max() < x[cache.bodies[0].vertices, 1].min()
+
+
+def test_a_free_scene_never_sets_up_the_analysis():
+    scene = weft.Scene(name="free", cloths=[weft.Cloth(name="sheet", shape=weft.Grid(cells=(4, 4)))])
+    world, method = compile_scene(scene)
+    method.advance_frame(world.initial_state())
+    assert "analyser" not in vars(method.finder) and "solids" not in vars(method.finder)
