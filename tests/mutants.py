@@ -305,8 +305,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "texture-numbers-of-last-body",
         "exchange/sequence.py",
-        "        textured += len(flat)",
-        "        textured = len(flat)",
+        "        textured += 0 if uv is None else len(uv)",
+        "        textured = 0 if uv is None else len(uv)",
         "exchange/test_exchange_sequence.py",
     ),
     Mutant(

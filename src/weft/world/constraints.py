@@ -45,7 +45,8 @@ class Kinematics:
     """All prescriptions of a world. A vertex in two of them follows the later one in the list while both hold."""
 
     def __init__(self, prescriptions: list[Prescription]) -> None:
-        self._changes = 0
+        # the first prescriptions are no change
+        self._changes = -1
         self.change(prescriptions)
 
     def change(self, prescriptions: list[Prescription]) -> None:
