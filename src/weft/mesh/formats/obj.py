@@ -40,22 +40,24 @@ _NAMING = {b"o": "object", b"g": "group", b"usemtl": "material"}
 
 
 class _Names:
-    """The names of one kind, and the number of the name that each polygon has."""
+    """The names of one kind, and from which polygon on each of them holds."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
-        self.now = -1
-        self.index: list[int] = []
+        self.starts: list[int] = [0]
+        self.changes: list[int] = [-1]
 
-    def call(self, line: bytes) -> None:
-        """Take the name of a line for the polygons that follow; a group without a name is called default."""
+    def call(self, line: bytes, polygon: int) -> None:
+        """Take the name of a line for the polygons from this one on; a group without a name is called default."""
         words = line.split(None, 1)[1:]
         name = words[0].decode("utf-8", "replace").strip() if words else "default"
-        self.now = self.numbers.setdefault(name, len(self.numbers))
+        self.starts.append(polygon)
+        self.changes.append(self.numbers.setdefault(name, len(self.numbers)))
 
     def labels(self, rows: NDArray[np.int64]) -> Labels:
         """As labels of triangles, of which `rows` are the polygons."""
-        return Labels(tuple(self.numbers), np.array(self.index, dtype=np.int32)[rows])
+        found = np.searchsorted(self.starts, rows, side="right") - 1
+        return Labels(tuple(self.numbers), np.array(self.changes, dtype=np.int32)[found])
 
 
 class _Content:
@@ -66,34 +68,26 @@ class _Content:
         self.names = {kind: _Names() for kind in _NAMING.values()}
         # negative indices count back from the vertices, coordinates and normals read so far
         self.seen: list[tuple[int, int, int]] = []
+        kinds = {b"v": self.points, b"vt": self.coordinates, b"vn": self.normals, b"f": self.polygons}
+        points, coordinates, normals = self.points.texts, self.coordinates.texts, self.normals.texts
         begun = b""
         for number, piece in enumerate(data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"), start=1):
             # a line that ends in a backslash goes on
             if piece.endswith(b"\\"):
                 begun += piece[:-1] + b" "
                 continue
-            line, begun = begun + piece, b""
+            line, begun = (begun + piece, b"") if begun else (piece, b"")
             if b"#" in line:
                 line = line.partition(b"#")[0]
-            self._take(line, number)
-
-    def _take(self, line: bytes, number: int) -> None:
-        keyword = line.split(None, 1)[:1]
-        if not keyword:
-            return
-        if keyword[0] in _NAMING:
-            self.names[_NAMING[keyword[0]]].call(line)
-            return
-        kinds = {b"v": self.points, b"vt": self.coordinates, b"vn": self.normals, b"f": self.polygons}
-        rows = kinds.get(keyword[0])
-        if rows is None:
-            return
-        rows.texts.append(line)
-        rows.lines.append(number)
-        if rows is self.polygons:
-            self.seen.append((len(self.points), len(self.coordinates), len(self.normals)))
-            for names in self.names.values():
-                names.index.append(names.now)
+            keyword = line.split(None, 1)[:1]
+            rows = kinds.get(keyword[0]) if keyword else None
+            if rows is not None:
+                rows.texts.append(line)
+                rows.lines.append(number)
+                if rows is self.polygons:
+                    self.seen.append((len(points), len(coordinates), len(normals)))
+            elif keyword and keyword[0] in _NAMING:
+                self.names[_NAMING[keyword[0]]].call(line, len(self.polygons))
 
 
 def read_obj(data: bytes) -> RawMesh:
@@ -142,8 +136,7 @@ def _corner_values(
 
 def _colours(points: _Lines) -> Floats | None:
     """(n, 3) colours, which some programs write after the coordinates of each vertex; None unless all have one."""
-    rows = [text.split()[4:] for text in points.texts[:1]]
-    if len(rows[0]) != 3 or not all(len(text.split()) == 7 for text in points.texts):
+    if len(points.texts[0].split()) != 7 or not all(len(text.split()) == 7 for text in points.texts):
         return None
     try:
         colours = np.array([list(map(float, text.split()[4:])) for text in points.texts])
@@ -266,11 +259,10 @@ def _corners(polygons: _Lines) -> tuple[NDArray[np.int64], NDArray[np.int64] | N
     try:
         if b"/" not in text:
             return np.array(list(map(int, corners)), dtype=np.int64), None, None
-        fields = [(word + b"//").split(b"/")[:3] for word in corners]
-        vertices, texture, normals = (
-            np.array([int(field[k] or b"0") if k else int(field[0]) for field in fields], dtype=np.int64)
-            for k in range(3)
-        )
+        fields = [word.split(b"/") for word in corners]
+        vertices = np.array([int(field[0]) for field in fields], dtype=np.int64)
+        texture = np.array([int(f[1] or b"0") if len(f) > 1 else 0 for f in fields], dtype=np.int64)
+        normals = np.array([int(f[2] or b"0") if len(f) > 2 else 0 for f in fields], dtype=np.int64)
         return vertices, texture if texture.any() else None, normals if normals.any() else None
     except (ValueError, OverflowError):
         for row, line in enumerate(polygons.texts):
