@@ -1,6 +1,7 @@
 """Dressing a body: a vest on a rounded column, layers, other bodies, animations, bad input."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 import weft
 from weft.cli.main import app
 from weft.dressing.arrange import Obstacle, arrange_panels
+from weft.dressing.dresser import count_crossings, part_cloth
 from weft.dressing.sewing import sew_garment
 from weft.dressing.thin_body import thin_body
 from weft.errors import WeftError, WeftWarning
@@ -135,6 +137,18 @@ def test_labelled_edges_stay_on_the_body(tmp_path):
     end = weft.simulate(weft.load_scene(done.scene), tmp_path / "on.zarr", progress=False).positions(-1)[held]
     # all of them turn with the body
     assert np.abs(end - garment.vertices[held] @ turned[2]).max() < 1e-5
+
+
+def test_what_is_left_of_crossings_is_taken_apart():
+    """One vertex of the front of a tube sticks out of its back."""
+    cut = cut_pattern(read_pattern(tube(gap=1.0, y=60)), 0.03)
+    inner = np.flatnonzero((np.abs(cut.vertices - [0.0, 0.8, 0.01]) < [0.03, 0.03, 0.001]).all(axis=1))[0]
+    x = cut.vertices.copy()
+    x[inner, 2] = -0.02
+    poked, body = replace(cut, vertices=x), column().transformed(np.diag([0.01, 0.01, 0.01, 1.0]))
+    assert count_crossings([poked], body).cloth > 0
+    (parted,), crossings = part_cloth([poked], body)
+    assert crossings.free and np.abs(parted.vertices - x).max() < 0.06
 
 
 def test_the_thin_body_is_inside_and_far_parts_stay():
