@@ -336,6 +336,33 @@ def test_a_pulled_strip_gives_the_force_of_its_material_however_fine_it_is():
         assert f[end, 0].sum() == pytest.approx(-800.0 * 0.01 * 0.5)
 
 
+@pytest.mark.parametrize("noise", range(4))
+def test_the_force_of_a_triangle_with_directions_is_the_slope_of_its_energy(noise):
+    material = Material(stretch={"warp": 3.0, "weft": 1.0, "bias": 1.2}, shear=0.7, bend=0.0, damping=0.0)
+    mesh, m, x = triangle(np.random.default_rng(noise).uniform(-0.3, 0.3, 9), material)
+    tensor = material.membrane()
+    assert tensor[0, 1] != 0.0
+
+    def energy(y):
+        wu, wv = axes(mesh, y)
+        strain = np.array([np.linalg.norm(wu) - 1.0, np.linalg.norm(wv) - 1.0, wu @ wv])
+        return 0.5 * mesh.rest_areas[0] * strain @ tensor @ strain
+
+    assert force(m, x, np.zeros_like(x)) == pytest.approx(-gradient(energy, x).reshape(3, 3), abs=1e-7)
+
+
+def test_painted_factors_scale_the_stiffnesses():
+    mesh = shapes.grid((1.0, 0.5), (4, 2))
+    material = Material(stretch=800.0, shear=60.0, bend=1e-4)
+    plain = implicit_forces.from_mesh(mesh, material)
+    factors = {
+        name: np.full(len(mesh.vertices), value) for name, value in (("stretch", 2.0), ("shear", 3.0), ("bend", 5.0))
+    }
+    painted = implicit_forces.from_mesh(mesh, material, painted=factors)
+    assert painted.moduli == pytest.approx(plain.moduli * [2.0, 2.0, 2.0, 3.0])
+    assert painted.hinges.face_coupling == pytest.approx(5.0 * plain.hinges.face_coupling)
+
+
 def test_a_sheared_sheet_gives_the_force_of_its_material():
     mesh = shapes.grid((1.0, 0.5), (8, 4))
     m = model(implicit_forces.from_mesh(mesh, Material(stretch=800.0, shear=60.0)), len(mesh.vertices))

@@ -200,7 +200,7 @@ def from_mesh(mesh: TriMesh, material: Material, painted: Mapping[str, np.ndarra
         hinges.face_hinges,
         0.25 * hinges.face_coupling * factors.get("bend", np.ones(1))[:, None, None],
         mesh.face_edges.astype(np.int32),
-        _edge_tension(rest_shape[mesh.faces], _membranes(mesh, material, factors)),
+        _edge_tension(rest_shape[mesh.faces], membranes(mesh, material, factors)),
     )
 
 
@@ -220,7 +220,7 @@ def _edge_directions(corners: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nd
     return areas, lengths, c, s
 
 
-def _membranes(mesh: TriMesh, material: Material, factors: Mapping[str, np.ndarray]) -> np.ndarray:
+def membranes(mesh: TriMesh, material: Material, factors: Mapping[str, np.ndarray]) -> np.ndarray:
     """The membrane tensor (m, 3, 3) of each triangle in N/m (see `Material.membrane`).
 
     Where the directions of threads are unknown, cloth is equally stiff in all directions: shear is half the stretch.

@@ -64,8 +64,8 @@ def methods_that_model(feature: str) -> list[str]:
     return [name for name, options in MethodOptions.known.items() if feature in options.model_validate({}).models]
 
 
-# what position-based dynamics model of materials
-_POSITION_BASED = frozenset({"directions", "painted"})
+# what position-based and implicit dynamics model of materials
+_TRIANGLES = frozenset({"directions", "painted"})
 
 
 class Plain(MethodOptions):
@@ -80,7 +80,7 @@ class Plain(MethodOptions):
 
     @property
     def models(self) -> frozenset[str]:
-        return _POSITION_BASED if self.dynamics == "position_based" else frozenset()
+        return _TRIANGLES if self.dynamics in ("position_based", "implicit") else frozenset()
 
 
 class Robust(MethodOptions):
@@ -107,7 +107,7 @@ class Robust(MethodOptions):
 
     @property
     def models(self) -> frozenset[str]:
-        return _POSITION_BASED if self.dynamics == "position_based" else frozenset()
+        return _TRIANGLES if self.dynamics in ("position_based", "implicit") else frozenset()
 
 
 class Guarded(Robust):
@@ -221,6 +221,10 @@ class Untangle(MethodOptions):
         for i, flypaper in enumerate(self.flypaper):
             if flypaper.collider not in colliders:
                 yield ("flypaper", i, "collider"), unknown("collider", flypaper.collider, colliders)
+
+    @property
+    def models(self) -> frozenset[str]:
+        return _TRIANGLES
 
 
 class VertexSelection(SceneModel):

@@ -12,7 +12,10 @@ p_i p_j A + q_i q_j B + p_i q_j D + q_i p_j D^T. Of the term s d2C/dx2 of the Ja
 semidefinite part is kept: for stretch all of it while s > 0, for shear a part known in closed form.
 """
 
-from dataclasses import dataclass, fields
+# mypy: disable-error-code="arg-type"
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import warp as wp
@@ -20,6 +23,7 @@ import warp as wp
 from weft.dynamics import curvature
 from weft.dynamics.air import WindField, wind_at
 from weft.dynamics.curvature import Hinges
+from weft.dynamics.springs import membranes
 from weft.mesh import TriMesh
 from weft.runtime.compaction import lane_max, lanes
 from weft.scene import Material
@@ -48,7 +52,9 @@ class Elements:
     q: np.ndarray
     """(m, 3): w_v = sum q_k x_k"""
     moduli: np.ndarray
-    """(m, 3): stretch stiffness * area, shear stiffness * area (J), damping time (s)"""
+    """(m, 4) in J: area times the stiffnesses of stretch along u, along v, of both together, and of shear"""
+    delay: np.ndarray
+    """(m,) damping time in s"""
     hinges: Hinges
     """what bends"""
     bend_delay: np.ndarray
@@ -65,29 +71,36 @@ class Elements:
 
 def from_world(world: World) -> Elements:
     """The elements of all cloths of a world, and its seams."""
-    cloths = [from_mesh(cloth.mesh, cloth.material, first=cloth.first) for cloth in world.cloths]
+    cloths = [from_mesh(cloth.mesh, cloth.material, first=cloth.first, painted=cloth.painted) for cloth in world.cloths]
     stiffest = max((cloth.material.mean("stretch") for cloth in world.cloths), default=0.0)
     return join([*cloths, from_seams(world.seams, weld=WELD_FACTOR * stiffest)])
 
 
-def from_mesh(mesh: TriMesh, material: Material, *, first: int = 0) -> Elements:
+def from_mesh(
+    mesh: TriMesh, material: Material, *, first: int = 0, painted: Mapping[str, np.ndarray] | None = None
+) -> Elements:
     """The elements of one cloth whose vertices are numbered from `first`.
+
+    `painted` has factors of the material's stiffnesses, one a vertex.
 
     Without a flat rest shape the directions of the threads are unknown: the cloth is then equally stiff in all directions,
     which takes a shear stiffness of half the stretch stiffness.
     """
     p, q = _material_axes(mesh)
-    shear = material.mean("shear") if mesh.uv is not None else 0.5 * material.mean("stretch")
-    areas = mesh.rest_areas
-    moduli = np.column_stack([material.mean("stretch") * areas, shear * areas, np.full(len(areas), material.damping)])
-
+    factors = {name: values[mesh.faces].mean(axis=1) for name, values in (painted or {}).items()}
+    tensors = mesh.rest_areas[:, None, None] * membranes(mesh, material, factors)
+    moduli = np.column_stack([tensors[:, 0, 0], tensors[:, 1, 1], tensors[:, 0, 1], tensors[:, 2, 2]])
+    delay = np.full(len(mesh.faces), material.damping)
     rigidities = material.rigidities()
     hinges = curvature.from_mesh(mesh, rigidities).shifted(first) if any(rigidities) else curvature.none()
+    if "bend" in factors and len(hinges.faces):
+        hinges = replace(hinges, face_coupling=hinges.face_coupling * factors["bend"][:, None, None])
     return Elements(
         (mesh.faces + first).astype(np.int32),
         p,
         q,
         moduli,
+        delay,
         hinges,
         np.full(len(hinges.quads), material.damping),
         *_no_stitches(),
@@ -103,8 +116,8 @@ def from_seams(seams: Seams, *, weld: float) -> Elements:
         np.where(np.isfinite(seams.stiffness), seams.stiffness, weld),
         seams.damping,
     )
-    none = np.zeros((0, 3))
-    return Elements(none.astype(np.int32), none, none, none, curvature.none(), np.zeros(0), *stitches)
+    none, flat = np.zeros((0, 3)), np.zeros(0)
+    return Elements(none.astype(np.int32), none, none, np.zeros((0, 4)), flat, curvature.none(), flat, *stitches)
 
 
 def join(elements: list[Elements]) -> Elements:
@@ -160,14 +173,13 @@ def triangle_terms(
     m2: wp.vec3d,
     p: wp.vec3d,
     q: wp.vec3d,
-    stretch: wp.float64,
-    shear: wp.float64,
+    moduli: wp.vec4d,
     delay: wp.float64,
     h: wp.float64,
 ) -> TriangleTerms:
     """Stretch and shear of one triangle over a step h.
 
-    `stretch` and `shear` are stiffness times rest area, `delay` is the damping time; m = h v + y is the displacement of
+    `moduli` are stiffnesses times rest area (see `Elements`), `delay` is the damping time; m = h v + y is the displacement of
     each corner by its velocity and its position correction.
     """
     wu = p[0] * x0 + p[1] * x1 + p[2] * x2
@@ -184,24 +196,37 @@ def triangle_terms(
     damped = h * h + h * delay
     terms = TriangleTerms()
 
+    shear = moduli[3]
+    eye = wp.identity(n=3, dtype=wp.float64)
     length_u = wp.length(wu)
-    if length_u > LEAST_LENGTH:
-        n = wu / length_u
-        s = stretch * (length_u - ONE + delay * wp.dot(n, du))
-        along = wp.outer(n, n)
-        across = (wp.max(s, ZERO) / length_u) * (wp.identity(n=3, dtype=wp.float64) - along)
-        force_u += s * n
-        elastic.uu += stretch * along + across
-        terms.uu += (damped * stretch) * along + (h * h) * across
     length_v = wp.length(wv)
+    n_u = wp.vec3d()
+    n_v = wp.vec3d()
+    strain_u = ZERO
+    strain_v = ZERO
+    if length_u > LEAST_LENGTH:
+        n_u = wu / length_u
+        strain_u = length_u - ONE + delay * wp.dot(n_u, du)
     if length_v > LEAST_LENGTH:
-        n = wv / length_v
-        s = stretch * (length_v - ONE + delay * wp.dot(n, dv))
-        along = wp.outer(n, n)
-        across = (wp.max(s, ZERO) / length_v) * (wp.identity(n=3, dtype=wp.float64) - along)
-        force_v += s * n
-        elastic.vv += stretch * along + across
-        terms.vv += (damped * stretch) * along + (h * h) * across
+        n_v = wv / length_v
+        strain_v = length_v - ONE + delay * wp.dot(n_v, dv)
+    if length_u > LEAST_LENGTH:
+        s = moduli[0] * strain_u + moduli[2] * strain_v
+        along = wp.outer(n_u, n_u)
+        across = (wp.max(s, ZERO) / length_u) * (eye - along)
+        force_u += s * n_u
+        elastic.uu += moduli[0] * along + across
+        terms.uu += (damped * moduli[0]) * along + (h * h) * across
+    if length_v > LEAST_LENGTH:
+        s = moduli[1] * strain_v + moduli[2] * strain_u
+        along = wp.outer(n_v, n_v)
+        across = (wp.max(s, ZERO) / length_v) * (eye - along)
+        force_v += s * n_v
+        elastic.vv += moduli[1] * along + across
+        terms.vv += (damped * moduli[1]) * along + (h * h) * across
+    both = moduli[2] * wp.outer(n_u, n_v)
+    elastic.uv += both
+    terms.uv += damped * both
 
     # dC/dx_i = a (p_i w_v + q_i w_u)
     s = shear * (wp.dot(wu, wv) + delay * (wp.dot(du, wv) + wp.dot(wu, dv)))
@@ -213,7 +238,6 @@ def triangle_terms(
     # d2C/dx_i dx_j = a (p_i q_j + q_i p_j) I, whose positive part is |p| |q| / 2 (p/|p| + q/|q|)(p/|p| + q/|q|)^T
     ratio = HALF * wp.abs(s) * wp.length(q) / wp.length(p)
     inverse = HALF * wp.abs(s) * wp.length(p) / wp.length(q)
-    eye = wp.identity(n=3, dtype=wp.float64)
     elastic.uu += vv + ratio * eye
     elastic.vv += uu + inverse * eye
     elastic.uv += vu + (HALF * s) * eye
@@ -236,7 +260,8 @@ def strain_triangles(
     faces: wp.array[wp.vec3i],
     p: wp.array[wp.vec3d],
     q: wp.array[wp.vec3d],
-    moduli: wp.array[wp.vec3d],
+    moduli: wp.array[wp.vec4d],
+    delay: wp.array[wp.float64],
     h: wp.float64,
     uu: wp.array[wp.mat33d],
     vv: wp.array[wp.mat33d],
@@ -244,7 +269,7 @@ def strain_triangles(
     along_u: wp.array[wp.vec3d],
     along_v: wp.array[wp.vec3d],
 ):
-    """The terms of all triangles; moduli are stretch * area, shear * area and the damping time."""
+    """The terms of all triangles."""
     i = first + wp.tid()
     f = faces[i]
     v0 = v[f[0]]
@@ -253,8 +278,7 @@ def strain_triangles(
     m0 = h * v0 + shift[f[0]]
     m1 = h * v1 + shift[f[1]]
     m2 = h * v2 + shift[f[2]]
-    k = moduli[i]
-    terms = triangle_terms(x[f[0]], x[f[1]], x[f[2]], v0, v1, v2, m0, m1, m2, p[i], q[i], k[0], k[1], k[2], h)
+    terms = triangle_terms(x[f[0]], x[f[1]], x[f[2]], v0, v1, v2, m0, m1, m2, p[i], q[i], moduli[i], delay[i], h)
     uu[i] = terms.uu
     vv[i] = terms.vv
     uv[i] = terms.uv

@@ -139,7 +139,7 @@ class Implicit(StatelessDynamics):
 
         faces, stitches = len(elements.faces), len(elements.stitches)
         self._faces = [upload(elements.faces, wp.vec3i), upload(elements.p, wp.vec3d), upload(elements.q, wp.vec3d)]
-        self._moduli = upload(elements.moduli, wp.vec3d)
+        self._moduli, self._delay = upload(elements.moduli, wp.vec4d), upload(elements.delay, wp.float64)
         self.bending = Bending(elements.hinges, elements.bend_delay, self.count, device)
         self._pins_at, self._pins = pins_at, -1
         stitch_numbers = (elements.stitch_stiffness, elements.stitch_damping)
@@ -338,7 +338,7 @@ class Implicit(StatelessDynamics):
         """Compute the terms of all elements and springs for a step h; `solved`: there was a solve in this step."""
         t, moved = self._terms, [x, v, self.constraints.shift]
         faces, stitches = len(t.uu), len(t.stitch_along)
-        inputs = [*moved, *self._faces, self._moduli, h, t.uu, t.vv, t.uv, t.along_u, t.along_v]
+        inputs = [*moved, *self._faces, self._moduli, self._delay, h, t.uu, t.vv, t.uv, t.along_u, t.along_v]
         launch(strain_triangles, faces, inputs, device=self.device, grain=256)
         self.bending.bend(x, v, self.constraints.shift, h)
         launch(
