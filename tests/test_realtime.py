@@ -185,8 +185,8 @@ def test_contacts_are_cached_as_the_cloth_lies():
 
 def test_mistakes_are_told():
     cloth = weft.Realtime(napkin())
-    with pytest.raises(WeftError, match="dt must be more than 0"):
-        cloth.step(0.0)
+    with pytest.raises(WeftError, match="dt must be 0"):
+        cloth.step(-0.01)
     with pytest.raises(WeftError, match="no collider is called 'bal'"):
         cloth.move("bal")
 
@@ -195,3 +195,67 @@ def test_a_scene_of_another_method_is_refused():
     message = r"a scene of the method 'robust', .*or step the scene's own method by weft.Simulation"
     with pytest.raises(WeftError, match=message):
         weft.Realtime(napkin().replace(method="robust"))
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_state_goes_on_with_the_same_bytes(cache):
+    cloth = weft.Realtime(napkin(cache=True) if cache else napkin())
+    for _ in range(8):
+        cloth.step(1 / 60)
+    saved = cloth.save()
+    runs = []
+    for dts in ((1 / 60, 1 / 30, 1 / 8), (1 / 240, 1 / 240), (1 / 60, 1 / 30, 1 / 8)):
+        cloth.restore(saved)
+        for dt in dts:
+            cloth.step(dt)
+        runs.append((cloth.time, cloth.positions.tobytes(), cloth.velocities.tobytes()))
+    assert runs[0] == runs[2] != runs[1]
+
+
+def test_a_pause_changes_nothing():
+    cloth = weft.Realtime(napkin())
+    cloth.step(1 / 60)
+    before = cloth.save()
+    cloth.step(0.0)
+    np.testing.assert_array_equal(cloth.positions, before["arrays"][0])
+    assert cloth.time == before["time"]
+
+
+def test_a_teleport_moves_everything_and_sweeps_nothing():
+    here, there = weft.Realtime(napkin(), motions=False), weft.Realtime(napkin(), motions=False)
+    far = np.eye(4)
+    far[:3, 3] = 5.0, 0.0, -3.0
+    for k in range(12):
+        if k == 6:
+            there.teleport(far)
+        here.step(1 / 60)
+        there.step(1 / 60)
+    np.testing.assert_allclose(there.positions - far[:3, 3], here.positions, atol=1e-6)
+    np.testing.assert_allclose(there.velocities, here.velocities, atol=1e-4)
+
+
+def test_cloth_is_put_where_it_shall_be():
+    cloth = weft.Realtime(napkin())
+    start = cloth.positions.copy()
+    for _ in range(5):
+        cloth.step(1 / 60)
+    cloth.reset_to(start + [0.0, 0.1, 0.0])
+    np.testing.assert_array_equal(cloth.positions, start + [0.0, 0.1, 0.0])
+    assert not cloth.velocities.any()
+    with pytest.raises(WeftError, match=r"positions have the shape \(2, 3\)"):
+        cloth.reset_to(np.zeros((2, 3)))
+    wrong = start.copy()
+    wrong[3] = np.nan
+    with pytest.raises(WeftError, match="vertex 3 is not finite"):
+        cloth.reset_to(wrong)
+
+
+@pytest.mark.parametrize(("value", "text"), [(np.nan, "not finite"), (2.0, "is scaled or sheared")])
+def test_a_pose_that_is_not_rigid_is_refused_by_name(value, text):
+    cloth = weft.Realtime(napkin(), motions=False)
+    name = next(iter(cloth.poses))
+    cloth.poses[name][:3, :3] *= value
+    with pytest.raises(WeftError, match=f"the pose of '{name}' .*{text}"):
+        cloth.step(1 / 60)
+    with pytest.raises(WeftError, match="transform of teleport is scaled"):
+        cloth.teleport(2.0 * np.eye(4))

@@ -19,6 +19,8 @@ from weft.world import World
 from weft.world.constraints import TIME_SLACK
 
 Floats = npt.NDArray[np.float64]
+# how far from 1 the squared lengths of the axes of a rigid pose may be: single precision, and some products of it
+SCALED = 1e-3
 
 
 class Realtime:
@@ -92,6 +94,7 @@ class Realtime:
         colliders.start.assign(poses)
         colliders.end.assign(poses)
         copy_all_to_host(*self._seen)
+        self.solver.forget_steps()
         self._by_hand.clear()
         self._phase = -1
         self._hold_pins()
@@ -102,9 +105,12 @@ class Realtime:
             self.solver.cache_contacts(self._x if pose is None else pose)
 
     def step(self, dt: float) -> None:
-        """Move everything forward by dt seconds."""
-        if not dt > 0.0:
-            raise WeftError(f"a step goes forward in time: dt must be more than 0, not {dt}")
+        """Move everything forward by dt seconds; 0 is a pause, in which nothing changes."""
+        if not 0.0 <= dt < np.inf:
+            raise WeftError(f"a step goes forward in time: dt must be 0 (a pause) or more, not {dt}")
+        if dt == 0.0:
+            return
+        self._check_poses()
         positions, velocities, targets, poses = self._seen
         held = [targets] if self._held.any() else []
         if not self._on_cpu:
@@ -118,6 +124,88 @@ class Realtime:
             late = [] if graph is not None and graph.counted is not None else [positions, velocities, poses]
             copy_all_to_host(*late, *held)
         self.time += dt
+
+    def teleport(self, transform: npt.ArrayLike) -> None:
+        """Move cloth, colliders and targets at once by a rigid 4x4 matrix, as a character that is put elsewhere.
+
+        Velocities turn along; nothing is swept from the old place to the new one. Motions of the scene are not moved: a body
+        that follows one is back on it with the next step.
+        """
+        matrix = np.asarray(transform, dtype=float)
+        problem = _rigid_problem(matrix) if matrix.shape == (4, 4) else f"has the shape {matrix.shape}, not (4, 4)"
+        if problem:
+            raise WeftError(f"the transform of teleport {problem}")
+        turn, shift = matrix[:3, :3], matrix[:3, 3]
+        self._x.assign(self._x.numpy() @ turn.T + shift)
+        self._v.assign(self._v.numpy() @ turn.T)
+        self._target.assign(self._target.numpy() @ turn.T + shift)
+        colliders, goals = self.solver.colliders, self.solver.goals
+        for poses in (colliders.start, colliders.end):
+            poses.assign(matrix @ poses.numpy())
+        for places in (goals.starts, goals.ends):
+            places.assign(places.numpy() @ turn.T + shift)
+        copy_all_to_host(*self._seen)
+        self.solver.forget_steps()
+
+    def reset_to(self, positions: npt.ArrayLike) -> None:
+        """Put the vertices of all cloths at these positions (n, 3), at rest; colliders, pins and the time stay as they are."""
+        x = np.asarray(positions, dtype=float)
+        if x.shape != self.positions.shape:
+            raise WeftError(f"positions have the shape {x.shape}, and the cloths {self.positions.shape}")
+        if not np.isfinite(x).all():
+            raise WeftError(
+                f"the position of vertex {int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])} is not finite"
+            )
+        self._x.assign(x)
+        self._v.zero_()
+        copy_all_to_host(*self._seen[:2])
+        self.solver.forget_steps()
+
+    def save(self) -> dict[str, Any]:
+        """The state between two steps, which `restore` goes on from with the same bytes, as plain arrays that pickle."""
+        solver, arrays = self.solver, self._state_arrays()
+        cached = {}
+        if solver.cached:
+            count = solver.contacts.count
+            names = ("vertices", "kinds", "weights", "normals", "thickness", "friction", "triangles")
+            cached = {name: getattr(solver.contacts.arrays, name).numpy()[:count].copy() for name in names}
+        return {
+            "time": self.time,
+            "arrays": [array.numpy().copy() for array in arrays],
+            "by_hand": sorted(self._by_hand),
+            "cached": cached,
+            "solver": {name: value.copy() for name, value in solver.saved().items()},
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Return to a state that `save` gave of this scene."""
+        solver, arrays = self.solver, self._state_arrays()
+        if [tuple(v.shape) for v in saved["arrays"]] != [tuple(a.numpy().shape) for a in arrays]:
+            raise WeftError("this state is not of this scene: the numbers of vertices or colliders are others")
+        for array, values in zip(arrays, saved["arrays"], strict=True):
+            array.assign(values)
+        self.time, self._by_hand = saved["time"], set(saved["by_hand"])
+        self._phase = -1
+        self._hold_pins()
+        for name, values in saved["cached"].items():
+            getattr(solver.contacts.arrays, name)[: len(values)].assign(values)
+        solver.restore(saved["solver"])
+        copy_all_to_host(*self._seen)
+
+    def _state_arrays(self) -> list[wp.array]:
+        """What a step changes, and what its caller may have set."""
+        colliders, goals = self.solver.colliders, self.solver.goals
+        return [self._x, self._v, self._target, colliders.start, colliders.end, goals.starts, goals.ends]
+
+    def _check_poses(self) -> None:
+        """Refuse a pose that is no rigid motion, by the name of its collider."""
+        turns = self._poses[:, :3, :3]
+        off = np.abs(np.einsum("kij,kil->kjl", turns, turns) - np.eye(3)).max(initial=0.0)
+        if not (off < SCALED and np.isfinite(self._poses[:, :3, 3]).all()):
+            for name, pose in self.poses.items():
+                problem = _rigid_problem(pose)
+                if problem:
+                    raise WeftError(f"the pose of {name!r} {problem}")
 
     @property
     def report(self) -> dict[str, int]:
@@ -264,6 +352,17 @@ class Realtime:
                 return body
         names = [body.name for body in bodies]
         raise WeftError(f"no {kind} is called {name!r}, {suggest(name, names) if names else 'there is none'}")
+
+
+def _rigid_problem(pose: Floats) -> str:
+    """What keeps a 4x4 matrix from being a rigid motion; nothing if it is one."""
+    if not np.isfinite(pose).all():
+        return "has numbers that are not finite"
+    turn = pose[:3, :3]
+    if np.abs(turn.T @ turn - np.eye(3)).max() >= SCALED:
+        lengths = np.linalg.norm(turn, axis=0).round(4).tolist()
+        return f"is scaled or sheared (its axes have the lengths {lengths}); poses are rigid"
+    return "mirrors" if np.linalg.det(turn) < 0.0 else ""
 
 
 def _vector(name: str, value: npt.ArrayLike) -> Floats:

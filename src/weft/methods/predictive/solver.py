@@ -169,6 +169,14 @@ class PredictiveSolver:
             return {}
         return {"tangles": self.tangles.saved(), "deep": self.contacts.deep.numpy().copy()}
 
+    def forget_steps(self) -> None:
+        """The cloth was put elsewhere: nothing that the last step left says anything about the next."""
+        if self.tangles is not None:
+            self.tangles.forget()
+            self.contacts.deep.zero_()
+            if self.graph is not None:
+                self.graph.counted = None
+
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         """Take up what `saved` gave."""
         if self.tangles is not None:

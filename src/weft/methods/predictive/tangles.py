@@ -280,6 +280,10 @@ class Tangles:
         self._dt = dt
         return self.count
 
+    def forget(self) -> None:
+        """The cloth is elsewhere than the last step left it: nothing that crosses is new."""
+        self._dt, self.count, self.steps = 0.0, 0, 0
+
     def saved(self) -> np.ndarray:
         """What the next step needs: whether there was a step, crossings, the number of steps, positions before the last."""
         before = self.arrays.before.numpy()
