@@ -126,7 +126,7 @@ def test_the_add_on_bakes(archive, tmp_path, what):
     told = run_add_on(archive, tmp_path, what)
     levels, triangles = int(what[0]), what.endswith("triangles")
     assert "no object is marked as cloth" in told["no_cloth"]
-    assert told["status"].startswith("9 frames; no intersections") and told["warnings"] == ""
+    assert re.match(r"9 frames; .*no intersections", told["status"]) and told["warnings"] == ""
     # on quads also the refined result is on the object itself, with its polygons, UVs and materials
     assert told["modifiers"] == (["SUBSURF", "MESH_CACHE"] if levels and not triangles else ["MESH_CACHE"])
     shown = told["shown"]
@@ -191,7 +191,7 @@ def test_what_a_blender_user_expects(archive, tmp_path):
     assert text.startswith("stopped after frame") and stopped and 4 <= done < 9
     assert told["preview"] == told["modifiers"] == ["ARMATURE", "MESH_CACHE"] and not told["resumable"]
     assert f"9 frames, {9 - done} computed now" in told["log"] and "frame" in told["seen"][0] and told["seen"][1] > 0.0
-    assert told["status"].startswith("9 frames; no intersections")
+    assert re.match(r"9 frames; .*no intersections", told["status"])
     # the held corners are carried up by the bone, and cloth and follower with them
     start = np.array(told["start"])
     first, last = (np.array(told["frames"][f]["my/sheet.001"]) for f in ("3", "11"))
@@ -224,4 +224,4 @@ def test_the_extension_brings_weft_along(tmp_path):
         "blender_install.py", out, tmp_path / "bake", BLENDER_USER_RESOURCES=str(tmp_path), PATH="/usr/bin:/bin"
     )
     assert told["addons"] == ["bl_ext.user_default.weft_cloth"] and "site-packages" in told["weft"]
-    assert told["status"].startswith("6 frames; no intersections")
+    assert re.match(r"6 frames; .*no intersections", told["status"])
