@@ -105,10 +105,9 @@ def test_the_materials_page_speaks_of_every_preset_with_its_numbers():
     # the numbers that the text derives
     leather = PRESETS["leather"]
     assert leather["stretch"] == 5e6 * 0.8e-3
-    assert abs(leather["bend"] / (5e6 * 0.8e-3**3 / 12) - 1) < 0.1
+    assert abs(leather["bend"] / (5e6 * 0.8e-3**3 / 12) - 1 / 4) < 0.02
     denim = PRESETS["denim"]
-    assert 1.4e-5 < denim["bend"] < 6.4e-5
+    assert 6.4e-5 < denim["bend"] < 1.2 * 6.4e-5
     assert 84 < denim["shear"] < 191
-    assert PRESETS["cotton"]["bend"] == PRESETS["wool"]["bend"] / 2
     assert all(n["density"] * 9.81 / n["stretch"] < 0.005 for n in PRESETS.values())
     assert all(0.3 <= n["friction"] <= 0.6 for n in PRESETS.values())

@@ -92,7 +92,7 @@ def _suspicious_material(material: Material) -> Iterator[tuple[str, str]]:
     if material.density < _LIGHTEST:
         yield "density", f"{material.density:g} kg/m^2 is lighter than any cloth: densities are in kg/m^2"
     if material.mean("bend") > _STIFFEST_BEND:
-        yield "bend", f"{material.mean('bend'):g} N m is stiffer than any cloth: cotton has about 5e-6"
+        yield "bend", f"{material.mean('bend'):g} N m is stiffer than any cloth: cotton has about 2e-5"
     if material.damping > 0.1:
         yield "damping", f"{material.damping:g} s stops cloth in the air: cotton has about 5e-4"
     if material.thickness is not None and material.thickness > _THICKEST:

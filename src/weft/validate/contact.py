@@ -197,7 +197,6 @@ FRICTION_CASES = (
         contact=True,
         misses={
             **CLASSICAL,
-            "robust": "springs along the diagonals also pull along the threads",
             "predictive": "stretch is one Gauss-Seidel sweep a substep, which is too soft",
         },
     ),

@@ -157,9 +157,7 @@ def _position_based(reason: str) -> dict[str, str]:
 
 
 _CANTILEVER = {
-    "cantilever_10_same": _position_based("3.03 % off at 40 cells"),
-    "cantilever_10_alternating": _position_based("3.03 % off at 40 cells"),
-    "cantilever_100_alternating": _position_based("7 % too low where the strip hangs steeply"),
+    "cantilever_10_irregular": _position_based("3.4 % too stiff at 40 cells"),
 }
 
 
@@ -189,7 +187,7 @@ BENDING_CASES = (
             lambda method, cells, seconds=seconds: rest_speed(method, cells, seconds),  # type: ignore[misc]
             (10, 20),
             unit="mm/s",
-            misses={**_LIMP, **(_position_based("1 to 1.5 mm/s, and falling") if seconds == 3.0 else {})},
+            misses={**_LIMP, **(_position_based("1 mm/s with 10 cells, and falling") if seconds == 3.0 else {})},
         )
         for seconds, most in ((3.0, 0.5), (10.0, 0.05))
     ),
@@ -211,7 +209,7 @@ BENDING_CASES = (
         Expected.at_most(0.05),
         lambda method, cells: edge_tilt(method, cells, 0.95),
         (20,),
-        misses={**_LIMP, **_position_based("torsion is too soft: it tilts below the critical load")},
+        misses=_LIMP,
     ),
     Case(
         "edge_above",
@@ -219,7 +217,7 @@ BENDING_CASES = (
         Expected(0.1, 0.8),
         lambda method, cells: edge_tilt(method, cells, 1.05),
         (20,),
-        misses=_LIMP,
+        misses={**_LIMP, **_position_based("torsion is too stiff where diagonals alternate")},
     ),
     Case(
         "first_swing",
@@ -287,8 +285,6 @@ def sheared_sag(method: str, cells: int) -> float:
 
 
 _SWEPT = {**PUSH, "predictive": "stretch is one Gauss-Seidel sweep a substep, which is too soft"}
-_DIAGONAL = "springs along the diagonals of a grid also pull along the threads"
-_SPRINGS = "springs give a quarter of the shear stiffness that the material says"
 
 STRETCHING_CASES = (
     Case(
@@ -299,7 +295,7 @@ STRETCHING_CASES = (
         (10, 20, 40),
         (10,),
         unit="%",
-        misses={**BOXES, **_SWEPT, "robust": _DIAGONAL, "plain": _DIAGONAL},
+        misses={**BOXES, **_SWEPT},
     ),
     Case(
         "bias_strip",
@@ -316,7 +312,7 @@ STRETCHING_CASES = (
         lambda method, cells: hanging_strain(method, cells, 0.25 * pi),
         (10, 20, 40),
         unit="%",
-        misses={**BOXES, **_SWEPT, "robust": _SPRINGS, "plain": _SPRINGS},
+        misses={**BOXES, **_SWEPT},
     ),
     Case(
         "picture_frame",
@@ -326,6 +322,6 @@ STRETCHING_CASES = (
         (8, 16),
         (8,),
         unit="mm",
-        misses={**_SWEPT, "robust": _SPRINGS, "plain": _SPRINGS},
+        misses=_SWEPT,
     ),
 )
