@@ -80,7 +80,7 @@ CURVES = (
     "crossing",
     "released",
     "stretch",
-    "stretch_p99",
+    "stretch_99",
     "collisions",
     "zones",
     "wall_time",
