@@ -30,7 +30,7 @@ def example(monkeypatch, tmp_path):
         sys.modules.pop(name, None)
 
 
-@pytest.mark.parametrize("name", ["untangle_belly", "untangle_elbow", "untangle_shirt"])
+@pytest.mark.parametrize("name", ["untangle_arm", "untangle_belly", "untangle_elbow", "untangle_shirt"])
 def test_the_first_step_ends_alike_however_it_is_rounded(name, example):
     """Vertices that are stirred by less than an atom's size stand for the rounding of another device."""
     scene = example(name).scene()
@@ -52,6 +52,12 @@ def test_the_first_step_ends_alike_however_it_is_rounded(name, example):
 def test_the_shirt_follows_the_hand_in_the_order_of_its_weights(example, tmp_path):
     belly = example("untangle_belly")
     belly.check(weft.simulate(belly.scene(), tmp_path / "belly.zarr", frames=48, progress=False))
+
+
+@pytest.mark.long
+def test_the_sleeve_between_arm_and_torso_stands_still(example, tmp_path):
+    arm = example("untangle_arm")
+    arm.check(weft.simulate(arm.scene(), tmp_path / "arm.zarr", progress=False))
 
 
 @pytest.mark.long
