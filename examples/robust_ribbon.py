@@ -23,7 +23,7 @@ def scene(size: str = "quick") -> weft.Scene:
                 name="ribbon",
                 shape=weft.Strip(length=LENGTH, width=WIDTH, cells=CELLS[size]),
                 placement=weft.Placement(position=(0.0, LENGTH / 2 + 0.02, 0.0), rotation_deg=(0.0, 0.0, 90.0)),
-                material=weft.Material(preset="cotton", stretch=1000.0),
+                material=weft.Material(preset="cotton", stretch=1000.0, bend=5e-6),
             )
         ],
         colliders=[weft.Collider(name="ground", shape=weft.Plane(size=(3.0, 3.0)))],
