@@ -6,8 +6,9 @@ they pull with the tension that the triangles had in the step before. At rest cl
 exactly, whatever its triangles, and springs are solved in lines as before. Repeated from step to step this is a splitting of
 K, which is stable where twice the springs are stiffer than K: where they are not, they are made so.
 
-Springs alone cannot: with stiffnesses that fit a membrane best, the diagonals of a grid that carry its shear make it narrow
-when it is pulled, and a strip cut at 45 degrees is 12 % too stiff with a shear of 0.4 of the stretch.
+Springs alone cannot: the diagonals of a grid that carry its shear make it narrow when it is pulled. By calculation (it was
+not simulated), with stretch and shear right along the threads, a strip cut at 45 degrees would be 18 % too stiff with a
+shear of 0.4 of the stretch.
 """
 
 from typing import NamedTuple
