@@ -206,7 +206,9 @@ def contact_made(gap, move, *, reach=0.1, name="sphere"):
 def test_what_gets_a_contact():
     assert contact_made(-0.2, (0, 0, 0))
     assert contact_made(0.09, (0, 0, 0))
-    assert not contact_made(0.11, (0, 0, 0))
+    # the cloth keeps 14 mm farther off, so that its triangles do not cut the sphere
+    assert contact_made(0.11, (0, 0, 0))
+    assert not contact_made(0.12, (0, 0, 0))
     assert contact_made(5.0, (0, -6.0, 0))
     assert contact_made(5.0, (0, -4.95, 0))
     assert not contact_made(5.0, (0, -4.85, 0))

@@ -167,6 +167,8 @@ def advance(
     # at the end of the step contacts count more than springs: the next search takes the sides as they are then
     if s.contacts > 0 and s.prediction == 0:
         for k in range(1, LAST_SWEEPS + 1):
+            # half-spaces of other threads may still move vertices of contacts
+            grid_barrier(arrivals)
             if t == 0:
                 contacts.deep[k] = 0
                 solve_contacts(0, s.contacts, k, s.friction, pace.push, contacts, vertices)
