@@ -198,7 +198,7 @@ def test_links_lead_somewhere(page):
 def test_files_in_the_page_about_the_code_exist():
     text = (DOCS / "code.md").read_text(encoding="utf-8")
     diagrams = re.findall(r"^### (\w+)\n.*?^```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert [name for name, _ in diagrams] == ["robust", "untangle", "predictive"]
+    assert [name for name, _ in diagrams] == ["robust", "guarded", "untangle", "predictive"]
     for name, diagram in diagrams:
         boxes = re.findall(r"[a-z_]+/[a-z_/]*(?:\.py)?", diagram)
         assert 5 <= len(boxes) <= 12, name
