@@ -88,6 +88,10 @@ class Untangle(Method):
         self.crossings = self.paths = self.iterations = 0
         self.pinched_vertices = np.zeros(0, np.int32)
 
+    def early_impulse(self, dt: float) -> float:
+        # cloth that flies freely moves with the mean of its velocities before and after the step
+        return 0.5
+
     def steps_a_frame(self) -> int:
         return self._steps
 
