@@ -94,7 +94,7 @@ def test_a_frame_of_a_cache(folder):
     # the last frame; the ball is left out
     call("untangle", "run.zarr", "-o", "free.obj")
     free = load_mesh("free.obj")
-    assert np.array_equal(free.faces, folder.faces)
+    assert np.array_equal(free.faces, folder.faces) and free.names() == ("two sheets",)
     assert len(weft.intersections(free.vertices, free.faces)) == 0
     assert np.abs(free.vertices - folder.vertices).max() < 0.2
     # a frame that was free already
@@ -115,6 +115,65 @@ def test_seams_from_a_file(folder):
     assert "nothing was tangled" in result.stdout
 
 
+def named(mesh: TriMesh) -> TriMesh:
+    """The flat sheet and the hilly one as objects."""
+    half = len(mesh.faces) // 2
+    weight = np.linspace(0.0, 1.0, len(mesh.vertices))
+    labels = {"object": ["flat"] * half + ["hilly"] * half}
+    return TriMesh(mesh.vertices, mesh.faces, mesh.uv, labels=labels, attributes={"weight": weight})
+
+
+def test_a_collider(folder):
+    ball = shapes.icosphere(0.3, subdivisions=2)
+    save_mesh(ball, "ball.obj")
+    grid = shapes.grid((1.0, 1.0), (14, 14))
+    save_mesh(grid.with_vertices(grid.vertices + [0.0031, 0.2, 0.0017]), "sheet.obj")
+    result = call("untangle", "sheet.obj", "-o", "free.obj", "--collider", "ball.obj")
+    assert result.stdout.splitlines()[-1] == "free: free.obj"
+    free = load_mesh("free.obj")
+    faces = np.concatenate([free.faces, ball.faces + len(free.vertices)])
+    assert len(weft.intersections(np.concatenate([free.vertices, ball.vertices]), faces)) == 0
+    # several, and what is left is said for each
+    arguments = ("--collider", "far.obj", "--collider", "ball.obj", "--rounds", "0")
+    save_mesh(ball.with_vertices(ball.vertices + 9.0), "far.obj")
+    result = call("untangle", "sheet.obj", "-o", "stuck.obj", *arguments, code=1)
+    start = load_mesh("sheet.obj")
+    left = weft.intersections(np.concatenate([start.vertices, ball.vertices]), faces)
+    assert f"  {len(left)} with ball.obj, the first near (" in result.stdout and "far.obj" not in result.stdout
+
+
+@pytest.mark.parametrize(("layers", "above"), [("flat,hilly", "hilly"), ("hilly,flat", "flat")])
+def test_layers_by_name(folder, layers, above):
+    save_mesh(named(folder), "named.obj")
+    call("untangle", "named.obj", "-o", "free.obj", "--layers", layers)
+    free = load_mesh("free.obj")
+    heights = {name: part.vertices[:, 1] for name, part in free.parts().items()}
+    below = next(name for name in heights if name != above)
+    middle = np.hypot(*folder.vertices[: len(folder.vertices) // 2, [0, 2]].T) < 0.3
+    assert (heights[above][middle] > heights[below][middle]).all()
+
+
+def test_names_uv_attributes_and_quads_are_kept(folder):
+    mesh = named(folder)
+    for ending in (".obj", ".npz", ".ply"):
+        save_mesh(mesh, f"named{ending}")
+        read = load_mesh(f"named{ending}")
+        call("untangle", f"named{ending}", "-o", f"kept{ending}")
+        kept = load_mesh(f"kept{ending}")
+        assert not np.array_equal(kept.vertices, read.vertices)
+        assert kept.with_vertices(read.vertices) == read.with_vertices(read.vertices)
+    assert "weight" in kept.attributes and load_mesh("kept.obj").names() == ("flat", "hilly")
+    # a quad with texture coordinates of its own, and a triangle through it
+    Path("quad.obj").write_text(
+        "o quad\nv 0 0 0\nv 1 0 0\nv 1 0 1\nv 0 0 1\nvt 0 0\nvt 1 0\nvt 1 1\nvt 0 1\nf 1/1 4/4 3/3 2/2\n"
+        "o patch\nv 0.7 -0.1 0.2\nv 0.7 0.3 0.2\nv 0.8 0.3 0.25\nf 5/1 6/2 7/3\n"
+    )
+    call("untangle", "quad.obj", "-o", "quads.obj")
+    text = Path("quads.obj").read_text()
+    assert [len(line.split()) - 1 for line in text.splitlines() if line.startswith("f ")] == [4, 3]
+    assert np.array_equal(load_mesh("quads.obj").corner_uv, load_mesh("quad.obj").corner_uv)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -126,10 +185,14 @@ def test_seams_from_a_file(folder):
         (("tangled.obj", "-o", "free.obj", "--rest", "flat.ply", "--uv"), "give --rest or --uv, not both"),
         (("plain.ply", "-o", "free.obj", "--uv"), "--uv: plain.ply has no uv"),
         (("tangled.obj", "-o", "free.obj", "--seams", "none.npz"), "none.npz"),
+        (("tangled.obj", "-o", "free.obj", "--collider", "body.obj"), "body.obj: no such file"),
+        (("named.obj", "-o", "free.obj", "--layers", "flat,coat"), "--layers flat,coat: the mesh has no group 'coat'"),
+        (("named.obj", "-o", "free.obj", "--layers", "flat"), "one layer has no order"),
     ],
 )
 def test_mistakes_are_one_line(folder, arguments, message):
     save_mesh(shapes.grid((1.0, 1.0), (2, 2)), "small.obj")
+    save_mesh(named(folder), "named.obj")
     ball = shapes.icosphere(0.3, subdivisions=1)
     save_mesh(TriMesh(ball.vertices, ball.faces), "plain.ply")
     result = call("untangle", *arguments, code=1)

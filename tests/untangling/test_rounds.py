@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.analysis import Analyser
+from weft.analysis.analyser import vertex_areas
 from weft.analysis.attraction import pulling_paths
 from weft.mesh import TriMesh, shapes
 from weft.mesh.topology import Topology
@@ -37,7 +38,7 @@ def test_skirts_cross_in_paths_that_divide_only_together() -> None:
     analysis = Analyser(faces, len(vertices)).analyse(vertices)
     alone = pulling_paths(analysis)
     assert analysis.crossings > 20 and (~alone).any()
-    together = join_paths(analysis, ~alone)
+    together = join_paths(analysis, ~alone, vertex_areas(analysis.topology, vertices))
     assert together is not None and len(together.analysis) == 1
     assert together.paths.any() and not (together.paths & alone).any()
     # about a half of each skirt, and the halves face one another
@@ -74,7 +75,7 @@ def test_three_capes_at_once() -> None:
 def test_one_cloth_and_cuffs_are_left_alone(shape: object) -> None:
     case = shape(1)  # type: ignore[operator]
     analysis = Analyser(case.faces, len(case.vertices)).analyse(case.vertices)
-    assert join_paths(analysis, np.ones(len(analysis), dtype=bool)) is None
+    assert join_paths(analysis, np.ones(len(analysis), dtype=bool), np.ones(len(case.vertices))) is None
 
 
 def sides_by_walking(topology: Topology, odd: np.ndarray) -> np.ndarray | None:

@@ -245,6 +245,7 @@ class Analyser:
     areas: weights of the vertices by which the smaller side of a curve is chosen; by default their current areas.
     length: a usual length of an edge, metres; by default the current median.
     finder: what finds the crossings of the mesh, where it is there already.
+    still: how many of the last triangles belong to things that stay where they are, and may cross each other.
     """
 
     def __init__(
@@ -257,9 +258,10 @@ class Analyser:
         length: float | None = None,
         device: wp.DeviceLike = "cpu",
         finder: CrossingFinder | None = None,
+        still: int = 0,
     ) -> None:
         self.topology = _read_topology(faces, vertex_count)
-        self.finder = CrossingFinder(self.topology, device=device) if finder is None else finder
+        self.finder = CrossingFinder(self.topology, device=device, still=still) if finder is None else finder
         self._painter = RegionPainter(self.topology)
         self._areas, self._length = areas, length
         self._sewn = np.zeros(0, dtype=np.int64)
@@ -269,13 +271,13 @@ class Analyser:
             pairs = sewn_pairs(self.topology.faces, seams)
             self._sewn = np.unique(pair_keys(pairs[:, 0], pairs[:, 1], len(self.topology.faces)))
 
-    def analyse(self, vertices: ArrayLike) -> Analysis:
-        """The analysis of the mesh at these positions."""
+    def analyse(self, vertices: ArrayLike, areas: Floats | None = None) -> Analysis:
+        """The analysis of the mesh at these positions, with the areas of the vertices if they are not those of the mesh."""
         x = _read_vertices(vertices)
         if len(x) != self.topology.vertex_count:
             raise MeshError(f"the mesh has {self.topology.vertex_count} vertices, the positions are for {len(x)}")
         length = self.usual_length(x) if self._length is None else self._length
-        return self._analyse(x, length, *self.finder.find(x, length))
+        return self._analyse(x, length, *self.finder.find(x, length), areas)
 
     def analyse_in_place(self, x: wp.array, weigh: Callable[[Floats], Floats] | None = None) -> Analysis | None:
         """The analysis at positions on the device, copied to the host only if something crosses; None if nothing does.

@@ -384,14 +384,25 @@ class CrossingFinder:
         device: wp.DeviceLike = "cpu",
         surface: Surface | None = None,
         passive: Sequence[int] = (),
+        still: int = 0,
     ) -> None:
-        """`surface` has the same triangles, and says which bodies interact; `passive` bodies do not with each other."""
+        """`surface` has the same triangles, and says which bodies interact; `passive` bodies do not with each other.
+
+        Without a surface, the last triangles, `still` of them, belong to things that do not interact with each other.
+        """
         self.topology = topology
         self.device = wp.get_device(device)
         self.mesh = CrossingMesh()
         """the positions of the last search, for kernels; its tree is valid after `build_tree` only"""
         self._noise = unit_noise(topology.vertex_count)
-        self._surface = surface or Surface.from_arrays(topology.vertex_count, topology.faces, device=self.device)
+        if surface is None:
+            body = (np.arange(len(topology.faces)) >= len(topology.faces) - still).astype(np.int32)
+            pairs = [[1, 1], [1, 0]] if still else [[1]]
+            surface = Surface.from_arrays(
+                topology.vertex_count, topology.faces, face_body=body, body_pairs=pairs, device=self.device
+            )
+            passive = (1,) if still else ()
+        self._surface = surface
         self.mesh.faces = self._surface.faces
         many = len(topology.faces) > 1
         self._broad_phase = make_broad_phase("bvh", self._surface, passive=passive) if many else None

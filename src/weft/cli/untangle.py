@@ -19,7 +19,9 @@ def untangle(
     tangled: Annotated[
         Path, typer.Argument(help="A mesh file (obj, ply, npz, usd, gltf, stl), or a cache.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The mesh to write: .obj or .ply.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The mesh to write: .obj, .ply or .npz.", show_default=False)
+    ],
     rest: Annotated[
         Path | None,
         typer.Option(help="A mesh with the same vertices as they lie at rest, flat for example.", show_default=False),
@@ -31,6 +33,18 @@ def untangle(
         Path | None,
         typer.Option(help="An npz file with stitch_vertices, as in scenes. A cache knows its own.", show_default=False),
     ] = None,
+    collider: Annotated[
+        list[Path] | None,
+        typer.Option(help="A mesh that stays where it is, and that the other one is moved out of.", show_default=False),
+    ] = None,
+    layers: Annotated[
+        str | None,
+        typer.Option(
+            help="Objects or groups of the mesh, cloths of a cache, from the inner to the outer one: shirt,jacket. "
+            "Where two cross, the outer one goes to the outside: the front of its triangles.",
+            show_default=False,
+        ),
+    ] = None,
     frame: Annotated[
         int | None, typer.Option(help="The frame of a cache; negative counts from the last.", show_default="last")
     ] = None,
@@ -41,15 +55,17 @@ def untangle(
         float, typer.Option(help="Gap to open between layers, in metres, where there is room.", min=0.0)
     ] = 0.0,
     rounds: Annotated[int | None, typer.Option(help="Stop after so many rounds.", show_default="600", min=0)] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Repair the mesh first, if it is not manifold.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Repair the mesh and colliders first, if they are not manifold.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
     """Move a tangled mesh, as little as possible, until no edge passes through a triangle.
 
     The exit code is 1 if some intersections remain; the best result is written nevertheless. For a cache, all cloths
-    of a frame are untangled together; colliders are left out.
+    of a frame are untangled together; its colliders are left out. UVs, names and polygons of a mesh are kept.
     """
-    from weft.mesh import TriMesh, save_mesh
+    from weft.mesh import TriMesh, load_mesh, save_mesh
     from weft.mesh.files import WRITABLE
     from weft.untangling import untangle as untangle_mesh
     from weft.untangling.untangler import MAX_ROUNDS
@@ -65,11 +81,15 @@ def untangle(
         relaxed = {"rest": _rest_vertices(rest, mesh)}
     if seams is not None:
         stitches = _stitches(seams)
+    colliders = [load_mesh(path, repair=repair) for path in collider or ()]
+    ordered = [] if layers is None else _layers(layers, mesh)
     with _Status() as status:
         result = untangle_mesh(
             mesh.vertices,
             mesh.faces,
             seams=stitches,
+            colliders=colliders,
+            layers=ordered,
             thickness=thickness,
             max_rounds=MAX_ROUNDS if rounds is None else rounds,
             progress=status.show,
@@ -77,6 +97,10 @@ def untangle(
         )
     save_mesh(TriMesh.with_vertices(mesh, result.vertices), out)
     _show(result, out)
+    if not result.free:
+        _show_where(
+            result, [(tangled.name, mesh), *((p.name, m) for p, m in zip(collider or (), colliders, strict=True))]
+        )
     raise typer.Exit(0 if result.free else 1)
 
 
@@ -119,7 +143,8 @@ def _read_cache(path: Path, frame: int, *, uv: bool) -> tuple["TriMesh", dict[st
     flat = None if cache.uv is None else cache.uv[kept]
     if uv and (flat is None or not np.isfinite(flat).all()):
         raise WeftError(f"--uv: not every cloth of {path} has a flat rest shape; give --rest with a mesh at rest")
-    start = TriMesh(cache.positions(0)[kept], number[faces], flat if uv else None)
+    names = [body.name for body in cloths for _ in range(*body.faces.indices(len(cache.faces)))]
+    start = TriMesh(cache.positions(0)[kept], number[faces], flat if uv else None, labels={"object": names})
     stitches = number[stitches_of(cache)]
     if len(stitches) and cache.origin.get("finish", {}).get("total", 0):
         raise WeftError(f"{path} is subdivided and has seams: untangle a frame of the cache that it was made of")
@@ -136,6 +161,14 @@ def _rest_vertices(path: Path, mesh: "TriMesh") -> Any:
             "both must be the same mesh, with the same vertices in the same order"
         )
     return read.vertices
+
+
+def _layers(names: str, mesh: "TriMesh") -> list[Any]:
+    """The vertices of each layer."""
+    try:
+        return [mesh.vertices_of(name.strip()) for name in names.split(",")]
+    except WeftError as error:
+        raise WeftError(f"--layers {names}: {error}") from None
 
 
 def _stitches(path: Path) -> Any:
@@ -188,3 +221,20 @@ def _show(result: "UntangleResult", out: Path) -> None:
     console.print(f"edges are between {1.0 + low:.2f} and {1.0 + high:.2f} of the lengths aimed at")
     verdict = "[green]free[/]" if result.free else f"[red]{len(result.intersections)} intersections remain[/]; best"
     console.print(f"{verdict}: {out}")
+
+
+def _show_where(result: "UntangleResult", meshes: list[tuple[str, "TriMesh"]]) -> None:
+    """A line for the mesh and each collider that intersections are left with: how many, and where the first is."""
+    import numpy as np
+
+    # vertices are numbered through all meshes; an intersection belongs to the later mesh of its edge and its triangle
+    edge, face = result.intersections[:, :2], result.intersections[:, 2]
+    x = np.concatenate([result.vertices, *(mesh.vertices for _, mesh in meshes[1:])])
+    vertices = np.cumsum([len(mesh.vertices) for _, mesh in meshes])
+    faces = np.cumsum([len(mesh.faces) for _, mesh in meshes])
+    owner = np.maximum(np.searchsorted(vertices, edge[:, 0], "right"), np.searchsorted(faces, face, "right"))
+    for number, (name, _) in enumerate(meshes):
+        rows = edge[owner == number]
+        if len(rows):
+            place = ", ".join(f"{value:.3f}" for value in x[rows[0]].mean(axis=0))
+            print(f"  {len(rows)} with {'itself' if number == 0 else name}, the first near ({place})")

@@ -174,9 +174,12 @@ def relax(
     stitches: Stitches,
     faces: wp.array[wp.vec3i],
     near: Gaps,
+    mobility: wp.array[wp.float64],
     x: wp.array[wp.vec3d],
 ):
     """Gauss-Seidel sweeps: edges to their lengths, pairs to their gaps, stitches closed; all vertices weigh the same.
+
+    Those with a mobility of 0 instead of 1 stay; edges and stitches have none of them, and triangles all three or none.
 
     Launched with one item: serial code on the CPU.
     """
@@ -198,10 +201,11 @@ def relax(
             n = near.normals[k]
             gap = wp.dot(n, x[v] - w[0] * x[face[0]] - w[1] * x[face[1]] - w[2] * x[face[2]])
             if gap < near.gaps[k]:
-                push = (near.gaps[k] - gap) / (ONE + wp.dot(w, w))
-                x[v] = x[v] + push * n
+                other = mobility[face[0]]
+                push = (near.gaps[k] - gap) / (mobility[v] + other * wp.dot(w, w))
+                x[v] = x[v] + (mobility[v] * push) * n
                 for j in range(3):
-                    x[face[j]] = x[face[j]] - (w[j] * push) * n
+                    x[face[j]] = x[face[j]] - (other * w[j] * push) * n
         for k in range(start, stitches.vertices.shape[0]):
             s = stitches.vertices[k]
             t = stitches.along[k]
@@ -218,18 +222,24 @@ class ElasticMesh:
 
     goal: edge lengths to restore where the mesh was tangled; elsewhere edges keep their lengths in `start`.
     seams: (s, 3) stitches (a, b, c): vertex a keeps its offset from the nearest point of edge bc in `start`.
+    still: (n,) the vertices of colliders, which stay where they are; by default none.
     """
 
-    def __init__(self, analyser: Analyser, start: Floats, goal: Floats, seams: Ints) -> None:
+    def __init__(
+        self, analyser: Analyser, start: Floats, goal: Floats, seams: Ints, still: NDArray[np.bool_] | None = None
+    ) -> None:
         self.analyser = analyser
         self.topology = analyser.topology
         self.count = len(start)
+        self.still = np.zeros(self.count, dtype=bool) if still is None else still
+        self._mobility = wp.array(1.0 - self.still, dtype=wp.float64, device="cpu")
         edges = self.topology.edges
         sewn = np.unique(np.sort(np.concatenate([seams[:, [0, 1]], seams[:, [0, 2]]]), axis=1), axis=0)
         sewn = sewn[sewn[:, 0] != sewn[:, 1]].astype(np.int32)
 
         # edges by colour: edges next to each other in the sweep share no vertex
-        order = colour_items(edges, self.count).order
+        own = np.flatnonzero(~self.still[edges[:, 0]])
+        order = own[colour_items(edges[own], self.count).order]
         self.edges, self._goals = np.ascontiguousarray(edges[order]), goal[order]
         self.lengths = self._start_lengths = np.linalg.norm(start[self.edges[:, 1]] - start[self.edges[:, 0]], axis=1)
         self._edges = wp.array(self.edges, dtype=wp.vec2i, device="cpu")
@@ -252,7 +262,7 @@ class ElasticMesh:
         # the mean edge length around each vertex, by which moves are measured
         around = np.bincount(edges.ravel(), np.repeat(goal, 2), self.count)
         self.scale = around / np.bincount(edges.ravel(), minlength=self.count)
-        self.length = float(np.median(goal))
+        self.length = float(np.median(goal[own]))
         # strain is relative to the length of the edge; of a very short edge, relative to the edges around it
         self._measure = np.maximum(self._goals, 0.1 * self.scale[self.edges].min(axis=1))
         self._start_strains = np.abs(self._start_lengths - self._goals) / self._measure
@@ -290,9 +300,12 @@ class ElasticMesh:
     def displacements(self, moves: Sequence[tuple[Moves, Floats]]) -> Floats:
         """(n, 3) displacements by moves and the lengths of their steps; where several move a vertex, their weighted mean.
 
-        Vertices that no move names follow their neighbours: ring by ring they take a fraction of their mean.
+        Vertices that no move names follow their neighbours: ring by ring they take a fraction of their mean. Colliders
+        stay, and what moves against them goes the whole way.
         """
-        return spread(*mean_displacements(moves, self.count), self._sum)
+        whole = [(one, np.where(self.still[one.vertices].any(axis=1), 2.0, 1.0) * steps) for one, steps in moves]
+        own, named = mean_displacements(whole, self.count)
+        return np.where(self.still[:, None], 0.0, spread(own, named, self._sum))
 
     def step_lengths(self, moves: Moves) -> Floats:
         """The mean edge length at the vertices of each move."""
@@ -303,7 +316,8 @@ class ElasticMesh:
         """Flatten folds (bending) and contract (membrane), with a weight from 0 to 1 for each vertex."""
         if not bending.any() and not membrane.any():
             return x
-        bend, pull = BENDING_STEP * bending[:, None], MEMBRANE_STEP * membrane[:, None]
+        moves = ~self.still[:, None]
+        bend, pull = BENDING_STEP * bending[:, None] * moves, MEMBRANE_STEP * membrane[:, None] * moves
         for _ in range(passes):
             curvature = self._mean @ x - x
             x = x - bend * (self._mean @ curvature - curvature) + pull * curvature
@@ -322,6 +336,7 @@ class ElasticMesh:
             self._stitches,
             self.analyser.finder.mesh.faces,
             gaps,
+            self._mobility,
             moved,
         ]
         launch(relax, 1, inputs)
@@ -350,6 +365,8 @@ class ElasticMesh:
         )
         # sorted, so that the order of the tree does not matter
         found = pairs.numpy()
+        found = found[~(self.still[found[:, 0]] & self.still[self.topology.faces[found[:, 1], 0]])]
+        total = len(found)
         pairs = wp.array(found[np.lexsort((found[:, 1], found[:, 0]))], dtype=wp.vec2i, device="cpu")
         weights, normals = (wp.empty(total, dtype=wp.vec3d, device="cpu") for _ in range(2))
         gaps = wp.empty(total, dtype=wp.float64, device="cpu")

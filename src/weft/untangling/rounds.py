@@ -20,12 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, spatial
 
-from weft.analysis.analyser import Analysis, vertex_areas
+from weft.analysis.analyser import Analysis
 from weft.analysis.attraction import Moves, attraction_moves, contour_moves, find_partners, pulling_paths
 from weft.analysis.colour import DIVIDES, Regions
 from weft.analysis.walk import BOUNDARY, Walk
 from weft.mesh.topology import Csr, Topology
 from weft.untangling.elastic_mesh import ElasticMesh
+from weft.untangling.sides import Sides
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -73,8 +74,11 @@ class JoinedPaths(NamedTuple):
     """an analysis with one path for each pair of cloths, which divides both"""
 
 
-def join_paths(analysis: Analysis, paths: Bools) -> JoinedPaths | None:
-    """Join those of the chosen paths that divide two cloths only together; None if there are none."""
+def join_paths(analysis: Analysis, paths: Bools, areas: Floats) -> JoinedPaths | None:
+    """Join those of the chosen paths that divide two cloths only together; None if there are none.
+
+    `areas` (n,) are those of the vertices: the inside is the smaller side.
+    """
     topology = analysis.topology
     component = topology.components
     edge_cloth = component[topology.edges[analysis.edge, 0]]
@@ -95,7 +99,7 @@ def join_paths(analysis: Analysis, paths: Bools) -> JoinedPaths | None:
         extension = np.concatenate(extensions)
         if len(extension) > MOST_EXTENSION * len(nodes):
             continue
-        inside = _inside(analysis, np.concatenate([analysis.edge[nodes], extension]), cloths)
+        inside = _inside(analysis, np.concatenate([analysis.edge[nodes], extension]), cloths, areas)
         if inside is not None:
             joined |= members
             groups.append(nodes)
@@ -106,7 +110,7 @@ def join_paths(analysis: Analysis, paths: Bools) -> JoinedPaths | None:
     return JoinedPaths(joined, _as_one(analysis, groups, sheets, insides))
 
 
-def _inside(analysis: Analysis, cuts: Ints, cloths: tuple[int, int]) -> Bools | None:
+def _inside(analysis: Analysis, cuts: Ints, cloths: tuple[int, int], areas: Floats) -> Bools | None:
     """(n,) the vertices on the smaller of the two sides into which the cut edges divide two cloths; None if they do not."""
     topology, x = analysis.topology, analysis.positions
     sides = _two_sides(topology, cuts)
@@ -121,9 +125,9 @@ def _inside(analysis: Analysis, cuts: Ints, cloths: tuple[int, int]) -> Bools | 
     if facing < 0.5:
         sides[members[1]] = 1 - sides[members[1]]
     both = np.concatenate(members)
-    areas = np.bincount(sides[both], vertex_areas(topology, x)[both], 2)
+    total = np.bincount(sides[both], areas[both], 2)
     inside = np.zeros(topology.vertex_count, dtype=bool)
-    inside[both] = sides[both] == np.argmin(areas)
+    inside[both] = sides[both] == np.argmin(total)
     return inside
 
 
@@ -240,19 +244,25 @@ class Yielding:
         return SMOOTHING_PASSES + int(self.rounds.max() / ROUNDS_A_RING)
 
 
-def one_round(mesh: ElasticMesh, analysis: Analysis, yielding: Yielding, number: int) -> Floats:
-    """The positions after round `number`, from those of the analysis."""
+def one_round(mesh: ElasticMesh, analysis: Analysis, yielding: Yielding, number: int, sides: Sides) -> Floats:
+    """The positions after round `number`, from those of the analysis; the sides are those at the same positions."""
     paths = np.ones(len(analysis), dtype=bool)
     moves: list[tuple[Moves, Floats]] = []
-    joined = join_paths(analysis, ~pulling_paths(analysis)) if number < JOIN_ROUNDS else None
+    known, in_solids = sides.known(analysis)
+    early = number < JOIN_ROUNDS
+    joined = join_paths(analysis, ~pulling_paths(analysis) & ~in_solids, sides.areas) if early else None
     if joined is not None:
         paths &= ~joined.paths
         moves.append(_pull(mesh, joined.analysis, np.ones(len(joined.analysis), dtype=bool)))
-    if number % 2 == 0:
-        pulled = paths & pulling_paths(analysis)
-        paths &= ~pulled
-        if pulled.any():
-            moves.append(_pull(mesh, analysis, pulled))
+    # a path that gets shorter may pass to the wrong side: at first it is pulled in all rounds where the side is known
+    pulled = paths & pulling_paths(analysis) & (known | (number % 2 == 0) if early else number % 2 == 0)
+    if in_solids.any() and (early or number % 2 == 0):
+        pulled &= ~in_solids | sides.wholly_inside(analysis)
+        paths &= ~in_solids
+        moves.append(_leave(mesh, *sides.ways_out(analysis, pulled)))
+    paths &= ~pulled
+    if pulled.any():
+        moves.append(_pull(mesh, analysis, pulled))
     if paths.any():
         shorten = contour_moves(analysis, paths)
         moves.append((shorten, CONTOUR_STEP * mesh.step_lengths(shorten)))
@@ -273,6 +283,12 @@ def _pull(mesh: ElasticMesh, analysis: Analysis, paths: NDArray[np.bool_]) -> tu
     here = mesh.step_lengths(pull)
     step = np.clip(PULL_FRACTION * distance + PULL_BEYOND * here, PULL_LEAST * here, PULL_MOST * here)
     return pull, step
+
+
+def _leave(mesh: ElasticMesh, ways: Moves, distance: Floats) -> tuple[Moves, Floats]:
+    """The ways out of solids, and the lengths of the moves: a little beyond the surface."""
+    here = mesh.step_lengths(ways)
+    return ways, np.clip(distance + PULL_BEYOND * here, PULL_LEAST * here, PULL_MOST * here)
 
 
 def _small_paths(analysis: Analysis) -> NDArray[np.bool_]:

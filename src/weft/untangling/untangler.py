@@ -9,7 +9,7 @@ them stay near their goal.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,9 +20,11 @@ from weft.analysis.attraction import unit
 from weft.errors import MeshError, WeftError
 from weft.geometry.intersection import IntersectionFinder, sewn_pairs
 from weft.mesh.topology import Topology
+from weft.mesh.trimesh import TriMesh
 from weft.mesh.validate import list_first
 from weft.untangling.elastic_mesh import ElasticMesh
 from weft.untangling.rounds import Yielding, one_round
+from weft.untangling.sides import Sides
 
 Floats = NDArray[np.float64]
 
@@ -148,7 +150,8 @@ class UntangleResult:
     vertices: Floats
     """(n, 3); if intersections are left, the positions with the fewest"""
     intersections: Ints
-    """(k, 3) the intersections that are left, as `weft.intersections` gives them: edge vertex, edge vertex, face"""
+    """(k, 3) the intersections that are left, as `weft.intersections` gives them: edge vertex, edge vertex, face.
+    Vertices and triangles of colliders are numbered on after those of the mesh."""
     rounds: tuple[Round, ...]
     """one entry a round, and one for the final state"""
     moved: Floats
@@ -182,6 +185,8 @@ def untangle(
     rest: ArrayLike | None = None,
     uv: ArrayLike | None = None,
     seams: ArrayLike | None = None,
+    colliders: Sequence[TriMesh] = (),
+    layers: Sequence[ArrayLike] = (),
     thickness: float = 0.0,
     max_rounds: int = MAX_ROUNDS,
     progress: Callable[[Round], None] | None = None,
@@ -192,6 +197,10 @@ def untangle(
         results are worse then, since the lengths of a tangled mesh are often wrong.
     seams: (s, 3) stitches (a, b, c), vertex a sewn to a point of the edge bc; or (s, 2), vertex sewn to vertex. Triangles
         that are sewn together may cross; the vertices of a seam stay together.
+    colliders: meshes that stay where they are; the mesh is moved out of them, too. What is inside a closed one goes to its
+        surface.
+    layers: the vertices of each layer, from the inner to the outer one: where two of them cross, the outer one goes to the
+        outside, which is the front of the triangles. By default the smaller area is moved.
     thickness: metres; gap to open between layers, as far as there is room. By default just enough to be free.
     max_rounds: when to stop; the result then holds the best positions so far and the intersections that are left.
     progress: called at the start of every round.
@@ -208,20 +217,37 @@ def untangle(
         raise WeftError(f"max_rounds must be at least 0, not {max_rounds}")
     shape = _rest_shape(rest, uv, len(x))
     sewn = _read_seams(seams, len(x))
-    # vertices that no triangle uses stay where they are
-    read = np.asarray(faces)
-    used = np.unique(read) if read.size else np.zeros(0, dtype=np.int64)
-    if not len(used):
+    ordered = _read_layers(layers, len(x))
+    for place, mesh in enumerate(colliders):
+        if not isinstance(mesh, TriMesh):
+            raise WeftError(
+                f"collider {place} is a {type(mesh).__name__}: give a weft.TriMesh, as weft.load_mesh reads it"
+            )
+    if not np.asarray(faces).size:
         return UntangleResult(x, np.zeros((0, 3), np.int32), (Round(0, 0, 0, 0, 0, 0),), np.zeros(len(x)), (0.0, 0.0))
-    whole = Analyser(read, len(x))
-    number = np.full(len(x), -1, dtype=np.int32)
+    count = len(x)
+    own_faces = Analyser(faces, count).topology.faces
+    starts = np.cumsum([count, *(len(mesh.vertices) for mesh in colliders)])
+    triangles = np.concatenate([own_faces, *(mesh.faces + at for mesh, at in zip(colliders, starts, strict=False))])
+    still_vertices = [mesh.vertices for mesh in colliders]
+    points = np.concatenate([x, *still_vertices])
+    # vertices that no triangle uses stay where they are
+    used = np.unique(triangles)
+    number = np.full(len(points), -1, dtype=np.int32)
     number[used] = np.arange(len(used))
     own_seams = number[sewn]
     own_seams = own_seams[(own_seams >= 0).all(axis=1)]
-    untangler = _Untangler(x[used], number[whole.topology.faces], None if shape is None else shape[used], own_seams)
+    untangler = _Untangler(
+        points[used],
+        number[triangles],
+        None if shape is None else np.concatenate([_in_space(shape), *still_vertices])[used],
+        own_seams,
+        used >= count,
+        [own for layer in ordered if len(own := number[layer][number[layer] >= 0])],
+    )
     found, crossings, rounds = untangler.run(thickness, max_rounds, progress)
-    result = x.copy()
-    result[used] = found
+    points[used] = found
+    result = points[:count]
     crossings = np.column_stack([used[crossings[:, :2]], crossings[:, 2]]).astype(np.int32)
     strains = untangler.mesh.strains(found)
     return UntangleResult(
@@ -232,8 +258,17 @@ def untangle(
 class _Untangler:
     """The steps of one untangling, on a mesh that uses all its vertices."""
 
-    def __init__(self, start: Floats, faces: Ints, rest: Floats | None, seams: Ints) -> None:
+    def __init__(
+        self,
+        start: Floats,
+        faces: Ints,
+        rest: Floats | None,
+        seams: Ints,
+        still: NDArray[np.bool_],
+        layers: Sequence[Ints],
+    ) -> None:
         topology = Topology(faces, len(start))
+        still_faces = still[faces[:, 0]]
         lengths = _edge_lengths(topology, start)
         if rest is not None:
             relaxed = _edge_lengths(topology, rest)
@@ -242,13 +277,17 @@ class _Untangler:
             faces,
             len(start),
             seams=seams,
-            areas=vertex_areas(topology, start if rest is None else _in_space(rest)),
-            length=float(np.median(lengths)),
+            length=float(np.median(lengths[~still[topology.edges[:, 0]]])),
+            still=int(still_faces.sum()),
         )
         self.start = start
-        self.mesh = ElasticMesh(analyser, start, lengths, seams)
+        self.mesh = ElasticMesh(analyser, start, lengths, seams, still)
+        self.sides = Sides(topology, start, vertex_areas(topology, start if rest is None else rest), still, layers)
         ignored = sewn_pairs(faces, seams) if len(seams) else None
-        self.finder = IntersectionFinder(faces, ignore=ignored)
+        # colliders may cross each other
+        self.finder = IntersectionFinder(
+            faces, face_body=still_faces.astype(np.int32), body_pairs=[[1, 1], [1, 0]], ignore=ignored
+        )
 
     def run(
         self, thickness: float, max_rounds: int, progress: Callable[[Round], None] | None
@@ -261,7 +300,8 @@ class _Untangler:
         rounds: list[Round] = []
         touched = len(best_crossings) > 0
         for number in range(max_rounds + 1):
-            analysis = mesh.analyser.analyse(x)
+            self.sides.look(x)
+            analysis = mesh.analyser.analyse(x, self.sides.areas)
             crossings = self.finder.find(x)
             rounds.append(_summary(number, analysis, crossings))
             if progress is not None:
@@ -271,7 +311,7 @@ class _Untangler:
             if not len(crossings) or number == max_rounds:
                 break
             if analysis.crossings:
-                x = one_round(mesh, analysis, yielding, number)
+                x = one_round(mesh, analysis, yielding, number, self.sides)
             else:
                 x = self._separate(x, crossings, yielding)
         if touched and not len(best_crossings):
@@ -321,6 +361,22 @@ def _rest_shape(rest: ArrayLike | None, uv: ArrayLike | None, count: int) -> Flo
             )
         return shape
     return None
+
+
+def _read_layers(layers: Sequence[ArrayLike], count: int) -> list[Ints]:
+    read = [np.unique(np.asarray(layer, dtype=np.int32)) for layer in layers]
+    if len(read) == 1:
+        raise WeftError("one layer has no order: give at least two, from the inner to the outer one")
+    for number, layer in enumerate(read):
+        if not len(layer) or layer[0] < 0 or layer[-1] >= count:
+            raise MeshError(f"layer {number} must name vertices, all of them within 0..{count - 1}")
+        for other, before in enumerate(read[:number]):
+            shared = np.intersect1d(layer, before)
+            if len(shared):
+                raise MeshError(
+                    f"vertex {shared[0]} is in layers {other} and {number}: a vertex is in one layer at most"
+                )
+    return read
 
 
 def _read_seams(seams: ArrayLike | None, count: int) -> Ints:

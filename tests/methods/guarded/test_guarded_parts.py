@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import weft
+from weft.analysis.solids import INSIDE, OUTSIDE, PINCHED, Solids, closed_faces
 from weft.mesh import shapes
 from weft.methods.guarded.forcing import held_velocities
 from weft.methods.guarded.pair_states import PairStates, Sides
 from weft.methods.guarded.parting import limited
-from weft.methods.guarded.solids import INSIDE, OUTSIDE, PINCHED, Solids, closed_faces
 from weft.run.runner import compile_scene
 from weft.world import World
 
@@ -30,7 +30,7 @@ def boxes(gap: float = -0.1) -> World:
 
 def test_points_in_one_box_are_inside_and_points_in_two_are_pinched():
     world = boxes()
-    solids = Solids(world)
+    solids = Solids(world.faces[world.cloth_face_count :], world.rest_positions)
     points = np.random.default_rng(0).uniform(-0.45, 0.45, (2000, 3))
     solids.place(world.rest_positions)
     found = solids.look(points, np.full(len(points), 1e-4))
@@ -49,7 +49,7 @@ def test_points_in_one_box_are_inside_and_points_in_two_are_pinched():
 
 def test_a_pinched_point_moves_by_the_mean_of_what_pinches_it():
     world = boxes()
-    solids = Solids(world)
+    solids = Solids(world.faces[world.cloth_face_count :], world.rest_positions)
     solids.place(world.rest_positions)
     points = np.array([[0.0, 0.01, 0.02], [0.03, -0.05, 0.0]])
     motion = np.zeros((world.vertex_count, 3))

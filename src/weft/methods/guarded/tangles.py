@@ -14,10 +14,10 @@ from scipy import sparse
 from weft.analysis.analyser import Analyser, Analysis, vertex_areas
 from weft.analysis.attraction import pulling_paths, unit
 from weft.analysis.crossing import CrossingFinder
+from weft.analysis.solids import INSIDE_AREA, OUTSIDE, PINCHED, Held, Solids
 from weft.mesh.topology import Topology
 from weft.methods.guarded.pair_states import Places, Sides
 from weft.methods.guarded.parting import Parting, Way
-from weft.methods.guarded.solids import OUTSIDE, PINCHED, Held, Solids
 from weft.world import World
 
 Floats = NDArray[np.float64]
@@ -31,8 +31,6 @@ RINGS = 2
 PINCHED_RINGS = 2
 # edge lengths by which cloth that cuts a corner of a solid is moved off it in a step
 CLEARING = 0.1
-# weight of the area of cloth inside a solid: that side of a path is always the one to pull back
-INSIDE_AREA = 1e-6
 
 
 class Tangles(NamedTuple):
@@ -92,7 +90,8 @@ class TangleFinder:
     @cached_property
     def solids(self) -> Solids:
         """The closed colliders."""
-        return Solids(self.world)
+        world = self.world
+        return Solids(world.faces[world.cloth_face_count :], world.rest_positions, world.device)
 
     @cached_property
     def parting(self) -> Parting:

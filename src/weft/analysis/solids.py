@@ -1,6 +1,6 @@
 # mypy: disable-error-code="attr-defined"
 # the fields of a mesh query are only known inside kernels
-"""Closed colliders as solids: which vertices of cloth are inside one of them, and which are pinched by two.
+"""Closed surfaces as solids: which vertices of cloth are inside one of them, and which are pinched by two.
 
 A vertex is pinched where it is inside two solids, or two parts of one solid that pass through each other: the winding number
 of all closed surfaces is two there. It is also pinched where it is inside one solid and touches another, or where the nearest
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from weft.analysis.attraction import unit
 from weft.mesh.topology import Topology
 from weft.runtime import launch
-from weft.world import World
 
 wp.set_module_options({"enable_backward": False})
 
@@ -30,6 +29,8 @@ OUTSIDE, INSIDE, PINCHED = 0, 1, 2
 ACCURACY = wp.constant(2.0)
 # surfaces that a way out of the solids may enter before it leaves them
 MOST_LAYERS = wp.constant(8)
+# weight of the area of cloth inside a solid: that side of a path is always the one to pull back
+INSIDE_AREA = 1e-6
 # farther than any surface, m
 FAR = wp.constant(1.0e6)
 
@@ -117,7 +118,7 @@ class Held(NamedTuple):
     state: Ints
     """(k,) OUTSIDE, INSIDE or PINCHED"""
     corners: Ints
-    """(k, 3) the corners of the nearest triangle, as vertices of the world"""
+    """(k, 3) the corners of the nearest triangle, as vertices of all positions"""
     weights: Floats
     """(k, 3) of the nearest point on it"""
     holder_of: Ints
@@ -150,24 +151,26 @@ class Held(NamedTuple):
 
 
 class Solids:
-    """The closed colliders of a world."""
+    """The closed ones of some surfaces.
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        faces = closed_faces(world.faces[world.cloth_face_count :], world.rest_positions)
-        self.any = len(faces[0]) > 0
-        self.vertices = np.unique(faces[0])
+    faces: (m, 3) their triangles; x: (n, 3) the positions of all vertices.
+    """
+
+    def __init__(self, faces: Ints, x: Floats, device: wp.DeviceLike = "cpu") -> None:
+        self.device = device
+        self.faces, piece = closed_faces(faces, x)
+        self.any = len(self.faces) > 0
+        self.vertices = np.unique(self.faces)
         """the vertices of closed colliders"""
         if not self.any:
             return
-        self.faces, piece = faces
-        self.is_closed = np.zeros(world.vertex_count, dtype=bool)
+        self.is_closed = np.zeros(len(x), dtype=bool)
         """(n,) the same as flags"""
         self.is_closed[self.faces] = True
-        self._whole = _Solid(self.faces, world)
+        self._whole = _Solid(self.faces, x, device)
         pieces = [self.faces[piece == number] for number in range(piece.max() + 1)]
-        self._pieces = [_Solid(own, world) for own in pieces] if len(pieces) > 1 else []
-        self._x = world.rest_positions
+        self._pieces = [_Solid(own, x, device) for own in pieces] if len(pieces) > 1 else []
+        self._x = x
 
     def place(self, x: Floats) -> None:
         """Take the positions of the colliders from those of all vertices."""
@@ -183,7 +186,7 @@ class Solids:
 
     def look(self, points: Floats, thickness: Floats) -> Held:
         """Where points are; those that touch a surface are nearer to it than their thickness (m)."""
-        whole, device = self._whole, self.world.device
+        whole, device = self._whole, self.device
         count = len(points)
         states = wp.empty(count, dtype=int, device=device)
         holders, places = wp.empty(count, dtype=wp.vec2i, device=device), wp.empty(count, dtype=wp.vec4, device=device)
@@ -212,10 +215,10 @@ class Solids:
         owners, corners, weights = [], [], []
         for piece in self._pieces:
             piece.place(self._x)
-            face = wp.empty(len(pinched), dtype=int, device=self.world.device)
-            place = wp.empty(len(pinched), dtype=wp.vec2, device=self.world.device)
+            face = wp.empty(len(pinched), dtype=int, device=self.device)
+            place = wp.empty(len(pinched), dtype=wp.vec2, device=self.device)
             inputs = [*piece.inputs(points[pinched], thickness[pinched]), face, place]
-            launch(find_holders, len(pinched), inputs, device=self.world.device, grain=64)
+            launch(find_holders, len(pinched), inputs, device=self.device, grain=64)
             holds = np.flatnonzero(face.numpy() >= 0)
             owners.append(pinched[holds])
             corners.append(piece.faces[face.numpy()[holds]])
@@ -228,13 +231,13 @@ class Solids:
 class _Solid:
     """Closed surfaces as one mesh for queries."""
 
-    def __init__(self, faces: Ints, world: World) -> None:
-        self.faces, self._device = faces, world.device
+    def __init__(self, faces: Ints, x: Floats, device: wp.DeviceLike) -> None:
+        self.faces, self._device = faces, device
         self._used, own = np.unique(faces, return_inverse=True)
-        self._points = wp.zeros(len(self._used), dtype=wp.vec3, device=world.device)
+        self._points = wp.zeros(len(self._used), dtype=wp.vec3, device=device)
         self._centre = np.zeros(3)
-        self._set(world.rest_positions)
-        indices = wp.array(own.ravel().astype(np.int32), dtype=int, device=world.device)
+        self._set(x)
+        indices = wp.array(own.ravel().astype(np.int32), dtype=int, device=device)
         self._mesh = wp.Mesh(self._points, indices, support_winding_number=True)
 
     def place(self, x: Floats) -> None:
