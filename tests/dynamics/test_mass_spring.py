@@ -161,7 +161,7 @@ def test_hanging_sheet_comes_to_the_shape_of_a_finer_one(dynamics):
             cloths=[
                 weft.Cloth(
                     shape=weft.Grid(size=(0.4, 0.4), cells=(cells, cells)),
-                    material=weft.Material(stretch=60.0, shear=20.0, damping=2e-3, density=0.3),
+                    material=weft.Material(stretch=60.0, shear=20.0, bend=5e-6, damping=2e-3, density=0.3),
                     pins=[weft.Pin(boundary="left")],
                 )
             ],

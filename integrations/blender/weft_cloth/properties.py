@@ -13,11 +13,11 @@ METHODS = (
 )
 # weft's own presets (a test compares them): density kg/m^2, stretch and shear N/m, bend N m, friction
 PRESETS = {
-    "cotton": (0.15, 500.0, 60.0, 5e-06, 0.5),
+    "cotton": (0.15, 500.0, 60.0, 1.6e-05, 0.5),
     "silk": (0.08, 400.0, 20.0, 2e-06, 0.3),
-    "denim": (0.4, 1500.0, 150.0, 3e-05, 0.6),
-    "wool": (0.25, 600.0, 50.0, 1e-05, 0.5),
-    "leather": (0.7, 4000.0, 1500.0, 0.0002, 0.6),
+    "denim": (0.4, 1500.0, 150.0, 7e-05, 0.6),
+    "wool": (0.25, 600.0, 50.0, 1.5e-05, 0.5),
+    "leather": (0.7, 4000.0, 1500.0, 5e-05, 0.6),
     "chiffon": (0.04, 250.0, 10.0, 6e-07, 0.35),
 }
 NUMBERS = ("density", "stretch", "shear", "bend", "cloth_friction")

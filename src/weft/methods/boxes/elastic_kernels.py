@@ -299,6 +299,9 @@ def relax(
                 on_planes = spaces.offsets[i] < spaces.offsets[i + 1] and not is_held(i, lower, upper)
                 if on_planes:
                     alone = put_on_planes(i, alone, lower, upper, spaces)
+                    # a vertex that goes to and fro between two planes comes to rest between them
+                    if 2 * sweep > most_sweeps:
+                        alone = wp.float64(0.5) * (alone + wp.vec3d(r[0, i], r[1, i], r[2, i]))
                 for c in range(3):
                     if going[c] == 1:
                         old = r[c, i]
