@@ -33,6 +33,8 @@ MOST_LAYERS = wp.constant(8)
 INSIDE_AREA = 1e-6
 # farther than any surface, m
 FAR = wp.constant(1.0e6)
+# how far behind a surface that a ray has met the next one starts, so that it does not meet the same again, m
+BEHIND_HIT = wp.constant(1.0e-6)
 
 
 @wp.kernel
@@ -87,7 +89,7 @@ def look_around(
                             held[1] = ray.face
                             place[2] = ray.u
                             place[3] = ray.v
-                        start = start + (ray.t + 1.0e-6) * way
+                        start = start + (ray.t + BEHIND_HIT) * way
     states[i] = state
     holders[i] = held
     places[i] = place
@@ -129,7 +131,7 @@ class Held(NamedTuple):
     """(m, 3) of the point on it"""
 
     def take(self, chosen: NDArray[np.integer]) -> "Held":
-        """The same of some of the vertices."""
+        """The places of some of the vertices, which are numbered anew."""
         number = np.full(len(self.state), -1)
         number[chosen] = np.arange(len(chosen))
         kept = number[self.holder_of] >= 0

@@ -18,16 +18,16 @@ from weft.world import State
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
-# vertices with less weight in a stencil have no part in it
+# a vertex with a smaller weight than this does not take part in a stencil; weights of each side sum to 1
 LEAST_WEIGHT = 1e-9
 
 
 class Forced(Exception):
-    """Pairs that no motion of the cloth keeps free; `rows` and `weights` (k, 4) are their stencils."""
+    """Pairs that no motion of the cloth keeps free; `stencils` (k, 4) are their vertices, with `weights`."""
 
-    def __init__(self, rows: Ints, weights: Floats, velocities: Floats) -> None:
+    def __init__(self, stencils: Ints, weights: Floats, velocities: Floats) -> None:
         super().__init__("pairs are forced through each other")
-        self.rows, self.weights = rows, weights
+        self.stencils, self.weights = stencils, weights
         self.velocities = velocities
         """(n, 3) of all vertices; held ones move with what holds them"""
 
@@ -41,7 +41,7 @@ class GuardedRounds(CollisionRounds):
         zones, x = Zones(), state.x.numpy()
         free = world.inverse_mass.numpy() > 0.0
         mass, end = world.mass, world.target.numpy().copy()
-        rows, weights = np.zeros((0, 4), np.int32), np.zeros((0, 4))
+        stencils, weights = np.zeros((0, 4), np.int32), np.zeros((0, 4))
         for number in itertools.count():
             known = contacts.count
             if self.find(state, dt, report) == 0:
@@ -53,7 +53,7 @@ class GuardedRounds(CollisionRounds):
             forced = ~movable.any(axis=1)
             if forced.any():
                 raise Forced(new[forced], new_weights[forced], velocities)
-            rows, weights = np.concatenate([rows, new]), np.concatenate([weights, new_weights])
+            stencils, weights = np.concatenate([stencils, new]), np.concatenate([weights, new_weights])
             zones.add(new)
             in_new = np.zeros(len(x), dtype=bool)
             in_new[new[movable]] = True
@@ -62,7 +62,7 @@ class GuardedRounds(CollisionRounds):
                 carried = carried_velocity(x[loose], x[fixed], end[fixed], dt) if len(fixed) else None
                 if number >= RIGID_ROUNDS or (len(fixed) and carried is None):
                     chosen = loose[in_new[loose]]
-                    velocities[chosen] = held_velocities(chosen, rows, weights, velocities, free, fixed)
+                    velocities[chosen] = held_velocities(chosen, stencils, weights, velocities, free, fixed)
                     free[chosen] = False
                     end[chosen] = x[chosen] + dt * velocities[chosen]
                 elif carried is not None:
@@ -74,20 +74,24 @@ class GuardedRounds(CollisionRounds):
 
 
 def held_velocities(
-    vertices: Ints, rows: Ints, weights: Floats, velocities: Floats, free: NDArray[np.bool_], fixed: Ints
+    vertices: Ints, stencils: Ints, weights: Floats, velocities: Floats, free: NDArray[np.bool_], fixed: Ints
 ) -> Floats:
-    """The mean of the velocities of what each of the vertices collides with and is not free; else of `fixed`, or none."""
+    """The velocities of vertices that what they collide with holds: the mean of those of its prescribed or held points.
+
+    `stencils` and `weights` (k, 4) are the collisions. A vertex that collides with free vertices only gets the mean velocity of
+    the prescribed vertices `fixed` of its zone; where there is none, it stands still.
+    """
     count = len(velocities)
     total, number = np.zeros((count, 3)), np.zeros(count)
     size = np.abs(weights)
     for sign in (1.0, -1.0):
         # the point of the other side, as far as it is not free
-        other = np.where((sign * weights < 0.0) & ~free[rows], size, 0.0)
+        other = np.where((sign * weights < 0.0) & ~free[stencils], size, 0.0)
         whole = other.sum(axis=1)
-        point = np.einsum("ij,ijk->ik", other, velocities[rows]) / np.maximum(whole, LEAST_WEIGHT)[:, None]
-        row, corner = np.nonzero((sign * weights > LEAST_WEIGHT) & free[rows] & (whole > LEAST_WEIGHT)[:, None])
-        np.add.at(total, rows[row, corner], point[row])
-        np.add.at(number, rows[row, corner], 1.0)
+        point = np.einsum("ij,ijk->ik", other, velocities[stencils]) / np.maximum(whole, LEAST_WEIGHT)[:, None]
+        row, corner = np.nonzero((sign * weights > LEAST_WEIGHT) & free[stencils] & (whole > LEAST_WEIGHT)[:, None])
+        np.add.at(total, stencils[row, corner], point[row])
+        np.add.at(number, stencils[row, corner], 1.0)
     rest = velocities[fixed].mean(axis=0) if len(fixed) else np.zeros(3)
     own = number[vertices, None]
     return np.where(own > 0.0, total[vertices] / np.maximum(own, 1.0), rest)

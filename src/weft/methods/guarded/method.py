@@ -5,7 +5,7 @@ crosses a step is that of `robust`, and costs the same. Otherwise:
 
 1. the paths of all intersections are found, over cloth and colliders, and what is pinched between solids (`tangles`);
 2. pairs within a tangle are left alone (`pair_states`), all others are guarded as ever;
-3. pinched cloth moves with what pinches it (`solids`), the rest of a tangle is parted by a displacement (`parting`);
+3. pinched cloth moves with what pinches it (`weft.analysis.solids`), the rest of a tangle is parted by a displacement (`parting`);
 4. pairs that prescribed motion forces through each other are released, they alone (`forcing`).
 """
 
@@ -32,8 +32,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.integer]
 
 
-# cloth is rather let go than stretched to so many times its length: a ball at 50 m/s that a sheet of leather stops stretches
-# it to 2.8 times
+# times its rest length that an edge may be stretched by a collider, which passes through the cloth before it stretches it
+# farther: a ball at 50 m/s that a sheet of leather stops stretches it to 2.8 times
 TEARING = 4.0
 
 
@@ -121,11 +121,13 @@ class Guarded(Robust):
         self.tangles: Tangles | None = None
         """what crosses at the start of the next step"""
         self._looked = False
+        """whether `tangles` is that of the current positions"""
         self._held = HeldVertices(world)
         self._displacement: wp.array | None = None
-        # steps in which something was parted, and crossings of this frame that were not within a tangle before
         self._parted = 0
+        """number of steps so far in which a tangle was parted"""
         self._newly_crossing = 0
+        """crossings of this frame that were not within a tangle before"""
 
     def begin(self, state: State) -> int:
         """Move cloth off what it touches, layers of one cloth too."""
@@ -134,12 +136,9 @@ class Guarded(Robust):
         vertices, _ = self._find_touching(state.x)
         if len(vertices):
             distance = OFFSET * length_scale(self.world.finest_length)
-            cloth, faces = (
-                np.unique(vertices[(vertices < self.world.cloth_vertex_count).all(axis=1)]),
-                self.world.cloth_faces,
-            )
+            cloth = np.unique(vertices[(vertices < self.world.cloth_vertex_count).all(axis=1)])
             if len(cloth):
-                state.x.assign(stack_facets(state.positions(), faces, cloth, distance))
+                state.x.assign(stack_facets(state.positions(), self.world.cloth_faces, cloth, distance))
         return int((state.positions() != start).any(axis=1).sum())
 
     def begin_frame(self) -> None:
@@ -214,10 +213,10 @@ class Guarded(Robust):
     def _release(self, state: State, dt: float, forced: Forced) -> None:
         """Release forced pairs: cloth and colliders, and cloth between the same solids; or cloth and cloth."""
         count = self.world.cloth_vertex_count
-        with_collider = (forced.rows >= count).any(axis=1)
-        for row, weights in zip(forced.rows[~with_collider], forced.weights[~with_collider], strict=True):
-            self._held.pairs.append(Sides.of(row[weights > 0.0], row[weights < 0.0]))
-        vertices = np.unique(forced.rows[with_collider])
+        with_collider = (forced.stencils >= count).any(axis=1)
+        for stencil, weights in zip(forced.stencils[~with_collider], forced.weights[~with_collider], strict=True):
+            self._held.pairs.append(Sides.of(stencil[weights > 0.0], stencil[weights < 0.0]))
+        vertices = np.unique(forced.stencils[with_collider])
         vertices = vertices[vertices < count]
         self._held.add(vertices, forced.velocities[vertices])
         if len(vertices):
@@ -231,7 +230,7 @@ class Guarded(Robust):
         super()._end_step(state, dt, substeps, report)
 
     def _refuse_to_tear(self, state: State) -> None:
-        """Raise `Torn` where a collider would stretch cloth beyond all measure."""
+        """Raise `Torn` where a collider would stretch an edge to more than `TEARING` times its rest length."""
         if self.world.largest_stretch(self.motion.x_end) < TEARING:
             return
         edges, rest = self.world.cloth_edges
@@ -242,9 +241,10 @@ class Guarded(Robust):
         torn = edges.numpy()[longer & (length > TEARING * rest.numpy())]
         contacts = self.contact_list
         given = contacts.normal_impulses[: contacts.count].numpy() > 0.0
-        rows = contacts.vertices[: contacts.count].numpy().reshape(-1, 4)[given]
-        rows = np.unique(rows[(rows >= self.world.cloth_vertex_count).any(axis=1)])
-        pushed = np.setdiff1d(rows[rows < self.world.cloth_vertex_count], self._held.loose)
+        count = self.world.cloth_vertex_count
+        stencils = contacts.vertices[: contacts.count].numpy().reshape(-1, 4)[given]
+        touching = np.unique(stencils[(stencils >= count).any(axis=1)])
+        pushed = np.setdiff1d(touching[touching < count], self._held.loose)
         pushed = self.finder.connected(pushed, torn.ravel())
         if len(pushed):
             raise Torn(pushed)

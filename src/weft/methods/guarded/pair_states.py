@@ -227,7 +227,7 @@ class PairStates:
         self.any = len(sides.vertex) > 0
         if not self.any:
             return
-        lists = _lists(sides, self.world.vertex_count)
+        lists = sides_by_vertex(sides, self.world.vertex_count)
         self._offsets.assign(lists.offsets)
         self._items = wp.array(lists.items, dtype=int, device=self.world.device)
         placed = np.zeros(self.world.vertex_count, np.int8)
@@ -265,8 +265,8 @@ class PairStates:
         return found.numpy() != 0
 
 
-def _lists(sides: Sides, count: int) -> Csr:
-    """The sides of each vertex, each once, ascending."""
+def sides_by_vertex(sides: Sides, count: int) -> Csr:
+    """The sides that each of `count` vertices is on, each side once, ascending."""
     most = int(sides.side.max()) + 1
     keys = np.unique(sides.vertex.astype(np.int64) * most + sides.side)
     return make_csr((keys // most).astype(np.int32), (keys % most).astype(np.int32), count, most)

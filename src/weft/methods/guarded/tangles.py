@@ -15,7 +15,7 @@ from weft.analysis.analyser import Analyser, Analysis, vertex_areas
 from weft.analysis.attraction import pulling_paths, unit
 from weft.analysis.crossing import CrossingFinder
 from weft.analysis.solids import INSIDE_AREA, OUTSIDE, PINCHED, Held, Solids
-from weft.mesh.topology import Topology
+from weft.mesh.topology import Csr, Topology
 from weft.methods.guarded.pair_states import Places, Sides
 from weft.methods.guarded.parting import Parting, Way
 from weft.world import World
@@ -60,6 +60,11 @@ class Tangles(NamedTuple):
         corners: Ints = self.analysis.topology.faces[self.analysis.face]
         return corners
 
+    @property
+    def vertices(self) -> Ints:
+        """(k, 5) the vertices of each crossing: the two of its edge, then the three of its triangle."""
+        return np.column_stack([self.analysis.rows[:, :2], self.corners])
+
 
 class TangleFinder:
     """Finds the tangles of a world."""
@@ -73,6 +78,7 @@ class TangleFinder:
         self._length = min(float(np.median(cloth.mesh.rest_lengths)) for cloth in world.cloths) if world.cloths else 1.0
         self._thickness = world.thickness.numpy()
         self._around: Held | None = None
+        """where all vertices of cloth are with regard to the solids, as `find` has last seen them"""
 
     @cached_property
     def analyser(self) -> Analyser:
@@ -111,7 +117,7 @@ class TangleFinder:
         if not len(edge):
             return None
         self._around = None
-        analysis = self.analyser.analyse_found(x, edge, face, self._weigh if self.solids.any else None)
+        analysis = self.analyser.analyse_found(x, edge, face, self._place_and_weigh if self.solids.any else None)
         if analysis is None:
             return None
         if self._around is None:
@@ -123,8 +129,8 @@ class TangleFinder:
         near = self._ring(inside[around.state == PINCHED], PINCHED_RINGS)
         return Tangles(analysis, inside, around, outside, self.solids.normals(), np.isin(inside, near))
 
-    def _weigh(self, x: Floats) -> Floats:
-        """The areas of the vertices, by which the smaller side of a path is chosen."""
+    def _place_and_weigh(self, x: Floats) -> Floats:
+        """Find which cloth is inside solids; gives the areas of the vertices, by which the smaller side of a path is chosen."""
         count = self.world.cloth_vertex_count
         self.solids.place(x)
         self._around = self.solids.look(x[:count], self._thickness[:count])
@@ -140,25 +146,24 @@ class TangleFinder:
         seeds = seeds[inside[seeds]]
         if not len(seeds):
             return seeds.astype(np.int32)
-        own = np.flatnonzero(inside)
-        _, piece = sparse.csgraph.connected_components(self._links[own][:, own], directed=False)
-        reached = np.isin(piece, piece[np.searchsorted(own, seeds)])
-        return own[reached].astype(np.int32)
+        return self._pieces_of(seeds, np.flatnonzero(inside)).astype(np.int32)
+
+    def _pieces_of(self, seeds: Ints, vertices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of the vertices (ascending) that edges between them connect with the seeds, which are among them."""
+        _, piece = sparse.csgraph.connected_components(self._links[vertices][:, vertices], directed=False)
+        return vertices[np.isin(piece, piece[np.searchsorted(vertices, seeds)])]
 
     def connected(self, vertices: Ints, seeds: Ints) -> Ints:
         """Those of the vertices that are connected with the seeds, through each other or a vertex beside them."""
         if not len(vertices):
             return vertices
-        beside = self._ring(seeds, 1)
-        own = np.union1d(vertices, beside)
-        _, piece = sparse.csgraph.connected_components(self._links[own][:, own], directed=False)
-        reached = own[np.isin(piece, piece[np.searchsorted(own, seeds)])]
-        return np.intersect1d(vertices, reached)
+        candidates = np.union1d(vertices, self._ring(seeds, 1))
+        return np.intersect1d(vertices, self._pieces_of(seeds, candidates))
 
     def pinched_with(self, vertices: Ints, x: Floats, target: Floats, dt: float) -> tuple[Ints, Floats]:
-        """The vertices that solids pinch at the end of a step if cloth stays at x, connected with the given ones.
+        """The vertices, connected with the given ones, that solids pinch at the end of a step if cloth stays at x.
 
-        And the velocities by which these solids carry them.
+        Returns them, and the velocities (m/s) by which these solids carry them.
         """
         if not self.solids.any:
             return np.zeros(0, np.int32), np.zeros((0, 3))
@@ -167,9 +172,7 @@ class TangleFinder:
         around = self.solids.look(x[:count], self._thickness[:count])
         chosen = around.state == PINCHED
         chosen[vertices] = True
-        own = np.flatnonzero(chosen)
-        _, piece = sparse.csgraph.connected_components(self._links[own][:, own], directed=False)
-        reached = own[np.isin(piece, piece[np.searchsorted(own, vertices)])]
+        reached = self._pieces_of(vertices, np.flatnonzero(chosen))
         reached = reached[around.state[reached] == PINCHED]
         return reached, around.take(reached).carried((target - x) / dt)
 
@@ -181,13 +184,12 @@ class TangleFinder:
         second = np.where(beside[:, 1] >= 0, beside[:, 1], beside[:, 0])
         near = [analysis.rows[:, :2], faces[beside[:, 0]], faces[second], tangles.corners]
         sides = [edge_side, edge_side, edge_side, edge_side ^ 1]
-        vertex = np.concatenate([part.ravel() for part in near])
-        side = np.concatenate([np.repeat(s, part.shape[1]) for s, part in zip(sides, near, strict=True)])
+        vertex = np.concatenate([vertices.ravel() for vertices in near])
+        side = np.concatenate([np.repeat(s, vertices.shape[1]) for s, vertices in zip(sides, near, strict=True)])
         vertex, side = self._widen(vertex, side, RINGS)
         # a single curve through loop vertices has the same sheet on both sides
         regions = analysis.region_vertices
-        region = np.repeat(np.arange(len(regions.offsets) - 1), np.diff(regions.offsets))
-        vertex, side = np.concatenate([vertex, regions.items]), np.concatenate([side, region])
+        vertex, side = np.concatenate([vertex, regions.items]), np.concatenate([side, row_numbers(regions)])
         single = analysis.single[side // 2]
         vertex, side = np.concatenate([vertex, vertex[single]]), np.concatenate([side, side[single] ^ 1])
         return Sides.join(Sides(vertex, side), self._in_solids(tangles))
@@ -202,13 +204,11 @@ class TangleFinder:
     def count_at(self, tangles: Tangles, held: Ints) -> int:
         """How many crossings are at held vertices, or so near to them that solids may still close on them."""
         near = self._ring(held, PINCHED_RINGS)
-        corners = np.column_stack([tangles.analysis.rows[:, :2], tangles.corners])
-        return int(np.isin(corners, near).any(axis=1).sum())
+        return int(np.isin(tangles.vertices, near).any(axis=1).sum())
 
     def _crosses_solids(self, tangles: Tangles) -> Bools:
         """(k,) which crossings are with solids."""
-        corners = np.column_stack([tangles.analysis.rows[:, :2], tangles.corners])
-        return np.asarray(self.solids.is_closed[corners].any(axis=1), dtype=bool)
+        return np.asarray(self.solids.is_closed[tangles.vertices].any(axis=1), dtype=bool)
 
     def held_velocities(self, tangles: Tangles, velocity: Floats) -> Floats:
         """(m, 3) of the vertices that are held: those of what pinches them, or of the held ones beside them.
@@ -235,10 +235,8 @@ class TangleFinder:
         if tangles.around is None or not len(tangles.inside):
             return Sides.of(np.zeros(0, np.int64), np.zeros(0, np.int64))
         body = self.world.surface.vertex_body.numpy()
-        analysis = tangles.analysis
-        crossed = np.concatenate([analysis.rows[:, :2].ravel(), tangles.corners.ravel()])
         holders = np.concatenate([tangles.around.corners.ravel(), tangles.around.holder_corners.ravel()])
-        bodies = np.unique(body[np.concatenate([crossed, holders])])
+        bodies = np.unique(body[np.concatenate([tangles.vertices.ravel(), holders])])
         solid = np.flatnonzero(np.isin(body, bodies) & self.solids.is_closed)
         cloth = self._ring(tangles.inside, 1)
         return Sides.of(cloth, solid)
@@ -266,15 +264,14 @@ class TangleFinder:
         """
         analysis = tangles.analysis
         starts, sizes = analysis.path_offsets[:-1], np.diff(analysis.path_offsets)
-        at_pins = pinned[np.column_stack([analysis.rows[:, :2], tangles.corners])].any(axis=1)
+        at_pins = pinned[tangles.vertices].any(axis=1)
         hopeless = 2 * np.add.reduceat(at_pins.astype(np.int64), starts) >= sizes
         solid, pulled, moves = np.zeros(len(analysis), dtype=bool), np.zeros(len(analysis), dtype=bool), []
         if tangles.around is not None:
-            corners = np.column_stack([analysis.rows[:, :2], tangles.corners])
             closed = self._crosses_solids(tangles)
-            solid = np.logical_or.reduceat(closed, analysis.path_offsets[:-1])
+            solid = np.logical_or.reduceat(closed, starts)
             pulled = solid & self._wholly_inside(tangles)
-            moves = [self._leave(tangles, pulled), self._clear(tangles, corners[closed & ~at_pins])]
+            moves = [self._leave(tangles, pulled), self._clear(tangles, tangles.vertices[closed & ~at_pins])]
         return self.parting.displacements(analysis, ~solid & ~hopeless, pulled, moves, movable, number)
 
     def _wholly_inside(self, tangles: Tangles) -> Bools:
@@ -284,11 +281,7 @@ class TangleFinder:
         inside[tangles.inside[~tangles.pinched]] = True
         inside[self.world.cloth_vertex_count :] = True
         regions = analysis.region_vertices
-        outside = np.bincount(
-            np.repeat(np.arange(len(regions.offsets) - 1), np.diff(regions.offsets)),
-            ~inside[regions.items],
-            len(regions.offsets) - 1,
-        )
+        outside = np.bincount(row_numbers(regions), ~inside[regions.items], len(regions.offsets) - 1)
         found: Bools = pulling_paths(analysis) & (outside.reshape(-1, 2).sum(axis=1) == 0)
         return found
 
@@ -296,7 +289,7 @@ class TangleFinder:
         """The ways of the vertices inside solids to the nearest surface, but for those inside the paths that are pulled."""
         assert tangles.around is not None
         regions = tangles.analysis.region_vertices
-        chosen = pulled[np.repeat(np.arange(len(regions.offsets) - 1), np.diff(regions.offsets)) // 2]
+        chosen = pulled[row_numbers(regions) // 2]
         only = np.flatnonzero(~tangles.pinched & ~np.isin(tangles.inside, regions.items[chosen]))
         vertices, x = tangles.inside[only], tangles.analysis.positions
         point, normal = tangles.around.take(only).nearest(x)
@@ -315,3 +308,8 @@ class TangleFinder:
         vertices = np.concatenate([corners[edge, :2].ravel(), corners[~edge, 2:].ravel()])
         ways = np.concatenate([np.repeat(outwards[edge], 2, axis=0), np.repeat(outwards[~edge], 3, axis=0)])
         return Way(vertices, CLEARING * self.parting.scale[vertices, None] * unit(ways))
+
+
+def row_numbers(lists: Csr) -> NDArray[np.int64]:
+    """(items,) the row that each item is in."""
+    return np.repeat(np.arange(len(lists.offsets) - 1), np.diff(lists.offsets))
