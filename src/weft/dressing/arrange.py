@@ -128,8 +128,8 @@ def cut_edges(x: Floats, faces: Ints, axis: Floats, height: float) -> tuple[Floa
     ends = []
     for k in (1, 2):
         other = x[faces[rows, (alone + k) % 3]]
-        part = (height - tip @ axis) / ((other - tip) @ axis)
-        ends.append(tip + part[:, None] * (other - tip))
+        fraction = (height - tip @ axis) / ((other - tip) @ axis)
+        ends.append(tip + fraction[:, None] * (other - tip))
     return ends[0], ends[1]
 
 

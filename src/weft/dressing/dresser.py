@@ -25,6 +25,7 @@ from weft.scene.motion import Sequence as SequenceMotion
 from weft.untangling import untangle
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
 
 # m: layers keep so far apart by default; finer cloth would need finer triangles
 THICKNESS = 0.002
@@ -40,6 +41,8 @@ BODY_FRICTION = 0.5
 PARTING_ROUNDS = 60
 # s in which a body changes into another one, or goes from the pose of the drape to the first one of an animation
 BLEND = 1.0
+# frames of the scene to go on with, where no animation says how long it is: two seconds
+STILL_FRAMES = 120
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,28 @@ class Dressed:
         return self.crossings.free and not self.remarks
 
 
+@dataclass(frozen=True)
+class _Settings:
+    """What all scenes of one dressing have in common, and where their files are."""
+
+    out: Path
+    """the cache of the drape"""
+    material: Material
+    thickness: float
+    method: str
+    attach: Sequence[str]
+    """labels of the edges that stay on the body"""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the meshes."""
+        return self.out.with_suffix("")
+
+    def relative(self, path: Path) -> str:
+        """A file as the scenes name it, from the folder that they are in."""
+        return Path(os.path.relpath(path, self.out.parent)).as_posix()
+
+
 def dress(
     patterns: str | Path | Pattern | Sequence[str | Path | Pattern],
     body: str | Path | TriMesh,
@@ -113,23 +138,23 @@ def dress(
     """
     out = Path(out)
     _check_out(out, overwrite)
+    if attach and onto is not None:
+        raise WeftError("what is attached to a body does not change to another one: leave out attach or onto")
     read = _read_patterns(patterns)
     check_labels(read, attach)
     who = read_body(body, motion=motion, fps=fps)
     other = None if onto is None else read_body(onto)
     material = Material(preset=material) if isinstance(material, str) else material  # type: ignore[arg-type]
+    settings = _Settings(out, material, thickness, method, attach)
     cuts = [cut_pattern(pattern, edge) for pattern in read]
     for cut in cuts:
         check_body(who, cut)
     sewn_body = who.mesh if other is None or other.same_triangles(who) else other.mesh
-    sewn = _sew_all(cuts, sewn_body, material, thickness, method, progress)
+    sewn = _sew_all(cuts, sewn_body, settings, progress)
     worn_by = who if other is None else other
-    folder = out.with_suffix("")
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    if attach and other is not None:
-        raise WeftError("what is attached to a body does not change to another one: leave out attach or onto")
-    scene = _drape_scene(sewn, sewn_body, worn_by, out, material, thickness, settle, method, attach)
+    with writing(settings.folder):
+        settings.folder.mkdir(parents=True, exist_ok=True)
+    scene = _drape_scene(sewn, sewn_body, worn_by, settle, settings)
 
     def show(frame: int, _: Any) -> None:
         if progress is not None:
@@ -141,18 +166,15 @@ def dress(
     garments = [joined(garment.cut, end) for garment, end in zip(sewn, draped, strict=True)]
     garments, crossings = part_cloth(garments, worn_by.mesh)
     fits = tuple(measure_fit(garment, worn_by.mesh, material, thickness) for garment in garments)
-    goes_on = _write_scene(garments, worn_by, out, material, thickness, blend, method, attach)
+    goes_on = _write_scene(garments, worn_by, blend, settings)
     remarks = _remarks(sewn, draped, cache, fits)
     return Dressed(tuple(garments), worn_by.mesh, crossings, fits, cache, goes_on, remarks)
 
 
 def count_crossings(garments: Sequence[CutGarment], body: TriMesh) -> Crossings:
     """The exact intersections of the garments, welded along their seams, and of the body with them."""
-    meshes = [(garment.welded_mean(garment.vertices), garment.welded_faces) for garment in garments]
-    meshes.append((body.vertices, body.faces))
-    starts = np.cumsum([0, *(len(vertices) for vertices, _ in meshes)])
-    faces = np.concatenate([own + start for (_, own), start in zip(meshes, starts, strict=False)]).astype(np.int32)
-    found = IntersectionFinder(faces).find(np.concatenate([vertices for vertices, _ in meshes]))
+    vertices, faces, starts = _concatenated([*_welded(garments), (body.vertices, body.faces)])
+    found = IntersectionFinder(faces).find(vertices)
     of_body_edge, of_body_face = found[:, 0] >= starts[-2], faces[found[:, 2], 0] >= starts[-2]
     return Crossings(int((~of_body_edge & ~of_body_face).sum()), int((of_body_edge != of_body_face).sum()))
 
@@ -162,16 +184,26 @@ def part_cloth(garments: Sequence[CutGarment], body: TriMesh) -> tuple[list[CutG
     before = count_crossings(garments, body)
     if not before.cloth:
         return list(garments), before
-    meshes = [(garment.welded_mean(garment.vertices), garment.welded_faces) for garment in garments]
-    starts = np.cumsum([0, *(len(vertices) for vertices, _ in meshes)])
-    faces = np.concatenate([own + start for (_, own), start in zip(meshes, starts, strict=False)])
-    moved = untangle(np.concatenate([vertices for vertices, _ in meshes]), faces, max_rounds=PARTING_ROUNDS).vertices
+    vertices, faces, starts = _concatenated(_welded(garments))
+    moved = untangle(vertices, faces, max_rounds=PARTING_ROUNDS).vertices
     parted = [
         replace(garment, vertices=moved[start + garment.welded_vertex])
         for garment, start in zip(garments, starts, strict=False)
     ]
     after = count_crossings(parted, body)
     return (parted, after) if after.cloth + after.body < before.cloth + before.body else (list(garments), before)
+
+
+def _welded(garments: Sequence[CutGarment]) -> list[tuple[Floats, Ints]]:
+    """Vertices and triangles of each garment, welded along its seams."""
+    return [(garment.welded_mean(garment.vertices), garment.welded_faces) for garment in garments]
+
+
+def _concatenated(meshes: Sequence[tuple[Floats, Ints]]) -> tuple[Floats, Ints, NDArray[np.int64]]:
+    """The vertices and triangles of several meshes as one, and the first vertex of each, with the number of all at the end."""
+    starts = np.cumsum([0, *(len(vertices) for vertices, _ in meshes)])
+    faces = np.concatenate([own + start for (_, own), start in zip(meshes, starts, strict=False)]).astype(np.int32)
+    return np.concatenate([vertices for vertices, _ in meshes]), faces, starts
 
 
 def _check_out(out: Path, overwrite: bool) -> None:
@@ -198,52 +230,38 @@ def _read_patterns(patterns: Any) -> list[Pattern]:
 
 
 def _sew_all(
-    cuts: Sequence[CutGarment],
-    body: TriMesh,
-    material: Material,
-    thickness: float,
-    method: str,
-    progress: Progress | None,
+    cuts: Sequence[CutGarment], body: TriMesh, settings: _Settings, progress: Progress | None
 ) -> list[SewnGarment]:
     """Sew garment after garment, each over those before it."""
     sewn: list[SewnGarment] = []
     layers: list[Layer] = []
+    how: dict[str, Any] = {name: getattr(settings, name) for name in ("material", "thickness", "method")}
     for cut in cuts:
-        sewn.append(
-            sew_garment(cut, body, layers, material=material, thickness=thickness, method=method, progress=progress)
-        )
+        sewn.append(sew_garment(cut, body, layers, **how, progress=progress))
         on = sewn[-1].cut
         layers.append(Layer(on.welded_mean(on.vertices), on.welded_faces))
     return sewn
 
 
 def _drape_scene(
-    sewn: Sequence[SewnGarment],
-    body: TriMesh,
-    worn_by: DressBody,
-    out: Path,
-    material: Material,
-    thickness: float,
-    settle: float,
-    method: str,
-    attach: Sequence[str],
+    sewn: Sequence[SewnGarment], body: TriMesh, worn_by: DressBody, settle: float, settings: _Settings
 ) -> Scene:
     """Gravity acts on the sewn garments; where another body is to wear them, this one changes into it first."""
-    folder, base = out.with_suffix(""), out.parent
+    folder = settings.folder
     for garment in sewn:
         save_garment(garment.cut, folder / f"{garment.cut.pattern.name}_sewn.npz")
     changes = body is not worn_by.mesh and not np.array_equal(body.vertices, worn_by.mesh.vertices)
     if changes:
         np.savez(folder / "change.npz", vertices=np.stack([body.vertices, worn_by.mesh.vertices]), faces=body.faces)
-        motion = SequenceMotion(file=_relative(folder / "change.npz", base), fps=1.0 / BLEND)
+        motion = SequenceMotion(file=settings.relative(folder / "change.npz"), fps=1.0 / BLEND)
         solid = Collider(name="body", motion=motion, friction=BODY_FRICTION)
     else:
-        solid = Collider(name="body", mesh=_body_file(worn_by, folder, base), friction=BODY_FRICTION)
+        solid = Collider(name="body", mesh=_body_file(worn_by, settings), friction=BODY_FRICTION)
     names = [garment.cut.pattern.name for garment in sewn]
-    files = [_relative(folder / f"{name}_sewn.npz", base) for name in names]
+    files = [settings.relative(folder / f"{name}_sewn.npz") for name in names]
     frames = max(1, round((settle + (BLEND if changes else 0.0)) * FPS))
-    pins = [_pins(held_vertices(garment.cut, attach)) for garment in sewn]
-    return _scene(names, files, pins, solid, frames, FPS, material, thickness, method, out.stem).at(base)
+    pins = [_pins(held_vertices(garment.cut, settings.attach)) for garment in sewn]
+    return _scene(names, files, pins, solid, frames, FPS, settings)
 
 
 def _scene(
@@ -253,59 +271,47 @@ def _scene(
     solid: Collider,
     frames: int,
     fps: float,
-    material: Material,
-    thickness: float,
-    method: str,
-    title: str,
+    settings: _Settings,
 ) -> Scene:
+    """Garments, by their names, mesh files and pins, on a body; every garment is held together by its seams."""
     return Scene(
-        name=title,
+        name=settings.out.stem,
         fps=fps,
         frames=frames,
-        thickness=thickness,
-        method=method,  # type: ignore[arg-type]
+        thickness=settings.thickness,
+        method=settings.method,  # type: ignore[arg-type]
         forces=Forces(air_damping=AIR),
         cloths=tuple(
-            Cloth(name=name, mesh=file, rest="uv", material=material, pins=held)
+            Cloth(name=name, mesh=file, rest="uv", material=settings.material, pins=held)
             for name, file, held in zip(names, files, pins, strict=True)
         ),
         colliders=(solid,),
         seams=tuple(Seam(cloth=name, file=file, kind="weld") for name, file in zip(names, files, strict=True)),
-    )
+    ).at(settings.out.parent)
 
 
-def _write_scene(
-    garments: Sequence[CutGarment],
-    worn_by: DressBody,
-    out: Path,
-    material: Material,
-    thickness: float,
-    blend: float,
-    method: str,
-    attach: Sequence[str],
-) -> Path:
-    """The meshes of the dressed body, and a scene that starts with them, on the animated body where there is one."""
-    folder, base = out.with_suffix(""), out.parent
+def _write_scene(garments: Sequence[CutGarment], worn_by: DressBody, blend: float, settings: _Settings) -> Path:
+    """Write the meshes of the dressed body and a scene that starts with them, on the animated body where there is one."""
+    folder = settings.folder
     for garment in garments:
         save_garment(garment, folder / f"{garment.pattern.name}.npz")
         save_garment(garment, folder / f"{garment.pattern.name}.obj", welded=True)
     names = [garment.pattern.name for garment in garments]
-    files = [_relative(folder / f"{name}.npz", base) for name in names]
+    files = [settings.relative(folder / f"{name}.npz") for name in names]
     if worn_by.frames is None:
-        solid = Collider(name="body", mesh=_body_file(worn_by, folder, base), friction=BODY_FRICTION)
-        frames, fps = 120, FPS
-        pins = [_pins(held_vertices(garment, attach)) for garment in garments]
+        solid = Collider(name="body", mesh=_body_file(worn_by, settings), friction=BODY_FRICTION)
+        frames, fps = STILL_FRAMES, FPS
+        pins = [_pins(held_vertices(garment, settings.attach)) for garment in garments]
     else:
         fps = worn_by.fps
         moving = worn_by.blended(blend)
         np.savez(folder / "motion.npz", vertices=moving.astype(np.float32), faces=worn_by.mesh.faces)
-        motion = SequenceMotion(file=_relative(folder / "motion.npz", base), fps=fps)
+        motion = SequenceMotion(file=settings.relative(folder / "motion.npz"), fps=fps)
         solid = Collider(name="body", motion=motion, friction=BODY_FRICTION)
         frames = len(moving) - 1
-        pins = [_moving_pins(garment, attach, worn_by.mesh, moving, folder, base, fps) for garment in garments]
-    scene = _scene(names, files, pins, solid, frames, fps, material, thickness, method, out.stem)
-    path = out.with_suffix(".toml")
-    save_scene(scene.at(base), path)
+        pins = [_moving_pins(garment, worn_by.mesh, moving, fps, settings) for garment in garments]
+    path = settings.out.with_suffix(".toml")
+    save_scene(_scene(names, files, pins, solid, frames, fps, settings), path)
     return path
 
 
@@ -316,29 +322,26 @@ def _pins(vertices: tuple[int, ...], motion: SequenceMotion | None = None) -> tu
 
 
 def _moving_pins(
-    garment: CutGarment, attach: Sequence[str], body: TriMesh, moving: Floats, folder: Path, base: Path, fps: float
+    garment: CutGarment, body: TriMesh, moving: Floats, fps: float, settings: _Settings
 ) -> tuple[Pin, ...]:
     """Pins of attached vertices that follow the frames of the body; the file of a pin has the positions of the whole cloth."""
-    held = held_vertices(garment, attach)
+    held = held_vertices(garment, settings.attach)
     if not held:
         return ()
     whole = np.repeat(garment.vertices[None].astype(np.float32), len(moving), axis=0)
     whole[:, list(held)] = follow_body(garment.vertices[list(held)], body, moving)
-    path = folder / f"{garment.pattern.name}_attached.npz"
+    path = settings.folder / f"{garment.pattern.name}_attached.npz"
     np.savez(path, vertices=whole)
-    return _pins(held, SequenceMotion(file=_relative(path, base), fps=fps))
+    return _pins(held, SequenceMotion(file=settings.relative(path), fps=fps))
 
 
-def _body_file(body: DressBody, folder: Path, base: Path) -> str:
+def _body_file(body: DressBody, settings: _Settings) -> str:
     """The file of a body in a scene: its own, or one that is written for it."""
     if body.path is not None and body.frames is None:
-        return _relative(body.path, base)
-    np.savez(folder / "body.npz", vertices=body.mesh.vertices, faces=body.mesh.faces)
-    return _relative(folder / "body.npz", base)
-
-
-def _relative(path: Path, base: Path) -> str:
-    return Path(os.path.relpath(path, base)).as_posix()
+        return settings.relative(body.path)
+    path = settings.folder / "body.npz"
+    np.savez(path, vertices=body.mesh.vertices, faces=body.mesh.faces)
+    return settings.relative(path)
 
 
 def _remarks(

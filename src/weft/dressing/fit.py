@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from weft.dynamics.springs import STRUCTURAL, from_mesh
+from weft.dynamics.springs import BEND, from_mesh
 from weft.garment import CutGarment
 from weft.mesh import TriMesh
+from weft.mesh.topology import vertex_normals
 from weft.scene import Material
 
 Floats = NDArray[np.float64]
@@ -19,6 +20,10 @@ FAR_TOO_SMALL = 0.35
 MOST = 0.95
 # thicknesses: cloth that is nearer to the body than this rests on it
 RESTING = 3.0
+# m: cloth that is farther than this from the nearest vertex of the body does not rest on it, whatever its height above it
+NEAR_BODY = 0.05
+# m/s^2, downwards
+GRAVITY = 9.81
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ def _pressure(cut: CutGarment, mesh: TriMesh, body: TriMesh, material: Material,
     the normal of the body, divided by the area of the nearest vertices of the body, is the pressure.
     """
     network = from_mesh(mesh, material)
-    kept = network.kind <= STRUCTURAL + 1
+    kept = network.kind != BEND
     a, b = network.pairs[kept].T
     along = cut.vertices[b] - cut.vertices[a]
     length = np.maximum(np.linalg.norm(along, axis=1), 1e-12)
@@ -88,16 +93,16 @@ def _pressure(cut: CutGarment, mesh: TriMesh, body: TriMesh, material: Material,
     for axis in range(3):
         force[:, axis] = np.bincount(a, pull[:, axis], len(force)) - np.bincount(b, pull[:, axis], len(force))
     mass = material.density * np.bincount(mesh.faces.ravel(), np.repeat(mesh.rest_areas / 3.0, 3), len(force))
-    force[:, 1] -= 9.81 * mass
+    force[:, 1] -= GRAVITY * mass
     # vertices that are sewn together carry their forces together
     number = cut.welded_vertex
     total = np.stack([np.bincount(number, column) for column in force.T], axis=1)
     x = cut.welded_mean(cut.vertices)
     away, nearest = cKDTree(body.vertices).query(x)
-    normals = _vertex_normals(body)[nearest]
+    normals = vertex_normals(body.vertices, body.faces)[nearest]
     # the body's own vertices may be far apart: the distance counts along its normal
     height = np.abs(((x - body.vertices[nearest]) * normals).sum(axis=1))
-    rests = (height < RESTING * thickness) & (away < 0.05)
+    rests = (height < RESTING * thickness) & (away < NEAR_BODY)
     push = np.where(rests, np.maximum(0.0, -(total * normals).sum(axis=1)), 0.0)
     area = np.bincount(body.faces.ravel(), np.repeat(body.face_areas / 3.0, 3), len(body.vertices)).astype(np.float64)
     load = np.bincount(nearest, push, len(body.vertices)).astype(np.float64)
@@ -110,12 +115,3 @@ def _spread(mesh: TriMesh, values: Floats, rounds: int = 3) -> Floats:
     for _ in range(rounds):
         values = values + np.bincount(a, values[b], len(values)) + np.bincount(b, values[a], len(values))
     return np.asarray(values)
-
-
-def _vertex_normals(mesh: TriMesh) -> Floats:
-    """Unit normals at the vertices: of the triangles around, weighted by their areas."""
-    weighted = mesh.face_normals * mesh.face_areas[:, None]
-    sums = np.stack(
-        [np.bincount(mesh.faces.ravel(), np.repeat(column, 3), len(mesh.vertices)) for column in weighted.T], 1
-    )
-    return np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-300))
