@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import weft
 from weft.cli.main import app
 from weft.errors import MissingExtraError
-from weft.run.controls import quaternion_of
+from weft.scene.rotation import quaternion_of
 from weft.view.play import HAND_SPEED, LiveView
 
 CHROMIUM = Path("/usr/bin/chromium")

@@ -93,14 +93,14 @@ def from_mesh(mesh: TriMesh, rigidities: tuple[float, float, float]) -> Hinges:
     )
 
 
-def join(parts: list[Hinges]) -> Hinges:
+def join(cloths: list[Hinges]) -> Hinges:
     """All hinges of several cloths in one."""
-    starts = np.cumsum([0, *(len(part.quads) for part in parts)])
-    parts = [
-        replace(part, face_hinges=np.where(part.face_hinges >= 0, part.face_hinges + start, -1).astype(np.int32))
-        for part, start in zip(parts, starts, strict=False)
+    starts = np.cumsum([0, *(len(cloth.quads) for cloth in cloths)])
+    cloths = [
+        replace(cloth, face_hinges=np.where(cloth.face_hinges >= 0, cloth.face_hinges + start, -1).astype(np.int32))
+        for cloth, start in zip(cloths, starts, strict=False)
     ]
-    return Hinges(*(np.concatenate([getattr(part, name) for part in parts]) for name in Hinges.__dataclass_fields__))
+    return Hinges(*(np.concatenate([getattr(cloth, name) for cloth in cloths]) for name in Hinges.__dataclass_fields__))
 
 
 def none() -> Hinges:
@@ -145,8 +145,8 @@ def curvature_coupling(mesh: TriMesh, rigidities: tuple[float, float, float]) ->
     along[np.abs(along) < 1e-9] = 0.0
     u, v = along[:, :, 1], -along[:, :, 0]
     warp, weft, twist = rigidities
-    parts = ((warp, u * u), (weft, v * v), (4.0 * twist, u * v))
-    total = sum(stiffness * part[:, :, None] * part[:, None, :] for stiffness, part in parts)
+    curvatures = ((warp, u * u), (weft, v * v), (4.0 * twist, u * v))
+    total = sum(stiffness * of[:, :, None] * of[:, None, :] for stiffness, of in curvatures)
     # at right angles these cancel but for rounding
     total = np.where(np.abs(total) < 1e-12 * max(rigidities), 0.0, total)
     return np.asarray(total / areas[:, None, None])

@@ -25,6 +25,10 @@ LAYOUT_GAP = 0.05
 NARROWER, NARROW_ROUNDS = 1.5, 8
 # triangles of a panel at most: an edge length a hundred times too short would fill the memory
 MOST_TRIANGLES = 2_000_000
+# the area of an equilateral triangle with edges of length 1, about that of the triangles of a panel
+TRIANGLE_AREA = 0.43
+# width of the layout in units of the side of a square with the area of all panels: rows are never full
+LAYOUT_WIDTH = 1.3
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ def cut_pattern(pattern: Pattern, edge: float) -> CutGarment:
     if not 0.0 < edge < np.inf:
         raise WeftError(f"the edge length of triangles must be more than 0 m, not {edge}")
     for panel in pattern.panels:
-        if abs(panel.area) / (0.43 * edge * edge) > MOST_TRIANGLES:
+        if abs(panel.area) / (TRIANGLE_AREA * edge * edge) > MOST_TRIANGLES:
             raise WeftError(
                 f"panel {panel.name!r} of {abs(panel.area):.3g} m^2 would have more than {MOST_TRIANGLES:,} triangles: "
                 f"an edge length of {edge:g} m is too short; it is in metres, 0.01 is usual"
@@ -267,7 +271,7 @@ def turned_panels(pattern: Pattern) -> list[bool]:
 def lay_out(panels: list[Floats]) -> list[Floats]:
     """Move flat panels beside each other, in rows of similar width as height in all; none overlaps another."""
     sizes = np.array([np.ptp(points, axis=0) for points in panels]) + LAYOUT_GAP
-    width = max(float(sizes[:, 0].max()), 1.3 * float(np.sqrt(sizes.prod(axis=1).sum())))
+    width = max(float(sizes[:, 0].max()), LAYOUT_WIDTH * float(np.sqrt(sizes.prod(axis=1).sum())))
     moved = []
     x = y = height = 0.0
     for points, size in zip(panels, sizes, strict=True):

@@ -27,6 +27,8 @@ MENDING_ROUNDS = 30
 LATTICES = 5
 # of the local edge length: an edge shorter than this is collapsed, a circumcentre nearer to others than this not added
 SHORT = 0.62
+# points that are compared with the whole boundary at once: limits the memory for their distances
+CHUNK = 4096
 
 
 class MissingSegments(Exception):
@@ -95,23 +97,25 @@ class _PanelMesh:
     def size(self, points: Floats) -> Floats:
         """The edge length that is wanted at points."""
         wanted = np.ones(len(points))
-        for start in range(0, len(points), 4096):
-            part = slice(start, start + 4096)
-            if len(self._short):
-                away = np.linalg.norm(points[part, None] - self._short[None], axis=2)
-                wanted[part] = np.minimum(1.0, (self._short_sizes + GRADING * away).min(axis=1))
+        if not len(self._short):
+            return wanted
+        for start in range(0, len(points), CHUNK):
+            chunk = slice(start, start + CHUNK)
+            away = np.linalg.norm(points[chunk, None] - self._short[None], axis=2)
+            wanted[chunk] = np.minimum(1.0, (self._short_sizes + GRADING * away).min(axis=1))
         return wanted
 
     def inside(self, points: Floats) -> NDArray[np.bool_]:
         """Whether points are inside the polygon: a ray to the right crosses it an odd number of times."""
         a, b = self.rim, np.roll(self.rim, -1, axis=0)
         found = np.zeros(len(points), dtype=bool)
-        for start in range(0, len(points), 4096):
-            x, y = points[start : start + 4096, :1], points[start : start + 4096, 1:]
+        for start in range(0, len(points), CHUNK):
+            chunk = slice(start, start + CHUNK)
+            x, y = points[chunk, :1], points[chunk, 1:]
             spans = (a[:, 1] > y) != (b[:, 1] > y)
             rise = np.where(b[:, 1] == a[:, 1], 1.0, b[:, 1] - a[:, 1])
             crossing = a[:, 0] + (y - a[:, 1]) * (b[:, 0] - a[:, 0]) / rise
-            found[start : start + 4096] = (spans & (x < crossing)).sum(axis=1) % 2 == 1
+            found[chunk] = (spans & (x < crossing)).sum(axis=1) % 2 == 1
         return found
 
     def to_boundary(self, points: Floats) -> Floats:

@@ -117,39 +117,39 @@ class Details:
         )
 
 
-def join_details(parts: Sequence[Details], vertex_counts: Sequence[int], face_counts: Sequence[int]) -> Details:
+def join_details(pieces: Sequence[Details], vertex_counts: Sequence[int], face_counts: Sequence[int]) -> Details:
     """The details of several meshes as those of one: corner arrays only if each has them, names and attributes if any has."""
 
     def corners(name: str) -> Floats | None:
-        arrays = [getattr(part, name) for part in parts]
+        arrays = [getattr(piece, name) for piece in pieces]
         return None if any(array is None for array in arrays) or not arrays else np.concatenate(arrays)
 
     polygons, next_polygon = [], 0
-    for part, count in zip(parts, face_counts, strict=True):
-        own = np.arange(count, dtype=np.int32) if part.polygons is None else part.polygons
+    for piece, count in zip(pieces, face_counts, strict=True):
+        own = np.arange(count, dtype=np.int32) if piece.polygons is None else piece.polygons
         polygons.append(own + np.int32(next_polygon))
         next_polygon += int(own.max(initial=-1)) + 1
     labels: dict[str, Labels] = {}
-    for kind in dict.fromkeys(kind for part in parts for kind in part.labels):
+    for kind in dict.fromkeys(kind for piece in pieces for kind in piece.labels):
         names: dict[str, int] = {}
         index = []
-        for part, count in zip(parts, face_counts, strict=True):
-            label = part.labels.get(kind, Labels((), np.full(count, -1, dtype=np.int32)))
+        for piece, count in zip(pieces, face_counts, strict=True):
+            label = piece.labels.get(kind, Labels((), np.full(count, -1, dtype=np.int32)))
             numbers = np.array([names.setdefault(name, len(names)) for name in label.names] + [-1], dtype=np.int32)
             index.append(numbers[label.index])
         labels[kind] = Labels(tuple(names), np.concatenate(index))
     attributes = {}
-    for name in dict.fromkeys(name for part in parts for name in part.attributes):
-        widths = {part.attributes[name].shape[1:] for part in parts if name in part.attributes}
+    for name in dict.fromkeys(name for piece in pieces for name in piece.attributes):
+        widths = {piece.attributes[name].shape[1:] for piece in pieces if name in piece.attributes}
         if len(widths) == 1:
             # outside of a vertex group the weight is 0
             missing = [np.zeros((count, *next(iter(widths)))) for count in vertex_counts]
-            values = [part.attributes.get(name, zero) for part, zero in zip(parts, missing, strict=True)]
+            values = [piece.attributes.get(name, zero) for piece, zero in zip(pieces, missing, strict=True)]
             attributes[name] = np.concatenate(values)
     return Details(
         corners("corner_uv"),
         corners("corner_normals"),
-        None if all(part.polygons is None for part in parts) else np.concatenate(polygons),
+        None if all(piece.polygons is None for piece in pieces) else np.concatenate(polygons),
         labels,
         attributes,
     )

@@ -81,28 +81,13 @@ def mix_poses(first: Floats, last: Floats, fraction: float) -> Floats:
     if np.array_equal(first[:3, :3], last[:3, :3]):
         pose[:3, :3] = first[:3, :3]
     else:
-        turn = rotation.logarithm(quaternion_of(last[:3, :3] @ first[:3, :3].T))
+        turn = rotation.logarithm(rotation.quaternion_of(last[:3, :3] @ first[:3, :3].T))
         pose[:3, :3] = rotation.matrix_of(rotation.exponential(fraction * turn)) @ first[:3, :3]
     return pose
 
 
-def quaternion_of(turn: Floats) -> Floats:
-    """The unit quaternion (w, x, y, z) of a rotation matrix: the row with the largest diagonal of 4 q q^T, normalised."""
-    (a, b, c), (d, e, f), (g, h, i) = turn
-    table = np.array(
-        [
-            [1 + a + e + i, h - f, c - g, d - b],
-            [h - f, 1 + a - e - i, b + d, c + g],
-            [c - g, b + d, 1 - a + e - i, f + h],
-            [d - b, c + g, f + h, 1 - a - e + i],
-        ]
-    )
-    best = table[table.diagonal().argmax()]
-    return np.asarray(best / np.linalg.norm(best))
-
-
 def check_pose(name: str, pose: npt.ArrayLike) -> Floats:
-    """A 4x4 matrix of a rotation and a translation; what is none is refused."""
+    """The pose of a body as a 4x4 matrix; one that is not a rotation and a translation is refused."""
     try:
         found = np.asarray(pose, dtype=np.float64)
     except (TypeError, ValueError):
@@ -189,7 +174,7 @@ class Controls:
         self._apply()
 
     def _apply(self) -> None:
-        """Give the motions to the world: those of the scene, with steered colliders in place of theirs, then the holds."""
+        """Prescribe motions to the world: those of the scene, of steered colliders instead of theirs, then of held vertices."""
         world = self.world
         world.collider_motions[:] = self._motions_of_scene
         prescriptions = list(self._of_scene)
@@ -248,7 +233,7 @@ def kick_vertices(
 
 @wp.kernel
 def add_late(first: int, late: wp.array[wp.vec3d], v: wp.array[wp.vec3d]):
-    """Give the rest at the end of the step."""
+    """Add what `kick_vertices` has left of the change of velocity, at the end of the step."""
     i = first + wp.tid()
     v[i] = v[i] + late[i]
 
@@ -256,8 +241,8 @@ def add_late(first: int, late: wp.array[wp.vec3d], v: wp.array[wp.vec3d]):
 class ExternalForces:
     """Forces of the caller on the vertices of the cloths: an array, functions and Warp kernels.
 
-    A step gets their impulse in two parts, at its start and at its end, such that a constant force displaces a vertex as much
-    as gravity of the same strength does: the method says which fraction that is (`Method.early_impulse`).
+    A step gets one fraction of their impulse at its start and the rest at its end, such that a constant force displaces a
+    vertex as much as gravity of the same strength does: the method says which fraction that is (`Method.early_impulse`).
     """
 
     def __init__(self, world: World, early_impulse: Callable[[float], float]) -> None:
@@ -271,8 +256,9 @@ class ExternalForces:
         self._before = wp.zeros(count, dtype=wp.vec3d, device=world.device)
         self._late = wp.zeros(count, dtype=wp.vec3d, device=world.device)
         self._owed = False
-        """whether the late part has not been given yet"""
+        """whether the impulse at the end of the step has not been given yet"""
         self._kicked: tuple[int, float] | None = None
+        """frame and time of the step that has last got its impulse"""
         self._inverse_mass = wp.zeros(0, dtype=wp.float64, device=world.device)
         self._phase = -1
         self.used = False

@@ -84,3 +84,18 @@ def matrix_of(q: Floats) -> Floats:
             [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)],
         ]
     )
+
+
+def quaternion_of(turn: Floats) -> Floats:
+    """The unit quaternion (w, x, y, z) of a rotation matrix: the row with the largest diagonal of 4 q q^T, normalised."""
+    (a, b, c), (d, e, f), (g, h, i) = turn
+    table = np.array(
+        [
+            [1 + a + e + i, h - f, c - g, d - b],
+            [h - f, 1 + a - e - i, b + d, c + g],
+            [c - g, b + d, 1 - a + e - i, f + h],
+            [d - b, c + g, f + h, 1 - a - e + i],
+        ]
+    )
+    best = table[table.diagonal().argmax()]
+    return np.asarray(best / np.linalg.norm(best))

@@ -26,11 +26,12 @@ _TEMPLATE = Path(__file__).with_name("page.html")
 # bytes of positions in a page; of longer runs every second frame is shown, or every third. Notebooks keep the page, so that
 # it should not be much larger than pictures are
 PAGE_BYTES = 12_000_000
-# the largest number of 16 bits
+# the largest number of 16 bits, and the bytes of a position of three such numbers
 _STEPS = 65535
-# a vertical angle of view of 0.6 rad, and a margin around what is looked at
+_POSITION_BYTES = 6
+# distance of the camera in units of the extent of the cloth: all of it, with a margin, at a vertical angle of view of 0.6 rad
 _DISTANCE = 2.2
-# pixels
+# height of the page in a notebook, pixels
 _HEIGHT = 420
 
 
@@ -41,7 +42,7 @@ def cache_page(cache: "Cache", *, frames: Sequence[int] | None = None) -> str:
     chosen = list(range(cache.frames)) if frames is None else [int(frame) for frame in frames]
     if not chosen:
         raise WeftError("the cache has no complete frame yet")
-    stride = -(-6 * len(cache.positions(chosen[0])) * len(chosen) // PAGE_BYTES)
+    stride = -(-_POSITION_BYTES * len(cache.positions(chosen[0])) * len(chosen) // PAGE_BYTES)
     chosen = chosen[:: max(1, stride)]
     positions = [cache.positions(frame) for frame in chosen]
     step = chosen[1] - chosen[0] if len(chosen) > 1 else 1

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from weft.mesh.topology import split_sharp
-from weft.run.controls import quaternion_of
 from weft.run.realtime import Realtime
 from weft.scene import Path as KeyframePath
-from weft.scene import Predictive, Scene, Sequence, Spin, load_scene
+from weft.scene import Predictive, Scene, Sequence, Spin, load_scene, rotation
 from weft.scene.colours import body_colours
 from weft.view.access import serve, start_server, stop_server
 from weft.view.camera import choose_view, extent
@@ -238,7 +237,7 @@ class LiveView:
             for name, (mesh, corners) in self._colliders.items():
                 if corners is None:
                     pose = cloth.poses[name]
-                    mesh.position, mesh.wxyz = pose[:3, 3], quaternion_of(pose[:3, :3])
+                    mesh.position, mesh.wxyz = pose[:3, 3], rotation.quaternion_of(pose[:3, :3])
                 else:
                     mesh.vertices = cloth.collider_mesh(name)[0][corners].astype(np.float32)
         self.panel.update(playing, self._describe())
