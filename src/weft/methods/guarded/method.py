@@ -5,7 +5,7 @@ crosses a step is that of `robust`, and costs the same. Otherwise:
 
 1. the paths of all intersections are found, over cloth and colliders, and what is pinched between solids (`tangles`);
 2. pairs within a tangle are left alone (`pair_states`), all others are guarded as ever;
-3. pinched cloth moves with what pinches it (`weft.analysis.solids`), the rest of a tangle is parted by a displacement (`parting`);
+3. pinched cloth moves with what pinches it (`analysis.solids`), the rest of a tangle is parted by a displacement (`parting`);
 4. pairs that prescribed motion forces through each other are released, they alone (`forcing`).
 """
 
