@@ -148,7 +148,7 @@ class TangleFinder:
             return seeds.astype(np.int32)
         return self._pieces_of(seeds, np.flatnonzero(inside)).astype(np.int32)
 
-    def _pieces_of(self, seeds: Ints, vertices: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _pieces_of(self, seeds: Ints, vertices: NDArray[Any]) -> NDArray[Any]:
         """Those of the vertices (ascending) that edges between them connect with the seeds, which are among them."""
         _, piece = sparse.csgraph.connected_components(self._links[vertices][:, vertices], directed=False)
         return vertices[np.isin(piece, piece[np.searchsorted(vertices, seeds)])]
