@@ -1,6 +1,7 @@
 """Who touches whom, where, and with what force: the contacts of a `Simulation` in the words of its bodies."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,11 @@ class ContactForce:
     """(k, 3) the force of each contact on the body, N"""
     others: npt.NDArray[np.str_]
     """(k,) the name of the other body of each contact"""
+
+    @cached_property
+    def normal_force(self) -> float:
+        """The sum of the sizes of all forces of contacts, N: how hard the body is pressed, where opposite forces cancel."""
+        return float(np.linalg.norm(self.forces, axis=1).sum())
 
 
 class ContactReporter:
