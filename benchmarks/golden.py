@@ -19,7 +19,7 @@ from pathlib import Path
 import weft
 
 ROOT = Path(__file__).parents[1]
-PREFIXES = ("robust", "untangle", "predictive", "boxes", "push", "finish")
+PREFIXES = ("robust", "guarded", "untangle", "predictive", "boxes", "push", "finish")
 
 
 def example_names() -> list[str]:

@@ -83,7 +83,7 @@ class FakeMethod:
         """Others than the next frame goes on from, in every second one."""
         return (1 + state.frame % 2) * state.velocities()
 
-    def extra_columns(self, state):
+    def state_columns(self, state):
         return {}
 
     def saved(self) -> dict[str, np.ndarray]:

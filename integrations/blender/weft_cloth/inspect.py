@@ -18,12 +18,8 @@ from .sampling import BakeError, marked, triangles, world_points
 ROUNDS = 6
 
 
-class WEFT_OT_check(bpy.types.Operator):
-    """Count what crosses at this frame, and select it in the active object"""
-
-    bl_idname = "weft.check"
-    bl_label = "Check"
-    bl_options = {"REGISTER", "UNDO"}  # noqa: RUF012 (Blender reads it so)
+class OnActiveMesh:
+    """An operator on the active mesh: `act` calls weft with files in a folder and gives the sentence that is shown."""
 
     @classmethod
     def poll(cls, context):
@@ -32,7 +28,7 @@ class WEFT_OT_check(bpy.types.Operator):
     def execute(self, context):
         try:
             with object_mode(context), tempfile.TemporaryDirectory() as folder:
-                text = self._check(context, Path(folder))
+                text = self.act(context, Path(folder))
         except BakeError as error:
             context.scene.weft.status = str(error)
             self.report({"ERROR"}, str(error))
@@ -41,7 +37,15 @@ class WEFT_OT_check(bpy.types.Operator):
         self.report({"INFO"}, text)
         return {"FINISHED"}
 
-    def _check(self, context, folder):
+
+class WEFT_OT_check(OnActiveMesh, bpy.types.Operator):
+    """Count what crosses at this frame, and select it in the active object"""
+
+    bl_idname = "weft.check"
+    bl_label = "Check"
+    bl_options = {"REGISTER", "UNDO"}  # noqa: RUF012 (Blender reads it so)
+
+    def act(self, context, folder):
         active = context.active_object
         things = [active, *(t for role in ("CLOTH", "COLLIDER") for t in marked(context.scene, role) if t != active)]
         things = [t for t in things if t == active or t.visible_get()]
@@ -88,30 +92,14 @@ class WEFT_OT_check(bpy.types.Operator):
         return f"{worst['intersections']} edges cross: {pairs}; {len(own)} vertices of {active.name} are selected"
 
 
-class WEFT_OT_untangle(bpy.types.Operator):
+class WEFT_OT_untangle(OnActiveMesh, bpy.types.Operator):
     """Move the vertices of the active mesh, as little as possible, until it does not cross itself"""
 
     bl_idname = "weft.untangle"
     bl_label = "Untangle"
     bl_options = {"REGISTER", "UNDO"}  # noqa: RUF012 (Blender reads it so)
 
-    @classmethod
-    def poll(cls, context):
-        return context.active_object is not None and context.active_object.type == "MESH"
-
-    def execute(self, context):
-        try:
-            with object_mode(context), tempfile.TemporaryDirectory() as folder:
-                text = self._untangle(context, Path(folder))
-        except BakeError as error:
-            context.scene.weft.status = str(error)
-            self.report({"ERROR"}, str(error))
-            return {"CANCELLED"}
-        context.scene.weft.status = text
-        self.report({"INFO"}, text)
-        return {"FINISHED"}
-
-    def _untangle(self, context, folder):
+    def act(self, context, folder):
         thing = context.active_object
         mesh, scale = thing.data, context.scene.unit_settings.scale_length or 1.0
         if mesh.shape_keys is not None:

@@ -190,14 +190,6 @@ class StepSearch:
             for candidates in lists:
                 candidates.assign(self._no_pairs)
 
-    def find_escaped(self, x: wp.array, end: wp.array) -> bool:
-        """Mark the vertices that leave their boxes on the way from x to `end`; False if no others do than before.
-
-        Then the candidates hold every pair that can collide on that way.
-        """
-        self._mark_escaped(x, end)
-        return int(read((self._new_escapes, 0, 1))[0][0]) == 1
-
     def find_collisions(self, x: wp.array, end: wp.array, contacts: ContactList) -> int:
         """Append every pair that would collide on the way from x to `end` to the list; gives their number."""
         self._graphs.run(lambda: self._begin_test(x, end), "test", x, end, self.margin, self._wave, self._any_tested)

@@ -43,10 +43,6 @@ class Repair:
     # (given vertices,): the given vertex that each one was joined to; most of them to themselves
     joined: Ints
 
-    def new_vertices(self, old: int) -> Ints:
-        """The vertices that vertex `old` has become: none if it was dropped, several if it was split."""
-        return np.flatnonzero(self.vertex_source == self.joined[old]).astype(np.int32)
-
 
 def repair_mesh(
     vertices: ArrayLike, faces: ArrayLike, uv: ArrayLike | None = None, *, details: Details | None = None

@@ -111,7 +111,8 @@ class Method(ABC):
     def frame_row(self, state: State, reports: list[StepReport]) -> dict[str, Any]:
         """The row of the report for a frame with these steps, which the state is at the end of."""
         stretch = worst_stretch(self.world, state)
-        return {"steps": len(reports), **summarise(reports), "stretch": stretch, **self.frame_columns()}
+        counts = {"steps": len(reports), **summarise(reports), "stretch": stretch}
+        return {**counts, **self.frame_columns(), **self.state_columns(state)}
 
     def early_impulse(self, dt: float) -> float:
         """The fraction of its impulse that a constant force must give at the start of a step, the rest at the end.
@@ -125,7 +126,7 @@ class Method(ABC):
         """Reset what is counted over the steps of a frame."""
 
     def frame_columns(self) -> dict[str, Any]:
-        """Columns of the report that only this method has, about the frame that ends."""
+        """Columns of the report that only this method has, about the steps of the frame that ends."""
         return {}
 
     def collider_moves(self) -> None:  # noqa: B027  (most methods rely on nothing)
@@ -139,8 +140,8 @@ class Method(ABC):
         """The contacts of the last step and their forces, where `note_forces` said that the method knows them."""
         raise NotImplementedError
 
-    def extra_columns(self, state: State) -> dict[str, int]:
-        """The columns of the report that only this method has, at the end of a frame or at the start of the scene."""
+    def state_columns(self, state: State) -> dict[str, int]:
+        """Columns of the report that only this method has, about a state: that of frame 0 has them too."""
         return {}
 
     def velocities(self, state: State) -> np.ndarray:

@@ -293,7 +293,7 @@ class SceneRun:
         self.simulation.check_stable()
         stretch = worst_stretch(self.world, self.state)
         counts = {"steps": 0, "contacts": 0, "collisions": 0, "zones": 0, "stretch": stretch, "status": "ok"}
-        return {**counts, **self.method.extra_columns(self.state)}
+        return {**counts, **self.method.state_columns(self.state)}
 
     def _usual_stretch(self, positions: npt.NDArray[np.float64]) -> float:
         """The strain below which 99 of 100 edges of cloth are: a single pinched edge does not speak for the cloth."""

@@ -9,7 +9,6 @@ crosses a step is that of `robust`, and costs the same. Otherwise:
 4. pairs that prescribed motion forces through each other are released, they alone (`forcing`).
 """
 
-from typing import Any
 
 import numpy as np
 import warp as wp
@@ -144,10 +143,7 @@ class Guarded(Robust):
     def begin_frame(self) -> None:
         self._newly_crossing = 0
 
-    def frame_row(self, state: State, reports: list[StepReport]) -> dict[str, Any]:
-        return {**super().frame_row(state, reports), **self.extra_columns(state)}
-
-    def extra_columns(self, state: State) -> dict[str, int]:
+    def state_columns(self, state: State) -> dict[str, int]:
         """What crosses now, how much of it is released, and what of it is new in the frame."""
         self._look(state)
         crossing = released = 0
