@@ -1,6 +1,6 @@
 # mypy: disable-error-code="attr-defined"
 # the fields of a mesh query are only known inside kernels
-"""Closed surfaces as solids: which vertices of cloth are inside one of them, and which are pinched by two.
+"""Surfaces that are closed, but for small holes, as solids: which vertices of cloth are inside one of them, and which are pinched by two.
 
 A vertex is pinched where it is inside two solids, or two parts of one solid that pass through each other: the winding number
 of all closed surfaces is two there. It is also pinched where it is inside one solid and touches another, or where the nearest
@@ -16,7 +16,7 @@ import warp as wp
 from numpy.typing import NDArray
 
 from weft.analysis.attraction import unit
-from weft.mesh.topology import Topology
+from weft.mesh.topology import Topology, connected_labels
 from weft.runtime import launch
 
 wp.set_module_options({"enable_backward": False})
@@ -33,6 +33,9 @@ MOST_LAYERS = wp.constant(8)
 INSIDE_AREA = 1e-6
 # farther than any surface, m
 FAR = wp.constant(1.0e6)
+# the holes of a solid are at most this fraction of its area: the eyes and the mouth of a body are a thousandth, the open ends of
+# a tube that is ten times as long as wide a twentieth
+SMALL_HOLES = 0.01
 # how far behind a surface that a ray has met the next one starts, so that it does not meet the same again, m
 BEHIND_HIT = wp.constant(1.0e-6)
 
@@ -270,16 +273,47 @@ def _weights(places: NDArray[np.float32]) -> Floats:
 
 
 def closed_faces(faces: Ints, x: Floats) -> tuple[Ints, Ints]:
-    """The triangles that belong to closed surfaces, turned so that their normals point outwards, and the piece of each."""
+    """The triangles that belong to solids, turned so that their normals point outwards, and the piece of each.
+
+    A surface that is closed but for small holes is a solid too. Triangles close its holes, after those of all surfaces.
+    """
     if not len(faces):
         return faces, np.zeros(0, np.int32)
     topology = Topology(faces, len(x))
+    caps, of_face = _caps(topology)
     _, piece = np.unique(topology.components[faces[:, 0]], return_inverse=True)
-    is_open = np.zeros(piece.max() + 1, dtype=bool)
-    is_open[piece[topology.edge_faces[topology.edge_counts != 2, 0]]] = True
+    of_cap = piece[of_face]
+    whole, holes = np.bincount(piece, _areas(faces, x)), np.bincount(of_cap, _areas(caps, x), piece.max() + 1)
+    solid = holes <= SMALL_HOLES * whole
+    solid[piece[topology.edge_faces[topology.edge_counts > 2, 0]]] = False
+
+    faces, piece = np.concatenate([faces, caps]), np.concatenate([piece, of_cap])
     a, b, c = (x[faces[:, k]] for k in range(3))
     volume = np.bincount(piece, np.einsum("ij,ij->i", a, np.cross(b, c)))
     turned = np.where((volume < 0.0)[piece][:, None], faces[:, ::-1], faces)
-    closed = ~is_open[piece]
-    _, number = np.unique(piece[closed], return_inverse=True)
-    return turned[closed], number.astype(np.int32)
+    chosen = solid[piece]
+    _, number = np.unique(piece[chosen], return_inverse=True)
+    return turned[chosen], number.astype(np.int32)
+
+
+def _areas(faces: Ints, x: Floats) -> Floats:
+    """(m,) twice the areas of triangles."""
+    a, b, c = (x[faces[:, k]] for k in range(3))
+    areas: Floats = np.linalg.norm(np.cross(b - a, c - a), axis=1)
+    return areas
+
+
+def _caps(topology: Topology) -> tuple[Ints, Ints]:
+    """Triangles that close the holes of a surface, each hole a fan around its lowest vertex; and a face beside each of them."""
+    edges = np.flatnonzero(topology.edge_counts == 1)
+    if not len(edges):
+        return np.zeros((0, 3), np.int32), np.zeros(0, np.int32)
+    beside = topology.edge_faces[edges, 0]
+    corner = np.argmax(topology.face_edges[beside] == edges[:, None], axis=1)
+    tail, head = topology.faces[beside, corner], topology.faces[beside, (corner + 1) % 3]
+    hole = connected_labels(tail, head, topology.vertex_count)
+    # labels are numbered in the order of their lowest vertices
+    _, lowest = np.unique(hole, return_index=True)
+    caps = np.column_stack([head, tail, lowest[hole[tail]]]).astype(np.int32)
+    flat = (caps[:, 2] == caps[:, 0]) | (caps[:, 2] == caps[:, 1])
+    return caps[~flat], beside[~flat]

@@ -137,3 +137,25 @@ def test_a_free_scene_never_sets_up_the_analysis():
     world, method = compile_scene(scene)
     method.advance_frame(world.initial_state())
     assert "analyser" not in vars(method.finder) and "solids" not in vars(method.finder)
+
+
+def test_a_surface_with_small_holes_is_a_solid_and_one_with_large_holes_is_not():
+    ball = shapes.icosphere(1.0, subdivisions=4)
+    # three holes that touch at corners and one of a single triangle; the second surface lacks its upper half
+    lower = ball.faces[ball.vertices[ball.faces, 1].max(axis=1) < 0.0]
+    holed = np.delete(ball.faces, [0, 1, 2, 400], axis=0)
+    count = len(ball.vertices)
+    x = np.concatenate([ball.vertices, ball.vertices + [5.0, 0.0, 0.0]])
+    faces = np.concatenate([holed[:, ::-1], lower + count]).astype(np.int32)
+    closed, piece = closed_faces(faces, x)
+    assert (piece == 0).all() and closed.max() < count
+    # what has no boundary has each edge as often in one direction as in the other
+    there, back = (closed[:, list(ends)] for ends in ([0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]))
+    keys = [np.sort(edges.reshape(-1, 2) @ [count, 1]) for edges in (there, back)]
+    assert np.array_equal(*keys)
+    solids = Solids(faces, x)
+    points = np.random.default_rng(2).uniform(-1.2, 6.2, (4000, 3)) * [1.0, 0.15, 0.15]
+    radius = np.linalg.norm(points, axis=1)
+    clear = np.abs(radius - 1.0) > 0.02
+    inside = solids.look(points, np.zeros(len(points))).state != OUTSIDE
+    assert np.array_equal(inside[clear], (radius < 1.0)[clear]) and inside.sum() > 100
