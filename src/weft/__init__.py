@@ -20,6 +20,7 @@ _PUBLIC = {
     "Capsule": "weft.scene",
     "Cloth": "weft.scene",
     "Collider": "weft.scene",
+    "Crease": "weft.scene",
     "Cylinder": "weft.scene",
     "Forces": "weft.scene",
     "Garment": "weft.scene",

@@ -42,6 +42,7 @@ from weft.scene import Camera as Camera
 from weft.scene import Capsule as Capsule
 from weft.scene import Cloth as Cloth
 from weft.scene import Collider as Collider
+from weft.scene import Crease as Crease
 from weft.scene import Cylinder as Cylinder
 from weft.scene import Forces as Forces
 from weft.scene import Garment as Garment

@@ -16,12 +16,15 @@ At the border no moment acts: the share of a border edge is the one of least ene
 A triangle with three pinned vertices does not bend: its neighbour across an edge takes all of the jump there.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
+from weft.dynamics.bend_memory import NO_LIMITS, bend_limits, stiffening
 from weft.mesh import TriMesh
+from weft.scene import Material
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Hinges:
     """(h, 4), each row sums to zero"""
     rest: np.ndarray
     """(h,) r at rest along the mean normal of both triangles, m; 0 where the rest shape is flat"""
+    limits: np.ndarray
+    """(h, 2) m: how far r may be from rest before that follows (see `bend_memory`)"""
     faces: np.ndarray
     """(m, 3) int32: triangles"""
     face_hinges: np.ndarray
@@ -69,6 +74,29 @@ class SharedJumps:
         return csr_array((values, self.columns, self.offsets), shape=(count, count))
 
 
+def of_cloth(
+    mesh: TriMesh,
+    material: Material,
+    painted: Mapping[str, np.ndarray] | None = None,
+    angles: np.ndarray | None = None,
+) -> Hinges:
+    """The hinges of a cloth. `painted` has factors of its material's numbers, one a vertex.
+
+    `angles` (h,) are those of creases at rest in radians, positive where the edge is a ridge on the side of the normals; NaN
+    where the hinge is as in the rest shape.
+    """
+    hinges = from_mesh(mesh, material.rigidities())
+    factor = np.full(len(mesh.faces), stiffening(material))
+    if painted and "bend" in painted:
+        factor *= painted["bend"][mesh.faces].mean(axis=1)
+    rest = hinges.rest
+    if angles is not None:
+        lengths = mesh.rest_lengths[mesh.hinge_edges]
+        rest = np.where(np.isnan(angles), rest, 2.0 * lengths * np.sin(0.5 * angles))
+    coupling = hinges.face_coupling * factor[:, None, None]
+    return replace(hinges, rest=rest, limits=bend_limits(mesh, material, painted), face_coupling=coupling)
+
+
 def from_mesh(mesh: TriMesh, rigidities: tuple[float, float, float]) -> Hinges:
     """The hinges of a mesh of cloth with these rigidities of an orthotropic plate, in N m: warp, weft and twist.
 
@@ -88,9 +116,9 @@ def from_mesh(mesh: TriMesh, rigidities: tuple[float, float, float]) -> Hinges:
         bend = 0.5 * (rigidities[0] + rigidities[1])
         rigidities = (bend, bend, 0.5 * bend)
     coupling = curvature_coupling(mesh, rigidities)
-    return Hinges(
-        mesh.hinges.astype(np.int32), weights, rest, mesh.faces.astype(np.int32), hinge_of[mesh.face_edges], coupling
-    )
+    limits = np.tile(NO_LIMITS, (len(rest), 1))
+    faces = mesh.faces.astype(np.int32), hinge_of[mesh.face_edges]
+    return Hinges(mesh.hinges.astype(np.int32), weights, rest, limits, *faces, coupling)
 
 
 def join(cloths: list[Hinges]) -> Hinges:
@@ -106,7 +134,8 @@ def join(cloths: list[Hinges]) -> Hinges:
 def none() -> Hinges:
     """No hinges."""
     three = np.zeros((0, 3), np.int32)
-    return Hinges(np.zeros((0, 4), np.int32), np.zeros((0, 4)), np.zeros(0), three, three, np.zeros((0, 3, 3)))
+    hinges = np.zeros((0, 4), np.int32), np.zeros((0, 4)), np.zeros(0), np.zeros((0, 2))
+    return Hinges(*hinges, three, three, np.zeros((0, 3, 3)))
 
 
 def hinge_weights(corners: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from weft.dynamics import curvature
+from weft.dynamics.bend_memory import NO_LIMITS
 from weft.mesh import TriMesh
 from weft.scene import Material
 from weft.world import Seams, World
@@ -54,6 +55,9 @@ class SpringNetwork:
     """(h, 4), each row sums to zero"""
     quad_rest: np.ndarray
     """(h,) rest length of r in m; 0 where the rest shape is flat"""
+    quad_memory: np.ndarray
+    """(h, 3) m: r at rest along the mean normal of both triangles, and how far it may be from that before that follows (see
+    `bend_memory`)"""
     quad_stiffness: np.ndarray
     """(h,) in N/m"""
     quad_damping: np.ndarray
@@ -108,6 +112,7 @@ def from_pairs(pairs: np.ndarray, rest: np.ndarray, stiffness: np.ndarray, dampi
         np.zeros((0, 4), np.int32),
         np.zeros((0, 4)),
         np.zeros(0),
+        np.zeros((0, 3)),
         np.zeros(0),
         np.zeros(0),
         np.zeros(0, bool),
@@ -121,7 +126,10 @@ def from_pairs(pairs: np.ndarray, rest: np.ndarray, stiffness: np.ndarray, dampi
 
 def from_world(world: World) -> SpringNetwork:
     """The springs of all cloths of a world, and those that close its seams."""
-    cloths = [from_mesh(cloth.mesh, cloth.material, cloth.painted).shifted(cloth.first) for cloth in world.cloths]
+    cloths = [
+        from_mesh(cloth.mesh, cloth.material, cloth.painted, cloth.rest_angles).shifted(cloth.first)
+        for cloth in world.cloths
+    ]
     return join([*cloths, from_seams(world.seams)])
 
 
@@ -143,14 +151,22 @@ def from_seams(seams: Seams) -> SpringNetwork:
         quads=stitches.astype(np.int32),
         weights=np.stack([np.ones(len(w)), w - 1.0, -w, zeros], axis=1),
         quad_rest=zeros,
+        quad_memory=np.tile([0.0, *NO_LIMITS], (len(w), 1)),
         quad_stiffness=seams.stiffness,
         quad_damping=seams.damping,
         sewn=np.ones(len(w), bool),
     )
 
 
-def from_mesh(mesh: TriMesh, material: Material, painted: Mapping[str, np.ndarray] | None = None) -> SpringNetwork:
+def from_mesh(
+    mesh: TriMesh,
+    material: Material,
+    painted: Mapping[str, np.ndarray] | None = None,
+    angles: np.ndarray | None = None,
+) -> SpringNetwork:
     """The springs of one cloth. `painted` has factors of some of the material's numbers, one a vertex.
+
+    `angles` are those of creases (see `curvature.of_cloth`).
 
     Triangles (`face_coupling`, `face_tension`) have the directions and painted factors of the material; springs and hinges
     alone, for models that do without triangles, its mean numbers.
@@ -168,16 +184,11 @@ def from_mesh(mesh: TriMesh, material: Material, painted: Mapping[str, np.ndarra
 
     # bend springs over the hinges
     bend = material.mean("bend")
-    hinges = curvature.from_mesh(mesh, material.rigidities())
+    hinges = curvature.of_cloth(mesh, material, painted, angles)
     quads, weights = hinges.quads, hinges.weights
     corners = rest_shape[quads]
     quad_area = _area(corners[:, 0], corners[:, 1], corners[:, 2]) + _area(corners[:, 0], corners[:, 1], corners[:, 3])
     quad_stiffness = bend / quad_area
-    if mesh.uv is None:
-        quad_rest = np.linalg.norm(np.einsum("hk,hkd->hd", weights, corners), axis=1)
-        quad_rest[quad_rest < 1e-9 * np.sqrt(quad_area)] = 0.0
-    else:
-        quad_rest = np.zeros(len(quads))
     opposite_rest = np.linalg.norm(corners[:, 2] - corners[:, 3], axis=1)
     opposite_stiffness = OPPOSITE_FRACTION * quad_stiffness * weights[:, 2] * weights[:, 3]
 
@@ -192,13 +203,14 @@ def from_mesh(mesh: TriMesh, material: Material, painted: Mapping[str, np.ndarra
         rest_shape[pairs[:, 1]] - rest_shape[pairs[:, 0]],
         quads,
         weights,
-        quad_rest,
+        np.abs(hinges.rest),
+        np.column_stack([hinges.rest, hinges.limits]),
         quad_stiffness,
         material.damping * quad_stiffness,
         np.zeros(len(quads), bool),
         hinges.faces,
         hinges.face_hinges,
-        0.25 * hinges.face_coupling * factors.get("bend", np.ones(1))[:, None, None],
+        0.25 * hinges.face_coupling,
         mesh.face_edges.astype(np.int32),
         _edge_tension(rest_shape[mesh.faces], membranes(mesh, material, factors)),
     )

@@ -1,6 +1,7 @@
 """Scenes: the description of a simulation, in Python objects or in TOML files, with the same keys in both."""
 
 from weft.scene.bodies import Cloth, Collider, Painted, Pin
+from weft.scene.creases import Crease
 from weft.scene.files import load_scene, parse_scene, save_scene, write_scene
 from weft.scene.material import MATERIALS, Directions, Material
 from weft.scene.methods import (
@@ -29,6 +30,7 @@ __all__ = [
     "Capsule",
     "Cloth",
     "Collider",
+    "Crease",
     "Cylinder",
     "Directions",
     "Flypaper",

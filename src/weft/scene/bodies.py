@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, TypeAdapter, ValidationInfo, model_validator
 
 from weft.scene.arrays import MeshField
+from weft.scene.creases import Creases
 from weft.scene.material import MATERIALS, MaterialField
 from weft.scene.messages import shown
 from weft.scene.model import (
@@ -123,6 +124,13 @@ class Painted(SceneModel):
     stretch: Factors | None = Field(default=None, description="factors of `stretch`; default: 1 everywhere")
     shear: Factors | None = Field(default=None, description="factors of `shear`; default: 1 everywhere")
     bend: Factors | None = Field(default=None, description="factors of `bend`; default: 1 everywhere")
+    stretch_limit: Factors | None = Field(default=None, description="factors of `stretch_limit`; default: 1 everywhere")
+    yield_curvature: Factors | None = Field(
+        default=None, description="factors of `yield_curvature`; default: 1 everywhere"
+    )
+    bend_hysteresis: Factors | None = Field(
+        default=None, description="factors of `bend_hysteresis`; default: 1 everywhere"
+    )
 
 
 class Cloth(SceneModel):
@@ -158,6 +166,7 @@ class Cloth(SceneModel):
     placement: Placement = Field(default=Placement(), description="where the cloth stands at the start")
     material: MaterialField = Field(default=MATERIALS["cotton"], description="the name of a preset, or a table")
     painted: Painted = Field(default=Painted(), description="factors of material numbers at each vertex")
+    creases: Creases = Field(default=(), description="edges that are bent at rest: fold lines, pleats")
     masses: Literal["equal", "area"] | None = Field(
         default=None,
         description="how the weight is shared: the same for all vertices, or each vertex a third of its triangles; "
@@ -201,7 +210,8 @@ class Cloth(SceneModel):
     def unusual(self) -> dict[tuple[str, ...], str]:
         """What is said of the material beyond its preset and one number each: key -> a feature that methods may lack."""
         found: dict[tuple[str, ...], str] = {("material", name): what for name, what in self.material.unusual().items()}
-        return found | {("painted", name): "painted" for name in self.painted.plain()}
+        found |= {("painted", name): "painted" for name in self.painted.plain()}
+        return found | ({("creases",): "creases"} if self.creases else {})
 
 
 # endings of files that state the units and the axis of their coordinates

@@ -10,6 +10,7 @@ from pydantic_core import PydanticUndefined
 
 from weft.scene.arrays import Samples
 from weft.scene.bodies import Cloth, Collider, Painted, Pin
+from weft.scene.creases import Crease
 from weft.scene.files import write_value
 from weft.scene.material import FEATURES, PRESETS, Directions, Material
 from weft.scene.methods import Flypaper, Follow, MethodOptions, Region, methods_that_model
@@ -32,6 +33,7 @@ def describe_scene() -> str:
             "Directions", "`stretch`, `shear` and `bend` of a material, where they are no single number", Directions
         ),
         _section("Painted", "`painted` of a cloth", Painted),
+        _section("Crease", "`[[cloth.creases]]`", Crease),
         _section("Pin", "`[[cloth.pins]]`", Pin),
         _section("Seam", "`[[seam]]`", Seam),
         _section("Garment", "`garment`, one table, or several as `[[garment]]`", Garment),

@@ -93,6 +93,7 @@ STIFFEST = 1e7
 FEATURES = {
     "directions": "a stiffness that depends on the direction",
     "painted": "a painted stiffness",
+    "creases": "a rest shape with creases",
     "stretch_limit": "a limit of stretch",
     "yield_curvature": "a crease that stays",
     "bend_hysteresis": "friction between yarns",

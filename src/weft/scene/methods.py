@@ -65,7 +65,7 @@ def methods_that_model(feature: str) -> list[str]:
 
 
 # what position-based and implicit dynamics model of materials
-_TRIANGLES = frozenset({"directions", "painted"})
+_TRIANGLES = frozenset({"directions", "painted", "creases"})
 
 
 class Plain(MethodOptions):

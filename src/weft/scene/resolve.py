@@ -10,6 +10,7 @@ import numpy as np
 from weft.errors import MeshError, SceneError, WeftError
 from weft.mesh import TriMesh, shapes
 from weft.scene.bodies import Cloth, Collider, is_pattern
+from weft.scene.creases import rest_angles
 from weft.scene.messages import Key
 from weft.scene.motion import FunctionMotion, ResolvedMotion, SampledMotion
 from weft.scene.motion import Sequence as SequenceMotion
@@ -30,6 +31,8 @@ class Resolved:
     """for each cloth, its pins"""
     painted: list[dict[str, np.ndarray]]
     """for each cloth, the factors of some of its material's numbers, one a vertex"""
+    rest_angles: list[np.ndarray | None]
+    """for each cloth with creases, the angle at rest of each hinge in radians, or NaN"""
     collider_meshes: list[TriMesh]
     collider_motions: list[ResolvedMotion]
     seams: list[Stitches]
@@ -51,12 +54,14 @@ def resolve_scene(scene: Scene) -> Resolved:
     cloth_meshes: list[TriMesh] = []
     pins: list[list[PinnedVertices]] = []
     painted: list[dict[str, np.ndarray]] = []
+    angles: list[np.ndarray | None] = []
     for cloth in scene.cloths:
         with collecting_mistakes():
             mesh = resolve_cloth_mesh(scene, cloth)
             cloth_meshes.append(mesh)
             pins.append(resolve_pins(scene, cloth, mesh))
             painted.append(resolve_painted(scene, cloth, mesh))
+            angles.append(resolve_creases(scene, cloth, mesh))
             _check_threads(scene, cloth, mesh)
     colliders: list[tuple[TriMesh, ResolvedMotion]] = []
     for collider in scene.colliders:
@@ -71,7 +76,7 @@ def resolve_scene(scene: Scene) -> Resolved:
     if not scene.source:
         # a scene from a file was checked when it was read
         warn_of_units(scene)
-    return Resolved(cloth_meshes, pins, painted, [m for m, _ in colliders], [m for _, m in colliders], seams)
+    return Resolved(cloth_meshes, pins, painted, angles, [m for m, _ in colliders], [m for _, m in colliders], seams)
 
 
 def resolve_cloth_mesh(scene: Scene, cloth: Cloth) -> TriMesh:
@@ -152,6 +157,16 @@ def resolve_painted(scene: Scene, cloth: Cloth, mesh: TriMesh) -> dict[str, np.n
             raise SceneError(scene.problem(key, f"must be 0 or more, not {factors[worst]:g} at vertex {worst}"))
         found[name] = factors
     return found
+
+
+def resolve_creases(scene: Scene, cloth: Cloth, mesh: TriMesh) -> np.ndarray | None:
+    """The angles at rest of the hinges of a cloth in radians, NaN where no crease says them; None without creases."""
+    if not cloth.creases:
+        return None
+    for i, crease in enumerate(cloth.creases):
+        with _naming_key(scene, (*_body_key(scene, cloth), "creases", i)):
+            rest_angles((crease,), mesh)
+    return rest_angles(cloth.creases, mesh)
 
 
 def _attribute(mesh: TriMesh, name: str) -> np.ndarray:

@@ -125,6 +125,8 @@ class RestCloth:
     first: int
     painted: Mapping[str, np.ndarray] = field(default_factory=dict)
     """factors of some of the material's numbers (stretch, shear, bend), one a vertex"""
+    rest_angles: np.ndarray | None = None
+    """angle of each hinge at rest in radians, NaN where that of the rest mesh counts; None: that counts everywhere"""
 
 
 @dataclass(frozen=True)
@@ -171,9 +173,9 @@ class World:
         meshes = [*resolved.cloth_meshes, *resolved.collider_meshes]
         self.bodies = _lay_out(scene, meshes)
         self.cloths = [
-            RestCloth(mesh, cloth.material, body.vertices.start, painted)
-            for mesh, cloth, body, painted in zip(
-                resolved.cloth_meshes, scene.cloths, self.bodies, resolved.painted, strict=False
+            RestCloth(mesh, cloth.material, body.vertices.start, painted, angles)
+            for mesh, cloth, body, painted, angles in zip(
+                resolved.cloth_meshes, scene.cloths, self.bodies, resolved.painted, resolved.rest_angles, strict=False
             )
         ]
         self.collider_meshes, self.collider_motions = resolved.collider_meshes, resolved.collider_motions

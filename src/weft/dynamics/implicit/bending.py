@@ -20,6 +20,7 @@ import warp as wp
 from scipy.sparse import coo_array, csr_array
 
 from weft.dynamics import curvature
+from weft.dynamics.bend_memory import BendMemory, mean_normal
 from weft.dynamics.curvature import Hinges
 from weft.runtime import launch
 from weft.runtime.cooperative import (
@@ -41,8 +42,6 @@ TOLERANCE = 1e-3
 # eigenvalues of D below this fraction of its diagonal, which only slivers have, are solved less well: their shares stay between
 # equal ones and those of equilibrium. Half of it takes 1.4 times the iterations on a mesh with slivers
 LEAST_EIGENVALUE = 0.03
-# a normal shorter than this has no direction (it is the sum of two unit vectors)
-LEAST_NORMAL = wp.constant(wp.float64(1.0e-9))
 
 
 @wp.struct
@@ -94,13 +93,9 @@ def find_jumps(
     delay = hinges.delay[i]
     rest = hinges.rest[i]
     if delay > ZERO or rest != ZERO:
-        # a triangle without area has the normal 0
-        total = wp.normalize(wp.cross(b - a, c - a)) + wp.normalize(wp.cross(d - a, b - a))
-        length = wp.length(total)
-        if length > LEAST_NORMAL:
-            n = total / length
-            change = w[0] * v[q[0]] + w[1] * v[q[1]] + w[2] * v[q[2]] + w[3] * v[q[3]]
-            r += (delay * wp.dot(n, change) - rest) * n
+        n = mean_normal(a, b, c, d, r)
+        change = w[0] * v[q[0]] + w[1] * v[q[1]] + w[2] * v[q[2]] + w[3] * v[q[3]]
+        r += (delay * wp.dot(n, change) - rest) * n
     jump[i] = r
 
 
@@ -174,9 +169,10 @@ class Bending:
         """`delay` (h,) is the damping time of each hinge in s."""
         self.hinges, self.device, self.count = hinges, device, len(hinges.quads)
         self._stencils = curvature.stencil_matrix(hinges, vertex_count)
+        self.memory = BendMemory(hinges.quads, hinges.weights, hinges.rest, hinges.limits, device)
         arrays = self._arrays = HingeArrays()
-        arrays.quads, arrays.weights = self._upload(hinges.quads, wp.vec4i), self._upload(hinges.weights, wp.vec4d)
-        arrays.rest, arrays.delay = self._upload(hinges.rest, wp.float64), self._upload(delay, wp.float64)
+        arrays.quads, arrays.weights, arrays.rest = self.memory.quads, self.memory.weights, self.memory.rest
+        arrays.delay = self._upload(delay, wp.float64)
         self._jump, self._right, self._direction, self._shares, self._next, self.moment = (
             wp.zeros(self.count, dtype=wp.vec3d, device=device) for _ in range(6)
         )

@@ -15,7 +15,7 @@ semidefinite part is kept: for stretch all of it while s > 0, for shear a part k
 # mypy: disable-error-code="arg-type"
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 import warp as wp
@@ -71,17 +71,25 @@ class Elements:
 
 def from_world(world: World) -> Elements:
     """The elements of all cloths of a world, and its seams."""
-    cloths = [from_mesh(cloth.mesh, cloth.material, first=cloth.first, painted=cloth.painted) for cloth in world.cloths]
+    cloths = [
+        from_mesh(cloth.mesh, cloth.material, first=cloth.first, painted=cloth.painted, angles=cloth.rest_angles)
+        for cloth in world.cloths
+    ]
     stiffest = max((cloth.material.mean("stretch") for cloth in world.cloths), default=0.0)
     return join([*cloths, from_seams(world.seams, weld=WELD_FACTOR * stiffest)])
 
 
 def from_mesh(
-    mesh: TriMesh, material: Material, *, first: int = 0, painted: Mapping[str, np.ndarray] | None = None
+    mesh: TriMesh,
+    material: Material,
+    *,
+    first: int = 0,
+    painted: Mapping[str, np.ndarray] | None = None,
+    angles: np.ndarray | None = None,
 ) -> Elements:
     """The elements of one cloth whose vertices are numbered from `first`.
 
-    `painted` has factors of the material's stiffnesses, one a vertex.
+    `painted` has factors of the material's numbers, one a vertex; `angles` are those of creases (see `curvature.of_cloth`).
 
     Without a flat rest shape the directions of the threads are unknown: the cloth is then equally stiff in all directions,
     which takes a shear stiffness of half the stretch stiffness.
@@ -91,10 +99,8 @@ def from_mesh(
     tensors = mesh.rest_areas[:, None, None] * membranes(mesh, material, factors)
     moduli = np.column_stack([tensors[:, 0, 0], tensors[:, 1, 1], tensors[:, 0, 1], tensors[:, 2, 2]])
     delay = np.full(len(mesh.faces), material.damping)
-    rigidities = material.rigidities()
-    hinges = curvature.from_mesh(mesh, rigidities).shifted(first) if any(rigidities) else curvature.none()
-    if "bend" in factors and len(hinges.faces):
-        hinges = replace(hinges, face_coupling=hinges.face_coupling * factors["bend"][:, None, None])
+    bends = any(material.rigidities())
+    hinges = curvature.of_cloth(mesh, material, painted, angles).shifted(first) if bends else curvature.none()
     return Elements(
         (mesh.faces + first).astype(np.int32),
         p,

@@ -11,7 +11,7 @@ One solve takes the forces as linear over the step. A step that strains a triang
 discarded and taken again in halves (section 6 of the paper), down to 1/64.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from weft.dynamics.implicit.forces import (
 )
 from weft.dynamics.implicit.free_flight import FreeFlight
 from weft.dynamics.implicit.step_springs import WIDTH, StepSprings
-from weft.dynamics.interface import StatelessDynamics, SubstepContacts
+from weft.dynamics.interface import SubstepContacts
 from weft.errors import WeftError
 from weft.runtime import launch
 from weft.runtime.compaction import lanes_on
@@ -95,7 +95,7 @@ def interpolate_goals(
     goal[i] = start[i] + progress * (target[i] - start[i])
 
 
-class Implicit(StatelessDynamics):
+class Implicit:
     """Backward Euler over stretch, shear and bend conditions."""
 
     central = False
@@ -192,6 +192,12 @@ class Implicit(StatelessDynamics):
     def foresee(self, state: State, dt: float) -> None:
         """`propose` needs nothing measured early."""
 
+    def saved(self) -> dict[str, np.ndarray]:
+        return self.bending.memory.saved()
+
+    def restore(self, saved: Mapping[str, np.ndarray]) -> None:
+        self.bending.memory.restore(saved)
+
     def propose(
         self,
         state: State,
@@ -211,6 +217,7 @@ class Implicit(StatelessDynamics):
         """
         self.problems, self.solutions = [], []
         self._pin(state.time)
+        self.bending.memory.follow(state.x)
         usual = self.solver.tolerance
         first = min(usual, FIRST_TOLERANCE)
         self._tolerances = (first, first) if state.time == 0.0 else (usual, ROUGH * usual)

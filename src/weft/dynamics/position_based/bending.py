@@ -13,8 +13,8 @@ eigenvalues are between 1, for the longest waves, and that of the stiffest mode;
 another preconditioner than the mass would not. The change of velocity is spread over the substeps as an acceleration: given at
 once, cloth at rest would rise and fall within every step.
 
-Rest shapes that are not flat have the energy of b_e = (1 - rest_e / |r_e|) r_e instead of r_e: the force is that of the
-position without bending, the matrix is the same.
+Rest shapes that are not flat have the energy of b_e = r_e - rest_e n_e instead of r_e, with n_e the mean normal of the hinge's
+triangles in the position without bending; the matrix is the same.
 
 A triangle with three pinned vertices does not bend. At the hinge between it and a free triangle the normal of the cloth is the
 one of the pinned triangle, not the mean of both: the curvature there counts twice.
@@ -28,6 +28,7 @@ import warp as wp
 from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.sparse.linalg import eigsh
 
+from weft.dynamics.bend_memory import BendMemory, mean_normal
 from weft.dynamics.packed_vertices import first_three, row_product
 from weft.dynamics.springs import SpringNetwork
 from weft.runtime import launch
@@ -89,12 +90,19 @@ def find_rest_stretch(
     p: wp.array[wp.vec4d],
     stretch: wp.array[wp.vec4d],
 ):
-    """rest / |r| r of each hinge: what K p has too much for rest shapes that are not flat."""
+    """rest n of each hinge: what W p has too much for rest shapes that are not flat."""
     i = first + wp.tid()
     q = quads[i]
     w = weights[i]
-    r = w[0] * p[q[0]] + w[1] * p[q[1]] + w[2] * p[q[2]] + w[3] * p[q[3]]
-    stretch[i] = (rest[i] / wp.max(wp.length(first_three(r)), wp.float64(1.0e-30))) * r
+    rest_stretch = wp.vec4d()
+    if rest[i] != ZERO:
+        a = first_three(p[q[0]])
+        b = first_three(p[q[1]])
+        c = first_three(p[q[2]])
+        d = first_three(p[q[3]])
+        n = rest[i] * mean_normal(a, b, c, d, w[1] * (b - a) + w[2] * (c - a) + w[3] * (d - a))
+        rest_stretch = wp.vec4d(n[0], n[1], n[2], ZERO)
+    stretch[i] = rest_stretch
 
 
 @wp.kernel
@@ -199,15 +207,9 @@ class Bending:
         self._mass = np.where(finite, mass, 1.0)
         self._weights = _sparse(network.weights, network.quads, self.count)
         hinges = len(network.quads)
-        self._curved = np.where(network.sewn, 0.0, network.quad_rest) if network.quad_rest.any() else np.zeros(0)
-        if not self._curved.any():
-            self._curved = np.zeros(0)
-        self._hinges = (
-            wp.array(network.quads, dtype=wp.vec4i, device=device),
-            wp.array(network.weights, dtype=wp.vec4d, device=device),
-            wp.array(self._curved, dtype=wp.float64, device=device),
-        )
-        self._stretch = wp.zeros(hinges if len(self._curved) else 0, dtype=wp.vec4d, device=device)
+        memory = network.quad_memory
+        self.memory = BendMemory(network.quads, network.weights, memory[:, 0], memory[:, 1:], device)
+        self._stretch = wp.zeros(hinges if self.memory.curved else 0, dtype=wp.vec4d, device=device)
         delay = np.divide(network.quad_damping, network.quad_stiffness, where=network.quad_stiffness > 0.0,
                           out=np.zeros(hinges))  # fmt: skip
         self._delay = np.zeros(self.count)
@@ -245,8 +247,8 @@ class Bending:
         self._matrix = BendingMatrix()
         self._matrix.offsets, self._matrix.columns = upload(k.indptr, int), upload(k.indices, int)
         self._matrix.values, self._matrix.delay = upload(k.data, wp.float64), self.delay
-        moments = moments if len(self._curved) else csr_array((0, 0))
-        offsets = moments.indptr if len(self._curved) else np.zeros(0)
+        moments = moments if self.memory.curved else csr_array((0, 0))
+        offsets = moments.indptr if self.memory.curved else np.zeros(0)
         self._rest_lists = (upload(offsets, int), upload(moments.indices, int), upload(moments.data, wp.float64))
 
     def _coupling(self, pinned: np.ndarray) -> csr_array:
@@ -302,7 +304,8 @@ class Bending:
         """
         numbers = self._plan(dt)
         if len(self._stretch):
-            launch(find_rest_stretch, len(self._stretch), [*self._hinges, p, self._stretch], device=self.device)
+            hinges = [self.memory.quads, self.memory.weights, self.memory.rest]
+            launch(find_rest_stretch, len(self._stretch), [*hinges, p, self._stretch], device=self.device)
         inputs = [self._matrix, p, *self._rest_lists, self._stretch, dt, 1.0 / float(numbers.middle)]
         work = [self._right, self._direction, self._dv]
         launch(start_solve, self.count, [*inputs, *work], device=self.device, grain=ROWS_A_THREAD)

@@ -363,10 +363,12 @@ class PositionBased:
 
     def saved(self) -> dict[str, np.ndarray]:
         arrays = {"rests": self._rests, "pushes": self._pushes, "substep": self._length}
-        return {"refined": np.array([self.refined]), **{name: array.numpy() for name, array in arrays.items()}}
+        springs = {name: array.numpy() for name, array in arrays.items()}
+        return {"refined": np.array([self.refined]), **springs, **self.bending.memory.saved()}
 
     def restore(self, saved: Mapping[str, np.ndarray]) -> None:
         self.refined = float(saved["refined"][0])
+        self.bending.memory.restore(saved)
         for name, array in (("rests", self._rests), ("pushes", self._pushes), ("substep", self._length)):
             array.assign(saved[name])
 
@@ -395,6 +397,7 @@ class PositionBased:
         def start() -> None:
             inputs = [x, v, w, target, *self.air.lists, dt, self._wind, self._push, self._packed, v_start]
             launch(start_step, self.count, inputs, device=self.device)
+            self.bending.memory.follow(x)
             self._prepare()
 
         self._graphs.run(start, "start", dt, x, v, target, v_start)

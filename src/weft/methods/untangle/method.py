@@ -128,10 +128,11 @@ class Untangle(Method):
         )
 
     def saved(self) -> dict[str, np.ndarray]:
-        return self.solid_contact.saved()
+        return {**self.solid_contact.saved(), **self.dynamics.saved()}
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         self.solid_contact.restore(saved)
+        self.dynamics.restore(saved)
 
     def _analyse(self, state: State) -> Analysis | None:
         """Where cloth passes through cloth; None if it does not, or if attraction is off or has not begun."""
