@@ -20,7 +20,7 @@ import numpy as np
 import warp as wp
 
 from weft.broad_phase import make_broad_phase
-from weft.contact.collision import CollisionSearch
+from weft.contact.contact import CollisionSearch
 from weft.runtime import get_threads, set_threads
 from weft.world import Surface
 

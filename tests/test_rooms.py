@@ -14,7 +14,7 @@ SOURCE = ROOT / "src"
 CODE_PAGE = ROOT / "docs" / "code.md"
 
 # files at the top that belong to no room: everything may use them
-SHARED = {"weft", "weft.__main__", "weft.errors"}
+SHARED = {"weft", "weft.__main__", "weft.errors", "weft.lazy"}
 
 # modules whose only user is in another folder, and why
 ONE_USER_ELSEWHERE: set[str] = set()

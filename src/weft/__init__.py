@@ -7,6 +7,8 @@ import sys
 from importlib import import_module
 from typing import Any
 
+from weft.lazy import lazy_names
+
 if sys.version_info < (3, 11):  # noqa: UP036 (run where pip was not asked)
     raise ImportError("weft needs Python 3.11 or later, and this is Python " + sys.version.split()[0])
 
@@ -87,18 +89,7 @@ _ROOMS = (
 
 # `__init__.pyi` says the same to type checkers and editors, who cannot see through `__getattr__`
 __all__ = ["__version__", *_PUBLIC]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
-    if name in _ROOMS:
-        return import_module(f"weft.{name}")
-    raise AttributeError(f"module 'weft' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, *_ROOMS])
+__getattr__, __dir__ = lazy_names(__name__, _PUBLIC, _ROOMS)
 
 
 def _show_in_notebooks() -> None:

@@ -10,7 +10,7 @@ from test_contacts import all_pairs, keys, some_faces
 
 from weft.broad_phase import BROAD_PHASES, make_broad_phase
 from weft.contact import collisions
-from weft.contact.collision import CollisionSearch
+from weft.contact.contact import CollisionSearch
 from weft.errors import WeftError
 from weft.runtime import get_threads, set_threads
 from weft.world import Surface

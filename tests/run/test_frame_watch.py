@@ -7,8 +7,8 @@ import pytest
 
 import weft
 from weft.errors import SceneError, WeftError
-from weft.run import frame_watch
-from weft.run.frame_watch import FrameWatch
+from weft.run import progress
+from weft.run.progress import FrameWatch
 from weft.scene import size
 
 
@@ -24,7 +24,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(frame_watch, "time", clock)
+    monkeypatch.setattr(progress, "time", clock)
     return clock
 
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import zarr
 
 from weft.cache import layout
-from weft.cache.checks import check_marker, face_count, vertex_count
 from weft.cache.kept import read_details, read_scene_array
+from weft.cache.layout import check_marker, face_count, vertex_count
 from weft.cache.lock import writer_of
 from weft.errors import CacheError, missing_extra, writing
 from weft.mesh import Details, TriMesh

@@ -32,12 +32,12 @@ COMMANDS = {
     "render": "weft.cli.render:render",
     "plot": "weft.cli.view:plot",
     "export": "weft.cli.export:export",
-    "bind": "weft.cli.bind:bind",
+    "bind": "weft.cli.export:bind",
     "compare": "weft.cli.compare:compare",
     "validate": "weft.cli.validate:validate",
     "wedge": "weft.cli.wedge:wedge",
     "bench": "weft.cli.bench:bench",
-    "warmup": "weft.cli.warmup:warmup",
+    "warmup": "weft.cli.run:warmup",
     "demo": "weft.cli.start:demo",
 }
 

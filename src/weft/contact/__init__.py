@@ -3,26 +3,16 @@
 Names are imported on first use, since they compile kernels.
 """
 
-from importlib import import_module
-from typing import Any
+from weft.lazy import lazy_names
 
 # public name -> the module that defines it
 _PUBLIC = {
-    "Collisions": "weft.contact.collision",
+    "Collisions": "weft.contact.contact",
     "Contacts": "weft.contact.contact",
-    "collisions": "weft.contact.collision",
+    "collisions": "weft.contact.contact",
     "contacts": "weft.contact.contact",
     "find_contacts": "weft.contact.contact",
 }
 
 __all__ = list(_PUBLIC)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
-    raise AttributeError(f"module 'weft.contact' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _PUBLIC)

@@ -9,19 +9,23 @@
       /Materials/<body>_<material>
 
 The stage is in metres, y up, with one time code a frame of the cache. Bodies that do not move have no time samples.
+
+With a schema (`--usd-schema`) cloth is also a surface deformable with its shape at rest, its mass and its material, and
+colliders get the collision API of UsdPhysics. The schema of deformable bodies is a proposal whose names differ between its
+readers, so that there are two dialects: `physics`, as the working group writes it and Newton reads it, and `omniphysics`,
+as Omniverse, Isaac Sim and PhysX read it. Neither is registered in usd-core, so the names are written as they are.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import WeftError, missing_extra
 from weft.exchange.selection import Exported, Floats, Ints, Report, Selection, Singles, staged_file
-from weft.exchange.usd_physics import choose_dialect, write_deformable, write_physics_scene
 from weft.mesh import Details
 from weft.mesh.formats.raw import uv_from_corners
 from weft.mesh.polygons import polygon_loops
@@ -29,6 +33,7 @@ from weft.mesh.topology import vertex_normals
 
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
+
 
 ENDINGS = (".usd", ".usda", ".usdc")
 # the file is saved every so many frames, which limits the memory that USD needs
@@ -49,7 +54,7 @@ def export_usd(
     """Write frames of a cache as a USD file: .usdc and .usd are binary, .usda is text.
 
     schema: also describe the bodies to simulators, by the proposed schema of deformable bodies: "physics" or "omniphysics"
-    (see `usd_physics`); meshes are then triangles.
+    (see `DIALECTS`); meshes are then triangles.
     """
     try:
         from pxr import Tf
@@ -263,3 +268,103 @@ class _Reader:
     def __call__(self, k: int) -> Singles:
         points: list[NDArray[np.float32]] = [np.asarray(own.Get(self._frames[k])) for own in self._points]
         return np.concatenate(points)
+
+
+class Dialect(NamedTuple):
+    """The names of one reader."""
+
+    body: str
+    sim: str
+    materials: tuple[str, ...]
+    space: str
+    surface: str
+    """what stands before the names of the surface material"""
+    enabled: str
+
+
+DIALECTS = {
+    "physics": Dialect(
+        "PhysicsDeformableBodyAPI",
+        "PhysicsSurfaceDeformableSimAPI",
+        ("PhysicsMaterialAPI", "PhysicsSurfaceDeformableMaterialAPI"),
+        "physics",
+        "",
+        "bodyEnabled",
+    ),
+    "omniphysics": Dialect(
+        "OmniPhysicsDeformableBodyAPI",
+        "OmniPhysicsSurfaceDeformableSimAPI",
+        ("PhysicsMaterialAPI", "OmniPhysicsDeformableMaterialAPI", "OmniPhysicsSurfaceDeformableMaterialAPI"),
+        "omniphysics",
+        "surface",
+        "deformableBodyEnabled",
+    ),
+}
+
+
+def choose_dialect(name: str) -> Dialect:
+    """The dialect of this name."""
+    if name not in DIALECTS:
+        raise WeftError(f"USD schema {name!r} is not known: use one of {', '.join(DIALECTS)}")
+    return DIALECTS[name]
+
+
+def write_physics_scene(stage: Any, selection: Selection) -> None:
+    """The scene's gravity."""
+    from pxr import Gf, UsdPhysics
+
+    from weft.cache import scene_of
+
+    scene = scene_of(selection.cache)
+    gravity = np.array((0.0, -9.81, 0.0) if scene is None else scene.forces.gravity)
+    strength = float(np.linalg.norm(gravity))
+    direction = gravity / strength if strength else np.array((0.0, -1.0, 0.0))
+    physics = UsdPhysics.Scene.Define(stage, "/World/PhysicsScene")
+    physics.CreateGravityMagnitudeAttr(strength)
+    physics.CreateGravityDirectionAttr(Gf.Vec3f(*direction.tolist()))
+
+
+def write_deformable(mesh: Any, material: Any, selection: Selection, body: "Body", faces: Ints, name: str) -> None:
+    """Describe one body to a simulator: `mesh` and `material` are its prims, `faces` its triangles."""
+    from pxr import Sdf, UsdPhysics, UsdShade, Vt
+
+    from weft.cache import scene_of
+
+    dialect, prim = choose_dialect(name), mesh.GetPrim()
+    UsdPhysics.CollisionAPI.Apply(prim)
+    if body.kind != "cloth":
+        UsdPhysics.MeshCollisionAPI.Apply(prim).CreateApproximationAttr(UsdPhysics.Tokens.none)
+        return
+    for schema in (dialect.body, dialect.sim):
+        prim.AddAppliedSchema(schema)
+    types = Sdf.ValueTypeNames
+    rest = selection.cache.positions(0)[body.vertices].astype(np.float32)
+    _set(prim, f"{dialect.space}:{dialect.enabled}", types.Bool, True)
+    _set(prim, f"{dialect.space}:restShapePoints", types.Point3fArray, Vt.Vec3fArray.FromNumpy(rest))
+    _set(prim, f"{dialect.space}:restTriVtxIndices", types.Int3Array, Vt.Vec3iArray.FromNumpy(faces.astype(np.int32)))
+    scene = scene_of(selection.cache)
+    cloth = None if scene is None else next((c for c in scene.cloths if c.name == body.name), None)
+    if scene is None or cloth is None:
+        return
+    own, thickness = cloth.material, scene.thickness
+    _set(prim, f"{dialect.space}:mass", types.Float, own.density * _area(rest.astype(np.float64), faces))
+    for schema in dialect.materials:
+        material.GetPrim().AddAppliedSchema(schema)
+    numbers = {f"{dialect.space}:density": own.density / thickness}
+    numbers |= {"physics:staticFriction": own.friction, "physics:dynamicFriction": own.friction_kinetic}
+    named = {"thickness": thickness} | {f"{n}Stiffness": own.mean(n) for n in ("stretch", "shear", "bend")}
+    for key, value in named.items():
+        full = dialect.surface + key[0].upper() + key[1:] if dialect.surface else key
+        numbers[f"{dialect.space}:{full}"] = value
+    for key, value in numbers.items():
+        _set(material.GetPrim(), key, types.Float, value)
+    UsdShade.MaterialBindingAPI(prim).Bind(material, UsdShade.Tokens.weakerThanDescendants, "physics")
+
+
+def _set(prim: Any, name: str, kind: Any, value: Any) -> None:
+    prim.CreateAttribute(name, kind).Set(value)
+
+
+def _area(x: Floats, faces: Ints) -> float:
+    a, b, c = (x[faces[:, k]] for k in range(3))
+    return float(0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1).sum())

@@ -14,8 +14,7 @@ except ImportError:
 
 from weft.gym.environments import ClothEnv, ClothVectorEnv
 from weft.gym.episode import Task
-from weft.gym.policies import RandomPolicy, ScriptedPolicy
-from weft.gym.tasks import TASKS
+from weft.gym.tasks import TASKS, RandomPolicy, ScriptedPolicy
 
 __all__ = ["TASKS", "ClothEnv", "ClothVectorEnv", "RandomPolicy", "ScriptedPolicy", "Task"]
 

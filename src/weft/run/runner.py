@@ -19,9 +19,8 @@ from weft import __version__
 from weft.cache import Body, Cache, CacheWriter, open_cache
 from weft.cache.writer import Checkpoint
 from weft.errors import CacheError, Unstable, WeftError
-from weft.run.frame_watch import FrameWatch
 from weft.run.interrupt import Interrupted, StopAtFrame
-from weft.run.progress import Bar, Progress, summarise
+from weft.run.progress import Bar, FrameWatch, Progress, summarise
 
 if TYPE_CHECKING:
     from weft.run.simulation import Simulation

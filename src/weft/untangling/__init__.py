@@ -1,7 +1,6 @@
 """Static untangling: a tangled mesh goes in, the nearest one without intersections that can be found comes out."""
 
-from importlib import import_module
-from typing import Any
+from weft.lazy import lazy_names
 
 # public name -> the module that defines it
 _PUBLIC = {
@@ -11,13 +10,4 @@ _PUBLIC = {
 }
 
 __all__ = list(_PUBLIC)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
-    raise AttributeError(f"module 'weft.untangling' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _PUBLIC)

@@ -9,7 +9,6 @@ crosses a step is that of `robust`, and costs the same. Otherwise:
 4. pairs that prescribed motion forces through each other are released, they alone (`forcing`).
 """
 
-
 import numpy as np
 import warp as wp
 from numpy.typing import NDArray
