@@ -1,5 +1,6 @@
 """Public names of a package that are imported on first use, since their modules compile kernels or need optional packages."""
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any
@@ -21,4 +22,4 @@ def lazy_names(
             return import_module(f"{package}.{name}")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-    return load, lambda: sorted([*modules, *rooms])
+    return load, lambda: sorted([*sys.modules[package].__all__, *rooms])
