@@ -416,3 +416,14 @@ def test_other_errors_stay_what_they_are(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "compile_scene", compile_broken)
     with pytest.raises(RuntimeError, match="something else"):
         run(tmp_path / "a.zarr")
+
+
+def test_without_an_output_the_cache_has_the_name_of_the_scene(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scene = fake_scene().replace(name="napkin", frames=1)
+    assert len(weft.simulate(scene, progress=False)) == 2
+    weft.save_scene(scene, "of_a_file.toml")
+    weft.simulate("of_a_file.toml", progress=False)
+    assert sorted(p.name for p in tmp_path.glob("*.zarr")) == ["napkin.zarr", "of_a_file.zarr"]
+    with pytest.raises(SceneError, match="not a dict"):
+        weft.simulate({"frames": 1})

@@ -37,7 +37,7 @@ CONTINUED_VELOCITIES = "velocities"
 
 def simulate(
     scene: "Scene | str | Path",
-    out: str | Path,
+    out: str | Path | None = None,
     *,
     method: Any = None,
     device: str | None = None,
@@ -55,6 +55,7 @@ def simulate(
     the next one begins: a run that is stopped, in whatever way, can be continued and gives the same bytes.
 
     scene: a Scene or the path of a scene file. method, device, frames: replace those of the scene.
+    out: by default the scene's file name, or the name of a Scene, with .zarr, in the current folder.
     resume: continue `out` where it stopped (or start it); it must come from the same scene, with more frames or not.
     overwrite: replace a cache that is at `out`.
     progress: show a bar, and a summary at the end.
@@ -63,8 +64,9 @@ def simulate(
         cache does not keep what it does, so that such a run cannot be resumed.
     force: compute also what does not fit the memory of the machine, and frames that take hours.
     """
+    file = Path(scene).stem if isinstance(scene, (str, Path)) else None
     scene = _with_changes(scene, method=method, device=device, frames=frames)
-    out = Path(out)
+    out = Path(out if out is not None else f"{file or Path(scene.name).name}.zarr")
     started = time.perf_counter()
     show = Bar(scene.name) if progress else Progress()
     with show, _announcing(show):

@@ -1,4 +1,4 @@
-"""The promise of `robust` and `boxes` over many decades of size, thickness, speed, place and time step: no silent crossing."""
+"""No silent crossing in `robust`, `guarded` and `boxes`, over many decades of size, thickness, speed, place and time step."""
 
 import numpy as np
 import pytest
@@ -93,14 +93,14 @@ def found(seeds, method):
     return [verdict for verdict in (judge(seed, method) for seed in seeds) if verdict.silent]
 
 
-@pytest.mark.parametrize("method", ["robust", "boxes"])
+@pytest.mark.parametrize("method", ["robust", "guarded", "boxes"])
 def test_no_silent_crossing_in_some_random_scenes(method):
     assert not found(range(20), method)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("method", ["robust", "boxes"])
+@pytest.mark.parametrize("method", ["robust", "guarded", "boxes"])
 @pytest.mark.parametrize("block", range(10))
 def test_no_silent_crossing_in_a_thousand_random_scenes(method, block):
     assert not found(range(100 * block, 100 * (block + 1)), method)
