@@ -12,9 +12,9 @@ import warp as wp
 
 from weft.dynamics.air import Air
 from weft.dynamics.interface import StatelessDynamics, SubstepContacts
+from weft.dynamics.spring_forces import SpringForces, VertexForces, acceleration_of
 from weft.dynamics.springs import SpringNetwork, firm_welds, from_world
 from weft.errors import SceneError
-from weft.mesh.topology import incidence
 from weft.runtime import launch
 from weft.runtime.graph_cache import GraphCache
 from weft.world import State, World
@@ -30,33 +30,26 @@ MOST_STEPS = 1e7
 SUBSTEPS_A_GRAPH = (64, 16, 4)
 
 
-@wp.kernel
-def stretch_quads(
-    first: int,
-    x: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
-    quads: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    rest: wp.array[wp.float64],
-    stiffness: wp.array[wp.float64],
-    damping: wp.array[wp.float64],
-    pull: wp.array[wp.vec3d],
-):
-    """The pull of each stencil spring (hinge or stitch): the force on corner k is its weight times this."""
-    i = first + wp.tid()
-    q = quads[i]
-    w = weights[i]
-    r = w[0] * x[q[0]] + w[1] * x[q[1]] + w[2] * x[q[2]] + w[3] * x[q[3]]
-    u = w[0] * v[q[0]] + w[1] * v[q[1]] + w[2] * v[q[2]] + w[3] * v[q[3]]
-    k = stiffness[i]
-    back = k * r
-    if rest[i] > wp.float64(0.0):
-        length = wp.length(r)
-        if length > wp.float64(0.0):
-            back = k * (wp.float64(1.0) - rest[i] / length) * r
-        else:
-            back = wp.vec3d()
-    pull[i] = -(back + damping[i] * u)
+@wp.struct
+class PinnedPaths:
+    """Where vertices without inverse mass go in a step of so many substeps."""
+
+    start: wp.array[wp.vec3d]
+    target: wp.array[wp.vec3d]
+    duration: wp.float64
+    substeps: int
+
+
+@wp.struct
+class SubstepClock:
+    """Counts substeps on the device, so that one CUDA graph serves all of them."""
+
+    done: wp.array[int]
+    """how many substeps were done before this one"""
+    done_out: wp.array[int]
+    times: wp.array[wp.vec2d]
+    """the time of each substep, where there is wind; the second number of a pair is not used"""
+    now: wp.array[wp.vec2d]
 
 
 @wp.kernel
@@ -65,30 +58,11 @@ def advance_vertices(
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
     inverse_mass: wp.array[wp.float64],
-    start: wp.array[wp.vec3d],
-    target: wp.array[wp.vec3d],
-    spring_offsets: wp.array[int],
-    spring_other: wp.array[int],
-    spring_rest: wp.array[wp.float64],
-    spring_stiffness: wp.array[wp.float64],
-    spring_damping: wp.array[wp.float64],
-    quad_offsets: wp.array[int],
-    quad_items: wp.array[int],
-    quad_weights: wp.array[wp.vec4d],
-    quad_pull: wp.array[wp.vec3d],
-    face_offsets: wp.array[int],
-    face_items: wp.array[int],
-    face_force: wp.array[wp.vec3d],
-    gravity: wp.vec3d,
-    air_damping: wp.float64,
+    forces: VertexForces,
+    pinned: PinnedPaths,
+    clock: SubstepClock,
     kick: wp.float64,
     drift: wp.float64,
-    duration: wp.float64,
-    substeps: int,
-    done: wp.array[int],
-    done_out: wp.array[int],
-    times: wp.array[wp.vec2d],
-    now: wp.array[wp.vec2d],
     x_out: wp.array[wp.vec3d],
     v_out: wp.array[wp.vec3d],
 ):
@@ -97,39 +71,21 @@ def advance_vertices(
     The first item counts the substep, and sets `now` to the time of the next one where `times` are given (for wind).
     """
     i = first + wp.tid()
+    done = clock.done[0] + 1
     if i == 0:
-        done_out[0] = done[0] + 1
-        if times.shape[0] > 0:
-            now[0] = times[done[0] + 1]
-    xi = x[i]
-    vi = v[i]
+        clock.done_out[0] = done
+        if clock.times.shape[0] > 0:
+            clock.now[0] = clock.times[done]
     w = inverse_mass[i]
     if w == wp.float64(0.0):
-        way = target[i] - start[i]
-        progress = wp.float64(wp.min(done[0] + 1, substeps)) / wp.float64(substeps)
-        x_out[i] = start[i] + progress * way
-        v_out[i] = way / duration
+        way = pinned.target[i] - pinned.start[i]
+        progress = wp.float64(wp.min(done, pinned.substeps)) / wp.float64(pinned.substeps)
+        x_out[i] = pinned.start[i] + progress * way
+        v_out[i] = way / pinned.duration
         return
-
-    force = wp.vec3d()
-    for s in range(spring_offsets[i], spring_offsets[i + 1]):
-        j = spring_other[s]
-        d = x[j] - xi
-        length = wp.length(d)
-        if length > wp.float64(0.0):
-            n = d / length
-            tension = spring_stiffness[s] * (length - spring_rest[s]) + spring_damping[s] * wp.dot(v[j] - vi, n)
-            force += tension * n
-    for s in range(quad_offsets[i], quad_offsets[i + 1]):
-        item = quad_items[s]
-        weight = quad_weights[item // 4]
-        force += weight[item % 4] * quad_pull[item // 4]
-    for s in range(face_offsets[i], face_offsets[i + 1]):
-        force += face_force[face_items[s] // 3]
-
-    vi += kick * (w * force + gravity - air_damping * vi)
+    vi = v[i] + kick * acceleration_of(i, w, forces, x, v)
     v_out[i] = vi
-    x_out[i] = xi + drift * vi
+    x_out[i] = x[i] + drift * vi
 
 
 class MassSpring(StatelessDynamics):
@@ -145,38 +101,16 @@ class MassSpring(StatelessDynamics):
         self.inverse_mass = inverse_mass
         self.air = air
         self.largest_step = SAFETY * stable_step(network, mass)
-
-        def upload(values: np.ndarray, dtype: Any) -> wp.array:
-            return wp.array(values, dtype=dtype, device=device)
-
-        # each spring once from either end, sorted by vertex, so that the springs of a vertex lie side by side
-        offsets, entries = incidence(network.pairs, count)
-        spring, end = entries // 2, entries % 2
-        self.springs = (
-            upload(offsets, int),
-            upload(network.pairs[spring, 1 - end], int),
-            upload(network.rest[spring], wp.float64),
-            upload(network.stiffness[spring], wp.float64),
-            upload(network.damping[spring], wp.float64),
-        )
-        quad_offsets, quad_items = incidence(network.quads, count)
-        weights = upload(network.weights, wp.vec4d)
-        self.pull = wp.zeros(len(network.quads), dtype=wp.vec3d, device=device)
-        self.quads = (
-            upload(network.quads, wp.vec4i),
-            weights,
-            upload(network.quad_rest, wp.float64),
-            upload(network.quad_stiffness, wp.float64),
-            upload(network.quad_damping, wp.float64),
-        )
-        self.quad_lists = (upload(quad_offsets, int), upload(quad_items, int), weights, self.pull)
-
+        self._forces = SpringForces(network, count, air, device)
         self._x, self._v = ([wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(2)] for _ in range(2))
-        # how many substeps are done: on the device, so that one CUDA graph serves all substeps
-        self._done = [wp.zeros(1, dtype=int, device=device) for _ in range(2)]
+        done = [wp.zeros(1, dtype=int, device=device) for _ in range(2)]
         self._times = wp.empty(0, dtype=wp.vec2d, device=device)
         self._now = wp.zeros(1, dtype=wp.vec2d, device=device)
         """the first of the two numbers is the time of the substep, for wind"""
+        # even and odd substeps alternate between two buffers
+        self._clocks: list[Any] = [SubstepClock(), SubstepClock()]
+        for place, clock in enumerate(self._clocks):
+            clock.done, clock.done_out, clock.times, clock.now = done[1 - place], done[place], self._times, self._now
         self._graphs = GraphCache(device)
 
     @classmethod
@@ -207,12 +141,15 @@ class MassSpring(StatelessDynamics):
         substeps = max(1, int(np.ceil(dt / self.largest_step * (1.0 - 1e-12))))
         h = dt / substeps
         given = (state.x, state.v, target, dt, x_end, v_end)
+        pinned: Any = PinnedPaths()
+        pinned.start, pinned.target = state.x, target
+        pinned.duration, pinned.substeps = wp.float64(dt), substeps
         if self.air.wind is not None:
             self._set_times(state.time + h * np.arange(substeps + 2))
 
         def advance(begin: int, count: int) -> None:
             for k in range(begin, begin + count):
-                self._advance(k, substeps, h, *given)
+                self._advance(k, h, pinned, state.v, x_end, v_end)
 
         self._graphs.run(partial(advance, 0, 1), "first", self._times, *given)
         begin = 1
@@ -228,42 +165,27 @@ class MassSpring(StatelessDynamics):
         """Copy the times of the substeps to the device."""
         if len(self._times) < len(times):
             self._times = wp.zeros(len(times), dtype=wp.vec2d, device=self.device)
+            for clock in self._clocks:
+                clock.times = self._times
         host = wp.array(np.column_stack([times, np.zeros_like(times)]), dtype=wp.vec2d, device="cpu", copy=False)
         wp.copy(self._times, host, count=len(times))
 
-    def _advance(
-        self,
-        k: int,
-        substeps: int,
-        h: float,
-        x_start: wp.array,
-        v_start: wp.array,
-        target: wp.array,
-        duration: float,
-        x_end: wp.array,
-        v_end: wp.array,
-    ) -> None:
+    def _advance(self, k: int, h: float, pinned: Any, v_start: wp.array, x_end: wp.array, v_end: wp.array) -> None:
         """Substep k: a kick (half of one at either end of the step), then a drift."""
-        if k == 0:
-            self._done[1].zero_()
-            wp.copy(self._now, self._times, count=min(1, len(self._times)))
         place, before = k % 2, (k + 1) % 2
-        last = k == substeps
-        x, v = (x_start, v_start) if k == 0 else (self._x[before], self._v[before])
+        clock = self._clocks[place]
+        if k == 0:
+            clock.done.zero_()
+            wp.copy(self._now, self._times, count=min(1, len(self._times)))
+        last = k == pinned.substeps
+        x, v = (pinned.start, v_start) if k == 0 else (self._x[before], self._v[before])
         x_out, v_out = (x_end, v_end) if last else (self._x[place], self._v[place])
         kick = 0.5 * h if k == 0 or last else h
         drift = 0.0 if last else h
-        launch(stretch_quads, len(self.pull), [x, v, *self.quads, self.pull], device=self.device)
+        self._forces.pull(x, v)
         self.air.blow_now(x, v, self._now)
-        launch(
-            advance_vertices,
-            self.count,
-            [x, v, self.inverse_mass, x_start, target, *self.springs, *self.quad_lists, *self.air.lists]
-            + [self.air.gravity, self.air.damping, kick, drift, duration]
-            + [substeps, self._done[before], self._done[place], self._times, self._now, x_out, v_out],
-            device=self.device,
-            grain=512,
-        )
+        inputs = [x, v, self.inverse_mass, self._forces.arrays, pinned, clock, kick, drift, x_out, v_out]
+        launch(advance_vertices, self.count, inputs, device=self.device, grain=512)
 
 
 def stable_step(network: SpringNetwork, mass: np.ndarray) -> float:

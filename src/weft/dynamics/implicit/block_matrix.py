@@ -16,7 +16,7 @@ import warp as wp
 from scipy.sparse import csr_array
 
 from weft.dynamics.implicit.coarse_structure import aggregate
-from weft.dynamics.implicit.forces import Elements
+from weft.dynamics.implicit.forces import Elements, Terms
 from weft.mesh.topology import incidence
 from weft.runtime import launch
 
@@ -26,20 +26,6 @@ ZERO = wp.constant(wp.float64(0.0))
 HALF = wp.constant(wp.float64(0.5))
 
 Upload = Callable[[np.ndarray, Any], wp.array]
-
-
-@wp.struct
-class Terms:
-    """What the elements contribute to a step (see `forces`)."""
-
-    uu: wp.array[wp.mat33d]
-    vv: wp.array[wp.mat33d]
-    uv: wp.array[wp.mat33d]
-    along_u: wp.array[wp.vec3d]
-    along_v: wp.array[wp.vec3d]
-    moment: wp.array[wp.vec3d]
-    stitch_along: wp.array[wp.vec3d]
-    stitch_factor: wp.array[wp.float64]
 
 
 @wp.struct

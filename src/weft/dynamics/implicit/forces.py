@@ -166,6 +166,20 @@ class TriangleTerms:
     along_v: wp.vec3d
 
 
+@wp.struct
+class Terms:
+    """What the elements contribute to a step: triangles (see `TriangleTerms`), hinges and stitches."""
+
+    uu: wp.array[wp.mat33d]
+    vv: wp.array[wp.mat33d]
+    uv: wp.array[wp.mat33d]
+    along_u: wp.array[wp.vec3d]
+    along_v: wp.array[wp.vec3d]
+    moment: wp.array[wp.vec3d]
+    stitch_along: wp.array[wp.vec3d]
+    stitch_factor: wp.array[wp.float64]
+
+
 @wp.func
 def triangle_terms(
     x0: wp.vec3d,
@@ -269,11 +283,7 @@ def strain_triangles(
     moduli: wp.array[wp.vec4d],
     delay: wp.array[wp.float64],
     h: wp.float64,
-    uu: wp.array[wp.mat33d],
-    vv: wp.array[wp.mat33d],
-    uv: wp.array[wp.mat33d],
-    along_u: wp.array[wp.vec3d],
-    along_v: wp.array[wp.vec3d],
+    all_terms: Terms,
 ):
     """The terms of all triangles."""
     i = first + wp.tid()
@@ -285,11 +295,11 @@ def strain_triangles(
     m1 = h * v1 + shift[f[1]]
     m2 = h * v2 + shift[f[2]]
     terms = triangle_terms(x[f[0]], x[f[1]], x[f[2]], v0, v1, v2, m0, m1, m2, p[i], q[i], moduli[i], delay[i], h)
-    uu[i] = terms.uu
-    vv[i] = terms.vv
-    uv[i] = terms.uv
-    along_u[i] = terms.along_u
-    along_v[i] = terms.along_v
+    all_terms.uu[i] = terms.uu
+    all_terms.vv[i] = terms.vv
+    all_terms.uv[i] = terms.uv
+    all_terms.along_u[i] = terms.along_u
+    all_terms.along_v[i] = terms.along_v
 
 
 @wp.kernel

@@ -20,10 +20,11 @@ import warp as wp
 from weft.dynamics.air import Air, WindField
 from weft.dynamics.implicit import forces
 from weft.dynamics.implicit.bending import Bending
-from weft.dynamics.implicit.block_matrix import BlockMatrix, ExternalForces, Terms
+from weft.dynamics.implicit.block_matrix import BlockMatrix, ExternalForces
 from weft.dynamics.implicit.conjugate_gradients import ConjugateGradients, Solution
 from weft.dynamics.implicit.forces import (
     Elements,
+    Terms,
     measure_growth,
     pull_stitches,
     resist_wind,
@@ -36,7 +37,7 @@ from weft.errors import WeftError
 from weft.runtime import launch
 from weft.runtime.compaction import lanes_on
 from weft.world import State, World
-from weft.world.constraints import SETTLED, UNSURE, WRONG, Constraints, ConstraintSource
+from weft.world.constraints import SETTLED, UNSURE, WRONG, ConstraintArrays, Constraints, ConstraintSource
 
 wp.set_module_options({"enable_backward": False})
 
@@ -62,24 +63,22 @@ def move_vertices(
     inverse_mass: wp.array[wp.float64],
     row_of: wp.array[int],
     change: wp.array[wp.vec3d],
-    held: wp.array[int],
-    velocity: wp.array[wp.vec3d],
-    shift: wp.array[wp.vec3d],
+    held: ConstraintArrays,
     h: wp.float64,
     x_end: wp.array[wp.vec3d],
     v_end: wp.array[wp.vec3d],
 ):
     """Positions and velocities at the end of the step; a vertex held in all directions ends exactly where it must."""
     i = first + wp.tid()
-    if held[i] == 3:
-        v_end[i] = velocity[i]
-        x_end[i] = x[i] + (h * velocity[i] + shift[i])
+    if held.directions[i] == 3:
+        v_end[i] = held.velocity[i]
+        x_end[i] = x[i] + (h * held.velocity[i] + held.shift[i])
         if inverse_mass[i] == wp.float64(0.0):
             x_end[i] = goal[i]
     else:
         speed = v[i] + change[row_of[i]]
         v_end[i] = speed
-        x_end[i] = x[i] + (h * speed + shift[i])
+        x_end[i] = x[i] + (h * speed + held.shift[i])
 
 
 @wp.kernel
@@ -345,7 +344,7 @@ class Implicit:
         """Compute the terms of all elements and springs for a step h; `solved`: there was a solve in this step."""
         t, moved = self._terms, [x, v, self.constraints.shift]
         faces, stitches = len(t.uu), len(t.stitch_along)
-        inputs = [*moved, *self._faces, self._moduli, self._delay, h, t.uu, t.vv, t.uv, t.along_u, t.along_v]
+        inputs = [*moved, *self._faces, self._moduli, self._delay, h, t]
         launch(strain_triangles, faces, inputs, device=self.device, grain=256)
         self.bending.bend(x, v, self.constraints.shift, h)
         launch(
@@ -370,8 +369,7 @@ class Implicit:
             )
 
     def _move(self, x: wp.array, v: wp.array, goal: wp.array, h: float, x_end: wp.array, v_end: wp.array) -> None:
-        c = self.constraints
-        inputs = [x, v, goal, self.inverse_mass, self.matrix.row_of, self._change, c.directions, c.velocity, c.shift, h]
+        inputs = [x, v, goal, self.inverse_mass, self.matrix.row_of, self._change, self.constraints.held, h]
         launch(move_vertices, self.count, [*inputs, x_end, v_end], device=self.device)
 
     def _measure(self, x: wp.array, x_end: wp.array) -> float:

@@ -43,74 +43,111 @@ FALL = wp.constant(wp.float64(20.0))
 UNBOUNDED = wp.constant(wp.float64(1.0e12))
 
 
+@wp.struct
+class SpringArrays:
+    """The springs of a step as kernels take them; vertices, rows and weights are five for each spring."""
+
+    vertices: wp.array[int]
+    rows: wp.array[int]
+    """the matrix row of each vertex"""
+    weights: wp.array[wp.float64]
+    normals: wp.array[wp.vec3d]
+    rest: wp.array[wp.float64]
+    speed: wp.array[wp.float64]
+    strength: wp.array[wp.float64]
+    stiffness: wp.array[wp.float64]
+    friction: wp.array[wp.float64]
+    active: wp.array[wp.int8]
+    """1: the spring acts"""
+    pressed: wp.array[wp.float64]
+    """its normal impulse"""
+    lacks: wp.array[wp.float64]
+    """m: by how much it would be too short at the end of the step"""
+    matrices: wp.array[wp.mat33d]
+    along: wp.array[wp.vec3d]
+
+
+@wp.func
+def change_of(i: int, springs: SpringArrays, x: wp.array[wp.vec3d]) -> wp.vec3d:
+    """Row i of J x: the relative displacement of a spring's sides for a displacement x of the matrix rows."""
+    total = wp.vec3d()
+    for k in range(CORNERS):
+        total += springs.weights[CORNERS * i + k] * x[springs.rows[CORNERS * i + k]]
+    return total
+
+
+@wp.func
+def strain_spring(
+    i: int,
+    inverse: wp.float64,
+    r: wp.vec3d,
+    u: wp.vec3d,
+    y: wp.vec3d,
+    h: wp.float64,
+    solved: int,
+    springs: SpringArrays,
+):
+    """What a spring of inverse mass `inverse` adds to a step h, with its sides at distance r, moving by u, corrected by y."""
+    n = springs.normals[i]
+    # k h^2
+    stiff = wp.max(springs.strength[i] / inverse, springs.stiffness[i] * h * h)
+    rest = springs.rest[i]
+    gap = wp.dot(n, r)
+    leaving = wp.dot(n, u)
+    lack = wp.min(rest - gap, springs.speed[i] * h) - wp.dot(n, h * u + y)
+    springs.lacks[i] = lack
+    if solved == 0:
+        resting = gap < rest and rest < UNBOUNDED and leaving < FALL * h
+        springs.active[i] = wp.int8(0)
+        springs.pressed[i] = ZERO
+        if resting or lack > ZERO:
+            springs.active[i] = wp.int8(1)
+    if springs.active[i] == wp.int8(0):
+        return
+    across = u - leaving * n
+    if solved == 0:
+        springs.pressed[i] = stiff * wp.max(lack, ZERO) / (h * (ONE + stiff * inverse))
+    # h times the drag mu N / |u|
+    drag = springs.friction[i] * springs.pressed[i] / wp.max(wp.length(across), CREEP)
+    block = wp.outer(n, n)
+    springs.matrices[i] = stiff * block + drag * (wp.identity(n=3, dtype=wp.float64) - block)
+    springs.along[i] = (stiff * lack / h) * n - drag * across
+
+
 @wp.kernel
 def strain_springs(
     first: int,
-    vertices: wp.array[int],
-    weights: wp.array[wp.float64],
-    normals: wp.array[wp.vec3d],
-    rest: wp.array[wp.float64],
-    speed: wp.array[wp.float64],
-    strength: wp.array[wp.float64],
-    stiffness: wp.array[wp.float64],
-    friction: wp.array[wp.float64],
+    springs: SpringArrays,
     inverse_mass: wp.array[wp.float64],
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
     shift: wp.array[wp.vec3d],
     h: wp.float64,
     solved: int,
-    active: wp.array[wp.int8],
-    pressed: wp.array[wp.float64],
-    lacks: wp.array[wp.float64],
-    matrices: wp.array[wp.mat33d],
-    along: wp.array[wp.vec3d],
 ):
-    """What a spring adds to a step h: w_i w_j times its matrix to blocks, w_i times `along` to the right-hand side.
+    """What each spring adds to a step h: w_i w_j times its matrix to blocks, w_i times `along` to the right-hand side.
 
-    `active` and `pressed`: whether a spring acts, and its normal impulse, given where the step was solved before.
+    `active` and `pressed` are given where the step was solved before.
     """
     i = first + wp.tid()
-    n = normals[i]
     r = wp.vec3d()
     u = wp.vec3d()
     y = wp.vec3d()
     inverse = ZERO
     # differences from the first vertex keep their digits far from the origin
-    origin = x[vertices[CORNERS * i]]
+    origin = x[springs.vertices[CORNERS * i]]
     for k in range(CORNERS):
-        w = weights[CORNERS * i + k]
-        j = vertices[CORNERS * i + k]
+        w = springs.weights[CORNERS * i + k]
+        j = springs.vertices[CORNERS * i + k]
         r += w * (x[j] - origin)
         u += w * v[j]
         y += w * shift[j]
         inverse += w * w * inverse_mass[j]
-    matrices[i] = wp.mat33d()
-    along[i] = wp.vec3d()
-    lacks[i] = ZERO
+    springs.matrices[i] = wp.mat33d()
+    springs.along[i] = wp.vec3d()
+    springs.lacks[i] = ZERO
     if inverse > ZERO:
-        # k h^2
-        stiff = wp.max(strength[i] / inverse, stiffness[i] * h * h)
-        gap = wp.dot(n, r)
-        leaving = wp.dot(n, u)
-        lack = wp.min(rest[i] - gap, speed[i] * h) - wp.dot(n, h * u + y)
-        lacks[i] = lack
-        if solved == 0:
-            resting = gap < rest[i] and rest[i] < UNBOUNDED and leaving < FALL * h
-            active[i] = wp.int8(0)
-            pressed[i] = ZERO
-            if resting or lack > ZERO:
-                active[i] = wp.int8(1)
-        if active[i] == wp.int8(0):
-            return
-        across = u - leaving * n
-        if solved == 0:
-            pressed[i] = stiff * wp.max(lack, ZERO) / (h * (ONE + stiff * inverse))
-        # h times the drag mu N / |u|
-        drag = friction[i] * pressed[i] / wp.max(wp.length(across), CREEP)
-        block = wp.outer(n, n)
-        matrices[i] = stiff * block + drag * (wp.identity(n=3, dtype=wp.float64) - block)
-        along[i] = (stiff * lack / h) * n - drag * across
+        strain_spring(i, inverse, r, u, y, h, solved, springs)
 
 
 @wp.kernel
@@ -135,49 +172,25 @@ def find_starts(first: int, keys: wp.array[int], count: int, offsets: wp.array[i
 
 
 @wp.kernel
-def stretch_springs(
-    first: int,
-    rows: wp.array[int],
-    weights: wp.array[wp.float64],
-    matrices: wp.array[wp.mat33d],
-    x: wp.array[wp.vec3d],
-    stretched: wp.array[wp.vec3d],
-):
+def stretch_springs(first: int, springs: SpringArrays, x: wp.array[wp.vec3d], stretched: wp.array[wp.vec3d]):
     """S J x: the response of each spring to a displacement x of the matrix rows."""
     i = first + wp.tid()
-    total = wp.vec3d()
-    for k in range(CORNERS):
-        total += weights[CORNERS * i + k] * x[rows[CORNERS * i + k]]
-    stretched[i] = matrices[i] * total
+    stretched[i] = springs.matrices[i] * change_of(i, springs, x)
 
 
 @wp.kernel
-def press_springs(
-    first: int,
-    rows: wp.array[int],
-    weights: wp.array[wp.float64],
-    normals: wp.array[wp.vec3d],
-    matrices: wp.array[wp.mat33d],
-    along: wp.array[wp.vec3d],
-    lack: wp.array[wp.float64],
-    h: wp.float64,
-    x: wp.array[wp.vec3d],
-    active: wp.array[wp.int8],
-    pressed: wp.array[wp.float64],
-    changed: wp.array[int],
-):
+def press_springs(first: int, springs: SpringArrays, h: wp.float64, x: wp.array[wp.vec3d], changed: wp.array[int]):
     """What each spring gives along its direction when the matrix rows change their velocities by x, and whether it is needed.
 
     `changed` becomes 1 where a spring turns out to be needed.
     """
     i = first + wp.tid()
-    total = wp.vec3d()
-    for k in range(CORNERS):
-        total += weights[CORNERS * i + k] * x[rows[CORNERS * i + k]]
-    pressed[i] = wp.max(wp.dot(normals[i], along[i] - matrices[i] * total), ZERO)
-    if active[i] == wp.int8(0):
-        if lack[i] - h * wp.dot(normals[i], total) > ZERO:
-            active[i] = wp.int8(1)
+    total = change_of(i, springs, x)
+    n = springs.normals[i]
+    springs.pressed[i] = wp.max(wp.dot(n, springs.along[i] - springs.matrices[i] * total), ZERO)
+    if springs.active[i] == wp.int8(0):
+        if springs.lacks[i] - h * wp.dot(n, total) > ZERO:
+            springs.active[i] = wp.int8(1)
             changed[0] = 1
 
 
@@ -243,6 +256,7 @@ class StepSprings:
         self._active = Buffer(wp.int8, device)
         self._normals, self._along, self._stretched = (Buffer(wp.vec3d, device) for _ in range(3))
         self._matrices = Buffer(wp.mat33d, device)
+        self._arrays: Any = SpringArrays()
         self._changed = wp.zeros(1, dtype=int, device=device)
         self.offsets = wp.zeros(matrix.count + 1, dtype=int, device=device)
         """where the entries of each matrix row start"""
@@ -325,14 +339,15 @@ class StepSprings:
         launch(find_starts, len(self.offsets), [keys, entries, self.offsets], device=self.device)
         for buffer in (self._along, self._stretched, self._matrices, self._pressed, self._lacks, self._active):
             buffer.at_least(self.count)
+        for name in SpringArrays.__annotations__:
+            setattr(self._arrays, name, getattr(self, f"_{name}").array)
 
     def strain(self, x: wp.array, v: wp.array, shift: wp.array, h: float, *, solved: bool = False) -> None:
         """Compute what the springs add to a step h from positions x and velocities v, with position corrections `shift`.
 
         `solved`: which springs act, and the normal forces for friction, are those of the last `press`.
         """
-        inputs: list[Any] = [*self.columns, self.inverse_mass, x, v, shift, h, int(solved)]
-        inputs += [self._active.array, self._pressed.array, self._lacks.array, self._matrices.array, self._along.array]
+        inputs = [self._arrays, self.inverse_mass, x, v, shift, h, int(solved)]
         launch(strain_springs, self.count, inputs, device=self.device, grain=512)
 
     def press(self, x: wp.array, h: float) -> bool:
@@ -343,9 +358,7 @@ class StepSprings:
         if self.count == 0:
             return False
         self._changed.zero_()
-        inputs: list[Any] = [self._rows.array, self._weights.array, self._normals.array, self._matrices.array]
-        inputs += [self._along.array, self._lacks.array, h, x, self._active.array, self._pressed.array, self._changed]
-        launch(press_springs, self.count, inputs, device=self.device, grain=512)
+        launch(press_springs, self.count, [self._arrays, h, x, self._changed], device=self.device, grain=512)
         return bool(read((self._changed, 0, 1))[0][0])
 
     def pull(self, b: wp.array) -> None:
@@ -355,5 +368,4 @@ class StepSprings:
 
     def stretch(self, x: wp.array) -> None:
         """Write the response of each spring to a displacement x of the matrix rows into `stretched`."""
-        inputs = [self._rows.array, self._weights.array, self._matrices.array, x, self._stretched.array]
-        launch(stretch_springs, self.count, inputs, device=self.device, grain=512)
+        launch(stretch_springs, self.count, [self._arrays, x, self._stretched.array], device=self.device, grain=512)

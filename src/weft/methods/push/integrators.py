@@ -7,14 +7,13 @@ y + h a_i k_(i-1), and the step ends at y + h sum b_i k_i.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import warp as wp
 
 from weft.dynamics.air import Air
+from weft.dynamics.spring_forces import SpringForces, VertexForces, acceleration_of
 from weft.dynamics.springs import BEND, SpringNetwork, from_world
-from weft.mesh.topology import incidence
 from weft.runtime import launch
 from weft.runtime.colouring import colour_items
 from weft.runtime.compaction import reduce_max
@@ -121,74 +120,20 @@ class Integrator:
 
 
 @wp.kernel
-def pull_quads(
-    first: int,
-    x: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
-    quads: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    rest: wp.array[wp.float64],
-    stiffness: wp.array[wp.float64],
-    damping: wp.array[wp.float64],
-    pull: wp.array[wp.vec3d],
-):
-    """The pull of each bend spring over four vertices, N: the force on corner k is its weight times this."""
-    i = first + wp.tid()
-    q = quads[i]
-    w = weights[i]
-    r = w[0] * x[q[0]] + w[1] * x[q[1]] + w[2] * x[q[2]] + w[3] * x[q[3]]
-    u = w[0] * v[q[0]] + w[1] * v[q[1]] + w[2] * v[q[2]] + w[3] * v[q[3]]
-    stretched = wp.float64(1.0)
-    if rest[i] > wp.float64(0.0):
-        stretched = wp.float64(1.0) - rest[i] / wp.max(wp.length(r), wp.float64(1.0e-30))
-    pull[i] = -(stiffness[i] * stretched * r + damping[i] * u)
-
-
-@wp.kernel
 def accelerate_vertices(
     first: int,
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
     inverse_mass: wp.array[wp.float64],
-    offsets: wp.array[int],
-    others: wp.array[int],
-    rest: wp.array[wp.float64],
-    stiffness: wp.array[wp.float64],
-    damping: wp.array[wp.float64],
-    quad_offsets: wp.array[int],
-    quad_items: wp.array[int],
-    quad_weights: wp.array[wp.vec4d],
-    quad_pull: wp.array[wp.vec3d],
-    face_offsets: wp.array[int],
-    face_items: wp.array[int],
-    face_force: wp.array[wp.vec3d],
-    gravity: wp.vec3d,
-    air_damping: wp.float64,
+    forces: VertexForces,
     a: wp.array[wp.vec3d],
 ):
     """Accelerations by springs, gravity and air; pinned vertices keep their velocity."""
     i = first + wp.tid()
+    a[i] = wp.vec3d()
     w = inverse_mass[i]
-    if w == wp.float64(0.0):
-        a[i] = wp.vec3d()
-        return
-    xi = x[i]
-    vi = v[i]
-    force = wp.vec3d()
-    for s in range(offsets[i], offsets[i + 1]):
-        j = others[s]
-        d = x[j] - xi
-        length = wp.length(d)
-        if length > wp.float64(0.0):
-            n = d / length
-            force += (stiffness[s] * (length - rest[s]) + damping[s] * wp.dot(v[j] - vi, n)) * n
-    for s in range(quad_offsets[i], quad_offsets[i + 1]):
-        item = quad_items[s]
-        weight = quad_weights[item // 4]
-        force += weight[item % 4] * quad_pull[item // 4]
-    for s in range(face_offsets[i], face_offsets[i + 1]):
-        force += face_force[face_items[s] // 3]
-    a[i] = w * force + gravity - air_damping * vi
+    if w > wp.float64(0.0):
+        a[i] = acceleration_of(i, w, forces, x, v)
 
 
 class SpringAcceleration:
@@ -197,27 +142,7 @@ class SpringAcceleration:
     def __init__(self, network: SpringNetwork, count: int, inverse_mass: wp.array, air: Air) -> None:
         self.network, self.count, self.air = network, count, air
         self.inverse_mass, self.device = inverse_mass, inverse_mass.device
-
-        def upload(values: np.ndarray, dtype: Any) -> wp.array:
-            return wp.array(values, dtype=dtype, device=self.device)
-
-        # each spring once for either end, in the order in which vertices gather their forces
-        offsets, entries = incidence(network.pairs, count)
-        spring, end = entries // 2, entries % 2
-        self._springs = (
-            upload(offsets, int),
-            upload(network.pairs[spring, 1 - end], int),
-            upload(network.rest[spring], wp.float64),
-            upload(network.stiffness[spring], wp.float64),
-            upload(network.damping[spring], wp.float64),
-        )
-        weights = upload(network.weights, wp.vec4d)
-        quads = (upload(network.quads, wp.vec4i), weights)
-        numbers = (network.quad_rest, network.quad_stiffness, network.quad_damping)
-        self._quads = (*quads, *(upload(values, wp.float64) for values in numbers))
-        self._pull = wp.zeros(len(network.quads), dtype=wp.vec3d, device=self.device)
-        quad_offsets, quad_items = incidence(network.quads, count)
-        self._quad_lists = (upload(quad_offsets, int), upload(quad_items, int), weights, self._pull)
+        self._forces = SpringForces(network, count, air, self.device)
 
     @classmethod
     def from_world(cls, world: World) -> "SpringAcceleration":
@@ -225,16 +150,10 @@ class SpringAcceleration:
         return cls(from_world(world), world.cloth_vertex_count, world.inverse_mass, Air.from_world(world))
 
     def __call__(self, x: wp.array, v: wp.array, time: float, a: wp.array) -> None:
-        launch(pull_quads, len(self._pull), [x, v, *self._quads, self._pull], device=self.device)
+        self._forces.pull(x, v)
         self.air.blow(x, v, time)
-        inputs = [x, v, self.inverse_mass, *self._springs, *self._quad_lists, *self.air.lists]
-        launch(
-            accelerate_vertices,
-            self.count,
-            [*inputs, self.air.gravity, self.air.damping, a],
-            device=self.device,
-            grain=512,
-        )
+        inputs = [x, v, self.inverse_mass, self._forces.arrays, a]
+        launch(accelerate_vertices, self.count, inputs, device=self.device, grain=512)
 
 
 @wp.kernel

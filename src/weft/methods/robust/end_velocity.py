@@ -12,13 +12,13 @@ A spring is a stencil r = sum w_k x_k, be it between two vertices or over a hing
 is its block between vertices i and j. Gravity and air are forces like all others. The unknown is the change v' - v.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
 
 from weft.dynamics.air import Air
-from weft.dynamics.implicit.block_matrix import BlockRows, corner_pairs
+from weft.dynamics.implicit.block_matrix import BlockRows, ExternalForces, corner_pairs
 from weft.dynamics.implicit.conjugate_gradients import ConjugateGradients, Solution
 from weft.dynamics.implicit.step_springs import StepSprings
 from weft.dynamics.springs import BEND, SpringNetwork, firm_welds, from_world
@@ -94,23 +94,27 @@ def assemble_pairs(
     blocks[place[1]] = block
 
 
+@wp.struct
+class VertexLists:
+    """The springs at each vertex."""
+
+    offsets: wp.array[int]
+    entries: wp.array[int]
+    """four times the spring, plus the number of the corner"""
+    weights: wp.array[wp.float64]
+    along: wp.array[wp.vec3d]
+    """what each spring adds to the right-hand side, times the weight of the corner"""
+
+
 @wp.kernel
 def assemble_rows(
     first: int,
     order: wp.array[int],
     row_offsets: wp.array[int],
     diagonal: wp.array[int],
-    mass: wp.array[wp.float64],
     v: wp.array[wp.vec3d],
-    offsets: wp.array[int],
-    entries: wp.array[int],
-    weights: wp.array[wp.float64],
-    along: wp.array[wp.vec3d],
-    face_offsets: wp.array[int],
-    face_items: wp.array[int],
-    face_force: wp.array[wp.vec3d],
-    gravity: wp.vec3d,
-    air_damping: wp.float64,
+    lists: VertexLists,
+    external: ExternalForces,
     t: wp.float64,
     blocks: wp.array[wp.mat33d],
     b: wp.array[wp.vec3d],
@@ -119,16 +123,17 @@ def assemble_rows(
     r = first + wp.tid()
     i = order[r]
     own = diagonal[r]
-    total = (mass[i] * (ONE + t * air_damping)) * wp.identity(n=3, dtype=wp.float64)
+    mass = external.mass[i]
+    total = (mass * (ONE + t * external.damping)) * wp.identity(n=3, dtype=wp.float64)
     for k in range(row_offsets[r], row_offsets[r + 1]):
         if k != own:
             total -= blocks[k]
     blocks[own] = HALF * (total + wp.transpose(total))
-    push = (t * mass[i]) * (gravity - air_damping * v[i])
-    for k in range(offsets[i], offsets[i + 1]):
-        push += weights[k] * along[entries[k] // 4]
-    for k in range(face_offsets[i], face_offsets[i + 1]):
-        push += t * face_force[face_items[k] // 3]
+    push = (t * mass) * (external.gravity - external.damping * v[i])
+    for k in range(lists.offsets[i], lists.offsets[i + 1]):
+        push += lists.weights[k] * lists.along[lists.entries[k] // 4]
+    for k in range(external.face_offsets[i], external.face_offsets[i + 1]):
+        push += t * external.face_force[external.face_items[k] // 3]
     b[r] = push
 
 
@@ -148,6 +153,35 @@ def take_change(
         v_end[i] = velocity[i]
     else:
         v_end[i] = v[i] + change[row_of[i]]
+
+
+class _Stencils(NamedTuple):
+    """All springs of a network as stencils r = sum w_k x_k (host arrays)."""
+
+    vertices: np.ndarray
+    """(s, 4); a spring between two vertices repeats the second, with weight 0"""
+    weights: np.ndarray
+    """(s, 4)"""
+    rest: np.ndarray
+    stiffness: np.ndarray
+    damping: np.ndarray
+    near: np.ndarray
+    """(s,) whether it is an edge or a stitch, over which the patches of the preconditioner grow"""
+
+
+def _stencils_of(network: SpringNetwork) -> _Stencils:
+    """Without the springs between opposite vertices of hinges: hinges bend by their springs over four vertices alone."""
+    chosen = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
+    firm = np.flatnonzero(network.quad_stiffness > 0.0)
+    pairs = network.pairs[chosen]
+    return _Stencils(
+        np.concatenate([pairs[:, [0, 1, 1, 1]], network.quads[firm]]),
+        np.concatenate([np.tile([-1.0, 1.0, 0.0, 0.0], (len(pairs), 1)), network.weights[firm]]),
+        np.concatenate([network.rest[chosen], network.quad_rest[firm]]),
+        np.concatenate([network.stiffness[chosen], network.quad_stiffness[firm]]),
+        np.concatenate([network.damping[chosen], network.quad_damping[firm]]),
+        np.concatenate([np.ones(len(pairs), bool), network.sewn[firm]]),
+    )
 
 
 class EndVelocitySolver:
@@ -173,25 +207,15 @@ class EndVelocitySolver:
         def upload(values: np.ndarray, dtype: Any) -> wp.array:
             return wp.array(values, dtype=dtype, device=device)
 
-        # without the springs between opposite vertices of hinges: hinges bend by their stencils alone
-        chosen = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
-        firm = np.flatnonzero(network.quad_stiffness > 0.0)
-        pairs = network.pairs[chosen]
-        vertices = np.concatenate([pairs[:, [0, 1, 1, 1]], network.quads[firm]])
-        weights = np.concatenate([np.tile([-1.0, 1.0, 0.0, 0.0], (len(pairs), 1)), network.weights[firm]])
-        rest = np.concatenate([network.rest[chosen], network.quad_rest[firm]])
-        stiffness = np.concatenate([network.stiffness[chosen], network.quad_stiffness[firm]])
-        damping = np.concatenate([network.damping[chosen], network.quad_damping[firm]])
+        stencils = _stencils_of(network)
+        vertices, weights = stencils.vertices, stencils.weights
         self._stencils = [upload(vertices, wp.vec4i), upload(weights, wp.vec4d)]
-        self._stencils += [upload(a, wp.float64) for a in (rest, stiffness, damping)]
+        self._stencils += [upload(a, wp.float64) for a in (stencils.rest, stencils.stiffness, stencils.damping)]
         self._matrices = wp.zeros(len(vertices), dtype=wp.mat33d, device=device)
-        self._along = wp.zeros(len(vertices), dtype=wp.vec3d, device=device)
 
         joined = corner_pairs(vertices, weights)
-        # patches grow over edges and stitches
-        sewn = np.isin(joined.element, len(pairs) + np.flatnonzero(network.sewn[firm]))
         ends = np.column_stack([joined.low, joined.high])
-        self.matrix = BlockRows(ends, ends[(joined.element < len(pairs)) | sewn], count, device)
+        self.matrix = BlockRows(ends, ends[stencils.near[joined.element]], count, device)
         by_pair = np.argsort(self.matrix.pair_of, kind="stable")
         counts = np.bincount(self.matrix.pair_of, minlength=self.matrix.pair_count)
         element, (one, two) = joined.element[by_pair], joined.corners[by_pair].T
@@ -204,13 +228,19 @@ class EndVelocitySolver:
         # without the corners of weight 0, which only fill up a stencil
         heavy = weights.ravel()[entries] != 0.0
         offsets, entries = np.concatenate([[0], np.cumsum(heavy)])[offsets], entries[heavy]
-        self._vertex_lists = [upload(offsets, int), upload(entries, int), upload(weights.ravel()[entries], wp.float64)]
+        lists: Any = VertexLists()
+        lists.offsets, lists.entries = upload(offsets, int), upload(entries, int)
+        lists.weights = upload(weights.ravel()[entries], wp.float64)
+        lists.along = wp.zeros(len(vertices), dtype=wp.vec3d, device=device)
+        self._lists = lists
 
-        self._mass = upload(mass, wp.float64)
-        self._step_springs = StepSprings(self.matrix, inverse_mass)
+        external: Any = ExternalForces()
+        external.mass, external.gravity, external.damping = upload(mass, wp.float64), air.gravity, air.damping
+        external.face_offsets, external.face_items, external.face_force = air.lists
+        self._external = external
         self.solver = ConjugateGradients(
             self.matrix,
-            self._step_springs,
+            StepSprings(self.matrix, inverse_mass),
             mass=float(mass.sum()),
             tolerance=tolerance,
             least_velocity=1e-9,
@@ -244,10 +274,9 @@ class EndVelocitySolver:
         """Build the matrix and the right-hand side for a solve over t, with the wind at `time`."""
         m, air, device = self.matrix, self.air, self.device
         air.blow(x, v, time, t)
-        inputs = [x, v, *self._stencils, t, self._matrices, self._along]
-        launch(strain_stencils, len(self._along), inputs, device=device, grain=256)
-        inputs = [*self._pair_lists, self._matrices, m.places, m.blocks]
+        along = self._lists.along
+        launch(strain_stencils, len(along), [x, v, *self._stencils, t, self._matrices, along], device=device, grain=256)
+        inputs: list[Any] = [*self._pair_lists, self._matrices, m.places, m.blocks]
         launch(assemble_pairs, m.pair_count, inputs, device=device, grain=256)
-        inputs = [m.order, m.offsets, m.diagonal, self._mass, v, *self._vertex_lists, self._along, *air.lists]
-        inputs += [air.gravity, air.damping, t, m.blocks, self._b]
+        inputs = [m.order, m.offsets, m.diagonal, v, self._lists, self._external, t, m.blocks, self._b]
         launch(assemble_rows, m.count, inputs, device=device, grain=512)

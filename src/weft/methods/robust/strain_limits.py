@@ -6,6 +6,8 @@ colours that never change. Each spring remembers its impulse, and takes back in 
 Positions are not changed.
 """
 
+from typing import Any
+
 import numpy as np
 import warp as wp
 
@@ -54,13 +56,19 @@ def limiting_impulse(u: wp.float64, before: wp.float64, within: wp.vec2d, total:
 class LimitedSprings:
     """All springs sorted by colour, with their limits and their impulses so far, for one or two sets of velocities."""
 
+    offsets: wp.array[int]
+    """where each colour begins"""
     pairs: wp.array[wp.vec2i]
+    rest: wp.array[wp.float64]
     along: wp.array[wp.vec3d]
+    """unit vectors from the second end to the first"""
     speeds: wp.array[wp.vec2d]
+    """least and largest speed at which a spring may change its length"""
     given: wp.array[wp.float64]
     given_too: wp.array[wp.float64]
     inverse_mass: wp.array[wp.float64]
     found: wp.array[int]
+    """1 if a spring got an impulse"""
 
 
 @wp.struct
@@ -124,24 +132,17 @@ def limit_spring(
 
 
 @wp.func
-def limit_of(
-    i: int,
-    x: wp.array[wp.vec3d],
-    pairs: wp.array[wp.vec2i],
-    rest: wp.array[wp.float64],
-    limit: wp.float64,
-    dt: wp.float64,
-    along: wp.array[wp.vec3d],
-    speeds: wp.array[wp.vec2d],
-):
-    """Store the direction of a spring and the limits of its speed."""
-    p = pairs[i]
+def set_limits(i: int, springs: LimitedSprings, x: wp.array[wp.vec3d], limit: wp.float64, dt: wp.float64):
+    """Store the direction of a spring and the limits of its speed; no impulse is given yet."""
+    p = springs.pairs[i]
     n = x[p[0]] - x[p[1]]
     length = wp.length(n)
     if length > ZERO:
         n = n / length
-    along[i] = n
-    speeds[i] = speeds_within(length, rest[i], limit, dt)
+    springs.along[i] = n
+    springs.speeds[i] = speeds_within(length, springs.rest[i], limit, dt)
+    springs.given[i] = ZERO
+    springs.given_too[i] = ZERO
 
 
 @wp.func
@@ -149,8 +150,6 @@ def sweep_springs(
     t: int,
     threads: int,
     arrivals: wp.array[int],
-    colours: int,
-    offsets: wp.array[int],
     springs: LimitedSprings,
     v: wp.array[wp.vec3d],
     v_too: wp.array[wp.vec3d],
@@ -160,6 +159,8 @@ def sweep_springs(
     A thread without a spring in a colour loads the last one. A spring belongs to the same thread in every sweep, so that no
     other thread changes its impulse.
     """
+    offsets = springs.offsets
+    colours = offsets.shape[0] - 1
     begin = offsets[0]
     end = offsets[1]
     i = begin + partition_begin(t, threads, end - begin)
@@ -189,43 +190,24 @@ def limit_springs(
     threads: int,
     arrivals: wp.array[int],
     sweeps: int,
-    colours: int,
-    offsets: wp.array[int],
+    springs: LimitedSprings,
     x: wp.array[wp.vec3d],
-    pairs: wp.array[wp.vec2i],
-    rest: wp.array[wp.float64],
-    inverse_mass: wp.array[wp.float64],
     limit: wp.float64,
     dt: wp.float64,
-    along: wp.array[wp.vec3d],
-    speeds: wp.array[wp.vec2d],
-    given: wp.array[wp.float64],
-    given_too: wp.array[wp.float64],
-    found: wp.array[int],
     v: wp.array[wp.vec3d],
     v_too: wp.array[wp.vec3d],
 ):
     """Sweeps over all springs, for one or two sets of velocities; one sweep is enough if no limit is broken. Cooperative."""
     t = first + wp.tid()
-    springs = LimitedSprings()
-    springs.pairs = pairs
-    springs.along = along
-    springs.speeds = speeds
-    springs.given = given
-    springs.given_too = given_too
-    springs.inverse_mass = inverse_mass
-    springs.found = found
-    count = offsets[colours]
+    count = springs.pairs.shape[0]
     for i in range(
         partition_begin(t, threads, count), partition_end(t, threads, count), partition_step(threads, count)
     ):
-        limit_of(i, x, pairs, rest, limit, dt, along, speeds)
-        given[i] = ZERO
-        given_too[i] = ZERO
+        set_limits(i, springs, x, limit, dt)
     grid_barrier(arrivals)
     for _sweep in range(sweeps):
-        sweep_springs(t, threads, arrivals, colours, offsets, springs, v, v_too)
-        if found[0] == 0:
+        sweep_springs(t, threads, arrivals, springs, v, v_too)
+        if springs.found[0] == 0:
             break
 
 
@@ -237,18 +219,21 @@ class StrainLimits:
         kept = np.flatnonzero(network.kind != BEND)
         order, offsets = colour_items(network.pairs[kept], len(inverse_mass))
         kept = kept[order]
-        self.count, self.colours = len(kept), len(offsets) - 1
+        self.count = len(kept)
         self._largest = int(np.diff(offsets).max(initial=0))
-        self._offsets = wp.array(offsets, dtype=int, device=device)
-        self._pairs = wp.array(network.pairs[kept], dtype=wp.vec2i, device=device)
-        self._rest = wp.array(network.rest[kept], dtype=wp.float64, device=device)
-        self._inverse_mass = inverse_mass
-        self._along = wp.zeros(self.count, dtype=wp.vec3d, device=device)
-        self._speeds = wp.zeros(self.count, dtype=wp.vec2d, device=device)
-        self.given, self._given_too = (wp.zeros(self.count, dtype=wp.float64, device=device) for _ in range(2))
+        springs: Any = LimitedSprings()
+        springs.offsets = wp.array(offsets, dtype=int, device=device)
+        springs.pairs = wp.array(network.pairs[kept], dtype=wp.vec2i, device=device)
+        springs.rest = wp.array(network.rest[kept], dtype=wp.float64, device=device)
+        springs.inverse_mass = inverse_mass
+        springs.along = wp.zeros(self.count, dtype=wp.vec3d, device=device)
+        springs.speeds = wp.zeros(self.count, dtype=wp.vec2d, device=device)
+        springs.given, springs.given_too = (wp.zeros(self.count, dtype=wp.float64, device=device) for _ in range(2))
+        springs.found = wp.zeros(1, dtype=int, device=device)
+        self.springs = springs
+        self.given = springs.given
         """the impulse of each spring in the last call, from its second end to its first"""
         self._none = wp.empty(0, dtype=wp.vec3d, device=device)
-        self._found = wp.zeros(1, dtype=int, device=device)
         self._cooperative = CooperativeLauncher(device)
 
     def apply(
@@ -258,8 +243,6 @@ class StrainLimits:
 
         `v_too` are other velocities, which are limited independently in the same sweeps.
         """
-        self._found.zero_()
-        inputs = [sweeps, self.colours, self._offsets, x, self._pairs, self._rest, self._inverse_mass, limit, dt]
-        inputs += [self._along, self._speeds, self.given, self._given_too, self._found, v]
-        inputs.append(self._none if v_too is None else v_too)
+        self.springs.found.zero_()
+        inputs = [sweeps, self.springs, x, limit, dt, v, self._none if v_too is None else v_too]
         self._cooperative.launch(limit_springs, self._largest, inputs, work=self.count)
