@@ -115,6 +115,14 @@ def test_the_page_about_python_runs_as_printed(folder):
     assert weft.load_mesh("sphere.obj").face_areas.sum() > 0.0
 
 
+def test_the_page_about_real_time_runs_as_printed(folder):
+    Path("flag.toml").write_bytes(FLAG.read_bytes())
+    for code in blocks("docs/realtime.md", "python"):
+        # the others are pieces of a program
+        if code.startswith("import"):
+            execute(code)
+
+
 def test_the_page_about_garments_runs_as_printed(folder):
     save_mesh(shapes.capsule(0.14, 0.8, segments=16).transformed(np.diag([1.25, 1.0, 1.0, 1.0])), "body.obj")
     save(vest(y=10), Path("shirt.json"))

@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 from weft.cache import Body, Cache, CacheWriter, open_result
 from weft.cli.main import app
 from weft.errors import WeftError
-from weft.exchange.bind import Anchors, bind, fit_rigidly, nearest_on_mesh
+from weft.exchange.bind import bind
 from weft.mesh import TriMesh, save_mesh, shapes
+from weft.mesh.anchors import Anchors, fit_rigidly, nearest_on_mesh
 
 
 def brute_nearest(point, vertices, faces):

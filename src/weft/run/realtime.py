@@ -7,23 +7,22 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from weft.dynamics.air import Air
 from weft.errors import WeftError
 from weft.methods.predictive.motions import Motions
 from weft.methods.predictive.solver import PredictiveSolver
+from weft.run.live_animation import LiveAnimation
+from weft.run.realtime_controls import Floats, RealtimeControls
 from weft.runtime.buffers import HostMirror, copy_all_to_host
-from weft.scene import Predictive, Scene, Wind, load_scene
-from weft.scene.messages import suggest
+from weft.scene import Predictive, Scene, load_scene
 from weft.scene.scene import check_scene
 from weft.world import World
 from weft.world.constraints import TIME_SLACK
 
-Floats = npt.NDArray[np.float64]
 # how far from 1 the squared lengths of the axes of a rigid pose may be: single precision, and some products of it
 SCALED = 1e-3
 
 
-class Realtime:
+class Realtime(RealtimeControls):
     """A scene that is stepped by its caller, with the method `predictive`.
 
     On the CPU `positions`, `velocities`, `targets` and `poses` are views of the arrays of the solver: read them after a
@@ -38,7 +37,11 @@ class Realtime:
             draw(cloth.positions, cloth.faces)
     """
 
-    def __init__(self, scene: Scene | str | Path, *, motions: bool = True, device: str | None = None) -> None:
+    def __init__(
+        self, scene: Scene | str | Path, *, motions: bool = True, sleep: bool = False, device: str | None = None
+    ) -> None:
+        """`sleep`: leave out steps while cloth is at rest and nothing is moved."""
+        super().__init__()
         scene = load_scene(scene) if isinstance(scene, str | Path) else scene
         check_scene(scene)
         if not isinstance(scene.method, Predictive):
@@ -55,15 +58,14 @@ class Realtime:
             self.solver = PredictiveSolver(self.world, scene.method)
         self.motions = motions
         """whether bodies follow the motions that they have in the scene"""
+        self.sleep = sleep
+        """whether steps are left out while cloth is at rest and nothing is moved; `asleep` says whether they are"""
         self.time = 0.0
         count = self.world.cloth_vertex_count
         self._x, self._v, self._target = (wp.zeros(count, dtype=wp.vec3d, device=self.device) for _ in range(3))
         self._on_cpu = self.device.is_cpu
-        arrays = self._x, self._v, self._target, self.solver.colliders.end
-        self._seen = [HostMirror(array) for array in arrays]
+        self._seen = [HostMirror(array) for array in (self._x, self._v, self._target)]
         """positions, velocities, targets and poses"""
-        if self.solver.graph is not None:
-            self.solver.graph.mirrors = self._seen[0], self._seen[1], self._seen[3]
         self.positions: Floats = self._seen[0].values
         """(n, 3) the vertices of all cloths"""
         self.velocities: Floats = self._seen[1].values
@@ -72,13 +74,13 @@ class Realtime:
         """(n, 3) positions of held vertices at the end of the next step; other rows are ignored"""
         self.faces: npt.NDArray[np.int32] = self.world.cloth_faces
         """(m, 3) the triangles of all cloths"""
-        self._poses = self._seen[3].values
-        self.poses: dict[str, Floats] = dict(zip(self.solver.colliders.names, self._poses, strict=True))
+        self.poses: dict[str, Floats] = {}
         """for each collider a 4x4 matrix, from its own frame to the world at the end of the next step"""
+        self._find_poses()
         self._held = np.zeros(count, bool)
         self._by_hand: set[int] = set()
         self._phase = -1
-        self._motions = Motions(self.world, self.solver.colliders, self.solver.goals)
+        self._motions = None
         self.reset()
 
     def reset(self) -> None:
@@ -94,10 +96,14 @@ class Realtime:
         colliders.start.assign(poses)
         colliders.end.assign(poses)
         copy_all_to_host(*self._seen)
-        self.solver.forget_steps()
+        colliders.restore_given({})
         self._by_hand.clear()
         self._phase = -1
+        self.character.root[:] = np.eye(4)
+        if self._animation is not None:
+            self._animation.restart(self.positions)
         self._hold_pins()
+        self._put_elsewhere()
         options = self.scene.method
         assert isinstance(options, Predictive)
         if options.cache and self.solver.search is not None:
@@ -111,6 +117,8 @@ class Realtime:
         if dt == 0.0:
             return
         self._check_poses()
+        if self._animation is not None:
+            self._hold_animated(self._animation)
         positions, velocities, targets, poses = self._seen
         held = [targets] if self._held.any() else []
         if not self._on_cpu:
@@ -118,12 +126,78 @@ class Realtime:
                 mirror.copy_to_device()
         if self.motions:
             self._follow_motions(dt)
-        self.solver.advance(self._x, self._v, self._target, self.time, dt)
-        if not self._on_cpu:
-            graph = self.solver.graph
-            late = [] if graph is not None and graph.counted is not None else [positions, velocities, poses]
-            copy_all_to_host(*late, *held)
+        if not (self.sleep and self._is_at_rest()):
+            self._carry_unfelt(dt)
+            self.solver.colliders.deform_given()
+            self.solver.advance(self._x, self._v, self._target, self.time, dt)
+            if not self._on_cpu:
+                graph = self.solver.graph
+                late = [] if graph is not None and graph.counted is not None else [positions, velocities, poses]
+                copy_all_to_host(*late, *held)
+            self._end_step(dt)
         self.time += dt
+
+    @property
+    def asleep(self) -> bool:
+        """Whether the cloth is at rest, so that steps are left out."""
+        return self.sleep and self.watch.asleep
+
+    @property
+    def root(self) -> Floats:
+        """4x4: where the root of a character is at the end of the next step; `change` says how much of its motion is felt."""
+        return self.character.root
+
+    def _is_at_rest(self) -> bool:
+        """Whether nothing moves, and nothing is moved."""
+        solver = self.solver
+        if solver.settings["windy"][0]:
+            return False
+        deformed = [x for _, x in sorted(solver.colliders.given().items())]
+        given = [self._poses, self.targets[self._held], self.root, solver.goals.ends.numpy(), *deformed]
+        if solver.colliders.deforming:
+            given.append(solver.colliders.vertices_end.numpy())
+        return self.watch.look(given, self.positions)
+
+    def _hold_animated(self, animation: LiveAnimation) -> None:
+        """Hold the vertices that may not leave the animation."""
+        held = animation.held
+        if animation.repainted:
+            animation.repainted = False
+            self._set_held(attach=True)
+        self.targets[held] = animation.places[held]
+        animation.place_backstops()
+
+    def _carry_unfelt(self, dt: float) -> None:
+        """Put cloth, and the starts of colliders and goals, along with what is not felt of the character's motion."""
+        root = self.root[:3, 3] if self.character.before is None else self.character.before[:3, 3].copy()
+        motion = self.character.take_motion(dt)
+        if motion is None:
+            return
+        matrix, linear, angular = motion
+        kick = linear + np.cross(angular, self._x.numpy() - root)
+        turn, colliders, goals = matrix[:3, :3], self.solver.colliders, self.solver.goals
+        self._v.assign((self._v.numpy() + kick) @ turn.T)
+        for places in (self._x, goals.starts):
+            places.assign(places.numpy() @ turn.T + matrix[:3, 3])
+        colliders.start.assign(matrix @ colliders.start.numpy())
+
+    def _end_step(self, dt: float) -> None:
+        """What follows the cloth."""
+        if self._animation is not None:
+            self._animation.end_step()
+        for bound in self._render_meshes:
+            bound.follow()
+        if self.sleep and self.watch.step_done(self.positions, dt):
+            self._v.zero_()
+            copy_all_to_host(self._seen[1])
+
+    def _put_elsewhere(self) -> None:
+        """The cloth was put where no step has led it."""
+        self.solver.forget_steps()
+        self.watch.wake()
+        self.character.forget()
+        for bound in self._render_meshes:
+            bound.follow()
 
     def teleport(self, transform: npt.ArrayLike) -> None:
         """Move cloth, colliders and targets at once by a rigid 4x4 matrix, as a character that is put elsewhere.
@@ -144,8 +218,11 @@ class Realtime:
             poses.assign(matrix @ poses.numpy())
         for places in (goals.starts, goals.ends):
             places.assign(places.numpy() @ turn.T + shift)
+        if self._animation is not None:
+            self._animation.restart(goals.ends.numpy())
+        self.root[:] = matrix @ self.root
         copy_all_to_host(*self._seen)
-        self.solver.forget_steps()
+        self._put_elsewhere()
 
     def reset_to(self, positions: npt.ArrayLike) -> None:
         """Put the vertices of all cloths at these positions (n, 3), at rest; colliders, pins and the time stay as they are."""
@@ -159,7 +236,7 @@ class Realtime:
         self._x.assign(x)
         self._v.zero_()
         copy_all_to_host(*self._seen[:2])
-        self.solver.forget_steps()
+        self._put_elsewhere()
 
     def save(self) -> dict[str, Any]:
         """The state between two steps, which `restore` goes on from with the same bytes, as plain arrays that pickle."""
@@ -174,16 +251,34 @@ class Realtime:
             "arrays": [array.numpy().copy() for array in arrays],
             "by_hand": sorted(self._by_hand),
             "cached": cached,
+            "character": self.character.saved(),
+            "animation": None if self._animation is None else self._animation.saved(),
+            "enabled": solver.colliders.enabled(),
+            "deformed": solver.colliders.given(),
             "solver": {name: value.copy() for name, value in solver.saved().items()},
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Return to a state that `save` gave of this scene."""
-        solver, arrays = self.solver, self._state_arrays()
+        """Return to a state that `save` gave of this scene, with the colliders that it had."""
+        solver = self.solver
+        if saved["animation"] is not None:
+            self._live_animation()
+        elif self._animation is not None:
+            raise WeftError(
+                "this state was saved before the animation began: call animate or paint before the first save"
+            )
+        arrays = self._state_arrays()
         if [tuple(v.shape) for v in saved["arrays"]] != [tuple(a.numpy().shape) for a in arrays]:
             raise WeftError("this state is not of this scene: the numbers of vertices or colliders are others")
         for array, values in zip(arrays, saved["arrays"], strict=True):
             array.assign(values)
+        self.character.restore(saved["character"])
+        if self._animation is not None:
+            self._animation.restore(saved["animation"])
+        for name, on in saved["enabled"].items():
+            solver.colliders.enable(name, on)
+        solver.colliders.restore_given(saved["deformed"])
+        solver.colliders.start.assign(saved["arrays"][3])
         self.time, self._by_hand = saved["time"], set(saved["by_hand"])
         self._phase = -1
         self._hold_pins()
@@ -191,6 +286,9 @@ class Realtime:
             getattr(solver.contacts.arrays, name)[: len(values)].assign(values)
         solver.restore(saved["solver"])
         copy_all_to_host(*self._seen)
+        self.watch.wake()
+        for bound in self._render_meshes:
+            bound.follow()
 
     def _state_arrays(self) -> list[wp.array]:
         """What a step changes, and what its caller may have set."""
@@ -201,6 +299,9 @@ class Realtime:
         """Refuse a pose that is no rigid motion, by the name of its collider."""
         turns = self._poses[:, :3, :3]
         off = np.abs(np.einsum("kij,kil->kjl", turns, turns) - np.eye(3)).max(initial=0.0)
+        root = _rigid_problem(self.root)
+        if root:
+            raise WeftError(f"the pose of the root {root}")
         if not (off < SCALED and np.isfinite(self._poses[:, :3, 3]).all()):
             for name, pose in self.poses.items():
                 problem = _rigid_problem(pose)
@@ -232,32 +333,6 @@ class Realtime:
         faces = np.asarray(self.world.faces[body.faces] - body.vertices.start, dtype=np.int32)
         return self.solver.colliders.vertices_of(name, self.poses[name], self.time), faces
 
-    def move(self, name: str, position: npt.ArrayLike | None = None, rotation: npt.ArrayLike | None = None) -> None:
-        """Set the pose of a collider at the end of the next step; `rotation` is a 3x3 matrix."""
-        self._body(name, "collider")
-        if position is not None:
-            self.poses[name][:3, 3] = position
-        if rotation is not None:
-            self.poses[name][:3, :3] = rotation
-
-    def hold(self, vertices: npt.ArrayLike, at: npt.ArrayLike | None = None) -> None:
-        """Hold vertices, by their numbers in `positions`; they follow their `targets`, which start at their positions."""
-        chosen = np.atleast_1d(np.asarray(vertices, dtype=np.int64))
-        outside = chosen[(chosen < 0) | (chosen >= len(self.positions))]
-        if len(outside):
-            raise WeftError(f"there is no vertex {outside[0]} to hold: the cloths have 0 to {len(self.positions) - 1}")
-        self.targets[chosen] = self.positions[chosen] if at is None else at
-        self._by_hand.update(chosen.tolist())
-        self._set_held(attach=False)
-
-    def release(self, vertices: npt.ArrayLike | None = None) -> None:
-        """Release vertices that `hold` holds, all of them by default; pins of the scene stay."""
-        if vertices is None:
-            self._by_hand.clear()
-        else:
-            self._by_hand.difference_update(np.atleast_1d(np.asarray(vertices, dtype=np.int64)).tolist())
-        self._set_held(attach=False)
-
     def cache_contacts(self) -> int:
         """Find the contacts of cloth with cloth in the current pose and solve these from now on; returns their number."""
         if self.solver.search is None:
@@ -266,55 +341,11 @@ class Realtime:
             )
         return self.solver.cache_contacts(self._x)
 
-    def change(
-        self,
-        *,
-        stretch: float | None = None,
-        bend: float | None = None,
-        friction: float | None = None,
-        gravity: npt.ArrayLike | None = None,
-        air_damping: float | None = None,
-        wind: npt.ArrayLike | None = None,
-        substeps: int | None = None,
-        iterations: int | None = None,
-    ) -> None:
-        """Change parameters between steps; stretch, bend and friction are multiples of those of the materials."""
-        solver, settings = self.solver, self.solver.settings
-        for name, value in (("stretch", stretch), ("bend", bend)):
-            if value is not None and not value > 0.0:
-                raise WeftError(f"{name} is a multiple of the material's and must be more than 0, not {value}")
-        if stretch is not None or bend is not None:
-            self._stiffness = (stretch or self._stiffness[0], bend or self._stiffness[1])
-            solver.fabric.scale(*self._stiffness)
-        numbers: dict[str, tuple[float | None, float]] = {
-            "friction": (friction, 0),
-            "air_damping": (air_damping, 0),
-            "substeps": (substeps, 1),
-            "iterations": (iterations, 1),
-        }
-        for name, (value, least) in numbers.items():
-            if value is not None and not least <= value < np.inf:
-                raise WeftError(f"{name} must be at least {least}, not {value}")
-            if value is not None:
-                settings["sweeps" if name == "iterations" else name][0] = value
-        if gravity is not None:
-            settings["gravity"][0] = _vector("gravity", gravity)
-        if wind is not None:
-            self._change_wind(_vector("wind", wind))
-
-    _stiffness = (1.0, 1.0)
-
-    def _change_wind(self, velocity: Floats) -> None:
-        """Set the mean wind; gusts and coefficients stay those of the scene."""
-        solver, forces = self.solver, self.scene.forces
-        usual = forces.wind or Wind(velocity=(0.0, 0.0, 0.0))
-        x, y, z = velocity.tolist()
-        blowing = forces.replace(wind=usual.replace(velocity=(x, y, z)))
-        solver.set_air(Air(blowing, self.faces, len(self.positions), seed=self.scene.seed, device=self.device))
-
     def _follow_motions(self, dt: float) -> None:
         """Set the poses, pins and goals of the scene at the end of the step."""
         solver, start, end = self.solver, self.time, self.time + dt
+        if self._motions is None:
+            self._motions = Motions(self.world, solver.colliders, solver.goals)
         self._motions.follow(start, end, solver.colliders.end, self._target)
         solver.colliders.deform(start, end)
         if not self._motions.goals_too:
@@ -334,25 +365,6 @@ class Realtime:
             self._pinned = kinematics.fixed(self.world.vertex_count, self.time)[: len(self.positions)]
             self._set_held(attach=True)
 
-    def _set_held(self, *, attach: bool) -> None:
-        self._held[:] = self._pinned
-        self._held[list(self._by_hand)] = True
-        inverse = self.world.inverse_mass.numpy()
-        mass = self.world.mass[: len(self._held)]
-        inverse[: len(self._held)] = np.where(self._held, 0.0, 1.0 / mass)
-        if not self._on_cpu:
-            self.world.inverse_mass.assign(inverse)
-        if attach:
-            self.solver.attach(self._pinned)
-
-    def _body(self, name: str, kind: str) -> Any:
-        bodies = [body for body in self.world.bodies if body.kind == kind]
-        for body in bodies:
-            if body.name == name:
-                return body
-        names = [body.name for body in bodies]
-        raise WeftError(f"no {kind} is called {name!r}, {suggest(name, names) if names else 'there is none'}")
-
 
 def _rigid_problem(pose: Floats) -> str:
     """What keeps a 4x4 matrix from being a rigid motion; nothing if it is one."""
@@ -363,11 +375,3 @@ def _rigid_problem(pose: Floats) -> str:
         lengths = np.linalg.norm(turn, axis=0).round(4).tolist()
         return f"is scaled or sheared (its axes have the lengths {lengths}); poses are rigid"
     return "mirrors" if np.linalg.det(turn) < 0.0 else ""
-
-
-def _vector(name: str, value: npt.ArrayLike) -> Floats:
-    """Three finite numbers."""
-    vector = np.asarray(value, dtype=float)
-    if vector.shape != (3,) or not np.isfinite(vector).all():
-        raise WeftError(f"{name} is three numbers, not {value!r}")
-    return vector

@@ -17,7 +17,7 @@ from weft.runtime.buffers import read
 from weft.runtime.launch import launch
 from weft.scene import Cloth, Grid, Material, Scene, Strip
 from weft.scene.motion import ResolvedMotion, RigidMotion
-from weft.scene.resolve import Resolved, resolve_scene
+from weft.scene.resolve import Resolved, resolve_collider, resolve_scene
 from weft.scene.seams import Stitches
 from weft.world.constraints import Kinematics, Prescription
 from weft.world.surface import Surface
@@ -252,6 +252,28 @@ class World:
             source = wp.array(self._host_target, dtype=wp.vec3d, device="cpu", copy=False)
             wp.copy(self.target, source, first, first, self.vertex_count - first)
 
+    def set_colliders(self, scene: Scene) -> None:
+        """Have the colliders of another scene with the same cloths; a name that both have is the same collider.
+
+        What is as long as all vertices stays as it was, and says nothing about the new colliders.
+        """
+        old = {c.name: k for k, c in enumerate(self.scene.colliders)}
+        known = list(zip(self.collider_meshes, self.collider_motions, strict=True))
+        found = [known[old[c.name]] if c.name in old else resolve_collider(scene, c) for c in scene.colliders]
+        pins = self.kinematics.prescriptions[: len(self.kinematics.prescriptions) - len(old)]
+        self.scene = scene
+        self.collider_meshes, self.collider_motions = [mesh for mesh, _ in found], [motion for _, motion in found]
+        meshes = [*(cloth.mesh for cloth in self.cloths), *self.collider_meshes]
+        self.bodies = _lay_out(scene, meshes)
+        cloth_positions, count = self.rest_positions[: self.cloth_vertex_count], self.cloth_face_count
+        self.rest_positions = np.concatenate([cloth_positions, *(m.vertices for m in self.collider_meshes)])
+        bodies = self.bodies[len(self.cloths) :]
+        offset = [m.faces + b.vertices.start for m, b in zip(self.collider_meshes, bodies, strict=True)]
+        self.faces = np.concatenate([self.faces[:count], *offset]).astype(np.int32)
+        self.vertex_count = len(self.rest_positions)
+        self.friction_static, self.friction_kinetic = self._friction()
+        self.kinematics.change([*pins, *_move_colliders(found, bodies)])
+
     def end_step(self, state: State) -> None:
         """The state is at the end of a step."""
         if self.kick is not None:
@@ -364,11 +386,16 @@ def _prescriptions(resolved: Resolved, bodies: list[Body]) -> list[Prescription]
         for pin in pins:
             vertices = body.vertices.start + pin.vertices
             result.append(_prescription(pin.motion, vertices, mesh.vertices[pin.vertices], pin.until))
-    collider_bodies = bodies[len(resolved.cloth_meshes) :]
-    for mesh, motion, body in zip(resolved.collider_meshes, resolved.collider_motions, collider_bodies, strict=True):
-        vertices = np.arange(body.vertices.start, body.vertices.stop)
-        result.append(_prescription(motion, vertices, mesh.vertices, np.inf))
-    return result
+    colliders = list(zip(resolved.collider_meshes, resolved.collider_motions, strict=True))
+    return [*result, *_move_colliders(colliders, bodies[len(resolved.cloth_meshes) :])]
+
+
+def _move_colliders(colliders: list[tuple[TriMesh, ResolvedMotion]], bodies: list[Body]) -> list[Prescription]:
+    """The motions of colliders, with vertex numbers of the world."""
+    return [
+        _prescription(motion, np.arange(body.vertices.start, body.vertices.stop), mesh.vertices, np.inf)
+        for (mesh, motion), body in zip(colliders, bodies, strict=True)
+    ]
 
 
 def _prescription(motion: ResolvedMotion, vertices: np.ndarray, placed: np.ndarray, until: float) -> Prescription:

@@ -28,6 +28,8 @@ class Shape:
 
     kind: int
     body: int
+    off: int
+    """1 where cloth does not meet it for now"""
     closed: int
     """whether a mesh has an inside"""
     first_vertex: int
@@ -256,6 +258,8 @@ def touch_mesh(
 def is_out_of_reach(shape: Shape, x: wp.vec3d, far: wp.float64) -> bool:
     """Whether a point is certainly farther than this from a collider, by a cheap bound."""
     r = x - shape.place
+    if shape.off != 0:
+        return True
     if shape.kind == BOX or shape.kind == MESH:
         limit = far + shape.bound + shape.rise
         return wp.length_sq(r) > limit * limit

@@ -42,7 +42,9 @@ class GuideArrays:
 
     goal_vertices: wp.array[int]
     goal_springs: wp.array[wp.vec3d]
-    """angular frequency, damping ratio, reach (0: none)"""
+    """angular frequency, damping ratio, reach (infinite: none)"""
+    goal_backstops: wp.array[wp.vec4d]
+    """a ball that the vertex stays out of: its centre relative to the goal, and its radius; empty where there are none"""
     goal_starts: wp.array[wp.vec3d]
     goal_ends: wp.array[wp.vec3d]
     attached: wp.array[wp.vec2i]
@@ -115,13 +117,26 @@ class Goals:
         vertices = [np.zeros(0, np.int32), *(v[mine] for v, _, _, mine in self._groups)]
         springs = [np.zeros((0, 3))]
         for follow, (_, _, _, mine) in zip(follows, self._groups, strict=True):
-            spring = [2.0 * np.pi * follow.frequency, follow.damping, follow.reach or 0.0]
+            spring = [2.0 * np.pi * follow.frequency, follow.damping, follow.reach or np.inf]
             springs.append(np.tile(spring, (int(mine.sum()), 1)))
         self.vertices = wp.array(np.concatenate(vertices).astype(np.int32), dtype=int, device=world.device)
         self.springs = wp.array(np.concatenate(springs), dtype=wp.vec3d, device=world.device)
         self.starts = wp.array(self.at(0.0), dtype=wp.vec3d, device=world.device)
         self.ends = wp.clone(self.starts)
         self.moving = any(not motion.still for _, _, motion, _ in self._groups)
+        self.backstops = wp.zeros(0, dtype=wp.vec4d, device=world.device)
+
+    def take_over(self, positions: np.ndarray) -> None:
+        """Give every vertex a goal, here for now, that the caller moves instead of the scene; springs stay where they were."""
+        springs = np.tile([0.0, 0.0, np.inf], (len(positions), 1))
+        springs[self.vertices.numpy()] = self.springs.numpy()
+        device, self.count = self.vertices.device, len(positions)
+        self.vertices = wp.array(np.arange(self.count), dtype=int, device=device)
+        self.springs = wp.array(springs, dtype=wp.vec3d, device=device)
+        self.starts = wp.array(positions, dtype=wp.vec3d, device=device)
+        self.ends = wp.clone(self.starts)
+        self.backstops = wp.zeros(self.count, dtype=wp.vec4d, device=device)
+        self.groups, self._groups, self.moving = [], [], False
 
     def at(self, time: float) -> np.ndarray:
         """Where the animation has the vertices at a time."""
@@ -156,11 +171,17 @@ class Guides:
 
     def attach(self, found: Attachments) -> None:
         """Have these attachments from now on."""
-        goals, device = self.goals, self._device
+        self._found = found
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take the arrays of the goals as they are now."""
+        goals, device, found = self.goals, self._device, self._found
         self.arrays = fill(
             GuideArrays,
             goal_vertices=goals.vertices,
             goal_springs=goals.springs,
+            goal_backstops=goals.backstops,
             goal_starts=goals.starts,
             goal_ends=goals.ends,
             attached=wp.array(found.ends, dtype=wp.vec2i, device=device),

@@ -133,6 +133,8 @@ def narrow(v: wp.vec3d) -> wp.vec3:
 @wp.func
 def spots_in_reach(shape: Shape, spots: wp.array2d[wp.float32], begin: int, count: int) -> wp.uint64:
     """Of at most 64 spots those that `touch_shape` may find in reach of a collider; of boxes and meshes a few more."""
+    if shape.off != 0:
+        return wp.uint64(0)
     half = shape.size[1]
     far = shape.size[0] + shape.rise + shape.span
     spin = shape.spin

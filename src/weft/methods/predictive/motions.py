@@ -10,6 +10,7 @@ constant rate.
 
 # mypy: disable-error-code="arg-type,return-value"
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,8 +46,8 @@ LONGEST = 1.5
 _KINDS = {"plane": int(PLANE), "sphere": int(SPHERE), "capsule": int(CAPSULE), "box": int(BOX)}
 
 
-class _Deforming(NamedTuple):
-    """A mesh that deforms: number of the collider, tree, vertices among those of all meshes, placement, centre."""
+class _MeshCollider(NamedTuple):
+    """A mesh that may deform: number of the collider, tree, vertices among those of all meshes, placement, centre."""
 
     collider: int
     mesh: wp.Mesh
@@ -74,7 +75,9 @@ class Colliders:
 
         shapes: list[Any] = []
         self._meshes: list[wp.Mesh] = []
-        self._deforming: list[_Deforming] = []
+        self._mesh_colliders: dict[str, _MeshCollider] = {}
+        self._given: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        """vertices of meshes that the caller deforms, at the start and the end of the step, in the frames of their poses"""
         vertices, ridges, sags = [np.zeros((0, 3))], [np.zeros((0, 3))], [np.zeros((0, 3))]
         first = first_face = 0
         edges = [part.mesh.rest_lengths for part in world.cloths]
@@ -98,9 +101,8 @@ class Colliders:
                 thin = bool(shape.closed) and shape.depth < chord
                 first_face += len(mesh.faces)
                 place = slice(first, first + len(around))
-                if not isinstance(self._motions[k], RigidMotion):
-                    deforming = _Deforming(k, self._meshes[-1], place, mesh.vertices, np.array(shape.centre))
-                    self._deforming.append(deforming)
+                found = _MeshCollider(k, self._meshes[-1], place, mesh.vertices, np.array(shape.centre))
+                self._mesh_colliders[collider.name] = found
                 first = place.stop
             shape.body = len(world.cloths) + k
             shape.span = LONGEST * float(np.concatenate(edges).max()) if thin and edges else 0.0
@@ -149,7 +151,47 @@ class Colliders:
     @property
     def deforming(self) -> bool:
         """Whether a mesh deforms."""
-        return bool(self._deforming)
+        return bool(self._given) or any(True for _ in self._by_motion())
+
+    def _by_motion(self) -> Iterator[_MeshCollider]:
+        """Meshes that a motion of the scene deforms."""
+        for name, found in self._mesh_colliders.items():
+            if name not in self._given and not isinstance(self._motions[found.collider], RigidMotion):
+                yield found
+
+    def enable(self, name: str, on: bool) -> None:
+        """Let cloth meet a collider, or pass through it; one that comes back has not moved in this step."""
+        k, shapes = self.names.index(name), self.shapes.numpy()
+        if on and shapes["off"][k]:
+            start = self.start.numpy()
+            start[k] = self.end.numpy()[k]
+            self.start.assign(start)
+        shapes["off"][k] = int(not on)
+        self.shapes.assign(shapes)
+
+    def enabled(self) -> dict[str, bool]:
+        """Whether cloth meets each collider."""
+        return {name: not off for name, off in zip(self.names, self.shapes.numpy()["off"], strict=True)}
+
+    def give_vertices(self, name: str, vertices: np.ndarray, pose: np.ndarray) -> None:
+        """Let a mesh end the step with these vertices, in the world, instead of following a motion."""
+        found = self._mesh_colliders[name]
+        end = (vertices - pose[:3, 3]) @ pose[:3, :3] - found.centre
+        start = self._given[name][0] if name in self._given else self.vertices_end.numpy()[found.vertices].copy()
+        self._given[name] = start, end
+
+    def given(self) -> dict[str, np.ndarray]:
+        """The vertices of each mesh that the caller deforms, about its centre in the frame of its pose."""
+        return {name: end.copy() for name, (_, end) in self._given.items()}
+
+    def restore_given(self, given: dict[str, np.ndarray]) -> None:
+        """Take up what `given` gave, as at the end of a step."""
+        self._given = {name: (end.copy(), end.copy()) for name, end in given.items()}
+
+    def can_deform(self, name: str) -> int:
+        """How many vertices a mesh has; 0 for an exact shape."""
+        found = self._mesh_colliders.get(name)
+        return len(found.placed) if found else 0
 
     def largest_turn(self) -> float:
         """The largest angle between the poses of a collider at the start and the end of the step, rad."""
@@ -171,28 +213,39 @@ class Colliders:
 
     def deform(self, start: float, end: float) -> None:
         """Take the vertices of deforming meshes at the start and the end of a step."""
-        for deforming in self._deforming:
-            self._deform(deforming, start, end)
+        for found in self._by_motion():
+            k, frame = found.collider, self.frames[found.collider]
+            first, last = (
+                (self._motions[k].positions(found.placed, time) - frame[:3, 3]) @ frame[:3, :3] - found.centre
+                for time in (start, end)
+            )
+            self._place(found, first, last)
+
+    def deform_given(self) -> None:
+        """Take the vertices that the caller gave; those at the end of this step are the start of the next."""
+        for name, (first, last) in self._given.items():
+            self._place(self._mesh_colliders[name], first, last)
+            self._given[name] = last, last
 
     def vertices_of(self, name: str, pose: np.ndarray, time: float) -> np.ndarray:
         """The vertices of a collider in a pose; those of a deforming mesh are where its motion has them."""
         k = self.names.index(name)
+        if name in self._given:
+            own = self._given[name][1] + self._mesh_colliders[name].centre
+            return own @ pose[:3, :3].T + pose[:3, 3]
         if not isinstance(self._motions[k], RigidMotion):
             return self._motions[k].positions(self._placed[k], time)
         frame = self.frames[k]
         local = (self._placed[k] - frame[:3, 3]) @ frame[:3, :3]
         return local @ pose[:3, :3].T + pose[:3, 3]
 
-    def _deform(self, deforming: _Deforming, start: float, end: float) -> None:
-        k, frame = deforming.collider, self.frames[deforming.collider]
-        first, last = (
-            (self._motions[k].positions(deforming.placed, time) - frame[:3, 3]) @ frame[:3, :3] - deforming.centre
-            for time in (start, end)
-        )
-        self.vertices_start[deforming.vertices].assign(first)
-        self.vertices_end[deforming.vertices].assign(last)
-        deforming.mesh.points.assign(first.astype(np.float32))
-        deforming.mesh.refit()
+    def _place(self, found: _MeshCollider, first: np.ndarray, last: np.ndarray) -> None:
+        """Vertices of a mesh at the start and the end of the step, about its centre in the frame of its pose."""
+        k = found.collider
+        self.vertices_start[found.vertices].assign(first)
+        self.vertices_end[found.vertices].assign(last)
+        found.mesh.points.assign(first.astype(np.float32))
+        found.mesh.refit()
         shapes = self.shapes.numpy()
         shapes["bound"][k] = np.linalg.norm(first, axis=1).max()
         shapes["change"][k] = np.linalg.norm(last - first, axis=1).max()

@@ -61,8 +61,7 @@ class PredictiveSolver:
         spots = wp.zeros((7, self.count + PADDING), dtype=wp.float32, device=self.device)
         self.vertices = Vertices(world, self.regions, across, spots)
         self.tangles = None if self.search is None else Tangles(self.search.mesh, self.search.surface, self.vertices)
-        by_vertex = self.plan.blocks > 0
-        self.halves = HalfSpaces(self.count, self._most_half_spaces(), self.device, by_vertex=by_vertex)
+        self.halves = self._make_half_spaces()
         self.device_settings = self._make_settings()
         self.settings = self.device_settings.numpy() if self.device.is_cpu else self.device_settings.numpy().copy()
         """the numbers of a step by name; they may be changed between steps"""
@@ -84,6 +83,16 @@ class PredictiveSolver:
         """steps as CUDA graphs, where they can be"""
         self._whole = self._cloth = end
         self._inputs: dict[tuple[int, ...], tuple[Any, ...]] = {}
+
+    def set_colliders(self, world: World) -> None:
+        """Have the colliders of another world from now on, whose cloths are the same."""
+        self.colliders = Colliders(world)
+        self.halves = self._make_half_spaces()
+        self._inputs.clear()
+
+    def _make_half_spaces(self) -> HalfSpaces:
+        by_vertex = self.plan.blocks > 0
+        return HalfSpaces(self.count, self._most_half_spaces(), self.device, by_vertex=by_vertex)
 
     def attach(self, fixed: np.ndarray) -> None:
         """Attach all vertices to those that are held."""

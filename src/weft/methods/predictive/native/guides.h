@@ -4,6 +4,7 @@
 row4* rows = (row4*)vertices.p.data;
 // most springs are as the one before: no need to divide again
 double frequency = -1.0, ratio = -1.0, stiff = 0.0, damp = 0.0;
+const bool with_backstops = guides.goal_backstops.shape[0] > 0;
 for (int i = first; i < last; ++i) {
     const int k = guides.goal_vertices.data[i];
     row4 row = rows[k];
@@ -29,11 +30,37 @@ for (int i = first; i < last; ++i) {
     way[3] = 0.0;
     goal[3] = row[3];
     row4 away = row - goal;
-    const row4 moved = row - ((const row4*)vertices.before.data)[k] - share_of_step * way;
+    row4* before = (row4*)vertices.before.data + k;
+    const row4 moved = row - *before - share_of_step * way;
     away = away - stiff * away - damp * moved;
+    // limits stop the vertex; what was beyond them before the substep is undone without giving velocity
     const double squared = away[0] * away[0] + away[1] * away[1] + away[2] * away[2];
-    if (s[2] > 0.0 && squared > s[2] * s[2])
-        away = (s[2] / sqrt(squared)) * away;
+    if (squared > s[2] * s[2]) {
+        const double length = sqrt(squared);
+        row4 then = *before - goal + share_of_step * way;
+        const double over = sqrt(then[0] * then[0] + then[1] * then[1] + then[2] * then[2]) - s[2];
+        row4 out = (1.0 / length) * away;
+        away = s[2] * out;
+        out[3] = 0.0;
+        *before = *before - wp::min(wp::max(over, 0.0), length - s[2]) * out;
+    }
+    if (with_backstops) {
+        // out of the ball behind the goal, along the line from its centre
+        const wp::vec_t<4, double> ball = guides.goal_backstops.data[i];
+        row4 out = away, then = *before - goal + share_of_step * way;
+        for (int c = 0; c < 3; ++c) {
+            out[c] -= ball[c];
+            then[c] -= ball[c];
+        }
+        const double inside = sqrt(out[0] * out[0] + out[1] * out[1] + out[2] * out[2]);
+        if (inside < ball[3] && inside > 0.0) {
+            const double under = ball[3] - sqrt(then[0] * then[0] + then[1] * then[1] + then[2] * then[2]);
+            out = (1.0 / inside) * out;
+            out[3] = 0.0;
+            away = away + (ball[3] - inside) * out;
+            *before = *before + wp::min(wp::max(under, 0.0), ball[3] - inside) * out;
+        }
+    }
     away[3] = 0.0;
     rows[k] = goal + away;
 }
