@@ -5,6 +5,7 @@ import pytest
 import warp as wp
 
 import weft
+from weft.dynamics.bend_memory import STICKING, BendMemory
 from weft.dynamics.curvature import mean_normals, of_cloth, share_jumps, stencil_matrix
 from weft.dynamics.implicit.bending import Bending as ImplicitBending
 from weft.mesh import TriMesh, shapes
@@ -104,3 +105,104 @@ def test_a_flat_strip_folds_to_the_angle_of_its_crease(method, angle):
     assert np.abs(sim.velocities).max() < 1e-3
     end = np.average(sim.positions, axis=0, weights=sim.world.mass[: len(mesh.vertices)])
     assert end == pytest.approx(start, abs=1e-9)
+
+
+def memory_of(material, angle=None):
+    """The memory of one hinge of area 1 m^2, and a function that bends it and gives its rest jump."""
+    mesh, _ = hinge(0.0)
+    assert mesh.rest_areas.sum() == pytest.approx(1.0)
+    angles = None if angle is None else np.array([angle])
+    hinges = of_cloth(mesh, material, angles=angles)
+    memory = BendMemory(hinges.quads, hinges.weights, hinges.rest, hinges.limits, "cpu")
+
+    def bend(jump):
+        x = hinge(2.0 * np.arcsin(0.5 * jump))[1]
+        memory.follow(wp.array(x, dtype=wp.vec3d, device="cpu"))
+        return float(memory.rest.numpy()[0])
+
+    return memory, bend
+
+
+def test_a_bend_beyond_yield_stays_on_either_side():
+    _, bend = memory_of(Material(yield_curvature=0.5))
+    # the edge is 1 m long: jump and curvature are the same number here
+    assert [bend(j) for j in (0.4, 0.9, 0.2, -0.3, 0.0)] == pytest.approx([0.0, 0.4, 0.4, 0.2, 0.2])
+    # to follow the same positions again changes nothing
+    assert bend(1.4) == bend(1.4) == pytest.approx(0.9)
+
+
+def test_a_crease_yields_about_its_own_angle():
+    _, bend = memory_of(Material(yield_curvature=0.5), angle=1.0)
+    start = 2.0 * np.sin(0.5)
+    assert bend(start - 0.4) == pytest.approx(start) and bend(0.0) == pytest.approx(0.5)
+
+
+def test_bending_to_and_fro_runs_round_a_loop():
+    """The area of the loop of moment over curvature is that of a Prandtl element: what friction takes away."""
+    friction, most = 0.2, 1.0
+    material = Material(bend_hysteresis=friction)
+    _, bend = memory_of(material)
+    path = np.concatenate([np.linspace(0.0, most, 201), np.linspace(most, -most, 401), np.linspace(-most, most, 401)])
+    moments = np.array([(1.0 + STICKING) * (k - bend(k)) for k in path])
+    loading, unloading = moments[602:], moments[201:602]
+    # between the turns the moment is that of the plate, more or less by friction
+    assert loading[200] == pytest.approx(friction, rel=0.01) and unloading[200] == pytest.approx(-friction, rel=0.01)
+    area = np.trapezoid(loading, path[602:]) + np.trapezoid(unloading, path[201:602])
+    assert area == pytest.approx(4.0 * friction * (most - friction / STICKING), rel=0.02)
+
+
+def test_what_follows_takes_energy_and_never_gives():
+    rng = np.random.default_rng(2)
+    material = Material(yield_curvature=0.6, bend_hysteresis=0.1)
+    memory, bend = memory_of(material)
+    jump = 0.0
+    for _ in range(100):
+        jump = float(np.clip(jump + rng.normal(0.0, 0.3), -1.8, 1.8))
+        plate, yarns = memory.saved()["bends"][0]
+        before = (jump - plate) ** 2 + STICKING * (jump - yarns) ** 2
+        bend(jump)
+        plate, yarns = memory.saved()["bends"][0]
+        assert (jump - plate) ** 2 + STICKING * (jump - yarns) ** 2 <= before + 1e-12
+
+
+def test_painted_factors_scale_the_limits():
+    mesh, _ = hinge(0.0)
+    painted = {"yield_curvature": np.full(4, 0.5), "bend_hysteresis": np.full(4, 2.0)}
+    plain, scaled = (
+        of_cloth(mesh, Material(yield_curvature=4.0, bend_hysteresis=1.0), factors).limits[0]
+        for factors in (None, painted)
+    )
+    assert scaled == pytest.approx([0.5 * plain[0], 2.0 * plain[1]])
+    # nothing to scale
+    assert of_cloth(mesh, Material(), painted).limits[0].tolist() == [np.inf, -1.0]
+
+
+@pytest.mark.parametrize("method", [*MODELS, "robust", "guarded", "untangle"])
+def test_a_run_that_is_resumed_keeps_its_bends_to_the_byte(method, tmp_path):
+    material = Material(yield_curvature=15.0, bend_hysteresis=5.0, stretch_limit=0.02)
+    _, sim = strip(method, material, bent=25.0, gravity=(0.0, -9.81, 0.0))
+    scene = sim.world.scene.replace(frames=6)
+    whole = weft.simulate(scene, tmp_path / "whole.zarr", progress=False)
+    weft.simulate(scene, tmp_path / "parts.zarr", progress=False, frames=3)
+    parts = weft.simulate(scene, tmp_path / "parts.zarr", progress=False, resume=True)
+    for frame in range(whole.frames):
+        assert whole.positions(frame).tobytes() == parts.positions(frame).tobytes()
+        assert whole.velocities(frame).tobytes() == parts.velocities(frame).tobytes()
+    # a moment in memory too
+    sim.advance(3)
+    saved = sim.save()
+    sim.advance(3)
+    first = np.array(sim.positions)
+    sim.restore(saved)
+    sim.advance(3)
+    assert np.array_equal(first, sim.positions)
+
+
+@pytest.mark.parametrize("method", MODELS)
+def test_free_cloth_that_yields_keeps_its_momentum(method):
+    mesh, sim = strip(method, Material(yield_curvature=10.0, bend_hysteresis=4.0), bent=25.0, air_damping=0.0)
+    mass = sim.world.mass[: len(mesh.vertices), None]
+    sim.velocities[:] = [0.3, -0.2, 0.1]
+    sim.advance(10)
+    momentum = (mass * sim.velocities).sum(axis=0)
+    assert momentum == pytest.approx(mass.sum() * np.array([0.3, -0.2, 0.1]), rel=1e-9)

@@ -42,8 +42,8 @@ def test_a_later_crease_replaces_an_earlier_one():
 
 
 def scene_with(crease, method="guarded", **cloth):
-    shape = {"shape": weft.Grid(size=(0.4, 0.2), cells=(4, 2))} if not cloth else cloth
-    return Scene(cloths=[weft.Cloth(**shape, creases=[crease])], method=method)
+    body = cloth or {"shape": weft.Grid(size=(0.4, 0.2), cells=(4, 2))}
+    return Scene(cloths=[weft.Cloth(**body, creases=[crease])], method=method)
 
 
 def test_creases_go_through_a_scene_file(tmp_path):

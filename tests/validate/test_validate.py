@@ -77,6 +77,13 @@ def test_cloth_that_hangs_is_as_long_as_theory_says():
     assert run_suite(["plain"], only=["slope_slides"]) == []
 
 
+@pytest.mark.parametrize("method", ["robust", "untangle"])
+def test_what_materials_say_is_what_cloth_does(method):
+    rows = run_suite([method], only=["materials"])
+    assert [row.case for row in rows] == ["stretch_limit", "crease", "yield", "hysteresis"]
+    assert {row.status for row in rows} == {"ok"}
+
+
 def test_the_command_says_what_it_found(tmp_path):
     done = call("--method", "untangle", "--only", "hanging_strip", "--json", str(tmp_path / "rows.json"))
     assert done.exit_code == 0 and "hanging_strip" in done.output and "ok" in done.output

@@ -1,9 +1,9 @@
 """What bending leaves behind: the jumps of hinges at rest, which change where cloth creases and where its yarns slip.
 
 The moment of a hinge is that of two elements side by side. The first is the elastic plate, whose rest jump follows where the
-elastic jump exceeds the yield limit: a crease that stays (perfect plasticity). The second is friction between the yarns: a plate
-`STICKING` times as stiff, which slips where its elastic jump exceeds a much smaller limit (a Prandtl element). So the moment M
-over the curvature k runs through a loop of the width 2 HB of the KES instrument:
+elastic jump exceeds the yield limit: a crease that stays (perfect plasticity). The second is friction between the yarns, a
+plate `STICKING` times as stiff that slips where its elastic jump exceeds a smaller limit (a Prandtl element). So the moment M
+over the curvature k runs through a loop of the height 2 HB of the KES instrument:
 
     M = bend k + HB   while bending        M = bend k - HB   while unbending        HB = bend * bend_hysteresis
 
@@ -62,7 +62,7 @@ def follow_bends(
     parts: wp.array[wp.vec2d],
     rest: wp.array[wp.float64],
 ):
-    """Let the rest jumps of plate and yarns (`parts`) follow the jump where it is beyond their limits; `rest` has both in one."""
+    """Let the rest jumps of plate and yarns (`parts`) follow where the jump is beyond their limits; `rest` is that of both."""
     i = first + wp.tid()
     limit = limits[i]
     q = quads[i]

@@ -29,6 +29,9 @@ LARGEST_AREA_RATIO = 4.0
 # fraction of the bending stiffness that acts along the line between the opposite vertices. Its force
 # has a part in the plane of the cloth, so that more of it makes cloth stiffer against stretch across folds
 OPPOSITE_FRACTION = 0.1
+# stiffness along a thread beyond `stretch_limit` in units of that below: ten times the load at the limit exceeds it by a third.
+# 30 times the stretch of cotton is that of its yarns, 10 to 20 kN/m
+FIRMNESS = 30.0
 # stiffness of a weld in units of the stiffest cloth; the explicit time step shrinks with its square root
 WELD_FACTOR = 10.0
 
@@ -75,6 +78,9 @@ class SpringNetwork:
     """(m, 3) int32: the spring along each edge of a triangle, from corner k to k + 1"""
     face_tension: np.ndarray
     """(m, 3, 3) N/m: the tension of each edge of a triangle from the extensions of its three edges (see `_edge_tension`)"""
+    face_threads: np.ndarray
+    """(m, 3, 3): two rows, the strains along warp and weft from the extensions of the edges, 1/m; in the third the
+    stiffness in J of what each thread is strained beyond its limit of stretch, and this limit, which may be inf"""
 
     def shifted(self, first: int) -> "SpringNetwork":
         """The same network on vertices numbered from `first`."""
@@ -120,6 +126,7 @@ def from_pairs(pairs: np.ndarray, rest: np.ndarray, stiffness: np.ndarray, dampi
         np.zeros((0, 3), np.int32),
         np.zeros((0, 3, 3)),
         np.zeros((0, 3), np.int32),
+        np.zeros((0, 3, 3)),
         np.zeros((0, 3, 3)),
     )
 
@@ -189,6 +196,7 @@ def from_mesh(
     corners = rest_shape[quads]
     quad_area = _area(corners[:, 0], corners[:, 1], corners[:, 2]) + _area(corners[:, 0], corners[:, 1], corners[:, 3])
     quad_stiffness = bend / quad_area
+    tensors = membranes(mesh, material, factors)
     opposite_rest = np.linalg.norm(corners[:, 2] - corners[:, 3], axis=1)
     opposite_stiffness = OPPOSITE_FRACTION * quad_stiffness * weights[:, 2] * weights[:, 3]
 
@@ -212,7 +220,8 @@ def from_mesh(
         hinges.face_hinges,
         0.25 * hinges.face_coupling,
         mesh.face_edges.astype(np.int32),
-        _edge_tension(rest_shape[mesh.faces], membranes(mesh, material, factors)),
+        _edge_tension(rest_shape[mesh.faces], tensors),
+        _thread_strains(rest_shape[mesh.faces], tensors, stretch_limits(mesh, material, factors)),
     )
 
 
@@ -244,6 +253,26 @@ def membranes(mesh: TriMesh, material: Material, factors: Mapping[str, np.ndarra
     tensors[:, :2, :2] *= factors.get("stretch", np.ones(1))[:, None, None]
     tensors[:, 2, 2] *= factors.get("shear" if mesh.uv is not None else "stretch", np.ones(1))
     return tensors
+
+
+def stretch_limits(mesh: TriMesh, material: Material, factors: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The strain of each triangle (m,) along its threads beyond which they are firm; inf where the threads are unknown."""
+    if mesh.uv is None or not np.isfinite(material.stretch_limit):
+        return np.full(len(mesh.faces), np.inf)
+    return np.asarray(material.stretch_limit * factors.get("stretch_limit", np.ones(len(mesh.faces))))
+
+
+def _thread_strains(corners: np.ndarray, membranes: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """See `SpringNetwork.face_threads`; the strain of an edge is its extension over its length (see `_edge_tension`)."""
+    areas, lengths, c, s = _edge_directions(corners)
+    strains = np.linalg.inv(np.stack([c * c, s * s, c * s], axis=2)) / lengths[:, None, :]
+    # exactly 0 where an edge says nothing about a thread
+    strains[np.abs(strains) < 1e-9 * np.abs(strains).max(axis=2, keepdims=True)] = 0.0
+    firm = (FIRMNESS - 1.0) * areas[:, None] * membranes[:, [0, 1], [0, 1]]
+    # a needle would be stiff without bound
+    firm *= np.minimum(1.0, LARGEST_AREA_RATIO / np.maximum(areas[:, None] * (strains[:, :2] ** 2).max(axis=2), 1e-300))
+    strains[:, 2, :2], strains[:, 2, 2] = np.where(np.isfinite(limits)[:, None], firm, 0.0), limits
+    return np.asarray(strains)
 
 
 def _edge_tension(corners: np.ndarray, membranes: np.ndarray) -> np.ndarray:

@@ -43,7 +43,7 @@ Creases = Annotated[tuple[Crease, ...], BeforeValidator(one_or_more)]
 
 
 def rest_angles(creases: tuple[Crease, ...], mesh: TriMesh) -> np.ndarray:
-    """The angle at rest of each hinge of a mesh in radians; NaN where no crease says it. Later creases override earlier ones."""
+    """The angle at rest of each hinge of a mesh in radians; NaN where no crease says it. The last crease of an edge counts."""
     angles = np.full(len(mesh.hinges), np.nan)
     for crease in creases:
         angles[_hinges_of(crease, mesh)] = np.radians(crease.angle_deg)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, model_validator
 
 from weft.scene.bodies import SELECTORS, Boundary, Pin
+from weft.scene.material import FEATURES
 from weft.scene.messages import Key, mistakes, shown, suggest, unknown
 from weft.scene.model import (
     BoundVector,
@@ -65,7 +66,7 @@ def methods_that_model(feature: str) -> list[str]:
 
 
 # what position-based and implicit dynamics model of materials
-_TRIANGLES = frozenset({"directions", "painted", "creases"})
+_TRIANGLES = frozenset(FEATURES)
 
 
 class Plain(MethodOptions):

@@ -229,12 +229,11 @@ def _load(scene: Scene, body: Cloth | Collider) -> TriMesh:
 
 
 def _check_threads(scene: Scene, cloth: Cloth, mesh: TriMesh) -> None:
-    """Stiffness that depends on the direction needs threads, which run along the axes of the flat rest shape."""
+    """What depends on the direction needs threads, which run along the axes of the flat rest shape."""
+    remedies = {"directions": "give one number", "stretch_limit": "leave it out"}
     for key, feature in cloth.unusual().items():
-        if feature == "directions" and mesh.uv is None:
-            text = (
-                'depends on the direction, and the threads of this cloth are unknown: give one number, or rest = "uv"'
-            )
+        if feature in remedies and mesh.uv is None:
+            text = f'is along the threads, which are unknown for this cloth: {remedies[feature]}, or rest = "uv"'
             raise SceneError(scene.problem((*_body_key(scene, cloth), *key), text))
 
 

@@ -246,7 +246,7 @@ PANEL_WIDTH = 0.2
 FORCES = Forces(air_damping=10.0)
 
 
-def hanging_strain(method: str, cells: int, angle: float) -> float:
+def hanging_strain(method: str, cells: int, angle: float, material: Material = CLOTH) -> float:
     """The mean strain, in per cent, of a strip that hangs by one end, its threads at an angle to it in radians."""
     across = max(2, cells // 5)
     flat = grid((LENGTH, LENGTH * across / cells), (cells, across))
@@ -258,7 +258,7 @@ def hanging_strain(method: str, cells: int, angle: float) -> float:
         mesh="strip.npz",
         rest="uv",
         masses="area",
-        material=CLOTH,
+        material=material,
         placement=Placement(rotation_deg=(0.0, 0.0, -90.0)),
         pins=(Pin(indices=tuple(np.flatnonzero(top).tolist())),),
     )

@@ -27,6 +27,7 @@ Status = Literal["ok", "miss", "listed", "passes"]
 SUBJECTS = {
     "bending": "elasticity",
     "stretching": "elasticity",
+    "materials": "materials",
     "friction": "contact",
     "impact": "contact",
     "drape": "drape",

@@ -138,6 +138,12 @@ def hanging_strain(density: float, stretch: float, length: float) -> float:
     return density * GRAVITY * length / (2.0 * stretch)
 
 
+def limited_strain(density: float, stretch: float, length: float, limit: float) -> float:
+    """The mean strain of a hanging strip that does not give beyond a limit of strain: its upper part is at the limit."""
+    most = density * GRAVITY * length / stretch
+    return 0.5 * most if most <= limit else limit * (1.0 - 0.5 * limit / most)
+
+
 def bias_stiffness(warp: float, weft: float, shear: float) -> float:
     """The stretch stiffness at 45 degrees to the threads, without Poisson effect."""
     return 4.0 / (1.0 / warp + 1.0 / weft + 1.0 / shear)

@@ -5,7 +5,8 @@
 A triangle of rest area a maps material coordinates to space; w_u = sum p_k x_k and w_v = sum q_k x_k are the images of
 the material axes. Its conditions are stretch C = a (|w_u| - 1) and a (|w_v| - 1) and shear C = a w_u.w_v. Each gives the force
 -k C dC/dx and the damping -kd Cdot dC/dx with kd = damping time * k. With k = stiffness / a a triangle holds the energy
-a / 2 * stiffness * strain^2, so that cloth is as stiff however finely it is divided. Bending is in `bending`.
+a / 2 * stiffness * strain^2, so that cloth is as stiff however finely it is divided. Beyond a limit of stretch k is `FIRMNESS`
+times as large. Bending is in `bending`.
 
 The time step needs three 3x3 matrices A, B, D of a triangle, which make the block of corners i and j
 p_i p_j A + q_i q_j B + p_i q_j D + q_i p_j D^T. Of the term s d2C/dx2 of the Jacobian, s = k C + kd Cdot, the positive
@@ -23,7 +24,7 @@ import warp as wp
 from weft.dynamics import curvature
 from weft.dynamics.air import WindField, wind_at
 from weft.dynamics.curvature import Hinges
-from weft.dynamics.springs import membranes
+from weft.dynamics.springs import FIRMNESS, membranes, stretch_limits
 from weft.mesh import TriMesh
 from weft.runtime.compaction import lane_max, lanes
 from weft.scene import Material
@@ -36,6 +37,8 @@ HALF = wp.constant(wp.float64(0.5))
 ONE = wp.constant(wp.float64(1.0))
 THIRD = wp.constant(wp.float64(1.0 / 3.0))
 # no force below this length of a material axis, as a ratio, which has no direction
+# what stiffness grows by, in units of itself, where a thread is beyond its limit
+FIRMER = wp.constant(wp.float64(FIRMNESS - 1.0))
 LEAST_LENGTH = wp.constant(wp.float64(1.0e-9))
 # a weld is a stitch this much stiffer than the stiffest cloth: a load of 1 N opens it by 10 to 40 micrometres
 WELD_FACTOR = 100.0
@@ -55,6 +58,8 @@ class Elements:
     """(m, 4) in J: area times the stiffnesses of stretch along u, along v, of both together, and of shear"""
     delay: np.ndarray
     """(m,) damping time in s"""
+    limit: np.ndarray
+    """(m,) strain along the threads beyond which they are firm; inf: never"""
     hinges: Hinges
     """what bends"""
     bend_delay: np.ndarray
@@ -107,6 +112,7 @@ def from_mesh(
         q,
         moduli,
         delay,
+        stretch_limits(mesh, material, factors),
         hinges,
         np.full(len(hinges.quads), material.damping),
         *_no_stitches(),
@@ -123,7 +129,7 @@ def from_seams(seams: Seams, *, weld: float) -> Elements:
         seams.damping,
     )
     none, flat = np.zeros((0, 3)), np.zeros(0)
-    return Elements(none.astype(np.int32), none, none, np.zeros((0, 4)), flat, curvature.none(), flat, *stitches)
+    return Elements(none.astype(np.int32), none, none, np.zeros((0, 4)), flat, flat, curvature.none(), flat, *stitches)
 
 
 def join(elements: list[Elements]) -> Elements:
@@ -153,6 +159,18 @@ def _material_axes(mesh: TriMesh) -> tuple[np.ndarray, np.ndarray]:
     p1, p2 = second[:, 1] / determinant, -first[:, 1] / determinant
     q1, q2 = -second[:, 0] / determinant, first[:, 0] / determinant
     return np.column_stack([-p1 - p2, p1, p2]), np.column_stack([-q1 - q2, q1, q2])
+
+
+@wp.struct
+class TriangleArrays:
+    """The triangles of `Elements` as kernels take them."""
+
+    faces: wp.array[wp.vec3i]
+    p: wp.array[wp.vec3d]
+    q: wp.array[wp.vec3d]
+    moduli: wp.array[wp.vec4d]
+    delay: wp.array[wp.float64]
+    limit: wp.array[wp.float64]
 
 
 @wp.struct
@@ -195,12 +213,13 @@ def triangle_terms(
     q: wp.vec3d,
     moduli: wp.vec4d,
     delay: wp.float64,
+    limit: wp.float64,
     h: wp.float64,
 ) -> TriangleTerms:
     """Stretch and shear of one triangle over a step h.
 
-    `moduli` are stiffnesses times rest area (see `Elements`), `delay` is the damping time; m = h v + y is the displacement of
-    each corner by its velocity and its position correction.
+    `moduli` are stiffnesses times rest area (see `Elements`), `delay` is the damping time, `limit` the strain beyond which
+    threads are firm; m = h v + y is the displacement of each corner by its velocity and its position correction.
     """
     wu = p[0] * x0 + p[1] * x1 + p[2] * x2
     wv = q[0] * x0 + q[1] * x1 + q[2] * x2
@@ -232,18 +251,26 @@ def triangle_terms(
         strain_v = length_v - ONE + delay * wp.dot(n_v, dv)
     if length_u > LEAST_LENGTH:
         s = moduli[0] * strain_u + moduli[2] * strain_v
+        stiffness = moduli[0]
+        if length_u - ONE > limit:
+            s += FIRMER * moduli[0] * (length_u - ONE - limit)
+            stiffness += FIRMER * moduli[0]
         along = wp.outer(n_u, n_u)
         across = (wp.max(s, ZERO) / length_u) * (eye - along)
         force_u += s * n_u
-        elastic.uu += moduli[0] * along + across
-        terms.uu += (damped * moduli[0]) * along + (h * h) * across
+        elastic.uu += stiffness * along + across
+        terms.uu += (h * h * stiffness + h * delay * moduli[0]) * along + (h * h) * across
     if length_v > LEAST_LENGTH:
         s = moduli[1] * strain_v + moduli[2] * strain_u
+        stiffness = moduli[1]
+        if length_v - ONE > limit:
+            s += FIRMER * moduli[1] * (length_v - ONE - limit)
+            stiffness += FIRMER * moduli[1]
         along = wp.outer(n_v, n_v)
         across = (wp.max(s, ZERO) / length_v) * (eye - along)
         force_v += s * n_v
-        elastic.vv += moduli[1] * along + across
-        terms.vv += (damped * moduli[1]) * along + (h * h) * across
+        elastic.vv += stiffness * along + across
+        terms.vv += (h * h * stiffness + h * delay * moduli[1]) * along + (h * h) * across
     both = moduli[2] * wp.outer(n_u, n_v)
     elastic.uv += both
     terms.uv += damped * both
@@ -277,24 +304,25 @@ def strain_triangles(
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
     shift: wp.array[wp.vec3d],
-    faces: wp.array[wp.vec3i],
-    p: wp.array[wp.vec3d],
-    q: wp.array[wp.vec3d],
-    moduli: wp.array[wp.vec4d],
-    delay: wp.array[wp.float64],
+    triangles: TriangleArrays,
     h: wp.float64,
     all_terms: Terms,
 ):
     """The terms of all triangles."""
     i = first + wp.tid()
-    f = faces[i]
+    f = triangles.faces[i]
     v0 = v[f[0]]
     v1 = v[f[1]]
     v2 = v[f[2]]
     m0 = h * v0 + shift[f[0]]
     m1 = h * v1 + shift[f[1]]
     m2 = h * v2 + shift[f[2]]
-    terms = triangle_terms(x[f[0]], x[f[1]], x[f[2]], v0, v1, v2, m0, m1, m2, p[i], q[i], moduli[i], delay[i], h)
+    p = triangles.p[i]
+    q = triangles.q[i]
+    moduli = triangles.moduli[i]
+    delay = triangles.delay[i]
+    limit = triangles.limit[i]
+    terms = triangle_terms(x[f[0]], x[f[1]], x[f[2]], v0, v1, v2, m0, m1, m2, p, q, moduli, delay, limit, h)
     all_terms.uu[i] = terms.uu
     all_terms.vv[i] = terms.vv
     all_terms.uv[i] = terms.uv
@@ -366,9 +394,7 @@ def measure_growth(
     first: int,
     before: wp.array[wp.vec3d],
     after: wp.array[wp.vec3d],
-    faces: wp.array[wp.vec3i],
-    p: wp.array[wp.vec3d],
-    q: wp.array[wp.vec3d],
+    triangles: TriangleArrays,
     chunk: int,
     growth: wp.array[wp.float64],
 ):
@@ -377,13 +403,13 @@ def measure_growth(
     i = number // lanes()
     lane = number % lanes()
     most = ZERO
-    for k in range(i * chunk + lane, wp.min((i + 1) * chunk, faces.shape[0]), lanes()):
-        f = faces[k]
-        w = p[k]
+    for k in range(i * chunk + lane, wp.min((i + 1) * chunk, triangles.faces.shape[0]), lanes()):
+        f = triangles.faces[k]
+        w = triangles.p[k]
         old = wp.abs(wp.length(w[0] * before[f[0]] + w[1] * before[f[1]] + w[2] * before[f[2]]) - ONE)
         new = wp.abs(wp.length(w[0] * after[f[0]] + w[1] * after[f[1]] + w[2] * after[f[2]]) - ONE)
         most = wp.max(most, new - old)
-        w = q[k]
+        w = triangles.q[k]
         old = wp.abs(wp.length(w[0] * before[f[0]] + w[1] * before[f[1]] + w[2] * before[f[2]]) - ONE)
         new = wp.abs(wp.length(w[0] * after[f[0]] + w[1] * after[f[1]] + w[2] * after[f[2]]) - ONE)
         most = wp.max(most, new - old)

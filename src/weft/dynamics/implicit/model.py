@@ -25,6 +25,7 @@ from weft.dynamics.implicit.conjugate_gradients import ConjugateGradients, Solut
 from weft.dynamics.implicit.forces import (
     Elements,
     Terms,
+    TriangleArrays,
     measure_growth,
     pull_stitches,
     resist_wind,
@@ -137,8 +138,11 @@ class Implicit:
             return wp.zeros(count, dtype=dtype, device=device)
 
         faces, stitches = len(elements.faces), len(elements.stitches)
-        self._faces = [upload(elements.faces, wp.vec3i), upload(elements.p, wp.vec3d), upload(elements.q, wp.vec3d)]
-        self._moduli, self._delay = upload(elements.moduli, wp.vec4d), upload(elements.delay, wp.float64)
+        triangles: Any = TriangleArrays()
+        self._triangles = triangles
+        triangles.faces, triangles.moduli = upload(elements.faces, wp.vec3i), upload(elements.moduli, wp.vec4d)
+        triangles.p, triangles.q = upload(elements.p, wp.vec3d), upload(elements.q, wp.vec3d)
+        triangles.delay, triangles.limit = upload(elements.delay, wp.float64), upload(elements.limit, wp.float64)
         self.bending = Bending(elements.hinges, elements.bend_delay, self.count, device)
         self._pins_at, self._pins = pins_at, -1
         stitch_numbers = (elements.stitch_stiffness, elements.stitch_damping)
@@ -344,7 +348,7 @@ class Implicit:
         """Compute the terms of all elements and springs for a step h; `solved`: there was a solve in this step."""
         t, moved = self._terms, [x, v, self.constraints.shift]
         faces, stitches = len(t.uu), len(t.stitch_along)
-        inputs = [*moved, *self._faces, self._moduli, self._delay, h, t]
+        inputs = [*moved, self._triangles, h, t]
         launch(strain_triangles, faces, inputs, device=self.device, grain=256)
         self.bending.bend(x, v, self.constraints.shift, h)
         launch(
@@ -373,6 +377,6 @@ class Implicit:
         launch(move_vertices, self.count, [*inputs, x_end, v_end], device=self.device)
 
     def _measure(self, x: wp.array, x_end: wp.array) -> float:
-        inputs = [x, x_end, *self._faces, GROWTH_CHUNK, self._growth]
+        inputs = [x, x_end, self._triangles, GROWTH_CHUNK, self._growth]
         launch(measure_growth, len(self._growth) * lanes_on(self.device), inputs, device=self.device, grain=8)
         return float(np.max(self._growth.numpy(), initial=0.0))

@@ -6,6 +6,9 @@ they pull with the tension that the triangles had in the step before. At rest cl
 exactly, whatever its triangles, and springs are solved in lines as before. Repeated from step to step this is a splitting of
 K, which is stable where twice the springs are stiffer than K: where they are not, they are made so.
 
+Beyond a limit of stretch along its threads a triangle is firmer: then its edges pull more, and their springs are stiffer in the
+step. So each step is a Newton step on the law of the tension.
+
 Springs alone cannot: the diagonals of a grid that carry its shear make it narrow when it is pulled. By calculation (it was
 not simulated), with stretch and shear right along the threads, a strip cut at 45 degrees would be 18 % too stiff with a
 shear of 0.4 of the stretch.
@@ -23,6 +26,7 @@ wp.set_module_options({"enable_backward": False})
 # twice the stiffness of the springs is at least so many times that of the membrane in every direction of strain; at 1 the
 # strain of a step would come back reversed in the next, for ever
 MARGIN = 1.15
+HALF_MARGIN = wp.constant(wp.float64(0.5 * MARGIN))
 # the most by which a rest length is shifted, as a fraction of it: in crushed or torn cloth tensions mean nothing
 LARGEST_SHIFT = 0.5
 
@@ -49,19 +53,45 @@ def find_extensions(
         extensions[k] = shift - compliance[i] * pushes[i] / (lengths[0] * lengths[0])
 
 
+@wp.func
+def pull_of_threads(threads: wp.mat33d, edge: int, extension: wp.vec3d) -> wp.vec2d:
+    """How much more an edge pulls because the threads of a triangle are beyond their limit, and how much stiffer its spring is.
+
+    A thread beyond its limit has the energy k/2 (a.x - limit)^2 of the extensions x: the stiffness k a a^T, in which twice the
+    diagonal has to exceed the whole (see `MARGIN`): the largest eigenvalue is k times the number of edges that a has.
+    """
+    result = wp.vec2d()
+    for thread in range(2):
+        a = threads[thread]
+        beyond = wp.dot(a, extension) - threads[2, 2]
+        if beyond > wp.float64(0.0):
+            edges = wp.float64(0.0)
+            for j in range(3):
+                if a[j] != wp.float64(0.0):
+                    edges += wp.float64(1.0)
+            k = threads[2, thread] * a[edge]
+            result += wp.vec2d(k * beyond, wp.max(wp.float64(1.0), HALF_MARGIN * edges) * k * a[edge])
+    return result
+
+
 @wp.kernel
 def follow_triangles(
     first: int,
     springs: wp.array[int],
     rests: wp.array[wp.float64],
-    compliance: wp.array[wp.float64],
+    given: wp.array[wp.float64],
     sides: wp.array[wp.vec2i],
     face_springs: wp.array[wp.vec3i],
     tension: wp.array[wp.mat33d],
+    threads: wp.array[wp.mat33d],
     extensions: wp.array[wp.float64],
+    compliance: wp.array[wp.float64],
     shifted: wp.array[wp.float64],
 ):
-    """The rest length at which the spring of a slot pulls as its triangles do; `sides` are 3 * triangle + edge, or -1."""
+    """The rest length at which the spring of a slot pulls as its triangles do; `sides` are 3 * triangle + edge, or -1.
+
+    `given` are compliances, of which `compliance` are those of the step; both are one array where no thread has a limit.
+    """
     i = first + wp.tid()
     k = springs[i]
     if k < 0:
@@ -70,12 +100,19 @@ def follow_triangles(
         shifted[i] = rests[i]
         return
     pull = wp.float64(0.0)
+    firm = wp.float64(0.0)
     for j in range(2):
         side = sides[i][j]
         if side >= 0:
             f = face_springs[side // 3]
-            row = tension[side // 3][side % 3]
-            pull += row[0] * extensions[f[0]] + row[1] * extensions[f[1]] + row[2] * extensions[f[2]]
+            extension = wp.vec3d(extensions[f[0]], extensions[f[1]], extensions[f[2]])
+            pull += wp.dot(tension[side // 3][side % 3], extension)
+            if threads.shape[0] > 0:
+                more = pull_of_threads(threads[side // 3], side % 3, extension)
+                pull += more[0]
+                firm += more[1]
+    if threads.shape[0] > 0:
+        compliance[i] = given[i] / (wp.float64(1.0) + given[i] * firm)
     most = wp.float64(LARGEST_SHIFT) * rests[i]
     shifted[i] = rests[i] + wp.clamp(extensions[k] - compliance[i] * pull, -most, most)
 

@@ -138,7 +138,10 @@ class PositionBased:
         keep = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
         lines = find_spring_lines(network, keep, count, CPU_BATCH if device.is_cpu else CUDA_BATCH)
         self.springs = self._upload_lines(network, membrane, lines)
+        limited = bool(np.isfinite(network.face_threads[:, 2, 2]).any())
+        threads = network.face_threads if limited else np.zeros((0, 3, 3))
         self._faces = upload(network.face_springs, wp.vec3i), upload(network.face_tension, wp.mat33d)
+        self._faces += (upload(threads, wp.mat33d),)
         self._extensions = wp.zeros(len(network.pairs), dtype=wp.float64, device=device)
         slots = len(self.springs.arrays[0])
         self._elastics, self._softness, self._pushes = (
@@ -146,6 +149,8 @@ class PositionBased:
         )
         self._rests = wp.clone(self.springs.arrays[1])
         """rest lengths that follow the triangles (see `membrane`)"""
+        self._compliance = wp.clone(self.springs.arrays[2]) if limited else self.springs.arrays[2]
+        """compliances of the step, smaller where threads are at their limit"""
         self._cooperative = CooperativeLauncher(device)
         self._graphs = GraphCache(device)
         self._length, self._length_before = (wp.ones(1, dtype=wp.float64, device=device) for _ in range(2))
@@ -285,12 +290,12 @@ class PositionBased:
     def _prepare(self) -> None:
         """The constants of springs that are the same in all substeps of a step."""
         pairs, rests, compliance, delay, springs, sides = self.springs.arrays
-        inputs = [pairs, compliance, delay, self._length, self._elastics, self._softness]
-        launch(prepare_springs, len(pairs), inputs, device=self.device)
-        inputs = [springs, rests, compliance, self._length_before, self._pushes, self._rests, self._extensions]
+        inputs = [springs, rests, self._compliance, self._length_before, self._pushes, self._rests, self._extensions]
         launch(find_extensions, len(pairs), inputs, device=self.device)
-        inputs = [springs, rests, compliance, sides, *self._faces, self._extensions, self._rests]
+        inputs = [springs, rests, compliance, sides, *self._faces, self._extensions, self._compliance, self._rests]
         launch(follow_triangles, len(pairs), inputs, device=self.device)
+        inputs = [pairs, self._compliance, delay, self._length, self._elastics, self._softness]
+        launch(prepare_springs, len(pairs), inputs, device=self.device)
 
     def _substep(self, inputs: tuple[Any, ...], h: float, contacts: SubstepContacts | None) -> None:
         """Free motion, springs, stitches, contacts."""
@@ -362,15 +367,19 @@ class PositionBased:
         return math.ceil(self.least_substeps(dt) * self.refined)
 
     def saved(self) -> dict[str, np.ndarray]:
-        arrays = {"rests": self._rests, "pushes": self._pushes, "substep": self._length}
-        springs = {name: array.numpy() for name, array in arrays.items()}
+        springs = {name: array.numpy() for name, array in self._kept().items()}
         return {"refined": np.array([self.refined]), **springs, **self.bending.memory.saved()}
 
     def restore(self, saved: Mapping[str, np.ndarray]) -> None:
         self.refined = float(saved["refined"][0])
         self.bending.memory.restore(saved)
-        for name, array in (("rests", self._rests), ("pushes", self._pushes), ("substep", self._length)):
+        for name, array in self._kept().items():
             array.assign(saved[name])
+
+    def _kept(self) -> dict[str, wp.array]:
+        """What the springs of the next step depend on, by the names in `saved`."""
+        kept = {"rests": self._rests, "pushes": self._pushes, "substep": self._length}
+        return kept if self._compliance is self.springs.arrays[2] else {**kept, "compliance": self._compliance}
 
     def least_substeps(self, dt: float) -> int:
         """How many substeps a step of dt has while nothing asks for more."""
