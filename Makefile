@@ -25,6 +25,7 @@ test: $(VENV)/.installed-all+test
 
 test-long: $(VENV)/.installed-all+test
 	$(BIN)/python -m pytest -m long
+	$(BIN)/python tests/property_hour.py
 
 # the oldest versions that pyproject.toml allows, for the tests of what touches other packages
 OLDEST := .venv-oldest
