@@ -122,6 +122,30 @@ def test_capsule_approaches_its_volume():
     assert signed_volume(mesh) == pytest.approx(np.pi * 0.25 * 2.0 + 4.0 / 3.0 * np.pi * 0.125, rel=1e-3)
 
 
+@pytest.mark.parametrize(("lower", "upper"), [(0.5, 0.2), (0.2, 0.5), (0.3, 0.3)])
+def test_a_tapered_capsule_touches_two_spheres(lower, upper):
+    mesh = shapes.capsule(lower, 1.0, end_radius=upper, segments=24, rings=6, bands=4)
+    assert mesh.closed and euler(mesh) == 2
+    assert mesh.bounds[:, 1] == pytest.approx([-0.5 - lower, 0.5 + upper])
+    # the hull of two spheres: every vertex is on the sphere that reaches out to it, and inside of none
+    t = np.linspace(0.0, 1.0, 2001)
+    centres = np.column_stack([0 * t, t - 0.5, 0 * t])
+    gaps = np.linalg.norm(mesh.vertices[:, None] - centres, axis=2) - ((1.0 - t) * lower + t * upper)
+    assert gaps.min(axis=1) == pytest.approx(np.zeros(len(mesh.vertices)), abs=1e-5)
+    assert signed_volume(mesh) > 0.0
+    np.testing.assert_array_equal(shapes.capsule(0.3, 1.0, end_radius=0.3).vertices, shapes.capsule(0.3, 1.0).vertices)
+
+
+def test_a_hull_holds_its_points():
+    points = np.random.default_rng(0).normal(size=(200, 3))
+    mesh = shapes.convex_hull(points)
+    assert mesh.closed and euler(mesh) == 2 and signed_volume(mesh) > 0.0
+    away = np.einsum("fk,nfk->nf", mesh.face_normals, points[:, None] - mesh.vertices[mesh.faces[:, 0]])
+    assert away.max() < 1e-12
+    box = shapes.box((1.0, 2.0, 3.0)).vertices
+    assert signed_volume(shapes.convex_hull(box)) == pytest.approx(6.0)
+
+
 @few
 @given(counts, counts, counts)
 def test_box(x, y, z):
@@ -161,6 +185,9 @@ def test_cylinder(segments, rings):
         (lambda: shapes.uv_sphere(rings=1), "rings must be a whole number from 2 up"),
         (lambda: shapes.icosphere(subdivisions=-1), "subdivisions must be"),
         (lambda: shapes.capsule(0.1, 0.0), "length must be"),
+        (lambda: shapes.capsule(0.5, 0.2, end_radius=0.1), "must differ by less than its length 0.2"),
+        (lambda: shapes.convex_hull([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]), "not in one plane"),
+        (lambda: shapes.convex_hull([[0, 0, np.nan]]), "finite points"),
         (lambda: shapes.cylinder(0.1, np.inf), "height must be"),
         (lambda: shapes.box((1.0, 1.0)), "size must be 3"),
         (lambda: shapes.box(cells=0), "cells must be 3"),

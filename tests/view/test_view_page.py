@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 from view_caches import waving
 
 import weft
+from weft.cli.main import app
 from weft.errors import WeftError
 from weft.view import page as pages
 from weft.view.page import cache_page, inline, save_page, simulation_page
@@ -165,3 +167,57 @@ def test_notebooks_show_caches_simulations_scenes_and_reports(tmp_path):
     assert "Cache(" in cache["text/html"] and "Simulation" in sim["text/html"]
     assert "<th>stretch_99</th>" in report["text/html"]
     assert "stretch_99" in table["text/html"]
+
+
+def character():
+    """A napkin on a ball that moves, at 60 Hz."""
+    path = weft.Path(keyframes=[weft.Keyframe(time=0.0), weft.Keyframe(time=1.0, position=(0.3, 0.0, 0.0))])
+    return weft.Scene(
+        name="ball",
+        fps=30,
+        frames=30,
+        cloths=weft.Cloth(shape=weft.Grid(size=(0.4, 0.4), cells=(8, 8)), placement={"position": (0, 0.21, 0)}),
+        colliders=weft.Collider(name="ball", shape=weft.Sphere(radius=0.2), analytic=True, motion=path),
+        method="predictive",
+    )
+
+
+def test_play_is_shared_as_a_page(tmp_path):
+    weft.save_scene(character(), tmp_path / "ball.toml")
+    said = CliRunner().invoke(app, ["play", str(tmp_path / "ball.toml"), "--share", str(tmp_path / "ball.html")])
+    assert said.exit_code == 0, said.output
+    data = content((tmp_path / "ball.html").read_text())
+    assert data["fps"] == 60 and data["frames"] == list(range(61))
+    cloth, ball = data["bodies"]
+    assert (cloth["samples"], ball["samples"]) == (61, 1)
+    # the ball is one sample and a pose a frame
+    poses = np.frombuffer(base64.b64decode(ball["poses"]), "<f4").reshape(-1, 3, 4)
+    live = weft.Realtime(character())
+    for k in range(61):
+        if k:
+            live.step(1 / 60)
+        np.testing.assert_allclose(positions_in(cloth)[k], live.positions, atol=2e-5)
+        moved = positions_in(ball)[0] @ poses[k, :, :3].T + poses[k, :, 3]
+        np.testing.assert_allclose(moved, live.collider_mesh("ball")[0], atol=2e-5)
+    short = pages.share_play(character(), tmp_path / "robust.html", method="robust", seconds=0.1)
+    assert content(short.read_text())["frames"] == [0, 1, 2, 3]
+    said = CliRunner().invoke(app, ["play", str(tmp_path / "ball.toml"), "--seconds", "1"])
+    assert said.exit_code != 0 and "--seconds is for --share" in said.output
+
+
+@pytest.mark.browser
+def test_chromium_plays_it_at_sixty_pictures_a_second(browser, tmp_path):
+    pages.share_play(character(), tmp_path / "ball.html")
+    page = browser.new_page(viewport={"width": 480, "height": 360})
+    page.goto((tmp_path / "ball.html").as_uri())
+    page.wait_for_function("window.weft && window.weft.drawn() > 5")
+    # all 61 frames in their order: none is left out where the browser keeps up, and it goes round
+    count = page.evaluate(
+        "new Promise(done => { const a = weft.drawn(); setTimeout(() => done(weft.drawn() - a), 2000); })"
+    )
+    assert count <= 125
+    assert count > 10
+    page.evaluate("weft.show(0)")
+    first = picture(page)
+    page.evaluate("weft.show(60)")
+    assert (np.abs(picture(page) - first).sum(axis=2) > 30).mean() > 0.01

@@ -43,13 +43,28 @@ def play(
         str, typer.Option(help="The address to listen on: this machine only, or 0.0.0.0 for the network.")
     ] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--open", help="Open the browser too.")] = False,
+    share: Annotated[
+        Path | None,
+        typer.Option(help="Write what it shows as a web page instead, to send to somebody.", show_default=False),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Of --share: how long.", min=0.0, show_default="as long as the scene")
+    ] = None,
 ) -> None:
     """Simulate a scene live in the browser: drag cloth and colliders, change stiffness, friction and wind.
 
     The method is the scene's. With predictive it runs in real time and all can be changed; with others cloth and colliders can
     be dragged, as fast as they compute.
-    The printed address holds a token that is new at every start, as that of `weft view`.
+    The printed address holds a token that is new at every start, as that of `weft view`. --share out.html serves nothing: it
+    simulates the scene and writes a page that plays it, at 60 Hz with predictive, without a server or a network.
     """
+    if share is not None:
+        from weft.view.page import share_play
+
+        print(share_play(scene, share, method=method, seconds=seconds))
+        return
+    if seconds is not None:
+        raise WeftError("--seconds is for --share: without it the scene plays until it is stopped")
     from weft.view.play import play_scene
 
     play_scene(scene, method=method, host=host, port=port, browser=browser)

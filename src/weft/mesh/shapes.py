@@ -3,7 +3,7 @@
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import MeshError
 from weft.mesh.topology import Ints
@@ -66,21 +66,60 @@ def uv_sphere(radius: float = 1.0, *, segments: int = 32, rings: int = 16) -> Tr
     return _revolve(radius * np.sin(angles), radius * np.cos(angles), segments, poles=(radius, -radius))
 
 
-def capsule(radius: float = 0.5, length: float = 1.0, *, segments: int = 32, rings: int = 8, bands: int = 1) -> TriMesh:
-    """A cylinder along y with half spheres on both ends.
+def capsule(
+    radius: float = 0.5,
+    length: float = 1.0,
+    *,
+    end_radius: float | None = None,
+    segments: int = 32,
+    rings: int = 8,
+    bands: int = 1,
+) -> TriMesh:
+    """A cylinder along y with half spheres on both ends; with an `end_radius` at its upper end a cone that touches two spheres.
 
-    `length` is the distance between the centres of the half spheres; each of them has `rings` bands, the cylinder
+    `length` is the distance between the centres of the spheres; each of them has `rings` bands, the cylinder
     between them `bands`.
     """
-    _positive(radius=(radius, 1), length=(length, 1))
+    upper = radius if end_radius is None else end_radius
+    _positive(radius=(radius, 1), length=(length, 1), end_radius=(upper, 1))
     _at_least(3, segments=(segments, 1))
     _at_least(1, rings=(rings, 1), bands=(bands, 1))
-    cap = 0.5 * np.pi * np.arange(1, rings + 1) / rings
-    between = np.full(bands - 1, radius), 0.5 * length - length * np.arange(1, bands) / bands
-    radii = np.concatenate([radius * np.sin(cap), between[0], radius * np.sin(cap[::-1])])
-    top = radius * np.cos(cap) + 0.5 * length
-    heights = np.concatenate([top, between[1], -top[::-1]])
-    return _revolve(radii, heights, segments, poles=(radius + 0.5 * length, -radius - 0.5 * length))
+    if abs(radius - upper) >= length:
+        raise MeshError(
+            f"the radii of a capsule must differ by less than its length {length:g}, or one end is inside the other"
+        )
+    # the cone touches both spheres where their normals have this angle with the axis
+    slope = (radius - upper) / length
+    tangent = np.arccos(slope)
+    steps = np.arange(1, rings + 1) / rings
+    top_cap, bottom_cap = tangent * steps, (np.pi - tangent) * steps
+    top = upper * np.cos(top_cap) + 0.5 * length
+    bottom = radius * np.cos(bottom_cap) + 0.5 * length
+    across, first, last = np.sin(tangent), 0.5 * length + upper * slope, -0.5 * length + radius * slope
+    between = np.arange(1, bands) / bands
+    radii = [upper * np.sin(top_cap), across * (upper + (radius - upper) * between), radius * np.sin(bottom_cap[::-1])]
+    heights = [top, first - (first - last) * between, -bottom[::-1]]
+    poles = upper + 0.5 * length, -radius - 0.5 * length
+    return _revolve(np.concatenate(radii), np.concatenate(heights), segments, poles=poles)
+
+
+def convex_hull(points: ArrayLike) -> TriMesh:
+    """The convex hull of points (n, 3), closed, facing outwards."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    given = np.asarray(points, dtype=np.float64)
+    if given.ndim != 2 or given.shape[1] != 3 or not np.isfinite(given).all():
+        raise MeshError(f"a convex hull needs finite points (n, 3), not {given.shape}")
+    try:
+        hull = ConvexHull(given)
+    except (QhullError, ValueError):
+        raise MeshError("a convex hull needs four points or more that are not in one plane") from None
+    corners = given[hull.simplices]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    inwards = np.einsum("nk,nk->n", normals, hull.equations[:, :3]) < 0.0
+    faces = np.where(inwards[:, None], hull.simplices[:, ::-1], hull.simplices)
+    used, index = np.unique(faces, return_inverse=True)
+    return TriMesh(given[used], index.reshape(-1, 3).astype(np.int32))
 
 
 def cylinder(radius: float = 0.5, height: float = 1.0, *, segments: int = 32, rings: int = 1) -> TriMesh:

@@ -328,6 +328,8 @@ class AnalyticShape:
     """4x4 rigid matrix of the placement: local frame to world; multiply by a motion's `matrix(time)` from the left"""
     radius: float = 0.0
     """m; of a sphere or capsule"""
+    end_radius: float = 0.0
+    """m; of a capsule at its end +y"""
     half_length: float = 0.0
     """m; from the middle of a capsule to the centre of either half sphere"""
     half_size: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -346,9 +348,8 @@ def analytic_shape(collider: Collider) -> AnalyticShape | None:
     if isinstance(shape, Sphere):
         return AnalyticShape("sphere", frame, radius=shape.radius * scale[0])
     if isinstance(shape, Capsule):
-        return AnalyticShape(
-            "capsule", frame, radius=shape.radius * scale[0], half_length=0.5 * shape.length * scale[0]
-        )
+        radii = shape.radius * scale[0], (shape.end_radius or shape.radius) * scale[0]
+        return AnalyticShape("capsule", frame, *radii, half_length=0.5 * shape.length * scale[0])
     if isinstance(shape, Box):
         x, y, z = (0.5 * size * factor for size, factor in zip(shape.size, scale, strict=True))
         return AnalyticShape("box", frame, half_size=(x, y, z))

@@ -198,9 +198,8 @@ def shape_mesh(shape: AnyShape) -> TriMesh:
         case Sphere():
             return shapes.icosphere(shape.radius, subdivisions=shape.subdivisions)
         case Capsule():
-            return shapes.capsule(
-                shape.radius, shape.length, segments=shape.segments, rings=shape.rings, bands=shape.bands
-            )
+            sizes = {name: getattr(shape, name) for name in ("end_radius", "segments", "rings", "bands")}
+            return shapes.capsule(shape.radius, shape.length, **sizes)
         case Box():
             return shapes.box(shape.size, cells=shape.cells)
         case Cylinder():

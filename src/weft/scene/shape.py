@@ -66,10 +66,14 @@ class Sphere(ShapeModel):
 
 
 class Capsule(ShapeModel):
-    """A cylinder along y with a half sphere at each end, about the origin."""
+    """A cylinder along y with a half sphere at each end, about the origin; or a cone that touches both spheres (tapered)."""
 
     kind: Literal["capsule"] = "capsule"
     radius: Positive = Field(default=0.1, description="m")
+    end_radius: Positive | None = Field(
+        default=None,
+        description="radius at the upper end (+y), m; default: `radius`; both differ by less than `length`",
+    )
     length: Positive = Field(default=0.5, description="distance between the centres of the half spheres, m")
     segments: Annotated[Whole, Field(ge=3)] = Field(default=32, description="triangles around")
     rings: Annotated[Whole, Field(ge=1)] = Field(default=8, description="bands of each half sphere")

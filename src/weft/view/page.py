@@ -19,6 +19,7 @@ from weft.scene.colours import body_colours
 if TYPE_CHECKING:
     from weft.cache import Cache
     from weft.run.simulation import Simulation
+    from weft.scene import Scene
 
 Floats = NDArray[np.float64]
 
@@ -26,6 +27,10 @@ _TEMPLATE = Path(__file__).with_name("page.html")
 # bytes of positions in a page; of longer runs every second frame is shown, or every third. Notebooks keep the page, so that
 # it should not be much larger than pictures are
 PAGE_BYTES = 12_000_000
+# pictures a second of a page of `weft play`: as many as most screens show
+SHARED_RATE = 60.0
+# how far from a rigid motion the vertices of a collider may be to be stored as one, in extents of it: nobody sees that
+_RIGID = 1e-5
 # the largest number of 16 bits, and the bytes of a position of three such numbers
 _STEPS = 65535
 _POSITION_BYTES = 6
@@ -55,6 +60,41 @@ def simulation_page(simulation: "Simulation") -> str:
     now = np.array(simulation.state.positions())
     faces = np.asarray(world.faces)
     return _page(world.bodies, faces, [now], [simulation.frame], simulation.scene.fps, 1, simulation.scene)
+
+
+def share_play(
+    scene: "Scene | str | Path", path: str | Path, *, method: str | None = None, seconds: float | None = None
+) -> Path:
+    """Simulate a scene as `weft play` does, and write what it shows as a web page that needs no server and no network.
+
+    `seconds` of it, by default as many as the scene has; with `predictive` 60 pictures a second, else the scene's.
+    """
+    from weft.run.realtime import Realtime
+    from weft.scene import Predictive, load_scene
+    from weft.view.live_simulation import LiveSimulation
+
+    found = load_scene(scene) if isinstance(scene, str | Path) else scene
+    found = found if method is None else found.replace(method=method)
+    live = isinstance(found.method, Predictive)
+    cloth: Any = Realtime(found) if live else LiveSimulation(found)
+    fps = SHARED_RATE if live else found.fps
+    count = max(1, round(fps * (found.frames / found.fps if seconds is None else seconds)))
+    bodies, faces = cloth.world.bodies, np.asarray(cloth.world.faces)
+    colliders = [body.name for body in bodies if body.kind == "collider"]
+    cloth_bytes = _POSITION_BYTES * len(cloth.positions)
+    stride = max(1, -(-cloth_bytes * (count + 1) // PAGE_BYTES))
+    positions, frames = [], []
+    for frame in range(count + 1):
+        if frame:
+            cloth.step(1.0 / fps)
+        if frame % stride == 0:
+            meshes = [cloth.collider_mesh(name)[0] for name in colliders]
+            positions.append(np.concatenate([cloth.positions, *meshes]))
+            frames.append(frame)
+    target = Path(path)
+    with writing(target):
+        target.write_text(_page(bodies, faces, positions, frames, fps, stride, cloth.scene), encoding="utf-8")
+    return target
 
 
 def save_page(cache: "Cache", path: str | Path, *, frames: Sequence[int] | None = None) -> Path:
@@ -117,7 +157,8 @@ def _subject(bodies: Sequence[Any], positions: list[Floats]) -> tuple[Floats, fl
 
 def _body(body: Any, faces: NDArray[Any], positions: list[Floats], front: Floats, back: Floats) -> dict[str, Any]:
     own = np.stack([x[body.vertices] for x in positions])
-    if np.array_equal(own, np.broadcast_to(own[:1], own.shape)):
+    poses = _rigid_poses(own) if body.kind == "collider" and len(own) > 1 else None
+    if poses is not None or np.array_equal(own, np.broadcast_to(own[:1], own.shape)):
         own = own[:1]
     low = own.min(axis=(0, 1))
     step = (own.max(axis=(0, 1)) - low) / _STEPS
@@ -129,11 +170,26 @@ def _body(body: Any, faces: NDArray[Any], positions: list[Floats], front: Floats
         "samples": len(own),
         "faces": _text(triangles),
         "positions": _text(numbers),
+        "poses": None if poses is None else _text(poses.astype("<f4")),
         "low": low.tolist(),
         "step": step.tolist(),
         "front": np.asarray(front).tolist(),
         "back": np.asarray(back).tolist(),
     }
+
+
+def _rigid_poses(positions: Floats) -> Floats | None:
+    """The 3x4 matrices that take the first sample to each of them, (t, 12); None where it deforms, or does not move."""
+    centre = positions.mean(axis=1, keepdims=True)
+    around = positions - centre
+    u, _, vt = np.linalg.svd(np.einsum("nk,tnl->tkl", around[0], around))
+    u[:, :, 2] *= np.sign(np.linalg.det(u @ vt))[:, None]
+    turn = np.einsum("tkl,tlm->tmk", u, vt)
+    off = np.abs(np.einsum("tkl,nl->tnk", turn, around[0]) - around).max()
+    if off > _RIGID * np.abs(around[0]).max() or np.array_equal(positions[0], positions[-1]):
+        return None
+    shift = centre[:, 0] - np.einsum("tkl,l->tk", turn, centre[0, 0])
+    return np.concatenate([turn, shift[:, :, None]], axis=2).reshape(-1, 12)
 
 
 def _text(array: NDArray[Any]) -> str:

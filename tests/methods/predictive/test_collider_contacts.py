@@ -26,6 +26,7 @@ SHAPES = {
     "plane": weft.Plane(),
     "sphere": weft.Sphere(radius=0.3),
     "capsule": weft.Capsule(radius=0.15, length=0.4),
+    "tapered": weft.Capsule(radius=0.25, end_radius=0.15, length=0.4),
     "box": weft.Box(size=(0.3, 0.5, 0.7)),
 }
 PLACE = weft.Placement(position=(0.1, 0.4, -0.2), rotation_deg=(20, 30, 40))
@@ -75,6 +76,13 @@ def samples(shape, rng, count=20_000):
     if isinstance(shape, weft.Sphere):
         n = rng.normal(size=(count, 3))
         return shape.radius * n / np.linalg.norm(n, axis=1)[:, None]
+    if isinstance(shape, weft.Capsule) and shape.end_radius:
+        # the surface of the union of all spheres between the two at the ends
+        t, n = rng.uniform(-0.3, 1.3, (3 * count, 1)).clip(0.0, 1.0), rng.normal(size=(3 * count, 3))
+        n /= np.linalg.norm(n, axis=1)[:, None]
+        radius = (1.0 - t) * shape.radius + t * shape.end_radius
+        p = radius * n + (t - 0.5) * shape.length * np.array([0, 1, 0])
+        return p[~is_inside(shape, 1.001 * p)]
     if isinstance(shape, weft.Capsule):
         n = rng.normal(size=(count, 3))
         n /= np.linalg.norm(n, axis=1)[:, None]
@@ -92,13 +100,18 @@ def samples(shape, rng, count=20_000):
 def is_inside(shape, q):
     if isinstance(shape, weft.Sphere):
         return np.linalg.norm(q, axis=1) < shape.radius
+    if isinstance(shape, weft.Capsule) and shape.end_radius:
+        t = np.linspace(0.0, 1.0, 51)
+        radius = (1.0 - t) * shape.radius + t * shape.end_radius
+        away = np.linalg.norm(q[:, None] - (t[:, None] - 0.5) * shape.length * np.array([0, 1, 0]), axis=2)
+        return (away < radius).any(axis=1)
     if isinstance(shape, weft.Capsule):
         axis = np.clip(q[:, 1], -shape.length / 2, shape.length / 2)
         return np.linalg.norm(q - axis[:, None] * [0, 1, 0], axis=1) < shape.radius
     return (np.abs(q) < np.array(shape.size) / 2).all(axis=1)
 
 
-@pytest.mark.parametrize("name", ["sphere", "capsule", "box"])
+@pytest.mark.parametrize("name", ["sphere", "capsule", "tapered", "box"])
 @pytest.mark.parametrize("analytic", [True, False])
 def test_nearest_points_against_samples(name, analytic):
     rng = np.random.default_rng(1)
@@ -129,13 +142,13 @@ def test_a_plane_has_no_end():
     np.testing.assert_allclose(found["normal"], [[0, 1, 0], [0, 1, 0]])
 
 
-@pytest.mark.parametrize("name", ["sphere", "capsule", "box"])
+@pytest.mark.parametrize("name", ["sphere", "capsule", "tapered", "box"])
 def test_the_very_middle_has_a_way_out(name):
     collider = weft.Collider(shape=SHAPES[name], analytic=True, placement=PLACE)
     x = np.array([PLACE.position, PLACE.position])
     found = touches(collider, x, np.array([[0.0, 0, 0], [0.3, 0.1, 0.2]]))
     np.testing.assert_allclose(np.linalg.norm(found["normal"], axis=1), 1.0)
-    np.testing.assert_allclose(found["gap"], -0.15 if name != "sphere" else -0.3)
+    np.testing.assert_allclose(found["gap"], {"sphere": -0.3, "tapered": -0.2}.get(name, -0.15))
 
 
 def test_open_meshes_have_no_inside():
@@ -158,7 +171,7 @@ def test_rotation_vectors():
 
 
 @pytest.mark.parametrize("analytic", [True, False])
-@pytest.mark.parametrize("name", ["sphere", "capsule", "box"])
+@pytest.mark.parametrize("name", ["sphere", "capsule", "tapered", "box"])
 def test_the_way_of_a_point_is_that_of_the_motion(name, analytic):
     spin = weft.Spin(axis=(1, 2, 0.5), rate_deg=30.0, centre=(0.0, 0.1, 0.0))
     collider = weft.Collider(shape=SHAPES[name], analytic=analytic, placement=PLACE, motion=spin)
@@ -298,7 +311,9 @@ def test_case_b_neighbours_cannot_pull_a_vertex_through(way, speed):
 
 def scaled(shape, scale):
     """The shape, so many times as large."""
-    sizes = {name: getattr(shape, name) for name in ("radius", "length", "size") if hasattr(shape, name)}
+    sizes = {
+        name: getattr(shape, name) for name in ("radius", "end_radius", "length", "size") if getattr(shape, name, None)
+    }
     return shape.replace(
         **{n: tuple(scale * v for v in s) if isinstance(s, tuple) else scale * s for n, s in sizes.items()}
     )

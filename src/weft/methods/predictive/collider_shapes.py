@@ -20,6 +20,7 @@ SPHERE = wp.constant(1)
 CAPSULE = wp.constant(2)
 BOX = wp.constant(3)
 MESH = wp.constant(4)
+TAPERED = wp.constant(5)
 
 
 @wp.struct
@@ -36,7 +37,7 @@ class Shape:
     """of a mesh, among the vertices of all meshes"""
     mesh: wp.uint64
     size: wp.vec3d
-    """half extents of a box; radius and half length of a capsule; radius of a sphere"""
+    """half extents of a box; radius, half length and upper radius of a capsule; radius of a sphere"""
     centre: wp.vec3d
     """the middle of its vertices in the frame of its pose; shapes and meshes are about that"""
     bound: wp.float64
@@ -183,6 +184,33 @@ def nearest_on_box(q: wp.vec3d, size: wp.vec3d) -> wp.vec4d:
 
 
 @wp.func
+def nearest_on_tapered(q: wp.vec3d, size: wp.vec3d) -> wp.vec4d:
+    """Way out of a tapered capsule in its frame, a cone that touches two spheres: the direction, and the distance."""
+    slope = HALF * (size[0] - size[2]) / size[1]
+    across = wp.sqrt(ONE - slope * slope)
+    radial = wp.sqrt(q[0] * q[0] + q[2] * q[2])
+    y = q[1] + size[1]
+    # where the line through q along the normal of the cone meets the axis says which of the three is nearest
+    along = across * y - slope * radial
+    centre = ZERO
+    radius = size[0]
+    if along > across * wp.float64(2.0) * size[1]:
+        centre = wp.float64(2.0) * size[1]
+        radius = size[2]
+    elif along >= ZERO:
+        n = wp.vec3d(across, slope, ZERO)
+        if radial > TINY:
+            n = wp.vec3d(across * q[0] / radial, slope, across * q[2] / radial)
+        return wp.vec4d(n[0], n[1], n[2], across * radial + slope * y - size[0])
+    r = wp.vec3d(q[0], y - centre, q[2])
+    length = wp.length(r)
+    n = wp.vec3d(ONE, ZERO, ZERO)
+    if length > TINY:
+        n = r / length
+    return wp.vec4d(n[0], n[1], n[2], length - radius)
+
+
+@wp.func
 def rise_near_ridges(
     bary: wp.vec3d, slopes: wp.vec3d, side: wp.float64, edge: wp.float64, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d
 ) -> wp.float64:
@@ -260,7 +288,7 @@ def is_out_of_reach(shape: Shape, x: wp.vec3d, far: wp.float64) -> bool:
     r = x - shape.place
     if shape.off != 0:
         return True
-    if shape.kind == BOX or shape.kind == MESH:
+    if shape.kind == BOX or shape.kind == MESH or shape.kind == TAPERED:
         limit = far + shape.bound + shape.rise
         return wp.length_sq(r) > limit * limit
     axis = wp.vec3d(shape.turn[0, 1], shape.turn[1, 1], shape.turn[2, 1])
@@ -310,8 +338,10 @@ def touch_shape(
             touch.normal = shape.turn * n
             touch.gap = length - shape.size[0]
             touch.nearest = x - touch.gap * touch.normal
-        elif shape.kind == BOX:
-            out = nearest_on_box(q, shape.size)
+        elif shape.kind == BOX or shape.kind == TAPERED:
+            out = nearest_on_tapered(q, shape.size)
+            if shape.kind == BOX:
+                out = nearest_on_box(q, shape.size)
             touch.normal = shape.turn * wp.vec3d(out[0], out[1], out[2])
             touch.gap = out[3]
             touch.nearest = x - out[3] * touch.normal
@@ -371,7 +401,7 @@ def touch_edge(
     a half-space of each end keeps the whole edge out.
     """
     t = nearest_on_edge(shape, a, b)
-    if shape.kind == BOX or shape.kind == MESH:
+    if shape.kind == BOX or shape.kind == MESH or shape.kind == TAPERED:
         least = wp.float64(1.0e30)
         for k in range(1, 4):
             s = wp.float64(0.25) * wp.float64(k)

@@ -20,6 +20,7 @@ from weft.methods.predictive.collider_shapes import (
     BOX,
     MESH,
     PLANE,
+    TAPERED,
     ColliderArrays,
     Shape,
     Touch,
@@ -138,7 +139,7 @@ def spots_in_reach(shape: Shape, spots: wp.array2d[wp.float32], begin: int, coun
     half = shape.size[1]
     far = shape.size[0] + shape.rise + shape.span
     spin = shape.spin
-    loose = shape.kind == BOX or shape.kind == MESH
+    loose = shape.kind == BOX or shape.kind == MESH or shape.kind == TAPERED
     if shape.kind == PLANE:
         half = ZERO
         far = ZERO

@@ -18,7 +18,7 @@ import warp as wp
 from scipy.spatial import cKDTree
 
 from weft.mesh import TriMesh
-from weft.methods.predictive.collider_shapes import BOX, CAPSULE, MESH, PLANE, SPHERE, ColliderArrays, Shape
+from weft.methods.predictive.collider_shapes import BOX, CAPSULE, MESH, PLANE, SPHERE, TAPERED, ColliderArrays, Shape
 from weft.methods.predictive.guides import Goals
 from weft.methods.predictive.state import fill
 from weft.runtime import launch
@@ -88,7 +88,8 @@ class Colliders:
             exact = analytic_shape(collider)
             if exact is not None:
                 shape = _exact(exact, chord)
-                thin = exact.kind != "plane" and min(exact.half_size if exact.kind == "box" else [exact.radius]) < chord
+                sizes = exact.half_size if exact.kind == "box" else (exact.radius, exact.end_radius or exact.radius)
+                thin = exact.kind != "plane" and min(sizes) < chord
             else:
                 local = (mesh.vertices - self.frames[k][:3, 3]) @ self.frames[k][:3, :3]
                 shape, around = self._mesh(mesh, local, first)
@@ -288,10 +289,13 @@ def _exact(exact: AnalyticShape, chord: float) -> Any:
         shape.size = wp.vec3d(*exact.half_size)
         shape.bound = float(np.linalg.norm(exact.half_size))
     else:
-        shape.size = wp.vec3d(exact.radius, exact.half_length, 0.0)
-        shape.bound = exact.radius + exact.half_length
-        if exact.radius >= chord:
-            shape.rise = float(np.hypot(exact.radius, chord)) - exact.radius
+        radii = exact.radius, exact.end_radius or exact.radius
+        if radii[0] != radii[1]:
+            shape.kind = int(TAPERED)
+        shape.size = wp.vec3d(exact.radius, exact.half_length, radii[1])
+        shape.bound = max(radii) + exact.half_length
+        if min(radii) >= chord:
+            shape.rise = float(np.hypot(min(radii), chord)) - min(radii)
     if exact.kind == "plane":
         shape.bound = -1.0
     return shape
