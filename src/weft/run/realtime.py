@@ -128,6 +128,7 @@ class Realtime(RealtimeControls):
             self._follow_motions(dt)
         if not (self.sleep and self._is_at_rest()):
             self._carry_unfelt(dt)
+            self.solver.colliders.arrive()
             self.solver.colliders.deform_given()
             self.solver.advance(self._x, self._v, self._target, self.time, dt)
             if not self._on_cpu:
@@ -153,7 +154,8 @@ class Realtime(RealtimeControls):
         if solver.settings["windy"][0]:
             return False
         deformed = [x for _, x in sorted(solver.colliders.given().items())]
-        given = [self._poses, self.targets[self._held], self.root, solver.goals.ends.numpy(), *deformed]
+        met = solver.colliders.shapes.numpy()["off"] == 0
+        given = [self._poses[met], self.targets[self._held], self.root, solver.goals.ends.numpy(), *deformed]
         if solver.colliders.deforming:
             given.append(solver.colliders.vertices_end.numpy())
         return self.watch.look(given, self.positions)
@@ -254,6 +256,7 @@ class Realtime(RealtimeControls):
             "character": self.character.saved(),
             "animation": None if self._animation is None else self._animation.saved(),
             "enabled": solver.colliders.enabled(),
+            "arriving": sorted(solver.colliders.arriving),
             "deformed": solver.colliders.given(),
             "solver": {name: value.copy() for name, value in solver.saved().items()},
         }
@@ -278,7 +281,7 @@ class Realtime(RealtimeControls):
         for name, on in saved["enabled"].items():
             solver.colliders.enable(name, on)
         solver.colliders.restore_given(saved["deformed"])
-        solver.colliders.start.assign(saved["arrays"][3])
+        solver.colliders.arriving = set(saved["arriving"])
         self.time, self._by_hand = saved["time"], set(saved["by_hand"])
         self._phase = -1
         self._hold_pins()

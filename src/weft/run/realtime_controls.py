@@ -57,10 +57,14 @@ class RealtimeControls:
     # colliders
 
     def enable(self, name: str, on: bool = True) -> None:
-        """Let cloth meet a collider, or (`on=False`) pass through it, which costs nothing. It goes on to move."""
+        """Let cloth meet a collider, or (`on=False`) pass through it, which costs nothing.
+
+        One that comes back is where its pose says in the next step, without a sweep from where it was.
+        """
         self._body(name, "collider")
-        self.solver.colliders.enable(name, on)
-        self.watch.wake()
+        if self.solver.colliders.enabled()[name] != on:
+            self.solver.colliders.enable(name, on)
+            self.watch.wake()
 
     def deform(self, name: str, vertices: npt.ArrayLike) -> None:
         """Give the vertices of the mesh of a collider, in the world, at the end of the next step: a skinned body.
@@ -110,6 +114,7 @@ class RealtimeControls:
         colliders.end.assign(poses[:, 1])
         for name in colliders.names:
             colliders.enable(name, enabled.get(name, True))
+        colliders.arriving = (old.arriving | (set(colliders.names) - set(old.names))) & set(colliders.names)
         colliders.restore_given({name: x for name, x in given.items() if name in colliders.names})
         self._find_poses()
         self._motions = None

@@ -76,6 +76,8 @@ class Colliders:
         shapes: list[Any] = []
         self._meshes: list[wp.Mesh] = []
         self._mesh_colliders: dict[str, _MeshCollider] = {}
+        self.arriving: set[str] = set()
+        """colliders that were not there in the last step"""
         self._given: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         """vertices of meshes that the caller deforms, at the start and the end of the step, in the frames of their poses"""
         vertices, ridges, sags = [np.zeros((0, 3))], [np.zeros((0, 3))], [np.zeros((0, 3))]
@@ -161,14 +163,22 @@ class Colliders:
                 yield found
 
     def enable(self, name: str, on: bool) -> None:
-        """Let cloth meet a collider, or pass through it; one that comes back has not moved in this step."""
+        """Let cloth meet a collider, or pass through it; one that comes back does not move in the next step."""
         k, shapes = self.names.index(name), self.shapes.numpy()
         if on and shapes["off"][k]:
-            start = self.start.numpy()
-            start[k] = self.end.numpy()[k]
-            self.start.assign(start)
+            self.arriving.add(name)
         shapes["off"][k] = int(not on)
         self.shapes.assign(shapes)
+
+    def arrive(self) -> None:
+        """Let colliders that are new begin the step where they end it."""
+        if self.arriving:
+            start, end = self.start.numpy(), self.end.numpy()
+            for name in self.arriving:
+                k = self.names.index(name)
+                start[k] = end[k]
+            self.start.assign(start)
+            self.arriving.clear()
 
     def enabled(self) -> dict[str, bool]:
         """Whether cloth meets each collider."""
