@@ -1,4 +1,4 @@
-"""Run the property tests of meshes, scenes, caches and files again and again with new random examples: part of `make test-long`.
+"""Run the property tests of meshes, scenes, caches and files again and again with new examples: part of `make test-long`.
 
 `python tests/property_hour.py [MINUTES]` stops at the first failure, whose message names the seed that shows it again.
 """
