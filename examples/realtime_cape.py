@@ -17,7 +17,7 @@ from weft.mesh import shapes
 from weft.mesh.anchors import nearest_on_mesh
 
 DT = 1 / 60
-SPRINT, STAND = 2.0, 4.0
+SPRINT, STAND = 2.0, 5.0
 # of the cape at rest: width, length (m), cells
 CAPE = (0.5, 1.1), (15, 30)
 # how far the hem of the cape may leave the animation, m

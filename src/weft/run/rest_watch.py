@@ -9,8 +9,8 @@ Floats = npt.NDArray[np.float64]
 
 # for how long nothing may move, s: longer than the highest point of a swing lasts
 WINDOW = 0.5
-# how far a vertex may move within that time, m: contacts jitter by less, and nobody sees it
-MOST = 2e-4
+# how far a vertex may move within that time, m: contacts jitter by less, and a millimetre a second is hard to see
+MOST = 5e-4
 
 
 class RestWatch:
