@@ -16,7 +16,6 @@ from weft.contact.contact import ContactSearch
 from weft.contact.step_search import TOUCHING, length_scale, move_off
 from weft.geometry.stencil import Kind
 from weft.methods.base import Method, StepReport, choose_search
-from weft.methods.boxes.box_tree import BoxTree
 from weft.methods.boxes.collider_planes import ColliderPlanes
 from weft.methods.boxes.elastic_surface import ElasticSurface
 from weft.methods.boxes.limits import CollisionPlanes, HeldTriangles, Intersecting, Touching, near_pairs
@@ -139,12 +138,9 @@ class Boxes(Method):
     def frame_columns(self) -> dict[str, Any]:
         return {"runs": sum(self.counts), "most_runs": max(self.counts, default=0), "held": self.held}
 
-    def _make_search(self, search: str | None) -> BoxTree | BroadPhase:
-        """What finds overlapping boxes; the paper's tree has a lean form of its own on the CPU."""
+    def _make_search(self, search: str | None) -> BroadPhase:
+        """What finds overlapping boxes: the paper's tree on the CPU, Warp's hierarchy on a GPU, unless another is chosen."""
         world = self.world
-        on_cpu = world.device.is_cpu
-        name = choose_search(world, self.name, search, EXACT_BROAD_PHASES, "material_tree" if on_cpu else "bvh")
-        material = world.rest_shape.numpy()
-        if name == "material_tree" and on_cpu:
-            return BoxTree(world.surface, material)
-        return make_broad_phase(name, world.surface, material=material)
+        usual = "material_tree" if world.device.is_cpu else "bvh"
+        name = choose_search(world, self.name, search, EXACT_BROAD_PHASES, usual)
+        return make_broad_phase(name, world.surface, material=world.rest_shape.numpy())
