@@ -116,8 +116,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "creases-have-friction",
         "contact/friction.py",
-        "        if wp.length(along) < crease_lengths[a]:",
-        "        if wp.length(along) < wp.float64(0.0) * crease_lengths[a]:",
+        "        if wp.length(along) < tables.crease_lengths[a]:",
+        "        if wp.length(along) < wp.float64(0.0) * tables.crease_lengths[a]:",
         "contact/test_repulsion.py contact/test_impulses.py",
     ),
     Mutant(
@@ -207,7 +207,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "cloth-pushes-along-normal",
         "methods/push/kernels.py",
-        "                    if is_cloth == 1 and d < lengths.dt * wp.dot(n, velocity - carrier):",
+        "                    if is_cloth == 1 and d < step.dt * wp.dot(n, velocity - carrier):",
         "                    if is_cloth == 1 and d < wp.float64(0.0):",
         "methods/push/test_push_out.py",
     ),

@@ -7,7 +7,7 @@ from contact_pairs import numbers, random_pairs, relative, upload, vectors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.contact.friction import REMOVED_OVERLAP, set_repulsion
+from weft.contact.friction import REMOVED_OVERLAP, ContactTables, set_repulsion
 from weft.runtime import launch
 
 THICKNESS = 1e-3
@@ -23,9 +23,11 @@ def set_up(pairs, inverse_mass, body, dt, *, part=REMOVED_OVERLAP, stiffness=500
     contacts.normal_impulses.fill_(3.0)
     friction = [wp.array(t, dtype=wp.float64, ndim=2, device="cpu") for t in tables(int(body.max()) + 1)]
     bodies = wp.array(body.astype(np.int32), dtype=int, device="cpu")
-    inputs = [known, contacts.size, contacts.arrays, numbers(inverse_mass), bodies, *friction]
-    inputs += [vectors(pairs.x), numbers(np.full(int(body.max()) + 1, fold))]
-    inputs += [part, stiffness, dt]
+    given = ContactTables()
+    given.inverse_mass, given.vertex_body = numbers(inverse_mass), bodies
+    given.friction_static, given.friction_kinetic = friction
+    given.rest_shape, given.crease_lengths = vectors(pairs.x), numbers(np.full(int(body.max()) + 1, fold))
+    inputs = [known, contacts.size, contacts.arrays, given, part, stiffness, dt]
     launch(set_repulsion, contacts.count - known + more, inputs)
     return contacts
 

@@ -12,7 +12,7 @@ import warp as wp
 from weft.broad_phase.boxes import lowest_bit
 from weft.contact.contact_tests import StepSurface, common_normal, pair_direction, weighted_sum
 from weft.contact.execution_plan import WORD
-from weft.contact.feature_bounds import CLEARANCE_UNIT, MOST_CLEARANCE, clearance_units, relative_motion
+from weft.contact.feature_bounds import CLEARANCE_UNIT, MOST_CLEARANCE, PairMotion, approach, clearance_units
 from weft.contact.lists import ContactArrays, bit, candidates_in, place_in_order
 from weft.geometry.ccd import ccd_edge_edge, ccd_point_triangle
 from weft.geometry.stencil import edge_weights, nearest_weights, pair_vertices, triangle_weights
@@ -68,16 +68,31 @@ def least_separation(n: wp.vec3d, start: wp.vec3d, end: wp.vec3d) -> wp.float64:
         MOST_CLEARANCE=MOST_CLEARANCE,
     )
 )
-def cull_collisions(
+def collision_mask(
     pairs: wp.array[wp.vec2i],
     begin: int,
     count: int,
     motion: wp.array[wp.vec4d],
     other_motion: wp.array[wp.vec4d],
-    distances: wp.array[wp.float64],
-    again: int,
     shifts: wp.array[int],
     other_shifts: wp.array[int],
+    distances: wp.array[wp.float64],
+    again: int,
+    clearances: wp.array[wp.int8],
+    scale: wp.float64,
+) -> wp.uint64:
+    """The mask of `cull_collisions`, with the arrays of a `PairMotion`."""
+    ...
+
+
+@wp.func
+def cull_collisions(
+    pairs: wp.array[wp.vec2i],
+    begin: int,
+    count: int,
+    motion: PairMotion,
+    distances: wp.array[wp.float64],
+    again: int,
     clearances: wp.array[wp.int8],
     scale: wp.float64,
 ) -> wp.uint64:
@@ -85,7 +100,10 @@ def cull_collisions(
 
     The first test of a step writes what is left of each distance; later ones (`again` = 1) compare that with the shifts.
     """
-    ...
+    m = motion
+    return collision_mask(
+        pairs, begin, count, m.balls, m.other_balls, m.shifts, m.other_shifts, distances, again, clearances, scale
+    )
 
 
 @wp.func
@@ -148,12 +166,9 @@ def make_collide(collision: Any) -> wp.Kernel:
         batch: int,
         pairs: wp.array[wp.vec2i],
         surface: StepSurface,
-        motion: wp.array[wp.vec4d],
-        other_motion: wp.array[wp.vec4d],
+        motion: PairMotion,
         distances: wp.array[wp.float64],
         again: int,
-        shifts: wp.array[int],
-        other_shifts: wp.array[int],
         clearances: wp.array[wp.int8],
         times: wp.array[wp.float64],
         chosen: wp.array[wp.uint64],
@@ -164,9 +179,7 @@ def make_collide(collision: Any) -> wp.Kernel:
         begin = item * batch
         count = candidates_in(begin, batch, pairs)
         scale = surface.tolerance_scale
-        left = cull_collisions(
-            pairs, begin, count, motion, other_motion, distances, again, shifts, other_shifts, clearances, scale
-        )
+        left = cull_collisions(pairs, begin, count, motion, distances, again, clearances, scale)
         collisions = wp.uint64(0)
         number = int(0)
         while left != wp.uint64(0):
@@ -174,7 +187,7 @@ def make_collide(collision: Any) -> wp.Kernel:
             i = begin + k
             left &= left - wp.uint64(1)
             pair = pairs[i]
-            if may_collide(distances[i], relative_motion(motion[pair[0]], other_motion[pair[1]]), scale):
+            if may_collide(distances[i], approach(motion, pair), scale):
                 apart, collides, time = collision(surface, pair, collision_distance(distances[i], scale))
                 if again == 0 and apart > wp.float64(0.0):
                     clearances[i] = clearance_units(apart)

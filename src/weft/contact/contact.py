@@ -17,7 +17,15 @@ from numpy.typing import ArrayLike, NDArray
 from weft.broad_phase.interface import BroadPhase, Candidates, make_broad_phase
 from weft.errors import WeftError
 from weft.geometry.ccd import ccd_edge_edge, ccd_point_triangle
-from weft.geometry.stencil import Kind, Stencils, nearest_weights, pair_vertices, relative_position, stencil_normal
+from weft.geometry.stencil import (
+    Kind,
+    StencilArrays,
+    Stencils,
+    nearest_weights,
+    pair_vertices,
+    relative_position,
+    stencil_normal,
+)
 from weft.mesh.validate import read_faces, read_length, read_positions
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
@@ -79,11 +87,7 @@ def _fill(
     base: int,
     chosen: wp.array[int],
     places: wp.array[int],
-    kinds: wp.array[int],
-    vertices: wp.array[wp.vec4i],
-    weights: wp.array[wp.vec4d],
-    normals: wp.array[wp.vec3d],
-    gaps: wp.array[wp.float64],
+    stencils: StencilArrays,
 ):
     i = first + wp.tid()
     if chosen[i] == 1:
@@ -96,11 +100,11 @@ def _fill(
         r = relative_position(w, x0, x1, x2, x3)
         n = stencil_normal(kind, r, x0, x1, x2, x3)
         k = base + places[i]
-        kinds[k] = kind
-        vertices[k] = q
-        weights[k] = w
-        normals[k] = n
-        gaps[k] = wp.dot(n, r)
+        stencils.kind[k] = kind
+        stencils.vertices[k] = q
+        stencils.weights[k] = w
+        stencils.normal[k] = n
+        stencils.gap[k] = wp.dot(n, r)
 
 
 class ContactSearch:
@@ -128,7 +132,7 @@ class ContactSearch:
         base = 0
         for kind, pairs, count in zip(Kind, candidates, counts, strict=True):
             inputs = [int(kind), pairs, surface.faces, surface.edges, x, base]
-            inputs += [self._chosen[kind].array, self._places[kind].array, *self._stencils.columns]
+            inputs += [self._chosen[kind].array, self._places[kind].array, self._stencils.arrays]
             if count:
                 launch(_fill, len(pairs), inputs, device=self.device)
             base += count

@@ -141,6 +141,24 @@ def ball_of_two(a: wp.vec3d, b: wp.vec3d) -> wp.vec4d:
     return wp.vec4d(m[0], m[1], m[2], HALF * wp.length(b - a))
 
 
+@wp.struct
+class PairMotion:
+    """The motion of the first and of the second features of pairs: vertices and triangles, or edges and edges."""
+
+    balls: wp.array[wp.vec4d]
+    """centre and radius of a ball around the displacements of each feature"""
+    other_balls: wp.array[wp.vec4d]
+    shifts: wp.array[int]
+    """how far the end of each feature has shifted since the first collision test of the step, in clearance units"""
+    other_shifts: wp.array[int]
+
+
+@wp.func
+def approach(motion: PairMotion, pair: wp.vec2i) -> wp.float64:
+    """How far the two features of a pair can approach each other."""
+    return relative_motion(motion.balls[pair[0]], motion.other_balls[pair[1]])
+
+
 @wp.func
 def relative_motion(a: wp.vec4d, b: wp.vec4d) -> wp.float64:
     """How far two features can approach each other, from the balls around their displacements."""

@@ -15,10 +15,13 @@ jitter. A pair farther apart than h may approach until h is reached at the end o
 resting cloth then lies exactly at the thickness, and most collisions never come about.
 """
 
+from typing import Any
+
 import warp as wp
 
 from weft.contact.lists import ContactArrays
 from weft.runtime.native import divide
+from weft.world import World
 
 wp.set_module_options({"enable_backward": False})
 
@@ -132,27 +135,41 @@ def kept_distance(gap: wp.float64, thickness: wp.float64, removed: wp.float64) -
     return wp.min(thickness, gap + removed * wp.max(thickness - gap, wp.float64(0.0)))
 
 
+@wp.struct
+class ContactTables:
+    """What a contact asks for depends on these numbers of its vertices and bodies."""
+
+    inverse_mass: wp.array[wp.float64]
+    vertex_body: wp.array[int]
+    friction_static: wp.array2d[wp.float64]
+    """the static friction coefficient of two bodies"""
+    friction_kinetic: wp.array2d[wp.float64]
+    rest_shape: wp.array[wp.vec3d]
+    crease_lengths: wp.array[wp.float64]
+    """m, for each body: pairs of one body that are nearer to each other along the cloth have no friction"""
+
+
+def contact_tables(world: World, inverse_mass: wp.array, crease_lengths: wp.array) -> Any:
+    """The tables of a world, with the inverse masses that contacts shall see."""
+    tables: Any = ContactTables()
+    tables.inverse_mass, tables.vertex_body = inverse_mass, world.surface.vertex_body
+    tables.friction_static, tables.friction_kinetic = world.friction_static, world.friction_kinetic
+    tables.rest_shape, tables.crease_lengths = world.rest_shape, crease_lengths
+    return tables
+
+
 @wp.kernel
 def set_repulsion(
     first: int,
     offset: int,
     size: wp.array[int],
     contacts: ContactArrays,
-    inverse_mass: wp.array[wp.float64],
-    vertex_body: wp.array[int],
-    friction_static: wp.array2d[wp.float64],
-    friction_kinetic: wp.array2d[wp.float64],
-    rest_shape: wp.array[wp.vec3d],
-    crease_lengths: wp.array[wp.float64],
+    tables: ContactTables,
     removed: wp.float64,
     stiffness: wp.float64,
     dt: wp.float64,
 ):
-    """What each contact from `offset` on asks of velocities and positions; no impulse is given yet.
-
-    `friction_static` and `friction_kinetic` are coefficients for two bodies. Pairs of one body that are nearer to each other
-    along the cloth than its `crease_lengths` have no friction.
-    """
+    """What each contact from `offset` on asks of velocities and positions; no impulse is given yet."""
     i = offset + first + wp.tid()
     if i >= size[0]:
         return
@@ -160,17 +177,18 @@ def set_repulsion(
     w = contacts.weights[i]
     total = wp.float64(0.0)
     for k in range(4):
-        total += w[k] * w[k] * inverse_mass[q[k]]
+        total += w[k] * w[k] * tables.inverse_mass[q[k]]
     contacts.least_speeds[i] = separation_speed(contacts.gaps[i], contacts.thickness[i], removed, dt, stiffness, total)
     contacts.kept_distances[i] = kept_distance(contacts.gaps[i], contacts.thickness[i], removed)
     # corners 0 and 3 are on different sides in both kinds of stencils
-    a = vertex_body[q[0]]
-    b = vertex_body[q[3]]
-    contacts.friction[i] = wp.vec2d(friction_static[a, b], friction_kinetic[a, b])
+    a = tables.vertex_body[q[0]]
+    b = tables.vertex_body[q[3]]
+    contacts.friction[i] = wp.vec2d(tables.friction_static[a, b], tables.friction_kinetic[a, b])
     if a == b:
         # creases of a few edges would lock for ever if there was friction in them
-        along = w[0] * rest_shape[q[0]] + w[1] * rest_shape[q[1]] + w[2] * rest_shape[q[2]] + w[3] * rest_shape[q[3]]
-        if wp.length(along) < crease_lengths[a]:
+        rest = tables.rest_shape
+        along = w[0] * rest[q[0]] + w[1] * rest[q[1]] + w[2] * rest[q[2]] + w[3] * rest[q[3]]
+        if wp.length(along) < tables.crease_lengths[a]:
             contacts.friction[i] = wp.vec2d()
     contacts.normal_impulses[i] = wp.float64(0.0)
     contacts.tangential_impulses[i] = wp.vec3d()

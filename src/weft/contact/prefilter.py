@@ -26,7 +26,7 @@ from weft.contact.contact_tests import (
     vertex_triangle_sewn,
 )
 from weft.contact.execution_plan import WORD
-from weft.contact.feature_bounds import clearance_units, relative_motion
+from weft.contact.feature_bounds import PairMotion, approach, clearance_units
 from weft.contact.lists import IGNORED_DISTANCE, CandidateList, bit
 from weft.runtime import launch
 from weft.runtime.cooperative import take_ticket
@@ -202,13 +202,10 @@ collide_left_edge_edge = make_heavy_collide(edge_edge_collision)
 def prefilter_collisions(
     first: int,
     pairs: wp.array[wp.vec2i],
-    motion: wp.array[wp.vec4d],
-    other_motion: wp.array[wp.vec4d],
+    motion: PairMotion,
     scale: wp.float64,
     distances: wp.array[wp.float64],
     again: int,
-    shifts: wp.array[int],
-    other_shifts: wp.array[int],
     clearances: wp.array[wp.int8],
     chosen: wp.array[wp.uint64],
     left: wp.array[int],
@@ -217,10 +214,10 @@ def prefilter_collisions(
     """List the pairs that may collide; the light kernel for collisions of both kinds."""
     i = first + wp.tid()
     clear_word(i, chosen)
-    may = cull_collisions(pairs, i, 1, motion, other_motion, distances, again, shifts, other_shifts, clearances, scale)
+    may = cull_collisions(pairs, i, 1, motion, distances, again, clearances, scale)
     if may != wp.uint64(0):
         pair = pairs[i]
-        if may_collide(distances[i], relative_motion(motion[pair[0]], other_motion[pair[1]]), scale):
+        if may_collide(distances[i], approach(motion, pair), scale):
             leave(i, left, left_count)
 
 

@@ -12,6 +12,8 @@ soon as the last of them has decremented that counter. Both give the same colour
 
 # mypy: disable-error-code="empty-body"
 
+from typing import Any
+
 import warp as wp
 
 from weft.broad_phase.boxes import lowest_bit
@@ -287,6 +289,60 @@ def find_follower(own: int, begin: int, end: int, entries: wp.array[int], follow
     followers[entry // 4][entry % 4] = found
 
 
+@wp.struct
+class DependencyArrays:
+    """What `colour_by_dependencies` works with; stencils are numbered by their places in the order of priority."""
+
+    counts: wp.array[int]
+    """for each vertex: how many corners of stencils are there"""
+    starts: wp.array[int]
+    """for each vertex: where its corners begin in `entries`"""
+    sums: wp.array[int]
+    corners: wp.array[wp.vec4i]
+    slots: wp.array[wp.vec4i]
+    entries: wp.array[int]
+    """4 place + corner, vertex by vertex"""
+    followers: wp.array[wp.vec4i]
+    """for each corner of a stencil: the stencil that comes next at its vertex"""
+    pending: wp.array[int]
+    """how many predecessors of a stencil have no colour yet"""
+    used: wp.array2d[wp.int64]
+    """for each vertex: the colours that are taken, as bits"""
+
+
+@wp.func
+def link_corners(
+    t: int, threads: int, arrivals: wp.array[int], count: int, vertex_count: int, arrays: DependencyArrays
+):
+    """From the corners of all stencils to their followers, and how many predecessors each stencil has."""
+    # list the corners at each vertex, in any order
+    cooperative_scan(t, threads, arrivals, arrays.counts, arrays.starts, vertex_count, arrays.sums)
+    grid_barrier(arrivals)
+    for place in range(t, count, threads):
+        q = load_vec4i(arrays.corners, place)
+        slot = load_vec4i(arrays.slots, place)
+        for k in range(4):
+            if slot[k] >= 0:
+                arrays.entries[arrays.starts[q[k]] + slot[k]] = 4 * place + k
+            else:
+                arrays.followers[place][k] = 0
+    grid_barrier(arrivals)
+    lanes = wp.min(LANES, threads)
+    for v in range(t // lanes, vertex_count, threads // lanes):
+        begin = arrays.starts[v]
+        end = begin + arrays.counts[v]
+        for own in range(begin + t % lanes, end, lanes):
+            find_follower(own, begin, end, arrays.entries, arrays.followers)
+    grid_barrier(arrivals)
+    for place in range(t, count, threads):
+        of_corner = load_vec4i(arrays.followers, place)
+        predecessors = int(0)
+        for k in range(4):
+            if of_corner[k] >= HAS_PREDECESSOR:
+                predecessors += 1
+        arrays.pending[place] = predecessors
+
+
 @wp.kernel(launch_bounds=BLOCK)
 def colour_by_dependencies(
     first: int,
@@ -297,15 +353,7 @@ def colour_by_dependencies(
     sequence: wp.array[int],
     vertices: wp.array[wp.vec4i],
     inverse_mass: wp.array[wp.float64],
-    counts: wp.array[int],
-    starts: wp.array[int],
-    sums: wp.array[int],
-    corners: wp.array[wp.vec4i],
-    slots: wp.array[wp.vec4i],
-    entries: wp.array[int],
-    followers: wp.array[wp.vec4i],
-    pending: wp.array[int],
-    used: wp.array2d[wp.int64],
+    arrays: DependencyArrays,
     keys: wp.array[int],
     order: wp.array[int],
 ):
@@ -317,54 +365,30 @@ def colour_by_dependencies(
     count = size[0]
     for i in range(count + t, launch_bound, threads):
         keys[i] = NO_COLOUR
+    for i in range(t, launch_bound, threads):
         order[i] = i
     vertex_count = inverse_mass.shape[0]
     for v in range(t, vertex_count, threads):
-        counts[v] = 0
+        arrays.counts[v] = 0
         for word in range(WORDS):
-            used[v, word] = wp.int64(0)
+            arrays.used[v, word] = wp.int64(0)
     grid_barrier(arrivals)
     for place in range(t, count, threads):
-        list_corners(place, load_vec4i(vertices, sequence[place]), inverse_mass, counts, corners, slots)
+        q = load_vec4i(vertices, sequence[place])
+        list_corners(place, q, inverse_mass, arrays.counts, arrays.corners, arrays.slots)
     grid_barrier(arrivals)
-    # list the corners at each vertex, in any order
-    cooperative_scan(t, threads, arrivals, counts, starts, vertex_count, sums)
-    grid_barrier(arrivals)
-    for place in range(t, count, threads):
-        q = load_vec4i(corners, place)
-        slot = load_vec4i(slots, place)
-        for k in range(4):
-            if slot[k] >= 0:
-                entries[starts[q[k]] + slot[k]] = 4 * place + k
-            else:
-                followers[place][k] = 0
-    grid_barrier(arrivals)
-    lanes = wp.min(LANES, threads)
-    for v in range(t // lanes, vertex_count, threads // lanes):
-        begin = starts[v]
-        end = begin + counts[v]
-        for own in range(begin + t % lanes, end, lanes):
-            find_follower(own, begin, end, entries, followers)
-    grid_barrier(arrivals)
-    for place in range(t, count, threads):
-        of_corner = load_vec4i(followers, place)
-        predecessors = int(0)
-        for k in range(4):
-            if of_corner[k] >= HAS_PREDECESSOR:
-                predecessors += 1
-        pending[place] = predecessors
-        order[place] = place
+    link_corners(t, threads, arrivals, count, vertex_count, arrays)
     grid_barrier(arrivals)
     # the first of all uncoloured stencils has no predecessor and is the next one of its thread: some thread always advances
     place = int(t)
-    q = load_vec4i(corners, wp.min(place, count - 1))
-    next_ones = load_vec4i(followers, wp.min(place, count - 1))
+    q = load_vec4i(arrays.corners, wp.min(place, count - 1))
+    next_ones = load_vec4i(arrays.followers, wp.min(place, count - 1))
     while place < count:
-        if load_acquire(pending, place) == 0:
-            keys[sequence[place]] = take_lowest_colour(q, next_ones, used, pending)
+        if load_acquire(arrays.pending, place) == 0:
+            keys[sequence[place]] = take_lowest_colour(q, next_ones, arrays.used, arrays.pending)
             place += threads
-            q = load_vec4i(corners, wp.min(place, count - 1))
-            next_ones = load_vec4i(followers, wp.min(place, count - 1))
+            q = load_vec4i(arrays.corners, wp.min(place, count - 1))
+            next_ones = load_vec4i(arrays.followers, wp.min(place, count - 1))
 
 
 class StencilColouring:
@@ -428,10 +452,13 @@ class StencilColouring:
         priorities, sequence = self._keys.at_least(2 * count), self._sequence.at_least(2 * count)
         launch(find_priorities, count, [size, vertices, priorities, sequence], device=self.device)
         wp.utils.radix_sort_pairs(priorities, sequence, count, end_bit=PRIORITY_BITS)
-        inputs = [size, count, sequence, vertices, self.inverse_mass, self._counts, self._starts, self._sums]
-        inputs += [self._corners.at_least(count), self._slots.at_least(count), self._entries.at_least(4 * count)]
-        inputs += [self._followers.at_least(count), self._pending.at_least(count), self._used]
-        self._cooperative.launch(colour_by_dependencies, count, [*inputs, *self._unsorted(count)])
+        arrays: Any = DependencyArrays()
+        arrays.counts, arrays.starts, arrays.sums, arrays.used = self._counts, self._starts, self._sums, self._used
+        arrays.corners, arrays.slots = self._corners.at_least(count), self._slots.at_least(count)
+        arrays.entries, arrays.followers = self._entries.at_least(4 * count), self._followers.at_least(count)
+        arrays.pending = self._pending.at_least(count)
+        inputs = [size, count, sequence, vertices, self.inverse_mass, arrays, *self._unsorted(count)]
+        self._cooperative.launch(colour_by_dependencies, count, inputs)
         self._sort(count, size, offsets)
 
     def _size_of(self, count: int) -> wp.array:

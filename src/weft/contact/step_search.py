@@ -115,6 +115,12 @@ class StepSearch:
         counts = (surface.vertex_count, surface.face_count, surface.edge_count)
         self._shifts, self._face_shifts, self._edge_shifts = (zeros(count, int) for count in counts)
         self._vertex_motion, self._face_motion, self._edge_motion = (zeros(count, wp.vec4d) for count in counts)
+        self._motion: dict[Kind, Any] = {kind: feature_bounds.PairMotion() for kind in Kind}
+        of_points, of_edges = self._motion[Kind.POINT_TRIANGLE], self._motion[Kind.EDGE_EDGE]
+        of_points.balls, of_points.other_balls = self._vertex_motion, self._face_motion
+        of_points.shifts, of_points.other_shifts = self._shifts, self._face_shifts
+        of_edges.balls = of_edges.other_balls = self._edge_motion
+        of_edges.shifts = of_edges.other_shifts = self._edge_shifts
 
         joined = stitches if sewn is None else sewn
         self.surface = self._step_surface(thickness, rest_shape, stitches, joined, finest_length)
@@ -284,12 +290,12 @@ class StepSearch:
     def _measure(self, candidates: CandidateList, pairs: wp.array) -> None:
         """Take a list of candidates, measure their distances and choose the contacts."""
         candidates.assign(pairs)
-        kernels, motion, distances = KERNELS[candidates.kind], self._motion_of(candidates.kind), candidates.distances
+        kernels, motion, distances = KERNELS[candidates.kind], self._motion[candidates.kind], candidates.distances
         if candidates.prefiltered:
-            light, heavy = [self.surface, *motion, distances], [self.surface, distances]
+            light, heavy = [self.surface, motion.balls, motion.other_balls, distances], [self.surface, distances]
             prefilter.run_prefiltered(candidates, kernels.prefilter, light, kernels.measure_left, heavy)
         else:
-            inputs = [candidates.batch, candidates.pairs, self.surface, *motion, distances]
+            inputs = [candidates.batch, candidates.pairs, self.surface, motion.balls, motion.other_balls, distances]
             candidates.run(kernels.measure, [*inputs, candidates.chosen, candidates.counts])
         if self.leave_alone is not None:
             self.leave_alone(candidates)
@@ -300,27 +306,19 @@ class StepSearch:
             # lists that came later have no clearances of the first test
             again = int(candidates.tested and self._any_tested)
             candidates.tested |= not self._any_tested
-            kernels, motion = KERNELS[candidates.kind], self._motion_of(candidates.kind)
-            of_edges = candidates.kind == Kind.EDGE_EDGE
-            shifts = (self._edge_shifts,) * 2 if of_edges else (self._shifts, self._face_shifts)
+            kernels, motion = KERNELS[candidates.kind], self._motion[candidates.kind]
             distances, clearances, times = candidates.distances, candidates.clearances, candidates.times
             if candidates.prefiltered:
-                light = [*motion, self.surface.tolerance_scale, distances, again, *shifts, clearances]
+                light = [motion, self.surface.tolerance_scale, distances, again, clearances]
                 heavy = [self.surface, distances, again, clearances, times]
                 prefilter.run_prefiltered(
                     candidates, prefilter.prefilter_collisions, light, kernels.collide_left, heavy
                 )
             else:
-                inputs = [candidates.batch, candidates.pairs, self.surface, *motion, distances, again, *shifts]
-                inputs += [clearances, times, candidates.chosen, candidates.counts]
+                inputs = [candidates.batch, candidates.pairs, self.surface, motion, distances, again, clearances]
+                inputs += [times, candidates.chosen, candidates.counts]
                 candidates.run(kernels.collide, inputs)
         return exclusive_scans(*(candidates.scanned for candidates in lists), extra=self._new_escapes)
-
-    def _motion_of(self, kind: Kind) -> tuple[wp.array, wp.array]:
-        """The balls around the displacements of the first and the second features of pairs."""
-        if kind == Kind.EDGE_EDGE:
-            return self._edge_motion, self._edge_motion
-        return self._vertex_motion, self._face_motion
 
     def _set_motion(self, x: wp.array, end: wp.array) -> None:
         # a struct that does not change is not packed again

@@ -221,6 +221,17 @@ def _across(v: wp.vec3d) -> wp.vec3d:
     return axis
 
 
+@wp.struct
+class StencilArrays:
+    """The arrays of `Stencils` as kernels take them."""
+
+    kind: wp.array[int]
+    vertices: wp.array[wp.vec4i]
+    weights: wp.array[wp.vec4d]
+    normal: wp.array[wp.vec3d]
+    gap: wp.array[wp.float64]
+
+
 class Stencils:
     """A list of stencils in device arrays that grow and are reused; the first `count` entries are in use."""
 
@@ -263,6 +274,9 @@ class Stencils:
         return self._used(4)
 
     @property
-    def columns(self) -> list[wp.array]:
-        """The whole arrays of kind, vertices, weights, normal and gap, as kernels take them."""
-        return [buffer.array for buffer in self._buffers]
+    def arrays(self) -> Any:
+        """A `StencilArrays`; its arrays may be longer than the list."""
+        made: Any = StencilArrays()
+        for name, buffer in zip(StencilArrays.__annotations__, self._buffers, strict=True):
+            setattr(made, name, buffer.array)
+        return made

@@ -109,7 +109,7 @@ def test_enough_sweeps_bring_all_springs_within_their_limits(seed):
     v, mass = rng.normal(scale=30.0, size=mesh.vertices.shape), rng.uniform(0.5, 2.0, 25)
     limits, velocity = StrainLimits(network, numbers(1.0 / mass)), wp.array(v, dtype=wp.vec3d, device="cpu")
     limits.apply(wp.array(mesh.vertices, dtype=wp.vec3d, device="cpu"), velocity, LIMIT, DT, 3000)
-    pairs, rest = limits.springs.pairs.numpy(), limits.springs.rest.numpy()
+    pairs, rest = limits.springs.pairs.numpy(), limits.rest.numpy()
     way, speed = (a[pairs[:, 0]] - a[pairs[:, 1]] for a in (mesh.vertices, velocity.numpy()))
     change = DT * np.einsum("id,id->i", way, speed) / rest**2
     assert np.abs(change).max() < LIMIT * (1.0 + 1e-6)

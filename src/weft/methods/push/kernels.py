@@ -37,8 +37,12 @@ class ClothMesh:
 
 
 @wp.struct
-class Lengths:
+class PushStep:
     """The numbers of a step."""
+
+    count: int
+    """vertices of cloth"""
+    most_moves: int
 
     close: wp.float64
     """m; a vertex nearer to a triangle is moved"""
@@ -122,7 +126,7 @@ def find_nearest(
     i: int,
     p: wp.vec3d,
     velocity: wp.vec3d,
-    lengths: Lengths,
+    step: PushStep,
     is_cloth: int,
     cloth: ClothMesh,
     index: CentroidIndex,
@@ -162,7 +166,7 @@ def find_nearest(
                     carrier = third * (v[f[0]] + v[f[1]] + v[f[2]])
                     away = wp.float64(1.0)
                     # from cloth back to the side on which the vertex was a step ago
-                    if is_cloth == 1 and d < lengths.dt * wp.dot(n, velocity - carrier):
+                    if is_cloth == 1 and d < step.dt * wp.dot(n, velocity - carrier):
                         away = wp.float64(-1.0)
                     if away * wp.dot(n, against) <= wp.float64(0.0):
                         result.distance = far
@@ -170,7 +174,7 @@ def find_nearest(
                         result.is_cloth = is_cloth
                         result.velocity = carrier
                         result.direction = away * n
-                        result.needed = lengths.close - away * d
+                        result.needed = step.close - away * d
     return result
 
 
@@ -179,7 +183,7 @@ def find_nearest_of_all(
     nearest: Nearest,
     against: wp.vec3d,
     i: int,
-    lengths: Lengths,
+    step: PushStep,
     still: CentroidIndex,
     moving: CentroidIndex,
     own: CentroidIndex,
@@ -192,15 +196,15 @@ def find_nearest_of_all(
     found = nearest
     p = x[i]
     u = v[i]
-    found = find_nearest(found, against, i, p, u, lengths, 0, cloth, still, colliders.faces, colliders.x, colliders.v)
-    found = find_nearest(found, against, i, p, u, lengths, 0, cloth, moving, colliders.faces, colliders.x, colliders.v)
-    return find_nearest(found, against, i, p, u, lengths, 1, cloth, own, cloth.faces, x, v)
+    found = find_nearest(found, against, i, p, u, step, 0, cloth, still, colliders.faces, colliders.x, colliders.v)
+    found = find_nearest(found, against, i, p, u, step, 0, cloth, moving, colliders.faces, colliders.x, colliders.v)
+    return find_nearest(found, against, i, p, u, step, 1, cloth, own, cloth.faces, x, v)
 
 
 @wp.func
 def push_vertex(
     i: int,
-    lengths: Lengths,
+    step: PushStep,
     still: CentroidIndex,
     moving: CentroidIndex,
     own: CentroidIndex,
@@ -216,15 +220,15 @@ def push_vertex(
     if cloth.inverse_mass[i] == wp.float64(0.0):
         return 0
     none = Nearest()
-    none.distance = lengths.close
+    none.distance = step.close
     none.face = -1
     none.is_cloth = -1
-    found = find_nearest_of_all(none, wp.vec3d(), i, lengths, still, moving, own, colliders, cloth, x, v)
+    found = find_nearest_of_all(none, wp.vec3d(), i, step, still, moving, own, colliders, cloth, x, v)
     if found.face < 0:
         return 0
     # between two triangles: no farther than the middle
-    other = find_nearest_of_all(none, found.direction, i, lengths, still, moving, own, colliders, cloth, x, v)
-    length = wp.min(lengths.move, found.needed)
+    other = find_nearest_of_all(none, found.direction, i, step, still, moving, own, colliders, cloth, x, v)
+    length = wp.min(step.move, found.needed)
     if other.face >= 0:
         length = wp.min(length, wp.max(wp.float64(0.0), wp.float64(0.5) * (found.needed - other.needed)))
     moves.x[i] = p + length * found.direction
@@ -257,9 +261,7 @@ def push_vertices(
     first: int,
     threads: int,
     arrivals: wp.array[int],
-    count: int,
-    most_moves: int,
-    lengths: Lengths,
+    step: PushStep,
     still: CentroidIndex,
     moving: CentroidIndex,
     own: CentroidIndex,
@@ -275,7 +277,7 @@ def push_vertices(
     """
     t = first + wp.tid()
     begin = interleaved_thread(t, threads)
-    for i in range(begin, count, threads):
+    for i in range(begin, step.count, threads):
         moves.pushed[i] = 0
     if t == 0:
         for k in range(moves.counts.shape[0]):
@@ -285,23 +287,23 @@ def push_vertices(
     going = bool(True)
     while going:
         found = int(0)
-        for i in range(begin, count, threads):
-            too_close = push_vertex(i, lengths, still, moving, own, colliders, cloth, x, v, moves)
+        for i in range(begin, step.count, threads):
+            too_close = push_vertex(i, step, still, moving, own, colliders, cloth, x, v, moves)
             moves.too_close[i] = too_close
             found += too_close
         reduce_sum(moves.counts, BEFORE_MOVE + done, found)
         grid_barrier(arrivals)
         # after the last move vertices that are still too close are only counted
-        going = moves.counts[BEFORE_MOVE + done] > 0 and done < most_moves
+        going = moves.counts[BEFORE_MOVE + done] > 0 and done < step.most_moves
         if going:
-            for i in range(begin, count, threads):
+            for i in range(begin, step.count, threads):
                 x[i] = moves.x[i]
                 if moves.too_close[i] != 0:
                     moves.pushed[i] = 1
             grid_barrier(arrivals)
             done += 1
     stopped = int(0)
-    for i in range(begin, count, threads):
+    for i in range(begin, step.count, threads):
         if moves.pushed[i] != 0:
             v[i] = stop_vertex(moves.normal[i], moves.carrier[i], moves.friction[i], v[i])
             stopped += 1

@@ -21,8 +21,8 @@ from weft.methods.push.kernels import (
     BEFORE_MOVE,
     ClothMesh,
     Colliders,
-    Lengths,
     Moves,
+    PushStep,
     place_corners,
     push_vertices,
 )
@@ -167,12 +167,12 @@ class PushOut:
 
     def _arguments(self, x: wp.array, v: wp.array, dt: float, fraction: float) -> tuple[Any, ...]:
         """The arguments of `push_vertices`."""
-        lengths: Any = Lengths()
-        lengths.close, lengths.move, lengths.dt = self.close, fraction * self.close / MOVES_OF_CLOSE, dt
+        step: Any = PushStep()
+        step.count, step.most_moves = self.world.cloth_vertex_count, self.most_moves
+        step.close, step.move, step.dt = self.close, fraction * self.close / MOVES_OF_CLOSE, dt
         still, moving = (search.index for search in self.mesh_searches)
-        count = self.world.cloth_vertex_count
         bodies = (still, moving, self.cloth_search.index, self._colliders, self._cloth)
-        return (count, self.most_moves, lengths, *bodies, x, v, self._moves)
+        return (step, *bodies, x, v, self._moves)
 
     def _place(self, which: int, x: wp.array, v: wp.array) -> None:
         """Take the positions of the colliders that stand still (0) or move (1)."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import warp as wp
 
-from weft.contact.friction import REMOVED_OVERLAP, set_repulsion
+from weft.contact.friction import REMOVED_OVERLAP, contact_tables, set_repulsion
 from weft.contact.impulses import ImpulseSolver
 from weft.contact.lists import ContactList
 from weft.contact.step_search import USUAL_REACH, StepSearch
@@ -51,7 +51,8 @@ class ContactStage:
     def __init__(self, world: World, search: StepSearch, solver: ImpulseSolver, contacts: ContactList) -> None:
         self.world, self.search, self.solver, self.contacts = world, search, solver, contacts
         self.stiffness = max((part.material.mean("stretch") for part in world.cloths), default=0.0)
-        self.crease_lengths = wp.array(CREASE_EDGES * _edge_lengths(world), dtype=wp.float64, device=world.device)
+        creases = wp.array(CREASE_EDGES * _edge_lengths(world), dtype=wp.float64, device=world.device)
+        self._tables = contact_tables(world, world.inverse_mass, creases)
         self._graphs = GraphCache(world.device)
         self.turn: Callable[[ContactList], None] | None = None
         """called with the contacts of a step as they are found: turns those whose sides are wrong"""
@@ -90,9 +91,7 @@ class ContactStage:
     def _ask(self, first: int, removed: float, stiffness: float, dt: float) -> None:
         """Set what the contacts from `first` on ask of velocities and positions."""
         world, contacts = self.world, self.contacts
-        inputs = [first, contacts.size, contacts.arrays, world.inverse_mass, world.surface.vertex_body]
-        inputs += [world.friction_static, world.friction_kinetic, world.rest_shape, self.crease_lengths]
-        inputs += [removed, stiffness, dt]
+        inputs = [first, contacts.size, contacts.arrays, self._tables, removed, stiffness, dt]
         launch(set_repulsion, contacts.launch_bound - first, inputs, device=world.device)
 
 

@@ -56,10 +56,7 @@ def limiting_impulse(u: wp.float64, before: wp.float64, within: wp.vec2d, total:
 class LimitedSprings:
     """All springs sorted by colour, with their limits and their impulses so far, for one or two sets of velocities."""
 
-    offsets: wp.array[int]
-    """where each colour begins"""
     pairs: wp.array[wp.vec2i]
-    rest: wp.array[wp.float64]
     along: wp.array[wp.vec3d]
     """unit vectors from the second end to the first"""
     speeds: wp.array[wp.vec2d]
@@ -132,7 +129,14 @@ def limit_spring(
 
 
 @wp.func
-def set_limits(i: int, springs: LimitedSprings, x: wp.array[wp.vec3d], limit: wp.float64, dt: wp.float64):
+def set_limits(
+    i: int,
+    springs: LimitedSprings,
+    rest: wp.array[wp.float64],
+    x: wp.array[wp.vec3d],
+    limit: wp.float64,
+    dt: wp.float64,
+):
     """Store the direction of a spring and the limits of its speed; no impulse is given yet."""
     p = springs.pairs[i]
     n = x[p[0]] - x[p[1]]
@@ -140,7 +144,7 @@ def set_limits(i: int, springs: LimitedSprings, x: wp.array[wp.vec3d], limit: wp
     if length > ZERO:
         n = n / length
     springs.along[i] = n
-    springs.speeds[i] = speeds_within(length, springs.rest[i], limit, dt)
+    springs.speeds[i] = speeds_within(length, rest[i], limit, dt)
     springs.given[i] = ZERO
     springs.given_too[i] = ZERO
 
@@ -150,6 +154,7 @@ def sweep_springs(
     t: int,
     threads: int,
     arrivals: wp.array[int],
+    offsets: wp.array[int],
     springs: LimitedSprings,
     v: wp.array[wp.vec3d],
     v_too: wp.array[wp.vec3d],
@@ -159,7 +164,6 @@ def sweep_springs(
     A thread without a spring in a colour loads the last one. A spring belongs to the same thread in every sweep, so that no
     other thread changes its impulse.
     """
-    offsets = springs.offsets
     colours = offsets.shape[0] - 1
     begin = offsets[0]
     end = offsets[1]
@@ -190,6 +194,8 @@ def limit_springs(
     threads: int,
     arrivals: wp.array[int],
     sweeps: int,
+    offsets: wp.array[int],
+    rest: wp.array[wp.float64],
     springs: LimitedSprings,
     x: wp.array[wp.vec3d],
     limit: wp.float64,
@@ -203,10 +209,10 @@ def limit_springs(
     for i in range(
         partition_begin(t, threads, count), partition_end(t, threads, count), partition_step(threads, count)
     ):
-        set_limits(i, springs, x, limit, dt)
+        set_limits(i, springs, rest, x, limit, dt)
     grid_barrier(arrivals)
     for _sweep in range(sweeps):
-        sweep_springs(t, threads, arrivals, springs, v, v_too)
+        sweep_springs(t, threads, arrivals, offsets, springs, v, v_too)
         if springs.found[0] == 0:
             break
 
@@ -221,10 +227,10 @@ class StrainLimits:
         kept = kept[order]
         self.count = len(kept)
         self._largest = int(np.diff(offsets).max(initial=0))
+        self._offsets = wp.array(offsets, dtype=int, device=device)
+        self.rest = wp.array(network.rest[kept], dtype=wp.float64, device=device)
         springs: Any = LimitedSprings()
-        springs.offsets = wp.array(offsets, dtype=int, device=device)
         springs.pairs = wp.array(network.pairs[kept], dtype=wp.vec2i, device=device)
-        springs.rest = wp.array(network.rest[kept], dtype=wp.float64, device=device)
         springs.inverse_mass = inverse_mass
         springs.along = wp.zeros(self.count, dtype=wp.vec3d, device=device)
         springs.speeds = wp.zeros(self.count, dtype=wp.vec2d, device=device)
@@ -244,5 +250,6 @@ class StrainLimits:
         `v_too` are other velocities, which are limited independently in the same sweeps.
         """
         self.springs.found.zero_()
-        inputs = [sweeps, self.springs, x, limit, dt, v, self._none if v_too is None else v_too]
+        inputs = [sweeps, self._offsets, self.rest, self.springs, x, limit, dt, v]
+        inputs.append(self._none if v_too is None else v_too)
         self._cooperative.launch(limit_springs, self._largest, inputs, work=self.count)

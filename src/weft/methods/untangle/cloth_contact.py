@@ -128,6 +128,9 @@ class ClothPairs:
     """for each vertex the vertices that a stitch joins it to"""
     to_seam: wp.array[wp.float64]
     """metres; distance of a vertex from the nearest seam at rest"""
+    vertex_body: wp.array[int]
+    friction: wp.array2d[wp.float64]
+    """kinetic coefficient of two bodies"""
 
 
 @wp.func
@@ -221,8 +224,6 @@ def push_apart(
     kind: int,
     pairs: wp.array[wp.vec2i],
     cloth: ClothPairs,
-    vertex_body: wp.array[int],
-    mu: wp.array2d[wp.float64],
     x: wp.array[wp.vec3d],
     stiff: wp.float64,
     h: wp.float64,
@@ -250,7 +251,7 @@ def push_apart(
         springs.speed[s] = wp.min(REPEL_FRACTION * lack / h, REPEL_SPEED)
         springs.strength[s] = REPEL_STRENGTH
         springs.stiffness[s] = stiff * wp.min(missing * missing, ONE)
-        springs.friction[s] = mu[vertex_body[q[0]], vertex_body[q[3]]]
+        springs.friction[s] = cloth.friction[cloth.vertex_body[q[0]], cloth.vertex_body[q[3]]]
 
 
 @wp.kernel
@@ -272,6 +273,7 @@ class ClothContact:
         cloth: Any = ClothPairs()
         cloth.faces, cloth.edges, cloth.thickness = self.surface.faces, self.surface.edges, world.thickness
         cloth.rest = world.rest_shape
+        cloth.vertex_body, cloth.friction = world.surface.vertex_body, world.friction_kinetic
         edges = self.surface.edges.numpy().reshape(-1, 2)
         pieces = connected(world.cloth_vertex_count, edges)
         cloth.piece = wp.array(pieces, dtype=int, device=device)
@@ -327,7 +329,7 @@ class ClothContact:
             found = exclusive_scan(chosen, places)
             if found:
                 first = springs.grow(found)
-                inputs = [int(kind), pairs, self._cloth, world.surface.vertex_body, world.friction_kinetic, x]
+                inputs = [int(kind), pairs, self._cloth, x]
                 inputs += [REPEL_STIFFNESS * self._stiffest, h, first, chosen, places, spring_arrays(springs)]
                 launch(push_apart, count, inputs, device=self.device, grain=PAIRS_PER_RANGE)
                 total += found

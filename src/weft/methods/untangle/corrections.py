@@ -19,7 +19,7 @@ from scipy import sparse
 
 from weft.analysis.analyser import Analysis
 from weft.analysis.colour import DIVIDES
-from weft.contact.friction import set_repulsion
+from weft.contact.friction import contact_tables, set_repulsion
 from weft.contact.impulses import ImpulseSolver
 from weft.contact.lists import ContactList
 from weft.contact.step_search import StepSearch
@@ -125,7 +125,8 @@ class ClothCollisions:
         self._contacts = ContactList(device)
         self._solver = ImpulseSolver(count, self._inverse_mass)
         lengths = [float(np.median(cloth.mesh.rest_lengths)) for cloth in world.cloths]
-        self._folds = wp.array(FOLD_LENGTH * np.array(lengths), dtype=wp.float64, device=device)
+        folds = wp.array(FOLD_LENGTH * np.array(lengths), dtype=wp.float64, device=device)
+        self._tables = contact_tables(world, self._inverse_mass, folds)
         self._x, self._v, self._free, self._reached = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(4))
         self._sewn = stitched(world)
 
@@ -175,10 +176,8 @@ class ClothCollisions:
 
     def _set_up(self, known: int, dt: float) -> None:
         """Set the wanted relative velocities of the contacts from number `known` on."""
-        world, contacts = self.world, self._contacts
-        tables = [self._inverse_mass, world.surface.vertex_body, world.friction_static, world.friction_kinetic]
-        tables += [world.rest_shape, self._folds]
-        inputs = [known, contacts.size, contacts.arrays, *tables, 1.0, math.inf, dt]
+        contacts = self._contacts
+        inputs = [known, contacts.size, contacts.arrays, self._tables, 1.0, math.inf, dt]
         launch(set_repulsion, contacts.count - known, inputs, device=self.device)
 
     def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
