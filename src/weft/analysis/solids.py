@@ -1,6 +1,6 @@
 # mypy: disable-error-code="attr-defined"
 # the fields of a mesh query are only known inside kernels
-"""Surfaces that are closed, but for small holes, as solids: which vertices of cloth are inside one of them, and which are pinched by two.
+"""Closed surfaces, but for small holes, as solids: which vertices of cloth are inside one, and which are pinched by two.
 
 A vertex is pinched where it is inside two solids, or two parts of one solid that pass through each other: the winding number
 of all closed surfaces is two there. It is also pinched where it is inside one solid and touches another, or where the nearest
@@ -33,8 +33,8 @@ MOST_LAYERS = wp.constant(8)
 INSIDE_AREA = 1e-6
 # farther than any surface, m
 FAR = wp.constant(1.0e6)
-# the holes of a solid are at most this fraction of its area: the eyes and the mouth of a body are a thousandth, the open ends of
-# a tube that is ten times as long as wide a twentieth
+# the holes of a solid are at most this fraction of its area: the eyes and the mouth of a body are a thousandth, the open ends
+# of a tube that is ten times as long as wide a twentieth
 SMALL_HOLES = 0.01
 # how far behind a surface that a ray has met the next one starts, so that it does not meet the same again, m
 BEHIND_HIT = wp.constant(1.0e-6)
