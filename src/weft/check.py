@@ -73,7 +73,7 @@ class CheckResult:
 
 
 # the columns of a report that say what a method did about crossings, as far as it has them
-PROMISES = ("released", "crossing", "newly_crossing")
+PROMISES = ("released", "crossing", "opened", "newly_crossing")
 
 
 def certificate(cache: Cache, result: CheckResult) -> dict[str, Any]:

@@ -86,6 +86,9 @@ class FakeMethod:
     def state_columns(self, state):
         return {}
 
+    def look_again(self, state):
+        return self.state_columns(state)
+
     def saved(self) -> dict[str, np.ndarray]:
         return {"memory": self.memory}
 

@@ -144,6 +144,10 @@ class Method(ABC):
         """Columns of the report that only this method has, about a state: that of frame 0 has them too."""
         return {}
 
+    def look_again(self, state: State) -> dict[str, int]:
+        """The same columns for a state in which the run has found intersections, which the method may not have noticed."""
+        return self.state_columns(state)
+
     def velocities(self, state: State) -> np.ndarray:
         """How vertices move at the end of a frame; a method may go on from others than these."""
         return state.velocities()

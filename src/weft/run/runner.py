@@ -147,7 +147,8 @@ def _crossing_status(count: int, new: int | None, columns: Mapping[str, Any]) ->
         return ""
     edges = "1 edge passes through a triangle" if count == 1 else f"{count:,} edges pass through triangles"
     if "newly_crossing" in columns:
-        return f"{edges}, {columns['released']:,} released, {columns['newly_crossing']:,} newly crossing"
+        causes = f"{columns['released']:,} released, {columns['opened']:,} opened while parting"
+        return f"{edges}, {causes}, {columns['newly_crossing']:,} newly crossing"
     return edges if new is None else f"{edges}, {new:,} of them new since the frame before"
 
 
@@ -276,7 +277,9 @@ class SceneRun:
         }
         if self.scene.check and frame % self.scene.check == 0:
             row["intersections"], new = self._intersections()
-            row["status"] = _joined_status(status, _crossing_status(row["intersections"], new, columns))
+            if row["intersections"]:
+                row.update(self.method.look_again(self.state))
+            row["status"] = _joined_status(status, _crossing_status(row["intersections"], new, row))
         return ComputedFrame(positions, shown, row, saved)
 
     def _advance(self, frame: int, out: Path) -> dict[str, Any]:

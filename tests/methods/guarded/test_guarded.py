@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import weft
+from weft.run.runner import compile_scene
 
 
 def run(scene, tmp_path):
@@ -218,3 +219,21 @@ def test_thin_things_do_not_pass(thin, tmp_path):
     # it still hangs over the thing
     x, top = cache.positions(20)[cache.bodies[0].vertices], cache.positions(20)[cache.bodies[1].vertices, 1].max()
     assert x[:, 1].max() > top
+
+
+def test_crossings_that_no_step_noticed_are_counted_and_parted(tmp_path):
+    """The caller moves cloth through other cloth in the middle of a run."""
+    v, faces, rest = scenes.flat(8)
+    sheets = [scenes.cloth(tmp_path, name, v + [0, y, 0], faces, rest) for name, y in (("a", 0.0), ("b", 0.03))]
+    world, method = compile_scene(scenes.floating(sheets))
+    state = world.initial_state()
+    method.begin(state)
+    method.advance_frame(state)
+    x = state.positions()
+    x[len(v) + len(v) // 2, 1] -= 0.05
+    state.x.assign(x)
+    columns = method.look_again(state)
+    assert columns["newly_crossing"] == columns["crossing"] > 0
+    for _ in range(10):
+        columns = method.advance_frame(state)
+    assert columns["newly_crossing"] == columns["crossing"] == columns["released"] == 0

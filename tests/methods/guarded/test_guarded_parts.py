@@ -1,5 +1,6 @@
-"""The parts of guarded against brute force: solids, states of pairs, held velocities, limits of displacements."""
+"""The parts of guarded against brute force: solids, states and causes of pairs, held velocities, limits of displacements."""
 
+import guarded_scenes as scenes
 import numpy as np
 import pytest
 
@@ -7,6 +8,7 @@ import weft
 from weft.analysis.solids import INSIDE, OUTSIDE, PINCHED, Solids, closed_faces
 from weft.mesh import shapes
 from weft.methods.guarded.forcing import held_velocities
+from weft.methods.guarded.ledger import Ledger
 from weft.methods.guarded.pair_states import PairStates, Sides
 from weft.methods.guarded.parting import limited
 from weft.run.runner import compile_scene
@@ -159,3 +161,53 @@ def test_a_surface_with_small_holes_is_a_solid_and_one_with_large_holes_is_not()
     clear = np.abs(radius - 1.0) > 0.02
     inside = solids.look(points, np.zeros(len(points))).state != OUTSIDE
     assert np.array_equal(inside[clear], (radius < 1.0)[clear]) and inside.sum() > 100
+
+
+def test_each_pair_that_comes_to_cross_has_one_cause():
+    ledger = Ledger(10)
+    edge, face = np.array([0, 3, 4]), np.array([7, 0, 9])
+    assert ledger.keys(edge, face).tolist() == [7, 30, 49]
+    ledger.start(np.array([7]))
+    yes, no = np.ones(3, dtype=bool), np.zeros(3, dtype=bool)
+    ledger.end_step(np.array([7, 30, 49]), np.array([True, True, False]), np.array([True, True, True]))
+    # the first crossed before, the second is forced, the third was left alone
+    assert ledger.released.tolist() == [30] and (ledger.opened, ledger.newly_crossing) == (1, 0)
+    ledger.end_step(np.array([30, 49, 50]), no, no)
+    assert ledger.released.tolist() == [30] and (ledger.opened, ledger.newly_crossing) == (1, 1)
+    # what came free is released no longer, and a pair that crosses again counts again
+    ledger.begin_frame()
+    ledger.end_step(np.array([49]), yes[:1], yes[:1])
+    ledger.end_step(np.array([30, 49]), no[:2], yes[:2])
+    assert ledger.released.tolist() == [] and (ledger.opened, ledger.newly_crossing) == (1, 0)
+
+
+@pytest.mark.parametrize("kind", ["jaw", "corner"])
+def test_the_causes_of_a_step_sum_up_to_what_exact_arithmetic_finds(kind, tmp_path, monkeypatch):
+    scene = scenes.jaw(cells=12) if kind == "jaw" else scenes.tangled_start(kind, tmp_path)
+    world, method = compile_scene(scene)
+    state, advance, checked = world.initial_state(), method._advance, []
+
+    def crossing():
+        rows = weft.intersections(state.positions(), world.faces)
+        # the plates of the jaw pass through each other
+        cloth = (rows[:, 0] < world.cloth_vertex_count) | (rows[:, 2] < world.cloth_face_count)
+        return set(map(tuple, rows[cloth].tolist()))
+
+    def counted():
+        return method.ledger.opened + method.ledger.newly_crossing
+
+    def watched(*given, **options):
+        method._look(state)
+        known, released, before = crossing(), method.ledger.released, counted()
+        report = advance(*given, **options)
+        if report is not None:
+            causes = counted() - before + len(np.setdiff1d(method.ledger.released, released))
+            checked.append((len(crossing() - known), causes))
+        return report
+
+    monkeypatch.setattr(method, "_advance", watched)
+    method.begin(state)
+    for _ in range(13 if kind == "jaw" else 2):
+        method.advance_frame(state)
+    found, causes = np.array(checked).T
+    assert found.any() and np.array_equal(found, causes)

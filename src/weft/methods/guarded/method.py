@@ -17,6 +17,7 @@ from weft.contact.step_search import OFFSET, length_scale
 from weft.methods.base import StepReport
 from weft.methods.guarded.folds import stack_facets
 from weft.methods.guarded.forcing import Forced, GuardedRounds
+from weft.methods.guarded.ledger import Ledger
 from weft.methods.guarded.pair_states import PairStates, Sides
 from weft.methods.guarded.tangles import TangleFinder, Tangles
 from weft.methods.robust.method import Robust
@@ -124,8 +125,9 @@ class Guarded(Robust):
         self._displacement: wp.array | None = None
         self._parted = 0
         """number of steps so far in which a tangle was parted"""
-        self._newly_crossing = 0
-        """crossings of this frame that were not within a tangle before"""
+        self.ledger = Ledger(len(world.faces))
+        self._released = PairStates(world)
+        """which pairs the step released"""
 
     def begin(self, state: State) -> int:
         """Move cloth off what it touches, layers of one cloth too."""
@@ -140,22 +142,37 @@ class Guarded(Robust):
         return int((state.positions() != start).any(axis=1).sum())
 
     def begin_frame(self) -> None:
-        self._newly_crossing = 0
+        self.ledger.begin_frame()
 
     def state_columns(self, state: State) -> dict[str, int]:
-        """What crosses now, how much of it is released, and what of it is new in the frame."""
+        """What crosses now, how much of it is released, and what came to cross in the frame for other reasons."""
         self._look(state)
         crossing = released = 0
         if self.tangles is not None:
-            held = np.union1d(self._held.vertices, self.tangles.inside[self.tangles.pinched])
-            released = self.finder.count_at(self.tangles, held)
+            known = np.isin(self._keys(self.tangles), self.ledger.released)
+            released = int((known | self.finder.at_pinched(self.tangles)).sum())
             crossing = self.tangles.crossings - released
-        return {"released": released, "crossing": crossing, "newly_crossing": self._newly_crossing}
+        events = {"opened": self.ledger.opened, "newly_crossing": self.ledger.newly_crossing}
+        return {"released": released, "crossing": crossing, **events}
+
+    def look_again(self, state: State) -> dict[str, int]:
+        """The columns of a state in which something crosses, says another; what the steps did not notice has no cause."""
+        if self.tangles is None:
+            self.tangles = self.finder.find(state.x)
+            if self.tangles is not None:
+                nothing = np.zeros(self.tangles.crossings, dtype=bool)
+                self.ledger.end_step(self._keys(self.tangles), nothing, nothing)
+        return self.state_columns(state)
+
+    def _keys(self, tangles: Tangles) -> NDArray[np.int64]:
+        """(k,) the pairs that cross, as the ledger numbers them."""
+        return self.ledger.keys(tangles.analysis.edge, tangles.analysis.face)
 
     def _look(self, state: State) -> None:
         """Find what crosses now, unless it is known."""
         if not self._looked:
             self.tangles, self._looked = self.finder.find(state.x), True
+            self.ledger.start(np.zeros(0, np.int64) if self.tangles is None else self._keys(self.tangles))
 
     def _advance(self, state: State, dt: float, end: float, *, may_halve: bool) -> StepReport | None:
         self._look(state)
@@ -257,20 +274,23 @@ class Guarded(Robust):
         self.motion.note_free_velocity()
 
     def _look_after(self, state: State) -> None:
-        """Find what crosses after a step with tangles, and count what is not within one of them."""
+        """Find what crosses after a step with tangles, and why."""
         self._parted += 1
         self.tangles = self.finder.find(state.x)
         if self.tangles is None:
+            self.ledger.start(np.zeros(0, np.int64))
             return
-        analysis = self.tangles.analysis
-        known = self.states.tangled(analysis.rows[:, :2], self.tangles.corners)
-        new = ~np.logical_or.reduceat(known, analysis.path_offsets[:-1])
-        self._newly_crossing += int(np.diff(analysis.path_offsets)[new].sum())
+        self._released.assign(self._held.sides(), None)
+        pairs = self.tangles.analysis.rows[:, :2], self.tangles.corners
+        left_alone = self.states.tangled(*pairs)
+        forced = self._released.tangled(*pairs) | (left_alone & self.finder.at_pinched(self.tangles))
+        self.ledger.end_step(self._keys(self.tangles), forced, left_alone)
 
     def saved(self) -> dict[str, np.ndarray]:
-        return {**super().saved(), "parted": np.array([self._parted])}
+        return {**super().saved(), "parted": np.array([self._parted]), "released": self.ledger.released}
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         super().restore(saved)
         self._parted = int(saved["parted"][0])
+        self.ledger.released = saved["released"]
         self._looked = False

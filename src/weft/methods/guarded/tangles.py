@@ -201,10 +201,10 @@ class TangleFinder:
         near = self._ring(held, PINCHED_RINGS)
         return Places(tangles.outside, near, self.solids.vertices, tangles.outwards)
 
-    def count_at(self, tangles: Tangles, held: Ints) -> int:
-        """How many crossings are at held vertices, or so near to them that solids may still close on them."""
-        near = self._ring(held, PINCHED_RINGS)
-        return int(np.isin(tangles.vertices, near).any(axis=1).sum())
+    def at_pinched(self, tangles: Tangles) -> Bools:
+        """(k,) which crossings are at pinched vertices, or so near to them that solids may still close on them."""
+        near = self._ring(tangles.inside[tangles.pinched], PINCHED_RINGS)
+        return np.asarray(np.isin(tangles.vertices, near).any(axis=1), dtype=bool)
 
     def _crosses_solids(self, tangles: Tangles) -> Bools:
         """(k,) which crossings are with solids."""
