@@ -10,8 +10,9 @@ from weft.dynamics.air import Air
 from weft.dynamics.position_based.bending import TOLERANCE, Bending
 from weft.dynamics.position_based.model import PositionBased
 from weft.dynamics.springs import from_mesh
-from weft.mesh import shapes
+from weft.mesh import TriMesh, shapes
 from weft.scene import Forces, Material
+from weft.validate.elasticity import strip_mesh
 from weft.world import State
 
 BEND, DENSITY, GRAVITY = 2e-5, 0.2, 9.81
@@ -43,11 +44,6 @@ def lumped(mesh, density=DENSITY):
     return mass
 
 
-def matrix(bending):
-    k = bending._weights.T @ bending._coupling(bending._pinned) @ bending._weights
-    return k.tocsr()
-
-
 def rolled(mesh, radius, angle):
     """A flat mesh on a cylinder whose axis lies at an angle to its rows."""
     u = mesh.uv @ [np.cos(angle), np.sin(angle)]
@@ -62,10 +58,35 @@ def test_a_sheet_rolled_along_its_threads_has_the_energy_of_a_plate(diagonals, a
     bending = Bending(from_mesh(mesh, Material(bend=BEND)), lumped(mesh), "cpu")
     bending.pin(np.zeros(len(mesh.vertices), bool))
     x = rolled(mesh, 0.1, axis)
-    k = matrix(bending)
+    k = bending.stiffness
     energy = 0.5 * sum(x[:, d] @ (k @ x[:, d]) for d in range(3))
     # the outermost rows of hinges are missing: half a cell at either end
     assert energy == pytest.approx(BEND / (2.0 * 0.1**2) * 0.2 * (0.2 - 0.005), rel=0.01)
+
+
+@pytest.mark.parametrize(("kind", "within"), [("same", 0.001), ("alternating", 0.02), ("irregular", 0.05)])
+def test_twist_has_the_energy_of_a_plate_on_any_mesh(kind, within):
+    mesh = strip_mesh(0.2, 20, kind, across=20)
+    bending = Bending(from_mesh(mesh, Material(bend=BEND)), lumped(mesh), "cpu")
+    bending.pin(np.zeros(len(mesh.vertices), bool))
+    z = mesh.uv[:, 0] * mesh.uv[:, 1]
+    energy = 0.5 * z @ (bending.stiffness @ z)
+    assert energy == pytest.approx(BEND * mesh.rest_areas.sum(), rel=within)
+
+
+@pytest.mark.parametrize("bend", [(1.0, 1.0, 1.0), (1.0, 1.0, 0.6), (1.0, 0.2, 0.5)])
+@pytest.mark.parametrize("cell", [1.0, 3.0])
+@pytest.mark.parametrize("kind", ["alternating", "irregular"])
+def test_no_shape_has_negative_energy_or_more_than_with_equal_shares(kind, cell, bend):
+    mesh = strip_mesh(0.1, 10, kind, across=6)
+    mesh = TriMesh(mesh.vertices, mesh.faces, uv=mesh.uv * (cell, 1.0))
+    bending = Bending(from_mesh(mesh, Material(bend=bend)), lumped(mesh), "cpu")
+    bending.pin(mesh.uv[:, 0] < mesh.uv[:, 0].min() + 0.011 * cell)
+    k, equal = bending.stiffness.toarray(), bending.equal_shares.toarray()
+    assert np.abs(k - k.T).max() < 1e-12 * np.abs(k).max()
+    largest = np.linalg.eigvalsh(equal)[-1]
+    assert np.linalg.eigvalsh(k)[0] > -1e-12 * largest
+    assert np.linalg.eigvalsh(equal - k)[0] > -1e-12 * largest
 
 
 def test_the_solve_is_that_of_the_whole_system_and_keeps_momentum():
@@ -83,8 +104,8 @@ def test_the_solve_is_that_of_the_whole_system_and_keeps_momentum():
     ahead = wp.array(np.column_stack([x + (dt + 0.002) * v, 1.0 / mass]), dtype=wp.vec4d, device="cpu")
     push = wp.zeros(count, dtype=wp.vec3d, device="cpu")
     bending.solve(dt, ahead, push)
-    k = matrix(bending)
-    a = (diags(mass) + dt * (dt + 0.002) * k).tocsc()
+    k = bending.stiffness
+    a = (diags(mass) + dt * (dt + 0.002) * bending.equal_shares).tocsc()
     expected = spsolve(a, -dt * (k @ (x + (dt + 0.002) * v))) / dt
     found = push.numpy()
     error = np.sqrt((mass[:, None] * (found - expected) ** 2).sum() / (mass[:, None] * expected**2).sum())
@@ -104,9 +125,9 @@ def test_a_triangle_bends_once_its_pins_are_released():
     mesh = shapes.grid((0.1, 0.1), (4, 4))
     bending = Bending(from_mesh(mesh, Material(bend=BEND)), lumped(mesh), "cpu")
     bending.pin(np.ones(25, bool))
-    assert matrix(bending).count_nonzero() == 0
+    assert bending.stiffness.count_nonzero() == 0
     bending.pin(np.zeros(25, bool))
-    assert matrix(bending).count_nonzero() > 0
+    assert bending.stiffness.count_nonzero() > 0
 
 
 @pytest.mark.parametrize(("cells", "within"), [(6, 0.13), (10, 0.07), (20, 0.04)])

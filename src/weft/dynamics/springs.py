@@ -72,8 +72,7 @@ class SpringNetwork:
     face_hinges: np.ndarray
     """(m, 3) int32: the stencil of the hinge on each edge of a triangle, from corner k to k + 1; -1 on a boundary"""
     face_coupling: np.ndarray
-    """(m, 3, 3) N/m: C of the bending energy 1/2 sum C_ef r_e.r_f of a triangle, each of which takes half of r (see
-    `curvature`)"""
+    """(m, 3, 3) N/m: C of the bending energy of a triangle (see `curvature`)"""
     face_springs: np.ndarray
     """(m, 3) int32: the spring along each edge of a triangle, from corner k to k + 1"""
     face_tension: np.ndarray
@@ -86,6 +85,21 @@ class SpringNetwork:
         """The same network on vertices numbered from `first`."""
         moved = {name: getattr(self, name) + np.int32(first) for name in ("pairs", "quads", "faces")}
         return replace(self, **moved)
+
+    def hinges(self) -> curvature.Hinges:
+        """The hinges alone, without stitches."""
+        kept = ~self.sewn
+        number = np.append(np.cumsum(kept) - 1, -1).astype(np.int32)
+        memory = self.quad_memory[kept]
+        return curvature.Hinges(
+            self.quads[kept],
+            self.weights[kept],
+            memory[:, 0],
+            memory[:, 1:],
+            self.faces,
+            number[self.face_hinges],
+            self.face_coupling,
+        )
 
 
 def join(networks: list[SpringNetwork]) -> SpringNetwork:
@@ -218,7 +232,7 @@ def from_mesh(
         np.zeros(len(quads), bool),
         hinges.faces,
         hinges.face_hinges,
-        0.25 * hinges.face_coupling,
+        hinges.face_coupling,
         mesh.face_edges.astype(np.int32),
         _edge_tension(rest_shape[mesh.faces], tensors),
         _thread_strains(rest_shape[mesh.faces], tensors, stretch_limits(mesh, material, factors)),

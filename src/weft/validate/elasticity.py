@@ -156,11 +156,6 @@ def _position_based(reason: str) -> dict[str, str]:
     return {"robust": reason, "plain": reason}
 
 
-_CANTILEVER = {
-    "cantilever_10_irregular": _position_based("3.4 % too stiff at 40 cells"),
-}
-
-
 def _cantilever_case(weight: float, kind: Mesh, full: tuple[int, ...], quick: tuple[int, ...] = ()) -> Case:
     return Case(
         f"cantilever_{weight:g}_{kind}",
@@ -170,7 +165,7 @@ def _cantilever_case(weight: float, kind: Mesh, full: tuple[int, ...], quick: tu
         full,
         quick,
         note="resolution: cells a free length",
-        misses={**_LIMP, **_CANTILEVER.get(f"cantilever_{weight:g}_{kind}", {})},
+        misses=_LIMP,
     )
 
 
@@ -217,7 +212,7 @@ BENDING_CASES = (
         Expected(0.1, 0.8),
         lambda method, cells: edge_tilt(method, cells, 1.05),
         (20,),
-        misses={**_LIMP, **_position_based("torsion is too stiff where diagonals alternate")},
+        misses=_LIMP,
     ),
     Case(
         "first_swing",

@@ -1,10 +1,14 @@
 """Bending of position-based cloth: one converged implicit solve a step.
 
-The energy is the quadratic one of `springs`: with W the stencils of all hinges, r = W x, and C the coupling of the hinges of
-each triangle, E = 1/2 r^T C r. So K = W^T C W is a constant sparse matrix of numbers, the same for x, y and z. Backward
-Euler over a step dt, with the damping time tau, is
+The energy is the quadratic one of `curvature`: with W the stencils of all hinges, r = W x, and C the coupling of the hinges,
+E = 1/2 r^T C r. So K = W^T C W is a constant sparse matrix of numbers, the same for x, y and z. Backward Euler over a step dt,
+with the damping time tau, is
 
-    (M + (dt^2 + dt tau) K) dv = -dt K (x + (dt + tau) v)
+    (M + (dt^2 + dt tau) K') dv = -dt K (x + (dt + tau) v)
+
+with K' = K. C has the jumps of hinges shared nearly as equilibrium shares them (`SharedJumps.relaxed`). This takes up to
+twice the entries of a row, so the matrix on the left, which is applied in every iteration, is K' >= K, that of equal shares:
+long waves, which are the same in both, move as with K, and all come to rest where K has them.
 
 A sweep of Gauss-Seidel over hinges would do nothing for long waves once bend dt^2 / (density h^4) exceeds one, h the length
 of an edge: fine cloth would have no bending stiffness. Here the system is solved to `TOLERANCE` by Chebyshev iteration, which
@@ -16,8 +20,7 @@ once, cloth at rest would rise and fall within every step.
 Rest shapes that are not flat have the energy of b_e = r_e - rest_e n_e instead of r_e, with n_e the mean normal of the hinge's
 triangles in the position without bending; the matrix is the same.
 
-A triangle with three pinned vertices does not bend. At the hinge between it and a free triangle the normal of the cloth is the
-one of the pinned triangle, not the mean of both: the curvature there counts twice.
+A triangle with three pinned vertices does not bend: its neighbour across an edge takes all of the jump there.
 """
 
 import math
@@ -25,9 +28,10 @@ from typing import Any
 
 import numpy as np
 import warp as wp
-from scipy.sparse import coo_array, csr_array, diags_array
+from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import eigsh
 
+from weft.dynamics import curvature
 from weft.dynamics.bend_memory import BendMemory, mean_normal
 from weft.dynamics.packed_vertices import first_three, row_product
 from weft.dynamics.springs import SpringNetwork
@@ -59,14 +63,18 @@ MOST_PLANS = 64
 
 
 @wp.struct
-class BendingMatrix:
-    """K by rows, with what a step needs of each row."""
+class SparseRows:
+    """A sparse matrix by rows."""
 
     offsets: wp.array[int]
     columns: wp.array[int]
     values: wp.array[wp.float64]
-    delay: wp.array[wp.float64]
-    """damping time, s"""
+
+
+@wp.func
+def times(i: int, matrix: SparseRows, x: wp.array[wp.vec4d]) -> wp.vec4d:
+    """Row i of the matrix times x."""
+    return row_product(matrix.offsets[i], matrix.offsets[i + 1], matrix.columns, matrix.values, x)
 
 
 @wp.struct
@@ -108,11 +116,9 @@ def find_rest_stretch(
 @wp.kernel
 def start_solve(
     first: int,
-    k: BendingMatrix,
+    k: SparseRows,
     p: wp.array[wp.vec4d],
-    rest_offsets: wp.array[int],
-    rest_columns: wp.array[int],
-    rest_values: wp.array[wp.float64],
+    rest_moments: SparseRows,
     rest_stretch: wp.array[wp.vec4d],
     dt: wp.float64,
     factor: wp.float64,
@@ -125,9 +131,9 @@ def start_solve(
     w = p[i][3]
     b = wp.vec4d()
     if w > ZERO:
-        b = -row_product(k.offsets[i], k.offsets[i + 1], k.columns, k.values, p)
-        if rest_offsets.shape[0] > 0:
-            b += row_product(rest_offsets[i], rest_offsets[i + 1], rest_columns, rest_values, rest_stretch)
+        b = -times(i, k, p)
+        if rest_moments.offsets.shape[0] > 0:
+            b += times(i, rest_moments, rest_stretch)
         b = (dt * w) * b
         b[3] = ZERO
     right[i] = b
@@ -138,7 +144,8 @@ def start_solve(
 @wp.func
 def iterate(
     i: int,
-    k: BendingMatrix,
+    k: SparseRows,
+    delay: wp.array[wp.float64],
     w: wp.float64,
     dt: wp.float64,
     momentum: wp.float64,
@@ -150,8 +157,7 @@ def iterate(
 ):
     """One Chebyshev iteration for a vertex of inverse mass w; a pinned one stays at 0."""
     if w > ZERO:
-        product = row_product(k.offsets[i], k.offsets[i + 1], k.columns, k.values, dv)
-        residual = right[i] - dv[i] - (w * dt * (dt + k.delay[i])) * product
+        residual = right[i] - dv[i] - (w * dt * (dt + delay[i])) * times(i, k, dv)
         d = momentum * direction[i] + factor * residual
         direction[i] = d
         dv_next[i] = dv[i] + d
@@ -163,7 +169,8 @@ def solve_bending(
     threads: int,
     arrivals: wp.array[int],
     count: int,
-    k: BendingMatrix,
+    k: SparseRows,
+    delay: wp.array[wp.float64],
     p: wp.array[wp.vec4d],
     chebyshev: Chebyshev,
     right: wp.array[wp.vec4d],
@@ -186,9 +193,9 @@ def solve_bending(
         rho = new
         for i in range(begin, end, step):
             if number % 2 == 0:
-                iterate(i, k, p[i][3], chebyshev.dt, momentum, factor, right, direction, dv, dv_next)
+                iterate(i, k, delay, p[i][3], chebyshev.dt, momentum, factor, right, direction, dv, dv_next)
             else:
-                iterate(i, k, p[i][3], chebyshev.dt, momentum, factor, right, direction, dv_next, dv)
+                iterate(i, k, delay, p[i][3], chebyshev.dt, momentum, factor, right, direction, dv_next, dv)
         barrier_between(arrivals, count, count)
     for i in range(begin, end, step):
         if p[i][3] > ZERO:
@@ -202,16 +209,15 @@ class Bending:
     """The bending matrix of a spring network for the vertices that are pinned now, and the solve of a step."""
 
     def __init__(self, network: SpringNetwork, mass: np.ndarray, device: wp.DeviceLike) -> None:
-        self.network, self.device, self.count = network, device, len(mass)
+        self.device, self.count = device, len(mass)
         finite = np.isfinite(mass)
         self._mass = np.where(finite, mass, 1.0)
-        self._weights = _sparse(network.weights, network.quads, self.count)
-        hinges = len(network.quads)
-        memory = network.quad_memory
-        self.memory = BendMemory(network.quads, network.weights, memory[:, 0], memory[:, 1:], device)
-        self._stretch = wp.zeros(hinges if self.memory.curved else 0, dtype=wp.vec4d, device=device)
-        delay = np.divide(network.quad_damping, network.quad_stiffness, where=network.quad_stiffness > 0.0,
-                          out=np.zeros(hinges))  # fmt: skip
+        hinges = self._hinges = network.hinges()
+        self._stencils = curvature.stencil_matrix(hinges, self.count)
+        self.memory = BendMemory(hinges.quads, hinges.weights, hinges.rest, hinges.limits, device)
+        self._stretch = wp.zeros(len(hinges.quads) if self.memory.curved else 0, dtype=wp.vec4d, device=device)
+        stiffness = network.quad_stiffness
+        delay = np.divide(network.quad_damping, stiffness, where=stiffness > 0.0, out=np.zeros(len(stiffness)))
         self._delay = np.zeros(self.count)
         for corner in range(4):
             self._delay[network.quads[~network.sewn, corner]] = delay[~network.sewn]
@@ -227,45 +233,32 @@ class Bending:
     @property
     def active(self) -> bool:
         """Whether anything bends."""
-        return bool(self.network.face_coupling.any())
+        return bool(self._hinges.face_coupling.any())
 
     def pin(self, pinned: np.ndarray) -> None:
         """Assemble the matrix for the vertices that are pinned now, unless they are the same as before."""
         if self._pinned is not None and np.array_equal(pinned, self._pinned):
             return
         self._pinned = pinned.copy()
-        coupling = self._coupling(pinned)
-        moments = csr_array(self._weights.T @ coupling)
-        k = csr_array(moments @ self._weights)
-        k.sort_indices()
-        self._stiffest = _stiffest_modes(k, np.where(pinned, 0.0, 1.0 / self._mass), self._delay)
+        w = self._stencils
+        shared = curvature.share_jumps(self._hinges, pinned)
+        moments = csr_array(w.T @ shared.relaxed())
+        self.stiffness, self.equal_shares = csr_array(moments @ w), csr_array(w.T @ shared.matrix(shared.a) @ w)
+        """K and K' in N/m, (n, n)"""
+        self._stiffest = _stiffest_modes(self.equal_shares, np.where(pinned, 0.0, 1.0 / self._mass), self._delay)
         self._plans = {}
+        self._matrix, self._iterated = self._upload(self.stiffness), self._upload(self.equal_shares)
+        self._rest_moments = self._upload(moments) if self.memory.curved else SparseRows()
 
-        def upload(values: np.ndarray, dtype: Any) -> wp.array:
-            return wp.array(values, dtype=dtype, device=self.device)
-
-        self._matrix = BendingMatrix()
-        self._matrix.offsets, self._matrix.columns = upload(k.indptr, int), upload(k.indices, int)
-        self._matrix.values, self._matrix.delay = upload(k.data, wp.float64), self.delay
-        moments = moments if self.memory.curved else csr_array((0, 0))
-        offsets = moments.indptr if self.memory.curved else np.zeros(0)
-        self._rest_lists = (upload(offsets, int), upload(moments.indices, int), upload(moments.data, wp.float64))
-
-    def _coupling(self, pinned: np.ndarray) -> csr_array:
-        """C, (h, h)."""
-        n = self.network
-        still = pinned[n.faces].all(axis=1)
-        hinge = np.maximum(n.face_hinges, 0)
-        # the other triangle of each hinge is still
-        count = np.zeros(len(n.quads))
-        np.add.at(count, n.face_hinges[still], 1.0)
-        doubled = np.where(count[hinge] > 0.0, 2.0, 1.0) * (n.face_hinges >= 0)
-        values = n.face_coupling * doubled[:, :, None] * doubled[:, None, :]
-        values = values[~still]
-        rows = np.broadcast_to(hinge[~still][:, :, None], values.shape)
-        columns = np.broadcast_to(hinge[~still][:, None, :], values.shape)
-        shape = (len(n.quads), len(n.quads))
-        return csr_array(coo_array((values.ravel(), (rows.ravel(), columns.ravel())), shape=shape))
+    def _upload(self, matrix: csr_array) -> Any:
+        """A matrix as kernels take it; the columns of a row in order."""
+        matrix.sort_indices()
+        rows: Any = SparseRows()
+        rows.offsets, rows.columns = (
+            wp.array(values, dtype=int, device=self.device) for values in (matrix.indptr, matrix.indices)
+        )
+        rows.values = wp.array(matrix.data, dtype=wp.float64, device=self.device)
+        return rows
 
     def _plan(self, dt: float) -> Any:
         """The numbers of Chebyshev's iteration for a step dt.
@@ -306,16 +299,11 @@ class Bending:
         if len(self._stretch):
             hinges = [self.memory.quads, self.memory.weights, self.memory.rest]
             launch(find_rest_stretch, len(self._stretch), [*hinges, p, self._stretch], device=self.device)
-        inputs = [self._matrix, p, *self._rest_lists, self._stretch, dt, 1.0 / float(numbers.middle)]
+        inputs = [self._matrix, p, self._rest_moments, self._stretch, dt, 1.0 / float(numbers.middle)]
         work = [self._right, self._direction, self._dv]
         launch(start_solve, self.count, [*inputs, *work], device=self.device, grain=ROWS_A_THREAD)
-        inputs = [self.count, self._matrix, p, numbers, *work, self._next, push]
+        inputs = [self.count, self._iterated, self.delay, p, numbers, *work, self._next, push]
         self._cooperative.launch(solve_bending, self.count, inputs)
-
-
-def _sparse(weights: np.ndarray, quads: np.ndarray, count: int) -> csr_array:
-    rows = np.repeat(np.arange(len(quads)), 4)
-    return csr_array(coo_array((weights.ravel(), (rows, quads.ravel())), shape=(len(quads), count)))
 
 
 def _stiffest_modes(k: csr_array, inverse_mass: np.ndarray, delay: np.ndarray) -> list[tuple[float, float]]:
