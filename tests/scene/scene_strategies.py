@@ -69,7 +69,7 @@ solids = st.one_of(
 def materials(draw):
     static = draw(sometimes(not_negative))
     table = {
-        "preset": draw(st.sampled_from(["cotton", "silk", "denim", "wool", "leather", "chiffon"])),
+        "preset": draw(st.sampled_from(["cotton", "silk", "denim", "wool", "leather", "chiffon", "linen"])),
         "density": draw(sometimes(positive)),
         "bend": draw(sometimes(not_negative)),
         "thickness": draw(sometimes(positive)),

@@ -74,7 +74,13 @@ def test_rigidities_of_a_plate():
         ({"bend": [1e-5, 1e-5, 1e-6]}, "bend.bias = 1e-06 must be at least"),
         ({"bend": -1e-5}, "bend: must be at least 0"),
         ({"stretch_limit": 0.0}, "stretch_limit: must be greater than 0"),
+        ({"stretch_limit": -0.01}, "stretch_limit: must be greater than 0"),
+        ({"stretch_limit": math.nan}, "stretch_limit"),
+        ({"stretch_limit": "little"}, "stretch_limit: must be a number"),
         ({"yield_curvature": 0.0}, "yield_curvature: must be greater than 0"),
+        ({"yield_curvature": math.nan}, "yield_curvature"),
+        ({"bend_hysteresis": math.inf}, "bend_hysteresis"),
+        ({"bend_hysteresis": [1.0, 2.0]}, "bend_hysteresis: must be a number"),
         ({"bend_hysteresis": -1.0}, "bend_hysteresis: must be at least 0"),
     ],
 )
@@ -108,6 +114,19 @@ def test_three_numbers_go_through_a_scene_file(tmp_path):
         ("material", "stretch_limit"): "stretch_limit",
         ("painted", "bend"): "painted",
     }
+
+
+def test_presets_may_have_what_a_method_leaves_out():
+    linen = Material(preset="linen")
+    assert (linen.stretch_limit, linen.yield_curvature, linen.bend_hysteresis) == (0.04, 100.0, 10.0)
+    cloth = weft.Cloth(shape=weft.Grid(), material="linen")
+    assert cloth.unusual() == {} and linen.plain() == "linen"
+    for method in MethodOptions.known:
+        Scene(cloths=[cloth], method=method)
+    # what differs from the preset is said explicitly
+    stiffer = weft.Cloth(shape=weft.Grid(), material={"preset": "linen", "yield_curvature": 50.0})
+    with pytest.raises(SceneError, match="a crease that stays is not modelled by 'push'"):
+        Scene(cloths=[stiffer], method="push")
 
 
 def test_every_feature_is_in_the_table_of_the_page():

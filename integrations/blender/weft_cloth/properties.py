@@ -19,6 +19,7 @@ PRESETS = {
     "wool": (0.25, 600.0, 50.0, 1.5e-05, 0.5),
     "leather": (0.7, 4000.0, 1500.0, 5e-05, 0.6),
     "chiffon": (0.04, 250.0, 10.0, 6e-07, 0.35),
+    "linen": (0.19, 800.0, 80.0, 2e-05, 0.5),
 }
 NUMBERS = ("density", "stretch", "shear", "bend", "cloth_friction")
 MATERIALS = tuple((name, name.capitalize(), "") for name in PRESETS)

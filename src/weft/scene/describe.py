@@ -12,7 +12,7 @@ from weft.scene.arrays import Samples
 from weft.scene.bodies import Cloth, Collider, Painted, Pin
 from weft.scene.creases import Crease
 from weft.scene.files import write_value
-from weft.scene.material import FEATURES, PRESETS, Directions, Material
+from weft.scene.material import FEATURES, MATERIALS, Directions, Material
 from weft.scene.methods import Flypaper, Follow, MethodOptions, Region, methods_that_model
 from weft.scene.model import SceneModel, toml_value
 from weft.scene.motion import MOTIONS, Keyframe
@@ -58,12 +58,17 @@ def describe_presets() -> str:
         "stretch": "N/m",
         "shear": "N/m",
         "bend": "N m",
+        "stretch_limit": "",
+        "yield_curvature": "1/m",
+        "bend_hysteresis": "1/m",
         "damping": "s",
         "friction": "",
         "friction_kinetic": "",
     }
     head = ["material", *(f"{name} ({unit})" if unit else name for name, unit in columns.items())]
-    rows = [[f"`{name}`", *(f"{numbers[column]:g}" for column in columns)] for name, numbers in PRESETS.items()]
+    rows = [
+        [f"`{name}`", *(f"{getattr(preset, column):g}" for column in columns)] for name, preset in MATERIALS.items()
+    ]
     return "\n".join(_table(head, rows))
 
 

@@ -24,7 +24,7 @@ from weft.scene.model import (
     unwrap,
 )
 
-Preset = Literal["cotton", "silk", "denim", "wool", "leather", "chiffon"]
+Preset = Literal["cotton", "silk", "denim", "wool", "leather", "chiffon", "linen"]
 
 # numbers and their sources: docs/materials.md, which a test compares with this table
 PRESETS: dict[str, dict[str, float]] = {
@@ -81,6 +81,18 @@ PRESETS: dict[str, dict[str, float]] = {
         "damping": 0.0002,
         "friction": 0.35,
         "friction_kinetic": 0.3,
+    },
+    "linen": {
+        "density": 0.19,
+        "stretch": 800.0,
+        "shear": 80.0,
+        "bend": 2e-05,
+        "stretch_limit": 0.04,
+        "yield_curvature": 100.0,
+        "bend_hysteresis": 10.0,
+        "damping": 0.0005,
+        "friction": 0.5,
+        "friction_kinetic": 0.4,
     },
 }
 

@@ -140,8 +140,8 @@ class PositionBased:
         self.springs = self._upload_lines(network, membrane, lines)
         limited = bool(np.isfinite(network.face_threads[:, 2, 2]).any())
         threads = network.face_threads if limited else np.zeros((0, 3, 3))
-        self._faces = upload(network.face_springs, wp.vec3i), upload(network.face_tension, wp.mat33d)
-        self._faces += (upload(threads, wp.mat33d),)
+        tensors = (upload(values, wp.mat33d) for values in (network.face_tension, threads))
+        self._faces = upload(network.face_springs, wp.vec3i), *tensors
         self._extensions = wp.zeros(len(network.pairs), dtype=wp.float64, device=device)
         slots = len(self.springs.arrays[0])
         self._elastics, self._softness, self._pushes = (
