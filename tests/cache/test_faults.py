@@ -93,6 +93,20 @@ def test_limit_on_the_size_of_files(tmp_path):
     check_intact(path, 2)
 
 
+def test_a_folder_in_the_place_of_a_marker(tmp_path):
+    path = tmp_path / "a.zarr"
+    with create(path) as writer:
+        for frame in range(4):
+            writer.append(noise(frame), noise(frame), {"frame": frame}, {"kept": noise(frame)})
+    layout.marker_path(path, 3).unlink()
+    layout.marker_path(path, 3).mkdir()
+    with CacheWriter.resume(path) as writer:
+        checkpoint, _ = writer.checkpoint()
+        assert checkpoint is not None and checkpoint.frame == 2 and writer.frames == 3
+        writer.append(noise(3), noise(3), {"frame": 3}, {"kept": noise(3)})
+    check_intact(path, 4)
+
+
 def test_power_cut(tmp_path, monkeypatch):
     # frames 0 to 4 reached the disk; of what came after, a cut may leave any part: here all but a piece in the middle
     monkeypatch.setattr(writer_module, "SYNC_SECONDS", 1e9)

@@ -226,3 +226,11 @@ def test_substeps_are_shorter_where_edges_are_off_their_lengths_or_soon_will_be(
     dynamics = make(from_mesh(mesh, Material(bend=0.0)), np.full(len(x), 1e-7), forces=STILL)
     next(iter(run(dynamics, x, v, 1 / 480, 1, contacts=Met(lambda now, before: calls.append(1)))))
     assert len(calls) == substeps
+
+
+def test_damping_without_end_stops_a_stretch_and_stays_finite():
+    mesh = shapes.grid((1.0, 1.0), (4, 4))
+    stretched = 1.05 * mesh.vertices
+    dynamics = make(from_mesh(mesh, Material(damping=1e9)), np.full(25, 0.01))
+    *_, (x, v) = run(dynamics, stretched, np.zeros((25, 3)), 1 / 60, 3)
+    assert np.abs(x - stretched).max() < 1e-4 and np.isfinite(v).all()

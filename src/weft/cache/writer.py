@@ -351,7 +351,8 @@ class CacheWriter:
         folder = layout.marker_folder(self.path)
         for path in sorted(folder.glob("*.json"), reverse=True):
             if path.stem.isdigit() and int(path.stem) >= first:
-                path.unlink()
+                # a damaged disk may have made a folder of it
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
         self._frames = first
 
     def _drop_saved(self) -> None:

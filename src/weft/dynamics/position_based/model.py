@@ -42,6 +42,8 @@ from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.graph_cache import GraphCache, launch_fused
 from weft.world import Seams, State, World
 
+# s: damping times are cut to this. Cloth stops within a step at far shorter ones; from 1e5 s on the solve loses all its digits
+LONGEST_DELAY = 1e3
 # s: 36 substeps a frame at 60 Hz. With one sweep each, longer substeps are softer than the material, shorter ones cost more
 LONGEST_SUBSTEP = 1.0 / 2160.0
 # Substeps are refined, made up to MOST_REFINED times shorter, where the length of an edge would change by more than the
@@ -133,7 +135,12 @@ class PositionBased:
             return wp.array(values, dtype=dtype, device=device)
 
         membrane = Membrane.of(network)
-        network = replace(network, stiffness=membrane.stiffness, damping=_delays(network) * membrane.stiffness)
+        network = replace(
+            network,
+            stiffness=membrane.stiffness,
+            damping=_delays(network) * membrane.stiffness,
+            quad_damping=np.minimum(network.quad_damping, LONGEST_DELAY * network.quad_stiffness),
+        )
         # hinges bend by their stencils alone: the springs between opposite vertices would lock the spring lines
         keep = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
         lines = find_spring_lines(network, keep, count, CPU_BATCH if device.is_cpu else CUDA_BATCH)
@@ -440,6 +447,6 @@ class PositionBased:
 
 def _delays(network: SpringNetwork) -> np.ndarray:
     """The damping time of each spring in s."""
-    return np.divide(
-        network.damping, network.stiffness, where=network.stiffness > 0.0, out=np.zeros(len(network.stiffness))
-    )
+    stiff = network.stiffness > 0.0
+    delays = np.divide(network.damping, network.stiffness, where=stiff, out=np.zeros(len(stiff)))
+    return np.minimum(delays, LONGEST_DELAY)
