@@ -107,6 +107,20 @@ def test_a_folder_in_the_place_of_a_marker(tmp_path):
     check_intact(path, 4)
 
 
+@pytest.mark.parametrize(("array", "frame"), [("positions", 0), ("velocities", 1)])
+def test_a_whole_file_of_another_frame_is_noticed(tmp_path, array, frame):
+    """It fits its own checksum, but not that in the marker."""
+    path = tmp_path / "a.zarr"
+    with create(path) as writer:
+        for number in range(3):
+            writer.append(noise(number), noise(10 + number), {"frame": number})
+    shutil.copy(layout.chunk_path(path, array, frame), layout.chunk_path(path, "positions", 1))
+    cache = open_cache(path)
+    with pytest.raises(CacheError, match="is not the file that was written for it"):
+        cache.positions(1)
+    assert cache.damaged() == [1]
+
+
 def test_power_cut(tmp_path, monkeypatch):
     # frames 0 to 4 reached the disk; of what came after, a cut may leave any part: here all but a piece in the middle
     monkeypatch.setattr(writer_module, "SYNC_SECONDS", 1e9)

@@ -4,7 +4,7 @@
       zarr.json                    Zarr 3 group; its attributes describe the cache (sealed with a checksum)
       faces/ uv/                   arrays, written once
       positions/ velocities/       float64 arrays (frame, vertex, 3): one chunk, one file a frame, crc32c each
-      weft/frames/00000012.json    frame 12 is complete: its report row; written last, by rename
+      weft/frames/00000012.json    frame 12 is complete: its report row, and the checksums of its chunks; last
       weft/saved/00000012.npz      arrays that the method needs to continue after frame 12 (kept for the last frames only)
       weft/lock                    held by the process that writes
 
@@ -28,6 +28,8 @@ from weft.errors import CacheError
 FORMAT = 1
 PARTIAL = ".partial"
 SAVED = "saved."
+# bytes of crc32c at the end of the file of a frame
+CHECKSUM_BYTES = 4
 
 
 def meta_path(root: Path) -> Path:
@@ -58,6 +60,16 @@ def lock_path(root: Path) -> Path:
 def chunk_path(root: Path, array: str, frame: int) -> Path:
     """The one file that holds a frame of `positions` or `velocities`."""
     return root / array / f"c.{frame}.0.0"
+
+
+def chunk_checksum(root: Path, array: str, frame: int) -> str:
+    """The checksum at the end of the file of a frame, as hexadecimal digits; empty if there is no such file."""
+    try:
+        with chunk_path(root, array, frame).open("rb") as file:
+            file.seek(-CHECKSUM_BYTES, os.SEEK_END)
+            return file.read().hex()
+    except OSError:
+        return ""
 
 
 def complete_frames(root: Path) -> int:

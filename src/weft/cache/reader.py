@@ -1,5 +1,6 @@
 """Reading a cache, also while it is being written: frames, bodies, and the report with one row a frame."""
 
+import contextlib
 import csv
 import html
 import io
@@ -457,6 +458,12 @@ class Cache:
         # such numbers are never written, but Zarr fills what it does not find with them
         if not np.isfinite(values).all():
             raise CacheError(f"frame {frame} of {self.path} is damaged: {path} holds numbers that are not finite")
+        known = None
+        # a damaged marker says nothing of the numbers; caches of older versions have no checksums there
+        with contextlib.suppress(CacheError):
+            known = self._marker(frame).get("chunks")
+        if isinstance(known, dict) and known.get(name) != layout.chunk_checksum(self.path, name, frame):
+            raise CacheError(f"frame {frame} of {self.path} is damaged: {path} is not the file that was written for it")
         return values
 
     def _read_only(self, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:

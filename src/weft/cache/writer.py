@@ -61,7 +61,6 @@ class FrameWriter:
         content = {"frame": frame, "row": {k: _plain(v) for k, v in row.items()}, "saved": saved is not None}
         # checksums of an archive do not cover its list of contents
         content["arrays"] = sorted(arrays)
-        text = json.dumps(layout.seal(content)).encode()
 
         with layout.writing(f"frame {frame} of {self.path}", kept):
             try:
@@ -69,6 +68,9 @@ class FrameWriter:
                     self.arrays[name][frame] = value
                 if saved is not None:
                     layout.write_atomic(layout.saved_path(self.path, frame), lambda file: _save(file, arrays))
+                # a file with the checksum of another frame is not the file of this one
+                content["chunks"] = {name: layout.chunk_checksum(self.path, name, frame) for name in values}
+                text = json.dumps(layout.seal(content)).encode()
                 # with its marker the frame exists
                 layout.write_atomic(layout.marker_path(self.path, frame), lambda file: file.write(text))
             except OSError:
