@@ -175,3 +175,24 @@ def test_bad_paint_is_refused(painted, part, monkeypatch):
         cloth = weft.Cloth(shape=weft.Grid(size=(1.0, 1.0), cells=(1, 1)), painted=painted)
         resolve_scene(painted_scene(monkeypatch, cloth))
     assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("cloth", "part"),
+    [
+        ({"material": {"bend": 0.0}, "creases": [{"edges": [[0, 1]]}]}, "creases has no effect where bend is 0"),
+        ({"material": {"bend": 0.0, "yield_curvature": 9.0}}, "material.yield_curvature has no effect where bend is 0"),
+        ({"material": {"bend": 0.0, "bend_hysteresis": 9.0}}, "material.bend_hysteresis has no effect where bend is 0"),
+        ({"painted": {"stretch_limit": [1.0] * 4}}, "painted.stretch_limit scales nothing"),
+        ({"painted": {"yield_curvature": [1.0] * 4}}, "painted.yield_curvature scales nothing"),
+        ({"painted": {"bend_hysteresis": [1.0] * 4}}, "painted.bend_hysteresis scales nothing"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused_in_one_line(cloth, part):
+    with pytest.raises(SceneError) as caught:
+        weft.Cloth(shape=weft.Grid(size=(1.0, 1.0), cells=(1, 1)), **cloth)
+    assert part in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_soft_linen_needs_no_message():
+    assert weft.Cloth(shape=weft.Grid(), material={"preset": "linen", "bend": 0.0}).material.bend == 0.0

@@ -1,5 +1,6 @@
 """The bodies of a scene: cloths with their pins, colliders, and the exact surfaces of analytic colliders."""
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -205,7 +206,22 @@ class Cloth(SceneModel):
         for name in Painted.model_fields:
             if self.mesh is None and isinstance(getattr(self.painted, name), str):
                 raise ValueError(f"painted.{name} names a vertex attribute of a mesh file, and this cloth has a shape")
+        self._check_material()
         return self
+
+    def _check_material(self) -> None:
+        """Refuse what would have no effect with the numbers of the material."""
+        none = {"stretch_limit": math.inf, "yield_curvature": math.inf, "bend_hysteresis": 0.0}
+        for name, value in none.items():
+            if getattr(self.painted, name) is not None and getattr(self.material, name) == value:
+                raise ValueError(f"painted.{name} scales nothing: the material has no {name}")
+        if any(self.material.rigidities()):
+            return
+        for key, feature in self.unusual().items():
+            if feature in ("creases", "yield_curvature", "bend_hysteresis"):
+                raise ValueError(
+                    f"{'.'.join(key)} has no effect where bend is 0: give a bending stiffness, or leave it out"
+                )
 
     def unusual(self) -> dict[tuple[str, ...], str]:
         """What is said of the material beyond its preset and one number each: key -> a feature that methods may lack."""
