@@ -36,6 +36,8 @@ NAN, INF = math.nan, math.inf
 @pytest.fixture(scope="module")
 def viewer():
     opened = Viewer(waving(frames=6), port=8620)
+    # a tab that all clients see, so that its controls can be named
+    opened.tab = opened.open_tab(-1, opened._server)
     yield opened
     opened.close()
 
@@ -253,7 +255,7 @@ def test_a_drag_reaches_the_loop_and_no_farther_than_the_scene(play):
 
 
 def test_hostile_messages_do_not_brick_the_viewer(viewer, capfd):
-    panel = viewer.panel
+    panel = viewer.tab.panel
     handles = viewer._server.gui._gui_input_handle_from_uuid
     words = [handle for handle in handles.values() if isinstance(handle.value, str)]
     assert words
@@ -269,9 +271,9 @@ def test_hostile_messages_do_not_brick_the_viewer(viewer, capfd):
             client.raw(raw)
         client.post("GuiUpdateMessage", uuid=panel.slider._impl.uuid, updates={"value": 4})
         until(lambda: panel.slider.value == 4)
-        until(lambda: viewer.player.frame == 4)
+        until(lambda: viewer.tab.player.frame == 4)
         viewer.step(1.0)
-        assert "frame 4" in viewer._caption
+        assert "frame 4" in viewer.tab.caption
         assert all(handle.value in handle.options for handle in words)
     with connected(viewer) as late:
         assert len(late.run(late.socket.recv())) > 100
@@ -287,7 +289,7 @@ def test_share_and_upload_are_gone(viewer, monkeypatch):
         for k in range(50):
             client.post(
                 "FileTransferStartUpload",
-                source_component_uuid=viewer.panel.slider._impl.uuid,
+                source_component_uuid=viewer.tab.panel.slider._impl.uuid,
                 transfer_uuid=f"t{k}",
                 filename="a",
                 mime_type="a",
@@ -296,13 +298,13 @@ def test_share_and_upload_are_gone(viewer, monkeypatch):
             )
             client.post(
                 "FileTransferPart",
-                source_component_uuid=viewer.panel.slider._impl.uuid,
+                source_component_uuid=viewer.tab.panel.slider._impl.uuid,
                 transfer_uuid=f"t{k}",
                 part_index=0,
                 content=b"x" * 50_000,
             )
-        client.post("GuiUpdateMessage", uuid=viewer.panel.slider._impl.uuid, updates={"value": 2})
-        until(lambda: viewer.panel.slider.value == 2)
+        client.post("GuiUpdateMessage", uuid=viewer.tab.panel.slider._impl.uuid, updates={"value": 2})
+        until(lambda: viewer.tab.panel.slider.value == 2)
         assert gui._current_file_upload_states == {}
         for handle in viewer._server.get_clients().values():
             assert handle.gui._current_file_upload_states == {}

@@ -17,7 +17,8 @@ import secrets
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -36,6 +37,8 @@ CLIENTS = 16
 SOCKETS = 64
 # no number of a message may be larger: far beyond every scene, and its square is still finite
 LARGEST_NUMBER = 1e9
+# digits of the number in a request
+LONGEST_NUMBER = 9
 # one server at a time starts, since its start replaces a function of websockets
 _starting = threading.Lock()
 
@@ -46,6 +49,8 @@ class Gate:
     def __init__(self, host: str) -> None:
         self.token = secrets.token_urlsafe(24)
         self.server: Any = None
+        self.actions: dict[str, Callable[[int], None]] = {}
+        """what a request for the path do/<key>/<number> does: how HTML among the controls talks back, where viser has no way"""
         self._names = {host.lower(), "localhost", socket.gethostname().lower()}
 
     def answer(self, connection: Any, request: Any, serve_page: Any) -> Any:
@@ -60,12 +65,22 @@ class Gate:
             return connection.respond(HTTPStatus.FORBIDDEN, "this is for pages of weft only\n")
         if "Upgrade" in request.headers and len(connection.server.connections) >= CLIENTS:
             return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, f"{CLIENTS} browsers are connected\n")
+        if rest.startswith("do/"):
+            return self._act(connection, rest)
         response = serve_page(connection, type(request)(f"/{rest}", request.headers))
         if response is not None:
             # the address is a secret: it goes neither to other sites nor into a cache
             response.headers["Referrer-Policy"] = "no-referrer"
             response.headers["Cache-Control"] = "no-store"
         return response
+
+    def _act(self, connection: Any, path: str) -> Any:
+        """Do what a request for do/<key>/<number> asks for."""
+        _, key, number = [*path.split("/"), "", ""][:3]
+        if key not in self.actions or not number.isascii() or not number.isdigit() or len(number) > LONGEST_NUMBER:
+            return connection.respond(HTTPStatus.NOT_FOUND, "there is no such control\n")
+        self.actions[key](int(number))
+        return connection.respond(HTTPStatus.NO_CONTENT, "")
 
     def checked(self, raw: Any) -> bytes | None:
         """A message of the browser with its values in their limits; None if it is not accepted."""
@@ -88,7 +103,7 @@ class Gate:
 
     def _in_limits(self, uuid: str, updates: dict[str, Any]) -> dict[str, Any]:
         """The update of a control, which may change its value only; raises an error if the value is not of its kind."""
-        handle = self.server.gui._gui_input_handle_from_uuid[uuid]
+        handle = self._control(uuid)
         if set(updates) != {"value"}:
             raise ValueError(updates)
         value, kind = updates["value"], type(handle.value)
@@ -97,6 +112,14 @@ class Gate:
         if type(value) is not kind or (kind is str and value not in handle.options):
             raise ValueError(value)
         return {"value": value}
+
+    def _control(self, uuid: str) -> Any:
+        """A control by its number: of all browsers, or of one."""
+        for scope in (self.server, *self.server.get_clients().values()):
+            found = scope.gui._gui_input_handle_from_uuid.get(uuid)
+            if found is not None:
+                return found
+        raise KeyError(uuid)
 
     def _is_here(self, name: str) -> bool:
         """Whether a request names this machine: only names can be redirected by others, numeric addresses cannot."""
@@ -112,8 +135,8 @@ def _is_small(value: Any) -> bool:
     return not isinstance(value, int | float) or (math.isfinite(value) and abs(value) <= LARGEST_NUMBER)
 
 
-def start_server(host: str, port: int) -> "tuple[viser.ViserServer, str]":
-    """A viser server behind a `Gate`, and its address with the token."""
+def start_server(host: str, port: int) -> "tuple[viser.ViserServer, str, Gate]":
+    """A viser server behind a `Gate`, its address with the token, and the gate."""
     try:
         import viser
         from viser import _messages
@@ -128,10 +151,12 @@ def start_server(host: str, port: int) -> "tuple[viser.ViserServer, str]":
         stop_server(server)
         raise WeftError(f"viser {viser.__version__} cannot be protected from other users: install viser 1.1")
     gate.server = server
+    # a browser may go away at any moment: what was on its way to it is lost, and nobody needs to hear of it
+    warnings.filterwarnings("ignore", message="Queued a .* on a closed connection")
     for message in (_messages.ShareUrlRequest, _messages.ShareUrlDisconnect):
         server._websock_server.unregister_handler(message)
     shown = socket.gethostname() if _is_open(host) else host
-    return server, f"http://{f'[{shown}]' if ':' in shown else shown}:{server.get_port()}/{gate.token}/"
+    return server, f"http://{f'[{shown}]' if ':' in shown else shown}:{server.get_port()}/{gate.token}/", gate
 
 
 def stop_server(server: "viser.ViserServer") -> None:

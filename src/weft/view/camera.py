@@ -20,6 +20,8 @@ MAX_POINTS = 20_000
 
 # a plane collider is drawn as endless ground if it is this many times as wide as the subject
 ENDLESS = 3.0
+# a collider counts as flat if its thinnest side is this fraction of its diagonal: a floor slab, but not a table
+FLAT = 0.05
 
 
 def sample_frames(count: int) -> list[int]:
@@ -40,7 +42,7 @@ def thinned(points: Floats) -> Floats:
 
 
 def subject_points(cache: "Cache") -> Floats:
-    """Points that must be in the picture: the cloths in sampled frames, and colliders of about their size."""
+    """Points that must be in the picture: all bodies in sampled frames, but no floor that is far wider than the cloth."""
     cloths = [body for body in cache.bodies if body.kind == "cloth"] or list(cache.bodies)
     others = [body for body in cache.bodies if body not in cloths]
     if not cloths:
@@ -49,13 +51,18 @@ def subject_points(cache: "Cache") -> Floats:
     points = [thinned(x[body.vertices]) for x in frames for body in cloths]
     size = extent(np.concatenate(points))
     for body in others:
-        shape = thinned(np.concatenate([frames[0][body.vertices], frames[-1][body.vertices]]))
-        if extent(shape) <= 1.5 * size:
-            points.append(shape)
+        if not _is_floor(frames[0][body.vertices], size):
+            points += [thinned(x[body.vertices]) for x in frames]
     cloud = np.concatenate(points)
     if not np.isfinite(cloud).all():
         raise WeftError("the cache holds positions that are not finite, so there is nothing to draw from there on")
     return cloud
+
+
+def _is_floor(shape: Floats, size: float) -> bool:
+    """Whether a collider is flat and far wider than cloth of this size, so that only a piece of it needs to be seen."""
+    flat = len(shape) > 0 and float(np.ptp(shape, axis=0).min()) <= FLAT * extent(shape)
+    return flat and extent(shape) >= ENDLESS * size
 
 
 def ground_of(cache: "Cache", size: float) -> "Body | None":
@@ -182,8 +189,7 @@ def common_view(caches: "list[Cache]", size: tuple[int, int]) -> View:
     for cache in caches:
         x = cache.positions(cache.frames - 1)
         for body in cache.bodies:
-            # colliders of about the size of the cloth should be in the picture, a floor need not
-            if body.kind == "cloth" or extent(x[body.vertices]) <= 1.5 * extent(start):
-                points = x[body.vertices]
+            points = x[body.vertices]
+            if body.kind == "cloth" or not _is_floor(points, extent(start)):
                 clouds.append(points[np.linalg.norm(points - middle, axis=1) < farthest])
     return choose_view(first, aspect=size[0] / size[1], points=np.concatenate(clouds))

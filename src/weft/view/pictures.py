@@ -4,7 +4,7 @@ Files are written under a temporary name and renamed, so that they appear comple
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,12 +60,14 @@ def render_still(
     marks: Floats | None = None,
     draft: bool = False,
     smooth: bool = True,
+    hidden: Collection[str] = (),
 ) -> Path:
     """Draw one frame of a cache into a PNG or JPEG file and return its path.
 
     A negative frame counts from the last. `camera` (position, target, fov_deg) overrides the scene's, and what
     neither gives is chosen so that the cloth fills the picture. `marks` are (k, 2, 3) segments, red, over everything.
     `draft` leaves the shadows out. `smooth` rounds the cloth for the eye, unless its edges or marks are drawn.
+    `hidden` names bodies to leave out.
     """
     path = Path(path)
     if path.suffix.lower() not in STILL_FORMATS:
@@ -75,8 +77,8 @@ def render_still(
     from weft.view.stage import Stage
 
     quality = None if draft else STILL
-    look: dict[str, Any] = {"colour": colour, "wireframe": wireframe, "smooth": smooth and marks is None}
-    with Stage(cache, size=size, quality=quality, camera=camera, **look) as stage:
+    look: dict[str, Any] = {"colour": colour, "wireframe": wireframe, "hidden": hidden}
+    with Stage(cache, size=size, quality=quality, camera=camera, smooth=smooth and marks is None, **look) as stage:
         save_picture(stage.draw(frame, marks), path)
     return path
 
@@ -104,14 +106,15 @@ def render_film(
     marks: Callable[[int], Floats] | None = None,
     draft: bool = False,
     smooth: bool = True,
+    hidden: Collection[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
     """Draw the frames of a cache into an mp4, webp or gif file and return its path.
 
     All complete frames are drawn unless `frames` names some; `fps` is the cache's unless given. `marks(frame)` gives
     (k, 2, 3) segments to draw in red over everything; `draft` leaves the shadows out; `smooth` rounds the cloth for the
-    eye, unless its edges or marks are drawn; `progress(done, total)` is called after each frame. The size is rounded
-    down to even numbers, which H.264 needs.
+    eye, unless its edges or marks are drawn; `hidden` names bodies to leave out; `progress(done, total)` is called
+    after each frame. The size is rounded down to even numbers, which H.264 needs.
     """
     chosen = list(range(cache.frames)) if frames is None else list(frames)
     even = (size[0] // 2 * 2, size[1] // 2 * 2)
@@ -121,8 +124,8 @@ def render_film(
         from weft.view.stage import Stage
 
         quality = None if draft else FILM
-        look: dict[str, Any] = {"colour": colour, "wireframe": wireframe, "smooth": smooth and marks is None}
-        with Stage(cache, size=even, quality=quality, camera=camera, **look) as stage:
+        look: dict[str, Any] = {"colour": colour, "wireframe": wireframe, "hidden": hidden}
+        with Stage(cache, size=even, quality=quality, camera=camera, smooth=smooth and marks is None, **look) as stage:
             yield (stage.draw(frame, None if marks is None else marks(frame)) for frame in chosen)
 
     return write_film(Path(path), pictures, count=len(chosen), size=even, fps=fps or cache.fps, progress=progress)

@@ -151,7 +151,7 @@ class LiveView:
         self.cloth: Any = Realtime(found) if self._adjustable else LiveSimulation(found)
         self.scene = self.cloth.scene
         self.dt = 1.0 / self.scene.fps
-        self._server, self.url = start_server(host, port)
+        self._server, self.url, _ = start_server(host, port)
         self.hand = Hand()
         self._vertex: int | None = None
         self._offset = np.zeros(3)

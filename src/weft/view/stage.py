@@ -6,6 +6,7 @@ VTK ends the process if it finds no OpenGL, so the libraries are tried here firs
 import ctypes
 import os
 import sys
+from collections.abc import Collection
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,6 +56,7 @@ class Stage:
     """Draws the frames of a cache; use it as a context, or call `close`.
 
     Without a `quality` there are no shadows. `smooth` rounds cloth for the eye, but not where edges are drawn on it.
+    Bodies whose names are in `hidden` are left out.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Stage:
         colour: Colour = "body",
         wireframe: bool = False,
         smooth: bool = False,
+        hidden: Collection[str] = (),
     ) -> None:
         check_colour(colour)
         if min(size) < 16:
@@ -85,7 +88,7 @@ class Stage:
         self._wires: list[tuple[slice, Any]] = []
         self._bodies: list[Drawn] = []
         self._floor: Floor | None = None
-        self._add_bodies(wireframe=wireframe, rounded=smooth and not wireframe)
+        self._add_bodies(hidden, wireframe=wireframe, rounded=smooth and not wireframe)
         self._lamp = lamp_direction(self.view)
         self._lights = quality and Lights(
             self._pyvista, self._casters, self._lamp, centre=self._centre, radius=self._radius, quality=quality
@@ -159,14 +162,14 @@ class Stage:
         for side, colour, light in (("front", drawn.sides.front, front), ("back", drawn.sides.back, back)):
             drawn.mesh.point_data[side] = to_bytes(expose((to_linear(colour) + sheen) * light))
 
-    def _add_bodies(self, *, wireframe: bool, rounded: bool) -> None:
+    def _add_bodies(self, hidden: Collection[str], *, wireframe: bool, rounded: bool) -> None:
         cache, pyvista = self.cache, self._pyvista
         start = cache.positions(0)
         ground = ground_of(cache, 2.0 * self._radius)
         solid = []
         for body, sides in zip(cache.bodies, body_colours(cache.bodies, scene_of(cache)), strict=True):
             faces = cache.faces[body.faces] - body.vertices.start
-            if len(faces) == 0:
+            if len(faces) == 0 or body.name in hidden:
                 continue
             if ground is not None and body.name == ground.name:
                 self._floor = Floor(pyvista, self._plotter, body.vertices, faces, self._radius)
@@ -178,10 +181,10 @@ class Stage:
             surface = Surface(vertices, faces, smooth=cloth, detail=detail, rounding=rounding)
             mesh = pyvista.PolyData.from_regular_faces(surface.shape(vertices)[0], surface.faces)
             solid.append(cache.faces[body.faces])
-            for side, hidden in (("front", "back"), ("back", "front")):
+            for side, culled in (("front", "back"), ("back", "front")):
                 mesh.point_data[side] = np.zeros((mesh.n_points, 3), np.uint8)
                 self._plotter.add_mesh(
-                    mesh, scalars=side, rgb=True, lighting=False, culling=hidden, copy_mesh=False, reset_camera=False
+                    mesh, scalars=side, rgb=True, lighting=False, culling=culled, copy_mesh=False, reset_camera=False
                 )
             self._bodies.append(Drawn(body.vertices, surface, mesh, sides, cloth))
             if wireframe:

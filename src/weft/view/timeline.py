@@ -3,14 +3,14 @@
 The controls only record what is wanted; the loop of the viewer acts on it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-import numpy as np
-
+from weft.view.curve import ReportCurve
 from weft.view.fields import COLOURS, Colour
+from weft.view.marks import KINDS
 
 
 @dataclass
@@ -73,75 +73,6 @@ class Player:
         return self.frame
 
 
-# columns of the report that can be drawn as a curve, those that a run has, in the order of the choice
-CURVES = (
-    "contacts",
-    "intersections",
-    "crossing",
-    "released",
-    "stretch",
-    "stretch_99",
-    "collisions",
-    "zones",
-    "wall_time",
-)
-CURVE_COLOUR, CURSOR_COLOUR = "#3366cc", "#dc1419"
-
-
-class ReportCurve:
-    """A column of the report over the frames, below the timeline, with a mark at the frame that is shown."""
-
-    def __init__(self, gui: Any, report: Mapping[str, Any]) -> None:
-        self._report, self._drawn = report, (-1, -1, "")
-        columns = [name for name in CURVES if name in report and np.ndim(report[name]) == 1]
-        self._plot: Any = None
-        if not columns:
-            return
-        self._column = columns[0]
-        with gui.add_folder("Report"):
-            self._choice = gui.add_dropdown("curve", tuple(columns), initial_value=columns[0])
-            self._plot = gui.add_uplot(
-                data=self._data(columns[0], 0),
-                series=(
-                    {"label": "frame"},
-                    {"label": "value", "stroke": CURVE_COLOUR, "width": 1.5},
-                    {"label": "now", "stroke": CURSOR_COLOUR, "points": {"show": True, "size": 9}},
-                ),
-                scales=self._scales(columns[0]),
-                legend={"show": False},
-                aspect=2.0,
-            )
-
-    def update(self, report: Mapping[str, Any] | None, frames: int, frame: int) -> None:
-        """Draw the chosen column with a mark at a frame; `report` is given where it has grown."""
-        if report is not None:
-            self._report = report
-        if self._plot is None:
-            return
-        wanted = (frames, frame, str(self._choice.value))
-        if wanted != self._drawn:
-            self._drawn = wanted
-            if wanted[2] != self._column or report is not None:
-                self._column = wanted[2]
-                self._plot.scales = self._scales(self._column)
-            self._plot.data = self._data(wanted[2], frame)
-
-    def _scales(self, column: str) -> dict[str, Any]:
-        """The ranges of both axes: left to itself the plot would take NaN, where there is no mark, for a value."""
-        values = np.asarray(self._report[column], dtype=np.float64)
-        values = values[np.isfinite(values)]
-        low, high = min(values.min(initial=0.0), 0.0), values.max(initial=0.0)
-        room = 0.05 * (high - low) or 1.0
-        last = max(len(self._report[column]) - 1, 1)
-        return {"x": {"time": False, "range": (0.0, float(last))}, "y": {"range": (low - room, high + room)}}
-
-    def _data(self, column: str, frame: int) -> tuple[np.ndarray, ...]:
-        """The frames, the values, and the values again at the shown frame alone."""
-        values = np.asarray(self._report[column], dtype=np.float64)
-        frames = np.arange(len(values), dtype=np.float64)
-        return frames, values, np.where(frames == frame, values, np.nan)
-
-
 SPEEDS = {"1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0, "4": 4.0}
 
 
@@ -149,24 +80,32 @@ class Panel:
     """Controls of timeline, colours and bodies. `changed` is set when the picture must be drawn again."""
 
     def __init__(
-        self, server: Any, player: Player, bodies: list[str], *, live: bool, report: Mapping[str, Any] | None = None
+        self,
+        gui: Any,
+        player: Player,
+        bodies: list[str],
+        *,
+        live: bool,
+        make_curve: Callable[[Any], ReportCurve],
+        actions: Mapping[str, Callable[[], None]],
     ) -> None:
+        """Fill the panel of one browser; `actions` are those of the buttons: frame, picture and film."""
         self.player = player
         self.lock = Lock()
         self._sent_frame = 0
         self.changed = True
         self.colour: Colour = "body"
         self.wireframe = False
-        self.crossings = False
+        self.marks: set[str] = set()
         self.hidden: set[str] = set()
-        gui = server.gui
         self._add_timeline(gui, live=live)
-        self.curve = ReportCurve(gui, report or {})
+        self.curve = make_curve(gui)
         self._add_look(gui)
+        self._add_actions(gui, actions)
         with gui.add_folder("Bodies", expand_by_default=len(bodies) <= 12):
             for name in bodies:
                 self._add_body(gui, name)
-        self._add_keys(gui)
+        self._add_keys(gui, actions)
 
     def _add_timeline(self, gui: Any, *, live: bool) -> None:
         with gui.add_folder("Timeline"):
@@ -216,7 +155,6 @@ class Panel:
             colour = gui.add_dropdown("colour by", COLOURS, initial_value="body")
             self.legend = gui.add_html("", visible=False)
             wireframe = gui.add_checkbox("wireframe", False)
-            crossings = gui.add_checkbox("crossings", False, hint="edges that pass through triangles, in red")
             self.grid = gui.add_checkbox("grid and axes", True, hint="axes in the origin: x red, y green, z blue")
 
         @colour.on_update
@@ -227,9 +165,27 @@ class Panel:
         def _(_: Any) -> None:
             self.record(wireframe=wireframe.value)
 
-        @crossings.on_update
+        with gui.add_folder("Marks"):
+            for kind in KINDS:
+                self._add_marks(gui, kind.name, kind.hint)
+
+    def _add_marks(self, gui: Any, name: str, hint: str) -> None:
+        box = gui.add_checkbox(name, False, hint=hint)
+
+        @box.on_update
         def _(_: Any) -> None:
-            self.record(crossings=crossings.value)
+            self.record(marks=self.marks | {name} if box.value else self.marks - {name})
+
+    def _add_actions(self, gui: Any, actions: Mapping[str, Callable[[], None]]) -> None:
+        with gui.add_folder("Picture"):
+            buttons = {
+                "frame": gui.add_button("Frame all", hint="bring all bodies of all frames into view; or press F"),
+                "picture": gui.add_button("Save a picture", hint="this frame from this camera, as a PNG file"),
+                "film": gui.add_button("Save a film", hint="all frames from this camera, as an mp4 file"),
+            }
+            self.progress = gui.add_progress_bar(0.0, visible=False)
+        for name, button in buttons.items():
+            button.on_click(lambda _, act=actions[name]: act())
 
     def _add_body(self, gui: Any, name: str) -> None:
         box = gui.add_checkbox(name, True)
@@ -238,13 +194,14 @@ class Panel:
         def _(_: Any) -> None:
             self.record(hidden=self.hidden - {name} if box.value else self.hidden | {name})
 
-    def _add_keys(self, gui: Any) -> None:
+    def _add_keys(self, gui: Any, actions: Mapping[str, Callable[[], None]]) -> None:
         for label, key, act in (
             ("Play or pause", "space", self.toggle),
             ("Next frame", "arrowright", lambda: self.step_to(self.player.frame + 1)),
             ("Previous frame", "arrowleft", lambda: self.step_to(self.player.frame - 1)),
             ("First frame", "home", lambda: self.step_to(0)),
             ("Last frame", "end", lambda: self.step_to(self.player.frames - 1)),
+            ("Frame all", "f", actions["frame"]),
         ):
             command = gui.add_command(label, hotkey=key)
             command.on_trigger(lambda _, act=act: act())

@@ -2,6 +2,7 @@
 
 import html
 import sys
+import tempfile
 import threading
 import time
 import webbrowser
@@ -13,10 +14,8 @@ import numpy as np
 from weft.cache import scene_of
 from weft.errors import WeftError
 from weft.view.access import serve, start_server, stop_server
-from weft.view.camera import choose_view, extent, ground_of, subject_points
-from weft.view.fields import Field
-from weft.view.figures import legend_html, make_figures
-from weft.view.timeline import Panel, Player
+from weft.view.camera import View, extent
+from weft.view.tab import ASPECT, Shared, Tab
 
 if TYPE_CHECKING:
     from weft.cache import Cache
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
 # pictures a second that the browser gets at most, and seconds between two looks at a growing cache
 RATE = 30.0
 POLL = 0.5
-RED = (220, 20, 25)
+# width of saved pictures and films, pixels; their height is that of the browser's picture beside it
+SAVED_WIDTH = 1280
 
 
 class Viewer:
@@ -34,28 +34,42 @@ class Viewer:
         if cache.frames == 0:
             raise WeftError("the cache has no complete frame yet")
         self.cache = cache
-        self._server, self.url = start_server(host, port)
-        # an incomplete cache without a writer was interrupted: it will not grow
-        live = not cache.complete and cache.writer is not None
-        self.player = Player(frames=cache.frames, fps=cache.fps, follow=live)
-        points = subject_points(cache)
-        self._set_stage(points)
-        names = [figure.body.name for figure in self._figures]
-        self.panel = Panel(self._server, self.player, names, live=live, report=self._report())
-        self._grown = False
-
-        @self.panel.grid.on_update
-        def _(_: Any) -> None:
-            for handle in self._helpers:
-                handle.visible = self.panel.grid.value
-
-        self._fields: dict[str, Field] = {}
-        self._marks: Any = None
-        self._drawn: int | None = None
+        self._server, self.url, gate = start_server(host, port)
+        self._shared = Shared.of(cache, gate)
+        self._shared.order = lambda tab, kind: self._orders.append((tab, kind))
+        self._orders: list[tuple[Tab, str]] = []
+        self._drawing = False
+        self._lock = threading.Lock()
+        self.tabs: dict[int, Tab] = {}
+        """the browsers, by their numbers"""
+        self.first_frame = 0
+        """the frame that a new tab shows first"""
+        self._frames = cache.frames
         self._polled = -POLL
-        self._mark_error = ""
-        self._caption = ""
-        self.player.grow(cache.frames)
+        self._set_stage()
+        self._server.on_client_connect(self._meet)
+        self._server.on_client_disconnect(lambda client: self._close_tab(client.client_id))
+
+    def _meet(self, client: Any) -> None:
+        self.open_tab(client.client_id, client)
+        if client.client_id not in self._server.get_clients():
+            # it went away while its tab was filled
+            self._close_tab(client.client_id)
+
+    def open_tab(self, number: int, scope: Any) -> Tab:
+        """Show the cache in a browser that has come; `scope` is its client."""
+        # an incomplete cache without a writer was interrupted: it will not grow
+        live = not self.cache.complete and self.cache.writer is not None
+        tab = Tab(self._shared, scope, live=live, frame=self.first_frame)
+        with self._lock:
+            self.tabs[number] = tab
+        return tab
+
+    def _close_tab(self, number: int) -> None:
+        with self._lock:
+            tab = self.tabs.pop(number, None)
+        if tab is not None:
+            tab.close()
 
     def run(self) -> None:
         """Serve until interrupted."""
@@ -68,99 +82,86 @@ class Viewer:
         """Stop serving."""
         stop_server(self._server)
 
+    def show(self, frame: int) -> None:
+        """Show a frame in all tabs, and first in those that are opened later."""
+        self.first_frame = frame
+        for tab in self._open_tabs():
+            tab.panel.step_to(frame)
+
     def step(self, now: float) -> None:
-        """One round of the loop: look for new frames, and show the frame that is due if it is not shown yet."""
+        """One round of the loop: look for new frames, show in every tab what is due, and draw what was ordered."""
+        report = None
         if now - self._polled >= POLL:
             self._polled = now
-            self._poll()
-        with self.panel.lock:
-            frame = self.player.tick(now)
-        for figure in self._figures:
-            figure.swap(now)
-        # a coloured mesh that is still loading would never be shown if the next were sent at once
-        if any(figure.busy for figure in self._figures):
-            return
-        self.panel.update(self._caption, self._report() if self._grown else None)
-        self._grown = False
-        if self.panel.take() or frame != self._drawn:
-            self._show(frame, now)
+            report = self._poll()
+        for tab in self._open_tabs():
+            tab.step(now, report)
+        # in this thread, since some systems draw in the main thread only
+        if self._orders and not self._drawing:
+            self._drawing = True
+            try:
+                self._fulfil(*self._orders.pop(0))
+            finally:
+                self._drawing = False
 
-    def _poll(self) -> None:
+    def _open_tabs(self) -> list[Tab]:
+        with self._lock:
+            return list(self.tabs.values())
+
+    def _poll(self) -> Any:
+        """Look for new frames; the report if there are any."""
         frames = self.cache.frames
-        if frames and frames != self.player.frames:
-            self._grown = True
-            with self.panel.lock:
-                self.player.grow(frames)
-        if self.cache.complete and self.player.follow:
-            with self.panel.lock:
-                self.player.follow = False
-            self.panel.follow.visible = False
+        grown = bool(frames) and frames != self._frames
+        self._frames = frames or self._frames
+        for tab in self._open_tabs():
+            tab.grow(self._frames)
+        return getattr(self.cache, "report", {}) if grown else None
 
-    def _report(self) -> Any:
-        """The report of the run; files of other programs have none."""
-        return getattr(self.cache, "report", {})
-
-    def _show(self, frame: int, now: float) -> None:
-        panel = self.panel
-        x = self.cache.positions(frame)
-        field = self._field()
-        colours = None if field is None else field.colours(frame)
-        with self._server.atomic():
-            for figure in self._figures:
-                figure.shown = figure.body.name not in panel.hidden
-                figure.show(x, colours, wireframe=panel.wireframe, now=now)
-            self._show_marks(frame)
-        panel.legend.visible = field is not None
-        if field is not None:
-            panel.legend.content = legend_html(field)
-        self._drawn = frame
-        self._caption = self._describe(frame)
-
-    def _field(self) -> Field | None:
-        colour = self.panel.colour
-        if colour == "body":
-            return None
-        if colour not in self._fields:
-            self._fields[colour] = Field(self.cache, colour)
-        return self._fields[colour]
-
-    def _show_marks(self, frame: int) -> None:
-        if self._marks is not None:
-            self._marks.remove()
-            self._marks = None
-        self._mark_error = ""
-        if not self.panel.crossings:
-            return
+    def _fulfil(self, tab: Tab, kind: str) -> None:
+        """Draw a picture or a film as a tab has ordered it, and send it to the browser."""
+        bar = tab.panel.progress
+        bar.value, bar.visible = 0.0, True
         try:
-            from weft.check import crossing_marks
+            with tempfile.TemporaryDirectory() as folder:
+                path = self._draw(tab, kind, Path(folder))
+                tab.scope.send_file_download(path.name, path.read_bytes(), save_immediately=True)
+        except (WeftError, OSError) as error:
+            tab.scope.add_notification(f"The {kind} cannot be drawn", str(error))
+        finally:
+            bar.visible = False
 
-            marks = crossing_marks(self.cache, frame)
-        except (ImportError, WeftError) as error:
-            self._mark_error = f"crossings cannot be shown: {error}"
-            return
-        if len(marks):
-            self._marks = self._server.scene.add_line_segments(
-                "/crossings", marks.astype(np.float32), RED, thickness=3.0, thickness_units="screen"
-            )
+    def _draw(self, tab: Tab, kind: str, folder: Path) -> Path:
+        """Draw what a tab shows into a file, from its camera; marks other than crossings are left out."""
+        from weft.check import crossing_marks
+        from weft.view.pictures import render_film, render_still
 
-    def _describe(self, frame: int) -> str:
-        lines = [f"{frame / self.cache.fps:.3f} s, frame {frame}"]
-        row = self.cache.row(frame) if hasattr(self.cache, "row") else {}
-        if row.get("intersections") is not None:
-            lines.append(f"{row['intersections']} intersections")
-        if row.get("status") not in (None, "", "ok"):
-            lines.append(str(row["status"]))
-        if self._mark_error:
-            lines.append(self._mark_error)
-        return "  \n".join(lines)
+        camera, panel = tab.scope.camera, tab.panel
+        view = View(np.array(camera.position), np.array(camera.look_at), float(np.degrees(camera.fov)))
+        size = (SAVED_WIDTH, max(round(SAVED_WIDTH / camera.aspect), 16))
+        look: dict[str, Any] = {"colour": panel.colour, "wireframe": panel.wireframe, "hidden": panel.hidden}
+        name = getattr(scene_of(self.cache), "name", None) or "cache"
+        marked = "crossings" in panel.marks
+        if kind == "picture":
+            frame = tab.player.frame
+            marks = crossing_marks(self.cache, frame) if marked else None
+            path = folder / f"{name}-{frame:04d}.png"
+            return render_still(self.cache, frame, path, size=size, camera=view, marks=marks, **look)
 
-    def _set_stage(self, points: Any) -> None:
-        server, cache = self._server, self.cache
+        def go_on(done: int, total: int) -> None:
+            panel.progress.value = 100.0 * done / total
+            self.step(time.monotonic())
+
+        red = (lambda frame: crossing_marks(self.cache, frame)) if marked else None
+        path = folder / f"{name}.mp4"
+        return render_film(self.cache, path, size=size, camera=view, marks=red, progress=go_on, **look)
+
+    def _set_stage(self) -> None:
+        server, points = self._server, self._shared.points
         server.scene.set_up_direction("+y")
         server.gui.configure_theme(show_logo=False, show_share_button=False)
         # beside the picture instead of over it
         server.gui.main_panel.dock_right()
-        view = choose_view(cache, aspect=4 / 3, points=points)
+        view = self._shared.view(ASPECT)
         camera = server.initial_camera
         camera.position = view.position
         camera.look_at = view.target
@@ -168,29 +169,6 @@ class Viewer:
         size = extent(points)
         camera.near = 1e-3 * size
         camera.far = 1e3 * size
-        ground = ground_of(cache, size)
-        height = float(points[:, 1].min())
-        if ground is not None:
-            shape = cache.positions(0)[ground.vertices]
-            if np.ptp(shape[:, 1]) > 1e-6 * size:
-                # a sloped plane is drawn as its mesh
-                ground = None
-            else:
-                height = float(shape[0, 1])
-        cell = 10.0 ** np.floor(np.log10(size / 2))
-        grid = server.scene.add_grid(
-            "/ground",
-            plane="xz",
-            infinite_grid=True,
-            cell_size=cell / 2,
-            section_size=cell * 2,
-            fade_distance=12.0 * size,
-            shadow_opacity=0.25 if ground is not None else 0.0,
-            position=(0.0, height, 0.0),
-        )
-        axes = server.scene.add_frame("/axes", axes_length=cell / 2, axes_radius=cell / 120)
-        self._helpers = (grid, axes)
-        self._figures = make_figures(server, cache, ground)
 
 
 def view_cache(
@@ -238,7 +216,7 @@ class ViewerHandle:
         count = self.cache.frames
         if not -count <= frame < count:
             raise WeftError(f"the cache has frames 0 to {count - 1}, and no frame {frame}")
-        self._viewer.panel.step_to(frame % count)
+        self._viewer.show(frame % count)
 
     def wait(self) -> None:
         """Wait until the viewer is closed, or Ctrl-C."""
