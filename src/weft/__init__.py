@@ -7,10 +7,10 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from weft.lazy import lazy_names
-
 if sys.version_info < (3, 11):  # noqa: UP036 (run where pip was not asked)
     raise ImportError("weft needs Python 3.11 or later, and this is Python " + sys.version.split()[0])
+
+from weft.lazy import lazy_names  # noqa: E402 (an old Python is told first)
 
 __version__ = "0.1.0"
 
