@@ -172,6 +172,17 @@ def test_cloth_folded_exactly_onto_itself_is_free_from_the_start(layers, tmp_pat
     assert cache.report["stretch"].max() < 1e-3
 
 
+@pytest.mark.filterwarnings("ignore:.*torn edges")
+@pytest.mark.parametrize("cells", [8, 12])
+def test_cloth_folded_exactly_into_quarters_is_free_from_the_start(cells, tmp_path):
+    v, faces, rest = scenes.flat(cells)
+    folded = np.column_stack([-np.abs(v[:, 0]), v[:, 1], -np.abs(v[:, 2])])
+    assert len(weft.intersections(folded, faces)) > 0
+    cache = run(scenes.floating([scenes.cloth(tmp_path, "folded", folded, faces, rest)], frames=4), tmp_path)
+    assert not cache.report["intersections"].any()
+    assert cache.report["stretch"].max() < 0.05
+
+
 def test_two_sheets_that_fall_onto_a_floor_never_gain_energy(tmp_path):
     floor = weft.Collider(
         name="floor", shape=weft.Box(size=(1.0, 0.1, 1.0)), placement=weft.Placement(position=(0.0, -0.05, 0.0))
