@@ -10,7 +10,7 @@ from typing import Any
 if sys.version_info < (3, 11):  # noqa: UP036 (run where pip was not asked)
     raise ImportError("weft needs Python 3.11 or later, and this is Python " + sys.version.split()[0])
 
-from weft.lazy import lazy_names  # noqa: E402 (an old Python is told first)
+from weft.lazy import lazy_names
 
 __version__ = "0.1.0"
 
