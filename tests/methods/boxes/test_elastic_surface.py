@@ -212,8 +212,10 @@ def test_nodes_of_a_colour_are_not_coupled():
 
 def solved_one_by_one(surface, lattices, limits, start, right, *, relaxation):
     """Constrained Gauss-Seidel as in a book: one grid after the other, node by node, each coordinate by itself."""
-    offsets, columns, values = (a.numpy() for a in (surface._offsets, surface._columns, surface._values))
-    diagonal, r = surface._diagonal.numpy(), start.copy()
+    offsets, columns, values = (
+        a.numpy() for a in (surface._system.offsets, surface._system.columns, surface._system.values)
+    )
+    diagonal, r = surface._system.diagonal.numpy(), start.copy()
     order = np.concatenate([grid.first + np.argsort(grid.colours(), kind="stable") for grid in lattices])
     sweeps, change = [], []
     for c in range(3):
@@ -246,7 +248,7 @@ def test_colours_side_by_side_give_what_one_node_after_another_gives(threads):
     surface = ElasticSurface(grids, mass, inverse, air, most_sweeps=4)
     x[:, [0, 2]] = crumpled(x)[:, [0, 2]]
     surface.assemble(State.from_numpy(x, np.zeros_like(x)), 0.002)
-    right = surface._g.numpy().copy()
+    right = surface._system.g.numpy().copy()
     limits = limits_from(3, count, x)
     limits.lower[1], limits.upper[1] = -np.inf, np.inf
     start = surface.r.numpy().copy()
@@ -258,7 +260,7 @@ def test_colours_side_by_side_give_what_one_node_after_another_gives(threads):
         set_threads(before)
     r, sweeps, change = solved_one_by_one(surface, grids, limits, start, right, relaxation=1.5)
     assert surface.r.numpy().tobytes() == r.tobytes()
-    assert surface._sweeps.numpy().tolist() == sweeps and surface._change.numpy().tolist() == change
+    assert surface._report.sweeps.numpy().tolist() == sweeps and surface._report.change.numpy().tolist() == change
     assert sweeps[1] < sweeps[0] == solved.sweeps == 4 and not solved.converged
 
 
@@ -362,7 +364,7 @@ def hang(cells, steps=400, dt=0.02):
     lumped = np.full(nodes[::-1], 0.2 * 0.1 * length / cells)
     lumped[[0, -1]] *= 0.5
     lumped[:, [0, -1]] *= 0.5
-    surface._mass.assign(lumped.ravel())
+    surface._external.mass.assign(lumped.ravel())
     surface.inverse_mass.assign(np.where(np.arange(len(x)) < 3, 0.0, 1.0 / lumped.ravel()))
     state = State.from_numpy(x, np.zeros_like(x))
     target = wp.clone(state.x)

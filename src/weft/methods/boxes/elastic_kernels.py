@@ -4,6 +4,7 @@
 
 import warp as wp
 
+from weft.dynamics.implicit.block_matrix import ExternalForces
 from weft.runtime.cooperative import (
     BLOCK,
     barrier_between,
@@ -95,61 +96,71 @@ def assemble(
     values[i] = total
 
 
+@wp.struct
+class VertexDifferences:
+    """The finite differences at each vertex, and what they are in this step."""
+
+    offsets: wp.array[int]
+    differences: wp.array[int]
+    weights: wp.array[wp.float64]
+    y: wp.array[wp.vec3d]
+    """their values at the prediction"""
+    pull: wp.array[wp.vec3d]
+    bound: wp.array[wp.float64]
+
+
+@wp.struct
+class LinearSystem:
+    """The matrix and the right-hand side of a step, and the colours by which its rows are solved."""
+
+    colours: wp.array[int]
+    """where each colour begins in `order`"""
+    order: wp.array[int]
+    offsets: wp.array[int]
+    columns: wp.array[int]
+    values: wp.array[wp.float64]
+    diagonal: wp.array[wp.float64]
+    g: wp.array2d[wp.float64]
+
+
 @wp.kernel
 def find_right_hand_side(
     first: int,
-    offsets: wp.array[int],
-    differences: wp.array[int],
-    weights: wp.array[wp.float64],
-    mass: wp.array[wp.float64],
+    lists: VertexDifferences,
+    external: ExternalForces,
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
-    y: wp.array[wp.vec3d],
-    pull: wp.array[wp.vec3d],
-    bound: wp.array[wp.float64],
-    face_offsets: wp.array[int],
-    face_items: wp.array[int],
-    face_force: wp.array[wp.vec3d],
-    gravity: wp.vec3d,
-    air_damping: wp.float64,
     dt: wp.float64,
-    diagonal: wp.array[wp.float64],
-    g: wp.array2d[wp.float64],
+    system: LinearSystem,
 ):
     """The diagonal of the matrix, and the right-hand side g (3, n)."""
     i = first + wp.tid()
-    inertia = mass[i] / (dt * dt)
-    drag = mass[i] * air_damping / dt
-    force = mass[i] * gravity
-    for k in range(face_offsets[i], face_offsets[i + 1]):
-        force += face_force[face_items[k] // 3]
+    mass = external.mass[i]
+    inertia = mass / (dt * dt)
+    drag = mass * external.damping / dt
+    force = mass * external.gravity
+    for k in range(external.face_offsets[i], external.face_offsets[i + 1]):
+        force += external.face_force[external.face_items[k] // 3]
     total = inertia + drag
     right = inertia * (x[i] + dt * v[i]) + drag * x[i] + force
-    for k in range(offsets[i], offsets[i + 1]):
-        s = differences[k]
-        w = weights[k]
-        total += w * w * bound[s]
-        right += w * (bound[s] * y[s] - pull[s])
-    diagonal[i] = total
+    for k in range(lists.offsets[i], lists.offsets[i + 1]):
+        s = lists.differences[k]
+        w = lists.weights[k]
+        total += w * w * lists.bound[s]
+        right += w * (lists.bound[s] * lists.y[s] - lists.pull[s])
+    system.diagonal[i] = total
     for c in range(3):
-        g[c, i] = right[c]
+        system.g[c, i] = right[c]
 
 
 @wp.func
-def right_without_neighbours(
-    i: int,
-    offsets: wp.array[int],
-    columns: wp.array[int],
-    values: wp.array[wp.float64],
-    g: wp.array2d[wp.float64],
-    r: wp.array2d[wp.float64],
-) -> wp.vec3d:
-    """The right-hand side of a row less the products off the diagonal."""
-    rest = wp.vec3d(g[0, i], g[1, i], g[2, i])
-    for e in range(offsets[i], offsets[i + 1]):
-        j = columns[e]
-        rest -= values[e] * wp.vec3d(r[0, j], r[1, j], r[2, j])
-    return rest
+def solve_row(i: int, system: LinearSystem, r: wp.array2d[wp.float64]) -> wp.vec3d:
+    """Where a vertex goes if all others stay: its right-hand side less the products off the diagonal, over the diagonal."""
+    rest = wp.vec3d(system.g[0, i], system.g[1, i], system.g[2, i])
+    for e in range(system.offsets[i], system.offsets[i + 1]):
+        j = system.columns[e]
+        rest -= system.values[e] * wp.vec3d(r[0, j], r[1, j], r[2, j])
+    return rest / system.diagonal[i]
 
 
 @wp.struct
@@ -242,19 +253,57 @@ def report_change(changes: wp.array[wp.float64], place: int, value: wp.float64):
     ...
 
 
+@wp.struct
+class SweepReport:
+    """How the sweeps of a solve go."""
+
+    changes: wp.array[wp.float64]
+    """the largest changes of three sweeps, of each thread of a CPU: one is written, one may still be read, one is cleared"""
+    sweeps: wp.array[int]
+    """sweeps of x, y and z so far"""
+    change: wp.array[wp.float64]
+    """the largest change of x, y and z in the last sweep"""
+
+
+@wp.func
+def relax_vertex(
+    i: int,
+    late: bool,
+    going: wp.vec3i,
+    system: LinearSystem,
+    lower: wp.array2d[wp.float64],
+    upper: wp.array2d[wp.float64],
+    spaces: HalfSpaces,
+    relaxation: wp.float64,
+    r: wp.array2d[wp.float64],
+) -> wp.vec3d:
+    """Update a vertex in its interval and its half-spaces; gives by how much each coordinate changed."""
+    alone = solve_row(i, system, r)
+    on_planes = spaces.offsets[i] < spaces.offsets[i + 1] and not is_held(i, lower, upper)
+    if on_planes:
+        alone = put_on_planes(i, alone, lower, upper, spaces)
+        # a vertex that goes to and fro between two planes comes to rest between them
+        if late:
+            alone = wp.float64(0.5) * (alone + wp.vec3d(r[0, i], r[1, i], r[2, i]))
+    changed = wp.vec3d()
+    for c in range(3):
+        if going[c] == 1:
+            old = r[c, i]
+            new = alone[c]
+            if not on_planes:
+                new = wp.min(wp.max(old + relaxation * (new - old), lower[c, i]), upper[c, i])
+            r[c, i] = new
+            changed[c] = wp.abs(new - old)
+    return changed
+
+
 @clusterable
 @wp.kernel(launch_bounds=BLOCK)
 def relax(
     first: int,
     threads: int,
     arrivals: wp.array[int],
-    colours: wp.array[int],
-    order: wp.array[int],
-    offsets: wp.array[int],
-    columns: wp.array[int],
-    values: wp.array[wp.float64],
-    diagonal: wp.array[wp.float64],
-    g: wp.array2d[wp.float64],
+    system: LinearSystem,
     lower: wp.array2d[wp.float64],
     upper: wp.array2d[wp.float64],
     spaces: HalfSpaces,
@@ -262,9 +311,7 @@ def relax(
     tolerance: wp.float64,
     most_sweeps: int,
     r: wp.array2d[wp.float64],
-    changes: wp.array[wp.float64],
-    sweeps: wp.array[int],
-    change: wp.array[wp.float64],
+    report: SweepReport,
 ):
     """Constrained Gauss-Seidel: every vertex is put into its interval and its half-spaces as it is updated.
 
@@ -273,48 +320,36 @@ def relax(
     couple them all three together.
     """
     t = first + wp.tid()
-    # the changes of three sweeps: one is written, one may still be read, one is cleared
-    report = t
+    own = t
     reports = threads
     if on_gpu():
-        report = 0
+        own = 0
         reports = 1
         if t < 9:
-            changes[t] = wp.float64(0.0)
+            report.changes[t] = wp.float64(0.0)
         grid_barrier(arrivals)
+    colours = system.colours.shape[0] - 1
     going = wp.vec3i(1, 1, 1)
     sweep = int(0)
     while sweep < most_sweeps and going[0] + going[1] + going[2] > 0:
         if on_gpu() and t < 3:
-            changes[(sweep + 1) % 3 * 3 + t] = wp.float64(0.0)
+            report.changes[(sweep + 1) % 3 * 3 + t] = wp.float64(0.0)
         largest = wp.vec3d()
-        for colour in range(colours.shape[0] - 1):
-            begin = colours[colour]
-            count = colours[colour + 1] - begin
+        for colour in range(colours):
+            begin = system.colours[colour]
+            count = system.colours[colour + 1] - begin
             for k in range(
                 partition_begin(t, threads, count), partition_end(t, threads, count), partition_step(threads, count)
             ):
-                i = order[begin + k]
-                alone = right_without_neighbours(i, offsets, columns, values, g, r) / diagonal[i]
-                on_planes = spaces.offsets[i] < spaces.offsets[i + 1] and not is_held(i, lower, upper)
-                if on_planes:
-                    alone = put_on_planes(i, alone, lower, upper, spaces)
-                    # a vertex that goes to and fro between two planes comes to rest between them
-                    if 2 * sweep > most_sweeps:
-                        alone = wp.float64(0.5) * (alone + wp.vec3d(r[0, i], r[1, i], r[2, i]))
-                for c in range(3):
-                    if going[c] == 1:
-                        old = r[c, i]
-                        new = alone[c]
-                        if not on_planes:
-                            new = wp.min(wp.max(old + relaxation * (new - old), lower[c, i]), upper[c, i])
-                        r[c, i] = new
-                        largest[c] = wp.max(largest[c], wp.abs(new - old))
-            if colour + 2 < colours.shape[0]:
-                barrier_between(arrivals, count, colours[colour + 2] - colours[colour + 1])
+                i = system.order[begin + k]
+                late = 2 * sweep > most_sweeps
+                changed = relax_vertex(i, late, going, system, lower, upper, spaces, relaxation, r)
+                largest = wp.max(largest, changed)
+            if colour + 1 < colours:
+                barrier_between(arrivals, count, system.colours[colour + 2] - system.colours[colour + 1])
         place = sweep % 3 * 3 * reports
         for c in range(3):
-            report_change(changes, place + 3 * report + c, largest[c])
+            report_change(report.changes, place + 3 * own + c, largest[c])
         grid_barrier(arrivals)
 
         # all threads reach the same decision
@@ -324,10 +359,10 @@ def relax(
             if going[c] == 1:
                 most = wp.float64(0.0)
                 for k in range(reports):
-                    most = wp.max(most, changes[place + 3 * k + c])
+                    most = wp.max(most, report.changes[place + 3 * k + c])
                 if t == 0:
-                    sweeps[c] = sweep
-                    change[c] = most
+                    report.sweeps[c] = sweep
+                    report.change[c] = most
                 if most <= tolerance:
                     finished += 1
                     if spaces.normal.shape[0] == 0:

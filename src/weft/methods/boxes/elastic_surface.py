@@ -26,9 +26,13 @@ import numpy as np
 import warp as wp
 
 from weft.dynamics.air import Air
+from weft.dynamics.implicit.block_matrix import ExternalForces
 from weft.errors import SceneError
 from weft.methods.boxes.elastic_kernels import (
     HalfSpaces,
+    LinearSystem,
+    SweepReport,
+    VertexDifferences,
     assemble,
     find_differences,
     find_rests,
@@ -240,20 +244,30 @@ class ElasticSurface:
             upload(s.delay, wp.float64),
         )
         rows, columns, entries = gather_lists(s, self.count)
-        self._rows = tuple(upload(a, t) for a, t in zip(rows, (int, int, wp.float64), strict=True))
         self._entries = tuple(upload(a, t) for a, t in zip(entries, (int, int, wp.float64), strict=True))
-        self._offsets, self._columns = upload(columns[0], int), upload(columns[1], int)
         order, colours = order_by_colour(lattices)
-        self._order, self._colours = upload(order, int), upload(colours, int)
         self._largest = int(np.diff(colours).max())
-        self._mass = upload(mass, wp.float64)
+        external: Any = ExternalForces()
+        external.mass, external.gravity, external.damping = upload(mass, wp.float64), air.gravity, air.damping
+        external.face_offsets, external.face_items, external.face_force = air.lists
+        self._external = external
 
-        self._y, self._old, self._pull = (wp.zeros(len(s.kind), dtype=wp.vec3d, device=device) for _ in range(3))
-        self._bound = wp.zeros(len(s.kind), dtype=wp.float64, device=device)
-        self._values = wp.zeros(len(columns[1]), dtype=wp.float64, device=device)
-        self._diagonal = wp.zeros(self.count, dtype=wp.float64, device=device)
+        self._old = wp.zeros(len(s.kind), dtype=wp.vec3d, device=device)
+        lists: Any = VertexDifferences()
+        lists.offsets, lists.differences, lists.weights = (
+            upload(a, t) for a, t in zip(rows, (int, int, wp.float64), strict=True)
+        )
+        lists.y, lists.pull = (wp.zeros(len(s.kind), dtype=wp.vec3d, device=device) for _ in range(2))
+        lists.bound = wp.zeros(len(s.kind), dtype=wp.float64, device=device)
+        self._lists = lists
         self._guess = wp.zeros(self.count, dtype=wp.vec3d, device=device)
-        self._g, self.r, *limits = (wp.zeros((3, self.count), dtype=wp.float64, device=device) for _ in range(4))
+        g, self.r, *limits = (wp.zeros((3, self.count), dtype=wp.float64, device=device) for _ in range(4))
+        system: Any = LinearSystem()
+        system.colours, system.order = upload(colours, int), upload(order, int)
+        system.offsets, system.columns = upload(columns[0], int), upload(columns[1], int)
+        system.values = wp.zeros(len(columns[1]), dtype=wp.float64, device=device)
+        system.diagonal, system.g = wp.zeros(self.count, dtype=wp.float64, device=device), g
+        self._system = system
         self.limits = Limits(*limits)
         """the limits of the next solve, or of the last one"""
         self.spaces: Any = HalfSpaces()
@@ -262,10 +276,10 @@ class ElasticSurface:
         self._no_spaces.offsets = wp.zeros(self.count + 1, dtype=int, device=device)
         self.rests = wp.zeros(self.count, dtype=int, device=device)
         """on which sides colliders carry each vertex at the end of the last solve"""
-        self._sweeps = wp.zeros(3, dtype=int, device=device)
-        self._change = wp.zeros(3, dtype=wp.float64, device=device)
-        # the largest changes of three sweeps: three coordinates for every thread of a CPU
-        self._changes = wp.zeros(9 * (MAX_HELPERS + 1), dtype=wp.float64, device=device)
+        self._report: Any = SweepReport()
+        self._report.sweeps = wp.zeros(3, dtype=int, device=device)
+        self._report.change = wp.zeros(3, dtype=wp.float64, device=device)
+        self._report.changes = wp.zeros(9 * (MAX_HELPERS + 1), dtype=wp.float64, device=device)
         self._cooperative = CooperativeLauncher(device)
 
     @classmethod
@@ -294,20 +308,14 @@ class ElasticSurface:
         device, count = self.device, self.count
         x, v, gravity = state.x, state.v, self.air.gravity
         launch(predict, count, [x, v, gravity, dt, self._guess, self.r], device=device)
-        launch(find_differences, len(self._y), [*self._where, x, self._old], device=device)
-        launch(find_differences, len(self._y), [*self._where, self._guess, self._y], device=device)
-        inputs = [*self._law, 1.0 / dt, self._y, self._old, self._pull, self._bound]
-        launch(find_stress, len(self._y), inputs, device=device)
-        inputs = [*self._entries, self._bound, self._values]
-        launch(assemble, len(self._values), inputs, device=device)
+        lists, system = self._lists, self._system
+        launch(find_differences, len(lists.y), [*self._where, x, self._old], device=device)
+        launch(find_differences, len(lists.y), [*self._where, self._guess, lists.y], device=device)
+        inputs = [*self._law, 1.0 / dt, lists.y, self._old, lists.pull, lists.bound]
+        launch(find_stress, len(lists.y), inputs, device=device)
+        launch(assemble, len(system.values), [*self._entries, lists.bound, system.values], device=device)
         self.air.blow(x, v, state.time)
-        launch(
-            find_right_hand_side,
-            count,
-            [*self._rows, self._mass, x, v, self._y, self._pull, self._bound, *self.air.lists]
-            + [gravity, self.air.damping, dt, self._diagonal, self._g],
-            device=device,
-        )
+        launch(find_right_hand_side, count, [lists, self._external, x, v, dt, system], device=device)
 
     def free(self) -> None:
         """Remove all limits and all half-spaces."""
@@ -321,13 +329,11 @@ class ElasticSurface:
 
     def solve(self, *, relaxation: float = RELAXATION) -> Solved:
         """Constrained Gauss-Seidel within the limits and half-spaces, starting from the last solution."""
-        system = [self._order, self._offsets, self._columns, self._values, self._diagonal, self._g]
         numbers = [relaxation, self.tolerance, self.most_sweeps]
-        inputs = [self._colours, *system, *self.limits, self.spaces, *numbers, self.r]
-        inputs += [self._changes, self._sweeps, self._change]
+        inputs = [self._system, *self.limits, self.spaces, *numbers, self.r, self._report]
         self._cooperative.launch(relax, self._largest, inputs, work=self.count)
         launch(find_rests, self.count, [self.spaces, self.r, self.rests], device=self.device)
-        sweeps, change = read((self._sweeps, 0, 3), (self._change, 0, 3))
+        sweeps, change = read((self._report.sweeps, 0, 3), (self._report.change, 0, 3))
         return Solved(int(sweeps.max()), bool(np.all(change <= self.tolerance)))
 
     def write(self, state: State, dt: float, x_end: wp.array, v_end: wp.array) -> None:
@@ -338,9 +344,9 @@ class ElasticSurface:
         """The matrix (scipy, sparse) and the right-hand side (3, n) that were assembled last."""
         from scipy import sparse
 
-        shape = (self.count, self.count)
-        off = sparse.csr_matrix((self._values.numpy(), self._columns.numpy(), self._offsets.numpy()), shape=shape)
-        return off + sparse.diags(self._diagonal.numpy()), self._g.numpy().copy()
+        shape, found = (self.count, self.count), self._system
+        off = sparse.csr_matrix((found.values.numpy(), found.columns.numpy(), found.offsets.numpy()), shape=shape)
+        return off + sparse.diags(found.diagonal.numpy()), found.g.numpy().copy()
 
     def propose(self, state: State, target: wp.array, dt: float, x_end: wp.array, v_end: wp.array) -> int:
         """Where the cloth would be after dt if nothing but its pins held it."""
