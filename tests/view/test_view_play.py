@@ -16,10 +16,14 @@ import weft
 from weft.cli.main import app
 from weft.errors import MissingExtraError
 from weft.scene.rotation import quaternion_of
-from weft.view.play import HAND_SPEED, LiveView
+from weft.view.play import HAND_SPEED, SETTLING, LiveView
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-quic"]
+
+
+# three triangles about a point, which is no grid
+ROUND = ([(0, 0, 0), (0.2, 0, 0), (-0.1, 0.2, 0), (-0.1, -0.2, 0)], [(0, 1, 2), (0, 2, 3), (0, 3, 1)])
 
 
 def hanging(**forces):
@@ -193,6 +197,46 @@ def test_sliders_change_stiffness_friction_and_wind():
         assert view.cloth.positions[:, 2].max() > 0.05
 
 
+@pytest.mark.parametrize("method", ["predictive", "guarded"])
+def test_method_material_gravity_and_pins_are_changed_while_it_goes_on(method):
+    with playing(hanging().replace(method=method)) as view:
+        rounds(view, 4)
+        before, time = view.cloth.positions.copy(), view.cloth.time
+        other = "guarded" if method == "predictive" else "predictive"
+        view.panel.record(method=other, material="silk", changed=True)
+        view.panel.toggle()
+        view.step(1.0)
+        view.step(1.0 + SETTLING)
+        assert view.scene.method.name == other and view.cloth.scene.cloths[0].material.preset == "silk"
+        # it goes on from where it was
+        np.testing.assert_allclose(view.cloth.positions, before, atol=1e-12)
+        assert view.cloth.time == pytest.approx(time)
+        view.panel.toggle()
+        view.panel.record(gravity=0.0, cut=True, changed=True)
+        view.step(2.0)
+        view.step(2.0 + SETTLING)
+        assert np.linalg.norm(view.cloth.scene.forces.gravity) == 0.0 and view.cloth.scene.cloths[0].pins == ()
+        view.panel.record(gravity=9.81, changed=True)
+        rounds(view, 30, 3.0)
+        rounds(view, 10, 5.0)
+        # without pins it falls, all of it
+        assert view.cloth.positions[:, 1].max() < before[:, 1].max() - 0.05
+        view.panel.record(reset=True)
+        view.step(9.0)
+        assert view.cloth.scene.cloths[0].pins != () and view.cloth.time <= view.dt * 1.001
+
+
+def test_a_method_that_cannot_play_the_scene_says_so_and_the_old_one_goes_on():
+    scene = hanging()
+    with playing(scene.replace(cloths=[weft.Cloth(name="napkin", mesh=ROUND)])) as view:
+        view.panel.record(method="boxes", changed=True)
+        view.step(1.0)
+        view.step(1.0 + SETTLING)
+        assert view.scene.method.name == "predictive"
+        view._show(True)
+        assert "grid" in view.panel.words.content
+
+
 def test_poses_are_sent_as_quaternions():
     rng = np.random.default_rng(3)
     for _ in range(50):
@@ -310,7 +354,7 @@ def test_chromium_drags_the_cloth_pauses_and_resets():
         until(lambda: True if view.cloth.time > 0.0 else None)
 
         # a slider: type into its field
-        entry = page.locator("input[type=text], input[inputmode]").first
+        entry = page.get_by_text("stretch, times").locator("xpath=../../..").locator("input[inputmode]")
         entry.fill("1")
         entry.press("Enter")
         until(lambda: True if view.panel.stretch.value == 1.0 else None)

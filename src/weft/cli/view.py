@@ -51,10 +51,9 @@ def play(
         float | None, typer.Option(help="Of --share: how long.", min=0.0, show_default="as long as the scene")
     ] = None,
 ) -> None:
-    """Simulate a scene live in the browser: drag cloth and colliders, change stiffness, friction and wind.
+    """Simulate a scene live in the browser: drag cloth and colliders, change method, material, gravity and wind.
 
-    The method is the scene's. With predictive it runs in real time and all can be changed; with others cloth and colliders can
-    be dragged, as fast as they compute.
+    The method is the scene's until another is chosen. predictive runs in real time, others as fast as they compute.
     The printed address holds a token that is new at every start, as that of `weft view`. --share out.html serves nothing: it
     simulates the scene and writes a page that plays it, at 60 Hz with predictive, without a server or a network.
     """

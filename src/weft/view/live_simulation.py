@@ -7,8 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.run.handles import Hold
+from weft.run.realtime import Realtime
 from weft.run.simulation import Simulation
-from weft.scene import Scene
+from weft.scene import MATERIALS, Predictive, Scene, Wind
 
 Floats = npt.NDArray[np.float64]
 
@@ -16,11 +17,9 @@ Floats = npt.NDArray[np.float64]
 class LiveSimulation:
     """What `LiveView` needs of a simulation, by the names that `weft.Realtime` has for it.
 
-    A step is a frame. Stiffness, friction and wind stay those of the scene, and its motions go on.
+    A step is a frame, and the motions of the scene go on.
     """
 
-    adjustable = False
-    """whether `change` and `motions` do something"""
     motions = True
 
     def __init__(self, scene: Scene | str | Path) -> None:
@@ -34,6 +33,12 @@ class LiveSimulation:
     def positions(self) -> Floats:
         """(n, 3) the vertices of all cloths."""
         found = self.simulation.positions
+        return found if isinstance(found, np.ndarray) else found.numpy()
+
+    @property
+    def velocities(self) -> Floats:
+        """(n, 3) of the vertices of all cloths."""
+        found = self.simulation.velocities
         return found if isinstance(found, np.ndarray) else found.numpy()
 
     @property
@@ -101,3 +106,70 @@ class LiveSimulation:
         """Return to the start."""
         self.release(list(self._holds))
         self.simulation.reset()
+
+
+def adjusted(
+    scene: Scene,
+    *,
+    method: str,
+    material: str,
+    factors: tuple[float, float, float],
+    gravity: float,
+    wind: tuple[float, float, float],
+    cut: bool,
+) -> Scene:
+    """The scene with another method, material, gravity (m/s^2, in the scene's direction) and wind; `cut` removes its pins.
+
+    `factors` multiply stretch with shear, bend and friction. The empty name of a method or a material is that of the scene.
+    """
+    stretch, bend, friction = factors
+    cloths = []
+    for cloth in scene.cloths:
+        own = MATERIALS[material] if material else cloth.material
+        changed = {"stretch": stretch, "shear": stretch, "bend": bend, "friction": friction}
+        if own.friction_kinetic is not None:
+            changed["friction_kinetic"] = friction
+        made = own.replace(**{name: _times(getattr(own, name), factor) for name, factor in changed.items()})
+        cloths.append(cloth.replace(material=made, pins=() if cut else cloth.pins))
+    forces = scene.forces.replace(gravity=tuple((gravity * direction_of_gravity(scene)).tolist()))
+    if any(wind) or forces.wind is not None:
+        forces = forces.replace(wind=(forces.wind or Wind(velocity=wind)).replace(velocity=wind))
+    found = scene.replace(cloths=tuple(cloths), forces=forces)
+    return found.replace(method=method) if method and method != scene.method.name else found
+
+
+def direction_of_gravity(scene: Scene) -> Floats:
+    """The unit vector along the scene's gravity; down the y axis where it has none."""
+    usual = np.asarray(scene.forces.gravity, dtype=np.float64)
+    size = np.linalg.norm(usual)
+    return usual / size if size > 0.0 else np.array([0.0, -1.0, 0.0])
+
+
+def _times(value: Any, factor: float) -> Any:
+    """A stiffness, or one for each direction of the cloth, times a factor."""
+    if isinstance(value, int | float):
+        return value * factor
+    return value.replace(**{name: factor * getattr(value, name) for name in value.model_fields_set})
+
+
+def make_live(scene: Scene) -> "LiveSimulation | Realtime":
+    """What steps a scene: the form of `predictive` for games, or the scene's own method."""
+    return Realtime(scene) if isinstance(scene.method, Predictive) else LiveSimulation(scene)
+
+
+def go_on(fresh: "LiveSimulation | Realtime", old: "LiveSimulation | Realtime") -> None:
+    """Put a simulation into the state of another one of the same bodies."""
+    if isinstance(fresh, Realtime):
+        fresh.reset_to(old.positions)
+        fresh.velocities[:] = old.velocities
+        fresh.time = old.time
+        return
+    state = fresh.simulation.state
+    x, v = state.x.numpy(), state.v.numpy()
+    count = len(old.positions)
+    x[:count], v[:count] = old.positions, old.velocities
+    for body in fresh.simulation.bodies.values():
+        if body.kind == "collider":
+            x[body.vertices] = old.collider_mesh(body.name)[0]
+    frame = round(old.time * fresh.scene.fps)
+    fresh.simulation.set_state(x, v, time=frame / fresh.scene.fps, frame=frame)

@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from weft.errors import WeftError
 from weft.mesh.topology import split_sharp
 from weft.run.realtime import Realtime
+from weft.scene import MATERIALS, MethodOptions, Scene, Sequence, Spin, load_scene, rotation
 from weft.scene import Path as KeyframePath
-from weft.scene import Predictive, Scene, Sequence, Spin, load_scene, rotation
 from weft.scene.colours import body_colours
 from weft.view.access import serve, start_server, stop_server
 from weft.view.camera import choose_view, extent
 from weft.view.figures import to_rgb
-from weft.view.live_simulation import LiveSimulation
+from weft.view.live_simulation import adjusted, direction_of_gravity, go_on, make_live
 
 HELP = "Drag the cloth or a collider with the mouse; drag beside them to turn the view."
 
@@ -36,15 +37,26 @@ class Settings:
     bend: float = 1.0
     friction: float = 1.0
     wind: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    gravity: float = 9.81
+    method: str = ""
+    material: str = ""
+    cut: bool = False
+
+    @property
+    def built(self) -> tuple[str, str, bool]:
+        """What only a new simulation can change."""
+        return self.method, self.material, self.cut
+
+
+OF_THE_SCENE = "of the scene"
 
 
 class PlayPanel:
-    """Pause, reset, stiffness, friction and wind."""
+    """Pause, reset, method, material, stiffness, friction, pins, gravity and wind."""
 
-    def __init__(self, server: Any, *, wind: tuple[float, float, float], adjustable: bool = True) -> None:
-        """Without `adjustable` there are only pause and reset."""
+    def __init__(self, server: Any, *, wind: tuple[float, float, float], gravity: float, method: str) -> None:
         self._lock = Lock()
-        self._settings = Settings(wind=wind)
+        self._settings = Settings(wind=wind, gravity=gravity, method=method)
         gui = server.gui
         with gui.add_folder("Simulation"):
             self.words = gui.add_markdown("")
@@ -58,14 +70,22 @@ class PlayPanel:
             ("Reset", "R", lambda: self.record(reset=True)),
         ):
             gui.add_command(label, hotkey=key).on_trigger(lambda _, act=act: act())
-        if adjustable:
-            self._add_adjustments(gui, wind)
+        self._add_adjustments(gui, wind, gravity, method)
 
-    def _add_adjustments(self, gui: Any, wind: tuple[float, float, float]) -> None:
-        """Motions, stiffness, friction and wind."""
+    def _add_adjustments(self, gui: Any, wind: tuple[float, float, float], gravity: float, method: str) -> None:
+        """Stiffness, friction, wind, method, material, pins, gravity and motions."""
         with gui.add_folder("Scene"):
-            motions = gui.add_checkbox("motions of the scene", True, hint="without them every collider can be dragged")
+            self.method = gui.add_dropdown("method", METHODS, initial_value=method)
+            self.gravity = gui.add_slider(
+                "gravity, m/s^2", min=0.0, max=max(20.0, gravity), step=0.01, initial_value=gravity
+            )
+            self.motions = gui.add_checkbox(
+                "motions of the scene", True, hint="of predictive: without them every collider can be dragged"
+            )
+            self.motions.disabled = method != "predictive"
         with gui.add_folder("Cloth"):
+            self.material = gui.add_dropdown("material", (OF_THE_SCENE, *MATERIALS), initial_value=OF_THE_SCENE)
+            self.cut = gui.add_button("Cut all pins", hint="until Reset; or press C")
             # powers of ten: one slider spans four decades of stiffness
             self.stretch = gui.add_slider("stretch, times 10^", min=-2.0, max=2.0, step=0.1, initial_value=0.0)
             self.bend = gui.add_slider("bend, times 10^", min=-2.0, max=2.0, step=0.1, initial_value=0.0)
@@ -76,7 +96,14 @@ class PlayPanel:
             self.wind = gui.add_slider("m/s", min=0.0, max=20.0, step=0.5, initial_value=round(2.0 * speed) / 2.0)
             self.angle = gui.add_slider("from x about y, degrees", min=0, max=360, step=5, initial_value=round(angle))
 
-        motions.on_update(lambda _: self.record(motions=motions.value, changed=True))
+        self.method.on_update(lambda _: self.record(method=str(self.method.value), changed=True))
+        self.material.on_update(
+            lambda _: self.record(material=str(self.material.value).replace(OF_THE_SCENE, ""), changed=True)
+        )
+        self.cut.on_click(lambda _: self.record(cut=True, changed=True))
+        gui.add_command("Cut all pins", hotkey="C").on_trigger(lambda _: self.record(cut=True, changed=True))
+        self.gravity.on_update(lambda _: self.record(gravity=float(self.gravity.value), changed=True))
+        self.motions.on_update(lambda _: self.record(motions=self.motions.value, changed=True))
         for slider, name in ((self.stretch, "stretch"), (self.bend, "bend")):
             slider.on_update(lambda _, s=slider, n=name: self.record(**{n: 10.0**s.value}, changed=True))
         self.friction.on_update(lambda _: self.record(friction=float(self.friction.value), changed=True))
@@ -111,6 +138,9 @@ class PlayPanel:
 
 # pictures a second that the browser gets at most
 RATE = 30.0
+# s: a simulation is made anew when no control has moved for as long
+SETTLING = 0.3
+METHODS = tuple(MethodOptions.known)
 # largest speed of a dragged body, m/s: the mouse jumps between two events
 HAND_SPEED = 4.0
 # how far from the cloth's first place the mouse drags things, in extents of the scene
@@ -146,9 +176,8 @@ class LiveView:
 
     def __init__(self, scene: Scene | str | Path, *, host: str = "127.0.0.1", port: int = 8080) -> None:
         found = load_scene(scene) if isinstance(scene, str | Path) else scene
-        # the scene's own method; predictive has a form for games, in which all can be changed while it runs
-        self._adjustable = isinstance(found.method, Predictive)
-        self.cloth: Any = Realtime(found) if self._adjustable else LiveSimulation(found)
+        self._given = found
+        self.cloth: Any = make_live(found)
         self.scene = self.cloth.scene
         self.dt = 1.0 / self.scene.fps
         self._server, self.url, _ = start_server(host, port)
@@ -158,7 +187,12 @@ class LiveView:
         self._set_stage()
         wind = self.scene.forces.wind
         usual = (0.0, 0.0, 0.0) if wind is None else wind.velocity
-        self.panel = PlayPanel(self._server, wind=usual, adjustable=self._adjustable)
+        gravity = float(np.linalg.norm(self.scene.forces.gravity))
+        self.panel = PlayPanel(self._server, wind=usual, gravity=gravity, method=self.scene.method.name)
+        self._built = self.panel.take().built
+        self._rebuild_at = np.inf
+        self._problem = ""
+        self._moved: set[str] = set()
         self._due = self._shown = -np.inf
         self._cost = 0.0
 
@@ -176,10 +210,11 @@ class LiveView:
         """One round of the loop: apply the controls, step if a step is due, and show the result."""
         settings = self.panel.take()
         if settings.reset:
-            self.cloth.reset()
-            self._vertex = None
+            self._reset(settings)
         if settings.changed:
-            self._change(settings)
+            self._change(settings, now)
+        if now >= self._rebuild_at:
+            self._rebuild(settings)
         if settings.playing and now >= self._due:
             # when late, continue from now: simulated time falls behind, the time step stays the same
             self._due = max(self._due, now - 0.5 * self.dt) + self.dt
@@ -194,11 +229,52 @@ class LiveView:
             self._shown = now
             self._show(settings.playing)
 
-    def _change(self, settings: Any) -> None:
-        if not self._adjustable:
+    def _reset(self, settings: Settings) -> None:
+        """Return to the start, with the pins of the scene."""
+        if settings.cut:
+            self.panel.record(cut=False)
+            self._rebuild(replace(settings, cut=False))
+        self.cloth.reset()
+        self._vertex = None
+        self._moved.clear()
+
+    def _change(self, settings: Settings, now: float) -> None:
+        """Apply changed settings: at once where the simulation can, else by a new one, when the sliders have come to rest."""
+        if isinstance(self.cloth, Realtime) and settings.built == self._built:
+            self.cloth.motions = settings.motions
+            self.cloth.change(
+                stretch=settings.stretch,
+                bend=settings.bend,
+                friction=settings.friction,
+                wind=settings.wind,
+                gravity=settings.gravity * direction_of_gravity(self._given),
+            )
+        else:
+            self._rebuild_at = now + SETTLING
+
+    def _rebuild(self, settings: Settings) -> None:
+        """Go on with a new simulation of the changed scene, from the state of the old one."""
+        self._rebuild_at, self._problem, old = np.inf, "", self.cloth
+        try:
+            scene = adjusted(
+                self._given,
+                method=settings.method,
+                material=settings.material,
+                factors=(settings.stretch, settings.bend, settings.friction),
+                gravity=settings.gravity,
+                wind=settings.wind,
+                cut=settings.cut,
+            )
+            fresh = make_live(scene)
+            go_on(fresh, old)
+        except WeftError as error:
+            self._problem = str(error)
             return
-        self.cloth.motions = settings.motions
-        self.cloth.change(stretch=settings.stretch, bend=settings.bend, friction=settings.friction, wind=settings.wind)
+        fresh.motions = settings.motions
+        for name in self._moved:
+            fresh.move(name, old.poses[name][:3, 3])
+        self.cloth, self.scene, self._built, self._vertex = fresh, fresh.scene, settings.built, None
+        self.panel.motions.disabled = not isinstance(fresh, Realtime)
 
     def _follow_hand(self) -> None:
         """Move the dragged vertex or collider towards the mouse."""
@@ -221,6 +297,7 @@ class LiveView:
             if np.isnan(self._offset).any():
                 # the collider keeps its offset from the mouse
                 self._offset = pose[:3, 3] - start
+            self._moved.add(body)
             cloth.move(body, pose[:3, 3] + self._limited(end + self._offset - pose[:3, 3]))
 
     def _limited(self, way: np.ndarray) -> np.ndarray:
@@ -245,12 +322,12 @@ class LiveView:
     def _describe(self) -> str:
         report = self.cloth.report
         contacts = f"{report.get('contacts', 0)} contacts"
-        if self._adjustable:
+        if isinstance(self.cloth, Realtime):
             contacts += f": {report['generated']} generated, {report['cached']} cached"
         elif report.get("status", "ok") != "ok":
             contacts += f"; {report['status']}"
         cost = f"{self.cloth.time:.2f} s, {1e3 * self._cost:.2f} ms a step of {1e3 * self.dt:.0f}"
-        return "  \n".join([f"{self.scene.method.name}: {cost}", contacts])
+        return "  \n".join([f"{self.scene.method.name}: {cost}", contacts, *filter(None, [self._problem])])
 
     def _set_stage(self) -> None:
         server, cloth = self._server, self.cloth
