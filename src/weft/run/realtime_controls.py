@@ -238,7 +238,8 @@ class RealtimeControls:
                 raise WeftError(f"{name} is a multiple of the material's and must be more than 0, not {value}")
         if stretch is not None or bend is not None:
             self._stiffness = (stretch or self._stiffness[0], bend or self._stiffness[1])
-            solver.fabric.scale(*self._stiffness)
+            solver.fabric.scale(self._stiffness[0])
+            solver.bending.scale(self._stiffness[1])
         numbers: dict[str, tuple[float | None, float]] = {
             "friction": (friction, 0),
             "air_damping": (air_damping, 0),

@@ -68,7 +68,7 @@ def drape(method: str, rings: int, preset: str) -> tuple[float, int]:
     return coefficient, int(peak.sum())
 
 
-_LIMP = "too limp: bending is one Gauss-Seidel sweep a step"
+_LIMP = "too limp: stretch is one Gauss-Seidel sweep a substep, which is too soft"
 _FOLDS = dict.fromkeys(("robust", "untangle", "predictive", "plain"), "more and smaller folds than cloth has")
 
 DRAPE_CASES = tuple(

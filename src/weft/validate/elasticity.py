@@ -147,13 +147,12 @@ def _within(theory_value: float) -> Callable[[int], Expected]:
     return lambda cells: Expected.near(theory_value, float(np.interp(np.log(cells), np.log([10, 40]), [0.10, 0.03])))
 
 
-SWEEPS = "bending is one Gauss-Seidel sweep a step, which carries little on a fine mesh"
-_LIMP = {**CLASSICAL, "predictive": SWEEPS}
-
-
-def _position_based(reason: str) -> dict[str, str]:
-    """A reason for the two methods whose bending is that of position-based dynamics."""
-    return {"robust": reason, "plain": reason}
+_SOFT = "stretch is one Gauss-Seidel sweep a substep, which is too soft: the tip hangs 4 % too deep"
+_UNSETTLED = {method: "1 mm/s with 10 cells, and falling" for method in ("robust", "plain", "predictive")}
+_CANTILEVER = {
+    "cantilever_10_same": {"predictive": _SOFT},
+    "cantilever_10_alternating": {"predictive": _SOFT},
+}
 
 
 def _cantilever_case(weight: float, kind: Mesh, full: tuple[int, ...], quick: tuple[int, ...] = ()) -> Case:
@@ -165,7 +164,7 @@ def _cantilever_case(weight: float, kind: Mesh, full: tuple[int, ...], quick: tu
         full,
         quick,
         note="resolution: cells a free length",
-        misses=_LIMP,
+        misses={**CLASSICAL, **_CANTILEVER.get(f"cantilever_{weight:g}_{kind}", {})},
     )
 
 
@@ -182,7 +181,7 @@ BENDING_CASES = (
             lambda method, cells, seconds=seconds: rest_speed(method, cells, seconds),  # type: ignore[misc]
             (10, 20),
             unit="mm/s",
-            misses={**_LIMP, **(_position_based("1 mm/s with 10 cells, and falling") if seconds == 3.0 else {})},
+            misses={**CLASSICAL, **(_UNSETTLED if seconds == 3.0 else {})},
         )
         for seconds, most in ((3.0, 0.5), (10.0, 0.05))
     ),
@@ -194,7 +193,7 @@ BENDING_CASES = (
             lambda method, cells, preset=preset: bending_length(method, cells, preset),  # type: ignore[misc]
             (20,),
             unit="mm",
-            misses=_LIMP,
+            misses=CLASSICAL,
         )
         for preset in ("cotton", "silk", "denim", "wool")
     ),
@@ -204,7 +203,7 @@ BENDING_CASES = (
         Expected.at_most(0.05),
         lambda method, cells: edge_tilt(method, cells, 0.95),
         (20,),
-        misses=_LIMP,
+        misses={**CLASSICAL, "predictive": "stretch is too soft, so that a strip on its edge sags and tilts"},
     ),
     Case(
         "edge_above",
@@ -212,7 +211,7 @@ BENDING_CASES = (
         Expected(0.1, 0.8),
         lambda method, cells: edge_tilt(method, cells, 1.05),
         (20,),
-        misses=_LIMP,
+        misses=CLASSICAL,
     ),
     Case(
         "first_swing",
@@ -227,7 +226,7 @@ BENDING_CASES = (
         (10, 20),
         (10,),
         unit="Hz",
-        misses=_LIMP,
+        misses=CLASSICAL,
     ),
 )
 

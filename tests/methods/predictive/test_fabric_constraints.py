@@ -1,4 +1,4 @@
-"""Springs and hinges as constraints."""
+"""Springs as constraints."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import warp as wp
 from structs import struct_of
 
 from weft.methods.predictive.fabric import FabricArrays, largest_stretch, stretch_pairs
-from weft.methods.predictive.state import VertexArrays, hinge_interval, hinge_softness
+from weft.methods.predictive.state import VertexArrays
 from weft.runtime import launch
 
 wp.set_module_options({"enable_backward": False})
@@ -71,22 +71,3 @@ def test_the_largest_stretch_is_that_of_the_longest_spring():
     launch(measure, 1, [*arrays, found])
     lengths = np.linalg.norm(x[pairs[:, 0]] - x[pairs[:, 1]], axis=1)
     assert found.numpy()[0] == pytest.approx((lengths / rest).max() - 1.0)
-
-
-@wp.kernel
-def tell_hinges(first: int, prediction: int, intervals: wp.array[int], softness: wp.array[wp.float64]):
-    i = first + wp.tid()
-    intervals[i] = hinge_interval(i + 1, prediction)
-    softness[i] = hinge_softness(i + 1, prediction, wp.float64(100.0))
-
-
-@pytest.mark.parametrize("prediction", [False, True])
-def test_hinges_have_so_many_sweeps_and_pull_for_all_substeps(prediction):
-    count = 70
-    intervals, softness = wp.zeros(count, dtype=int), wp.zeros(count, dtype=wp.float64)
-    launch(tell_hinges, count, [int(prediction), intervals, softness])
-    for substeps, interval, soft in zip(range(1, count + 1), intervals.numpy(), softness.numpy(), strict=True):
-        assert interval == (max(1, substeps // 2) if prediction else -(-substeps // 8))
-        sweeps = len(range(0, substeps, interval))
-        assert soft == pytest.approx(1e4 * sweeps / substeps)
-        assert min(substeps, 2) <= sweeps <= 3 if prediction else min(substeps, 5) <= sweeps <= 8

@@ -51,7 +51,7 @@ ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
 TWO = wp.constant(wp.float64(2.0))
 # relative error of the solution for waves of any length: short waves of cloth are too stiff by up to twice that, long ones
-# not at all (see `_plan`). Half of it takes a fifth more iterations; with 0.15 short waves oscillated from step to step
+# not at all (see `plan`). Half of it takes a fifth more iterations; with 0.15 short waves oscillated from step to step
 TOLERANCE = 0.03
 # iterations at most: enough for bend dt^2 / (density h^4) = 3000, beyond which long waves become too soft. Their number grows
 # with dt / h^2, so that the time of a step grows with the fourth power of the resolution: multigrid would be the remedy
@@ -89,17 +89,15 @@ class Chebyshev:
     rate: wp.float64
 
 
-@wp.kernel
-def find_rest_stretch(
-    first: int,
+@wp.func
+def rest_stretch_of(
+    i: int,
     quads: wp.array[wp.vec4i],
     weights: wp.array[wp.vec4d],
     rest: wp.array[wp.float64],
     p: wp.array[wp.vec4d],
-    stretch: wp.array[wp.vec4d],
-):
-    """rest n of each hinge: what W p has too much for rest shapes that are not flat."""
-    i = first + wp.tid()
+) -> wp.vec4d:
+    """rest n of a hinge: what W p has too much for rest shapes that are not flat."""
     q = quads[i]
     w = weights[i]
     rest_stretch = wp.vec4d()
@@ -110,7 +108,42 @@ def find_rest_stretch(
         d = first_three(p[q[3]])
         n = rest[i] * mean_normal(a, b, c, d, w[1] * (b - a) + w[2] * (c - a) + w[3] * (d - a))
         rest_stretch = wp.vec4d(n[0], n[1], n[2], ZERO)
-    stretch[i] = rest_stretch
+    return rest_stretch
+
+
+@wp.kernel
+def find_rest_stretch(
+    first: int,
+    quads: wp.array[wp.vec4i],
+    weights: wp.array[wp.vec4d],
+    rest: wp.array[wp.float64],
+    p: wp.array[wp.vec4d],
+    stretch: wp.array[wp.vec4d],
+):
+    """That of each hinge."""
+    i = first + wp.tid()
+    stretch[i] = rest_stretch_of(i, quads, weights, rest, p)
+
+
+@wp.func
+def right_hand_side(
+    i: int,
+    k: SparseRows,
+    p: wp.array[wp.vec4d],
+    rest_moments: SparseRows,
+    rest_stretch: wp.array[wp.vec4d],
+    dt: wp.float64,
+) -> wp.vec4d:
+    """The right-hand side divided by the mass. p is x + (dt + tau) v."""
+    w = p[i][3]
+    b = wp.vec4d()
+    if w > ZERO:
+        b = -times(i, k, p)
+        if rest_moments.offsets.shape[0] > 0:
+            b += times(i, rest_moments, rest_stretch)
+        b = (dt * w) * b
+        b[3] = ZERO
+    return b
 
 
 @wp.kernel
@@ -126,16 +159,9 @@ def start_solve(
     direction: wp.array[wp.vec4d],
     dv: wp.array[wp.vec4d],
 ):
-    """The right-hand side divided by the mass, and the first iterate from dv = 0. p is x + (dt + tau) v."""
+    """The right-hand side, and the first iterate from dv = 0."""
     i = first + wp.tid()
-    w = p[i][3]
-    b = wp.vec4d()
-    if w > ZERO:
-        b = -times(i, k, p)
-        if rest_moments.offsets.shape[0] > 0:
-            b += times(i, rest_moments, rest_stretch)
-        b = (dt * w) * b
-        b[3] = ZERO
+    b = right_hand_side(i, k, p, rest_moments, rest_stretch, dt)
     right[i] = b
     direction[i] = factor * b
     dv[i] = factor * b
@@ -215,7 +241,7 @@ class Bending:
         hinges = self._hinges = network.hinges()
         self._stencils = curvature.stencil_matrix(hinges, self.count)
         self.memory = BendMemory(hinges.quads, hinges.weights, hinges.rest, hinges.limits, device)
-        self._stretch = wp.zeros(len(hinges.quads) if self.memory.curved else 0, dtype=wp.vec4d, device=device)
+        self.rest_stretch = wp.zeros(len(hinges.quads) if self.memory.curved else 0, dtype=wp.vec4d, device=device)
         stiffness = network.quad_stiffness
         delay = np.divide(network.quad_damping, stiffness, where=stiffness > 0.0, out=np.zeros(len(stiffness)))
         self._delay = np.zeros(self.count)
@@ -223,9 +249,9 @@ class Bending:
             self._delay[network.quads[~network.sewn, corner]] = delay[~network.sewn]
         self.delay = wp.array(self._delay, dtype=wp.float64, device=device)
         """damping time at each vertex, s"""
-        self._right, self._direction, self._dv, self._next = (
-            wp.zeros(self.count, dtype=wp.vec4d, device=device) for _ in range(4)
-        )
+        self.work = [wp.zeros(self.count, dtype=wp.vec4d, device=device) for _ in range(4)]
+        """right-hand side, direction, and two iterates of a solve"""
+        self.matrix: Any = None
         self._pinned: np.ndarray | None = None
         self._plans: dict[float, Any] = {}
         self._cooperative = CooperativeLauncher(device)
@@ -247,8 +273,20 @@ class Bending:
         """K and K' in N/m, (n, n)"""
         self._stiffest = _stiffest_modes(self.equal_shares, np.where(pinned, 0.0, 1.0 / self._mass), self._delay)
         self._plans = {}
-        self._matrix, self._iterated = self._upload(self.stiffness), self._upload(self.equal_shares)
-        self._rest_moments = self._upload(moments) if self.memory.curved else SparseRows()
+        self.matrix, self.iterated = self._upload(self.stiffness), self._upload(self.equal_shares)
+        """K, and K' of the iterations, as kernels take them"""
+        self.rest_moments = self._upload(moments) if self.memory.curved else SparseRows()
+        self._material = [
+            (self.matrix, self.stiffness), (self.iterated, self.equal_shares), (self.rest_moments, moments)
+        ], self._stiffest  # fmt: skip
+
+    def scale(self, factor: float) -> None:
+        """Make cloth so many times as stiff as its material, until vertices are pinned anew."""
+        matrices, stiffest = self._material
+        for rows, matrix in matrices[: 3 if self.memory.curved else 2]:
+            rows.values.assign(factor * matrix.data)
+        self._stiffest = [(delay, factor * largest) for delay, largest in stiffest]
+        self._plans = {}
 
     def _upload(self, matrix: csr_array) -> Any:
         """A matrix as kernels take it; the columns of a row in order."""
@@ -260,7 +298,7 @@ class Bending:
         rows.values = wp.array(matrix.data, dtype=wp.float64, device=self.device)
         return rows
 
-    def _plan(self, dt: float) -> Any:
+    def plan(self, dt: float) -> Any:
         """The numbers of Chebyshev's iteration for a step dt.
 
         Divided by the mass, the eigenvalues of the system are between 1 and a bound (see `_stiffest_modes`). The error of the
@@ -287,7 +325,7 @@ class Bending:
 
     def iterations(self, dt: float) -> int:
         """How many iterations a solve over a step dt takes."""
-        return int(self._plan(dt).iterations)
+        return int(self.plan(dt).iterations)
 
     def solve(self, dt: float, p: wp.array, push: wp.array) -> None:
         """Add the mean acceleration by bending over a step dt to `push`.
@@ -295,14 +333,13 @@ class Bending:
         p are packed vertices moved on by their velocity, without bending, for the step and their damping time (`delay`) more.
         Only launches kernels, the same ones for the same dt and pins.
         """
-        numbers = self._plan(dt)
-        if len(self._stretch):
+        numbers = self.plan(dt)
+        if len(self.rest_stretch):
             hinges = [self.memory.quads, self.memory.weights, self.memory.rest]
-            launch(find_rest_stretch, len(self._stretch), [*hinges, p, self._stretch], device=self.device)
-        inputs = [self._matrix, p, self._rest_moments, self._stretch, dt, 1.0 / float(numbers.middle)]
-        work = [self._right, self._direction, self._dv]
-        launch(start_solve, self.count, [*inputs, *work], device=self.device, grain=ROWS_A_THREAD)
-        inputs = [self.count, self._iterated, self.delay, p, numbers, *work, self._next, push]
+            launch(find_rest_stretch, len(self.rest_stretch), [*hinges, p, self.rest_stretch], device=self.device)
+        inputs = [self.matrix, p, self.rest_moments, self.rest_stretch, dt, 1.0 / float(numbers.middle)]
+        launch(start_solve, self.count, [*inputs, *self.work[:3]], device=self.device, grain=ROWS_A_THREAD)
+        inputs = [self.count, self.iterated, self.delay, p, numbers, *self.work, push]
         self._cooperative.launch(solve_bending, self.count, inputs)
 
 

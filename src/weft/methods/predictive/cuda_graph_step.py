@@ -13,6 +13,7 @@ import warp as wp
 
 from weft.broad_phase.trees import Bvh
 from weft.dynamics.air import Air
+from weft.methods.predictive.bending import StepBending
 from weft.methods.predictive.collider_shapes import ColliderArrays
 from weft.methods.predictive.contacts import ContactArrays, Contacts
 from weft.methods.predictive.guides import Guides
@@ -117,6 +118,8 @@ class Stages(Protocol):
     def begin(self, inputs: tuple[Any, ...]) -> None: ...
     def find_half_spaces(self, inputs: tuple[Any, ...]) -> None: ...
     def prepare_fabric(self, substeps: int, *, prediction: bool) -> None: ...
+    @property
+    def bending(self) -> StepBending: ...
     def launch_substeps(self, inputs: tuple[Any, ...]) -> None: ...
 
 
@@ -159,7 +162,12 @@ class GraphStep:
         step, prediction = (solver.inputs(*some, target) for some in ((x, v), (end, end_v)))
         most = self._most_fractions if divide else 1
         given = (*room.given, x, v, target, solver.air.force, contacts.arrays.vertices, contacts.masks)
-        given = (*given, solver.halves.arrays.vertices, solver.guides.arrays.attached)
+        given = (
+            *given,
+            solver.halves.arrays.vertices,
+            solver.guides.arrays.attached,
+            solver.bending.arrays.matrix.values,
+        )
         given = (*given, substeps, float(settings["dt"][0]), most)
         self._graphs.run(lambda: self._step(x, v, target, substeps, most, room, step, prediction), *given)
         self._result.mark_launched()

@@ -1,8 +1,8 @@
-"""The springs, stitches and hinges of cloth as constraints on positions (XPBD, Macklin et al. 2016).
+"""The springs and stitches of cloth as constraints on positions (XPBD, Macklin et al. 2016). Bending is solved in `bending`.
 
-A stitch or hinge is a linear spring over four vertices: r = sum w_k x_k is to vanish, or to have its rest length. With more
-than one sweep a substep multipliers add up, so that stiffness does not depend on how many sweeps there are. Constraints lie
-in the order in which they are solved: colour by colour, no two of a colour sharing a vertex; on CUDA partition by partition.
+A stitch is a linear spring over four vertices: r = sum w_k x_k is to vanish. With more than one sweep a substep multipliers
+add up, so that stiffness does not depend on how many sweeps there are. Constraints lie in the order in which they are solved:
+colour by colour, no two of a colour sharing a vertex; on CUDA partition by partition.
 
 On CUDA each block owns a partition of the vertices. Constraints whose vertices all lie in one partition are solved by
 that block, whose threads wait for each other only between two colours. Most others lie within the second half of one
@@ -22,7 +22,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from weft.dynamics.packed_vertices import PACKED_VERTEX, SHARED_VERTICES
 from weft.dynamics.springs import BEND, from_world
-from weft.methods.predictive.state import VertexArrays, fill, hinge_softness
+from weft.methods.predictive.state import VertexArrays, fill
 from weft.runtime import launch
 from weft.runtime.colouring import balance_colours, colour_items
 from weft.runtime.cooperative import SMALL_BLOCK
@@ -129,7 +129,7 @@ _native = NativeHeader(__file__, "fabric.h")
 
 @wp.struct
 class FabricArrays:
-    """Springs between two vertices (pairs), and over four (quads): stitches first, then hinges."""
+    """Springs between two vertices (pairs), and over four (stitches)."""
 
     pairs: wp.array[wp.vec2i]
     pair_springs: wp.array[wp.vec3d]
@@ -138,18 +138,15 @@ class FabricArrays:
     """multipliers, where there are several sweeps a substep"""
     pair_colours: wp.array[int]
     """where each colour begins"""
-    quads: wp.array[wp.vec4i]
-    quad_weights: wp.array[wp.vec4d]
-    quad_springs: wp.array[wp.vec3d]
-    quad_pull: wp.array[wp.vec4d]
-    quad_moves: wp.array[wp.vec4d]
-    """what `prepare_quad` wrote"""
-    quad_colours: wp.array[int]
-    stitches: int
-    """number of quads that are stitches"""
-    stitch_colours: int
-    prepared: wp.array[wp.vec2d]
-    """1/h and softness for which `quad_moves` of a step and of its prediction were prepared; 0 for none"""
+    stitches: wp.array[wp.vec4i]
+    stitch_weights: wp.array[wp.vec4d]
+    stitch_springs: wp.array[wp.vec3d]
+    stitch_pull: wp.array[wp.vec4d]
+    stitch_moves: wp.array[wp.vec4d]
+    """what `prepare_stitch` wrote"""
+    stitch_colours: wp.array[int]
+    prepared: wp.array[wp.float64]
+    """1/h for which `stitch_moves` of a step and of its prediction were prepared; 0 for none"""
 
 
 @wp.func_native(PACKED_VERTEX + _native.body("stretch_pairs", LEAST_DELAY=LEAST_DELAY))
@@ -191,47 +188,44 @@ def stretch_shared(
     ...
 
 
-@wp.func_native(PACKED_VERTEX + _native.body("bend_quads", LEAST_DELAY=LEAST_DELAY))
-def bend_quads(
+@wp.func_native(PACKED_VERTEX + _native.body("sew_stitches", LEAST_DELAY=LEAST_DELAY))
+def sew_stitches(
     first: int,
     last: int,
-    softness: wp.float64,
     sweep: int,
     sweeps: int,
     per_h: wp.float64,
     fabric: FabricArrays,
     vertices: VertexArrays,
 ):
-    """Solve springs over four vertices, one after another."""
+    """Solve stitches, one after another."""
     ...
 
 
-@wp.func_native(PACKED_VERTEX + _native.body("bend_loaded", LEAST_DELAY=LEAST_DELAY))
-def bend_loaded(
+@wp.func_native(PACKED_VERTEX + _native.body("sew_loaded", LEAST_DELAY=LEAST_DELAY))
+def sew_loaded(
     i: int,
     q: wp.vec4i,
     w: wp.vec4d,
     s: wp.vec3d,
     g: wp.vec4d,
-    softness: wp.float64,
     sweep: int,
     sweeps: int,
     per_h: wp.float64,
     fabric: FabricArrays,
     vertices: VertexArrays,
 ):
-    """Solve spring i over four vertices, whose vertices q, weights w, numbers s and moves g are loaded."""
+    """Solve stitch i, whose vertices q, weights w, numbers s and moves g are loaded."""
     ...
 
 
-@wp.func_native(SHARED_VERTICES + _native.body("bend_shared", LEAST_DELAY=LEAST_DELAY))
-def bend_shared(
+@wp.func_native(SHARED_VERTICES + _native.body("sew_shared", LEAST_DELAY=LEAST_DELAY))
+def sew_shared(
     i: int,
     q: wp.vec4i,
     w: wp.vec4d,
     s: wp.vec3d,
     g: wp.vec4d,
-    softness: wp.float64,
     sweep: int,
     sweeps: int,
     per_h: wp.float64,
@@ -252,36 +246,25 @@ def largest_stretch(
 
 
 @wp.func
-def prepare_quad(
-    i: int, per_h: wp.float64, softness: wp.float64, fabric: FabricArrays, inverse_mass: wp.array[wp.float64]
-):
-    """The displacement of each corner of a stitch or hinge for a unit of its constraint, until masses or h change."""
-    q = fabric.quads[i]
-    w = fabric.quad_weights[i]
-    s = fabric.quad_springs[i]
+def prepare_stitch(i: int, per_h: wp.float64, fabric: FabricArrays, inverse_mass: wp.array[wp.float64]):
+    """The displacement of each corner of a stitch for a unit of its constraint, until masses or h change."""
+    q = fabric.stitches[i]
+    w = fabric.stitch_weights[i]
+    s = fabric.stitch_springs[i]
     g = wp.vec4d(
         w[0] * inverse_mass[q[0]], w[1] * inverse_mass[q[1]], w[2] * inverse_mass[q[2]], w[3] * inverse_mass[q[3]]
     )
     mass = wp.dot(w, g)
     gamma = wp.where(s[2] * per_h > LEAST_DELAY, s[2] * per_h, ZERO)
-    # stitches are solved in every substep
-    soft = wp.where(i < fabric.stitches, per_h * per_h, softness)
-    fabric.quad_moves[i] = wp.vec4d()
+    fabric.stitch_moves[i] = wp.vec4d()
     if mass > ZERO:
-        fabric.quad_moves[i] = (-ONE / ((ONE + gamma) * mass + s[1] * soft)) * g
+        fabric.stitch_moves[i] = (-ONE / ((ONE + gamma) * mass + s[1] * per_h * per_h)) * g
 
 
 @wp.kernel
-def prepare_quads(
-    first: int,
-    substeps: int,
-    prediction: int,
-    per_h: wp.float64,
-    fabric: FabricArrays,
-    inverse_mass: wp.array[wp.float64],
-):
-    """`prepare_quad` of all quads; on the CPU the kernel of the step does that itself."""
-    prepare_quad(first + wp.tid(), per_h, hinge_softness(substeps, prediction, per_h), fabric, inverse_mass)
+def prepare_stitches(first: int, per_h: wp.float64, fabric: FabricArrays, inverse_mass: wp.array[wp.float64]):
+    """`prepare_stitch` of all stitches; on the CPU the kernel of the step does that itself."""
+    prepare_stitch(first + wp.tid(), per_h, fabric, inverse_mass)
 
 
 @wp.kernel
@@ -301,22 +284,20 @@ def measure_stretch(
 
 @wp.struct
 class StageTable:
-    """Where partitioned constraints lie, as `PartitionOrder` says: of springs, or of stitches and then of hinges."""
+    """Where partitioned constraints of one kind lie, as `PartitionOrder` says."""
 
     starts: wp.array[int]
-    """of each colour of each block; of each kind those within partitions, then those across two"""
+    """of each colour of each block; those within partitions, then those across two"""
     tables: wp.array[int]
     """where each of these begins in `starts`"""
     colours: wp.array[int]
     """number of colours that each of them has"""
-    far: wp.array[wp.vec2i]
-    """begin and end of each colour of those that reach farther"""
-    firm: int
-    """how many of the far colours are of the first kind"""
+    far: wp.array[int]
+    """where each colour of those that reach farther begins"""
 
 
 class Fabric:
-    """The springs, stitches and hinges of all cloths of a world, in the order in which they are solved."""
+    """The springs and stitches of all cloths of a world, in the order in which they are solved."""
 
     def __init__(self, world: World, *, blocks: int = 0) -> None:
         """`blocks` is the number of partitions, one a CUDA block; 0: in the order of colours."""
@@ -324,19 +305,18 @@ class Fabric:
         network = from_world(world)
         count = self._vertex_count = world.cloth_vertex_count
 
-        # a hinge bends by its quad alone: the spring between its opposite vertices would only lock it
+        # a hinge bends by the bending matrix: the spring between its opposite vertices would only lock it
         keep = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
-        self.partitions = make_partitions([network.pairs[keep], network.quads], count, blocks) if blocks else None
+        sewn = np.flatnonzero((network.quad_stiffness > 0.0) & network.sewn)
+        kinds = [network.pairs[keep], network.quads[sewn]]
+        self.partitions = make_partitions(kinds, count, blocks) if blocks else None
         self.stages: list[Any] = []
-        """of springs, and of stitches and hinges, where they are partitioned"""
-        pairs, pair_colours = self._put_in_order([keep], network.pairs)
-        # stitches come first: they are as stiff as springs, and solved as often
-        firm = network.quad_stiffness > 0.0
-        sewn, hinges = np.flatnonzero(firm & network.sewn), np.flatnonzero(firm & ~network.sewn)
-        quads, quad_colours = self._put_in_order([sewn, hinges], network.quads, network.quad_rest > 0.0)
-        self.pair_count, self.quad_count = len(pairs), len(quads)
+        """of springs, and of stitches, where they are partitioned"""
+        pairs, pair_colours = self._put_in_order(keep, network.pairs)
+        stitches, stitch_colours = self._put_in_order(sewn, network.quads)
+        self.pair_count, self.stitch_count = len(pairs), len(stitches)
         self._pair_springs = _springs(network.rest, network.stiffness, network.damping, pairs)
-        self._quad_springs = _springs(network.quad_rest, network.quad_stiffness, network.quad_damping, quads)
+        stitch_springs = _springs(network.quad_rest, network.quad_stiffness, network.quad_damping, stitches)
 
         def upload(values: Any, dtype: Any) -> wp.array:
             return wp.array(values, dtype=dtype, device=self.device)
@@ -349,29 +329,24 @@ class Fabric:
             "pair_springs": upload(self._pair_springs, wp.vec3d),
             "pair_pull": zeros(len(pairs), wp.float64),
             "pair_colours": upload(pair_colours, int),
-            "quads": upload(network.quads[quads], wp.vec4i),
-            "quad_weights": upload(network.weights[quads], wp.vec4d),
-            "quad_springs": upload(self._quad_springs, wp.vec3d),
-            "quad_pull": zeros(len(quads), wp.vec4d),
-            "quad_colours": upload(quad_colours, int),
-            "stitches": len(sewn),
-            "stitch_colours": int(np.searchsorted(quad_colours, len(sewn))),
-            "prepared": zeros(2, wp.vec2d),
+            "stitches": upload(network.quads[stitches], wp.vec4i),
+            "stitch_weights": upload(network.weights[stitches], wp.vec4d),
+            "stitch_springs": upload(stitch_springs, wp.vec3d),
+            "stitch_pull": zeros(len(stitches), wp.vec4d),
+            "stitch_colours": upload(stitch_colours, int),
+            "prepared": zeros(2, wp.float64),
         }
-        self.arrays = [fill(FabricArrays, quad_moves=zeros(len(quads), wp.vec4d), **common) for _ in range(2)]
+        self.arrays = [fill(FabricArrays, stitch_moves=zeros(len(stitches), wp.vec4d), **common) for _ in range(2)]
         """of a step, and of its prediction, which has substeps of another length"""
         self._found = zeros(1 if self.device.is_cpu else MEASURES, wp.float64)
 
-    def scale(self, stretch: float, bend: float) -> None:
-        """Make the cloth so many times as stiff as its material against stretching and shearing, and bending."""
+    def scale(self, stretch: float) -> None:
+        """Make the cloth so many times as stiff as its material against stretching and shearing."""
         self.arrays[0].pair_springs.assign(self._pair_springs / [1.0, stretch, 1.0])
-        self.arrays[0].quad_springs.assign(self._quad_springs / [1.0, bend, 1.0])
-        self.arrays[0].prepared.zero_()
 
-    def prepare(self, substeps: int, per_h: float, inverse_mass: wp.array, *, prediction: bool) -> None:
-        """Prepare stitches and hinges for so many substeps of 1 / per_h seconds."""
-        inputs = [substeps, int(prediction), per_h, self.arrays[prediction], inverse_mass]
-        launch(prepare_quads, self.quad_count, inputs, device=self.device)
+    def prepare(self, per_h: float, inverse_mass: wp.array, *, prediction: bool) -> None:
+        """Prepare stitches for substeps of 1 / per_h seconds."""
+        launch(prepare_stitches, self.stitch_count, [per_h, self.arrays[prediction], inverse_mass], device=self.device)
 
     def largest_stretch(self, x: wp.array) -> float:
         """By how much of its rest length a spring is longer than at rest, at most."""
@@ -381,54 +356,20 @@ class Fabric:
         launch(measure_stretch, len(self._found), inputs, device=self.device, grain=1)
         return float(self._found.numpy().max())
 
-    def _put_in_order(
-        self, kinds: list[np.ndarray], items: np.ndarray, bent: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The chosen items of each kind in turn, by colour or by partition, and where colours begin.
-
-        Within a colour items that are not bent at rest come first, so that the branch on that is predicted well.
-        """
-        orders: list[np.ndarray] = []
-        colours: list[np.ndarray] = [np.zeros(1, np.int32)]
-        found: list[PartitionOrder] = []
-        for chosen in kinds:
-            done = sum(map(len, orders))
-            if self.partitions is not None:
-                found.append(order_by_partition(items[chosen], self.partitions, most=SMALL_BLOCK))
-                orders.append(chosen[found[-1].order])
-                continue
+    def _put_in_order(self, chosen: np.ndarray, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The chosen items by colour or by partition, and where colours begin."""
+        if self.partitions is None:
             order, starts = colour_items(items[chosen], self._vertex_count)
-            if bent is not None:
-                colour = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-                order = order[np.lexsort((bent[chosen][order], colour))]
-            orders.append(chosen[order])
-            colours.append(done + starts[1:])
-        if found:
-            self.stages.append(self._make_stages(found))
-        return np.concatenate(orders), np.concatenate(colours).astype(np.int32)
+            return chosen[order], starts.astype(np.int32)
+        found = order_by_partition(items[chosen], self.partitions, most=SMALL_BLOCK)
+        tables = np.cumsum([0, *(self.partitions.blocks * np.array(found.colours) + 1)])[:-1]
 
-    def _make_stages(self, kinds: list[PartitionOrder]) -> Any:
-        """What kernels read of items of some kinds that lie one after another."""
-        assert self.partitions is not None
-        done = np.cumsum([0, *(len(found.order) for found in kinds)])[:-1]
-        starts = [base + found.starts for base, found in zip(done, kinds, strict=True)]
-        far = [
-            base + np.stack([found.far[:-1], found.far[1:]], axis=1) for base, found in zip(done, kinds, strict=True)
-        ]
-        colours = np.concatenate([found.colours for found in kinds])
-        tables = np.cumsum([0, *(self.partitions.blocks * colours + 1)])[:-1]
+        def upload(values: Any) -> wp.array:
+            return wp.array(values, dtype=int, device=self.device)
 
-        def upload(values: Any, dtype: Any = int) -> wp.array:
-            return wp.array(values, dtype=dtype, device=self.device)
-
-        return fill(
-            StageTable,
-            starts=upload(np.concatenate(starts)),
-            tables=upload(tables),
-            colours=upload(colours),
-            far=upload(np.concatenate(far), wp.vec2i),
-            firm=len(far[0]),
-        )
+        lists = {"starts": found.starts, "tables": tables, "colours": np.array(found.colours), "far": found.far}
+        self.stages.append(fill(StageTable, **{name: upload(values) for name, values in lists.items()}))
+        return chosen[found.order], np.zeros(1, np.int32)
 
 
 def _springs(rest: np.ndarray, stiffness: np.ndarray, damping: np.ndarray, chosen: np.ndarray) -> np.ndarray:

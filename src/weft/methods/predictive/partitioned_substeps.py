@@ -1,9 +1,9 @@
 """The substeps of `predictive` on CUDA in one launch: vertices are partitioned, one partition for each block of threads.
 
-Springs and hinges within a partition are solved by its block, whose threads wait for each other only and hold its vertices in
+Springs and stitches within a partition are solved by its block, whose threads wait for each other only and hold its vertices in
 shared memory; those across two neighbouring partitions by the block of the first, afterwards; those that reach farther by all
 blocks (`weft.methods.predictive.fabric`). So all blocks wait for each other twice a substep, besides what contacts
-need.
+need, and once for each iteration of bending.
 
 Contacts of cloth with cloth are solved by reservations (Luby). Of the contacts of a step a few in a hundred push in a sweep,
 and over a hundred share some vertices: to go through all colours of all contacts takes fifty times as long as those that push
@@ -21,13 +21,14 @@ A CPU executes the same kernel with one thread, which tests need.
 import warp as wp
 
 from weft.dynamics.packed_vertices import PACKED_VERTEX, SHARED_CAPACITY, SHARED_VERTICES, end_vertex, predict_vertices
+from weft.methods.predictive.bending import BendingArrays, solve_bending
 from weft.methods.predictive.contacts import CONTACT_CPP, LAST_SWEEPS, ContactArrays
 from weft.methods.predictive.fabric import (
     FabricArrays,
     StageTable,
-    bend_loaded,
-    bend_quads,
-    bend_shared,
+    sew_loaded,
+    sew_shared,
+    sew_stitches,
     stretch_loaded,
     stretch_pairs,
     stretch_shared,
@@ -71,7 +72,7 @@ class Partitioning:
     vertices: wp.array[int]
     """in the order of the partitions; empty where that is their own"""
     stretch: StageTable
-    bend: StageTable
+    sew: StageTable
     masks: wp.array[int]
     """two bits for each contact"""
     reservations: wp.array[wp.uint64]
@@ -212,10 +213,9 @@ def stretch_stage(
 
 
 @wp.func
-def bend_stage(
+def sew_stage(
     team: Team,
     stage: Stage,
-    kinds: int,
     table: StageTable,
     sweep: int,
     s: Settings,
@@ -223,50 +223,21 @@ def bend_stage(
     fabric: FabricArrays,
     vertices: VertexArrays,
 ):
-    """Stitches and, with two kinds, hinges of a stage, likewise."""
-    last = fabric.quads.shape[0] - 1
-    entries = table.starts.shape[0] - 1
-    for kind in range(kinds):
-        soft = pace.per_h * pace.per_h
-        if kind > 0:
-            soft = pace.softness
-        colours = table.colours[2 * kind + stage.number]
-        for block in range(team.first, team.last):
-            entry = table.tables[2 * kind + stage.number] + block * colours
-            begin = table.starts[entry]
-            end = table.starts[wp.min(entry + 1, entries)]
-            k = wp.min(begin + team.place, last)
-            q = load_vec4i(fabric.quads, k)
-            w = load_vec4d(fabric.quad_weights, k)
-            spring = fabric.quad_springs[k]
-            g = load_vec4d(fabric.quad_moves, k)
-            for colour in range(colours):
-                following = table.starts[wp.min(entry + colour + 2, entries)]
-                k = wp.min(end + team.place, last)
-                next_q = load_vec4i(fabric.quads, k)
-                next_w = load_vec4d(fabric.quad_weights, k)
-                next_spring = fabric.quad_springs[k]
-                next_g = load_vec4d(fabric.quad_moves, k)
-                block_barrier(1)
-                for i in range(begin + team.place, end, team.size):
-                    if stage.own:
-                        bend_shared(
-                            i, q, w, spring, g, soft, sweep, s.sweeps, pace.per_h, fabric, stage.begin, stage.room
-                        )
-                    else:
-                        bend_loaded(i, q, w, spring, g, soft, sweep, s.sweeps, pace.per_h, fabric, vertices)
-                    k = wp.min(i + team.size, last)
-                    if k < end:
-                        q = load_vec4i(fabric.quads, k)
-                        w = load_vec4d(fabric.quad_weights, k)
-                        spring = fabric.quad_springs[k]
-                        g = load_vec4d(fabric.quad_moves, k)
-                q = next_q
-                w = next_w
-                spring = next_spring
-                g = next_g
-                begin = end
-                end = following
+    """The stitches of a stage."""
+    colours = table.colours[stage.number]
+    for block in range(team.first, team.last):
+        entry = table.tables[stage.number] + block * colours
+        for colour in range(colours):
+            block_barrier(1)
+            for i in range(table.starts[entry + colour] + team.place, table.starts[entry + colour + 1], team.size):
+                q = load_vec4i(fabric.stitches, i)
+                w = load_vec4d(fabric.stitch_weights, i)
+                g = load_vec4d(fabric.stitch_moves, i)
+                spring = fabric.stitch_springs[i]
+                if stage.own:
+                    sew_shared(i, q, w, spring, g, sweep, s.sweeps, pace.per_h, fabric, stage.begin, stage.room)
+                else:
+                    sew_loaded(i, q, w, spring, g, sweep, s.sweeps, pace.per_h, fabric, vertices)
 
 
 @wp.func
@@ -274,7 +245,6 @@ def solve_far(
     t: int,
     threads: int,
     arrivals: wp.array[int],
-    kinds: int,
     o: Partitioning,
     sweep: int,
     s: Settings,
@@ -282,20 +252,14 @@ def solve_far(
     fabric: FabricArrays,
     vertices: VertexArrays,
 ):
-    """Springs, stitches and, with two kinds, hinges that reach farther than two partitions, by all threads."""
-    for colour in range(o.stretch.far.shape[0]):
-        span = o.stretch.far[colour]
-        for i in range(span[0] + t, span[1], threads):
+    """Springs and stitches that reach farther than two partitions, by all threads."""
+    for colour in range(o.stretch.far.shape[0] - 1):
+        for i in range(o.stretch.far[colour] + t, o.stretch.far[colour + 1], threads):
             stretch_pairs(i, i + 1, sweep, s.sweeps, pace.per_h, fabric, vertices)
         grid_barrier(arrivals)
-    colours = wp.where(kinds > 1, o.bend.far.shape[0], o.bend.firm)
-    for colour in range(colours):
-        soft = pace.per_h * pace.per_h
-        if colour >= o.bend.firm:
-            soft = pace.softness
-        span = o.bend.far[colour]
-        for i in range(span[0] + t, span[1], threads):
-            bend_quads(i, i + 1, soft, sweep, s.sweeps, pace.per_h, fabric, vertices)
+    for colour in range(o.sew.far.shape[0] - 1):
+        for i in range(o.sew.far[colour] + t, o.sew.far[colour + 1], threads):
+            sew_stitches(i, i + 1, sweep, s.sweeps, pace.per_h, fabric, vertices)
         grid_barrier(arrivals)
 
 
@@ -372,7 +336,7 @@ def clear_reservations(t: int, threads: int, reservations: wp.array[wp.uint64], 
 @wp.func
 def predict_one(i: int, progress: wp.float64, s: Settings, pace: Pace, a: VertexArrays):
     """Free motion of a vertex over a substep that ends at `progress` of the step."""
-    predict_vertices(i, i + 1, a.x, a.target, a.force, s.gravity, pace.slowed, pace.h, progress, a.p, a.before, a.start)
+    predict_vertices(i, i + 1, a.x, a.target, a.pull, s.gravity, pace.slowed, pace.h, progress, a.p, a.before, a.start)
 
 
 @clusterable
@@ -384,6 +348,7 @@ def advance_partitioned(
     settings: wp.array[Settings],
     vertices: VertexArrays,
     fabric: FabricArrays,
+    bending: BendingArrays,
     guides: GuideArrays,
     contacts: ContactArrays,
     halves: HalfSpaceArrays,
@@ -405,19 +370,24 @@ def advance_partitioned(
     if t == 0:
         for k in range(LAST_SWEEPS + 1):
             contacts.deep[k] = 0
-    for k in range(begin, end, team.size):
-        predict_one(vertex_at(k, o), pace.share, s, pace, vertices)
+    interval = bending.intervals[s.prediction]
+    if interval == 0:
+        interval = s.substeps
     for substep in range(s.substeps):
         progress = wp.float64(substep + 1) * pace.share
+        if substep % interval == 0:
+            if bending.intervals[s.prediction] > 0:
+                solve_bending(t, threads, t, s.vertices, threads, arrivals, s, pace, vertices, bending)
+            for k in range(begin, end, team.size):
+                predict_one(vertex_at(k, o), progress, s, pace, vertices)
         for sweep in range(s.sweeps):
-            kinds = wp.where(substep % pace.interval == 0, 2, 1)
             for number in range(stages):
                 stage = begin_stage(team, number, s.vertices, o, vertices)
                 stretch_stage(team, stage, o.stretch, sweep, s, pace, fabric, vertices)
-                bend_stage(team, stage, kinds, o.bend, sweep, s, pace, fabric, vertices)
+                sew_stage(team, stage, o.sew, sweep, s, pace, fabric, vertices)
                 end_stage(team, stage, vertices)
                 grid_barrier(arrivals)
-            solve_far(t, threads, arrivals, kinds, o, sweep, s, pace, fabric, vertices)
+            solve_far(t, threads, arrivals, o, sweep, s, pace, fabric, vertices)
             solve_guides(t, threads, arrivals, progress, pace, guides, vertices)
             if s.contacts > 0:
                 # its last round ends with a barrier
@@ -432,7 +402,7 @@ def advance_partitioned(
                     place, place + halves.counts[i], progress, pace.share, s.friction, pace.push, halves, vertices
                 )
                 # no other thread moves this vertex until the next substep
-                if sweep == s.sweeps - 1 and substep < s.substeps - 1:
+                if sweep == s.sweeps - 1 and substep < s.substeps - 1 and (substep + 1) % interval != 0:
                     predict_one(i, progress + pace.share, s, pace, vertices)
 
     # as on the CPU, contacts alone after the last substep

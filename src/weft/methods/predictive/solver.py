@@ -8,6 +8,7 @@ import warp as wp
 
 from weft.dynamics.air import Air
 from weft.methods.predictive import partitioned_substeps, substeps
+from weft.methods.predictive.bending import StepBending
 from weft.methods.predictive.contacts import Contacts, keep_nearest, read_pose, refresh_each
 from weft.methods.predictive.cuda_graph_step import GraphStep
 from weft.methods.predictive.fabric import Fabric
@@ -49,6 +50,7 @@ class PredictiveSolver:
         self.plan = plan or ExecutionPlan.make(world, options)
         self.regions = compile_regions(world, options)
         self.fabric = Fabric(world, blocks=self.plan.blocks)
+        self.bending = StepBending(world)
         self.colliders = Colliders(world)
         self.goals = Goals(world, options.follow)
         self.guides = Guides(world, self.goals)
@@ -95,7 +97,8 @@ class PredictiveSolver:
         return HalfSpaces(self.count, self._most_half_spaces(), self.device, by_vertex=by_vertex)
 
     def attach(self, fixed: np.ndarray) -> None:
-        """Attach all vertices to those that are held."""
+        """Attach all vertices to those that are held, which bending has to know too."""
+        self.bending.pin()
         if self.options.attachments:
             self.guides.attach(attach_world(self.world, fixed, self.options.attachment_reach))
 
@@ -152,7 +155,9 @@ class PredictiveSolver:
             settings["substeps"][0] = refined_substeps(
                 int(settings["substeps"][0]), most, self.fabric.largest_stretch(x)
             )
+        self.bending.plan(dt, int(settings["substeps"][0]))
         if not begun:
+            self.bending.follow(x)
             self._part_tangles(x, v, dt)
         fractions = self._least_fractions(dt) if divide and self.division.possible else 1
         if fractions == 1 and self.graph is not None and not self.cached and not self.tangled:
@@ -174,9 +179,10 @@ class PredictiveSolver:
 
     def saved(self) -> dict[str, np.ndarray]:
         """What the next step needs besides positions and velocities."""
+        bends = self.bending.saved()
         if self.tangles is None:
-            return {}
-        return {"tangles": self.tangles.saved(), "deep": self.contacts.deep.numpy().copy()}
+            return bends
+        return {**bends, "tangles": self.tangles.saved(), "deep": self.contacts.deep.numpy().copy()}
 
     def forget_steps(self) -> None:
         """The cloth was put elsewhere: nothing that the last step left says anything about the next."""
@@ -188,6 +194,7 @@ class PredictiveSolver:
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         """Take up what `saved` gave."""
+        self.bending.restore(saved)
         if self.tangles is not None:
             self.tangles.restore(saved["tangles"])
             self.contacts.deep.assign(saved["deep"])
@@ -302,9 +309,9 @@ class PredictiveSolver:
         launch(find_each, self.count, [settings, vertices, colliders, halves], device=self.device, grain=128)
 
     def prepare_fabric(self, substeps: int, *, prediction: bool) -> None:
-        """CUDA: what the stitches and hinges of all substeps have in common."""
+        """CUDA: what the stitches of all substeps have in common."""
         per_h = float(substeps / self.settings["dt"][0])
-        self.fabric.prepare(substeps, per_h, self.world.inverse_mass, prediction=prediction)
+        self.fabric.prepare(per_h, self.world.inverse_mass, prediction=prediction)
 
     def launch_substeps(self, inputs: tuple[Any, ...]) -> None:
         """CUDA: all substeps; contacts and half-spaces were found."""
@@ -313,13 +320,13 @@ class PredictiveSolver:
     def inputs(self, x: wp.array, v: wp.array, target: wp.array) -> tuple[Any, ...]:
         """The inputs of the kernel of all substeps: the same tuple where nothing changed, which makes the launch cheap."""
         guides, contacts, halves = self.guides.arrays, self.contacts.arrays, self.halves.arrays
-        key = tuple(map(id, (x, v, target, self.air.force, guides, contacts, halves)))
+        key = tuple(map(id, (x, v, target, self.air.force, self.bending.arrays, guides, contacts, halves)))
         inputs = self._inputs.get(key)
         if inputs is None:
             vertices = self.vertices.arrays(x, v, target, self.air)
             fabric = self.fabric.arrays[x is self.predicted[0]]
             last = self._partitioning(x) if self.plan.blocks else self.colliders.arrays
-            inputs = (self.device_settings, vertices, fabric, guides, contacts, halves, last)
+            inputs = (self.device_settings, vertices, fabric, self.bending.arrays, guides, contacts, halves, last)
             if len(self._inputs) > MOST_INPUTS:
                 self._inputs.clear()
             self._inputs[key] = inputs
@@ -337,7 +344,7 @@ class PredictiveSolver:
             size=partitions.size,
             vertices=wp.array([] if plain else partitions.vertices, dtype=int, device=self.device),
             stretch=self.fabric.stages[0],
-            bend=self.fabric.stages[1],
+            sew=self.fabric.stages[1],
             masks=self.contacts.masks,
             reservations=self._reservations,
             counters=self._counters,

@@ -90,10 +90,6 @@ ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
 # a prediction has this many times fewer substeps than the step: it only has to show where cloth goes
 PREDICTION = 4
-# sweeps over the hinges that a step has at most, and a prediction at least: hinges are so soft that more change nothing
-# visible, and each costs as much as a sweep over the springs
-HINGE_SWEEPS = wp.constant(8)
-PREDICTED_HINGE_SWEEPS = wp.constant(2)
 
 
 @wp.struct
@@ -147,6 +143,8 @@ class VertexArrays:
     """the wind's force on each corner of a triangle"""
     force: wp.array[wp.vec3d]
     """the wind's force on each vertex, held for the step"""
+    pull: wp.array[wp.vec3d]
+    """that and the force of bending, held until bending is solved again"""
     free: wp.array[wp.vec3d]
     """displacement of each vertex over the step if nothing stopped it"""
     spots: wp.array2d[wp.float32]
@@ -186,6 +184,7 @@ class Vertices:
             "neighbours": upload(neighbours, int),
             "across": across,
             "force": zeros(wp.vec3d),
+            "pull": zeros(wp.vec3d),
             "free": zeros(wp.vec3d),
             "spots": spots,
             "p": zeros(wp.vec4d),
@@ -236,10 +235,6 @@ class Pace:
     """what the air leaves of a displacement"""
     push: wp.float64
     """largest displacement by which a substep undoes overlap from before"""
-    interval: int
-    """hinges are solved in the first of so many substeps"""
-    softness: wp.float64
-    """factor of the compliance of hinges"""
 
 
 @wp.func
@@ -252,26 +247,7 @@ def pace_of(s: Settings) -> Pace:
     pace.share = ONE / wp.float64(s.substeps)
     pace.slowed = ONE / (ONE + pace.h * s.air_damping)
     pace.push = pace.h * s.push_speed
-    pace.interval = hinge_interval(s.substeps, s.prediction)
-    pace.softness = hinge_softness(s.substeps, s.prediction, pace.per_h)
     return pace
-
-
-@wp.func
-def hinge_interval(substeps: int, prediction: int) -> int:
-    """Hinges are solved in the first of so many substeps of a step, or of its prediction."""
-    interval = (substeps + HINGE_SWEEPS - 1) // HINGE_SWEEPS
-    if prediction != 0:
-        interval = wp.max(1, substeps // PREDICTED_HINGE_SWEEPS)
-    return interval
-
-
-@wp.func
-def hinge_softness(substeps: int, prediction: int, per_h: wp.float64) -> wp.float64:
-    """Factor of a hinge's compliance: in the substeps in which it is solved it acts for the others too."""
-    interval = hinge_interval(substeps, prediction)
-    sweeps = (substeps + interval - 1) // interval
-    return per_h * per_h * wp.float64(sweeps) / wp.float64(substeps)
 
 
 @wp.func
@@ -284,6 +260,7 @@ def free_displacement(i: int, s: Settings, a: VertexArrays) -> wp.vec3d:
         for k in range(a.corner_offsets[i], a.corner_offsets[i + 1]):
             wind += a.face_force[a.corners[k] // 3]
         a.force[i] = wind
+    a.pull[i] = a.force[i]
     return s.dt * (a.v[i] + s.dt * (s.gravity + a.inverse_mass[i] * a.force[i]))
 
 

@@ -1,16 +1,17 @@
 """A step of `predictive` on the CPU as one kernel: half-spaces, cached contacts, then all substeps.
 
 One thread, which is plain serial code, or several that share each pass and wait for each other between passes: that is the only
-difference, and results are the same bytes. Springs, hinges and attachments go colour by colour. Contacts of cloth with cloth
+difference, and results are the same bytes. Springs, stitches and attachments go colour by colour. Contacts of cloth with cloth
 are solved in the order of the list, by the first thread.
 """
 
 import warp as wp
 
 from weft.dynamics.packed_vertices import end_vertex, predict_vertices, start_vertex
+from weft.methods.predictive.bending import BendingArrays, solve_bending
 from weft.methods.predictive.collider_shapes import ColliderArrays
 from weft.methods.predictive.contacts import LAST_SWEEPS, ContactArrays, refresh_contact, solve_contacts
-from weft.methods.predictive.fabric import FabricArrays, bend_quads, prepare_quad, stretch_pairs
+from weft.methods.predictive.fabric import FabricArrays, prepare_stitch, sew_stitches, stretch_pairs
 from weft.methods.predictive.guides import GuideArrays, attach_vertices, follow_goals
 from weft.methods.predictive.half_spaces import HalfSpaceArrays, find_half_spaces, solve_half_spaces
 from weft.methods.predictive.state import Pace, Settings, VertexArrays, free_displacement, pace_of
@@ -18,6 +19,7 @@ from weft.runtime.cooperative import grid_barrier
 
 wp.set_module_options({"enable_backward": False})
 
+ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
 
 
@@ -32,14 +34,13 @@ def solve_fabric(
     t: int,
     threads: int,
     arrivals: wp.array[int],
-    with_hinges: bool,
     sweep: int,
     s: Settings,
     pace: Pace,
     fabric: FabricArrays,
     vertices: VertexArrays,
 ):
-    """All springs, then stitches and, if it is their turn, hinges; all threads share each colour."""
+    """All springs, then stitches; all threads share each colour."""
     for colour in range(fabric.pair_colours.shape[0] - 1):
         grid_barrier(arrivals)
         begin = fabric.pair_colours[colour]
@@ -48,15 +49,13 @@ def solve_fabric(
             begin + span_begin(t, threads, size), begin + span_begin(t + 1, threads, size), sweep, s.sweeps, pace.per_h,
             fabric, vertices,
         )  # fmt: skip
-    colours = wp.where(with_hinges, fabric.quad_colours.shape[0] - 1, fabric.stitch_colours)
-    for colour in range(colours):
+    for colour in range(fabric.stitch_colours.shape[0] - 1):
         grid_barrier(arrivals)
-        softness = wp.where(colour < fabric.stitch_colours, pace.per_h * pace.per_h, pace.softness)
-        begin = fabric.quad_colours[colour]
-        size = fabric.quad_colours[colour + 1] - begin
-        bend_quads(
-            begin + span_begin(t, threads, size), begin + span_begin(t + 1, threads, size), softness, sweep, s.sweeps,
-            pace.per_h, fabric, vertices,
+        begin = fabric.stitch_colours[colour]
+        size = fabric.stitch_colours[colour + 1] - begin
+        sew_stitches(
+            begin + span_begin(t, threads, size), begin + span_begin(t + 1, threads, size), sweep, s.sweeps, pace.per_h,
+            fabric, vertices,
         )  # fmt: skip
     grid_barrier(arrivals)
 
@@ -101,6 +100,7 @@ def advance(
     settings: wp.array[Settings],
     vertices: VertexArrays,
     fabric: FabricArrays,
+    bending: BendingArrays,
     guides: GuideArrays,
     contacts: ContactArrays,
     halves: HalfSpaceArrays,
@@ -116,8 +116,8 @@ def advance(
     # vertices, where nothing would stop them, and their half-spaces
     for i in range(begin, end):
         if not start_vertex(i, vertices.x, vertices.v, vertices.inverse_mass, pace.h, vertices.p, vertices.before):
-            fabric.prepared[0] = wp.vec2d()
-            fabric.prepared[1] = wp.vec2d()
+            fabric.prepared[0] = ZERO
+            fabric.prepared[1] = ZERO
         vertices.free[i] = free_displacement(i, s, vertices)
     first_half = begin * halves.room
     count = find_half_spaces(begin, end, s, vertices, colliders, halves)
@@ -133,26 +133,27 @@ def advance(
     if s.cached != 0:
         for i in range(span_begin(t, threads, s.contacts), span_begin(t + 1, threads, s.contacts)):
             refresh_contact(i, contacts, vertices)
-    known = fabric.prepared[s.prediction]
-    if known[0] != pace.per_h or known[1] != pace.softness:
-        quads = fabric.quads.shape[0]
-        for i in range(span_begin(t, threads, quads), span_begin(t + 1, threads, quads)):
-            prepare_quad(i, pace.per_h, pace.softness, fabric, vertices.inverse_mass)
+    if fabric.prepared[s.prediction] != pace.per_h:
+        stitches = fabric.stitches.shape[0]
+        for i in range(span_begin(t, threads, stitches), span_begin(t + 1, threads, stitches)):
+            prepare_stitch(i, pace.per_h, fabric, vertices.inverse_mass)
     grid_barrier(arrivals)
     if t == 0:
-        fabric.prepared[s.prediction] = wp.vec2d(pace.per_h, pace.softness)
+        fabric.prepared[s.prediction] = pace.per_h
 
+    interval = bending.intervals[s.prediction]
     for substep in range(pace.substeps):
         progress = wp.float64(substep + 1) * pace.share
+        if interval > 0:
+            if substep % interval == 0:
+                solve_bending(t, threads, begin, end, 1, arrivals, s, pace, vertices, bending)
         # a thread moved its vertices last itself, so it need not wait for others here
         predict_vertices(
-            begin, end, vertices.x, vertices.target, vertices.force, s.gravity, pace.slowed, pace.h, progress, vertices.p,
+            begin, end, vertices.x, vertices.target, vertices.pull, s.gravity, pace.slowed, pace.h, progress, vertices.p,
             vertices.before, vertices.start,
         )  # fmt: skip
         for sweep in range(s.sweeps):
-            solve_fabric(
-                t, threads, arrivals, substep % pace.interval == 0, sweep, s, pace, fabric, vertices
-            )  # fmt: skip
+            solve_fabric(t, threads, arrivals, sweep, s, pace, fabric, vertices)
             solve_guides(t, threads, arrivals, progress, pace, guides, vertices)
             if s.contacts > 0:
                 if t == 0:

@@ -1,4 +1,4 @@
-// Springs between two vertices and linear springs over four vertices (stitches, hinges) as XPBD constraints.
+// Springs between two vertices and linear springs over four vertices (stitches) as XPBD constraints.
 // `rows` are vertices (x, y, z, inverse mass) of the present, `was` those at the start of the substep.
 
 // [stretch] one spring: vertices q[2], numbers s (rest length, compliance, delay); `continue` where there is nothing to do
@@ -43,26 +43,21 @@ if (sweeps > 1)
 rows[q[0]] = a + (a[3] * step) * d;
 rows[q[1]] = b - (b[3] * step) * d;
 
-// [bend] one spring over the vertices q[4] with weights w, numbers s, and prepared displacements g of its corners
+// [sew] one stitch over the vertices q[4] with weights w, numbers s, and prepared displacements g of its corners
 const row4 a = rows[q[0]];
 const row4 b = rows[q[1]];
 const row4 c = rows[q[2]];
 const row4 d = rows[q[3]];
-row4 r = w[0] * a + w[1] * b + w[2] * c + w[3] * d;
-row4 wanted = r;
-if (s[0] > 0.0) {
-    const double length = sqrt(r[0] * r[0] + r[1] * r[1] + r[2] * r[2]);
-    wanted = (1.0 - s[0] / (length > 1e-30 ? length : 1e-30)) * r;
-}
-if (s[2] * per_h > $LEAST_DELAY) {
+row4 wanted = w[0] * a + w[1] * b + w[2] * c + w[3] * d;
+const double gamma = s[2] * per_h > $LEAST_DELAY ? s[2] * per_h : 0.0;
+if (gamma > 0.0) {
     // damping resists the change of r over the substep
     const row4 then = w[0] * was[q[0]] + w[1] * was[q[1]] + w[2] * was[q[2]] + w[3] * was[q[3]];
-    wanted = wanted + (s[2] * per_h) * (r - then);
+    wanted = wanted + gamma * (wanted - then);
 }
 if (sweeps > 1) {
     // multipliers add up over the sweeps of a substep
-    const double alpha = s[1] * softness;
-    const double gamma = s[2] * per_h > $LEAST_DELAY ? s[2] * per_h : 0.0;
+    const double alpha = s[1] * per_h * per_h;
     const double mass = w[0] * w[0] * a[3] + w[1] * w[1] * b[3] + w[2] * w[2] * c[3] + w[3] * w[3] * d[3];
     if (!(mass > 0.0))
         continue;
@@ -106,33 +101,33 @@ for (bool once = true; once; once = false) {
 }
 #endif
 
-// [bend_quads] springs over four vertices first..last-1, one after another
+// [sew_stitches] stitches first..last-1, one after another
 row4* rows = (row4*)vertices.p.data;
 const row4* was = (const row4*)vertices.before.data;
-row4* pulls = (row4*)fabric.quad_pull.data;
+row4* pulls = (row4*)fabric.stitch_pull.data;
 for (int i = first; i < last; ++i) {
-    const wp::vec_t<4, int> q = fabric.quads.data[i];
-    const wp::vec_t<3, double> s = fabric.quad_springs.data[i];
-    const row4 w = ((const row4*)fabric.quad_weights.data)[i];
-    const row4 g = ((const row4*)fabric.quad_moves.data)[i];
-    // [include bend]
+    const wp::vec_t<4, int> q = fabric.stitches.data[i];
+    const wp::vec_t<3, double> s = fabric.stitch_springs.data[i];
+    const row4 w = ((const row4*)fabric.stitch_weights.data)[i];
+    const row4 g = ((const row4*)fabric.stitch_moves.data)[i];
+    // [include sew]
 }
 
-// [bend_loaded] one of them whose numbers the thread has loaded already
+// [sew_loaded] one of them whose numbers the thread has loaded already
 row4* rows = (row4*)vertices.p.data;
 const row4* was = (const row4*)vertices.before.data;
-row4* pulls = (row4*)fabric.quad_pull.data;
+row4* pulls = (row4*)fabric.stitch_pull.data;
 for (bool once = true; once; once = false) {
-    // [include bend]
+    // [include sew]
 }
 
-// [bend_shared] the same with vertices in the shared memory of a thread block
+// [sew_shared] the same with vertices in the shared memory of a thread block
 #if defined(__CUDA_ARCH__)
 const shared_rows rows{(double*)room - begin};
 const shared_rows_before was{(const double*)room - begin};
-row4* pulls = (row4*)fabric.quad_pull.data;
+row4* pulls = (row4*)fabric.stitch_pull.data;
 for (bool once = true; once; once = false) {
-    // [include bend]
+    // [include sew]
 }
 #endif
 

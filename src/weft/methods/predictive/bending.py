@@ -1,0 +1,208 @@
+"""Bending in the substeps of `predictive`: the implicit solve of position-based dynamics, several times a step.
+
+A sweep over hinges would carry nothing on fine meshes (see `dynamics.position_based.bending`, which has the equations). So the
+change of velocity by bending over a few substeps is solved for at once, and acts in them as a constant acceleration. All
+threads of the kernel of a step share each iteration.
+"""
+
+# mypy: disable-error-code="arg-type"
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from weft.dynamics.packed_vertices import first_three
+from weft.dynamics.position_based.bending import (
+    Bending,
+    Chebyshev,
+    SparseRows,
+    iterate,
+    rest_stretch_of,
+    right_hand_side,
+)
+from weft.dynamics.springs import from_world
+from weft.methods.predictive.state import PREDICTION, Pace, Settings, VertexArrays, fill
+from weft.runtime.cooperative import grid_barrier
+from weft.world import World
+
+wp.set_module_options({"enable_backward": False})
+
+ZERO = wp.constant(wp.float64(0.0))
+ONE = wp.constant(wp.float64(1.0))
+TWO = wp.constant(wp.float64(2.0))
+# substeps of one solve: it costs as much as two or three sweeps over the springs. With one solve a substep a strip hangs as
+# deep to 0.1 %, and small figures take half as long again
+INTERVAL = 3
+# fewer substeps where a solve would take more iterations than this: shorter solves need so many fewer iterations that they
+# cost little, and where dt^2 times the stiffest eigenvalue is above 5,000 cloth at rest trembles
+FEW_ITERATIONS = 8
+
+
+@wp.struct
+class BendingArrays:
+    """The bending matrix, the rest shape where that is not flat, and what a solve writes."""
+
+    matrix: SparseRows
+    iterated: SparseRows
+    """the matrix of equal shares, of the iterations"""
+    delay: wp.array[wp.float64]
+    quads: wp.array[wp.vec4i]
+    weights: wp.array[wp.vec4d]
+    rest: wp.array[wp.float64]
+    rest_moments: SparseRows
+    rest_stretch: wp.array[wp.vec4d]
+    """of each hinge; empty where all cloth is flat at rest"""
+    ahead: wp.array[wp.vec4d]
+    right: wp.array[wp.vec4d]
+    direction: wp.array[wp.vec4d]
+    dv: wp.array[wp.vec4d]
+    dv_next: wp.array[wp.vec4d]
+    intervals: wp.array[int]
+    """so many substeps of a step, and of its prediction, have one solve; 0: nothing bends"""
+    plans: wp.array[Chebyshev]
+    """the numbers of a solve of a step, and of its prediction"""
+
+
+@wp.func
+def look_ahead(i: int, dt: wp.float64, s: Settings, pace: Pace, a: VertexArrays, b: BendingArrays):
+    """Where a vertex will be after dt and its damping time without bending and springs, but with gravity and wind."""
+    row = a.p[i]
+    speed = pace.per_h * first_three(row - a.before[i])
+    if row[3] == ZERO:
+        speed = (pace.per_h * pace.share) * (a.target[i] - a.x[i])
+    else:
+        speed += dt * (s.gravity + row[3] * a.force[i])
+    place = first_three(row) + (dt + b.delay[i]) * speed
+    b.ahead[i] = wp.vec4d(place[0], place[1], place[2], row[3])
+
+
+@wp.func
+def solve_bending(
+    t: int,
+    threads: int,
+    first: int,
+    last: int,
+    step: int,
+    arrivals: wp.array[int],
+    s: Settings,
+    pace: Pace,
+    a: VertexArrays,
+    b: BendingArrays,
+):
+    """The force of bending and wind on the vertices over the next substeps.
+
+    All threads call this: thread t solves the vertices first, first + step, ... below `last`.
+    """
+    plan = b.plans[s.prediction]
+    grid_barrier(arrivals)
+    for i in range(first, last, step):
+        look_ahead(i, plan.dt, s, pace, a, b)
+    grid_barrier(arrivals)
+    if b.rest_stretch.shape[0] > 0:
+        for i in range(t, b.rest_stretch.shape[0], threads):
+            b.rest_stretch[i] = rest_stretch_of(i, b.quads, b.weights, b.rest, b.ahead)
+        grid_barrier(arrivals)
+    for i in range(first, last, step):
+        right = right_hand_side(i, b.matrix, b.ahead, b.rest_moments, b.rest_stretch, plan.dt)
+        b.right[i] = right
+        b.direction[i] = right / plan.middle
+        b.dv[i] = right / plan.middle
+    k = b.iterated
+    ratio = plan.half / plan.middle
+    rho = ratio
+    for number in range(plan.iterations - 1):
+        grid_barrier(arrivals)
+        new = ONE / (TWO / ratio - rho)
+        momentum = new * rho
+        factor = TWO * new / plan.half
+        rho = new
+        for i in range(first, last, step):
+            w = a.p[i][3]
+            if number % 2 == 0:
+                iterate(i, k, b.delay, w, plan.dt, momentum, factor, b.right, b.direction, b.dv, b.dv_next)
+            else:
+                iterate(i, k, b.delay, w, plan.dt, momentum, factor, b.right, b.direction, b.dv_next, b.dv)
+    for i in range(first, last, step):
+        w = a.p[i][3]
+        if w > ZERO:
+            change = b.dv[i]
+            if plan.iterations % 2 == 0:
+                change = b.dv_next[i]
+            a.pull[i] = a.force[i] + (plan.rate / w) * first_three(change)
+    grid_barrier(arrivals)
+
+
+class StepBending:
+    """The bending of all cloths of a world in the steps of `predictive`."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self._count = world, world.cloth_vertex_count
+        self._bending = Bending(from_world(world), world.mass[: self._count], world.device)
+        self._factor = 1.0
+        self._paces: tuple[float, int] | None = None
+        self._intervals = wp.zeros(2, dtype=int, device=world.device)
+        self._plans = wp.zeros(2, dtype=Chebyshev, device=world.device)
+        self._ahead = wp.zeros(self._count, dtype=wp.vec4d, device=world.device)
+        self.pin()
+
+    def pin(self) -> None:
+        """Take up which vertices are held now."""
+        bending = self._bending
+        before = bending.matrix
+        bending.pin(self._world.inverse_mass.numpy()[: self._count] == 0.0)
+        if bending.matrix is before:
+            return
+        bending.scale(self._factor)
+        hinges = {"quads": bending.memory.quads, "weights": bending.memory.weights, "rest": bending.memory.rest}
+        self.arrays = fill(
+            BendingArrays,
+            matrix=bending.matrix,
+            iterated=bending.iterated,
+            delay=bending.delay,
+            **hinges,
+            rest_moments=bending.rest_moments,
+            rest_stretch=bending.rest_stretch,
+            ahead=self._ahead,
+            right=bending.work[0],
+            direction=bending.work[1],
+            dv=bending.work[2],
+            dv_next=bending.work[3],
+            intervals=self._intervals,
+            plans=self._plans,
+        )
+        """as kernels take them; another object when other vertices are held"""
+        self._paces = None
+
+    def scale(self, factor: float) -> None:
+        """Make cloth so many times as stiff against bending as its material."""
+        self._factor = factor
+        self._bending.scale(factor)
+        self._paces = None
+
+    def plan(self, dt: float, substeps: int) -> None:
+        """Prepare steps dt of so many substeps."""
+        if self._paces == (dt, substeps) or not self._bending.active:
+            return
+        self._paces = dt, substeps
+        intervals, plans = [], []
+        for count in (substeps, -(-substeps // PREDICTION)):
+            h, interval = dt / count, min(INTERVAL, count)
+            while interval > 1 and self._bending.iterations(interval * h) > FEW_ITERATIONS:
+                interval -= 1
+            intervals.append(interval)
+            plans.append(self._bending.plan(interval * h))
+        self._intervals.assign(np.array(intervals, np.int32))
+        self._plans.assign(plans)
+
+    def follow(self, x: wp.array) -> None:
+        """Let bends that stay follow the cloth at the start of a step."""
+        self._bending.memory.follow(x)
+
+    def saved(self) -> dict[str, np.ndarray]:
+        """The bends that stay."""
+        return self._bending.memory.saved()
+
+    def restore(self, saved: Any) -> None:
+        """Take up what `saved` gave."""
+        self._bending.memory.restore(saved)
