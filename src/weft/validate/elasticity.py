@@ -147,12 +147,8 @@ def _within(theory_value: float) -> Callable[[int], Expected]:
     return lambda cells: Expected.near(theory_value, float(np.interp(np.log(cells), np.log([10, 40]), [0.10, 0.03])))
 
 
-_SOFT = "stretch is one Gauss-Seidel sweep a substep, which is too soft: the tip hangs 4 % too deep"
-_UNSETTLED = {method: "1 mm/s with 10 cells, and falling" for method in ("robust", "plain", "predictive")}
-_CANTILEVER = {
-    "cantilever_10_same": {"predictive": _SOFT},
-    "cantilever_10_alternating": {"predictive": _SOFT},
-}
+_SOFT = "stretch is one Gauss-Seidel sweep a substep, which is too soft: the tip hangs 3 to 7 % too deep"
+_UNSETTLED = dict.fromkeys(("robust", "plain", "predictive"), "1 mm/s with 10 cells, and falling")
 
 
 def _cantilever_case(weight: float, kind: Mesh, full: tuple[int, ...], quick: tuple[int, ...] = ()) -> Case:
@@ -164,7 +160,7 @@ def _cantilever_case(weight: float, kind: Mesh, full: tuple[int, ...], quick: tu
         full,
         quick,
         note="resolution: cells a free length",
-        misses={**CLASSICAL, **_CANTILEVER.get(f"cantilever_{weight:g}_{kind}", {})},
+        misses={**CLASSICAL, "predictive": _SOFT} if weight >= 10.0 else CLASSICAL,
     )
 
 
