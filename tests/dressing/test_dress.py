@@ -12,7 +12,7 @@ import weft
 from weft.cli.main import app
 from weft.dressing.arrange import Obstacle, arrange_panels
 from weft.dressing.dresser import count_crossings, part_cloth
-from weft.dressing.sewing import sew_garment
+from weft.dressing.sewing import hanging_stitches, sew_garment
 from weft.dressing.thin_body import thin_body
 from weft.errors import WeftError, WeftWarning
 from weft.garment import cut_pattern
@@ -173,6 +173,65 @@ def test_panels_are_bent_without_stretching_and_seams_pass_the_body(pattern):
         for g in (arranged.garment, cut)
     ]
     assert gaps[0] < 0.6 * gaps[1]
+
+
+def flat_panel(z, corners):
+    edges = [{"endpoints": [i, (i + 1) % len(corners)]} for i in range(len(corners))]
+    return {"vertices": corners, "edges": edges, "translation": [0, 100, z], "rotation": [0, 0, 0]}
+
+
+def skirt(half_waist, half_hem, length, z=15):
+    """A front and a back, sewn along both sides."""
+    corners = [[-half_waist, 0], [-half_hem, -length], [half_hem, -length], [half_waist, 0]]
+    panels = {"front": flat_panel(z, corners), "back": flat_panel(-z, corners)}
+    sides = [[{"panel": name, "edge": edge} for name in panels] + ["right_wrong"] for edge in (0, 2)]
+    return read_pattern(
+        {"pattern": {"panels": panels, "stitches": sides}, "properties": {"units_in_meter": 100}}, "skirt"
+    )
+
+
+def test_a_wide_skirt_stays_flat_and_a_straight_one_is_bent():
+    """The sides of a circle skirt run across the body rather than along it."""
+    body = column()
+    for hem, bent in ((65, False), (30, True)):
+        cut = cut_pattern(skirt(25, hem, 15 if hem > 50 else 60), 0.04)
+        end = arrange_panels(cut, Obstacle(body.vertices, body.faces)).garment.vertices
+        depth = [np.ptp(end[cut.vertex_panel == k, 2]) for k in range(2)]
+        assert all((d > 0.05) == bent for d in depth), depth
+
+
+def test_a_skirt_hangs_from_its_bodice_and_a_sleeve_does_not():
+    square = [[-20, -20], [20, -20], [20, 20], [-20, 20]]
+    places = {"bodice": (0, 100), "skirt": (0, 50), "sleeve": (55, 105)}
+    panels = {
+        f"{part}_{side}": flat_panel(z, square) | {"translation": [x, y, z]}
+        for part, (x, y) in places.items()
+        for side, z in (("front", 15), ("back", -15))
+    }
+    around = [("bodice", 3), ("skirt", 1), ("skirt", 3), ("sleeve", 0), ("sleeve", 2)]
+    seams = [[(f"{part}_front", edge), (f"{part}_back", edge)] for part, edge in around]
+    seams += [[("bodice_front", 0), ("skirt_front", 2)], [("bodice_front", 1), ("sleeve_front", 3)]]
+    stitches = [[{"panel": panel, "edge": edge} for panel, edge in seam] for seam in seams]
+    data = {"pattern": {"panels": panels, "stitches": stitches}, "properties": {"units_in_meter": 100}}
+    cut = cut_pattern(read_pattern(data, "dress"), 0.1)
+    names = np.array([panel.name for panel in cut.pattern.panels])[cut.vertex_panel[cut.stitches]]
+    waist = np.array([{*pair} == {"bodice_front", "skirt_front"} for pair in names])
+    # corners at which several seams end are joined too
+    own = cut.stitch_seam >= 0
+    assert waist[own].any() and np.array_equal(hanging_stitches(cut)[own], waist[own])
+
+
+def test_the_halves_of_a_tube_stay_apart():
+    cut = cut_pattern(skirt(45, 45, 50, z=6), 0.04)
+    end = arrange_panels(cut, Obstacle(column().vertices, column().faces)).garment.vertices
+    assert end[cut.vertex_panel == 0, 2].min() > 0.01 and end[cut.vertex_panel == 1, 2].max() < -0.01
+
+
+def test_what_slides_off_is_told(tmp_path):
+    """A tube around a column that is thinner everywhere."""
+    wide = skirt(40, 40, 30, z=25)
+    done = weft.dress(wide, column(0.5), tmp_path / "wide.zarr", edge=0.08, settle=0.5)
+    assert not done.ok and any("skirt slid down by" in remark for remark in done.remarks)
 
 
 def test_a_garment_far_too_small_is_refused(tmp_path):

@@ -42,6 +42,25 @@ def test_the_gap_shrinks_evenly(kind):
     assert sim.report["stretch"] < 0.1
 
 
+def test_a_delayed_seam_waits_and_does_not_push():
+    sim = weft.Simulation(scene(0.25, kind="weld", delay=0.25))
+    for _ in range(15):
+        sim.advance()
+    assert gaps(sim) == pytest.approx(0.2, abs=1e-6)
+    # nearer than the schedule asks for: nothing happens
+    sim.positions[25:] -= [0.05, 0.0, 0.0]
+    sim.advance()
+    assert gaps(sim) == pytest.approx(0.15, abs=1e-3)
+    for _ in range(14):
+        sim.advance()
+    assert gaps(sim).max() < 0.003
+
+
+def test_a_delay_needs_a_time_to_close():
+    with pytest.raises(SceneError, match="delay is for seams that close in time"):
+        scene(0.0, delay=0.5)
+
+
 def test_without_closing_a_seam_pulls_at_once():
     sim = weft.Simulation(scene(0.0))
     sim.advance()

@@ -30,6 +30,8 @@ AROUND = 0.10
 ALONG = 0.65
 # the radius of the half cylinders in units of that of a closed tube: a little flatter, so that both halves stay apart
 FLATTER = 1.15
+# m: what the two halves keep apart, which are moved outwards where the panels stand closer than they are deep
+HALVES_APART = 0.04
 # places along a tube at which its girth is measured
 GIRTHS = 9
 # m: how far a group is moved down and up, in which steps, and the distance that it keeps from where seams would be caught
@@ -154,6 +156,7 @@ def _bend(cut: CutGarment, chosen: NDArray[np.bool_], x: Floats) -> None:
         return
     mine = chosen[cut.vertex_panel]
     flat, middle = x[mine].copy(), x[mine].mean(axis=0)
+    halves: dict[tuple[float, ...], list[int]] = {}
     for number in np.flatnonzero(chosen):
         own = cut.vertex_panel == number
         normal = panels[number].rotation[:, 2]
@@ -170,11 +173,21 @@ def _bend(cut: CutGarment, chosen: NDArray[np.bool_], x: Floats) -> None:
         u = (x[own] - middle) @ across - centre
         x[own] += np.outer(radius * np.sin(u / radius) - u, across)
         x[own] += np.outer(np.sign(depth) * radius * (1.0 - np.cos(u / radius)), normal)
+        halves.setdefault(tuple(np.round(-np.sign(depth) * normal, 3)), []).append(int(number))
+    for outwards, numbers in halves.items():
+        half = np.isin(cut.vertex_panel, numbers)
+        nearest = float(((x[half] - middle) @ np.array(outwards)).min())
+        x[half] += max(0.0, 0.5 * HALVES_APART - nearest) * np.array(outwards)
 
 
 def _axis(cut: CutGarment, chosen: NDArray[np.bool_]) -> Floats | None:
-    """The direction of most edges that are sewn around the body within the chosen panels; None if there is none."""
+    """The direction of most edges that are sewn around the body within the chosen panels; None if there is none.
+
+    A tube runs along its seams, and these are side by side: the seams of a wide circle skirt, one behind the other along
+    their direction, are no tube.
+    """
     total = np.zeros((3, 3))
+    middles = []
     for number, seam in enumerate(cut.pattern.seams):
         pairs = cut.stitches[cut.stitch_seam == number]
         if not len(pairs) or not chosen[cut.vertex_panel[pairs[0]]].all():
@@ -185,8 +198,13 @@ def _axis(cut: CutGarment, chosen: NDArray[np.bool_]) -> Floats | None:
         for name in (seam.one, seam.other):
             steps = np.diff(cut.vertices[cut.edge_vertices[name]], axis=0)
             total += np.einsum("i,ij,ik->jk", 1.0 / np.linalg.norm(steps, axis=1), steps, steps)
+        middles.append(0.5 * (one + other).mean(axis=0))
     lengths, directions = np.linalg.eigh(total)
-    return directions[:, 2] if lengths[2] > ALONG * lengths.sum() > 0.0 else None
+    axis = directions[:, 2]
+    if not lengths[2] > ALONG * lengths.sum() > 0.0:
+        return None
+    spread = np.ptp(np.array(middles), axis=0)
+    return None if abs(spread @ axis) > np.linalg.norm(spread - (spread @ axis) * axis) else np.asarray(axis)
 
 
 def _shift(x: Floats, stitches: Ints, body: Obstacle) -> float:

@@ -31,6 +31,9 @@ Ints = NDArray[np.int32]
 THICKNESS = 0.002
 # m: a seam that is farther open than this at the end of the drape is not closed
 OPEN = 0.005
+# m: a garment all of whose panels ended this far below where the pattern has them has slid off; the hem of a wide skirt and a
+# hood sink as far, but not all panels
+SLID = 0.15
 # s: how long gravity acts before the garment counts as settled
 SETTLE = 1.0
 # 1/s: a little air, so that it comes to rest
@@ -167,7 +170,7 @@ def dress(
     garments, crossings = part_cloth(garments, worn_by.mesh)
     fits = tuple(measure_fit(garment, worn_by.mesh, material, thickness) for garment in garments)
     goes_on = _write_scene(garments, worn_by, blend, settings)
-    remarks = _remarks(sewn, draped, cache, fits)
+    remarks = _remarks(cuts, sewn, draped, cache, fits)
     return Dressed(tuple(garments), worn_by.mesh, crossings, fits, cache, goes_on, remarks)
 
 
@@ -344,13 +347,29 @@ def _body_file(body: DressBody, settings: _Settings) -> str:
     return settings.relative(path)
 
 
+def _slid(cut: CutGarment, end: Floats) -> float:
+    """How far the panel that sank the least is below where the pattern has it, m."""
+    sunk = np.bincount(cut.vertex_panel, cut.vertices[:, 1] - end[:, 1]) / np.bincount(cut.vertex_panel)
+    return float(sunk.min())
+
+
 def _remarks(
-    sewn: Sequence[SewnGarment], draped: Sequence[Floats], cache: Cache, fits: Sequence[Fit]
+    cuts: Sequence[CutGarment],
+    sewn: Sequence[SewnGarment],
+    draped: Sequence[Floats],
+    cache: Cache,
+    fits: Sequence[Fit],
 ) -> tuple[str, ...]:
-    """A sentence about each thing that went wrong: open seams, stretch, what the method could not do."""
+    """A sentence about each thing that went wrong: open seams, stretch, what slid off, what the method could not do."""
     found: list[str] = []
-    for garment, end, fit in zip(sewn, draped, fits, strict=True):
-        pattern = garment.cut.pattern
+    for cut, garment, end, fit in zip(cuts, sewn, draped, fits, strict=True):
+        pattern = cut.pattern
+        slid = _slid(cut, end)
+        if slid > SLID:
+            found.append(
+                f"{pattern.name} slid down by {100 * slid:.0f} cm from where the pattern has it: nothing on this body holds "
+                "it; make it narrower, or attach an edge"
+            )
         for number, gap in garment.open_seams() or open_seams(garment.cut, stitch_gaps(garment.cut, end), OPEN):
             seam = pattern.seams[number]
             found.append(f"{pattern.name}: the seam of {seam.one} and {seam.other} stayed open by {1000 * gap:.0f} mm")

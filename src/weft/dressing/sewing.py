@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from weft.dressing.arrange import Obstacle, arrange_panels
+from weft.dressing.arrange import Obstacle, arrange_panels, panel_groups
 from weft.dressing.thin_body import thin_body
 from weft.garment import CutGarment
 from weft.garment.files import save_garment
@@ -28,11 +28,18 @@ Ints = NDArray[np.int32]
 FPS = 60.0
 # s: seams close, then the body grows, each in this time; in half of it cloth is caught under arms, twice of it changes nothing
 STAGE = 0.8
+# s: where a part of a garment hangs from another, a skirt from a bodice, all other seams close in the first time; those that it
+# hangs from follow from the second one on. If they closed together, a heavy skirt would pull straps off shoulders before these
+# are closed. Sleeves do not wait: closed first, they were caught on the arm beside their armholes
+GROUP_CLOSING, JOINING_FROM = 0.5, 0.3
 # s: after that the cloth comes to rest a little
 REST = 0.1
 # m/s^2: gravity while the body grows; without it straps are lifted off the shoulders, with all of it seams under the arms
 # are pulled down before there are shoulders that carry
 GROWING_GRAVITY = 5.0
+# 1/s^2: gravity ceases as the top of a garment sinks, the UPPER part of its height, since a thin body carries no skirt: after
+# 2.5 cm there is none
+SUPPORT, UPPER = 200.0, 0.15
 # coefficient of friction of the body meanwhile: enough that nothing slips off one shoulder, little enough to slide into place
 FRICTION = 0.2
 # 1/s: air that stops what is drawn together from swinging
@@ -108,8 +115,9 @@ def sew_garment(
         status: dict[str, None] = {}
         for frame in range(scene.frames):
             if frame == round(STAGE * FPS):
-                mass = sim.world.mass[: len(cut.vertices)]
-                sim.forces[: len(mass), 1] = -GROWING_GRAVITY * mass
+                gravity = _Gravity(sim, len(cut.vertices))
+            if frame >= round(STAGE * FPS):
+                gravity.apply()
             sim.advance()
             if sim.report["status"] != "ok":
                 status[sim.report["status"]] = None
@@ -117,6 +125,26 @@ def sew_garment(
                 progress(f"sewing {cut.pattern.name}", frame + 1, scene.frames)
         end = sim.state.positions()[: len(cut.vertices)]
     return SewnGarment(joined(cut, end), stitch_gaps(cut, end), arranged.caught, tuple(status))
+
+
+class _Gravity:
+    """Gravity while the body grows: as much as the body carries already."""
+
+    def __init__(self, sim: Simulation, count: int) -> None:
+        self._sim, self._count = sim, count
+        self._mass = sim.world.mass[:count]
+        heights = self._heights()
+        self._upper = heights > heights.max() - UPPER * np.ptp(heights)
+        self._start = float(heights[self._upper].mean())
+
+    def _heights(self) -> Floats:
+        return np.asarray(self._sim.state.positions()[: self._count, 1])
+
+    def apply(self) -> None:
+        """Set the forces of the next frame."""
+        sunk = self._start - float(self._heights()[self._upper].mean())
+        acceleration = float(np.clip(GROWING_GRAVITY - SUPPORT * sunk, 0.0, GROWING_GRAVITY))
+        self._sim.forces[: self._count, 1] = -acceleration * self._mass
 
 
 def joined(cut: CutGarment, vertices: Floats) -> CutGarment:
@@ -139,6 +167,15 @@ def _thin_solids(cut: CutGarment, body: TriMesh, layers: Sequence[Layer]) -> Flo
     return np.concatenate([thin, *moved])
 
 
+def hanging_stitches(garment: CutGarment) -> NDArray[np.bool_]:
+    """(k,) the stitches between two groups of panels of which one is below the other, rather than beside it."""
+    groups = panel_groups(garment)[garment.vertex_panel]
+    count = np.bincount(groups)
+    middles = np.stack([np.bincount(groups, garment.vertices[:, axis]) / count for axis in range(2)], axis=1)
+    across, down = np.abs(np.subtract(*middles[groups[garment.stitches]].transpose(1, 0, 2))).T
+    return np.asarray(down > across)
+
+
 def _sewing_scene(
     garment: CutGarment,
     solids: Floats,
@@ -150,6 +187,19 @@ def _sewing_scene(
 ) -> Scene:
     """The scene in which seams close around what is thin, and that grows."""
     save_garment(garment, folder / "garment.npz")
+    hanging = hanging_stitches(garment)
+    first = GROUP_CLOSING if hanging.any() else STAGE
+    seams = [
+        Seam(
+            cloth="garment",
+            kind="weld",
+            vertices=garment.stitches[chosen][:, [0, 1, 1]].tolist(),
+            delay=begin,
+            closing=end - begin,
+        )
+        for chosen, begin, end in ((~hanging, 0.0, first), (hanging, JOINING_FROM, STAGE))
+        if chosen.any()
+    ]
     np.savez(folder / "body.npz", vertices=solids, faces=faces)
     body = Collider(name="body", motion=SequenceMotion(file="body.npz", fps=1.0 / STAGE), friction=FRICTION)
     cloth = Cloth(name="garment", mesh="garment.npz", rest="uv", material=material.replace(friction=FRICTION))
@@ -163,5 +213,5 @@ def _sewing_scene(
         forces=Forces(gravity=(0.0, 0.0, 0.0), air_damping=AIR),
         cloths=(cloth,),
         colliders=(body,),
-        seams=(Seam(cloth="garment", file="garment.npz", kind="weld", closing=STAGE),),
+        seams=tuple(seams),
     ).at(folder)

@@ -95,6 +95,9 @@ class Seam(SceneModel):
         description="time in which the seam is drawn together, s: the gap of every stitch shrinks evenly from what it is at "
         "the start; 0 pulls at once. For methods with position-based dynamics",
     )
+    delay: NotNegative = Field(
+        default=0.0, description="time before a seam with `closing` begins to close, s: until then it does not pull"
+    )
 
     @model_validator(mode="after")
     def _check_stitches(self) -> "Seam":
@@ -107,6 +110,8 @@ class Seam(SceneModel):
             raise ValueError(f"needs one weight a stitch: stitches {len(self.vertices)}, weights {len(self.weights)}")
         if self.kind == "weld" and self.stiffness is not None:
             raise ValueError("stiffness is for kind = 'spring'; a weld does not give")
+        if self.delay > 0.0 and self.closing == 0.0:
+            raise ValueError("delay is for seams that close in time: give closing too")
         return self
 
 

@@ -31,6 +31,8 @@ class Stitches:
     """N/m; of a spring"""
     closing: float = 0.0
     """s; how long the seam takes to close"""
+    delay: float = 0.0
+    """s; when it begins to close"""
 
 
 def resolve_stitches(scene: Scene, number: int, cloth_meshes: Sequence[TriMesh]) -> Stitches:
@@ -46,7 +48,7 @@ def resolve_stitches(scene: Scene, number: int, cloth_meshes: Sequence[TriMesh])
     except MeshError as error:
         raise SceneError(scene.problem(("seams", number, key), str(error))) from None
     stiffness = scene.cloths[cloth].material.mean("stretch") if seam.stiffness is None else seam.stiffness
-    return Stitches(cloth, to, vertices, weights, seam.kind, stiffness, seam.closing)
+    return Stitches(cloth, to, vertices, weights, seam.kind, stiffness, seam.closing, seam.delay)
 
 
 def _stitches(scene: Scene, seam: Seam) -> tuple[NDArray[np.int32], NDArray[np.float64]]:

@@ -143,14 +143,16 @@ class Seams:
     """(k,) in N s/m"""
     closing: np.ndarray | None = None
     """(k,) s: how long each stitch takes to close; None where all pull at once"""
+    delay: np.ndarray | None = None
+    """(k,) s: when each stitch begins to close, where `closing` is given"""
     gaps: np.ndarray | None = None
     """(k,) m: how far the points of each stitch are apart at the start, where `closing` is given"""
 
     def lengths(self, time: float) -> np.ndarray:
         """(k,) m: how far the points of each stitch may be apart at a time, while seams are drawn together."""
-        assert self.closing is not None and self.gaps is not None
-        left = 1.0 - time / np.maximum(self.closing, 1e-300)
-        return np.where(self.closing > time, self.gaps * np.maximum(left, 0.0), 0.0)
+        assert self.closing is not None and self.delay is not None and self.gaps is not None
+        left = 1.0 - (time - self.delay) / np.maximum(self.closing, 1e-300)
+        return np.where(self.closing + self.delay > time, self.gaps * np.clip(left, 0.0, 1.0), 0.0)
 
     def nearest(self) -> np.ndarray:
         """(k, 2): vertex a and the nearer end of its edge; with both ends, a whole seam would be connected to one vertex."""
@@ -415,8 +417,9 @@ def _join_seams(sewn: list[Stitches], cloths: list[RestCloth], positions: np.nda
         stiffness.append(np.full(count, strength))
         damping.append(np.full(count, cloths[seam.cloth].material.damping * seam.stiffness))
     seams = Seams(*(np.concatenate(arrays) for arrays in (vertices, weights, stiffness, damping)))
-    closing = np.repeat([seam.closing for seam in sewn], [len(seam.weights) for seam in sewn])
+    counts = [len(seam.weights) for seam in sewn]
+    closing, delay = (np.repeat([getattr(seam, name) for seam in sewn], counts) for name in ("closing", "delay"))
     if not closing.any():
         return seams
     (a, b, c), w = positions[seams.vertices].transpose(1, 0, 2), seams.weights[:, None]
-    return replace(seams, closing=closing, gaps=np.linalg.norm(a - (1.0 - w) * b - w * c, axis=1))
+    return replace(seams, closing=closing, delay=delay, gaps=np.linalg.norm(a - (1.0 - w) * b - w * c, axis=1))

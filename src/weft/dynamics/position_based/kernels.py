@@ -107,7 +107,7 @@ def pull_stencil(
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
 ):
-    """XPBD on a hinge or a stitch: three constraints r = 0 (or one, |r| = rest), with gradients w; dt is the (sub)step."""
+    """XPBD on a stitch: three constraints r = 0 (or one, |r| <= rest), with gradients w; dt is the (sub)step."""
     q = quads[i]
     w = weights[i]
     a = load_vec4d(p, q[0])
@@ -119,7 +119,10 @@ def pull_stencil(
     r = first_three(sum_now)
     back = r
     if rest[i] > ZERO:
-        back = (ONE - rest[i] / wp.max(wp.length(r), wp.float64(1.0e-30))) * r
+        # a seam that is drawn together is a thread: it pulls, and does not push
+        if wp.length(r) <= rest[i]:
+            return
+        back = (ONE - rest[i] / wp.length(r)) * r
     # damping resists the change of r over the step
     gamma = damping[i] / (stiffness[i] * dt)
     moved = r - first_three(sum_then)
@@ -329,7 +332,7 @@ def pull_stencils(
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
 ):
-    """One Gauss-Seidel sweep over hinges or stitches, colour by colour. A cooperative kernel."""
+    """One Gauss-Seidel sweep over stitches, colour by colour. A cooperative kernel."""
     t = first + wp.tid()
     begin = offsets[0]
     end = offsets[wp.min(1, colours)]
