@@ -55,7 +55,6 @@ LONG_FILES: set[str] = {
     "mesh/formats/gltf.py",
     "methods/boxes/elastic_kernels.py",
     "methods/predictive/collider_shapes.py",
-    "methods/predictive/fabric.py",
     "methods/predictive/motions.py",
     "methods/predictive/partitioned_substeps.py",
     "methods/predictive/search_cpu.py",
