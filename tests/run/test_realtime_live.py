@@ -301,6 +301,36 @@ def test_mistakes_about_colliders_are_told():
         cloth.enable("bal")
 
 
+# crowds
+
+
+@pytest.mark.parametrize("kind", ["triangles", "points", "none"])
+def test_a_crowd_has_the_bytes_that_each_has_alone(kind):
+    def begin():
+        scenes = [napkin(self_contacts=kind, analytic=k % 2 == 0, air_damping=0.1 * k) for k in range(7)]
+        return [weft.Realtime(scene) for scene in scenes]
+
+    before = weft.runtime.get_threads()
+    weft.runtime.set_threads(4)
+    try:
+        crowd, alone = begin(), begin()
+        for k in range(40):
+            for number, (one, other) in enumerate(zip(crowd, alone, strict=True)):
+                for cloth in (one, other):
+                    cloth.poses["ball"][2, 3] += 0.002 * number
+                other.step(DT)
+            weft.Realtime.step_all(crowd, DT)
+            for one, other in zip(crowd, alone, strict=True):
+                assert one.positions.tobytes() == other.positions.tobytes(), k
+        crowd[3].poses["ball"][0, 0] = np.nan
+        with pytest.raises(WeftError, match="the pose of 'ball'"):
+            weft.Realtime.step_all(crowd, DT)
+        with pytest.raises(WeftError, match="the same scene twice"):
+            weft.Realtime.step_all([crowd[0], crowd[0]], DT)
+    finally:
+        weft.runtime.set_threads(before)
+
+
 # sleep
 
 

@@ -29,8 +29,16 @@ def shifted(pose, shift):
     return moved
 
 
+@pytest.fixture(params=[1, 4], ids="{} threads".format)
+def threads(request):
+    before = weft.runtime.get_threads()
+    weft.runtime.set_threads(request.param)
+    yield request.param
+    weft.runtime.set_threads(before)
+
+
 @pytest.mark.parametrize("method", METHODS)
-def test_a_world_has_the_bytes_that_it_has_alone(method):
+def test_a_world_has_the_bytes_that_it_has_alone(method, threads):
     sims = weft.Simulation(scene(method), worlds=3)
     assert len(sims) == 3 and sims.positions.shape == (3, 36, 3)
     shifts = np.array([[0.0, 0.0, 0.0], [0.0, 0.01, 0.0], [0.01, -0.01, 0.0]])
@@ -114,3 +122,19 @@ def test_mistakes_are_told():
     sims.velocities[1] = np.nan
     with pytest.raises(WeftError, match=r"world 1: .* vertices"):
         sims.advance()
+
+
+def test_functions_of_the_caller_run_one_after_the_other(threads):
+    sims = weft.Simulation(scene(), worlds=6)
+    running, called = [], []
+
+    def wind(sim):
+        running.append(sim)
+        called.append(sims.worlds.index(sim))
+        assert len(running) == 1
+        running.clear()
+        return np.full(sim.positions.shape, 1e-4)
+
+    sims.add_force(wind)
+    sims.step()
+    assert called == sorted(called) and set(called) == set(range(6))

@@ -2,8 +2,8 @@
 
 Every world has its own state, method, poses, held vertices and, where scenes differ, materials. Nothing in one depends on
 another: a world in a batch has the bytes that it has alone, with every method. Their positions, velocities and forces lie in
-one array each. Worlds are stepped one after the other: methods decide about the length of steps, search radii and convergence
-for all that they simulate, and in one solve for all worlds each would depend on the others.
+one array each. On the CPU worlds are stepped side by side, each on a core: methods decide about the length of steps, search
+radii and convergence for all that they simulate, and in one solve for all worlds each would depend on the others.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,6 +17,7 @@ import warp as wp
 from weft.errors import Unstable, WeftError
 from weft.run.controls import Floats
 from weft.run.simulation import SavedSimulation, Simulation
+from weft.runtime.side_by_side import run_side_by_side
 from weft.scene import Scene, load_scene
 
 Mask = npt.ArrayLike | None
@@ -87,17 +88,30 @@ class SimulationBatch:
 
     def step(self, mask: Mask = None) -> None:
         """Move the chosen worlds forward by `dt`."""
-        for k in self._chosen(mask):
-            self._named(k, self.worlds[k].step)
+        self._in_each(self._chosen(mask), lambda world: world.step())
         for callback in self._after_steps:
             callback(self)
 
     def advance(self, frames: int = 1, mask: Mask = None) -> None:
         """Move the chosen worlds forward by whole frames."""
-        for k in self._chosen(mask):
-            self._named(k, self.worlds[k].advance, frames)
+        self._in_each(self._chosen(mask), lambda world: world.advance(frames))
         for callback in self._after_frames:
             callback(self)
+
+    def _in_each(self, chosen: npt.NDArray[np.int64], act: Callable[[Simulation], None]) -> None:
+        """Do something in the chosen worlds; the error of one gets its number, and comes when all are done."""
+
+        def act_in(k: int) -> None:
+            try:
+                act(self.worlds[k])
+            except Unstable as error:
+                raise Unstable(f"world {k}: {error.args[0]}") from None
+            except WeftError as error:
+                raise WeftError(f"world {k}: {error}") from None
+
+        # functions of the caller may share anything, and a GPU has one queue
+        together = self.world.device.is_cpu and not any(self.worlds[k].calls_back for k in chosen)
+        run_side_by_side(act_in, chosen.tolist(), together=together)
 
     def reset(self, mask: Mask = None) -> None:
         """Set the chosen worlds back to the start of their scenes, see `Simulation.reset`."""
@@ -134,15 +148,6 @@ class SimulationBatch:
                 f"a mask has a truth value for each of the {len(self)} worlds, and this is {chosen.dtype} {chosen.shape}"
             )
         return np.flatnonzero(chosen)
-
-    def _named(self, k: int, act: Callable[..., None], *arguments: Any) -> None:
-        """Do something in one world, whose number an error about it gets."""
-        try:
-            act(*arguments)
-        except Unstable as error:
-            raise Unstable(f"world {k}: {error.args[0]}") from None
-        except WeftError as error:
-            raise WeftError(f"world {k}: {error}") from None
 
     # arrays
 

@@ -1,5 +1,6 @@
 """Cloth in the loop of another program: set poses and targets, step, read positions."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from weft.methods.predictive.solver import PredictiveSolver
 from weft.run.live_animation import LiveAnimation
 from weft.run.realtime_controls import Floats, RealtimeControls
 from weft.runtime.buffers import HostMirror, copy_all_to_host
+from weft.runtime.side_by_side import run_side_by_side
 from weft.scene import Predictive, Scene, load_scene
 from weft.scene.scene import check_scene
 from weft.world import World
@@ -137,6 +139,13 @@ class Realtime(RealtimeControls):
                 copy_all_to_host(*late, *held)
             self._end_step(dt)
         self.time += dt
+
+    @staticmethod
+    def step_all(cloths: "Sequence[Realtime]", dt: float) -> None:
+        """Step many scenes at once, on all cores: a crowd of characters. Each has the bytes that it has alone."""
+        if len({id(cloth) for cloth in cloths}) < len(cloths):
+            raise WeftError("step_all got the same scene twice")
+        run_side_by_side(lambda cloth: cloth.step(dt), cloths, together=all(cloth._on_cpu for cloth in cloths))
 
     @property
     def asleep(self) -> bool:

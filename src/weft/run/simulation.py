@@ -328,6 +328,12 @@ class Simulation:
         self._after_frames.append(callback)
         return callback
 
+    @property
+    def calls_back(self) -> bool:
+        """Whether steps call functions of the caller."""
+        functions = self._external is not None and self._external.functions
+        return bool(self._after_steps or self._after_frames or functions)
+
     # moments
 
     def reset(self) -> None:

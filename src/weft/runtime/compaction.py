@@ -16,6 +16,8 @@ offsets at which the chosen items are written, and their total.
 
 # mypy: disable-error-code="empty-body"
 
+import threading
+
 import warp as wp
 
 from weft.runtime.buffers import PinnedResult
@@ -271,9 +273,11 @@ def exclusive_scans(*lists: Scanned, extra: wp.array | None = None) -> list[int]
     if extra is None and not any(count for _, _, count in lists):
         return [0] * len(lists)
     device = wp.get_device((lists[0][0] if extra is None else extra).device)
-    if device.alias not in _scans:
-        _scans[device.alias] = _Scans(device)
-    totals = _scans[device.alias].run(lists, extra)
+    # Python threads that work side by side have memory of their own
+    scans: dict[str, _Scans] = _of_thread.__dict__
+    if device.alias not in scans:
+        scans[device.alias] = _Scans(device)
+    totals = scans[device.alias].run(lists, extra)
     return totals[: len(lists)] if extra is None else [*totals[: len(lists)], totals[MAX_LISTS]]
 
 
@@ -308,4 +312,4 @@ class _Scans:
         return self._totals.wait().tolist()
 
 
-_scans: dict[str, _Scans] = {}
+_of_thread = threading.local()

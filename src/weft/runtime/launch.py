@@ -16,7 +16,8 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from operator import is_
 from time import perf_counter
 from typing import Any
@@ -170,7 +171,9 @@ class _CpuLauncher:
     def _pack(self, kernel: wp.Kernel, inputs: Sequence[Any]) -> PackedKernel | PublicKernel:
         command = self.commands.get(kernel)
         if command is None:
-            command = self.commands[kernel] = _Command(kernel, inputs, wp.get_device("cpu"))
+            # the first launch may compile
+            with _compiling:
+                command = self.commands[kernel] = _Command(kernel, inputs, wp.get_device("cpu"))
         else:
             command.update(inputs)
         assert command.packed is not None
@@ -216,17 +219,40 @@ class _CudaLauncher:
 
 
 _cpu = _CpuLauncher()
+_compiling = threading.RLock()
+# the launcher of a Python thread that has its own
+_of_thread = threading.local()
 _cuda: dict[str, _CudaLauncher] = {}
 
 
 def _after_fork() -> None:
     # threads do not survive a fork; the child starts its own pool
-    global _cpu
-    _cpu = _CpuLauncher()
+    global _cpu, _compiling
+    _cpu, _compiling = _CpuLauncher(), threading.RLock()
+    _of_thread.__dict__.clear()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def _launcher() -> _CpuLauncher:
+    """The launcher of the CPU that this Python thread uses."""
+    return getattr(_of_thread, "launcher", None) or _cpu
+
+
+@contextmanager
+def own_threads(threads: int) -> Iterator[None]:
+    """In the block this Python thread runs CPU kernels on so many threads of its own, beside other Python threads."""
+    if not hasattr(_of_thread, "own"):
+        _of_thread.own = _CpuLauncher()
+    before = getattr(_of_thread, "launcher", None)
+    _of_thread.launcher = _of_thread.own
+    _of_thread.own.threads = threads
+    try:
+        yield
+    finally:
+        _of_thread.launcher = before
 
 
 def set_threads(threads: int) -> None:
@@ -243,7 +269,8 @@ def get_threads() -> int:
 
 def threads_now() -> int:
     """How many threads a CPU kernel should use now: fewer than `get_threads` while other processes have the cores."""
-    return _cpu.limit.apply(_cpu.threads)
+    launcher = _launcher()
+    return launcher.limit.apply(launcher.threads)
 
 
 def launch(
@@ -259,19 +286,19 @@ def launch(
         return
     target = wp.get_device(device)
     if target.is_cpu:
-        _cpu.launch(kernel, dim, inputs, grain)
+        _launcher().launch(kernel, dim, inputs, grain)
     else:
         _cuda_launcher(target).launch(kernel, dim, inputs)
 
 
 def launch_threads(kernel: wp.Kernel, threads: int, inputs: Sequence[Any]) -> float:
     """Run a kernel on the CPU with one item for each of so many threads, which may wait for each other; returns seconds."""
-    return _cpu.run_each(kernel, threads, inputs)
+    return _launcher().run_each(kernel, threads, inputs)
 
 
 def report_waits(threads: int, seconds: float, waited: float) -> None:
     """Say for how long all threads of a launch waited for others together, so that `threads_now` can follow."""
-    _cpu.limit.report(threads, seconds, waited)
+    _launcher().limit.report(threads, seconds, waited)
 
 
 def launch_blocks(kernel: wp.Kernel, blocks: int, block: int, inputs: Sequence[Any], *, device: wp.DeviceLike) -> None:
