@@ -199,6 +199,29 @@ class Terms:
 
 
 @wp.func
+def stretch_terms(
+    n: wp.vec3d,
+    length: wp.float64,
+    strain: wp.float64,
+    strain_across: wp.float64,
+    modulus: wp.float64,
+    coupling: wp.float64,
+    delay: wp.float64,
+    limit: wp.float64,
+    h: wp.float64,
+):
+    """Threads along the unit vector n, stretched to `length`: their stress, and -dF/dx without and with the damping."""
+    s = modulus * strain + coupling * strain_across
+    stiffness = modulus
+    if length - ONE > limit:
+        s += FIRMER * modulus * (length - ONE - limit)
+        stiffness += FIRMER * modulus
+    along = wp.outer(n, n)
+    across = (wp.max(s, ZERO) / length) * (wp.identity(n=3, dtype=wp.float64) - along)
+    return s, stiffness * along + across, (h * h * stiffness + h * delay * modulus) * along + (h * h) * across
+
+
+@wp.func
 def triangle_terms(
     x0: wp.vec3d,
     x1: wp.vec3d,
@@ -250,27 +273,19 @@ def triangle_terms(
         n_v = wv / length_v
         strain_v = length_v - ONE + delay * wp.dot(n_v, dv)
     if length_u > LEAST_LENGTH:
-        s = moduli[0] * strain_u + moduli[2] * strain_v
-        stiffness = moduli[0]
-        if length_u - ONE > limit:
-            s += FIRMER * moduli[0] * (length_u - ONE - limit)
-            stiffness += FIRMER * moduli[0]
-        along = wp.outer(n_u, n_u)
-        across = (wp.max(s, ZERO) / length_u) * (eye - along)
-        force_u += s * n_u
-        elastic.uu += stiffness * along + across
-        terms.uu += (h * h * stiffness + h * delay * moduli[0]) * along + (h * h) * across
+        stress_u, elastic_u, damped_u = stretch_terms(
+            n_u, length_u, strain_u, strain_v, moduli[0], moduli[2], delay, limit, h
+        )
+        force_u += stress_u * n_u
+        elastic.uu += elastic_u
+        terms.uu += damped_u
     if length_v > LEAST_LENGTH:
-        s = moduli[1] * strain_v + moduli[2] * strain_u
-        stiffness = moduli[1]
-        if length_v - ONE > limit:
-            s += FIRMER * moduli[1] * (length_v - ONE - limit)
-            stiffness += FIRMER * moduli[1]
-        along = wp.outer(n_v, n_v)
-        across = (wp.max(s, ZERO) / length_v) * (eye - along)
-        force_v += s * n_v
-        elastic.vv += stiffness * along + across
-        terms.vv += (h * h * stiffness + h * delay * moduli[1]) * along + (h * h) * across
+        stress_v, elastic_v, damped_v = stretch_terms(
+            n_v, length_v, strain_v, strain_u, moduli[1], moduli[2], delay, limit, h
+        )
+        force_v += stress_v * n_v
+        elastic.vv += elastic_v
+        terms.vv += damped_v
     both = moduli[2] * wp.outer(n_u, n_v)
     elastic.uv += both
     terms.uv += damped * both

@@ -152,6 +152,48 @@ def cheap_direction(k: int, before: Corners, after: Corners) -> wp.vec3d:
     return towards_cloth(unit_normal(after.p, after.q, after.r), before)
 
 
+@wp.func
+def write_half_spaces(
+    i: int,
+    before: Corners,
+    after: Corners,
+    normal: wp.vec3d,
+    distance: wp.float64,
+    h: wp.float64,
+    still: int,
+    wanted: ColliderPairs,
+):
+    """Write the half-space of each corner of the cloth, a thickness h off the collider, if one of them would leave its own.
+
+    distance: of the two triangles at the start; negative where they intersect.
+    """
+    top = wp.max(wp.max(wp.dot(normal, after.p), wp.dot(normal, after.q)), wp.dot(normal, after.r))
+    bound = wp.vec3d()
+    carried = wp.mat33d()
+    apart = wp.vec3d()
+    deeper = bool(False)
+    for k in range(3):
+        x = corner(before, k)
+        w = nearest_point_triangle(x, before.p, before.q, before.r)
+        apart[k] = wp.length(x - (w[0] * before.p + w[1] * before.q + w[2] * before.r))
+        carry = w[0] * (after.p - before.p) + w[1] * (after.q - before.q) + w[2] * (after.r - before.r)
+        for c in range(3):
+            carried[k, c] = carry[c]
+        bound[k] = top + wp.min(h, distance)
+        if still == 0:
+            bound[k] = top + wp.min(h, GROWTH * distance)
+        if distance < wp.float64(0.0):
+            bound[k] = wp.min(top + h, wp.dot(normal, x + carry))
+        if wp.dot(normal, corner(after, k)) < bound[k] - GAP_TOLERANCE * h:
+            deeper = True
+    if deeper:
+        wanted.touch[i] = 1
+        wanted.normal[i] = normal
+        wanted.bound[i] = bound
+        wanted.carried[i] = carried
+        wanted.distance[i] = apart
+
+
 @wp.kernel
 def find_half_spaces(
     first: int,
@@ -207,31 +249,7 @@ def find_half_spaces(
                 if left > taken and still == 0:
                     taken = left
                     normal = d
-    top = wp.max(wp.max(wp.dot(normal, after.p), wp.dot(normal, after.q)), wp.dot(normal, after.r))
-    bound = wp.vec3d()
-    carried = wp.mat33d()
-    apart = wp.vec3d()
-    deeper = bool(False)
-    for k in range(3):
-        x = corner(before, k)
-        w = nearest_point_triangle(x, before.p, before.q, before.r)
-        apart[k] = wp.length(x - (w[0] * before.p + w[1] * before.q + w[2] * before.r))
-        carry = w[0] * (after.p - before.p) + w[1] * (after.q - before.q) + w[2] * (after.r - before.r)
-        for c in range(3):
-            carried[k, c] = carry[c]
-        bound[k] = top + wp.min(h, distance)
-        if still == 0:
-            bound[k] = top + wp.min(h, GROWTH * distance)
-        if distance < wp.float64(0.0):
-            bound[k] = wp.min(top + h, wp.dot(normal, x + carry))
-        if wp.dot(normal, corner(after, k)) < bound[k] - GAP_TOLERANCE * h:
-            deeper = True
-    if deeper:
-        wanted.touch[i] = 1
-        wanted.normal[i] = normal
-        wanted.bound[i] = bound
-        wanted.carried[i] = carried
-        wanted.distance[i] = apart
+    write_half_spaces(i, before, after, normal, distance, h, still, wanted)
 
 
 class ColliderPlanes:

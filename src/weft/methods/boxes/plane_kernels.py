@@ -116,6 +116,62 @@ def time_of(gap: wp.float64, gap_end: wp.float64) -> wp.vec2d:
 
 
 @wp.func
+def widest_gap(a: Span, b: Span):
+    """How far apart two boxes are at the start, and on which axis they are farthest; negative where they overlap."""
+    gap = wp.float64(-1.0e300)
+    axis = int(0)
+    for d in range(3):
+        here = wp.max(b.low[d] - a.high[d], a.low[d] - b.high[d])
+        if here > gap:
+            gap = here  # type: ignore[assignment]
+            axis = d
+    return gap, axis
+
+
+@wp.func
+def first_touch(a: Span, b: Span, kept: wp.float64):
+    """When two boxes first are nearer than `kept` on all axes (0 to 1; 2: never in this step), and on which axis last."""
+    begins = wp.float64(-1.0)
+    until = wp.float64(1.0)
+    last = int(0)
+    for d in range(3):
+        above = time_of(b.low[d] - a.high[d] - kept, b.low_end[d] - a.high_end[d] - kept)
+        below = time_of(a.low[d] - b.high[d] - kept, a.low_end[d] - b.high_end[d] - kept)
+        until = wp.min(until, wp.min(above[1], below[1]))
+        begin = wp.max(above[0], below[0])
+        if begin > begins:
+            begins = begin  # type: ignore[assignment]
+            last = d
+    if begins > until:
+        begins = wp.float64(2.0)
+    return begins, last
+
+
+@wp.func
+def facing_sides(a: Span, b: Span, axis: int):
+    """Which box is below along an axis (0 or 1), its top and the other's bottom: (at the start, at the end) each."""
+    if a.low[axis] + a.high[axis] > b.low[axis] + b.high[axis]:
+        return 1, wp.vec2d(b.high[axis], b.high_end[axis]), wp.vec2d(a.low[axis], a.low_end[axis])
+    return 0, wp.vec2d(a.high[axis], a.high_end[axis]), wp.vec2d(b.low[axis], b.low_end[axis])
+
+
+@wp.func
+def limits_at(kind: int, top: wp.vec2d, bottom: wp.vec2d, begins: wp.float64, spacing: wp.float64) -> wp.vec2d:
+    """The limits of the lower and of the upper side: half the spacing to both sides of the plane of that kind."""
+    half = wp.float64(0.5)
+    middle = half * (top[0] + bottom[0])
+    if kind == MIDDLE_OF_END:
+        middle = half * (top[1] + bottom[1])
+    elif kind == FIRST_TOUCH:
+        middle += begins * half * (top[1] - top[0] + bottom[1] - bottom[0])
+    limits = wp.vec2d(middle - half * spacing, middle + half * spacing)
+    if kind == MIDDLE_OF_START:
+        # rounding must not exclude the positions at the start
+        limits = wp.vec2d(wp.max(limits[0], top[0]), wp.min(limits[1], bottom[0]))
+    return limits
+
+
+@wp.func
 def edge_joins(f: wp.vec3i, g: wp.vec3i, offsets: wp.array[int], neighbours: wp.array[int]) -> bool:
     """Whether an edge joins a vertex of one triangle to a vertex of the other."""
     for k in range(3):
@@ -178,61 +234,26 @@ def find_planes(
     g = mesh.faces[p[1]]
     a = span_of(f, start, end)
     b = span_of(g, start, end)
-    half = wp.float64(0.5)
-
-    # how far apart the boxes are at the start, and on which axis they are farthest
-    gap = wp.float64(-1.0e300)
-    axis = int(0)
-    for d in range(3):
-        here = wp.max(b.low[d] - a.high[d], a.low[d] - b.high[d])
-        if here > gap:
-            gap = here  # type: ignore[assignment]
-            axis = d
+    gap, axis = widest_gap(a, b)
     spacing = wp.min(wp.min(mesh.thickness[f[0]], mesh.thickness[g[0]]), gap)
-    kept = spacing * (wp.float64(1.0) - GAP_TOLERANCE)
-
-    # when they overlap on all axes, and on which one last
     touches = bool(False)
     begins = wp.float64(-1.0)
     if gap > wp.float64(0.0):
-        until = wp.float64(1.0)
-        last = int(0)
-        for d in range(3):
-            above = time_of(b.low[d] - a.high[d] - kept, b.low_end[d] - a.high_end[d] - kept)
-            below = time_of(a.low[d] - b.high[d] - kept, a.low_end[d] - b.high_end[d] - kept)
-            until = wp.min(until, wp.min(above[1], below[1]))
-            begin = wp.max(above[0], below[0])
-            if begin > begins:
-                begins = begin  # type: ignore[assignment]
-                last = d
-        if begins <= until:
+        when, last = first_touch(a, b, spacing * (wp.float64(1.0) - GAP_TOLERANCE))
+        begins = when
+        if when <= wp.float64(1.0):
             touches = True
             if kind != MIDDLE_OF_START:
                 axis = last
 
-    # the two sides that face each other: (at the start, at the end)
-    under = int(0)
-    top = wp.vec2d(a.high[axis], a.high_end[axis])
-    bottom = wp.vec2d(b.low[axis], b.low_end[axis])
-    if a.low[axis] + a.high[axis] > b.low[axis] + b.high[axis]:
-        under = 1
-        top = wp.vec2d(b.high[axis], b.high_end[axis])
-        bottom = wp.vec2d(a.low[axis], a.low_end[axis])
+    under, top, bottom = facing_sides(a, b, axis)
     limits = wp.vec2d(top[0], bottom[0])
     if gap <= wp.float64(0.0):
         deeper = top[1] - bottom[1] - (top[0] - bottom[0])
         if deeper > GAP_TOLERANCE * (top[0] - bottom[0] + mesh.thickness[f[0]]):
             touches = True
     elif touches:
-        middle = half * (top[0] + bottom[0])
-        if kind == MIDDLE_OF_END:
-            middle = half * (top[1] + bottom[1])
-        elif kind == FIRST_TOUCH:
-            middle += begins * half * (top[1] - top[0] + bottom[1] - bottom[0])
-        limits = wp.vec2d(middle - half * spacing, middle + half * spacing)
-        if kind == MIDDLE_OF_START:
-            # rounding must not exclude the positions at the start
-            limits = wp.vec2d(wp.max(limits[0], top[0]), wp.min(limits[1], bottom[0]))
+        limits = limits_at(kind, top, bottom, begins, spacing)
         # a side that rests on a limit or on a collider does not give way
         carries = bool(False)
         presses = bool(False)
