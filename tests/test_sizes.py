@@ -20,6 +20,7 @@ LONGEST_FUNCTION, WIDEST_KERNEL, LONGEST_FILE = 90, 20, 600
 
 LONG_FUNCTIONS: set[str] = {
     "analysis/crossing.py:crosses",
+    "dynamics/implicit/forces.py:triangle_terms",
     "dynamics/implicit/model.py:__init__",
     "geometry/ccd.py:ccd_edge_edge",
     "methods/predictive/motions.py:__init__",

@@ -26,8 +26,7 @@ from weft.world import State
 
 Callback = TypeVar("Callback", bound=Callable[[Any], object])
 
-# what `Simulation(scene, worlds=...)` makes
-BATCH = "weft.run.batch:SimulationBatch"
+BATCH = "weft.run.batch:SimulationBatch"  # what `Simulation(scene, worlds=...)` makes
 
 # limit of positions (m) and velocities (m/s), beyond which a simulation counts as unstable; NaN fails the test too
 FARTHEST = 1e9
@@ -331,8 +330,7 @@ class Simulation:
     @property
     def calls_back(self) -> bool:
         """Whether steps call functions of the caller."""
-        functions = self._external is not None and self._external.functions
-        return bool(self._after_steps or self._after_frames or functions)
+        return bool(self._after_steps or self._after_frames or (self._external and self._external.functions))
 
     # moments
 

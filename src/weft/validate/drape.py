@@ -69,7 +69,7 @@ def drape(method: str, rings: int, preset: str) -> tuple[float, int]:
 
 
 _LIMP = "too limp: stretch is one Gauss-Seidel sweep a substep, which is too soft"
-_FOLDS = dict.fromkeys(("robust", "untangle", "predictive", "plain"), "more and smaller folds than cloth has")
+_FOLDS = dict.fromkeys(("untangle", "predictive"), "more and smaller folds than cloth has")
 
 DRAPE_CASES = tuple(
     case
@@ -193,7 +193,7 @@ RESOLUTION_CASES = (
         lambda method, cells: silhouette_change(hung(method, cells // 2), hung(method, cells)),
         (50, 100),
         unit="%",
-        misses={**CLASSICAL, "robust": _BY_MESH, "plain": _BY_MESH},
+        misses=CLASSICAL,
     ),
     Case(
         "sphere_outline",
