@@ -20,8 +20,12 @@ comma := ,
 demo: $(VENV)/.installed-all
 	$(BIN)/weft demo --out out
 
+# as many tests at a time: most of them use one core; a file stays in one process
+PROCESSES ?= 2
+IN_PARALLEL := -n $(PROCESSES) --dist loadfile
+
 test: $(VENV)/.installed-all+test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(IN_PARALLEL)
 
 test-long: $(VENV)/.installed-all+test
 	$(BIN)/python -m pytest -m long
@@ -37,7 +41,7 @@ $(OLDEST)/.installed: pyproject.toml
 	touch $@
 
 test-oldest: $(OLDEST)/.installed
-	$(OLDEST)/bin/python -m pytest tests/scene tests/mesh tests/cache tests/exchange tests/cli tests/run \
+	$(OLDEST)/bin/python -m pytest $(IN_PARALLEL) tests/scene tests/mesh tests/cache tests/exchange tests/cli tests/run \
 		tests/view/test_view_stills.py
 
 # breaks the code in many places, one at a time: do the tests notice?

@@ -27,7 +27,7 @@ from weft.broad_phase import make_broad_phase
 from weft.geometry.intersection import IntersectionFinder
 from weft.mesh import shapes
 from weft.methods import make_method
-from weft.run.runner import Settled
+from weft.run.runner import FrozenGarbage
 from weft.runtime.buffers import LaunchBound
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.graph_cache import GraphCache
@@ -91,14 +91,14 @@ def frames(world: World, count: int, longest: float = LONGEST) -> tuple[Any, Sta
     method, state = make_method(world, world.scene.method), world.initial_state()
     seconds: list[float] = []
     # as in a run
-    with Settled() as settled:
+    with FrozenGarbage() as garbage:
         for _ in range(count):
             wp.synchronize_device(world.device)
             start = time.perf_counter()
             method.advance_frame(state)
             wp.synchronize_device(world.device)
             seconds.append(time.perf_counter() - start)
-            settled.frame_done()
+            garbage.frame_done()
             if sum(seconds[1:]) > longest:
                 break
     return method, state, np.array(seconds)

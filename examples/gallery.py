@@ -36,6 +36,7 @@ FINE, MOST_LEVELS = 20_000, 3
 # colliders are in a picture as far as this from the cloth, in parts of its extent
 NEAR = 0.5
 METHODS = {
+    "guarded": "Guarded",
     "robust": "Robust",
     "untangle": "Untangle",
     "predictive": "Predictive",
@@ -61,6 +62,9 @@ class Shown:
 
 
 SHOWN = {
+    "guarded_jaw": Shown(frame=36, arguments=("full",)),
+    "guarded_tube": Shown(arguments=("full",)),
+    "guarded_arm": Shown(frame=60),
     "robust_rotating_sphere": Shown(frame=120),
     "robust_table_legs": Shown(frame=130),
     "robust_curtain": Shown(frame=235),

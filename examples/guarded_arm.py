@@ -26,7 +26,10 @@ def scene(size: str = "quick") -> weft.Scene:
         placement=weft.Placement(position=(0.15, 0.0, 0.0)),
     )
     forces = weft.Forces(air_damping=5.0)
-    return weft.Scene(name="arm", frames=120, method="guarded", cloths=[sleeve], colliders=[arm, torso], forces=forces)
+    camera = weft.Camera(position=(-1.0, 0.3, 0.6), target=(0.0, 0.0, 0.0))
+    return weft.Scene(
+        name="arm", frames=120, method="guarded", cloths=[sleeve], colliders=[arm, torso], forces=forces, camera=camera
+    )
 
 
 def check(cache: weft.Cache) -> dict[str, object]:

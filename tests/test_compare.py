@@ -77,6 +77,56 @@ def test_a_method_that_cannot_run_the_scene_says_why(tmp_path):
     assert only.picture is None and only.no_picture
 
 
+def test_a_sheet_that_hangs_has_the_same_outline_whatever_its_cells(tmp_path):
+    """And the caches say that it was divided as asked for."""
+    sheet = weft.Cloth(
+        shape=weft.Grid(size=(0.4, 0.2), cells=(3, 3)),
+        masses="area",
+        placement={"rotation_deg": (90.0, 0.0, 0.0)},
+        pins=[weft.Pin(boundary="top")],
+    )
+    hung = scene(cloths=[sheet], colliders=[], method="plain")
+    result = compare(hung, None, tmp_path, resolutions=[0.05, 0.1], size=(64, 48))
+    assert [(row.label, row.cell) for row in result.rows] == [("plain-100mm", 0.1), ("plain-50mm", 0.05)]
+    assert weft.open_cache(tmp_path / "plain-100mm.zarr").scene.cloths[0].shape.cells == (4, 2)
+    assert weft.open_cache(tmp_path / "plain-50mm.zarr").scene.cloths[0].shape.cells == (8, 4)
+    coarse, fine = result.rows
+    assert fine.outline == 0.0 and coarse.outline < 0.2
+    with result.table.open() as file:
+        assert [float(row["outline"]) for row in csv.DictReader(file)] == [coarse.outline, 0.0]
+    assert result.picture is not None
+
+
+def test_outlines_tell_by_how_much_cloth_hangs_differently(tmp_path):
+    """A cloth that is held by its left side falls away from under it: the fewer cells, the less it can."""
+    sheet = weft.Cloth(shape=weft.Grid(size=(0.4, 0.2)), material="silk", pins=[weft.Pin(boundary="left")])
+    result = compare(
+        scene(cloths=[sheet], colliders=[]), ["plain"], tmp_path, resolutions=[0.4, 0.05], frames=20, size=(64, 48)
+    )
+    assert result.rows[0].outline > 3.0
+
+
+@pytest.mark.parametrize(
+    ("cloth", "message"),
+    [
+        ({"pins": [weft.Pin(indices=(0, 1))]}, "pins of the cloth 'cloth' name vertices by their numbers"),
+        ({"painted": {"bend": [1.0] * 16}}, "painted of the cloth 'cloth' name vertices"),
+        ({"creases": [weft.Crease(edges=[(0, 1)])]}, "creases of the cloth 'cloth' name vertices"),
+        ({"shape": weft.Sphere(radius=0.1)}, "the cloth 'cloth' is a sphere: cells of another length"),
+    ],
+)
+def test_cloth_that_cannot_be_divided_is_refused(tmp_path, cloth, message):
+    shape = {"shape": weft.Grid(size=(0.5, 0.5), cells=(3, 3)), **cloth}
+    with pytest.raises(WeftError, match=message):
+        compare(scene(cloths=[weft.Cloth(**shape)]), ["plain"], tmp_path, resolutions=[0.1])
+
+
+@pytest.mark.parametrize("length", [0.0, -0.1, float("nan"), float("inf")])
+def test_cells_have_a_length(tmp_path, length):
+    with pytest.raises(WeftError, match="lengths of cells in m"):
+        compare(scene(), ["plain"], tmp_path, resolutions=[length])
+
+
 def test_unknown_methods_and_caches_in_the_way_are_refused(tmp_path):
     with pytest.raises(WeftError, match="bocks"):
         compare(scene(), ["bocks"], tmp_path)
@@ -98,6 +148,23 @@ def test_the_command_prints_a_table_and_names_its_files(tmp_path):
     assert (tmp_path / "o" / "compare.png").exists()
     wrong = CliRunner().invoke(app, [*arguments, "--methods", "bocks"])
     assert wrong.exit_code == 1
+    divided = [
+        "compare",
+        str(path),
+        "--methods",
+        "plain",
+        "-o",
+        str(tmp_path / "r"),
+        "--frames",
+        "1",
+        "--size",
+        "64x48",
+    ]
+    done = CliRunner().invoke(app, [*divided, "--resolutions", "0.25, 0.1"])
+    assert done.exit_code == 0, done.output
+    assert "plain-250mm" in done.output and "plain-100mm" in done.output and "outline" in done.output
+    wrong = CliRunner().invoke(app, [*divided, "--resolutions", "fine"])
+    assert wrong.exit_code == 2 and "list of lengths" in wrong.output
 
 
 def test_a_comparison_that_was_stopped_goes_on(tmp_path):

@@ -67,7 +67,9 @@ def block_sizes(module):
     sizes = set()
     for kernel in module.kernels.values():
         in_blocks = any(arg.label == "threads" for arg in kernel.adj.args)
-        sizes.add(kernel.options.get("launch_bounds") or BLOCK if in_blocks else 256)
+        # threads of a block, and perhaps blocks of a multiprocessor
+        bounds = kernel.options.get("launch_bounds") or BLOCK
+        sizes.add((bounds[0] if isinstance(bounds, tuple) else bounds) if in_blocks else 256)
     return sorted(sizes)
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import warp as wp
+from cuda_order import method_of
 
 import weft
 from weft.geometry.intersection import intersection_finder
-from weft.methods import make_method
 from weft.world import World
 
 pytestmark = [
@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-METHODS = ("robust", "untangle", "predictive", "boxes", "push", "finish")
+METHODS = ("guarded", "robust", "untangle", "predictive", "boxes", "push", "finish")
 NAMES = sorted(path.stem for method in METHODS for path in EXAMPLES.glob(f"{method}_*.py"))
 # frames within which the first contacts come
 SOON = 40
@@ -28,6 +28,11 @@ LATER = 60
 CLOSE = 1e-9
 # less than the size of an atom, m
 STIR = 1e-12
+# exactly symmetrical scenes have ties, which rounding decides: of the nearest triangles of a ball around a tube, of pairs
+# exactly as far apart as they are thick. Their vertices start this far to the side, m
+TIES = {"tube": 1e-4, "jaw": 1e-4}
+# which triangle of a mesh is the nearest is found in single precision by `predictive` on CUDA
+NEARLY = {"predictive": 1e-5}
 DEVICE = "cuda:0"
 
 
@@ -58,11 +63,13 @@ class Run:
     """A scene on a device; vertices may start a little to the side, each to another: what moves all alike stirs nothing."""
 
     def __init__(self, scene, device, *, stir=0.0):
+        ties = TIES.get(scene.name, 0.0)
         self.world = World(scene, device)
-        self.method, self.state = make_method(self.world, scene.method), self.world.initial_state()
+        self.method, self.state = method_of(self.world), self.world.initial_state()
         x = self.state.positions()
         cloth = x[: self.world.cloth_vertex_count]
         cloth += stir * np.random.default_rng(0).uniform(-1.0, 1.0, cloth.shape)
+        cloth += ties * np.random.default_rng(1).uniform(-1.0, 1.0, cloth.shape)
         self.state.x.assign(x)
 
     def step(self):
@@ -105,7 +112,7 @@ def test_later_as_near_as_two_runs_on_the_cpu(scene):
     for _ in range(min(LATER, scene.frames)):
         x, y, beside = (run.frame()[0] for run in runs)
     differ, sensitive = (np.sqrt(((other - x) ** 2).sum(axis=1).mean()) for other in (y, beside))
-    assert differ < 3.0 * sensitive + 1e-6
+    assert differ < 3.0 * sensitive + NEARLY.get(scene.method.name, 1e-6)
     if scene.method.name == "robust":
         finder = intersection_finder(runs[0].world)
         assert len(finder.find(x)) == len(finder.find(y)) == 0

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import warp as wp
+from cuda_order import method_of
 
 import weft
 from weft.geometry.intersection import IntersectionFinder
-from weft.methods import make_method
 from weft.world import World
 
 pytestmark = [
@@ -61,7 +61,7 @@ SCENES = {
 def run(scene, device, frames, *, shift=0.0):
     """Positions and reports of the frames; the cloth may start a little to the side."""
     world = World(scene, device)
-    method, state = make_method(world, scene.method), world.initial_state()
+    method, state = method_of(world), world.initial_state()
     x = state.positions()
     x[: world.cloth_vertex_count, 0] += shift
     state.x.assign(x)
@@ -108,7 +108,7 @@ def test_a_step_of_large_predictive_cloth_is_one_graph():
     for _ in range(2):
         scene = drape("predictive", cells=69)
         world = World(scene, "cuda:0")
-        method, state = make_method(world, scene.method), world.initial_state()
+        method, state = method_of(world), world.initial_state()
         done = []
         for _ in range(30):
             row = method.advance_frame(state)

@@ -203,6 +203,40 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
+def names_something(name: str) -> bool:
+    """Whether a dotted name is that of a module, of what is in one, or of a field or an attribute there."""
+    words = name.split(".")
+    for count in range(len(words), 0, -1):
+        try:
+            found = import_module(".".join(words[:count]))
+        except ImportError:
+            continue
+        for word in words[count:]:
+            fields = {**getattr(found, "model_fields", {}), **getattr(found, "__annotations__", {})}
+            if not hasattr(found, word) and word not in fields:
+                return False
+            found = getattr(found, word, None)
+        return True
+    return False
+
+
+def test_names_are_checked():
+    assert names_something("weft.contact.contact.CollisionSearch.free_step") and names_something("weft.Scene.fps")
+    assert not names_something("weft.contact.nothing") and not names_something("weft.Scene.nothing")
+
+
+# the changelog names what is gone
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.name)
+def test_names_and_files_in_the_text_exist(page):
+    text = page.read_text(encoding="utf-8")
+    loggers = {"weft.memory"}
+    named = set(re.findall(r"\bweft(?:\.\w+)+", text)) - loggers
+    assert sorted(name for name in named if not names_something(name)) == []
+    files = set(re.findall(r"`([\w.-]+/[\w./-]+\.(?:py|h|ipynb))`", text))
+    tops = [ROOT / top for top in ("", "src", "src/weft")]
+    assert sorted(file for file in files if not any((top / file).exists() for top in tops)) == []
+
+
 def test_files_in_the_page_about_the_code_exist():
     text = (DOCS / "code.md").read_text(encoding="utf-8")
     diagrams = re.findall(r"^### (\w+)\n.*?^```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL)

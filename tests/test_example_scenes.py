@@ -40,8 +40,22 @@ def test_a_scene_survives_being_written_and_read(example, tmp_path):
     assert weft.load_scene(tmp_path / "scene.toml") == scene
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("example", [name for name in NAMES if name.startswith("robust_")], indirect=True)
+# a few seconds each; of the others `long` sees the runs
+QUICK = ("boxes_ground", "predictive_flaps", "push_tablecloth")
+
+
+@pytest.mark.parametrize(
+    "example", [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in NAMES], indirect=True
+)
 def test_what_it_promises_holds(example, tmp_path):
-    cache = weft.simulate(quick_scene(example), tmp_path / "run.zarr", progress=False)
-    assert example.check(cache)["intersections"] == 0
+    try:
+        scene = quick_scene(example)
+    except weft.WeftError as error:
+        pytest.skip(f"its data is not here: {error}")
+    if not isinstance(scene, weft.Scene):
+        pytest.skip("gives several scenes")
+    # raises where it does not hold
+    found = example.check(weft.simulate(scene, tmp_path / "run.zarr", progress=False))
+    assert found
+    if scene.method.name == "robust":
+        assert found["intersections"] == 0

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES, PICTURES = ROOT / "examples", ROOT / "docs" / "images" / "gallery"
-METHODS = ("robust", "untangle", "predictive", "boxes", "push", "finish")
+METHODS = ("guarded", "robust", "untangle", "predictive", "boxes", "push", "finish")
 NAMES = sorted(path.stem for method in METHODS for path in EXAMPLES.glob(f"{method}_*.py"))
 LARGEST = 300_000
 

@@ -20,9 +20,6 @@ LONGEST_FUNCTION, WIDEST_KERNEL, LONGEST_FILE = 90, 20, 600
 
 LONG_FUNCTIONS: set[str] = {
     "analysis/crossing.py:crosses",
-    "dynamics/implicit/forces.py:triangle_terms",
-    "dynamics/implicit/model.py:__init__",
-    "geometry/ccd.py:ccd_edge_edge",
     "methods/predictive/motions.py:__init__",
     "methods/predictive/partitioned_substeps.py:advance_partitioned",
     "methods/predictive/search_cpu.py:_make_features",

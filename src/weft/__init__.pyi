@@ -28,7 +28,7 @@ from weft.errors import WeftError as WeftError
 from weft.exchange.formats import export as export
 from weft.farm.wedging import wedge as wedge
 from weft.finish.batch import subdivide as subdivide
-from weft.garment.pattern import load_pattern as load_pattern
+from weft.garment.reading import load_pattern as load_pattern
 from weft.geometry.intersection import intersections as intersections
 from weft.mesh import TriMesh as TriMesh
 from weft.mesh import load_mesh as load_mesh

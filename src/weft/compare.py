@@ -1,16 +1,24 @@
-"""One scene simulated with several methods: time, intersections, stretch, and the last frames side by side."""
+"""One scene simulated with several methods, or with cloth of several cells: time, intersections, stretch, and the last frames
+side by side.
+"""
 
 import csv
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.cache import Cache
 from weft.errors import MissingExtraError, WeftError, missing_extra, writing
-from weft.scene import Scene, load_scene
+from weft.mesh.silhouette import silhouette_change
+from weft.scene import Cloth, Cylinder, Grid, Scene, Strip, load_scene
+from weft.scene.bodies import is_pattern
+
+if TYPE_CHECKING:
+    from weft.world import World
 
 # width and height of one picture, and how many stand in a row
 SIZE = (640, 480)
@@ -36,6 +44,16 @@ class Row:
     """frames whose status is not ok"""
     problem: str
     """why it stopped, or the first status that is not ok; empty if there was none"""
+    cell: float = np.nan
+    """length of a cell of the cloths, m; NaN: as in the scene"""
+    outline: float = np.nan
+    """mean distance of the silhouette in the last frame from that with the smallest cells, % of the height of the cloth; the
+    larger one of those from the front and from the side"""
+
+    @property
+    def label(self) -> str:
+        """The method, and the length of a cell where cells were divided: `robust-5mm`."""
+        return self.method if np.isnan(self.cell) else f"{self.method}-{1e3 * self.cell:g}mm"
 
 
 @dataclass(frozen=True)
@@ -55,6 +73,7 @@ def compare(
     methods: Sequence[str] | None = None,
     out: str | Path = "compare",
     *,
+    resolutions: Sequence[float] | None = None,
     frames: int | None = None,
     device: str | None = None,
     size: tuple[int, int] = SIZE,
@@ -64,56 +83,134 @@ def compare(
 ) -> Comparison:
     """Simulate a scene once a method into the folder `out`, with a table (CSV) and a picture of the last frames.
 
-    methods: names; by default all. The method of the scene keeps its options, others have their defaults. The row of a
-        method that cannot run the scene says why.
+    methods: names; by default all, or with resolutions that of the scene. The method of the scene keeps its options, others
+        have their defaults. The row of a method that cannot run the scene says why.
+    resolutions: lengths in m of the cells into which all cloths are divided; one run for each of them and each method.
     resume: continue caches in the folder that come from the same scene.
     overwrite: replace them.
-    progress: called with the method, the frames done and the number of frames.
+    progress: called with the name of the run, the frames done and the number of frames.
     """
-    known = _known_methods()
+    known = known_methods()
     found = load_scene(scene) if isinstance(scene, str | Path) else scene
     if frames is not None:
         found = found.replace(frames=frames)
-    chosen = list(dict.fromkeys(methods)) if methods else known
+    chosen = list(dict.fromkeys(methods)) if methods else [found.method.name] if resolutions else known
     for name in chosen:
         if name not in known:
             raise WeftError(f"no method is called {name!r}; there are {', '.join(known)}")
+    # from the largest cells to the smallest
+    divided = {np.nan: found}
+    if resolutions:
+        divided = {cell: with_cells(found, cell) for cell in sorted(set(resolutions), reverse=True)}
     folder = Path(out)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
 
     rows, caches = [], []
     for name in chosen:
-        changed = found if found.method.name == name else found.replace(method=name)
-        path = folder / f"{name}.zarr"
-        if path.exists() and not (resume or overwrite):
-            raise WeftError(f"{path} is there already: choose another folder, or say --resume or --overwrite")
-        row, cache = _try(changed, path, progress, device=device, resume=resume, overwrite=overwrite)
-        rows.append(row)
-        caches.append(cache)
+        for cell, changed in divided.items():
+            changed = changed if changed.method.name == name else changed.replace(method=name)
+            label = _empty_row(name, "", cell).label
+            path = folder / f"{label}.zarr"
+            if path.exists() and not (resume or overwrite):
+                raise WeftError(f"{path} is there already: choose another folder, or say --resume or --overwrite")
+            row, cache = _try(changed, path, progress, cell, device=device, resume=resume, overwrite=overwrite)
+            rows.append(row)
+            caches.append(cache)
+    if resolutions:
+        rows = _with_outlines(rows, caches)
     table = _write_table(rows, folder / "compare.csv")
     picture, reason = _try_picture(rows, caches, folder / "compare.png", size)
     return Comparison(tuple(rows), table, picture, reason)
 
 
-def _known_methods() -> list[str]:
+def with_cells(scene: Scene, length: float) -> Scene:
+    """The scene with all cloths divided into cells of this length in m: grids, strips, cylinders and sewing patterns."""
+    if not (np.isfinite(length) and length > 0.0):
+        raise WeftError(f"resolutions are lengths of cells in m, more than 0, not {length:g}")
+    return scene.replace(cloths=tuple(_cloth_with_cells(cloth, length) for cloth in scene.cloths))
+
+
+def _cloth_with_cells(cloth: Cloth, length: float) -> Cloth:
+    """A cloth divided into other cells; one that names vertices by their numbers cannot be."""
+    numbered = {
+        "pins": any(pin.indices is not None for pin in cloth.pins),
+        "creases": any(crease.edges is not None for crease in cloth.creases),
+        "painted": any(not isinstance(value, str) for value in cloth.painted.plain().values()),
+    }
+    for key, by_number in numbered.items():
+        if by_number:
+            raise WeftError(
+                f"{key} of the cloth {cloth.name!r} name vertices by their numbers, which change with its cells"
+            )
+
+    def cells(*lengths: float) -> tuple[int, ...]:
+        return tuple(max(1, round(extent / length)) for extent in lengths)
+
+    shape = cloth.shape
+    if isinstance(shape, Grid):
+        return cloth.replace(shape=shape.replace(cells=cells(*shape.size)))
+    if isinstance(shape, Strip):
+        return cloth.replace(shape=shape.replace(cells=cells(shape.length, shape.width)))
+    if isinstance(shape, Cylinder):
+        segments, rings = cells(2.0 * np.pi * shape.radius, shape.height)
+        return cloth.replace(shape=shape.replace(segments=max(3, segments), rings=rings))
+    if is_pattern(cloth.mesh):
+        return cloth.replace(edge=length)
+    what = "comes from a mesh" if shape is None else f"is a {shape.kind}"
+    raise WeftError(
+        f"the cloth {cloth.name!r} {what}: cells of another length are for grids, strips, cylinders and sewing patterns"
+    )
+
+
+def _with_outlines(rows: list[Row], caches: list[Cache | None]) -> list[Row]:
+    """The rows with the distance of each silhouette from that of the same method with the smallest cells."""
+    ends = [
+        None if cache is None or row.frames == 0 else _last_cloth(cache)
+        for row, cache in zip(rows, caches, strict=True)
+    ]
+    finest = {row.method: end for row, end in zip(rows, ends, strict=True) if end is not None}
+    result = []
+    for row, end in zip(rows, ends, strict=True):
+        if end is not None:
+            changes = [silhouette_change(end, finest[row.method], axis=axis) for axis in (0, 2)]
+            row = replace(row, outline=max(changes))
+        result.append(row)
+    return result
+
+
+def _last_cloth(cache: Cache) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Positions of all cloths in the last frame, and their edges."""
+    world = _world_of(cache)
+    edges, _ = world.cloth_edges
+    return cache.positions(cache.frames - 1)[: world.cloth_vertex_count], edges.numpy().reshape(-1, 2)
+
+
+def known_methods() -> list[str]:
+    """The names of all methods."""
     from weft.methods.base import _METHODS
 
     return list(_METHODS)
 
 
+def _empty_row(method: str, problem: str, cell: float) -> Row:
+    """The row of a run without a frame."""
+    return Row(method, 0, np.nan, 0, 0, np.nan, np.nan, 0, problem, cell)
+
+
 def _try(
-    scene: Scene, path: Path, progress: Callable[[str, int, int], None] | None, **options: Any
+    scene: Scene, path: Path, progress: Callable[[str, int, int], None] | None, cell: float, **options: Any
 ) -> tuple[Row, Cache | None]:
     """Run one method; an error goes into its row, and the frames until then still count."""
     from weft.cache import open_cache
     from weft.run import simulate
 
     method = scene.method.name
+    label = _empty_row(method, "", cell).label
 
     def on_frame(frame: int, row: Any) -> None:
         if progress is not None:
-            progress(method, frame, scene.frames)
+            progress(label, frame, scene.frames)
 
     problem = ""
     try:
@@ -121,12 +218,12 @@ def _try(
     except WeftError as error:
         problem = str(error).splitlines()[0]
     if not path.exists():
-        return Row(method, 0, np.nan, 0, 0, np.nan, np.nan, 0, problem or "it made no frame"), None
+        return _empty_row(method, problem or "it made no frame", cell), None
     cache = open_cache(path)
-    return _measure(method, cache, problem), cache
+    return _measure(method, cache, problem, cell), cache
 
 
-def _measure(method: str, cache: Cache, problem: str) -> Row:
+def _measure(method: str, cache: Cache, problem: str, cell: float) -> Row:
     """The row of a method from its cache."""
     from weft.check import check_cache
 
@@ -147,17 +244,23 @@ def _measure(method: str, cache: Cache, problem: str) -> Row:
         1e3 * _kinetic_energy(cache),
         len(troubles),
         problem or (troubles[0] if troubles else ""),
+        cell,
     )
 
 
 def _kinetic_energy(cache: Cache) -> float:
     """Kinetic energy of all cloths in the last frame, J."""
-    from weft.world import World
-
-    world = World(cache.scene)
+    world = _world_of(cache)
     count = world.cloth_vertex_count
     v = cache.velocities(cache.frames - 1)[:count]
     return float(0.5 * (world.mass[:count, None] * v**2).sum())
+
+
+def _world_of(cache: Cache) -> "World":
+    """The scene of a cache, compiled."""
+    from weft.world import World
+
+    return World(cache.scene)
 
 
 def _write_table(rows: list[Row], path: Path) -> Path:
@@ -202,11 +305,13 @@ def _draw(drawn: list[tuple[Row, Cache]], path: Path, size: tuple[int, int]) -> 
     for axis in axes:
         axis.axis("off")
     for axis, (row, cache) in zip(axes, drawn, strict=False):
-        still = path.with_name(f"{row.method}.png")
+        still = path.with_name(f"{row.label}.png")
         last = cache.frames - 1
         render_still(cache, last, still, size=size, camera=view, marks=crossing_marks(cache, last))
         axis.imshow(imread(still))
-        title = f"{row.method}: {row.frame_ms:.0f} ms a frame, {row.last_intersections} intersections"
+        title = f"{row.label}: {row.frame_ms:.0f} ms a frame, {row.last_intersections} intersections"
+        if not np.isnan(row.outline):
+            title += f", outline {row.outline:.1f} % off"
         axis.set_title(title, fontsize=7)
     figure.savefig(path)
     return path

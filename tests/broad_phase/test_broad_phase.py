@@ -16,8 +16,6 @@ from weft.errors import WeftError
 from weft.runtime import get_threads, set_threads
 from weft.world import Surface
 
-EXACT = [name for name in BROAD_PHASES if name not in ("octree", "kdtree")]
-
 
 def pairs_of(array: wp.array) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in array.numpy().reshape(-1, 2)]
@@ -52,7 +50,7 @@ def two_bodies(table: list[list[int]]) -> tuple[Surface, np.ndarray, np.ndarray]
     return Surface.from_arrays(len(start), faces, face_body=body, body_pairs=table), start, end
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", BROAD_PHASES)
 @pytest.mark.parametrize("follow", [False, True])
 def test_features_are_those_of_the_oracle(name: str, follow: bool) -> None:
     start, end, faces = crumpled(9)
@@ -68,7 +66,7 @@ def test_features_are_those_of_the_oracle(name: str, follow: bool) -> None:
     assert_between(pairs_of(candidates.edge_edge), least[1], most[1])
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", BROAD_PHASES)
 @pytest.mark.parametrize("share_vertex", [False, True])
 def test_triangles_are_those_of_the_oracle(name: str, share_vertex: bool) -> None:
     start, end, faces = crumpled(9)
@@ -92,7 +90,7 @@ def test_bodies_meet_as_the_table_says(table: list[list[int]]) -> None:
     most = feature_oracle(surface, start, end, 0.0, 1e-6)
     assert least[0]
     expected = lists_of(searched("brute", surface, start, end, follow=False))
-    for name in EXACT:
+    for name in BROAD_PHASES:
         broad = searched(name, surface, start, end, follow=False)
         candidates = broad.feature_pairs()
         assert_between(pairs_of(candidates.vertex_triangle), least[0], most[0])
@@ -136,7 +134,7 @@ def test_exact_broad_phases_list_the_same(seed: int, count: int, kind: str, marg
     surface = Surface.from_arrays(len(start), faces)
     end = start if still else end
     expected = lists_of(searched("brute", surface, start, end, margin))
-    for name in EXACT:
+    for name in BROAD_PHASES:
         for one, other in zip(lists_of(searched(name, surface, start, end, margin)), expected, strict=True):
             np.testing.assert_array_equal(one, other)
 

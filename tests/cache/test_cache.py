@@ -68,6 +68,18 @@ def test_round_trip(tmp_path):
     assert cache.verify() == []
 
 
+def test_what_a_method_notes_of_a_frame_comes_back(tmp_path):
+    with create(tmp_path / "a.zarr") as writer:
+        writer.append(*values(0), row(0))
+        writer.append(*values(1), row(1), noted={"released": np.array([(0, 1, 2)]), "other": np.zeros((0, 3))})
+        writer.append(*values(2), row(2), noted={"released": [(0, 10**6, 0)]})
+    cache = open_cache(tmp_path / "a.zarr")
+    assert cache.noted(0) == {}
+    assert cache.noted(1)["released"].tolist() == [[0, 1, 2]] and cache.noted(1)["other"].shape == (0, 3)
+    with pytest.raises(CacheError, match=r"frame 2 .* damaged: what was noted"):
+        cache.noted(2)
+
+
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     hnp.arrays(np.float64, (7, 3), elements=st.floats(allow_nan=False, allow_infinity=False)),

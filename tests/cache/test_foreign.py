@@ -54,6 +54,7 @@ FORMATS = {
     "run.usdc": "USD: 1 m a unit, y up, 25 time codes a second",
     "run.glb": "glTF: metres, y up; sampled 25 times a second",
     "run.npz": "npz",
+    "arrays": "npy: arrays that weft exported, metres, y up, 25 frames a second",
     "objs": "OBJ files",
     "plys": "PLY files",
 }
@@ -63,7 +64,7 @@ def exported(cache, folder, name):
     for package, ending in (("alembic3d", ".abc"), ("pxr", ".usdc")):
         if name.endswith(ending):
             pytest.importorskip(package)
-    export(cache, folder / name, format={"objs": "obj", "plys": "ply"}.get(name))
+    export(cache, folder / name, format={"objs": "obj", "plys": "ply", "arrays": "npy"}.get(name))
     return folder / name
 
 
@@ -89,6 +90,25 @@ def test_point_caches_take_the_mesh_beside_them(cache, tmp_path):
     (tmp_path / "mdd" / "upper.obj").unlink()
     with pytest.raises(WeftError, match=r"put the mesh that it moves beside it, as upper\.obj"):
         open_result(tmp_path / "mdd" / "upper.mdd")
+
+
+def test_a_folder_with_one_result_is_that_result(cache, counts, tmp_path):
+    """Not the still mesh beside a point cache, which has no intersections in any frame."""
+    export(cache, tmp_path / "one", format="pc2", bodies=["upper"])
+    assert open_result(tmp_path / "one", fps=25.0).frames == FRAMES
+    export(cache, tmp_path / "all", format="mdd")
+    with pytest.raises(WeftError, match=r"several point caches, one for each body: name one of ball\.mdd, lower\.mdd"):
+        open_result(tmp_path / "all")
+    arrays = exported(cache, tmp_path, "arrays")
+    assert [f.intersections for f in check_cache(open_result(arrays / "vertices.npy")).frames] == counts
+    (arrays / "faces.npy").write_bytes(b"none")
+    with pytest.raises(WeftError, match="cannot be read as arrays that weft exported"):
+        open_result(arrays)
+    (arrays / "cache.json").write_text("{}")
+    export(cache, tmp_path / "again", format="npy")
+    (arrays / "faces.npy").write_bytes((tmp_path / "again" / "faces.npy").read_bytes())
+    with pytest.raises(WeftError, match=r"cache\.json: it does not say which bodies there are"):
+        open_result(arrays)
 
 
 def test_arrays_of_other_names(cache, counts, tmp_path):

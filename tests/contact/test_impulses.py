@@ -287,6 +287,29 @@ def test_colours_do_not_change_where_another_stencil_comes_or_goes():
     assert np.array_equal(colours[0], np.delete(colours[1], 200))
 
 
+@pytest.mark.parametrize("by_dependencies", [False, True])
+def test_worlds_together_have_the_colours_that_each_has_alone(by_dependencies):
+    """Two worlds of 150 vertices, whose stencils are listed in turns."""
+    worlds = [random_pairs(np.random.default_rng(seed), 300, 150).vertices for seed in (0, 1)]
+    both = np.stack([worlds[0], worlds[1] + 150], axis=1).reshape(-1, 4)
+    own = np.arange(300, dtype=np.int32) % 150
+
+    def coloured(vertices, count, **given):
+        colouring = StencilColouring(count, numbers(np.ones(count)), by_dependencies=by_dependencies, **given)
+        colouring.colour(wp.array(vertices, dtype=wp.vec4i, device="cpu"), len(vertices))
+        listed = wp.array(vertices, dtype=wp.vec4i, device="cpu")
+        colouring.sort_by_region(listed, len(vertices), colouring.offsets)
+        offsets, order = colouring.offsets.numpy(), colouring.order.numpy()[: len(vertices)]
+        return order, np.repeat(np.arange(COLOURS + 1), np.diff(offsets))
+
+    order, colours = coloured(both, 300, numbers=own)
+    for k, alone in enumerate(worlds):
+        expected, expected_colours = coloured(alone, 150)
+        of_world = order % 2 == k
+        assert np.array_equal(order[of_world] // 2, expected)
+        assert np.array_equal(colours[of_world], expected_colours)
+
+
 @pytest.mark.parametrize("count", [1, 2, 7, 62, 900, 901])
 def test_dependencies_give_the_colours_of_the_serial_order(count):
     """What runs on CUDA, here on one thread: the same colours and the same order, whatever the list."""

@@ -27,7 +27,8 @@ def set_up(pairs, inverse_mass, body, dt, *, part=REMOVED_OVERLAP, stiffness=500
     given.inverse_mass, given.vertex_body = numbers(inverse_mass), bodies
     given.friction_static, given.friction_kinetic = friction
     given.rest_shape, given.crease_lengths = vectors(pairs.x), numbers(np.full(int(body.max()) + 1, fold))
-    inputs = [known, contacts.size, contacts.arrays, given, part, stiffness, dt]
+    given.stiffness = numbers(np.full(int(body.max()) + 1, stiffness))
+    inputs = [known, contacts.size, contacts.arrays, given, part, dt]
     launch(set_repulsion, contacts.count - known + more, inputs)
     return contacts
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from weft.contact.step_search import OFFSET, moved_off, pieces, vertex_normals
+from weft.contact.step_search import OFFSET, moved_off, pieces
 from weft.mesh import shapes
+from weft.mesh.topology import vertex_normals
 
 TRIANGLE = [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
 UP = np.array([0.0, OFFSET, 0.0])

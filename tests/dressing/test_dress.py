@@ -5,18 +5,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from patterns import save, tube, vest
+from patterns import gathered, save, tube, vest
 from typer.testing import CliRunner
 
 import weft
 from weft.cli.main import app
-from weft.dressing.arrange import Obstacle, arrange_panels
+from weft.dressing.arrange import Obstacle, arrange_panels, panel_groups
 from weft.dressing.dresser import count_crossings, part_cloth
 from weft.dressing.sewing import hanging_stitches, sew_garment
+from weft.dressing.tension import tightened
 from weft.dressing.thin_body import thin_body
 from weft.errors import WeftError, WeftWarning
 from weft.garment import cut_pattern
-from weft.garment.pattern import read_pattern
+from weft.garment.pattern import EdgeName
+from weft.garment.reading import read_pattern
 from weft.mesh import TriMesh, save_mesh, shapes
 from weft.scene import Material
 
@@ -139,6 +141,47 @@ def test_labelled_edges_stay_on_the_body(tmp_path):
     assert np.abs(end - garment.vertices[held] @ turned[2]).max() < 1e-5
 
 
+def test_elastic_is_shorter_at_rest_and_fades(tmp_path):
+    pattern = waisted(30)
+    cut = cut_pattern(pattern, 0.02)
+    tight = tightened(cut, {"waist": 0.8})
+    for number in range(2):
+        waist = cut.edge_vertices[EdgeName(pattern.panels[number].name, 3)]
+        before, after = (np.linalg.norm(np.diff(one.uv[waist], axis=0), axis=1).sum() for one in (cut, tight))
+        assert after == pytest.approx(0.8 * before)
+    far = np.abs(cut.uv - tight.uv).max(axis=1) == 0.0
+    top = np.array([cut.uv[cut.vertex_panel == k, 1].max() for k in range(2)])[cut.vertex_panel]
+    # the ends move by 6 cm, and three times that below nothing does
+    assert far[cut.uv[:, 1] < top - 0.181].all() and not far[cut.uv[:, 1] > top - 0.001].all()
+    assert tight.smallest_angle > 20.0 and np.array_equal(tight.vertices, cut.vertices)
+    with pytest.raises(WeftError, match=r"between 0\.3 and 1 times what is cut, not 2"):
+        weft.dress(pattern, column(), tmp_path / "d.zarr", edge=0.06, tension={"waist": 2.0})
+    with pytest.raises(WeftError, match="no edge is labelled 'hem'"):
+        weft.dress(pattern, column(), tmp_path / "d.zarr", edge=0.06, tension={"hem": 0.9})
+
+
+def test_a_waistband_is_elastic_as_a_whole():
+    data = gathered()
+    data["pattern"]["panels"]["band"]["edges"][2]["label"] = "waist"
+    cut = cut_pattern(read_pattern(data), 0.02)
+    tight, band = tightened(cut, {"waist": 0.7}), cut.vertex_panel == 0
+    assert np.ptp(tight.uv[band], axis=0) == pytest.approx([0.14, 0.05])
+    assert np.array_equal(tight.uv[~band], cut.uv[~band])
+
+
+def test_elastic_keeps_a_skirt_up(tmp_path):
+    """A tube of 104 cm around a column of 99 cm, by itself too wide to stay."""
+    ends = []
+    for fraction in (1.0, 0.8):
+        out = tmp_path / f"{fraction}.zarr"
+        done = weft.dress(
+            waisted(26), column(), out, edge=0.05, settle=0.8, tension={"waist": fraction}, overwrite=True
+        )
+        assert done.crossings.free
+        ends.append(done.garments[0].vertices[:, 1].max())
+    assert ends[1] > 0.9 and ends[1] > ends[0] + 0.1
+
+
 def test_what_is_left_of_crossings_is_taken_apart():
     """One vertex of the front of a tube sticks out of its back."""
     cut = cut_pattern(read_pattern(tube(gap=1.0, y=60)), 0.03)
@@ -190,6 +233,15 @@ def skirt(half_waist, half_hem, length, z=15):
     )
 
 
+def waisted(half):
+    """A straight skirt of four times this girth whose upper edges are labelled."""
+    pattern = skirt(half, half, 30, z=20)
+    panels = [
+        replace(panel, edges=(*panel.edges[:3], replace(panel.edges[3], label="waist"))) for panel in pattern.panels
+    ]
+    return replace(pattern, panels=tuple(panels))
+
+
 def test_a_wide_skirt_stays_flat_and_a_straight_one_is_bent():
     """The sides of a circle skirt run across the body rather than along it."""
     body = column()
@@ -200,9 +252,27 @@ def test_a_wide_skirt_stays_flat_and_a_straight_one_is_bent():
         assert all((d > 0.05) == bent for d in depth), depth
 
 
-def test_a_skirt_hangs_from_its_bodice_and_a_sleeve_does_not():
+@pytest.mark.parametrize("angle", [41, 0, -41])
+def test_a_sleeve_is_bent_whichever_way_it_points(angle):
+    """Of a right and a left sleeve one was taken for a wide skirt and stayed flat, and the arm came through its seam."""
+    corners = [[-10, -25], [10, -25], [10, 25], [-10, 25]]
+    panels = {
+        side: flat_panel(0, corners) | {"translation": [0, 100, z], "rotation": [0, 0, angle]}
+        for side, z in (("front", 15), ("back", -15))
+    }
+    seams = [[{"panel": name, "edge": edge} for name in panels] + ["right_wrong"] for edge in (1, 3)]
+    properties = {"units_in_meter": 100}
+    cut = cut_pattern(
+        read_pattern({"pattern": {"panels": panels, "stitches": seams}, "properties": properties}, "s"), 0.04
+    )
+    end = arrange_panels(cut, Obstacle(column().vertices, column().faces)).garment.vertices
+    assert all(np.ptp(end[cut.vertex_panel == k, 2]) > 0.03 for k in range(2))
+
+
+@pytest.mark.parametrize("gap", [10, 3])
+def test_a_skirt_hangs_from_its_bodice_and_a_sleeve_does_not(gap):
     square = [[-20, -20], [20, -20], [20, 20], [-20, 20]]
-    places = {"bodice": (0, 100), "skirt": (0, 50), "sleeve": (55, 105)}
+    places = {"bodice": (0, 100), "skirt": (0, 60 - gap), "sleeve": (55, 105)}
     panels = {
         f"{part}_{side}": flat_panel(z, square) | {"translation": [x, y, z]}
         for part, (x, y) in places.items()
@@ -219,6 +289,15 @@ def test_a_skirt_hangs_from_its_bodice_and_a_sleeve_does_not():
     # corners at which several seams end are joined too
     own = cut.stitch_seam >= 0
     assert waist[own].any() and np.array_equal(hanging_stitches(cut)[own], waist[own])
+
+
+def test_a_waistband_belongs_to_its_skirt():
+    data = gathered()
+    data["pattern"]["panels"]["skirt"]["vertices"] = [[0, 0], [20, 0], [20, -30], [0, -30]]
+    data["pattern"]["panels"]["band"]["translation"] = [0, 3, 0]
+    assert panel_groups(cut_pattern(read_pattern(data), 0.04)).tolist() == [0, 0]
+    data["pattern"]["panels"]["band"]["vertices"] = [[0, 0], [20, 0], [20, 25], [0, 25]]
+    assert panel_groups(cut_pattern(read_pattern(data), 0.04)).tolist() == [0, 1]
 
 
 def test_the_halves_of_a_tube_stay_apart():
@@ -241,6 +320,23 @@ def test_a_garment_far_too_small_is_refused(tmp_path):
         WeftError, match="ring is far too small for the body: it is 52 cm around where the body is 99 cm"
     ):
         weft.dress(small, column(), tmp_path / "small.zarr", edge=0.05)
+
+
+@pytest.mark.parametrize(
+    ("units", "message"),
+    [
+        (
+            1000,
+            r"vest is far too small for the body: panel 'front', the largest, is \d\.\d cm long, and the body 108 cm tall",
+        ),
+        (10, r"vest: its panels stand around \[0\.00, 10\.\d\d, .*or look at properties\.units_in_meter"),
+    ],
+)
+def test_units_that_are_off_by_ten_are_told(units, message, tmp_path):
+    data = vest(y=80)
+    data["properties"]["units_in_meter"] = units
+    with pytest.raises(WeftError, match=message):
+        weft.dress(read_pattern(data, "vest"), column(), tmp_path / "d.zarr", edge=0.1 * 10 / units)
 
 
 def test_the_same_input_gives_the_same_bytes(pattern):

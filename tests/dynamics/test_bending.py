@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 import warp as wp
-from scipy.sparse import diags
+from scipy.sparse import csr_array, diags, random_array
 from scipy.sparse.linalg import spsolve
 
 from weft.dynamics.air import Air
-from weft.dynamics.position_based.bending import TOLERANCE, Bending
+from weft.dynamics.position_based.bending import TOLERANCE, Bending, SparseRows, sliced_rows, times
 from weft.dynamics.position_based.model import PositionBased
 from weft.dynamics.springs import from_mesh
 from weft.mesh import TriMesh, shapes
+from weft.runtime import launch
 from weft.scene import Forces, Material
 from weft.validate.elasticity import strip_mesh
 from weft.world import State
@@ -146,3 +147,21 @@ def test_a_strip_sags_like_the_elastica_on_any_mesh(cells, within, diagonals):
     assert drop / reach == pytest.approx(ELASTICA, rel=within)
     # 2 s of strong damping: it hangs still
     assert np.abs(v).max() < 5e-4
+
+
+@wp.kernel
+def multiply(first: int, matrix: SparseRows, x: wp.array[wp.vec4d], product: wp.array[wp.vec4d]):
+    i = first + wp.tid()
+    product[i] = times(i, matrix, x)
+
+
+@pytest.mark.parametrize("side", [1, 4, 32])
+@pytest.mark.parametrize("count", [1, 31, 70])
+def test_rows_in_slices_are_the_same_matrix(side, count):
+    rng = np.random.default_rng(count)
+    # some rows are empty
+    matrix = csr_array(random_array((count, count), density=0.1, rng=rng, format="csr"))
+    x, product = rng.normal(size=(count, 4)), wp.zeros(count, dtype=wp.vec4d, device="cpu")
+    rows = sliced_rows(matrix, side, "cpu")
+    launch(multiply, count, [rows, wp.array(x, dtype=wp.vec4d, device="cpu"), product], device="cpu")
+    np.testing.assert_allclose(product.numpy(), matrix @ x, rtol=0.0, atol=1e-14)

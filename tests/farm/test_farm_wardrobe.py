@@ -9,10 +9,12 @@ from typer.testing import CliRunner
 
 from weft.cli.main import app
 from weft.errors import WeftError
-from weft.farm.wardrobe import dress_many
-from weft.mesh import save_mesh, shapes
+from weft.farm.wardrobe import DressTask, dress_many, dress_one
+from weft.mesh import load_mesh, save_mesh, shapes
 
 pytest.importorskip("distributed", reason="needs the extra farm")
+
+OPTIONS = {"edge": 0.07, "settle": 0.05, "usd": True}
 
 
 @pytest.fixture
@@ -44,6 +46,26 @@ def test_a_study_of_garments(files, cluster):
     again = CliRunner().invoke(app, [*arguments, "--resume"])
     assert "2 samples, 1 made now, 1 not ok" in again.output
     assert CliRunner().invoke(app, arguments).exit_code == 1
+
+
+def test_samples_as_usd(files):
+    Usd, UsdGeom = (pytest.importorskip(f"pxr.{name}", reason="needs usd-core") for name in ("Usd", "UsdGeom"))
+    task = DressTask("vest", (str(files / "vest.json"),), str(files / "slim.obj"), str(files / "one"), OPTIONS)
+    assert dress_one(task)["status"] == "ok"
+    stage = Usd.Stage.Open(str(files / "one" / "dressed" / "vest.usdc"))
+    (mesh,) = (UsdGeom.Mesh(prim) for prim in stage.Traverse() if prim.IsA(UsdGeom.Mesh))
+    arrays = np.load(files / "one" / "dressed" / "vest.npz")
+    # the welded triangles in the same order, so that a subset has those of a panel
+    assert np.array_equal(np.array(mesh.GetFaceVertexIndicesAttr().Get()).reshape(-1, 3), arrays["welded_faces"])
+    subsets = UsdGeom.Subset.GetAllGeomSubsets(mesh)
+    found = {subset.GetPrim().GetDisplayName(): list(subset.GetIndicesAttr().Get()) for subset in subsets}
+    assert found == {
+        name: np.flatnonzero(arrays["face_panel"] == number).tolist()
+        for number, name in enumerate(arrays["panel_names"].tolist())
+    }
+    # the panels of the npz file are labels for every reader, and no panel is taken for a material
+    assert load_mesh(files / "one" / "dressed" / "vest.npz").names("panel") == ("front", "back")
+    assert load_mesh(files / "one" / "dressed" / "vest.usdc").names("material") in ((), ("vest",))
 
 
 def test_mistakes(files):

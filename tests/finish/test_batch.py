@@ -235,3 +235,17 @@ def test_sewn_cloths_are_clean_along_their_seam(tmp_path):
     assert (fine.report["intersections"] == 0).all()
     assert check_cache(fine).clean
     assert not check_cache(fine, seams=False).clean
+
+
+def test_bounded_weights(source, finished, tmp_path):
+    """As clean as with Loop's own weights, and another surface; a cache of other weights is not continued."""
+    fine = subdivide(source, tmp_path / "bounded.zarr", levels=2, weights="bounded", processes=1, frames=[0, 1])
+    assert check_cache(fine).clean and (fine.report["intersections"] == 0).all()
+    assert not np.array_equal(fine.positions(0), finished.positions(0))
+    with pytest.raises(CacheError, match="weights was bounded, is loop"):
+        subdivide(source, fine.path, levels=2, resume=True)
+    result = CliRunner().invoke(
+        app, ["subdivide", str(source.path), "-o", str(tmp_path / "a.zarr"), "-p", "1", "--weights", "butterfly"]
+    )
+    assert result.exit_code == 1
+    assert result.stderr.count("\n") == 1 and "weights must be one of loop, bounded" in result.stderr

@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from patterns import dart, gathered, panel, save, specification, stitch, tube
+from patterns import dart, gathered, panel, pleated, save, specification, stitch, tube
 from typer.testing import CliRunner
 
 from weft.cli.main import app
 from weft.errors import WeftError
 from weft.garment import cut_pattern, load_pattern
+from weft.garment.cut import turned_panels
 from weft.garment.drawing import draw_pattern
 from weft.garment.files import save_garment
-from weft.garment.pattern import EdgeName, PatternError, read_pattern
-from weft.garment.triangulate import smallest_angles, triangulate
+from weft.garment.pattern import EdgeName, PatternError
+from weft.garment.reading import read_pattern
+from weft.garment.triangulate import smallest_angles, split_edges, triangulate
 from weft.mesh import TriMesh, load_mesh
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "garmentcode"
@@ -73,6 +75,14 @@ def test_stars_are_triangulated_well(radii, turn):
     assert smallest_angles(points, faces).min() > min(sharpest, 25.0) - 1e-9
 
 
+def test_splitting_an_edge_keeps_the_area():
+    points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    faces = np.array([[0, 1, 2], [1, 3, 2]], np.int32)
+    more, split = split_edges(points, faces, np.array([[1, 2]]))
+    assert np.array_equal(more[4:], [[0.5, 0.5]]) and len(split) == 4
+    assert signed_areas(more, split) == pytest.approx([0.25] * 4)
+
+
 def test_where_seams_meet_every_vertex_is_sewn_to_every_other():
     """Four panels around one point: the seams join neighbours, and the opposite ones are joined over them."""
     square = [[0, 0], [20, 0], [20, 20], [0, 20]]
@@ -125,6 +135,81 @@ def test_narrow_panels_are_divided_more_finely():
     cut = cut_pattern(read_pattern(specification({"strap": strap, "wedge": wedge})), 0.03)
     areas = np.bincount(cut.face_panel, signed_areas(cut.uv, cut.faces))
     assert areas == pytest.approx([0.0024, 0.003])
+
+
+def test_two_panels_that_are_sewn_along_both_sides_of_a_corner_share_no_triangle():
+    """The peak of a hood: its sharp corner is full of triangles without a vertex inside the panel."""
+    half = [[0, 0], [40, 0], [34, 6], [20, 20]]
+    other = [half[i] for i in (0, 3, 2, 1)]
+    seams = [stitch("left", 0, "right", 3), stitch("left", 2, "right", 1), stitch("left", 1, "right", 2)]
+    hood = specification({"left": panel(half, z=10), "right": panel(other, z=-10)}, seams)
+    for edge in (0.05, 0.03, 0.02):
+        cut = cut_pattern(read_pattern(hood), edge)
+        welded = check(cut)
+        assert not len(cut.shared_chords) and len(welded.boundary_loops) == 1
+
+
+def test_a_panel_of_one_triangle_that_is_sewn_all_around_is_refused():
+    corner = [[0, 0], [20, 0], [0, 20]]
+    other = [corner[i] for i in (0, 2, 1)]
+    seams = [stitch("left", i, "right", 2 - i) for i in range(3)]
+    bag = specification({"left": panel(corner, z=10), "right": panel(other, z=-10)}, seams)
+    with pytest.raises(PatternError, match="panels 'left' and 'right' are sewn together on all sides of a triangle"):
+        cut_pattern(read_pattern(bag), 0.3).welded_mesh()
+
+
+def test_a_skirt_whose_halves_are_sewn_to_the_wrong_sides():
+    """The left half of the waist is sewn to the right half of a bodice: all corners of the waist become one point."""
+    halves = {
+        "left": panel([[0, 50], [20, 50], [20, 80], [0, 80]]),
+        "right": panel([[-20, 50], [0, 50], [0, 80], [-20, 80]]),
+    }
+    skirt = {"skirt": panel([[-20, 0], [20, 0], [20, 45], [0, 45], [-20, 45]])}
+    middle = stitch("left", 3, "right", 1)
+    good = specification(halves | skirt, [middle, stitch("left", 0, "skirt", 2), stitch("right", 0, "skirt", 3)])
+    assert cut_pattern(read_pattern(good), 0.05).rings_by_mistake() == []
+    back = {"back": panel([[-20, 0], [-20, 45], [20, 45], [20, 0]], z=-20)}
+    sides = [stitch("skirt", 1, "back", 2), stitch("skirt", 4, "back", 0)]
+    bad = specification(
+        halves | skirt | back, [middle, *sides, stitch("left", 0, "skirt", 3), stitch("right", 0, "skirt", 2)]
+    )
+    # both sides of the skirt end in the middle of the bodice
+    assert cut_pattern(read_pattern(bad), 0.05).rings_by_mistake() == [EdgeName("back", 1)]
+
+
+def test_panels_are_turned_by_all_seams_on_the_way_to_them():
+    """Sewn start to start, a panel is upside down to its neighbour, and the one behind it to that one."""
+    square = [[0, 0], [10, 0], [10, 10], [0, 10]]
+    panels = {name: panel(square, x=20 * k) for k, name in enumerate("abcd")}
+    seams = [stitch("a", 1, "b", 3, "right_wrong"), stitch("b", 1, "c", 3, "right_wrong"), stitch("c", 1, "d", 3)]
+    pattern = read_pattern(specification(panels, seams))
+    ways = [seam.same_way for seam in pattern.seams]
+    assert ways[0] == ways[1] != ways[2]
+    expected = [False]
+    for way in ways:
+        expected.append(expected[-1] != way)
+    assert turned_panels(pattern) == expected and sum(expected) in (1, 2)
+
+
+def test_an_edge_is_fine_where_the_one_it_is_sewn_to_is_fine():
+    """A side of 12 mm asks for short segments at its end of an edge, and so of the edge sewn to it, which runs against it."""
+    wedge = panel([[0, 0], [30, 0], [30, 1.2], [0, 9]])
+    strip = panel([[0, -20], [30, -20], [30, -5], [0, -5]])
+    cut = cut_pattern(
+        read_pattern(specification({"strip": strip, "wedge": wedge}, [stitch("strip", 2, "wedge", 0)])), 0.03
+    )
+    along = cut.vertices[cut.edge_vertices[EdgeName("wedge", 0)]]
+    steps = np.linalg.norm(np.diff(along, axis=0), axis=1)
+    partner = cut.vertices[cut.edge_vertices[EdgeName("strip", 2)]]
+    others = np.linalg.norm(np.diff(partner, axis=0), axis=1)
+    assert np.allclose(steps, others[::-1])
+    assert steps[-1] < 0.75 * steps[0]
+
+
+def test_a_tube_of_one_panel_is_no_mistake():
+    band = specification({"band": panel([[0, 0], [40, 0], [40, 10], [0, 10]])}, [stitch("band", 1, "band", 3)])
+    cut = cut_pattern(read_pattern(band), 0.03)
+    assert cut.rings_by_mistake() == [] and len(check(cut).boundary_loops) == 2
 
 
 def test_edges_that_are_sewn_over_a_corner_are_refused():
@@ -201,3 +286,41 @@ def test_patterns_of_garmentcode(name):
     # neck, hem, and two arms
     assert len(welded.boundary_loops) == 4
     assert cut.smallest_angle > 25.0
+
+
+@pytest.mark.parametrize("clockwise", [False, True])
+@pytest.mark.parametrize("edge", [0.006, 0.02, 0.05])
+def test_folds_are_edges_of_triangles(edge, clockwise):
+    data = pleated()
+    data["pattern"]["stitches"] = []
+    if clockwise:
+        # the loop the other way round: the corners and, in each of their edges, the ends are reversed
+        skirt = data["pattern"]["panels"]["skirt"]
+        skirt["vertices"] = skirt["vertices"][::-1]
+        for fold in skirt["folds"]:
+            fold["endpoints"] = [11 - i for i in fold["endpoints"]]
+    cut = cut_pattern(read_pattern(data), edge)
+    check(cut)
+    assert [angle for _, angle in cut.folds] == [-150.0, 150.0]
+    mesh = cut.mesh()
+    for ends, angle in cut.folds:
+        # the triangles' edges on the line are as long in all as the fold
+        steps = mesh.uv[mesh.edges] - ends[0]
+        along = (ends[1] - ends[0]) / np.linalg.norm(ends[1] - ends[0])
+        on = (np.abs(steps @ [-along[1], along[0]]) < 1e-9).all(axis=1)
+        assert mesh.edge_lengths[on].sum() == pytest.approx(0.4)
+        assert np.ptp(ends[:, 1]) == pytest.approx(0.4) and np.ptp(ends[:, 0]) < 1e-12
+        # where it is in the panel, as the vertices that stand there say
+        x = cut.vertices[np.unique(mesh.edges[on]), 0]
+        assert x == pytest.approx(0.14 if angle > 0 else 0.18)
+
+
+def test_the_three_layers_of_a_pleat_are_sewn_together():
+    cut = cut_pattern(read_pattern(pleated()), 0.02)
+    top = np.flatnonzero(np.abs(cut.vertices[:, 1] - 0.4) < 1e-9)
+    x, number = cut.vertices[top, 0], cut.welded_vertex[top]
+    group = number == number[np.argmin(np.abs(x - 0.22))]
+    assert np.sort(x[group]) == pytest.approx([0.14, 0.22])
+    assert sorted(np.bincount(number)[np.unique(number)])[-1] == 3
+    # as a surface, in which no edge may have three triangles, two layers are joined: two of the vertices of the third stay
+    assert len(cut.welded_mesh().vertices) == cut.welded_vertex.max() + 1 + 2

@@ -9,7 +9,8 @@ from patterns import RECTANGLE, panel, save, specification, stitch, tube
 
 import weft
 from weft.garment.curves import arc, bezier, line
-from weft.garment.pattern import PatternError, read_pattern
+from weft.garment.pattern import PatternError
+from weft.garment.reading import read_pattern
 
 
 def test_curves_are_divided_into_equal_lengths():
@@ -76,6 +77,13 @@ def with_curve(**curvature):
 
 
 two = {"front": panel(RECTANGLE), "back": panel(RECTANGLE)}
+
+
+def with_folds(*ends, angle=90):
+    folds = [{"endpoints": list(pair), "angle": angle} for pair in ends]
+    return specification({"front": {**panel(RECTANGLE), "folds": folds}})
+
+
 BAD = {
     "a stitch to a missing panel": (
         specification(two, [stitch("front", 0, "bck", 1)]),
@@ -123,6 +131,17 @@ BAD = {
     "an unknown curve": (with_curve(type="spline", params=[]), "edge 2: curvature.type = 'spline' is unknown"),
     "too few control points": (with_curve(type="cubic", params=[[0, 1]]), "a cubic curve has 2 control points, not 1"),
     "units of nothing": (specification(two, units=0), "units_in_meter must be more than 0"),
+    "a fold to nowhere": (with_folds([0, 7]), "panel 'front': fold 0: there is no vertex 7"),
+    "a fold along an edge": (with_folds([1, 2]), "panel 'front': fold 0 runs along an edge"),
+    "folds that cross": (with_folds([0, 2], [1, 3]), "panel 'front': fold 1 crosses fold 0"),
+    "a fold without length": (with_folds([1, 1]), "panel 'front': fold 0 has no length"),
+    "a fold too far": (with_folds([0, 2], angle=200), "fold 0: angle must be between -180 and 180 degrees, not 200"),
+    "a fold outside": (
+        specification(
+            {"v": {**panel([[0, 0], [20, 10], [40, 0], [20, 40]]), "folds": [{"endpoints": [0, 2], "angle": 9}]}}
+        ),
+        "panel 'v': fold 0 leaves the panel",
+    ),
     "another file": ({"scene": 1}, "pattern must be a table of a GarmentCode specification, and is missing"),
     "a list": ([1, 2], "the file must be a table"),
 }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 import time
 import zipfile
@@ -167,6 +168,9 @@ def features(scene, folder):
     coat.weft.role, coat.weft.follows = "FOLLOWER", sheet
     scene.weft.method, scene.weft.thickness = "robust", 0.004
     scene.weft.preview = 0.001
+    # long enough that the stop comes before the end; Ctrl-C is ignored where Blender was started in the background
+    scene.frame_end = 303
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     scene.frame_set(scene.frame_start)
     TOLD["start"] = world_points(sheet.name).tolist()
     from weft_cloth.bake import Job

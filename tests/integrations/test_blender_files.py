@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import re
 import sys
 import tomllib
 import zipfile
@@ -102,13 +103,20 @@ def test_pins_follow_their_samples(tmp_path):
     assert np.abs(cache.positions(4)[5] - samples[4][5]).max() > 1e-3
 
 
-def test_the_presets_of_the_panel_are_wefts():
+def test_the_presets_and_methods_of_the_panel_are_wefts():
     """Read as text: the module needs Blender."""
-    tree = ast.parse((ADDON / "weft_cloth" / "properties.py").read_text(encoding="utf-8"))
-    (table,) = (n.value for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "PRESETS")
+    text = (ADDON / "weft_cloth" / "properties.py").read_text(encoding="utf-8")
+    tables = {n.targets[0].id: n.value for n in ast.parse(text).body if isinstance(n, ast.Assign)}
+    table, methods = tables["PRESETS"], ast.literal_eval(tables["METHODS"])
+    assert {name for name, *_ in methods} == set(weft.scene.MethodOptions.known)
+    assert methods[0][0] == weft.Scene(cloths=weft.Cloth(shape=weft.Grid())).method.name
+    assert f'items=METHODS, default="{methods[0][0]}"' in text
     names = ("density", "stretch", "shear", "bend", "friction")
     ours = {name: tuple(preset[n] for n in names) for name, preset in PRESETS.items()}
     assert ast.literal_eval(table) == ours
+    # a cloth that nobody touched has the numbers of the preset that its panel names
+    assert set(re.findall(r'default=USUAL\["(\w+)"\]', text)) == set(ast.literal_eval(tables["NUMBERS"]))
+    assert 'items=MATERIALS, default="cotton"' in text
 
 
 @given(st.lists(st.tuples(*[st.floats(-1e3, 1e3)] * 3), min_size=1, max_size=5), st.sampled_from([1.0, 0.01]))

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 
 import numpy as np
 import pytest
@@ -185,6 +186,10 @@ def _lose_mesh(json_):
     json_["nodes"][0]["mesh"] = 7
 
 
+def _count_from_the_end(json_):
+    json_["accessors"][0]["bufferView"] = -1
+
+
 def _loop(json_):
     json_["nodes"][0]["children"] = [0]
 
@@ -206,7 +211,8 @@ def _empty(json_):
     [
         (_reach_too_far, "past the end of its buffer"),
         (_name_no_vertex, "do not fit"),
-        (_lose_mesh, "damaged"),
+        (_lose_mesh, "number 7 of its 1 meshes"),
+        (_count_from_the_end, "number -1 of its 2 bufferViews"),
         (_loop, "two places"),
         (_compress, "export it without compression"),
         (_age, "no glTF 2 file"),
@@ -219,3 +225,16 @@ def test_bad_documents(tmp_path, spoil, words):
     spoil(document.json)
     with pytest.raises(MeshError, match=rf"a\.gltf: .*{words}"):
         load_mesh(document.save(tmp_path))
+
+
+def test_thousands_of_nodes_of_one_mesh(tmp_path):
+    document = Document()
+    mesh, count = document.mesh(document.primitive()), 3000
+    for i in range(count):
+        document.add("nodes", mesh=mesh, translation=[2.0 * i, 0, 0])
+    document.json["scenes"][0]["nodes"] = list(range(count))
+    began = time.process_time()
+    found = load_mesh(document.save(tmp_path))
+    assert time.process_time() - began < 10.0
+    names = found.details.labels["object"].names
+    assert len(found.vertices) == 4 * count and names[1:3] == ("mesh_0_2", "mesh_0_3") and len(names) == count

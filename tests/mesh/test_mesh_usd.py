@@ -192,12 +192,13 @@ def test_binary_files_that_state_huge_arrays_take_no_memory(stage, count):
         place = data.index((64).to_bytes(8, "little"))
         data[place : place + 8] = count.to_bytes(8, "little")
 
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before, children = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     with pytest.raises(MeshError, match=r"a\.usdc: it is damaged"):
         load_mesh(crate(stage, spoil))
     # kilobytes on Linux
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 500_000
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2_000_000
+    # the largest child of all tests in this process so far
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss <= max(children, 2_000_000)
 
 
 @pytest.mark.parametrize("arc", ["sublayer", "reference"])

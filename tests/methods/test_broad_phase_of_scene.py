@@ -3,9 +3,9 @@
 import pytest
 
 import weft
-from weft.broad_phase.centroid_trees import KINDS
 from weft.errors import SceneError
 from weft.methods import make_method
+from weft.methods.push.centroid_trees import KINDS
 from weft.scene import Boxes, Push, load_scene, save_scene
 from weft.world import World
 
@@ -42,7 +42,7 @@ def test_exact_ones_are_used(method, broad_phase):
     assert set(searches(made(method, broad_phase))) == {broad_phase or "bvh"}
 
 
-@pytest.mark.parametrize("method", ["robust", "untangle", "boxes"])
+@pytest.mark.parametrize("method", ["robust", "untangle", "predictive", "boxes"])
 @pytest.mark.parametrize("broad_phase", ["octree", "kdtree"])
 def test_those_that_miss_pairs_are_refused(method, broad_phase):
     with pytest.raises(SceneError, match=rf"broad_phase: '{broad_phase}' .*use one of bvh, topology_tree"):

@@ -1,5 +1,6 @@
 """A world and a method of a few lines, whose frames depend on everything that a checkpoint must keep."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +68,15 @@ class FakeMethod:
     def begin(self, state: FakeState) -> int:
         return 0
 
-    def advance_frame(self, state: FakeState) -> dict[str, Any]:
+    def advance_frame(self, state: FakeState, after_step: Callable[[], object] | None = None) -> dict[str, Any]:
         m = self.memory[-1]
         self.memory = np.append(self.memory, 3.9 * m * (1 - m))[-4:]
         state.v.values = np.sin(3.0 * state.x.values + 5.0 * state.v.values + self.memory.sum() + state.time)
         state.x.values = state.x.values + state.v.values / self.world.scene.fps
         state.frame += 1
         state.time += 1.0 / self.world.scene.fps
+        if after_step is not None:
+            after_step()
         if state.frame == self.explode_at:
             state.x.values[5, 1] = self.explode_to
         row = {"steps": 3, "contacts": state.frame, "collisions": 0, "zones": 0, "stretch": 0.01 * state.frame}
@@ -88,6 +91,10 @@ class FakeMethod:
 
     def look_again(self, state):
         return self.state_columns(state)
+
+    def noted(self, state: FakeState) -> dict[str, np.ndarray]:
+        """An edge and a triangle, another one in each frame."""
+        return {"released": np.array([[state.frame % 5, 5, state.frame % 2]])}
 
     def saved(self) -> dict[str, np.ndarray]:
         return {"memory": self.memory}
@@ -113,7 +120,8 @@ def content(cache: Cache) -> list[Any]:
     rows = [{k: v for k, v in row.items() if k != "wall_time"} for row in cache.report.rows()]
     frames = [(cache.positions(f).tobytes(), cache.velocities(f).tobytes()) for f in range(cache.frames)]
     saved = {k: v.tobytes() for k, v in cache.saved(-1).items()}
-    return [rows, frames, saved, cache.faces.tobytes()]
+    noted = [cache.noted(f)["released"].tolist() for f in range(cache.frames)]
+    return [rows, frames, saved, noted, cache.faces.tobytes()]
 
 
 def files(root: Path) -> dict[str, bytes]:

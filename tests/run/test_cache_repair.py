@@ -102,8 +102,8 @@ def test_what_cannot_be_repaired_is_left_alone(tmp_path, fake, monkeypatch, fram
         world, method = fake_compile(scene)
         advance = method.advance_frame
 
-        def shifted(state):
-            row = advance(state)
+        def shifted(state, after_step):
+            row = advance(state, after_step)
             state.x.values = state.x.values + 1e-12
             return row
 

@@ -263,8 +263,8 @@ def test_ctrl_c_within_a_frame(tmp_path, monkeypatch):
             world, method = fake_compile(scene)
             advance = method.advance_frame
 
-            def press(state):
-                row = advance(state)
+            def press(state, after_step):
+                row = advance(state, after_step)
                 if state.frame == 2:
                     for _ in range(times):
                         os.kill(os.getpid(), signal.SIGINT)
@@ -376,10 +376,10 @@ def test_out_of_memory_is_one_line_and_the_frames_stand(tmp_path, monkeypatch, e
         world, method = fake_compile(scene)
         advance = method.advance_frame
 
-        def advance_frame(state):
+        def advance_frame(state, after_step):
             if state.frame == 2:
                 raise error
-            return advance(state)
+            return advance(state, after_step)
 
         method.advance_frame = advance_frame
         return world, method

@@ -96,6 +96,45 @@ def test_views_are_the_arrays_of_the_simulation():
     assert np.shares_memory(np.from_dlpack(x), x)
 
 
+def test_arrays_may_be_set_as_a_whole():
+    sim, other = weft.Simulation(drape()), weft.Simulation(drape())
+    sim.advance(2)
+    view = sim.positions
+    other.positions, other.velocities = sim.positions.tolist(), sim.velocities
+    assert np.array_equal(other.positions, view) and np.array_equal(other.velocities, sim.velocities)
+    sim.positions = view + [0.0, 0.5, 0.0]
+    # views stay those of the simulation
+    assert np.array_equal(sim.positions, view) and view[:, 1].min() > 0.3
+    sim.forces = np.full((49, 3), 0.25)
+    assert (sim.forces == 0.25).all()
+
+
+def test_torch_shares_the_arrays_and_gives_forces_targets_and_positions():
+    torch = pytest.importorskip("torch")
+    sim = weft.Simulation(drape())
+    x, v = torch.from_dlpack(sim.positions), torch.from_numpy(sim.velocities)
+    assert x.dtype == torch.float64 and x.data_ptr() == sim.positions.ctypes.data
+    corner = sim.pin("sheet", [48])
+    corner.target = x[48:49] + 0.01
+    calls = []
+
+    def lift(sim):
+        calls.append(sim.time)
+        return torch.full((49, 3), 0.001, dtype=torch.float32, requires_grad=True)
+
+    sim.add_force(lift)
+    before = x.clone()
+    sim.advance(2)
+    assert len(calls) == 4 and torch.equal(x, torch.from_numpy(sim.positions)) and not torch.equal(x, before)
+    assert np.allclose(sim.positions[48], before[48] + 0.01)
+    sim.forces = torch.ones(49, 3)
+    sim.positions, sim.velocities = before, torch.zeros(49, 3)
+    assert torch.equal(x, before) and (v == 0.0).all() and (sim.forces == 1.0).all()
+    moved = sim.bodies["ball"].pose_now()
+    sim.bodies["ball"].pose = torch.from_numpy(moved)
+    assert np.array_equal(sim.bodies["ball"].pose, moved)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_held_vertices_follow_their_target_and_fly_on_when_released(method):
     sim = weft.Simulation(drape(method, forces=weft.Forces(gravity=(0, 0, 0)), colliders=[]))
@@ -281,7 +320,17 @@ def test_mistakes_are_told():
         (lambda: setattr(sim.bodies["ball"], "pose", bad), "the pose of 'ball' is not rigid"),
         (lambda: setattr(sim.bodies["ball"], "pose", np.eye(3)), "is a 4x4 matrix"),
         (lambda: sim.bodies["sheet"].pose, "is a cloth and has no pose"),
-        (lambda: sim.advance(0), "at least one frame"),
+        (lambda: sim.advance(0), "advances by at least one whole frame, not 0"),
+        (lambda: sim.advance(1.5), "at least one whole frame, not 1.5"),
+        (lambda: sim.advance("2"), "at least one whole frame, not '2'"),
+        (lambda: sim.bodies["bal"], "no body is called 'bal', did you mean 'ball'?"),
+        (lambda: weft.Simulation(drape(), worlds=2.5), "at least one world, not 2.5"),
+        (lambda: setattr(sim, "forces", np.zeros((3, 3))), r"the forces are an array \(49, 3\), not \(3, 3\)"),
+        (lambda: setattr(sim, "positions", [[np.nan] * 3] * 49), "the positions are not finite, first in row 0"),
+        (
+            lambda: setattr(sim.pin("sheet", [1]), "target", "up"),
+            "the target of held vertices must be numbers, not 'up'",
+        ),
         (lambda: sim.restore({}), "restore needs what save gave, not dict"),
         (lambda: sim.restore(weft.Simulation(drape("untangle")).save()), "another scene or another method"),
         (lambda: sim.add_force(3.0), "a function of the simulation or a Warp kernel, not float"),

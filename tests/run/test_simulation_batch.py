@@ -100,6 +100,12 @@ def test_views_stay_and_saving_restores_all():
     assert np.array_equal(x, end) and np.shares_memory(x, sims.positions)
     assert np.shares_memory(sims.worlds[1].positions, x)
     assert sims.bodies["ball"].positions.shape[0] == 2
+    assert [row["frame"] for row in sims.report] == [2, 2]
+    assert len(sims.contacts) == 2 and len(sims.contacts[0]) == len(sims.worlds[0].contacts)
+    hold = sims.pin("sheet", [0, 5])
+    assert np.array_equal(hold.positions, sims.positions[:, [0, 5]])
+    hold.release(np.array([True, False]))
+    assert repr(hold) == "<Hold of 2 vertices in 1 of 2 worlds>"
     force, torque = sims.contact_forces("ball")
     assert force.shape == torque.shape == (2, 3) and np.array_equal(force[0], force[1])
 

@@ -70,7 +70,7 @@ def materials(draw):
     static = draw(sometimes(not_negative))
     table = {
         "preset": draw(st.sampled_from(["cotton", "silk", "denim", "wool", "leather", "chiffon", "linen"])),
-        "density": draw(sometimes(positive)),
+        "density": draw(sometimes(st.floats(1e-7, 1e4))),
         "bend": draw(sometimes(not_negative)),
         "thickness": draw(sometimes(positive)),
         "friction": static,
@@ -183,7 +183,7 @@ def scenes(draw):
     cloth_names = body_names[:cut]
     return weft.Scene(
         name=draw(names),
-        fps=draw(positive),
+        fps=draw(st.floats(1e-3, 1e7)),
         frames=draw(st.integers(1, 10**6)),
         device=draw(st.sampled_from(["cpu", "cuda", "cuda:3"])),
         method=draw(st.sampled_from(["plain", {"name": "plain"}])),

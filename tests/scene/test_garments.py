@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from patterns import save, tube
+from patterns import pleated, save, tube
 
 import weft
 from weft.errors import SceneError
@@ -85,3 +85,12 @@ def test_a_seam_of_another_pattern_is_refused(folder):
     ).at(folder)
     with pytest.raises(SceneError, match=r"other\.json is a pattern: it sews a cloth that is cut from it"):
         resolve_scene(scene)
+
+
+def test_folds_of_a_pattern_are_creases(folder):
+    save(pleated(), folder / "pleat.json")
+    resolved = resolve_scene(parse_scene('garment = {pattern = "pleat.json", edge = 0.04}\n', base=folder))
+    angles = np.degrees(resolved.rest_angles[0])
+    assert sorted(set(np.round(angles[np.isfinite(angles)], 9))) == [-150.0, 150.0]
+    assert np.isfinite(angles).sum() == 20
+    assert resolve_scene(parse_scene(TEXT, base=folder)).rest_angles == [None]

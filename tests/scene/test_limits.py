@@ -64,6 +64,13 @@ def test_sizes_are_known_before_a_mesh_is_made(shape):
         ("method = {name = 'predictive', substeps = 1000000}\n" + CLOTH, "method.substeps: must be less than 1e+06"),
         (CLOTH + f'[[seam]]\ncloth = "a"\nvertices = [[0, 1, 1{"0" * 40}]]\n', "must fit 64 bits"),
         (CLOTH + '[[seam]]\ncloth = "a"\nvertices = [[0, 1, 9000000000000000000]]\n', "only the vertices 0 to 8"),
+        ("fps = 1e-12\n" + CLOTH, "fps: must be at least 0.001, not 1e-12"),
+        ("fps = 1e308\n" + CLOTH, "fps: must be at most 1e+07, not 1e+308"),
+        (CLOTH + "material = {density = 1e-30}\n", "material.density: must be at least 1e-07, not 1e-30"),
+        (
+            CLOTH + 'pins = [{boundary = "left", motion = {kind = "spin", axis = [1e-200, 0, 0]}}]\n',
+            "axis: must not be zero",
+        ),
         ("fps = " + "[" * 400 + "]" * 400 + "\n" + CLOTH, "fps: must be a number, not [[...]]"),
         ("fps = " + "[" * 90000 + "]" * 90000 + "\n" + CLOTH, "nested too deep"),
         ("\n".join(f"key{i} = 1" for i in range(4000)) + "\n" + CLOTH, "and more than 3,949 other mistakes"),

@@ -24,6 +24,8 @@ def test_angles_turn_about_the_worlds_x_then_y_then_z(degrees):
     expected = Rotation.from_euler("xyz", degrees, degrees=True).as_matrix()
     np.testing.assert_allclose(rotation.euler_matrix(degrees), expected, atol=1e-12)
     np.testing.assert_allclose(rotation.matrix_of(rotation.euler_quaternion(degrees)), expected, atol=1e-12)
+    # and back: other angles perhaps, of the same rotation
+    np.testing.assert_allclose(rotation.euler_matrix(rotation.euler_angles(expected)), expected, atol=1e-7)
 
 
 def test_quarter_turns_are_exact():

@@ -190,7 +190,7 @@ def test_method_as_a_name_and_as_a_table():
         ),
         (f"{CLOTH}material = 'slik'", "f.toml: cloth[0].material: no material is called 'slik', did you mean 'silk'?"),
         (f"{CLOTH}material = 3", "f.toml: cloth[0].material: must be the name of a material or a table, not 3"),
-        (f"{CLOTH}material = {{density = 0}}", "f.toml: cloth[0].material.density: must be greater than 0, not 0"),
+        (f"{CLOTH}material = {{density = 0}}", "f.toml: cloth[0].material.density: must be at least 1e-07, not 0"),
         (f"{CLOTH}material = {{friction = -1}}", "f.toml: cloth[0].material.friction: must be at least 0, not -1"),
         (
             f"{CLOTH}material = {{friction = 0.1, friction_kinetic = 0.2}}",
@@ -257,11 +257,11 @@ def test_method_as_a_name_and_as_a_table():
             "f.toml: collider[0].friction: must be a finite number",
         ),
         (
-            f"{CLOTH}[[cloth]]\n{GRID}",
-            "f.toml: cloth[1].name: 'cloth' is already the name of cloth 0; each body needs its own",
+            f"[[cloth]]\nname = 'a'\n{GRID}\n[[cloth]]\nname = 'a'\n{GRID}",
+            "f.toml: cloth[1].name: 'a' is already the name of cloth 0; each body needs its own",
         ),
         (
-            f"{CLOTH}[[collider]]\nname = 'cloth'\nshape = {{kind = 'box'}}",
+            f"[[cloth]]\nname = 'cloth'\n{GRID}\n[[collider]]\nname = 'cloth'\nshape = {{kind = 'box'}}",
             "f.toml: collider[0].name: 'cloth' is already the name of cloth 0; each body needs its own",
         ),
         (

@@ -12,6 +12,7 @@ import weft
 from weft.errors import SceneError
 from weft.scene import MATERIALS, MethodOptions
 from weft.scene.bodies import analytic_shape
+from weft.scene.files import parse_scene, write_scene
 from weft.scene.scene import BroadPhase, Scene
 
 
@@ -20,10 +21,22 @@ def test_mistakes_in_python_name_the_class_and_the_key():
         weft.Cloth(shape=weft.Grid(), materal="silk")
     with pytest.raises(SceneError, match=r"^Scene: cloths\[0\]\.shape\.size\[1\]: must be greater than 0, not -1$"):
         weft.Scene(cloths=[{"shape": {"kind": "grid", "size": (1, -1)}}])
-    with pytest.raises(SceneError, match=r"^Scene: cloths\[1\]\.name: 'cloth' is already the name of cloth 0"):
-        weft.Scene(cloths=[weft.Cloth(shape=weft.Grid())] * 2)
+    with pytest.raises(SceneError, match=r"^Scene: cloths\[1\]\.name: 'shirt' is already the name of cloth 0"):
+        weft.Scene(cloths=[weft.Cloth(name="shirt", shape=weft.Grid())] * 2)
     with pytest.raises(SceneError, match=r"^Collider: shape: must be one of Grid, Strip, .*, not a Pin$"):
         weft.Collider(shape=weft.Pin(boundary="all"))
+
+
+def test_bodies_without_a_name_are_numbered():
+    cloth, box = weft.Cloth(shape=weft.Grid()), weft.Collider(shape=weft.Box())
+    scene = weft.Scene(cloths=[cloth, cloth.replace(name="cloth2"), cloth], colliders=[box, box])
+    assert [body.name for body in scene.cloths] == ["cloth", "cloth2", "cloth3"]
+    assert [body.name for body in scene.colliders] == ["collider", "collider2"]
+    assert (cloth.name, box.name) == ("cloth", "collider")
+    assert parse_scene(write_scene(scene)) == scene == scene.replace(cloths=scene.cloths)
+    # a name that somebody gave stays with the body that has it
+    scene = weft.Scene(cloths=[cloth, cloth.replace(name="cloth")])
+    assert [body.name for body in scene.cloths] == ["cloth2", "cloth"]
 
 
 def test_mistakes_are_weft_errors_without_pydantic_in_sight():
@@ -132,8 +145,9 @@ def test_a_method_is_one_class():
 
 def test_broad_phases_are_those_that_exist():
     from weft.broad_phase.interface import BROAD_PHASES
+    from weft.methods.push.centroid_trees import KINDS
 
-    assert get_args(BroadPhase) == BROAD_PHASES
+    assert set(get_args(BroadPhase)) == {*BROAD_PHASES, *KINDS}
 
 
 def test_analytic_shapes_carry_placement_and_scale():

@@ -10,6 +10,7 @@ import weft
 from weft.errors import SceneError, WeftWarning
 from weft.mesh import TriMesh, save_mesh, shapes
 from weft.scene.resolve import resolve_cloth_mesh, resolve_collider, resolve_pins, resolve_scene, resolve_seams
+from weft.view.fields import Field
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
@@ -369,3 +370,67 @@ def test_a_real_dress_on_a_real_body():
     assert np.linalg.norm(a - (1 - w) * b - w * c, axis=1).max() < 0.01
     later = resolved.collider_motions[0].positions(body.vertices, 0.5)
     assert 0.01 < np.abs(later - body.vertices).max() < 1.0
+
+
+def two_panels(path, scale=1.0):
+    """An OBJ file of a sheet of two panels, whose vertices are shared at the seam and whose uv lie apart and turned."""
+    sheet = shapes.grid((1.0, 0.5), (8, 4))
+    right = sheet.vertices[sheet.faces].mean(axis=1)[:, 0] > 0.0
+    corners = scale * sheet.uv[sheet.faces]
+    corners[right] = corners[right][:, :, ::-1] * [1.0, -1.0] + [5.0, 2.0]
+    save_mesh(TriMesh(sheet.vertices, sheet.faces, corner_uv=corners), path)
+    return sheet
+
+
+@pytest.mark.parametrize("method", ["robust", "guarded", "untangle", "predictive"])
+def test_cloth_rests_in_uv_with_seams(tmp_path, method):
+    """Panels that are cut a tenth larger push the sheet out to their size, across their seam too."""
+    sheet = two_panels(tmp_path / "panels.obj", scale=1.1)
+    cloth = weft.Cloth(name="c", mesh=str(tmp_path / "panels.obj"), rest="uv")
+    scene = weft.Scene(cloths=[cloth], forces=weft.Forces(gravity=(0, 0, 0)), frames=30, method=method)
+    mesh = resolve_cloth_mesh(scene, scene.cloths[0])
+    np.testing.assert_array_equal(mesh.faces, sheet.faces)
+    np.testing.assert_allclose(mesh.rest_lengths, 1.1 * sheet.rest_lengths, atol=1e-6)
+    cache = weft.simulate(scene, tmp_path / "c.zarr", progress=False)
+    ratios = sheet.with_vertices(cache.positions(-1)).edge_lengths / mesh.rest_lengths
+    assert np.abs(ratios - 1.0).max() < 0.03
+    assert np.abs(Field(cache, "strain").values(0) + 1.0 / 11.0).max() < 1e-4
+
+
+def test_uv_seams_without_area_are_refused(tmp_path):
+    sheet = two_panels(tmp_path / "panels.obj")
+    corners = np.array(weft.load_mesh(tmp_path / "panels.obj").corner_uv)
+    corners[5] = corners[5, 0]
+    save_mesh(TriMesh(sheet.vertices, sheet.faces, corner_uv=corners), tmp_path / "flat.obj")
+    with pytest.raises(SceneError, match=r"rest: .*flat\.obj has 1 triangle without area in .*, first triangle 5"):
+        cloth_mesh(mesh=str(tmp_path / "flat.obj"), rest="uv")
+
+
+def test_panels_that_lie_edge_to_edge_are_told_and_sewn(tmp_path):
+    """Two panels of their own vertices fall apart: a warning says so, and repair joins them, each at rest in its uv."""
+    one = shapes.grid((0.5, 0.5), (4, 4))
+    vertices = np.concatenate([one.vertices, one.vertices + [0.5, 0.0, 0.0]])
+    faces = np.concatenate([one.faces, one.faces + len(one.vertices)])
+    mesh = TriMesh(vertices, faces, uv=np.concatenate([one.uv, one.uv + [2.0, 3.0]]))
+    save_mesh(mesh, tmp_path / "panels.npz")
+    with pytest.warns(WeftWarning, match="has 4 torn edges"):
+        apart = cloth_mesh(mesh=str(tmp_path / "panels.npz"), rest="uv")
+    assert len(apart.vertices) == 50
+    for given in (str(tmp_path / "panels.npz"), mesh):
+        sewn = cloth_mesh(mesh=given, rest="uv", repair=True)
+        assert len(sewn.vertices) == 45 and len(sewn.hinges) > len(apart.hinges)
+        np.testing.assert_allclose(sewn.rest_areas, mesh.rest_areas)
+    # with a seam of the scene they stay apart
+    seam = weft.Seam(cloth="c", vertices=[[4, 25, 25]])
+    scene = weft.Scene(cloths=[weft.Cloth(name="c", mesh=mesh, rest="uv", repair=True)], seams=[seam])
+    assert len(resolve_cloth_mesh(scene, scene.cloths[0]).vertices) == 50
+
+
+def test_a_fold_line_is_found_in_panels(tmp_path):
+    two_panels(tmp_path / "panels.obj")
+    # of the panel on the right, whose uv are turned by a right angle
+    line = ((5.125, 1.5), (5.125, 2.0))
+    crease = weft.Crease(line=line, angle_deg=60.0)
+    scene, _ = one_cloth(mesh=str(tmp_path / "panels.obj"), rest="uv", creases=[crease])
+    (angles,) = resolve_scene(scene).rest_angles
+    assert np.isfinite(angles).sum() == 4

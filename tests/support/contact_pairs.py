@@ -70,6 +70,7 @@ def upload(
     contacts.least_speeds[:count].assign(np.broadcast_to(speeds, count).astype(float))
     contacts.friction[:count].assign(np.broadcast_to(friction, (count, 2)).astype(float))
     contacts.normal_impulses[:count].zero_()
+    contacts.least_impulses[:count].zero_()
     contacts.tangential_impulses[:count].zero_()
     return contacts
 

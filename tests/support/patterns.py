@@ -47,6 +47,17 @@ def gathered():
     return specification(panels, [stitch("band", 0, "skirt", 0, "right_wrong")])
 
 
+def pleated(angle=150):
+    """A panel of 32 cm with a knife pleat in its middle: of 12 cm behind each other 4 are seen, and 24 cm in all."""
+    xs = [0, 10, 14, 18, 22, 32]
+    corners = [[x, 40] for x in xs] + [[x, 0] for x in reversed(xs)]
+    skirt = panel(corners[::-1])
+    # counted from below on the left: 6 to 11 are above, from right to left
+    skirt["folds"] = [{"endpoints": [3, 8], "angle": -angle}, {"endpoints": [2, 9], "angle": angle}]
+    sides = [stitch("skirt", 9, "skirt", 8), stitch("skirt", 8, "skirt", 7)]
+    return specification({"skirt": skirt}, sides)
+
+
 def save(data, path):
     path.write_text(json.dumps(data))
     return path

@@ -172,3 +172,35 @@ def squeezed(seed: int, cells: int = 50, low: int = 200, high: int = 2000) -> Ca
         if len(finder.find(x)) >= wanted:
             break
     return Case(x, np.array(grid.faces), np.array(grid.vertices))
+
+
+def figure_eight_knot(count: int) -> np.ndarray:
+    """Points of a closed curve around a ring: the knot 4_1, with four crossings seen from above."""
+    t = 2.0 * np.pi * np.arange(count) / count
+    out = 2.0 + np.cos(2.0 * t)
+    return np.column_stack([out * np.cos(3.0 * t), out * np.sin(3.0 * t), np.sin(4.0 * t)])
+
+
+def knot_8_18(count: int) -> np.ndarray:
+    """Points of the closed braid of three strands that cross over and under in turn, eight times."""
+    t = 6.0 * np.pi * np.arange(count) / count
+    out = 2.0 + 0.9 * np.cos(8.0 / 3.0 * t)
+    return np.column_stack([out * np.cos(t), out * np.sin(t), np.sin(16.0 / 3.0 * t)])
+
+
+def flattened_tube(curve: np.ndarray, radius: float, flat: float, sides: int = 12) -> tuple[np.ndarray, np.ndarray]:
+    """A tube along a closed curve whose heights are this fraction of what they were, so that it passes through itself."""
+    centre = curve * [1.0, 1.0, flat]
+    along = np.roll(centre, -1, axis=0) - np.roll(centre, 1, axis=0)
+    along /= np.linalg.norm(along, axis=1)[:, None]
+    # the curves run around the axis z, so that their directions are never along it
+    one = np.array([0.0, 0.0, 1.0]) - along[:, 2:] * along
+    one /= np.linalg.norm(one, axis=1)[:, None]
+    other = np.cross(along, one)
+    angle = 2.0 * np.pi * np.arange(sides) / sides
+    ring = np.cos(angle)[:, None] * one[:, None] + np.sin(angle)[:, None] * other[:, None]
+    i, j = np.meshgrid(np.arange(len(curve)), np.arange(sides), indexing="ij")
+    a, b = i * sides + j, (i + 1) % len(curve) * sides + j
+    c, d = i * sides + (j + 1) % sides, (i + 1) % len(curve) * sides + (j + 1) % sides
+    faces = np.concatenate([np.stack([a, b, c], axis=-1), np.stack([c, b, d], axis=-1)]).reshape(-1, 3)
+    return (centre[:, None] + radius * ring).reshape(-1, 3), faces.astype(np.int32)

@@ -73,6 +73,15 @@ def test_crumples(shape: object, rest: bool) -> None:
     assert result.rounds[0].intersections >= 200 and result.free
 
 
+@pytest.mark.parametrize("flat", [0.1, 0.0])
+@pytest.mark.parametrize(("curve", "count", "radius"), [("figure_eight_knot", 200, 0.35), ("knot_8_18", 360, 0.25)])
+def test_tubes_of_knots_that_were_flattened(curve: str, count: int, radius: float, flat: float) -> None:
+    vertices, faces = tangled.flattened_tube(getattr(tangled, curve)(count), radius, flat)
+    assert len(intersections(vertices, faces)) > 500
+    result = untangle(vertices, faces)
+    assert result.free and len(intersections(result.vertices, faces)) == 0, result.describe()
+
+
 def test_a_ball_through_a_sheet_goes_back_by_the_shorter_way() -> None:
     sheet, ball = shapes.grid((1.0, 1.0), (30, 30)), shapes.icosphere(0.2, subdivisions=3)
     vertices, faces = tangled.join((sheet.vertices, sheet.faces), (ball.vertices + [0.013, -0.12, 0.007], ball.faces))

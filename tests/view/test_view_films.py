@@ -100,3 +100,17 @@ def test_without_the_encoder_one_line_says_what_to_install(tmp_path, monkeypatch
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     with pytest.raises(MissingExtraError, match=r"imageio-ffmpeg.*weft-cloth\[render\]"):
         render_film(waving(), tmp_path / "film.mp4")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the encoder of the test is a shell script")
+@pytest.mark.parametrize("reads", ["head -c 100 >/dev/null", "cat >/dev/null"])
+def test_an_encoder_that_fails_is_an_error_and_leaves_no_film(tmp_path, monkeypatch, reads):
+    program = tmp_path / "ffmpeg"
+    program.write_text(
+        f"#!/bin/sh\n{reads}\necho '[mp4] Error writing trailer: No space left on device' >&2\nexit 228\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr("weft.view.pictures.find_encoder", lambda: str(program))
+    with pytest.raises(WeftError, match=r"^cannot write .*film\.mp4: No space left on device$"):
+        render_film(waving(), tmp_path / "film.mp4", size=SIZE, draft=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["ffmpeg"]

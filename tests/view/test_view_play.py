@@ -112,6 +112,92 @@ def test_pause_and_reset():
         np.testing.assert_allclose(view._cloths["napkin"][0].vertices, start, atol=1e-6)
 
 
+def test_single_steps_pause_it():
+    with playing() as view:
+        rounds(view, 3)
+        view.panel.step_once()
+        view.panel.step_once()
+        rounds(view, 4, 1.0)
+        assert view.cloth.time == pytest.approx(5 * view.dt) and view.panel.pause.label == "Go on"
+        view.panel.toggle()
+        rounds(view, 2, 2.0)
+        assert view.cloth.time == pytest.approx(7 * view.dt)
+
+
+def test_the_grid_lies_below_everything_and_can_be_hidden():
+    with playing() as view:
+        grid, axes = view._helpers
+        lowest = min(view.cloth.positions[:, 1].min(), -0.15)
+        assert lowest - 0.01 < grid.position[1] < lowest and axes.visible
+        view.panel.grid.value = False
+        assert not grid.visible and not axes.visible
+
+
+@pytest.mark.parametrize("method", ["predictive", "robust"])
+def test_what_is_played_is_recorded(method, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with playing(hanging().replace(method=method)) as view:
+        rounds(view, 2)
+        view.panel.record(recording=True)
+        rounds(view, 4, 1.0)
+        assert view.panel.recording.label == "Stop recording"
+        end = view.cloth.positions.copy()
+        view.panel.record(recording=False)
+        view.step(1.0 + 3.01 * view.dt)
+        view.step(2.0)
+        assert "5 frames are in napkin-take-1.zarr: weft view napkin-take-1.zarr" in view.panel.words.content
+        view.panel.record(recording=True)
+        rounds(view, 2, 2.0)
+    # closing the window completes the second one
+    cache, second = weft.open_cache("napkin-take-1.zarr"), weft.open_cache("napkin-take-2.zarr")
+    assert cache.complete and cache.frames == 5 and cache.fps == pytest.approx(30.0) and second.complete
+    np.testing.assert_array_equal(cache.positions(-1)[: len(end)], end)
+    # the box turns: its vertices move in the cache
+    top = next(b for b in cache.bodies if b.name == "top").vertices
+    speeds = np.linalg.norm(cache.velocities(2)[top], axis=1)
+    assert speeds.max() == pytest.approx(np.pi / 2 * 0.05 * 2**0.5, rel=0.01)
+    assert cache.report["time"].tolist() == pytest.approx([k / 30 for k in range(5)])
+    # a cache as any other
+    assert cache.verify() == [] and weft.check.check_cache(cache).clean
+    weft.export(cache, tmp_path / "take.glb")
+    assert CliRunner().invoke(app, ["info", "napkin-take-1.zarr"]).exit_code == 0
+
+
+def test_a_recording_that_cannot_be_written_is_told_and_ends(tmp_path, monkeypatch):
+    (tmp_path / "full").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("weft.view.keep.free_name", lambda *_: tmp_path / "full" / "a.zarr")
+    with playing() as view:
+        view.panel.record(recording=True)
+        rounds(view, 2)
+        rounds(view, 2, 1.0)
+        assert "full" in view.panel.words.content and view.panel.recording.label == "Record to a cache"
+        assert view.cloth.time > 0.0
+
+
+@pytest.mark.parametrize("method", ["predictive", "robust"])
+def test_a_moment_is_saved_as_the_start_of_a_scene(method, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with playing(hanging().replace(method=method)) as view:
+        rounds(view, 6)
+        view.panel.record(save=True, gravity=3.0)
+        now = view.cloth.positions.copy()
+        pose = view.cloth.poses["top"].copy()
+        view.panel.toggle()
+        view.step(1.0)
+        assert "saved napkin-start-1.toml; top stands still there" in view.panel.words.content
+    scene = weft.load_scene("napkin-start-1.toml")
+    assert scene.method.name == method and scene.forces.gravity == pytest.approx((0.0, -3.0, 0.0))
+    sim = weft.Simulation(scene)
+    assert np.array_equal(sim.positions, now) and np.allclose(sim.bodies["top"].pose, pose, atol=1e-12)
+    # it rests in the lengths of the napkin, and its pins hold it where they did
+    held = np.flatnonzero(sim.world.kinematics.fixed(sim.world.vertex_count, 0.0)[:81])
+    assert len(held) == 9
+    sim.advance(3)
+    assert sim.report["stretch"] < 0.05 and np.allclose(sim.positions[held], now[held])
+    assert np.array_equal(sim.bodies["top"].pose, weft.Simulation(scene).bodies["top"].pose)
+
+
 def test_the_mouse_drags_a_vertex_and_lets_go():
     with playing() as view:
         rounds(view, 3)

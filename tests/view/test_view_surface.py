@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.mesh import TriMesh, shapes
-from weft.mesh.subdivide import loop_points
 from weft.mesh.topology import split_sharp
-from weft.view.surface import Surface, loop_rules, split_in_four, typical_edge
+from weft.view.surface import Surface, split_matrix, typical_edge
 
 
 def area(points, faces):
@@ -21,7 +20,7 @@ def area(points, faces):
 def test_splitting_in_four_is_the_midpoint_subdivision(across, along, seed):
     grid = shapes.grid((1.0, 2.0), (across, along))
     x = grid.vertices + np.random.default_rng(seed).normal(scale=0.1, size=grid.vertices.shape)
-    step, faces = split_in_four(grid.faces, len(x))
+    step, faces = split_matrix(grid.faces, len(x))
     fine = step @ x
     assert len(fine) == len(x) + len(grid.edges)
     # a valid mesh with the same boundary, orientation and area
@@ -82,17 +81,6 @@ def test_a_triangle_without_area_gives_no_nan():
     faces = np.array([[0, 1, 2], [0, 3, 1]], np.int32)
     _, normals = Surface(vertices, faces, smooth=True, detail=9.0).shape(vertices)
     assert np.isfinite(normals).all()
-
-
-@pytest.mark.parametrize(
-    "mesh", [shapes.grid((1.0, 2.0), (5, 3)), shapes.icosphere(0.5, subdivisions=2), shapes.capsule()]
-)
-def test_the_rules_of_loop_are_those_of_subdivision(mesh):
-    points = mesh.vertices + np.random.default_rng(1).normal(scale=0.05, size=mesh.vertices.shape)
-    step, _ = split_in_four(mesh.faces, len(points))
-    expected = loop_points(mesh, points)
-    np.testing.assert_allclose(loop_rules(mesh.faces, len(points)) @ points, expected, atol=1e-12)
-    assert step.shape == (len(expected), len(points))
 
 
 def test_rounding_moves_points_by_its_length_at_most_and_keeps_gentle_bends():

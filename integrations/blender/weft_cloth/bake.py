@@ -201,7 +201,12 @@ class Job:
     def _run(self, words):
         with self.log.open("a") as log:
             return subprocess.Popen(
-                [*self.weft, *words], cwd=self.folder, stdout=log, stderr=subprocess.STDOUT, env=self.environment
+                [*self.weft, *words],
+                cwd=self.folder,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self.environment,
+                preexec_fn=None if os.name == "nt" else hear_interrupts,
             )
 
     def poll(self, wait=False):
@@ -276,11 +281,15 @@ class Job:
         """Show the frames that are there; gives a sentence about them."""
         self._end_preview()
         done = self.frames_done()
-        self.settings.stopped = done > 0 and self.done_commands[-1][0] == "run"
+        self.settings.stopped = done > 0
         if done > 1:
             if self._run(self._export("run.zarr", "preview")).wait() == 0:
                 self._show("preview", levels=0)
-        return f"stopped after frame {max(done - 1, 0)} of {self.planned - 1}; Resume goes on"
+        if not done:
+            return "stopped before the first frame"
+        if done == self.planned:
+            return "stopped when all frames were computed; Resume brings in the rest"
+        return f"stopped after frame {done - 1} of {self.planned - 1}; Resume goes on"
 
     def finish(self):
         """Bring the result into the scene; gives a sentence about it."""
@@ -326,6 +335,11 @@ class Job:
         else:
             points = [to_local(there[order], matrix) for there, matrix in zip(world, matrices, strict=False)]
             results.take(thing, local_path, points, self.start, levels=levels)
+
+
+def hear_interrupts():
+    """Let a command be stopped: a Blender started in the background ignores Ctrl-C, and what it starts inherits that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def to_local(points, matrix):

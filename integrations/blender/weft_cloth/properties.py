@@ -4,6 +4,11 @@
 import bpy
 
 METHODS = (
+    (
+        "guarded",
+        "Guarded",
+        "What is free stays free, what crosses comes free, and only what moving bodies force through is released",
+    ),
     ("robust", "Robust", "Contacts, collisions and friction: what starts without intersections stays without"),
     ("untangle", "Untangle", "Finds its way back out of intersections"),
     ("predictive", "Predictive", "Contacts are predicted and solved with the cloth"),
@@ -15,13 +20,14 @@ METHODS = (
 PRESETS = {
     "cotton": (0.15, 500.0, 60.0, 1.6e-05, 0.5),
     "silk": (0.08, 400.0, 20.0, 2e-06, 0.3),
-    "denim": (0.4, 1500.0, 150.0, 7e-05, 0.6),
-    "wool": (0.25, 600.0, 50.0, 1.5e-05, 0.5),
+    "denim": (0.4, 10000.0, 150.0, 7e-05, 0.6),
+    "wool": (0.25, 10000.0, 50.0, 1.5e-05, 0.5),
     "leather": (0.7, 4000.0, 1500.0, 5e-05, 0.6),
     "chiffon": (0.04, 250.0, 10.0, 6e-07, 0.35),
-    "linen": (0.19, 800.0, 80.0, 2e-05, 0.5),
+    "linen": (0.19, 10000.0, 80.0, 2e-05, 0.5),
 }
 NUMBERS = ("density", "stretch", "shear", "bend", "cloth_friction")
+USUAL = dict(zip(NUMBERS, PRESETS["cotton"], strict=True))
 MATERIALS = tuple((name, name.capitalize(), "") for name in PRESETS)
 ROLES = (
     ("NONE", "None", "weft does not see this object"),
@@ -45,7 +51,7 @@ def is_cloth(_self, thing):
 class WeftScene(bpy.types.PropertyGroup):
     """Settings of a bake."""
 
-    method: bpy.props.EnumProperty(name="Method", items=METHODS, default="robust")
+    method: bpy.props.EnumProperty(name="Method", items=METHODS, default="guarded")
     thickness: bpy.props.FloatProperty(
         name="Thickness", description="How near two layers may come, m", default=0.001, min=1e-5, max=0.1, precision=4
     )
@@ -79,14 +85,16 @@ class WeftObject(bpy.types.PropertyGroup):
     role: bpy.props.EnumProperty(name="Role", items=ROLES, default="NONE")
     material: bpy.props.EnumProperty(name="Preset", items=MATERIALS, default="cotton", update=fill_in)
     density: bpy.props.FloatProperty(
-        name="Density", description="kg/m\u00b2", default=0.15, min=1e-3, max=100, precision=3
+        name="Density", description="kg/m\u00b2", default=USUAL["density"], min=1e-3, max=100, precision=3
     )
-    stretch: bpy.props.FloatProperty(name="Stretch", description="Stiffness, N/m", default=500.0, min=1e-3, max=1e6)
-    shear: bpy.props.FloatProperty(name="Shear", description="Stiffness, N/m", default=60.0, min=0.0, max=1e6)
+    stretch: bpy.props.FloatProperty(
+        name="Stretch", description="Stiffness, N/m", default=USUAL["stretch"], min=1e-3, max=1e6
+    )
+    shear: bpy.props.FloatProperty(name="Shear", description="Stiffness, N/m", default=USUAL["shear"], min=0.0, max=1e6)
     bend: bpy.props.FloatProperty(
-        name="Bend", description="Stiffness, N m", default=5e-6, min=0.0, max=10.0, precision=7, step=0.0001
+        name="Bend", description="Stiffness, N m", default=USUAL["bend"], min=0.0, max=10.0, precision=7, step=0.0001
     )
-    cloth_friction: bpy.props.FloatProperty(name="Friction", default=0.5, min=0.0, max=2.0)
+    cloth_friction: bpy.props.FloatProperty(name="Friction", default=USUAL["cloth_friction"], min=0.0, max=2.0)
     pins: bpy.props.StringProperty(
         name="Pins",
         description="Vertex group (weights above one half) that is held where armature, shape keys and the object put it",

@@ -322,11 +322,17 @@ class Analyser:
         """The walk without the paths whose crossings are all between triangles that are sewn together."""
         if not len(self._sewn) or not len(walk.ends):
             return walk
-        beside = self.topology.edge_faces[walk.edge]
-        keys = pair_keys(beside, walk.face[:, None], len(self.topology.faces))
-        place = np.minimum(np.searchsorted(self._sewn, keys), len(self._sewn) - 1)
-        sewn = ((self._sewn[place] == keys) | (beside < 0)).all(axis=1)
+        sewn = self.sewn(walk.edge, walk.face)
         return keep_paths(walk, np.add.reduceat(~sewn, walk.offsets[:-1]) > 0)
+
+    def sewn(self, edge: Ints, face: Ints) -> Bools:
+        """(k,) which crossings are between triangles that a seam joins, which are meant to touch."""
+        if not len(self._sewn):
+            return np.zeros(len(edge), dtype=bool)
+        beside = self.topology.edge_faces[edge]
+        keys = pair_keys(beside, face[:, None], len(self.topology.faces))
+        place = np.minimum(np.searchsorted(self._sewn, keys), len(self._sewn) - 1)
+        return np.asarray(((self._sewn[place] == keys) | (beside < 0)).all(axis=1))
 
 
 def vertex_areas(topology: Topology, x: Floats) -> Floats:

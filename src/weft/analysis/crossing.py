@@ -18,7 +18,7 @@ import warp as wp
 from numpy.typing import NDArray
 
 from weft.broad_phase.interface import make_broad_phase
-from weft.geometry.intersection_filter import certain, cross_size
+from weft.geometry.intersection_filter import certain, cross_size, shared_vertices
 from weft.mesh.topology import Topology
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer, read
@@ -239,16 +239,6 @@ def box_triangles(first: int, mesh: CrossingMesh, lowers: wp.array[wp.vec3], upp
     c = boxed(mesh, face[2])
     lowers[i] = wp.min(a, wp.min(b, c)) - wp.vec3(PAD)
     uppers[i] = wp.max(a, wp.max(b, c)) + wp.vec3(PAD)
-
-
-@wp.func
-def shared_vertices(one: wp.vec3i, other: wp.vec3i) -> int:
-    """How many vertices two triangles share."""
-    count = int(0)
-    for k in range(3):
-        if one[k] == other[0] or one[k] == other[1] or one[k] == other[2]:
-            count += 1
-    return count
 
 
 @wp.func

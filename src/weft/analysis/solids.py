@@ -36,8 +36,23 @@ FAR = wp.constant(1.0e6)
 # the holes of a solid are at most this fraction of its area: the eyes and the mouth of a body are a thousandth, the open ends
 # of a tube that is ten times as long as wide a twentieth
 SMALL_HOLES = 0.01
+# so many of the points on the same side are looked at, and most of them decide: rounding to float32 may put one that touches a
+# surface to the other side
+SAMPLES = 5
 # how far behind a surface that a ray has met the next one starts, so that it does not meet the same again, m
 BEHIND_HIT = wp.constant(1.0e-6)
+
+
+@wp.kernel
+def count_around(first: int, mesh: wp.uint64, points: wp.array[wp.vec3], counts: wp.array[int]):
+    """How many solids each point is inside of: 0, 1, or 2 for more than one."""
+    i = first + wp.tid()
+    number = int(0)
+    if wp.mesh_query_point_sign_winding_number(mesh, points[i], FAR, ACCURACY, 0.5).sign < 0.0:
+        number = 1
+        if wp.mesh_query_point_sign_winding_number(mesh, points[i], FAR, ACCURACY, 1.5).sign < 0.0:
+            number = 2
+    counts[i] = number
 
 
 @wp.kernel
@@ -46,53 +61,53 @@ def look_around(
     mesh: wp.uint64,
     points: wp.array[wp.vec3],
     thickness: wp.array[wp.float32],
+    counts: wp.array[int],
     states: wp.array[int],
     holders: wp.array[wp.vec2i],
     places: wp.array[wp.vec4],
 ):
-    """The state of each point, the triangles that hold it (-1: none), and the coordinates u, v of the points on them."""
+    """The state of each point that `counts[i]` solids are around, which is not 0.
+
+    Also the triangles that hold it (-1: none), and the coordinates u, v of the points on them.
+    """
     i = first + wp.tid()
     p = points[i]
-    state = int(OUTSIDE)
+    state = int(INSIDE)
     held = wp.vec2i(-1, -1)
     place = wp.vec4()
-    query = wp.mesh_query_point_sign_winding_number(mesh, p, FAR, ACCURACY, 0.5)
-    if query.result and query.sign < 0.0:
-        state = INSIDE
-        held[0] = query.face
-        place[0] = query.u
-        place[1] = query.v
-        away = wp.mesh_eval_position(mesh, query.face, query.u, query.v) - p
-        normal = wp.mesh_eval_face_normal(mesh, query.face)
-        way = -away
-        start = p
-        # behind the nearest surface there is another solid
+    query = wp.mesh_query_point_no_sign(mesh, p, FAR)
+    held[0] = query.face
+    place[0] = query.u
+    place[1] = query.v
+    away = wp.mesh_eval_position(mesh, query.face, query.u, query.v) - p
+    normal = wp.mesh_eval_face_normal(mesh, query.face)
+    way = -away
+    start = p
+    if counts[i] > 1:
+        state = PINCHED
+    elif wp.dot(away, normal) < 0.0 and wp.length(away) < thickness[i]:
+        # touches a surface from outside
+        state = PINCHED
+        way = away
+    else:
+        # behind the nearest surface there may be another solid
         beyond = p + away + thickness[i] * normal
         if wp.mesh_query_point_sign_winding_number(mesh, beyond, FAR, ACCURACY, 0.5).sign < 0.0:
             state = PINCHED
             way = normal
             start = beyond
-        # touches a surface from outside
-        if wp.dot(away, normal) < 0.0 and wp.length(away) < thickness[i]:
-            state = PINCHED
-            way = away
-            start = p
-        if wp.mesh_query_point_sign_winding_number(mesh, p, FAR, ACCURACY, 1.5).sign < 0.0:
-            state = PINCHED
-            way = -away
-            start = p
-        if state == PINCHED:
-            # along the way, the first surface that leaves a solid
-            way = wp.normalize(way)
-            for _layer in range(MOST_LAYERS):
-                if held[1] < 0:
-                    ray = wp.mesh_query_ray(mesh, start, way, FAR)
-                    if ray.result:
-                        if wp.dot(wp.mesh_eval_face_normal(mesh, ray.face), way) > 0.0:
-                            held[1] = ray.face
-                            place[2] = ray.u
-                            place[3] = ray.v
-                        start = start + (ray.t + BEHIND_HIT) * way
+    if state == PINCHED:
+        # along the way, the first surface that leaves a solid
+        way = wp.normalize(way)
+        for _layer in range(MOST_LAYERS):
+            if held[1] < 0:
+                ray = wp.mesh_query_ray(mesh, start, way, FAR)
+                if ray.result:
+                    if wp.dot(wp.mesh_eval_face_normal(mesh, ray.face), way) > 0.0:
+                        held[1] = ray.face
+                        place[2] = ray.u
+                        place[3] = ray.v
+                    start = start + (ray.t + BEHIND_HIT) * way
     states[i] = state
     holders[i] = held
     places[i] = place
@@ -104,15 +119,18 @@ def find_holders(
     mesh: wp.uint64,
     points: wp.array[wp.vec3],
     thickness: wp.array[wp.float32],
+    inside: wp.array[int],
     face: wp.array[int],
     place: wp.array[wp.vec2],
 ):
     """The triangle of a solid that is nearest to each point, -1 where the point is neither inside nor touches it."""
     i = first + wp.tid()
-    query = wp.mesh_query_point_sign_winding_number(mesh, points[i], FAR, ACCURACY, 0.5)
-    away = wp.mesh_eval_position(mesh, query.face, query.u, query.v) - points[i]
     face[i] = -1
-    if query.result and (query.sign < 0.0 or wp.length(away) < thickness[i]):
+    farthest = thickness[i]
+    if inside[i] > 0:
+        farthest = FAR
+    query = wp.mesh_query_point_no_sign(mesh, points[i], farthest)
+    if query.result:
         face[i] = query.face
         place[i] = wp.vec2(query.u, query.v)
 
@@ -141,6 +159,13 @@ class Held(NamedTuple):
         nearest = self.state[chosen], self.corners[chosen], self.weights[chosen]
         return Held(*nearest, number[self.holder_of[kept]], self.holder_corners[kept], self.holder_weights[kept])
 
+    def spread(self, numbers: NDArray[np.integer], count: int) -> "Held":
+        """The places of `count` vertices, of which these are the ones with the given numbers; all others are outside."""
+        state, corners, weights = np.zeros(count, np.int32), np.zeros((count, 3), np.int32), np.zeros((count, 3))
+        state[numbers], corners[numbers], weights[numbers] = self.state, self.corners, self.weights
+        holder_of = numbers[self.holder_of].astype(np.int32)
+        return Held(state, corners, weights, holder_of, self.holder_corners, self.holder_weights)
+
     def carried(self, motion: Floats) -> Floats:
         """(k, 3) the mean of the motions of the holders of each vertex; `motion` (n, 3) is that of all vertices."""
         moved = np.einsum("kc,kcd->kd", self.holder_weights, motion[self.holder_corners])
@@ -163,7 +188,7 @@ class Solids:
 
     def __init__(self, faces: Ints, x: Floats, device: wp.DeviceLike = "cpu") -> None:
         self.device = device
-        self.faces, piece = closed_faces(faces, x)
+        self.faces, piece, hole = closed_faces(faces, x)
         self.any = len(self.faces) > 0
         self.vertices = np.unique(self.faces)
         """the vertices of closed colliders"""
@@ -176,6 +201,9 @@ class Solids:
         pieces = [self.faces[piece == number] for number in range(piece.max() + 1)]
         self._pieces = [_Solid(own, x, device) for own in pieces] if len(pieces) > 1 else []
         self._x = x
+        caps = hole >= 0
+        self._holes = [np.unique(self.faces[hole == number]) for number in np.unique(hole[caps])]
+        """the vertices of each hole that triangles close"""
 
     def place(self, x: Floats) -> None:
         """Take the positions of the colliders from those of all vertices."""
@@ -189,13 +217,45 @@ class Solids:
         flat, count = self.faces.ravel(), len(self._x)
         return unit(np.stack([np.bincount(flat, area[:, axis], count) for axis in range(3)], axis=1))
 
-    def look(self, points: Floats, thickness: Floats) -> Held:
-        """Where points are; those that touch a surface are nearer to it than their thickness (m)."""
+    def holes(self) -> list[tuple[Floats, Floats]]:
+        """The lowest and the highest corner of the box around each hole that triangles close."""
+        return [(self._x[own].min(axis=0), self._x[own].max(axis=0)) for own in self._holes]
+
+    def look(self, points: Floats, thickness: Floats, side: Ints | None = None) -> Held:
+        """Where points are; those that touch a surface are nearer to it than their thickness (m).
+
+        `side` (k,) has equal numbers for points that are known to be on the same side of all surfaces: then a few of them tell
+        whether all are inside.
+        """
+        if side is None:
+            side = np.arange(len(points), dtype=np.int32)
+        around = self._count_around(self._whole, points, side)
+        near = np.flatnonzero(around)
+        return self._look(points[near], thickness[near], side[near], around[near]).spread(near, len(points))
+
+    def _count_around(self, solid: "_Solid", points: Floats, side: Ints) -> Ints:
+        """(k,) how many times a solid is around each point: 0, 1, or 2 for more often."""
+        sizes = np.bincount(side)
+        starts = np.cumsum(sizes) - sizes
+        samples = (starts[:, None] + sizes[:, None] * np.arange(SAMPLES) // SAMPLES)[sizes > 0]
+        chosen = np.argsort(side, kind="stable")[np.unique(samples)]
+        found = wp.empty(len(chosen), dtype=int, device=self.device)
+        mesh, near, _ = solid.inputs(points[chosen], np.zeros(len(chosen)))
+        launch(count_around, len(chosen), [mesh, near, found], device=self.device, grain=64)
+        total, number = (
+            np.bincount(side[chosen], found.numpy(), len(sizes)),
+            np.bincount(side[chosen], minlength=len(sizes)),
+        )
+        return np.rint(total / np.maximum(number, 1)).astype(np.int32)[side]
+
+    def _look(self, points: Floats, thickness: Floats, side: Ints, around: Ints) -> Held:
+        """Where points are that so many solids are around."""
         whole, device = self._whole, self.device
         count = len(points)
         states = wp.empty(count, dtype=int, device=device)
         holders, places = wp.empty(count, dtype=wp.vec2i, device=device), wp.empty(count, dtype=wp.vec4, device=device)
-        inputs = [*whole.inputs(points, thickness), states, holders, places]
+        counts = wp.array(around, dtype=int, device=device)
+        inputs = [*whole.inputs(points, thickness), counts, states, holders, places]
         launch(look_around, count, inputs, device=device, grain=64)
         state, held = states.numpy(), holders.numpy().reshape(-1, 2)
         weights = _weights(places.numpy().reshape(-1, 2, 2))
@@ -204,7 +264,7 @@ class Solids:
         pinched = np.flatnonzero(state == PINCHED)
         own, column = np.nonzero(held[pinched] >= 0)
         found = [(pinched[own], corners[pinched[own], column], weights[pinched[own], column])]
-        several = self._find_pieces(points, thickness, pinched)
+        several = self._find_pieces(points, thickness, side, pinched)
         if several is not None:
             alone = ~np.isin(found[0][0], several[0])
             found = [tuple(values[alone] for values in found[0]), several]  # type: ignore[list-item]
@@ -212,7 +272,7 @@ class Solids:
         return Held(state, corners[:, 0], weights[:, 0], owner, its_corners, its_weights)
 
     def _find_pieces(
-        self, points: Floats, thickness: Floats, pinched: NDArray[np.int64]
+        self, points: Floats, thickness: Floats, side: Ints, pinched: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], Ints, Floats] | None:
         """The holders of the points that more than one solid holds."""
         if not self._pieces or not len(pinched):
@@ -222,7 +282,8 @@ class Solids:
             piece.place(self._x)
             face = wp.empty(len(pinched), dtype=int, device=self.device)
             place = wp.empty(len(pinched), dtype=wp.vec2, device=self.device)
-            inputs = [*piece.inputs(points[pinched], thickness[pinched]), face, place]
+            inside = wp.array(self._count_around(piece, points[pinched], side[pinched]), dtype=int, device=self.device)
+            inputs = [*piece.inputs(points[pinched], thickness[pinched]), inside, face, place]
             launch(find_holders, len(pinched), inputs, device=self.device, grain=64)
             holds = np.flatnonzero(face.numpy() >= 0)
             owners.append(pinched[holds])
@@ -272,13 +333,14 @@ def _weights(places: NDArray[np.float32]) -> Floats:
     return np.stack([u, v, 1.0 - u - v], axis=-1)
 
 
-def closed_faces(faces: Ints, x: Floats) -> tuple[Ints, Ints]:
-    """The triangles that belong to solids, turned so that their normals point outwards, and the piece of each.
+def closed_faces(faces: Ints, x: Floats) -> tuple[Ints, Ints, Ints]:
+    """The triangles that belong to solids, turned so that their normals point outwards, and the piece and the hole of each.
 
-    A surface that is closed but for small holes is a solid too. Triangles close its holes, after those of all surfaces.
+    A surface that is closed but for small holes is a solid too. Triangles close its holes, after those of all surfaces; the
+    number of a hole is that of its lowest vertex, -1 for triangles of surfaces.
     """
     if not len(faces):
-        return faces, np.zeros(0, np.int32)
+        return faces, np.zeros(0, np.int32), np.zeros(0, np.int32)
     topology = Topology(faces, len(x))
     caps, of_face = _caps(topology)
     _, piece = np.unique(topology.components[faces[:, 0]], return_inverse=True)
@@ -287,13 +349,14 @@ def closed_faces(faces: Ints, x: Floats) -> tuple[Ints, Ints]:
     solid = holes <= SMALL_HOLES * whole
     solid[piece[topology.edge_faces[topology.edge_counts > 2, 0]]] = False
 
+    hole = np.concatenate([np.full(len(faces), -1, np.int32), caps[:, 2]])
     faces, piece = np.concatenate([faces, caps]), np.concatenate([piece, of_cap])
     a, b, c = (x[faces[:, k]] for k in range(3))
     volume = np.bincount(piece, np.einsum("ij,ij->i", a, np.cross(b, c)))
     turned = np.where((volume < 0.0)[piece][:, None], faces[:, ::-1], faces)
     chosen = solid[piece]
     _, number = np.unique(piece[chosen], return_inverse=True)
-    return turned[chosen], number.astype(np.int32)
+    return turned[chosen], number.astype(np.int32), hole[chosen]
 
 
 def _areas(faces: Ints, x: Floats) -> Floats:

@@ -1,8 +1,7 @@
 """Broad phases: from all triangles to the few pairs of features that can touch during a step.
 
-One interface, six implementations, chosen by name with `make_broad_phase`. The lists of `bvh`, `topology_tree`,
-`material_tree` and `brute` are equal, entry for entry: all pairs whose boxes overlap. `octree` and `kdtree` find less; see
-`docs/detection.md`.
+One interface, four implementations, chosen by name with `make_broad_phase`. Their lists are equal, entry for entry: all
+pairs whose boxes overlap.
 """
 
 from abc import ABC, abstractmethod
@@ -39,8 +38,6 @@ class BroadPhase(ABC):
     """
 
     name: ClassVar[str]
-    exact: ClassVar[bool] = True
-    """whether every pair whose boxes overlap is listed"""
     checks_at_update = True
     """whether `update` waits for the device to see that all positions are usable; otherwise the next search does"""
 
@@ -94,13 +91,9 @@ _BROAD_PHASES = {
     "bvh": ("weft.broad_phase.trees", "Bvh"),
     "topology_tree": ("weft.broad_phase.trees", "TopologyTree"),
     "material_tree": ("weft.broad_phase.trees", "MaterialTree"),
-    "octree": ("weft.broad_phase.centroids", "Octree"),
-    "kdtree": ("weft.broad_phase.centroids", "KdTree"),
     "brute": ("weft.broad_phase.trees", "Brute"),
 }
 BROAD_PHASES = tuple(_BROAD_PHASES)
-# those that list every pair whose boxes overlap
-EXACT_BROAD_PHASES = ("bvh", "topology_tree", "material_tree", "brute")
 
 
 def make_broad_phase(

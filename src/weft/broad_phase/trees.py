@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import warp as wp
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from weft.broad_phase.boxes import Box, load_box, lowest_bit, overlap_limit, overlap_mask, unite
 from weft.broad_phase.list_kernels import Queries, first_slot, must_sort, query_of_item, sort_entries
@@ -51,6 +53,7 @@ def _find_overlaps(
     body: wp.array[int],
     searched_bodies: wp.array2d[int],
     passive: wp.array[int],
+    group: wp.array[int],
     spacing: int,
 ):
     thread = first + wp.tid()
@@ -66,7 +69,10 @@ def _find_overlaps(
         return
     n = int(0)
     other = int(0)
-    walk = wp.bvh_query_aabb(bvh, lower[patch], upper[patch])
+    root = int(-1)
+    if group.shape[0] > 0:
+        root = wp.bvh_get_group_root(bvh, group[patch])
+    walk = wp.bvh_query_aabb(bvh, lower[patch], upper[patch], root)
     while wp.bvh_query_next(walk, other):
         if searched_bodies[own, body[other]] != 0:
             if n < queries.capacity:
@@ -106,6 +112,9 @@ class Bvh(PatchSearch):
 
     A refitted tree stays good while neighbours stay neighbours. It counts as degraded once the patches have moved
     by `DEGRADED` times their size in the mean since it was built, in the frame of the boxes.
+
+    Bodies that no chain of interacting bodies joins have subtrees of their own, in which alone their patches are searched:
+    worlds that are simulated together lie in one place.
     """
 
     name = "bvh"
@@ -113,6 +122,10 @@ class Bvh(PatchSearch):
     def __init__(self, surface: Surface, **options: Any) -> None:
         super().__init__(surface, **options)
         self._bvh: wp.Bvh | None = None
+        sets = interacting_sets(self.surface.body_pairs.numpy())
+        several = sets.max(initial=0) > 0
+        self._group = wp.array(sets[self.patches.body.numpy()] if several else sets[:0], dtype=int, device=self.device)
+        """of each patch, the subtree that it is in; empty if there is one alone"""
         self.builds = 0
         """how often the tree was built"""
         self._updates = 0
@@ -154,7 +167,8 @@ class Bvh(PatchSearch):
     def _build(self) -> None:
         launch_fused()
         constructor = "sah" if self.device.is_cpu else "lbvh"
-        self._bvh = wp.Bvh(self.boxes.lower, self.boxes.upper, constructor=constructor)
+        groups = self._group if len(self._group) else None
+        self._bvh = wp.Bvh(self.boxes.lower, self.boxes.upper, constructor=constructor, groups=groups)
         wp.copy(self._built_lower, self.boxes.lower)
         wp.copy(self._built_upper, self.boxes.upper)
         self.builds += 1
@@ -163,8 +177,13 @@ class Bvh(PatchSearch):
         assert self._bvh is not None
         spacing = threads_per_item(self.device, count, WARP)
         inputs = [queries, found, selected_patches, self._bvh.id, self.boxes.lower, self.boxes.upper]
-        inputs += [self.patches.body, self.searched_bodies, self.passive, spacing]
+        inputs += [self.patches.body, self.searched_bodies, self.passive, self._group, spacing]
         launch(_find_overlaps, count * spacing, inputs, device=self.device, grain=GRAIN)
+
+
+def interacting_sets(body_pairs: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """A number for each body, the same for those that a chain of interacting bodies joins."""
+    return np.asarray(connected_components(csr_array(body_pairs), directed=False)[1], np.int32)
 
 
 @wp.struct

@@ -3,6 +3,7 @@
 `open_result` opens either kind, so that checking, drawing and exporting need not know which one they have.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,8 @@ from weft.mesh.files import POINT_CACHES, READABLE, MeshSequence, read_files, re
 # frames a second where a file does not say: film's
 DEFAULT_FPS = 24.0
 SEQUENCES = (".obj", ".ply")
+# files of a folder that weft exported as npy
+ARRAYS, TABLE = "vertices.npy", "cache.json"
 # names of the positions and of the triangles in npz files of other programs, in the order in which they are looked for
 POSITIONS = ("vertices", "positions", "points", "verts", "x", "arr_0")
 TRIANGLES = ("faces", "triangles", "tris", "cells", "f")
@@ -37,7 +40,11 @@ def open_result(
     if not files:
         raise CacheError("name a cache or a file")
     names = set(colliders)
-    first = files[0]
+    first = files[0] = _inside(files[0]) if len(files) == 1 else files[0]
+    if first.name == ARRAYS:
+        return ForeignResult(
+            first.parent, _read_npy(first.parent, fps or DEFAULT_FPS), names, _npy_bodies(first.parent)
+        )
     if len(files) == 1 and first.is_dir() and not any(f.suffix.lower() in SEQUENCES for f in first.iterdir()):
         if names:
             raise CacheError(f"{first} is a cache, which knows its colliders itself")
@@ -55,6 +62,19 @@ def open_result(
     if first.suffix.lower() == ".npz":
         return ForeignResult(first, _read_npz(first, fps or DEFAULT_FPS), names, _npz_bodies(first))
     return ForeignResult(first, _read_any(first, fps), names)
+
+
+def _inside(path: Path) -> Path:
+    """The one file in a folder that holds a result: positions that weft exported as npy, or a point cache beside its mesh."""
+    if not path.is_dir() or (path / "zarr.json").exists():
+        return path
+    if (path / ARRAYS).is_file() and (path / TABLE).is_file():
+        return path / ARRAYS
+    caches = sorted(file for file in path.iterdir() if file.suffix.lower() in POINT_CACHES)
+    if len(caches) > 1:
+        named = ", ".join(file.name for file in caches)
+        raise CacheError(f"{path} has several point caches, one for each body: name one of {named}")
+    return caches[0] if caches else path
 
 
 def _expanded(path: Path) -> list[Path]:
@@ -135,6 +155,35 @@ def _read_npz(path: Path, fps: float) -> MeshSequence:
     about = f"npz: {positions} and {triangles}, without units, taken as metres, {rate:g} frames a second"
     times = [i / rate for i in range(len(x))]
     return MeshSequence(times, x.shape[1], faces.astype(np.int32), lambda i: x[i].astype(np.float64), about=about)
+
+
+def _read_npy(folder: Path, fps: float) -> MeshSequence:
+    """What weft exported as npy: positions that are read a frame at a time, and triangles beside them."""
+    try:
+        x = np.load(folder / ARRAYS, mmap_mode="r", allow_pickle=False)
+        faces = np.load(folder / "faces.npy", allow_pickle=False)
+        rate = float(json.loads((folder / TABLE).read_text(encoding="utf-8")).get("fps", fps))
+    except (OSError, ValueError, EOFError, AttributeError, TypeError) as error:
+        raise MeshError(f"{folder}: it cannot be read as arrays that weft exported ({str(error)[:120]})") from None
+    if x.ndim != 3 or x.shape[2] != 3 or x.dtype.kind != "f" or 0 in x.shape:
+        raise MeshError(f"{folder / ARRAYS}: it must hold numbers (frames, vertices, 3), not {x.dtype} {x.shape}")
+    if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu" or not rate > 0.0:
+        raise MeshError(f"{folder}: faces.npy must be whole numbers (triangles, 3), and the rate in {TABLE} above 0")
+    about = f"npy: arrays that weft exported, metres, y up, {rate:g} frames a second"
+    times = [i / rate for i in range(len(x))]
+    return MeshSequence(times, x.shape[1], faces.astype(np.int32), lambda i: x[i].astype(np.float64), about=about)
+
+
+def _npy_bodies(folder: Path) -> list[Body]:
+    """The bodies of arrays that weft exported."""
+    try:
+        told = json.loads((folder / TABLE).read_text(encoding="utf-8"))
+        columns = [told[name] for name in ("body_names", "body_kinds", "body_vertices", "body_faces")]
+        return [
+            Body(str(n), str(k), slice(*map(int, v)), slice(*map(int, f))) for n, k, v, f in zip(*columns, strict=True)
+        ]
+    except (KeyError, TypeError, ValueError):
+        raise MeshError(f"{folder / TABLE}: it does not say which bodies there are") from None
 
 
 def _npz_bodies(path: Path) -> list[Body] | None:
@@ -226,6 +275,10 @@ class ForeignResult(Cache):
             return np.zeros((self.sequence.vertex_count, 3))
         seconds = self.sequence.times[after] - self.sequence.times[before]
         return (self.positions(after) - self.positions(before)) / seconds
+
+    def noted(self, frame: int) -> dict[str, npt.NDArray[np.int64]]:
+        """Nothing."""
+        return {}
 
     def row(self, frame: int) -> dict[str, Any]:
         return {"frame": self._index(frame), "time": self.sequence.times[frame]}

@@ -393,6 +393,18 @@ class Cache:
             raise CacheError(f"frame {frame} of {self.path} is damaged: {path} does not hold the arrays that it should")
         return found
 
+    def noted(self, frame: int) -> dict[str, npt.NDArray[np.int64]]:
+        """What the method noted of a frame: of `guarded` the released pairs (k, 3), two ends of an edge and a triangle."""
+        found = self._marker(self._index(frame)).get("noted", {})
+        limits = [self._array("positions").shape[1]] * 2 + [len(self.faces)]
+        try:
+            noted = {name: np.array(rows, dtype=np.int64).reshape(-1, 3) for name, rows in found.items()}
+        except (AttributeError, OverflowError, TypeError, ValueError):
+            noted = {"": np.array([limits])}
+        if any(((rows < 0) | (rows >= limits)).any() for rows in noted.values()):
+            raise CacheError(f"frame {frame} of {self.path} is damaged: what was noted of it are not pairs of its mesh")
+        return noted
+
     def has(self, frame: int) -> bool:
         """Whether a frame is complete and intact, also where an earlier one is missing."""
         try:

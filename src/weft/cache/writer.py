@@ -44,6 +44,7 @@ class FrameWriter:
         velocities: npt.ArrayLike,
         row: Mapping[str, Any],
         saved: Mapping[str, npt.ArrayLike] | None = None,
+        noted: Mapping[str, npt.ArrayLike] | None = None,
         *,
         kept: Callable[[], str] = lambda: "The other frames are intact; put that right and resume.",
     ) -> None:
@@ -61,6 +62,7 @@ class FrameWriter:
         content = {"frame": frame, "row": {k: _plain(v) for k, v in row.items()}, "saved": saved is not None}
         # checksums of an archive do not cover its list of contents
         content["arrays"] = sorted(arrays)
+        content["noted"] = {name: np.asarray(array, dtype=np.int64).tolist() for name, array in (noted or {}).items()}
 
         with layout.writing(f"frame {frame} of {self.path}", kept):
             try:
@@ -274,13 +276,15 @@ class CacheWriter:
         velocities: npt.ArrayLike,
         row: Mapping[str, Any],
         saved: Mapping[str, npt.ArrayLike] | None = None,
+        noted: Mapping[str, npt.ArrayLike] | None = None,
     ) -> int:
         """Write the next frame and return its number.
 
-        row: its row of the report. saved: arrays that the method needs to continue after this frame.
+        row: its row of the report. saved: arrays that the method needs to continue after this frame. noted: few whole numbers
+        by name, which `Cache.noted` gives back.
         """
         frame = self._frames
-        self._writer.write(frame, positions, velocities, row, saved, kept=self._kept)
+        self._writer.write(frame, positions, velocities, row, saved, noted, kept=self._kept)
         self._frames = frame + 1
         self._note(frame)
         self._drop_saved()
@@ -294,6 +298,10 @@ class CacheWriter:
     def close_gap(self) -> None:
         """Remove the frames after the first missing one, to continue in order from there."""
         self._remove_frames(self._frames)
+
+    def end(self) -> None:
+        """Plan no more frames than there are: the cache is complete."""
+        self._plan(self._frames, None)
 
     def adopt(self, frame: int) -> None:
         """Count a frame that another process has written with a `FrameWriter` while the lock is held here."""

@@ -23,7 +23,7 @@ def check(
     cache: Annotated[
         list[Path],
         typer.Argument(
-            help="A cache, or the result of any program: .abc, .usd, .glb, .npz, .pc2, .mdd, a folder of OBJ files, or these.",
+            help="A cache, or the result of any program: .abc, .usd, .glb, .npz, .pc2, .mdd, OBJ, PLY or npy folders.",
             show_default=False,
         ),
     ],

@@ -46,6 +46,14 @@ def dress(
             show_default=False,
         ),
     ] = None,
+    tension: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Elastic: a label of edges and how many times as long as cut these are at rest, lower_interface=0.9; can be "
+            "given again.",
+            show_default=False,
+        ),
+    ] = None,
     method: Annotated[str, typer.Option(help="The method that sews and drapes.")] = "guarded",
     pictures: Annotated[bool, typer.Option(help="Draw the dressed body, its strain and the pressure on it.")] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
@@ -77,6 +85,7 @@ def dress(
             fps=fps,
             blend=blend,
             attach=attach or (),
+            tension=_tension(tension or []),
             method=method,
             overwrite=overwrite,
             progress=lambda _, done, total: bar(done, total),
@@ -86,6 +95,18 @@ def dress(
     drawn = draw_fit(dressed, folder) if pictures else []
     _show(dressed, out, folder, drawn)
     raise typer.Exit(0 if dressed.ok else 1)
+
+
+def _tension(given: list[str]) -> dict[str, float]:
+    """The length at rest by the label of edges."""
+    found = {}
+    for text in given:
+        label, _, fraction = text.partition("=")
+        try:
+            found[label] = float(fraction)
+        except ValueError:
+            raise WeftError(f"--tension {text}: write a label and a fraction, lower_interface=0.9") from None
+    return found
 
 
 def _show(dressed: "Dressed", out: Path, folder: Path, pictures: list[Path]) -> None:

@@ -186,7 +186,9 @@ def _texture(mesh: "TriMesh") -> str:
     """Whether a mesh has texture coordinates, and whether they can be a flat rest shape."""
     if mesh.uv is not None:
         return 'yes, one a vertex: rest = "uv" takes them as flat panels in metres'
-    return "yes, with seams: exports keep them; they are no rest shape" if mesh.corner_uv is not None else "no"
+    if mesh.corner_uv is None:
+        return "no"
+    return 'yes, with seams: exports keep them; rest = "uv" takes them as flat panels in metres, sewn along the seams'
 
 
 def _source(body: "Cloth | Collider") -> str:

@@ -3,7 +3,7 @@
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -11,6 +11,7 @@ from weft.cli.terminal import FRAMES_HELP
 
 if TYPE_CHECKING:
     from weft.cache import Cache
+    from weft.mesh.subdivide import Weights
 
 
 def subdivide(
@@ -20,6 +21,9 @@ def subdivide(
         typer.Option("--out", "-o", help="The cache to write; default: <name>-fine.zarr", show_default=False),
     ] = None,
     levels: Annotated[int, typer.Option("--levels", "-l", help="How often every triangle is split in four.")] = 2,
+    weights: Annotated[
+        str, typer.Option(help="Loop's weights: loop (1987), or bounded for bounded curvature (2001).")
+    ] = "loop",
     frames: Annotated[str | None, typer.Option(help=FRAMES_HELP, show_default="all")] = None,
     processes: Annotated[
         int | None, typer.Option("--processes", "-p", help="Frames at a time.", show_default="one a core", min=1)
@@ -59,6 +63,7 @@ def subdivide(
                 source,
                 target,
                 levels=levels,
+                weights=cast("Weights", weights),
                 frames=None if frames is None else choose_frames(frames, source.frames),
                 processes=processes,
                 check=check,
@@ -70,6 +75,8 @@ def subdivide(
             )
     except Interrupted as stop:
         command = ["weft", "subdivide", str(cache), "-o", str(target), "--levels", str(levels), "--resume"]
+        if weights != "loop":
+            command += ["--weights", weights]
         if scheduler is not None:
             command += ["--scheduler", scheduler]
         if frames is not None:

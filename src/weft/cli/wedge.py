@@ -3,7 +3,7 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -51,6 +51,7 @@ def wedge(
         typer.Option("--body", help="A body to dress, a mesh file; can be given again.", show_default=False),
     ] = None,
     edge: Annotated[float, typer.Option(help="Of --pattern: length of the edges of triangles, in metres.")] = 0.01,
+    usd: Annotated[bool, typer.Option("--usd", help="Of --pattern: write every garment as USD too.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The folder. Default: <scene's name>-study", show_default=False)
     ] = None,
@@ -79,7 +80,8 @@ def wedge(
             raise WeftError(
                 "--pattern and --body dress bodies without a scene: leave out the scene, --set, --sample and --list"
             )
-        options = {"resume": resume, "overwrite": overwrite, "pictures": pictures, "workers": workers, "edge": edge}
+        options: dict[str, Any] = {"resume": resume, "overwrite": overwrite, "pictures": pictures, "workers": workers}
+        options |= {"edge": edge, "usd": usd}
         _dress_all(patterns or [], bodies or [], out or Path("wardrobe"), scheduler, options)
     if scene is None:
         raise WeftError("give a scene file, or patterns and bodies with --pattern and --body")

@@ -1,15 +1,13 @@
 """Bounds of vertices, edges and triangles that rule out candidates: cones of directions, and bounds on their motion.
 
-Cones of directions in which a vertex or an edge can be the nearest feature of a surface.
+A cone holds the directions in which a vertex or an edge can be the nearest feature of a surface. The nearest point of one
+triangle may lie on its border while a neighbouring triangle has a nearer one. Such a pair is no contact of the surface, and
+pushing along its slanted direction would hook cloth that slides from one triangle to the next. A point on the border counts
+only if its direction lies in the cone of that vertex or edge. The cones are a little wider than exact ones, so that flat
+surfaces keep the pairs of edges that cross over them.
 
-The nearest point of one triangle may lie on its border while a neighbouring triangle has a nearer one. Such a pair is no
-contact of the surface, and pushing along its slanted direction would hook cloth that slides from one triangle to the next.
-A point on the border counts only if its direction lies in the cone of that vertex or edge. The cones are a little wider
-than exact ones, so that flat surfaces keep the pairs of edges that cross over them.
-
-Bounds on the motion of vertices, edges and triangles in a step, by which most candidates need no further test.
-
-Features that are near each other mostly move alike. So the displacements of the vertices of a feature are enclosed in a
+With bounds on the motion of features in a step most candidates need no further test. Features that are near each other
+mostly move alike. So the displacements of the vertices of a feature are enclosed in a
 ball (centre and radius in a vec4d), and two features can approach each other by at most the largest difference of points
 of their balls. Two more things are noted of each vertex when it moves elsewhere than expected: whether it escaped from
 the box in which the broad phase looked for it, and how far its end has shifted since the first collision test of the

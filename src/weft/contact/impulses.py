@@ -6,11 +6,9 @@ pulls. Sweeps go colour by colour, so that one thread, many threads and a GPU gi
 are stored in the order of their colours; the fewer collisions that are found later are appended with colours of their
 own, so that the many contacts need not be coloured again.
 
-One Gauss-Seidel sweep over contacts that are stored in the order of their colours.
-
 Contacts of one colour share no movable vertex, so all threads solve them at the same time, and wait for each other
-between two colours. The sweep is the same for impulses and for positions in substeps
-(`methods/robust/substep_contacts`); these give the functions that load, test and solve one contact.
+between two colours. A sweep over velocities here and one over positions in substeps (`methods/robust/substep_contacts`) run the
+same way; each has its own functions that load, test and solve one contact.
 
 Two things hide latency. While threads wait at the barrier between two colours, each already loads its first contact
 of the next colour. And most contacts need no correction: a CPU thread tests up to 64 of them without a branch, then
@@ -22,6 +20,7 @@ solves those whose bit is set.
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from weft.broad_phase.boxes import lowest_bit
@@ -146,6 +145,21 @@ def make_sweep(load_contact: Any, solve_contact: Any, active_contacts: Any) -> A
 
 
 ZERO = wp.constant(wp.float64(0.0))
+# the least inverse mass of a stencil, as a fraction of the largest one of its vertices
+LEAST_INVERSE_MASS = wp.constant(wp.float64(0.01))
+
+
+@wp.func
+def stencil_inverse_mass(w: wp.vec4d, g: wp.vec4d, m: wp.vec4d) -> wp.float64:
+    """W = sum w_k g_k of a stencil with weights w, inverse masses m and g_k = w_k m_k; 0 if an impulse moves no vertex.
+
+    Where prescribed vertices have nearly all the weight, a free vertex with weight w would need 1 / w times the speed that the
+    pair asks for. A lower bound leaves that to the sweeps: a free vertex gets at most ten times the speed in each of them.
+    """
+    total = w[0] * g[0] + w[1] * g[1] + w[2] * g[2] + w[3] * g[3]
+    if total > ZERO:
+        total = wp.max(total, LEAST_INVERSE_MASS * wp.max(m))
+    return total
 
 
 @wp.struct
@@ -159,6 +173,9 @@ class ImpulseContacts:
     friction: wp.array[wp.vec2d]
     normal_impulses: wp.array[wp.float64]
     tangential_impulses: wp.array[wp.vec3d]
+    least_impulses: wp.array[wp.float64]
+    last: bool
+    """in the last sweep"""
 
 
 @wp.struct
@@ -172,6 +189,7 @@ class ImpulseContact:
     mu: wp.vec2d
     normal_impulse: wp.float64
     tangential_impulse: wp.vec3d
+    least_impulse: wp.float64
 
 
 @wp.func
@@ -185,6 +203,7 @@ def load_contact(i: int, q: wp.vec4i, contacts: ImpulseContacts) -> ImpulseConta
     contact.mu = load_vec2d(contacts.friction, i)
     contact.normal_impulse = contacts.normal_impulses[i]
     contact.tangential_impulse = contacts.tangential_impulses[i]
+    contact.least_impulse = contacts.least_impulses[i]
     return contact
 
 
@@ -199,12 +218,13 @@ def solve_contact(i: int, exists: bool, contact: ImpulseContact, contacts: Impul
     d = load_vec4d(p, q[3])
     # velocity change of each vertex under a unit impulse, and of the stencil
     g = wp.vec4d(w[0] * a[3], w[1] * b[3], w[2] * c[3], w[3] * d[3])
-    total = w[0] * g[0] + w[1] * g[1] + w[2] * g[2] + w[3] * g[3]
+    total = stencil_inverse_mass(w, g, wp.vec4d(a[3], b[3], c[3], d[3]))
     u = w[0] * first_three(a) + w[1] * first_three(b) + w[2] * first_three(c) + w[3] * first_three(d)
     normal_speed = wp.dot(contact.n, u)
     if exists and total > ZERO and (contact.normal_impulse != ZERO or normal_speed < contact.least_speed):
         normal_impulse, tangential_impulse, impulse = contact_impulse(
             contact.normal_impulse,
+            contact.least_impulse,
             contact.least_speed,
             u,
             normal_speed,
@@ -212,6 +232,7 @@ def solve_contact(i: int, exists: bool, contact: ImpulseContact, contacts: Impul
             total,
             contact.mu,
             contact.tangential_impulse,
+            contacts.last,
         )
         contacts.normal_impulses[i] = normal_impulse
         contacts.tangential_impulses[i] = tangential_impulse
@@ -320,6 +341,7 @@ def sweep_impulses(
     contacts.friction = arrays.friction
     contacts.normal_impulses = arrays.normal_impulses
     contacts.tangential_impulses = arrays.tangential_impulses
+    contacts.least_impulses = arrays.least_impulses
     count = p.shape[0]
     begin = partition_begin(t, threads, count)
     end = partition_end(t, threads, count)
@@ -327,7 +349,8 @@ def sweep_impulses(
     for i in range(begin, end, step):
         store_vec4d(p, i, v[i], inverse_mass[i])
     grid_barrier(arrivals)
-    for _sweep in range(sweeps):
+    for sweep in range(sweeps):
+        contacts.last = sweep == sweeps - 1
         if ordered > 0:
             sweep_colours(t, threads, arrivals, ordered_offsets, contacts, p)
             sweep_uncoloured(t, arrivals, ordered_offsets[COLOURS], ordered, contacts, p)
@@ -353,10 +376,9 @@ def reorder_contacts(
     i = order[k]
     q = contacts.vertices[i]
     w = contacts.weights[i]
-    g = wp.vec4d(
-        w[0] * inverse_mass[q[0]], w[1] * inverse_mass[q[1]], w[2] * inverse_mass[q[2]], w[3] * inverse_mass[q[3]]
-    )
-    total = wp.dot(w, g)
+    m = wp.vec4d(inverse_mass[q[0]], inverse_mass[q[1]], inverse_mass[q[2]], inverse_mass[q[3]])
+    g = wp.cw_mul(w, m)
+    total = stencil_inverse_mass(w, g, m)
     reordered.gains[k] = wp.vec4d()
     if total > ZERO:
         reordered.gains[k] = g / total
@@ -370,12 +392,20 @@ def reorder_contacts(
 class ImpulseSolver:
     """Gauss-Seidel over a `ContactList`; buffers are kept between steps."""
 
-    def __init__(self, vertex_count: int, inverse_mass: wp.array, plan: ExecutionPlan | None = None) -> None:
+    def __init__(
+        self,
+        vertex_count: int,
+        inverse_mass: wp.array,
+        plan: ExecutionPlan | None = None,
+        *,
+        numbers: np.ndarray | None = None,
+    ) -> None:
+        """`numbers` of the vertices in worlds that are solved together, see `StencilColouring`."""
         self.inverse_mass = inverse_mass
         self.device = wp.get_device(inverse_mass.device)
         self.plan = plan or ExecutionPlan.for_device(self.device)
         by_dependencies = self.plan.colour_by_dependencies
-        self._colouring = StencilColouring(vertex_count, inverse_mass, by_dependencies=by_dependencies)
+        self._colouring = StencilColouring(vertex_count, inverse_mass, by_dependencies=by_dependencies, numbers=numbers)
         self._cooperative = CooperativeLauncher(self.device)
         # packed vertices: velocities and inverse masses
         self._packed = wp.zeros(vertex_count, dtype=wp.vec4d, device=self.device)

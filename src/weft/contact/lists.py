@@ -36,13 +36,14 @@ class ContactArrays:
     friction: wp.array[wp.vec2d]
     normal_impulses: wp.array[wp.float64]
     tangential_impulses: wp.array[wp.vec3d]
+    least_impulses: wp.array[wp.float64]
     kept_distances: wp.array[wp.float64]
     gains: wp.array[wp.vec4d]
     corrections: wp.array[wp.vec3d]
 
 
 GEOMETRY = ("vertices", "weights", "normals", "gaps", "thickness")
-IMPULSES = ("least_speeds", "friction", "normal_impulses", "tangential_impulses")
+IMPULSES = ("least_speeds", "friction", "normal_impulses", "tangential_impulses", "least_impulses")
 
 
 @wp.kernel
@@ -69,13 +70,9 @@ class ContactList:
         # the other half of a double buffer, into which contacts are reordered
         self._reordered = [Buffer(dtype, device) for dtype in geometry]
         self._is_reordered = False
-        self._impulses = [Buffer(dtype, device) for dtype in (wp.float64, wp.vec2d, wp.float64, wp.vec3d)]
+        self._impulses = [Buffer(dtype, device) for dtype in (wp.float64, wp.vec2d, wp.float64, wp.vec3d, wp.float64)]
         self._kept_distances, self._gains = Buffer(wp.float64, device), Buffer(wp.vec4d, device)
-        # empty until they are noted: kernels look at its length
         self._corrections = Buffer(wp.vec3d, device)
-        self._corrections.array = wp.empty(0, dtype=wp.vec3d, device=device)
-        self.notes_corrections = False
-        """whether the corrections of positions are summed up, from which come the forces of contacts"""
         self._structs: dict[bool, tuple[list[wp.array], Any]] = {}
 
     @property
@@ -129,6 +126,11 @@ class ContactList:
         return self._impulses[3].array
 
     @property
+    def least_impulses(self) -> wp.array:
+        """float64: the normal impulse that the substeps gave, which later sweeps do not take back"""
+        return self._impulses[4].array
+
+    @property
     def kept_distances(self) -> wp.array:
         """float64: the gap that a contact keeps in the substeps of position-based dynamics, in m"""
         return self._kept_distances.array
@@ -140,7 +142,7 @@ class ContactList:
 
     @property
     def corrections(self) -> wp.array:
-        """vec3d: sum of the corrections of the relative position in the substeps, in m; empty unless they are noted"""
+        """vec3d: sum of the corrections of the relative position in the substeps, in m"""
         return self._corrections.array
 
     @property
@@ -157,10 +159,8 @@ class ContactList:
     def grow(self, count: int) -> None:
         """Make room for `count` contacts; those in use stay."""
         bound = self._launch_bound.for_count(count)
-        for buffer in (*self._geometry, *self._impulses, self._kept_distances):
+        for buffer in (*self._geometry, *self._impulses, self._kept_distances, self._corrections):
             buffer.at_least(bound, keep=self.count)
-        if self.notes_corrections:
-            self._corrections.at_least(bound, keep=self.count)
         self.count = count
         launch(_write_size, 1, [count, self.size], device=self.device)
 

@@ -14,6 +14,7 @@ soon as the last of them has decremented that counter. Both give the same colour
 
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from weft.broad_phase.boxes import lowest_bit
@@ -89,15 +90,29 @@ def priority_of(q: wp.vec4i) -> int:
     return int(mixed >> wp.uint64(64 - PRIORITY_BITS))
 
 
+@wp.func
+def own_numbers(q: wp.vec4i, numbers: wp.array[int]) -> wp.vec4i:
+    """The numbers of the vertices of a stencil in their own world; without `numbers` there is one world alone."""
+    own = q
+    if numbers.shape[0] > 0:
+        own = wp.vec4i(numbers[q[0]], numbers[q[1]], numbers[q[2]], numbers[q[3]])
+    return own
+
+
 @wp.kernel
 def find_priorities(
-    first: int, size: wp.array[int], vertices: wp.array[wp.vec4i], priorities: wp.array[int], sequence: wp.array[int]
+    first: int,
+    size: wp.array[int],
+    vertices: wp.array[wp.vec4i],
+    numbers: wp.array[int],
+    priorities: wp.array[int],
+    sequence: wp.array[int],
 ):
     """Keys and values for a sort by priority; entries beyond the last stencil come last."""
     i = first + wp.tid()
     priorities[i] = PRIORITIES - 1
     if i < size[0]:
-        priorities[i] = priority_of(vertices[i])
+        priorities[i] = priority_of(own_numbers(vertices[i], numbers))
     sequence[i] = i
 
 
@@ -106,6 +121,7 @@ def sort_by_priority(
     first: int,
     count: int,
     vertices: wp.array[wp.vec4i],
+    numbers: wp.array[int],
     starts: wp.array[int],
     priorities: wp.array[int],
     sequence: wp.array[int],
@@ -115,7 +131,7 @@ def sort_by_priority(
     for k in range(PRIORITIES + 1):
         starts[k] = 0
     for i in range(start, count):
-        priority = priority_of(vertices[i])
+        priority = priority_of(own_numbers(vertices[i], numbers))
         priorities[i] = priority
         starts[priority + 1] = starts[priority + 1] + 1
     for k in range(PRIORITIES):
@@ -183,6 +199,7 @@ def sort_by_region(
     vertex_count: int,
     offsets: wp.array[int],
     vertices: wp.array[wp.vec4i],
+    numbers: wp.array[int],
     counts: wp.array[int],
     order: wp.array[int],
     sorted_order: wp.array[int],
@@ -200,7 +217,7 @@ def sort_by_region(
         for k in range(REGIONS):
             counts[k] = 0
         for k in range(begin, end):
-            region = region_of(vertices[order[k]], vertex_count)
+            region = region_of(own_numbers(vertices[order[k]], numbers), vertex_count)
             counts[region] = counts[region] + 1
         place = begin
         for k in range(REGIONS):
@@ -208,7 +225,7 @@ def sort_by_region(
             counts[k] = place
             place += size
         for k in range(begin, end):
-            region = region_of(vertices[order[k]], vertex_count)
+            region = region_of(own_numbers(vertices[order[k]], numbers), vertex_count)
             sorted_order[counts[region]] = order[k]
             counts[region] = counts[region] + 1
 
@@ -394,14 +411,28 @@ def colour_by_dependencies(
 class StencilColouring:
     """Colours lists of stencils over the same vertices; buffers are kept between calls."""
 
-    def __init__(self, vertex_count: int, inverse_mass: wp.array, *, by_dependencies: bool | None = None) -> None:
-        """`by_dependencies`: by many threads, which is the default on CUDA; a CPU does that with one thread, for tests."""
+    def __init__(
+        self,
+        vertex_count: int,
+        inverse_mass: wp.array,
+        *,
+        by_dependencies: bool | None = None,
+        numbers: np.ndarray | None = None,
+    ) -> None:
+        """`by_dependencies`: by many threads, which is the default on CUDA; a CPU does that with one thread, for tests.
+
+        `numbers` are those of the vertices in the worlds that they belong to, where there are several worlds: then each has the
+        colours, and the order within them, that it has alone.
+        """
         self.inverse_mass = inverse_mass
         device = self.device = wp.get_device(inverse_mass.device)
         self.by_dependencies = device.is_cuda if by_dependencies is None else by_dependencies
         self._cooperative = CooperativeLauncher(device)
         self.offsets = wp.zeros(COLOURS + 2, dtype=int, device=device)
         """where each colour begins in `order`; the last two enclose the stencils for which there was no colour"""
+        self._numbers = wp.array(np.zeros(0) if numbers is None else numbers, dtype=int, device=device)
+        self._numbered = vertex_count if numbers is None else int(numbers.max(initial=-1)) + 1
+        """how many numbers of vertices there are"""
         self._size = wp.zeros(1, dtype=int, device=device)
         self._used = wp.zeros((vertex_count, WORDS), dtype=wp.int64, device=device)
         self._colour, self._order, self._keys, self._sorted_order, self._sequence = (
@@ -434,7 +465,7 @@ class StencilColouring:
         elif self.by_dependencies:
             self._colour_by_dependencies(vertices, count, offsets, self._size_of(count) if size is None else size)
         else:
-            inputs = [count, vertices, self._priority_starts, self._keys.at_least(count)]
+            inputs = [count, vertices, self._numbers, self._priority_starts, self._keys.at_least(count)]
             launch(sort_by_priority, 1, [*inputs, self._sequence.at_least(count)], device=self.device)
             colour, order = self._colour.at_least(count), self._order.at_least(count)
             inputs = [count, self._sequence.array, vertices, self.inverse_mass, self._used, colour, offsets, order]
@@ -443,14 +474,14 @@ class StencilColouring:
     def sort_by_region(self, vertices: wp.array, count: int, offsets: wp.array) -> None:
         """Sort the stencils of each colour by where they lie in the mesh, on a CPU: it solves them from its cache."""
         sorted_order = self._sorted_order.at_least(count)
-        inputs = [self._used.shape[0], offsets, vertices, self._region_counts, self.order, sorted_order]
+        inputs = [self._numbered, offsets, vertices, self._numbers, self._region_counts, self.order, sorted_order]
         launch(sort_by_region, 1, inputs, device=self.device)
         self._order.array, self._sorted_order.array = sorted_order, self._order.array
 
     def _colour_by_dependencies(self, vertices: wp.array, count: int, offsets: wp.array, size: wp.array) -> None:
         # a radix sort needs twice the room
         priorities, sequence = self._keys.at_least(2 * count), self._sequence.at_least(2 * count)
-        launch(find_priorities, count, [size, vertices, priorities, sequence], device=self.device)
+        launch(find_priorities, count, [size, vertices, self._numbers, priorities, sequence], device=self.device)
         wp.utils.radix_sort_pairs(priorities, sequence, count, end_bit=PRIORITY_BITS)
         arrays: Any = DependencyArrays()
         arrays.counts, arrays.starts, arrays.sums, arrays.used = self._counts, self._starts, self._sums, self._used

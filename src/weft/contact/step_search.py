@@ -24,7 +24,7 @@ from weft.contact.execution_plan import ExecutionPlan
 from weft.contact.feature_bounds import Cones
 from weft.contact.lists import CandidateList, ContactList, ignore_marked
 from weft.geometry.stencil import Kind
-from weft.mesh.topology import Csr, make_csr
+from weft.mesh.topology import Csr, area_vectors_at_vertices, make_csr, unit_vectors
 from weft.runtime import launch
 from weft.runtime.buffers import read
 from weft.runtime.compaction import exclusive_scans
@@ -418,7 +418,8 @@ def moved_off(
     apart = one != other
     vertices, weights, later = vertices[apart], weights[apart], (one > other)[apart]
     below = np.where(later[:, None], weights < 0.0, weights > 0.0)
-    normals = (vertex_normals(x, faces)[vertices] * below[:, :, None]).sum(axis=1)
+    corner_normals = unit_vectors(area_vectors_at_vertices(x, faces))[vertices]
+    normals = (corner_normals * below[:, :, None]).sum(axis=1)
     # a vertex on a triangle, which has a normal of its own
     on_triangle = later & (weights[:, 1] <= 0.0)
     a, b, c = x[vertices[on_triangle, 1:]].swapaxes(0, 1)
@@ -435,13 +436,3 @@ def moved_off(
     moved = x.copy()
     moved[moving] += distance * move[moving] / length[moving, None]
     return moved
-
-
-def vertex_normals(x: np.ndarray, faces: np.ndarray) -> np.ndarray:
-    """Unit normals of the vertices, the mean of their triangles by area."""
-    corners = x[faces]
-    area = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    normals = np.zeros_like(x)
-    for k in range(3):
-        np.add.at(normals, faces[:, k], area)
-    return normals / np.maximum(np.linalg.norm(normals, axis=1), 1e-300)[:, None]

@@ -24,6 +24,12 @@ Ints = NDArray[np.int32]
 # m: edges that are sewn together and are no farther apart than this, seen from the front, belong to one group: side by side,
 # or one in front of the other; the edges of sleeve and armhole are farther apart
 BESIDE = 0.04
+# m: but edges that are at least so far apart one above the other, and farther than sideways, do not: a skirt below its bodice
+# is a part of its own, and patterns leave 3 to 5 cm between such parts
+BELOW = 0.01
+# m: a panel no higher than this is a waistband or a cuff, which belongs to what it holds: trousers that closed before their
+# waistband did slid down the thin hips
+BAND_HEIGHT = 0.08
 # m: a seam whose edges are at least this far apart goes around the body
 AROUND = 0.10
 # of all edges of such seams the fraction, by length, that must run along one axis for a group to be bent about that
@@ -139,12 +145,17 @@ def panel_groups(cut: CutGarment) -> Ints:
     """The group of each panel."""
     count = len(cut.pattern.panels)
     joined = np.zeros((count, count), dtype=np.int8)
+    heights = np.array([np.ptp(cut.vertices[cut.vertex_panel == k, 1]) for k in range(count)])
     for seam in range(len(cut.pattern.seams)):
         pairs = cut.stitches[cut.stitch_seam == seam]
         if len(pairs):
             one, other = cut.vertices[pairs].transpose(1, 0, 2)
-            if np.abs((one - other)[:, :2]).max() < BESIDE:
-                joined[tuple(cut.vertex_panel[pairs[0]])] = 1
+            apart = np.abs((one - other)[:, :2])
+            across, down = apart.mean(axis=0)
+            two = cut.vertex_panel[pairs[0]]
+            hangs = down > max(BELOW, across) and heights[two].min() > BAND_HEIGHT
+            if apart.max() < BESIDE and not hangs:
+                joined[tuple(two)] = 1
     return np.asarray(connected_components(joined, directed=False)[1])
 
 
@@ -203,8 +214,10 @@ def _axis(cut: CutGarment, chosen: NDArray[np.bool_]) -> Floats | None:
     axis = directions[:, 2]
     if not lengths[2] > ALONG * lengths.sum() > 0.0:
         return None
-    spread = np.ptp(np.array(middles), axis=0)
-    return None if abs(spread @ axis) > np.linalg.norm(spread - (spread @ axis) * axis) else np.asarray(axis)
+    apart = np.array(middles)[:, None] - np.array(middles)
+    along = np.abs(apart @ axis)
+    across = np.linalg.norm(apart - (apart @ axis)[..., None] * axis, axis=2)
+    return None if along.max() > across.max() else np.asarray(axis)
 
 
 def _shift(x: Floats, stitches: Ints, body: Obstacle) -> float:

@@ -20,7 +20,9 @@ def check_labels(patterns: Sequence[Pattern], labels: Sequence[str]) -> None:
     for label in labels:
         if label not in known:
             have = f"there are {', '.join(known)}" if known else "no edge of these patterns has a label"
-            raise WeftError(f"no edge is labelled {label!r}, so that nothing can be attached by it; {have}")
+            raise WeftError(
+                f"no edge is labelled {label!r}, so that nothing can be attached or drawn together by it; {have}"
+            )
 
 
 def follow_body(points: Floats, body: TriMesh, frames: Floats) -> Floats:

@@ -21,6 +21,8 @@ Floats = NDArray[np.float64]
 # a tube of cloth is far too small if it reaches around less than this part of the body everywhere along it; knitted cloth
 # stretches to 1.4 times its length
 LEAST_GIRTH = 0.65
+# of the height of the body, what the largest panel of a garment measures at least: a wristband measures a tenth
+LEAST_PANEL = 0.08
 # m: how tall a body may be; others are in another unit
 SMALLEST_BODY, LARGEST_BODY = 0.1, 5.0
 
@@ -83,11 +85,18 @@ def check_body(body: DressBody, cut: CutGarment) -> None:
     if not SMALLEST_BODY <= height <= LARGEST_BODY:
         unit = "in centimetres" if height > LARGEST_BODY else "in kilometres or the like"
         raise WeftError(f"{name} is {height:.3g} m tall: it is probably {unit}; weft reads metres, y up")
+    largest = max(cut.pattern.panels, key=lambda panel: panel.size)
+    if largest.size < LEAST_PANEL * height:
+        raise WeftError(
+            f"{cut.pattern.name} is far too small for the body: panel {largest.name!r}, the largest, is "
+            f"{100 * largest.size:.1f} cm long, and the body {100 * height:.0f} cm tall; look at properties.units_in_meter"
+        )
     middle = 0.5 * (cut.vertices.min(axis=0) + cut.vertices.max(axis=0))
     if (middle < low).any() or (middle > high).any():
         at = ", ".join(f"{x:.2f}" for x in middle)
         raise WeftError(
-            f"{cut.pattern.name}: its panels stand around [{at}] m, which is not in {name}; move the body, y up and facing z"
+            f"{cut.pattern.name}: its panels stand around [{at}] m, which is not in {name}; move the body, y up and facing z, "
+            "or look at properties.units_in_meter"
         )
     _check_girth(body.mesh, cut)
     holes = len(body.mesh.boundary_loops)

@@ -1,7 +1,7 @@
 """`weft.dress`: from patterns and a body to a dressed body: sew, drape, settle, check, and a scene to go on with."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from weft.dressing.attachment import check_labels, follow_body, held_vertices
 from weft.dressing.bodies import DressBody, check_body, read_body
 from weft.dressing.fit import Fit, measure_fit
 from weft.dressing.sewing import FPS, Layer, Progress, SewnGarment, joined, open_seams, sew_garment, stitch_gaps
+from weft.dressing.tension import check_tension, tightened
 from weft.errors import WeftError, writing
 from weft.garment import CutGarment, Pattern, cut_pattern, load_pattern
 from weft.garment.files import save_garment
@@ -21,6 +22,7 @@ from weft.geometry.intersection import IntersectionFinder
 from weft.mesh import TriMesh
 from weft.run import simulate
 from weft.scene import Cloth, Collider, Forces, Material, Pin, Scene, Seam, save_scene
+from weft.scene.creases import fold_creases
 from weft.scene.motion import Sequence as SequenceMotion
 from weft.untangling import untangle
 
@@ -121,6 +123,7 @@ def dress(
     fps: float | None = None,
     blend: float = BLEND,
     attach: Sequence[str] = (),
+    tension: Mapping[str, float] | None = None,
     method: str = "guarded",
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -137,6 +140,7 @@ def dress(
     motion: an animated body (npz, GLB, USD, or a folder) with the same triangles, which the scene goes on with; `fps` are
         its samples a second where its file has none. blend: from the pose of the drape to its first one, s.
     attach: labels of edges, such as "lower_interface" for a waistband, that stay where they are on the body.
+    tension: by the label of edges, how many times as long as cut these are at rest: 0.9 for a waistband with elastic.
     method: what simulates: guarded, or robust.
     """
     out = Path(out)
@@ -144,12 +148,14 @@ def dress(
     if attach and onto is not None:
         raise WeftError("what is attached to a body does not change to another one: leave out attach or onto")
     read = _read_patterns(patterns)
-    check_labels(read, attach)
+    tension = tension or {}
+    check_labels(read, [*attach, *tension])
+    check_tension(tension)
     who = read_body(body, motion=motion, fps=fps)
     other = None if onto is None else read_body(onto)
     material = Material(preset=material) if isinstance(material, str) else material  # type: ignore[arg-type]
     settings = _Settings(out, material, thickness, method, attach)
-    cuts = [cut_pattern(pattern, edge) for pattern in read]
+    cuts = [tightened(cut_pattern(pattern, edge), tension) for pattern in read]
     for cut in cuts:
         check_body(who, cut)
     sewn_body = who.mesh if other is None or other.same_triangles(who) else other.mesh
@@ -188,6 +194,10 @@ def part_cloth(garments: Sequence[CutGarment], body: TriMesh) -> tuple[list[CutG
     if not before.cloth:
         return list(garments), before
     vertices, faces, starts = _concatenated(_welded(garments))
+    sides = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+    if np.unique(sides, axis=0, return_counts=True)[1].max() > 2:
+        # pleats in a waistband: `untangle` wants surfaces
+        return list(garments), before
     moved = untangle(vertices, faces, max_rounds=PARTING_ROUNDS).vertices
     parted = [
         replace(garment, vertices=moved[start + garment.welded_vertex])
@@ -260,15 +270,15 @@ def _drape_scene(
         solid = Collider(name="body", motion=motion, friction=BODY_FRICTION)
     else:
         solid = Collider(name="body", mesh=_body_file(worn_by, settings), friction=BODY_FRICTION)
-    names = [garment.cut.pattern.name for garment in sewn]
-    files = [settings.relative(folder / f"{name}_sewn.npz") for name in names]
+    cuts = [garment.cut for garment in sewn]
+    files = [settings.relative(folder / f"{cut.pattern.name}_sewn.npz") for cut in cuts]
     frames = max(1, round((settle + (BLEND if changes else 0.0)) * FPS))
     pins = [_pins(held_vertices(garment.cut, settings.attach)) for garment in sewn]
-    return _scene(names, files, pins, solid, frames, FPS, settings)
+    return _scene(cuts, files, pins, solid, frames, FPS, settings)
 
 
 def _scene(
-    names: Sequence[str],
+    garments: Sequence[CutGarment],
     files: Sequence[str],
     pins: Sequence[tuple[Pin, ...]],
     solid: Collider,
@@ -276,7 +286,9 @@ def _scene(
     fps: float,
     settings: _Settings,
 ) -> Scene:
-    """Garments, by their names, mesh files and pins, on a body; every garment is held together by its seams."""
+    """Garments, with their mesh files and pins, on a body; every garment is held together by its seams."""
+    names = [garment.pattern.name for garment in garments]
+    folds = [fold_creases(garment.folds) for garment in garments]
     return Scene(
         name=settings.out.stem,
         fps=fps,
@@ -285,8 +297,8 @@ def _scene(
         method=settings.method,  # type: ignore[arg-type]
         forces=Forces(air_damping=AIR),
         cloths=tuple(
-            Cloth(name=name, mesh=file, rest="uv", material=settings.material, pins=held)
-            for name, file, held in zip(names, files, pins, strict=True)
+            Cloth(name=name, mesh=file, rest="uv", material=settings.material, pins=held, creases=creases)
+            for name, file, held, creases in zip(names, files, pins, folds, strict=True)
         ),
         colliders=(solid,),
         seams=tuple(Seam(cloth=name, file=file, kind="weld") for name, file in zip(names, files, strict=True)),
@@ -299,8 +311,7 @@ def _write_scene(garments: Sequence[CutGarment], worn_by: DressBody, blend: floa
     for garment in garments:
         save_garment(garment, folder / f"{garment.pattern.name}.npz")
         save_garment(garment, folder / f"{garment.pattern.name}.obj", welded=True)
-    names = [garment.pattern.name for garment in garments]
-    files = [settings.relative(folder / f"{name}.npz") for name in names]
+    files = [settings.relative(folder / f"{garment.pattern.name}.npz") for garment in garments]
     if worn_by.frames is None:
         solid = Collider(name="body", mesh=_body_file(worn_by, settings), friction=BODY_FRICTION)
         frames, fps = STILL_FRAMES, FPS
@@ -314,7 +325,7 @@ def _write_scene(garments: Sequence[CutGarment], worn_by: DressBody, blend: floa
         frames = len(moving) - 1
         pins = [_moving_pins(garment, worn_by.mesh, moving, fps, settings) for garment in garments]
     path = settings.out.with_suffix(".toml")
-    save_scene(_scene(names, files, pins, solid, frames, fps, settings), path)
+    save_scene(_scene(garments, files, pins, solid, frames, fps, settings), path)
     return path
 
 
@@ -373,6 +384,12 @@ def _remarks(
         for number, gap in garment.open_seams() or open_seams(garment.cut, stitch_gaps(garment.cut, end), OPEN):
             seam = pattern.seams[number]
             found.append(f"{pattern.name}: the seam of {seam.one} and {seam.other} stayed open by {1000 * gap:.0f} mm")
+        rings = cut.rings_by_mistake()
+        if rings:
+            found.append(
+                f"{pattern.name}: the seams join both ends of {rings[0]} with each other: a seam beside it joins the wrong "
+                "edges, or runs the wrong way"
+            )
         if fit.too_small:
             found.append(f"{pattern.name} is far too small for the body: {fit.tightest}")
     last = list(cache.report.rows())[-1]

@@ -20,6 +20,7 @@ from weft.garment.files import save_garment
 from weft.mesh import TriMesh
 from weft.run.simulation import Simulation
 from weft.scene import Cloth, Collider, Forces, Material, Scene, Seam
+from weft.scene.creases import fold_creases
 from weft.scene.motion import Sequence as SequenceMotion
 
 Floats = NDArray[np.float64]
@@ -202,7 +203,8 @@ def _sewing_scene(
     ]
     np.savez(folder / "body.npz", vertices=solids, faces=faces)
     body = Collider(name="body", motion=SequenceMotion(file="body.npz", fps=1.0 / STAGE), friction=FRICTION)
-    cloth = Cloth(name="garment", mesh="garment.npz", rest="uv", material=material.replace(friction=FRICTION))
+    creases, slippery = fold_creases(garment.folds), material.replace(friction=FRICTION)
+    cloth = Cloth(name="garment", mesh="garment.npz", rest="uv", material=slippery, creases=creases)
     return Scene(
         name=garment.pattern.name,
         fps=FPS,

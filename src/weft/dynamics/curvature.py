@@ -117,17 +117,16 @@ def from_mesh(mesh: TriMesh, rigidities: tuple[float, float, float]) -> Hinges:
 
     Without a flat rest shape the directions of the threads are unknown: the cloth then bends equally in all directions.
     """
-    shape = mesh.vertices if mesh.uv is None else np.column_stack([mesh.uv, np.zeros(len(mesh.uv))])
-    corners = shape[mesh.hinges]
+    corners = mesh.hinge_corners
     weights = hinge_weights(corners)
     rest = np.zeros(len(mesh.hinges))
-    if mesh.uv is None:
+    if mesh.flat_corners is None:
         stretch = np.einsum("hk,hkd->hd", weights, corners)
         rest = (stretch * mean_normals(corners)).sum(axis=1)
         rest[np.abs(rest) < 1e-9 * np.linalg.norm(corners[:, 1] - corners[:, 0], axis=1)] = 0.0
     hinge_of = np.full(len(mesh.edges), -1, np.int32)
     hinge_of[mesh.hinge_edges] = np.arange(len(mesh.hinges))
-    if mesh.uv is None:
+    if mesh.flat_corners is None:
         bend = 0.5 * (rigidities[0] + rigidities[1])
         rigidities = (bend, bend, 0.5 * bend)
     coupling = curvature_coupling(mesh, rigidities)
@@ -198,8 +197,8 @@ def curvature_coupling(mesh: TriMesh, rigidities: tuple[float, float, float]) ->
 
 def _flat_corners(mesh: TriMesh) -> np.ndarray:
     """The corners (m, 3, 2) of triangles in their flat rest shape, or each in its own plane."""
-    if mesh.uv is not None:
-        return np.asarray(mesh.uv[mesh.faces])
+    if mesh.flat_corners is not None:
+        return mesh.flat_corners
     one, two = (mesh.vertices[mesh.faces[:, k]] - mesh.vertices[mesh.faces[:, 0]] for k in (1, 2))
     length = np.linalg.norm(one, axis=1)
     height = np.linalg.norm(np.cross(one, two), axis=1) / length

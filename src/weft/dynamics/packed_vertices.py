@@ -16,6 +16,8 @@ wp.set_module_options({"enable_backward": False})
 # vertices that fit into the shared memory of a CUDA block, seven doubles each: 38.5 KiB of the 48 that every GPU has, which
 # leaves room for what else a kernel shares. A multiple of the 32 lanes of a warp
 SHARED_CAPACITY = 704
+# entries of a sparse row that a CUDA thread loads at once: rows of bending have 13 to 25
+ENTRIES_AT_ONCE = 8
 
 _native = NativeHeader(__file__, "packed_vertices.h")
 PACKED_VERTEX = _native.body("packed_vertex")
@@ -28,6 +30,12 @@ SHARED_VERTICES = _native.body("shared_vertices", CAPACITY=SHARED_CAPACITY)
 def first_three(row: wp.vec4d) -> wp.vec3d:
     """The position in a packed vertex, or a difference of positions."""
     return wp.vec3d(row[0], row[1], row[2])
+
+
+@wp.func
+def length_at(lengths: wp.array[wp.float64], vertex: int) -> wp.float64:
+    """The length of a substep at a vertex: `lengths` has one for all vertices, or one for each."""
+    return lengths[wp.min(vertex, lengths.shape[0] - 1)]
 
 
 @wp.func_native(_native.body("start_vertex"))
@@ -85,9 +93,9 @@ def end_vertex(
     ...
 
 
-@wp.func_native(_native.body("row_product"))
+@wp.func_native(_native.body("row_product", ENTRIES_AT_ONCE=ENTRIES_AT_ONCE))
 def row_product(
-    begin: int, end: int, columns: wp.array[int], values: wp.array[wp.float64], x: wp.array[wp.vec4d]
+    begin: int, end: int, step: int, columns: wp.array[int], values: wp.array[wp.float64], x: wp.array[wp.vec4d]
 ) -> wp.vec4d:
-    """The sum of values[e] * x[columns[e]] from `begin` to `end`: a row of a sparse matrix times packed vertices."""
+    """The sum of values[e] * x[columns[e]] from `begin` to `end` in steps: a row of a sparse matrix times packed vertices."""
     ...

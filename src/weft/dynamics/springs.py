@@ -17,6 +17,7 @@ import numpy as np
 
 from weft.dynamics import curvature
 from weft.dynamics.bend_memory import NO_LIMITS
+from weft.dynamics.seam_hinges import closed_welds, over_seams, vertex_groups
 from weft.mesh import TriMesh
 from weft.scene import Material
 from weft.world import Seams, World
@@ -80,10 +81,12 @@ class SpringNetwork:
     face_threads: np.ndarray
     """(m, 3, 3): two rows, the strains along warp and weft from the extensions of the edges, 1/m; in the third the
     stiffness in J of what each thread is strained beyond its limit of stretch, and this limit, which may be inf"""
+    welded: np.ndarray
+    """(k, 2) int32: vertices that are at the same place, and welded, from the start"""
 
     def shifted(self, first: int) -> "SpringNetwork":
         """The same network on vertices numbered from `first`."""
-        moved = {name: getattr(self, name) + np.int32(first) for name in ("pairs", "quads", "faces")}
+        moved = {name: getattr(self, name) + np.int32(first) for name in ("pairs", "quads", "faces", "welded")}
         return replace(self, **moved)
 
     def hinges(self) -> curvature.Hinges:
@@ -142,6 +145,7 @@ def from_pairs(pairs: np.ndarray, rest: np.ndarray, stiffness: np.ndarray, dampi
         np.zeros((0, 3), np.int32),
         np.zeros((0, 3, 3)),
         np.zeros((0, 3, 3)),
+        np.zeros((0, 2), np.int32),
     )
 
 
@@ -151,7 +155,39 @@ def from_world(world: World) -> SpringNetwork:
         from_mesh(cloth.mesh, cloth.material, cloth.painted, cloth.rest_angles).shifted(cloth.first)
         for cloth in world.cloths
     ]
-    return join([*cloths, from_seams(world.seams)])
+    network = join(cloths)
+    return join([_bent_across_seams(network, world), from_seams(world.seams)])
+
+
+def _bent_across_seams(network: SpringNetwork, world: World) -> SpringNetwork:
+    """The network of all cloths with hinges over the welds between them that are closed at the start."""
+    welded = closed_welds(world.seams, world.rest_positions)
+    if not len(welded):
+        return network
+    corners = np.concatenate([cloth.mesh.rest_corners for cloth in world.cloths])
+    border = network.face_hinges < 0
+    sewn = over_seams(network.faces, border, corners, vertex_groups(welded, len(world.rest_positions)))
+    count = len(sewn.quads)
+    material = np.repeat(np.arange(len(world.cloths)), [len(cloth.mesh.faces) for cloth in world.cloths])
+    bend, damping = (
+        np.array([of(cloth.material) for cloth in world.cloths])[material[sewn.sides[:, 0] // 3]]
+        for of in (lambda one: one.mean("bend"), lambda one: one.damping)
+    )
+    stiffness = bend / _area(*corners.transpose(1, 0, 2))[sewn.sides // 3].sum(axis=1)
+    face_hinges = network.face_hinges.copy()
+    face_hinges.ravel()[sewn.sides] = (len(network.quads) + np.arange(count))[:, None]
+    return replace(
+        network,
+        quads=np.concatenate([network.quads, sewn.quads]),
+        weights=np.concatenate([network.weights, sewn.weights]),
+        quad_rest=np.concatenate([network.quad_rest, np.zeros(count)]),
+        quad_memory=np.concatenate([network.quad_memory, np.tile([0.0, *NO_LIMITS], (count, 1))]),
+        quad_stiffness=np.concatenate([network.quad_stiffness, stiffness]),
+        quad_damping=np.concatenate([network.quad_damping, damping * stiffness]),
+        sewn=np.concatenate([network.sewn, np.zeros(count, bool)]),
+        face_hinges=face_hinges,
+        welded=welded,
+    )
 
 
 def firm_welds(network: SpringNetwork, world: World) -> SpringNetwork:
@@ -192,7 +228,6 @@ def from_mesh(
     Triangles (`face_coupling`, `face_tension`) have the directions and painted factors of the material; springs and hinges
     alone, for models that do without triangles, its mean numbers.
     """
-    rest_shape = _rest_shape(mesh)
     factors = {name: values[mesh.faces].mean(axis=1) for name, values in (painted or {}).items()}
 
     # structural and shear springs along the edges
@@ -207,7 +242,7 @@ def from_mesh(
     bend = material.mean("bend")
     hinges = curvature.of_cloth(mesh, material, painted, angles)
     quads, weights = hinges.quads, hinges.weights
-    corners = rest_shape[quads]
+    corners = mesh.hinge_corners
     quad_area = _area(corners[:, 0], corners[:, 1], corners[:, 2]) + _area(corners[:, 0], corners[:, 1], corners[:, 3])
     quad_stiffness = bend / quad_area
     tensors = membranes(mesh, material, factors)
@@ -222,7 +257,7 @@ def from_mesh(
         stiffness,
         material.damping * stiffness,
         np.concatenate([edge_kind, np.full(len(quads), BEND, np.int32)]),
-        rest_shape[pairs[:, 1]] - rest_shape[pairs[:, 0]],
+        np.concatenate([mesh.rest_edges, corners[:, 3] - corners[:, 2]]),
         quads,
         weights,
         np.abs(hinges.rest),
@@ -234,8 +269,9 @@ def from_mesh(
         hinges.face_hinges,
         hinges.face_coupling,
         mesh.face_edges.astype(np.int32),
-        _edge_tension(rest_shape[mesh.faces], tensors),
-        _thread_strains(rest_shape[mesh.faces], tensors, stretch_limits(mesh, material, factors)),
+        _edge_tension(mesh.rest_corners, tensors),
+        _thread_strains(mesh.rest_corners, tensors, stretch_limits(mesh, material, factors)),
+        np.zeros((0, 2), np.int32),
     )
 
 
@@ -261,17 +297,17 @@ def membranes(mesh: TriMesh, material: Material, factors: Mapping[str, np.ndarra
     Where the directions of threads are unknown, cloth is equally stiff in all directions: shear is half the stretch.
     """
     tensor = material.membrane()
-    if mesh.uv is None:
+    if mesh.flat_corners is None:
         tensor = material.mean("stretch") * np.diag([1.0, 1.0, 0.5])
     tensors = np.tile(tensor, (len(mesh.faces), 1, 1))
     tensors[:, :2, :2] *= factors.get("stretch", np.ones(1))[:, None, None]
-    tensors[:, 2, 2] *= factors.get("shear" if mesh.uv is not None else "stretch", np.ones(1))
+    tensors[:, 2, 2] *= factors.get("shear" if mesh.flat_corners is not None else "stretch", np.ones(1))
     return tensors
 
 
 def stretch_limits(mesh: TriMesh, material: Material, factors: Mapping[str, np.ndarray]) -> np.ndarray:
     """The strain of each triangle (m,) along its threads beyond which they are firm; inf where the threads are unknown."""
-    if mesh.uv is None or not np.isfinite(material.stretch_limit):
+    if mesh.flat_corners is None or not np.isfinite(material.stretch_limit):
         return np.full(len(mesh.faces), np.inf)
     return np.asarray(material.stretch_limit * factors.get("stretch_limit", np.ones(len(mesh.faces))))
 
@@ -309,19 +345,13 @@ def _diagonal(matrices: np.ndarray) -> np.ndarray:
     return np.einsum("mii->mi", matrices)
 
 
-def _rest_shape(mesh: TriMesh) -> np.ndarray:
-    if mesh.uv is None:
-        return mesh.vertices
-    return np.column_stack([mesh.uv, np.zeros(len(mesh.uv))])
-
-
 def _area(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     return 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
 
 
 def _along_threads(mesh: TriMesh) -> np.ndarray:
     """1 for an edge along a thread, 0 for one at 45 degrees; 1 for all edges if the directions of threads are unknown."""
-    if mesh.uv is None:
+    if mesh.flat_corners is None:
         return np.ones(len(mesh.edges))
-    d = mesh.uv[mesh.edges[:, 1]] - mesh.uv[mesh.edges[:, 0]]
+    d = mesh.rest_edges[:, :2]
     return ((d[:, 0] ** 2 - d[:, 1] ** 2) / (d**2).sum(axis=1)) ** 2

@@ -5,6 +5,8 @@
                                polygons, st (texture coordinates; else flat rest coordinates in metres), attributes of
                                the vertices, displayColor, doubleSided
         /<material>            GeomSubset: the polygons of a material that the mesh file named
+        /panel_<name>          GeomSubset of the family `panel`: the polygons of a panel of a garment; without panels,
+        /group_<name>          of the family `group`, those of a group that the mesh file named
       /Materials/<body>        Material: UsdPreviewSurface in the body's colour
       /Materials/<body>_<material>
 
@@ -27,6 +29,7 @@ from numpy.typing import NDArray
 from weft.errors import WeftError, missing_extra
 from weft.exchange.selection import Exported, Floats, Ints, Report, Selection, Singles, staged_file
 from weft.mesh import Details
+from weft.mesh.details import GROUPS
 from weft.mesh.formats.raw import uv_from_corners
 from weft.mesh.polygons import polygon_loops
 from weft.mesh.topology import vertex_normals
@@ -139,7 +142,9 @@ class _Mesh:
         mesh.CreateDisplayColorAttr(Vt.Vec3fArray([colour]))
         material = _material(stage, f"/World/Materials/{name}", colour)
         UsdShade.MaterialBindingAPI.Apply(mesh.GetPrim()).Bind(material)
-        _write_materials(stage, mesh, selection.details(body), corners[np.cumsum(sizes) - sizes] // 3, name, colour)
+        rows = corners[np.cumsum(sizes) - sizes] // 3
+        _write_materials(stage, mesh, selection.details(body), rows, name, colour)
+        _write_groups(mesh, selection.details(body), rows)
         if schema is not None:
             write_deformable(mesh, material, selection, body, self.faces, schema)
         self._mesh = mesh
@@ -203,6 +208,21 @@ def _write_materials(stage: Any, mesh: Any, details: Details, rows: NDArray[np.i
             UsdGeom.Imageable(mesh.GetPrim()), plain, UsdGeom.Tokens.face, Vt.IntArray.FromNumpy(chosen), "materialBind"
         )
         UsdShade.MaterialBindingAPI.Apply(subset.GetPrim()).Bind(material)
+
+
+def _write_groups(mesh: Any, details: Details, rows: NDArray[np.int64]) -> None:
+    """A subset of the polygons for each panel of a garment, or else for each group."""
+    from pxr import UsdGeom, Vt
+
+    kind = next((kind for kind in GROUPS if kind in details.labels), None)
+    if kind is None:
+        return
+    numbers = details.labels[kind].index[rows]
+    for number, name in enumerate(details.labels[kind].names):
+        chosen = Vt.IntArray.FromNumpy(np.flatnonzero(numbers == number).astype(np.int32))
+        shape, plain = UsdGeom.Imageable(mesh.GetPrim()), f"{kind}_{_identifier(name)}"
+        subset = UsdGeom.Subset.CreateGeomSubset(shape, plain, UsdGeom.Tokens.face, chosen, kind)
+        subset.GetPrim().SetDisplayName(name)
 
 
 def _identifier(name: str) -> str:

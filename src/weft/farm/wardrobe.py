@@ -9,11 +9,12 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from weft.cache import open_cache
-from weft.errors import WeftError, writing
+from weft.errors import WeftError, missing_extra, writing
 from weft.farm.cluster import Farm, connect, leave_children
 from weft.farm.pictures import SIZE, Picture, compose_sheet, draw_last
 from weft.farm.study import import_parquet, write_bytes, write_tables
@@ -71,18 +72,22 @@ def dress_many(
     resume: bool = False,
     overwrite: bool = False,
     pictures: bool = True,
+    usd: bool = False,
     progress: Progress | None = None,
     **options: Any,
 ) -> Wardrobe:
     """Dress every body in every pattern, on processes of this machine or the workers of a Dask scheduler.
 
     patterns: files; layers of one outfit have commas between them. options: those of `weft.dress`, the same for all.
+    usd: write every garment as USD too, welded, a subset for each panel.
     A sample that fails does so alone, with the reason in the table. resume: make only what is missing or failed.
     """
     leave_children()
     import_parquet()
     out = Path(out)
-    tasks = _tasks(patterns, bodies, out, options)
+    if usd and find_spec("pxr") is None:
+        raise missing_extra("usd", "usd-core")
+    tasks = _tasks(patterns, bodies, out, options | {"usd": usd})
     if out.exists() and any(out.iterdir()) and not (resume or overwrite):
         raise WeftError(
             f"{out} exists already: choose another name, go on with --resume, or replace it with --overwrite"
@@ -104,16 +109,22 @@ def dress_many(
 
 def dress_one(task: DressTask) -> dict[str, Any]:
     """Dress one body; returns its row, which is also written to its folder."""
+    from weft.cache.foreign import open_result
     from weft.dressing import dress
     from weft.dressing.report import write_report
+    from weft.exchange import export
 
     folder = Path(task.folder)
     row = {**_names(task), "status": "ok", "error": "", **UNKNOWN, "time": None}
     began, busy = time.perf_counter(), time.process_time()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        dressed = dress(list(task.patterns), task.body, folder / "dressed.zarr", overwrite=True, **task.options)
+        options = {name: value for name, value in task.options.items() if name != "usd"}
+        dressed = dress(list(task.patterns), task.body, folder / "dressed.zarr", overwrite=True, **options)
         write_report(dressed, folder / "fit.json")
+        for garment in dressed.garments if task.options["usd"] else ():
+            mesh = folder / "dressed" / f"{garment.pattern.name}.obj"
+            export(open_result(mesh), mesh.with_suffix(".usdc"), overwrite=True)
         crossings, fits = dressed.crossings, dressed.fits
         panels = [panel for fit in fits for panel in fit.panels]
         row |= {

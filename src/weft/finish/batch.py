@@ -1,7 +1,5 @@
 """`subdivide`: from a cache to a finer, smoother one; every frame is finished by itself, several at a time.
 
-Finish single frames of a cache, here or in several worker processes.
-
 `finish_frame` reads a frame, finishes it, counts intersections and gives the columns of the report. `finish_frames` does so
 in worker processes, each a Python of its own that reads a plan and frame numbers from its standard input and answers with
 finished frames. They are not made by `multiprocessing`, which would import the caller's script again and therefore requires
@@ -36,6 +34,7 @@ from weft.errors import CacheError, WeftError, WeftWarning
 from weft.finish.finisher import Finished, Finisher
 from weft.finish.levels import split_all_details, split_uv
 from weft.finish.stop import NEAR
+from weft.mesh.subdivide import Weights
 from weft.run.interrupt import Interrupted, StopAtFrame
 from weft.runtime import get_threads
 
@@ -54,6 +53,7 @@ class Plan:
     check: bool
     compare: bool
     device: str
+    weights: Weights = "loop"
 
 
 class Result(NamedTuple):
@@ -117,6 +117,7 @@ def make_finisher(cache: Cache, plan: Plan) -> Finisher:
         sewn=sewn_triangles(cache),
         near=plan.near,
         device=plan.device,
+        weights=plan.weights,
     )
 
 
@@ -266,6 +267,7 @@ def subdivide(
     out: str | Path,
     *,
     levels: int = 2,
+    weights: Weights = "loop",
     frames: Sequence[int] | None = None,
     processes: int | None = None,
     near: float = NEAR,
@@ -282,6 +284,7 @@ def subdivide(
     Each level has four times as many triangles. Colliders stay as they are. Frames are independent of each other;
     several processes work on them (`processes`: by default as many as there are cores).
 
+    weights: those of Loop's rule, "loop" (1987) or "bounded" (2001: bounded curvature at vertices without six neighbours).
     frames: only these frames of the source, in this order; all complete ones unless given. Every k-th frame makes a
         cache with 1/k of the frame rate.
     near: metres; the distance that surfaces keep which are at least twice as far apart at the start.
@@ -301,7 +304,7 @@ def subdivide(
     chosen = _frames(cache, frames)
     if processes is not None and processes < 1:
         raise WeftError(f"processes must be at least 1, not {processes}")
-    plan = Plan(cache.path.absolute(), start_of(cache), levels, near, check, compare, device)
+    plan = Plan(cache.path.absolute(), start_of(cache), levels, near, check, compare, device, weights)
     gaps = elsewhere is not None
     with _open(cache, plan, out, chosen, resume=resume, overwrite=overwrite, gaps=gaps) as writer:
         left = chosen[writer.frames :]
@@ -397,7 +400,8 @@ def _stride(frames: list[int]) -> int:
 def _origin(cache: Cache, plan: Plan, frames: list[int]) -> dict[str, Any]:
     """Metadata on what the frames were made from. `geometry` differs from the source's, so that no simulation resumes it."""
     total = plan.levels + cache.origin.get("finish", {}).get("total", 0)
-    made = {"levels": plan.levels, "total": total, "near": plan.near, "source": plan.start}
+    made = {"levels": plan.levels, "total": total, "weights": plan.weights, "near": plan.near}
+    made["source"] = plan.start
     # consecutive frames from 0 on may be continued by more of them
     some = frames if frames != list(range(len(frames))) else None
     return {**cache.origin, "geometry": "finished", "finish": {**made, "frames": some}}
@@ -407,9 +411,10 @@ def _check_same(made: Cache, origin: dict[str, Any], out: Path) -> None:
     before, now = made.origin.get("finish"), origin["finish"]
     if before is None:
         raise CacheError(f"{out} was not made by subdivision and cannot be continued: choose another output")
-    differing = [
-        f"{key} was {before.get(key)}, is {now[key]}" for key in ("levels", "near") if before.get(key) != now[key]
-    ]
+    # caches of older versions do not name their weights
+    before = {"weights": "loop", **before}
+    keys = "levels", "weights", "near"
+    differing = [f"{key} was {before.get(key)}, is {now[key]}" for key in keys if before.get(key) != now[key]]
     differing += ["the source is another"] if before.get("source") != now["source"] else []
     differing += ["other frames were chosen"] if before.get("frames") != now["frames"] else []
     if differing:

@@ -17,6 +17,7 @@ from weft.finish.levels import Level, SewnPairs, refine
 from weft.finish.outside import Outside
 from weft.finish.stop import NEAR, SafeMove, Skip
 from weft.geometry.intersection import IntersectionFinder, cloth_pairs, face_bodies
+from weft.mesh.subdivide import Weights, check_weights
 from weft.world import Surface
 
 Floats = NDArray[np.float64]
@@ -61,12 +62,14 @@ class Finisher:
         sewn: ArrayLike | None = None,
         near: float = NEAR,
         device: str = "cpu",
+        weights: Weights = "loop",
     ) -> None:
         """bodies: with name, kind ("cloth" or anything else), vertices and faces. positions: of a first frame.
 
         sewn: (k, 2) pairs of triangles that a seam joins and that may touch, as `weft.geometry.intersection.sewn_pairs`
             gives them.
         near: metres; the distance that surfaces keep which are at least twice as far apart at the start.
+        weights: "loop" for those of Loop (1987), "bounded" for bounded curvature as in Loop (2001).
         """
         if not 1 <= levels <= MOST_LEVELS:
             raise WeftError(f"levels must be 1 to {MOST_LEVELS}, not {levels}")
@@ -74,7 +77,9 @@ class Finisher:
             raise WeftError(f"near must be a distance in metres between 0 and 1, not {near}")
         if not any(body.kind == "cloth" for body in bodies):
             raise WeftError("there is no cloth to subdivide: all bodies are colliders")
-        self.levels = refine(bodies, np.asarray(faces, np.int32), np.asarray(positions, np.float64), levels)
+        check_weights(weights)
+        start = np.asarray(faces, np.int32), np.asarray(positions, np.float64)
+        self.levels = refine(bodies, *start, levels, weights=weights)
         self.near = near
         self.device = device
         self._sewn = SewnPairs(len(self.levels[0].faces), np.zeros((0, 2), np.int32) if sewn is None else sewn)

@@ -8,6 +8,7 @@ were split into: intersections and collisions between them are ignored.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +17,8 @@ from weft.cache import Body
 from weft.errors import MeshError, WeftError
 from weft.finish.stop import Skip
 from weft.mesh import Details, TriMesh
-from weft.mesh.subdivide import loop_points, midpoint_points, split_details, split_in_four
+from weft.mesh.subdivide import Weights, loop_points, midpoint_points, split_details, split_in_four
+from weft.mesh.topology import incidence
 from weft.world import Surface
 
 Floats = NDArray[np.float64]
@@ -36,6 +38,8 @@ class Level:
     """(m,) the triangle of level 0 from which each one was split"""
     meshes: tuple[TriMesh | None, ...]
     """the mesh of each body, which the next level splits; None for colliders"""
+    weights: Weights = "loop"
+    """Loop's weights that smooth the surface"""
 
     @property
     def vertex_count(self) -> int:
@@ -47,7 +51,12 @@ class Level:
 
     def smooth(self, points: Floats) -> Floats:
         """The points of the next level by Loop's rule, which smooths the surface."""
-        return self._each(loop_points, points)
+        return self._each(self.rule, points)
+
+    @property
+    def rule(self) -> Rule:
+        """Loop's rule with the weights of this level."""
+        return partial(loop_points, weights=self.weights)
 
     def _each(self, rule: Rule, points: Floats) -> Floats:
         by_body = [
@@ -57,9 +66,11 @@ class Level:
         return np.concatenate(by_body)
 
 
-def refine(bodies: Sequence[Body], faces: Ints, positions: Floats, levels: int) -> list[Level]:
+def refine(
+    bodies: Sequence[Body], faces: Ints, positions: Floats, levels: int, *, weights: Weights = "loop"
+) -> list[Level]:
     """Level 0, as given, and the finer ones. `positions`: of any frame in which no triangle of the cloth lacks area."""
-    start = _first(bodies, faces, positions)
+    start = _first(bodies, faces, positions, weights)
     result = [start]
     points = positions
     for _ in range(levels):
@@ -83,11 +94,11 @@ def split_all_details(levels: Sequence[Level], details: Sequence[Details]) -> li
     for level in levels[:-1]:
         for number, mesh in enumerate(level.meshes):
             if mesh is not None:
-                result[number] = split_details(TriMesh(mesh.vertices, mesh.faces, details=result[number]), loop_points)
+                result[number] = split_details(TriMesh(mesh.vertices, mesh.faces, details=result[number]), level.rule)
     return result
 
 
-def _first(bodies: Sequence[Body], faces: Ints, positions: Floats) -> Level:
+def _first(bodies: Sequence[Body], faces: Ints, positions: Floats, weights: Weights) -> Level:
     meshes: list[TriMesh | None] = []
     for body in bodies:
         own = faces[body.faces] - body.vertices.start
@@ -98,7 +109,7 @@ def _first(bodies: Sequence[Body], faces: Ints, positions: Floats) -> Level:
             meshes.append(TriMesh(positions[body.vertices], own))
         except MeshError as error:
             raise WeftError(f"cloth {body.name!r} cannot be subdivided: {error}") from None
-    return Level(0, tuple(bodies), np.asarray(faces), np.arange(len(faces), dtype=np.int32), tuple(meshes))
+    return Level(0, tuple(bodies), np.asarray(faces), np.arange(len(faces), dtype=np.int32), tuple(meshes), weights)
 
 
 def _next(coarse: Level, points: Floats) -> Level:
@@ -118,7 +129,8 @@ def _next(coarse: Level, points: Floats) -> Level:
         faces.append(own + np.int32(vertex))
         source.append(parents)
         vertex, face = vertex + count, face + len(own)
-    return Level(coarse.number + 1, tuple(bodies), np.concatenate(faces), np.concatenate(source), tuple(meshes))
+    joined = np.concatenate(faces), np.concatenate(source)
+    return Level(coarse.number + 1, tuple(bodies), *joined, tuple(meshes), coarse.weights)
 
 
 class SewnPairs:
@@ -160,8 +172,8 @@ class SewnPairs:
 
     def skip(self, level: Level, surface: Surface) -> Skip:
         """For `SafeMove`: ignore pairs of features where all triangles of one are sewn to all triangles of the other."""
-        triangles = [_incidence(level.faces, level.vertex_count)]
-        triangles.append(_incidence(surface.face_edges.numpy().reshape(-1, 3), surface.edge_count))
+        triangles = [incidence(level.faces, level.vertex_count)]
+        triangles.append(incidence(surface.face_edges.numpy().reshape(-1, 3), surface.edge_count))
 
         def of_pairs(kind: int, pairs: Ints) -> Bools:
             one = _around(triangles[kind], pairs[:, 0])
@@ -183,13 +195,7 @@ class SewnPairs:
         return self._keys[np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)] == keys
 
 
-def _incidence(items: Ints, count: int) -> tuple[NDArray[np.int64], Ints]:
-    """For (m, 3) items: which of the m triples contain each item, as offsets and numbers of triples."""
-    order = np.argsort(items.ravel(), kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(items.ravel(), minlength=count))])
-    return offsets, (order // 3).astype(np.int32)
-
-
-def _around(incidence: tuple[NDArray[np.int64], Ints], items: Ints) -> list[Ints]:
-    offsets, triples = incidence
-    return [triples[offsets[i] : offsets[i + 1]] for i in items.tolist()]
+def _around(lists: tuple[Ints, Ints], items: Ints) -> list[Ints]:
+    """The triples that have each of the items, by the incidence lists of the triples."""
+    offsets, entries = lists
+    return [entries[offsets[i] : offsets[i + 1]] // 3 for i in items.tolist()]

@@ -18,6 +18,7 @@ from weft.cache import Body
 from weft.finish.levels import Level
 from weft.finish.stop import SafeMove
 from weft.geometry.intersection import crossing_points
+from weft.mesh.topology import area_vectors, unit_vectors
 from weft.runtime import launch
 from weft.world import Surface
 
@@ -142,7 +143,7 @@ class Outside:
         edge_body, face_body = self._body_of[found[:, 0]], self._body_of[self._faces[found[:, 2], 0]]
         collider = np.where(self._cloth[found[:, 0]], face_body, edge_body)
         points = crossing_points(x, self._faces, found)
-        normals = self._normals(x)
+        normals = unit_vectors(area_vectors(x, self._faces))
         for number in np.unique(collider):
             body = self._bodies[number]
             cut = (collider == number) & (face_body == number)
@@ -215,16 +216,9 @@ class Outside:
         """Triangles of cloth that an edge of a collider passes through: `beyond` metres along the collider's normal there."""
         number, owner = self._finisher.owners(found, 0)
         out = _sums(number, normals[owner], len(found))
-        length = np.linalg.norm(out, axis=1, keepdims=True)
-        step = beyond * out / np.where(length > 0.0, length, 1.0)
+        step = beyond * unit_vectors(out)
         for corner in self._faces[found[:, 2]].T:
             _keep_longest(wish, corner, step)
-
-    def _normals(self, x: Floats) -> Floats:
-        a, b, c = x[self._faces].transpose(1, 0, 2)
-        n = np.cross(b - a, c - a)
-        length = np.linalg.norm(n, axis=1, keepdims=True)
-        return n / np.where(length > 0.0, length, 1.0)
 
     def _mesh(self, x: Floats, body: Body) -> "_Collider":
         faces = self._faces[body.faces] - body.vertices.start

@@ -1,6 +1,6 @@
 """From a pattern to cloth: panels triangulated and placed, the stitches between them, and the garment welded to one mesh."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,9 +10,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from weft.errors import WeftError
-from weft.garment.division import divide_edges
+from weft.garment.division import divide_edges, divide_folds, fold_name
 from weft.garment.pattern import EdgeName, Panel, Pattern, PatternError
-from weft.garment.triangulate import MissingSegments, smallest_angles, triangulate
+from weft.garment.triangulate import MissingSegments, smallest_angles, split_edges, triangulate
 from weft.mesh import TriMesh
 from weft.mesh.details import GROUP, PANEL, Labels
 
@@ -50,6 +50,8 @@ class CutGarment:
     """(k,) the number of the seam of each stitch; -1 where several seams meet, and two vertices are joined over a third"""
     edge_vertices: dict[EdgeName, Ints]
     """the vertices along each edge, from its start to its end"""
+    folds: tuple[tuple[Floats, float], ...] = ()
+    """the folds of all panels: (2, 2) m, the ends of each in the flat shape (`uv`), and its angle in degrees"""
 
     @property
     def face_panel(self) -> Ints:
@@ -61,9 +63,15 @@ class CutGarment:
         return TriMesh(self.vertices, self.faces, self.uv, labels=self._labels())
 
     def welded_mesh(self) -> TriMesh:
-        """One mesh without gaps, in which vertices on seams have several texture coordinates; triangles know their panels."""
-        x = self.welded_mean(self.vertices)
-        return TriMesh(x, self.welded_faces, corner_uv=self.corner_uv, labels=self._labels())
+        """One mesh without gaps, in which vertices on seams have several texture coordinates; triangles know their panels.
+
+        Where several edges are sewn together, the layers of a pleat and a waistband, two and two are joined, so that no edge
+        has more than two triangles; their vertices are at the same places.
+        """
+        number, faces = self._surface_vertex, self.welded_faces
+        x = self.welded_mean(self.vertices)[self.welded_vertex[np.unique(number, return_index=True)[1]]]
+        faces = faces if number is self.welded_vertex else number[self.faces]
+        return TriMesh(x, faces, corner_uv=self.corner_uv, labels=self._labels())
 
     def _labels(self) -> dict[str, Labels]:
         # OBJ files know groups only
@@ -77,14 +85,21 @@ class CutGarment:
     @cached_property
     def welded_vertex(self) -> Ints:
         """(n,) the vertex of the welded garment that each vertex becomes; numbered by the first of those that are joined."""
-        count = len(self.vertices)
-        ones = np.ones(len(self.stitches), np.int8)
-        sewn = coo_array((ones, (self.stitches[:, 0], self.stitches[:, 1])), shape=(count, count))
-        _, labels = connected_components(sewn, directed=False)
-        _, first, number = np.unique(labels, return_index=True, return_inverse=True)
-        rank = np.empty(len(first), np.int32)
-        rank[np.argsort(first)] = np.arange(len(first))
-        return np.asarray(rank[number], dtype=np.int32)
+        return _joined_vertices(self.stitches, len(self.vertices))
+
+    @cached_property
+    def _surface_vertex(self) -> Ints:
+        """As `welded_vertex`, but every edge is joined to one other only: to one of another panel, where there is such."""
+        seams = self.pattern.seams
+        taken: set[EdgeName] = set()
+        kept = []
+        for number in sorted(range(len(seams)), key=lambda i: seams[i].one.panel == seams[i].other.panel):
+            if not taken & {seams[number].one, seams[number].other}:
+                taken |= {seams[number].one, seams[number].other}
+                kept.append(number)
+        if len(kept) == len(seams):
+            return self.welded_vertex
+        return _joined_vertices(self.stitches[np.isin(self.stitch_seam, kept)], len(self.vertices))
 
     @cached_property
     def welded_faces(self) -> Ints:
@@ -98,7 +113,29 @@ class CutGarment:
                 f"the seams join two corners of one triangle in panel {panel!r}: an edge is sewn to its own neighbour "
                 "against its direction; see the stitches of that panel"
             )
+        _, first, group = np.unique(np.sort(faces, axis=1), axis=0, return_index=True, return_inverse=True)
+        twice = np.flatnonzero(first[group.ravel()] != np.arange(len(faces)))
+        if len(twice):
+            one, other = (
+                self.pattern.panels[self.face_panel[i]].name for i in (first[group.ravel()[twice[0]]], twice[0])
+            )
+            raise PatternError(
+                f"panels {one!r} and {other!r} are sewn together on all sides of a triangle: make the edge length shorter"
+            )
         return np.ascontiguousarray(faces)
+
+    @cached_property
+    def shared_chords(self) -> Ints:
+        """(k, 2) edges inside panels that would have more than two triangles in the welded garment.
+
+        Two panels that are sewn to each other along both sides of a corner both have an edge across it.
+        """
+        sides = np.sort(self.faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+        edges, inside = np.unique(sides, axis=0, return_counts=True)
+        welded = np.sort(self.welded_vertex[edges], axis=1)
+        _, group = np.unique(welded, axis=0, return_inverse=True)
+        triangles = np.bincount(group.ravel(), inside)
+        return np.asarray(edges[(inside == 2) & (triangles[group.ravel()] > 2)])
 
     def welded_mean(self, values: Floats) -> Floats:
         """Values of the vertices of the welded garment: the mean of those of the vertices that were joined."""
@@ -117,6 +154,22 @@ class CutGarment:
         """Of all triangles of the flat panels, degrees."""
         return float(smallest_angles(self.uv, self.faces).min())
 
+    def rings_by_mistake(self) -> list[EdgeName]:
+        """Edges whose two ends the seams join, although no seam makes a tube of their panel: some seam runs the wrong way."""
+        sewn = {frozenset((seam.one, seam.other)) for seam in self.pattern.seams}
+        tubes = set()
+        for panel in self.pattern.panels:
+            count = len(panel.edges)
+            for i in range(count):
+                if frozenset(EdgeName(panel.name, (i + k) % count) for k in (-1, 1)) in sewn:
+                    tubes.add(EdgeName(panel.name, i))
+        partners = {name for pair in sewn if pair & tubes for name in pair}
+        return [
+            name
+            for name, along in self.edge_vertices.items()
+            if self.welded_vertex[along[0]] == self.welded_vertex[along[-1]] and name not in tubes | partners
+        ]
+
     def labelled(self, labels: Collection[str]) -> Ints:
         """The vertices along all edges with one of these labels, and those that are sewn to them, ascending."""
         found = [
@@ -127,6 +180,16 @@ class CutGarment:
         ]
         along = np.concatenate([np.zeros(0, np.int32), *found])
         return np.flatnonzero(np.isin(self.welded_vertex, self.welded_vertex[along])).astype(np.int32)
+
+
+def _joined_vertices(pairs: Ints, count: int) -> Ints:
+    """(n,) the number of the vertex that each of so many becomes when pairs are joined, in the order of the first of them."""
+    sewn = coo_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=(count, count))
+    _, labels = connected_components(sewn, directed=False)
+    _, first, number = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int32)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return np.asarray(rank[number], dtype=np.int32)
 
 
 def cut_pattern(pattern: Pattern, edge: float) -> CutGarment:
@@ -146,35 +209,60 @@ def cut_pattern(pattern: Pattern, edge: float) -> CutGarment:
         pieces = []
         for panel in pattern.panels:
             try:
-                pieces.append(_cut_panel(panel, divided, edge))
+                pieces.append(_cut_panel(panel, divided, edge, finer))
             except MissingSegments as missing:
-                narrow += _edges_of_segments(panel, divided, missing.segments)
+                narrow += _edges_of_segments(panel, divided, edge, finer, missing.segments)
         if not narrow:
-            return _join(pattern, pieces, divided)
+            cut = _join(pattern, pieces, divided)
+            return _join(pattern, _parted(cut, pieces), divided) if len(cut.shared_chords) else cut
         for name in narrow:
             finer[name] = finer.get(name, 1.0) * NARROWER
-    raise PatternError(f"{narrow[0]} comes so near to another edge of its panel that no triangles fit between them")
+    name, edges = narrow[0], len(pattern.panel(narrow[0].panel).edges)
+    what = f"{name}" if name.edge < edges else f"fold {name.edge - edges} of panel {name.panel!r}"
+    raise PatternError(f"{what} comes so near to another edge of its panel that no triangles fit between them")
 
 
-def _cut_panel(panel: Panel, divided: dict[EdgeName, Floats], edge: float) -> tuple[Floats, Ints]:
+def _cut_panel(
+    panel: Panel, divided: dict[EdgeName, Floats], edge: float, finer: Mapping[EdgeName, float]
+) -> tuple[Floats, Ints]:
     """Vertices of a flat panel, those of its boundary first and in the order of its edges, and its triangles."""
     rim = np.concatenate([e.curve.at_lengths(divided[EdgeName(panel.name, i)])[:-1] for i, e in enumerate(panel.edges)])
+    inner, chains = divide_folds(panel, divided, edge, finer)
+    folds = np.concatenate([np.zeros((0, 2), np.int32), *chains])
     if panel.area > 0.0:
-        return triangulate(rim, edge)
+        return triangulate(rim, edge, inner, folds)
     # Delaunay wants a counter-clockwise boundary: mirrored, and mirrored back
+    count = len(rim)
     try:
-        points, faces = triangulate(rim[::-1], edge)
+        points, faces = triangulate(rim[::-1], edge, inner, np.where(folds < count, count - 1 - folds, folds))
     except MissingSegments as missing:
-        raise MissingSegments((len(rim) - 2 - missing.segments) % len(rim)) from None
-    points[: len(rim)] = points[: len(rim)][::-1]
-    faces = np.where(faces < len(rim), len(rim) - 1 - faces, faces)
+        lost = missing.segments
+        raise MissingSegments(np.where(lost < count, (count - 2 - lost) % count, lost)) from None
+    points[:count] = points[:count][::-1]
+    faces = np.where(faces < count, count - 1 - faces, faces)
     return points, np.ascontiguousarray(faces[:, ::-1])
 
 
-def _edges_of_segments(panel: Panel, divided: dict[EdgeName, Floats], segments: Ints) -> list[EdgeName]:
-    """The edges that segments of the boundary belong to."""
+def _parted(cut: CutGarment, pieces: list[tuple[Floats, Ints]]) -> list[tuple[Floats, Ints]]:
+    """The panels with a vertex in the middle of every shared chord."""
+    starts = np.cumsum([0, *(len(points) for points, _ in pieces)])
+    panel_of = cut.vertex_panel[cut.shared_chords[:, 0]]
+    parted = list(pieces)
+    for number in np.unique(panel_of).tolist():
+        points, faces = pieces[number]
+        parted[number] = split_edges(points, faces, cut.shared_chords[panel_of == number] - starts[number])
+    return parted
+
+
+def _edges_of_segments(
+    panel: Panel, divided: dict[EdgeName, Floats], edge: float, finer: Mapping[EdgeName, float], segments: Ints
+) -> list[EdgeName]:
+    """The edges and folds that segments belong to."""
     names = [EdgeName(panel.name, i) for i in range(len(panel.edges))]
-    starts = np.cumsum([0, *(len(divided[name]) - 1 for name in names)])
+    counts = [len(divided[name]) - 1 for name in names]
+    names += [fold_name(panel, number) for number in range(len(panel.folds))]
+    counts += [len(chain) for chain in divide_folds(panel, divided, edge, finer)[1]]
+    starts = np.cumsum([0, *counts])
     return [names[i] for i in np.unique(np.searchsorted(starts, segments, side="right") - 1)]
 
 
@@ -193,15 +281,25 @@ def _join(pattern: Pattern, pieces: list[tuple[Floats, Ints]], divided: dict[Edg
         for name, begin, end in zip(names, first, first[1:], strict=False):
             edge_vertices[name] = (start + np.arange(begin, end + 1) % first[-1]).astype(np.int32)
     stitches, seam = _stitches(pattern, edge_vertices)
+    laid = lay_out(flat)
+    folds = tuple(
+        (
+            panel.corners[[fold.start, fold.end]] * [-1.0 if mirrors[i] else 1.0, 1.0] + laid[i][0] - flat[i][0],
+            fold.angle,
+        )
+        for i, panel in enumerate(pattern.panels)
+        for fold in panel.folds
+    )
     return CutGarment(
         pattern,
         np.concatenate(placed),
-        np.concatenate(lay_out(flat)),
+        np.concatenate(laid),
         np.concatenate(faces).astype(np.int32),
         np.repeat(np.arange(len(pieces), dtype=np.int32), np.diff(starts)),
         stitches,
         seam,
         edge_vertices,
+        folds,
     )
 
 

@@ -1,14 +1,15 @@
-"""Where the edges of panels are divided into segments: alike on both sides of a seam, finer towards short edges."""
+"""Where the edges and folds of panels are divided into segments: alike on both sides of a seam, finer towards short edges."""
 
 from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.garment.pattern import EdgeName, Pattern
+from weft.garment.pattern import EdgeName, Panel, Pattern
 from weft.garment.triangulate import GRADING
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
 
 # places along an edge at which the wanted length of segments is evaluated
 PLACES = 129
@@ -41,6 +42,30 @@ def divide_edges(pattern: Pattern, length: float, finer: Mapping[EdgeName, float
         if not _shorten_corners(pattern, divided, corner):
             break
     return divided
+
+
+def divide_folds(
+    panel: Panel, divided: dict[EdgeName, Floats], edge: float, finer: Mapping[EdgeName, float]
+) -> tuple[Floats, list[Ints]]:
+    """Points along the folds of a panel, numbered after those of its boundary, and the segments of each fold."""
+    starts = np.cumsum([0, *(len(divided[EdgeName(panel.name, i)]) - 1 for i in range(len(panel.edges)))])
+    corner = {e.start: int(starts[i]) for i, e in enumerate(panel.edges)}
+    points, segments = [np.zeros((0, 2))], []
+    following = int(starts[-1])
+    for number, fold in enumerate(panel.folds):
+        ends = panel.corners[[fold.start, fold.end]]
+        aim = edge / finer.get(fold_name(panel, number), 1.0)
+        count = max(1, round(float(np.linalg.norm(ends[1] - ends[0])) / aim))
+        points.append(ends[0] + np.linspace(0.0, 1.0, count + 1)[1:-1, None] * (ends[1] - ends[0]))
+        chain = [corner[fold.start], *range(following, following + count - 1), corner[fold.end]]
+        segments.append(np.stack([chain[:-1], chain[1:]], axis=1).astype(np.int32))
+        following += count - 1
+    return np.concatenate(points), segments
+
+
+def fold_name(panel: Panel, number: int) -> EdgeName:
+    """Folds are numbered after the edges of their panel."""
+    return EdgeName(panel.name, len(panel.edges) + number)
 
 
 def _sewn_groups(pattern: Pattern) -> list[list[tuple[EdgeName, bool]]]:

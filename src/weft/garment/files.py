@@ -8,7 +8,8 @@ import numpy as np
 
 from weft.errors import WeftError, writing
 from weft.garment.cut import CutGarment, cut_pattern
-from weft.garment.pattern import PatternError, load_pattern
+from weft.garment.pattern import PatternError
+from weft.garment.reading import load_pattern
 from weft.mesh import save_mesh
 
 # m: of triangles whose edge length is not given
@@ -74,6 +75,9 @@ def garment_arrays(cut: CutGarment) -> dict[str, np.ndarray]:
         "vertex_panel": cut.vertex_panel,
         "face_panel": cut.face_panel,
         "panel_names": np.array([panel.name for panel in cut.pattern.panels]),
+        # the same as the mesh reader takes labels, from where they go on to exports
+        "label.panel": cut.face_panel,
+        "names.panel": np.array([panel.name for panel in cut.pattern.panels]),
         "welded_vertex": cut.welded_vertex,
         "welded_faces": cut.welded_faces,
         "corner_uv": cut.corner_uv,

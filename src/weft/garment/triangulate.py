@@ -37,18 +37,23 @@ class MissingSegments(Exception):
     def __init__(self, segments: Ints) -> None:
         super().__init__()
         self.segments = segments
-        """their first vertices"""
+        """the first vertices of those of the boundary; the numbers of folds, counted on from these"""
 
 
-def triangulate(boundary: Floats, length: float) -> tuple[Floats, Ints]:
+def triangulate(
+    boundary: Floats, length: float, inner: Floats | None = None, folds: Ints | None = None
+) -> tuple[Floats, Ints]:
     """Vertices, the boundary first, and counter-clockwise triangles inside a counter-clockwise polygon.
 
-    Raises `MissingSegments` where segments of the boundary are too long for how narrow the polygon is.
+    inner: points inside that become the next vertices. folds: (k, 2) pairs of vertices that are to be edges.
+    Raises `MissingSegments` where segments of the boundary, or folds, are too long for how narrow the polygon is.
     """
+    inner = np.zeros((0, 2)) if inner is None else inner
+    folds = np.zeros((0, 2), np.int32) if folds is None else folds
     # in units of the edge length about the origin, so that all tolerances are the same for every pattern
     origin = boundary.mean(axis=0)
     rim = (boundary - origin) / length
-    panel = _PanelMesh(rim)
+    panel = _PanelMesh(rim, (inner - origin) / length, folds)
     points = panel.spread(_lattice_points(panel), FIRST_ROUNDS)
     best, best_angle = points, panel.worst_angle(points)
     for _ in range(MENDING_ROUNDS):
@@ -65,7 +70,7 @@ def triangulate(boundary: Floats, length: float) -> tuple[Floats, Ints]:
     missing = panel.missing_segments(faces)
     if len(missing):
         raise MissingSegments(missing)
-    return np.concatenate([boundary, best[len(rim) :] * length + origin]), faces
+    return np.concatenate([boundary, inner, best[panel.fixed :] * length + origin]), faces
 
 
 def smallest_angles(points: Floats, faces: Ints) -> Floats:
@@ -73,12 +78,26 @@ def smallest_angles(points: Floats, faces: Ints) -> Floats:
     return np.asarray(_angles(points, faces).min(axis=1))
 
 
+def split_edges(points: Floats, faces: Ints, edges: Ints) -> tuple[Floats, Ints]:
+    """Put a vertex in the middle of edges, and split the triangles on both sides of each."""
+    for a, b in edges.tolist():
+        rows = np.flatnonzero((faces == a).any(axis=1) & (faces == b).any(axis=1))
+        pair, middle = faces[rows], len(points)
+        points = np.concatenate([points, 0.5 * (points[a] + points[b])[None]])
+        faces = np.concatenate([faces, np.where(pair == b, middle, pair)]).astype(np.int32)
+        faces[rows] = np.where(pair == a, middle, pair)
+    return points, faces
+
+
 class _PanelMesh:
     """The boundary of a panel in units of the wanted edge length, and what is asked of points inside it."""
 
-    def __init__(self, rim: Floats) -> None:
+    def __init__(self, rim: Floats, inner: Floats, folds: Ints) -> None:
         self.rim = rim
         self.count = len(rim)
+        self.start = np.concatenate([rim, inner])
+        self.fixed = len(self.start)
+        self._folds = folds
         steps = np.linalg.norm(np.roll(rim, -1, axis=0) - rim, axis=1)
         sizes = 0.5 * (steps + np.roll(steps, 1))
         # only short segments make triangles smaller
@@ -92,6 +111,7 @@ class _PanelMesh:
             a + (b - a) * np.linspace(0.0, 1.0, count, endpoint=False)[:, None]
             for a, b, count in zip(rim, ends, pieces, strict=True)
         ]
+        dense += [a + (b - a) * np.linspace(0.0, 1.0, 11)[:, None] for a, b in self.start[folds]]
         self._dense = cKDTree(np.concatenate(dense))
 
     def size(self, points: Floats) -> Floats:
@@ -138,17 +158,19 @@ class _PanelMesh:
         return np.asarray(faces[kept], dtype=np.int32)
 
     def missing_segments(self, faces: Ints) -> Ints:
-        """The first vertices of the boundary segments that no triangle has as an edge in the right direction."""
+        """The boundary segments that no triangle has as an edge in the right direction, and the folds that none has."""
         sides = np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
         following = (sides[:, 0] + 1) % self.count == sides[:, 1]
         has = np.zeros(self.count, dtype=bool)
         has[sides[following & (sides < self.count).all(axis=1), 0]] = True
-        return np.flatnonzero(~has).astype(np.int32)
+        edges = {frozenset(pair) for pair in sides.tolist()} if len(self._folds) else set()
+        lost = [self.count + i for i, pair in enumerate(self._folds.tolist()) if frozenset(pair) not in edges]
+        return np.append(np.flatnonzero(~has), lost).astype(np.int32)
 
     def spread(self, points: Floats, rounds: int) -> Floats:
         """Move inner vertices to the centroids of the triangles around them, weighted by how many vertices are wanted."""
         points = points.copy()
-        inner = np.arange(self.count, len(points))
+        inner = np.arange(self.fixed, len(points))
         for _ in range(rounds):
             if not len(inner):
                 return points
@@ -204,7 +226,7 @@ class _PanelMesh:
                 touched[tree.query_ball_point(centres[k], 1.5 * sizes[k])] = True
                 continue
             # the inner vertex of the shortest edge, or of the triangle, goes
-            inner = [int(c) for c in _shortest_first(points[corners], corners) if c >= self.count]
+            inner = [int(c) for c in _shortest_first(points[corners], corners) if c >= self.fixed]
             if inner:
                 taken.append(inner[0])
                 touched[tree.query_ball_point(points[inner[0]], 1.5)] = True
@@ -218,7 +240,7 @@ class _PanelMesh:
 def _lattice_points(panel: _PanelMesh) -> Floats:
     """The boundary and, inside, hexagonal lattices whose spacing is about the wanted edge length."""
     low, high = panel.rim.min(axis=0), panel.rim.max(axis=0)
-    points = panel.rim
+    points = panel.start
     for level in range(LATTICES):
         spacing = 0.5**level
         rise = spacing * np.sqrt(0.75)
@@ -231,7 +253,7 @@ def _lattice_points(panel: _PanelMesh) -> Floats:
         here = (wanted <= 1.5 * spacing) & ((wanted > 0.75 * spacing) | finest)
         here[here] = panel.inside(lattice[here])
         here[here] = panel.to_boundary(lattice[here]) > BOUNDARY_GAP * wanted[here]
-        if level and len(points) > panel.count:
+        if level and len(points) > panel.fixed:
             # not on what a coarser lattice has put there
             here[here] = cKDTree(points).query(lattice[here])[0] > 0.7 * wanted[here]
         points = np.concatenate([points, lattice[here]])

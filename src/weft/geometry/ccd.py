@@ -114,15 +114,12 @@ def ccd_point_triangle(
     qa1 = p1 - a1
     qb1 = p1 - b1
     qc1 = p1 - c1
-    size = wp.max(wp.max(_largest(qa0, qa1), _largest(qb0, qb1)), _largest(qc0, qc1))
+    size = wp.max(_largest_of_two(qa0, qa1, qb0, qb1), _largest(qc0, qc1))
     gap = wp.max(tolerance, LEAST_TOLERANCE) + AXIS_ROUNDING * size
 
     # cull: apart along the mean direction, at both ends and so in between
     n = qa0 + qb0 + qc0 + qa1 + qb1 + qc1
-    low = wp.min(
-        wp.min(_lower(n, qa0, qa1), _lower(n, qb0, qb1)),
-        _lower(n, qc0, qc1),
-    )
+    low = wp.min(_lower_of_two(n, qa0, qa1, qb0, qb1), _lower(n, qc0, qc1))
     floor = gap * _taxicab(n) + LEAST_BOUND
     if low > floor:
         return False, ONE
@@ -192,18 +189,12 @@ def ccd_edge_edge(
     qb1 = b1 - c1
     qc1 = b1 - d1
     qd1 = a1 - d1
-    size = wp.max(
-        wp.max(_largest(qa0, qa1), _largest(qb0, qb1)),
-        wp.max(_largest(qc0, qc1), _largest(qd0, qd1)),
-    )
+    size = wp.max(_largest_of_two(qa0, qa1, qb0, qb1), _largest_of_two(qc0, qc1, qd0, qd1))
     gap = wp.max(tolerance, LEAST_TOLERANCE) + AXIS_ROUNDING * size
 
     # cull: apart along the mean direction, at both ends and so in between
     n = qa0 + qb0 + qc0 + qd0 + qa1 + qb1 + qc1 + qd1
-    low = wp.min(
-        wp.min(_lower(n, qa0, qa1), _lower(n, qb0, qb1)),
-        wp.min(_lower(n, qc0, qc1), _lower(n, qd0, qd1)),
-    )
+    low = wp.min(_lower_of_two(n, qa0, qa1, qb0, qb1), _lower_of_two(n, qc0, qc1, qd0, qd1))
     floor = gap * _taxicab(n) + LEAST_BOUND
     if low > floor:
         return False, ONE
@@ -226,10 +217,7 @@ def ccd_edge_edge(
         qb = s * qb0 + t * qb1
         qc = s * qc0 + t * qc1
         qd = s * qd0 + t * qd1
-        y = nearer(
-            nearer(on_segment(qa, qb), on_segment(qb, qc)),
-            nearer(on_segment(qc, qd), on_segment(qd, qa)),
-        )
+        y = nearer(nearer(on_segment(qa, qb), on_segment(qb, qc)), nearer(on_segment(qc, qd), on_segment(qd, qa)))
         y = on_parallelogram(y, qa, qb, qc, qd)
         d = wp.length(y)
         if not d > REPORT_DISTANCE * gap:
@@ -388,6 +376,12 @@ def _largest(v: wp.vec3d, w: wp.vec3d) -> wp.float64:
 
 
 @wp.func
+def _largest_of_two(v: wp.vec3d, v1: wp.vec3d, w: wp.vec3d, w1: wp.vec3d) -> wp.float64:
+    """The largest magnitude of a component of two corners, each at the start and at the end."""
+    return wp.max(_largest(v, v1), _largest(w, w1))
+
+
+@wp.func
 def _taxicab(v: wp.vec3d) -> wp.float64:
     return wp.abs(v[0]) + wp.abs(v[1]) + wp.abs(v[2])
 
@@ -395,3 +389,9 @@ def _taxicab(v: wp.vec3d) -> wp.float64:
 @wp.func
 def _lower(n: wp.vec3d, v: wp.vec3d, w: wp.vec3d) -> wp.float64:
     return wp.min(wp.dot(n, v), wp.dot(n, w))
+
+
+@wp.func
+def _lower_of_two(n: wp.vec3d, v: wp.vec3d, v1: wp.vec3d, w: wp.vec3d, w1: wp.vec3d) -> wp.float64:
+    """The lower height along n of two corners, each at the start and at the end."""
+    return wp.min(_lower(n, v, v1), _lower(n, w, w1))

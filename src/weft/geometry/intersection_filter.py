@@ -4,9 +4,9 @@
 
 Every sign of a determinant is compared with a forward error bound; a sign within its bound is uncertain, and a pair that
 depends on one is left UNDECIDED for exact arithmetic. A fused multiply-add rounds less than the bounds allow for, so they
-hold on every device. `weft.analysis.crossing_kernels.crosses` tests the same pairs for another purpose: there every sign
+hold on every device. `weft.analysis.crossing.crosses` tests the same pairs for another purpose: there every sign
 must be 1 or -1 and antisymmetric in its vertices, so it perturbs the vertices, never leaves a pair undecided, and is
-compiled without fused operations. The two share `certain` and `cross_size`.
+compiled without fused operations. The two share `certain`, `cross_size` and `shared_vertices`.
 """
 
 import warp as wp
@@ -142,6 +142,16 @@ def judge(p: wp.vec3d, q: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d):
         if separated_along((axis + k) % 3, p, q, a, b, c):
             return DISJOINT
     return UNDECIDED
+
+
+@wp.func
+def shared_vertices(one: wp.vec3i, other: wp.vec3i) -> int:
+    """How many vertices two triangles share."""
+    count = int(0)
+    for k in range(3):
+        if one[k] == other[0] or one[k] == other[1] or one[k] == other[2]:
+            count += 1
+    return count
 
 
 @wp.func

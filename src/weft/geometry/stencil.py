@@ -1,18 +1,16 @@
 """Nearest points and the stencil.
 
-Nearest points: of a point and a triangle, and of two edges. The one implementation, for every room.
+The nearest points of a point and a triangle, and of two edges, are computed here for every room. Both are least squares
+over a convex region (the triangle; the square of the two edge parameters), so the nearest point is the free minimum if that
+lies inside, and otherwise lies on the border: on one of the three edges, or at one of the four ends. The free minimum is
+computed from cross products, which lose far fewer digits than dot products where a triangle is thin or edges are nearly
+parallel. Where even that is in doubt, the better of inside and border is taken. The result always is a point of the
+triangle or the edge, without NaN, so a distance is never too small, whatever the shape: collapsed edges, triangles without
+area and single points included.
 
-Both are least squares over a convex region (the triangle; the square of the two edge parameters), so the nearest point
-is the free minimum if that lies inside, and otherwise lies on the border: on one of the three edges, or at one of the
-four ends. The free minimum is computed from cross products, which lose far fewer digits than dot products where a
-triangle is thin or edges are nearly parallel. Where even that is in doubt, the better of inside and border is taken.
-The result always is a point of the triangle or the edge, without NaN, so a distance is never too small, whatever the
-shape: collapsed edges, triangles without area and single points included.
-
-The stencil: point-triangle and edge-edge pairs as one type, so that every response is written once.
-
-A stencil is four vertices k, four weights w_k that sum to zero, and a unit normal n. Point p at barycentric coordinates b of
-a triangle has the weights (1, -b1, -b2, -b3); edge ab at s against edge cd at t has (1 - s, s, t - 1, -t). Then
+A stencil makes point-triangle and edge-edge pairs one type, so that every response is written once. It is four vertices k,
+four weights w_k that sum to zero, and a unit normal n. Point p at barycentric coordinates b of a triangle has the weights
+(1, -b1, -b2, -b3); edge ab at s against edge cd at t has (1 - s, s, t - 1, -t). Then
 
     relative position  r = sum w_k x_k          gap             g = n . r, never negative
     relative velocity  u = sum w_k v_k          normal speed    n . u

@@ -17,6 +17,8 @@ from weft.mesh.topology import Floats, Ints, read_only
 
 # the kinds of names that files give to triangles, in the order in which a name is looked up
 OBJECT, GROUP, PANEL, MATERIAL = LABELS = ("object", "group", "panel", "material")
+# the first of these that a mesh has is written to USD as subsets, whose family it names
+GROUPS = (PANEL, GROUP)
 # a vertex belongs to a group where the group's weight is above this: weights are 0 to 1, most of them 0 or 1
 IN_GROUP = 0.5
 

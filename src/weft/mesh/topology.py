@@ -268,13 +268,22 @@ def unit_vectors(vectors: Floats) -> Floats:
     return vectors / np.where(lengths > 0.0, lengths, 1.0)
 
 
+def area_vectors(points: Floats, faces: Ints) -> Floats:
+    """The normals of triangles, twice as long as their areas are large."""
+    a, b, c = points[faces].transpose(1, 0, 2)
+    return np.cross(b - a, c - a)
+
+
+def area_vectors_at_vertices(points: Floats, faces: Ints) -> Floats:
+    """The sum of the area vectors of the triangles around each vertex."""
+    corners, across = faces.ravel(), area_vectors(points, faces)
+    sums = [np.bincount(corners, weights=np.repeat(column, 3), minlength=len(points)) for column in across.T]
+    return np.stack(sums, axis=1)
+
+
 def vertex_normals(points: Floats, faces: Ints) -> Floats:
     """Unit normals at the vertices, each triangle counting by its area; (0, 1, 0) where there is none."""
-    a, b, c = points[faces].transpose(1, 0, 2)
-    across = np.cross(b - a, c - a)
-    corners = faces.ravel()
-    sums = [np.bincount(corners, weights=np.repeat(column, 3), minlength=len(points)) for column in across.T]
-    normals = np.stack(sums, axis=1)
+    normals = area_vectors_at_vertices(points, faces)
     length = np.linalg.norm(normals, axis=1, keepdims=True)
     return np.where(length > 0.0, normals / np.where(length > 0.0, length, 1.0), (0.0, 1.0, 0.0))
 
@@ -284,8 +293,7 @@ def split_sharp(vertices: Floats, faces: Ints) -> tuple[NDArray[np.intp], Ints]:
 
     Corners of triangles that share an edge which is not sharp stay one point.
     """
-    a, b, c = (vertices[faces[:, k]] for k in range(3))
-    normals = unit_vectors(np.cross(b - a, c - a))
+    normals = unit_vectors(area_vectors(vertices, faces))
 
     # pairs of triangles with a common edge, sorted by edge; an open or non-manifold edge joins only neighbours in line
     sides = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]).astype(np.int64)

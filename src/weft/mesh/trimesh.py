@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import MeshError
+from weft.mesh.corner_rest import in_plane, side_lengths, unfold_hinges
 from weft.mesh.details import IN_GROUP, LABELS, Details, Labels, find_name
 from weft.mesh.topology import Csr, Ints, Topology, read_only
 from weft.mesh.validate import (
@@ -22,6 +23,7 @@ from weft.mesh.validate import (
     check_finite,
     check_mesh,
     cross,
+    faces_without_area,
     square,
     torn_edges,
     twice_areas,
@@ -31,11 +33,12 @@ from weft.mesh.validate import (
 class TriMesh:
     """An oriented manifold triangle mesh, with or without boundary, in metres, y up.
 
-    `uv` is the flat rest shape, in metres, where the mesh has one (sewing patterns do). `details` is what the mesh carries
-    besides its shape: texture coordinates and normals a corner, the polygons that triangles were cut from, names of objects,
-    groups, panels and materials, and values at the vertices. The arrays are read-only; every table is computed on first
-    use and kept. A mesh that is not manifold is refused with a message that names the first offending triangles;
-    `weft.mesh.repair_mesh` repairs most such meshes.
+    `uv` is the flat rest shape, in metres, where the mesh has one (sewing patterns do); panels that share the vertices of
+    their seams have it at their corners (`resting_in_corners`). `details` is what the mesh carries besides its shape: texture
+    coordinates and normals a corner, the polygons that triangles were cut from, names of objects, groups, panels and
+    materials, and values at the vertices. The arrays are read-only; every table is computed on first use and kept. A mesh
+    that is not manifold is refused with a message that names the first offending triangles; `weft.mesh.repair_mesh` repairs
+    most such meshes.
     """
 
     def __init__(
@@ -57,9 +60,12 @@ class TriMesh:
         own = replace(details or Details(), **{name: value for name, value in given.items() if value is not None})
         self._keep(own_vertices, own_uv, topology, own.checked(len(own_vertices), len(own_faces)))
 
-    def _keep(self, vertices: Floats, uv: Floats | None, topology: Topology, details: Details) -> None:
+    def _keep(
+        self, vertices: Floats, uv: Floats | None, topology: Topology, details: Details, in_corners: bool = False
+    ) -> None:
         rest = None if uv is None else read_only(uv)
-        kept = {"vertices": read_only(vertices), "uv": rest, "topology": topology, "details": details}
+        kept: dict[str, Any] = {"vertices": read_only(vertices), "uv": rest, "topology": topology}
+        kept |= {"details": details, "in_corners": in_corners}
         self.__dict__.update({f"_{name}": value for name, value in kept.items()})
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -84,6 +90,7 @@ class TriMesh:
         details = self._details
         corners = (details.corner_uv, details.corner_normals, details.polygons)
         arrays: dict[str, Any] = {"vertices": self.vertices, "faces": self.faces, "uv": self.uv}
+        arrays |= {"rests in corners": np.ones(1)} if self._in_corners else {}
         arrays |= {f"corners {k}": array for k, array in enumerate(corners)}
         arrays |= {f"label {kind} {own.names}": own.index for kind, own in details.labels.items()}
         arrays |= {f"attribute {name}": value for name, value in details.attributes.items()}
@@ -109,6 +116,23 @@ class TriMesh:
         """The same mesh with another flat rest shape, or without one."""
         return type(self)(self.vertices, self.faces, uv, details=self._details)
 
+    def resting_in_corners(self) -> Self:
+        """The same mesh whose flat rest shape, in metres, are the texture coordinates of its corners.
+
+        At seams a vertex has several: each triangle rests as it lies there, an edge between two panels with the mean of its
+        two lengths.
+        """
+        uv = self.corner_uv
+        if uv is None:
+            raise MeshError("the mesh has no texture coordinates at its corners to rest in")
+        flat = faces_without_area(uv.reshape(-1, 2), np.arange(uv.size // 2).reshape(-1, 3))
+        if flat.any():
+            count = "1 triangle" if flat.sum() == 1 else f"{flat.sum()} triangles"
+            raise MeshError(f"{count} without area in the texture coordinates, first triangle {int(flat.argmax())}")
+        mesh = object.__new__(type(self))
+        mesh._keep(self.vertices, None, self._topology, self._details, in_corners=True)
+        return mesh
+
     def transformed(self, matrix: ArrayLike) -> Self:
         """The mesh under a 4x4 affine matrix (column vectors). A mirroring one also reverses the triangles."""
         transform = np.asarray(matrix, dtype=np.float64)
@@ -129,7 +153,7 @@ class TriMesh:
 
     def _sharing(self, vertices: Floats, topology: Topology, details: Details) -> Self:
         mesh = object.__new__(type(self))
-        mesh._keep(vertices, self.uv, topology, details)
+        mesh._keep(vertices, self.uv, topology, details, self._in_corners)
         return mesh
 
     def part(self, name: str) -> Self:
@@ -202,6 +226,11 @@ class TriMesh:
         return self._details.attributes
 
     @property
+    def topology(self) -> Topology:
+        """The adjacency tables of the triangles, which are the same wherever the vertices are."""
+        return self._topology
+
+    @property
     def faces(self) -> Ints:
         """(m, 3) vertex indices, counter-clockwise seen from the front."""
         return self._topology.faces
@@ -220,6 +249,11 @@ class TriMesh:
     def face_edges(self) -> Ints:
         """(m, 3) edges of each triangle; edge k joins corners k and k + 1."""
         return self._topology.face_edges
+
+    @property
+    def twins(self) -> Ints:
+        """(3 m,) for each half-edge (3 f + k: from corner k of triangle f) the one that runs back along its edge; -1: none."""
+        return self._topology.twins
 
     @property
     def vertex_faces(self) -> Csr:
@@ -283,17 +317,65 @@ class TriMesh:
         return read_only(self._lengths(self.vertices))
 
     @cached_property
+    def flat_corners(self) -> Floats | None:
+        """(m, 3, 2) m: the corners of each triangle in the flat rest shape, which has u along the warp; None without one."""
+        if self._in_corners:
+            return self._panel_corners
+        return None if self.uv is None else read_only(self.uv[self.faces])
+
+    @property
+    def _panel_corners(self) -> Floats:
+        assert self.corner_uv is not None
+        return self.corner_uv
+
+    @cached_property
+    def rest_corners(self) -> Floats:
+        """(m, 3, 3) m: the corners of each triangle at rest: flat, with z = 0, where it has such a shape, else as it is."""
+        return read_only(self.vertices[self.faces] if self.flat_corners is None else in_plane(self.flat_corners))
+
+    @cached_property
     def rest_lengths(self) -> Floats:
-        """(e,) lengths of the edges at rest: in uv where the mesh has it, else as it is."""
+        """(e,) lengths of the edges at rest: in the flat rest shape where there is one, else as it is."""
+        if self._in_corners:
+            # inside a panel both sides are equal
+            return read_only(side_lengths(self._panel_corners)[self.edge_sides].mean(axis=1))
         return self.edge_lengths if self.uv is None else read_only(self._lengths(self.uv))
 
     @cached_property
+    def rest_edges(self) -> Floats:
+        """(e, 3) m: each edge at rest, from its first vertex to its second; at a seam, as it lies in one of both panels."""
+        if not self._in_corners:
+            shape = self.vertices if self.uv is None else in_plane(self.uv)
+            return read_only(shape[self.edges[:, 1]] - shape[self.edges[:, 0]])
+        side = self.edge_sides[:, 0]
+        sides = (np.roll(self.rest_corners, -1, axis=1) - self.rest_corners).reshape(-1, 3)[side]
+        along = self.faces.ravel()[side] == self.edges[:, 0]
+        return read_only(np.where(along[:, None], sides, -sides))
+
+    @cached_property
     def rest_areas(self) -> Floats:
-        """(m,) areas of the triangles at rest: in uv where the mesh has it, else as it is."""
-        if self.uv is None:
+        """(m,) areas of the triangles at rest: in the flat rest shape where there is one, else as it is."""
+        if self.flat_corners is None:
             return self.face_areas
-        a, b, c = (self.uv[column] for column in self.faces.T)
+        a, b, c = self.flat_corners.transpose(1, 0, 2)
         return read_only(0.5 * twice_areas(b - a, c - a))
+
+    @cached_property
+    def hinge_corners(self) -> Floats:
+        """(h, 4, 3) m: the vertices of each hinge at rest; over a seam its panels lie in a plane side by side.
+
+        There the two triangles are scaled to the mean length of their common edge, which may be eased.
+        """
+        if not self._in_corners:
+            return read_only((self.vertices if self.uv is None else in_plane(self.uv))[self.hinges])
+        lengths = self.rest_lengths[self.hinge_edges]
+        return read_only(in_plane(unfold_hinges(self._panel_corners, self.edge_sides[self.hinge_edges], lengths)))
+
+    @property
+    def edge_sides(self) -> Ints:
+        """(e, 2) the sides that each edge has: 3 t + k for that of triangle t from corner k; twice the same on a border."""
+        halves = self._topology.edge_halves
+        return np.where(halves < 0, halves[:, :1], halves)
 
     @cached_property
     def _face_crosses(self) -> Floats:
@@ -308,3 +390,4 @@ class TriMesh:
     _uv: Floats | None
     _topology: Topology
     _details: Details
+    _in_corners: bool

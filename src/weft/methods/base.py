@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from weft.broad_phase.interface import EXACT_BROAD_PHASES, make_broad_phase
+from weft.broad_phase.interface import BROAD_PHASES, make_broad_phase
 from weft.broad_phase.patch_search import PatchSearch
 from weft.errors import SceneError
 from weft.scene import MethodOptions
@@ -132,6 +132,10 @@ class Method(ABC):
     def collider_moves(self) -> None:  # noqa: B027  (most methods rely on nothing)
         """A collider that stood still will be moved by the caller from now on: update what relied on it standing still."""
 
+    def touching_distance(self) -> np.ndarray:
+        """For each vertex of the world the distance, m, that things keep which touch; of two that touch, the mean counts."""
+        return self.world.thickness.numpy()
+
     def note_forces(self) -> bool:
         """Keep from now on what the forces of contacts come from; whether the method knows them."""
         return False
@@ -148,6 +152,10 @@ class Method(ABC):
         """The same columns for a state in which the run has found intersections, which the method may not have noticed."""
         return self.state_columns(state)
 
+    def noted(self, state: State) -> dict[str, np.ndarray]:
+        """What a cache keeps of every frame for viewers besides the report: few whole numbers by name."""
+        return {}
+
     def velocities(self, state: State) -> np.ndarray:
         """How vertices move at the end of a frame; a method may go on from others than these."""
         return state.velocities()
@@ -162,12 +170,9 @@ class Method(ABC):
             raise ValueError(f"{self.name} keeps nothing between frames, got {sorted(saved)}")
 
 
-def early_impulse_of(dynamics: Any, dt: float) -> float:
-    """The fraction of `Method.early_impulse` for a model of cloth: n substeps displace by dt^2 a (1 + 1/n) / 2."""
-    if dynamics.central:
-        return 0.5
-    least = getattr(dynamics, "least_substeps", None)
-    return 0.5 + 0.5 / (1 if least is None else least(dt))
+def early_impulse_of(dynamics: Any) -> float:
+    """The fraction of `Method.early_impulse` for a model of cloth: dt^2 a / 2, or dt^2 a of a step with its end velocity."""
+    return 0.5 if dynamics.central else 1.0
 
 
 def summarise(reports: list[StepReport]) -> dict[str, Any]:
@@ -199,8 +204,8 @@ def exact_broad_phase(world: World, surface: Surface, method: str, **options: An
     For methods that must not miss a pair: they refuse a broad phase that may.
     """
     name = world.scene.broad_phase or "bvh"
-    if name not in EXACT_BROAD_PHASES:
-        text = f"{name!r} may miss pairs, and {method} must not; use one of {', '.join(EXACT_BROAD_PHASES)}"
+    if name not in BROAD_PHASES:
+        text = f"{name!r} may miss pairs, and {method} must not; use one of {', '.join(BROAD_PHASES)}"
         raise SceneError(world.scene.problem(("broad_phase",), text))
     material = world.rest_shape.numpy()[: surface.vertex_count]
     broad_phase = make_broad_phase(name, surface, material=material, **options)

@@ -31,7 +31,7 @@ class Plain(Method):
         self.steps = POSITION_BASED_STEPS if options.dynamics == "position_based" else 1
 
     def early_impulse(self, dt: float) -> float:
-        return early_impulse_of(self.dynamics, dt)
+        return early_impulse_of(self.dynamics)
 
     def steps_a_frame(self) -> int:
         return self.steps

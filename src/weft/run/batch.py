@@ -2,25 +2,35 @@
 
 Every world has its own state, method, poses, held vertices and, where scenes differ, materials. Nothing in one depends on
 another: a world in a batch has the bytes that it has alone, with every method. Their positions, velocities and forces lie in
-one array each. On the CPU worlds are stepped side by side, each on a core: methods decide about the length of steps, search
-radii and convergence for all that they simulate, and in one solve for all worlds each would depend on the others.
+one array each. With `robust` and `guarded` the worlds take what their steps have in common together, in the same launches, see
+`weft.methods.joined`; all else each world does alone, on the CPU side by side, each on a core.
 """
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import warp as wp
 
 from weft.errors import Unstable, WeftError
+from weft.run.checks import ByName, check_count, fill, to_array
+from weft.run.contact_report import Contacts
 from weft.run.controls import Floats
 from weft.run.simulation import SavedSimulation, Simulation
+from weft.runtime.launch import get_threads
 from weft.runtime.side_by_side import run_side_by_side
 from weft.scene import Scene, load_scene
 
+if TYPE_CHECKING:
+    from weft.methods.joined import JoinedRobust
+
 Mask = npt.ArrayLike | None
+
+# worlds that take their steps together at most. Tables of pairs of bodies grow with the square of it; on the CPU more than a
+# few gain nothing, and what a step works with falls out of the cache
+MOST_JOINED, MOST_JOINED_CPU = 1024, 64
 
 
 class SimulationBatch:
@@ -51,6 +61,7 @@ class SimulationBatch:
         self._count, self._cloth = first.world.vertex_count, first.world.cloth_vertex_count
         self._x, self._v = (self._gather(name) for name in ("x", "v"))
         self._force: wp.array | None = None
+        self._groups: list[tuple[list[int], JoinedRobust]] | None = None
         self._after_steps: list[Callable[[SimulationBatch], object]] = []
         self._after_frames: list[Callable[[SimulationBatch], object]] = []
 
@@ -68,6 +79,11 @@ class SimulationBatch:
             setattr(world.state, name, together[k])
             world.forget_views()
         return together
+
+    @property
+    def report(self) -> tuple[dict[str, Any], ...]:
+        """The `Simulation.report` of each world."""
+        return tuple(world.report for world in self.worlds)
 
     # time
 
@@ -88,30 +104,80 @@ class SimulationBatch:
 
     def step(self, mask: Mask = None) -> None:
         """Move the chosen worlds forward by `dt`."""
-        self._in_each(self._chosen(mask), lambda world: world.step())
+        self._advance_each(self._chosen(mask), frames=0)
         for callback in self._after_steps:
             callback(self)
 
     def advance(self, frames: int = 1, mask: Mask = None) -> None:
         """Move the chosen worlds forward by whole frames."""
-        self._in_each(self._chosen(mask), lambda world: world.advance(frames))
+        frames = check_count("a simulation advances by", frames, "one whole frame")
+        self._advance_each(self._chosen(mask), frames=frames)
         for callback in self._after_frames:
             callback(self)
 
-    def _in_each(self, chosen: npt.NDArray[np.int64], act: Callable[[Simulation], None]) -> None:
-        """Do something in the chosen worlds; the error of one gets its number, and comes when all are done."""
-
-        def act_in(k: int) -> None:
-            try:
-                act(self.worlds[k])
-            except Unstable as error:
-                raise Unstable(f"world {k}: {error.args[0]}") from None
-            except WeftError as error:
-                raise WeftError(f"world {k}: {error}") from None
-
+    def _advance_each(self, chosen: npt.NDArray[np.int64], frames: int) -> None:
+        """Move the chosen worlds forward by so many frames, or by a step; the error of one comes when all are done."""
         # functions of the caller may share anything, and a GPU has one queue
         together = self.world.device.is_cpu and not any(self.worlds[k].calls_back for k in chosen)
-        run_side_by_side(act_in, chosen.tolist(), together=together)
+        failed: dict[int, WeftError] = {}
+
+        def in_each(act: Callable[[Simulation], None], worlds: Sequence[int]) -> None:
+            def act_in(k: int) -> None:
+                try:
+                    act(self.worlds[k])
+                except WeftError as error:
+                    failed[k] = error
+
+            run_side_by_side(act_in, worlds, together=together)
+
+        groups = self._find_groups()
+        if not groups:
+            in_each(lambda world: world.advance(frames) if frames else world.step(), chosen.tolist())
+        else:
+            goals = {k: self._aim(self.worlds[k], frames) for k in chosen.tolist()}
+            while going := [k for k, goal in goals.items() if self._steps_done(k) < goal and k not in failed]:
+                self._take_common(groups, going, together=together)
+                in_each(Simulation.take_step, going)
+        if failed:
+            k = min(failed)
+            if isinstance(failed[k], Unstable):
+                raise Unstable(f"world {k}: {failed[k].args[0]}") from None
+            raise WeftError(f"world {k}: {failed[k]}") from None
+
+    def _aim(self, world: Simulation, frames: int) -> int:
+        """Let bodies and held vertices reach their goals after so many frames, or after a step; gives which step that is."""
+        world.aim(frames)
+        steps = world.method.steps_a_frame()
+        return (world.frame + frames) * steps if frames else world.frame * steps + world.state.step + 1
+
+    def _steps_done(self, k: int) -> int:
+        """How many steps a world has done."""
+        world = self.worlds[k]
+        return world.frame * world.method.steps_a_frame() + world.state.step
+
+    def _take_common(self, groups: "list[tuple[list[int], JoinedRobust]]", going: list[int], *, together: bool) -> None:
+        """Take what the next step of the chosen worlds has in common."""
+        chosen = set(going)
+
+        def take(group: "tuple[list[int], JoinedRobust]") -> None:
+            numbers, joined = group
+            joined.take_step([place for place, k in enumerate(numbers) if k in chosen])
+
+        run_side_by_side(take, groups, together=together)
+
+    def _find_groups(self) -> "list[tuple[list[int], JoinedRobust]]":
+        """The worlds that take steps together, found at the first step: only `robust` and `guarded` do that."""
+        if self._groups is None:
+            self._groups = []
+            if self.method.name in ("robust", "guarded") and len(self) > 1:
+                from weft.methods.joined import join_worlds
+
+                most = (
+                    MOST_JOINED if self.world.device.is_cuda else min(MOST_JOINED_CPU, -(-len(self) // get_threads()))
+                )
+                methods, states = [world.method for world in self.worlds], [world.state for world in self.worlds]
+                self._groups = join_worlds(methods, states, most)
+        return self._groups
 
     def reset(self, mask: Mask = None) -> None:
         """Set the chosen worlds back to the start of their scenes, see `Simulation.reset`."""
@@ -156,10 +222,20 @@ class SimulationBatch:
         """(w, n, 3) the vertices of all cloths of each world, m: a view, numpy on the CPU, a Warp array on a GPU."""
         return self._view(self._x)
 
+    @positions.setter
+    def positions(self, values: Any) -> None:
+        fill("the positions", self.positions, values)
+        self.restore(self.save())
+
     @property
     def velocities(self) -> Any:
         """(w, n, 3) m/s: a view."""
         return self._view(self._v)
+
+    @velocities.setter
+    def velocities(self, values: Any) -> None:
+        fill("the velocities", self.velocities, values)
+        self.restore(self.save())
 
     @property
     def forces(self) -> Any:
@@ -169,6 +245,10 @@ class SimulationBatch:
             for k, world in enumerate(self.worlds):
                 world.share_forces(self._force[k])
         return self._view(self._force)
+
+    @forces.setter
+    def forces(self, values: Any) -> None:
+        fill("the forces", self.forces, values)
 
     def _view(self, array: wp.array) -> Any:
         own = array[:, : self._cloth]
@@ -182,7 +262,7 @@ class SimulationBatch:
     @property
     def bodies(self) -> dict[str, "BatchBody"]:
         """Cloths and colliders by name."""
-        return {body.name: BatchBody(self, body.name) for body in self.world.bodies}
+        return ByName({body.name: BatchBody(self, body.name) for body in self.world.bodies})
 
     # controls
 
@@ -194,6 +274,11 @@ class SimulationBatch:
         """Add a force to every world, see `Simulation.add_force`; a function is called with the simulation of one world."""
         for world in self.worlds:
             world.add_force(force, inputs)
+
+    @property
+    def contacts(self) -> tuple[Contacts, ...]:
+        """The contacts of the last step of each world, see `Simulation.contacts`."""
+        return tuple(world.contacts for world in self.worlds)
 
     def contact_forces(self, name: str) -> tuple[Floats, Floats]:
         """(w, 3) forces in N and (w, 3) torques in N m of all contacts of a body, see `Simulation.contact_forces`."""
@@ -230,7 +315,7 @@ class BatchBody:
 
     @pose.setter
     def pose(self, value: npt.ArrayLike) -> None:
-        poses = np.asarray(value, dtype=np.float64)
+        poses = to_array(f"the poses of {self.name!r}", value)
         if poses.shape not in ((4, 4), (len(self._of), 4, 4)):
             raise WeftError(
                 f"the poses of {self.name!r} are an array ({len(self._of)}, 4, 4) or (4, 4), not {poses.shape}"
@@ -246,6 +331,14 @@ class BatchHold:
         self._batch, self._holds = batch, holds
         self.vertices = holds[0].vertices
 
+    def __repr__(self) -> str:
+        return f"<Hold of {len(self.vertices)} vertices in {self.held.sum()} of {len(self._holds)} worlds>"
+
+    @property
+    def positions(self) -> Floats:
+        """(w, k, 3) where the vertices are now, m: a copy."""
+        return np.array([hold.positions for hold in self._holds])
+
     @property
     def held(self) -> npt.NDArray[np.bool_]:
         """(w,) whether they are still held."""
@@ -259,7 +352,7 @@ class BatchHold:
     @target.setter
     def target(self, value: npt.ArrayLike) -> None:
         shape = (len(self._holds), len(self.vertices), 3)
-        targets = np.asarray(value, dtype=np.float64)
+        targets = to_array("the targets", value)
         if targets.shape != shape:
             raise WeftError(f"the targets are an array {shape}, not {targets.shape}")
         for hold, target in zip(self._holds, targets, strict=True):
@@ -276,9 +369,7 @@ def _scenes(scene: Scene | str | Path | Sequence[Scene], worlds: int | None) -> 
     """The scene of each world."""
     if isinstance(scene, str | Path | Scene):
         one = load_scene(scene) if isinstance(scene, str | Path) else scene
-        if worlds is None or worlds < 1:
-            raise WeftError(f"a simulation has at least one world, not {worlds}")
-        return [one] * worlds
+        return [one] * check_count("a simulation has", worlds, "one world")
     scenes = list(scene)
     if not scenes or (worlds is not None and worlds != len(scenes)):
         raise WeftError(f"there is one scene a world: {len(scenes)} scenes, {worlds or 'no'} worlds")

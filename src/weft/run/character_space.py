@@ -17,6 +17,10 @@ from weft.scene import rotation
 Floats = npt.NDArray[np.float64]
 
 
+# how far from 1 the squared lengths of the axes of a rigid pose may be: single precision, and some products of it
+SCALED = 1e-3
+
+
 class CharacterSpace:
     """The root of a character, and its pose and velocity before the step."""
 
@@ -61,3 +65,14 @@ class CharacterSpace:
         """Take up what `saved` gave."""
         self.root[:] = saved[0]
         self.before, self._linear, self._angular = (None if v is None else np.array(v) for v in saved[1:])  # type: ignore[assignment]
+
+
+def rigid_problem(pose: Floats) -> str:
+    """What keeps a 4x4 matrix from being a rigid motion; nothing if it is one."""
+    if not np.isfinite(pose).all():
+        return "has numbers that are not finite"
+    turn = pose[:3, :3]
+    if np.abs(turn.T @ turn - np.eye(3)).max() >= SCALED:
+        lengths = np.linalg.norm(turn, axis=0).round(4).tolist()
+        return f"is scaled or sheared (its axes have the lengths {lengths}); poses are rigid"
+    return "mirrors" if np.linalg.det(turn) < 0.0 else ""

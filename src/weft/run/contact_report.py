@@ -1,8 +1,11 @@
 """Who touches whom, where, and with what force: the contacts of a `Simulation` in the words of its bodies."""
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +21,20 @@ Floats = npt.NDArray[np.float64]
 TOUCHING_FACTOR = 1.1
 
 
-@dataclass(frozen=True)
+class Contact(NamedTuple):
+    """One contact: the columns of `Contacts`, of one row."""
+
+    first: str
+    second: str
+    point: Floats
+    normal: Floats
+    gap: float
+    force: Floats | None
+
+
+@dataclass(frozen=True, repr=False)
 class Contacts:
-    """The contacts of the last step, one row each; `len` is their number.
+    """The contacts of the last step as columns, one row each: `contacts[3]` is a row, `contacts[:10]` and masks choose rows.
 
     The first side of a contact is a vertex or an edge, the second a triangle or an edge.
     """
@@ -41,12 +55,35 @@ class Contacts:
     def __len__(self) -> int:
         return len(self.gaps)
 
+    def __getitem__(self, rows: Any) -> Any:
+        if not isinstance(rows, int | np.integer):
+            return self._choose(rows)
+        force = None if self.forces is None else self.forces[rows]
+        return Contact(
+            str(self.first[rows]),
+            str(self.second[rows]),
+            self.points[rows],
+            self.normals[rows],
+            float(self.gaps[rows]),
+            force,
+        )
+
+    def __iter__(self) -> Iterator[Contact]:
+        return (self[row] for row in range(len(self)))
+
+    def __repr__(self) -> str:
+        pairs = Counter(
+            (str(a), str(b)) if a < b else (str(b), str(a)) for a, b in zip(self.first, self.second, strict=True)
+        )
+        told = ", ".join(f"{count} of {a} with {'itself' if a == b else b}" for (a, b), count in pairs.items())
+        return f"<Contacts: {told or 'none'}; forces {'unknown' if self.forces is None else 'known'}>"
+
     def between(self, one: str, other: str) -> "Contacts":
         """The contacts of two bodies with each other."""
         chosen = ((self.first == one) & (self.second == other)) | ((self.first == other) & (self.second == one))
         return self._choose(chosen)
 
-    def _choose(self, chosen: npt.NDArray[np.bool_]) -> "Contacts":
+    def _choose(self, chosen: Any) -> "Contacts":
         return Contacts(
             self.first[chosen],
             self.second[chosen],
@@ -83,12 +120,16 @@ class ContactForce:
 class ContactReporter:
     """Makes `Contacts` from what a method notes, or by a search at the current positions."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, touching: Floats | None = None) -> None:
+        """`touching`: the distance that each vertex keeps from what it touches; default: the thickness."""
         self.world = world
         self._names = np.array([body.name for body in world.bodies])
         self._body = world.surface.vertex_body.numpy()
-        self._thickness = world.thickness.numpy()
+        self._thickness = world.thickness.numpy() if touching is None else touching
         self._search: ContactSearch | None = None
+        self._count = world.vertex_count
+        stitches = np.asarray(world.seams.vertices, dtype=np.int64).reshape(-1, 3)
+        self._sewn = np.unique([_key(self._count, stitches[:, 0], stitches[:, k]) for k in (1, 2)])
 
     def with_forces(self, noted: Any, x: wp.array) -> Contacts:
         """The contacts that a method noted (`ContactForces`), as far as they touch or push."""
@@ -99,13 +140,21 @@ class ContactReporter:
         return self._contacts(vertices, weights, normals, noted.forces[chosen], x)
 
     def by_search(self, x: wp.array) -> Contacts:
-        """All pairs that are within the thickness now."""
+        """All pairs that are within the thickness now, but for those that seams hold together."""
         if self._search is None:
             scaled: wp.array = wp.array(TOUCHING_FACTOR * self._thickness, dtype=wp.float64, device=self.world.device)
             self._search = ContactSearch(make_broad_phase("bvh", self.world.surface), scaled)
         found = self._search.find(x)
         vertices, weights, normals = (a.numpy().copy() for a in (found.vertices, found.weights, found.normal))
-        return self._contacts(vertices, weights, normals, None, x)
+        free = ~self._are_sewn(vertices)
+        return self._contacts(vertices[free], weights[free], normals[free], None, x)
+
+    def _are_sewn(self, vertices: np.ndarray) -> npt.NDArray[np.bool_]:
+        """(k,) whether one of the four vertices of a stencil is sewn to another: where seams meet, methods test no contact."""
+        found = np.zeros(len(vertices), dtype=bool)
+        for i, j in combinations(range(4), 2):
+            found |= np.isin(_key(self._count, vertices[:, i], vertices[:, j]), self._sewn)
+        return found
 
     def _contacts(
         self, vertices: np.ndarray, weights: np.ndarray, normals: np.ndarray, forces: Floats | None, x: wp.array
@@ -116,6 +165,12 @@ class ContactReporter:
         # corners 0 and 3 are on different sides in both kinds of stencils
         first, second = self._names[self._body[vertices[:, 0]]], self._names[self._body[vertices[:, 3]]]
         return Contacts(first, second, points, normals, gaps, forces)
+
+
+def _key(count: int, one: np.ndarray, other: np.ndarray) -> npt.NDArray[np.int64]:
+    """One number for each pair of vertices, whichever is named first."""
+    first, second = np.minimum(one, other).astype(np.int64), np.maximum(one, other)
+    return np.asarray(first * count + second, dtype=np.int64)
 
 
 def force_on(name: str, contacts: Contacts, about: Floats) -> ContactForce:

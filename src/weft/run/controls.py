@@ -12,6 +12,7 @@ import numpy.typing as npt
 import warp as wp
 
 from weft.errors import WeftError
+from weft.run.checks import to_array
 from weft.runtime import launch
 from weft.scene import rotation
 from weft.scene.motion import RigidMotion
@@ -36,21 +37,25 @@ class Glide:
         self._mix = mix
         self._first, self._last = self.goal.copy(), self.goal.copy()
         self._begin = self._end = time
+        self._known: tuple[float, Floats] | None = None
+        """a time between the two, and the value then: it is asked for several times in a step"""
 
     def aim(self, begin: float, end: float) -> bool:
         """Go to the goal between these times; whether that is a change."""
         if np.array_equal(self._last, self.goal) and begin >= self._end - TIME_SLACK:
             return False
         self._first, self._last = self.at(begin), self.goal.copy()
-        self._begin, self._end = begin, end
+        self._begin, self._end, self._known = begin, end, None
         return True
 
     def at(self, time: float) -> Floats:
         """The value at a time."""
         if time >= self._end - TIME_SLACK:
             return self._last.copy()
-        fraction = max(0.0, (time - self._begin) / (self._end - self._begin))
-        return self._mix(self._first, self._last, fraction)
+        if self._known is None or self._known[0] != time:
+            fraction = max(0.0, (time - self._begin) / (self._end - self._begin))
+            self._known = time, self._mix(self._first, self._last, fraction)
+        return self._known[1].copy()
 
     def saved(self) -> dict[str, Any]:
         """All that `restore` needs."""
@@ -66,7 +71,7 @@ class Glide:
         """Take what `saved` gave."""
         self.goal[...] = saved["goal"]
         self._first, self._last = saved["first"].copy(), saved["last"].copy()
-        self._begin, self._end = saved["begin"], saved["end"]
+        self._begin, self._end, self._known = saved["begin"], saved["end"], None
 
 
 def mix_points(first: Floats, last: Floats, fraction: float) -> Floats:
@@ -76,11 +81,9 @@ def mix_points(first: Floats, last: Floats, fraction: float) -> Floats:
 
 def mix_poses(first: Floats, last: Floats, fraction: float) -> Floats:
     """The pose on the way from one to another: the origin on a straight line, the rotation at a constant rate."""
-    pose = np.eye(4)
+    pose = first.copy()
     pose[:3, 3] = mix_points(first[:3, 3], last[:3, 3], fraction)
-    if np.array_equal(first[:3, :3], last[:3, :3]):
-        pose[:3, :3] = first[:3, :3]
-    else:
+    if not np.array_equal(first[:3, :3], last[:3, :3]):
         turn = rotation.logarithm(rotation.quaternion_of(last[:3, :3] @ first[:3, :3].T))
         pose[:3, :3] = rotation.matrix_of(rotation.exponential(fraction * turn)) @ first[:3, :3]
     return pose
@@ -88,10 +91,7 @@ def mix_poses(first: Floats, last: Floats, fraction: float) -> Floats:
 
 def check_pose(name: str, pose: npt.ArrayLike) -> Floats:
     """The pose of a body as a 4x4 matrix; one that is not a rotation and a translation is refused."""
-    try:
-        found = np.asarray(pose, dtype=np.float64)
-    except (TypeError, ValueError):
-        found = np.zeros(0)
+    found = to_array(f"the pose of {name!r}", pose)
     if found.shape != (4, 4) or not np.isfinite(found).all():
         raise WeftError(f"the pose of {name!r} is a 4x4 matrix of finite numbers, from its own frame to the world")
     turn = found[:3, :3]
@@ -287,9 +287,7 @@ class ExternalForces:
         count, device = self.world.cloth_vertex_count, self.world.device
 
         def add(state: State, total: wp.array) -> None:
-            given = function(simulation)
-            given = given.numpy() if isinstance(given, wp.array) else given.cpu() if hasattr(given, "cpu") else given
-            found = np.asarray(given, dtype=np.float64)
+            found = to_array(f"the force {getattr(function, '__name__', 'of a function')!r}", function(simulation))
             if found.shape != (count, 3) or not np.isfinite(found).all():
                 name = getattr(function, "__name__", "a force")
                 what = "numbers that are not finite" if found.shape == (count, 3) else f"an array {found.shape}"

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import warp as wp
 
 from weft.errors import WeftError
+from weft.run.checks import to_array
 from weft.run.controls import Floats, check_pose, placement_of
 from weft.scene.motion import RigidMotion
 
@@ -125,7 +126,7 @@ class Hold:
     @target.setter
     def target(self, value: npt.ArrayLike) -> None:
         goal = self.target
-        found = np.asarray(value, dtype=np.float64)
+        found = to_array("the target of held vertices", value)
         if found.shape != goal.shape and not (found.shape == (3,) and len(goal) == 1):
             raise WeftError(f"the target of {len(goal)} held vertices is an array {goal.shape}, not {found.shape}")
         goal[...] = found

@@ -9,8 +9,10 @@ import numpy.typing as npt
 import warp as wp
 
 from weft.errors import WeftError
+from weft.methods.predictive.budget import StepBudget
 from weft.methods.predictive.motions import Motions
 from weft.methods.predictive.solver import PredictiveSolver
+from weft.run.character_space import SCALED, rigid_problem
 from weft.run.live_animation import LiveAnimation
 from weft.run.realtime_controls import Floats, RealtimeControls
 from weft.runtime.buffers import HostMirror, copy_all_to_host
@@ -19,9 +21,6 @@ from weft.scene import Predictive, Scene, load_scene
 from weft.scene.scene import check_scene
 from weft.world import World
 from weft.world.constraints import TIME_SLACK
-
-# how far from 1 the squared lengths of the axes of a rigid pose may be: single precision, and some products of it
-SCALED = 1e-3
 
 
 class Realtime(RealtimeControls):
@@ -40,9 +39,19 @@ class Realtime(RealtimeControls):
     """
 
     def __init__(
-        self, scene: Scene | str | Path, *, motions: bool = True, sleep: bool = False, device: str | None = None
+        self,
+        scene: Scene | str | Path,
+        *,
+        motions: bool = True,
+        sleep: bool = False,
+        budget_ms: float | None = None,
+        device: str | None = None,
     ) -> None:
-        """`sleep`: leave out steps while cloth is at rest and nothing is moved."""
+        """`sleep`: leave out steps while cloth is at rest and nothing is moved.
+
+        `budget_ms` is how long a step may take, on the CPU: what does not fit is left out, and `report` says what. The same
+        steps need not give the same bytes then.
+        """
         super().__init__()
         scene = load_scene(scene) if isinstance(scene, str | Path) else scene
         check_scene(scene)
@@ -58,6 +67,7 @@ class Realtime(RealtimeControls):
         self.device = self.world.device
         with wp.ScopedDevice(self.device):
             self.solver = PredictiveSolver(self.world, scene.method)
+        self.solver.budget = None if budget_ms is None else StepBudget.of(budget_ms, self.device)
         self.motions = motions
         """whether bodies follow the motions that they have in the scene"""
         self.sleep = sleep
@@ -118,6 +128,9 @@ class Realtime(RealtimeControls):
             raise WeftError(f"a step goes forward in time: dt must be 0 (a pause) or more, not {dt}")
         if dt == 0.0:
             return
+        budget = self.solver.budget
+        if budget is not None:
+            budget.begin()
         self._check_poses()
         if self._animation is not None:
             self._hold_animated(self._animation)
@@ -138,6 +151,8 @@ class Realtime(RealtimeControls):
                 late = [] if graph is not None and graph.counted is not None else [positions, velocities, poses]
                 copy_all_to_host(*late, *held)
             self._end_step(dt)
+        if budget is not None:
+            budget.end()
         self.time += dt
 
     @staticmethod
@@ -217,7 +232,7 @@ class Realtime(RealtimeControls):
         that follows one is back on it with the next step.
         """
         matrix = np.asarray(transform, dtype=float)
-        problem = _rigid_problem(matrix) if matrix.shape == (4, 4) else f"has the shape {matrix.shape}, not (4, 4)"
+        problem = rigid_problem(matrix) if matrix.shape == (4, 4) else f"has the shape {matrix.shape}, not (4, 4)"
         if problem:
             raise WeftError(f"the transform of teleport {problem}")
         turn, shift = matrix[:3, :3], matrix[:3, 3]
@@ -311,19 +326,25 @@ class Realtime(RealtimeControls):
         """Refuse a pose that is no rigid motion, by the name of its collider."""
         turns = self._poses[:, :3, :3]
         off = np.abs(np.einsum("kij,kil->kjl", turns, turns) - np.eye(3)).max(initial=0.0)
-        root = _rigid_problem(self.root)
+        root = rigid_problem(self.root)
         if root:
             raise WeftError(f"the pose of the root {root}")
         if not (off < SCALED and np.isfinite(self._poses[:, :3, 3]).all()):
             for name, pose in self.poses.items():
-                problem = _rigid_problem(pose)
+                problem = rigid_problem(pose)
                 if problem:
                     raise WeftError(f"the pose of {name!r} {problem}")
 
     @property
-    def report(self) -> dict[str, int]:
-        """Numbers of contacts that the last step solved: all, generated, cached, with colliders, and pushed."""
-        return self.solver.counts()
+    def report(self) -> dict[str, float]:
+        """Numbers of contacts that the last step solved: all, generated, cached, with colliders, and pushed.
+
+        With a budget also its substeps, how many there would have been without, whether all cloth was frozen in its shape, for
+        want of time, and milliseconds.
+        """
+        tangles, budget = self.solver.tangles, self.solver.budget
+        frozen = tangles is not None and tangles.frozen
+        return self.solver.counts() | ({} if budget is None else budget.report(frozen=frozen))
 
     @property
     def held(self) -> npt.NDArray[np.int64]:
@@ -376,14 +397,3 @@ class Realtime(RealtimeControls):
             self._phase = phase
             self._pinned = kinematics.fixed(self.world.vertex_count, self.time)[: len(self.positions)]
             self._set_held(attach=True)
-
-
-def _rigid_problem(pose: Floats) -> str:
-    """What keeps a 4x4 matrix from being a rigid motion; nothing if it is one."""
-    if not np.isfinite(pose).all():
-        return "has numbers that are not finite"
-    turn = pose[:3, :3]
-    if np.abs(turn.T @ turn - np.eye(3)).max() >= SCALED:
-        lengths = np.linalg.norm(turn, axis=0).round(4).tolist()
-        return f"is scaled or sheared (its axes have the lengths {lengths}); poses are rigid"
-    return "mirrors" if np.linalg.det(turn) < 0.0 else ""

@@ -205,6 +205,7 @@ class ComputedFrame(NamedTuple):
     velocities: npt.NDArray[np.float64]
     row: dict[str, Any]
     saved: dict[str, npt.NDArray[Any]]
+    noted: dict[str, npt.NDArray[Any]]
 
 
 class SceneRun:
@@ -280,7 +281,7 @@ class SceneRun:
             if row["intersections"]:
                 row.update(self.method.look_again(self.state))
             row["status"] = _joined_status(status, _crossing_status(row["intersections"], new, row))
-        return ComputedFrame(positions, shown, row, saved)
+        return ComputedFrame(positions, shown, row, saved, self.method.noted(self.state))
 
     def _advance(self, frame: int, out: Path) -> dict[str, Any]:
         """The next frame; gives its columns of the report."""

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from weft.errors import Unstable, WeftError
+from weft.errors import WeftError
+from weft.run import checks
 from weft.run.contact_report import ContactForce, ContactReporter, Contacts, force_on
 from weft.run.controls import Controls, ExternalForces, Floats
 from weft.run.handles import Hold, SimulatedBody
@@ -27,9 +28,6 @@ from weft.world import State
 Callback = TypeVar("Callback", bound=Callable[[Any], object])
 
 BATCH = "weft.run.batch:SimulationBatch"  # what `Simulation(scene, worlds=...)` makes
-
-# limit of positions (m) and velocities (m/s), beyond which a simulation counts as unstable; NaN fails the test too
-FARTHEST = 1e9
 
 
 def compile_scene(scene: Scene) -> tuple[Any, Any]:
@@ -83,12 +81,10 @@ class Simulation:
     ) -> None:
         """`device` and `method` replace those of the scene. With `worlds` this becomes a `SimulationBatch` of so many."""
         changes = {name: value for name, value in (("device", device), ("method", method)) if value is not None}
-        found = load_scene(scene) if isinstance(scene, str | Path) else scene
+        found: Any = load_scene(scene) if isinstance(scene, str | Path) else scene
         check_scene(found)
-        if not isinstance(found, Scene):
-            raise WeftError(f"a simulation needs a Scene or the path of a scene file, not {type(found).__name__}")
-        scene = found.replace(**changes) if changes else found
-        self._set_up(scene, *compile_scene(scene))
+        found = found.replace(**changes) if changes else found
+        self._set_up(found, *compile_scene(found))
         self._knows_forces = self.method.note_forces()
 
     @classmethod
@@ -142,11 +138,11 @@ class Simulation:
 
     def step(self) -> None:
         """Move forward by `dt`; so many steps as a frame has are the same as `advance()`, to the byte."""
-        self._aim(self.state.frame / self.scene.fps + (self.state.step + 1) * self.dt)
-        self._take_step()
+        self.aim(0)
+        self.take_step()
 
-    def _take_step(self) -> None:
-        """A step of a frame that is counted step by step."""
+    def take_step(self) -> None:
+        """A step of a frame that is counted step by step, towards the goals that are set already."""
         state, frame = self.state, self.state.frame
         if state.step == 0:
             self._reports = []
@@ -157,20 +153,20 @@ class Simulation:
 
     def advance(self, frames: int = 1) -> None:
         """Move forward by whole frames; a frame that was begun by `step` counts as the first. Goals are reached at the end."""
-        if not frames >= 1:
-            raise WeftError(f"a simulation advances by at least one frame, not {frames}")
-        self._aim((self.state.frame + frames) / self.scene.fps)
-        after_step = [self._step_done] if self._after_steps else []
+        frames = checks.check_count("a simulation advances by", frames, "one whole frame")
+        self.aim(frames)
         last = self.state.frame + frames
         while self.state.step:
-            self._take_step()
+            self.take_step()
         while self.state.frame < last:
-            self._frame_done(self.method.advance_frame(self.state, *after_step))
+            self._frame_done(self.method.advance_frame(self.state, self._step_done))
 
-    def _aim(self, end: float) -> None:
-        """Let bodies and held vertices reach their goals at a time."""
+    def aim(self, frames: int) -> None:
+        """Let bodies and held vertices reach their goals after so many frames, or with 0 after a step."""
         if self._controls is not None:
-            self._controls.aim(self.state.time, end)
+            frame, fps = self.state.frame, self.scene.fps
+            end = (frame + frames) / fps if frames else frame / fps + (self.state.step + 1) * self.dt
+            self._controls.aim(self.time, end)
 
     def _step_done(self) -> None:
         for callback in self._after_steps:
@@ -184,17 +180,7 @@ class Simulation:
 
     def check_stable(self) -> None:
         """Raise an error that names the first vertex whose position or velocity is not finite or far too large."""
-        for what, values in (("position", self.state.x.numpy()), ("velocity", self.state.v.numpy())):
-            bad = np.flatnonzero(~(np.abs(values) < FARTHEST).all(axis=1))
-            if not len(bad):
-                continue
-            vertex = int(bad[0])
-            body = next(b for b in self.world.bodies if b.vertices.start <= vertex < b.vertices.stop)
-            more = f" ({len(bad)} vertices in all)" if len(bad) > 1 else ""
-            raise Unstable(
-                f"frame {self.state.frame}: the {what} of vertex {vertex - body.vertices.start} of {body.kind} "
-                f"{body.name!r} is ({', '.join(f'{v:.3g}' for v in values[vertex])}){more}: the simulation is unstable"
-            )
+        checks.check_stable(self.world, self.state)
 
     # arrays
 
@@ -203,10 +189,21 @@ class Simulation:
         """(n, 3) the vertices of all cloths, m: a view, numpy on the CPU, a Warp array on a GPU."""
         return self._view("positions", self.state.x)
 
+    @positions.setter
+    def positions(self, values: Any) -> None:
+        """Put all vertices of cloth somewhere else; the method looks at them afresh."""
+        checks.fill("the positions", self.positions, values)
+        self.restore(self.save())
+
     @property
     def velocities(self) -> Any:
         """(n, 3) the velocities of the vertices of all cloths, m/s: a view as `positions`."""
         return self._view("velocities", self.state.v)
+
+    @velocities.setter
+    def velocities(self, values: Any) -> None:
+        checks.fill("the velocities", self.velocities, values)
+        self.restore(self.save())
 
     @property
     def forces(self) -> Any:
@@ -214,6 +211,10 @@ class Simulation:
         external = self._forces()
         external.used = True
         return self._view("forces", external.constant)
+
+    @forces.setter
+    def forces(self, values: Any) -> None:
+        checks.fill("the forces", self.forces, values)
 
     def share_forces(self, array: wp.array) -> None:
         """Take the forces of the caller from this array from now on."""
@@ -241,7 +242,7 @@ class Simulation:
     def bodies(self) -> dict[str, SimulatedBody]:
         """Cloths and colliders by name."""
         if "bodies" not in self._views:
-            self._views["bodies"] = {body.name: SimulatedBody(self, body) for body in self.world.bodies}
+            self._views["bodies"] = checks.ByName({b.name: SimulatedBody(self, b) for b in self.world.bodies})
         return self._views["bodies"]
 
     def _body(self, name: str, kind: str | None = None) -> SimulatedBody:
@@ -256,7 +257,7 @@ class Simulation:
     def contacts(self) -> Contacts:
         """Who touches whom, where, and, where the method knows it, with what force: the contacts of the last step."""
         if self._reporter is None:
-            self._reporter = ContactReporter(self.world)
+            self._reporter = ContactReporter(self.world, self.method.touching_distance())
         if self._knows_forces and (self.state.frame, self.state.step) != self._restored:
             return self._reporter.with_forces(self.method.contact_forces(), self.state.x)
         return self._reporter.by_search(self.state.x)
@@ -348,12 +349,11 @@ class Simulation:
     def save(self) -> SavedSimulation:
         """This moment: `restore` goes on from it with the same bytes, here or in another process; pickles."""
         state = self.state
-        forces = np.zeros((0, 3)) if self._external is None else self._external.constant.numpy().copy()
         return SavedSimulation(
             self._fingerprint(),
             state.positions(),
             state.velocities(),
-            forces,
+            np.zeros((0, 3)) if self._external is None else self._external.constant.numpy().copy(),
             state.time,
             state.frame,
             state.step,

@@ -1,10 +1,9 @@
 """Device arrays that are kept between steps and grow when they must, launch bounds that seldom change, and readbacks.
 
-A readback gives numbers from the device to the host, with as few waits as possible.
-
-Whoever waits for a CUDA stream waits for all that was launched before. So a readback may be started early and read later
-without a wait of its own: `AsyncReadback` notes how often the host had waited for the device when the copy was launched, and
-waits only if that has not happened again since. On the CPU nothing is copied, and the arrays themselves are read.
+A readback gives numbers from the device to the host, with as few waits as possible. Whoever waits for a CUDA stream waits
+for all that was launched before. So a readback may be started early and read later without a wait of its own:
+`AsyncReadback` notes how often the host had waited for the device when the copy was launched, and waits only if that has
+not happened again since. On the CPU nothing is copied, and the arrays themselves are read.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """Reductions, prefix sums and compaction.
 
-Sums and maxima over the lanes of a warp, over a block, and over all threads of a launch.
+Sums and maxima are computed over the lanes of a warp, over a block, or over all threads of a launch:
 
 - Warp lanes. A kernel whose items are sums over dozens of terms is launched with `lanes_on(device)` threads an item: thread
   i is lane `i % lanes()` of item `i // lanes()`, runs every `lanes()`-th term, and `lane_sum` gives the sum to all lanes. On
@@ -10,8 +10,8 @@ Sums and maxima over the lanes of a warp, over a block, and over all threads of 
 
 Floating-point sums have a fixed order, and only integers and maxima go through atomics: results are the same bytes every time.
 
-Exclusive prefix sums (scans) of integers on the device, and with them compaction: from flags or counts of items to the
-offsets at which the chosen items are written, and their total.
+Compaction computes exclusive prefix sums (scans) on the device: from flags or counts of items it gives the offsets at which
+the chosen items are written, and their total.
 """
 
 # mypy: disable-error-code="empty-body"

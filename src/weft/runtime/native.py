@@ -20,10 +20,9 @@ A section may contain another one of the same header with a line `// [include na
 for C++ text that the caller composed; a name without a value and a value without a name are errors, so that a
 number is typed once, in Python.
 
-Loads and stores of whole vectors from arrays, and the division of a vector, in fewer CUDA instructions.
-
-The CUDA compiler does not know that arrays of vectors are aligned, and loads them component by component; these functions use
-one or two wide loads. On the CPU they are plain array accesses and a plain division.
+The functions here load and store whole vectors, and divide a vector, in fewer CUDA instructions. The CUDA compiler does not
+know that arrays of vectors are aligned, and loads them component by component; these use one or two wide loads. On the CPU
+they are plain array accesses and a plain division.
 """
 
 # mypy: disable-error-code="empty-body"

@@ -138,9 +138,9 @@ class Cloth(SceneModel):
     """A piece of cloth, from a mesh file or from a shape."""
 
     always_written = ("name",)
-    file_fields = ("mesh",)
+    file_fields = ("mesh", "start")
 
-    name: Name = Field(default="cloth", description="no two bodies of a scene have the same name")
+    name: Name = Field(default="cloth", description="unlike all others; without one: cloth, cloth2, ... in turn")
     mesh: MeshField = Field(
         default=None,
         description="mesh file: OBJ, PLY, STL, GLB, glTF, USD or npz, or a sewing pattern (json); in Python also a `TriMesh`, "
@@ -167,6 +167,11 @@ class Cloth(SceneModel):
     placement: Placement = Field(default=Placement(), description="where the cloth stands at the start")
     material: MaterialField = Field(default=MATERIALS["cotton"], description="the name of a preset, or a table")
     painted: Painted = Field(default=Painted(), description="factors of material numbers at each vertex")
+    start: MeshField = Field(
+        default=None,
+        description="mesh file with the same vertices, where the cloth is when the simulation starts, in metres in the world: "
+        "worn, draped or folded; lengths at rest stay those of mesh or shape; pins hold from there; default: as placed",
+    )
     creases: Creases = Field(default=(), description="edges that are bent at rest: fold lines, pleats")
     masses: Literal["equal", "area"] | None = Field(
         default=None,
@@ -257,7 +262,9 @@ class Collider(SceneModel):
     always_written = ("name",)
     file_fields = ("mesh",)
 
-    name: Name = Field(default="collider", description="no two bodies of a scene have the same name")
+    name: Name = Field(
+        default="collider", description="unlike all others; without one: collider, collider2, ... in turn"
+    )
     mesh: MeshField = Field(
         default=None,
         description="mesh file, in Python also arrays as for a cloth; with a sequence it can be left out: the first sample "

@@ -1,5 +1,6 @@
 """Creases: edges of a cloth that are bent at rest."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import numpy as np
@@ -7,6 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from weft.errors import MeshError
 from weft.mesh import TriMesh
+from weft.mesh.topology import following
 from weft.scene.model import Index, Number, SceneModel, one_or_more, unwrap
 
 # an edge lies on a line if its ends are nearer to it than this fraction of its length
@@ -42,6 +44,14 @@ class Crease(SceneModel):
 Creases = Annotated[tuple[Crease, ...], BeforeValidator(one_or_more)]
 
 
+def fold_creases(folds: Iterable[tuple[np.ndarray, float]]) -> tuple[Crease, ...]:
+    """The creases of the folds of a pattern: the ends of each in the flat rest shape, and its angle in degrees."""
+    return tuple(
+        Crease(line=((a[0], a[1]), (b[0], b[1])), angle_deg=angle)
+        for (a, b), angle in ((e.tolist(), d) for e, d in folds)
+    )
+
+
 def rest_angles(creases: tuple[Crease, ...], mesh: TriMesh) -> np.ndarray:
     """The angle at rest of each hinge of a mesh in radians; NaN where no crease says it. The last crease of an edge counts."""
     angles = np.full(len(mesh.hinges), np.nan)
@@ -71,12 +81,15 @@ def _hinges_of(crease: Crease, mesh: TriMesh) -> np.ndarray:
 
 
 def _on_line(line: tuple[RestPoint, RestPoint], mesh: TriMesh, ends: np.ndarray) -> np.ndarray:
-    if mesh.uv is None:
+    if mesh.flat_corners is None:
         raise MeshError('line is in the flat rest shape, which this cloth does not have: give edges, or rest = "uv"')
     start, end = (np.array(point) for point in line)
     length = float(np.linalg.norm(end - start))
     along = (end - start) / length
-    points = mesh.uv[ends] - start
+    # at a seam of uv, as the edge lies in one of its two panels
+    sides = mesh.edge_sides[mesh.hinge_edges, 0]
+    corner = mesh.flat_corners.reshape(-1, 2)
+    points = np.stack([corner[sides], corner[following(sides)]], axis=1) - start
     slack = ON_LINE * np.linalg.norm(points[:, 1] - points[:, 0], axis=1)[:, None]
     away = np.abs(points @ [-along[1], along[0]])
     where = points @ along

@@ -188,7 +188,7 @@ def _limits(metadata: Iterable[Any]) -> str:
             if isinstance(item, kind):
                 limit = getattr(item, kind.__name__.lower())
                 # limits as large as that of seeds are not worth printing
-                found += [f"{sign} {limit}"] if limit < 1e9 else []
+                found += [f"{sign} {limit:g}"] if limit < 1e9 else []
     return ", ".join(found)
 
 

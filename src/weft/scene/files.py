@@ -109,6 +109,9 @@ def with_files(scene: Scene, target: Path) -> Scene:
             changes["mesh"] = f"{target.stem}.{_file_name(body.name)}.npz"
             save_mesh(body.mesh, target.parent / changes["mesh"])
         if isinstance(body, Cloth):
+            if isinstance(body.start, TriMesh):
+                changes["start"] = f"{target.stem}.{_file_name(body.name)}.start.npz"
+                save_mesh(body.start, target.parent / changes["start"])
             pins = enumerate(body.pins)
             changes["pins"] = tuple(p.replace(motion=moved(p.motion, f"{body.name}.pin{i}")) for i, p in pins)
         else:

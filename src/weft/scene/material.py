@@ -48,7 +48,7 @@ PRESETS: dict[str, dict[str, float]] = {
     },
     "denim": {
         "density": 0.4,
-        "stretch": 1500.0,
+        "stretch": 10000.0,
         "shear": 150.0,
         "bend": 7e-05,
         "damping": 0.0005,
@@ -57,7 +57,7 @@ PRESETS: dict[str, dict[str, float]] = {
     },
     "wool": {
         "density": 0.25,
-        "stretch": 600.0,
+        "stretch": 10000.0,
         "shear": 50.0,
         "bend": 1.5e-05,
         "damping": 0.0005,
@@ -84,7 +84,7 @@ PRESETS: dict[str, dict[str, float]] = {
     },
     "linen": {
         "density": 0.19,
-        "stretch": 800.0,
+        "stretch": 10000.0,
         "shear": 80.0,
         "bend": 2e-05,
         "stretch_limit": 0.04,
@@ -101,6 +101,8 @@ PRESETS: dict[str, dict[str, float]] = {
 _COTTON = PRESETS["cotton"]
 # N/m: that of a steel sheet of 0.05 mm, a hundred times that of any cloth; stiffer springs are lost in rounding
 STIFFEST = 1e7
+# kg/m^2: that of graphene is 8e-7, that of a steel plate of 100 mm 800; beyond them forces over masses leave what numbers hold
+LIGHTEST, HEAVIEST = 1e-7, 1e4
 # what a material can say beyond one number each for stretch, shear and bend; a method says which of these it models
 FEATURES = {
     "directions": "a stiffness that depends on the direction",
@@ -167,7 +169,7 @@ class Material(SceneModel):
     """
 
     preset: Preset = Field(default="cotton", description="the material that fills in what is not given here")
-    density: Positive = Field(
+    density: Annotated[Number, Field(ge=LIGHTEST, le=HEAVIEST)] = Field(
         default=_COTTON["density"], description="mass of the cloth, kg/m^2; default: the preset's"
     )
     stretch: Stiffness = Field(

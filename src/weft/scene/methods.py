@@ -102,9 +102,7 @@ class Robust(MethodOptions):
         description="the velocity of cloth that touched something: carried (what the dynamics propose, changed as contacts "
         "changed the motion) or implicit (the average velocity of the step and an implicit half step of all springs)",
     )
-    sweeps: LoopCount = Field(
-        default=3, description="sweeps of Gauss-Seidel over the contacts after the dynamics, while nothing collides"
-    )
+    sweeps: LoopCount = Field(default=16, description="sweeps of Gauss-Seidel over the contacts after the dynamics")
 
     @property
     def models(self) -> frozenset[str]:

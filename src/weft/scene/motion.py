@@ -4,6 +4,7 @@ All motions act in the world on placed vertices: `positions(rest_vertices, time)
 puts them and returns them where the motion has carried them.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -65,7 +66,8 @@ class Spin(MotionModel):
     @field_validator("axis")
     @classmethod
     def _check_axis(cls, axis: tuple[float, float, float]) -> tuple[float, float, float]:
-        if not any(axis):
+        # squares of smaller numbers are lost
+        if math.hypot(*axis) < 1e-150:
             raise ValueError("must not be zero: it is a direction")
         return axis
 

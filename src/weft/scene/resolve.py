@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from weft.errors import MeshError, SceneError, WeftError
 from weft.mesh import TriMesh, shapes
 from weft.scene.bodies import Cloth, Collider, is_pattern
-from weft.scene.creases import rest_angles
+from weft.scene.creases import Crease, fold_creases, rest_angles
 from weft.scene.messages import Key
 from weft.scene.motion import FunctionMotion, ResolvedMotion, SampledMotion
 from weft.scene.motion import Sequence as SequenceMotion
@@ -27,6 +27,8 @@ class Resolved:
     """The meshes, pins, motions and stitches of a scene; lists in the order of the scene."""
 
     cloth_meshes: list[TriMesh]
+    starts: list[np.ndarray]
+    """for each cloth, where its vertices are when the simulation starts"""
     pins: list[list[PinnedVertices]]
     """for each cloth, its pins"""
     painted: list[dict[str, np.ndarray]]
@@ -52,6 +54,7 @@ def resolve_scene(scene: Scene) -> Resolved:
     if not scene.cloths:
         lines.append(scene.problem(("cloths",), "the scene has no cloth"))
     cloth_meshes: list[TriMesh] = []
+    starts: list[np.ndarray] = []
     pins: list[list[PinnedVertices]] = []
     painted: list[dict[str, np.ndarray]] = []
     angles: list[np.ndarray | None] = []
@@ -59,6 +62,7 @@ def resolve_scene(scene: Scene) -> Resolved:
         with collecting_mistakes():
             mesh = resolve_cloth_mesh(scene, cloth)
             cloth_meshes.append(mesh)
+            starts.append(resolve_start(scene, cloth, mesh))
             pins.append(resolve_pins(scene, cloth, mesh))
             painted.append(resolve_painted(scene, cloth, mesh))
             angles.append(resolve_creases(scene, cloth, mesh))
@@ -76,7 +80,8 @@ def resolve_scene(scene: Scene) -> Resolved:
     if not scene.source:
         # a scene from a file was checked when it was read
         warn_of_units(scene)
-    return Resolved(cloth_meshes, pins, painted, angles, [m for m, _ in colliders], [m for _, m in colliders], seams)
+    meshes, motions = [m for m, _ in colliders], [m for _, m in colliders]
+    return Resolved(cloth_meshes, starts, pins, painted, angles, meshes, motions, seams)
 
 
 def resolve_cloth_mesh(scene: Scene, cloth: Cloth) -> TriMesh:
@@ -84,8 +89,8 @@ def resolve_cloth_mesh(scene: Scene, cloth: Cloth) -> TriMesh:
     key = _body_key(scene, cloth)
     with _naming_key(scene, (*key, "shape" if cloth.shape else "mesh")):
         mesh = _load(scene, cloth) if cloth.shape is None else shape_mesh(cloth.shape)
-        if cloth.rest == "uv" and mesh.uv is None:
-            raise SceneError(scene.problem((*key, "rest"), _no_uv(cloth, mesh)))
+        if cloth.repair and not _sewn(scene, cloth):
+            mesh = _joined_panels(mesh)
         placed = mesh.transformed(cloth.placement.matrix())
         uv = mesh.uv
         if cloth.shape is None and cloth.rest != "uv":
@@ -93,6 +98,9 @@ def resolve_cloth_mesh(scene: Scene, cloth: Cloth) -> TriMesh:
         elif uv is not None and cloth.rest != "uv":
             uv = uv * np.array(cloth.placement.scale)[[0, 2]]
         placed = placed.with_uv(uv)
+    if cloth.rest == "uv" and uv is None:
+        with _naming_key(scene, (*key, "rest")):
+            placed = _resting_in_corners(cloth, placed)
     if cloth.mesh is not None and not cloth.repair:
         _warn_of_tears(scene, key, cloth, mesh)
     if cloth.mesh is not None and cloth.rest == "uv":
@@ -132,6 +140,29 @@ def resolve_collider(scene: Scene, collider: Collider) -> tuple[TriMesh, Resolve
     return placed, motion
 
 
+def resolve_start(scene: Scene, cloth: Cloth, mesh: TriMesh) -> np.ndarray:
+    """Where the vertices of a cloth are when the simulation starts: as placed, or as its mesh `start` has them."""
+    from weft.mesh.files import read_mesh
+
+    if cloth.start is None:
+        return mesh.vertices
+    key = (*_body_key(scene, cloth), "start")
+    with _naming_key(scene, key):
+        if isinstance(cloth.start, TriMesh):
+            found = cloth.start.vertices
+        else:
+            path = scene.base / cloth.start
+            if not path.exists():
+                raise MeshError(f"no such file: {cloth.start} (looked in {scene.base.absolute()})")
+            found = np.asarray(read_mesh(path).vertices)
+        if len(found) != len(mesh.vertices):
+            raise MeshError(f"has {len(found)} vertices, and {cloth.name!r} has {len(mesh.vertices)}")
+        bad = np.flatnonzero(~np.isfinite(found).all(axis=1))
+        if len(bad):
+            raise MeshError(f"vertex {bad[0]} is not at finite coordinates")
+    return found
+
+
 def resolve_pins(scene: Scene, cloth: Cloth, mesh: TriMesh) -> list[PinnedVertices]:
     """The vertices that each pin of a cloth holds, and their motion; a vertex in two pins follows the later one."""
     return hold_vertices(scene, cloth, mesh, _body_key(scene, cloth))
@@ -161,12 +192,22 @@ def resolve_painted(scene: Scene, cloth: Cloth, mesh: TriMesh) -> dict[str, np.n
 
 def resolve_creases(scene: Scene, cloth: Cloth, mesh: TriMesh) -> np.ndarray | None:
     """The angles at rest of the hinges of a cloth in radians, NaN where no crease says them; None without creases."""
-    if not cloth.creases:
+    folds = _pattern_folds(scene, cloth)
+    if not cloth.creases and not folds:
         return None
     for i, crease in enumerate(cloth.creases):
         with _naming_key(scene, (*_body_key(scene, cloth), "creases", i)):
             rest_angles((crease,), mesh)
-    return rest_angles(cloth.creases, mesh)
+    return rest_angles((*folds, *cloth.creases), mesh)
+
+
+def _pattern_folds(scene: Scene, cloth: Cloth) -> tuple[Crease, ...]:
+    """The folds of the sewing pattern whose panels a cloth is."""
+    if not (isinstance(cloth.mesh, str) and is_pattern(cloth.mesh)):
+        return ()
+    from weft.garment.files import cut_file
+
+    return fold_creases(cut_file(scene.base / cloth.mesh, cloth.edge).folds)
 
 
 def _attribute(mesh: TriMesh, name: str) -> np.ndarray:
@@ -227,35 +268,50 @@ def _load(scene: Scene, body: Cloth | Collider) -> TriMesh:
     return load_mesh(path, object=body.object, array=body.array, repair=body.repair, uv=uv)
 
 
+def _joined_panels(mesh: TriMesh) -> TriMesh:
+    """The mesh without torn edges: panels with a uv a vertex share the vertices of their seams, and rest in their corners."""
+    from weft.mesh import repair_mesh
+
+    if mesh.uv is None or not len(mesh.with_uv(None).torn_edges):
+        return mesh
+    details = replace(mesh.details, corner_uv=mesh.uv[mesh.faces])
+    return repair_mesh(mesh.vertices, mesh.faces, details=details).mesh
+
+
+def _sewn(scene: Scene, cloth: Cloth) -> bool:
+    return any(cloth.name in (seam.cloth, seam.to) for seam in scene.seams)
+
+
 def _check_threads(scene: Scene, cloth: Cloth, mesh: TriMesh) -> None:
     """What depends on the direction needs threads, which run along the axes of the flat rest shape."""
     remedies = {"directions": "give one number", "stretch_limit": "leave it out"}
     for key, feature in cloth.unusual().items():
-        if feature in remedies and mesh.uv is None:
+        if feature in remedies and mesh.flat_corners is None:
             text = f'is along the threads, which are unknown for this cloth: {remedies[feature]}, or rest = "uv"'
             raise SceneError(scene.problem((*_body_key(scene, cloth), *key), text))
 
 
 def _warn_of_tears(scene: Scene, key: Key, cloth: Cloth, mesh: TriMesh) -> None:
     """Warn of a mesh whose triangles share no vertices: it would fall apart. Cloths with seams are left out."""
-    if any(cloth.name in (seam.cloth, seam.to) for seam in scene.seams):
+    if _sewn(scene, cloth):
         return
-    tears = len(mesh.torn_edges)
+    # panels whose edges lie on each other have different uv there
+    tears = len(mesh.with_uv(None).torn_edges)
     if tears:
         edges = "1 torn edge" if tears == 1 else f"{tears} torn edges"
         text = f"has {edges}, where triangles meet that share no vertices: cloth falls apart there; repair = true joins them"
         warn(scene, (*key, "mesh"), text)
 
 
-def _no_uv(cloth: Cloth, mesh: TriMesh) -> str:
-    """Why a cloth has no flat rest shape."""
+def _resting_in_corners(cloth: Cloth, mesh: TriMesh) -> TriMesh:
+    """The mesh at rest in the texture coordinates of its corners, which at the seams of panels are several a vertex."""
     what = f"the shape {cloth.shape.kind}" if cloth.shape else cloth.mesh if isinstance(cloth.mesh, str) else "the mesh"
     if mesh.corner_uv is None:
-        return f"{what} has no uv coordinates to rest in"
-    return (
-        f"{what} has seams in its uv coordinates, or triangles without area there, so that they are no flat rest shape: cut "
-        "the mesh along the seams and sew it, or leave rest out"
-    )
+        raise MeshError(f"{what} has no uv coordinates to rest in")
+    try:
+        return mesh.resting_in_corners()
+    except MeshError as error:
+        raise MeshError(f"{what} has {error}, so that they are no flat rest shape: leave rest out") from None
 
 
 # how far the lengths of edges may be from those at rest before it is probably a mistake: the middle one of all edges, which

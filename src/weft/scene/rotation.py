@@ -38,6 +38,17 @@ def euler_matrix(angles_deg: Sequence[float]) -> Floats:
     return about_z @ about_y @ about_x
 
 
+def euler_angles(turn: Floats) -> Floats:
+    """The three angles in degrees from which `euler_matrix` makes this rotation."""
+    middle = np.arcsin(np.clip(-turn[2, 0], -1.0, 1.0))
+    if abs(turn[2, 0]) < 1.0 - 1e-12:
+        first, last = np.arctan2(turn[2, 1], turn[2, 2]), np.arctan2(turn[1, 0], turn[0, 0])
+    else:
+        # y points up or down: x and z turn about the same axis
+        first, last = 0.0, np.arctan2(-turn[0, 1], turn[1, 1])
+    return np.degrees(np.array([first, middle, last]))
+
+
 def euler_quaternion(angles_deg: ArrayLike) -> Floats:
     """(..., 4) unit quaternions of rotations about the world's x axis, then y, then z, by (..., 3) angles."""
     angles = np.radians(np.asarray(angles_deg, dtype=np.float64))

@@ -1,8 +1,9 @@
 """The scene: all settings of a simulation, with its forces, camera and seams."""
 
+import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
@@ -30,6 +31,11 @@ from weft.scene.model import (
 )
 from weft.scene.placement import Placement
 from weft.scene.shape import AnyShape
+
+# frames of a quarter of an hour and of a tenth of a microsecond: far beyond both, cloth in SI units leaves what numbers hold
+SLOWEST_FPS, FASTEST_FPS = 1e-3, 1e7
+
+_Body = TypeVar("_Body", Cloth, Collider)
 
 
 class Camera(SceneModel):
@@ -172,7 +178,7 @@ class Scene(SceneModel):
     always_written = ("name", "fps", "frames")
 
     name: Name = Field(default="scene", description="shown in messages and pictures")
-    fps: Positive = Field(default=60.0, description="frames a second")
+    fps: Annotated[Number, Field(ge=SLOWEST_FPS, le=FASTEST_FPS)] = Field(default=60.0, description="frames a second")
     frames: Annotated[Whole, Field(ge=1, lt=10**8)] = Field(default=120, description="how many frames are simulated")
     method: Method = Field(default=Guarded(), description="the name of a method, or a table with its name and options")
     device: Device = Field(default="cpu", description='"cpu", "cuda", or one of several GPUs: "cuda:1"')
@@ -183,7 +189,7 @@ class Scene(SceneModel):
     )
     broad_phase: BroadPhase | None = Field(
         default=None,
-        description="how pairs of near triangles are found; octree and kdtree may miss some; default: the usual one of the "
+        description="how pairs of near triangles are found; octree and kdtree are for push; default: the usual one of the "
         "method, for most bvh",
     )
     forces: Forces = Field(default=Forces(), description="gravity, wind and air resistance")
@@ -256,6 +262,25 @@ class Scene(SceneModel):
             self.__dict__.update(changes)
             self.__pydantic_fields_set__.update(("cloths", "seams"))
             self.__pydantic_fields_set__.discard("garments")
+        return self
+
+    @model_validator(mode="after")
+    def _name_bodies(self) -> "Scene":
+        """Bodies that nobody named: `collider`, `collider2`, `collider3`, ... in their order."""
+        bodies: tuple[Cloth | Collider, ...] = (*self.cloths, *self.colliders)
+        taken = {body.name for body in bodies if "name" in body.model_fields_set}
+
+        def named(body: _Body) -> _Body:
+            if "name" in body.model_fields_set:
+                return body
+            numbered = (body.name if count == 1 else f"{body.name}{count}" for count in itertools.count(1))
+            name = next(name for name in numbered if name not in taken)
+            taken.add(name)
+            return body if name == body.name else body.model_copy(update={"name": name})
+
+        self.__dict__.update(
+            cloths=tuple(named(cloth) for cloth in self.cloths), colliders=tuple(named(body) for body in self.colliders)
+        )
         return self
 
     @model_validator(mode="after")

@@ -14,7 +14,7 @@ from scipy import spatial
 from weft.analysis.analyser import Analysis
 from weft.analysis.attraction import Moves, pulling_paths, unit
 from weft.analysis.solids import INSIDE_AREA, OUTSIDE, Held, Solids
-from weft.mesh.topology import Topology
+from weft.mesh.topology import Topology, area_vectors_at_vertices
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -49,7 +49,7 @@ class Sides:
             self._held = self._solids.look(x[self._own], np.zeros(len(self._own)))
             wrong[self._own] = self._inside[self._own] = self._held.state != OUTSIDE
         if self._layers:
-            normals = self._normals(x)
+            normals = area_vectors_at_vertices(x, self._topology.faces)
             for inner, outer in combinations(self._layers, 2):
                 wrong[inner[_heights(x, normals, inner, outer) > 0.0]] = True
                 wrong[outer[_heights(x, normals, outer, inner) < 0.0]] = True
@@ -93,13 +93,6 @@ class Sides:
         way = point - x[vertices]
         moves = Moves(vertices[:, None], np.ones((len(vertices), 1)), unit(way))
         return moves, np.linalg.norm(way, axis=1)
-
-    def _normals(self, x: Floats) -> Floats:
-        """(n, 3) normals of the vertices, of any length."""
-        faces = self._topology.faces
-        a, b, c = x[faces].transpose(1, 0, 2)
-        area = np.repeat(np.cross(b - a, c - a), 3, axis=0)
-        return np.stack([np.bincount(faces.ravel(), area[:, axis], len(x)) for axis in range(3)], axis=1)
 
 
 def _heights(x: Floats, normals: Floats, vertices: Ints, others: Ints) -> Floats:

@@ -1,13 +1,11 @@
 """Elasticity of cloth: bending, stretching and shearing.
 
-Bending: strips that hang over a clamp, swing, stand on their edge, and stay where theory has them at rest.
+For bending, strips hang over a clamp, swing, stand on their edge, and stay where theory has them at rest. The resolution is
+the number of cells along the free length. Strips are clamped by two columns of vertices; the free length begins at the
+second one.
 
-The resolution is the number of cells along the free length. Strips are clamped by two columns of vertices; the free length
-begins at the second one.
-
-Stretching and shearing: strips that hang by one end, along the threads and across them, and a panel that shears.
-
-The resolution is the number of cells along the strip, or across the panel.
+For stretching and shearing, strips hang by one end, along the threads and across them, and a panel shears. The resolution is
+the number of cells along the strip, or across the panel.
 """
 
 from collections.abc import Callable

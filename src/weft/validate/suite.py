@@ -259,6 +259,7 @@ def run_suite(
         rows.append(_measure(subject, case, resolution, method))
         if progress is not None:
             progress(rows[-1], len(rows), len(work))
+    Simulation.deadline = inf
     return rows
 
 

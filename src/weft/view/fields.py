@@ -57,9 +57,10 @@ def map_colours(values: ArrayLike, low: float, high: float, table: Floats) -> Fl
 class Field:
     """Strain, speed or tangles of a cache's vertices, with a scale that is the same for all frames.
 
-    Strain at a vertex is the mean over its edges of length / rest length - 1. Rest lengths come from the flat rest
-    shape (`cache.uv`) where a body has one, else from frame 0. Colliders have no strain: they are NaN. Tangles are the
-    classes of the global intersection analysis: 0 outside of tangles, 1, 2 and 3 in black, white and red regions.
+    Strain at a vertex is the mean over its edges of length / rest length - 1. Rest lengths come from the flat rest shape
+    (`cache.uv`, or the texture coordinates of corners where the scene says so) where a body has one, else from frame 0.
+    Colliders have no strain: they are NaN. Tangles are the classes of the global intersection analysis: 0 outside of tangles,
+    1, 2 and 3 in black, white and red regions.
     """
 
     def __init__(self, cache: "Cache", colour: Colour) -> None:
@@ -77,9 +78,16 @@ class Field:
         cache = self.cache
         start = cache.positions(0)
         # uv of a mesh file may be texture coordinates: they are the rest shape only where the scene says so
-        placed = {c.name for c in getattr(scene_of(cache), "cloths", ()) if c.mesh is not None and c.rest != "uv"}
+        cloths = getattr(scene_of(cache), "cloths", ())
+        placed = {c.name for c in cloths if c.mesh is not None and c.rest != "uv"}
+        flat = {c.name for c in cloths if c.mesh is not None and c.rest == "uv"}
         edges, rest = [], []
         for body in (body for body in cache.bodies if body.kind == "cloth"):
+            if body.name in flat and cache[body.name].uv is None and cache.details(body).corner_uv is not None:
+                sewn = cache[body.name].mesh(0).resting_in_corners()
+                edges.append(sewn.edges + body.vertices.start)
+                rest.append(sewn.resting_in_corners().rest_lengths)
+                continue
             own = unique_edges(cache.faces[body.faces])
             shape = start
             if cache.uv is not None and body.name not in placed and np.isfinite(cache.uv[body.vertices]).all():

@@ -80,20 +80,11 @@ class MarkFinder:
         return Marks(crossing_marks(self.cache, frame), np.zeros((0, 3)))
 
     def released(self, frame: int) -> Marks:
-        """Crossings at cloth that bodies pinch, which the method `guarded` has let go."""
-        from weft.methods.guarded.tangles import TangleFinder
-
-        world = self.world
-        if self._tangles is None:
-            self._tangles = TangleFinder(world)
-        x = self.cache.positions(frame)
-        found = self._tangles.find(wp.array(x, dtype=wp.vec3d, device="cpu"))
-        if found is None:
-            return Marks(np.zeros((0, 2, 3)), np.zeros((0, 3)))
-        rows = found.vertices[self._tangles.at_pinched(found)]
-        return Marks(x[rows[:, :2]], np.zeros((0, 3)))
-
-    _tangles: Any = None
+        """Crossings that bodies force upon the cloth, as the method `guarded` noted them in the run."""
+        rows = self.cache.noted(frame).get("released")
+        if rows is None:
+            raise WeftError("this run has noted none: its method is not guarded, or an older weft made it")
+        return Marks(self.cache.positions(frame)[rows[:, :2]], np.zeros((0, 3)))
 
     def contacts(self, frame: int) -> Marks:
         """Points of cloth that touch cloth or a collider, each with its normal, as long as twice the thickness."""
@@ -121,25 +112,30 @@ class MarkFinder:
         w = seams.weights[:, None]
         return Marks(np.stack([a, (1.0 - w) * b + w * c], axis=1).reshape(-1, 2, 3), a)
 
-    def energy(self) -> Floats:
-        """(frames,) kinetic energy of all cloth and its potential in the gravity of the scene, from the lowest frame, J."""
-        world = self.world
-        mass = np.asarray(world.mass)[: world.cloth_vertex_count]
-        gravity = np.asarray(world.scene.forces.gravity)
-        for frame in range(len(self._energy), self.cache.frames):
-            x, v = (f(frame)[: len(mass)] for f in (self.cache.positions, self.cache.velocities))
-            kinetic = 0.5 * float(mass @ (v * v).sum(axis=1))
-            self._energy.append(kinetic - float(mass @ (x @ gravity)))
-            self._kinetic.append(kinetic)
-        found = np.array(self._energy)
-        return found - (found - np.array(self._kinetic)).min(initial=np.inf)
+    def energy(self, part: str = "") -> Floats:
+        """(frames,) the energy of all cloth, or the part `kinetic` or `elastic` of it, J.
+
+        The whole is kinetic energy, the potential in the gravity of the scene, from the lowest frame, and the elastic energy.
+        """
+        from weft.view.energy import ElasticEnergy
+
+        world, count = self.world, self.world.cloth_vertex_count
+        if self._elastic is None:
+            self._elastic = ElasticEnergy(world)
+        mass, gravity = np.asarray(world.mass)[:count], np.asarray(world.scene.forces.gravity)
+        for frame in range(len(self._energies), self.cache.frames):
+            x, v = (f(frame)[:count] for f in (self.cache.positions, self.cache.velocities))
+            pinned = world.kinematics.fixed(world.vertex_count, frame / self.cache.fps)[:count]
+            moving, height = 0.5 * float(mass @ (v * v).sum(axis=1)), -float(mass @ (x @ gravity))
+            self._energies.append((moving, height, self._elastic.of(x, pinned)))
+        kinetic, potential, elastic = np.array(self._energies).reshape(-1, 3).T
+        whole = kinetic + potential - potential.min(initial=np.inf) + elastic
+        return np.asarray({"kinetic": kinetic, "elastic": elastic}.get(part, whole))
+
+    _elastic: Any = None
 
     @cached_property
-    def _energy(self) -> list[float]:
-        return []
-
-    @cached_property
-    def _kinetic(self) -> list[float]:
+    def _energies(self) -> list[tuple[float, float, float]]:
         return []
 
 

@@ -4,6 +4,8 @@ Files are written under a temporary name and renamed, so that they appear comple
 """
 
 import os
+import subprocess
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -24,27 +26,10 @@ if TYPE_CHECKING:
 
 STILL_FORMATS = (".png", ".jpg", ".jpeg")
 # how ffmpeg encodes each kind of film. A GIF has 256 colours, chosen for each film; GIF and WebP repeat
-FILM_FORMATS: dict[str, dict[str, Any]] = {
-    ".mp4": {
-        "codec": "libx264",
-        "pix_fmt_out": "yuv420p",
-        "output_params": ["-crf", "18", "-preset", "medium", "-movflags", "+faststart"],
-    },
-    ".webp": {
-        "codec": "libwebp_anim",
-        "pix_fmt_out": "yuv420p",
-        "output_params": ["-quality", "85", "-compression_level", "4", "-loop", "0"],
-    },
-    ".gif": {
-        "codec": "gif",
-        "pix_fmt_out": "pal8",
-        "output_params": [
-            "-vf",
-            "split[a][b];[a]palettegen=stats_mode=diff[p];[b][p]paletteuse=dither=bayer",
-            "-loop",
-            "0",
-        ],
-    },
+FILM_FORMATS: dict[str, str] = {
+    ".mp4": "-vcodec libx264 -pix_fmt yuv420p -crf 18 -preset medium -movflags +faststart",
+    ".webp": "-vcodec libwebp_anim -pix_fmt yuv420p -quality 85 -compression_level 4 -loop 0",
+    ".gif": "-vcodec gif -vf split[a][b];[a]palettegen=stats_mode=diff[p];[b][p]paletteuse=dither=bayer -loop 0",
 }
 
 
@@ -146,41 +131,54 @@ def write_film(
     if not count:
         raise WeftError("there are no frames to draw: the cache has none yet, or the choice of frames is empty")
 
-    encoder = find_encoder()
-    with replacing(path) as partial, pictures() as drawn:
-        writer = encoder.write_frames(
-            str(partial),
-            size,
-            fps=fps,
-            macro_block_size=2,
-            quality=None,
-            ffmpeg_log_level="error",
-            **FILM_FORMATS[path.suffix.lower()],
-        )
-        writer.send(None)
-        try:
-            for done, picture in enumerate(drawn, start=1):
-                writer.send(np.ascontiguousarray(picture))
-                if progress is not None:
-                    progress(done, count)
-        finally:
-            # closing completes the file; if drawing failed, its own error is the one to report
-            with suppress(StopIteration):
-                writer.close()
+    program = find_encoder()
+    with replacing(path) as partial, pictures() as drawn, encoding(program, partial, path, size, fps) as send:
+        for done, picture in enumerate(drawn, start=1):
+            send(picture)
+            if progress is not None:
+                progress(done, count)
     return path
 
 
-def find_encoder() -> Any:
-    """The module imageio_ffmpeg, if it finds an ffmpeg program; else an error that says what to install."""
+@contextmanager
+def encoding(
+    program: str, partial: Path, path: Path, size: tuple[int, int], fps: float
+) -> Iterator[Callable[[NDArray[np.uint8]], object]]:
+    """Give a function that adds a picture to the film `partial`; an encoder that fails is an error that names `path`."""
+    given = f"-f rawvideo -pix_fmt rgb24 -s {size[0]}x{size[1]} -r {fps:.6g} -i -"
+    words = [program, "-y", "-v", "error", *given.split(), *FILM_FORMATS[path.suffix.lower()].split(), str(partial)]
+    with tempfile.TemporaryFile() as said:
+        encoder = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said)
+        assert encoder.stdin is not None
+        pipe = encoder.stdin
+        try:
+            # an encoder that has ended says why below
+            with suppress(BrokenPipeError):
+                yield lambda picture: pipe.write(np.ascontiguousarray(picture).data)
+            with suppress(BrokenPipeError):
+                pipe.close()
+            if encoder.wait() != 0:
+                said.seek(0)
+                lines = said.read().decode(errors="replace").split("\n")
+                reason = [line.strip() for line in lines if line.strip()] or ["no reason given"]
+                full = [line for line in reason if "No space left" in line]
+                raise WeftError(f"cannot write {path}: {'No space left on device' if full else reason[0]}")
+        finally:
+            if encoder.poll() is None:
+                encoder.kill()
+                encoder.wait()
+
+
+def find_encoder() -> str:
+    """The ffmpeg program that imageio_ffmpeg brings or finds; else an error that says what to install."""
     try:
         import imageio_ffmpeg
     except ImportError as error:
         raise missing_extra("render", "imageio-ffmpeg") from error
     try:
-        imageio_ffmpeg.get_ffmpeg_exe()
+        return str(imageio_ffmpeg.get_ffmpeg_exe())
     except RuntimeError as error:
         raise WeftError("films need ffmpeg: install it with  apt-get install ffmpeg  (or your system's way)") from error
-    return imageio_ffmpeg
 
 
 @contextmanager

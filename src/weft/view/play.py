@@ -4,7 +4,8 @@ The controls and the mouse only record what is wanted; the loop of the simulatio
 """
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -14,135 +15,25 @@ import numpy as np
 from weft.errors import WeftError
 from weft.mesh.topology import split_sharp
 from weft.run.realtime import Realtime
-from weft.scene import MATERIALS, MethodOptions, Scene, Sequence, Spin, load_scene, rotation
 from weft.scene import Path as KeyframePath
+from weft.scene import Scene, Sequence, Spin, load_scene, rotation
 from weft.scene.colours import body_colours
 from weft.view.access import serve, start_server, stop_server
 from weft.view.camera import choose_view, extent
 from weft.view.figures import to_rgb
+from weft.view.ground import add_ground
+from weft.view.keep import Recording, save_start
 from weft.view.live_simulation import adjusted, direction_of_gravity, go_on, make_live
-
-HELP = "Drag the cloth or a collider with the mouse; drag beside them to turn the view."
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The state of the controls; `changed` and `reset` are true once, after the change."""
-
-    playing: bool = True
-    changed: bool = False
-    reset: bool = False
-    motions: bool = True
-    stretch: float = 1.0
-    bend: float = 1.0
-    friction: float = 1.0
-    wind: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    gravity: float = 9.81
-    method: str = ""
-    material: str = ""
-    cut: bool = False
-
-    @property
-    def built(self) -> tuple[str, str, bool]:
-        """What only a new simulation can change."""
-        return self.method, self.material, self.cut
-
-
-OF_THE_SCENE = "of the scene"
-
-
-class PlayPanel:
-    """Pause, reset, method, material, stiffness, friction, pins, gravity and wind."""
-
-    def __init__(self, server: Any, *, wind: tuple[float, float, float], gravity: float, method: str) -> None:
-        self._lock = Lock()
-        self._settings = Settings(wind=wind, gravity=gravity, method=method)
-        gui = server.gui
-        with gui.add_folder("Simulation"):
-            self.words = gui.add_markdown("")
-            self.pause = gui.add_button("Pause", hint="or press P")
-            reset = gui.add_button("Reset", hint="or press R")
-            gui.add_markdown(HELP)
-        self.pause.on_click(lambda _: self.toggle())
-        reset.on_click(lambda _: self.record(reset=True))
-        for label, key, act in (
-            ("Pause or go on", "P", self.toggle),
-            ("Reset", "R", lambda: self.record(reset=True)),
-        ):
-            gui.add_command(label, hotkey=key).on_trigger(lambda _, act=act: act())
-        self._add_adjustments(gui, wind, gravity, method)
-
-    def _add_adjustments(self, gui: Any, wind: tuple[float, float, float], gravity: float, method: str) -> None:
-        """Stiffness, friction, wind, method, material, pins, gravity and motions."""
-        with gui.add_folder("Scene"):
-            self.method = gui.add_dropdown("method", METHODS, initial_value=method)
-            self.gravity = gui.add_slider(
-                "gravity, m/s^2", min=0.0, max=max(20.0, gravity), step=0.01, initial_value=gravity
-            )
-            self.motions = gui.add_checkbox(
-                "motions of the scene", True, hint="of predictive: without them every collider can be dragged"
-            )
-            self.motions.disabled = method != "predictive"
-        with gui.add_folder("Cloth"):
-            self.material = gui.add_dropdown("material", (OF_THE_SCENE, *MATERIALS), initial_value=OF_THE_SCENE)
-            self.cut = gui.add_button("Cut all pins", hint="until Reset; or press C")
-            # powers of ten: one slider spans four decades of stiffness
-            self.stretch = gui.add_slider("stretch, times 10^", min=-2.0, max=2.0, step=0.1, initial_value=0.0)
-            self.bend = gui.add_slider("bend, times 10^", min=-2.0, max=2.0, step=0.1, initial_value=0.0)
-            self.friction = gui.add_slider("friction, times", min=0.0, max=4.0, step=0.1, initial_value=1.0)
-        with gui.add_folder("Wind"):
-            speed = float(np.linalg.norm(wind))
-            angle = float(np.degrees(np.arctan2(-wind[2], wind[0]))) % 360.0
-            self.wind = gui.add_slider("m/s", min=0.0, max=20.0, step=0.5, initial_value=round(2.0 * speed) / 2.0)
-            self.angle = gui.add_slider("from x about y, degrees", min=0, max=360, step=5, initial_value=round(angle))
-
-        self.method.on_update(lambda _: self.record(method=str(self.method.value), changed=True))
-        self.material.on_update(
-            lambda _: self.record(material=str(self.material.value).replace(OF_THE_SCENE, ""), changed=True)
-        )
-        self.cut.on_click(lambda _: self.record(cut=True, changed=True))
-        gui.add_command("Cut all pins", hotkey="C").on_trigger(lambda _: self.record(cut=True, changed=True))
-        self.gravity.on_update(lambda _: self.record(gravity=float(self.gravity.value), changed=True))
-        self.motions.on_update(lambda _: self.record(motions=self.motions.value, changed=True))
-        for slider, name in ((self.stretch, "stretch"), (self.bend, "bend")):
-            slider.on_update(lambda _, s=slider, n=name: self.record(**{n: 10.0**s.value}, changed=True))
-        self.friction.on_update(lambda _: self.record(friction=float(self.friction.value), changed=True))
-        for slider in (self.wind, self.angle):
-            slider.on_update(lambda _: self.record(wind=self._blowing(), changed=True))
-
-    def record(self, **settings: Any) -> None:
-        """Record changed settings."""
-        with self._lock:
-            self._settings = replace(self._settings, **settings)
-
-    def toggle(self) -> None:
-        """Pause or go on."""
-        with self._lock:
-            self._settings = replace(self._settings, playing=not self._settings.playing)
-
-    def take(self) -> Settings:
-        """The current settings; `changed` and `reset` are cleared."""
-        with self._lock:
-            settings, self._settings = self._settings, replace(self._settings, changed=False, reset=False)
-            return settings
-
-    def update(self, playing: bool, text: str) -> None:
-        """Update the pause button and show a text."""
-        self.pause.label = "Pause" if playing else "Go on"
-        self.words.content = text
-
-    def _blowing(self) -> tuple[float, float, float]:
-        angle = np.radians(self.angle.value)
-        return float(self.wind.value * np.cos(angle)), 0.0, float(-self.wind.value * np.sin(angle))
-
+from weft.view.play_panel import PlayPanel, Settings
 
 # pictures a second that the browser gets at most
 RATE = 30.0
 # s: a simulation is made anew when no control has moved for as long
 SETTLING = 0.3
-METHODS = tuple(MethodOptions.known)
 # largest speed of a dragged body, m/s: the mouse jumps between two events
 HAND_SPEED = 4.0
+# how far below the lowest point the grid lies, in extents of the scene: a floor hides it
+GRID_BELOW = 1e-3
 # how far from the cloth's first place the mouse drags things, in extents of the scene
 HAND_REACH = 10.0
 
@@ -189,9 +80,13 @@ class LiveView:
         usual = (0.0, 0.0, 0.0) if wind is None else wind.velocity
         gravity = float(np.linalg.norm(self.scene.forces.gravity))
         self.panel = PlayPanel(self._server, wind=usual, gravity=gravity, method=self.scene.method.name)
+        self.panel.grid.on_update(lambda _: self._show_helpers())
         self._built = self.panel.take().built
         self._rebuild_at = np.inf
         self._problem = ""
+        self._kept = ""
+        """what was written last, for the panel"""
+        self._recording: Recording | None = None
         self._moved: set[str] = set()
         self._due = self._shown = -np.inf
         self._cost = 0.0
@@ -203,7 +98,8 @@ class LiveView:
             time.sleep(max(self._due - time.monotonic(), 0.002))
 
     def close(self) -> None:
-        """Stop serving."""
+        """Stop serving, and complete a recording."""
+        self._record(False)
         stop_server(self._server)
 
     def step(self, now: float) -> None:
@@ -211,6 +107,10 @@ class LiveView:
         settings = self.panel.take()
         if settings.reset:
             self._reset(settings)
+        if settings.save:
+            self._keep(lambda: save_start(self._adjusted(settings), self.cloth))
+        if settings.recording != (self._recording is not None):
+            self._record(settings.recording)
         if settings.changed:
             self._change(settings, now)
         if now >= self._rebuild_at:
@@ -218,16 +118,55 @@ class LiveView:
         if settings.playing and now >= self._due:
             # when late, continue from now: simulated time falls behind, the time step stays the same
             self._due = max(self._due, now - 0.5 * self.dt) + self.dt
-            self._follow_hand()
-            begin = time.perf_counter()
-            self.cloth.step(self.dt)
-            self._cost += 0.1 * (time.perf_counter() - begin - self._cost)
+            self._take_step()
         elif not settings.playing:
             self._due = now + self.dt
+            for _ in range(settings.steps):
+                self._take_step()
         # 10 % early counts as due: timers are not exact
-        if settings.reset or now - self._shown >= 0.9 / RATE:
+        if settings.reset or settings.steps or now - self._shown >= 0.9 / RATE:
             self._shown = now
             self._show(settings.playing)
+
+    def _take_step(self) -> None:
+        """One step of the simulation; one that fails is told and pauses it."""
+        self._follow_hand()
+        begin = time.perf_counter()
+        try:
+            self.cloth.step(self.dt)
+        except WeftError as error:
+            self._problem = str(error)
+            self.panel.record(playing=False)
+            return
+        self._cost += 0.1 * (time.perf_counter() - begin - self._cost)
+        recording = self._recording
+        if recording is not None:
+            self._keep(lambda: recording.add(self.cloth))
+            if recording.full:
+                self.panel.record(recording=False)
+
+    def _record(self, wanted: bool) -> None:
+        """Begin or end a recording."""
+        if wanted:
+
+            def begin() -> str:
+                self._recording = Recording(self.cloth, self.scene.name, self.dt)
+                return f"recording to {self._recording.path}"
+
+            self._keep(begin)
+        elif self._recording is not None:
+            recording, self._recording = self._recording, None
+            self._keep(recording.stop)
+
+    def _keep(self, act: Callable[[], object]) -> None:
+        """Write something and say so; what cannot be written ends the recording."""
+        try:
+            told = act()
+        except WeftError as error:
+            self._recording, told = None, str(error)
+            self.panel.record(recording=False)
+        if isinstance(told, str):
+            self._kept = told
 
     def _reset(self, settings: Settings) -> None:
         """Return to the start, with the pins of the scene."""
@@ -256,16 +195,7 @@ class LiveView:
         """Go on with a new simulation of the changed scene, from the state of the old one."""
         self._rebuild_at, self._problem, old = np.inf, "", self.cloth
         try:
-            scene = adjusted(
-                self._given,
-                method=settings.method,
-                material=settings.material,
-                factors=(settings.stretch, settings.bend, settings.friction),
-                gravity=settings.gravity,
-                wind=settings.wind,
-                cut=settings.cut,
-            )
-            fresh = make_live(scene)
+            fresh = make_live(self._adjusted(settings))
             go_on(fresh, old)
         except WeftError as error:
             self._problem = str(error)
@@ -275,6 +205,18 @@ class LiveView:
             fresh.move(name, old.poses[name][:3, 3])
         self.cloth, self.scene, self._built, self._vertex = fresh, fresh.scene, settings.built, None
         self.panel.motions.disabled = not isinstance(fresh, Realtime)
+
+    def _adjusted(self, settings: Settings) -> Scene:
+        """The scene as the controls have changed it."""
+        return adjusted(
+            self._given,
+            method=settings.method,
+            material=settings.material,
+            factors=(settings.stretch, settings.bend, settings.friction),
+            gravity=settings.gravity,
+            wind=settings.wind,
+            cut=settings.cut,
+        )
 
     def _follow_hand(self) -> None:
         """Move the dragged vertex or collider towards the mouse."""
@@ -317,7 +259,7 @@ class LiveView:
                     mesh.position, mesh.wxyz = pose[:3, 3], rotation.quaternion_of(pose[:3, :3])
                 else:
                     mesh.vertices = cloth.collider_mesh(name)[0][corners].astype(np.float32)
-        self.panel.update(playing, self._describe())
+        self.panel.update(playing, self._recording is not None, self._describe())
 
     def _describe(self) -> str:
         report = self.cloth.report
@@ -327,7 +269,7 @@ class LiveView:
         elif report.get("status", "ok") != "ok":
             contacts += f"; {report['status']}"
         cost = f"{self.cloth.time:.2f} s, {1e3 * self._cost:.2f} ms a step of {1e3 * self.dt:.0f}"
-        return "  \n".join([f"{self.scene.method.name}: {cost}", contacts, *filter(None, [self._problem])])
+        return "  \n".join([f"{self.scene.method.name}: {cost}", contacts, *filter(None, [self._problem, self._kept])])
 
     def _set_stage(self) -> None:
         server, cloth = self._server, self.cloth
@@ -341,6 +283,7 @@ class LiveView:
         self._reach = centre - HAND_REACH * size, centre + HAND_REACH * size
         camera.position, camera.look_at, camera.fov = view.position, view.target, np.radians(view.fov_deg)
         camera.near, camera.far = 1e-3 * size, 1e3 * size
+        self._helpers = add_ground(server.scene, size, self._lowest() - GRID_BELOW * size, shadow=False)
         self._cloths: dict[str, list[Any]] = {}
         self._colliders: dict[str, tuple[Any, np.ndarray | None]] = {}
         bodies = cloth.world.bodies
@@ -357,6 +300,16 @@ class LiveView:
                     self._listen(mesh, body.name)
             else:
                 self._add_collider(path, body.name, sides.front)
+
+    def _show_helpers(self) -> None:
+        for handle in self._helpers:
+            handle.visible = self.panel.grid.value
+
+    def _lowest(self) -> float:
+        """The height of the lowest point of all bodies."""
+        names = [body.name for body in self.cloth.world.bodies if body.kind == "collider"]
+        bodies = [self.cloth.positions, *(self.cloth.collider_mesh(name)[0] for name in names)]
+        return min(float(points[:, 1].min()) for points in bodies)
 
     def _add_collider(self, path: str, name: str, colour: Any) -> None:
         """Add a collider: a rigid one in its own frame, whose pose is updated; one that deforms in world coordinates."""

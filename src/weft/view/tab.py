@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from weft.view.camera import choose_view, extent, ground_of, subject_points
 from weft.view.curve import ReportCurve
 from weft.view.fields import Field
 from weft.view.figures import legend_html, make_figures
+from weft.view.ground import add_ground
 from weft.view.marks import MarkDrawer, MarkFinder
 from weft.view.timeline import Panel, Player
 
@@ -164,8 +166,13 @@ class Tab:
     def _make_curve(self, gui: Any) -> ReportCurve:
         """The curve of the report; a file of another program has none, but its crossings can be counted."""
         report = getattr(self.cache, "report", {})
-        more = {"energy": self.shared.finder.energy} if self.shared.finder.has_scene else {}
-        return ReportCurve(gui, report, self.key, more)
+        finder = self.shared.finder
+        more: dict[str, Callable[[], Any]] = {
+            "energy": finder.energy,
+            "kinetic energy": partial(finder.energy, "kinetic"),
+            "elastic energy": partial(finder.energy, "elastic"),
+        }
+        return ReportCurve(gui, report, self.key, more if finder.has_scene else {})
 
     def _add_ground(self) -> None:
         """The ground grid, the axes in the origin, and the bodies; a flat floor is drawn as the grid."""
@@ -180,17 +187,5 @@ class Tab:
                 ground = None
             else:
                 height = float(shape[0, 1])
-        cell = 10.0 ** np.floor(np.log10(size / 2))
-        grid = scene.add_grid(
-            "/ground",
-            plane="xz",
-            infinite_grid=True,
-            cell_size=cell / 2,
-            section_size=cell * 2,
-            fade_distance=12.0 * size,
-            shadow_opacity=0.25 if ground is not None else 0.0,
-            position=(0.0, height, 0.0),
-        )
-        axes = scene.add_frame("/axes", axes_length=cell / 2, axes_radius=cell / 120)
-        self.helpers = (grid, axes)
+        self.helpers = add_ground(scene, size, height, shadow=ground is not None)
         self.figures = make_figures(self.scope, cache, ground)

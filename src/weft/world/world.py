@@ -184,7 +184,10 @@ class World:
         self.kinematics = Kinematics(_prescriptions(resolved, self.bodies))
 
         self.rest_positions = np.concatenate([np.zeros((0, 3)), *(m.vertices for m in meshes)])
-        self.seams = _join_seams(resolved.seams, self.cloths, self.rest_positions)
+        starts = [*resolved.starts, *(m.vertices for m in resolved.collider_meshes)]
+        self.start_positions = np.concatenate([np.zeros((0, 3)), *starts])
+        """where everything is when the simulation starts, before pins and colliders have moved"""
+        self.seams = _join_seams(resolved.seams, self.cloths, self.start_positions)
         self.faces = np.concatenate(
             [
                 np.zeros((0, 3), np.int32),
@@ -222,7 +225,7 @@ class World:
 
     def initial_state(self) -> State:
         """The scene at time 0: cloth where it was placed, pins and colliders where their motions start."""
-        x = self.rest_positions.copy()
+        x = self.start_positions.copy()
         self.kinematics.place(x, 0.0, 0.0)
         v = np.zeros_like(x)
         for cloth, body in zip(self.scene.cloths, self.bodies, strict=False):
@@ -250,7 +253,9 @@ class World:
         self.kinematics.place(self._host_target, state.time, state.time + dt)
         # without pinned vertices no cloth vertex has a target: copy those of the colliders alone
         first = 0 if self._pinned else self.cloth_vertex_count
-        if first < self.vertex_count:
+        if self.device.is_cpu:
+            self.target.numpy()[first:] = self._host_target[first:]
+        elif first < self.vertex_count:
             source = wp.array(self._host_target, dtype=wp.vec3d, device="cpu", copy=False)
             wp.copy(self.target, source, first, first, self.vertex_count - first)
 
@@ -267,14 +272,20 @@ class World:
         self.collider_meshes, self.collider_motions = [mesh for mesh, _ in found], [motion for _, motion in found]
         meshes = [*(cloth.mesh for cloth in self.cloths), *self.collider_meshes]
         self.bodies = _lay_out(scene, meshes)
-        cloth_positions, count = self.rest_positions[: self.cloth_vertex_count], self.cloth_face_count
-        self.rest_positions = np.concatenate([cloth_positions, *(m.vertices for m in self.collider_meshes)])
+        own, count = self.cloth_vertex_count, self.cloth_face_count
+        placed = [m.vertices for m in self.collider_meshes]
+        self.rest_positions = np.concatenate([self.rest_positions[:own], *placed])
+        self.start_positions = np.concatenate([self.start_positions[:own], *placed])
         bodies = self.bodies[len(self.cloths) :]
         offset = [m.faces + b.vertices.start for m, b in zip(self.collider_meshes, bodies, strict=True)]
         self.faces = np.concatenate([self.faces[:count], *offset]).astype(np.int32)
         self.vertex_count = len(self.rest_positions)
         self.friction_static, self.friction_kinetic = self._friction()
         self.kinematics.change([*pins, *_move_colliders(found, bodies)])
+
+    def contact_stiffness(self) -> np.ndarray:
+        """(bodies,) N/m: of the springs that push the two sides of contacts apart, that of the stiffest cloth."""
+        return np.full(len(self.bodies), max((cloth.material.mean("stretch") for cloth in self.cloths), default=0.0))
 
     def end_step(self, state: State) -> None:
         """The state is at the end of a step."""
@@ -384,10 +395,10 @@ def _lumped_mass(rest: RestCloth, cloth: Cloth) -> np.ndarray:
 def _prescriptions(resolved: Resolved, bodies: list[Body]) -> list[Prescription]:
     """The motions of pins and colliders, with vertex numbers of the world."""
     result = []
-    for mesh, pins, body in zip(resolved.cloth_meshes, resolved.pins, bodies, strict=False):
+    for start, pins, body in zip(resolved.starts, resolved.pins, bodies, strict=False):
         for pin in pins:
             vertices = body.vertices.start + pin.vertices
-            result.append(_prescription(pin.motion, vertices, mesh.vertices[pin.vertices], pin.until))
+            result.append(_prescription(pin.motion, vertices, start[pin.vertices], pin.until))
     colliders = list(zip(resolved.collider_meshes, resolved.collider_motions, strict=True))
     return [*result, *_move_colliders(colliders, bodies[len(resolved.cloth_meshes) :])]
 

@@ -125,6 +125,19 @@ def test_pairs_that_meet_in_time_are_those_of_dense_sampling(seed):
         assert touching == 0
 
 
+@pytest.mark.parametrize("gap", [0.1 * THICKNESS, 0.5 * THICKNESS])
+def test_a_pair_that_starts_nearer_than_its_thickness_keeps_its_distance(gap):
+    """It touches once it comes nearer than it was, and its plane does not throw it apart."""
+    flat = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    start = np.concatenate([flat, flat + [0.0, gap, 0.0]])
+    assert update(make(loose(2), 6), start, start + [0.0, 0.3, 0.0]).pairs == 0
+    nearer = np.concatenate([flat, flat + [0.0, 0.5 * gap, 0.0]])
+    planes, limits = make(loose(2), 6), free(6)
+    assert update(planes, start, nearer).pairs == 1 and write(planes, limits) == 0
+    kept = np.clip(nearer, limits.lower.T, limits.upper.T)
+    assert largest_gap(loose(2), kept, 0, 1) == pytest.approx(gap, rel=1e-12)
+
+
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 100_000), still=st.booleans())
 def test_a_pair_that_keeps_to_its_plane_does_not_meet(seed, still):

@@ -6,6 +6,7 @@ import pytest
 
 import weft
 from weft.run.runner import compile_scene
+from weft.view.marks import MarkFinder
 
 
 def run(scene, tmp_path):
@@ -44,6 +45,12 @@ def test_a_jaw_releases_only_where_its_plates_overlap(tmp_path):
     crossing = crossing[crossing < cloth.stop]
     assert (np.abs(x[crossing, 0]) < 0.15 + 0.06).all()
     assert (np.abs(x[crossing, 1] + 0.1) < 0.1 + 0.06).all()
+    # every frame notes its released pairs, each of which crosses
+    noted = [cache.noted(frame)["released"] for frame in range(cache.frames)]
+    np.testing.assert_array_equal([len(pairs) for pairs in noted], report["released"])
+    assert set(map(tuple, noted[14].tolist())) <= set(map(tuple, finder_rows.tolist()))
+    marks = MarkFinder(cache).released(14)
+    np.testing.assert_array_equal(marks.segments, x[noted[14][:, :2]])
 
 
 def test_cloth_in_tongs_that_pass_through_themselves_comes_free(tmp_path):
@@ -99,12 +106,13 @@ def test_a_ball_that_appears_inside_a_tube_gets_the_tube_around_it(tmp_path):
     assert np.linalg.norm(x, axis=1).min() > 0.1
 
 
-def test_a_ball_at_300_metres_a_second_passes_and_says_so(tmp_path):
-    way = weft.Path(keyframes=[weft.Keyframe(time=0.0), weft.Keyframe(time=0.2, position=(0.0, 0.0, 60.0))])
+@pytest.mark.parametrize("speed", [200.0, 300.0, 500.0])
+def test_a_ball_faster_than_the_critical_speed_passes_says_so_and_leaves_the_cloth_behind(speed, tmp_path):
+    way = weft.Path(keyframes=[weft.Keyframe(time=0.0), weft.Keyframe(time=60.0 / speed, position=(0.0, 0.0, 60.0))])
     ball = weft.Collider(
         name="ball",
         shape=weft.Sphere(radius=0.1, subdivisions=2),
-        placement=weft.Placement(position=(0.02, -0.05, -15.0)),
+        placement=weft.Placement(position=(0.02, -0.05, -0.05 * speed)),
         motion=way,
     )
     scene = weft.Scene(name="ball", frames=8, method="guarded", cloths=[scenes.hanging()], colliders=[ball])
@@ -112,8 +120,9 @@ def test_a_ball_at_300_metres_a_second_passes_and_says_so(tmp_path):
     check_report(cache)
     assert any("passed through" in status for status in cache.report["status"])
     assert cache.report["intersections"][-1] == 0
-    # for a frame or two, while the ball drags cloth along
-    assert cache.report["stretch"].max() < 6.0
+    # cloth that does not give way flies off with up to half the speed
+    assert cache.report["stretch"].max() < 0.3
+    assert np.linalg.norm(cache.velocities(7), axis=1)[cache.bodies[0].vertices].max() < 12.0
 
 
 def test_a_ball_that_teleports_into_cloth_comes_free(tmp_path):

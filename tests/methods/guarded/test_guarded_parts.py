@@ -1,16 +1,24 @@
 """The parts of guarded against brute force: solids, states and causes of pairs, held velocities, limits of displacements."""
 
+from types import SimpleNamespace
+
 import guarded_scenes as scenes
 import numpy as np
 import pytest
+import warp as wp
 
 import weft
+from weft.analysis.analyser import Analyser
+from weft.analysis.attraction import Moves
 from weft.analysis.solids import INSIDE, OUTSIDE, PINCHED, Solids, closed_faces
 from weft.mesh import shapes
-from weft.methods.guarded.forcing import held_velocities
+from weft.methods.base import StepReport
+from weft.methods.guarded.forcing import Forced, GuardedRounds, held_velocities
+from weft.methods.guarded.held import HeldVertices
 from weft.methods.guarded.ledger import Ledger
 from weft.methods.guarded.pair_states import PairStates, Sides
-from weft.methods.guarded.parting import limited
+from weft.methods.guarded.parting import Parting, limited
+from weft.methods.guarded.tangles import TangleFinder
 from weft.run.runner import compile_scene
 from weft.world import World
 
@@ -49,6 +57,36 @@ def test_points_in_one_box_are_inside_and_points_in_two_are_pinched():
     assert np.array_equal(other[one], blocked[one])
 
 
+def test_of_points_that_are_known_to_be_on_one_side_few_are_looked_at(tmp_path):
+    """What edges that cross nothing connect is inside or outside as a whole: the same is found as for every vertex alone."""
+    tube = weft.mesh.shapes.cylinder(0.1, 0.5, segments=24, rings=30)
+    at = tube.vertices - tube.vertices.mean(axis=0) + [0.03, 0.0, 0.01]
+    # a body with a hole that cloth passes through, and a closed one that the cloth passes through too
+    ball = shapes.icosphere(0.15, subdivisions=3)
+    np.savez(tmp_path / "tube.npz", vertices=at, faces=tube.faces)
+    np.savez(tmp_path / "ball.npz", vertices=ball.vertices, faces=np.delete(ball.faces, [5, 300], axis=0))
+    colliders = [
+        weft.Collider(name="ball", mesh=str(tmp_path / "ball.npz")),
+        weft.Collider(
+            name="box", shape=weft.Box(size=(0.2,) * 3), placement=weft.Placement(position=(0.1, 0.103, 0.0))
+        ),
+    ]
+    sleeve = weft.Cloth(name="tube", mesh=str(tmp_path / "tube.npz"))
+    world = World(weft.Scene(name="known", cloths=[sleeve], colliders=colliders))
+    finder = TangleFinder(world)
+    tangles = finder.find(world.initial_state().x)
+    assert tangles is not None
+    count, x = world.cloth_vertex_count, world.rest_positions
+    alone = finder.solids.look(x[:count], world.thickness.numpy()[:count])
+    assert min(np.bincount(alone.state, minlength=3)) > 20
+    for found, expected in zip(finder.around, alone, strict=True):
+        if len(expected) == count:
+            found, expected = found[alone.state != OUTSIDE], expected[alone.state != OUTSIDE]
+        assert np.array_equal(found, expected)
+    assert np.array_equal(finder.around.state, alone.state)
+    assert len(finder.solids.holes()) == 2
+
+
 def test_a_pinched_point_moves_by_the_mean_of_what_pinches_it():
     world = boxes()
     solids = Solids(world.faces[world.cloth_face_count :], world.rest_positions)
@@ -66,8 +104,8 @@ def test_only_closed_surfaces_are_solids_and_their_normals_point_outwards():
     box, sheet = shapes.box((1.0, 1.0, 1.0)), shapes.grid((1.0, 1.0), (2, 2))
     x = np.concatenate([box.vertices, sheet.vertices])
     faces = np.concatenate([box.faces[:, ::-1], sheet.faces + len(box.vertices)]).astype(np.int32)
-    closed, piece = closed_faces(faces, x)
-    assert len(closed) == len(box.faces) and (piece == 0).all()
+    closed, piece, hole = closed_faces(faces, x)
+    assert (hole < 0).all() and len(closed) == len(box.faces) and (piece == 0).all()
     a, b, c = (x[closed[:, k]] for k in range(3))
     assert np.einsum("ij,ij->i", a, np.cross(b, c)).sum() / 6.0 == pytest.approx(1.0)
 
@@ -108,9 +146,92 @@ def test_what_is_held_moves_by_the_mean_of_what_it_collides_with():
     assert np.allclose(found, [[0.0, 0.5, 1.5], [0.0, -1.0, 3.0]])
 
 
+def held_grid(pins: list[weft.Pin] | None = None) -> tuple[World, np.ndarray]:
+    """A sheet of edges of 0.1 m without colliders, at the start of a step, and where its vertices are."""
+    sheet = weft.Cloth(name="sheet", shape=weft.Grid(size=(0.4, 0.4), cells=(4, 4)), pins=pins or [])
+    world = World(weft.Scene(name="held", cloths=[sheet]))
+    state = world.initial_state()
+    world.begin_step(state, 0.01)
+    return world, state.positions()
+
+
+def ends_of(world: World, held: HeldVertices, x: np.ndarray) -> np.ndarray:
+    """Where the held vertices end a step of 10 ms in which nothing else moves."""
+    held.apply(x, np.zeros_like(x), 0.01)
+    assert (world.inverse_mass.numpy()[held.vertices] == 0.0).all()
+    return world.target.numpy()
+
+
+def test_held_cloth_slips_where_its_holders_would_tear_it():
+    world, x = held_grid()
+    held = HeldVertices(world, 0.1)
+    velocities = np.where(np.arange(25)[:, None] < 10, [4.0, 0.0, 2.0], [-4.0, 0.0, 3.0])
+    chosen = np.array([6, 7, 8, 11, 12, 13])
+    held.add(chosen, velocities[chosen])
+    end = x.copy()
+    end[chosen] = ends_of(world, held, x)[chosen]
+    edges, rest = (array.numpy() for array in world.cloth_edges)
+    near = np.isin(edges, chosen).any(axis=1)
+    stretch = np.linalg.norm(end[edges[:, 1]] - end[edges[:, 0]], axis=1) / rest - 1.0
+    assert stretch[near].max() < 0.11
+    # what would tear nothing goes where its holders take it
+    held.let_go()
+    alone = HeldVertices(world, 0.1)
+    alone.add(np.array([12]), np.array([[0.3, 0.5, 0.0]]))
+    assert np.allclose(ends_of(world, alone, x)[12], x[12] + [0.003, 0.005, 0.0])
+
+
+def test_held_cloth_that_is_joined_moves_as_one_and_with_pins_among_it():
+    world, x = held_grid([weft.Pin(indices=[0])])
+    held = HeldVertices(world, 10.0)
+    chosen = np.array([0, 6, 12, 18])
+    held.add(chosen, np.array([[9.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 1.0, 1.0]]), released=False)
+    assert len(held.sides().vertex) == 0
+    assert held.join(np.array([12, 18])) and held.join(np.array([0, 6])) and not held.join(np.array([18, 12]))
+    moved = ends_of(world, held, x) - x
+    assert np.allclose(moved[[12, 18]], [0.0, 0.02, 0.005])
+    assert np.allclose(moved[[0, 6]], 0.0, atol=1e-9)
+
+
 def test_displacements_are_limited_vertex_by_vertex():
     vectors = np.array([[3.0, 4.0, 0.0], [0.1, 0.0, 0.0], [0.0, 0.0, 0.0]])
     assert np.allclose(limited(vectors, np.array([1.0, 1.0, 0.0])), [[0.6, 0.8, 0.0], [0.1, 0.0, 0.0], [0.0, 0.0, 0.0]])
+
+
+def test_what_cannot_move_leaves_all_of_the_way_to_the_other_side():
+    world, _ = held_grid()
+    parting = Parting(world, Analyser(world.faces, world.vertex_count))
+    moves = Moves(np.array([[0, 24], [1, 23]]), np.array([[1.0, -1.0], [1.0, -1.0]]), np.eye(3)[:2])
+    movable = np.ones(world.vertex_count, bool)
+    movable[[1]] = False
+    found = parting._for_movable(moves, movable)
+    assert np.allclose(found.directions, [[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
+    assert np.allclose(found.weights, [[1.0, -1.0], [0.0, -1.0]])
+
+
+@pytest.mark.parametrize("vertex, forced", [(12, False), (0, True)])
+def test_only_pairs_without_a_vertex_that_can_move_are_forced(vertex, forced):
+    """A vertex collides with a triangle of pins, in the first of the rounds of impact zones; then nothing collides."""
+    world, x = held_grid([weft.Pin(indices=[0, 6, 7, 8])])
+    stencils = wp.array([[vertex, 6, 7, 8]], dtype=wp.vec4i, device="cpu")
+    weights = wp.array([[1.0, -0.3, -0.3, -0.4]], dtype=wp.vec4d, device="cpu")
+    rounds = GuardedRounds.__new__(GuardedRounds)
+    rounds.world, rounds.motion = world, SimpleNamespace(v=wp.zeros(len(x), dtype=wp.vec3d, device="cpu"))
+    rounds.contacts = SimpleNamespace(count=0, vertices=stencils, weights=weights)
+
+    def find(state, dt, report):
+        found, rounds.contacts.count = 1 - rounds.contacts.count, 1
+        return found
+
+    rounds.find = find
+    report = StepReport()
+    if forced:
+        with pytest.raises(Forced) as raised:
+            rounds.move_rigid_zones(world.initial_state(), 0.01, report)
+        assert raised.value.stencils.tolist() == [[0, 6, 7, 8]]
+    else:
+        rounds.move_rigid_zones(world.initial_state(), 0.01, report)
+        assert report.zones == 1
 
 
 def test_pins_that_are_forced_through_each_other_release_only_their_pairs(tmp_path):
@@ -149,7 +270,8 @@ def test_a_surface_with_small_holes_is_a_solid_and_one_with_large_holes_is_not()
     count = len(ball.vertices)
     x = np.concatenate([ball.vertices, ball.vertices + [5.0, 0.0, 0.0]])
     faces = np.concatenate([holed[:, ::-1], lower + count]).astype(np.int32)
-    closed, piece = closed_faces(faces, x)
+    closed, piece, hole = closed_faces(faces, x)
+    assert 1 <= len(np.unique(hole[hole >= 0])) <= 4
     assert (piece == 0).all() and closed.max() < count
     # what has no boundary has each edge as often in one direction as in the other
     there, back = (closed[:, list(ends)] for ends in ([0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]))
@@ -211,3 +333,24 @@ def test_the_causes_of_a_step_sum_up_to_what_exact_arithmetic_finds(kind, tmp_pa
         method.advance_frame(state)
     found, causes = np.array(checked).T
     assert found.any() and np.array_equal(found, causes)
+
+
+def test_crossings_of_triangles_that_a_seam_joins_do_not_count(tmp_path):
+    """They are meant to touch; paths that go on beyond the seam have some of them."""
+    v, faces, rest = scenes.flat(8)
+    count = len(v)
+    noise = np.random.default_rng(3).normal(0.0, 0.002, (2 * count, 3))
+    both = {"vertices": np.concatenate([v, v]) + noise, "faces": np.concatenate([faces, faces + count])}
+    edge = np.flatnonzero(v[:, 0] > 0.149)
+    stitches = {"stitch_vertices": np.column_stack([edge, edge + count, edge + count]), "stitch_weight": np.zeros(9)}
+    np.savez(tmp_path / "folded.npz", uv=np.concatenate([rest, rest + [1.0, 0.0]]), **both, **stitches)
+    file = str(tmp_path / "folded.npz")
+    scene = scenes.floating([weft.Cloth(name="folded", mesh=file)], frames=3).replace(
+        seams=[weft.Seam(cloth="folded", file=file)]
+    )
+    world = World(scene)
+    tangles = TangleFinder(world).find(world.initial_state().x)
+    assert tangles is not None and 10 < len(tangles.counted) < tangles.analysis.crossings
+    report = weft.simulate(scene, tmp_path / "out.zarr", progress=False).report
+    np.testing.assert_array_equal(report["crossing"], report["intersections"])
+    assert report["crossing"][0] == len(tangles.counted) and not report["newly_crossing"].any()

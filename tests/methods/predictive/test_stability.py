@@ -12,6 +12,8 @@ from weft.errors import SceneError
 from weft.methods import make_method
 from weft.methods.predictive.collider_shapes import ColliderArrays, Shape, place_shape, touch_edge
 from weft.methods.predictive.motions import Colliders
+from weft.methods.predictive.plan import ExecutionPlan
+from weft.methods.predictive.solver import PredictiveSolver
 from weft.methods.predictive.state import compile_regions
 from weft.methods.predictive.tangles import crossing_share, shortening_move
 from weft.runtime import launch
@@ -39,7 +41,7 @@ def test_a_ball_does_not_come_through_silk():
 def test_silk_on_silk_on_a_ball():
     found = stability.measure(stability.silks())
     assert found["other"] == found["solid"] == 0
-    assert found["own"] < 5
+    assert found["own"] < 3
 
 
 def test_a_rod_between_the_vertices_does_not_pass():
@@ -54,6 +56,67 @@ def test_a_rod_between_the_vertices_does_not_pass():
     assert stability.measure(scene)["worst"] == 0
 
 
+@pytest.mark.parametrize("speed", [2, 5, 10, 15])
+def test_a_rod_does_not_stay_in_the_cape_that_it_strikes(speed):
+    found = stability.measure(stability.cape(speed))
+    assert found["solid"] == 0 and found["own"] < 3
+    # it slides over the rod, or the rod is through; nothing is left stretched around it
+    assert found["stretch"] < 0.1
+
+
+def test_a_runner_does_not_come_through_skirt_and_cape():
+    found = stability.measure(stability.sprint(10))
+    assert found["solid"] == 0 and found["own"] < 5
+    assert found["stretch"] < 0.5
+
+
+def test_partitions_let_a_rod_through_as_the_cpu_does():
+    scene = stability.cape(10)
+    world = World(scene, "cpu")
+    method, state = make_method(world, scene.method), world.initial_state()
+    method.solver = PredictiveSolver(world, scene.method, ExecutionPlan(4, shared=False, captured=False))
+    method.solver.search.cpu = None
+    lost = 0
+    for _ in range(scene.frames):
+        method.advance_frame(state)
+        lost = max(lost, int((method.solver.vertices.lost.numpy() >= 0).sum()))
+    assert lost > 0
+    assert stability.Crossings(world).count(state.positions())[2] == 0
+
+
+@pytest.mark.parametrize("height", [0.0, 0.01, 0.06, -0.05])
+def test_cloth_that_starts_across_a_ball_comes_out(height):
+    sheet = stability.sheet("sheet", (0.5, 0.5), (14, 14), (0.0, height, 0.0))
+    ball = stability.ball(analytic=True, radius=0.2)
+    scene = weft.Scene(fps=30, frames=60, cloths=[sheet], colliders=[ball], method=Predictive())
+    found = stability.measure(scene)
+    assert found["solid"] == 0 and found["own"] < 10
+    assert found["stretch"] < 0.1
+
+
+def test_what_is_lost_is_saved():
+    cloth = weft.Realtime(stability.cape(2))
+    while cloth.time < 20.5 / 30:
+        cloth.step(1 / 30)
+    lost = cloth.solver.vertices.lost
+    # the rod is at these vertices
+    near = np.abs(cloth.positions[:, 1] + 0.45) < 0.03
+    assert near.any() and not (lost.numpy() >= 0).any()
+    usual = cloth.save()
+    lost.assign(np.where(near, 0, -1))
+    saved, ends = cloth.save(), []
+    for start in (saved, usual, saved):
+        cloth.restore(start)
+        for _ in range(2):
+            cloth.step(1 / 30)
+        ends.append(cloth.positions.copy())
+    np.testing.assert_array_equal(ends[0], ends[2])
+    assert np.abs(ends[1] - ends[0]).max() > 1e-3
+    cloth.restore(saved)
+    cloth.reset_to(cloth.positions)
+    assert not (lost.numpy() >= 0).any()
+
+
 @pytest.mark.parametrize("fps", [8, 15, 120])
 def test_substeps_follow_the_length_of_a_step(fps):
     scene = stability.crossed(10).replace(fps=fps, frames=2 * fps)
@@ -64,9 +127,8 @@ def test_substeps_follow_the_length_of_a_step(fps):
 
 def test_a_bar_that_turns_half_round_in_a_step():
     found = stability.measure(stability.bar(14))
-    # it is tangled for a while; what matters is that it does not grow without bound
-    assert found["own"] < 300 and found["solid"] == 0
-    assert found["stretch"] < 1.0
+    assert found["own"] < 5 and found["solid"] == 0
+    assert found["stretch"] < 0.3
 
 
 @wp.kernel

@@ -72,8 +72,8 @@ def solve(world, threads=1, factor=1.0):
     found = dt * inverse[:, None] * (pull.numpy() - force)
 
     def matrix_of(rows):
-        values, columns, offsets = (a.numpy() for a in (rows.values, rows.columns, rows.offsets))
-        return csr_array((values, columns, offsets), shape=(count, count))
+        values, columns, begins = (a.numpy() for a in (rows.values, rows.columns, rows.begins))
+        return csr_array((values, columns, np.append(begins, len(values))), shape=(count, count))
 
     k, iterated = matrix_of(bending.arrays.matrix), matrix_of(bending.arrays.iterated)
     delay = bending.arrays.delay.numpy()

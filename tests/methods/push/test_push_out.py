@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from weft.broad_phase.centroid_trees import RADIUS, CentroidIndex, CentroidTree, next_range
 from weft.errors import SceneError
+from weft.methods.push.centroid_trees import RADIUS, CentroidIndex, CentroidTree, next_range
 from weft.methods.push.push_out import MOVES_OF_CLOSE, SORT_EVERY, PushOut, split_faces
 from weft.runtime import get_threads, launch, set_threads
 from weft.scene import Push as PushOptions

@@ -9,6 +9,7 @@ from weft.methods import make_method
 from weft.methods.robust import collision_rounds
 from weft.runtime import get_threads, set_threads
 from weft.scene import Robust
+from weft.validate.contact import creep
 from weft.world import World
 
 GRAVITY = 9.81
@@ -88,7 +89,13 @@ def test_layers_on_a_slope_hardly_creep():
     layers = [grid(f"layer {k}", position=(0.0, 0.0012 * (k + 1), 0.0)) for k in range(3)]
     scene = on_a_plane(10.0, 0.5).replace(cloths=layers, thickness=0.001)
     ways = [x[:, 0].reshape(3, -1).mean(axis=1) for x, _ in Run(scene).frames(90)]
-    assert np.abs(ways[-1] - ways[-31]).max() < 3e-4
+    assert np.abs(ways[-1] - ways[-31]).max() < 1e-5
+
+
+@pytest.mark.parametrize("name", ["robust", "guarded"])
+def test_a_pile_of_five_stays_on_its_slope(name):
+    """It creeps by 3 mm/s if the sweeps after the dynamics do not know what load each contact bears."""
+    assert creep(name, 6, 5, 0.488, np.radians(15.0)) < 0.03
 
 
 @pytest.mark.parametrize("mu", COEFFICIENTS)
@@ -106,6 +113,31 @@ def test_static_and_kinetic_friction_differ(static, kinetic):
     assert abs(held[-1] - held[4]) < 1e-6
     slid = slide(on_a_plane(angle + 1.0, static, kinetic))
     assert acceleration(slid) == pytest.approx(expected(angle + 1.0, kinetic), rel=0.05)
+
+
+def test_cloth_that_slides_in_the_substeps_is_not_stopped_after_them(tmp_path):
+    """A tight sleeve with edges 40 % too long here, too short there: tension beats friction, whatever the load.
+
+    Static friction of the load would stop the way of a step, with no spring left that pulls; edges then stay 30 % too long.
+    """
+    tube = weft.mesh.shapes.cylinder(0.1, 0.3, segments=24, rings=24)
+    rest = tube.vertices - tube.vertices.mean(axis=0)
+    height = rest[:, 1]
+    assert np.ptp(height) == pytest.approx(0.3)
+    start = rest * [1.04, 1.0, 1.04] + [0.0, 1.0, 0.0] * (0.0072 * np.sin(20.0 * np.pi * height))[:, None]
+    np.savez(tmp_path / "rest.npz", vertices=rest, faces=tube.faces)
+    np.savez(tmp_path / "start.npz", vertices=start, faces=tube.faces)
+    rubs = {"friction": 1.0, "friction_kinetic": 0.8}
+    files = {"mesh": str(tmp_path / "rest.npz"), "start": str(tmp_path / "start.npz")}
+    scene = weft.Scene(
+        method="robust",
+        cloths=[weft.Cloth(**files, material=weft.Material(**rubs))],
+        colliders=[weft.Collider(shape=weft.Capsule(radius=0.103, length=0.6, segments=48), **rubs)],
+        forces=weft.Forces(gravity=(0.0, 0.0, 0.0)),
+    )
+    rows = [row for _, row in Run(scene).frames(4)]
+    assert all(row["contacts"] > 1000 for row in rows)
+    assert rows[-1]["stretch"] < 0.1
 
 
 def test_a_plane_that_is_really_tilted():
@@ -400,3 +432,18 @@ def test_frames_of_earlier_versions_can_be_resumed():
     restored = other.method.saved()
     assert restored.keys() == saved.keys()
     assert np.array_equal(restored["stepping"], saved["stepping"]) and saved["stepping"].any()
+
+
+def test_pins_that_cross_do_not_throw_the_cloth():
+    """Where pins have nearly all the weight of a pair that collides, its free vertices stay near them all the same."""
+
+    def move(way):
+        return weft.Path(keyframes=[weft.Keyframe(time=0.0), weft.Keyframe(time=0.1, position=(way, 0.0, 0.0))])
+
+    pins = [weft.Pin(boundary="left", motion=move(2.0)), weft.Pin(boundary="right", motion=move(-2.0))]
+    scene = weft.Scene(method="robust", cloths=[grid(size=0.4, cells=4, pins=pins)])
+    world = World(scene)
+    method, state = make_method(world, scene.method), world.initial_state()
+    for _ in range(3):
+        method.advance_frame(state)
+        assert np.abs(state.positions()).max() < 2.0

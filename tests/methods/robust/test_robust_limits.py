@@ -1,4 +1,6 @@
-"""A step with more pairs than are worth listing is made shorter."""
+"""A step with more pairs than are worth listing is made shorter; strain limits in cloth that lashes."""
+
+from pathlib import Path
 
 import weft
 from weft.methods import make_method
@@ -27,3 +29,11 @@ def test_too_many_pairs_halve_the_step():
         assert all(row["status"] == "ok" for row in rows)
         steps.append(sum(row["steps"] for row in rows))
     assert steps[1] > steps[0]
+
+
+def test_the_corner_of_a_flag_that_lashes_keeps_its_lengths():
+    """Its edges turn by a radian in a step. A limit that took this for shortening made them half as long again."""
+    scene = weft.load_scene(Path(weft.__file__).parent / "cli" / "scenes" / "flag.toml")
+    world = World(scene, "cpu")
+    method, state = make_method(world, scene.method), world.initial_state()
+    assert max(method.advance_frame(state)["stretch"] for _ in range(27)) < 0.2

@@ -425,17 +425,13 @@ class ConjugateGradients:
         self._find_residual(b, x)
         self._precondition(CORRECTED)
         self._direction.zero_()
-        iterate = self._iteration(x)
+        iterate = partial(self._iteration(x), 1 if self.device.is_cpu else ITERATIONS_A_GRAPH)
         while True:
             numbers = read((self._numbers, 0, NUMBERS))[0]
             gamma, start, goal, iterations = (float(numbers[k]) for k in (GAMMA, START, GOAL, DONE))
             if not gamma > goal or numbers[ALPHA] == 0.0:
                 break
-            if self.device.is_cpu:
-                iterate(1)
-            else:
-                given = (*self._given, self.springs.count, x, self.most_iterations)
-                self._graphs.run(partial(iterate, ITERATIONS_A_GRAPH), *given)
+            self._graphs.run(iterate, *self._given, *self.springs.arrays, self.springs.count, x)
         launch(correct_patches, count, correction, device=self.device)
         left = 0.0 if start == 0.0 else float(np.sqrt(np.abs(gamma / start)))
         return Solution(int(iterations), left, gamma <= goal, start)

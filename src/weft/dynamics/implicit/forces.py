@@ -146,8 +146,9 @@ def _no_stitches() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 def _material_axes(mesh: TriMesh) -> tuple[np.ndarray, np.ndarray]:
     """The weights p and q of each triangle, from its flat rest shape or from its own plane."""
-    if mesh.uv is not None:
-        first, second = (mesh.uv[mesh.faces[:, k]] - mesh.uv[mesh.faces[:, 0]] for k in (1, 2))
+    flat = mesh.flat_corners
+    if flat is not None:
+        first, second = (flat[:, k] - flat[:, 0] for k in (1, 2))
     else:
         one, two = (mesh.vertices[mesh.faces[:, k]] - mesh.vertices[mesh.faces[:, 0]] for k in (1, 2))
         length = np.linalg.norm(one, axis=1)
@@ -222,6 +223,21 @@ def stretch_terms(
 
 
 @wp.func
+def thread_strain(w: wp.vec3d, dw: wp.vec3d, delay: wp.float64) -> tuple[wp.vec3d, wp.float64, wp.float64]:
+    """Direction, length and strain of a thread that is w long and changes by dw a second; the strain is that after the delay.
+
+    A thread without length has no direction and no strain.
+    """
+    n = wp.vec3d()
+    strain = ZERO
+    length = wp.length(w)
+    if length > LEAST_LENGTH:
+        n = w / length
+        strain = length - ONE + delay * wp.dot(n, dw)
+    return n, length, strain
+
+
+@wp.func
 def triangle_terms(
     x0: wp.vec3d,
     x1: wp.vec3d,
@@ -260,18 +276,8 @@ def triangle_terms(
 
     shear = moduli[3]
     eye = wp.identity(n=3, dtype=wp.float64)
-    length_u = wp.length(wu)
-    length_v = wp.length(wv)
-    n_u = wp.vec3d()
-    n_v = wp.vec3d()
-    strain_u = ZERO
-    strain_v = ZERO
-    if length_u > LEAST_LENGTH:
-        n_u = wu / length_u
-        strain_u = length_u - ONE + delay * wp.dot(n_u, du)
-    if length_v > LEAST_LENGTH:
-        n_v = wv / length_v
-        strain_v = length_v - ONE + delay * wp.dot(n_v, dv)
+    n_u, length_u, strain_u = thread_strain(wu, du, delay)
+    n_v, length_v, strain_v = thread_strain(wv, dv, delay)
     if length_u > LEAST_LENGTH:
         stress_u, elastic_u, damped_u = stretch_terms(
             n_u, length_u, strain_u, strain_v, moduli[0], moduli[2], delay, limit, h

@@ -95,6 +95,30 @@ def interpolate_goals(
     goal[i] = start[i] + progress * (target[i] - start[i])
 
 
+def _triangle_arrays(elements: Elements, device: wp.Device | None) -> Any:
+    """The triangles' part of the elements on a device."""
+
+    def upload(values: np.ndarray, dtype: Any) -> wp.array:
+        return wp.array(values, dtype=dtype, device=device)
+
+    triangles: Any = TriangleArrays()
+    triangles.faces, triangles.moduli = upload(elements.faces, wp.vec3i), upload(elements.moduli, wp.vec4d)
+    triangles.p, triangles.q = upload(elements.p, wp.vec3d), upload(elements.q, wp.vec3d)
+    triangles.delay, triangles.limit = upload(elements.delay, wp.float64), upload(elements.limit, wp.float64)
+    return triangles
+
+
+def _external_forces(air: Air, mass: wp.array, face_drag: wp.array) -> Any:
+    """Gravity and air as the right-hand side reads them; `face_drag` holds the drag of each triangle."""
+    external: Any = ExternalForces()
+    external.mass = mass
+    external.gravity, external.damping = air.gravity, wp.float64(air.damping)
+    external.windy = int(air.wind is not None)
+    external.face_offsets, external.face_items, external.face_force = air.lists
+    external.face_drag = face_drag
+    return external
+
+
 class Implicit:
     """Backward Euler over stretch, shear and bend conditions."""
 
@@ -138,11 +162,7 @@ class Implicit:
             return wp.zeros(count, dtype=dtype, device=device)
 
         faces, stitches = len(elements.faces), len(elements.stitches)
-        triangles: Any = TriangleArrays()
-        self._triangles = triangles
-        triangles.faces, triangles.moduli = upload(elements.faces, wp.vec3i), upload(elements.moduli, wp.vec4d)
-        triangles.p, triangles.q = upload(elements.p, wp.vec3d), upload(elements.q, wp.vec3d)
-        triangles.delay, triangles.limit = upload(elements.delay, wp.float64), upload(elements.limit, wp.float64)
+        self._triangles = _triangle_arrays(elements, device)
         self.bending = Bending(elements.hinges, elements.bend_delay, self.count, device)
         self._pins_at, self._pins = pins_at, -1
         stitch_numbers = (elements.stitch_stiffness, elements.stitch_damping)
@@ -156,12 +176,7 @@ class Implicit:
         terms.stitch_along, terms.stitch_factor = zeros(stitches, wp.vec3d), zeros(stitches, wp.float64)
 
         self._drag = zeros(len(air.faces), wp.mat33d)
-        external = self._external = ExternalForces()
-        external.mass = upload(mass, wp.float64)
-        external.gravity, external.damping = air.gravity, wp.float64(air.damping)
-        external.windy = int(air.wind is not None)
-        external.face_offsets, external.face_items, external.face_force = air.lists
-        external.face_drag = self._drag
+        self._external = _external_forces(air, upload(mass, wp.float64), self._drag)
 
         self.matrix = BlockMatrix(elements, self.bending.pairs(), self.count, device)
         self.step_springs = StepSprings(self.matrix, inverse_mass)

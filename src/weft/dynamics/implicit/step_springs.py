@@ -277,6 +277,11 @@ class StepSprings:
         return self._matrices.array
 
     @property
+    def arrays(self) -> list[wp.array]:
+        """All that `stretch` is given, on which a CUDA graph with it depends."""
+        return [getattr(self, f"_{name}").array for name in SpringArrays.__annotations__]
+
+    @property
     def stretched(self) -> wp.array:
         """The result of `stretch`."""
         return self._stretched.array

@@ -108,6 +108,28 @@ const row4* rows = (const row4*)x.data;
 row4 sum;
 for (int k = 0; k < 4; ++k)
     sum[k] = 0.0;
-for (int e = begin; e < end; ++e)
+#if defined(__CUDA_ARCH__)
+// the loads of several entries under way at a time: a loop of one after another waits for memory twice an entry
+constexpr int many = $ENTRIES_AT_ONCE;
+for (int e = begin; e < end; e += many * step) {
+    int column[many];
+    double value[many];
+    row4 row[many];
+    #pragma unroll
+    for (int k = 0; k < many; ++k) {
+        const int place = e + k * step;
+        column[k] = columns.data[place < end ? place : begin];
+        value[k] = place < end ? values.data[place] : 0.0;
+    }
+    #pragma unroll
+    for (int k = 0; k < many; ++k)
+        row[k] = rows[column[k]];
+    #pragma unroll
+    for (int k = 0; k < many; ++k)
+        sum = sum + value[k] * row[k];
+}
+#else
+for (int e = begin; e < end; e += step)
     sum = sum + values.data[e] * rows[columns.data[e]];
+#endif
 return wp::vec_t<4, double>(sum[0], sum[1], sum[2], sum[3]);

@@ -21,6 +21,9 @@ Rest shapes that are not flat have the energy of b_e = r_e - rest_e n_e instead 
 triangles in the position without bending; the matrix is the same.
 
 A triangle with three pinned vertices does not bend: its neighbour across an edge takes all of the jump there.
+
+Vertices that are welded from the start are one: K and K' are those of their common motion, the mean S of what moves them by
+their masses, S^T K S. If they moved on their own and were put together afterwards, they would have moved too far.
 """
 
 import math
@@ -34,10 +37,12 @@ from scipy.sparse.linalg import eigsh
 from weft.dynamics import curvature
 from weft.dynamics.bend_memory import BendMemory, mean_normal
 from weft.dynamics.packed_vertices import first_three, row_product
+from weft.dynamics.seam_hinges import vertex_groups
 from weft.dynamics.springs import SpringNetwork
 from weft.runtime import launch
 from weft.runtime.cooperative import (
     BLOCK,
+    WARP,
     CooperativeLauncher,
     barrier_between,
     partition_begin,
@@ -56,17 +61,18 @@ TOLERANCE = 0.03
 # iterations at most: enough for bend dt^2 / (density h^4) = 3000, beyond which long waves become too soft. Their number grows
 # with dt / h^2, so that the time of a step grows with the fourth power of the resolution: multigrid would be the remedy
 MOST_ITERATIONS = 1000
-# rows worth a thread of their own
-ROWS_A_THREAD = 256
-# lengths of steps whose numbers are kept: a step that collides is halved, so a run has few
-MOST_PLANS = 64
+# rows worth a thread of their own; lengths of steps whose numbers are kept: a step that collides is halved, so a run has few
+ROWS_A_THREAD, MOST_PLANS = 256, 64
 
 
 @wp.struct
 class SparseRows:
-    """A sparse matrix by rows."""
+    """A sparse matrix by rows, on CUDA sliced: `WARP` rows have their entries side by side, so that a warp reads neighbours."""
 
-    offsets: wp.array[int]
+    begins: wp.array[int]
+    ends: wp.array[int]
+    step: int
+    """from an entry of a row to its next"""
     columns: wp.array[int]
     values: wp.array[wp.float64]
 
@@ -74,7 +80,7 @@ class SparseRows:
 @wp.func
 def times(i: int, matrix: SparseRows, x: wp.array[wp.vec4d]) -> wp.vec4d:
     """Row i of the matrix times x."""
-    return row_product(matrix.offsets[i], matrix.offsets[i + 1], matrix.columns, matrix.values, x)
+    return row_product(matrix.begins[i], matrix.ends[i], matrix.step, matrix.columns, matrix.values, x)
 
 
 @wp.struct
@@ -139,7 +145,7 @@ def right_hand_side(
     b = wp.vec4d()
     if w > ZERO:
         b = -times(i, k, p)
-        if rest_moments.offsets.shape[0] > 0:
+        if rest_moments.begins.shape[0] > 0:
             b += times(i, rest_moments, rest_stretch)
         b = (dt * w) * b
         b[3] = ZERO
@@ -189,7 +195,7 @@ def iterate(
         dv_next[i] = dv[i] + d
 
 
-@wp.kernel(launch_bounds=BLOCK)
+@wp.kernel(launch_bounds=(BLOCK, 1))
 def solve_bending(
     first: int,
     threads: int,
@@ -239,7 +245,10 @@ class Bending:
         finite = np.isfinite(mass)
         self._mass = np.where(finite, mass, 1.0)
         hinges = self._hinges = network.hinges()
+        self.active = bool(hinges.face_coupling.any())
+        """whether anything bends"""
         self._stencils = curvature.stencil_matrix(hinges, self.count)
+        self._groups = vertex_groups(network.welded, self.count) if len(network.welded) else None
         self.memory = BendMemory(hinges.quads, hinges.weights, hinges.rest, hinges.limits, device)
         self.rest_stretch = wp.zeros(len(hinges.quads) if self.memory.curved else 0, dtype=wp.vec4d, device=device)
         stiffness = network.quad_stiffness
@@ -256,19 +265,15 @@ class Bending:
         self._plans: dict[float, Any] = {}
         self._cooperative = CooperativeLauncher(device)
 
-    @property
-    def active(self) -> bool:
-        """Whether anything bends."""
-        return bool(self._hinges.face_coupling.any())
-
     def pin(self, pinned: np.ndarray) -> None:
         """Assemble the matrix for the vertices that are pinned now, unless they are the same as before."""
         if self._pinned is not None and np.array_equal(pinned, self._pinned):
             return
         self._pinned = pinned.copy()
-        w = self._stencils
+        w = self._stencils if self._groups is None else csr_array(self._stencils @ self._common_motion(pinned))
         shared = curvature.share_jumps(self._hinges, pinned)
-        moments = csr_array(w.T @ shared.relaxed())
+        moments = self.moments = csr_array(w.T @ shared.relaxed())
+        """(n, h): what the rest jumps of hinges do to vertices"""
         self.stiffness, self.equal_shares = csr_array(moments @ w), csr_array(w.T @ shared.matrix(shared.a) @ w)
         """K and K' in N/m, (n, n)"""
         self._stiffest = _stiffest_modes(self.equal_shares, np.where(pinned, 0.0, 1.0 / self._mass), self._delay)
@@ -276,27 +281,29 @@ class Bending:
         self.matrix, self.iterated = self._upload(self.stiffness), self._upload(self.equal_shares)
         """K, and K' of the iterations, as kernels take them"""
         self.rest_moments = self._upload(moments) if self.memory.curved else SparseRows()
-        self._material = [
-            (self.matrix, self.stiffness), (self.iterated, self.equal_shares), (self.rest_moments, moments)
-        ], self._stiffest  # fmt: skip
+        rows = [self.matrix, self.iterated, *([self.rest_moments] if self.memory.curved else [])]
+        self._material = [(matrix, matrix.values.numpy()) for matrix in rows], self._stiffest
+
+    def _common_motion(self, pinned: np.ndarray) -> csr_array:
+        """S (n, n): how each vertex moves by the motions of those that it is welded to."""
+        assert self._groups is not None
+        # a pinned vertex moves alone
+        group = np.where(pinned, self._groups.max() + 1 + np.arange(self.count), self._groups)
+        members = csr_array((self._mass, (group, np.arange(self.count))))
+        share = diags_array(1.0 / np.maximum(members.sum(axis=1), 1e-300)) @ members
+        return csr_array((members != 0.0).astype(np.float64).T @ share)
 
     def scale(self, factor: float) -> None:
         """Make cloth so many times as stiff as its material, until vertices are pinned anew."""
         matrices, stiffest = self._material
-        for rows, matrix in matrices[: 3 if self.memory.curved else 2]:
-            rows.values.assign(factor * matrix.data)
+        for rows, values in matrices:
+            rows.values.assign(factor * values)
         self._stiffest = [(delay, factor * largest) for delay, largest in stiffest]
         self._plans = {}
 
     def _upload(self, matrix: csr_array) -> Any:
-        """A matrix as kernels take it; the columns of a row in order."""
-        matrix.sort_indices()
-        rows: Any = SparseRows()
-        rows.offsets, rows.columns = (
-            wp.array(values, dtype=int, device=self.device) for values in (matrix.indptr, matrix.indices)
-        )
-        rows.values = wp.array(matrix.data, dtype=wp.float64, device=self.device)
-        return rows
+        """A matrix as kernels take it."""
+        return sliced_rows(matrix, 1 if wp.get_device(self.device).is_cpu else WARP, self.device)
 
     def plan(self, dt: float) -> Any:
         """The numbers of Chebyshev's iteration for a step dt.
@@ -341,6 +348,25 @@ class Bending:
         launch(start_solve, self.count, [*inputs, *self.work[:3]], device=self.device, grain=ROWS_A_THREAD)
         inputs = [self.count, self.iterated, self.delay, p, numbers, *self.work, push]
         self._cooperative.launch(solve_bending, self.count, inputs)
+
+
+def sliced_rows(matrix: csr_array, side: int, device: wp.DeviceLike) -> Any:
+    """`SparseRows` with slices of `side` rows, each as wide as its longest row; the columns of a row in order."""
+    matrix.sort_indices()
+    lengths, row = np.diff(matrix.indptr), np.arange(matrix.shape[0])
+    widths = np.maximum.reduceat(lengths, row[::side]) if len(row) else lengths
+    begins = (np.concatenate([[0], side * np.cumsum(widths)])[row // side] + row % side).astype(np.int32)
+    place = np.repeat(begins - side * matrix.indptr[:-1], lengths) + side * np.arange(matrix.nnz)
+
+    def upload(given: np.ndarray, dtype: Any) -> wp.array:
+        values = np.zeros(side * widths.sum(), given.dtype)
+        values[place] = given
+        return wp.array(values, dtype=dtype, device=device)
+
+    rows: Any = SparseRows()
+    rows.begins, rows.ends = (wp.array(x, dtype=int, device=device) for x in (begins, begins + side * lengths))
+    rows.step, rows.columns, rows.values = side, upload(matrix.indices, int), upload(matrix.data, wp.float64)
+    return rows
 
 
 def _stiffest_modes(k: csr_array, inverse_mass: np.ndarray, delay: np.ndarray) -> list[tuple[float, float]]:

@@ -2,18 +2,16 @@
 
 import warp as wp
 
-from weft.dynamics.packed_vertices import first_three
+from weft.dynamics.packed_vertices import first_three, length_at
 from weft.dynamics.position_based.spring_lines import (
-    CUDA_BATCH,
     SpringSlots,
-    continues,
-    load_slot,
+    load_slots,
     slots_at_once,
     solve_lines,
-    span,
 )
 from weft.runtime.cooperative import (
     BLOCK,
+    WARP,
     arrive_between,
     barrier_between,
     clusterable,
@@ -30,6 +28,7 @@ wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
+HALF = wp.constant(wp.float64(0.5))
 
 
 @wp.kernel
@@ -43,22 +42,27 @@ def start_step(
     face_items: wp.array[int],
     face_force: wp.array[wp.vec3d],
     dt: wp.float64,
+    lengths: wp.array[wp.float64],
     wind: wp.array[wp.vec3d],
     push: wp.array[wp.vec3d],
     p: wp.array[wp.vec4d],
     v_start: wp.array[wp.vec3d],
 ):
-    """Pack the vertices; find the acceleration by wind and the velocity at the start (of pinned vertices, to their target)."""
+    """Pack the vertices where they will be after half a substep (see `end_substeps`), whose length is in `lengths`.
+
+    Find the acceleration by wind and the velocity at the start (of pinned vertices, to their target).
+    """
     i = first + wp.tid()
     w = inverse_mass[i]
-    store_vec4d(p, i, x[i], w)
     force = wp.vec3d()
+    speed = v[i]
     if w == ZERO:
-        v_start[i] = (target[i] - x[i]) / dt
+        speed = (target[i] - x[i]) / dt
     else:
-        v_start[i] = v[i]
         for s in range(face_offsets[i], face_offsets[i + 1]):
             force += face_force[face_items[s] // 3]
+    v_start[i] = speed
+    store_vec4d(p, i, x[i] + (HALF * length_at(lengths, i)) * speed, w)
     wind[i] = w * force
     push[i] = w * force
 
@@ -88,7 +92,7 @@ def look_ahead(
     row = load_vec4d(p, i)
     speed = v[i]
     if again == 1:
-        speed = first_three(row - load_vec4d(before, i)) / lengths[0]
+        speed = first_three(row - load_vec4d(before, i)) / length_at(lengths, i)
     if row[3] != ZERO:
         speed += dt * (gravity + wind[i])
     push[i] = wind[i]
@@ -152,11 +156,36 @@ def end_substeps(
     x: wp.array[wp.vec3d],
     v: wp.array[wp.vec3d],
 ):
-    """Unpack positions and velocities after the last substep, of length h[0]."""
+    """Unpack positions and velocities after the last substep, whose length is in `h`.
+
+    A substep moves with the velocity at its end, so that the positions are those of half a substep later; the velocities are
+    right. So the substeps of a step run from half a substep after its start to half a substep after its end. What falls
+    freely falls exactly then, and the motion of all else is of second order.
+    """
     i = first + wp.tid()
     row = load_vec4d(p, i)
-    x[i] = first_three(row)
-    v[i] = first_three(row - load_vec4d(before, i)) / h[0]
+    last = load_vec4d(before, i)
+    x[i] = HALF * first_three(row + last)
+    v[i] = first_three(row - last) / length_at(h, i)
+
+
+@wp.func
+def change_and_strain(
+    p: wp.vec2i,
+    rest: wp.float64,
+    compliance: wp.float64,
+    inverse_mass: wp.array[wp.float64],
+    x: wp.array[wp.vec3d],
+    v: wp.array[wp.vec3d],
+    h: wp.float64,
+) -> wp.vec2d:
+    """The relative change of length of an edge in a substep h, and its strain (see `find_worst_edges`)."""
+    free = inverse_mass[p[0]] + inverse_mass[p[1]]
+    rigid = free / (free + compliance / (h * h))
+    return wp.vec2d(
+        h * wp.length(v[p[1]] - v[p[0]]) / rest,
+        rigid * wp.abs(wp.length(x[p[1]] - x[p[0]]) / rest - wp.float64(1.0)),
+    )
 
 
 @wp.kernel
@@ -187,10 +216,9 @@ def find_worst_edges(
     for k in range(i, count, stride):
         p = pairs[k]
         if p[0] >= 0:
-            change = wp.max(change, h * wp.length(v[p[1]] - v[p[0]]) / rest[k])
-            free = inverse_mass[p[0]] + inverse_mass[p[1]]
-            rigid = free / (free + compliance[k] / (h * h))
-            strain = wp.max(strain, rigid * wp.abs(wp.length(x[p[1]] - x[p[0]]) / rest[k] - wp.float64(1.0)))
+            found = change_and_strain(p, rest[k], compliance[k], inverse_mass, x, v, h)
+            change = wp.max(change, found[0])
+            strain = wp.max(strain, found[1])
     wp.atomic_max(worst, place, change)
     wp.atomic_max(worst, places + place, strain)
 
@@ -224,18 +252,18 @@ def predict_vertex(
 
 @wp.func
 def whole_batches(i: int) -> int:
-    """i rounded down to a slot at which a thread may start."""
+    """i rounded down to an item at which a thread may start."""
     return i // slots_at_once() * slots_at_once()
 
 
 @wp.func
 def turns(threads: int, count: int) -> int:
-    """How many times the busiest of the threads solves lines in a colour of so many slots."""
+    """How many times the busiest of the threads solves lines in a colour of so many items."""
     return (partition_rounds(threads, count) + slots_at_once() - 1) // slots_at_once()
 
 
 @clusterable
-@wp.kernel(launch_bounds=BLOCK)
+@wp.kernel(launch_bounds=(BLOCK, 1))
 def advance_substep(
     first: int,
     threads: int,
@@ -249,6 +277,7 @@ def advance_substep(
     elastics: wp.array[wp.float64],
     softness: wp.array[wp.float64],
     pushes: wp.array[wp.float64],
+    blocks: wp.array[int],
     push: wp.array[wp.vec3d],
     gravity: wp.vec3d,
     air_damping: wp.float64,
@@ -257,10 +286,10 @@ def advance_substep(
     p: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
 ):
-    """Free motion over a substep of length lengths[0]; then all lines of springs, colour by colour.
+    """Free motion over a substep; then all lines of springs, colour by colour. `lengths` has one length, or one a vertex.
 
-    A cooperative kernel. A thread loads its next spring before the barrier between two colours, to hide the latency. All
-    threads of a warp, which solve a batch together, take the same branches.
+    A cooperative kernel, whose items are those of `slots_at_once`. A thread loads its next springs before the barrier between
+    two colours, to hide the latency. All threads of a warp, which solve a batch together, take the same branches.
     """
     t = first + wp.tid()
     h = lengths[0]
@@ -268,6 +297,9 @@ def advance_substep(
     for i in range(
         partition_begin(t, threads, count), partition_end(t, threads, count), partition_step(threads, count)
     ):
+        if lengths.shape[0] > 1:
+            h = lengths[i]
+            per_h = ONE / h
         predict_vertex(i, again, push, gravity, air_damping, h, per_h, v, p, before)
     if colours == 0:
         return
@@ -277,22 +309,20 @@ def advance_substep(
     slots.elastics = elastics
     slots.softness = softness
     slots.pushes = pushes
+    slots.blocks = blocks
     colour = int(0)
     begin = offsets[0]
     end = offsets[1]
     i = begin + whole_batches(partition_begin(t, threads, end - begin))
     left = turns(threads, end - begin)
-    spring = load_slot(wp.min(i, end - CUDA_BATCH + t % CUDA_BATCH), slots)
+    springs = load_slots(wp.min(i, end - WARP + t % WARP), slots)
     grid_barrier(arrivals)
-    spring.tied = continues(spring.ends)
-    spring.was = span(spring.ends, spring.tied, before)
     while colour < colours:
         following = offsets[wp.min(colour + 2, colours)]
         size = end - begin
         next_size = following - end
-        slot = i
-        there = slot < begin + whole_batches(partition_end(t, threads, size))
-        # the thread's next spring in this colour, or its first in the next colour; a thread without one loads the last batch
+        there = i < begin + whole_batches(partition_end(t, threads, size))
+        # the thread's next springs in this colour, or its first in the next colour; a thread without any loads the last batch
         left -= 1
         crosses = left == 0
         i += slots_at_once() * partition_step(threads, size)
@@ -302,16 +332,14 @@ def advance_substep(
             colour += 1
             i = begin + whole_batches(partition_begin(t, threads, next_size))
             left = turns(threads, next_size)
-        next_spring = load_slot(wp.min(i, end - CUDA_BATCH + t % CUDA_BATCH), slots)
+        next_springs = load_slots(wp.min(i, end - WARP + t % WARP), slots)
 
-        if there:
-            solve_lines(slot, spring, slots, before, p)
+        if there and springs.blocks > 0:
+            solve_lines(springs, slots, before, p)
 
         last_turn = crosses and colour < colours
         ticket = arrive_between(arrivals, last_turn, size, next_size)
-        spring = next_spring
-        spring.tied = continues(spring.ends)
-        spring.was = span(spring.ends, spring.tied, before)
+        springs = next_springs
         wait_between(arrivals, last_turn, size, next_size, ticket)
 
 

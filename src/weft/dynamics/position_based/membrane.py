@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import warp as wp
 
+from weft.dynamics.packed_vertices import length_at
 from weft.dynamics.springs import SpringNetwork
 
 wp.set_module_options({"enable_backward": False})
@@ -35,6 +36,7 @@ LARGEST_SHIFT = 0.5
 def find_extensions(
     first: int,
     springs: wp.array[int],
+    pairs: wp.array[wp.vec2i],
     rests: wp.array[wp.float64],
     compliance: wp.array[wp.float64],
     lengths: wp.array[wp.float64],
@@ -42,7 +44,7 @@ def find_extensions(
     shifted: wp.array[wp.float64],
     extensions: wp.array[wp.float64],
 ):
-    """How much longer than at rest each spring is by the force that it had in the last substep, of length lengths[0].
+    """How much longer than at rest each spring is by the force that it had in the last substep, whose length is in `lengths`.
 
     Springs that are not solved to the end are longer than that; their length itself would make the coupling unstable.
     """
@@ -50,7 +52,8 @@ def find_extensions(
     k = springs[i]
     if k >= 0:
         shift = shifted[i] - rests[i]
-        extensions[k] = shift - compliance[i] * pushes[i] / (lengths[0] * lengths[0])
+        h = length_at(lengths, pairs[i][0])
+        extensions[k] = shift - compliance[i] * pushes[i] / (h * h)
 
 
 @wp.func

@@ -27,9 +27,8 @@ from weft.dynamics.position_based.kernels import (
 )
 from weft.dynamics.position_based.membrane import Membrane, find_extensions, follow_triangles
 from weft.dynamics.position_based.spring_lines import (
-    CPU_BATCH,
-    CUDA_BATCH,
     SIMD_BATCHES,
+    SLOTS_A_THREAD,
     SpringLines,
     find_spring_lines,
     prepare_springs,
@@ -106,7 +105,7 @@ class ColouredConstraints(NamedTuple):
 class PositionBased:
     """XPBD over a spring network."""
 
-    central = False
+    central = True
 
     def __init__(
         self,
@@ -143,25 +142,14 @@ class PositionBased:
         )
         # hinges bend by their stencils alone: the springs between opposite vertices would lock the spring lines
         keep = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
-        lines = find_spring_lines(network, keep, count, CPU_BATCH if device.is_cpu else CUDA_BATCH)
+        lines = find_spring_lines(network, keep, count, align=1 if device.is_cpu else SLOTS_A_THREAD)
         self.springs = self._upload_lines(network, membrane, lines)
+        self._blocks = upload(lines.blocks, int)
         limited = bool(np.isfinite(network.face_threads[:, 2, 2]).any())
         threads = network.face_threads if limited else np.zeros((0, 3, 3))
         tensors = (upload(values, wp.mat33d) for values in (network.face_tension, threads))
         self._faces = upload(network.face_springs, wp.vec3i), *tensors
-        self._extensions = wp.zeros(len(network.pairs), dtype=wp.float64, device=device)
-        slots = len(self.springs.arrays[0])
-        self._elastics, self._softness, self._pushes = (
-            wp.zeros(slots, dtype=wp.float64, device=device) for _ in range(3)
-        )
-        self._rests = wp.clone(self.springs.arrays[1])
-        """rest lengths that follow the triangles (see `membrane`)"""
-        self._compliance = wp.clone(self.springs.arrays[2]) if limited else self.springs.arrays[2]
-        """compliances of the step, smaller where threads are at their limit"""
-        self._cooperative = CooperativeLauncher(device)
-        self._graphs = GraphCache(device)
-        self._length, self._length_before = (wp.ones(1, dtype=wp.float64, device=device) for _ in range(2))
-        """the length of a substep, on the device, so that CUDA graphs serve substeps of any length"""
+        self._make_buffers(len(network.pairs), limited=limited, lengths=1)
         self._closing = seams if seams is not None and seams.closing is not None else None
         self.stitches = self._upload_stitches(network)
         self.bending = Bending(network, mass, device)
@@ -178,9 +166,26 @@ class PositionBased:
         """positions, velocities and step for which that was measured"""
         self.refined = 1.0
         """how many times shorter substeps were in the last step"""
-        self._push = wp.zeros(count, dtype=wp.vec3d, device=device)
-        self._wind = wp.zeros(count, dtype=wp.vec3d, device=device)
-        self._packed, self._before, self._ahead = (wp.zeros(count, dtype=wp.vec4d, device=device) for _ in range(3))
+
+    def _make_buffers(self, springs: int, *, limited: bool, lengths: int) -> None:
+        """What a step works with, for so many springs; `lengths` of substeps are one for all, or one a vertex."""
+        device, slots = self.device, len(self.springs.arrays[0])
+
+        def zeros(count: int, dtype: Any = wp.float64) -> wp.array:
+            return wp.zeros(count, dtype=dtype, device=device)
+
+        self._extensions = zeros(springs)
+        self._elastics, self._softness, self._pushes = (zeros(slots) for _ in range(3))
+        self._rests = wp.clone(self.springs.arrays[1])
+        """rest lengths that follow the triangles (see `membrane`)"""
+        self._compliance = wp.clone(self.springs.arrays[2]) if limited else self.springs.arrays[2]
+        """compliances of the step, smaller where threads are at their limit"""
+        self._cooperative = CooperativeLauncher(device)
+        self._graphs = GraphCache(device)
+        self._length, self._length_before = (wp.ones(lengths, dtype=wp.float64, device=device) for _ in range(2))
+        """the length of a substep, on the device, so that CUDA graphs serve substeps of any length"""
+        self._push, self._wind = (zeros(self.count, wp.vec3d) for _ in range(2))
+        self._packed, self._before, self._ahead = (zeros(self.count, wp.vec4d) for _ in range(3))
         """packed vertices in a substep, at its start, and where they would be without bending"""
 
     def _upload_lines(
@@ -188,13 +193,14 @@ class PositionBased:
     ) -> ColouredConstraints:
         """Pairs of vertices, rest lengths, compliances, delays and triangles of all slots of all batches, sorted by colour.
 
-        On the CPU the slots of `SIMD_BATCHES` batches are interleaved, on CUDA one batch follows the other.
+        Slots that are read at the same time are neighbours: on the CPU those of `SIMD_BATCHES` batches, on CUDA the first
+        slots of all threads of a warp, then their second ones, and so on.
         """
-        side = SIMD_BATCHES if self.device.is_cpu else 1
         slots = spring_lines.springs.shape[1]
+        side, along = (SIMD_BATCHES, slots) if self.device.is_cpu else (slots // SLOTS_A_THREAD, SLOTS_A_THREAD)
 
         def interleaved(values: np.ndarray) -> np.ndarray:
-            return values.reshape(-1, side, slots, *values.shape[2:]).swapaxes(1, 2).reshape(-1, *values.shape[2:])
+            return values.reshape(-1, side, along, *values.shape[2:]).swapaxes(1, 2).reshape(-1, *values.shape[2:])
 
         def upload(values: np.ndarray, dtype: Any) -> wp.array:
             return wp.array(interleaved(values), dtype=dtype, device=self.device)
@@ -210,7 +216,8 @@ class PositionBased:
             upload(spring_lines.springs, int),
             upload(membrane.sides[k], wp.vec2i),
         )
-        offsets = slots * spring_lines.offsets
+        # in items of `advance_substep`
+        offsets = slots * spring_lines.offsets // (1 if self.device.is_cpu else SLOTS_A_THREAD)
         return ColouredConstraints(offsets, wp.array(offsets, dtype=int, device=self.device), arrays)
 
     def _upload_stitches(self, network: SpringNetwork) -> ColouredConstraints:
@@ -255,7 +262,7 @@ class PositionBased:
         Vertices without inverse mass move on a straight line to `target`. `contacts` is called in each substep with the
         packed vertices, which it may correct, and those at the start of the substep.
         """
-        self._pin(state)
+        self.pin(state)
         solves = self._solves(dt)
         substeps = self._substeps(state, dt, touched=contacts is not None and len(contacts) > 0)
         substeps = solves * math.ceil(substeps / solves)
@@ -264,6 +271,20 @@ class PositionBased:
         self._length.fill_(dt / substeps)
         if self._closing is not None:
             self._draw_together(state.time + dt)
+        self._take_solves(state, target, dt, (solves, substeps), (x_end, v_end), contacts)
+        return substeps
+
+    def _take_solves(
+        self,
+        state: State,
+        target: wp.array,
+        dt: float,
+        counts: tuple[int, int],
+        ends: tuple[wp.array, wp.array],
+        contacts: SubstepContacts | None,
+    ) -> None:
+        """A step with so many solves of bending and substeps; writes positions and velocities at its end."""
+        (solves, substeps), (x_end, v_end) = counts, ends
         with self._graphs.fuse():
             self._start(state, target, dt, v_end)
             for solve in range(solves):
@@ -272,33 +293,38 @@ class PositionBased:
             inputs = [self._length, self._packed, self._before, x_end, v_end]
             end = partial(launch, end_substeps, self.count, inputs, device=self.device)
             self._graphs.run(end, "end", x_end, v_end)
-        return substeps
 
     def _take_substeps(
         self, substeps: int, h: float, v: wp.array, contacts: SubstepContacts | None, *, again: bool
     ) -> None:
         """So many substeps of length h of the packed vertices; v are their velocities at the start of the step."""
-        first, later = (self._substep_inputs(v, again=later) for later in (again, True))
         given = (v, h if self.stitches.total else 0.0, *(() if contacts is None else contacts.given))
+        first = self._substep_inputs(v, again=again)
+        self._graphs.run(partial(self._substep, first, h, contacts), "first", again, *given)
+        launch_fused()
+        self._take_more(substeps - 1, h, v, contacts, given)
+
+    def _take_more(
+        self, substeps: int, h: float, v: wp.array, contacts: SubstepContacts | None, given: tuple[Any, ...]
+    ) -> None:
+        """So many substeps after another one; `given` is what their CUDA graphs depend on."""
+        later = self._substep_inputs(v, again=True)
 
         def advance(count: int) -> None:
             for _ in range(count):
                 self._substep(later, h, contacts)
 
-        self._graphs.run(partial(self._substep, first, h, contacts), "first", again, *given)
-        launch_fused()
-        rest = substeps - 1
         for batch in SUBSTEPS_A_GRAPH:
-            for _ in range(rest // batch):
+            for _ in range(substeps // batch):
                 self._graphs.run(partial(advance, batch), "substeps", batch, *given)
                 launch_fused()
-            rest %= batch
+            substeps %= batch
 
     def _prepare(self) -> None:
         """The constants of springs that are the same in all substeps of a step."""
         pairs, rests, compliance, delay, springs, sides = self.springs.arrays
-        inputs = [springs, rests, self._compliance, self._length_before, self._pushes, self._rests, self._extensions]
-        launch(find_extensions, len(pairs), inputs, device=self.device)
+        inputs = [springs, pairs, rests, self._compliance, self._length_before, self._pushes, self._rests]
+        launch(find_extensions, len(pairs), [*inputs, self._extensions], device=self.device)
         inputs = [springs, rests, compliance, sides, *self._faces, self._extensions, self._compliance, self._rests]
         launch(follow_triangles, len(pairs), inputs, device=self.device)
         inputs = [pairs, self._compliance, delay, self._length, self._elastics, self._softness]
@@ -326,6 +352,7 @@ class PositionBased:
             self._elastics,
             self._softness,
             self._pushes,
+            self._blocks,
             *forces,
             v,
             self._packed,
@@ -367,6 +394,10 @@ class PositionBased:
             worst = worst.reshape(2, -1, MAXIMA).max(axis=1)
             worst = np.partition(worst, -1 - self._spared, axis=1)[:, : -self._spared]
         change, strain = worst.max(axis=1).tolist()
+        return self.refine(change, strain, dt, touched=touched)
+
+    def refine(self, change: float, strain: float, dt: float, *, touched: bool) -> int:
+        """How many substeps dt needs for so large a relative change of length in a substep, and so large a strain."""
         # the strain by which contacts win over springs grows with the square of the substep
         wanted = math.sqrt(strain / LARGEST_STRAIN) if touched else 0.0
         factor = min(max(wanted**FOLLOWING, wanted / FAR, RETURN), FASTEST_REFINING)
@@ -392,7 +423,7 @@ class PositionBased:
         """How many substeps a step of dt has while nothing asks for more."""
         return max(1, math.ceil(dt / self.longest_substep - 1e-9))
 
-    def _pin(self, state: State) -> None:
+    def pin(self, state: State) -> None:
         """Tell bending which vertices are pinned now."""
         pins = 0 if self._pins_at is None else self._pins_at(state.time)
         if self.bending.active and pins != self._pins:
@@ -411,12 +442,16 @@ class PositionBased:
         x, v, w = state.x, state.v, self.inverse_mass
 
         def start() -> None:
-            inputs = [x, v, w, target, *self.air.lists, dt, self._wind, self._push, self._packed, v_start]
+            inputs = [x, v, w, target, *self.air.lists, dt, self._length, self._wind, self._push, self._packed, v_start]
             launch(start_step, self.count, inputs, device=self.device)
-            self.bending.memory.follow(x)
+            self._follow_bends(x)
             self._prepare()
 
         self._graphs.run(start, "start", dt, x, v, target, v_start)
+
+    def _follow_bends(self, x: wp.array) -> None:
+        """Let rest shapes follow the positions at the start of a step, where the material does so."""
+        self.bending.memory.follow(x)
 
     def _bend(self, dt: float, v: wp.array, *, again: bool) -> None:
         """The acceleration by wind and by bending over the next substeps, which take dt together."""

@@ -99,16 +99,16 @@ class GltfScene:
     def _names(self) -> list[str]:
         """A name for each mesh: that of its node, else of its mesh; a number is added where two are the same."""
         nodes, meshes = self.document.items("nodes"), self.document.items("meshes")
-        names: list[str] = []
+        # the names in order, and the last number of each
+        names: dict[str, int] = {}
         for mesh in self.meshes:
             node = nodes[mesh.node]
-            plain = str(node.get("name") or meshes[node["mesh"]].get("name") or f"mesh_{node['mesh']}")
-            number, name = 1, plain
+            plain = name = str(node.get("name") or meshes[node["mesh"]].get("name") or f"mesh_{node['mesh']}")
             while name in names:
-                number += 1
-                name = f"{plain}_{number}"
-            names.append(name)
-        return names
+                names[plain] += 1
+                name = f"{plain}_{names[plain]}"
+            names[name] = 1
+        return list(names)
 
     def _placed_details(self, mesh: NodeMesh, name: str, world: dict[int, Floats]) -> Details:
         details = mesh.details.named("object", name, len(mesh.faces))
@@ -193,7 +193,7 @@ def _read_skin(document: GltfDocument, skin: dict[str, Any]) -> tuple[list[int],
 def _read_node_mesh(document: GltfDocument, node: int) -> NodeMesh | None:
     """The mesh of a node: all primitives as one, with equal vertices merged; None if it has no triangles."""
     fields = document.items("nodes")[node]
-    mesh = document.items("meshes")[fields["mesh"]]
+    mesh = document.item("meshes", fields["mesh"])
     name = mesh.get("name", fields["mesh"])
     # points and lines have no triangles
     shown = [p for p in mesh["primitives"] if p.get("mode", TRIANGLES) in (TRIANGLES, STRIP, FAN)]
@@ -277,7 +277,7 @@ def _read_attribute(document: GltfDocument, primitives: list[dict[str, Any]], na
 
 
 def _material_name(document: GltfDocument, number: int | None) -> str | None:
-    return None if number is None else str(document.items("materials")[number].get("name", f"material_{number}"))
+    return None if number is None else str(document.item("materials", number).get("name", f"material_{number}"))
 
 
 def _read_faces(document: GltfDocument, primitive: dict[str, Any], vertex_count: int) -> NDArray[np.int64]:

@@ -51,6 +51,13 @@ class GltfDocument:
         found = self.json.get(name, [])
         return found if isinstance(found, list) else []
 
+    def item(self, name: str, index: Any) -> dict[str, Any]:
+        """One of a top-level list."""
+        found = self.items(name)
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(found):
+            raise MeshError(f"it refers to number {str(index)[:20]} of its {len(found)} {name}")
+        return found[index]
+
     def roots(self) -> list[int]:
         """The nodes at the top of the scene that the file shows."""
         scenes = self.items("scenes")
@@ -73,7 +80,7 @@ class GltfDocument:
 
     def array(self, index: int) -> NDArray[Any]:
         """The array of an accessor, (n,) or (n, width); normalised integers as numbers between -1 and 1."""
-        accessor = self.items("accessors")[index]
+        accessor = self.item("accessors", index)
         count, width = int(accessor["count"]), _WIDTHS[accessor["type"]]
         kind = np.dtype(_COMPONENTS[accessor["componentType"]])
         if count < 0:
@@ -98,7 +105,7 @@ class GltfDocument:
         return values[:, 0] if width == 1 else values
 
     def _view(self, index: int, offset: int, count: int, width: int, kind: np.dtype[Any]) -> NDArray[Any]:
-        view = self.items("bufferViews")[index]
+        view = self.item("bufferViews", index)
         start = int(view.get("byteOffset", 0)) + int(offset)
         row = width * kind.itemsize
         stride = int(view.get("byteStride", 0)) or row
@@ -117,7 +124,7 @@ class GltfDocument:
         return self._buffers[index]
 
     def _load_buffer(self, index: int) -> bytes:
-        uri = self.items("buffers")[index].get("uri")
+        uri = self.item("buffers", index).get("uri")
         if uri is None:
             if self._body is None or index != 0:
                 raise MeshError("it has a buffer without data")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import MeshError, WeftWarning, missing_extra
-from weft.mesh.details import Labels
+from weft.mesh.details import GROUPS, Labels
 from weft.mesh.formats.probe import answer, probe
 from weft.mesh.formats.raw import (
     RawMesh,
@@ -228,6 +228,10 @@ def _materials(mesh: Any, code: Any, polygon_count: int) -> Labels | None:
     parts: list[tuple[Any, Any]] = [(mesh.GetPrim(), slice(None))]
     parts += [(subset.GetPrim(), np.array(subset.GetIndicesAttr().Get(code) or (), np.int64)) for subset in subsets]
     for prim, rows in parts:
+        # subsets of other families, such as panels, would inherit the material of the whole mesh
+        family = UsdGeom.Subset(prim).GetFamilyNameAttr().Get() if prim.IsA(UsdGeom.Subset) else None
+        if family in GROUPS:
+            continue
         material = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial()[0]
         inside = isinstance(rows, slice) or not len(rows) or 0 <= rows.min() <= rows.max() < polygon_count
         if material and inside:

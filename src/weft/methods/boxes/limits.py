@@ -1,14 +1,12 @@
 """What limits the elastic surface in a step: triangles that are held, and collision planes.
 
-Held triangles intersect at the end of a step: their vertices are held where they were at the start of the step.
+Triangles are held if they would intersect at the end of a step: their vertices stay where they were at its start. This
+is the older avoidance that Liu, Ko and Chang 1998 compare with (their S1). Used on all pairs it makes cloth stick, so that
+`boxes` uses it for neighbouring triangles alone, which have no plane between them. It always ends: at the latest when all
+vertices are held.
 
-This is the older avoidance that Liu, Ko and Chang 1998 compare with (their S1). Used on all pairs it makes cloth stick, so
-that `boxes` uses it for neighbouring triangles alone, which have no plane between them. It always ends: at the latest when
-all vertices are held.
-
-Collision planes: keep the boxes of triangles apart by limits on the coordinates of their vertices.
-
-Liu, Ko and Chang 1998, section 4. Two boxes that are apart at the start of a step and touch while their sides move
+Collision planes keep the boxes of triangles apart by limits on the coordinates of their vertices (section 4 of the paper).
+Two boxes that are apart at the start of a step and touch while their sides move
 linearly get a plane d = k, perpendicular to the axis d on which they touch last: the vertices of one triangle stay
 below it, those of the other above it. A vertex in several pairs must be below its lowest plane and above its highest;
 where these conflict (upper < lower) it stays between them, and the next run of the step moves the planes apart.

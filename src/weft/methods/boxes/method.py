@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.broad_phase.interface import EXACT_BROAD_PHASES, BroadPhase, make_broad_phase
+from weft.broad_phase.interface import BROAD_PHASES, BroadPhase, make_broad_phase
 from weft.contact.contact import ContactSearch
 from weft.contact.step_search import TOUCHING, length_scale, move_off
 from weft.geometry.stencil import Kind
@@ -142,5 +142,5 @@ class Boxes(Method):
         """What finds overlapping boxes: the paper's tree on the CPU, Warp's hierarchy on a GPU, unless another is chosen."""
         world = self.world
         usual = "material_tree" if world.device.is_cpu else "bvh"
-        name = choose_search(world, self.name, search, EXACT_BROAD_PHASES, usual)
+        name = choose_search(world, self.name, search, BROAD_PHASES, usual)
         return make_broad_phase(name, world.surface, material=world.rest_shape.numpy())

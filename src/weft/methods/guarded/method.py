@@ -6,7 +6,8 @@ crosses a step is that of `robust`, and costs the same. Otherwise:
 1. the paths of all intersections are found, over cloth and colliders, and what is pinched between solids (`tangles`);
 2. pairs within a tangle are left alone (`pair_states`), all others are guarded as ever;
 3. pinched cloth moves with what pinches it (`analysis.solids`), the rest of a tangle is parted by a displacement (`parting`);
-4. pairs that prescribed motion forces through each other are released, they alone (`forcing`).
+4. pairs that prescribed motion forces through each other are released, they alone (`forcing`), and cloth that colliders would
+   tear lets them pass (`tearing`).
 """
 
 import numpy as np
@@ -16,10 +17,12 @@ from numpy.typing import NDArray
 from weft.contact.step_search import OFFSET, length_scale
 from weft.methods.base import StepReport
 from weft.methods.guarded.folds import stack_facets
-from weft.methods.guarded.forcing import Forced, GuardedRounds
+from weft.methods.guarded.forcing import LEAST_WEIGHT, Forced, GuardedRounds
+from weft.methods.guarded.held import HeldVertices
 from weft.methods.guarded.ledger import Ledger
 from weft.methods.guarded.pair_states import PairStates, Sides
 from weft.methods.guarded.tangles import TangleFinder, Tangles
+from weft.methods.guarded.tearing import Tearing, Torn
 from weft.methods.robust.method import Robust
 from weft.runtime import launch
 from weft.scene import Guarded as GuardedOptions
@@ -31,19 +34,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.integer]
 
 
-# times its rest length that an edge may be stretched by a collider, which passes through the cloth before it stretches it
-# farther: a ball at 50 m/s that a sheet of leather stops stretches it to 2.8 times
-TEARING = 4.0
-
-
-class Torn(Exception):
-    """Colliders would stretch cloth beyond `TEARING`; they have to pass the vertices that they push."""
-
-    def __init__(self, vertices: Ints) -> None:
-        super().__init__("a collider would tear the cloth")
-        self.vertices = vertices
-
-
 @wp.kernel
 def add_displacement(
     first: int, displacement: wp.array[wp.vec3d], factor: wp.float64, dt: wp.float64, v: wp.array[wp.vec3d]
@@ -51,59 +41,6 @@ def add_displacement(
     """Let the average velocities lead farther by a multiple of the displacement."""
     i = first + wp.tid()
     v[i] = v[i] + (factor / dt) * displacement[i]
-
-
-class HeldVertices:
-    """Vertices of cloth that move with what holds them in a step, and the pairs that are released for it."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.vertices = np.zeros(0, np.int64)
-        self.velocities = np.zeros((0, 3))
-        self.pairs: list[Sides] = []
-        """forced pairs of cloth with cloth"""
-        self.loose = np.zeros(0, np.int64)
-        """vertices that colliders may pass, but that nothing holds"""
-        self._masses: tuple[Ints, Floats] | None = None
-
-    def add(self, vertices: Ints, velocities: Floats) -> None:
-        """Hold vertices; those that are held already keep their velocities."""
-        new = ~np.isin(vertices, self.vertices)
-        vertices, first = np.unique(vertices[new], return_index=True)
-        self.vertices = np.concatenate([self.vertices, vertices])
-        self.velocities = np.concatenate([self.velocities, velocities[new][first]])
-
-    def sides(self) -> Sides:
-        """The released pairs: held cloth with all colliders, and the forced pairs of cloth."""
-        world = self.world
-        parts = list(self.pairs)
-        cloth = np.union1d(self.vertices, self.loose)
-        if len(cloth):
-            parts.append(Sides.of(cloth, np.arange(world.cloth_vertex_count, world.vertex_count)))
-        return Sides.join(*parts)
-
-    def apply(self, x: Floats, dt: float) -> None:
-        """Prescribe the motion of the held vertices; pins keep their own."""
-        if not len(self.vertices):
-            return
-        world = self.world
-        inverse_mass, target = world.inverse_mass.numpy().copy(), world.target.numpy().copy()
-        free = inverse_mass[self.vertices] > 0.0
-        held = self.vertices[free]
-        self._masses = held, inverse_mass[held]
-        inverse_mass[held] = 0.0
-        target[held] = x[held] + dt * self.velocities[free]
-        world.inverse_mass.assign(inverse_mass)
-        world.target.assign(target)
-
-    def let_go(self) -> None:
-        """Give the vertices their masses back."""
-        if self._masses is not None:
-            inverse_mass = self.world.inverse_mass.numpy().copy()
-            held, masses = self._masses
-            inverse_mass[held] = masses
-            self.world.inverse_mass.assign(inverse_mass)
-            self._masses = None
 
 
 class Guarded(Robust):
@@ -121,7 +58,8 @@ class Guarded(Robust):
         """what crosses at the start of the next step"""
         self._looked = False
         """whether `tangles` is that of the current positions"""
-        self._held = HeldVertices(world)
+        self._held = HeldVertices(world, options.strain_limit)
+        self._tearing = Tearing(world, self.motion, self.contact_list, self.finder)
         self._displacement: wp.array | None = None
         self._parted = 0
         """number of steps so far in which a tangle was parted"""
@@ -149,24 +87,35 @@ class Guarded(Robust):
         self._look(state)
         crossing = released = 0
         if self.tangles is not None:
-            known = np.isin(self._keys(self.tangles), self.ledger.released)
-            released = int((known | self.finder.at_pinched(self.tangles)).sum())
-            crossing = self.tangles.crossings - released
+            released = int(self._are_released(self.tangles).sum())
+            crossing = len(self.tangles.counted) - released
         events = {"opened": self.ledger.opened, "newly_crossing": self.ledger.newly_crossing}
         return {"released": released, "crossing": crossing, **events}
+
+    def noted(self, state: State) -> dict[str, np.ndarray]:
+        """(k, 3) the released pairs: the ends of the edge, and the triangle."""
+        self._look(state)
+        if self.tangles is None:
+            return {"released": np.zeros((0, 3), np.int64)}
+        return {"released": self.tangles.analysis.rows[self.tangles.counted[self._are_released(self.tangles)]]}
+
+    def _are_released(self, tangles: Tangles) -> NDArray[np.bool_]:
+        """Which of the pairs that count the ledger knows as released, or are at cloth that bodies pinch."""
+        known = np.isin(self._keys(tangles), self.ledger.released)
+        return np.asarray(known | self.finder.at_pinched(tangles)[tangles.counted])
 
     def look_again(self, state: State) -> dict[str, int]:
         """The columns of a state in which something crosses, says another; what the steps did not notice has no cause."""
         if self.tangles is None:
             self.tangles = self.finder.find(state.x)
             if self.tangles is not None:
-                nothing = np.zeros(self.tangles.crossings, dtype=bool)
+                nothing = np.zeros(len(self.tangles.counted), dtype=bool)
                 self.ledger.end_step(self._keys(self.tangles), nothing, nothing)
         return self.state_columns(state)
 
     def _keys(self, tangles: Tangles) -> NDArray[np.int64]:
-        """(k,) the pairs that cross, as the ledger numbers them."""
-        return self.ledger.keys(tangles.analysis.edge, tangles.analysis.face)
+        """(k,) the pairs that cross and count, as the ledger numbers them."""
+        return self.ledger.keys(tangles.analysis.edge[tangles.counted], tangles.analysis.face[tangles.counted])
 
     def _look(self, state: State) -> None:
         """Find what crosses now, unless it is known."""
@@ -174,9 +123,14 @@ class Guarded(Robust):
             self.tangles, self._looked = self.finder.find(state.x), True
             self.ledger.start(np.zeros(0, np.int64) if self.tangles is None else self._keys(self.tangles))
 
+    def begin_together(self, state: State) -> bool:
+        """While nothing crosses a step is that of `robust`."""
+        self._look(state)
+        return self.tangles is None and super().begin_together(state)
+
     def _advance(self, state: State, dt: float, end: float, *, may_halve: bool) -> StepReport | None:
         self._look(state)
-        self._held = HeldVertices(self.world)
+        self._held = HeldVertices(self.world, self.options.strain_limit)
         report = None
         while True:
             try:
@@ -203,16 +157,15 @@ class Guarded(Robust):
         if self.tangles is not None:
             sides.append(self.finder.sides(self.tangles))
             self._hold_pinched(self.tangles, state, dt)
-            places = self.finder.places(self.tangles, np.union1d(self._held.vertices, self._held.loose))
+            places = self.finder.places(self.tangles, self._held.released)
         self.states.assign(Sides.join(*sides, self._held.sides()), places)
         if not self.states.any:
             return
-        self._held.apply(state.x.numpy(), dt)
+        pinned = self.world.inverse_mass.numpy() == 0.0
+        pinned[self.world.cloth_vertex_count :] = False
+        self._held.apply(state.x.numpy(), state.v.numpy(), dt)
         if self.tangles is not None:
             movable = self.world.inverse_mass.numpy() > 0.0
-            pinned = ~movable
-            pinned[self.world.cloth_vertex_count :] = False
-            pinned[self._held.vertices] = False
             moved = self.finder.displacements(self.tangles, movable, pinned, self._parted)
             self._displacement = wp.array(moved, dtype=wp.vec3d, device=self.world.device)
 
@@ -223,11 +176,12 @@ class Guarded(Robust):
             self._held.add(tangles.inside[tangles.pinched], self.finder.held_velocities(tangles, velocity))
 
     def _release(self, state: State, dt: float, forced: Forced) -> None:
-        """Release forced pairs: cloth and colliders, and cloth between the same solids; or cloth and cloth."""
+        """Release forced pairs of cloth and colliders, and cloth between the same solids; let cloth and cloth move as one."""
         count = self.world.cloth_vertex_count
         with_collider = (forced.stencils >= count).any(axis=1)
+        pinned = self.world.kinematics.fixed(self.world.vertex_count, state.time)
         for stencil, weights in zip(forced.stencils[~with_collider], forced.weights[~with_collider], strict=True):
-            self._held.pairs.append(Sides.of(stencil[weights > 0.0], stencil[weights < 0.0]))
+            self._join(stencil, weights, forced.velocities, pinned)
         vertices = np.unique(forced.stencils[with_collider])
         vertices = vertices[vertices < count]
         self._held.add(vertices, forced.velocities[vertices])
@@ -235,31 +189,20 @@ class Guarded(Robust):
             x, target = state.x.numpy(), self.world.target.numpy()
             self._held.add(*self.finder.pinched_with(vertices, x, target, dt))
 
+    def _join(self, stencil: Ints, weights: Floats, velocities: Floats, pinned: NDArray[np.bool_]) -> None:
+        """Let the vertices of a forced pair of cloth move as one; it is released only where pins keep them from that."""
+        corners = stencil[np.abs(weights) > LEAST_WEIGHT]
+        if not pinned[corners].all():
+            self._held.add(corners, velocities[corners], released=False)
+            if self._held.join(corners):
+                return
+        self._held.pairs.append(Sides.of(stencil[weights > 0.0], stencil[weights < 0.0]))
+
     def _end_step(self, state: State, dt: float, substeps: int, report: StepReport) -> None:
         # only colliders that move can push cloth so far that it would tear
-        if report.collisions and self.world.kinematics.moving:
-            self._refuse_to_tear(state)
+        if (report.contacts or report.collisions or self.states.any) and self.world.kinematics.moving:
+            self._tearing.refuse(state, dt, self._held.loose, tangled=self.tangles is not None)
         super()._end_step(state, dt, substeps, report)
-
-    def _refuse_to_tear(self, state: State) -> None:
-        """Raise `Torn` where a collider would stretch an edge to more than `TEARING` times its rest length."""
-        if self.world.largest_stretch(self.motion.x_end) < TEARING:
-            return
-        edges, rest = self.world.cloth_edges
-        x, end = state.x.numpy(), self.motion.x_end.numpy()
-        a, b = edges.numpy().T
-        length = np.linalg.norm(end[b] - end[a], axis=1)
-        longer = length > np.linalg.norm(x[b] - x[a], axis=1)
-        torn = edges.numpy()[longer & (length > TEARING * rest.numpy())]
-        contacts = self.contact_list
-        given = contacts.normal_impulses[: contacts.count].numpy() > 0.0
-        count = self.world.cloth_vertex_count
-        stencils = contacts.vertices[: contacts.count].numpy().reshape(-1, 4)[given]
-        touching = np.unique(stencils[(stencils >= count).any(axis=1)])
-        pushed = np.setdiff1d(touching[touching < count], self._held.loose)
-        pushed = self.finder.connected(pushed, torn.ravel())
-        if len(pushed):
-            raise Torn(pushed)
 
     def _average_velocity(self, state: State, dt: float) -> None:
         if self._displacement is None:
@@ -281,9 +224,10 @@ class Guarded(Robust):
             self.ledger.start(np.zeros(0, np.int64))
             return
         self._released.assign(self._held.sides(), None)
-        pairs = self.tangles.analysis.rows[:, :2], self.tangles.corners
+        counted = self.tangles.counted
+        pairs = self.tangles.analysis.rows[counted, :2], self.tangles.corners[counted]
         left_alone = self.states.tangled(*pairs)
-        forced = self._released.tangled(*pairs) | (left_alone & self.finder.at_pinched(self.tangles))
+        forced = self._released.tangled(*pairs) | (left_alone & self.finder.at_pinched(self.tangles)[counted])
         self.ledger.end_step(self._keys(self.tangles), forced, left_alone)
 
     def saved(self) -> dict[str, np.ndarray]:

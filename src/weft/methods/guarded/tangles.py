@@ -3,7 +3,7 @@
 Nothing is remembered from step to step: all of it follows from the positions.
 """
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from weft.analysis.analyser import Analyser, Analysis, vertex_areas
 from weft.analysis.attraction import pulling_paths, unit
 from weft.analysis.crossing import CrossingFinder
 from weft.analysis.solids import INSIDE_AREA, OUTSIDE, PINCHED, Held, Solids
-from weft.mesh.topology import Csr, Topology
+from weft.mesh.topology import Csr, Topology, connected_labels
 from weft.methods.guarded.pair_states import Places, Sides
 from weft.methods.guarded.parting import Parting, Way
 from weft.world import World
@@ -48,11 +48,8 @@ class Tangles(NamedTuple):
 
     pinched: Bools
     """(k,) which of the vertices inside are pinched, or beside pinched ones: they are held"""
-
-    @property
-    def crossings(self) -> int:
-        """Edges that pass through triangles."""
-        return self.analysis.crossings
+    counted: Ints
+    """the crossings that count: all but those between triangles that a seam joins"""
 
     @property
     def corners(self) -> Ints:
@@ -77,7 +74,7 @@ class TangleFinder:
         self._finder = CrossingFinder(self._topology, device=world.device, surface=world.surface, passive=passive)
         self._length = min(float(np.median(cloth.mesh.rest_lengths)) for cloth in world.cloths) if world.cloths else 1.0
         self._thickness = world.thickness.numpy()
-        self._around: Held | None = None
+        self.around: Held | None = None
         """where all vertices of cloth are with regard to the solids, as `find` has last seen them"""
 
     @cached_property
@@ -116,27 +113,46 @@ class TangleFinder:
         edge, face = self._finder.find(x, self._length)
         if not len(edge):
             return None
-        self._around = None
-        analysis = self.analyser.analyse_found(x, edge, face, self._place_and_weigh if self.solids.any else None)
+        self.around = None
+        weigh = partial(self._place_and_weigh, edge, face) if self.solids.any else None
+        analysis = self.analyser.analyse_found(x, edge, face, weigh)
         if analysis is None:
             return None
-        if self._around is None:
+        counted = np.flatnonzero(~self.analyser.sewn(analysis.edge, analysis.face)).astype(np.int32)
+        if self.around is None:
             none = np.zeros(0, np.int32)
-            return Tangles(analysis, none, None, none, np.zeros((0, 3)), np.zeros(0, dtype=bool))
-        inside = self._reached(analysis, self._around.state != OUTSIDE)
-        outside = np.flatnonzero(self._around.state == OUTSIDE).astype(np.int32)
-        around = self._around.take(inside)
+            return Tangles(analysis, none, None, none, np.zeros((0, 3)), np.zeros(0, dtype=bool), counted)
+        inside = self._reached(analysis, self.around.state != OUTSIDE)
+        outside = np.flatnonzero(self.around.state == OUTSIDE).astype(np.int32)
+        around = self.around.take(inside)
         near = self._ring(inside[around.state == PINCHED], PINCHED_RINGS)
-        return Tangles(analysis, inside, around, outside, self.solids.normals(), np.isin(inside, near))
+        return Tangles(analysis, inside, around, outside, self.solids.normals(), np.isin(inside, near), counted)
 
-    def _place_and_weigh(self, x: Floats) -> Floats:
-        """Find which cloth is inside solids; gives the areas of the vertices, by which the smaller side of a path is chosen."""
+    def _place_and_weigh(self, edge: Ints, face: Ints, x: Floats) -> Floats:
+        """Find which cloth is inside solids; gives the areas of the vertices, by which the smaller side of a path is chosen.
+
+        `edge` and `face` are all crossings at these positions.
+        """
         count = self.world.cloth_vertex_count
         self.solids.place(x)
-        self._around = self.solids.look(x[:count], self._thickness[:count])
+        self.around = self.solids.look(x[:count], self._thickness[:count], self._same_sides(edge, face, x))
         areas = vertex_areas(self.analyser.topology, x)
-        areas[:count][self._around.state != OUTSIDE] *= INSIDE_AREA
+        areas[:count][self.around.state != OUTSIDE] *= INSIDE_AREA
         return areas
+
+    def _same_sides(self, edge: Ints, face: Ints, x: Floats) -> Ints:
+        """A number for each vertex of cloth, the same where edges that pass through no collider connect vertices."""
+        count = self.world.cloth_vertex_count
+        edges = self._topology.edges
+        ends = edges[: np.searchsorted(edges[:, 0], count)]
+        passing = np.zeros(len(ends), dtype=bool)
+        passing[edge[(edge < len(ends)) & (face >= self.world.cloth_face_count)]] = True
+        # what passes through the holes of solids is no crossing
+        for low, high in self.solids.holes():
+            one, other = x[ends[:, 0]], x[ends[:, 1]]
+            passing |= (np.minimum(one, other) <= high).all(axis=1) & (np.maximum(one, other) >= low).all(axis=1)
+        first, second = ends[~passing].T
+        return connected_labels(first, second, count)
 
     def _reached(self, analysis: Analysis, inside: Bools) -> Ints:
         """The vertices inside solids that are connected with crossings of a solid: cloth in a closed room is left alone."""
@@ -148,12 +164,12 @@ class TangleFinder:
             return seeds.astype(np.int32)
         return self._pieces_of(seeds, np.flatnonzero(inside)).astype(np.int32)
 
-    def _pieces_of(self, seeds: Ints, vertices: NDArray[Any]) -> NDArray[Any]:
+    def _pieces_of(self, seeds: NDArray[np.integer], vertices: NDArray[Any]) -> NDArray[Any]:
         """Those of the vertices (ascending) that edges between them connect with the seeds, which are among them."""
         _, piece = sparse.csgraph.connected_components(self._links[vertices][:, vertices], directed=False)
         return vertices[np.isin(piece, piece[np.searchsorted(vertices, seeds)])]
 
-    def connected(self, vertices: Ints, seeds: Ints) -> Ints:
+    def connected(self, vertices: NDArray[np.integer], seeds: NDArray[np.integer]) -> NDArray[np.integer]:
         """Those of the vertices that are connected with the seeds, through each other or a vertex beside them."""
         if not len(vertices):
             return vertices
@@ -194,7 +210,7 @@ class TangleFinder:
         vertex, side = np.concatenate([vertex, vertex[single]]), np.concatenate([side, side[single] ^ 1])
         return Sides.join(Sides(vertex, side), self._in_solids(tangles))
 
-    def places(self, tangles: Tangles, held: Ints) -> Places | None:
+    def places(self, tangles: Tangles, held: NDArray[np.integer]) -> Places | None:
         """Where vertices are with regard to solids, if cloth crosses one; `held` are the vertices held in the step."""
         if tangles.around is None or not self._crosses_solids(tangles).any():
             return None
@@ -241,11 +257,11 @@ class TangleFinder:
         cloth = self._ring(tangles.inside, 1)
         return Sides.of(cloth, solid)
 
-    def _ring(self, vertices: Ints, rings: int) -> Ints:
+    def _ring(self, vertices: NDArray[np.integer], rings: int) -> Ints:
         """The vertices and so many rings of vertices around them."""
         return self._widen(vertices, np.zeros(len(vertices), np.int64), rings)[0]
 
-    def _widen(self, vertex: Ints, side: Ints, rings: int) -> tuple[Ints, Ints]:
+    def _widen(self, vertex: NDArray[np.integer], side: Ints, rings: int) -> tuple[Ints, Ints]:
         """The entries and those of the neighbours of their vertices, each once."""
         most = int(side.max(initial=0)) + 1
         keys = np.unique(vertex.astype(np.int64) * most + side)

@@ -4,7 +4,7 @@
 
 import warp as wp
 
-from weft.geometry.stencil import nearest_point_triangle
+from weft.geometry.stencil import nearest_point_triangle, on_segment
 
 wp.set_module_options({"enable_backward": False})
 
@@ -28,6 +28,7 @@ class Shape:
     """A collider; the fields from `place` on belong to a step and are set by `place_shape`."""
 
     kind: int
+    number: int
     body: int
     off: int
     """1 where cloth does not meet it for now"""
@@ -84,6 +85,8 @@ class ColliderArrays:
     sticking: wp.array2d[wp.float64]
     """static friction of two bodies"""
     sliding: wp.array2d[wp.float64]
+    cores: wp.array[wp.vec4d]
+    """half of the axis of each round collider, about its centre, and its least radius; radius 0: it has no core"""
 
 
 @wp.struct
@@ -101,8 +104,8 @@ class Touch:
     """displacement of that point over the step"""
     rise: wp.float64
     """extra distance that cloth keeps where the surface curves or has a ridge"""
-    at: wp.vec3d
-    """the point of an edge of cloth that is nearest to it"""
+    along: wp.float64
+    """where on an edge of cloth, from 0 to 1, the point nearest to it is"""
 
 
 @wp.func
@@ -366,6 +369,21 @@ def touch_shape(
 
 
 @wp.func
+def touch_home(shape: Shape, x: wp.vec3d, home: wp.vec3d, core: wp.vec4d) -> Touch:
+    """The point of a collider on the side where a vertex was before the collider went through the cloth."""
+    touch = Touch()
+    half = shape.turn * wp.vec3d(core[0], core[1], core[2])
+    along = on_segment(x, shape.place - half, shape.place + half)
+    inner = shape.place + (wp.float64(2.0) * along - ONE) * half
+    touch.normal = shape.turn * home
+    touch.gap = wp.dot(touch.normal, x - inner) - core[3]
+    touch.nearest = x - touch.gap * touch.normal
+    touch.way = shape.shift + wp.cross(shape.spin, inner - shape.place)
+    touch.found = 1
+    return touch
+
+
+@wp.func
 def nearest_on_edge(shape: Shape, a: wp.vec3d, b: wp.vec3d) -> wp.float64:
     """Where an edge is nearest to the axis of a capsule or the centre of anything else, from 0 at a to 1 at b."""
     u = b - a
@@ -397,8 +415,7 @@ def touch_edge(
     """The point of a thin collider nearest to an edge, where the edge is nearest between its ends; else not found.
 
     Of a sphere and a capsule that point is exact; of others the nearest of three points of the edge, made better twice.
-    There the edge is at a right angle to the normal, so that both of its ends are as far beyond the plane as the nearest point:
-    a half-space of each end keeps the whole edge out.
+    There the edge is at a right angle to the normal, so that both of its ends are as far beyond the plane as the nearest point.
     """
     t = nearest_on_edge(shape, a, b)
     if shape.kind == BOX or shape.kind == MESH or shape.kind == TAPERED:
@@ -416,5 +433,5 @@ def touch_edge(
     touch = Touch()
     if t > EDGE_END and t < ONE - EDGE_END:
         touch = touch_shape(shape, a + t * (b - a), move_a + t * (move_b - move_a), reach, colliders)
-        touch.at = a + t * (b - a)
+        touch.along = t
     return touch

@@ -245,8 +245,7 @@ def _rest_graph(part: RestCloth) -> Any:
     from scipy.sparse import coo_matrix
 
     mesh = part.mesh
-    shape = mesh.vertices if mesh.uv is None else mesh.uv
-    across, unfolded = _across_hinges(shape, mesh.hinges)
+    across, unfolded = _across_hinges(mesh.hinge_corners, mesh.hinges)
     pairs = np.concatenate([mesh.edges, across])
     lengths = np.concatenate([mesh.rest_lengths, unfolded])
     # the same two vertices can face each other over two edges: the shorter way counts
@@ -258,9 +257,9 @@ def _rest_graph(part: RestCloth) -> Any:
     return coo_matrix((lengths[first], (low[first], high[first])), shape=(count, count)).tocsr()
 
 
-def _across_hinges(shape: np.ndarray, hinges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _across_hinges(corners: np.ndarray, hinges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Opposite vertices of hinges whose straight line, with the hinge unfolded, crosses the edge; and its length."""
-    a, b, c, d = (shape[hinges[:, k]] for k in range(4))
+    a, b, c, d = corners.transpose(1, 0, 2)
     edge = b - a
     length = np.linalg.norm(edge, axis=1)
     along_c, along_d = ((edge * (p - a)).sum(axis=1) / length for p in (c, d))

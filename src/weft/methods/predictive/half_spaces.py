@@ -18,8 +18,10 @@ from weft.broad_phase.boxes import lowest_bit
 from weft.dynamics.packed_vertices import PACKED_VERTEX
 from weft.methods.predictive.collider_shapes import (
     BOX,
+    CAPSULE,
     MESH,
     PLANE,
+    SPHERE,
     TAPERED,
     ColliderArrays,
     Shape,
@@ -27,6 +29,7 @@ from weft.methods.predictive.collider_shapes import (
     is_out_of_reach,
     place_shape,
     touch_edge,
+    touch_home,
     touch_shape,
 )
 from weft.methods.predictive.state import Settings, VertexArrays, fill
@@ -40,6 +43,9 @@ ONE = wp.constant(wp.float64(1.0))
 HALF = wp.constant(wp.float64(0.5))
 # share of the friction in the half-space of an edge: a vertex has several, which together rub as one
 EDGE_RUB = wp.constant(wp.float64(0.2))
+# a vertex whose edge is kept out moves by at most this many times the depth of the nearest point: where the other end is held,
+# a vertex far from that point would be thrown
+LARGEST_GAIN = 1.5
 # relative error of a distance computed in single precision from two positions: larger than it ever is
 ROUNDING = wp.constant(wp.float64(2e-6))
 # vertices that are culled at a time, a bit each, and how far the planes of spots are padded
@@ -63,6 +69,14 @@ class HalfSpaceArrays:
     """displacement of the nearest point over the step"""
     thickness: wp.array[wp.float64]
     friction: wp.array[wp.vec2d]
+    numbers: wp.array[int]
+    """of the collider"""
+    others: wp.array[int]
+    """the other end of the edge that is kept out, -1 where it is the vertex"""
+    weights: wp.array[wp.float64]
+    """of the vertex at the nearest point of the edge; of the vertex itself 1"""
+    far: wp.array[wp.vec2d]
+    """depth of the other end now, and at the start of the substep"""
     pushed: wp.array[int]
     """1 where it moved its vertex in the last sweep"""
     counts: wp.array[int]
@@ -70,6 +84,8 @@ class HalfSpaceArrays:
     room: int
     full: wp.array[int]
     """1 where there were more half-spaces than room"""
+    with_edges: int
+    """whether there may be half-spaces of edges"""
 
 
 @wp.func_native(_native.body("near_mask"))
@@ -106,7 +122,20 @@ def faces_along(i: int, normal: wp.vec3d, vertices: VertexArrays) -> bool:
     ...
 
 
-@wp.func_native(PACKED_VERTEX + _native.body("solve_half_spaces"))
+@wp.func_native(PACKED_VERTEX + _native.body("look_at_ends"))
+def look_at_ends(
+    first: int,
+    last: int,
+    progress: wp.float64,
+    share_of_step: wp.float64,
+    halves: HalfSpaceArrays,
+    vertices: VertexArrays,
+):
+    """How deep the other ends of edges are in the half-spaces of these; before any thread moves a vertex out of its own."""
+    ...
+
+
+@wp.func_native(PACKED_VERTEX + _native.body("solve_half_spaces", GAIN=LARGEST_GAIN))
 def solve_half_spaces(
     first: int,
     last: int,
@@ -117,7 +146,7 @@ def solve_half_spaces(
     halves: HalfSpaceArrays,
     vertices: VertexArrays,
 ):
-    """Keep vertices out of their half-spaces after `progress` of the step, with friction times `rub`.
+    """Keep vertices, and shares of edges, out of half-spaces after `progress` of the step, with friction times `rub`.
 
     Overlap from before the substep is undone by `push` metres at most and without velocity: the vertex is moved as if it
     had always been there. What came too near since is stopped, and rubs with that.
@@ -168,16 +197,16 @@ def reach_of(i: int, s: Settings, vertices: VertexArrays) -> wp.float64:
 def write_half_space(
     place: int,
     i: int,
-    at: wp.vec3d,
+    j: int,
     rub: wp.float64,
-    body: int,
+    shape: Shape,
     touch: Touch,
     s: Settings,
     vertices: VertexArrays,
     colliders: ColliderArrays,
     halves: HalfSpaceArrays,
 ):
-    """The half-space of a vertex before the point of a body that is nearest to the vertex or to an edge of it, `at`.
+    """The half-space of a vertex before the nearest point of a body, or of its edge to vertex j, if j is not -1.
 
     The layers between keep it farther off.
     """
@@ -187,8 +216,20 @@ def write_half_space(
         if faces_along(i, touch.normal, vertices):
             between = layers[0]
     cloth = vertices.cloth[i]
+    body = shape.body
+    halves.numbers[place] = shape.number
     halves.vertices[place] = i
     halves.normals[place] = touch.normal
+    halves.others[place] = -1
+    halves.weights[place] = ONE
+    at = vertices.x[i]
+    if j >= 0:
+        at += touch.along * (vertices.x[j] - at)
+        # before a round collider the ends share in keeping the nearest point out, and the edge can turn about that, so that it
+        # slides over a rod; before the flat side of a board both ends stay out
+        if shape.kind == SPHERE or shape.kind == CAPSULE:
+            halves.others[place] = j
+            halves.weights[place] = ONE - touch.along
     halves.offsets[place] = wp.vec2d(wp.dot(touch.normal, at) - touch.gap, wp.dot(touch.normal, touch.way))
     halves.ways[place] = touch.way
     halves.thickness[place] = HALF * (vertices.thickness[i] + s.collider_thickness) + touch.rise + between
@@ -211,23 +252,26 @@ def touch_vertex(
     Gives their number; beyond the place `last` none is written.
     """
     count = int(0)
+    passes = vertices.lost[i] == shape.number
+    if passes and shape.span > ZERO:
+        return count
     x = vertices.x[i]
     way = vertices.free[i]
     reach = reach_of(i, s, vertices)
     touch = touch_shape(shape, x, way, reach, colliders)
+    if passes:
+        touch = touch_home(shape, x, vertices.home[i], colliders.cores[shape.number])
     if touch.found != 0:
         if place < last:
-            write_half_space(place, i, x, ONE, shape.body, touch, s, vertices, colliders, halves)
+            write_half_space(place, i, -1, ONE, shape, touch, s, vertices, colliders, halves)
         count += 1
     if shape.span > ZERO:
         for k in range(vertices.neighbour_offsets[i], vertices.neighbour_offsets[i + 1]):
             j = vertices.neighbours[k]
             near = touch_edge(shape, x, vertices.x[j], way, vertices.free[j], reach, colliders)
-            if near.found != 0:
+            if near.found != 0 and vertices.lost[j] != shape.number:
                 if place + count < last:
-                    write_half_space(
-                        place + count, i, near.at, EDGE_RUB, shape.body, near, s, vertices, colliders, halves
-                    )
+                    write_half_space(place + count, i, j, EDGE_RUB, shape, near, s, vertices, colliders, halves)
                 count += 1
     return count
 
@@ -293,8 +337,12 @@ def find_each(
 class HalfSpaces:
     """Room for the half-spaces of a step; it grows where a step needs more."""
 
-    def __init__(self, vertices: int, most: int, device: wp.Device, *, by_vertex: bool) -> None:
-        """`most`: half-spaces that a vertex can have; `by_vertex`: places belong to a vertex (CUDA), else to a thread's."""
+    def __init__(self, vertices: int, most: int, device: wp.Device, *, by_vertex: bool, edges: bool) -> None:
+        """`most`: half-spaces that a vertex can have; `by_vertex`: places belong to a vertex (CUDA), else to a thread's.
+
+        `edges`: whether edges can have half-spaces.
+        """
+        self._edges = edges
         self.device, self._vertices, self._most, self._by_vertex = device, vertices, max(most, 1), by_vertex
         self.counts = wp.zeros(vertices if by_vertex else 2 * (MAX_HELPERS + 1), dtype=int, device=device)
         self.full = wp.zeros(1, dtype=int, device=device)
@@ -303,13 +351,16 @@ class HalfSpaces:
         """as kernels take them; another object when it has grown"""
 
     def _make(self, room: int) -> Any:
-        dtypes: tuple[Any, ...] = (int, wp.vec3d, wp.vec2d, wp.vec3d, wp.float64, wp.vec2d, int)
+        dtypes: tuple[Any, ...] = (int, wp.vec3d, wp.vec2d, wp.vec3d, wp.float64, wp.vec2d)
+        dtypes = (*dtypes, int, int, wp.float64, wp.vec2d, int)
         names = list(HalfSpaceArrays.vars)[: len(dtypes)]  # type: ignore[attr-defined]
         lists = {
             name: wp.zeros(self._vertices * room, dtype=dtype, device=self.device)
             for name, dtype in zip(names, dtypes, strict=True)
         }
-        return fill(HalfSpaceArrays, counts=self.counts, room=room, full=self.full, **lists)
+        return fill(
+            HalfSpaceArrays, counts=self.counts, room=room, full=self.full, with_edges=int(self._edges), **lists
+        )
 
     def grow_if_full(self) -> bool:
         """Whether there was too little room in the last search, which is to be done again; there is twice as much now."""
@@ -318,6 +369,13 @@ class HalfSpaces:
         self.full.zero_()
         self.arrays = self._make(min(2 * self.arrays.room, self._most))
         return True
+
+    def places(self) -> np.ndarray:
+        """Where in the arrays the half-spaces of the last step are."""
+        counts = self.counts.numpy()
+        if self._by_vertex:
+            return np.flatnonzero((np.arange(self.arrays.room) < counts[:, None]).ravel())
+        return np.concatenate([np.arange(first, first + count) for first, count in counts.reshape(-1, 2).tolist()])
 
     def report(self) -> tuple[int, int]:
         """How many half-spaces there are, and how many of them moved something in the last sweep."""

@@ -61,6 +61,14 @@ class Predictive(Method):
         own = ("generated", "cached", "with_colliders", "pushed")
         return {name: sum(c[name] for c in self._counts) for name in own}
 
+    def touching_distance(self) -> np.ndarray:
+        """Vertices keep farther from round colliders, so that the edges between them do not dip in."""
+        found = self.world.thickness.numpy().copy()
+        bodies = self.world.bodies[len(self.world.cloths) :]
+        for body, shape in zip(bodies, self.solver.colliders.shapes.numpy(), strict=True):
+            found[body.vertices] += 2.0 * shape["rise"]
+        return found
+
     def saved(self) -> dict[str, np.ndarray]:
         return self.solver.saved()
 

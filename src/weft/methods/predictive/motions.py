@@ -74,6 +74,7 @@ class Colliders:
         """the pose of each collider where it is placed"""
 
         shapes: list[Any] = []
+        cores: list[Any] = []
         self._meshes: list[wp.Mesh] = []
         self._mesh_colliders: dict[str, _MeshCollider] = {}
         self.arriving: set[str] = set()
@@ -107,13 +108,18 @@ class Colliders:
                 found = _MeshCollider(k, self._meshes[-1], place, mesh.vertices, np.array(shape.centre))
                 self._mesh_colliders[collider.name] = found
                 first = place.stop
-            shape.body = len(world.cloths) + k
+            shape.number, shape.body = k, len(world.cloths) + k
             shape.span = LONGEST * float(np.concatenate(edges).max()) if thin and edges else 0.0
             shapes.append(shape)
+            cores.append(_core(exact))
 
         identity = np.tile(np.eye(4), (self.count, 1, 1))
         self.centres = np.array([shape.centre for shape in shapes]).reshape(-1, 3)
         """the middle of each collider in the frame of its pose"""
+        self._middles = np.concatenate([self.centres, np.ones((self.count, 1))], axis=1)[:, :, None]
+        radii = np.array(cores).reshape(-1, 4)[:, 3]
+        # one over the square of the radius; 0 for those without a core
+        self._per_radius = np.divide(1.0, radii**2, out=np.zeros_like(radii), where=radii > 0.0)
         self.shapes = wp.array(shapes, dtype=Shape, device=device)
         self.start = wp.array(identity, dtype=wp.mat44d, device=device)
         self.end = wp.array(identity, dtype=wp.mat44d, device=device)
@@ -130,6 +136,7 @@ class Colliders:
             sags=wp.array(np.concatenate(sags), dtype=wp.vec3d, device=device),
             sticking=world.friction_static,
             sliding=world.friction_kinetic,
+            cores=wp.array(cores, dtype=wp.vec4d, device=device),
         )
         self._host = np.zeros((self.count, 4, 4))
         self.has_thin = any(shape.span > 0.0 for shape in shapes)
@@ -204,11 +211,13 @@ class Colliders:
         found = self._mesh_colliders.get(name)
         return len(found.placed) if found else 0
 
-    def largest_turn(self) -> float:
-        """The largest angle between the poses of a collider at the start and the end of the step, rad."""
-        traces = np.einsum("kij,kij->k", self.start.numpy()[:, :3, :3], self.end.numpy()[:, :3, :3])
-        least = traces.min()
-        return float(np.arccos(min(max(0.5 * (least - 1.0), -1.0), 1.0))) if least < 2.99 else 0.0
+    def largest_motion(self) -> tuple[float, float]:
+        """The largest angle by which a collider turns in the step, rad, and how far one with a core goes, in its radii."""
+        start, end = self.start.numpy(), self.end.numpy()
+        least = np.einsum("kij,kij->k", start[:, :3, :3], end[:, :3, :3]).min()
+        turn = float(np.arccos(min(max(0.5 * (least - 1.0), -1.0), 1.0))) if least < 2.99 else 0.0
+        shift = np.matmul(end - start, self._middles)[:, :, 0]
+        return turn, float(np.sqrt((np.square(shift).sum(axis=1) * self._per_radius).max()))
 
     def poses_at(self, time: float) -> np.ndarray:
         """The pose of each collider at a time by its motion, (k, 4, 4); a deforming mesh keeps its placement."""
@@ -309,6 +318,13 @@ def _exact(exact: AnalyticShape, chord: float) -> Any:
     if exact.kind == "plane":
         shape.bound = -1.0
     return shape
+
+
+def _core(exact: AnalyticShape | None) -> tuple[float, float, float, float]:
+    """Half of the axis of a round shape, and its least radius; others have no core."""
+    if exact is None or exact.kind in ("plane", "box"):
+        return 0.0, 0.0, 0.0, 0.0
+    return 0.0, exact.half_length, 0.0, min(exact.radius, exact.end_radius or exact.radius)
 
 
 def _ridges(mesh: TriMesh) -> np.ndarray:
@@ -460,7 +476,7 @@ class Motions:
         self.rest = []
         for (motion, placement), p in zip(pins, world.kinematics.prescriptions, strict=False):
             if not p.still and isinstance(motion, Path | Spin):
-                mover = self._add(motion, placement, p.vertices, world.rest_positions[p.vertices])
+                mover = self._add(motion, placement, p.vertices, world.start_positions[p.vertices])
                 mover.until = p.until
             elif not p.still:
                 self.rest.append(p)

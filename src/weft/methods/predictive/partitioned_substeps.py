@@ -22,7 +22,9 @@ import warp as wp
 
 from weft.dynamics.packed_vertices import PACKED_VERTEX, SHARED_CAPACITY, SHARED_VERTICES, end_vertex, predict_vertices
 from weft.methods.predictive.bending import BendingArrays, solve_bending
+from weft.methods.predictive.collider_shapes import ColliderArrays
 from weft.methods.predictive.contacts import CONTACT_CPP, LAST_SWEEPS, ContactArrays
+from weft.methods.predictive.cores import carry, find_carried, free_lost, lose_pierced
 from weft.methods.predictive.fabric import (
     FabricArrays,
     StageTable,
@@ -34,7 +36,7 @@ from weft.methods.predictive.fabric import (
     stretch_shared,
 )
 from weft.methods.predictive.guides import GuideArrays, attach_vertices, follow_goals
-from weft.methods.predictive.half_spaces import HalfSpaceArrays, solve_half_spaces
+from weft.methods.predictive.half_spaces import HalfSpaceArrays, look_at_ends, solve_half_spaces
 from weft.methods.predictive.state import Pace, Settings, VertexArrays, pace_of
 from weft.runtime.cooperative import SMALL_BLOCK, SYNC_GRID, block_barrier, clusterable, grid_barrier, on_gpu
 from weft.runtime.native import NativeHeader, load_vec2i, load_vec4d, load_vec4i
@@ -339,6 +341,59 @@ def predict_one(i: int, progress: wp.float64, s: Settings, pace: Pace, a: Vertex
     predict_vertices(i, i + 1, a.x, a.target, a.pull, s.gravity, pace.slowed, pace.h, progress, a.p, a.before, a.start)
 
 
+@wp.func
+def look_at_edges(
+    team: Team,
+    end: int,
+    progress: wp.float64,
+    pace: Pace,
+    arrivals: wp.array[int],
+    halves: HalfSpaceArrays,
+    vertices: VertexArrays,
+    o: Partitioning,
+):
+    """How deep the other ends of edges are, where there may be edges; all threads wait for each other before and after."""
+    if halves.with_edges != 0:
+        grid_barrier(arrivals)
+        for k in range(team.first * o.size + team.place, end, team.size):
+            place = vertex_at(k, o) * halves.room
+            look_at_ends(place, place + halves.counts[vertex_at(k, o)], progress, pace.share, halves, vertices)
+        grid_barrier(arrivals)
+
+
+@wp.func
+def keep_out_of_cores(
+    t: int,
+    threads: int,
+    arrivals: wp.array[int],
+    share: wp.float64,
+    up: wp.vec3d,
+    halves: HalfSpaceArrays,
+    vertices: VertexArrays,
+    colliders: ColliderArrays,
+):
+    """At the end of a step: colliders carry vertices along, or lose them, as on the CPU."""
+    count = vertices.carrier.shape[0]
+    for i in range(t, count, threads):
+        vertices.carrier[i] = -1
+    if t == 0:
+        for k in range(vertices.carries.shape[0]):
+            vertices.carries[k] = 0
+    grid_barrier(arrivals)
+    for number in range(vertices.carries.shape[0]):
+        for i in range(t, count, threads):
+            find_carried(i * halves.room, i * halves.room + halves.counts[i], number, halves, vertices, colliders)
+        grid_barrier(arrivals)
+        if vertices.carries[number] == 0:
+            break
+        for i in range(t, count, threads):
+            carry(i, share, up, vertices, colliders)
+        grid_barrier(arrivals)
+    for i in range(t, count, threads):
+        free_lost(i, vertices, colliders)
+        lose_pierced(i * halves.room, i * halves.room + halves.counts[i], up, halves, vertices, colliders)
+
+
 @clusterable
 @wp.kernel(launch_bounds=SMALL_BLOCK)
 def advance_partitioned(
@@ -352,6 +407,7 @@ def advance_partitioned(
     guides: GuideArrays,
     contacts: ContactArrays,
     halves: HalfSpaceArrays,
+    colliders: ColliderArrays,
     o: Partitioning,
 ):
     """All substeps, then positions; contacts and half-spaces were found before."""
@@ -395,6 +451,7 @@ def advance_partitioned(
                     t, arrivals, s.contacts, substep * s.sweeps + sweep, 0, s.friction, pace.push, o.masks,
                     o.reservations, o.counters, contacts, vertices,
                 )  # fmt: skip
+            look_at_edges(team, end, progress, pace, arrivals, halves, vertices, o)
             for k in range(begin, end, team.size):
                 i = vertex_at(k, o)
                 place = i * halves.room
@@ -413,6 +470,7 @@ def advance_partitioned(
             t, arrivals, s.contacts, s.substeps * s.sweeps + number, number, s.friction, pace.push, o.masks,
             o.reservations, o.counters, contacts, vertices,
         )  # fmt: skip
+        look_at_edges(team, end, ONE, pace, arrivals, halves, vertices, o)
         for k in range(begin, end, team.size):
             i = vertex_at(k, o)
             place = i * halves.room
@@ -421,5 +479,11 @@ def advance_partitioned(
         if contacts.deep[number] == 0:
             break
 
+    if s.prediction == 0:
+        grid_barrier(arrivals)
+        keep_out_of_cores(t, threads, arrivals, pace.share, -s.gravity, halves, vertices, colliders)
+        if t == 0 and vertices.carries[0] != 0:
+            contacts.deep[1] = 1
+        grid_barrier(arrivals)
     for k in range(begin, end, team.size):
         end_vertex(vertex_at(k, o), pace.per_h, vertices.p, vertices.before, vertices.x, vertices.v)

@@ -11,10 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import warp as wp
 
-from weft.broad_phase.interface import make_broad_phase
-from weft.broad_phase.patch_search import PatchSearch
 from weft.broad_phase.trees import Bvh
 from weft.contact.step_search import sewn_groups
+from weft.methods.base import exact_broad_phase
 from weft.methods.predictive.contacts import EDGE_EDGE, POINT_POINT, POINT_TRIANGLE, Contacts, SearchSurface
 from weft.methods.predictive.list_search import ListSearch, SearchRoom
 from weft.methods.predictive.search_cpu import CpuSearch
@@ -93,13 +92,12 @@ class ContactSearch:
             count, world.cloth_faces, face_body=regions.face_region, body_pairs=regions.collide, device=world.device
         )
         self.mesh = mesh
-        material = world.rest_shape.numpy()[:count]
-        self.broad_phase = make_broad_phase(world.scene.broad_phase or "bvh", mesh, material=material)
+        self.broad_phase = exact_broad_phase(world, mesh, "predictive")
         self.largest_thickness = world.largest_thickness
         self.surface, self.across = _make_surface(world, regions, mesh)
         """across: for each corner of each triangle the triangle across the opposite edge, -1 for none in the same region"""
         self.lists = ListSearch(self.surface, self.device)
-        fast = self.device.is_cpu and isinstance(self.broad_phase, PatchSearch) and len(world.cloth_faces) > 0
+        fast = self.device.is_cpu and len(world.cloth_faces) > 0
         self.cpu = CpuSearch(self.broad_phase, self.surface) if fast else None
         """searches for triangles and edges where it can, else the lists of the broad phase are searched"""
         self.mean_displacement = wp.zeros(1, dtype=wp.float64, device=self.device)

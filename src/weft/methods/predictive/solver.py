@@ -9,6 +9,7 @@ import warp as wp
 from weft.dynamics.air import Air
 from weft.methods.predictive import partitioned_substeps, substeps
 from weft.methods.predictive.bending import StepBending
+from weft.methods.predictive.budget import StepBudget, never
 from weft.methods.predictive.contacts import Contacts, keep_nearest, read_pose, refresh_each
 from weft.methods.predictive.cuda_graph_step import GraphStep
 from weft.methods.predictive.fabric import Fabric
@@ -37,6 +38,10 @@ MOST_FRACTIONS = 3
 LONGEST_STEP = 1.0 / 24.0
 # largest angle by which a collider turns in a fraction, rad: half-spaces move straight, which is wrong by a sixteenth then
 LARGEST_TURN = 0.5
+# how far a collider goes in a fraction, in radii of its thinnest part: cloth slides round a rod in that time, and half-spaces
+# are those of the start. With two radii a cape that is struck at 10 m/s is left on the rod; with half as many garments are no
+# better and steps take a fifth longer
+LARGEST_SHIFT = 1.0
 # fractions of a long or turning step at most: 14 turns a second at 30 Hz need six
 MOST_SHARES = 8
 
@@ -62,8 +67,10 @@ class PredictiveSolver:
         across = wp.zeros(0, dtype=wp.vec3i, device=self.device) if self.search is None else self.search.across
         spots = wp.zeros((7, self.count + PADDING), dtype=wp.float32, device=self.device)
         self.vertices = Vertices(world, self.regions, across, spots)
-        self.tangles = None if self.search is None else Tangles(self.search.mesh, self.search.surface, self.vertices)
         self.halves = self._make_half_spaces()
+        self.tangles = (
+            Tangles(self.search.mesh, self.search.surface, self.vertices, self.halves) if self.search else None
+        )
         self.device_settings = self._make_settings()
         self.settings = self.device_settings.numpy() if self.device.is_cpu else self.device_settings.numpy().copy()
         """the numbers of a step by name; they may be changed between steps"""
@@ -74,6 +81,8 @@ class PredictiveSolver:
         end, end_v = (wp.zeros(self.count, dtype=wp.vec3d, device=self.device) for _ in range(2))
         self.predicted = end, end_v
         """positions and velocities at the end of the last prediction"""
+        self.budget: StepBudget | None = None
+        """what a step may take, if there is a limit; its caller says when a step begins and ends"""
         self.division = Division(self)
         self._cooperative = CooperativeLauncher(self.device)
         self._reservations = wp.zeros(self.count, dtype=wp.uint64, device=self.device)
@@ -90,11 +99,16 @@ class PredictiveSolver:
         """Have the colliders of another world from now on, whose cloths are the same."""
         self.colliders = Colliders(world)
         self.halves = self._make_half_spaces()
+        if self.tangles is not None:
+            self.tangles.halves = self.halves
+        self.vertices.lost.fill_(-1)
         self._inputs.clear()
 
     def _make_half_spaces(self) -> HalfSpaces:
         by_vertex = self.plan.blocks > 0
-        return HalfSpaces(self.count, self._most_half_spaces(), self.device, by_vertex=by_vertex)
+        return HalfSpaces(
+            self.count, self._most_half_spaces(), self.device, by_vertex=by_vertex, edges=self.colliders.has_thin
+        )
 
     def attach(self, fixed: np.ndarray) -> None:
         """Attach all vertices to those that are held, which bending has to know too."""
@@ -140,11 +154,13 @@ class PredictiveSolver:
     ) -> None:
         """Move x and v forward by dt, in several fractions if need be and `divide` allows.
 
-        `begun`: tangles at x were looked for already.
+        `begun`: bending knows x already.
 
         Held vertices go to `target`, colliders from their start pose to their end.
         """
-        settings, most = self.settings, self.options.most_substeps
+        settings, most, budget = self.settings, self.options.most_substeps, self.budget
+        if budget is not None:
+            budget.begin_part()
         usual = int(settings["substeps"][0])
         settings["dt"][0] = dt
         if dt != self.usual_dt and divide:
@@ -158,7 +174,9 @@ class PredictiveSolver:
         self.bending.plan(dt, int(settings["substeps"][0]))
         if not begun:
             self.bending.follow(x)
-            self._part_tangles(x, v, dt)
+        watched = self.tangles if not self.cached else None
+        if watched is not None:
+            watched.begin(self.cloth_of(x))
         fractions = self._least_fractions(dt) if divide and self.division.possible else 1
         if fractions == 1 and self.graph is not None and not self.cached and not self.tangled:
             fractions = self.graph.advance(x, v, target, divide=divide and self.division.possible)
@@ -168,8 +186,16 @@ class PredictiveSolver:
             self.division.advance(fractions, x, v, target, time, dt)
             if self.graph is not None:
                 self.graph.forget()
+        elif fractions == 1 and budget is not None:
+            self._solve_in_time(budget, x, v, target, dt)
         elif fractions == 1:
             self._solve(x, v, target)
+        if watched is not None and fractions <= 1:
+            late = never if budget is None else budget.late
+            speed = float(settings["push_speed"][0])
+            watched.part(self.cloth_of(x), v, dt, speed, armed=self._is_deep(), late=late)
+        if budget is not None and fractions <= 1:
+            budget.end_part()
         settings["substeps"][0] = usual
 
     @property
@@ -179,44 +205,43 @@ class PredictiveSolver:
 
     def saved(self) -> dict[str, np.ndarray]:
         """What the next step needs besides positions and velocities."""
-        bends = self.bending.saved()
+        known = {**self.bending.saved(), "lost": self.vertices.saved()}
         if self.tangles is None:
-            return bends
-        return {**bends, "tangles": self.tangles.saved(), "deep": self.contacts.deep.numpy().copy()}
+            return known
+        return {**known, "tangles": self.tangles.saved()}
 
     def forget_steps(self) -> None:
         """The cloth was put elsewhere: nothing that the last step left says anything about the next."""
+        self.vertices.lost.fill_(-1)
         if self.tangles is not None:
             self.tangles.forget()
-            self.contacts.deep.zero_()
-            if self.graph is not None:
-                self.graph.counted = None
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         """Take up what `saved` gave."""
         self.bending.restore(saved)
+        self.vertices.restore(saved["lost"])
         if self.tangles is not None:
             self.tangles.restore(saved["tangles"])
-            self.contacts.deep.assign(saved["deep"])
-            if self.graph is not None:
-                self.graph.counted = None
 
-    def _part_tangles(self, x: wp.array, v: wp.array, dt: float) -> None:
-        """Undo what crossed in the last step, and draw out tangles, if a contact of that step was not resolved."""
-        if self.tangles is None or self.cached:
-            return
+    def _is_deep(self) -> bool:
+        """Whether a contact of the step was not resolved."""
         if self.graph is not None and self.graph.counted is not None:
-            deep = self.graph.deep
-        else:
-            deep = bool((self._deep_view if self.device.is_cpu else self.contacts.deep.numpy())[1])
-        self.tangles.part(self.cloth_of(x), v, dt, float(self.settings["push_speed"][0]), armed=deep)
+            return self.graph.deep
+        return bool((self._deep_view if self.device.is_cpu else self.contacts.deep.numpy())[1])
 
     def _least_fractions(self, dt: float) -> int:
-        """Into how many fractions a long step is divided, or one in which a collider turns far."""
+        """Into how many fractions a long step is divided, or one in which a collider turns or goes far."""
         fractions = math.ceil(dt / LONGEST_STEP - 1e-9)
         if self.colliders.count:
-            fractions = max(fractions, math.ceil(self.colliders.largest_turn() / LARGEST_TURN))
-        return min(fractions, MOST_SHARES)
+            turn, radii = self.colliders.largest_motion()
+            fractions = max(fractions, math.ceil(turn / LARGEST_TURN))
+            if not self.cached:
+                fractions = max(fractions, math.ceil(radii / LARGEST_SHIFT - 1e-9))
+        return self._affordable(min(fractions, MOST_SHARES))
+
+    def _affordable(self, fractions: int) -> int:
+        """As many of the fractions of a step as the budget has time for."""
+        return fractions if self.budget is None else self.budget.fractions(fractions)
 
     def counts(self) -> dict[str, int]:
         """What the last step solved: contacts of cloth with cloth and with colliders, and how many of them pushed."""
@@ -252,11 +277,13 @@ class PredictiveSolver:
         start = self.cloth_of(x)
         self._predict(x, v, target)
         if divide and self.division.possible:
-            fractions = fractions_for(search.relative_displacement(start, end, self.radius))
+            fractions = self._affordable(fractions_for(search.relative_displacement(start, end, self.radius)))
             if fractions > 1:
                 return fractions
         kind: Any = self.options.self_contacts
         self.settings["contacts"][0] = search.find(start, end, self.radius, self.contacts, kind=kind)
+        if self.tangles is not None:
+            self.tangles.let_go(self.contacts)
         return 1
 
     def _predict(self, x: wp.array, v: wp.array, target: wp.array) -> None:
@@ -298,6 +325,14 @@ class PredictiveSolver:
         if not prediction:
             wp.copy(self.colliders.start, self.colliders.end)
 
+    def _solve_in_time(self, budget: StepBudget, x: wp.array, v: wp.array, target: wp.array, dt: float) -> None:
+        """As many of the substeps as there is time for."""
+        wanted, size = int(self.settings["substeps"][0]), self.count + int(self.settings["contacts"][0])
+        substeps = self.settings["substeps"][0] = budget.substeps(wanted, size)
+        self.bending.plan(dt, substeps)
+        self._solve(x, v, target)
+        budget.solved(substeps, size)
+
     def begin(self, inputs: tuple[Any, ...]) -> None:
         """CUDA: vertices at the start of the step, and where nothing would stop them."""
         launch(begin_step, self.count, inputs[:2], device=self.device)
@@ -325,8 +360,8 @@ class PredictiveSolver:
         if inputs is None:
             vertices = self.vertices.arrays(x, v, target, self.air)
             fabric = self.fabric.arrays[x is self.predicted[0]]
-            last = self._partitioning(x) if self.plan.blocks else self.colliders.arrays
-            inputs = (self.device_settings, vertices, fabric, self.bending.arrays, guides, contacts, halves, last)
+            last = (self.colliders.arrays, *([self._partitioning(x)] if self.plan.blocks else []))
+            inputs = (self.device_settings, vertices, fabric, self.bending.arrays, guides, contacts, halves, *last)
             if len(self._inputs) > MOST_INPUTS:
                 self._inputs.clear()
             self._inputs[key] = inputs
@@ -447,6 +482,8 @@ class Division:
         settings["substeps"][0] = -(-substeps // fractions)
         for k in range(fractions):
             before, after = k / fractions, (k + 1) / fractions
+            if solver.budget is not None:
+                solver.budget.parts = fractions - k
             launch(interpolate, solver.count, [self._start, target, after, self._target], device=solver.device)
             colliders.end.assign(poses_between(*poses, colliders.centres, after))
             for array, share in ((goals.starts, before), (goals.ends, after)):

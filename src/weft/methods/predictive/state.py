@@ -90,6 +90,8 @@ ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
 # a prediction has this many times fewer substeps than the step: it only has to show where cloth goes
 PREDICTION = 4
+# rounds in which vertices that a collider carries along may carry their neighbours
+CARRIES = 4
 
 
 @wp.struct
@@ -137,6 +139,8 @@ class VertexArrays:
     neighbour_offsets: wp.array[int]
     neighbours: wp.array[int]
     """vertices at the other ends of the edges of a vertex, from its offset on"""
+    neighbour_rest: wp.array[wp.float64]
+    """lengths of these edges at rest"""
     across: wp.array[wp.vec3i]
     """for each corner of each triangle the triangle across the opposite edge, -1 for none in the same region"""
     face_force: wp.array[wp.vec3d]
@@ -149,6 +153,14 @@ class VertexArrays:
     """displacement of each vertex over the step if nothing stopped it"""
     spots: wp.array2d[wp.float32]
     """position, reach and displacement in single precision, one plane for each number; for the CPU"""
+    carrier: wp.array[int]
+    """the collider that carries a vertex along, since an edge of it would have crossed its core; -1 for none"""
+    lost: wp.array[int]
+    """the collider that passes through the cloth at a vertex, -1 for none"""
+    home: wp.array[wp.vec3d]
+    """from the core of that collider to where the vertex was before, a unit vector in the frame of the collider"""
+    carries: wp.array[int]
+    """1 for each round in which colliders carried vertices along"""
     p: wp.array[wp.vec4d]
     """position now and inverse mass"""
     before: wp.array[wp.vec4d]
@@ -170,7 +182,7 @@ class Vertices:
             return wp.array(values, dtype=dtype, device=device)
 
         offsets, corners = incidence(world.cloth_faces, count)
-        neighbour_offsets, neighbours = _neighbours(world, count)
+        neighbour_offsets, neighbours, rest = _neighbours(world, count)
         stack = stack_thickness(regions, world.thickness.numpy())
         self._common = {
             "inverse_mass": world.inverse_mass,
@@ -182,32 +194,51 @@ class Vertices:
             "corners": upload(corners, int),
             "neighbour_offsets": upload(neighbour_offsets, int),
             "neighbours": upload(neighbours, int),
+            "neighbour_rest": upload(rest, wp.float64),
             "across": across,
             "force": zeros(wp.vec3d),
             "pull": zeros(wp.vec3d),
             "free": zeros(wp.vec3d),
             "spots": spots,
+            "carrier": zeros(int),
+            "home": zeros(wp.vec3d),
+            "lost": wp.full(count, -1, dtype=int, device=device),
+            "carries": wp.zeros(CARRIES, dtype=int, device=device),
             "p": zeros(wp.vec4d),
             "before": zeros(wp.vec4d),
             "start": zeros(wp.vec4d),
         }
         self.force = self._common["force"]
+        self.lost, self._home = self._common["lost"], self._common["home"]
         self.free = self._common["free"]
         self.neighbour_offsets, self.neighbours = self._common["neighbour_offsets"], self._common["neighbours"]
         self.inverse_mass = world.inverse_mass
-        self.mean_edge = float(np.concatenate([part.mesh.rest_lengths for part in world.cloths]).mean())
+        self.edges = np.concatenate([part.mesh.edges + part.first for part in world.cloths])
+        self.rest_lengths = np.concatenate([part.mesh.rest_lengths for part in world.cloths])
+        self.mean_edge = float(self.rest_lengths.mean())
+
+    def saved(self) -> np.ndarray:
+        """Which collider passes each vertex, and from which side it came, (n, 4)."""
+        return np.concatenate([self.lost.numpy()[:, None], self._home.numpy()], axis=1)
+
+    def restore(self, saved: np.ndarray) -> None:
+        """Take up what `saved` gave."""
+        self.lost.assign(saved[:, 0].astype(np.int32))
+        self._home.assign(saved[:, 1:])
 
     def arrays(self, x: wp.array, v: wp.array, target: wp.array, air: Air) -> Any:
         """For a step of these positions and velocities."""
         return fill(VertexArrays, x=x, v=v, target=target, face_force=air.force, **self._common)
 
 
-def _neighbours(world: World, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The vertices at the other ends of the edges of each vertex: where those of a vertex begin, and all of them."""
+def _neighbours(world: World, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The vertices at the other ends of the edges of each vertex: where those of a vertex begin, all of them, rest lengths."""
     edges = [part.mesh.edges + part.first for part in world.cloths]
     ends = np.concatenate([np.zeros((0, 2), np.int32), *edges, *(e[:, ::-1] for e in edges)])
-    ends = ends[np.lexsort((ends[:, 1], ends[:, 0]))]
-    return np.searchsorted(ends[:, 0], np.arange(count + 1)).astype(np.int32), ends[:, 1].astype(np.int32)
+    lengths = np.concatenate([np.zeros(0), *(part.mesh.rest_lengths for part in world.cloths)])
+    order = np.lexsort((ends[:, 1], ends[:, 0]))
+    ends, lengths = ends[order], np.tile(lengths, 2)[order]
+    return np.searchsorted(ends[:, 0], np.arange(count + 1)).astype(np.int32), ends[:, 1].astype(np.int32), lengths
 
 
 def fill(kind: Any, **values: Any) -> Any:

@@ -11,9 +11,10 @@ from weft.dynamics.packed_vertices import end_vertex, predict_vertices, start_ve
 from weft.methods.predictive.bending import BendingArrays, solve_bending
 from weft.methods.predictive.collider_shapes import ColliderArrays
 from weft.methods.predictive.contacts import LAST_SWEEPS, ContactArrays, refresh_contact, solve_contacts
+from weft.methods.predictive.cores import carry, find_carried, free_lost, lose_pierced
 from weft.methods.predictive.fabric import FabricArrays, prepare_stitch, sew_stitches, stretch_pairs
 from weft.methods.predictive.guides import GuideArrays, attach_vertices, follow_goals
-from weft.methods.predictive.half_spaces import HalfSpaceArrays, find_half_spaces, solve_half_spaces
+from weft.methods.predictive.half_spaces import HalfSpaceArrays, find_half_spaces, look_at_ends, solve_half_spaces
 from weft.methods.predictive.state import Pace, Settings, VertexArrays, free_displacement, pace_of
 from weft.runtime.cooperative import grid_barrier
 
@@ -92,6 +93,57 @@ def solve_guides(
         grid_barrier(arrivals)
 
 
+@wp.func
+def look_at_edges(
+    first: int,
+    last: int,
+    progress: wp.float64,
+    pace: Pace,
+    arrivals: wp.array[int],
+    halves: HalfSpaceArrays,
+    vertices: VertexArrays,
+):
+    """How deep the other ends of edges are, where there may be edges; all threads wait for each other before and after."""
+    if halves.with_edges != 0:
+        grid_barrier(arrivals)
+        look_at_ends(first, last, progress, pace.share, halves, vertices)
+        grid_barrier(arrivals)
+
+
+@wp.func
+def keep_out_of_cores(
+    t: int,
+    begin: int,
+    end: int,
+    first: int,
+    last: int,
+    arrivals: wp.array[int],
+    share: wp.float64,
+    up: wp.vec3d,
+    halves: HalfSpaceArrays,
+    vertices: VertexArrays,
+    colliders: ColliderArrays,
+):
+    """At the end of a step: colliders carry along the vertices begin..end-1, of half-spaces first..last-1, or lose them."""
+    for i in range(begin, end):
+        vertices.carrier[i] = -1
+    if t == 0:
+        for k in range(vertices.carries.shape[0]):
+            vertices.carries[k] = 0
+    grid_barrier(arrivals)
+    for number in range(vertices.carries.shape[0]):
+        find_carried(first, last, number, halves, vertices, colliders)
+        grid_barrier(arrivals)
+        if vertices.carries[number] == 0:
+            break
+        for i in range(begin, end):
+            carry(i, share, up, vertices, colliders)
+        grid_barrier(arrivals)
+    for i in range(begin, end):
+        free_lost(i, vertices, colliders)
+    lose_pierced(first, last, up, halves, vertices, colliders)
+
+
 @wp.kernel
 def advance(
     first: int,
@@ -159,6 +211,7 @@ def advance(
                 if t == 0:
                     solve_contacts(0, s.contacts, 0, s.friction, pace.push, contacts, vertices)
                 grid_barrier(arrivals)
+            look_at_edges(first_half, first_half + count, progress, pace, arrivals, halves, vertices)
             solve_half_spaces(
                 first_half, first_half + count, progress, pace.share, s.friction, pace.push, halves, vertices
             )
@@ -174,11 +227,19 @@ def advance(
                 contacts.deep[k] = 0
                 solve_contacts(0, s.contacts, k, s.friction, pace.push, contacts, vertices)
             grid_barrier(arrivals)
+            look_at_edges(first_half, first_half + count, ONE, pace, arrivals, halves, vertices)
             solve_half_spaces(first_half, first_half + count, ONE, pace.share, s.friction, pace.push, halves, vertices)
             grid_barrier(arrivals)
             if contacts.deep[k] == 0:
                 break
 
+    if s.prediction == 0:
+        grid_barrier(arrivals)
+        keep_out_of_cores(
+            t, begin, end, first_half, first_half + count, arrivals, pace.share, -s.gravity, halves, vertices, colliders
+        )
+        if t == 0 and vertices.carries[0] != 0:
+            contacts.deep[1] = 1
     for i in range(begin, end):
         end_vertex(i, pace.per_h, vertices.p, vertices.before, vertices.x, vertices.v)
     if t == 0 and s.prediction == 0:

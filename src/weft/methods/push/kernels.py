@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from weft.broad_phase.centroid_trees import KDTREE, RADIUS, CentroidIndex, next_range
+from weft.methods.push.centroid_trees import KDTREE, RADIUS, CentroidIndex, next_range
 from weft.runtime.compaction import reduce_sum
 from weft.runtime.cooperative import BLOCK, clusterable, grid_barrier, interleaved_thread
 

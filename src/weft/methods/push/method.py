@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from weft.broad_phase.centroid_trees import KINDS
 from weft.dynamics.mass_spring import SAFETY, count_steps, stable_step
 from weft.errors import SceneError
 from weft.methods.base import Method, StepReport, choose_search
+from weft.methods.push.centroid_trees import KINDS
 from weft.methods.push.integrators import (
     Integrator,
     LengthCorrection,
@@ -154,6 +154,9 @@ class Push(Method):
 
     def begin_frame(self) -> None:
         self.taken = 0
+
+    def touching_distance(self) -> np.ndarray:
+        return np.maximum(self.world.thickness.numpy(), self.options.close)
 
     def frame_columns(self) -> dict[str, Any]:
         return {"steps": self.taken, "too_close": self.left}

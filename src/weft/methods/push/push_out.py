@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from weft.broad_phase.centroid_trees import CentroidTree
 from weft.errors import SceneError
+from weft.methods.push.centroid_trees import CentroidTree
 from weft.methods.push.kernels import (
     BEFORE_MOVE,
     ClothMesh,

@@ -1,21 +1,19 @@
 """Contacts and collisions of a step, from repulsion to rigid impact zones (Bridson et al. 2002, sections 7.2 to 7.5).
 
 `ContactStage` has the contacts at the start: how far away they are looked for, what they ask for, and how often they are
-solved. `CollisionRounds` then tests the motion along the average velocity by continuous detection, which misses no collision:
-rounds of impulses, then of all contacts and collisions together, then rigid impact zones.
+solved. `CollisionRounds` then tests the motion along the average velocity by continuous detection, which misses no
+collision: rounds of impulses, then of all contacts and collisions together, then rigid impact zones.
 
-Rigid impact zones: vertices that keep colliding move as one body (Provot 1997).
-
-The four vertices of each collision that is left are put into one zone; zones that share a vertex become one. A zone
-takes the rigid motion that has its linear and angular momentum. Vertices that are prescribed have infinite mass: a zone
-with some of them moves with them, where their own motion is rigid.
-
-This is the last resort, few vertices at a time, so it runs on the host.
+In a rigid impact zone vertices that keep colliding move as one body (Provot 1997). The four vertices of each collision that
+is left are put into one zone; zones that share a vertex become one. A zone takes the rigid motion that has its linear and
+angular momentum. Vertices that are prescribed have infinite mass: a zone with some of them moves with them, where their own
+motion is rigid. Zones are the last resort, for few vertices at a time, so they are computed on the host.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -41,8 +39,6 @@ CRUSHED_FRACTION = 0.003
 # how far beyond the thickness contacts of such cloth are looked for, as a fraction of it. Folds under tension move by
 # more than a thickness in a step, and not as in free flight: a pair that is near may collide
 PRESSED_REACH, CRUSHED_REACH = 1.0, 1.5
-# sweeps over the contacts of pressed cloth
-PRESSED_SWEEPS = 10
 
 
 class ContactStage:
@@ -50,9 +46,17 @@ class ContactStage:
 
     def __init__(self, world: World, search: StepSearch, solver: ImpulseSolver, contacts: ContactList) -> None:
         self.world, self.search, self.solver, self.contacts = world, search, solver, contacts
-        self.stiffness = max((part.material.mean("stretch") for part in world.cloths), default=0.0)
-        creases = wp.array(CREASE_EDGES * _edge_lengths(world), dtype=wp.float64, device=world.device)
-        self._tables = contact_tables(world, world.inverse_mass, creases)
+        creases, soft, rigid = (
+            wp.array(values, dtype=wp.float64, device=world.device)
+            for values in (
+                CREASE_EDGES * _edge_lengths(world),
+                world.contact_stiffness(),
+                np.full(len(world.bodies), math.inf),
+            )
+        )
+        self._tables, self._rigid_tables = (
+            contact_tables(world, world.inverse_mass, creases, stiffness) for stiffness in (soft, rigid)
+        )
         self._graphs = GraphCache(world.device)
         self.turn: Callable[[ContactList], None] | None = None
         """called with the contacts of a step as they are found: turns those whose sides are wrong"""
@@ -70,16 +74,16 @@ class ContactStage:
             self.turn(contacts)
         self.solver.order_by_colour(contacts)
         given = ("repulsion", contacts.launch_bound, contacts.vertices, dt, allocation_epoch())
-        self._graphs.run(lambda: self._ask(0, REMOVED_OVERLAP, self.stiffness, dt), *given)
+        self._graphs.run(lambda: self._ask(0, self._tables, REMOVED_OVERLAP, dt), *given)
         return count
 
     def repel(self, v: wp.array, sweeps: int) -> None:
-        """Repulsion and friction on the velocities, by some sweeps, or more where the cloth is pressed."""
-        self.solver.sweep(self.contacts, v, PRESSED_SWEEPS if self.pressed else sweeps)
+        """Repulsion and friction on the velocities, by some sweeps."""
+        self.solver.sweep(self.contacts, v, sweeps)
 
     def add_collisions(self, known: int, dt: float) -> None:
         """Let the collisions from `known` on, which were appended to the contacts, ask for their whole gap at once."""
-        self._ask(known, 1.0, math.inf, dt)
+        self._ask(known, self._rigid_tables, 1.0, dt)
         self.solver.colour_appended(self.contacts)
 
     def note_collisions(self, collisions: int) -> None:
@@ -88,10 +92,10 @@ class ContactStage:
         crushed = collisions > CRUSHED_FRACTION * self.world.cloth_vertex_count
         self.crushed = PRESSED_STEPS if crushed else max(0, self.crushed - 1)
 
-    def _ask(self, first: int, removed: float, stiffness: float, dt: float) -> None:
+    def _ask(self, first: int, tables: Any, removed: float, dt: float) -> None:
         """Set what the contacts from `first` on ask of velocities and positions."""
         world, contacts = self.world, self.contacts
-        inputs = [first, contacts.size, contacts.arrays, self._tables, removed, stiffness, dt]
+        inputs = [first, contacts.size, contacts.arrays, tables, removed, dt]
         launch(set_repulsion, contacts.launch_bound - first, inputs, device=world.device)
 
 
@@ -235,6 +239,7 @@ def carried_velocity(x: np.ndarray, fixed: np.ndarray, fixed_end: np.ndarray, dt
 # rounds with few sweeps, then rounds in which all contacts and collisions are solved to the end together: the inelastic
 # impact zones of Harmon et al. 2008, found by Gauss-Seidel
 IMPULSE_ROUNDS = 5
+IMPULSE_SWEEPS = 10
 INELASTIC_ROUNDS = 8
 INELASTIC_SWEEPS = 20
 # a round in which at most this fraction of the contacts collides, of more than so many contacts, has fewer sweeps: all
@@ -284,7 +289,7 @@ class CollisionRounds:
             if round_number < IMPULSE_ROUNDS:
                 self._limit_strain(state, dt)
                 few = known > MANY_CONTACTS and found < FEW_FRACTION * known
-                self.solver.sweep(self.contacts, self.motion.v, FEW_SWEEPS if few else PRESSED_SWEEPS)
+                self.solver.sweep(self.contacts, self.motion.v, FEW_SWEEPS if few else IMPULSE_SWEEPS)
             else:
                 # without strain limits: if they pulled against the impulses, collisions would be left for ever
                 self.solver.sweep(self.contacts, self.motion.v, INELASTIC_SWEEPS)

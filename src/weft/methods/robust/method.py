@@ -6,7 +6,8 @@ where these do not suffice the step is tried again with half its length, or rigi
 Positions change only when nothing collides any more.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -17,6 +18,7 @@ from weft.contact.impulses import ImpulseSolver
 from weft.contact.lists import ContactList
 from weft.contact.step_search import TOUCHING, StepSearch, length_scale, move_off
 from weft.dynamics import make_dynamics
+from weft.dynamics.seam_hinges import welded_pairs
 from weft.dynamics.springs import from_world
 from weft.errors import SceneError
 from weft.methods.base import ContactForces, Method, StepReport, early_impulse_of, exact_broad_phase
@@ -39,6 +41,11 @@ SOME_PAIRS = 1_000_000
 LEAST_SPACINGS = 1000
 # sweeps over the springs that would break a strain limit
 STRAIN_SWEEPS = 8
+# the arrays of contacts that their forces come from
+CONTACT_ARRAYS = (
+    *("vertices", "weights", "normals", "gaps"),
+    *("normal_impulses", "tangential_impulses", "least_impulses", "corrections"),
+)
 
 
 class Robust(Method):
@@ -51,12 +58,12 @@ class Robust(Method):
         _refuse_coarse_numbers(world)
         self.options: RobustOptions = options
         self.plan = ExecutionPlan.for_device(world.device)
-        self.dynamics = make_dynamics(options.dynamics, world)
+        self.dynamics = self._make_dynamics()
         self.motion = StepMotion(world)
-        self.strain_limits = StrainLimits(from_world(world), world.inverse_mass)
+        self.strain_limits = self._make_strain_limits()
         self.contact_list = ContactList(world.device)
         self.search = self._make_search()
-        self.solver = ImpulseSolver(world.vertex_count, world.inverse_mass, self.plan)
+        self.solver = self._make_solver()
         self.contacts = ContactStage(world, self.search, self.solver, self.contact_list)
         self.collisions = CollisionRounds(world, self.contacts, self.motion, self._limit_strain)
         self.substep_contacts = PositionContacts(self.solver, self.contact_list)
@@ -66,6 +73,20 @@ class Robust(Method):
         self._graphs = GraphCache(world.device)
         self._last_step = 1.0, 1
         """length and number of substeps of the last step"""
+        self._done: StepReport | None = None
+        """a step that was taken together with other worlds, whose end the state has already"""
+        self._contacts_together: Callable[[], dict[str, np.ndarray]] | None = None
+        """gives the contacts of the last step where it was taken together with other worlds"""
+
+    def _make_dynamics(self) -> Any:
+        return make_dynamics(self.options.dynamics, self.world)
+
+    def _make_strain_limits(self) -> StrainLimits:
+        world = self.world
+        return StrainLimits.from_network(from_world(world), world.inverse_mass, welds=welded_pairs(world.seams))
+
+    def _make_solver(self) -> ImpulseSolver:
+        return ImpulseSolver(self.world.vertex_count, self.world.inverse_mass, self.plan)
 
     def _make_search(self) -> StepSearch:
         world = self.world
@@ -93,7 +114,7 @@ class Robust(Method):
         return move_off(self.world, state, self._find_touching)
 
     def early_impulse(self, dt: float) -> float:
-        return early_impulse_of(self.dynamics, dt)
+        return early_impulse_of(self.dynamics)
 
     def steps_a_frame(self) -> int:
         return self.options.steps
@@ -108,6 +129,10 @@ class Robust(Method):
 
     def _try_step(self, state: State, dt: float, end: float, *, may_halve: bool) -> StepReport | None:
         """A step of dt that ends at the time `end`; None where a shorter step is better."""
+        if self._done is not None:
+            report, self._done = self._done, None
+            return report
+        self._contacts_together = None
         self.search.broad_phase.set_limit(self.many_pairs if may_halve else LIMIT)
         try:
             return self._advance(state, dt, end, may_halve=may_halve)
@@ -117,6 +142,38 @@ class Robust(Method):
                 return None
             raise
 
+    def begin_together(self, state: State) -> bool:
+        """Begin the next step, which is to be taken together with those of other worlds; False where that is impossible.
+
+        Then, or if the step turns out to be one that cannot, it is taken alone as if it had not begun.
+        """
+        if self.lengths.halvings or self.contacts.pressed or self.contacts.crushed or self.world.on_step is not None:
+            return False
+        fps = self.world.scene.fps
+        state.time = self.lengths.start(state, fps)
+        self.world.begin_step(state, self.lengths.longest(fps))
+        self.dynamics.pin(state)
+        return True
+
+    @property
+    def together(self) -> bool:
+        """Whether the next step has been taken together with those of other worlds."""
+        return self._done is not None
+
+    def take_together(
+        self, report: StepReport, dt: float, substeps: int, contacts: Callable[[], dict[str, np.ndarray]]
+    ) -> None:
+        """The step that was begun has been taken: the state has its end. `contacts` gives the arrays of its contacts."""
+        self._done, self._contacts_together = report, contacts
+        self.contacts.note_collisions(0)
+        self._last_step = dt, substeps
+
+    def keep_contacts(self) -> None:
+        """Read the contacts of the last step now, before other worlds take another one."""
+        if self._contacts_together is not None:
+            found = self._contacts_together()
+            self._contacts_together = lambda: found
+
     def _advance(self, state: State, dt: float, end: float, *, may_halve: bool) -> StepReport | None:
         """A step of dt; None where impulses alone do not resolve all collisions and a shorter step may."""
         self._begin_step(state, dt)
@@ -125,6 +182,7 @@ class Robust(Method):
         with self._graphs.fuse():
             substeps = self._propose(state, dt)
             self._average_velocity(state, dt)
+            self.substep_contacts.take_impulses(dt / substeps)
             self.contacts.repel(self.motion.v, self.options.sweeps)
             # while a GPU is busy with all that, the host computes where colliders will be after the next step
             if self.world.kinematics.moving:
@@ -199,23 +257,25 @@ class Robust(Method):
         return contacts.vertices.numpy()[touching], contacts.weights.numpy()[touching]
 
     def note_forces(self) -> bool:
-        self.contact_list.notes_corrections = True
         return True
 
     def contact_forces(self) -> ContactForces:
-        """Impulses on velocities, and corrections of positions in substeps of length h, which are impulses of c / (W h)."""
-        contacts, (dt, substeps) = self.contact_list, self._last_step
-        vertices, weights, normals, gaps = (
-            array.numpy()[: contacts.count].copy()
-            for array in (contacts.vertices, contacts.weights, contacts.normals, contacts.gaps)
-        )
+        """Impulses on velocities, and corrections of positions in substeps of length h, which are impulses of c / (W h).
+
+        Those of contacts that touched when the step began are among the impulses on velocities.
+        """
+        dt, substeps = self._last_step
+        if self._contacts_together is None:
+            contacts = self.contact_list
+            found = {name: getattr(contacts, name).numpy()[: contacts.count].copy() for name in CONTACT_ARRAYS}
+        else:
+            found = self._contacts_together()
+        vertices, weights, normals = (found[name] for name in ("vertices", "weights", "normals"))
         inverse = (weights**2 * self.world.inverse_mass.numpy()[vertices]).sum(axis=1)
-        impulses = contacts.normal_impulses.numpy()[: contacts.count, None] * normals
-        impulses += contacts.tangential_impulses.numpy()[: contacts.count]
-        if len(contacts.corrections):
-            corrections = contacts.corrections.numpy()[: contacts.count]
-            impulses += corrections * (substeps / dt / np.where(inverse > 0.0, inverse, np.inf))[:, None]
-        return ContactForces(vertices, weights, normals, gaps, impulses / dt)
+        impulses = found["normal_impulses"][:, None] * normals + found["tangential_impulses"]
+        corrections = np.where(found["least_impulses"][:, None] > 0.0, 0.0, found["corrections"])
+        impulses += corrections * (substeps / dt / np.where(inverse > 0.0, inverse, np.inf))[:, None]
+        return ContactForces(vertices, weights, normals, found["gaps"], impulses / dt)
 
     def velocities(self, state: State) -> np.ndarray:
         """The average velocity of the last step where contacts changed it, else the velocity at its end.

@@ -39,6 +39,14 @@ class StepLengths:
         self.halvings = 0
         self.good_steps = 0
 
+    def longest(self, fps: float) -> float:
+        """The length of a step that is not halved, s."""
+        return (1 << self._most) / (self._ticks * fps)
+
+    def start(self, state: State, fps: float) -> float:
+        """The time at which the next of the equal steps of a frame begins, s."""
+        return state.frame / fps + (state.step << self._most) / (self._ticks * fps)
+
     def advance(self, state: State, fps: float, try_step: TryStep) -> list[StepReport]:
         """Take one of the longest steps of a frame, whole or in halves; gives the reports of those that succeeded."""
         ticks, most = self._ticks, self._most

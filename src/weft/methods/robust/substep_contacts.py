@@ -1,26 +1,36 @@
 """Contacts inside the substeps of position-based dynamics: one Gauss-Seidel sweep over positions in every substep.
 
 Contacts are found once a step. In every substep the pairs that are nearer than the distance they keep are moved apart, and
-friction holds back their sliding (see `friction`), so that springs and contacts find their balance together. Positions are
-packed with inverse masses, four numbers a vertex. Most contacts are far enough apart: gains, friction and the positions
-before the substep are loaded only for those that are not.
+friction holds back their sliding (see `friction`), so that springs and contacts find their balance together. What contacts
+gave goes on into the sweeps over velocities after the dynamics: one sweep a substep does not pass the force of all layers of a
+pile on to the lowest.
+
+Positions are packed with inverse masses, four numbers a vertex. Most contacts are far enough apart: gains, friction and the
+positions before the substep are loaded only for those that are not.
 """
 
+from functools import partial
 from typing import Any
 
 import warp as wp
 
 from weft.contact.friction import contact_correction, touched_at_start
-from weft.contact.impulses import ImpulseSolver, contacts_below, make_sweep
+from weft.contact.impulses import ImpulseSolver, contacts_below, make_sweep, stencil_inverse_mass
 from weft.contact.lists import ContactArrays, ContactList
 from weft.contact.stencil_colours import COLOURS
-from weft.dynamics.packed_vertices import first_three
+from weft.dynamics.packed_vertices import first_three, length_at
+from weft.runtime import launch
+from weft.runtime.buffers import allocation_epoch
 from weft.runtime.cooperative import BLOCK, grid_barrier
+from weft.runtime.graph_cache import GraphCache
 from weft.runtime.native import load_vec2d, load_vec4d, load_vec4i, store_vec4d
 
 wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
+# fraction of kinetic friction from which on a contact counts as one that slid in the substeps. Friction that turns while cloth
+# slides sums to a little less than the whole
+SLIDING = wp.constant(wp.float64(0.9))
 
 
 @wp.struct
@@ -37,7 +47,7 @@ class SubstepContacts:
     before: wp.array[wp.vec4d]
     """packed vertices at the start of the substep"""
     corrections: wp.array[wp.vec3d]
-    """where they are noted, the sum of the corrections of each contact"""
+    """the sum of the corrections of each contact"""
 
 
 @wp.struct
@@ -103,8 +113,7 @@ def solve_contact(i: int, exists: bool, contact: SubstepContact, contacts: Subst
         move_vertex(q[1], b, g[1], correction, p)
         move_vertex(q[2], c, g[2], correction, p)
         move_vertex(q[3], d, g[3], correction, p)
-        if contacts.corrections.shape[0] > 0:
-            contacts.corrections[i] = contacts.corrections[i] + correction
+        contacts.corrections[i] = contacts.corrections[i] + correction
 
 
 @wp.func
@@ -146,12 +155,55 @@ def sweep_positions(
                 solve_contact(i, True, load_contact(i, load_vec4i(arrays.vertices, i), contacts), contacts, p)
 
 
+@wp.kernel
+def take_impulses(
+    first: int,
+    size: wp.array[int],
+    contacts: ContactArrays,
+    inverse_mass: wp.array[wp.float64],
+    lengths: wp.array[wp.float64],
+):
+    """The impulses that the substeps of these lengths gave at contacts that touched at the start of the step.
+
+    So the sweeps over velocities know the load that a contact bears: friction that holds is enforced for the step as a whole.
+    A contact that slid keeps the friction that it had for this load. No spring pulls in those sweeps: friction that is allowed
+    a little more, as static friction is, stops there whatever the springs move in a step.
+    """
+    i = first + wp.tid()
+    if i >= size[0]:
+        return
+    c = contacts.corrections[i]
+    if wp.length_sq(c) == ZERO or not touched_at_start(contacts.gaps[i], contacts.kept_distances[i]):
+        return
+    q = contacts.vertices[i]
+    w = contacts.weights[i]
+    m = wp.vec4d(inverse_mass[q[0]], inverse_mass[q[1]], inverse_mass[q[2]], inverse_mass[q[3]])
+    total = stencil_inverse_mass(w, wp.cw_mul(w, m), m)
+    if total == ZERO:
+        return
+    n = contacts.normals[i]
+    impulse = c / (total * length_at(lengths, q[0]))
+    along = wp.dot(n, impulse)
+    tangential = impulse - along * n
+    contacts.normal_impulses[i] = along
+    contacts.least_impulses[i] = along
+    contacts.tangential_impulses[i] = tangential
+    mu = contacts.friction[i]
+    rubbed = wp.length(tangential)
+    if along > ZERO and rubbed > SLIDING * mu[1] * along:
+        had = wp.min(rubbed / along, mu[0])
+        contacts.friction[i] = wp.vec2d(had, had)
+
+
 class PositionContacts:
     """The contacts of a step as the callable that position-based dynamics call once a substep."""
 
     def __init__(self, solver: ImpulseSolver, contacts: ContactList) -> None:
         self.solver, self.contacts = solver, contacts
         self._inputs: tuple[Any, ...] = ()
+        self._length = wp.zeros(1, dtype=wp.float64, device=solver.device)
+        """the length of a substep, on the device, so that CUDA graphs serve substeps of any length"""
+        self._graphs = GraphCache(solver.device)
 
     def __len__(self) -> int:
         """How many there are."""
@@ -174,3 +226,15 @@ class PositionContacts:
         if len(inputs) != len(self._inputs) or any(a is not b for a, b in zip(inputs, self._inputs, strict=True)):
             self._inputs = inputs
         self.solver.run(self.contacts.launch_bound, sweep_positions, self._inputs)
+
+    def take_impulses(self, substep: float) -> None:
+        """Let the contacts have the impulses that they gave in substeps of this length."""
+        self._length.fill_(substep)
+        self.take_impulses_of(self._length)
+
+    def take_impulses_of(self, lengths: wp.array) -> None:
+        """The same with the lengths of the substeps of all vertices, on the device."""
+        bound, solver = self.contacts.launch_bound, self.solver
+        inputs = [self.contacts.size, self.contacts.arrays, solver.inverse_mass, lengths]
+        take = partial(launch, take_impulses, bound, inputs, device=solver.device)
+        self._graphs.run(take, "take impulses", lengths, bound, self.contacts.vertices, allocation_epoch())

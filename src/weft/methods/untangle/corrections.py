@@ -10,7 +10,6 @@ to tell a direction. The vertices of what crosses move a fraction of the way to 
 velocities likewise; the static untangler (`weft.untangling`) smooths such places too.
 """
 
-import math
 from typing import Any
 
 import numpy as np
@@ -125,8 +124,11 @@ class ClothCollisions:
         self._contacts = ContactList(device)
         self._solver = ImpulseSolver(count, self._inverse_mass)
         lengths = [float(np.median(cloth.mesh.rest_lengths)) for cloth in world.cloths]
-        folds = wp.array(FOLD_LENGTH * np.array(lengths), dtype=wp.float64, device=device)
-        self._tables = contact_tables(world, self._inverse_mass, folds)
+        folds, rigid = (
+            wp.array(values, dtype=wp.float64, device=device)
+            for values in (FOLD_LENGTH * np.array(lengths), np.full(len(lengths), np.inf))
+        )
+        self._tables = contact_tables(world, self._inverse_mass, folds, rigid)
         self._x, self._v, self._free, self._reached = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(4))
         self._sewn = stitched(world)
 
@@ -177,7 +179,7 @@ class ClothCollisions:
     def _set_up(self, known: int, dt: float) -> None:
         """Set the wanted relative velocities of the contacts from number `known` on."""
         contacts = self._contacts
-        inputs = [known, contacts.size, contacts.arrays, self._tables, 1.0, math.inf, dt]
+        inputs = [known, contacts.size, contacts.arrays, self._tables, 1.0, dt]
         launch(set_repulsion, contacts.count - known, inputs, device=self.device)
 
     def _run(self, kernel: wp.Kernel, inputs: list[Any]) -> None:

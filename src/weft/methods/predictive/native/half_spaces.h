@@ -56,6 +56,22 @@ for (int s = vertices.corner_offsets.data[i]; s < vertices.corner_offsets.data[i
 }
 return wp::dot(total, normal) > 0.0;
 
+// [look_at_ends] how deep the other ends of edges are in half-spaces first..last-1, now and at the start of the substep
+const row4* rows = (const row4*)vertices.p.data;
+const row4* was_rows = (const row4*)vertices.before.data;
+for (int i = first; i < last; ++i) {
+    const int j = halves.others.data[i];
+    if (j < 0)
+        continue;
+    const row4 row = rows[j], was = was_rows[j];
+    const wp::vec_t<3, double> n = halves.normals.data[i];
+    const wp::vec_t<2, double> plane = halves.offsets.data[i];
+    const double out = halves.thickness.data[i] + plane[0];
+    const double depth = out + progress * plane[1] - (n[0] * row[0] + n[1] * row[1] + n[2] * row[2]);
+    const double known = out + (progress - share_of_step) * plane[1] - (n[0] * was[0] + n[1] * was[1] + n[2] * was[2]);
+    halves.far.data[i] = wp::vec_t<2, double>(depth, known);
+}
+
 // [solve_half_spaces] half-spaces first..last-1, with friction
 row4* rows = (row4*)vertices.p.data;
 row4* was_rows = (row4*)vertices.before.data;
@@ -65,8 +81,18 @@ for (int i = first; i < last; ++i) {
     const wp::vec_t<3, double> normal = halves.normals.data[i];
     const wp::vec_t<2, double> plane = halves.offsets.data[i];
     const double out = halves.thickness.data[i] + plane[0];
-    const double depth = out + progress * plane[1] - (normal[0] * row[0] + normal[1] * row[1] + normal[2] * row[2]);
+    double depth = out + progress * plane[1] - (normal[0] * row[0] + normal[1] * row[1] + normal[2] * row[2]);
     halves.pushed.data[i] = 0;
+    // of an edge the nearest point is kept out, and this end moves by its share
+    const int j = halves.others.data[i];
+    double gain = 1.0, weight = 1.0;
+    if (j >= 0) {
+        weight = halves.weights.data[i];
+        const double rest = 1.0 - weight, own = weight * row[3];
+        depth = weight * depth + rest * halves.far.data[i][0];
+        gain = own / (weight * own + rest * rest * vertices.inverse_mass.data[j]);
+        gain = gain < $GAIN ? gain : $GAIN;
+    }
     if (!(depth > 0.0 && row[3] > 0.0))
         continue;
     halves.pushed.data[i] = 1;
@@ -76,8 +102,11 @@ for (int i = first; i < last; ++i) {
     n[3] = 0.0;
     // depth that was there before the substep, and depth that is new
     double known = out + (progress - share_of_step) * plane[1] - (n[0] * was[0] + n[1] * was[1] + n[2] * was[2]);
+    if (j >= 0)
+        known = weight * known + (1.0 - weight) * halves.far.data[i][1];
     known = known < 0.0 ? 0.0 : (known > depth ? depth : known);
-    const double met = depth - known;
+    const double met = gain * (depth - known);
+    known = gain * known;
     const row4 moved = was - ((const row4*)vertices.start.data)[k];
     double rest = push - (n[0] * moved[0] + n[1] * moved[1] + n[2] * moved[2]);
     rest = rest > 0.0 ? rest : 0.0;

@@ -2,8 +2,7 @@
 
 The octree gives the triangles whose centroid is in the same cell as the point, at the depth whose cells are just larger than
 a given length; triangles beyond a wall of that cell are missed. The kd-tree gives the triangles of all leaves whose centroids
-come into a query box. Both follow Draping on meshes, section 3.4; `push` searches with them inside its kernels, and the broad
-phases `octree` and `kdtree` list pairs with them.
+come into a query box. Both follow Draping on meshes, section 3.4.
 
 Each of them is a walk over ranges of one list of triangles, so that a kernel has the same loop for all. They are built on the
 device, and the host reads nothing back.
@@ -225,15 +224,13 @@ def box_nodes(
     index: CentroidIndex,
     faces: wp.array[wp.vec3i],
     x: wp.array[wp.vec3d],
-    end: wp.array[wp.vec3d],
-    drift: wp.array[wp.vec3d],
     margin: wp.float64,
     reach: wp.array[wp.float64],
 ):
     """Cooperative kernel: the boxes of a kd-tree from the leaves up, and the radius of a query around a point.
 
-    Boxes hold the centroids at x and at `end`, less a common displacement, the second item of `drift`. The radius is the
-    margin and the largest distance from a centroid to a corner. `reach` is that squared; it is 0 before and after.
+    The radius is the margin and the largest distance from a centroid to a corner. `reach` is that squared; it is 0 before
+    and after.
     """
     t = first + wp.tid()
     leaves = 1 << index.levels
@@ -251,10 +248,6 @@ def box_nodes(
             high = wp.max(high, c)
             for corner in range(3):
                 far = wp.max(far, wp.length_sq(x[f[corner]] - c))
-            if drift.shape[0] > 0:
-                c = centroid_of(f, end) - drift[1]
-                low = wp.min(low, c)
-                high = wp.max(high, c)
         index.node_low[leaves + leaf] = low
         index.node_high[leaves + leaf] = high
     reduce_max(reach, 0, far)
@@ -301,7 +294,6 @@ class CentroidTree:
         )
         self._numbers = wp.array(order[:count], dtype=int, device=device)
         self._largest = wp.zeros(6, dtype=wp.float64, device=device)
-        self._no_drift = wp.empty(0, dtype=wp.vec3d, device=device)
         self._cooperative = CooperativeLauncher(device)
 
     def sort(self, faces: wp.array, x: wp.array) -> None:
@@ -316,24 +308,12 @@ class CentroidTree:
             bits = COORDINATE_BITS + level
             wp.utils.radix_sort_pairs(self.index.keys, self.index.order, self.count, end_bit=bits)
 
-    def build(
-        self,
-        faces: wp.array,
-        x: wp.array,
-        close: float,
-        slack: float = 0.0,
-        *,
-        motion: tuple[wp.array, wp.array] | None = None,
-    ) -> None:
-        """Find pairs nearer than `close` (m), given the vertices of each triangle; they may move by `slack` (m) afterwards.
-
-        motion: where the vertices of a kd-tree go, and (position, common displacement), which is taken off.
-        """
+    def build(self, faces: wp.array, x: wp.array, close: float, slack: float = 0.0) -> None:
+        """Find pairs nearer than `close` (m), given the vertices of each triangle; they may move by `slack` (m) afterwards."""
         if self.count == 0 or self.kind == ALL:
             return
         if self.kind == KDTREE:
-            end, drift = (x, self._no_drift) if motion is None else motion
-            inputs = [self.index, faces, x, end, drift, close + slack, self._largest]
+            inputs = [self.index, faces, x, close + slack, self._largest]
             self._cooperative.launch(box_nodes, 1 << self.index.levels, inputs, work=self.count)
             return
         inputs = [self.index, self._numbers, faces, x, close, self._largest]

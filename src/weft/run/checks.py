@@ -1,0 +1,80 @@
+"""What comes in from the caller of a `Simulation`: numbers of the right shape; and what must not come out: infinite ones."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from weft.errors import Unstable, WeftError
+from weft.scene.messages import shown, unknown
+
+Floats = npt.NDArray[np.float64]
+
+# limit of positions (m) and velocities (m/s), beyond which a simulation counts as unstable; NaN fails the test too
+FARTHEST = 1e9
+
+
+def check_stable(world: Any, state: Any) -> None:
+    """Raise an error that names the first vertex whose position or velocity is not finite or far too large."""
+    for what, values in (("position", state.x.numpy()), ("velocity", state.v.numpy())):
+        bad = np.flatnonzero(~(np.abs(values) < FARTHEST).all(axis=1))
+        if not len(bad):
+            continue
+        vertex = int(bad[0])
+        body = next(b for b in world.bodies if b.vertices.start <= vertex < b.vertices.stop)
+        more = f" ({len(bad)} vertices in all)" if len(bad) > 1 else ""
+        raise Unstable(
+            f"frame {state.frame}: the {what} of vertex {vertex - body.vertices.start} of {body.kind} "
+            f"{body.name!r} is ({', '.join(f'{v:.3g}' for v in values[vertex])}){more}: the simulation is unstable"
+        )
+
+
+def check_count(what: str, count: Any, at_least: str) -> int:
+    """A whole number of at least one; `at_least` ends the sentence about another one."""
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+        raise WeftError(f"{what} at least {at_least}, not {shown(count)}")
+    return int(count)
+
+
+def to_array(what: str, value: Any) -> Floats:
+    """Numbers of any kind, as numpy, torch, JAX, CuPy and Warp have them, on the host."""
+    if isinstance(value, wp.array):
+        value = value.numpy()
+    elif hasattr(value, "detach"):
+        value = value.detach().cpu()
+    elif hasattr(value, "get") and not isinstance(value, Mapping):
+        value = value.get()
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise WeftError(f"{what} must be numbers, not {shown(value)}") from None
+
+
+def fill(what: str, target: Any, value: Any) -> None:
+    """Copy finite numbers of the same shape into an array of the simulation, numpy or Warp."""
+    shape = (*target.shape, 3) if isinstance(target, wp.array) else target.shape
+    found = to_array(what, value)
+    if found.shape != shape:
+        raise WeftError(f"{what} are an array {shape}, not {found.shape}")
+    if not np.isfinite(found).all():
+        raise WeftError(f"{what} are not finite, first in row {int(np.argwhere(~np.isfinite(found))[0][0])}")
+    if isinstance(target, wp.array):
+        target.assign(found)
+    else:
+        target[...] = found
+
+
+class ByName(dict[str, Any]):
+    """Bodies by name; the error about an unknown name says which there are."""
+
+    def __missing__(self, name: Any) -> Any:
+        raise NoSuchBody(unknown("body", str(name), list(self)))
+
+
+class NoSuchBody(WeftError, KeyError):
+    """A name that no body has; a KeyError too, as that of any other table."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
