@@ -97,9 +97,10 @@ class ContactSearch:
         self.surface, self.across = _make_surface(world, regions, mesh)
         """across: for each corner of each triangle the triangle across the opposite edge, -1 for none in the same region"""
         self.lists = ListSearch(self.surface, self.device)
-        fast = self.device.is_cpu and len(world.cloth_faces) > 0
-        self.cpu = CpuSearch(self.broad_phase, self.surface) if fast else None
-        """searches for triangles and edges where it can, else the lists of the broad phase are searched"""
+        # a broad phase that the scene names is used, if only to compare it with others
+        own = self.device.is_cpu and len(world.cloth_faces) > 0 and world.scene.broad_phase is None
+        self.cpu = CpuSearch(self.broad_phase, self.surface) if own else None
+        """the search of a CPU for triangles and edges; where there is none the lists of the broad phase are searched"""
         self.mean_displacement = wp.zeros(1, dtype=wp.float64, device=self.device)
         """of a vertex besides the rigid motion of all cloth, in the step whose rotation was removed last"""
         self._mean_view = self.mean_displacement.numpy() if self.device.is_cpu else None
