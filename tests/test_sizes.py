@@ -43,7 +43,6 @@ LONG_FILES: set[str] = {
     "contact/step_search.py",
     "dynamics/implicit/conjugate_gradients.py",
     "dynamics/implicit/forces.py",
-    "dynamics/position_based/model.py",
     "finish/batch.py",
     "geometry/intersection.py",
     "mesh/files.py",

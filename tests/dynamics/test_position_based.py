@@ -5,7 +5,8 @@ import pytest
 import warp as wp
 
 from weft.dynamics.air import Air
-from weft.dynamics.position_based.model import LARGEST_STRAIN, MOST_REFINED, PositionBased
+from weft.dynamics.position_based.model import PositionBased
+from weft.dynamics.position_based.substep_count import LARGEST_STRAIN, MOST_REFINED
 from weft.dynamics.springs import from_mesh, from_pairs
 from weft.mesh import shapes
 from weft.runtime import get_threads, set_threads
@@ -194,14 +195,14 @@ def test_large_cloth_spares_single_edges(bad, times):
     x[1 : 2 * bad : 2, 0] = 3.0
     pairs = np.arange(2 * count).reshape(-1, 2)
     dynamics = make(from_pairs(pairs, np.ones(count), np.full(count, 100.0)), np.full(2 * count, 1e-7))
-    assert dynamics._substeps(State.from_numpy(x, np.zeros_like(x)), 1 / 480, touched=True) == 5 * times
+    assert dynamics.substeps.find(State.from_numpy(x, np.zeros_like(x)), 1 / 480, touched=True) == 5 * times
 
 
 def test_what_a_spring_gives_way_by_itself_asks_for_no_substeps():
     """A heavy weight on a soft spring is as far down as it should be."""
     dynamics = make(from_pairs(np.array([[0, 1]]), np.ones(1), np.full(1, 10.0)), np.ones(2), fixed=[0])
     x = np.array([[0.0, 0.0, 0.0], [0.0, -1.5, 0.0]])
-    assert dynamics._substeps(State.from_numpy(x, np.zeros_like(x)), 1 / 480, touched=True) == 5
+    assert dynamics.substeps.find(State.from_numpy(x, np.zeros_like(x)), 1 / 480, touched=True) == 5
 
 
 def spring_of(length):
@@ -214,22 +215,22 @@ def test_substeps_grow_and_shrink_from_step_to_step():
     """Strain that stays asks for more each time; once it is gone substeps come back to what they were."""
     dynamics = make(from_pairs(np.array([[0, 1]]), np.ones(1), np.full(1, 100.0)), np.full(2, 1e-7))
     short, long = spring_of(1.0), spring_of(1.6)
-    assert [dynamics._substeps(long, 1 / 480, touched=True) for _ in range(4)] == [10, 20, 40, 5 * MOST_REFINED]
+    assert [dynamics.substeps.find(long, 1 / 480, touched=True) for _ in range(4)] == [10, 20, 40, 5 * MOST_REFINED]
     kept = dynamics.saved()
-    back = [dynamics._substeps(long, 1 / 480, touched=False) for _ in range(100)]
+    back = [dynamics.substeps.find(long, 1 / 480, touched=False) for _ in range(100)]
     assert back[0] > 35 and back[-1] == 5
     dynamics.restore(kept)
-    again = [dynamics._substeps(short, 1 / 480, touched=True) for _ in range(100)]
+    again = [dynamics.substeps.find(short, 1 / 480, touched=True) for _ in range(100)]
     assert again == back == sorted(back, reverse=True)
 
 
 def test_substeps_follow_little_strain_slowly():
     """What lies at rest is moved by each change of them."""
     dynamics = make(from_pairs(np.array([[0, 1]]), np.ones(1), np.full(1, 100.0)), np.full(2, 1e-7))
-    dynamics.refined, times = 4.0, []
+    dynamics.substeps.refined, times = 4.0, []
     for length in [1.0 + 1.2 * LARGEST_STRAIN] * 20 + [1.0 + LARGEST_STRAIN / 1.2] * 20:
-        dynamics._substeps(spring_of(length), 1 / 480, touched=True)
-        times.append(dynamics.refined)
+        dynamics.substeps.find(spring_of(length), 1 / 480, touched=True)
+        times.append(dynamics.substeps.refined)
     steps = np.diff(np.log([4.0, *times]))
     assert (steps[:20] > 0.0).all() and (steps[20:] < 0.0).all() and np.abs(steps).max() < 0.01
     assert times[19] > 4.5 and times[-1] == pytest.approx(4.0, rel=0.01)

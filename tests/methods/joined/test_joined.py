@@ -86,7 +86,7 @@ def test_worlds_with_different_substeps_and_contacts(method, monkeypatch):
         for one in alone:
             one.advance()
         assert_same(together, alone)
-    assert alone[0].method.dynamics.refined > 1.1 and alone[1].method.dynamics.refined == 1.0
+    assert alone[0].method.dynamics.substeps.refined > 1.1 and alone[1].method.dynamics.substeps.refined == 1.0
     assert 0.9 * 4 * 8 * 6 < counts[1] < counts[0] == 4 * 8 * 6 and counts[2] > 1
     forces, torques = together.contact_forces("front")
     for k, one in enumerate(alone):

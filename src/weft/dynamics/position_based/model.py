@@ -20,7 +20,6 @@ from weft.dynamics.position_based.bending import Bending
 from weft.dynamics.position_based.kernels import (
     advance_substep,
     end_substeps,
-    find_worst_edges,
     look_ahead,
     pull_stencils,
     start_step,
@@ -33,9 +32,9 @@ from weft.dynamics.position_based.spring_lines import (
     find_spring_lines,
     prepare_springs,
 )
+from weft.dynamics.position_based.substep_count import LONGEST_SUBSTEP, SubstepCount
 from weft.dynamics.springs import BEND, SpringNetwork, from_world
 from weft.runtime import launch
-from weft.runtime.buffers import AsyncReadback
 from weft.runtime.colouring import colour_items
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.graph_cache import GraphCache, launch_fused
@@ -43,23 +42,6 @@ from weft.world import Seams, State, World
 
 # s: damping times are cut to this. Cloth stops within a step at far shorter ones; from 1e5 s on the solve loses all its digits
 LONGEST_DELAY = 1e3
-# s: 36 substeps a frame at 60 Hz. With one sweep each, longer substeps are softer than the material, shorter ones cost more
-LONGEST_SUBSTEP = 1.0 / 2160.0
-# Substeps are refined, made up to MOST_REFINED times shorter, where the length of an edge would change by more than the
-# fraction LARGEST_CHANGE in one, or where, while there are contacts, its strain is more than LARGEST_STRAIN. Cloth that hits
-# the ground faster than the first allows crumples; folds that contacts hold come free only if springs are solved well
-MOST_REFINED = 8.0
-LARGEST_CHANGE = 0.1
-LARGEST_STRAIN = 0.08
-# Springs are softer in longer substeps, so that each change of the refinement moves cloth at rest. So strain changes it slowly:
-# by this power of what strain asks for in a step, and down by no more than RETURN a step. Only where strain asks for more than
-# FAR times as much it follows at once, by at most FASTEST_REFINING times a step
-FOLLOWING = 0.1
-FAR, RETURN, FASTEST_REFINING = 1.25, 0.97, 2.0
-# in cloth with more springs than this some single edges are always caught somewhere, which must not slow down all of it: so
-# large a fraction of the further springs may exceed the limits above
-LARGE_CLOTH = 100_000
-SPARED_FRACTION = 1.0 / 1500.0
 # s: bending is solved once in so long a time, and in half of it where a solve would take more than FEW_ITERATIONS. It foresees
 # gravity, but not what springs and contacts will do, and is the softer for it the longer this is: with 1/360 s a strip at rest
 # (G = 100, 20 cells) hangs 6.9 % too deep, with 1/720 4.4, with 1/1080 3.6, with 1/2160 2.9, and waves shorter than
@@ -67,12 +49,6 @@ SPARED_FRACTION = 1.0 / 1500.0
 # meshes they cost little
 LONGEST_BENDING = 1.0 / 1080.0
 FEW_ITERATIONS = 4
-# threads that measure the worst edges, on CUDA for large cloth, and how many maxima they keep where some are spared
-MEASURING_THREADS = 16384
-MEASURING_THREADS_CUDA = 8 * MEASURING_THREADS
-MAXIMA = 4096
-# maxima of smaller cloth on CUDA: with a single one all threads would wait for its atomic
-MAXIMA_SMALL = 64
 # substeps of one CUDA graph: a step is made of as few graphs of these sizes as possible, whatever its number of substeps
 SUBSTEPS_A_GRAPH = 16, 8, 4, 2, 1
 
@@ -128,7 +104,6 @@ class PositionBased:
         self.device = device
         self.inverse_mass = inverse_mass
         self.air = air
-        self.longest_substep = longest_substep
 
         def upload(values: np.ndarray, dtype: Any) -> wp.array:
             return wp.array(values, dtype=dtype, device=device)
@@ -155,17 +130,7 @@ class PositionBased:
         self.bending = Bending(network, mass, device)
         self._pins_at = pins_at
         self._pins = -1
-        large = not device.is_cpu and len(keep) >= MEASURING_THREADS_CUDA
-        self._measuring = max(1, min(len(keep), MEASURING_THREADS_CUDA if large else MEASURING_THREADS))
-        self._spared = min(MAXIMA // 2, int(SPARED_FRACTION * max(0, len(keep) - LARGE_CLOTH)))
-        # CPU threads have a maximum each: Warp's atomics are not atomic there
-        self._maxima = self._measuring if device.is_cpu else MAXIMA if self._spared else MAXIMA_SMALL
-        self._worst = wp.zeros(2 * self._maxima, dtype=wp.float64, device=device)
-        self._requested = AsyncReadback(self._worst)
-        self._foreseen: tuple[Any, Any, float] = None, None, 0.0
-        """positions, velocities and step for which that was measured"""
-        self.refined = 1.0
-        """how many times shorter substeps were in the last step"""
+        self.substeps = SubstepCount(self.springs.arrays[:3], len(keep), inverse_mass, longest=longest_substep)
 
     def _make_buffers(self, springs: int, *, limited: bool, lengths: int) -> None:
         """What a step works with, for so many springs; `lengths` of substeps are one for all, or one a vertex."""
@@ -264,7 +229,7 @@ class PositionBased:
         """
         self.pin(state)
         solves = self._solves(dt)
-        substeps = self._substeps(state, dt, touched=contacts is not None and len(contacts) > 0)
+        substeps = self.substeps.find(state, dt, touched=contacts is not None and len(contacts) > 0)
         substeps = solves * math.ceil(substeps / solves)
         self.air.blow(state.x, state.v, state.time, dt)
         wp.copy(self._length_before, self._length)
@@ -342,74 +307,20 @@ class PositionBased:
     def _substep_inputs(self, v: wp.array, *, again: bool) -> tuple[Any, ...]:
         """The arguments of `advance_substep` for the first or a later substep: a tuple, which `launch` checks only once."""
         springs, air = self.springs, self.air
-        pairs = springs.arrays[0]
         colours = (self.count, int(again), springs.colours, springs.starts)
+        slots = (springs.arrays[0], self._rests, self._elastics, self._softness, self._pushes, self._blocks)
         forces = (self._push, air.gravity, air.damping, self._length)
-        return (
-            *colours,
-            pairs,
-            self._rests,
-            self._elastics,
-            self._softness,
-            self._pushes,
-            self._blocks,
-            *forces,
-            v,
-            self._packed,
-            self._before,
-        )
+        return (*colours, *slots, *forces, v, self._packed, self._before)
 
     def foresee(self, state: State, dt: float) -> None:
-        """Measure on the device how fast edges change and how strained they are."""
-        least = self.least_substeps(dt)
-
-        def measure() -> None:
-            springs = self.springs.arrays[:3]
-            inputs = [
-                len(springs[0]),
-                self._measuring,
-                *springs,
-                self.inverse_mass,
-                state.x,
-                state.v,
-                dt / least,
-                self._maxima,
-            ]
-            self._worst.zero_()
-            launch(find_worst_edges, self._measuring, [*inputs, self._worst], device=self.device, grain=64)
-            self._requested.copy_to_host()
-
-        self._graphs.run(measure, "measure", state.x, state.v, dt)
-        self._requested.mark_launched()
-        self._foreseen = state.x, state.v, dt
-
-    def _substeps(self, state: State, dt: float, *, touched: bool) -> int:
-        """How many substeps dt needs: more where edges change fast, or where contacts strain them."""
-        x, v, length = self._foreseen
-        if x is not state.x or v is not state.v or length != dt:
-            self.foresee(state, dt)
-        self._foreseen = None, None, 0.0
-        worst = self._requested.values().reshape(2, -1)
-        if self._spared:
-            worst = worst.reshape(2, -1, MAXIMA).max(axis=1)
-            worst = np.partition(worst, -1 - self._spared, axis=1)[:, : -self._spared]
-        change, strain = worst.max(axis=1).tolist()
-        return self.refine(change, strain, dt, touched=touched)
-
-    def refine(self, change: float, strain: float, dt: float, *, touched: bool) -> int:
-        """How many substeps dt needs for so large a relative change of length in a substep, and so large a strain."""
-        # the strain by which contacts win over springs grows with the square of the substep
-        wanted = math.sqrt(strain / LARGEST_STRAIN) if touched else 0.0
-        factor = min(max(wanted**FOLLOWING, wanted / FAR, RETURN), FASTEST_REFINING)
-        self.refined = min(max(change / LARGEST_CHANGE, self.refined * factor, 1.0), MOST_REFINED)
-        return math.ceil(self.least_substeps(dt) * self.refined)
+        self.substeps.measure(state, dt)
 
     def saved(self) -> dict[str, np.ndarray]:
         springs = {name: array.numpy() for name, array in self._kept().items()}
-        return {"refined": np.array([self.refined]), **springs, **self.bending.memory.saved()}
+        return {"refined": np.array([self.substeps.refined]), **springs, **self.bending.memory.saved()}
 
     def restore(self, saved: Mapping[str, np.ndarray]) -> None:
-        self.refined = float(saved["refined"][0])
+        self.substeps.refined = float(saved["refined"][0])
         self.bending.memory.restore(saved)
         for name, array in self._kept().items():
             array.assign(saved[name])
@@ -418,10 +329,6 @@ class PositionBased:
         """What the springs of the next step depend on, by the names in `saved`."""
         kept = {"rests": self._rests, "pushes": self._pushes, "substep": self._length}
         return kept if self._compliance is self.springs.arrays[2] else {**kept, "compliance": self._compliance}
-
-    def least_substeps(self, dt: float) -> int:
-        """How many substeps a step of dt has while nothing asks for more."""
-        return max(1, math.ceil(dt / self.longest_substep - 1e-9))
 
     def pin(self, state: State) -> None:
         """Tell bending which vertices are pinned now."""

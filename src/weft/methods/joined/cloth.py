@@ -134,10 +134,9 @@ class JoinedPositionBased(PositionBased):
 
     def __init__(self, models: Sequence[PositionBased], world: JoinedWorld) -> None:
         """The models have no seams, rest shapes that stay as they are, and springs that are limited in stretch all or none."""
-        first, device = models[0], world.device
+        device = world.device
         self.models, self.count, self.device = list(models), world.vertex_count, device
         self.inverse_mass, self.air = world.inverse_mass, Air.from_world(world)
-        self.longest_substep = first.longest_substep
         self.of_vertex = wp.array(world.world_of_vertex, dtype=int, device=device)
         """the world of each vertex"""
         self.springs, self.slot_world, self.slot = self._join_springs(world)
@@ -231,7 +230,7 @@ class JoinedPositionBased(PositionBased):
         """Rest shapes stay as they are."""
 
     def foresee(self, state: State, dt: float) -> None:
-        least = self.least_substeps(dt)
+        least = self.models[0].substeps.least(dt)
 
         def measure() -> None:
             inputs = [*self._measured, *self.springs.arrays[:3], self.inverse_mass, state.x, state.v, dt / least]
@@ -249,7 +248,7 @@ class JoinedPositionBased(PositionBased):
         worst = self._requested.values().reshape(len(self.models), int(LANES), 2).max(axis=1)
         substeps = np.zeros(len(self.models), np.int64)
         for k in chosen.tolist():
-            wanted = self.models[k].refine(*worst[k].tolist(), dt, touched=bool(touched[k]))
+            wanted = self.models[k].substeps.refine(*worst[k].tolist(), dt, touched=bool(touched[k]))
             substeps[k] = solves * -(-wanted // solves)
         substeps[substeps == 0] = substeps[chosen].min()
         substeps[substeps > most_together(substeps)] = 0

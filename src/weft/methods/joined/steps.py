@@ -193,13 +193,13 @@ class JoinedRobust(Robust):
         self._keep_contacts(taking)
         self.state.time = self.states[taking[0]].time
         self._taking = np.array(taking)
-        refined = [method.dynamics.refined for method in self.methods]
+        refined = [method.dynamics.substeps.refined for method in self.methods]
         # where something is wrong each world takes its step alone, and tells its own error
         with suppress(WeftError):
             self._take(self.methods[taking[0]].lengths.longest(self.joined.scene.fps))
         for method, before in zip(self.methods, refined, strict=True):
             if not method.together:
-                method.dynamics.refined = before
+                method.dynamics.substeps.refined = before
 
     def _begins(self, k: int) -> bool:
         """Whether world k begins a step that can be taken together; one in which that fails tells why when it goes on alone."""
