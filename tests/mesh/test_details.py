@@ -267,3 +267,21 @@ def test_an_npz_of_a_mesh_is_plain_arrays(tmp_path):
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
     with np.load(tmp_path / "a.npz", allow_pickle=False) as arrays:
         assert json.loads(json.dumps(arrays["names.object"].tolist())) == ["left", "right"]
+
+
+def test_one_object_without_texture_coordinates_leaves_those_of_the_others(tmp_path):
+    (tmp_path / "two.obj").write_text(SEAM + "o plain\nv 0 0 1\nv 1 0 1\nv 1 1 1\nf 7 8 9\n")
+    document = GlbWriter()
+    points = [(0, 0, 0), (1, 0, 0), (1, 1, 0)]
+    for name, attributes in (("left", {"TEXCOORD_0": document.array([(0, 1), (1, 1), (1, 0)])}), ("plain", {})):
+        document.node(name=name, mesh=document.mesh(points, [(0, 1, 2)], attributes=attributes))
+    document.save(tmp_path / "two.glb")
+    for path in (tmp_path / "two.obj", tmp_path / "two.glb"):
+        mesh = load_mesh(path)
+        assert np.array_equal(mesh.corner_uv[0], mesh.part("left").corner_uv[0])
+        assert not mesh.corner_uv[-1].any()
+        assert load_mesh(path, object="left").corner_uv.any()
+        # the part that has none is without any again
+        assert mesh.part("plain").corner_uv is None
+        assert load_mesh(path, object="plain").corner_uv is None
+        assert "corner uv" in repr(mesh.details) and "objects left" in repr(mesh.details)

@@ -1,5 +1,7 @@
 """What users are told about mistakes in Python and at the command line: one line, with what to do."""
 
+import pydoc
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -32,6 +34,27 @@ def test_scenes_say_how_to_change_them():
     with pytest.raises(SceneError, match=r"Scene: framez: unknown key, did you mean 'frames'\?"):
         scene.framez = 3
     assert scene.replace(frames=3).frames == 3
+
+
+def test_values_without_a_name_are_refused_in_one_line():
+    with pytest.raises(
+        SceneError, match=r"^Sphere: values are given by name, as in Sphere\(radius=\.\.\.\); known are"
+    ):
+        weft.Sphere(0.2)
+    with pytest.raises(SceneError, match=r"^Still: values are given by name"):
+        weft.Still(1)
+
+
+def test_what_python_shows_is_short():
+    pin = weft.Pin(indices=[0, 1])
+    assert repr(pin) == str(pin) == "Pin(indices=(0, 1))"
+    # of a material all numbers are of interest
+    assert "density=0.08" in repr(weft.MATERIALS["silk"]) and "stretch=500.0" in repr(weft.Material())
+    told = pydoc.plain(pydoc.render_doc(weft.Cloth))
+    assert "pins: vertices that are held" in told and "model_fields" not in told
+    told = pydoc.plain(pydoc.render_doc(weft.Simulation))
+    assert "Simulation(scene: 'Any', *, device: 'str | None' = None, worlds" in told and "_Buffer" not in told
+    assert "_Buffer" not in pydoc.plain(pydoc.render_doc(weft.Realtime))
 
 
 def test_one_body_needs_no_list():

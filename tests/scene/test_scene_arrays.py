@@ -22,6 +22,21 @@ def test_a_mesh_is_given_as_arrays():
         assert np.array_equal(found.faces, GRID.faces)
 
 
+def test_polygons_are_given_as_arrays():
+    corners = [[0, 0, 0], [2, 0, 0], [2, 1, 0], [1, 1, 0], [1, 2, 0], [0, 2, 0], [3, 0, 0], [3, 1, 0]]
+    # an L, which is not convex, and a square
+    mesh = cloth_of(mesh=(corners, [[0, 1, 2, 3, 4, 5], [1, 6, 7, 2]]))
+    assert np.isclose(mesh.face_areas.sum(), 4.0)
+    assert np.unique(mesh.details.polygons, return_counts=True)[1].tolist() == [4, 2]
+    assert len(cloth_of(mesh=(np.array(corners)[[0, 1, 2, 5]], np.array([[0, 1, 2, 3]]))).faces) == 2
+    for faces, message in (
+        ([[0, 1, 2, 3], [0, 1]], "polygon 1 has 2 corners; a polygon needs three"),
+        ([[0, 1, 2, 3], [0, 1, 9]], r"polygon 1 has a corner outside 0\.\.7"),
+    ):
+        with pytest.raises(SceneError, match=message):
+            weft.Cloth(mesh=(corners, faces))
+
+
 def test_a_mesh_is_given_as_a_trimesh():
     trimesh = pytest.importorskip("trimesh")
     ball = trimesh.creation.icosphere(subdivisions=1, radius=0.3)
@@ -31,11 +46,18 @@ def test_a_mesh_is_given_as_a_trimesh():
     assert np.array_equal(found.faces, ball.faces)
     assert found.attributes["weight"][5] == 5.0
     uv = GRID.vertices[:, [0, 2]] + 0.5
-    visual = trimesh.visual.TextureVisuals(uv=uv)
+    material = trimesh.visual.material.PBRMaterial(name="denim")
+    visual = trimesh.visual.TextureVisuals(uv=uv, material=material)
     textured = trimesh.Trimesh(GRID.vertices, GRID.faces, visual=visual, process=False)
     assert np.allclose(cloth_of(mesh=textured).corner_uv, uv[GRID.faces])
+    assert cloth_of(mesh=textured).names("material") == ("denim",)
     # a scene of trimesh, as its loaders return
-    assert len(cloth_of(mesh=trimesh.Scene([ball])).vertices) == len(ball.vertices)
+    both = trimesh.Scene()
+    both.add_geometry(ball, node_name="ball", transform=trimesh.transformations.translation_matrix([0, 2, 0]))
+    both.add_geometry(textured, node_name="sheet")
+    assert weft.Cloth(mesh=both).mesh.names("object") == ("ball", "sheet")
+    assert np.allclose(cloth_of(mesh=both, object="ball").vertices, ball.vertices + [0, 2, 0])
+    assert cloth_of(mesh=both, object="sheet").corner_uv is not None
 
 
 def test_a_mesh_is_given_as_a_pyvista_mesh():
@@ -48,6 +70,7 @@ def test_a_mesh_is_given_as_a_pyvista_mesh():
     assert np.unique(found.details.polygons, return_counts=True)[1].tolist() == [2] * 6
     assert found.vertices_of("stiff").tolist() == list(range(6, 12))
     assert found.corner_uv is not None
+    assert set(found.attributes) == {"stiff"}
     assert len(cloth_of(mesh=pyvista.ImageData(dimensions=(3, 3, 2)).cast_to_unstructured_grid()).faces) > 0
 
 
@@ -194,6 +217,8 @@ def test_a_run_follows_a_function(tmp_path):
     ("function", "message"),
     [
         (lambda time: [[0, 0, 0]], r"gave an array of shape \(1, 3\) at 0 s, not \(9, 3\)"),
+        (lambda time: None, r"gave nothing at 0 s, not a 4x4 matrix or positions \(n, 3\)"),
+        (lambda time: [0, 0, 0], r"gave an array of shape \(3,\) at 0 s, not a 4x4 matrix or positions"),
         (lambda time: 1 / 0, "failed at 0 s: ZeroDivisionError: division by zero"),
         (lambda time: np.full((9, 3), np.nan), "gave NaN or infinite numbers at 0 s"),
     ],
@@ -230,6 +255,12 @@ def test_a_matrix_that_scales_is_refused():
 def test_sequences_that_make_no_sense_are_refused(given, message):
     with pytest.raises(SceneError, match=message):
         weft.Sequence(**given)
+
+
+def test_positions_without_a_rate_are_told_what_to_do():
+    for positions in (np.zeros((2, 9, 3)), [np.zeros((9, 3))] * 2):
+        with pytest.raises(SceneError, match=r"Collider: motion: .* write weft\.Sequence\(positions=\.\.\., fps="):
+            weft.Collider(mesh=GRID, motion=positions)
 
 
 def test_a_sequence_of_arrays_needs_the_vertices_of_its_mesh():

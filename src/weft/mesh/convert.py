@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from weft.errors import MeshError
 from weft.mesh.details import Details
-from weft.mesh.formats.raw import cut_polygons
+from weft.mesh.formats.raw import RawMesh, concatenate, cut_polygons, place
 from weft.mesh.trimesh import TriMesh
 from weft.mesh.validate import as_faces, as_uv, as_vertices
 
@@ -17,19 +17,20 @@ ACCEPTED = "a TriMesh, (vertices, faces), a trimesh.Trimesh or a pyvista.PolyDat
 def as_mesh(value: Any) -> TriMesh:
     """The mesh that a Python value means; a `MeshError` says what is accepted.
 
-    Texture coordinates and values at the points of a trimesh or pyvista mesh come along.
+    Faces are (m, 3), or polygons: (m, k), or a list of lists of any lengths. Texture coordinates and values at the points of a
+    trimesh or pyvista mesh come along, and so do the names of a trimesh's material and of the nodes of a trimesh scene.
     """
     if isinstance(value, TriMesh):
         return value
     library = type(value).__module__.partition(".")[0]
     if library == "trimesh" and hasattr(value, "faces"):
-        return _from_trimesh(value)
-    if library == "trimesh" and hasattr(value, "to_mesh"):
-        return _from_trimesh(value.to_mesh())
+        return _as_trimesh(_from_trimesh(value))
+    if library == "trimesh" and hasattr(value, "graph"):
+        return _as_trimesh(_from_scene(value))
     if hasattr(value, "points") and hasattr(value, "point_data"):
         return _from_pyvista(value)
     if isinstance(value, tuple | list) and len(value) == 2:
-        return TriMesh(value[0], value[1])
+        return _from_arrays(value[0], value[1])
     raise MeshError(f"a mesh is {ACCEPTED}, or the name of a file, not {_described(value)}")
 
 
@@ -39,15 +40,61 @@ def _described(value: Any) -> str:
     return f"a {type(value).__name__}"
 
 
-def _from_trimesh(mesh: Any) -> TriMesh:
-    vertices, faces = np.asarray(mesh.vertices), np.asarray(mesh.faces)
+def _from_arrays(vertices: Any, faces: Any) -> TriMesh:
+    sizes, corners = _polygons(faces)
+    if sizes is None or (sizes == 3).all():
+        return TriMesh(vertices, faces if sizes is None else corners.reshape(-1, 3))
+    points = as_vertices(vertices)
+    if (sizes < 3).any():
+        polygon = int((sizes < 3).argmax())
+        raise MeshError(f"polygon {polygon} has {sizes[polygon]} corners; a polygon needs three")
+    if corners.min() < 0 or corners.max() >= len(points):
+        polygon = int(np.repeat(np.arange(len(sizes)), sizes)[((corners < 0) | (corners >= len(points))).argmax()])
+        raise MeshError(f"polygon {polygon} has a corner outside 0..{len(points) - 1}, the numbers of the vertices")
+    return _as_trimesh(cut_polygons(points, sizes, corners))
+
+
+def _polygons(faces: Any) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
+    """The sizes and the corners of polygons that are given as (m, k) or as lists of indices; no sizes for anything else."""
+    lists = isinstance(faces, list | tuple) and len({np.size(face) for face in faces}) > 1
+    array = np.concatenate([np.ravel(face) for face in faces]) if lists else np.asarray(faces)
+    if array.dtype.kind not in "iu" or array.ndim != (1 if lists else 2) or array.size == 0:
+        return None, np.empty(0, dtype=np.int64)
+    sizes = [np.size(face) for face in faces] if lists else np.full(len(array), array.shape[1])
+    return np.asarray(sizes, dtype=np.int64), array.astype(np.int64).ravel()
+
+
+def _as_trimesh(raw: RawMesh) -> TriMesh:
+    return TriMesh(raw.vertices, raw.faces, details=raw.details)
+
+
+def _from_scene(scene: Any) -> RawMesh:
+    """The meshes of all nodes of a trimesh scene where they stand, as objects of these names."""
+    pieces = []
+    for node in scene.graph.nodes_geometry:
+        matrix, geometry = scene.graph[node]
+        mesh = scene.geometry[geometry]
+        if not hasattr(mesh, "faces"):
+            continue
+        raw = _from_trimesh(mesh)
+        raw = raw._replace(details=raw.details.named("object", str(node), len(raw.faces)))
+        pieces.append(place(raw, np.asarray(matrix, dtype=np.float64)))
+    return concatenate(pieces)
+
+
+def _from_trimesh(mesh: Any) -> RawMesh:
+    vertices, faces = as_vertices(np.asarray(mesh.vertices)), as_faces(np.asarray(mesh.faces))
     texture = getattr(getattr(mesh, "visual", None), "uv", None)
     corner_uv = None
     if texture is not None and len(texture) == len(vertices):
         corner_uv = as_uv(np.asarray(texture)[:, :2], len(vertices))[faces]
     values = getattr(mesh, "vertex_attributes", {})
     attributes = _attributes({str(name): np.asarray(value) for name, value in values.items()}, len(vertices))
-    return TriMesh(vertices, as_faces(faces), corner_uv=corner_uv, attributes=attributes)
+    details = Details(corner_uv, attributes=attributes)
+    material = getattr(getattr(getattr(mesh, "visual", None), "material", None), "name", None)
+    if material:
+        details = details.named("material", str(material), len(faces))
+    return RawMesh(vertices, faces, details=details)
 
 
 def _from_pyvista(mesh: Any) -> TriMesh:
@@ -61,7 +108,8 @@ def _from_pyvista(mesh: Any) -> TriMesh:
     uv = None if texture is None else as_uv(np.asarray(texture)[:, :2], len(points))[corners]
     raw = cut_polygons(points, sizes, corners, uv)
     # normals follow from the shape, and texture coordinates stand at the corners
-    known = {"Normals", "Texture Coordinates", "vtkOriginalPointIds", "vtkOriginalCellIds"}
+    active = surface.point_data.active_texture_coordinates_name
+    known = {"Normals", active, "vtkOriginalPointIds", "vtkOriginalCellIds"}
     values = {str(name): np.asarray(surface.point_data[name]) for name in surface.point_data if name not in known}
     details = Details(raw.details.corner_uv, None, raw.details.polygons, {}, _attributes(values, len(points)))
     return TriMesh(points, raw.faces, details=details)

@@ -52,6 +52,13 @@ class Details:
     attributes: Mapping[str, Floats] = field(default_factory=dict)
     """(n,) or (n, k) values at the vertices: weights of vertex groups, colours, painted values"""
 
+    def __repr__(self) -> str:
+        names = ("corner_uv", "corner_normals", "polygons")
+        there = [name.replace("_", " ") for name in names if getattr(self, name) is not None]
+        there += [f"{kind}s {', '.join(self.names(kind))}" for kind in self.labels]
+        there += [f"attributes {', '.join(self.attributes)}"] if self.attributes else []
+        return f"<Details: {'; '.join(there) or 'none'}>"
+
     @property
     def empty(self) -> bool:
         """Whether there is nothing at all."""
@@ -70,7 +77,9 @@ class Details:
         if corners is not None:
             for name in ("corner_uv", "corner_normals"):
                 value = getattr(self, name)
-                changes[name] = None if value is None else value.reshape(-1, value.shape[2])[corners]
+                # a part may be without any where the whole mesh has some
+                taken = None if value is None else value.reshape(-1, value.shape[2])[corners]
+                changes[name] = taken if taken is not None and taken.any() else None
             rows = corners[:, 0] // 3
             changes["polygons"] = None if self.polygons is None else self.polygons[rows]
             changes["labels"] = {kind: Labels(own.names, own.index[rows]) for kind, own in self.labels.items()}
@@ -120,11 +129,11 @@ class Details:
 
 
 def join_details(pieces: Sequence[Details], vertex_counts: Sequence[int], face_counts: Sequence[int]) -> Details:
-    """The details of several meshes as those of one: corner arrays only if each has them, names and attributes if any has."""
+    """The details of several meshes as those of one: normals only if each has them, everything else if any has.
 
-    def corners(name: str) -> Floats | None:
-        arrays = [getattr(piece, name) for piece in pieces]
-        return None if any(array is None for array in arrays) or not arrays else np.concatenate(arrays)
+    Texture coordinates are 0 where a mesh has none.
+    """
+    normals = [piece.corner_normals for piece in pieces if piece.corner_normals is not None]
 
     polygons, next_polygon = [], 0
     for piece, count in zip(pieces, face_counts, strict=True):
@@ -149,12 +158,19 @@ def join_details(pieces: Sequence[Details], vertex_counts: Sequence[int], face_c
             values = [piece.attributes.get(name, zero) for piece, zero in zip(pieces, missing, strict=True)]
             attributes[name] = np.concatenate(values)
     return Details(
-        corners("corner_uv"),
-        corners("corner_normals"),
+        join_uv([piece.corner_uv for piece in pieces], [(count, 3, 2) for count in face_counts]),
+        np.concatenate(normals) if pieces and len(normals) == len(pieces) else None,
         None if all(piece.polygons is None for piece in pieces) else np.concatenate(polygons),
         labels,
         attributes,
     )
+
+
+def join_uv(pieces: Sequence[Floats | None], shapes: Sequence[tuple[int, ...]]) -> Floats | None:
+    """Texture coordinates of several meshes one after the other, 0 where a mesh has none; None if no mesh has any."""
+    if all(own is None for own in pieces):
+        return None
+    return np.concatenate([np.zeros(shape) if own is None else own for own, shape in zip(pieces, shapes, strict=True)])
 
 
 def find_name(details: Details, name: str) -> tuple[str, str] | None:

@@ -76,7 +76,9 @@ def read_mesh(path: str | Path, *, object: str | None = None, array: str | None 
         if path.stat().st_size == 0:
             raise MeshError("it is empty")
         raw = _read(path, suffix, array)
-        return raw if object is None else pick(raw, object)
+        raw = raw if object is None else pick(raw, object)
+        # the uv of an npz file are an array of that name, not texture coordinates
+        return raw if suffix == ".npz" else drop_useless_uv(raw)
     except FileNotFoundError:
         raise MeshError(f"{path}: no such file") from None
     except OSError as error:
@@ -113,11 +115,11 @@ def _read(path: Path, suffix: str, array: str | None) -> RawMesh:
     if suffix == ".obj":
         from weft.mesh.formats.obj import read_obj
 
-        return drop_useless_uv(read_obj(path.read_bytes()))
+        return read_obj(path.read_bytes())
     if suffix == ".ply":
         from weft.mesh.formats.ply import read_ply
 
-        return drop_useless_uv(read_ply(path.read_bytes()))
+        return read_ply(path.read_bytes())
     if suffix == ".stl":
         from weft.mesh.formats.raw import read_stl
 
@@ -125,15 +127,15 @@ def _read(path: Path, suffix: str, array: str | None) -> RawMesh:
     if suffix in (".glb", ".gltf"):
         from weft.mesh.formats.gltf import read_gltf
 
-        return drop_useless_uv(read_gltf(path))
+        return read_gltf(path)
     if suffix in USD_SUFFIXES:
         from weft.mesh.formats.usd import read_usd
 
-        return drop_useless_uv(read_usd(path))
+        return read_usd(path)
     if suffix == ".abc":
         from weft.mesh.formats.alembic import read_alembic
 
-        return drop_useless_uv(read_alembic(path))
+        return read_alembic(path)
     from weft.mesh.formats.raw import read_npz
 
     return read_npz(path, array)

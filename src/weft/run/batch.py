@@ -6,6 +6,8 @@ one array each. With `robust` and `guarded` the worlds take what their steps hav
 `weft.methods.joined`; all else each world does alone, on the CPU side by side, each on a core.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -155,17 +157,17 @@ class SimulationBatch:
         world = self.worlds[k]
         return world.frame * world.method.steps_a_frame() + world.state.step
 
-    def _take_common(self, groups: "list[tuple[list[int], JoinedRobust]]", going: list[int], *, together: bool) -> None:
+    def _take_common(self, groups: list[tuple[list[int], JoinedRobust]], going: list[int], *, together: bool) -> None:
         """Take what the next step of the chosen worlds has in common."""
         chosen = set(going)
 
-        def take(group: "tuple[list[int], JoinedRobust]") -> None:
+        def take(group: tuple[list[int], JoinedRobust]) -> None:
             numbers, joined = group
             joined.take_step([place for place, k in enumerate(numbers) if k in chosen])
 
         run_side_by_side(take, groups, together=together)
 
-    def _find_groups(self) -> "list[tuple[list[int], JoinedRobust]]":
+    def _find_groups(self) -> list[tuple[list[int], JoinedRobust]]:
         """The worlds that take steps together, found at the first step: only `robust` and `guarded` do that."""
         if self._groups is None:
             self._groups = []
@@ -195,12 +197,12 @@ class SimulationBatch:
         for k in self._chosen(mask):
             self.worlds[k].restore(saved[k])
 
-    def on_step(self, callback: Callable[["SimulationBatch"], object]) -> Callable[["SimulationBatch"], object]:
+    def on_step(self, callback: Callable[[SimulationBatch], object]) -> Callable[[SimulationBatch], object]:
         """Call a function with this batch after every call of `step`."""
         self._after_steps.append(callback)
         return callback
 
-    def on_frame(self, callback: Callable[["SimulationBatch"], object]) -> Callable[["SimulationBatch"], object]:
+    def on_frame(self, callback: Callable[[SimulationBatch], object]) -> Callable[[SimulationBatch], object]:
         """Call a function with this batch after every call of `advance`."""
         self._after_frames.append(callback)
         return callback
@@ -260,13 +262,13 @@ class SimulationBatch:
         return self.worlds[0].faces
 
     @property
-    def bodies(self) -> dict[str, "BatchBody"]:
+    def bodies(self) -> dict[str, BatchBody]:
         """Cloths and colliders by name."""
         return ByName({body.name: BatchBody(self, body.name) for body in self.world.bodies})
 
     # controls
 
-    def pin(self, cloth: str, vertices: npt.ArrayLike) -> "BatchHold":
+    def pin(self, cloth: str, vertices: npt.ArrayLike) -> BatchHold:
         """Hold the same vertices of a cloth in every world; `target` is (w, k, 3). For others use `worlds[k].pin`."""
         return BatchHold(self, [world.pin(cloth, vertices) for world in self.worlds])
 

@@ -1,5 +1,7 @@
 """Who touches whom, where, and with what force: the contacts of a `Simulation` in the words of its bodies."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,12 +80,12 @@ class Contacts:
         told = ", ".join(f"{count} of {a} with {'itself' if a == b else b}" for (a, b), count in pairs.items())
         return f"<Contacts: {told or 'none'}; forces {'unknown' if self.forces is None else 'known'}>"
 
-    def between(self, one: str, other: str) -> "Contacts":
+    def between(self, one: str, other: str) -> Contacts:
         """The contacts of two bodies with each other."""
         chosen = ((self.first == one) & (self.second == other)) | ((self.first == other) & (self.second == one))
         return self._choose(chosen)
 
-    def _choose(self, chosen: Any) -> "Contacts":
+    def _choose(self, chosen: Any) -> Contacts:
         return Contacts(
             self.first[chosen],
             self.second[chosen],
@@ -94,7 +96,7 @@ class Contacts:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ContactForce:
     """What all contacts of one body with others do to it, averaged over the last step."""
 
@@ -110,6 +112,11 @@ class ContactForce:
     """(k, 3) the force of each contact on the body, N"""
     others: npt.NDArray[np.str_]
     """(k,) the name of the other body of each contact"""
+
+    def __repr__(self) -> str:
+        force, torque = (", ".join(f"{number:.4g}" for number in values) for values in (self.force, self.torque))
+        contacts = f"{len(self.forces)} contact{'s' * (len(self.forces) != 1)}"
+        return f"<ContactForce: ({force}) N, ({torque}) N m, of {contacts}>"
 
     @cached_property
     def normal_force(self) -> float:

@@ -1,5 +1,7 @@
 """The bodies of a `Simulation` and the vertices that it holds, as its caller has them in the hand."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Cloth in the loop of another program: set poses and targets, step, read positions."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -100,9 +102,8 @@ class Realtime(RealtimeControls):
         self.time = 0.0
         state = self.world.initial_state()
         count = self.world.cloth_vertex_count
-        wp.copy(self._x, state.x, count=count)
-        wp.copy(self._v, state.v, count=count)
-        wp.copy(self._target, self._x)
+        for own, start in ((self._x, state.x), (self._v, state.v), (self._target, state.x)):
+            wp.copy(own, start, count=count)
         colliders = self.solver.colliders
         poses = colliders.poses_at(0.0)
         colliders.start.assign(poses)
@@ -156,7 +157,7 @@ class Realtime(RealtimeControls):
         self.time += dt
 
     @staticmethod
-    def step_all(cloths: "Sequence[Realtime]", dt: float) -> None:
+    def step_all(cloths: Sequence[Realtime], dt: float) -> None:
         """Step many scenes at once, on all cores: a crowd of characters. Each has the bytes that it has alone."""
         if len({id(cloth) for cloth in cloths}) < len(cloths):
             raise WeftError("step_all got the same scene twice")

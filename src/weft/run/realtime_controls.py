@@ -1,5 +1,7 @@
 """What a caller of `weft.Realtime` sets between two steps: held vertices, colliders, the animation, numbers."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,9 @@ class RealtimeControls:
         self.watch = RestWatch()
         self._animation: LiveAnimation | None = None
         self._render_meshes: list[RenderMesh] = []
+
+    def __repr__(self) -> str:
+        return f"<Realtime {self.scene.name!r}: {len(self.positions)} vertices, on {self.device}, {self.time:.4g} s>"
 
     # colliders
 

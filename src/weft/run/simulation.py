@@ -4,6 +4,8 @@ The method is that of the scene. Positions, velocities and forces are views of t
 be steered, vertices held, forces added, and the whole can be saved and restored to the byte.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,8 +28,6 @@ from weft.scene.scene import check_scene
 from weft.world import State
 
 Callback = TypeVar("Callback", bound=Callable[[Any], object])
-
-BATCH = "weft.run.batch:SimulationBatch"  # what `Simulation(scene, worlds=...)` makes
 
 
 def compile_scene(scene: Scene) -> tuple[Any, Any]:
@@ -69,12 +69,11 @@ class Simulation:
     arrays of the simulation, on a GPU Warp arrays, which torch, JAX and CuPy take without a copy.
     """
 
-    def __new__(cls, scene: Any = None, *, worlds: int | None = None, **options: Any) -> Any:
+    def __new__(cls, scene: Any, *, device: str | None = None, worlds: int | None = None, method: Any = None) -> Any:
         """With `worlds`, or with a list of scenes, a batch of simulations."""
         if worlds is None and not isinstance(scene, list | tuple):
             return super().__new__(cls)
-        module, _, name = BATCH.partition(":")
-        return getattr(import_module(module), name)(scene, worlds, **options)
+        return import_module("weft.run.batch").SimulationBatch(scene, worlds, device=device, method=method)
 
     def __init__(
         self, scene: Scene | str | Path, *, device: str | None = None, worlds: None = None, method: Any = None
@@ -88,9 +87,9 @@ class Simulation:
         self._knows_forces = self.method.note_forces()
 
     @classmethod
-    def compiled(cls, scene: Scene, world: Any, method: Any) -> "Simulation":
+    def compiled(cls, scene: Scene, world: Any, method: Any) -> Simulation:
         """A simulation of a world and a method that are made already."""
-        made = cls.__new__(cls)
+        made: Simulation = object.__new__(cls)
         made._set_up(scene, world, method)
         return made
 
@@ -115,7 +114,8 @@ class Simulation:
 
     def __repr__(self) -> str:
         cloths = sum(body.kind == "cloth" for body in self.world.bodies)
-        bodies = f"{cloths} cloth{'s' * (cloths != 1)}, {len(self.world.bodies) - cloths} colliders"
+        others = len(self.world.bodies) - cloths
+        bodies = f"{cloths} cloth{'s' * (cloths != 1)}, {others} collider{'s' * (others != 1)}"
         where = f"frame {self.frame}, {self.time:.4g} s"
         return f"<Simulation {self.scene.name!r}: {bodies}, {self.method.name} on {self.world.device}, {where}>"
 

@@ -14,7 +14,7 @@ from weft.scene.creases import Crease
 from weft.scene.files import write_value
 from weft.scene.material import FEATURES, MATERIALS, Directions, Material
 from weft.scene.methods import Flypaper, Follow, MethodOptions, Region, methods_that_model
-from weft.scene.model import SceneModel, toml_value
+from weft.scene.model import KEYS, SceneModel, toml_value
 from weft.scene.motion import MOTIONS, Keyframe
 from weft.scene.placement import Placement
 from weft.scene.scene import Camera, Forces, Garment, Scene, Seam, Wind
@@ -96,7 +96,7 @@ def _choices(title: str, where: str, models: Mapping[str, type[SceneModel]]) -> 
 
 def _prose(model: type[SceneModel]) -> str:
     """The docstring as paragraphs."""
-    paragraphs = (model.__doc__ or "").strip().split("\n\n")
+    paragraphs = (model.__doc__ or "").partition(f"\n{KEYS}\n")[0].strip().split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 

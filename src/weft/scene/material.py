@@ -5,7 +5,7 @@ numbers of stretch and one of shear are a linear orthotropic membrane, three of 
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self, get_args
 
 import numpy as np
@@ -210,6 +210,10 @@ class Material(SceneModel):
         description="coefficient of sliding friction; default: `friction` where that is given, else the preset's",
     )
     thickness: Positive | None = Field(default=None, description="m; default: the scene's")
+
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        """All numbers, also those of the preset."""
+        return ((name, getattr(self, name)) for name in type(self).model_fields)
 
     @model_validator(mode="before")
     @classmethod

@@ -8,8 +8,8 @@ import inspect
 import math
 import os
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Never, Self
 
 from pydantic import (
     AfterValidator,
@@ -26,7 +26,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, ValidationError
 
 from weft.errors import SceneError
-from weft.scene.messages import problem, reword, shown, suggest
+from weft.scene.messages import listed, problem, reword, shown, suggest
 
 
 def unwrap(value: Any) -> Any:
@@ -127,7 +127,25 @@ Device = Annotated[str, AfterValidator(_checked_device)]
 FileName = Annotated[str, BeforeValidator(_as_text), AfterValidator(_checked_file)]
 
 
-class SceneModel(BaseModel):
+# what stands before the list of keys in the docstring of a model
+KEYS = "Keys:"
+
+
+if TYPE_CHECKING:
+    # type checkers read the keys from pydantic's own metaclass
+    from pydantic._internal._model_construction import ModelMetaclass as _ModelKind
+else:
+
+    class _ModelKind(type(BaseModel)):
+        """The type of scene models, which keeps what pydantic adds to them out of `dir` and so of `help`."""
+
+        def __dir__(cls) -> list[str]:
+            own = {name for kind in cls.__mro__ if kind.__module__.startswith("weft.") for name in vars(kind)}
+            hidden = {"model_config", "toml_names", "file_fields", "always_written", "known"}
+            return sorted(name for name in own - hidden if not name.startswith("_"))
+
+
+class SceneModel(BaseModel, metaclass=_ModelKind):
     """Anything that is a table in a scene file. Immutable and made with keywords; `replace` makes a changed copy."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=False)
@@ -139,7 +157,11 @@ class SceneModel(BaseModel):
     # fields that are written even where they hold their default
     always_written: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, /, **data: Any) -> None:
+    def __init__(self, /, *nameless: Never, **data: Any) -> None:
+        if nameless:
+            kind, keys = type(self).__name__, [key for key in self.keys() if key != "kind"]
+            known = f"as in {kind}({keys[0]}=...); known are {listed(keys)}" if keys else "and there are none"
+            raise SceneError(f"{kind}: values are given by name, {known}")
         try:
             super().__init__(**data)
         except ValidationError as error:
@@ -167,12 +189,12 @@ class SceneModel(BaseModel):
             for name, field in cls.model_fields.items()
         ]
         cls.__signature__ = inspect.Signature(keys)
+        told = [f"    {name}: {field.description}" for name, field in cls.model_fields.items() if field.description]
+        cls.__doc__ = "\n".join([inspect.cleandoc(cls.__doc__ or ""), *(["", KEYS, *told] if told else [])])
 
     def __dir__(self) -> list[str]:
         """The keys and weft's own methods, without those of pydantic."""
-        own = {name for kind in type(self).__mro__ if kind.__module__.startswith("weft.") for name in vars(kind)}
-        hidden = {"model_config", "toml_names", "file_fields", "always_written", "known"}
-        return sorted({*type(self).model_fields, *(name for name in own - hidden if not name.startswith("_"))})
+        return sorted({*type(self).model_fields, *dir(type(self))})
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Scenes do not change: say how to make a changed copy."""
@@ -183,6 +205,16 @@ class SceneModel(BaseModel):
             text = f"a {kind} cannot be changed; {kind.lower()}.replace({name}={shown(value)}) makes a changed copy"
             raise SceneError(f"{kind}: {name}: {text}")
         super().__setattr__(name, value)
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        """What `repr` shows: the keys that do not have their default."""
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if value != field.get_default(call_default_factory=True):
+                yield name, value
 
     @classmethod
     def keys(cls, *, toml: bool = False) -> list[str]:

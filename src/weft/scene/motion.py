@@ -188,6 +188,8 @@ def _choose_motion(value: Any, info: ValidationInfo) -> Any:
         return Function(function=value)
     if isinstance(value, Function):
         return value
+    if hasattr(value, "shape") or (isinstance(value, list | tuple) and hasattr(next(iter(value), None), "shape")):
+        raise ValueError("positions do not say how fast they go: write weft.Sequence(positions=..., fps=...)")
     # the JSON of a cache names a function
     if isinstance(value, Mapping) and value.get("kind") == "function" and not (info.context or {}).get("toml"):
         return Function.model_validate(value)
@@ -303,6 +305,9 @@ def called(function: Callable[[float], Any], name: str, time: float, shape: tupl
         raise
     except Exception as error:
         raise MeshError(f"the function {name} failed at {time:g} s: {type(error).__name__}: {error}") from error
+    if values.ndim != 2:
+        given = "nothing" if np.isnan(values).all() else f"an array of shape {values.shape}"
+        raise MeshError(f"the function {name} gave {given} at {time:g} s, not a 4x4 matrix or positions (n, 3)")
     if shape is not None and values.shape != shape:
         raise MeshError(f"the function {name} gave an array of shape {values.shape} at {time:g} s, not {shape}")
     if not np.isfinite(values).all():

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import MeshError
-from weft.mesh.details import Details, Labels, join_details
+from weft.mesh.details import Details, Labels, join_details, join_uv
 from weft.mesh.formats.gltf_document import GltfDocument
 from weft.mesh.formats.raw import RawMesh, uv_from_corners
 from weft.mesh.topology import Ints
@@ -23,13 +23,12 @@ TRIANGLES, STRIP, FAN = 4, 5, 6
 def read_gltf(path: Path) -> RawMesh:
     """The meshes of all nodes without animation, as one, in the order of the scene."""
     scene = GltfScene(path)
-    uvs = [mesh.uv for mesh in scene.meshes if mesh.uv is not None]
     counts = np.cumsum([0, *(mesh.file_count for mesh in scene.meshes)])
     source = [mesh.source + count for mesh, count in zip(scene.meshes, counts[:-1], strict=True)]
     return RawMesh(
         scene.vertices(0.0),
         scene.faces,
-        np.concatenate(uvs) if len(uvs) == len(scene.meshes) else None,
+        join_uv([mesh.uv for mesh in scene.meshes], [(len(mesh.points), 2) for mesh in scene.meshes]),
         np.concatenate(source).astype(np.int32),
         scene.details,
     )
@@ -218,9 +217,14 @@ def _read_node_mesh(document: GltfDocument, node: int) -> NodeMesh | None:
     moved = np.concatenate(targets, axis=1)
     weights = np.array(fields.get("weights", mesh.get("weights", np.zeros(len(moved)))), dtype=np.float64)
 
-    uvs = [document.array(p["attributes"]["TEXCOORD_0"]) for p in shown if "TEXCOORD_0" in p["attributes"]]
     # v runs downwards in glTF
-    uv = np.concatenate(uvs).astype(np.float64) * (1.0, -1.0) + (0.0, 1.0) if len(uvs) == len(shown) else None
+    uvs = [
+        document.array(p["attributes"]["TEXCOORD_0"]).astype(np.float64) * (1.0, -1.0) + (0.0, 1.0)
+        if "TEXCOORD_0" in p["attributes"]
+        else None
+        for p in shown
+    ]
+    uv = join_uv(uvs, [(n, 2) for n in counts])
     rows = np.concatenate(faces).astype(np.int32)
     unmerged = NodeMesh(
         node,

@@ -127,11 +127,14 @@ def read_obj(data: bytes) -> RawMesh:
 def _corner_values(
     written: NDArray[np.int64] | None, seen: NDArray[np.int64], rows: _Lines, columns: int
 ) -> Floats | None:
-    """(corners, columns) texture coordinates or normals; None unless each corner has one that exists."""
+    """(corners, columns) texture coordinates, 0 where a corner has none, or normals; None if there are not enough of them."""
     if written is None or not len(rows):
         return None
     index = _resolve(written, seen, len(rows))
-    return _numbers(rows, columns)[index] if (index >= 0).all() else None
+    values = _numbers(rows, columns)
+    if columns == 2:
+        return np.where((written != 0)[:, None], values[index], 0.0) if ((index >= 0) | (written == 0)).all() else None
+    return values[index] if (index >= 0).all() else None
 
 
 def _colours(points: _Lines) -> Floats | None:

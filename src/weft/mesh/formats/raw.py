@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import MeshError
-from weft.mesh.details import LABELS, Details, Labels, find_name, join_details
+from weft.mesh.details import LABELS, Details, Labels, find_name, join_details, join_uv
 from weft.mesh.polygons import polygon_numbers, triangulate
 from weft.mesh.topology import Ints
 from weft.mesh.trimesh import TriMesh
@@ -133,15 +133,14 @@ def pick(raw: RawMesh, name: str) -> RawMesh:
 
 
 def concatenate(meshes: list[RawMesh]) -> RawMesh:
-    """Several meshes as one; with uv only if each has uv."""
+    """Several meshes as one."""
     if not meshes:
         raise MeshError("it holds no triangle mesh")
     counts = np.cumsum([0, *(len(mesh.vertices) for mesh in meshes)])
-    uvs = [mesh.uv for mesh in meshes if mesh.uv is not None]
     return RawMesh(
         np.concatenate([mesh.vertices for mesh in meshes]),
         np.concatenate([mesh.faces + count for mesh, count in zip(meshes, counts[:-1], strict=True)]),
-        np.concatenate(uvs) if len(uvs) == len(meshes) else None,
+        join_uv([mesh.uv for mesh in meshes], [(len(mesh.vertices), 2) for mesh in meshes]),
         None,
         join_details(
             [mesh.details for mesh in meshes],
