@@ -268,6 +268,39 @@ def test_a_force_is_given_once_to_a_step_that_is_tried_again(monkeypatch):
     assert np.allclose(sim.velocities[:, 0], 1e-4 * sim.time / sim.world.mass[0], rtol=1e-9)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_frame_that_crosses_is_not_ok(method):
+    """Two sheets that start through each other; nothing looks at frames that nobody asks about."""
+    turns = ("one", (0.0, 0.0, 0.0)), ("other", (70.0, 0.0, 0.0))
+    grid = weft.Grid(size=(0.2, 0.2), cells=(5, 5))
+    cloths = [weft.Cloth(name=name, shape=grid, placement=weft.Placement(rotation_deg=turn)) for name, turn in turns]
+    sim = weft.Simulation(weft.Scene(frames=3, cloths=cloths, method=method))
+    assert sim.report == {}
+    sim.advance()
+    assert sim.report["intersections"] > 0 and "edges pass through triangles" in sim.report["status"]
+    sim.advance()
+    sim.step()
+    whole = sim.method.steps_a_frame() == 1
+    assert sim.report["frame"] == 2 + whole and (sim.report["intersections"] == -1) == (not whole)
+
+
+def test_how_often_a_simulation_looks_for_intersections_is_said_by_the_scene():
+    sim = weft.Simulation(drape().replace(check=2))
+    found = []
+    for _ in range(4):
+        sim.advance()
+        found.append(sim.report["intersections"])
+    assert found == [-1, 0, -1, 0]
+
+
+def test_cloth_that_is_drawn_out_without_limit_is_not_ok():
+    sim = weft.Simulation(weft.Scene(cloths=[weft.Cloth(shape=weft.Grid(size=(0.1, 0.1), cells=(2, 2)))]))
+    sim.pin("cloth", [0])
+    sim.pin("cloth", [8]).target = np.array([[3.0, 0.0, 0.0]])
+    sim.advance()
+    assert "times as long as at rest" in sim.report["status"]
+
+
 def test_callbacks_come_after_every_step_and_frame():
     sim = weft.Simulation(falling(method=METHODS["robust"]))
     seen = []

@@ -6,6 +6,7 @@ What a method promises must hold in all of them, or the scene must be refused, o
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.spatial import Delaunay
 
 import weft
 from weft.errors import WeftError
@@ -15,6 +16,7 @@ from weft.run.runner import compile_scene
 FRAMES = 6
 KINDS = ("drape", "sheets", "impact", "spin", "press")
 HARD_KINDS = ("materials", "layers", "pins", "drum", "tori", "needles")
+ODD_KINDS = ("seams", "turning", "deforming", "crossed pins", "thicknesses", "slivers", "limits", "wind")
 
 
 class Verdict(NamedTuple):
@@ -235,9 +237,120 @@ def hard_scene(seed: int, method: str) -> weft.Scene:
     )
 
 
-def random_scene(seed: int, method: str = "robust") -> weft.Scene:
-    """A scene that starts free of intersections; the same for the same seed. Negative seeds are harder ones."""
-    return easy_scene(seed, method) if seed >= 0 else hard_scene(-seed, method)
+def scattered(size: float, count: int, slimness: float, rng: np.random.Generator) -> weft.TriMesh:
+    """A flat sheet of the Delaunay triangles of random points, some pairs of them as near as the slimness says."""
+    points = rng.uniform(-0.5, 0.5, size=(count, 2))
+    near = points[: count // 4] + rng.normal(size=(count // 4, 2)) / (slimness * np.sqrt(count))
+    corners = np.array([[-0.5, -0.5], [-0.5, 0.5], [0.5, -0.5], [0.5, 0.5]])
+    points = np.concatenate([corners, points, np.clip(near, -0.5, 0.5)])
+    faces = Delaunay(points).simplices
+    a, b, c = points[faces].swapaxes(0, 1)
+    area = (b - a)[:, 0] * (c - a)[:, 1] - (b - a)[:, 1] * (c - a)[:, 0]
+    faces = np.where((area > 0.0)[:, None], faces[:, ::-1], faces)[np.abs(area) > 1e-15]
+    used, faces = np.unique(faces, return_inverse=True)
+    return weft.TriMesh(size * np.insert(points[used], 1, 0.0, axis=1), faces.reshape(-1, 3))
+
+
+def deformation(mesh: weft.TriMesh, speed: float, size: float, rng: np.random.Generator) -> np.ndarray:
+    """Positions of a body at all frames: it shrinks to a point, turns inside out, jumps, or every vertex goes its own way."""
+    times = np.linspace(0.0, 1.0, FRAMES + 1)[:, None, None]
+    x = mesh.vertices[None]
+    kind = rng.integers(4)
+    if kind == 0:
+        return x * (1.0 - times)
+    if kind == 1:
+        return x * (1.0 - 2.0 * times)
+    if kind == 2:
+        where = size * rng.normal(size=(FRAMES + 1, 1, 3)) * (times > 0.4)
+        return x + where
+    return x + 0.3 * speed * times * np.sin(20.0 * times + rng.uniform(0.0, 6.3, size=x.shape))
+
+
+def odd_scene(seed: int, method: str) -> weft.Scene:
+    """Seams, fast rotations, bodies that deform, pins that pass each other, thin on thick, slivers, limits, storms."""
+    rng = np.random.default_rng([seed, 2])
+    kind = ODD_KINDS[seed % len(ODD_KINDS)]
+    size = 10.0 ** rng.uniform(-2.5, 1.5)
+    cells = int(rng.integers(4, 10))
+    edge = size / cells
+    thickness = edge * 10.0 ** rng.uniform(-5.0, -0.8)
+    gap = thickness * rng.uniform(1.5, 5.0)
+    fps = 10.0 ** rng.uniform(0.0, 3.5)
+    speed = edge * fps * 10.0 ** rng.uniform(-2.0, 1.0)
+    time = FRAMES / fps
+    grid = weft.Grid(size=(size, size), cells=(cells, cells))
+    far = size * 10.0 ** rng.uniform(0.0, 5.0) * (rng.random() < 0.2)
+    origin = far * rng.normal(size=3)
+
+    def place(x: float, y: float, z: float, **more: Any) -> weft.Placement:
+        a, b, c = origin + np.array([x, y, z])
+        return weft.Placement(position=(a, b, c), **more)
+
+    turn = (0.0, float(rng.uniform(-40.0, 40.0)), 0.0)
+    upper = weft.Cloth(name="upper", shape=grid, placement=place(0.0, 0.0, 0.0))
+    lower = weft.Cloth(name="lower", shape=grid, placement=place(0.0, -gap, 0.0, rotation_deg=turn))
+    low = 0.2 * size + 2.5 * gap
+    ball = weft.Collider(
+        name="ball", shape=weft.Sphere(radius=0.2 * size, subdivisions=2), placement=place(0.0, -low, 0.0)
+    )
+    more: dict[str, Any] = {"cloths": [upper, lower], "colliders": [ball]}
+    if kind == "seams":
+        beside = upper.replace(name="lower", placement=place(size * rng.uniform(1.01, 1.5), 0.0, 0.0))
+        row = np.arange(cells + 1) * (cells + 1)
+        stitches = [(int(k) + cells, int(k), int(k)) for k in row]
+        way: dict[str, Any] = {"kind": "weld"} if rng.random() < 0.5 else {}
+        if method != "boxes" and rng.random() < 0.7:
+            way |= {"closing": time * rng.uniform(0.1, 1.0), "delay": 0.2 * time * rng.random()}
+        more |= {"cloths": [upper, beside], "seams": [weft.Seam(cloth="upper", to="lower", vertices=stitches, **way)]}
+    elif kind == "turning":
+        bar = weft.Box(size=(2.0 * size, 0.1 * size, 0.1 * size))
+        low = 0.05 * size + 2.5 * gap
+        rate = float(np.degrees(speed / size)) * rng.choice([-1.0, 1.0, 30.0])
+        axis = tuple(float(v) for v in rng.normal(size=3))
+        motion = weft.Spin(axis=axis, rate_deg=rate)
+        more["colliders"] = [weft.Collider(name="bar", shape=bar, placement=place(0.0, -low, 0.0), motion=motion)]
+    elif kind == "deforming":
+        mesh = weft.mesh.shapes.icosphere(0.3 * size, subdivisions=2)
+        samples = deformation(mesh, speed * time, size, rng)
+        motion = weft.Sequence(positions=samples, fps=fps)
+        body = weft.Collider(name="ball", mesh=mesh, placement=place(0.0, -0.3 * size - 2.5 * gap, 0.0), motion=motion)
+        more["colliders"] = [body]
+    elif kind == "crossed pins":
+        down = [-speed * time * rng.uniform(0.1, 1.0), speed * time * rng.uniform(0.1, 1.0)]
+        held = [rng.choice((cells + 1) ** 2, int(rng.integers(1, 2 * cells)), replace=False).tolist() for _ in down]
+        both = [
+            c.replace(pins=[weft.Pin(indices=i, motion=path((0.0, y, 0.3 * y), time))])
+            for c, i, y in zip((upper, lower), held, down, strict=True)
+        ]
+        more["cloths"] = both
+    elif kind == "thicknesses":
+        thick = [weft.Material(thickness=thickness * 10.0 ** rng.uniform(-3.0, 0.0)) for _ in range(2)]
+        both = [
+            c.replace(material=m, velocity=(0.0, s, 0.0))
+            for c, m, s in zip((upper, lower), thick, (-speed, speed), strict=True)
+        ]
+        more["cloths"] = both
+    elif kind == "slivers":
+        slim = 10.0 ** rng.uniform(0.0, 6.0)
+        meshes = needles(size, cells, slim, rng), scattered(size, 8 * cells, slim, rng)
+        more["cloths"] = [
+            weft.Cloth(name=c.name, mesh=m, placement=c.placement) for c, m in zip((upper, lower), meshes, strict=True)
+        ]
+    elif kind == "limits":
+        if method != "boxes":
+            made = weft.Material(stretch_limit=0.02, yield_curvature=0.1 / edge, bend_hysteresis=1e-4)
+            more["cloths"] = [c.replace(material=made) for c in (upper, lower)]
+        more["colliders"] = [ball.replace(motion=path((0.0, speed * time, 0.0), time), friction=rng.uniform(0.0, 3.0))]
+    else:
+        wind = weft.Wind(velocity=tuple(float(v) for v in speed * rng.normal(size=3)), gust=1.0, gust_period=0.3 * time)
+        more["cloths"] = [upper.replace(pins=[weft.Pin(indices=[0, cells])]), lower]
+        more["forces"] = weft.Forces(gravity=(0.0, -speed / time, 0.0), wind=wind)
+    more.setdefault("forces", weft.Forces(gravity=(0.0, -speed / time, 0.0)))
+    name = f"hunt {seed} {kind}"
+    return weft.Scene(name=name, frames=FRAMES, fps=fps, method=method, thickness=thickness, **more)
+
+
+FAMILIES = {"simple": easy_scene, "harder": hard_scene, "odd": odd_scene}
 
 
 def explained(columns: dict[str, Any], crossed_before: bool, failed_before: bool = False) -> bool:
@@ -253,10 +366,10 @@ def explained(columns: dict[str, Any], crossed_before: bool, failed_before: bool
     return columns["newly_crossing"] == 0 and (columns["released"] + columns["opened"] > 0 or crossed_before)
 
 
-def judge(seed: int, method: str = "robust") -> Verdict:
-    """Simulate a scene and look at every frame with exact arithmetic."""
+def judge(seed: int, method: str = "robust", family: str = "simple") -> Verdict:
+    """Simulate the scene of a family that belongs to a seed, and look at every frame with exact arithmetic."""
     try:
-        scene = random_scene(seed, method)
+        scene = FAMILIES[family](seed, method)
         world, solver = compile_scene(scene)
     except WeftError as error:
         return Verdict(seed, f"seed {seed}", str(error), 0, 0, ())

@@ -163,6 +163,19 @@ def test_what_is_played_is_recorded(method, tmp_path, monkeypatch):
     assert CliRunner().invoke(app, ["info", "napkin-take-1.zarr"]).exit_code == 0
 
 
+@pytest.mark.parametrize("method", ["predictive", "robust"])
+def test_a_recorded_frame_that_crosses_is_not_ok(method, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    turns = ("one", (0.0, 0.0, 0.0)), ("other", (70.0, 0.0, 0.0))
+    grid = weft.Grid(size=(0.2, 0.2), cells=(5, 5))
+    cloths = [weft.Cloth(name=name, shape=grid, placement=weft.Placement(rotation_deg=turn)) for name, turn in turns]
+    with playing(weft.Scene(name="napkin", cloths=cloths, method=method)) as view:
+        view.panel.record(recording=True)
+        rounds(view, 2, 1.0)
+    report = weft.open_cache("napkin-take-1.zarr").report
+    assert min(report["intersections"]) > 0 and all("pass through triangles" in text for text in report["status"])
+
+
 def test_a_recording_that_cannot_be_written_is_told_and_ends(tmp_path, monkeypatch):
     (tmp_path / "full").write_text("")
     monkeypatch.chdir(tmp_path)

@@ -1,5 +1,6 @@
 """What all methods have in common: a frame is some steps, and a step tells what happened in it."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from weft.errors import SceneError
 from weft.scene import MethodOptions
 from weft.world import State, Surface, World
 
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 # method name -> where its class is
 _METHODS = {
     "plain": "weft.methods.plain:Plain",
@@ -176,8 +178,12 @@ def early_impulse_of(dynamics: Any) -> float:
 
 
 def summarise(reports: list[StepReport]) -> dict[str, Any]:
-    """Counts are sums over the steps of a frame; problems are told once each."""
-    problems = dict.fromkeys(problem for report in reports for problem in report.problems)
+    """Counts are sums over the steps of a frame; of problems that differ in their numbers alone, the largest is told."""
+    largest: dict[str, tuple[list[float], str]] = {}
+    for problem in (problem for report in reports for problem in report.problems):
+        kind, numbers = NUMBER.sub("", problem), [float(number) for number in NUMBER.findall(problem)]
+        largest[kind] = max(largest.get(kind, (numbers, problem)), (numbers, problem))
+    problems = [problem for _, problem in largest.values()]
     return {
         "contacts": sum(r.contacts for r in reports),
         "collisions": sum(r.collisions for r in reports),

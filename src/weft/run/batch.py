@@ -20,7 +20,8 @@ from weft.errors import Unstable, WeftError
 from weft.run.checks import ByName, check_count, fill, to_array
 from weft.run.contact_report import Contacts
 from weft.run.controls import Floats
-from weft.run.simulation import SavedSimulation, Simulation
+from weft.run.handles import SavedSimulation
+from weft.run.simulation import Simulation
 from weft.runtime.launch import get_threads
 from weft.runtime.side_by_side import run_side_by_side
 from weft.scene import Scene, load_scene

@@ -12,6 +12,8 @@ from weft.scene.messages import shown, unknown
 
 Floats = npt.NDArray[np.float64]
 
+# strain of an edge beyond which a frame is not ok: rubber tears before, so pins, seams or a collider pull too far
+LONGEST_STRETCH = 10.0
 # limit of positions (m) and velocities (m/s), beyond which a simulation counts as unstable; NaN fails the test too
 FARTHEST = 1e9
 
@@ -31,11 +33,50 @@ def check_stable(world: Any, state: Any) -> None:
         )
 
 
+def frame_status(row: Mapping[str, Any], new: int | None = None) -> str:
+    """The status of a frame by its columns: what the method says, and what no method may keep to itself.
+
+    new: how many intersections were not in the frame before; None: nobody looked at that one.
+    """
+    stretch = (
+        f"an edge is {1.0 + row['stretch']:.3g} times as long as at rest" if row["stretch"] > LONGEST_STRETCH else ""
+    )
+    statuses = row["status"], stretch, _crossing_status(row["intersections"], new, row)
+    return "; ".join(text for text in statuses if text and text != "ok") or "ok"
+
+
+def _crossing_status(count: int, new: int | None, columns: Mapping[str, Any]) -> str:
+    """The status of a frame with intersections.
+
+    Where the method's columns tell new crossings from those of a tangle that changes, they are believed instead.
+    """
+    if count <= 0:
+        return ""
+    edges = "1 edge passes through a triangle" if count == 1 else f"{count:,} edges pass through triangles"
+    if "newly_crossing" in columns:
+        causes = f"{columns['released']:,} released, {columns['opened']:,} opened while parting"
+        return f"{edges}, {causes}, {columns['newly_crossing']:,} newly crossing"
+    return edges if new is None else f"{edges}, {new:,} of them new since the frame before"
+
+
 def check_count(what: str, count: Any, at_least: str) -> int:
     """A whole number of at least one; `at_least` ends the sentence about another one."""
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise WeftError(f"{what} at least {at_least}, not {shown(count)}")
     return int(count)
+
+
+def vertex_numbers(cloth: str, vertices: npt.ArrayLike, count: int) -> npt.NDArray[Any]:
+    """Which of the `count` vertices of a cloth are to be held."""
+    chosen = np.atleast_1d(np.asarray(vertices))
+    if chosen.ndim != 1 or not len(chosen) or not np.issubdtype(chosen.dtype, np.integer):
+        raise WeftError(f"pin needs vertex numbers of cloth {cloth!r}, such as [0, 20], not {vertices!r}")
+    outside = chosen[(chosen < 0) | (chosen >= count)]
+    if len(outside):
+        raise WeftError(f"cloth {cloth!r} has no vertex {outside[0]}: its {count} vertices are 0 to {count - 1}")
+    if len(np.unique(chosen)) < len(chosen):
+        raise WeftError(f"pin names a vertex of cloth {cloth!r} twice")
+    return chosen
 
 
 def to_array(what: str, value: Any) -> Floats:

@@ -1,7 +1,8 @@
-"""The bodies of a `Simulation` and the vertices that it holds, as its caller has them in the hand."""
+"""The bodies of a `Simulation`, the vertices that it holds and its moments, as its caller has them in the hand."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -136,3 +137,19 @@ class Hold:
     def release(self) -> None:
         """Let the vertices go, with the velocity that they have."""
         self._simulation.controls().release(self._number)
+
+
+@dataclass(frozen=True)
+class SavedSimulation:
+    """A moment of a simulation, as host arrays: a simulation of the same scene that restores it goes on with the same bytes."""
+
+    scene: str
+    """a hash of method, meshes and frame rate, which must be the same"""
+    positions: Floats
+    velocities: Floats
+    forces: Floats
+    time: float
+    frame: int
+    step: int
+    method: dict[str, npt.NDArray[Any]]
+    controls: dict[str, Any]

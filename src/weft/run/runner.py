@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 OnFrame = Callable[[int, Mapping[str, Any]], object]
 
-# strain of an edge beyond which a frame is not ok: rubber tears before, so pins, seams or a collider pull too far
-_LONGEST_STRETCH = 10.0
 # name of the saved velocities from which the next frame continues, where the frame itself stores others
 CONTINUED_VELOCITIES = "velocities"
 
@@ -138,30 +136,6 @@ def _go(run: "SceneRun", writer: CacheWriter, show: Progress, on_frame: OnFrame 
         return writer.frames - first
 
 
-def _crossing_status(count: int, new: int | None, columns: Mapping[str, Any]) -> str:
-    """The status of a frame with intersections; `new` of them were not in the frame before (None: no such frame).
-
-    Where the method's columns tell new crossings from those of a tangle that changes, they are believed instead.
-    """
-    if not count:
-        return ""
-    edges = "1 edge passes through a triangle" if count == 1 else f"{count:,} edges pass through triangles"
-    if "newly_crossing" in columns:
-        causes = f"{columns['released']:,} released, {columns['opened']:,} opened while parting"
-        return f"{edges}, {causes}, {columns['newly_crossing']:,} newly crossing"
-    return edges if new is None else f"{edges}, {new:,} of them new since the frame before"
-
-
-def _stretch_status(stretch: float) -> str:
-    """The status of a frame whose cloth is longer than any cloth can be."""
-    return f"an edge is {1.0 + stretch:.3g} times as long as at rest" if stretch > _LONGEST_STRETCH else ""
-
-
-def _joined_status(*statuses: str) -> str:
-    """Several statuses as one."""
-    return "; ".join(text for text in statuses if text and text != "ok") or "ok"
-
-
 def _touching_start(moved: int) -> str:
     """The message about cloth that was placed exactly on something."""
     those = "1 vertex of cloth touches" if moved == 1 else f"{moved:,} vertices of cloth touch"
@@ -266,21 +240,22 @@ class SceneRun:
         saved, shown = self.method.saved(), self.method.velocities(self.state)
         if not np.array_equal(shown, velocities):
             saved[CONTINUED_VELOCITIES] = velocities
-        status = _joined_status(columns.pop("status"), _stretch_status(columns["stretch"]))
         row = {
             "frame": frame,
             "time": self.state.time,
             "wall_time": wall_time,
-            **{name: value for name, value in columns.items() if name not in ("frame", "time")},
+            **{name: value for name, value in columns.items() if name not in ("frame", "time", "status")},
             "stretch_99": self._usual_stretch(positions),
             "intersections": -1,
-            "status": status,
         }
+        new = None
         if self.scene.check and frame % self.scene.check == 0:
             row["intersections"], new = self._intersections()
             if row["intersections"]:
                 row.update(self.method.look_again(self.state))
-            row["status"] = _joined_status(status, _crossing_status(row["intersections"], new, row))
+        from weft.run.checks import frame_status
+
+        row["status"] = frame_status({**row, "status": columns["status"]}, new)
         return ComputedFrame(positions, shown, row, saved, self.method.noted(self.state))
 
     def _advance(self, frame: int, out: Path) -> dict[str, Any]:
@@ -289,7 +264,7 @@ class SceneRun:
             self.simulation.advance()
         except Unstable as error:
             raise WeftError(f"{error.args[0]}; frames 0 to {frame - 1} are kept in {out}. {error.ADVICE}") from None
-        return dict(self.simulation.report)
+        return dict(self.simulation.counts)
 
     def _columns_at_start(self) -> dict[str, Any]:
         """The method's report columns for the initial state, in which only the stretch can differ from zero."""

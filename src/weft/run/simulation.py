@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +20,7 @@ from weft.errors import WeftError
 from weft.run import checks
 from weft.run.contact_report import ContactForce, ContactReporter, Contacts, force_on
 from weft.run.controls import Controls, ExternalForces, Floats
-from weft.run.handles import Hold, SimulatedBody
+from weft.run.handles import Hold, SavedSimulation, SimulatedBody
 from weft.scene import Scene, load_scene
 from weft.scene.messages import unknown
 from weft.scene.scene import check_scene
@@ -37,22 +36,6 @@ def compile_scene(scene: Scene) -> tuple[Any, Any]:
 
     world = World(scene, scene.device)
     return world, make_method(world, scene.method)
-
-
-@dataclass(frozen=True)
-class SavedSimulation:
-    """A moment of a simulation, as host arrays: a simulation of the same scene that restores it goes on with the same bytes."""
-
-    scene: str
-    """a hash of method, meshes and frame rate, which must be the same"""
-    positions: Floats
-    velocities: Floats
-    forces: Floats
-    time: float
-    frame: int
-    step: int
-    method: dict[str, npt.NDArray[Any]]
-    controls: dict[str, Any]
 
 
 class Simulation:
@@ -99,8 +82,10 @@ class Simulation:
         self.moved: int = method.begin(self.state)
         """how many vertices of cloth touched something at the start and were moved off it"""
         self._kept_at_start = {name: np.array(values) for name, values in method.saved().items()}
-        self.report: dict[str, Any] = {}
-        """counts, the largest stretch and the status of the last complete frame; empty before the first"""
+        self.counts: dict[str, Any] = {}
+        """what the method says of the last complete frame; empty before the first"""
+        self._report: dict[str, Any] = {}
+        self._guard: Any = None
         self._views: dict[str, Any] = {}
         self._restored = 0, 0
         """frame and step of the last moment that no step led to, whose forces are unknown"""
@@ -173,10 +158,31 @@ class Simulation:
             callback(self)
 
     def _frame_done(self, row: dict[str, Any]) -> None:
-        self.report = {"frame": self.state.frame, "time": self.state.time, **row}
+        self.counts, self._report = {"frame": self.state.frame, "time": self.state.time, **row}, {}
         self.check_stable()
         for callback in self._after_frames:
             callback(self)
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """Counts, the largest stretch and the status of the last complete frame; empty before the first.
+
+        `intersections` are counted, as often as the scene's `check` says, when the report is asked for the first time; -1
+        where the cloth has moved on since. A frame that has some is not "ok", whatever the method says.
+        """
+        if self.counts and not self._report:
+            due = self.scene.check and self.frame % self.scene.check == 0
+            found = self._intersections() if due and (self.frame, 0) == (self.counts["frame"], self.state.step) else -1
+            row = {**self.counts, "intersections": found}
+            self._report = {**row, "status": checks.frame_status(row)}
+        return self._report
+
+    def _intersections(self) -> int:
+        if self._guard is None:
+            from weft.run.crossing_guard import CrossingGuard
+
+            self._guard = CrossingGuard(self.world)
+        return len(self._guard.find(self.state.x))
 
     def check_stable(self) -> None:
         """Raise an error that names the first vertex whose position or velocity is not finite or far too large."""
@@ -291,15 +297,7 @@ class Simulation:
     def pin(self, cloth: str, vertices: npt.ArrayLike) -> Hold:
         """Hold vertices of a cloth where they are; set `target` of what this returns to move them, `release()` lets go."""
         body = self._body(cloth, "cloth")
-        count = body.vertices.stop - body.vertices.start
-        chosen = np.atleast_1d(np.asarray(vertices))
-        if chosen.ndim != 1 or not len(chosen) or not np.issubdtype(chosen.dtype, np.integer):
-            raise WeftError(f"pin needs vertex numbers of cloth {cloth!r}, such as [0, 20], not {vertices!r}")
-        outside = chosen[(chosen < 0) | (chosen >= count)]
-        if len(outside):
-            raise WeftError(f"cloth {cloth!r} has no vertex {outside[0]}: its {count} vertices are 0 to {count - 1}")
-        if len(np.unique(chosen)) < len(chosen):
-            raise WeftError(f"pin names a vertex of cloth {cloth!r} twice")
+        chosen = checks.vertex_numbers(cloth, vertices, body.vertices.stop - body.vertices.start)
         own = body.vertices.start + chosen.astype(np.int64)
         return Hold(self, self.controls().hold(own, self.state.x.numpy()[own], self.time), cloth, chosen)
 
@@ -386,7 +384,7 @@ class Simulation:
         state.v.assign(velocities)
         state.time, state.frame, state.step = time, frame, step
         self._restored = frame, step
-        self._reports, self.report = [], {}
+        self._reports, self.counts, self._report = [], {}, {}
         if self._external is not None:
             self._external.forget()
 

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import warp as wp
 
 from weft.cache import Body, CacheWriter
 from weft.mesh import TriMesh
+from weft.run.checks import frame_status
+from weft.run.crossing_guard import CrossingGuard
 from weft.scene import Placement, Scene, Still, rotation, save_scene
 
 Floats = npt.NDArray[np.float64]
@@ -42,6 +45,7 @@ class Recording:
             origin={"play": {"scene": name}},
             details=[mesh.details for mesh in meshes],
         )
+        self._guard = CrossingGuard(world)
         self._before: Floats | None = None
         self.add(live)
 
@@ -69,8 +73,14 @@ class Recording:
             "stretch": float(lengths.max(initial=1.0) - 1.0),
             "stretch_99": max(0.0, float(np.quantile(lengths, 0.99)) - 1.0) if len(lengths) else 0.0,
             "intersections": -1,
-            "status": str(report.get("status", "ok")),
+            "status": "ok",
         }
+        if "status" in report:
+            row.update({key: report[key] for key in ("intersections", "status")})
+        else:
+            x: wp.array = wp.array(positions, dtype=wp.vec3d, device=live.world.device)
+            row["intersections"] = len(self._guard.find(x))
+            row["status"] = frame_status(row)
         return self._writer.append(positions, velocities, row)
 
     def stop(self) -> str:

@@ -72,9 +72,8 @@ class Boxes(Method):
                 if not intersecting.new:
                     break
         if touching.pairs:
-            report.problems.append(
-                f"{touching.pairs} pairs of triangles overlap: pins or colliders press cloth together"
-            )
+            overlap = "pair of triangles overlaps" if touching.pairs == 1 else "pairs of triangles overlap"
+            report.problems.append(f"{touching.pairs} {overlap}: pins or colliders press cloth together")
         if intersecting.some:
             report.problems.append("neighbouring triangles pass through each other though their vertices are held")
         report.contacts = self.planes.count + self.collider_planes.count
