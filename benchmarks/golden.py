@@ -29,7 +29,7 @@ def example_names() -> list[str]:
 
 def fingerprints(scene: "weft.Scene", device: str, frames: int | None) -> list[str]:
     """A hash of positions and velocities for each frame of a run, frame 0 included."""
-    from weft.run.runner import compile_scene
+    from weft.run.simulation import compile_scene
 
     world, method = compile_scene(scene.replace(device=device))
     state = world.initial_state()

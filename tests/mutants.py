@@ -325,14 +325,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "fans-go-around-unseen",
-        "run/vertex_fans.py",
+        "run/crossing_guard.py",
         "        elif before != 1 and behind != -1:",
         "        elif False:",
         "run/test_crossing_guard.py",
     ),
     Mutant(
         "fans-of-any-facing",
-        "run/vertex_fans.py",
+        "run/crossing_guard.py",
         "        if side_of_normal(wp.cross(a, b), cross_size(a, b), n) != 1:",
         "        if side_of_normal(wp.cross(a, b), cross_size(a, b), n) == 7:",
         "run/test_crossing_guard.py",

@@ -55,7 +55,6 @@ LONG_FILES: set[str] = {
     "methods/predictive/solver.py",
     "methods/untangle/cloth_contact.py",
     "methods/untangle/solid_contact.py",
-    "run/runner.py",
     "scene/methods.py",
     "scene/motion.py",
     "untangling/elastic_mesh.py",

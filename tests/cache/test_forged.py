@@ -13,7 +13,7 @@ import weft
 from weft.cache import Body, CacheWriter, layout, open_cache
 from weft.cli.info import describe_cache
 from weft.errors import CacheError
-from weft.run.runner import differences
+from weft.run.origin import differences
 
 FRAMES = 3
 

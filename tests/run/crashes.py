@@ -23,11 +23,11 @@ from fake_world import content, fake_compile, fake_scene
 
 import weft
 import weft.methods.base
-import weft.run.runner
+import weft.run.simulation
 from weft.cache import Cache
 from weft.run import simulate
 
-weft.run.runner.compile_scene = fake_compile
+weft.run.simulation.compile_scene = fake_compile
 CHANGES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "shutil.rmtree"}
 
 

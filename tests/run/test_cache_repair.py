@@ -11,13 +11,13 @@ import weft
 from weft.cache import layout, open_cache
 from weft.cli.main import app
 from weft.errors import CacheError
-from weft.run import runner, simulate
+from weft.run import simulate, simulation
 from weft.run.repair import repair
 
 
 @pytest.fixture
 def fake(monkeypatch):
-    monkeypatch.setattr(runner, "compile_scene", fake_compile)
+    monkeypatch.setattr(simulation, "compile_scene", fake_compile)
 
 
 def damage(cache, frame: int, what: str) -> None:
@@ -110,7 +110,7 @@ def test_what_cannot_be_repaired_is_left_alone(tmp_path, fake, monkeypatch, fram
         method.advance_frame = shifted
         return world, method
 
-    monkeypatch.setattr(runner, "compile_scene", otherwise)
+    monkeypatch.setattr(simulation, "compile_scene", otherwise)
     with pytest.raises(CacheError, match=f"frame {differs}, which is intact, comes out differently"):
         repair(cache.path)
     assert {p: p.read_bytes() for p in cache.path.rglob("*") if p.is_file()} == files

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 import weft
 from weft.geometry.intersection import intersection_finder
 from weft.run import crossing_guard
-from weft.run.crossing_guard import CrossingGuard
-from weft.run.vertex_fans import is_flat_fan, make_fans
+from weft.run.crossing_guard import CrossingGuard, is_flat_fan, make_fans
 from weft.runtime import launch
 from weft.world import World
 

@@ -77,7 +77,7 @@ def test_every_method_is_watched(tmp_path):
     for method in ("robust", "untangle", "predictive", "boxes", "push", "plain"):
         calls = []
         scene = weft.Scene(frames=1, method=method, cloths=[weft.Cloth(name="a", shape=weft.Grid(cells=(2, 2)))])
-        from weft.run.runner import compile_scene
+        from weft.run.simulation import compile_scene
 
         world, solver = compile_scene(scene)
         world.on_step = lambda state, calls=calls: calls.append(state.time)

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from weft.run.runner import WARM, FrozenGarbage
+from weft.run.garbage import WARM, FrozenGarbage
 
 
 class Node:

@@ -16,13 +16,13 @@ import weft
 from weft.cache import CacheWriter, layout, open_cache
 from weft.errors import CacheError, SceneError, WeftError
 from weft.mesh import shapes
-from weft.run import Interrupted, crossing_guard, runner, simulate
-from weft.run.runner import differences
+from weft.run import Interrupted, crossing_guard, simulate, simulation
+from weft.run.origin import differences
 
 
 @pytest.fixture(autouse=True)
 def fake(monkeypatch):
-    monkeypatch.setattr(runner, "compile_scene", fake_compile)
+    monkeypatch.setattr(simulation, "compile_scene", fake_compile)
 
 
 def run(out: Path, frames: int = 4, *, changes: dict | None = None, **options):
@@ -122,7 +122,7 @@ def test_bad_scene_does_not_cost_the_old_cache(tmp_path, monkeypatch):
     def refuse(scene: weft.Scene) -> None:
         raise WeftError("no")
 
-    monkeypatch.setattr(runner, "compile_scene", refuse)
+    monkeypatch.setattr(simulation, "compile_scene", refuse)
     with pytest.raises(WeftError, match="no"):
         run(tmp_path / "a.zarr", overwrite=True)
     assert files(tmp_path) == before
@@ -225,7 +225,7 @@ def test_numbers_that_run_away_stop_the_run_with_the_vertex(tmp_path, monkeypatc
         method.explode_at, method.explode_to = 3, value
         return world, method
 
-    monkeypatch.setattr(runner, "compile_scene", compile_exploding)
+    monkeypatch.setattr(simulation, "compile_scene", compile_exploding)
     message = rf"frame 3: the position of vertex 1 of collider 'rock' is \(.*, {shown}, .*frames 0 to 2 are kept"
     with pytest.raises(WeftError, match=message):
         run(tmp_path / "a.zarr")
@@ -276,7 +276,7 @@ def test_ctrl_c_within_a_frame(tmp_path, monkeypatch):
         return compile_pressed
 
     for times, frames in ((1, 3), (2, 2)):
-        monkeypatch.setattr(runner, "compile_scene", pressing(times))
+        monkeypatch.setattr(simulation, "compile_scene", pressing(times))
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / f"{times}.zarr")
         assert open_cache(tmp_path / f"{times}.zarr").frames == frames
@@ -384,7 +384,7 @@ def test_out_of_memory_is_one_line_and_the_frames_stand(tmp_path, monkeypatch, e
         method.advance_frame = advance_frame
         return world, method
 
-    monkeypatch.setattr(runner, "compile_scene", compile_small)
+    monkeypatch.setattr(simulation, "compile_scene", compile_small)
     out = tmp_path / "a.zarr"
     with pytest.raises(WeftError) as raised:
         run(out)
@@ -394,7 +394,7 @@ def test_out_of_memory_is_one_line_and_the_frames_stand(tmp_path, monkeypatch, e
     )
     assert "\n" not in message and open_cache(out).frames == 3
     # with more memory it goes on
-    monkeypatch.setattr(runner, "compile_scene", fake_compile)
+    monkeypatch.setattr(simulation, "compile_scene", fake_compile)
     assert content(run(out, resume=True)) == content(run(tmp_path / "whole.zarr"))
 
 
@@ -402,7 +402,7 @@ def test_out_of_memory_before_the_first_frame(tmp_path, monkeypatch):
     def compile_none(scene):
         raise RuntimeError("Failed to allocate 1000000000 bytes on device 'cuda:0'")
 
-    monkeypatch.setattr(runner, "compile_scene", compile_none)
+    monkeypatch.setattr(simulation, "compile_scene", compile_none)
     with pytest.raises(
         WeftError, match="frame 0: the memory of device 'cpu' is too small for 1 GB more; there is no frame"
     ):
@@ -413,7 +413,7 @@ def test_other_errors_stay_what_they_are(tmp_path, monkeypatch):
     def compile_broken(scene):
         raise RuntimeError("something else")
 
-    monkeypatch.setattr(runner, "compile_scene", compile_broken)
+    monkeypatch.setattr(simulation, "compile_scene", compile_broken)
     with pytest.raises(RuntimeError, match="something else"):
         run(tmp_path / "a.zarr")
 

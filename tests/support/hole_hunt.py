@@ -11,7 +11,7 @@ from scipy.spatial import Delaunay
 import weft
 from weft.errors import WeftError
 from weft.geometry.intersection import intersection_finder
-from weft.run.runner import compile_scene
+from weft.run.simulation import compile_scene
 
 FRAMES = 6
 KINDS = ("drape", "sheets", "impact", "spin", "press")

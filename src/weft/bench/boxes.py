@@ -242,7 +242,7 @@ def _numbers(watch: Watch, detection: list[float]) -> Numbers:
 def _watch(scene: Scene, frames: int, every: int, *, geometric: bool) -> Watch:
     """Run a scene and measure its steps."""
     from weft.geometry.intersection import intersection_finder
-    from weft.run.runner import compile_scene
+    from weft.run.simulation import compile_scene
 
     watch = Watch()
     world, method = compile_scene(scene)

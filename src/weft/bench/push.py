@@ -271,7 +271,7 @@ def measure(
 
 
 def _run(scene: Scene, frames: int, patience: float) -> Cell:
-    from weft.run.runner import compile_scene
+    from weft.run.simulation import compile_scene
 
     world, method = compile_scene(scene)
     # compile what has to be compiled before the clock runs

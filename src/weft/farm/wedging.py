@@ -105,7 +105,7 @@ def warm_up(scene: "Scene") -> None:
     import warp
 
     from weft.geometry.intersection import intersection_finder
-    from weft.run.runner import compile_scene
+    from weft.run.simulation import compile_scene
 
     # importing weft's kernels has started Warp, and only then it is known where compiled kernels are kept
     with _one_at_a_time(Path(str(warp.config.kernel_cache_dir))):

@@ -7,8 +7,9 @@ import numpy as np
 from weft.cache import Cache, CacheWriter, FrameWriter, layout, open_cache
 from weft.cache.writer import Checkpoint
 from weft.errors import CacheError
+from weft.run.origin import differences
 from weft.run.progress import Bar, Progress
-from weft.run.runner import ComputedFrame, SceneRun, differences
+from weft.run.runner import ComputedFrame, SceneRun
 
 
 def repair(path: str | Path, *, progress: bool = False) -> list[int]:

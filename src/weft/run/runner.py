@@ -1,16 +1,11 @@
 """The loop of a simulation: compiles a scene, computes frame after frame, and writes each before the next begins."""
 
-import gc
-import hashlib
-import json
-import os
 import re
 import shlex
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +14,9 @@ from weft import __version__
 from weft.cache import Body, Cache, CacheWriter, open_cache
 from weft.cache.writer import Checkpoint
 from weft.errors import CacheError, Unstable, WeftError
+from weft.run.garbage import FrozenGarbage
 from weft.run.interrupt import Interrupted, StopAtFrame
+from weft.run.origin import differences, origin_of
 from weft.run.progress import Bar, FrameWatch, Progress, summarise
 
 if TYPE_CHECKING:
@@ -187,7 +184,7 @@ class SceneRun:
 
     def __init__(self, scene: "Scene", watch: FrameWatch | None = None) -> None:
         self.scene = scene
-        from weft.run.simulation import Simulation
+        from weft.run.simulation import Simulation, compile_scene
 
         self.simulation = Simulation.compiled(scene, *compile_scene(scene))
         self.world, self.method = self.simulation.world, self.simulation.method
@@ -320,13 +317,6 @@ def _out_of_memory(error: Exception, scene: "Scene", frame: int, out: Path) -> W
     )
 
 
-def compile_scene(scene: "Scene") -> tuple[Any, Any]:
-    """The world of a scene and the method that moves it."""
-    from weft.run import simulation
-
-    return simulation.compile_scene(scene)
-
-
 def rest_uv(world: Any) -> npt.NDArray[np.float64] | None:
     """The flat rest shapes of all cloths, NaN for vertices that have none; None if no cloth has one."""
     if all(cloth.mesh.uv is None for cloth in world.cloths):
@@ -374,130 +364,3 @@ def _open(run: SceneRun, out: Path, *, resume: bool, overwrite: bool) -> CacheWr
             "Choose another output, or replace it with --overwrite (overwrite=True in Python)"
         )
     return CacheWriter.resume(out, frames=planned, scene=run.scene)
-
-
-# settings that do not affect the motion: name, length, checks, device, camera
-_NOT_PHYSICS = {"name", "frames", "check", "device", "camera"}
-
-
-def origin_of(scene: "Scene", positions: npt.NDArray[np.float64], faces: npt.NDArray[np.int32]) -> dict[str, Any]:
-    """What a run is computed from: settings, compiled geometry, hashes of files, kind of device. Equal: equal frames."""
-    from weft.scene.files import files_read
-
-    physics = json.loads(json.dumps({k: v for k, v in scene.model_dump().items() if k not in _NOT_PHYSICS}))
-    for body in [*physics["cloths"], *physics["colliders"]]:
-        body.pop("colour", None)
-    geometry = hashlib.sha256(np.ascontiguousarray(positions).tobytes())
-    geometry.update(np.ascontiguousarray(faces).tobytes())
-    return {
-        # as text, since a scene may hold infinite numbers, which other readers of the cache's JSON would refuse
-        "physics": json.dumps(physics, sort_keys=True),
-        "geometry": geometry.hexdigest(),
-        "files": {name: _digest(scene.base / name, files) for name, files in files_read(scene).items()},
-        "functions": _function_digests(scene),
-        "device": scene.device.partition(":")[0],
-    }
-
-
-# frames at which a motion that is a Python function is compared, when a run is continued
-_COMPARED_FRAMES = 16
-
-
-def _function_digests(scene: "Scene") -> dict[str, str]:
-    """For each motion that is a Python function, a hash of what it gives in the first frames, by its place in the scene."""
-    from weft.scene.messages import key_path
-    from weft.scene.motion import Function, called
-    from weft.scene.unit_checks import motions
-
-    digests = {}
-    for key, motion in motions(scene):
-        if isinstance(motion, Function) and not isinstance(motion.function, str):
-            values = [called(motion.function, motion.name, k / scene.fps, None) for k in range(_COMPARED_FRAMES)]
-            digests[key_path(key)] = hashlib.sha256(b"".join(v.tobytes() for v in values)).hexdigest()
-    return digests
-
-
-def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """The differences between two origins, one text each; `old` comes from a file."""
-    try:
-        return _differences(old, new)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        return ["it does not say what its frames were computed from"]
-
-
-def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    found = _differing(json.loads(old["physics"]), json.loads(new["physics"]), "")
-    files = [f"the file {n} has changed" for n, d in new["files"].items() if old["files"].get(n, d) != d]
-    found += files
-    old_functions = old.get("functions", {})
-    found += [f"{key} moves otherwise" for key, d in new.get("functions", {}).items() if old_functions.get(key, d) != d]
-    if old["geometry"] != new["geometry"] and not found:
-        found.append("the meshes are not the same")
-    if old["device"] != new["device"]:
-        found.append(f"device was {old['device']}, is {new['device']} (another device gives other rounding)")
-    return found
-
-
-def _differing(old: Any, new: Any, key: str) -> list[str]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        keys = [*old, *(k for k in new if k not in old)]
-        return [d for k in keys for d in _differing(old.get(k), new.get(k), f"{key}.{k}" if key else k)]
-    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new) and _has_tables(old):
-        return [d for i, (a, b) in enumerate(zip(old, new, strict=True)) for d in _differing(a, b, f"{key}[{i}]")]
-    return [] if old == new else [f"{key} was {_short(old)}, is {_short(new)}"]
-
-
-def _has_tables(values: list[Any]) -> bool:
-    return any(isinstance(v, dict) for v in values)
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, list) and _has_tables(value):
-        return f"a list of {len(value)}"
-    text = "nothing" if value is None else json.dumps(value)
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _digest(path: Path, files: list[Path]) -> str:
-    """The hash of files and of their names relative to a path."""
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(Path(os.path.relpath(file, path)).as_posix().encode())
-        with file.open("rb") as content:
-            digest.update(hashlib.file_digest(content, "sha256").digest())
-    return digest.hexdigest()
-
-
-# frames after which a method has allocated and compiled all that it needs
-WARM = 3
-
-
-class FrozenGarbage:
-    """Keeps Python's garbage collector from scanning long-lived objects during the loop over frames.
-
-    A program that has loaded Warp and compiled a scene has hundreds of thousands of objects that stay. On a GPU, where
-    Python must keep up with kernels of microseconds, scanning them again and again was measured to cost up to 2 ms of a
-    frame of 14 ms. So after `WARM` frames all objects are frozen (excluded from collection) until the loop ends. Objects
-    that somebody else has frozen are not touched.
-    """
-
-    def __init__(self) -> None:
-        self._done = 0
-        self._frozen = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def frame_done(self) -> None:
-        """Count a completed frame, and freeze after `WARM` of them."""
-        self._done += 1
-        if self._done == WARM and gc.isenabled() and gc.get_freeze_count() == 0:
-            gc.collect()
-            gc.freeze()
-            self._frozen = True
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._frozen:
-            gc.unfreeze()

@@ -142,7 +142,7 @@ class Simulation:
     """when measuring stops, in seconds of processor time; the same for all simulations"""
 
     def __init__(self, method: str, scene: Scene, meshes: Mapping[str, TriMesh] | None = None) -> None:
-        from weft.run.runner import compile_scene
+        from weft.run.simulation import compile_scene
 
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             # a strip of 3 cm is meant

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.run.runner import compile_scene
+from weft.run.simulation import compile_scene
 from weft.view.marks import MarkFinder
 
 

@@ -19,7 +19,7 @@ from weft.methods.guarded.ledger import Ledger
 from weft.methods.guarded.pair_states import PairStates, Sides
 from weft.methods.guarded.parting import Parting, limited
 from weft.methods.guarded.tangles import TangleFinder
-from weft.run.runner import compile_scene
+from weft.run.simulation import compile_scene
 from weft.world import World
 
 
