@@ -12,7 +12,7 @@ import warp as wp
 from weft.broad_phase.boxes import lowest_bit
 from weft.contact.contact_tests import StepSurface, common_normal, pair_direction, weighted_sum
 from weft.contact.execution_plan import WORD
-from weft.contact.feature_bounds import CLEARANCE_UNIT, MOST_CLEARANCE, PairMotion, approach, clearance_units
+from weft.contact.feature_bounds import PairMotion, approach
 from weft.contact.lists import ContactArrays, bit, candidates_in, place_in_order
 from weft.geometry.ccd import ccd_edge_edge, ccd_point_triangle
 from weft.geometry.stencil import edge_weights, nearest_weights, pair_vertices, triangle_weights
@@ -59,14 +59,7 @@ def least_separation(n: wp.vec3d, start: wp.vec3d, end: wp.vec3d) -> wp.float64:
 
 
 @wp.func_native(
-    _native.body(
-        "collision_clearances",
-        BATCH=WORD,
-        START_FRACTION=START_FRACTION,
-        COLLISION_DISTANCE=COLLISION_DISTANCE,
-        CLEARANCE_UNIT=CLEARANCE_UNIT,
-        MOST_CLEARANCE=MOST_CLEARANCE,
-    )
+    _native.body("collision_mask", BATCH=WORD, START_FRACTION=START_FRACTION, COLLISION_DISTANCE=COLLISION_DISTANCE)
 )
 def collision_mask(
     pairs: wp.array[wp.vec2i],
@@ -74,11 +67,7 @@ def collision_mask(
     count: int,
     motion: wp.array[wp.vec4d],
     other_motion: wp.array[wp.vec4d],
-    shifts: wp.array[int],
-    other_shifts: wp.array[int],
     distances: wp.array[wp.float64],
-    again: int,
-    clearances: wp.array[wp.int8],
     scale: wp.float64,
 ) -> wp.uint64:
     """The mask of `cull_collisions`, with the arrays of a `PairMotion`."""
@@ -92,23 +81,15 @@ def cull_collisions(
     count: int,
     motion: PairMotion,
     distances: wp.array[wp.float64],
-    again: int,
-    clearances: wp.array[wp.int8],
     scale: wp.float64,
 ) -> wp.uint64:
-    """Mask of the pairs of a batch that may collide.
-
-    The first test of a step writes what is left of each distance; later ones (`again` = 1) compare that with the shifts.
-    """
-    m = motion
-    return collision_mask(
-        pairs, begin, count, m.balls, m.other_balls, m.shifts, m.other_shifts, distances, again, clearances, scale
-    )
+    """Mask of the pairs of a batch that may collide: their sides can approach each other by as much as they are apart."""
+    return collision_mask(pairs, begin, count, motion.balls, motion.other_balls, distances, scale)
 
 
 @wp.func
 def vertex_triangle_collision(surface: StepSurface, pair: wp.vec2i, tolerance: wp.float64):
-    """How far a vertex and a triangle stay apart along their direction at the start, and if they do not, when they collide."""
+    """Whether a vertex and a triangle collide, and when."""
     f = surface.faces[pair[1]]
     p0 = surface.x[pair[0]]
     a0 = surface.x[f[0]]
@@ -130,7 +111,7 @@ def vertex_triangle_collision(surface: StepSurface, pair: wp.vec2i, tolerance: w
     time = wp.float64(0.0)
     if not apart > wp.float64(0.0):
         collides, time = ccd_point_triangle(p0, a0, b0, c0, p1, a1, b1, c1, tolerance)
-    return apart, collides, time
+    return collides, time
 
 
 @wp.func
@@ -154,7 +135,7 @@ def edge_edge_collision(surface: StepSurface, pair: wp.vec2i, tolerance: wp.floa
     time = wp.float64(0.0)
     if not apart > wp.float64(0.0):
         collides, time = ccd_edge_edge(a0, b0, c0, d0, a1, b1, c1, d1, tolerance)
-    return apart, collides, time
+    return collides, time
 
 
 def make_collide(collision: Any) -> wp.Kernel:
@@ -168,8 +149,6 @@ def make_collide(collision: Any) -> wp.Kernel:
         surface: StepSurface,
         motion: PairMotion,
         distances: wp.array[wp.float64],
-        again: int,
-        clearances: wp.array[wp.int8],
         times: wp.array[wp.float64],
         chosen: wp.array[wp.uint64],
         counts: wp.array[int],
@@ -179,7 +158,7 @@ def make_collide(collision: Any) -> wp.Kernel:
         begin = item * batch
         count = candidates_in(begin, batch, pairs)
         scale = surface.tolerance_scale
-        left = cull_collisions(pairs, begin, count, motion, distances, again, clearances, scale)
+        left = cull_collisions(pairs, begin, count, motion, distances, scale)
         collisions = wp.uint64(0)
         number = int(0)
         while left != wp.uint64(0):
@@ -188,9 +167,7 @@ def make_collide(collision: Any) -> wp.Kernel:
             left &= left - wp.uint64(1)
             pair = pairs[i]
             if may_collide(distances[i], approach(motion, pair), scale):
-                apart, collides, time = collision(surface, pair, collision_distance(distances[i], scale))
-                if again == 0 and apart > wp.float64(0.0):
-                    clearances[i] = clearance_units(apart)
+                collides, time = collision(surface, pair, collision_distance(distances[i], scale))
                 if collides:
                     collisions |= bit(k)
                     number += 1

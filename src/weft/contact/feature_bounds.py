@@ -9,9 +9,8 @@ surfaces keep the pairs of edges that cross over them.
 With bounds on the motion of features in a step most candidates need no further test. Features that are near each other
 mostly move alike. So the displacements of the vertices of a feature are enclosed in a
 ball (centre and radius in a vec4d), and two features can approach each other by at most the largest difference of points
-of their balls. Two more things are noted of each vertex when it moves elsewhere than expected: whether it escaped from
-the box in which the broad phase looked for it, and how far its end has shifted since the first collision test of the
-step.
+of their balls. Of each vertex that moves elsewhere than expected is noted whether it escaped from the box in which the broad
+phase looked for it.
 """
 
 # mypy: disable-error-code="arg-type"
@@ -104,24 +103,6 @@ class Cones:
 
 HALF = wp.constant(wp.float64(0.5))
 THIRD = wp.constant(wp.float64(1.0 / 3.0))
-# clearances of pairs and shifts of ends are counted in units of so many m, and as int8 up to so many units: 2.5 mm. Smaller
-# units waste less of a clearance to rounding, larger ones tell longer clearances apart
-CLEARANCE_UNIT = wp.constant(wp.float64(2e-5))
-MOST_CLEARANCE = wp.constant(wp.int32(127))
-
-
-@wp.func
-def clearance_units(clearance: wp.float64) -> wp.int8:
-    """A clearance, rounded down to units; -1 for none."""
-    return wp.int8(
-        wp.int32(wp.clamp(wp.floor(clearance / CLEARANCE_UNIT), wp.float64(-1.0), wp.float64(MOST_CLEARANCE)))
-    )
-
-
-@wp.func
-def shift_units(shift: wp.float64) -> wp.int32:
-    """A shift, rounded up to units; a long one is as long as the longest clearance, which does not rule out a pair then."""
-    return wp.int32(wp.min(wp.ceil(shift / CLEARANCE_UNIT), wp.float64(MOST_CLEARANCE)))
 
 
 @wp.func
@@ -146,9 +127,6 @@ class PairMotion:
     balls: wp.array[wp.vec4d]
     """centre and radius of a ball around the displacements of each feature"""
     other_balls: wp.array[wp.vec4d]
-    shifts: wp.array[int]
-    """how far the end of each feature has shifted since the first collision test of the step, in clearance units"""
-    other_shifts: wp.array[int]
 
 
 @wp.func
@@ -208,18 +186,15 @@ def mark_escaped(
     end: wp.array[wp.vec3d],
     frame: wp.array[wp.vec3d],
     slack: wp.float64,
-    tested: wp.array[wp.vec3d],
-    shifts: wp.array[int],
     escaped: wp.array[int],
     new_escapes: wp.array[int],
 ):
     """Flag the vertices whose `end` is outside the box around x, `expected` and `reached` by more than the slack.
 
     `reached` is where a vertex that escaped before went; frame[1] is the mean displacement, which the boxes do not
-    contain. Also writes how far the end has shifted from `tested`, the end in the first collision test of the step.
+    contain.
     """
     i = first + wp.tid()
-    shifts[i] = shift_units(wp.length(end[i] - tested[i]))
     a = x[i]
     b = expected[i] - frame[1]
     c = reached[i] - frame[1]
@@ -251,19 +226,3 @@ def mark_edges(first: int, edges: wp.array[wp.vec2i], escaped: wp.array[int], ma
     i = first + wp.tid()
     e = edges[i]
     marked[i] = escaped[e[0]] + escaped[e[1]]
-
-
-@wp.kernel
-def shift_faces(first: int, faces: wp.array[wp.vec3i], shifts: wp.array[int], face_shifts: wp.array[int]):
-    """The largest shift of a triangle's corners."""
-    i = first + wp.tid()
-    f = faces[i]
-    face_shifts[i] = wp.max(wp.max(shifts[f[0]], shifts[f[1]]), shifts[f[2]])
-
-
-@wp.kernel
-def shift_edges(first: int, edges: wp.array[wp.vec2i], shifts: wp.array[int], edge_shifts: wp.array[int]):
-    """The largest shift of an edge's ends."""
-    i = first + wp.tid()
-    e = edges[i]
-    edge_shifts[i] = wp.max(shifts[e[0]], shifts[e[1]])

@@ -287,10 +287,7 @@ class CandidateList:
         self.pairs = wp.empty(0, dtype=wp.vec2i, device=device)
         """vec2i: vertex and triangle, or two edges"""
         self.batch, self.prefiltered = plan.batch, False
-        self.tested = False
-        """whether these pairs were there in the first collision test of the step"""
         self._distances, self._times = Buffer(wp.float64, device), Buffer(wp.float64, device)
-        self._clearances = Buffer(wp.int8, device)
         self._chosen, self._counts, self._places = Buffer(wp.uint64, device), Buffer(int, device), Buffer(int, device)
         self._listed, self._left = Buffer(wp.vec2i, device), Buffer(int, device)
         self._left_count = wp.zeros(1, dtype=int, device=device)
@@ -303,10 +300,10 @@ class CandidateList:
         if pairs is self.pairs and len(pairs) == 0:
             return
         count = self.count = len(pairs)
-        self.pairs, self.order, self.tested = pairs, self._no_order, False
+        self.pairs, self.order = pairs, self._no_order
         self.batch, self.prefiltered = self.plan.batch_of(count), self.plan.prefilters(count)
         self.batches = -(-count // self.batch)
-        for buffer in (self._distances, self._times, self._clearances):
+        for buffer in (self._distances, self._times):
             buffer.at_least(count)
         for buffer in (self._chosen, self._counts, self._places):
             buffer.at_least(self.batches)
@@ -315,11 +312,6 @@ class CandidateList:
     def distances(self) -> wp.array:
         """float64: distance at the start of the step, or a lower bound of it where the pair is far apart, in m"""
         return self._distances.array
-
-    @property
-    def clearances(self) -> wp.array:
-        """int8: what was left of the distance at least in the first collision test, in units (see `feature_bounds`)"""
-        return self._clearances.array
 
     @property
     def times(self) -> wp.array:

@@ -26,7 +26,7 @@ from weft.contact.contact_tests import (
     vertex_triangle_sewn,
 )
 from weft.contact.execution_plan import WORD
-from weft.contact.feature_bounds import PairMotion, approach, clearance_units
+from weft.contact.feature_bounds import PairMotion, approach
 from weft.contact.lists import IGNORED_DISTANCE, CandidateList, bit
 from weft.runtime import launch
 from weft.runtime.cooperative import take_ticket
@@ -169,8 +169,6 @@ def make_heavy_collide(collision: Any) -> wp.Kernel:
         pairs: wp.array[wp.vec2i],
         surface: StepSurface,
         distances: wp.array[wp.float64],
-        again: int,
-        clearances: wp.array[wp.int8],
         times: wp.array[wp.float64],
         chosen: wp.array[wp.uint64],
         left: wp.array[int],
@@ -180,9 +178,7 @@ def make_heavy_collide(collision: Any) -> wp.Kernel:
         for s in range(first + wp.tid(), left_count[0], THREADS):
             i = left[s]
             tolerance = collision_distance(distances[i], surface.tolerance_scale)
-            apart, collides, time = collision(surface, pairs[i], tolerance)
-            if again == 0 and apart > wp.float64(0.0):
-                clearances[i] = clearance_units(apart)
+            collides, time = collision(surface, pairs[i], tolerance)
             if collides:
                 choose(i, chosen)
                 times[i] = time
@@ -205,8 +201,6 @@ def prefilter_collisions(
     motion: PairMotion,
     scale: wp.float64,
     distances: wp.array[wp.float64],
-    again: int,
-    clearances: wp.array[wp.int8],
     chosen: wp.array[wp.uint64],
     left: wp.array[int],
     left_count: wp.array[int],
@@ -214,7 +208,7 @@ def prefilter_collisions(
     """List the pairs that may collide; the light kernel for collisions of both kinds."""
     i = first + wp.tid()
     clear_word(i, chosen)
-    may = cull_collisions(pairs, i, 1, motion, distances, again, clearances, scale)
+    may = cull_collisions(pairs, i, 1, motion, distances, scale)
     if may != wp.uint64(0):
         pair = pairs[i]
         if may_collide(distances[i], approach(motion, pair), scale):

@@ -108,19 +108,14 @@ class StepSearch:
         self._escapes_in_last_step = False
         self._expected, self._reached = (zeros(surface.vertex_count, wp.vec3d) for _ in range(2))
         self._escaped_faces, self._escaped_edges = zeros(surface.face_count, int), zeros(surface.edge_count, int)
-        # where vertices ended in the first collision test of the step, if there was one, and how far their ends shifted
-        # since
-        self._tested = zeros(surface.vertex_count, wp.vec3d)
         self._any_tested = False
+        """whether the step had a collision test already"""
         counts = (surface.vertex_count, surface.face_count, surface.edge_count)
-        self._shifts, self._face_shifts, self._edge_shifts = (zeros(count, int) for count in counts)
         self._vertex_motion, self._face_motion, self._edge_motion = (zeros(count, wp.vec4d) for count in counts)
         self._motion: dict[Kind, Any] = {kind: feature_bounds.PairMotion() for kind in Kind}
         of_points, of_edges = self._motion[Kind.POINT_TRIANGLE], self._motion[Kind.EDGE_EDGE]
         of_points.balls, of_points.other_balls = self._vertex_motion, self._face_motion
-        of_points.shifts, of_points.other_shifts = self._shifts, self._face_shifts
         of_edges.balls = of_edges.other_balls = self._edge_motion
-        of_edges.shifts = of_edges.other_shifts = self._edge_shifts
 
         joined = stitches if sewn is None else sewn
         self.surface = self._step_surface(thickness, rest_shape, stitches, joined, finest_length)
@@ -198,7 +193,7 @@ class StepSearch:
 
     def find_collisions(self, x: wp.array, end: wp.array, contacts: ContactList) -> int:
         """Append every pair that would collide on the way from x to `end` to the list; gives their number."""
-        self._graphs.run(lambda: self._begin_test(x, end), "test", x, end, self.margin, self._wave, self._any_tested)
+        self._graphs.run(lambda: self._begin_test(x, end), "test", x, end, self.margin, self._wave)
         self._set_motion(x, end)
         # with a deferred check, escapes are seen together with the collisions, which then have to be found again; that is
         # rare unless there were escapes in the first test of the step before
@@ -253,17 +248,13 @@ class StepSearch:
         """Flag the escaped vertices, and in `_new_escapes` whether there are others than before."""
         self._new_escapes.zero_()
         inputs = [x, self._expected, self._reached, end, self.broad_phase.boxes.frame, self._slack]
-        inputs += [self._tested, self._shifts, self._escaped[self._wave], self._new_escapes]
+        inputs += [self._escaped[self._wave], self._new_escapes]
         launch(feature_bounds.mark_escaped, len(x), inputs, device=self.device)
 
     def _begin_test(self, x: wp.array, end: wp.array) -> None:
-        """Bound another motion than the expected one: escaped vertices, shifts since the first test, balls of displacements."""
-        if not self._any_tested:
-            wp.copy(self._tested, end)
+        """Bound another motion than the expected one: escaped vertices, balls of displacements."""
         self._mark_escaped(x, end)
         self._enclose_motion(x, end)
-        self._run(feature_bounds.shift_faces, [self.surface.faces, self._shifts, self._face_shifts])
-        self._run(feature_bounds.shift_edges, [self.surface.edges, self._shifts, self._edge_shifts])
 
     def _enclose_motion(self, x: wp.array, end: wp.array) -> None:
         """Balls around the displacements of all vertices, triangles and edges."""
@@ -303,19 +294,16 @@ class StepSearch:
     def _collide(self, lists: list[CandidateList]) -> list[int]:
         """Choose the candidates that collide; gives how many of each list do, and whether there are new escapes."""
         for candidates in lists:
-            # lists that came later have no clearances of the first test
-            again = int(candidates.tested and self._any_tested)
-            candidates.tested |= not self._any_tested
             kernels, motion = KERNELS[candidates.kind], self._motion[candidates.kind]
-            distances, clearances, times = candidates.distances, candidates.clearances, candidates.times
+            distances, times = candidates.distances, candidates.times
             if candidates.prefiltered:
-                light = [motion, self.surface.tolerance_scale, distances, again, clearances]
-                heavy = [self.surface, distances, again, clearances, times]
+                light = [motion, self.surface.tolerance_scale, distances]
+                heavy = [self.surface, distances, times]
                 prefilter.run_prefiltered(
                     candidates, prefilter.prefilter_collisions, light, kernels.collide_left, heavy
                 )
             else:
-                inputs = [candidates.batch, candidates.pairs, self.surface, motion, distances, again, clearances]
+                inputs = [candidates.batch, candidates.pairs, self.surface, motion, distances]
                 inputs += [times, candidates.chosen, candidates.counts]
                 candidates.run(kernels.collide, inputs)
         return exclusive_scans(*(candidates.scanned for candidates in lists), extra=self._new_escapes)

@@ -142,21 +142,10 @@ for (int k = 0; k < count; ++k)
     distances.data[begin + k] = distance[k];
 return count < 64 ? result & (((wp::uint64)1 << count) - 1) : result;
 
-// [collision_clearances] bit k of the result: candidate k may collide
-// In the first test of a step (`again` is 0) the distance at the start is compared with the relative displacement, and what is
-// left of it is written to `clearances`, in units; later tests compare those with how far the ends have shifted since
+// [collision_mask] bit k of the result: candidate k may collide, since it is no farther apart at the start of the step than its
+// relative displacement leads
 // [include batch]
-wp::uint64 result = 0;
-if (again) {
-    for (int k = 0; k < count; ++k) {
-        const auto pair = pairs.data[begin + k];
-        const bool test = clearances.data[begin + k] <= shifts.data[pair[0]] + other_shifts.data[pair[1]];
-        result |= (wp::uint64)test << k;
-    }
-    return result;
-}
 double ux[most], uy[most], uz[most], radius[most], apart[most];
-signed char units[most];
 #if defined(__clang__)
 #pragma clang loop vectorize(disable)
 #endif
@@ -166,21 +155,17 @@ for (int k = 0; k < whole; ++k) {
     // [include gather_motion]
     apart[k] = distances.data[i];
 }
+wp::uint64 result = 0;
 for (int base = 0; base < whole; base += lanes) {
     wp::uint64 bits = 0;
     for (int k = base; k < base + lanes; ++k) {
         const double tolerance = $START_FRACTION * apart[k] < scale * $COLLISION_DISTANCE ? $START_FRACTION * apart[k]
                                                                                          : scale * $COLLISION_DISTANCE;
         const double rest = apart[k] - tolerance - radius[k] - sqrt(ux[k] * ux[k] + uy[k] * uy[k] + uz[k] * uz[k]);
-        double unit = floor(rest / $CLEARANCE_UNIT);
-        unit = unit > $MOST_CLEARANCE ? $MOST_CLEARANCE : unit > -1.0 ? unit : -1.0;
-        units[k] = (signed char)unit;
         bits |= (wp::uint64)!(rest > 0.0) << (k - base);
     }
     result |= bits << base;
 }
-for (int k = 0; k < count; ++k)
-    clearances.data[begin + k] = units[k];
 return count < 64 ? result & (((wp::uint64)1 << count) - 1) : result;
 
 // [far_apart] given the least separation along the line m between the centres, times the length of m, as `low`:
