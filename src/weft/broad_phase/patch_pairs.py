@@ -13,7 +13,6 @@ from weft.broad_phase.boxes import (
     LANES,
     Box,
     BoxPlanes,
-    is_first_lane,
     load_box,
     lowest_bit,
     overlap_limit,
@@ -58,6 +57,19 @@ def edges_apart(
     """As `overlap_mask_by_lanes`, without edges that have the vertex a or b."""
 
 
+@wp.func_native(_native.body("triangles_apart", LANES=LANES))
+def triangles_apart(
+    planes: wp.array2d[wp.float32],
+    corners: wp.array2d[int],
+    begin: int,
+    count: int,
+    limit: Box,
+    face: wp.vec3i,
+    neighbours: int,
+) -> wp.uint64:
+    """As `overlap_mask_by_lanes`; without `neighbours` (0), the triangles that have a vertex of a face are left out."""
+
+
 @wp.func_native(
     _native.body("append_pairs", LANES=LANES, SMALLER_FIRST=int(SMALLER_FIRST), PARTNER_FIRST=int(PARTNER_FIRST))
 )
@@ -76,16 +88,6 @@ def append_pairs(
 
     `start` is the query's first slot. Gives the new number of pairs, whether there was room for them or not.
     """
-
-
-@wp.func
-def share_vertex(a: wp.vec3i, b: wp.vec3i) -> bool:
-    """Whether two triangles have a vertex in common."""
-    result = bool(False)
-    for k in range(3):
-        if a[k] == b[0] or a[k] == b[1] or a[k] == b[2]:
-            result = True
-    return result
 
 
 @wp.func
@@ -270,6 +272,7 @@ def find_triangles(
     query = query_of_item(queries, query_of_thread(first + wp.tid()))
     patch = query // queries_per_patch
     start = first_slot(queries, query)
+    room = slot_count(queries, query)
     overlap_begin = first_not_below(overlaps, patch)
     overlap_end = int(overlaps.offsets[patch + 1])
     begin_f = first_feature(patches.face_start, query, queries_per_patch)
@@ -285,15 +288,9 @@ def find_triangles(
                 other = overlaps.patches[r + lowest_bit(near)]
                 near &= near - wp.uint64(1)
                 begin = wp.max(f + 1, patches.face_start[other])
-                hits = overlap_mask_by_lanes(boxes.faces, begin, patches.face_start[other + 1] - begin, limit)
-                while hits != wp.uint64(0):
-                    g = begin + lowest_bit(hits)
-                    hits &= hits - wp.uint64(1)
-                    if with_shared_vertex == 1 or not share_vertex(face, patches.faces[g]):
-                        if n < queries.capacity and is_first_lane(first + wp.tid()):
-                            other_id = patches.face_ids[g]
-                            found[start + wp.int64(n)] = wp.vec2i(wp.min(id, other_id), wp.max(id, other_id))
-                        n += 1
+                count = patches.face_start[other + 1] - begin
+                hits = triangles_apart(boxes.faces, patches.corners, begin, count, limit, face, with_shared_vertex)
+                n = append_pairs(found, start, n, room, hits, id, patches.face_ids, begin, SMALLER_FIRST)
         if n > queries.stop:
             break
     queries.counts[query] = n

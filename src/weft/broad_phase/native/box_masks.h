@@ -64,6 +64,17 @@ const auto admits = [&](int k) -> unsigned int {
 };
 // [include lane_mask]
 
+// [triangles_apart] which boxes of triangles overlap, without the triangles that have a vertex of `face`, unless these are wanted too
+const int* corner = corners.data + begin;
+const size_t next = corners.strides[0] / sizeof(int);
+const int a = face[0], b = face[1], c = face[2];
+const auto has = [&](int k, int v) -> unsigned int {
+    return (corner[k] == v) | (corner[k + next] == v) | (corner[k + 2 * next] == v);
+};
+const unsigned int always = neighbours != 0;
+const auto admits = [&](int k) -> unsigned int { return always | !(has(k, a) | has(k, b) | has(k, c)); };
+// [include lane_mask]
+
 // [edges_apart] which boxes of edges overlap, without the edges that have the vertex a or b
 const int* end = ends.data + begin;
 const size_t next = ends.strides[0] / sizeof(int);
