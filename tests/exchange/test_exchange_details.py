@@ -1,9 +1,13 @@
 """Texture coordinates, polygons, names and attributes go from a mesh file through a run to every export."""
 
+import json
+
 import numpy as np
 import pytest
 
 import weft
+from weft.cache import open_result
+from weft.cli.info import describe_foreign, facts
 from weft.exchange import export
 from weft.mesh import TriMesh, load_mesh, save_mesh
 
@@ -73,11 +77,80 @@ def test_every_format_has_the_texture_with_its_seam(cache, tmp_path, place):
     assert len(mesh.vertices) == (CELLS + 1) ** 2
     if place in ("obj", "ply", "run.usda", "run.abc"):
         assert np.unique(mesh.details.polygons, return_counts=True)[1].tolist() == [2] * CELLS * CELLS
-    if place in ("obj", "run.glb"):
+    if place in ("obj", "run.glb", "run.usda"):
         assert mesh.names("material") == ("red", "blue")
     if place == "run.usda":
-        assert mesh.names("material") == ("shirt_red", "shirt_blue")
         assert mesh.vertices_of("hem").tolist() == list(range(20, 25))
+
+
+@pytest.mark.parametrize("place", ["obj", "run.glb", "run.usda", "run.abc"])
+def test_an_object_keeps_its_texture_beside_objects_without_any(tmp_path, place):
+    """Often the shirt alone has a texture: picking the shirt from the file and converting the file keep it."""
+    if "usd" in place:
+        pytest.importorskip("pxr")
+    if "abc" in place:
+        pytest.importorskip("alembic3d")
+    sheet_file(tmp_path / "sheet.obj")
+    cloth = weft.Cloth(name="shirt", mesh=load_mesh(tmp_path / "sheet.obj"))
+    ball = weft.Collider(
+        name="ball", shape=weft.Sphere(radius=0.1), placement=weft.Placement(position=(0.0, -0.5, 0.0))
+    )
+    scene = weft.Scene(cloths=[cloth], colliders=[ball], frames=2, method="plain", check=0)
+    cache = weft.simulate(scene, tmp_path / "run.zarr", progress=False)
+    made = export(cache, tmp_path / place, format=place if "." not in place else None, frames=[0, 1])
+    expected = cache["shirt"].mesh(0)
+    picked = load_mesh(made.paths[0], object="shirt")
+    assert corners(picked, expected.vertices) == corners(expected, expected.vertices)
+    assert load_mesh(made.paths[0], object="ball").corner_uv is None
+    # the same through another program's file into another format
+    result = open_result(made.paths[0] if "." in place else made.paths[0].parent)
+    has = {body.name: result.details(body).corner_uv is not None for body in result.bodies}
+    assert has == {"shirt": True, "ball": False}
+    assert dict(describe_foreign(result))["uv"] == "yes: shirt"
+    told = json.loads(json.dumps(facts(result)))
+    shirt = told["bodies"][0]
+    assert (shirt["name"], shirt["uv"], shirt["polygons"]) == ("shirt", True, 32 if "glb" in place else 16)
+    assert set(shirt["materials"]) == {"red", "blue"}
+    assert told["frames"] == 2 and told["format"] == result.about and len(told["extent"]["low"]) == 3
+    again = load_mesh(export(result, tmp_path / "again.abc").paths[0], object="shirt") if "abc" in place else None
+    assert again is None or corners(again, expected.vertices) == corners(expected, expected.vertices)
+
+
+def test_materials_of_the_same_name_have_names_of_their_own_in_usd(tmp_path):
+    usd_shade = pytest.importorskip("pxr.UsdShade")
+    from pxr import Usd
+
+    sheet_file(tmp_path / "sheet.obj")
+    mesh = load_mesh(tmp_path / "sheet.obj")
+    cloths = [
+        weft.Cloth(name=name, mesh=mesh, colour=colour) for name, colour in (("a", "#ff0000"), ("red", "#0000ff"))
+    ]
+    cache = weft.simulate(
+        weft.Scene(cloths=cloths, frames=1, method="plain", check=0), tmp_path / "run.zarr", progress=False
+    )
+    stage = Usd.Stage.Open(str(export(cache, tmp_path / "run.usda").paths[0]))
+    bound = {}
+    for path in ("/World/a", "/World/a/red", "/World/a/blue", "/World/red", "/World/red/red", "/World/red/blue"):
+        material = usd_shade.MaterialBindingAPI(stage.GetPrimAtPath(path)).ComputeBoundMaterial()[0]
+        surface = usd_shade.Shader(stage.GetPrimAtPath(f"{material.GetPath()}/Surface"))
+        bound[path] = material.GetPrim().GetName(), tuple(surface.GetInput("diffuseColor").Get())
+    assert len({name for name, _ in bound.values()}) == 6
+    assert [colour for _, colour in bound.values()] == 3 * [(1.0, 0.0, 0.0)] + 3 * [(0.0, 0.0, 1.0)]
+
+
+def test_usd_with_another_name_of_its_uv_map_is_read(tmp_path):
+    """Programs that keep the names of UV maps write `UVMap` or `map1` instead of `st`."""
+    pytest.importorskip("pxr")
+    (tmp_path / "quad.usda").write_text("""#usda 1.0
+def Mesh "quad" {
+    int[] faceVertexCounts = [4]
+    int[] faceVertexIndices = [0, 1, 2, 3]
+    point3f[] points = [(0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0)]
+    texCoord2f[] primvars:map1 = [(0, 0), (0.5, 0), (0.5, 0.25), (0, 0.25)] (interpolation = "faceVarying")
+}
+""")
+    mesh = load_mesh(tmp_path / "quad.usda")
+    assert mesh.corner_uv.reshape(-1, 2).max(axis=0).tolist() == [0.5, 0.25]
 
 
 def test_obj_has_quads(cache, tmp_path):

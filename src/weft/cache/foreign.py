@@ -318,7 +318,9 @@ def _bodies(
         if own.min() < start:
             return whole
         kind = "collider" if labels.names[number] in colliders else "cloth"
-        found.append(Body(labels.names[number], kind, slice(start, int(own.max()) + 1), slice(rows[0], rows[-1] + 1)))
+        found.append(
+            Body(labels.names[number], kind, slice(start, int(own.max()) + 1), slice(int(rows[0]), int(rows[-1]) + 1))
+        )
     last = found[-1]
     found[-1] = Body(last.name, last.kind, slice(last.vertices.start, vertex_count), last.faces)
     return found

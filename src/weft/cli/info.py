@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,12 +27,24 @@ def info(
         bool, typer.Option("--verify", help="Of a cache: read every frame and test its checksums.")
     ] = False,
     csv: Annotated[Path | None, typer.Option(help="Of a cache: write the report to this file.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Of a cache, a mesh or an animation: print JSON.")] = False,
 ) -> None:
     """Show what is in a cache, a scene, a mesh or an animation."""
     from weft.errors import WeftError
 
     if not path.exists():
         raise WeftError(f"{path} does not exist")
+    if json:
+        if path.suffix == ".toml" or verify or csv:
+            raise WeftError(
+                "--json is for caches, meshes and animations alone: a scene is TOML, which programs can read"
+            )
+        from json import dumps
+
+        from weft.cache import open_result
+
+        print(dumps(facts(open_result(path)), indent=1))
+        return
     if not path.is_dir() and (verify or csv):
         raise WeftError(f"--verify and --csv are for caches, and {path} is a file")
     from weft.cache import ForeignResult, open_result
@@ -60,6 +72,31 @@ def info(
         print_pairs(describe_mesh(load_mesh(path), path))
 
 
+def facts(cache: "Cache") -> dict[str, Any]:
+    """What programs ask of a cache or of a file of another program: format, frames, rate, bodies and extent in metres."""
+    from weft.cache import ForeignResult
+
+    bodies = []
+    for body in cache.bodies:
+        details = cache.details(body)
+        vertices, faces = (items.stop - items.start for items in (body.vertices, body.faces))
+        own = {"name": body.name, "kind": body.kind, "vertices": vertices, "triangles": faces}
+        polygons = faces if details.polygons is None else int(details.polygons.max()) + 1 - int(details.polygons.min())
+        own |= {"polygons": polygons, "uv": details.corner_uv is not None, "materials": list(details.names("material"))}
+        bodies.append(own | {"attributes": list(details.attributes)})
+    x = cache.positions(0) if cache.frames else None
+    return {
+        "path": str(cache.path),
+        "format": cache.about if isinstance(cache, ForeignResult) else "cache",
+        "complete": cache.complete,
+        "frames": cache.frames,
+        "planned": cache.planned,
+        "fps": cache.fps,
+        "bodies": bodies,
+        "extent": None if x is None else {"low": x.min(axis=0).tolist(), "high": x.max(axis=0).tolist()},
+    }
+
+
 def describe_foreign(cache: "ForeignResult") -> Pairs:
     """Format, units, frames, objects and extent of a file of another program."""
     import numpy as np
@@ -78,7 +115,8 @@ def describe_foreign(cache: "ForeignResult") -> Pairs:
         far = max(float(np.abs(cache.positions(f) - x).max()) for f in (cache.frames // 2, cache.frames - 1))
         yield "motion", f"vertices move by up to {far:.4g} m between the first frame and the middle or the last"
     details = cache.sequence.details
-    yield "uv", "yes" if details.corner_uv is not None else "no"
+    textured = [body.name for body in cache.bodies if cache.details(body).corner_uv is not None]
+    yield "uv", "no" if not textured else "yes" if len(textured) == len(cache.bodies) else f"yes: {', '.join(textured)}"
     if details.names("material"):
         yield "materials", ", ".join(details.names("material"))
     yield "check it", f"weft check {quoted(cache.path)}"

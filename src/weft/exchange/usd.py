@@ -7,8 +7,8 @@
         /<material>            GeomSubset: the polygons of a material that the mesh file named
         /panel_<name>          GeomSubset of the family `panel`: the polygons of a panel of a garment; without panels,
         /group_<name>          of the family `group`, those of a group that the mesh file named
-      /Materials/<body>        Material: UsdPreviewSurface in the body's colour
-      /Materials/<body>_<material>
+      /Materials/<body>        Material: UsdPreviewSurface in the body's colour; /Materials/<material> likewise. A number is
+                               added to names that are taken
 
 The stage is in metres, y up, with one time code a frame of the cache. Bodies that do not move have no time samples.
 
@@ -140,10 +140,10 @@ class _Mesh:
 
         colour = Gf.Vec3f(*to_linear(selection.colour(body)).tolist())
         mesh.CreateDisplayColorAttr(Vt.Vec3fArray([colour]))
-        material = _material(stage, f"/World/Materials/{name}", colour)
+        material = _material(stage, name, colour)
         UsdShade.MaterialBindingAPI.Apply(mesh.GetPrim()).Bind(material)
         rows = corners[np.cumsum(sizes) - sizes] // 3
-        _write_materials(stage, mesh, selection.details(body), rows, name, colour)
+        _write_materials(stage, mesh, selection.details(body), rows, colour)
         _write_groups(mesh, selection.details(body), rows)
         if schema is not None:
             write_deformable(mesh, material, selection, body, self.faces, schema)
@@ -189,7 +189,7 @@ def _write_primvars(mesh: Any, selection: Selection, body: "Body", faces: Ints, 
             primvar.Set(Vt.FloatArray.FromNumpy(value.astype(np.float32)))
 
 
-def _write_materials(stage: Any, mesh: Any, details: Details, rows: NDArray[np.int64], name: str, colour: Any) -> None:
+def _write_materials(stage: Any, mesh: Any, details: Details, rows: NDArray[np.int64], colour: Any) -> None:
     """A material and a subset of the polygons for each name of a material that the mesh had; `rows`: a triangle of each."""
     from pxr import UsdGeom, UsdShade, Vt
 
@@ -202,7 +202,7 @@ def _write_materials(stage: Any, mesh: Any, details: Details, rows: NDArray[np.i
         if not len(chosen):
             continue
         plain = _identifier(material_name)
-        material = _material(stage, f"/World/Materials/{name}_{plain}", colour)
+        material = _material(stage, plain, colour)
         material.GetPrim().SetDisplayName(material_name)
         subset = UsdGeom.Subset.CreateGeomSubset(
             UsdGeom.Imageable(mesh.GetPrim()), plain, UsdGeom.Tokens.face, Vt.IntArray.FromNumpy(chosen), "materialBind"
@@ -247,10 +247,14 @@ def _describe(stage: Any, selection: Selection) -> None:
     UsdGeom.Scope.Define(stage, "/World/Materials")
 
 
-def _material(stage: Any, path: str, colour: Any) -> Any:
-    """A matt surface of one colour."""
+def _material(stage: Any, name: str, colour: Any) -> Any:
+    """A matt surface of one colour, with this name, or with a number after it where the name is taken."""
     from pxr import Sdf, UsdShade
 
+    number, path = 1, f"/World/Materials/{name}"
+    while stage.GetPrimAtPath(path):
+        number += 1
+        path = f"/World/Materials/{name}_{number}"
     material = UsdShade.Material.Define(stage, path)
     shader = UsdShade.Shader.Define(stage, f"{path}/Surface")
     shader.CreateIdAttr("UsdPreviewSurface")

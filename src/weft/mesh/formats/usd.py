@@ -159,7 +159,7 @@ def _read_prim(mesh: Any, code: Any, matrix: Floats) -> RawMesh:
     if (sizes < 3).any() or sizes.sum() != len(corners) or corners.min() < 0 or corners.max() >= len(points):
         raise MeshError(f"its mesh {name} has faces that do not fit its points")
     primvars = UsdGeom.PrimvarsAPI(mesh)
-    uv = _at_corners(primvars.GetPrimvar("st"), code, corners, len(points), 2)
+    uv = _at_corners(_texture(primvars), code, corners, len(points), 2)
     normals = _at_corners(primvars.GetPrimvar("normals"), code, corners, len(points), 3)
     if normals is None:
         own = mesh.GetNormalsAttr().Get(code)
@@ -176,6 +176,18 @@ def _read_prim(mesh: Any, code: Any, matrix: Floats) -> RawMesh:
     if mesh.GetOrientationAttr().Get(code) == UsdGeom.Tokens.leftHanded:
         raw = turned(raw)
     return place(raw, matrix)
+
+
+def _texture(primvars: Any) -> Any:
+    """The texture coordinates: `st`, else the first primvar of that type, as programs write that keep the names of UV maps."""
+    from pxr import Sdf
+
+    found = primvars.GetPrimvar("st")
+    if found and found.HasValue():
+        return found
+    kinds = (Sdf.ValueTypeNames.TexCoord2fArray, Sdf.ValueTypeNames.TexCoord2dArray, Sdf.ValueTypeNames.TexCoord2hArray)
+    others = [primvar for primvar in primvars.GetPrimvarsWithValues() if primvar.GetTypeName() in kinds]
+    return others[0] if others else found
 
 
 def _at_corners(primvar: Any, code: Any, corners: Any, vertex_count: int, columns: int) -> Floats | None:
