@@ -1,6 +1,5 @@
 """Runs in Blender: the add-on's zip, objects marked, baked, stopped, resumed, checked and untangled; prints what came out."""
 
-import json
 import os
 import signal
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import bpy
 import numpy as np
-from blender_import import world_points
+from blender_import import leave_with, world_points
 
 TOLD = {}
 
@@ -267,7 +266,7 @@ def main(archive, folder, what):
     else:
         bake(scene, folder, int(what[0]), what.endswith("triangles"))
     weft_cloth.unregister()
-    print(json.dumps(TOLD))
+    leave_with(TOLD)
 
 
 main(*sys.argv[1:])

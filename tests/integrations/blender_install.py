@@ -1,10 +1,10 @@
 """Runs in Blender: install the add-on's zip as a person does from disk, and print what is there then."""
 
 import importlib.util
-import json
 import sys
 
 import bpy
+from blender_import import leave_with
 
 
 def bake(folder):
@@ -31,7 +31,7 @@ def main(archive, folder=None):
     if folder is not None:
         told["weft"] = importlib.util.find_spec("weft").origin
         told["status"] = bake(folder)
-    print(json.dumps(told))
+    leave_with(told)
 
 
 if __name__ == "__main__":

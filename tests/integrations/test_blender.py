@@ -91,7 +91,7 @@ def test_blender_has_our_quads_textures_and_materials(tmp_path):
     for kind in ("usdc", "abc"):
         assert told[kind]["sizes"] == [4]
         np.testing.assert_allclose(told[kind]["corners"], expected, atol=1e-4)
-    assert told["usdc"]["materials"] == ["sheet_linen", "sheet_linen", "sheet_lace"]
+    assert told["usdc"]["materials"] == ["linen", "linen", "lace"]
     assert told["abc"]["materials"] == ["linen", "linen", "lace"]
     # and back into weft
     assert weft.load_mesh(tmp_path / "run.abc").names("material") == ("lace", "linen")

@@ -4,7 +4,7 @@ import io
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +16,7 @@ import weft
 from weft.cli.main import app
 from weft.errors import MissingExtraError
 from weft.scene.rotation import quaternion_of
+from weft.view.camera import view_axes
 from weft.view.play import HAND_SPEED, SETTLING, LiveView
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -122,6 +123,36 @@ def test_single_steps_pause_it():
         view.panel.toggle()
         rounds(view, 2, 2.0)
         assert view.cloth.time == pytest.approx(7 * view.dt)
+
+
+def in_picture(points, camera, aspect):
+    """Whether all points are within the picture of a camera that looks with y up."""
+    right, up, ahead = view_axes(np.asarray(camera.look_at) - camera.position)
+    q = points - np.asarray(camera.position)
+    tall = np.tan(camera.fov / 2.0) * (q @ ahead)
+    return bool((np.abs(q @ up) < tall).all() and (np.abs(q @ right) < aspect * tall).all())
+
+
+def test_no_body_is_cut_off_and_frame_all_brings_back_what_went_away():
+    floor = weft.Collider(name="floor", shape=weft.Box(size=(20.0, 0.1, 20.0)))
+    far = weft.Collider(
+        name="far", shape=weft.Box(size=(0.2, 0.2, 0.2)), placement=weft.Placement(position=(2.0, 0.2, -1.0))
+    )
+    scene = hanging()
+    with playing(scene.replace(colliders=[*scene.colliders, far, floor], camera=weft.Camera())) as view:
+        named = [view.cloth.collider_mesh(name)[0] for name in ("ball", "top", "far")]
+        points = np.concatenate([view.cloth.positions, *named])
+        assert in_picture(points, view._server.initial_camera, 1.0)
+        # a browser whose camera looks elsewhere
+        camera = SimpleNamespace(
+            position=np.array([0.0, 0.0, 50.0]), look_at=np.array([90.0, 0.0, 0.0]), fov=0.6, aspect=0.7
+        )
+        client = SimpleNamespace(camera=camera, atomic=nullcontext)
+        assert not in_picture(points, camera, 0.7)
+        view._frame_all(client)
+        assert in_picture(points, camera, 0.7)
+        # the floor is not shown whole
+        assert np.linalg.norm(camera.position) < 20.0
 
 
 def test_the_grid_lies_below_everything_and_can_be_hidden():

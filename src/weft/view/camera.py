@@ -1,5 +1,6 @@
 """The camera: the scene's, or a three-quarter view in which the cloth of all frames fills the picture."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,15 +49,20 @@ def subject_points(cache: "Cache") -> Floats:
     if not cloths:
         raise WeftError("there is nothing to draw: the cache has no bodies")
     frames = [cache.positions(f) for f in sample_frames(cache.frames)]
-    points = [thinned(x[body.vertices]) for x in frames for body in cloths]
-    size = extent(np.concatenate(points))
-    for body in others:
-        if not _is_floor(frames[0][body.vertices], size):
-            points += [thinned(x[body.vertices]) for x in frames]
-    cloud = np.concatenate(points)
+    cloud = subject_of(
+        np.concatenate([thinned(x[body.vertices]) for x in frames for body in cloths]),
+        [[x[body.vertices] for x in frames] for body in others],
+    )
     if not np.isfinite(cloud).all():
         raise WeftError("the cache holds positions that are not finite, so there is nothing to draw from there on")
     return cloud
+
+
+def subject_of(cloths: Floats, colliders: Sequence[Sequence[Floats]]) -> Floats:
+    """The points of all cloths and of the colliders, each in several poses, that are no floor far wider than the cloth."""
+    size = extent(cloths)
+    shown = [thinned(pose) for poses in colliders if not _is_floor(poses[0], size) for pose in poses]
+    return np.concatenate([cloths, *shown])
 
 
 def _is_floor(shape: Floats, size: float) -> bool:

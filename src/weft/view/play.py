@@ -19,7 +19,7 @@ from weft.scene import Path as KeyframePath
 from weft.scene import Scene, Sequence, Spin, load_scene, rotation
 from weft.scene.colours import body_colours
 from weft.view.access import serve, start_server, stop_server
-from weft.view.camera import choose_view, extent
+from weft.view.camera import choose_view, extent, fit_view, subject_of
 from weft.view.figures import to_rgb
 from weft.view.ground import add_ground
 from weft.view.keep import Recording, save_start
@@ -32,6 +32,8 @@ RATE = 30.0
 SETTLING = 0.3
 # largest speed of a dragged body, m/s: the mouse jumps between two events
 HAND_SPEED = 4.0
+# width over height of the picture that the first camera is chosen for: most are wider, and show as much from top to bottom
+ASPECT = 1.0
 # how far below the lowest point the grid lies, in extents of the scene: a floor hides it
 GRID_BELOW = 1e-3
 # how far from the cloth's first place the mouse drags things, in extents of the scene
@@ -81,6 +83,7 @@ class LiveView:
         gravity = float(np.linalg.norm(self.scene.forces.gravity))
         self.panel = PlayPanel(self._server, wind=usual, gravity=gravity, method=self.scene.method.name)
         self.panel.grid.on_update(lambda _: self._show_helpers())
+        self.panel.frame.on_click(lambda event: self._frame_all(event.client))
         self._built = self.panel.take().built
         self._rebuild_at = np.inf
         self._problem = ""
@@ -276,13 +279,13 @@ class LiveView:
         server.scene.set_up_direction("+y")
         server.gui.configure_theme(show_logo=False, show_share_button=False)
         server.gui.main_panel.dock_right()
-        points = cloth.positions.copy()
-        view = choose_view(self.cloth.world, aspect=4 / 3, camera=self.scene.camera, points=points)
+        points, everything = cloth.positions.copy(), self._subject()
+        view = choose_view(self.cloth.world, aspect=ASPECT, camera=self.scene.camera, points=everything)
         camera, size = server.initial_camera, extent(points)
         centre = points.mean(axis=0)
         self._reach = centre - HAND_REACH * size, centre + HAND_REACH * size
         camera.position, camera.look_at, camera.fov = view.position, view.target, np.radians(view.fov_deg)
-        camera.near, camera.far = 1e-3 * size, 1e3 * size
+        camera.near, camera.far = 1e-3 * size, 1e3 * extent(everything)
         self._helpers = add_ground(server.scene, size, self._lowest() - GRID_BELOW * size, shadow=False)
         self._cloths: dict[str, list[Any]] = {}
         self._colliders: dict[str, tuple[Any, np.ndarray | None]] = {}
@@ -305,11 +308,25 @@ class LiveView:
         for handle in self._helpers:
             handle.visible = self.panel.grid.value
 
+    def _collider_points(self) -> list[np.ndarray]:
+        """Where the vertices of each collider are now."""
+        bodies = self.cloth.world.bodies
+        return [self.cloth.collider_mesh(body.name)[0] for body in bodies if body.kind == "collider"]
+
+    def _subject(self) -> np.ndarray:
+        """Points of all bodies as they are now, which must be in the picture."""
+        return subject_of(self.cloth.positions.copy(), [[points] for points in self._collider_points()])
+
+    def _frame_all(self, client: Any) -> None:
+        """Move the camera of a browser so that all bodies are in its picture."""
+        camera = client.camera
+        view = fit_view(self._subject(), aspect=camera.aspect, fov_deg=float(np.degrees(camera.fov)))
+        with client.atomic():
+            camera.position, camera.look_at = view.position, view.target
+
     def _lowest(self) -> float:
         """The height of the lowest point of all bodies."""
-        names = [body.name for body in self.cloth.world.bodies if body.kind == "collider"]
-        bodies = [self.cloth.positions, *(self.cloth.collider_mesh(name)[0] for name in names)]
-        return min(float(points[:, 1].min()) for points in bodies)
+        return min(float(points[:, 1].min()) for points in (self.cloth.positions, *self._collider_points()))
 
     def _add_collider(self, path: str, name: str, colour: Any) -> None:
         """Add a collider: a rigid one in its own frame, whose pose is updated; one that deforms in world coordinates."""

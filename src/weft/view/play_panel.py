@@ -56,6 +56,7 @@ class PlayPanel:
             self.pause = gui.add_button("Pause", hint="or press space, or P")
             step = gui.add_button("Step", hint="pause, and go on by one step; or press the right arrow")
             reset = gui.add_button("Reset", hint="or press R")
+            self.frame = gui.add_button("Frame all", hint="move the camera so that all bodies are in the picture")
             self.grid = gui.add_checkbox("grid and axes", True, hint="axes in the origin: x red, y green, z blue")
             gui.add_markdown(HELP)
         with gui.add_folder("Keep"):
