@@ -206,8 +206,21 @@ def bad_messages():
         yield "SceneNodeDragMessage", DRAG | {"end_position": (0.0, number, 0.0)}
         yield "SceneNodeDragMessage", DRAG | {"start_position": (0.0, 0.0, number)}
         yield "ViewerCameraMessage", CAMERA | {"position": (0.0, number, 0.0)}
+    for fields in BAD_CAMERAS:
+        yield "ViewerCameraMessage", CAMERA | fields
 
 
+# without a window, with one whose pictures would fill the memory, without an angle, without a direction of view
+BAD_CAMERAS = (
+    {"image_height": 0},
+    {"image_width": 0},
+    {"image_height": -100},
+    {"image_height": 1_000_000_000},
+    {"image_width": 1, "image_height": 30_000},
+    {"fov": 0.0},
+    {"fov": 4.0},
+    {"look_at": CAMERA["position"]},
+)
 RAW = (b"", b"\xc1", b"\x93\x01\x02\x03", b"\x91" * 5000, "text", msgspec.msgpack.encode({"type": ["a"]}), b"\x80")
 
 
@@ -278,6 +291,20 @@ def test_hostile_messages_do_not_brick_the_viewer(viewer, capfd):
     with connected(viewer) as late:
         assert len(late.run(late.socket.recv())) > 100
     assert "Traceback" not in "".join(capfd.readouterr())
+
+
+def test_a_camera_that_cannot_draw_is_dropped(viewer):
+    """A picture of a window of one by thirty thousand pixels would take the memory, and one of no height ends the loop."""
+    gate = access.Gate("127.0.0.1")
+    for fields in ({}, {"image_width": 1500, "image_height": 100}, *BAD_CAMERAS):
+        taken = gate.checked(msgspec.msgpack.encode({"type": "ViewerCameraMessage", **CAMERA, **fields}))
+        assert (taken is None) == (fields in BAD_CAMERAS), fields
+    with connected(viewer) as client:
+        until(lambda: viewer._server.get_clients())
+        for fields in BAD_CAMERAS:
+            client.post("ViewerCameraMessage", **(CAMERA | fields))
+        client.post("ViewerCameraMessage", **(CAMERA | {"image_width": 250}))
+        until(lambda: any(c.camera.aspect == 2.5 for c in viewer._server.get_clients().values()))
 
 
 def test_share_and_upload_are_gone(viewer, monkeypatch):

@@ -37,6 +37,8 @@ CLIENTS = 16
 SOCKETS = 64
 # no number of a message may be larger: far beyond every scene, and its square is still finite
 LARGEST_NUMBER = 1e9
+# pixels of a window, and how many times wider than high it may be, or higher than wide: pictures have its shape
+LARGEST_WINDOW, NARROWEST_WINDOW = 1 << 15, 16.0
 # digits of the number in a request
 LONGEST_NUMBER = 9
 # one server at a time starts, since its start replaces a function of websockets
@@ -96,6 +98,8 @@ class Gate:
             fields = msgspec.to_builtins(msgspec.convert(fields, getattr(_messages, kind)))
             if kind == "GuiUpdateMessage":
                 fields["updates"] = self._in_limits(fields["uuid"], fields["updates"])
+            if kind == "ViewerCameraMessage" and not _is_camera(fields):
+                return None
             return msgspec.msgpack.encode({"type": kind, **fields})
         except Exception:
             # whatever is wrong with it: it comes from outside
@@ -133,6 +137,15 @@ def _is_small(value: Any) -> bool:
     if isinstance(value, dict | list):
         return all(map(_is_small, value.values() if isinstance(value, dict) else value))
     return not isinstance(value, int | float) or (math.isfinite(value) and abs(value) <= LARGEST_NUMBER)
+
+
+def _is_camera(fields: dict[str, Any]) -> bool:
+    """Whether a camera has a window, an angle and a direction of view."""
+    width, height = fields["image_width"], fields["image_height"]
+    window = 0 < width <= LARGEST_WINDOW and 0 < height <= LARGEST_WINDOW
+    shape = window and 1.0 / NARROWEST_WINDOW <= width / height <= NARROWEST_WINDOW
+    apart = math.dist(fields["position"], fields["look_at"]) > 0.0
+    return bool(shape and 0.0 < fields["fov"] < math.pi and apart)
 
 
 def start_server(host: str, port: int) -> "tuple[viser.ViserServer, str, Gate]":
