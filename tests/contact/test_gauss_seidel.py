@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from weft.contact.impulses import BATCH, contacts_below, contacts_below_or_given
+from weft.contact.gauss_seidel import BATCH, contacts_below, contacts_below_or_given
 from weft.runtime import launch
 
 VERTICES = 40

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from weft.contact.step_search import OFFSET, moved_off, pieces
+from weft.contact.touching import OFFSET, moved_off, pieces
 from weft.mesh import shapes
 from weft.mesh.topology import vertex_normals
 

@@ -3,11 +3,6 @@
 The broad phase encloses the expected motion of the step in boxes with a margin and lists all pairs that overlap. As long
 as every vertex ends within that margin, the list holds every pair that can collide. A vertex that ends elsewhere has
 *escaped*: its pairs are searched again, in a list of its own.
-
-Cloth that touches something at the start is moved off by a thousandth of a millimetre. A pair at distance zero has no
-sides: no test can tell on which side of a surface a vertex on it belongs. Cloth that is placed exactly on a floor is
-meant to lie on it: so cloth is moved off colliders along their normals, and of two pieces of cloth the later one is moved
-off the earlier.
 """
 
 from collections.abc import Callable
@@ -24,12 +19,11 @@ from weft.contact.execution_plan import ExecutionPlan
 from weft.contact.feature_bounds import Cones
 from weft.contact.lists import CandidateList, ContactList, ignore_marked
 from weft.geometry.stencil import Kind
-from weft.mesh.topology import Csr, area_vectors_at_vertices, make_csr, unit_vectors
+from weft.mesh.topology import Csr, make_csr
 from weft.runtime import launch
 from weft.runtime.buffers import read
 from weft.runtime.compaction import exclusive_scans
 from weft.runtime.graph_cache import GraphCache
-from weft.world import State, World
 
 # margin of the boxes around expected paths, in m, and at most as a fraction of the thickness. With a larger one fewer
 # vertices escape, but every patch overlaps more others; thin cloth has small triangles, so its margin is smaller
@@ -345,82 +339,3 @@ def sewn_partners(vertex_count: int, stitches: np.ndarray | None) -> Csr:
     first, other = np.repeat(stitches[:, 0], stitches.shape[1] - 1), stitches[:, 1:].ravel()
     rows, items = np.concatenate([first, other]), np.concatenate([other, first])
     return make_csr(rows.astype(np.int32), items.astype(np.int32), vertex_count, vertex_count)
-
-
-# pairs of cloth of 1 mm that are nearer than this touch, in m: more than rounding changes a placement
-TOUCHING = 1e-9
-# how far such cloth is moved off, in m: far less than its thickness, and enough to tell the sides apart
-OFFSET = 1e-6
-# rounds at most: of several sheets in one place each round frees one
-ROUNDS = 20
-
-
-def move_off(world: World, state: State, find: Callable[[wp.array], tuple[np.ndarray, np.ndarray]]) -> int:
-    """Move cloth off what it touches; gives how many vertices moved.
-
-    `find` gives the vertices and weights, (k, 4), of the stencils that touch at some positions; pairs of edges only
-    where they touch between their ends.
-    """
-    start = x = state.positions()
-    world.begin_step(state, 0.0)
-    free = world.inverse_mass.numpy() > 0.0
-    piece = pieces(world.faces, world.vertex_count, world.cloth_vertex_count)
-    distance = OFFSET * length_scale(world.finest_length)
-    for _ in range(ROUNDS):
-        vertices, weights = find(state.x)
-        if not len(vertices):
-            break
-        moved = moved_off(x, world.faces, piece, free, vertices, weights, distance)
-        if moved is x:
-            break
-        x = moved
-        state.x.assign(x)
-    return int((x != start).any(axis=1).sum())
-
-
-def pieces(faces: np.ndarray, vertex_count: int, cloth_vertex_count: int) -> np.ndarray:
-    """The connected piece of each vertex, numbered in the order of the vertices; -1 for colliders."""
-    ends = faces[:, [0, 1]], faces[:, [1, 2]]
-    edges = np.concatenate(ends)
-    links = coo_array((np.ones(len(edges)), edges.T), shape=(vertex_count, vertex_count))
-    _, labels = connected_components(links, directed=False)
-    _, first = np.unique(labels, return_index=True)
-    return np.where(np.arange(vertex_count) < cloth_vertex_count, first[labels], -1)
-
-
-def moved_off(
-    x: np.ndarray,
-    faces: np.ndarray,
-    piece: np.ndarray,
-    free: np.ndarray,
-    vertices: np.ndarray,
-    weights: np.ndarray,
-    distance: float = OFFSET,
-) -> np.ndarray:
-    """Positions after touching pairs are moved apart by a distance (m); the same array if none can be.
-
-    `vertices` and `weights` (k, 4) are the stencils that touch, `free` (n,) are the vertices that may move.
-    """
-    # corners 0 and 3 are on different sides in both kinds of stencils
-    one, other = piece[vertices[:, 0]], piece[vertices[:, 3]]
-    apart = one != other
-    vertices, weights, later = vertices[apart], weights[apart], (one > other)[apart]
-    below = np.where(later[:, None], weights < 0.0, weights > 0.0)
-    corner_normals = unit_vectors(area_vectors_at_vertices(x, faces))[vertices]
-    normals = (corner_normals * below[:, :, None]).sum(axis=1)
-    # a vertex on a triangle, which has a normal of its own
-    on_triangle = later & (weights[:, 1] <= 0.0)
-    a, b, c = x[vertices[on_triangle, 1:]].swapaxes(0, 1)
-    normals[on_triangle] = np.cross(b - a, c - a)
-    normals /= np.maximum(np.linalg.norm(normals, axis=1), 1e-300)[:, None]
-
-    move = np.zeros_like(x)
-    row, corner = np.nonzero(~below & (weights != 0.0))
-    np.add.at(move, vertices[row, corner], normals[row])
-    length = np.linalg.norm(move, axis=1)
-    moving = free & (length > 1e-3)
-    if not moving.any():
-        return x
-    moved = x.copy()
-    moved[moving] += distance * move[moving] / length[moving, None]
-    return moved

@@ -13,7 +13,8 @@ import warp as wp
 
 from weft.broad_phase.interface import BROAD_PHASES, BroadPhase, make_broad_phase
 from weft.contact.contact import ContactSearch
-from weft.contact.step_search import TOUCHING, length_scale, move_off
+from weft.contact.step_search import length_scale
+from weft.contact.touching import TOUCHING, move_off
 from weft.geometry.stencil import Kind
 from weft.methods.base import Method, StepReport, choose_search
 from weft.methods.boxes.collider_planes import ColliderPlanes

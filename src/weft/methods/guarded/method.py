@@ -14,7 +14,8 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from weft.contact.step_search import OFFSET, length_scale
+from weft.contact.step_search import length_scale
+from weft.contact.touching import OFFSET
 from weft.methods.base import StepReport
 from weft.methods.guarded.folds import stack_facets
 from weft.methods.guarded.forcing import LEAST_WEIGHT, Forced, GuardedRounds

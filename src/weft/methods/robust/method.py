@@ -16,7 +16,8 @@ from weft.broad_phase.lists import LIMIT, TooManyPairs
 from weft.contact.execution_plan import ExecutionPlan
 from weft.contact.impulses import ImpulseSolver
 from weft.contact.lists import ContactList
-from weft.contact.step_search import TOUCHING, StepSearch, length_scale, move_off
+from weft.contact.step_search import StepSearch, length_scale
+from weft.contact.touching import TOUCHING, move_off
 from weft.dynamics import make_dynamics
 from weft.dynamics.seam_hinges import welded_pairs
 from weft.dynamics.springs import from_world

@@ -15,7 +15,8 @@ from typing import Any
 import warp as wp
 
 from weft.contact.friction import contact_correction, touched_at_start
-from weft.contact.impulses import ImpulseSolver, contacts_below, make_sweep, stencil_inverse_mass
+from weft.contact.gauss_seidel import contacts_below, make_sweep
+from weft.contact.impulses import ImpulseSolver, stencil_inverse_mass
 from weft.contact.lists import ContactArrays, ContactList
 from weft.contact.stencil_colours import COLOURS
 from weft.dynamics.packed_vertices import first_three, length_at
