@@ -55,7 +55,6 @@ LONG_FILES: set[str] = {
     "scene/methods.py",
     "scene/motion.py",
     "untangling/elastic_mesh.py",
-    "world/world.py",
 }
 
 

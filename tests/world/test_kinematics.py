@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from weft.world.constraints import TIME_SLACK, Kinematics, Prescription
+from weft.world.kinematics import TIME_SLACK, Kinematics, Prescription
 
 
 def moving(vertices, velocity, until=np.inf):

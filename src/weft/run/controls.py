@@ -17,7 +17,7 @@ from weft.runtime import launch
 from weft.scene import rotation
 from weft.scene.motion import RigidMotion
 from weft.world import State, World
-from weft.world.constraints import TIME_SLACK, Prescription
+from weft.world.kinematics import TIME_SLACK, Prescription
 
 wp.set_module_options({"enable_backward": False})
 

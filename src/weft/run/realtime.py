@@ -22,7 +22,7 @@ from weft.runtime.side_by_side import run_side_by_side
 from weft.scene import Predictive, Scene, load_scene
 from weft.scene.scene import check_scene
 from weft.world import World
-from weft.world.constraints import TIME_SLACK
+from weft.world.kinematics import TIME_SLACK
 
 
 class Realtime(RealtimeControls):

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Literal, Protocol
 
@@ -18,8 +18,8 @@ from weft.runtime.launch import launch
 from weft.scene import Cloth, Grid, Material, Scene, Strip
 from weft.scene.motion import ResolvedMotion, RigidMotion
 from weft.scene.resolve import Resolved, resolve_collider, resolve_scene
-from weft.scene.seams import Stitches
-from weft.world.constraints import Kinematics, Prescription
+from weft.world.kinematics import Kinematics, Prescription
+from weft.world.seams import join_seams
 from weft.world.surface import Surface
 
 wp.set_module_options({"enable_backward": False})
@@ -129,36 +129,6 @@ class RestCloth:
     """angle of each hinge at rest in radians, NaN where that of the rest mesh counts; None: that counts everywhere"""
 
 
-@dataclass(frozen=True)
-class Seams:
-    """All stitches of a world, as host arrays. A stitch pulls vertex a to the point (1 - w) b + w c of an edge."""
-
-    vertices: np.ndarray
-    """(k, 3) int32: a, b, c"""
-    weights: np.ndarray
-    """(k,): w"""
-    stiffness: np.ndarray
-    """(k,) in N/m; infinite for a weld"""
-    damping: np.ndarray
-    """(k,) in N s/m"""
-    closing: np.ndarray | None = None
-    """(k,) s: how long each stitch takes to close; None where all pull at once"""
-    delay: np.ndarray | None = None
-    """(k,) s: when each stitch begins to close, where `closing` is given"""
-    gaps: np.ndarray | None = None
-    """(k,) m: how far the points of each stitch are apart at the start, where `closing` is given"""
-
-    def lengths(self, time: float) -> np.ndarray:
-        """(k,) m: how far the points of each stitch may be apart at a time, while seams are drawn together."""
-        assert self.closing is not None and self.delay is not None and self.gaps is not None
-        left = 1.0 - (time - self.delay) / np.maximum(self.closing, 1e-300)
-        return np.where(self.closing + self.delay > time, self.gaps * np.clip(left, 0.0, 1.0), 0.0)
-
-    def nearest(self) -> np.ndarray:
-        """(k, 2): vertex a and the nearer end of its edge; with both ends, a whole seam would be connected to one vertex."""
-        return np.stack([self.vertices[:, 0], np.where(self.weights < 0.5, *self.vertices[:, 1:].T)], axis=1)
-
-
 class World:
     """A scene compiled for one device: what does not change during a run, and the prescribed motion of each step.
 
@@ -187,7 +157,9 @@ class World:
         starts = [*resolved.starts, *(m.vertices for m in resolved.collider_meshes)]
         self.start_positions = np.concatenate([np.zeros((0, 3)), *starts])
         """where everything is when the simulation starts, before pins and colliders have moved"""
-        self.seams = _join_seams(resolved.seams, self.cloths, self.start_positions)
+        self.seams = join_seams(
+            resolved.seams, self.start_positions, [c.first for c in self.cloths], [c.material for c in self.cloths]
+        )
         self.faces = np.concatenate(
             [
                 np.zeros((0, 3), np.int32),
@@ -414,23 +386,3 @@ def _move_colliders(colliders: list[tuple[TriMesh, ResolvedMotion]], bodies: lis
 def _prescription(motion: ResolvedMotion, vertices: np.ndarray, placed: np.ndarray, until: float) -> Prescription:
     pose = motion.matrix if isinstance(motion, RigidMotion) else None
     return Prescription(vertices, partial(motion.positions, placed), motion.still, until, pose)
-
-
-def _join_seams(sewn: list[Stitches], cloths: list[RestCloth], positions: np.ndarray) -> Seams:
-    """All stitches of all seams, with vertex numbers of the world, whose vertices start at these positions."""
-    vertices, weights, stiffness, damping = [np.zeros((0, 3), np.int32)], [np.zeros(0)], [np.zeros(0)], [np.zeros(0)]
-    for seam in sewn:
-        first, other = cloths[seam.cloth].first, cloths[seam.to].first
-        count = len(seam.weights)
-        strength = np.inf if seam.kind == "weld" else seam.stiffness
-        vertices.append(seam.vertices + np.array([first, other, other], np.int32))
-        weights.append(seam.weights)
-        stiffness.append(np.full(count, strength))
-        damping.append(np.full(count, cloths[seam.cloth].material.damping * seam.stiffness))
-    seams = Seams(*(np.concatenate(arrays) for arrays in (vertices, weights, stiffness, damping)))
-    counts = [len(seam.weights) for seam in sewn]
-    closing, delay = (np.repeat([getattr(seam, name) for seam in sewn], counts) for name in ("closing", "delay"))
-    if not closing.any():
-        return seams
-    (a, b, c), w = positions[seams.vertices].transpose(1, 0, 2), seams.weights[:, None]
-    return replace(seams, closing=closing, delay=delay, gaps=np.linalg.norm(a - (1.0 - w) * b - w * c, axis=1))

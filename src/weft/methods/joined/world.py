@@ -12,7 +12,7 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from weft.world.constraints import Kinematics
+from weft.world.kinematics import Kinematics
 from weft.world.surface import Surface
 from weft.world.world import World
 

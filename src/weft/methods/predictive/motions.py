@@ -29,7 +29,7 @@ from weft.scene.motion import MotionModel, ResolvedMotion, RigidMotion, keyframe
 from weft.scene.placement import Placement
 from weft.scene.rotation import euler_matrix
 from weft.world import World
-from weft.world.constraints import TIME_SLACK
+from weft.world.kinematics import TIME_SLACK
 
 wp.set_module_options({"enable_backward": False})
 

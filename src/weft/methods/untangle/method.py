@@ -31,7 +31,8 @@ from weft.methods.untangle.solid_surfaces import SolidSurfaces
 from weft.runtime import launch
 from weft.scene import Untangle as UntangleOptions
 from weft.world import State, World
-from weft.world.constraints import TIME_SLACK, ConstraintSource
+from weft.world.constraints import ConstraintSource
+from weft.world.kinematics import TIME_SLACK
 
 wp.set_module_options({"enable_backward": False})
 
