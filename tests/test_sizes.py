@@ -36,7 +36,6 @@ LONG_FILES: set[str] = {
     "analysis/crossing.py",
     "broad_phase/trees.py",
     "cache/reader.py",
-    "cache/writer.py",
     "contact/contact_tests.py",
     "dynamics/implicit/conjugate_gradients.py",
     "dynamics/implicit/forces.py",

@@ -1,7 +1,8 @@
 """Frames on disk: written atomically, with checksums, readable while a run goes on, sufficient to resume it."""
 
 from weft.cache.foreign import ForeignResult, open_result
-from weft.cache.reader import Body, Cache, CachedBody, Frame, Report, open_cache, scene_of
+from weft.cache.reader import Body, Cache, CachedBody, Frame, open_cache, scene_of
+from weft.cache.report import Report
 from weft.cache.writer import CacheWriter, FrameWriter
 
 __all__ = [

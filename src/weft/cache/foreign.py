@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from weft.cache.reader import Body, Cache, Report
+from weft.cache.reader import Body, Cache
+from weft.cache.report import Report
 from weft.errors import CacheError, MeshError, WeftError
 from weft.mesh.details import Details
 from weft.mesh.files import POINT_CACHES, READABLE, MeshSequence, read_files, read_mesh, read_sequence

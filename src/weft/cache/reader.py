@@ -1,124 +1,29 @@
-"""Reading a cache, also while it is being written: frames, bodies, and the report with one row a frame."""
+"""Reading a cache, also while it is being written: frames and bodies."""
 
 import contextlib
-import csv
-import html
-import io
 import json
-import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
-import zarr
 
 from weft.cache import layout
+from weft.cache.arrays import open_array
 from weft.cache.kept import read_details, read_scene_array
-from weft.cache.layout import check_marker, face_count, vertex_count
+from weft.cache.layout import check_marker
 from weft.cache.lock import writer_of
-from weft.errors import CacheError, missing_extra, writing
+from weft.cache.report import Report
+from weft.errors import CacheError
 from weft.mesh import Details, TriMesh
 from weft.scene.arrays import put_back
-from weft.scene.size import machine_memory
 
 if TYPE_CHECKING:
     from weft.scene import Scene
-
-
-# rows that a notebook shows of the beginning and of the end of a report
-_SHOWN_ROWS = 5
-
-# the columns that every run has, in the order they are shown
-COLUMNS = (
-    "frame",
-    "time",
-    "wall_time",
-    "steps",
-    "contacts",
-    "collisions",
-    "zones",
-    "stretch",
-    "stretch_99",
-    "intersections",
-    "status",
-)
-
-
-class Report(dict[str, Any]):
-    """A table: `report["stretch"]` is a column, `report.rows()` are the frames; `pandas.DataFrame(report)` takes it.
-
-    Numeric columns are NumPy arrays, others lists. A method may add columns of its own; a frame that lacks one has
-    None there (NaN in a numeric column).
-    """
-
-    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        self._rows = [dict(row) for row in rows]
-        seen = {name: None for row in self._rows for name in row}
-        self.columns: list[str] = [c for c in COLUMNS if c in seen] + [c for c in seen if c not in COLUMNS]
-        super().__init__({name: self._column(name) for name in self.columns})
-
-    def _column(self, name: str) -> Any:
-        values = [row.get(name) for row in self._rows]
-        if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
-            return np.array(values, dtype=np.int64)
-        if all(v is None or (isinstance(v, (int, float)) and not isinstance(v, bool)) for v in values):
-            return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
-        return values
-
-    def __missing__(self, name: str) -> Any:
-        raise KeyError(f"the report has no column {name!r}; it has {', '.join(self.columns) or 'none'}")
-
-    def to_pandas(self) -> Any:
-        """The table as a `pandas.DataFrame`, a row a frame, whose index is the number of the frame."""
-        try:
-            import pandas
-        except ImportError:
-            raise missing_extra("notebook", "pandas") from None
-        table = pandas.DataFrame(self)
-        return table.set_index("frame", drop=False).rename_axis(None) if "frame" in table else table
-
-    def _repr_html_(self) -> str:
-        """How a notebook shows it."""
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
-        shown = self.rows()
-        shown = shown if len(shown) <= 2 * _SHOWN_ROWS else [*shown[:_SHOWN_ROWS], {}, *shown[-_SHOWN_ROWS:]]
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{_cell(row.get(name, '...'))}</td>" for name in self.columns) + "</tr>"
-            for row in shown
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-
-    @property
-    def frames(self) -> int:
-        """How many rows."""
-        return len(self._rows)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One dictionary a frame, with every column."""
-        return [{name: row.get(name) for name in self.columns} for row in self._rows]
-
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """The table as CSV with a header line; written to `path` too if one is given."""
-        text = io.StringIO()
-        writer = csv.DictWriter(text, self.columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(self.rows())
-        if path is not None:
-            with writing(Path(path)):
-                Path(path).write_text(text.getvalue(), encoding="utf-8")
-        return text.getvalue()
-
-    def __repr__(self) -> str:
-        return f"Report({self.frames} frames: {', '.join(self.columns)})"
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else html.escape(str(value))
 
 
 @dataclass(frozen=True)
@@ -517,38 +422,6 @@ class Cache:
 def open_cache(path: str | Path) -> Cache:
     """Open a cache for reading; it may be one that is still being written."""
     return Cache(path)
-
-
-def open_array(root: Path, name: str, mode: Literal["r", "r+"], meta: Mapping[str, Any]) -> Any:
-    """One of the cache's Zarr arrays; an error if it is not as the metadata of the cache say."""
-    path = root / name / "zarr.json"
-    if not path.is_file():
-        raise CacheError(f"{root} is damaged: {path} is missing")
-    # caches that were made before arrays were sealed have no checksum there
-    if meta.get("sealed_arrays"):
-        layout.check_array(root / name)
-    try:
-        array = zarr.open_array(root / name, mode=mode, zarr_format=3)
-    except Exception as error:
-        raise CacheError(f"{root} is damaged: {path} cannot be read ({layout.brief(error)})") from error
-    vertices, dtype = vertex_count(dict(meta)), np.int32 if name == "faces" else np.float64
-    least = {"faces": (face_count(dict(meta)), 3), "uv": (vertices, 2)}.get(name, (meta["frames"], vertices, 3))
-    shape = array.shape
-    if (
-        array.dtype != dtype
-        or len(shape) != len(least)
-        or shape[-1] != least[-1]
-        or any(have < need for have, need in zip(shape, least, strict=True))
-    ):
-        raise CacheError(f"{root} is damaged: {path} states {array.dtype} {shape}, which does not fit the cache")
-    # a few bytes on disk can state an array of any size, which Zarr would fill
-    read_at_once = shape if name in ("faces", "uv") else shape[1:]
-    size = max(math.prod(read_at_once), math.prod(array.chunks)) * dtype().itemsize
-    if size > machine_memory():
-        raise CacheError(
-            f"{root}: {path} states {size / 1e9:.2g} GB to read at once, more than the memory of this machine"
-        )
-    return array
 
 
 def scene_of(cache: Any) -> Any:

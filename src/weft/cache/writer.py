@@ -11,14 +11,13 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-import zarr
-from zarr.codecs import BloscCodec, Crc32cCodec
 
 from weft import __version__
 from weft.cache import layout
+from weft.cache.arrays import create_array, create_frames, open_array
 from weft.cache.kept import write_details, write_scene_arrays
 from weft.cache.lock import WriterLock, aside, check_free, move_in, remove_leftovers
-from weft.cache.reader import Cache, open_array
+from weft.cache.reader import Cache
 from weft.errors import CacheError
 from weft.mesh import Details
 
@@ -59,7 +58,8 @@ class FrameWriter:
         for name, array in arrays.items():
             if array.dtype.hasobject:
                 raise CacheError(f"the saved array {name!r} holds Python objects, which a cache cannot keep")
-        content = {"frame": frame, "row": {k: _plain(v) for k, v in row.items()}, "saved": saved is not None}
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in row.items()}
+        content = {"frame": frame, "row": plain, "saved": saved is not None}
         # checksums of an archive do not cover its list of contents
         content["arrays"] = sorted(arrays)
         content["noted"] = {name: np.asarray(array, dtype=np.int64).tolist() for name, array in (noted or {}).items()}
@@ -105,11 +105,6 @@ def _save(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     # the prefix keeps names apart from the parameters of savez
     named: dict[str, Any] = {f"{layout.SAVED}{name}": array for name, array in arrays.items()}
     np.savez(file, **named)
-
-
-def _plain(value: Any) -> Any:
-    """A NumPy scalar as a Python number."""
-    return value.item() if isinstance(value, np.generic) else value
 
 
 # the arrays of the method are kept for so many of the last frames: if the last is damaged, the one before it can still
@@ -197,11 +192,11 @@ class CacheWriter:
             try:
                 layout.marker_folder(made).mkdir(parents=True)
                 layout.saved_folder(made).mkdir()
-                _create_array(made / "faces", triangles)
+                create_array(made / "faces", triangles)
                 if uv is not None:
-                    _create_array(made / "uv", np.asarray(uv, dtype=np.float64).reshape(count, 2))
+                    create_array(made / "uv", np.asarray(uv, dtype=np.float64).reshape(count, 2))
                 for name in ("positions", "velocities"):
-                    _create_frames(made / name, frames, count)
+                    create_frames(made / name, frames, count)
                 write_scene_arrays(made, scene)
                 meta["details"] = write_details(made, details)
                 layout.write_meta(made, meta)
@@ -387,41 +382,6 @@ class CacheWriter:
         self._unsynced.clear()
         self._synced_at = time.monotonic()
         self._durable = self._frames - 1
-
-
-def _create_array(path: Path, values: npt.NDArray[Any]) -> None:
-    """Create an array that is written once, in one chunk."""
-    array = zarr.create_array(
-        path,
-        shape=values.shape,
-        chunks=tuple(max(1, n) for n in values.shape),
-        dtype=values.dtype,
-        compressors=_compressors(values.dtype.itemsize),
-        chunk_key_encoding={"name": "default", "separator": "."},
-        config={"write_empty_chunks": True},
-    )
-    array[:] = values
-    layout.seal_array(path)
-
-
-def _create_frames(path: Path, frames: int, vertices: int) -> None:
-    """Create an array of frames, one chunk a frame; other programs read missing frames as NaN."""
-    zarr.create_array(
-        path,
-        shape=(frames, vertices, 3),
-        chunks=(1, max(1, vertices), 3),
-        dtype=np.float64,
-        fill_value=np.nan,
-        compressors=_compressors(8),
-        chunk_key_encoding={"name": "default", "separator": "."},
-        config={"write_empty_chunks": True},
-    )
-    layout.seal_array(path)
-
-
-def _compressors(itemsize: int) -> list[Any]:
-    """Lossless compression; the checksum covers the compressed bytes, so it is tested before decompression."""
-    return [BloscCodec(cname="zstd", clevel=5, shuffle="shuffle", typesize=itemsize), Crc32cCodec()]
 
 
 def _scene_json(scene: "Scene | None") -> dict[str, str] | None:
