@@ -43,6 +43,11 @@ def test_the_script_does_the_task_and_random_moves_do_not(name):
     assert not info["success"]
 
 
+@pytest.mark.parametrize("seed", [101, 106])
+def test_the_fling_draws_sheets_flat_that_land_in_folds(seed):
+    assert play(ClothEnv("fling"), ScriptedPolicy, seed)[1]["success"]
+
+
 def test_a_seed_is_an_episode():
     one, other = ClothEnv("fold"), ClothEnv("fold")
     for env in (one, other):

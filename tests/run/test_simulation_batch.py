@@ -115,8 +115,16 @@ def test_mistakes_are_told():
     other = scene().replace(cloths=[scene().cloths[0].replace(shape=weft.Grid(size=(0.2, 0.2), cells=(4, 4)))])
     cases = [
         (lambda: weft.Simulation(scene(), worlds=0), "at least one world, not 0"),
-        (lambda: weft.Simulation([scene(), other]), "the scene of world 1 has other meshes"),
-        (lambda: weft.Simulation([scene()], worlds=2), "one scene a world: 1 scenes, 2 worlds"),
+        (
+            lambda: weft.Simulation([scene(), other]),
+            "the scene of world 1 has other bodies or meshes than that of world 0",
+        ),
+        (lambda: weft.Simulation([scene(), scene().replace(fps=30)]), "world 1 has another frame rate than that of"),
+        (
+            lambda: weft.Simulation([scene(), scene().replace(method=weft.methods.Robust(steps=8))]),
+            r"world 1 has other steps \(0\.\d+ s, not 0\.\d+ s\) than that of world 0",
+        ),
+        (lambda: weft.Simulation([scene()], worlds=2), "one scene a world: the scenes are 1, the worlds 2"),
         (lambda: sims.advance(mask=[1, 0]), "a truth value for each of the 2 worlds"),
         (lambda: sims.restore(sims.save()[:1]), "1 worlds were saved, and this simulation has 2"),
         (lambda: setattr(sims.bodies["ball"], "pose", np.eye(3)), r"an array \(2, 4, 4\) or \(4, 4\), not \(3, 3\)"),

@@ -368,6 +368,15 @@ def test_a_viser_that_cannot_be_guarded_is_not_used(monkeypatch):
         access.start_server("127.0.0.1", 8660)
 
 
+def test_the_banner_of_viser_appears_nowhere():
+    rich = pytest.importorskip("rich")
+    # a notebook shows what rich prints, wherever the standard output goes
+    with rich.get_console().capture() as shown:
+        server, _, _ = access.start_server("127.0.0.1", 8660)
+        access.stop_server(server)
+    assert shown.get() == "" and not rich.get_console().quiet
+
+
 @pytest.mark.parametrize("host", ["nowhere.invalid", "203.0.113.1"])
 def test_an_address_that_is_not_here_is_refused(host):
     with pytest.raises(WeftError, match=f"--host {host}"):

@@ -221,3 +221,15 @@ def test_chromium_plays_it_at_sixty_pictures_a_second(browser, tmp_path):
     first = picture(page)
     page.evaluate("weft.show(60)")
     assert (np.abs(picture(page) - first).sum(axis=2) > 30).mean() > 0.01
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
+    def half(self, text, **options):
+        self.write_bytes(text[:100].encode())
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "run.html").write_text("before")
+    monkeypatch.setattr(Path, "write_text", half)
+    with pytest.raises(WeftError, match=r"cannot write .*run\.html: No space left on device"):
+        save_page(waving(), tmp_path / "run.html")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["before"]

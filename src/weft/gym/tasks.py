@@ -274,11 +274,12 @@ def _fold(episode: Episode) -> Iterator[tuple[Floats, bool]]:
 
 
 def _fling(episode: Episode) -> Iterator[tuple[Floats, bool]]:
-    """Apart, forward in a swing, back and down, open."""
+    """Apart, forward in a swing, down while it goes back, along the table until all of the sheet is drawn flat, open."""
     apart = np.array([[-0.148, 0.0, 0.0], [0.148, 0.0, 0.0]])
-    for height, forward in ((0.4, 0.0), (0.42, -0.2), (0.42, 0.25), (0.3, 0.3), (0.12, 0.2), (0.02, 0.1), (0.008, 0.0)):
+    swing = (0.4, 0.0), (0.42, -0.2), (0.42, 0.25)
+    for height, forward in (*swing, (0.28, 0.25), (0.15, 0.1), (0.02, -0.05), (0.008, -0.5)):
         yield apart + [0.0, height, forward], True
-    yield apart + [0.0, 0.008, 0.0], False
+    yield apart + [0.0, 0.008, -0.5], False
 
 
 def _drape(episode: Episode) -> Iterator[tuple[Floats, bool]]:

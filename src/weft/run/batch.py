@@ -56,10 +56,9 @@ class SimulationBatch:
         self.worlds = [Simulation(one, device=device, method=method) for one in scenes]
         first = self.worlds[0]
         for k, world in enumerate(self.worlds):
-            if not _same_layout(world, first):
-                raise WeftError(
-                    f"the scene of world {k} has other meshes, bodies, frames or another method than world 0"
-                )
+            other = _first_difference(world, first)
+            if other:
+                raise WeftError(f"the scene of world {k} has {other} than that of world 0")
         self.world, self.scene, self.method = first.world, first.scene, first.method
         self._count, self._cloth = first.world.vertex_count, first.world.cloth_vertex_count
         self._x, self._v = (self._gather(name) for name in ("x", "v"))
@@ -297,6 +296,9 @@ class BatchBody:
         self._of = [world.bodies[name] for world in batch.worlds]
         self.kind, self.vertices, self.faces = self._of[0].kind, self._of[0].vertices, self._of[0].faces
 
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name!r} in {len(self._of)} worlds>"
+
     @property
     def positions(self) -> Any:
         """(w, n, 3) m: a view."""
@@ -375,15 +377,18 @@ def _scenes(scene: Scene | str | Path | Sequence[Scene], worlds: int | None) -> 
         return [one] * check_count("a simulation has", worlds, "one world")
     scenes = list(scene)
     if not scenes or (worlds is not None and worlds != len(scenes)):
-        raise WeftError(f"there is one scene a world: {len(scenes)} scenes, {worlds or 'no'} worlds")
+        raise WeftError(f"there is one scene a world: the scenes are {len(scenes)}, the worlds {worlds or 0}")
     return scenes
 
 
-def _same_layout(one: Simulation, other: Simulation) -> bool:
-    """Whether two worlds have the same bodies, triangles, method and steps."""
-    names = [(body.name, body.kind, body.vertices, body.faces) for body in one.world.bodies]
-    return (
-        names == [(body.name, body.kind, body.vertices, body.faces) for body in other.world.bodies]
-        and np.array_equal(one.world.faces, other.world.faces)
-        and (one.method.name, one.dt, one.scene.fps) == (other.method.name, other.dt, other.scene.fps)
-    )
+def _first_difference(one: Simulation, other: Simulation) -> str | None:
+    """What two worlds have to have in common and do not."""
+    layouts = [[(b.name, b.kind, b.vertices, b.faces) for b in world.world.bodies] for world in (one, other)]
+    if layouts[0] != layouts[1] or not np.array_equal(one.world.faces, other.world.faces):
+        return "other bodies or meshes"
+    if one.method.name != other.method.name:
+        return "another method"
+    if one.scene.fps != other.scene.fps:
+        return "another frame rate"
+    # with some methods that follows from the material
+    return f"other steps ({one.dt:.4g} s, not {other.dt:.4g} s)" if one.dt != other.dt else None

@@ -157,8 +157,8 @@ def start_server(host: str, port: int) -> "tuple[viser.ViserServer, str, Gate]":
         raise missing_extra("view", "viser") from error
     _check_host(host)
     gate = Gate(host)
-    # hide the banner that the server prints; the command prints one line
-    with contextlib.redirect_stdout(io.StringIO()), _starting, _behind(gate) as used:
+    # viser's banner has an address without the token; the command prints the whole one
+    with _silent(), _starting, _behind(gate) as used:
         server = viser.ViserServer(host=host, port=port, label="weft", verbose=False)
     if not used:
         stop_server(server)
@@ -174,8 +174,22 @@ def start_server(host: str, port: int) -> "tuple[viser.ViserServer, str, Gate]":
 
 def stop_server(server: "viser.ViserServer") -> None:
     """Stop serving, without viser's message about it."""
-    with contextlib.redirect_stdout(io.StringIO()):
+    with _silent():
         server.stop()
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Nothing of what viser prints appears: in a notebook it goes past the standard output."""
+    import rich
+
+    console = rich.get_console()
+    before, console.quiet = console.quiet, True
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        console.quiet = before
 
 
 def serve(view: Any, name: str, *, host: str, browser: bool) -> None:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import WeftError, writing
+from weft.errors import WeftError
 from weft.scene.colours import body_colours
+from weft.view.pictures import replacing
 
 if TYPE_CHECKING:
     from weft.cache import Cache
@@ -92,16 +93,17 @@ def share_play(
             positions.append(np.concatenate([cloth.positions, *meshes]))
             frames.append(frame)
     target = Path(path)
-    with writing(target):
-        target.write_text(_page(bodies, faces, positions, frames, fps, stride, cloth.scene), encoding="utf-8")
+    with replacing(target) as partial:
+        partial.write_text(_page(bodies, faces, positions, frames, fps, stride, cloth.scene), encoding="utf-8")
     return target
 
 
 def save_page(cache: "Cache", path: str | Path, *, frames: Sequence[int] | None = None) -> Path:
     """Write a cache as a web page that needs no server and no network."""
     target = Path(path)
-    with writing(target):
-        target.write_text(cache_page(cache, frames=frames), encoding="utf-8")
+    page = cache_page(cache, frames=frames)
+    with replacing(target) as partial:
+        partial.write_text(page, encoding="utf-8")
     return target
 
 
