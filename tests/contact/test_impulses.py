@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from weft.contact.impulses import ImpulseSolver, reorder_contacts
-from weft.contact.stencil_colours import COLOURS, REGIONS, StencilColouring
+from weft.contact.stencil_colours import COLOURS, StencilColouring
 from weft.runtime import cooperative, get_threads, launch, set_threads
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -255,22 +255,6 @@ def test_no_contacts_are_no_work():
     assert (v.numpy() == 1.0).all()
 
 
-@pytest.mark.parametrize("count", [1, 62, 900])
-def test_sorting_by_region_keeps_colours(count):
-    """Against sorting with NumPy; those without a colour stay as they are."""
-    rng = np.random.default_rng(count)
-    pairs = star(COLOURS + 20)[0] if count == 62 else random_pairs(rng, count, 150)
-    contacts = upload(pairs)
-    colouring = StencilColouring(len(pairs.x), numbers(np.ones(len(pairs.x))))
-    colouring.colour(contacts.vertices, contacts.count)
-    order, offsets = colouring.order.numpy()[: contacts.count].copy(), colouring.offsets.numpy()
-    regions = pairs.vertices.min(axis=1) * REGIONS // len(pairs.x)
-    for start, end in pairwise(offsets[: COLOURS + 1].tolist()):
-        order[start:end] = order[start:end][np.argsort(regions[order[start:end]], kind="stable")]
-    colouring.sort_by_region(contacts.vertices, contacts.count, colouring.offsets)
-    assert np.array_equal(colouring.order.numpy()[: contacts.count], order)
-
-
 def test_colours_do_not_change_where_another_stencil_comes_or_goes():
     """Each goes on as it was in the step before, whatever happens elsewhere."""
     pairs = random_pairs(np.random.default_rng(5), 400, 150)
@@ -297,8 +281,6 @@ def test_worlds_together_have_the_colours_that_each_has_alone(by_dependencies):
     def coloured(vertices, count, **given):
         colouring = StencilColouring(count, numbers(np.ones(count)), by_dependencies=by_dependencies, **given)
         colouring.colour(wp.array(vertices, dtype=wp.vec4i, device="cpu"), len(vertices))
-        listed = wp.array(vertices, dtype=wp.vec4i, device="cpu")
-        colouring.sort_by_region(listed, len(vertices), colouring.offsets)
         offsets, order = colouring.offsets.numpy(), colouring.order.numpy()[: len(vertices)]
         return order, np.repeat(np.arange(COLOURS + 1), np.diff(offsets))
 

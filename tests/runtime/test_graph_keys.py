@@ -1,7 +1,5 @@
 """Launches of work that becomes a CUDA graph depend on nothing but the key of the graph."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import warp as wp
@@ -9,7 +7,6 @@ from checked_graphs import checked_graphs
 from cuda_order import method_of
 
 import weft
-from weft.contact.execution_plan import ExecutionPlan
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
 from weft.runtime.cooperative import CLUSTER_BLOCKS
@@ -53,10 +50,7 @@ def two_sheets(method):
 
 
 @pytest.mark.parametrize(("name", "frames"), [("robust", 10), ("untangle", 10), ("predictive", 16), ("push", 1)])
-def test_replayed_launches_would_be_the_same(name, frames, monkeypatch):
-    # CPU threads sort contacts by region into one of two buffers in turn, in no graph of CUDA
-    plan = replace(ExecutionPlan.for_device(wp.get_device("cpu")), sort_colours_by_region=False)
-    monkeypatch.setattr(ExecutionPlan, "for_device", lambda device: plan)
+def test_replayed_launches_would_be_the_same(name, frames):
     with checked_graphs() as check:
         world = World(two_sheets(name), "cpu")
         method, state = method_of(world, blocks=CLUSTER_BLOCKS, captured=True), world.initial_state()

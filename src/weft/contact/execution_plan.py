@@ -32,9 +32,6 @@ class ExecutionPlan:
     Both visit contacts in the same order and give the same colours. On CUDA this takes 2.9 of 23 ms with three million
     contacts.
     """
-    sort_colours_by_region: bool
-    """Whether the contacts of one colour are sorted by where they lie in the mesh, so that each CPU thread finds the same
-    vertices in its cache in every colour. On CUDA all threads share one cache."""
     defer_escape_check: bool
     """Whether the host learns about escaped vertices together with the number of collisions, in one readback. On CUDA each
     readback lets the device wait; on a CPU it costs nothing."""
@@ -47,14 +44,12 @@ class ExecutionPlan:
                 batch=WORD,
                 prefilter_from=None,
                 colour_by_dependencies=False,
-                sort_colours_by_region=True,
                 defer_escape_check=False,
             )
         return cls(
             batch=1,
             prefilter_from=500_000,
             colour_by_dependencies=True,
-            sort_colours_by_region=False,
             defer_escape_check=True,
         )
 

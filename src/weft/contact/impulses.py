@@ -317,8 +317,6 @@ class ImpulseSolver:
 
         def reorder() -> None:
             self._colouring.colour(vertices, bound, self.offsets, contacts.size)
-            if self.plan.sort_colours_by_region:
-                self._colouring.sort_by_region(vertices, bound, self.offsets)
             inputs = [contacts.size, self._colouring.order, self.inverse_mass, found, reordered]
             launch(reorder_contacts, bound, inputs, device=self.device)
 

@@ -33,8 +33,6 @@ wp.set_module_options({"enable_backward": False})
 # more bits spread neighbours farther apart in the order
 PRIORITY_BITS = 12
 PRIORITIES = wp.constant(2**PRIORITY_BITS)
-# ranges of vertex numbers by which the CPU sorts the stencils of one colour
-REGIONS = 64
 
 
 @wp.func
@@ -175,49 +173,6 @@ def colour_in_order(
     offsets[COLOURS + 1] = count
 
 
-@wp.func
-def region_of(q: wp.vec4i, vertex_count: int) -> int:
-    """The range of vertex numbers that a stencil lies in, by its lowest vertex."""
-    return int(wp.int64(wp.min(q)) * wp.int64(REGIONS) / wp.int64(vertex_count))
-
-
-@wp.kernel
-def sort_by_region(
-    first: int,
-    vertex_count: int,
-    offsets: wp.array[int],
-    vertices: wp.array[wp.vec4i],
-    numbers: wp.array[int],
-    counts: wp.array[int],
-    order: wp.array[int],
-    sorted_order: wp.array[int],
-):
-    """Sort the stencils of each colour by the region of the mesh that they lie in; one thread.
-
-    Then the thread that solves the first half of every colour has the same vertices in its cache every time. Stencils
-    without a colour keep their order, in which they are solved.
-    """
-    for k in range(offsets[COLOURS], offsets[COLOURS + 1]):
-        sorted_order[k] = order[k]
-    for colour in range(first + wp.tid(), COLOURS):
-        begin = offsets[colour]
-        end = offsets[colour + 1]
-        for k in range(REGIONS):
-            counts[k] = 0
-        for k in range(begin, end):
-            region = region_of(own_numbers(vertices[order[k]], numbers), vertex_count)
-            counts[region] = counts[region] + 1
-        place = begin
-        for k in range(REGIONS):
-            size = counts[k]
-            counts[k] = place
-            place += size
-        for k in range(begin, end):
-            region = region_of(own_numbers(vertices[order[k]], numbers), vertex_count)
-            sorted_order[counts[region]] = order[k]
-            counts[region] = counts[region] + 1
-
-
 @wp.kernel
 def find_offsets(first: int, size: wp.array[int], keys: wp.array[int], offsets: wp.array[int]):
     """Where each colour begins among the sorted keys of the stencils; one item more than there are stencils."""
@@ -249,7 +204,7 @@ class StencilColouring:
         """`by_dependencies`: by many threads, which is the default on CUDA; a CPU does that with one thread, for tests.
 
         `numbers` are those of the vertices in the worlds that they belong to, where there are several worlds: then each has the
-        colours, and the order within them, that it has alone.
+        colours that it has alone.
         """
         self.inverse_mass = inverse_mass
         device = self.device = wp.get_device(inverse_mass.device)
@@ -258,16 +213,11 @@ class StencilColouring:
         self.offsets = wp.zeros(COLOURS + 2, dtype=int, device=device)
         """where each colour begins in `order`; the last two enclose the stencils for which there was no colour"""
         self._numbers = wp.array(np.zeros(0) if numbers is None else numbers, dtype=int, device=device)
-        self._numbered = vertex_count if numbers is None else int(numbers.max(initial=-1)) + 1
-        """how many numbers of vertices there are"""
         self._size = wp.zeros(1, dtype=int, device=device)
         self._used = wp.zeros((vertex_count, WORDS), dtype=wp.int64, device=device)
-        self._colour, self._order, self._keys, self._sorted_order, self._sequence = (
-            Buffer(int, device) for _ in range(5)
-        )
+        self._colour, self._order, self._keys, self._sequence = (Buffer(int, device) for _ in range(4))
         # of the CPU's way
         self._priority_starts = wp.zeros(PRIORITIES + 1, dtype=int, device=device)
-        self._region_counts = wp.zeros(REGIONS, dtype=int, device=device)
         # of dependencies
         self._counts, self._starts = (wp.zeros(vertex_count, dtype=int, device=device) for _ in range(2))
         self._sums = wp.zeros(max(1, device.sm_count), dtype=int, device=device)
@@ -297,13 +247,6 @@ class StencilColouring:
             colour, order = self._colour.at_least(count), self._order.at_least(count)
             inputs = [count, self._sequence.array, vertices, self.inverse_mass, self._used, colour, offsets, order]
             launch(colour_in_order, 1, inputs, device=self.device)
-
-    def sort_by_region(self, vertices: wp.array, count: int, offsets: wp.array) -> None:
-        """Sort the stencils of each colour by where they lie in the mesh, on a CPU: it solves them from its cache."""
-        sorted_order = self._sorted_order.at_least(count)
-        inputs = [self._numbered, offsets, vertices, self._numbers, self._region_counts, self.order, sorted_order]
-        launch(sort_by_region, 1, inputs, device=self.device)
-        self._order.array, self._sorted_order.array = sorted_order, self._order.array
 
     def _colour_by_dependencies(self, vertices: wp.array, count: int, offsets: wp.array, size: wp.array) -> None:
         # a radix sort needs twice the room
