@@ -9,7 +9,7 @@ from weft.errors import WeftWarning
 from weft.mesh import TriMesh, save_mesh, shapes
 from weft.scene import MATERIALS
 from weft.scene.resolve import resolve_scene
-from weft.scene.unit_checks import suspicious_numbers, suspicious_size
+from weft.scene.unit_checks import suspicious_needle, suspicious_numbers, suspicious_size
 
 
 def cloth(**fields):
@@ -76,6 +76,17 @@ def test_sizes():
     )
     assert "is the mesh in millimetres? then write placement.scale = 0.001" in suspicious_size(body * 1000)
     assert "is only 1.7 mm large" in suspicious_size(body / 1000)
+
+
+def test_needles():
+    points = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.0, 0.5], [0.5, 0.0, 0.501], [0.4, 0.0, -0.005]]
+    assert suspicious_needle(TriMesh(points[:4], [[0, 2, 1], [0, 3, 2]])).startswith(
+        "triangle 1 is 1e+03 times as long as high:"
+    )
+    assert "(and 1 more are needles)" in suspicious_needle(TriMesh(points, [[0, 2, 1], [0, 3, 2], [0, 1, 4]]))
+    assert suspicious_needle(TriMesh(points[:3], [[0, 2, 1]])) is None
+    with pytest.warns(WeftWarning, match=r"cloths\[0\]: triangle 1 is 1e\+03 times"):
+        resolve_scene(weft.Scene(cloths=[weft.Cloth(mesh=TriMesh(points[:4], [[0, 2, 1], [0, 3, 2]]))]))
 
 
 def test_warnings_name_the_file_and_the_key(tmp_path):

@@ -14,7 +14,7 @@ from typing import Any
 import warp as wp
 
 from weft.broad_phase.patches import PADDING, Patches
-from weft.errors import WeftError
+from weft.errors import Unstable, WeftError
 from weft.runtime import launch
 from weft.runtime.graph_cache import GraphCache
 from weft.runtime.native import NativeHeader
@@ -290,7 +290,7 @@ class Boxes:
             values = positions.numpy()
             bad = [k for k in used if not (abs(values[k]) < FARTHEST).all()]
             if bad:
-                return WeftError(
+                return Unstable(
                     f"{len(bad)} vertices have no usable {name} position, vertex {bad[0]} first "
                     f"({values[bad[0]].tolist()}): the motion blew up, or the input holds NaN"
                 )

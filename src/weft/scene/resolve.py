@@ -19,7 +19,7 @@ from weft.scene.scene import Scene
 from weft.scene.seams import Stitches, resolve_stitches
 from weft.scene.shape import AnyShape, Box, Capsule, Cylinder, Grid, Plane, Sphere, Strip
 from weft.scene.size import check_shape
-from weft.scene.unit_checks import suspicious_size, warn, warn_of_units
+from weft.scene.unit_checks import suspicious_needle, suspicious_size, warn, warn_of_units
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,9 @@ def resolve_cloth_mesh(scene: Scene, cloth: Cloth) -> TriMesh:
         _warn_of_tears(scene, key, cloth, mesh)
     if cloth.mesh is not None and cloth.rest == "uv":
         _warn_of_rest(scene, key, placed)
-    suspicion = suspicious_size(placed.vertices)
-    if suspicion:
-        warn(scene, key, suspicion)
+    for suspicion in (suspicious_size(placed.vertices), suspicious_needle(placed)):
+        if suspicion:
+            warn(scene, key, suspicion)
     return placed
 
 

@@ -1,4 +1,4 @@
-"""Warnings about numbers that are valid but probably in the wrong unit, such as a cloth 3 m thick."""
+"""Warnings about numbers that are valid but probably in the wrong unit, such as a cloth 3 m thick, and about needles."""
 
 import math
 import warnings
@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from weft.errors import WeftWarning
+from weft.mesh import TriMesh
 from weft.scene.material import Material
 from weft.scene.messages import Key
 from weft.scene.motion import MotionModel, Path
@@ -21,6 +22,8 @@ _STIFFEST_BEND = 0.01
 _FASTEST = 100.0
 _LARGEST = 20.0
 _SMALLEST = 0.005
+# length over height of a triangle: methods with position-based dynamics are stable up to some 300
+_SLIMMEST = 100.0
 
 
 def warn_of_units(scene: Scene) -> None:
@@ -80,6 +83,21 @@ def suspicious_size(vertices: np.ndarray, scale_key: str = "placement.scale") ->
     if extent < _SMALLEST:
         return f"is only {extent * 1000.0:.3g} mm large: lengths are in metres"
     return None
+
+
+def suspicious_needle(mesh: TriMesh) -> str | None:
+    """A message if a triangle of a cloth is so slim that its bending makes cloth unstable, else None."""
+    longest = mesh.rest_lengths[mesh.face_edges].max(axis=1, initial=0.0)
+    slimness = longest**2 / np.maximum(2.0 * mesh.rest_areas, np.finfo(np.float64).tiny)
+    if not len(slimness) or slimness.max() <= _SLIMMEST:
+        return None
+    needle = int(slimness.argmax())
+    count = int((slimness > _SLIMMEST).sum())
+    others = f" (and {count - 1:,} more are needles)" if count > 1 else ""
+    return (
+        f"triangle {needle} is {slimness[needle]:.3g} times as long as high{others}: such cloth can become unstable; mesh it "
+        "anew with triangles of about one size"
+    )
 
 
 def _suspicious_material(material: Material) -> Iterator[tuple[str, str]]:

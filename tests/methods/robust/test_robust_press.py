@@ -1,6 +1,7 @@
 """Plates that close on cloth and leave it no place to go: `robust` says so, and the run says what crosses since."""
 
 import numpy as np
+import pytest
 
 import weft
 from weft.methods import make_method
@@ -32,6 +33,36 @@ def test_what_two_closing_colliders_hold_between_them_is_told():
     assert all(s == "ok" for s in said[:9])
     assert any("colliders" in s or "collisions" in s for s in said)
     assert np.isfinite(state.positions()).all()
+
+
+def pushed(*, ball):
+    """Two small sheets whose pinned vertices pass each other, or one whose pins go through a ball."""
+
+    def sheet(name, height, way):
+        keys = [weft.Keyframe(time=0.0), weft.Keyframe(time=0.05, position=(0.0, way, 0.0))]
+        pin = weft.Pin(boundary="all", motion=weft.Path(keyframes=keys))
+        place = weft.Placement(position=(0.0, height, 0.0))
+        return weft.Cloth(name=name, shape=weft.Grid(size=(0.1, 0.1), cells=(1, 1)), pins=[pin], placement=place)
+
+    below = weft.Collider(shape=weft.Sphere(radius=0.05), placement=weft.Placement(position=(0.0, -0.06, 0.0)))
+    turned = sheet("lower", -0.01, 0.3).replace(
+        placement=weft.Placement(position=(0.0, -0.01, 0.0), rotation_deg=(0.0, 30.0, 0.0))
+    )
+    bodies = {"cloths": [sheet("upper", 0.0, -0.3)], "colliders": [below]} if ball else {}
+    return weft.Scene(**({"cloths": [sheet("upper", 0.0, -0.3), turned]} | bodies), method="robust")
+
+
+@pytest.mark.parametrize(
+    ("ball", "words"),
+    [(False, "pins that cross hold the cloth"), (True, "pins and colliders that meet hold the cloth")],
+)
+def test_who_holds_the_cloth_is_told(ball, words):
+    world = World(pushed(ball=ball))
+    method, state = make_method(world, world.scene.method), world.initial_state()
+    method.begin(state)
+    said = [method.advance_frame(state)["status"] for _ in range(3)]
+    assert any(f"{words} between them" in text for text in said), said
+    assert not any("colliders that close" in text for text in said)
 
 
 def test_every_frame_with_intersections_says_so(tmp_path):

@@ -308,17 +308,21 @@ class CollisionRounds:
             possible = move_zones(zones, state.x.numpy(), velocities, inverse_mass, target, dt, round_number)
             v.assign(velocities)
             if not possible:
-                colliders = any(vertex >= self.world.cloth_vertex_count for vertex in zones.parent)
-                what = (
-                    "colliders that close on the cloth or deform hold it"
-                    if colliders
-                    else "pins that cross hold the cloth"
-                )
+                what = self._who_holds([vertex for vertex in zones.parent if inverse_mass[vertex] == 0.0])
                 report.problems.append(f"{what} between them")
                 break
         else:
             report.problems.append(f"collisions were left after {RIGID_ROUNDS} rounds of impact zones")
         report.zones += len(zones.groups())
+
+    def _who_holds(self, prescribed: list[int]) -> str:
+        """What the vertices with a prescribed motion, between which cloth has no way to go, belong to."""
+        kinds = {vertex >= self.world.cloth_vertex_count for vertex in prescribed}
+        if len(kinds) == 2:
+            return "pins and colliders that meet hold the cloth"
+        return (
+            "colliders that close on the cloth or deform hold it" if True in kinds else "pins that cross hold the cloth"
+        )
 
     def _new_pairs(self, known: int) -> int:
         """How many of the collisions from `known` on were farther apart than a contact when the step began."""
