@@ -19,7 +19,6 @@ FUNCTION, KERNEL, FILE = 60, 12, 400
 LONGEST_FUNCTION, WIDEST_KERNEL, LONGEST_FILE = 90, 20, 600
 
 LONG_FUNCTIONS: set[str] = {
-    "analysis/crossing.py:crosses",
     "methods/predictive/motions.py:__init__",
     "methods/predictive/partitioned_substeps.py:advance_partitioned",
     "methods/predictive/search_cpu.py:_make_features",
@@ -33,7 +32,6 @@ WIDE_KERNELS: set[str] = {
     "methods/predictive/list_search.py:report_search",
 }
 LONG_FILES: set[str] = {
-    "analysis/crossing.py",
     "broad_phase/trees.py",
     "cache/reader.py",
     "contact/contact_tests.py",

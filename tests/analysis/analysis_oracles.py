@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 
-from weft.analysis.crossing import NOISE, unit_noise
+from weft.analysis.orientation import NOISE, unit_noise
 
 Node = tuple[tuple[int, int], int]
 

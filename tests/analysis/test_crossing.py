@@ -7,7 +7,8 @@ from analysis_oracles import exact_crossings
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from weft.analysis.crossing import CrossingFinder, unit_noise
+from weft.analysis.crossing import CrossingFinder
+from weft.analysis.orientation import unit_noise
 from weft.geometry.intersection import intersections
 from weft.mesh.topology import Topology
 from weft.runtime import get_threads, set_threads

@@ -2,10 +2,9 @@
 """Which edges pass through which triangles, in general position: as if no four vertices were ever coplanar.
 
 Global intersection analysis (Baraff, Witkin and Kass 2003, section 5) is built on the sign of one determinant, the side of
-a plane on which a vertex lies, and needs every sign to be 1 or -1. So every vertex is moved by a tiny offset that depends on
-its index alone, and signs that rounding could change are computed again in twice the precision, always from the vertices
-in the order of their indices. The same four vertices then have the same orientation in every test, whichever edge and
-triangle ask, and paths of crossings have no holes.
+a plane on which a vertex lies, and needs every sign to be 1 or -1. So signs that rounding could change are computed again
+by `orientation`. The same four vertices then have the same orientation in every test, whichever edge and triangle ask, and
+paths of crossings have no holes.
 
 This is not the test of `weft.intersections` (`weft.geometry.intersection`), which takes coordinates as they are and counts
 touching: here two surfaces that touch are either apart or crossing.
@@ -17,6 +16,7 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
+from weft.analysis.orientation import NOISE, sign_double, unit_noise
 from weft.broad_phase.interface import make_broad_phase
 from weft.geometry.intersection_filter import certain, cross_size, shared_vertices
 from weft.mesh.topology import Topology
@@ -26,28 +26,21 @@ from weft.runtime.compaction import block_max, exclusive_scans
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.world import Surface
 
+# fused operations would spoil the error terms of `orientation`
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-# fused operations would spoil the error terms of the doubled precision below
-
-ZERO = wp.constant(wp.float64(0.0))
 # error bound of a determinant of three rounded differences, relative to the sum of the magnitudes of its terms
 BOUND = wp.constant(wp.float64(24.0 * 2.0**-53))
 # by how much the noise (a factor on its bound) and rounding (a fraction of the product of lengths) can change a determinant;
 # larger values only send more pairs to the full test
 MARGIN = wp.constant(wp.float64(1.5))
 TINY = wp.constant(wp.float64(1e-14))
-# splits a float64 into two halves of 26 bits (Dekker 1971)
-SPLIT = wp.constant(wp.float64(134217729.0))
 # outward rounding of boxes: coordinates are scaled to -1..1, where an ulp of float32 is at most half of this, and the noise
 # is a thousand times smaller
 PAD = wp.constant(wp.float32(1.5e-7))
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
-# size of the noise, as a fraction of the length of a usual edge: larger noise adds or removes real crossings, smaller noise
-# is lost in the rounding of coordinates
-NOISE = 1e-10
 # calls after which the tree is rebuilt rather than refitted: refitted boxes overlap more and more as the mesh deforms
 REBUILD = 64
 
@@ -68,78 +61,14 @@ class CrossingMesh:
 
 
 @wp.func
-def two_sum(a: wp.float64, b: wp.float64) -> wp.vec2d:
-    """a + b exactly, as the sum of two float64."""
-    s = a + b
-    t = s - a
-    return wp.vec2d(s, (a - (s - t)) + (b - t))
-
-
-@wp.func
-def two_product(a: wp.float64, b: wp.float64) -> wp.vec2d:
-    """a b exactly, as the sum of two float64."""
-    p = a * b
-    c = SPLIT * a
-    a_high = c - (c - a)
-    a_low = a - a_high
-    d = SPLIT * b
-    b_high = d - (d - b)
-    b_low = b - b_high
-    return wp.vec2d(p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low)
-
-
-@wp.func
-def add_double(a: wp.vec2d, b: wp.vec2d) -> wp.vec2d:
-    """The sum of two numbers in double-double precision."""
-    s = two_sum(a[0], b[0])
-    t = two_sum(a[1], b[1])
-    r = two_sum(s[0], s[1] + t[0])
-    return two_sum(r[0], r[1] + t[1])
-
-
-@wp.func
-def multiply_double(a: wp.vec2d, b: wp.vec2d) -> wp.vec2d:
-    """The product of two numbers in double-double precision."""
-    p = two_product(a[0], b[0])
-    return two_sum(p[0], p[1] + (a[0] * b[1] + a[1] * b[0]))
-
-
-@wp.func
-def offset_double(mesh: CrossingMesh, origin: int, vertex: int, axis: int) -> wp.vec2d:
-    """One coordinate of the difference of two vertices, both with their noise, in double-double precision."""
-    difference = two_sum(mesh.x[vertex][axis], -mesh.x[origin][axis])
-    return add_double(difference, two_sum(mesh.noise[vertex][axis], -mesh.noise[origin][axis]))
-
-
-@wp.func
-def minor_double(mesh: CrossingMesh, o: int, a: int, b: int, i: int, j: int) -> wp.vec2d:
-    """The 2 x 2 determinant of the differences of a and b to vertex o along two axes."""
-    left = multiply_double(offset_double(mesh, o, a, i), offset_double(mesh, o, b, j))
-    right = multiply_double(offset_double(mesh, o, a, j), offset_double(mesh, o, b, i))
-    return add_double(left, -right)
-
-
-@wp.func
-def sign_double(mesh: CrossingMesh, quad: wp.vec4i) -> int:
-    """The orientation of four vertices in double-double precision, from their ascending order, so that it is antisymmetric."""
-    parity = int(1)
-    for last in range(3):
-        for k in range(3 - last):
-            if quad[k] > quad[k + 1]:
-                swap = quad[k]
-                quad[k] = quad[k + 1]
-                quad[k + 1] = swap
-                parity = -parity
-    o = quad[0]
-    a = quad[1]
-    b = quad[2]
-    c = quad[3]
-    total = multiply_double(minor_double(mesh, o, a, b, 1, 2), offset_double(mesh, o, c, 0))
-    total = add_double(total, multiply_double(minor_double(mesh, o, a, b, 2, 0), offset_double(mesh, o, c, 1)))
-    total = add_double(total, multiply_double(minor_double(mesh, o, a, b, 0, 1), offset_double(mesh, o, c, 2)))
-    if total[0] < ZERO:
-        return -parity
-    return parity
+def apart_along_axis(xp: wp.vec3d, xq: wp.vec3d, xa: wp.vec3d, xb: wp.vec3d, xc: wp.vec3d, slack: wp.float64) -> bool:
+    """Whether an edge pq and a triangle abc are more than the slack apart along a coordinate axis, as most pairs are."""
+    for k in range(3):
+        if wp.max(xp[k], xq[k]) + slack < wp.min(xa[k], wp.min(xb[k], xc[k])):
+            return True
+        if wp.min(xp[k], xq[k]) - slack > wp.max(xa[k], wp.max(xb[k], xc[k])):
+            return True
+    return False
 
 
 @wp.func
@@ -156,12 +85,8 @@ def crosses(mesh: CrossingMesh, edge: wp.vec2i, face: wp.vec3i) -> bool:
     xa = mesh.x[face[0]]
     xb = mesh.x[face[1]]
     xc = mesh.x[face[2]]
-    # most pairs are apart along an axis
-    for k in range(3):
-        if wp.max(xp[k], xq[k]) + mesh.slack < wp.min(xa[k], wp.min(xb[k], xc[k])):
-            return False
-        if wp.min(xp[k], xq[k]) - mesh.slack > wp.max(xa[k], wp.max(xb[k], xc[k])):
-            return False
+    if apart_along_axis(xp, xq, xa, xb, xc, mesh.slack):
+        return False
 
     # differences to p, and the magnitudes by which their rounding errors are measured
     noise = mesh.noise[p]
@@ -200,17 +125,17 @@ def crosses(mesh: CrossingMesh, edge: wp.vec2i, face: wp.vec3i) -> bool:
         return False
     # uncertain signs again, in twice the precision
     if turn_ab == 0:
-        turn_ab = sign_double(mesh, wp.vec4i(p, face[0], face[1], q))
+        turn_ab = sign_double(mesh.x, mesh.noise, wp.vec4i(p, face[0], face[1], q))
     if turn_bc == 0:
-        turn_bc = sign_double(mesh, wp.vec4i(p, face[1], face[2], q))
+        turn_bc = sign_double(mesh.x, mesh.noise, wp.vec4i(p, face[1], face[2], q))
     if turn_ca == 0:
-        turn_ca = sign_double(mesh, wp.vec4i(p, face[2], face[0], q))
+        turn_ca = sign_double(mesh.x, mesh.noise, wp.vec4i(p, face[2], face[0], q))
     if turn_ab != turn_bc or turn_bc != turn_ca:
         return False
     if side_p == 0:
-        side_p = sign_double(mesh, wp.vec4i(p, face[0], face[1], face[2]))
+        side_p = sign_double(mesh.x, mesh.noise, wp.vec4i(p, face[0], face[1], face[2]))
     if side_q == 0:
-        side_q = sign_double(mesh, wp.vec4i(q, face[0], face[1], face[2]))
+        side_q = sign_double(mesh.x, mesh.noise, wp.vec4i(q, face[0], face[1], face[2]))
     return side_p != side_q
 
 
@@ -352,16 +277,6 @@ def find_bounds(
         if t == 0:
             bounds[0][axis] = least
             bounds[1][axis] = most
-
-
-def unit_noise(count: int) -> Floats:
-    """(count, 3) noise in -1..1 for vertices 0, 1, ...: a hash of the index (splitmix64), the same on every machine."""
-    with np.errstate(over="ignore"):
-        z = np.arange(1, 3 * count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z ^= z >> np.uint64(31)
-    return ((z >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0).reshape(-1, 3)
 
 
 class CrossingFinder:

@@ -27,7 +27,6 @@ wp.set_module_options({"enable_backward": False})
 
 Ints = NDArray[np.int64]
 
-ONE = wp.constant(wp.float64(1.0))
 # threads that measure the edges of a world
 LANES = wp.constant(32)
 # what a substep of a world costs together with those of others, beside one of a world alone: 10 and 27 microseconds where
