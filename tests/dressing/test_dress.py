@@ -300,6 +300,36 @@ def test_a_waistband_belongs_to_its_skirt():
     assert panel_groups(cut_pattern(read_pattern(data), 0.04)).tolist() == [0, 1]
 
 
+def leg(x=0.0, lower=0.0):
+    """A trouser leg whose back stands lower than its front, as patterns place them."""
+    corners = [[-12, -30], [12, -30], [12, 30], [-12, 30]]
+    panels = {
+        side: flat_panel(z, corners) | {"translation": [x, 100 - down, z]}
+        for side, z, down in (("front", 20, 0.0), ("back", -20, lower))
+    }
+    sides = [[{"panel": name, "edge": edge} for name in panels] + ["right_wrong"] for edge in (1, 3)]
+    return cut_pattern(
+        read_pattern({"pattern": {"panels": panels, "stitches": sides}, "properties": {"units_in_meter": 100}}), 0.04
+    )
+
+
+def test_front_and_back_of_a_leg_belong_together():
+    assert panel_groups(leg(lower=2.4)).tolist() == [0, 0]
+
+
+def test_a_tube_is_moved_aside_where_the_body_is_in_the_way_at_all_heights():
+    """The inner seams of trousers that are drawn wider apart than legs are met the legs, and closed inside them."""
+    thin = shapes.capsule(0.03, 1.6, segments=12)
+    thin = thin.with_vertices(thin.vertices + (0.0, 1.0 - thin.vertices[:, 1].mean(), 0.0))
+    body = Obstacle(thin.vertices, thin.faces)
+    for x in (0.0, 11.0):
+        arrangement = arrange_panels(leg(x), body)
+        assert arrangement.caught == 0
+        middle = arrangement.garment.vertices[:, 0].mean()
+        # around the limb, and where the pattern has it if nothing is in the way
+        assert abs(middle) < 0.08 and (x == 0.0) == (abs(middle - 0.01 * x) < 1e-3)
+
+
 def test_the_halves_of_a_tube_stay_apart():
     cut = cut_pattern(skirt(45, 45, 50, z=6), 0.04)
     end = arrange_panels(cut, Obstacle(column().vertices, column().faces)).garment.vertices

@@ -45,6 +45,32 @@ def check(cut):
     return welded
 
 
+def test_a_tiny_edge_is_one_vertex():
+    """Programs that split edges so that they match leave edges of a millimetre."""
+    front = panel([[0, 0], [30, 0], [30, 40], [12.1, 40], [12, 40], [0, 40]])
+    back = panel([[0, 0], [30, 0], [30, 40], [12.1, 40], [12, 40], [0, 40]], z=-10)
+    seams = [stitch("front", edge, "back", edge, "right_wrong") for edge in (1, 2, 3, 4, 5)]
+    cut = cut_pattern(read_pattern(specification({"front": front, "back": back}, seams)), 0.02)
+    check(cut)
+    assert cut.mesh().rest_lengths.min() > 0.01 and not cut.rings_by_mistake()
+    tiny = [cut.edge_vertices[EdgeName(name, 3)].tolist() for name in ("front", "back")]
+    assert all(len(along) == 1 for along in tiny) and cut.welded_vertex[tiny[0]] == cut.welded_vertex[tiny[1]]
+    # at a finer edge length it is an edge as any other
+    assert len(cut_pattern(cut.pattern, 0.003).edge_vertices[EdgeName("front", 3)]) == 2
+
+
+def test_the_ends_of_a_strap_and_fine_polylines_stay():
+    strap = panel([[0, 0], [0.3, 0], [0.3, 30], [0, 30]])
+    around = np.linspace(0.0, 2.0 * np.pi, 150, endpoint=False)
+    disc = panel(np.stack([8 * np.cos(around), 8 * np.sin(around)], axis=1).tolist())
+    cut = cut_pattern(read_pattern(specification({"strap": strap, "disc": disc})), 0.02)
+    assert (signed_areas(cut.uv, cut.faces) > 0.0).all()
+    assert all(len(cut.edge_vertices[EdgeName("strap", i)]) >= 2 for i in range(4))
+    kept = [len(cut.edge_vertices[EdgeName("disc", i)]) - 1 for i in range(150)]
+    # of neighbours one stays: between half of them and two thirds
+    assert 75 <= sum(kept) <= 100
+
+
 @given(
     st.lists(st.floats(0.5, 1.0), min_size=5, max_size=12),
     st.floats(0.0, 1.0),

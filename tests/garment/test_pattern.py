@@ -89,6 +89,14 @@ BAD = {
         specification(two, [stitch("front", 0, "bck", 1)]),
         "stitch 0 sews edge 1 of panel 'bck', which the pattern does not have; did you mean 'back'?",
     ),
+    "a stitch to a list of panels": (
+        specification(two, [stitch(["front"], 0, "back", 1)]),
+        "stitch 0 sews edge 0 of panel ['front'], which the pattern does not have",
+    ),
+    "a stitch to an edge that is no number": (
+        specification(two, [stitch("front", True, "back", 1)]),
+        "stitch 0 sews edge True of panel 'front', which has the edges 0 to 3",
+    ),
     "a stitch to a missing edge": (
         specification(two, [stitch("front", 7, "back", 1)]),
         "stitch 0 sews edge 7 of panel 'front', which has the edges 0 to 3",

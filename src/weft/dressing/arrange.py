@@ -2,11 +2,14 @@
 
 A pattern places its panels flat, in front of and behind the body. Panels that are sewn to each other over the body belong
 together: those of a trunk, of a sleeve, of a skirt. Such a group is bent, without stretching anything, into two half
-cylinders whose axis runs along the seams that close it. Then it is moved up or down to where the straight lines between
-the two sides of its seams do not pass through the (thin) body, with some distance from where they would.
+cylinders whose axis runs along the seams that close it. Then it is moved up or down, and aside where that is not enough, to
+where the straight lines between the two sides of its seams do not pass through the (thin) body, with some distance from where
+they would.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import warp as wp
@@ -24,9 +27,10 @@ Ints = NDArray[np.int32]
 # m: edges that are sewn together and are no farther apart than this, seen from the front, belong to one group: side by side,
 # or one in front of the other; the edges of sleeve and armhole are farther apart
 BESIDE = 0.04
-# m: but edges that are at least so far apart one above the other, and farther than sideways, do not: a skirt below its bodice
-# is a part of its own, and patterns leave 3 to 5 cm between such parts
-BELOW = 0.01
+# m: but edges that are at least so far apart one above the other do not, where one panel is below the other: a skirt below its
+# bodice is a part of its own, and patterns leave 2 to 5 cm between such parts. Panels that share more than this part of the
+# height of the lower of both are beside each other: the front of a leg and its back, which patterns place a little lower
+BELOW, SHARED = 0.01, 0.5
 # m: a panel no higher than this is a waistband or a cuff, which belongs to what it holds: trousers that closed before their
 # waistband did slid down the thin hips
 BAND_HEIGHT = 0.08
@@ -42,6 +46,9 @@ HALVES_APART = 0.04
 GIRTHS = 9
 # m: how far a group is moved down and up, in which steps, and the distance that it keeps from where seams would be caught
 DOWN, UP, STEP, CLEARANCE = -0.10, 0.18, 0.01, 0.05
+# m: and to both sides, where moving it up or down is not enough: the inner seams of narrow trousers, which are drawn wider
+# apart than legs are, meet the legs
+ASIDE = 0.12
 
 
 @wp.kernel
@@ -100,7 +107,8 @@ def arrange_panels(cut: CutGarment, body: Obstacle) -> Arrangement:
         _bend(cut, groups == group, x)
     vertex_group = groups[cut.vertex_panel]
     for group in range(groups.max() + 1):
-        x[vertex_group == group, 1] += _shift(x, cut.stitches[(vertex_group[cut.stitches] == group).all(axis=1)], body)
+        own = cut.stitches[(vertex_group[cut.stitches] == group).all(axis=1)]
+        x[vertex_group == group] += _shift(x, own, _spans(cut, groups == group, x), body)
     caught = body.between(*x[cut.stitches].transpose(1, 0, 2)).sum()
     return Arrangement(replace(cut, vertices=x), int(caught))
 
@@ -145,18 +153,38 @@ def panel_groups(cut: CutGarment) -> Ints:
     """The group of each panel."""
     count = len(cut.pattern.panels)
     joined = np.zeros((count, count), dtype=np.int8)
-    heights = np.array([np.ptp(cut.vertices[cut.vertex_panel == k, 1]) for k in range(count)])
+    y = [cut.vertices[cut.vertex_panel == k, 1] for k in range(count)]
+    low, high = np.array([own.min() for own in y]), np.array([own.max() for own in y])
+    band, tubes = high - low <= BAND_HEIGHT, _tubes(cut)
     for seam in range(len(cut.pattern.seams)):
         pairs = cut.stitches[cut.stitch_seam == seam]
-        if len(pairs):
-            one, other = cut.vertices[pairs].transpose(1, 0, 2)
-            apart = np.abs((one - other)[:, :2])
-            across, down = apart.mean(axis=0)
-            two = cut.vertex_panel[pairs[0]]
-            hangs = down > max(BELOW, across) and heights[two].min() > BAND_HEIGHT
-            if apart.max() < BESIDE and not hangs:
-                joined[tuple(two)] = 1
+        if not len(pairs):
+            continue
+        one, other = cut.vertices[pairs].transpose(1, 0, 2)
+        apart = np.abs((one - other)[:, :2])
+        two = cut.vertex_panel[pairs[0]]
+        if apart.max() >= BESIDE:
+            continue
+        below = high[two].min() - low[two].max() < SHARED * (high - low)[two].min() and apart[:, 1].mean() > BELOW
+        # two legs are two tubes, also where their inner seams are drawn beside each other or over each other
+        legs = tubes[two].all() and tubes[two[0]] != tubes[two[1]]
+        if band[two].any() or not (below or legs):
+            joined[tuple(two)] = 1
     return np.asarray(connected_components(joined, directed=False)[1])
+
+
+def _tubes(cut: CutGarment) -> Ints:
+    """(p,) the number of the tube that each panel makes with one other, which it is sewn to on two sides; 0 for others."""
+    panels = [panel.name for panel in cut.pattern.panels]
+    between: dict[tuple[int, ...], list[int]] = {}
+    for number, seam in enumerate(cut.pattern.seams):
+        both = sorted(panels.index(name.panel) for name in (seam.one, seam.other))
+        between.setdefault(tuple(both), []).append(number)
+    tubes = np.zeros(len(panels), dtype=np.int32)
+    for number, (pair, seams) in enumerate(sorted(between.items()), 1):
+        if len(seams) > 1 and pair[0] != pair[1] and _axis_of_seams(cut, seams, both_sides=True) is not None:
+            tubes[list(pair)] = number
+    return tubes
 
 
 def _bend(cut: CutGarment, chosen: NDArray[np.bool_], x: Floats) -> None:
@@ -192,43 +220,98 @@ def _bend(cut: CutGarment, chosen: NDArray[np.bool_], x: Floats) -> None:
 
 
 def _axis(cut: CutGarment, chosen: NDArray[np.bool_]) -> Floats | None:
-    """The direction of most edges that are sewn around the body within the chosen panels; None if there is none.
+    """The direction of most edges that are sewn around the body within the chosen panels; None if there is none."""
+    panels = {panel.name: bool(own) for panel, own in zip(cut.pattern.panels, chosen, strict=True)}
+    seams = cut.pattern.seams
+    return _axis_of_seams(cut, [i for i, s in enumerate(seams) if panels[s.one.panel] and panels[s.other.panel]])
+
+
+def _axis_of_seams(cut: CutGarment, numbers: Sequence[int], *, both_sides: bool = False) -> Floats | None:
+    """The axis of the tube that seams close, on both sides of it if that is asked for; None where they close none.
 
     A tube runs along its seams, and these are side by side: the seams of a wide circle skirt, one behind the other along
     their direction, are no tube.
     """
     total = np.zeros((3, 3))
-    middles = []
-    for number, seam in enumerate(cut.pattern.seams):
-        pairs = cut.stitches[cut.stitch_seam == number]
-        if not len(pairs) or not chosen[cut.vertex_panel[pairs[0]]].all():
-            continue
+    lines = []
+    for number in numbers:
+        pairs, seam = cut.stitches[cut.stitch_seam == number], cut.pattern.seams[number]
         one, other = cut.vertices[pairs].transpose(1, 0, 2)
-        if np.linalg.norm(one - other, axis=1).mean() < AROUND:
+        if not len(pairs) or np.linalg.norm(one - other, axis=1).mean() < AROUND:
             continue
         for name in (seam.one, seam.other):
             steps = np.diff(cut.vertices[cut.edge_vertices[name]], axis=0)
             total += np.einsum("i,ij,ik->jk", 1.0 / np.linalg.norm(steps, axis=1), steps, steps)
-        middles.append(0.5 * (one + other).mean(axis=0))
+        lines.append(0.5 * (one + other))
     lengths, directions = np.linalg.eigh(total)
     axis = directions[:, 2]
     if not lengths[2] > ALONG * lengths.sum() > 0.0:
         return None
-    apart = np.array(middles)[:, None] - np.array(middles)
-    along = np.abs(apart @ axis)
-    across = np.linalg.norm(apart - (apart @ axis)[..., None] * axis, axis=2)
-    return None if along.max() > across.max() else np.asarray(axis)
+    # a side of a tube may have several seams, one after the other; both sides have some at the same heights
+    middles = np.array([line.mean(axis=0) for line in lines])
+    across = middles - np.outer(middles @ axis, axis)
+    across = (across - across.mean(axis=0)) @ np.linalg.svd(across - across.mean(axis=0))[2][0]
+    reach = [
+        np.concatenate([line @ axis for line, c in zip(lines, across, strict=True) if (c > 0.0) == side])
+        for side in (False, True)
+        if ((across > 0.0) == side).any()
+    ]
+    if np.ptp(across) < AROUND or len(reach) < 2:
+        return None if both_sides or np.ptp(middles @ axis) > np.ptp(across) else np.asarray(axis)
+    shared = min(side.max() for side in reach) - max(side.min() for side in reach)
+    return np.asarray(axis) if shared > SHARED * min(np.ptp(side) for side in reach) else None
 
 
-def _shift(x: Floats, stitches: Ints, body: Obstacle) -> float:
-    """How far up a group is moved so that the body is in the way of the fewest stitches, and not just so."""
+def _shift(x: Floats, stitches: Ints, spans: Floats, body: Obstacle) -> Floats:
+    """(3,) how far a group is moved so that the body is in the way of the fewest stitches, and not just so.
+
+    It is moved up or down; where the body is in the way at all heights, also to a side, but not off the part of the body that
+    it is to enclose: the body is to be in the way of half of its `spans`, (2, k, 3), lines across the tube.
+    """
     heights = np.arange(DOWN, UP + 0.5 * STEP, STEP)
     one, other = x[stitches].transpose(1, 0, 2)
-    counts = np.array([body.between(one + [0, h, 0], other + [0, h, 0]).sum() for h in heights])
+
+    def blocked(aside: float) -> Ints:
+        moves = np.array([[aside, height, 0.0] for height in heights])
+        counts = np.array([body.between(one + move, other + move).sum() for move in moves])
+        if aside:
+            enclosed = np.array([body.between(spans[0] + move, spans[1] + move).sum() for move in moves])
+            counts[2 * enclosed < spans.shape[1]] += len(stitches)
+        return counts
+
+    aside, counts = 0.0, blocked(0.0)
+    if counts.min() > 0 and spans.shape[1]:
+        sides = np.arange(-ASIDE, ASIDE + 0.5 * STEP, STEP)
+        aside = _nearest(sides, np.array([blocked(side).min() for side in sides]))
+        counts = blocked(aside)
+    return np.array([aside, _nearest(heights, counts), 0.0])
+
+
+def _spans(cut: CutGarment, chosen: NDArray[np.bool_], x: Floats) -> Floats:
+    """(2, k, 3) the ends of lines across a tube of panels, from its one side to the other; none where they are no tube."""
+    axis = _axis(cut, chosen)
+    if axis is None:
+        return np.zeros((2, 0, 3))
+    mine = x[chosen[cut.vertex_panel]]
+    across = np.cross(axis, [0.0, 0.0, 1.0])
+    along, aside = mine @ axis, mine @ across
+    edges = np.linspace(along.min(), along.max(), GIRTHS + 1)
+    ends = []
+    for low, high in pairwise(edges):
+        here = (along >= low) & (along <= high)
+        if here.any():
+            reach = aside[here]
+            middle = mine[here].mean(axis=0)
+            ends.append([middle + (side - middle @ across) * across for side in (reach.min(), reach.max())])
+    return np.array(ends).reshape(-1, 2, 3).transpose(1, 0, 2)
+
+
+def _nearest(moves: Floats, counts: Ints) -> float:
+    """Of the moves with the smallest count the nearest to none, with some distance from those with more."""
     best = counts == counts.min()
-    # the runs of good heights; the nearest to where the pattern puts the group is taken
+    # the runs of good moves; the nearest to where the pattern puts the group is taken
     edges = np.flatnonzero(np.diff(np.concatenate([[0], best.astype(int), [0]])))
-    runs = [(heights[i], heights[j - 1]) for i, j in zip(edges[::2], edges[1::2], strict=True)]
+    runs = [(moves[i], moves[j - 1]) for i, j in zip(edges[::2], edges[1::2], strict=True)]
     low, high = min(runs, key=lambda run: max(0.0, run[0], -run[1]))
     middle = 0.5 * (low + high)
     return float(np.clip(0.0, min(low + CLEARANCE, middle), max(high - CLEARANCE, middle)))

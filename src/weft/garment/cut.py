@@ -167,7 +167,10 @@ class CutGarment:
         return [
             name
             for name, along in self.edge_vertices.items()
-            if self.welded_vertex[along[0]] == self.welded_vertex[along[-1]] and name not in tubes | partners
+            # an edge that is tiny has one vertex
+            if len(along) > 1
+            and self.welded_vertex[along[0]] == self.welded_vertex[along[-1]]
+            and name not in tubes | partners
         ]
 
     def labelled(self, labels: Collection[str]) -> Ints:

@@ -18,6 +18,11 @@ PLACES = 129
 CORNER_ROUNDS, CORNER_RATIO = 6, 1.6
 # an edge that is longer than its chord by this fraction is divided at least once: one segment would cut off its area
 CURVED = 0.02
+# of the wanted length of segments: an edge shorter than this, and all that it is sewn to, is one vertex. Programs that split
+# edges so that they match leave edges of a millimetre, whose triangles would be finer than cloth is thick
+TINY = 0.25
+# cosine of the angle between the neighbours of such an edge: the end of a strap, whose sides run against each other, stays
+STRAP = -0.5
 
 
 def divide_edges(pattern: Pattern, length: float, finer: Mapping[EdgeName, float]) -> dict[EdgeName, Floats]:
@@ -25,15 +30,17 @@ def divide_edges(pattern: Pattern, length: float, finer: Mapping[EdgeName, float
 
     Edges that are sewn together get the same fractions (reversed where they meet the other way round), so that every
     vertex of one has its partner on the other, also where one is longer and is eased or gathered. `finer` divides the
-    wanted length of segments on some edges.
+    wanted length of segments on some edges. An edge that is tiny has one vertex, its end, and the fractions [1].
     """
     groups = _sewn_groups(pattern)
+    tiny = _tiny_edges(pattern, groups, length)
+    groups = [group for group in groups if group[0][0] not in tiny]
     aims = {}
     for group in groups:
         aim = length / max(finer.get(name, 1.0) for name, _ in group)
         aims.update({name: aim for name, _ in group})
     corner = _corner_lengths(pattern, groups, aims)
-    divided: dict[EdgeName, Floats] = {}
+    divided = {name: np.ones(1) for name in tiny}
     for _ in range(CORNER_ROUNDS):
         for group in groups:
             fractions = _divide_group(pattern, group, aims, corner)
@@ -93,6 +100,30 @@ def _sewn_groups(pattern: Pattern) -> list[list[tuple[EdgeName, bool]]]:
     return groups
 
 
+def _tiny_edges(pattern: Pattern, groups: list[list[tuple[EdgeName, bool]]], length: float) -> set[EdgeName]:
+    """The edges that are too short for a segment, with all that they are sewn to; of neighbours only every other one."""
+    tiny: set[EdgeName] = set()
+    longest = {group[0][0]: max(pattern.edge(name).length for name, _ in group) for group in groups}
+    for group in sorted(groups, key=lambda group: longest[group[0][0]]):
+        if longest[group[0][0]] >= TINY * length:
+            break
+        names = {name for name, _ in group}
+        if all(_may_vanish(pattern, name, tiny | names - {name}) for name in names):
+            tiny |= names
+    return tiny
+
+
+def _may_vanish(pattern: Pattern, name: EdgeName, gone: set[EdgeName]) -> bool:
+    """Whether a panel is about the same without an edge: both its neighbours stay, and do not run against each other."""
+    edges = pattern.panel(name.panel).edges
+    before, after = (EdgeName(name.panel, (name.edge + step) % len(edges)) for step in (-1, 1))
+    if len(edges) < 4 or before in gone or after in gone:
+        return False
+    into = np.diff(pattern.edge(before).curve.at(np.array([0.9, 1.0])), axis=0)[0]
+    onto = np.diff(pattern.edge(after).curve.at(np.array([0.0, 0.1])), axis=0)[0]
+    return bool(into @ onto > STRAP * np.linalg.norm(into) * np.linalg.norm(onto))
+
+
 def _least(pattern: Pattern, name: EdgeName) -> int:
     """Segments that an edge has at least."""
     edge = pattern.edge(name)
@@ -121,6 +152,8 @@ def _shorten_corners(
     """Note where segments at a corner came out short because of an edge that they are sewn to; whether there are such."""
     changed = False
     for name, fractions in divided.items():
+        if len(fractions) == 1:
+            continue
         edge = pattern.edge(name)
         for end, step in ((edge.start, fractions[1]), (edge.end, 1.0 - fractions[-2])):
             segment = float(step) * edge.length

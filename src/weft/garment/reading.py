@@ -172,12 +172,12 @@ def _read_seam(number: int, data: Any, panels: Sequence[Panel]) -> PatternSeam:
     for side in sides[:2]:
         table = _table(side, where)
         panel, edge = table.get("panel"), table.get("edge")
-        if panel not in known:
+        if not isinstance(panel, str) or panel not in known:
             near = get_close_matches(str(panel), known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
             raise PatternError(f"{where} sews edge {edge} of panel {panel!r}, which the pattern does not have; {hint}")
         edges = len(known[panel].edges)
-        if not isinstance(edge, int) or not 0 <= edge < edges:
+        if isinstance(edge, bool) or not isinstance(edge, int) or not 0 <= edge < edges:
             raise PatternError(f"{where} sews edge {edge} of panel {panel!r}, which has the edges 0 to {edges - 1}")
         names.append(EdgeName(panel, edge))
     if names[0] == names[1]:
