@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -11,7 +12,10 @@ from typer.models import ArgumentInfo
 
 import weft
 from weft.cli.main import COMMANDS
-from weft.scene.describe import describe_features, describe_presets, describe_scene
+
+# mkdocs loads this file alone, without its folder
+sys.path.append(str(Path(__file__).parent))
+from describe_scene import describe_features, describe_presets, describe_scene
 
 
 def describe_commands() -> str:

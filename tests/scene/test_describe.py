@@ -5,12 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
+from describe_scene import describe_presets, describe_scene
 from scene_strategies import all_parts
 
 import weft
 from weft.errors import SceneError
 from weft.scene import MethodOptions, parse_scene
-from weft.scene.describe import describe_presets, describe_scene
 from weft.scene.material import MATERIALS, PRESETS
 from weft.scene.motion import MOTIONS, Function
 from weft.scene.shape import SHAPES

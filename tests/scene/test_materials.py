@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from describe_scene import describe_features
 
 import weft
 from weft.errors import SceneError
 from weft.mesh import shapes
 from weft.scene import Directions, Material, Scene
-from weft.scene.describe import describe_features
 from weft.scene.material import FEATURES
 from weft.scene.methods import MethodOptions
 from weft.scene.resolve import resolve_scene
