@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, model_validator
 
-from weft.scene.bodies import SELECTORS, Boundary, Pin
+from weft.scene.bodies import SELECTORS, Boundary, Factors, Pin
 from weft.scene.material import FEATURES
 from weft.scene.messages import Key, mistakes, shown, suggest, unknown
 from weft.scene.model import (
@@ -191,6 +191,11 @@ class Flypaper(SceneModel):
     )
     map: tuple[NotNegative, ...] | None = Field(
         default=None, description="factors of the weight, one for each vertex of all cloths; default: 1 everywhere"
+    )
+    surface: Factors | None = Field(
+        default=None,
+        description="factors of the weight at the collider's own vertices: one number for each, or the name of a vertex "
+        "attribute of its mesh; default: 1 everywhere",
     )
 
 

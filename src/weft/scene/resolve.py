@@ -12,6 +12,7 @@ from weft.mesh import TriMesh, shapes
 from weft.scene.bodies import Cloth, Collider, is_pattern
 from weft.scene.creases import Crease, fold_creases, rest_angles
 from weft.scene.messages import Key
+from weft.scene.methods import Flypaper
 from weft.scene.motion import FunctionMotion, ResolvedMotion, SampledMotion
 from weft.scene.motion import Sequence as SequenceMotion
 from weft.scene.pins import PinnedVertices, hold_vertices
@@ -176,18 +177,37 @@ def resolve_painted(scene: Scene, cloth: Cloth, mesh: TriMesh) -> dict[str, np.n
         if given is None:
             continue
         key = (*_body_key(scene, cloth), "painted", name)
-        with _naming_key(scene, key):
-            named = isinstance(given, str)
-            factors = _attribute(mesh, given) if isinstance(given, str) else np.array(given)
-        if len(factors) != len(mesh.vertices):
-            what = f"{given!r} has" if named else "there are"
-            text = f"{what} {len(factors)} values, and {cloth.name!r} has {len(mesh.vertices)} vertices"
-            raise SceneError(scene.problem(key, text + (" after its repair" if cloth.repair else "")))
-        if not (np.isfinite(factors) & (factors >= 0.0)).all():
-            worst = int((~(np.isfinite(factors) & (factors >= 0.0))).argmax())
-            raise SceneError(scene.problem(key, f"must be 0 or more, not {factors[worst]:g} at vertex {worst}"))
+        factors = _factors(scene, key, given, cloth, mesh)
         found[name] = factors
     return found
+
+
+def resolve_grips(scene: Scene, weights: Sequence[Flypaper], meshes: Sequence[TriMesh]) -> dict[str, np.ndarray]:
+    """The factors of flypaper weights at the vertices of colliders, by name; `meshes` are those of all colliders."""
+    found = {}
+    bodies = {collider.name: (collider, mesh) for collider, mesh in zip(scene.colliders, meshes, strict=True)}
+    for i, flypaper in enumerate(weights):
+        if flypaper.surface is not None:
+            key = ("method", "flypaper", i, "surface")
+            found[flypaper.collider] = _factors(scene, key, flypaper.surface, *bodies[flypaper.collider])
+    return found
+
+
+def _factors(
+    scene: Scene, key: Key, given: str | tuple[float, ...], body: Cloth | Collider, mesh: TriMesh
+) -> np.ndarray:
+    """One factor for each vertex of a body, from numbers or the name of a vertex attribute."""
+    with _naming_key(scene, key):
+        named = isinstance(given, str)
+        factors = _attribute(mesh, given) if isinstance(given, str) else np.array(given)
+    if len(factors) != len(mesh.vertices):
+        what = f"{given!r} has" if named else "there are"
+        text = f"{what} {len(factors)} values, and {body.name!r} has {len(mesh.vertices)} vertices"
+        raise SceneError(scene.problem(key, text + (" after its repair" if body.repair else "")))
+    if not (np.isfinite(factors) & (factors >= 0.0)).all():
+        worst = int((~(np.isfinite(factors) & (factors >= 0.0))).argmax())
+        raise SceneError(scene.problem(key, f"must be 0 or more, not {factors[worst]:g} at vertex {worst}"))
+    return factors
 
 
 def resolve_creases(scene: Scene, cloth: Cloth, mesh: TriMesh) -> np.ndarray | None:

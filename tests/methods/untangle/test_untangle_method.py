@@ -153,6 +153,52 @@ def test_pinched_cloth_goes_with_a_solid_by_its_weight(weight):
     assert (run.x - start)[held, 2] == pytest.approx(0.05 * weight, abs=1e-9)
 
 
+def one_body(folder, grips):
+    """The same two boxes as one mesh, whose vertices have these weights: of the base, and of the top, which moves."""
+    boxes = [weft.mesh.shapes.box((0.15, 0.1, 0.4), cells=(3, 2, 6)) for _ in range(2)]
+    heights = (-0.05, 0.045)
+    x = np.concatenate([box.vertices + [0.0, y, 0.0] for box, y in zip(boxes, heights, strict=True)])
+    own = np.repeat([0, 1], len(boxes[0].vertices))
+    poses = x + 0.05 * np.linspace(0.0, 1.0, 7)[:, None, None] * own[:, None] * [0.0, 0.0, 1.0]
+    file = folder / "body.npz"
+    np.savez(
+        file,
+        vertices=x,
+        faces=np.concatenate([boxes[0].faces, boxes[1].faces + len(boxes[0].vertices)]),
+        poses=poses,
+        grip=np.array(grips)[own],
+    )
+    scene = squeezed()
+    motion = weft.Sequence(file=str(file), array="poses", fps=60.0)
+    return scene.replace(colliders=[weft.Collider(name="body", mesh=str(file), motion=motion)])
+
+
+@pytest.mark.parametrize("weight", [0.1, 1.0])
+def test_places_on_one_body_have_weights_of_their_own(weight, tmp_path):
+    options = Untangle(flypaper=[Flypaper(collider="body", surface="grip")])
+    run = Run(one_body(tmp_path, (1.0 - weight, weight)).replace(method=options))
+    start = run.x
+    for _ in run.frames(6):
+        pass
+    held = run.method.pinched_vertices
+    inner = held[np.abs(start[held, 0]) < 0.04]
+    assert len(inner) > 20
+    assert (run.x - start)[inner, 2] == pytest.approx(0.05 * weight, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("surface", "message"),
+    [
+        ("grasp", "the mesh has no vertex attribute 'grasp'; it has grip"),
+        ((1.0, 2.0), "there are 2 values, and 'body' has 148 vertices"),
+    ],
+)
+def test_weights_of_places_that_do_not_fit_the_body_are_a_mistake(surface, message, tmp_path):
+    scene = one_body(tmp_path, (1.0, 1.0))
+    with pytest.raises(weft.WeftError, match=rf"method\.flypaper\[0\]\.surface.*{message}"):
+        Run(scene.replace(method=Untangle(flypaper=[Flypaper(collider="body", surface=surface)])))
+
+
 def test_weights_of_colliders_that_are_not_there_are_a_mistake():
     with pytest.raises(weft.WeftError, match=r"method\.flypaper\[0\]\.collider: no collider is called 'roof'"):
         squeezed().replace(method=Untangle(flypaper=[Flypaper(collider="roof")]))

@@ -4,7 +4,8 @@ A vertex pinched between several surfaces, or between two portions of one, is fu
 position to which surface i would carry it if it were glued to it, and the weights a_i, not negative, sum to 1. The vertex is
 glued for one step only: its coordinates relative to the surfaces are computed anew in each step, so there is no history, and
 surfaces may come and go. Between surfaces at rest a vertex does not move at all; with surfaces that move as one body it moves
-with that body.
+with that body. A weight may differ from place to place on a collider, so that of one mesh that is a whole body the torso may
+hold cloth more than the hand.
 """
 
 from collections.abc import Mapping
@@ -65,12 +66,16 @@ def glue(
     face_body: wp.array[int],
     first_body: int,
     pull: wp.array2d[wp.float64],
+    grip: wp.array[wp.float64],
     x: wp.array[wp.vec3d],
     goal: wp.array[wp.vec3d],
     h: wp.float64,
     held: ConstraintArrays,
 ):
-    """Constrain one vertex to the weighted mean of the positions to which its surfaces carry it."""
+    """Constrain one vertex to the weighted mean of the positions to which its surfaces carry it.
+
+    `pull` are the weights of each collider for each vertex of cloth, `grip` factors of them at the vertices of colliders.
+    """
     k = first + wp.tid()
     i = points.vertices[k]
     if held.owner[i] == PRESCRIBED:
@@ -88,8 +93,11 @@ def glue(
         for other in range(start, stop):
             if face_body[points.faces[other]] == body:
                 shared += ONE
-        weight = pull[body - first_body, i] / shared
-        displacement = carried_displacement(x[i], faces[points.faces[j]], points.weights[j], x, goal)
+        f = faces[points.faces[j]]
+        w = points.weights[j]
+        here = w[0] * grip[f[0]] + w[1] * grip[f[1]] + w[2] * grip[f[2]]
+        weight = here * pull[body - first_body, i] / shared
+        displacement = carried_displacement(x[i], f, w, x, goal)
         total += weight
         weighted += weight * displacement
         mean += even * displacement
@@ -121,8 +129,11 @@ class Flypaper:
         *,
         weights: Mapping[str, float] | None = None,
         maps: Mapping[str, npt.ArrayLike] | None = None,
+        surfaces: Mapping[str, npt.ArrayLike] | None = None,
     ) -> None:
         """`weights`: of colliders by name, by default 1; `maps`: by name of the collider, a factor for each cloth vertex.
+
+        `surfaces`: by name of the collider, a factor for each of its own vertices.
 
         Only their proportions at a vertex matter. Where all are 0, the surfaces have equal weights.
         """
@@ -136,7 +147,11 @@ class Flypaper:
             pull[_place(names, name)] *= _checked(name, np.asarray(weight, float), ())
         for name, factors in (maps or {}).items():
             pull[_place(names, name)] *= _checked(name, np.asarray(factors, float), (count,))
+        grip = np.ones(world.vertex_count)
+        for name, factors in (surfaces or {}).items():
+            grip[world.bodies[self._first_body + _place(names, name)].vertices] = factors
         self._pull = wp.array(pull, dtype=wp.float64, ndim=2, device=self.device)
+        self._grip = wp.array(grip, dtype=wp.float64, device=self.device)
         self.count = 0
         """number of vertices held"""
         self._vertices, self._offsets, self._faces = (Buffer(int, self.device) for _ in range(3))
@@ -166,7 +181,7 @@ class Flypaper:
         points.vertices, points.offsets = self._vertices.array, self._offsets.array
         points.faces, points.weights = self._faces.array, self._weights.array
         inputs: list[Any] = [points, surface.faces, surface.face_body, self._first_body, self._pull]
-        inputs += [x, goal, h, constraints.held]
+        inputs += [self._grip, x, goal, h, constraints.held]
         launch(glue, self.count, inputs, device=self.device)
 
     def review(self, x_end: wp.array, v_end: wp.array, force: wp.array, constraints: Constraints) -> int:

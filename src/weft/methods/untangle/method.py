@@ -30,6 +30,7 @@ from weft.methods.untangle.solid_contact import SolidContact
 from weft.methods.untangle.solid_surfaces import SolidSurfaces
 from weft.runtime import launch
 from weft.scene import Untangle as UntangleOptions
+from weft.scene.resolve import resolve_grips
 from weft.world import State, World
 from weft.world.constraints import ConstraintSource
 from weft.world.kinematics import TIME_SLACK
@@ -82,6 +83,7 @@ class Untangle(Method):
             world,
             weights={one.collider: one.weight for one in options.flypaper},
             maps={one.collider: np.array(one.map) for one in options.flypaper if one.map is not None},
+            surfaces=resolve_grips(world.scene, options.flypaper, world.collider_meshes),
         )
         self.x_end, self.v_end = wp.zeros_like(world.target), wp.zeros_like(world.target)
         self._steps = options.steps or max(1, int(np.ceil(1.0 / (world.scene.fps * LONGEST_STEP) - 1e-9)))
