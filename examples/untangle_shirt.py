@@ -19,10 +19,15 @@ QUICK = {"around": 28, "rows": 24, "hole": 4, "drop": 2, "sleeve": 9}
 FULL = {"around": 40, "rows": 36, "hole": 6, "drop": 3, "sleeve": 14}
 
 
-def shirt(around: int, rows: int, hole: int, drop: int, sleeve: int) -> weft.TriMesh:
-    """A tube with two sleeves, in one piece, 0.55 m long; neck, hem and cuffs are open."""
+def shirt(
+    around: int, rows: int, hole: int, drop: int, sleeve: int, *, length: float = 0.55, droop: float = 0.12
+) -> weft.TriMesh:
+    """A tube with two sleeves, in one piece; neck, hem and cuffs are open.
+
+    length: of the tube, m; droop: how much lower than their beginning the sleeves end, m.
+    """
     angle = 2.0 * np.pi * np.arange(around) / around
-    heights = np.linspace(0.55, 0.0, rows + 1)
+    heights = np.linspace(length, 0.0, rows + 1)
     radii = np.where(np.arange(rows + 1) < drop, 0.65 + 0.35 * np.arange(rows + 1) / drop, 1.0)
     ring = np.column_stack([0.184 * np.cos(angle), np.zeros(around), 0.112 * np.sin(angle)])
     vertices = [*(r * ring + [0.0, y, 0.0] for r, y in zip(radii, heights, strict=True))]
@@ -58,7 +63,7 @@ def shirt(around: int, rows: int, hole: int, drop: int, sleeve: int) -> weft.Tri
         for k in range(1, sleeve + 1):
             part = k / sleeve
             blend = min(1.0, 3.0 * part)
-            out = np.array([0.25 * side * part, -0.12 * part**2, 0.0])
+            out = np.array([0.25 * side * part, -droop * part**2, 0.0])
             vertices.append(middle + (1.0 - blend) * arm + blend * round_ + out)
             now = list(range(count, count + len(border)))
             count += len(border)

@@ -39,6 +39,8 @@ SMALL_HOLES = 0.01
 # so many of the points on the same side are looked at, and most of them decide: rounding to float32 may put one that touches a
 # surface to the other side
 SAMPLES = 5
+# surfaces move together if their motions differ by less than this fraction of them, more than rounding
+TOGETHER = 1e-9
 # how far behind a surface that a ray has met the next one starts, so that it does not meet the same again, m
 BEHIND_HIT = wp.constant(1.0e-6)
 
@@ -173,6 +175,15 @@ class Held(NamedTuple):
         total = np.stack([np.bincount(self.holder_of, moved[:, axis], count) for axis in range(3)], axis=1)
         mean: Floats = total / np.maximum(np.bincount(self.holder_of, minlength=count), 1)[:, None]
         return mean
+
+    def opposed(self, motion: Floats) -> NDArray[np.bool_]:
+        """(k,) which vertices have holders that move differently; `motion` (n, 3) is that of all vertices."""
+        moved = np.einsum("kc,kcd->kd", self.holder_weights, motion[self.holder_corners])
+        other = np.linalg.norm(moved - self.carried(motion)[self.holder_of], axis=1)
+        speed = np.linalg.norm(moved, axis=1)
+        found = np.zeros(len(self.state), dtype=bool)
+        found[self.holder_of[other > TOGETHER * speed]] = True
+        return found
 
     def nearest(self, x: Floats) -> tuple[Floats, Floats]:
         """(k, 3) twice: the nearest point of the surface, and the unit normal of its triangle."""

@@ -32,8 +32,11 @@ def mean_displacements(moves: Sequence[tuple[Moves, Floats]], count: int) -> tup
     return np.divide(total, weight[:, None], out=np.zeros_like(total), where=named[:, None]), named
 
 
-def spread(own: Floats, named: NDArray[np.bool_], links: sparse.csr_array) -> Floats:
-    """(n, 3) the displacements of the named vertices, and of all vertices around them; `links` are 1 between neighbours."""
+def spread(own: Floats, named: NDArray[np.bool_], links: sparse.csr_array, least: Floats | None = None) -> Floats:
+    """(n, 3) the displacements of the named vertices, and of all vertices around them; `links` are 1 between neighbours.
+
+    `least` (n,): how much shorter a displacement becomes from ring to ring at least, m.
+    """
     moved, known = own, named.astype(np.float64)
     for _ in range(SPREAD_RINGS):
         # vertices that have not been reached are left out of the mean
@@ -41,6 +44,9 @@ def spread(own: Floats, named: NDArray[np.bool_], links: sparse.csr_array) -> Fl
         follow = np.divide(
             SPREAD_FACTOR * (links @ moved), reached[:, None], out=np.zeros_like(own), where=reached[:, None] > 0.0
         )
+        if least is not None:
+            length = np.sqrt(np.einsum("ij,ij->i", follow, follow))
+            follow *= np.maximum(1.0 - least / np.maximum(length, 1e-300), 0.0)[:, None]
         moved = np.where(named[:, None], own, follow)
         known = np.where(reached > 0.0, 1.0, known)
     return moved

@@ -71,6 +71,25 @@ def test_a_sleeve_between_a_motionless_arm_and_torso_is_motionless(tmp_path):
     assert cache.report["stretch"].max() < 0.25
 
 
+@pytest.mark.parametrize(
+    ("shape", "rotation"),
+    [
+        # two triangles a side: the nearest surface is at the sides of the box, not at its ends
+        (weft.Box(size=(0.18, 0.09, 0.14)), (-72.0, -5.0, -10.0)),
+        (weft.Capsule(radius=0.05, length=0.2, segments=16, rings=4), (10.0, 0.0, 15.0)),
+    ],
+)
+def test_a_sheet_slides_off_the_end_of_a_solid_that_starts_across_it(shape, rotation, tmp_path):
+    v, faces, rest = scenes.flat(20, size=0.5)
+    at = weft.Placement(position=(-0.14, -0.009, -0.12), rotation_deg=rotation)
+    solid = weft.Collider(name="solid", shape=shape, placement=at)
+    sheet = scenes.cloth(tmp_path, "sheet", v, faces, rest).replace(material="linen")
+    cache = run(scenes.floating([sheet], (solid,), frames=24), tmp_path)
+    check_report(cache)
+    assert cache.report["intersections"][0] > 0
+    assert last_crossing(cache) < 20
+
+
 @pytest.mark.parametrize("kind", ["hill", "corner", "cross", "rims", "flap", "roll", "layers"])
 def test_cloth_that_starts_tangled_comes_free_and_is_calm(kind, tmp_path):
     cache = run(scenes.tangled_start(kind, tmp_path), tmp_path)

@@ -128,6 +128,21 @@ def test_crossings_within_tangles_are_found_as_by_brute_force():
     assert not states.any and not states.tangled(ends, faces).any()
 
 
+def test_cloth_beside_a_pinch_may_be_forced_in_only_where_solids_move_against_each_other(tmp_path):
+    world, method = compile_scene(scenes.arm_in_torso(tmp_path))
+    state = world.initial_state()
+    method.begin(state)
+    tangles = method.finder.find(state.x)
+    held = tangles.inside[tangles.pinched]
+    motion = np.zeros((world.vertex_count, 3))
+    still = method.finder.places(tangles, held, motion)
+    assert len(still.pinched) > len(held) > 0 and not len(still.closing)
+    motion[world.cloth_vertex_count :] = (0.01, 0.0, 0.02)
+    assert not len(method.finder.places(tangles, held, motion).closing)
+    motion[world.bodies[1].vertices] = (0.02, 0.0, 0.02)
+    assert np.array_equal(method.finder.places(tangles, held, motion).closing, still.pinched)
+
+
 def test_tangles_that_are_joined_keep_apart():
     one, other = Sides.of(np.array([1, 2]), np.array([3])), Sides.of(np.array([4]), np.array([1]))
     joined = Sides.join(one, other)

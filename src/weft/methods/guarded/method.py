@@ -54,6 +54,7 @@ class Guarded(Robust):
         self.collisions: GuardedRounds = GuardedRounds(world, self.contacts, self.motion, self._limit_strain)
         self.states = PairStates(world)
         self.search.leave_alone, self.contacts.turn = self.states.leave_alone, self.states.turn_contacts
+        self.contacts.loosen = self.states.loosen_contacts
         self.finder = TangleFinder(world)
         self.tangles: Tangles | None = None
         """what crosses at the start of the next step"""
@@ -157,8 +158,9 @@ class Guarded(Robust):
         sides, places = [], None
         if self.tangles is not None:
             sides.append(self.finder.sides(self.tangles))
-            self._hold_pinched(self.tangles, state, dt)
-            places = self.finder.places(self.tangles, self._held.released)
+            motion = self.world.target.numpy() - state.x.numpy()
+            self._hold_pinched(self.tangles, motion / dt)
+            places = self.finder.places(self.tangles, self._held.released, motion)
         self.states.assign(Sides.join(*sides, self._held.sides()), places)
         if not self.states.any:
             return
@@ -170,10 +172,9 @@ class Guarded(Robust):
             moved = self.finder.displacements(self.tangles, movable, pinned, self._parted)
             self._displacement = wp.array(moved, dtype=wp.vec3d, device=self.world.device)
 
-    def _hold_pinched(self, tangles: Tangles, state: State, dt: float) -> None:
-        """Let pinched vertices move with the surfaces that pinch them."""
+    def _hold_pinched(self, tangles: Tangles, velocity: Floats) -> None:
+        """Let pinched vertices move with the surfaces that pinch them; `velocity` (n, 3) is that of colliders and pins."""
         if tangles.pinched.any():
-            velocity = (self.world.target.numpy() - state.x.numpy()) / dt
             self._held.add(tangles.inside[tangles.pinched], self.finder.held_velocities(tangles, velocity))
 
     def _release(self, state: State, dt: float, forced: Forced) -> None:

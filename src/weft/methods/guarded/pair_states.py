@@ -8,7 +8,7 @@ of the other feature's on the other side. Such pairs are left alone: they are no
 All other pairs are free, and stay free.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
@@ -50,9 +50,48 @@ class Sides(NamedTuple):
         return cls(np.concatenate([one, other]), np.repeat([0, 1], [len(one), len(other)]))
 
 
-# what is known of a vertex with regard to solids: nothing (or it is inside), outside of all of them, at a pinched one, or a
-# vertex of a solid
-NOTHING, OUT, PINCHED, SOLID = (wp.constant(wp.int8(number)) for number in range(4))
+# what is known of a vertex with regard to solids: nothing (or it is inside), outside of all of them, at a pinched one, outside
+# beside a pinched one that nothing closes on, or a vertex of a solid
+NOTHING, OUT, PINCHED, BESIDE, SOLID = (wp.constant(wp.int8(number)) for number in range(5))
+
+
+@wp.struct
+class PlaceArrays:
+    """What is known of features with regard to solids."""
+
+    vertices: wp.array[wp.int8]
+    """NOTHING, OUT, PINCHED, BESIDE or SOLID"""
+    cut_edges: wp.array[wp.int8]
+    """1 for edges that pass through a triangle"""
+    cut_faces: wp.array[wp.int8]
+    """1 for triangles that an edge passes through"""
+
+
+@wp.func
+def outside(places: PlaceArrays, vertex: int) -> bool:
+    """Whether a vertex of cloth is outside of all solids and stays so."""
+    return places.vertices[vertex] == OUT or places.vertices[vertex] == BESIDE
+
+
+@wp.func
+def edge_stays_outside(places: PlaceArrays, edges: wp.array[wp.vec2i], cloth: int, solid: int) -> bool:
+    """Whether an edge of cloth that is outside of all solids is guarded against an edge of a solid, tangle or not."""
+    if places.vertices[edges[solid][0]] != SOLID or places.cut_edges[cloth] != wp.int8(0):
+        return False
+    return outside(places, edges[cloth][0]) and outside(places, edges[cloth][1])
+
+
+@wp.func
+def vertex_stays_outside(places: PlaceArrays, vertex: int, number: int, face: wp.vec3i) -> bool:
+    """Whether a vertex and triangle `number`, one of them outside of all solids and the other of one, are guarded."""
+    if outside(places, vertex):
+        return places.vertices[face[0]] == SOLID
+    if places.vertices[vertex] != SOLID or places.cut_faces[number] != wp.int8(0):
+        return False
+    for k in range(3):
+        if not outside(places, face[k]):
+            return False
+    return True
 
 
 @wp.func
@@ -60,7 +99,7 @@ def turns_outwards(placed: wp.array[wp.int8], q: wp.vec4i) -> bool:
     """Whether a pair of cloth and a solid within a tangle remains a contact, turned outwards: not where cloth is pinched."""
     solid = bool(False)
     for k in range(4):
-        if placed[q[k]] == PINCHED:
+        if placed[q[k]] == PINCHED or placed[q[k]] == BESIDE:
             return False
         if placed[q[k]] == SOLID:
             solid = True
@@ -105,14 +144,14 @@ def ignore_tangled(
     edges: wp.array[wp.vec2i],
     offsets: wp.array[int],
     items: wp.array[int],
-    placed: wp.array[wp.int8],
+    places: PlaceArrays,
     distances: wp.array[wp.float64],
     chosen: wp.array[wp.uint64],
     counts: wp.array[int],
 ):
     """Ignore the candidates of a batch that are within a tangle: they are no contacts, and cannot collide.
 
-    A vertex that is outside of all solids stays outside of them, whatever it belongs to. Contacts of cloth with a solid that
+    What is outside of all solids and does not cross them stays so, whatever it belongs to. Contacts of cloth with a solid that
     it crosses remain, and are turned outwards (see `turn_outwards`).
     """
     item = first + wp.tid()
@@ -123,20 +162,25 @@ def ignore_tangled(
     for k in range(candidates_in(begin, batch, pairs)):
         pair = pairs[begin + k]
         tangled = bool(False)
+        # an edge that passes through a surface has no side of it, and no contact
+        cut = bool(False)
         q = wp.vec4i()
         if of_edges == 1:
             e = edges[pair[0]]
             f = edges[pair[1]]
             q = wp.vec4i(e[0], e[1], f[0], f[1])
-            tangled = edge_opposes_edge(offsets, items, e, f)
+            cut = places.cut_edges[pair[0]] != wp.int8(0) or places.cut_edges[pair[1]] != wp.int8(0)
+            one = edge_stays_outside(places, edges, pair[0], pair[1])
+            if not one and not edge_stays_outside(places, edges, pair[1], pair[0]):
+                tangled = edge_opposes_edge(offsets, items, e, f)
         else:
             t = faces[pair[1]]
             q = wp.vec4i(pair[0], t[0], t[1], t[2])
-            if placed[pair[0]] != OUT or placed[t[0]] != SOLID:
+            if not vertex_stays_outside(places, pair[0], pair[1], t):
                 tangled = vertex_opposes_face(offsets, items, pair[0], t)
         if tangled:
             distances[begin + k] = IGNORED_DISTANCE
-        if left & bit(k) != wp.uint64(0) and (not tangled or turns_outwards(placed, q)):
+        if left & bit(k) != wp.uint64(0) and (not tangled or (not cut and turns_outwards(places.vertices, q))):
             kept |= bit(k)
             number += 1
     chosen[item] = kept
@@ -180,6 +224,28 @@ def turn_outwards(
 
 
 @wp.kernel
+def loosen(
+    first: int,
+    size: wp.array[int],
+    contacts: ContactArrays,
+    offsets: wp.array[int],
+    items: wp.array[int],
+    placed: wp.array[wp.int8],
+):
+    """Take friction from the contacts of cloth with a solid that it crosses: it would hold the cloth where it has to leave."""
+    i = first + wp.tid()
+    if i >= size[0]:
+        return
+    q = contacts.vertices[i]
+    if turns_outwards(placed, q):
+        if contacts.weights[i][1] > wp.float64(0.0):
+            if edge_opposes_edge(offsets, items, wp.vec2i(q[0], q[1]), wp.vec2i(q[2], q[3])):
+                contacts.friction[i] = wp.vec2d()
+        elif vertex_opposes_face(offsets, items, q[0], wp.vec3i(q[1], q[2], q[3])):
+            contacts.friction[i] = wp.vec2d()
+
+
+@wp.kernel
 def find_tangled(
     first: int,
     ends: wp.array[wp.vec2i],
@@ -201,8 +267,14 @@ class Places(NamedTuple):
 
     outside: Ints
     """vertices of cloth outside of all solids"""
+    cut_edges: Ints
+    """edges that pass through something"""
+    cut_faces: Ints
+    """triangles that something passes through"""
     pinched: Ints
-    """pinched vertices, and those around them: what is outside there may still be forced inside"""
+    """pinched vertices, and those around them"""
+    closing: Ints
+    """those of them that solids still close on: what is outside there may be forced inside"""
     solid: Ints
     """the vertices of solids"""
     outwards: NDArray[np.float64]
@@ -216,7 +288,10 @@ class PairStates:
         self.world = world
         self._offsets = wp.zeros(world.vertex_count + 1, dtype=int, device=world.device)
         self._items = wp.zeros(1, dtype=int, device=world.device)
-        self._placed = wp.zeros(world.vertex_count, dtype=wp.int8, device=world.device)
+        self._places: Any = PlaceArrays()
+        counts = {"vertices": world.vertex_count, "cut_edges": len(world.surface.edges), "cut_faces": len(world.faces)}
+        for name, count in counts.items():
+            setattr(self._places, name, wp.zeros(count, dtype=wp.int8, device=world.device))
         self._outwards = wp.zeros(world.vertex_count, dtype=wp.vec3d, device=world.device)
         self._turning = False
         self.any = False
@@ -234,9 +309,12 @@ class PairStates:
         self._turning = places is not None
         if places is not None:
             placed[places.outside], placed[places.pinched] = int(OUT), int(PINCHED)
-            placed[places.solid] = int(SOLID)
+            beside = np.setdiff1d(np.intersect1d(places.pinched, places.outside), places.closing)
+            placed[beside], placed[places.solid] = int(BESIDE), int(SOLID)
             self._outwards.assign(places.outwards)
-        self._placed.assign(placed)
+            _mark(self._places.cut_edges, places.cut_edges)
+            _mark(self._places.cut_faces, places.cut_faces)
+        self._places.vertices.assign(placed)
 
     def leave_alone(self, candidates: CandidateList) -> None:
         """Ignore the candidates that are within a tangle."""
@@ -244,14 +322,21 @@ class PairStates:
             return
         surface, c = self.world.surface, candidates
         inputs = [int(c.kind == Kind.EDGE_EDGE), c.batch, c.pairs, surface.faces, surface.edges]
-        inputs += [self._offsets, self._items, self._placed, c.distances, c.chosen, c.counts]
+        inputs += [self._offsets, self._items, self._places, c.distances, c.chosen, c.counts]
         c.run(ignore_tangled, inputs)
 
     def turn_contacts(self, contacts: ContactList) -> None:
         """Let the contacts of cloth with solids that it crosses ask it to be outside."""
         if self.any and self._turning and contacts.count:
-            inputs = [contacts.size, contacts.arrays, self._offsets, self._items, self._placed, self._outwards]
+            inputs = [contacts.size, contacts.arrays, self._offsets, self._items]
+            inputs += [self._places.vertices, self._outwards]
             launch(turn_outwards, contacts.launch_bound, inputs, device=self.world.device)
+
+    def loosen_contacts(self, contacts: ContactList) -> None:
+        """Let the contacts of cloth with solids that it crosses have no friction."""
+        if self.any and self._turning and contacts.count:
+            inputs = [contacts.size, contacts.arrays, self._offsets, self._items, self._places.vertices]
+            launch(loosen, contacts.launch_bound, inputs, device=self.world.device)
 
     def tangled(self, ends: Ints, faces: Ints) -> Bools:
         """(k,) whether crossings are within the tangles; `ends` (k, 2) and `faces` (k, 3) are vertices."""
@@ -263,6 +348,13 @@ class PairStates:
         inputs += [wp.array(np.ascontiguousarray(faces, np.int32), dtype=wp.vec3i, device=device)]
         launch(find_tangled, len(ends), [*inputs, self._offsets, self._items, found], device=device)
         return found.numpy() != 0
+
+
+def _mark(flags: wp.array, chosen: Ints) -> None:
+    """Set 1 for the chosen ones, 0 for all others."""
+    marks = np.zeros(len(flags), np.int8)
+    marks[chosen] = 1
+    flags.assign(marks)
 
 
 def sides_by_vertex(sides: Sides, count: int) -> Csr:

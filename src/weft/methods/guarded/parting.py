@@ -25,14 +25,18 @@ Bools = NDArray[np.bool_]
 # edge lengths by which shortening a path moves each of its two sides in a step, and that any vertex moves at most
 CONTOUR_STEP = 0.2
 LARGEST_MOVE = 0.25
-# a vertex that is pulled, or leaves a solid, moves this fraction of the way in a step, at least so many edge lengths
+# a vertex that is pulled, or leaves a solid, moves this fraction of the way in a step; one that is pulled at least so many
+# edge lengths. What has just come into a solid leaves it softly: it may come back in the next step, again and again
 PULL_FRACTION, PULL_LEAST = 0.2, 0.1
+# where no path is parted and cloth only leaves solids, a displacement loses at least so many edge lengths from ring to ring as
+# it spreads: a vertex that comes in and goes out again, beside pinched ones, should not shake a whole sleeve
+SPREAD_LOSS = 0.01
 # edge lengths within which the partner of a vertex is searched: deeper tangles are only shortened
 PARTNER_REACH = 32.0
 
 
 class Way(NamedTuple):
-    """Vertices that are to move, and how far."""
+    """Vertices that are to move, and how far in the step."""
 
     vertices: Ints
     vectors: Floats
@@ -67,12 +71,13 @@ class Parting:
         if paths.any():
             shorten = self._for_movable(contour_moves(analysis, paths), movable)
             moves.append((shorten, CONTOUR_STEP * self._lengths(shorten)))
+        least = None if moves else SPREAD_LOSS * self.scale
         for vertices, way in ways:
             distance = np.linalg.norm(way, axis=1)
             out = Moves(vertices[:, None], np.ones((len(vertices), 1)), unit(way))
-            moves.append((out, np.minimum(self._steps(distance, out), distance)))
+            moves.append((out, distance))
         own, named = mean_displacements(moves, self.world.vertex_count)
-        moved = spread(np.where(movable[:, None], own, 0.0), named & movable, self.links)
+        moved = spread(np.where(movable[:, None], own, 0.0), named & movable, self.links, least)
         moved[~movable] = 0.0
         return limited(moved, LARGEST_MOVE * self.scale)
 

@@ -17,7 +17,7 @@ from weft.analysis.crossing import CrossingFinder
 from weft.analysis.solids import INSIDE_AREA, OUTSIDE, PINCHED, Held, Solids
 from weft.mesh.topology import Csr, Topology, connected_labels
 from weft.methods.guarded.pair_states import Places, Sides
-from weft.methods.guarded.parting import Parting, Way
+from weft.methods.guarded.parting import LARGEST_MOVE, PULL_FRACTION, Parting, Way, limited
 from weft.world import World
 
 Floats = NDArray[np.float64]
@@ -29,6 +29,9 @@ Bools = NDArray[np.bool_]
 RINGS = 2
 # rings of vertices around pinched ones that solids may still close on
 PINCHED_RINGS = 2
+# square of the length of the end of a solid in its radii, from which on cloth slides off it instead of being drawn to the
+# nearest surface
+LONG_END = 0.25
 # edge lengths by which cloth that cuts a corner of a solid is moved off it in a step
 CLEARING = 0.1
 
@@ -210,12 +213,20 @@ class TangleFinder:
         vertex, side = np.concatenate([vertex, vertex[single]]), np.concatenate([side, side[single] ^ 1])
         return Sides.join(Sides(vertex, side), self._in_solids(tangles))
 
-    def places(self, tangles: Tangles, held: NDArray[np.integer]) -> Places | None:
-        """Where vertices are with regard to solids, if cloth crosses one; `held` are the vertices held in the step."""
+    def places(self, tangles: Tangles, held: NDArray[np.integer], motion: Floats) -> Places | None:
+        """Where vertices are with regard to solids, if cloth crosses one.
+
+        `held` are the vertices held in the step, `motion` (n, 3) is that of all vertices. What is near vertices held by solids
+        that do not move against each other stays outside: nothing closes on it.
+        """
         if tangles.around is None or not self._crosses_solids(tangles).any():
             return None
+        forced = np.setdiff1d(held, tangles.inside[tangles.pinched])
+        closing = self._ring(tangles.inside[tangles.around.opposed(motion)], PINCHED_RINGS)
+        closed_on = self._ring(np.union1d(forced, np.intersect1d(closing, held)), PINCHED_RINGS)
+        cut = tangles.analysis.edge, tangles.analysis.face
         near = self._ring(held, PINCHED_RINGS)
-        return Places(tangles.outside, near, self.solids.vertices, tangles.outwards)
+        return Places(tangles.outside, *cut, near, closed_on, self.solids.vertices, tangles.outwards)
 
     def at_pinched(self, tangles: Tangles) -> Bools:
         """(k,) which crossings are at pinched vertices, or so near to them that solids may still close on them."""
@@ -287,7 +298,10 @@ class TangleFinder:
             closed = self._crosses_solids(tangles)
             solid = np.logical_or.reduceat(closed, starts)
             pulled = solid & self._wholly_inside(tangles)
-            moves = [self._leave(tangles, pulled), self._clear(tangles, tangles.vertices[closed & ~at_pins])]
+            through, slide = self._slide_off(tangles, pulled)
+            cutting = closed & ~at_pins & ~through[analysis.path_of]
+            moves = [self._leave(tangles, pulled), slide, self._clear(tangles, tangles.vertices[cutting])]
+            pulled &= ~through
         return self.parting.displacements(analysis, ~solid & ~hopeless, pulled, moves, movable, number)
 
     def _wholly_inside(self, tangles: Tangles) -> Bools:
@@ -301,6 +315,45 @@ class TangleFinder:
         found: Bools = pulling_paths(analysis) & (outside.reshape(-1, 2).sum(axis=1) == 0)
         return found
 
+    def _slide_off(self, tangles: Tangles, pulled: Bools) -> tuple[Bools, Way]:
+        """Which of the pulled paths go around a solid that passes through the cloth, and the ways of the cloth off its end.
+
+        The cloth inside such a path moves as one, across the curve, to where less of the solid is. Its nearest surface is at
+        the sides of the solid, where it would only be stretched.
+        """
+        analysis, count = tangles.analysis, self.world.cloth_vertex_count
+        through, vertices, ways = np.zeros(len(analysis), dtype=bool), [np.zeros(0, np.int32)], [np.zeros((0, 3))]
+        regions = analysis.region_vertices
+        for path in np.flatnonzero(pulled & analysis.closed & ~analysis.single):
+            nodes = slice(analysis.path_offsets[path], analysis.path_offsets[path + 1])
+            sheet = int(analysis.sheet[nodes.start]) ^ int(analysis.rows[nodes.start, 0] < count)
+            own, other = (regions.items[slice(*regions.offsets[2 * path + k :][:2])] for k in (sheet ^ 1, sheet))
+            far = self._nearer_end(analysis.positions, analysis.points[nodes], other) if len(other) else None
+            if far is not None:
+                through[path] = True
+                corners = tangles.vertices[nodes].ravel()
+                moved = np.union1d(own, corners[corners < count])
+                vertices.append(moved)
+                ways.append(limited(np.repeat(far[None], len(moved), axis=0), LARGEST_MOVE * self.parting.scale[moved]))
+        return through, Way(np.concatenate(vertices), np.concatenate(ways))
+
+    def _nearer_end(self, x: Floats, curve: Floats, one: Ints) -> Floats | None:
+        """The way across a closed curve around a solid to its nearer end; None where both are short.
+
+        `one` are the vertices of the solid on one side of the curve.
+        """
+        centre = curve.mean(axis=0)
+        area = 0.5 * np.cross(curve - centre, np.roll(curve, -1, axis=0) - centre).sum(axis=0)
+        direction = unit(area[None])[0]
+        piece = self._topology.components
+        other = np.setdiff1d(np.flatnonzero(piece == piece[one[0]]), one)
+        ends = [(x[side] - centre) @ direction for side in (one, other) if len(side)]
+        lengths = [float(np.abs(end).max()) for end in ends]
+        nearer = int(np.argmin(lengths))
+        if lengths[nearer] ** 2 < LONG_END * np.linalg.norm(area) / np.pi:
+            return None
+        return np.asarray(np.sign(ends[nearer].sum()) * lengths[nearer] * direction)
+
     def _leave(self, tangles: Tangles, pulled: Bools) -> Way:
         """The ways of the vertices inside solids to the nearest surface, but for those inside the paths that are pulled."""
         assert tangles.around is not None
@@ -309,7 +362,7 @@ class TangleFinder:
         only = np.flatnonzero(~tangles.pinched & ~np.isin(tangles.inside, regions.items[chosen]))
         vertices, x = tangles.inside[only], tangles.analysis.positions
         point, normal = tangles.around.take(only).nearest(x)
-        return Way(vertices, point + self._thickness[vertices, None] * normal - x[vertices])
+        return Way(vertices, PULL_FRACTION * (point + self._thickness[vertices, None] * normal - x[vertices]))
 
     def _clear(self, tangles: Tangles, corners: Ints) -> Way:
         """The ways of cloth off the solids that its edges and triangles cut, with all their vertices outside."""

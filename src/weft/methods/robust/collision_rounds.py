@@ -60,6 +60,8 @@ class ContactStage:
         self._graphs = GraphCache(world.device)
         self.turn: Callable[[ContactList], None] | None = None
         """called with the contacts of a step as they are found: turns those whose sides are wrong"""
+        self.loosen: Callable[[ContactList], None] | None = None
+        """called with the contacts when they are complete: takes friction from those that hold a tangle"""
         self.pressed = 0
         """for how many steps to come the cloth counts as pressed"""
         self.crushed = 0
@@ -75,6 +77,8 @@ class ContactStage:
         self.solver.order_by_colour(contacts)
         given = ("repulsion", contacts.launch_bound, contacts.vertices, dt, allocation_epoch())
         self._graphs.run(lambda: self._ask(0, self._tables, REMOVED_OVERLAP, dt), *given)
+        if self.loosen is not None:
+            self.loosen(contacts)
         return count
 
     def repel(self, v: wp.array, sweeps: int) -> None:
