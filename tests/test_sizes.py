@@ -35,8 +35,6 @@ LONG_FILES: set[str] = {
     "broad_phase/trees.py",
     "cache/reader.py",
     "contact/contact_tests.py",
-    "dynamics/implicit/conjugate_gradients.py",
-    "dynamics/implicit/forces.py",
     "finish/batch.py",
     "geometry/intersection.py",
     "mesh/files.py",

@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 import weft
 from weft.dynamics import make_dynamics
 from weft.dynamics.air import Air
-from weft.dynamics.implicit import forces as implicit_forces
+from weft.dynamics.implicit import elements as implicit_elements
 from weft.dynamics.implicit.free_flight import FreeFlight
 from weft.dynamics.implicit.model import Implicit
 from weft.errors import WeftError
@@ -29,7 +29,7 @@ def make(mesh, material=None, *, fixed=(), forces=STILL, mass=None, **options):
     mass = np.full(count, material.density * mesh.rest_areas.sum() / count) if mass is None else mass
     inverse = 1.0 / mass
     inverse[list(fixed)] = 0.0
-    elements = implicit_forces.from_mesh(mesh, material)
+    elements = implicit_elements.from_mesh(mesh, material)
     air = Air(forces, mesh.faces, count)
     return Implicit(elements, mass, wp.array(inverse, dtype=wp.float64, device="cpu"), air, **options), mass
 
@@ -114,7 +114,7 @@ def test_linear_momentum_is_conserved_whatever_the_tolerance_of_the_solver(toler
 
 
 def energy(mesh, material, mass, x, v):
-    e = implicit_forces.from_mesh(mesh, material)
+    e = implicit_elements.from_mesh(mesh, material)
     wu, wv = (np.einsum("fk,fkd->fd", w, x[e.faces]) for w in (e.p, e.q))
     u, v_ = np.linalg.norm(wu, axis=1) - 1.0, np.linalg.norm(wv, axis=1) - 1.0
     shear = (wu * wv).sum(axis=1)
@@ -231,11 +231,11 @@ def test_seams_close():
     right, left = np.arange(4, count, 5), np.arange(0, count, 5)
     stitches = np.column_stack([right, count + left, count + left]).astype(np.int32)
     seams = Seams(stitches, np.zeros(5), np.full(5, 500.0), np.full(5, 0.25))
-    elements = implicit_forces.join(
+    elements = implicit_elements.join(
         [
-            implicit_forces.from_mesh(mesh, Material()),
-            implicit_forces.from_mesh(mesh, Material(), first=count),
-            implicit_forces.from_seams(seams, weld=5e4),
+            implicit_elements.from_mesh(mesh, Material()),
+            implicit_elements.from_mesh(mesh, Material(), first=count),
+            implicit_elements.from_seams(seams, weld=5e4),
         ]
     )
     mass = np.full(2 * count, 2e-4)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from weft.dynamics.air import Air
 from weft.dynamics.curvature import mean_normals
-from weft.dynamics.implicit import forces as implicit_forces
+from weft.dynamics.implicit import elements as implicit_elements
 from weft.dynamics.implicit.model import Implicit
 from weft.mesh import TriMesh, shapes
 from weft.scene import Forces, Material, Wind
@@ -103,11 +103,11 @@ def triangle(noise, material):
     start = np.column_stack([FLAT[:, 0], np.zeros(3), FLAT[:, 1]])
     mesh = TriMesh(start, np.array([[0, 1, 2]]), FLAT)
     x = start + np.array(noise).reshape(3, 3)
-    return mesh, model(implicit_forces.from_mesh(mesh, material), 3), x
+    return mesh, model(implicit_elements.from_mesh(mesh, material), 3), x
 
 
 def axes(mesh, x):
-    elements = implicit_forces.from_mesh(mesh, Material())
+    elements = implicit_elements.from_mesh(mesh, Material())
     return elements.p[0] @ x, elements.q[0] @ x
 
 
@@ -129,7 +129,7 @@ def test_the_jacobian_of_a_triangle_is_the_slope_of_its_force_but_for_what_is_dr
     slope = gradient(lambda y: force(m, y, np.zeros_like(y)).ravel(), x)
     assembled = matrix(m, x, np.zeros_like(x), 1.0)
 
-    elements = implicit_forces.from_mesh(mesh, material)
+    elements = implicit_elements.from_mesh(mesh, material)
     p, q, area = elements.p[0], elements.q[0], mesh.rest_areas[0]
     wu, wv = axes(mesh, x)
     dropped = np.zeros((9, 9))
@@ -195,7 +195,7 @@ def hinge_model(x, material, rest=0.0):
 
     uv = np.array([[0.0, 0.0], [np.linalg.norm(b - a), 0.0], flat(c, 1.0), flat(d, -1.0)])
     mesh = TriMesh(np.column_stack([uv, np.zeros(4)]), np.array([[0, 1, 2], [1, 0, 3]]), uv)
-    elements = implicit_forces.from_mesh(mesh, material)
+    elements = implicit_elements.from_mesh(mesh, material)
     hinges = elements.hinges
     assert (hinges.quads == [[0, 1, 2, 3]]).all()
     hinges.rest[:] = rest
@@ -282,7 +282,7 @@ def test_forces_between_vertices_give_no_push_and_no_turn(x, speed):
 def test_stitches_pull_like_springs_without_length(numbers, w):
     x, v = np.array(numbers).reshape(2, 3, 3)
     seams = Seams(np.array([[0, 1, 2]], np.int32), np.array([w]), np.array([7.0]), np.array([0.4]))
-    m = model(implicit_forces.from_seams(seams, weld=1e4), 3)
+    m = model(implicit_elements.from_seams(seams, weld=1e4), 3)
     weights = np.array([1.0, w - 1.0, -w])
     pull = -(7.0 * weights @ x + 0.4 * weights @ v)
     assert force(m, x, v) == pytest.approx(np.outer(weights, pull), abs=1e-12)
@@ -293,13 +293,13 @@ def test_stitches_pull_like_springs_without_length(numbers, w):
 
 def test_a_weld_is_a_stiff_stitch():
     seams = Seams(np.array([[0, 1, 2]], np.int32), np.array([0.5]), np.array([np.inf]), np.array([0.1]))
-    elements = implicit_forces.from_seams(seams, weld=1e4)
+    elements = implicit_elements.from_seams(seams, weld=1e4)
     assert elements.stitch_stiffness == [1e4]
 
 
 def test_a_stitch_to_one_vertex_named_twice():
     seams = Seams(np.array([[0, 1, 1]], np.int32), np.array([0.3]), np.array([7.0]), np.array([0.0]))
-    m = model(implicit_forces.from_seams(seams, weld=1e4), 2)
+    m = model(implicit_elements.from_seams(seams, weld=1e4), 2)
     x = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
     expected = 7.0 * np.kron([[1.0, -1.0], [-1.0, 1.0]], np.eye(3))
     assert matrix(m, x, np.zeros_like(x), 1.0) == pytest.approx(expected, abs=1e-12)
@@ -330,7 +330,7 @@ def test_a_pulled_strip_gives_the_force_of_its_material_however_fine_it_is():
     material = Material(stretch=800.0, shear=60.0)
     for cells in ((4, 2), (16, 8)):
         mesh = shapes.grid((1.0, 0.5), cells)
-        m = model(implicit_forces.from_mesh(mesh, material), len(mesh.vertices))
+        m = model(implicit_elements.from_mesh(mesh, material), len(mesh.vertices))
         f = force(m, mesh.vertices * (1.01, 1.0, 1.0), np.zeros_like(mesh.vertices))
         end = mesh.vertices[:, 0] > 0.499
         assert f[end, 0].sum() == pytest.approx(-800.0 * 0.01 * 0.5)
@@ -354,18 +354,18 @@ def test_the_force_of_a_triangle_with_directions_is_the_slope_of_its_energy(nois
 def test_painted_factors_scale_the_stiffnesses():
     mesh = shapes.grid((1.0, 0.5), (4, 2))
     material = Material(stretch=800.0, shear=60.0, bend=1e-4)
-    plain = implicit_forces.from_mesh(mesh, material)
+    plain = implicit_elements.from_mesh(mesh, material)
     factors = {
         name: np.full(len(mesh.vertices), value) for name, value in (("stretch", 2.0), ("shear", 3.0), ("bend", 5.0))
     }
-    painted = implicit_forces.from_mesh(mesh, material, painted=factors)
+    painted = implicit_elements.from_mesh(mesh, material, painted=factors)
     assert painted.moduli == pytest.approx(plain.moduli * [2.0, 2.0, 2.0, 3.0])
     assert painted.hinges.face_coupling == pytest.approx(5.0 * plain.hinges.face_coupling)
 
 
 def test_a_sheared_sheet_gives_the_force_of_its_material():
     mesh = shapes.grid((1.0, 0.5), (8, 4))
-    m = model(implicit_forces.from_mesh(mesh, Material(stretch=800.0, shear=60.0)), len(mesh.vertices))
+    m = model(implicit_elements.from_mesh(mesh, Material(stretch=800.0, shear=60.0)), len(mesh.vertices))
     slant = 1e-4
     x = mesh.vertices + slant * np.outer(mesh.vertices[:, 2], [1.0, 0.0, 0.0])
     f = force(m, x, np.zeros_like(x))
@@ -380,7 +380,7 @@ def test_without_threads_cloth_is_equally_stiff_in_all_directions():
     w = np.cross(u, np.cross(p[1] - p[0], p[2] - p[0]))
     w /= np.linalg.norm(w)
     only = TriMesh(p, np.array([[0, 1, 2]]))
-    m = model(implicit_forces.from_mesh(only, Material(stretch=100.0, bend=0.0, damping=0.0)), 3)
+    m = model(implicit_elements.from_mesh(only, Material(stretch=100.0, bend=0.0, damping=0.0)), 3)
     a = matrix(m, p, np.zeros_like(p), 1.0)
     energies = []
     for turn in np.linspace(0.0, np.pi, 7):
@@ -392,7 +392,7 @@ def test_without_threads_cloth_is_equally_stiff_in_all_directions():
 
 def test_rest_angles_come_from_a_mesh_without_a_flat_rest_shape():
     mesh = shapes.icosphere(0.5, subdivisions=1)
-    m = model(implicit_forces.from_mesh(mesh, Material(bend=0.1)), len(mesh.vertices))
+    m = model(implicit_elements.from_mesh(mesh, Material(bend=0.1)), len(mesh.vertices))
     assert force(m, mesh.vertices, np.zeros_like(mesh.vertices)) == pytest.approx(0.0, abs=1e-12)
     assert np.abs(force(m, 1.1 * mesh.vertices, np.zeros_like(mesh.vertices))).max() > 1.0
 
@@ -402,7 +402,7 @@ def test_resistance_to_wind_is_positive_and_about_the_slope_of_the_force():
     x = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 2.0], [1.0, 0.0, 0.0]])
     wind = Wind(velocity=(4.0, 9.0, 1.0), drag=1.0, lift=0.5)
     seams = Seams(np.zeros((0, 3), np.int32), np.zeros(0), np.zeros(0), np.zeros(0))
-    m = model(implicit_forces.from_seams(seams, weld=1.0), 3, Forces(gravity=(0, 0, 0), wind=wind), faces)
+    m = model(implicit_elements.from_seams(seams, weld=1.0), 3, Forces(gravity=(0, 0, 0), wind=wind), faces)
     a = matrix(m, x, np.zeros_like(x), 1.0)
     assert np.linalg.eigvalsh(a).min() > 0.0
     slope = -gradient(lambda u: force(m, x, u).ravel(), np.zeros_like(x))

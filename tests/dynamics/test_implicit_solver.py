@@ -11,7 +11,7 @@ from scipy.sparse import bsr_array, csr_array
 from scipy.sparse.linalg import spsolve
 
 from weft.dynamics.air import Air
-from weft.dynamics.implicit import forces as implicit_forces
+from weft.dynamics.implicit import elements as implicit_elements
 from weft.dynamics.implicit.coarse_level import CoarseLevel
 from weft.dynamics.implicit.coarse_structure import aggregate, eliminate
 from weft.dynamics.implicit.model import Implicit
@@ -34,7 +34,7 @@ def assembled(cells=10, seed=0, material=None, device="cpu", **options):
     mass = np.full(len(x), 0.15 * 0.25 / len(x))
     air = Air(Forces(), mesh.faces, len(x), device=device)
     inverse = wp.array(1.0 / mass, dtype=wp.float64, device=device)
-    elements = implicit_forces.from_mesh(mesh, Material() if material is None else material)
+    elements = implicit_elements.from_mesh(mesh, Material() if material is None else material)
     m = Implicit(elements, mass, inverse, air, **options)
     there, moving = vec(x, device), vec(v, device)
     m.constraints.begin(inverse, there, there, FRAME)

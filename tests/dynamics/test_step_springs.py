@@ -7,7 +7,7 @@ from scipy.sparse.linalg import spsolve
 from test_implicit_solver import FRAME, assembled, sparse, vec
 
 from weft.dynamics.air import Air
-from weft.dynamics.implicit import forces as implicit_forces
+from weft.dynamics.implicit import elements as implicit_elements
 from weft.dynamics.implicit.model import Implicit
 from weft.mesh import TriMesh
 from weft.scene import Forces, Material
@@ -74,7 +74,7 @@ def two_triangles(gap):
     mass = np.full(6, 1e-4)
     inverse = wp.array(1.0 / mass, dtype=wp.float64, device="cpu")
     still = Forces(gravity=(0.0, 0.0, 0.0))
-    return vertices, Implicit(implicit_forces.from_mesh(mesh, Material()), mass, inverse, Air(still, mesh.faces, 6))
+    return vertices, Implicit(implicit_elements.from_mesh(mesh, Material()), mass, inverse, Air(still, mesh.faces, 6))
 
 
 def step(m, x, v, h=FRAME, **link):

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse.csgraph import shortest_path
 
 from weft.dynamics import springs
-from weft.dynamics.implicit import forces
+from weft.dynamics.implicit import elements
 from weft.errors import MeshError
 from weft.mesh import TriMesh, shapes
 from weft.methods.predictive.guides import _rest_graph
@@ -37,7 +37,7 @@ def test_without_seams_it_is_the_mesh_with_a_uv_a_vertex():
     one, other = springs.from_mesh(same, material), springs.from_mesh(mesh, material)
     for name in springs.SpringNetwork.__dataclass_fields__:
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9, atol=1e-9, err_msg=name)
-    one, other = forces.from_mesh(same, material), forces.from_mesh(mesh, material)
+    one, other = elements.from_mesh(same, material), elements.from_mesh(mesh, material)
     np.testing.assert_allclose(one.p, other.p, atol=1e-12)
     np.testing.assert_allclose(one.hinges.face_coupling, other.hinges.face_coupling, atol=1e-12)
     assert same != mesh and same.digest != TriMesh(mesh.vertices, mesh.faces, corner_uv=same.corner_uv).digest

@@ -16,7 +16,8 @@ import warp as wp
 from scipy.sparse import csr_array
 
 from weft.dynamics.implicit.coarse_structure import aggregate
-from weft.dynamics.implicit.forces import Elements, Terms
+from weft.dynamics.implicit.elements import Elements
+from weft.dynamics.implicit.forces import Terms
 from weft.mesh.topology import incidence
 from weft.runtime import launch
 

@@ -4,8 +4,8 @@ The change of velocity dv solves
 
     (M - h dF/dv - h^2 dF/dx) dv = h (F + dF/dx (h v + y))
 
-with y the position corrections that constraints ask for; then v += dv, x += h v + y. Forces and their derivatives are
-in `forces`, the matrix in `block_matrix`, the solver in `conjugate_gradients`.
+with y the position corrections that constraints ask for; then v += dv, x += h v + y. What forces act on is in `elements`, the
+forces and their derivatives are in `forces`, the matrix in `block_matrix`, the solver in `conjugate_gradients`.
 
 One solve takes the forces as linear over the step. A step that strains a triangle by more than `largest_growth` is
 discarded and taken again in halves (section 6 of the paper), down to 1/64.
@@ -18,12 +18,11 @@ import numpy as np
 import warp as wp
 
 from weft.dynamics.air import Air, WindField
-from weft.dynamics.implicit import forces
 from weft.dynamics.implicit.bending import Bending
 from weft.dynamics.implicit.block_matrix import BlockMatrix, ExternalForces
 from weft.dynamics.implicit.conjugate_gradients import ConjugateGradients, Solution
+from weft.dynamics.implicit.elements import Elements, from_world
 from weft.dynamics.implicit.forces import (
-    Elements,
     Terms,
     TriangleArrays,
     measure_growth,
@@ -202,7 +201,7 @@ class Implicit:
     @classmethod
     def from_world(cls, world: World, **options: Any) -> "Implicit":
         """All cloths and seams of a world, its masses and its forces."""
-        elements = forces.from_world(world)
+        elements = from_world(world)
         mass = world.mass[: world.cloth_vertex_count]
         phase = world.kinematics.phase
         return cls(elements, mass, world.inverse_mass, Air.from_world(world), pins_at=phase, **options)
