@@ -141,6 +141,10 @@ def test_values(text, values):
     assert parse_values("key", text) == values
 
 
+def test_a_whole_number_of_thousands_of_digits_is_no_number():
+    assert parse_values("key", "7" * 6000) == ("7" * 6000,)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -85,7 +85,8 @@ def parse_value(text: str) -> Any:
     """A TOML value, or a string without quotes."""
     try:
         value = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
+        # no TOML, or a whole number of thousands of digits, which Python does not read
         return text
     plain = len(value) == 1 and isinstance(value["value"], bool | int | float | str | list | dict)
     return value["value"] if plain else text
