@@ -42,7 +42,6 @@ LONG_FILES: set[str] = {
     "methods/boxes/elastic_kernels.py",
     "methods/predictive/collider_shapes.py",
     "methods/predictive/motions.py",
-    "methods/predictive/partitioned_substeps.py",
     "methods/predictive/search_cpu.py",
     "methods/predictive/solver.py",
     "methods/untangle/cloth_contact.py",

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.mesh import shapes
-from weft.runtime.colouring import MASK_BITS, balance_colours, colour_items
+from weft.runtime.colouring import MASK_BITS, colour_items
 
 
 def greedy(items):
@@ -102,17 +102,3 @@ def test_items_of_a_colour_keep_their_order():
     result = colour_items(items, 6)
     for start, stop in pairwise(result.offsets):
         assert (np.diff(result.order[start:stop]) > 0).all()
-
-
-def test_large_colours_give_to_small_ones():
-    edges = shapes.grid((1.0, 1.0), (30, 30)).edges
-    found = colour_items(edges, 961)
-    colour = np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
-    sizes = np.bincount(colour)
-    most = int(sizes.mean()) + 5
-    items = edges[found.order]
-    balanced = balance_colours(items, colour, 961, most)
-    assert sizes.max() > most >= np.bincount(balanced).max()
-    for k in range(len(sizes)):
-        vertices = items[balanced == k].ravel()
-        assert len(set(vertices)) == len(vertices)

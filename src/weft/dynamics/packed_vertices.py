@@ -13,17 +13,12 @@ from weft.runtime.native import NativeHeader
 
 wp.set_module_options({"enable_backward": False})
 
-# vertices that fit into the shared memory of a CUDA block, seven doubles each: 38.5 KiB of the 48 that every GPU has, which
-# leaves room for what else a kernel shares. A multiple of the 32 lanes of a warp
-SHARED_CAPACITY = 704
 # entries of a sparse row that a CUDA thread loads at once: rows of bending have 13 to 25
 ENTRIES_AT_ONCE = 8
 
 _native = NativeHeader(__file__, "packed_vertices.h")
 PACKED_VERTEX = _native.body("packed_vertex")
 """C++ that defines `row4`; the first thing in a native function that uses it"""
-SHARED_VERTICES = _native.body("shared_vertices", CAPACITY=SHARED_CAPACITY)
-"""the same, and the types of packed vertices in shared memory"""
 
 
 @wp.func
@@ -45,13 +40,18 @@ def start_vertex(
     v: wp.array[wp.vec3d],
     inverse_mass: wp.array[wp.float64],
     h: wp.float64,
+    ahead: wp.float64,
     p: wp.array[wp.vec4d],
     before: wp.array[wp.vec4d],
-) -> bool:
-    """Pack vertex i at the start of a step into `p`, and into `before` where it was a substep h ago, by its velocity.
+):
+    """Pack vertex i at the start of a step: in `p` where its velocity brings it in the fraction `ahead` of a substep h, in
+    `before` where it was a substep before that."""
+    ...
 
-    Returns whether its inverse mass is still the one in `p`.
-    """
+
+@wp.func_native(_native.body("bring_back"))
+def bring_back(i: int, ahead: wp.float64, p: wp.array[wp.vec4d], before: wp.array[wp.vec4d]):
+    """Undo that after the last substep: vertex i goes back by the fraction `ahead` of it, with the same velocity."""
     ...
 
 

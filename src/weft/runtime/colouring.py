@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 import warp as wp
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from weft.runtime.launch import launch
 
@@ -82,35 +80,3 @@ def colour_items(items: np.ndarray, vertex_count: int, starts: np.ndarray | None
     counts = np.bincount(colour.numpy())
     counts = counts[counts > 0]
     return Colours(order, np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
-
-
-def balance_colours(items: np.ndarray, colour: np.ndarray, vertex_count: int, most: int) -> np.ndarray:
-    """Change a colouring so that no colour has more than `most` constraints, where possible.
-
-    A connected component of the constraints of two colours can swap its colours without making two constraints of one
-    colour share a vertex; components that move more constraints to the smaller colour than back are swapped.
-    """
-    colour = colour.copy()
-    sizes = np.bincount(colour)
-    for large in np.argsort(-sizes):
-        for small in np.argsort(sizes):
-            surplus = min(sizes[large] - most, (sizes[large] - sizes[small]) // 2)
-            if surplus <= 0:
-                continue
-            both = np.flatnonzero((colour == large) | (colour == small))
-            components = _components(items[both], vertex_count)
-            gain = np.bincount(components, weights=np.where(colour[both] == large, 1, -1)).astype(int)
-            useful = np.flatnonzero(gain > 0)
-            swapped = useful[np.cumsum(gain[useful]) <= surplus]
-            change = both[np.isin(components, swapped)]
-            colour[change] = large + small - colour[change]
-            sizes = np.bincount(colour, minlength=len(sizes))
-    return colour
-
-
-def _components(items: np.ndarray, vertex_count: int) -> np.ndarray:
-    """The connected component of each constraint: those that share a vertex are connected."""
-    count, width = items.shape
-    ends = np.repeat(np.arange(count), width), count + items.ravel()
-    graph = coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(count + vertex_count,) * 2)
-    return connected_components(graph, directed=False)[1][:count]

@@ -304,15 +304,14 @@ class Predictive(MethodOptions):
     steps: LoopCount = Field(default=1, description="steps a frame; contacts are found at the start of each")
     substeps: LoopCount | None = Field(
         default=None,
-        description="substeps of a step, each solved by `iterations` sweeps; default: enough for freely hanging cloth not to "
-        "sag visibly, at least 4",
+        description="substeps of a step; default: as many as make them 1/720 s or shorter",
     )
     most_substeps: LoopCount | None = Field(
         default=None,
         description="a step has twice its substeps while an edge is stretched by half of its length, three times at all of "
         "it, and so on, up to this many; default: always the same number",
     )
-    iterations: LoopCount = Field(default=1, description="sweeps of Gauss-Seidel in each substep")
+    iterations: LoopCount = Field(default=1, description="sweeps over the contacts in each substep")
     self_contacts: Literal["triangles", "points", "none"] = Field(
         default="triangles",
         description="contacts of cloth with cloth: vertices with triangles and edges with edges, vertices with "
@@ -363,6 +362,10 @@ class Predictive(MethodOptions):
         "normals of its triangles point to; a under b and b under c also means a under c",
     )
     follow: tuple[Follow, ...] = Field(default=(), description="springs to an animation")
+
+    @property
+    def models(self) -> frozenset[str]:
+        return _TRIANGLES - {"stretch_limit"}
 
     @model_validator(mode="after")
     def _check_layers(self) -> "Predictive":

@@ -66,8 +66,9 @@ def drape(method: str, rings: int, preset: str) -> tuple[float, int]:
     return coefficient, int(peak.sum())
 
 
-_LIMP = "too limp: stretch is one Gauss-Seidel sweep a substep, which is too soft"
-_FOLDS = dict.fromkeys(("untangle", "predictive"), "more and smaller folds than cloth has")
+_LIMP = {"predictive": "3 % too limp"}
+_FOLDS = {"untangle": "more and smaller folds than cloth has"}
+_MORE_FOLDS = {"predictive": "nine folds"}
 
 DRAPE_CASES = tuple(
     case
@@ -81,7 +82,7 @@ DRAPE_CASES = tuple(
             (24,),
             (12,) if preset == "cotton" else (),
             unit="%",
-            misses={**CLASSICAL, "predictive": _LIMP},
+            misses={**CLASSICAL, **(_LIMP if preset == "cotton" else {})},
         ),
         Case(
             f"folds_{preset}",
@@ -89,7 +90,7 @@ DRAPE_CASES = tuple(
             Expected(*NODES),
             lambda method, rings, preset=preset: float(drape(method, rings, preset)[1]),  # type: ignore[misc]
             (24,),
-            misses={**CLASSICAL, **_FOLDS},
+            misses={**CLASSICAL, **_FOLDS, **(_MORE_FOLDS if preset == "silk" else {})},
         ),
     )
 )
@@ -179,6 +180,6 @@ RESOLUTION_CASES = (
         (60, 120),
         unit="%",
         contact=True,
-        misses=CLASSICAL,
+        misses={**CLASSICAL, "predictive": "changes by 5.8 % from 10 to 5 mm"},
     ),
 )

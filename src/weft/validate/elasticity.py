@@ -22,7 +22,7 @@ from weft.mesh.shapes import grid
 from weft.scene import Cloth, Forces, Grid, Material, Pin, Placement, Scene
 from weft.scene.material import MATERIALS
 from weft.validate import theory
-from weft.validate.suite import BOXES, CLASSICAL, PUSH, Case, Expected, Floats, Simulation
+from weft.validate.suite import CLASSICAL, PUSH, Case, Expected, Floats, Simulation
 
 Mesh = Literal["same", "alternating", "irregular"]
 
@@ -145,7 +145,7 @@ def _within(theory_value: float) -> Callable[[int], Expected]:
     return lambda cells: Expected.near(theory_value, float(np.interp(np.log(cells), np.log([10, 40]), [0.10, 0.03])))
 
 
-_SOFT = "stretch is one Gauss-Seidel sweep a substep, which is too soft: the tip hangs 3 to 7 % too deep"
+_IRREGULAR = "bending does not foresee what springs do: 6 % too deep with 40 irregular cells"
 _UNSETTLED = dict.fromkeys(("robust", "plain", "predictive"), "1 to 1.5 mm/s with 10 cells, and falling")
 
 
@@ -158,7 +158,7 @@ def _cantilever_case(weight: float, kind: Mesh, full: tuple[int, ...], quick: tu
         full,
         quick,
         note="resolution: cells a free length",
-        misses={**CLASSICAL, "predictive": _SOFT} if weight >= 10.0 else CLASSICAL,
+        misses={**CLASSICAL, "predictive": _IRREGULAR} if kind == "irregular" else CLASSICAL,
     )
 
 
@@ -197,7 +197,10 @@ BENDING_CASES = (
         Expected.at_most(0.05),
         lambda method, cells: edge_tilt(method, cells, 0.95),
         (20,),
-        misses={**CLASSICAL, "predictive": "stretch is too soft, so that a strip on its edge sags and tilts"},
+        misses={
+            **CLASSICAL,
+            "predictive": "a strip on its edge tilts at 0.95 of the critical load: bending is solved every 1/720 s",
+        },
     ),
     Case(
         "edge_above",
@@ -272,8 +275,6 @@ def sheared_sag(method: str, cells: int) -> float:
     return float(1e3 * (start[middle, 1] - simulation.settle(3.0, speed=2e-4)[middle, 1]))
 
 
-_SWEPT = {**PUSH, "predictive": "stretch is one Gauss-Seidel sweep a substep, which is too soft"}
-
 STRETCHING_CASES = (
     Case(
         "hanging_strip",
@@ -283,7 +284,7 @@ STRETCHING_CASES = (
         (10, 20, 40),
         (10,),
         unit="%",
-        misses={**BOXES, **_SWEPT},
+        misses=CLASSICAL,
     ),
     Case(
         "bias_strip",
@@ -300,7 +301,7 @@ STRETCHING_CASES = (
         lambda method, cells: hanging_strain(method, cells, 0.25 * pi),
         (10, 20, 40),
         unit="%",
-        misses={**BOXES, **_SWEPT},
+        misses=CLASSICAL,
     ),
     Case(
         "picture_frame",
@@ -310,6 +311,6 @@ STRETCHING_CASES = (
         (8, 16),
         (8,),
         unit="mm",
-        misses=_SWEPT,
+        misses=PUSH,
     ),
 )

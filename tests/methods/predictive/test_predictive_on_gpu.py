@@ -164,12 +164,10 @@ def test_cloth_in_parts_hangs_as_other_cloth_does(numbered, tmp_path):
 def test_cloth_in_parts_is_pulled_by_all_springs_and_hinges(numbered, stretch, bend, tmp_path):
     mesh = None if numbered else shuffled(tmp_path / "sheet.obj", 29)
     pulls = []
-    # these parts are so small that some constraints reach farther
     for blocks in (0, CLUSTER_BLOCKS):
         still = {"gravity": (0.0, 0.0, 0.0), "air_damping": 0.0}
         world = World(scene(29, height=2.0, mesh=mesh).replace(forces=still), "cpu")
         method, state = method_of(world, blocks=blocks), world.initial_state()
-        assert all(len(stages.far) for stages in method.solver.fabric.stages)
         method.solver.fabric.scale(stretch)
         method.solver.bending.scale(bend)
         x = state.positions()

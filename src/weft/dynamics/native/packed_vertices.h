@@ -23,50 +23,26 @@ typedef double row4 __attribute__((vector_size(32), aligned(8)));
     const row4 z = __builtin_shufflevector(x##_low, y##_low, 2, 3, 6, 7);
 #endif
 
-// [shared_vertices] packed vertices in the shared memory of a CUDA block, which look like arrays of row4
-// [include packed_vertex]
-#if defined(__CUDACC__)
-// a structure of arrays with room for $CAPACITY vertices: x, y, z, inverse mass, then x, y, z before the substep. Threads that
-// load whole rows at once would ask the same memory banks. Stores leave the inverse mass as it is
-struct shared_row {
-    double* x;
-    CUDA_CALLABLE operator row4() const { return row4(x[0], x[$CAPACITY], x[2 * $CAPACITY], x[3 * $CAPACITY]); }
-    CUDA_CALLABLE void operator=(const row4& v) {
-        x[0] = v[0];
-        x[$CAPACITY] = v[1];
-        x[2 * $CAPACITY] = v[2];
-    }
-};
-struct shared_rows {
-    double* x;
-    CUDA_CALLABLE shared_row operator[](int v) const { return shared_row{x + v}; }
-};
-// positions before the substep; their inverse mass reads as 0
-struct shared_rows_before {
-    const double* x;
-    CUDA_CALLABLE row4 operator[](int v) const {
-        return row4(x[v + 4 * $CAPACITY], x[v + 5 * $CAPACITY], x[v + 6 * $CAPACITY], 0.0);
-    }
-};
-#endif
-
 // [start_vertex]
 // [include packed_vertex]
 const wp::vec_t<3, double> a = x.data[i];
 const wp::vec_t<3, double> u = v.data[i];
-const double m = inverse_mass.data[i];
-row4 row;
-row4 was;
+row4 row, was;
 for (int k = 0; k < 3; ++k) {
-    row[k] = a[k];
-    was[k] = a[k] - h * u[k];
+    row[k] = a[k] + ahead * h * u[k];
+    was[k] = row[k] - h * u[k];
 }
-row[3] = was[3] = m;
-row4* rows = (row4*)p.data;
-const bool same = rows[i][3] == m;
-rows[i] = row;
+row[3] = was[3] = inverse_mass.data[i];
+((row4*)p.data)[i] = row;
 ((row4*)before.data)[i] = was;
-return same;
+
+// [bring_back]
+// [include packed_vertex]
+row4* rows = (row4*)p.data;
+row4* was = (row4*)before.data;
+const row4 back = ahead * (was[i] - rows[i]);
+rows[i] = rows[i] + back;
+was[i] = was[i] + back;
 
 // [predict_vertices]
 // [include packed_vertex]
@@ -91,7 +67,7 @@ for (int i = first; i < last; ++i) {
         for (int k = 0; k < 3; ++k)
             pull[k] = (gravity[k] + m * f[k]) * h * h;
         pull[3] = 0.0;
-        rows[i] = row + slowed * (way + pull);
+        rows[i] = row + slowed * way + pull;
     }
 }
 

@@ -335,7 +335,7 @@ def advance_substep(
         next_springs = load_slots(wp.min(i, end - WARP + t % WARP), slots)
 
         if there and springs.blocks > 0:
-            solve_lines(springs, slots, before, p)
+            solve_lines(springs, slots, False, before, p)
 
         last_turn = crosses and colour < colours
         ticket = arrive_between(arrivals, last_turn, size, next_size)

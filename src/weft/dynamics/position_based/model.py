@@ -26,10 +26,10 @@ from weft.dynamics.position_based.kernels import (
 )
 from weft.dynamics.position_based.membrane import Membrane, find_extensions, follow_triangles
 from weft.dynamics.position_based.spring_lines import (
-    SIMD_BATCHES,
     SLOTS_A_THREAD,
     SpringLines,
     find_spring_lines,
+    interleaved,
     prepare_springs,
 )
 from weft.dynamics.position_based.substep_count import LONGEST_SUBSTEP, SubstepCount
@@ -112,7 +112,7 @@ class PositionBased:
         network = replace(
             network,
             stiffness=membrane.stiffness,
-            damping=_delays(network) * membrane.stiffness,
+            damping=delays_of(network) * membrane.stiffness,
             quad_damping=np.minimum(network.quad_damping, LONGEST_DELAY * network.quad_stiffness),
         )
         # hinges bend by their stencils alone: the springs between opposite vertices would lock the spring lines
@@ -156,19 +156,11 @@ class PositionBased:
     def _upload_lines(
         self, network: SpringNetwork, membrane: Membrane, spring_lines: SpringLines
     ) -> ColouredConstraints:
-        """Pairs of vertices, rest lengths, compliances, delays and triangles of all slots of all batches, sorted by colour.
-
-        Slots that are read at the same time are neighbours: on the CPU those of `SIMD_BATCHES` batches, on CUDA the first
-        slots of all threads of a warp, then their second ones, and so on.
-        """
+        """Pairs of vertices, rest lengths, compliances, delays and triangles of all slots of all batches, sorted by colour."""
         slots = spring_lines.springs.shape[1]
-        side, along = (SIMD_BATCHES, slots) if self.device.is_cpu else (slots // SLOTS_A_THREAD, SLOTS_A_THREAD)
-
-        def interleaved(values: np.ndarray) -> np.ndarray:
-            return values.reshape(-1, side, along, *values.shape[2:]).swapaxes(1, 2).reshape(-1, *values.shape[2:])
 
         def upload(values: np.ndarray, dtype: Any) -> wp.array:
-            return wp.array(interleaved(values), dtype=dtype, device=self.device)
+            return wp.array(interleaved(values, self.device), dtype=dtype, device=self.device)
 
         # the values of an empty slot are never read
         k = np.where(spring_lines.springs >= 0, spring_lines.springs, spring_lines.springs.max(initial=-1))
@@ -387,7 +379,7 @@ class PositionBased:
         self._cooperative.launch(pull_stencils, stitches.largest, inputs, work=stitches.total)
 
 
-def _delays(network: SpringNetwork) -> np.ndarray:
+def delays_of(network: SpringNetwork) -> np.ndarray:
     """The damping time of each spring in s."""
     stiff = network.stiffness > 0.0
     delays = np.divide(network.damping, network.stiffness, where=stiff, out=np.zeros(len(stiff)))

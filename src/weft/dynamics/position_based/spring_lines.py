@@ -8,9 +8,9 @@ k - 1 and k, and l_k the push of the spring over one substep of XPBD, a line is 
 
     -w_k (n_k-1 . n_k) l_k-1 + (w_k + w_k+1 + softness_k) l_k - w_k+1 (n_k . n_k+1) l_k+1 = C_k
 
-Springs push along the directions that they had when the substep started, as in SHAKE (Ryckaert et al. 1977), so that they have
-no torque about the positions from which velocities are counted. Along those of the predicted positions, cloth that turns would
-lose spin in proportion to the length of a substep.
+Springs push along the directions that they had when the substep started, as in SHAKE (Ryckaert et al. 1977), and have no torque
+then about the positions from which velocities are counted. Along those of the predicted positions (`now`) cloth that turns
+loses spin in proportion to the length of a substep, but springs that turn far in a long one are still drawn the right way.
 
 Lines fill batches of `BATCH` slots, the same on both devices, which so differ by rounding alone. The CPU eliminates
 `SIMD_BATCHES` batches side by side. On CUDA a batch is a warp's, with neighbouring slots in one thread: that eliminates all of
@@ -164,20 +164,22 @@ def solve_native(
     elastics: wp.array[wp.float64],
     softnesses: wp.array[wp.float64],
     pushes: wp.array[wp.float64],
+    now: bool,
     before: wp.array[wp.vec4d],
     p: wp.array[wp.vec4d],
 ): ...
 
 
 @wp.func
-def solve_lines(mine: ThreadSlots, slots: SpringSlots, before: wp.array[wp.vec4d], p: wp.array[wp.vec4d]):
+def solve_lines(mine: ThreadSlots, slots: SpringSlots, now: bool, before: wp.array[wp.vec4d], p: wp.array[wp.vec4d]):
     """Solve the lines of a batch and move their vertices p, which were `before` at the start of the substep.
 
-    On CUDA all threads of a warp call this, each with its slots; on the CPU one thread solves `slots_at_once` slots.
+    Springs push along their directions `now`, or those before. On CUDA all threads of a warp call this, each with its
+    slots; on the CPU one thread solves `slots_at_once` slots.
     """
     solve_native(
         mine.slot, mine.blocks, mine.head, mine.tails, slots.pairs, slots.rests, slots.elastics, slots.softness,
-        slots.pushes, before, p,
+        slots.pushes, now, before, p,
     )  # fmt: skip
 
 
@@ -221,6 +223,16 @@ def find_spring_lines(
     slot_vertices = np.full((batch_offsets[-1], batch, 2), -1, np.int32)
     slot_vertices[batches, slots] = ends
     return SpringLines(springs, slot_vertices, batch_offsets, group_blocks)
+
+
+def interleaved(values: np.ndarray, device: wp.Device) -> np.ndarray:
+    """The values (b, slots, ...) of all slots as a device has them: those that are read at the same time are neighbours.
+
+    On the CPU these are slots of `SIMD_BATCHES` batches, on CUDA the first slots of all threads of a warp, then the second.
+    """
+    slots = values.shape[1]
+    side, along = (SIMD_BATCHES, slots) if device.is_cpu else (slots // SLOTS_A_THREAD, SLOTS_A_THREAD)
+    return values.reshape(-1, side, along, *values.shape[2:]).swapaxes(1, 2).reshape(-1, *values.shape[2:])
 
 
 def _directions(courses: np.ndarray, piece_of: np.ndarray, pieces: int) -> np.ndarray:
@@ -367,11 +379,22 @@ def _fill_batches(
             longest = -(-int(sizes[k]) // slots)
             blocks += [longest, *[0] * (longest - 1)]
         if short < end:
-            size = wp.array(sizes[short:end], dtype=int, device="cpu")
-            batch, slot, batches = (wp.zeros(count, dtype=int, device="cpu") for count in (end - short, end - short, 1))
-            launch(fill_batches, 1, [size, slots, align, batch, slot, batches])
-            batch_of[short:end] = SIMD_BATCHES * len(blocks) + batch.numpy()
-            first_of[short:end] = slot.numpy()
-            blocks += [1] * -(-int(batches.numpy()[0]) // SIMD_BATCHES)
+            batch, first_of[short:end], batches = _fill_evenly(sizes[short:end], slots, align)
+            batch_of[short:end] = SIMD_BATCHES * len(blocks) + batch
+            blocks += [1] * -(-batches // SIMD_BATCHES)
         batch_offsets.append(SIMD_BATCHES * len(blocks))
     return batch_of, first_of, np.array(batch_offsets, np.int32), np.array(blocks, np.int32)
+
+
+def _fill_evenly(sizes: np.ndarray, slots: int, align: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """Batches and first slots of pieces that fit into batches, and how many batches there are, about equally full ones."""
+    aligned = (sizes + align - 1) // align * align
+    groups = -(-int(aligned.sum()) // (slots * SIMD_BATCHES))
+    room = min(max(int(aligned.max()), -(-int(aligned.sum()) // (groups * SIMD_BATCHES))), slots)
+    size, batch, slot = (wp.array(values, dtype=int, device="cpu") for values in (sizes, 0 * sizes, 0 * sizes))
+    batches = wp.zeros(1, dtype=int, device="cpu")
+    while True:
+        launch(fill_batches, 1, [size, room, align, batch, slot, batches])
+        if room == slots or batches.numpy()[0] <= groups * SIMD_BATCHES:
+            return batch.numpy(), slot.numpy(), int(batches.numpy()[0])
+        room = min(room + max(room // 16, 1), slots)

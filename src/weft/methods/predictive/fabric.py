@@ -1,378 +1,253 @@
-"""The springs and stitches of cloth as constraints on positions (XPBD, Macklin et al. 2016). Bending is solved in `bending`.
+"""Springs and stitches of cloth as constraints on positions (XPBD, Macklin et al. 2016). Bending is solved in `bending`.
 
-A stitch is a linear spring over four vertices: r = sum w_k x_k is to vanish. With more than one sweep a substep multipliers
-add up, so that stiffness does not depend on how many sweeps there are. Constraints lie in the order in which they are solved:
-colour by colour, no two of a colour sharing a vertex; on CUDA partition by partition.
-
-On CUDA each block owns a partition of the vertices. Constraints whose vertices all lie in one partition are solved by
-that block, whose threads wait for each other only between two colours. Most others lie within the second half of one
-partition and the first half of the next: those are solved afterwards, by the block of the first. Only constraints that
-reach farther, across seams for example, are left for all blocks together.
+Springs in a line are solved together (`dynamics.position_based.spring_lines`), so that cloth stretches as its material says on
+any mesh; their rest lengths follow the triangles (`dynamics.position_based.membrane`), so that it shears so. Both are as in
+`robust`. Lines and stitches lie in the order of their colours, no two of a colour sharing a vertex, and are solved in the same
+order on the CPU and on CUDA.
 """
 
-# mypy: disable-error-code="empty-body,arg-type"
+# mypy: disable-error-code="arg-type"
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import warp as wp
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from weft.dynamics.packed_vertices import PACKED_VERTEX, SHARED_VERTICES
+from weft.dynamics.position_based.kernels import pull_stencil
+from weft.dynamics.position_based.membrane import LARGEST_SHIFT, Membrane
+from weft.dynamics.position_based.model import delays_of
+from weft.dynamics.position_based.spring_lines import (
+    SLOTS_A_THREAD,
+    SpringSlots,
+    find_spring_lines,
+    interleaved,
+    load_slots,
+    prepare_springs,
+    slots_at_once,
+    solve_lines,
+)
 from weft.dynamics.springs import BEND, from_world
 from weft.methods.predictive.state import VertexArrays, fill
 from weft.runtime import launch
-from weft.runtime.colouring import balance_colours, colour_items
-from weft.runtime.cooperative import SMALL_BLOCK
-from weft.runtime.native import NativeHeader
+from weft.runtime.colouring import colour_items
+from weft.runtime.cooperative import grid_barrier
 from weft.world import World
 
 wp.set_module_options({"enable_backward": False})
 
-
-class Partitions(NamedTuple):
-    """Partitions of the vertices, of equal size but for the last."""
-
-    blocks: int
-    size: int
-    vertices: np.ndarray
-    """in the order of the partitions"""
-
-    @property
-    def rank(self) -> np.ndarray:
-        """The place of each vertex in that order."""
-        rank = np.empty(len(self.vertices), np.int64)
-        rank[self.vertices] = np.arange(len(self.vertices))
-        return rank
-
-
-class PartitionOrder(NamedTuple):
-    """Constraints by stage, block and colour."""
-
-    order: np.ndarray
-    starts: np.ndarray
-    """where the constraints of each colour of each block begin, and the end: within partitions, then across two"""
-    colours: tuple[int, int]
-    """number of colours of a block, in both stages"""
-    far: np.ndarray
-    """where the colours of those that reach farther begin"""
-
-
-def make_partitions(kinds: Sequence[np.ndarray], vertex_count: int, count: int) -> Partitions:
-    """Partition the vertices so that few constraints, given by kind as arrays (n, k) of vertex indices, reach far."""
-    size = max(-(-vertex_count // count), 1)
-    usual = Partitions(count, size, np.arange(vertex_count))
-    if _reaching_far(kinds, usual) == 0:
-        return usual
-    # neighbours may have numbers far apart: reorder by bandwidth (reverse Cuthill-McKee), if that is better
-    pairs = [(items[:, a], items[:, b]) for items in kinds for a in range(items.shape[1]) for b in range(a)]
-    first, second = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
-    ends = np.concatenate([first, second]), np.concatenate([second, first])
-    graph = coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(vertex_count, vertex_count))
-    order = np.asarray(reverse_cuthill_mckee(graph.tocsr(), symmetric_mode=True), dtype=np.int64)
-    return min(usual, Partitions(count, size, order), key=lambda partitions: _reaching_far(kinds, partitions))
-
-
-def _reaching_far(kinds: Sequence[np.ndarray], partitions: Partitions) -> int:
-    """How many constraints reach farther than half a partition."""
-    rank = partitions.rank
-    return sum(int((np.ptp(rank[items], axis=1) > partitions.size // 2).sum()) for items in kinds if len(items))
-
-
-def order_by_partition(items: np.ndarray, partitions: Partitions, *, most: int) -> PartitionOrder:
-    """Order constraints (n, k); no colour of a block has more than `most` of them, where that is possible."""
-    size, rank = partitions.size, partitions.rank[items]
-    first, last = rank.min(axis=1), rank.max(axis=1)
-    shifted = [(places - size // 2) // size for places in (first, last)]
-    within, across = first // size == last // size, shifted[0] == shifted[1]
-    orders: list[np.ndarray] = []
-    tables: list[np.ndarray] = []
-    colours: list[int] = []
-    for chosen, block in (
-        (np.flatnonzero(within), first // size),
-        (np.flatnonzero(~within & across), shifted[0]),
-    ):
-        found = colour_items(items[chosen], len(partitions.vertices))
-        count = len(found.offsets) - 1
-        colour = np.repeat(np.arange(count), np.diff(found.offsets))
-        mine = chosen[found.order]
-        for number in range(partitions.blocks):
-            own = np.flatnonzero(block[mine] == number)
-            if len(own) and np.bincount(colour[own]).max() > most:
-                colour[own] = balance_colours(items[mine[own]], colour[own], len(partitions.vertices), most)
-        place = block[mine] * count + colour
-        done = sum(len(some) for some in orders)
-        orders.append(mine[np.lexsort((first[mine], place))])
-        sizes = np.bincount(place, minlength=partitions.blocks * count)
-        tables.append(done + np.concatenate([[0], np.cumsum(sizes)]))
-        colours.append(count)
-    left = np.flatnonzero(~within & ~across)
-    found = colour_items(items[left], len(partitions.vertices))
-    far = sum(len(some) for some in orders) + found.offsets
-    orders.append(left[found.order])
-    starts = np.concatenate(tables).astype(np.int32)
-    return PartitionOrder(np.concatenate(orders), starts, (colours[0], colours[1]), far.astype(np.int32))
-
-
-ZERO = wp.constant(wp.float64(0.0))
-ONE = wp.constant(wp.float64(1.0))
-# damping of a spring whose delay (damping / stiffness) is less than this many substeps is left out: implicit integration of a
-# substep damps five times as much anyway
-LEAST_DELAY = wp.constant(wp.float64(0.1))
 # items that measure the largest stretch on CUDA
 MEASURES = 1024
-
-_native = NativeHeader(__file__, "fabric.h")
 
 
 @wp.struct
 class FabricArrays:
-    """Springs between two vertices (pairs), and over four (stitches)."""
+    """Lines of springs, the springs in them, and stitches."""
 
-    pairs: wp.array[wp.vec2i]
-    pair_springs: wp.array[wp.vec3d]
-    """rest length, compliance 1 / k, delay = damping / k"""
-    pair_pull: wp.array[wp.float64]
-    """multipliers, where there are several sweeps a substep"""
-    pair_colours: wp.array[int]
-    """where each colour begins"""
+    slots: SpringSlots
+    """of a step, or of its prediction; both have the same rest lengths, which follow the triangles"""
+    line_colours: wp.array[int]
+    """where the slots of each colour begin, in items of a thread"""
+    places: wp.array[int]
+    """the slot of each spring"""
+    rests: wp.array[wp.float64]
+    compliances: wp.array[wp.float64]
+    others: wp.array[wp.vec4i]
+    """the other edges of the two triangles of each spring"""
+    own: wp.array[wp.float64]
+    """how much the rest length grows with the extension of the spring itself"""
+    shares: wp.array[wp.vec4d]
+    """and how much it shrinks with those of the others"""
+    extensions: wp.array[wp.float64]
     stitches: wp.array[wp.vec4i]
     stitch_weights: wp.array[wp.vec4d]
-    stitch_springs: wp.array[wp.vec3d]
-    stitch_pull: wp.array[wp.vec4d]
-    stitch_moves: wp.array[wp.vec4d]
-    """what `prepare_stitch` wrote"""
+    stitch_rests: wp.array[wp.float64]
+    stitch_stiffness: wp.array[wp.float64]
+    stitch_damping: wp.array[wp.float64]
     stitch_colours: wp.array[int]
-    prepared: wp.array[wp.float64]
-    """1/h for which `stitch_moves` of a step and of its prediction were prepared; 0 for none"""
-
-
-@wp.func_native(PACKED_VERTEX + _native.body("stretch_pairs", LEAST_DELAY=LEAST_DELAY))
-def stretch_pairs(
-    first: int, last: int, sweep: int, sweeps: int, per_h: wp.float64, fabric: FabricArrays, vertices: VertexArrays
-):
-    """Solve springs between two vertices, no two of which share a vertex."""
-    ...
-
-
-@wp.func_native(PACKED_VERTEX + _native.body("stretch_loaded", LEAST_DELAY=LEAST_DELAY))
-def stretch_loaded(
-    i: int,
-    q: wp.vec2i,
-    s: wp.vec3d,
-    sweep: int,
-    sweeps: int,
-    per_h: wp.float64,
-    fabric: FabricArrays,
-    vertices: VertexArrays,
-):
-    """Solve spring i, whose vertices q and numbers s are loaded."""
-    ...
-
-
-@wp.func_native(SHARED_VERTICES + _native.body("stretch_shared", LEAST_DELAY=LEAST_DELAY))
-def stretch_shared(
-    i: int,
-    q: wp.vec2i,
-    s: wp.vec3d,
-    sweep: int,
-    sweeps: int,
-    per_h: wp.float64,
-    fabric: FabricArrays,
-    begin: int,
-    room: wp.uint64,
-):
-    """The same with vertices from `begin` on in shared memory."""
-    ...
-
-
-@wp.func_native(PACKED_VERTEX + _native.body("sew_stitches", LEAST_DELAY=LEAST_DELAY))
-def sew_stitches(
-    first: int,
-    last: int,
-    sweep: int,
-    sweeps: int,
-    per_h: wp.float64,
-    fabric: FabricArrays,
-    vertices: VertexArrays,
-):
-    """Solve stitches, one after another."""
-    ...
-
-
-@wp.func_native(PACKED_VERTEX + _native.body("sew_loaded", LEAST_DELAY=LEAST_DELAY))
-def sew_loaded(
-    i: int,
-    q: wp.vec4i,
-    w: wp.vec4d,
-    s: wp.vec3d,
-    g: wp.vec4d,
-    sweep: int,
-    sweeps: int,
-    per_h: wp.float64,
-    fabric: FabricArrays,
-    vertices: VertexArrays,
-):
-    """Solve stitch i, whose vertices q, weights w, numbers s and moves g are loaded."""
-    ...
-
-
-@wp.func_native(SHARED_VERTICES + _native.body("sew_shared", LEAST_DELAY=LEAST_DELAY))
-def sew_shared(
-    i: int,
-    q: wp.vec4i,
-    w: wp.vec4d,
-    s: wp.vec3d,
-    g: wp.vec4d,
-    sweep: int,
-    sweeps: int,
-    per_h: wp.float64,
-    fabric: FabricArrays,
-    begin: int,
-    room: wp.uint64,
-):
-    """The same with vertices from `begin` on in shared memory."""
-    ...
-
-
-@wp.func_native(_native.body("largest_stretch"))
-def largest_stretch(
-    first: int, last: int, pairs: wp.array[wp.vec2i], springs: wp.array[wp.vec3d], x: wp.array[wp.vec3d]
-) -> wp.float64:
-    """By how much of its rest length a spring is longer than at rest, at most."""
-    ...
+    """where each colour begins"""
 
 
 @wp.func
-def prepare_stitch(i: int, per_h: wp.float64, fabric: FabricArrays, inverse_mass: wp.array[wp.float64]):
-    """The displacement of each corner of a stitch for a unit of its constraint, until masses or h change."""
-    q = fabric.stitches[i]
-    w = fabric.stitch_weights[i]
-    s = fabric.stitch_springs[i]
-    g = wp.vec4d(
-        w[0] * inverse_mass[q[0]], w[1] * inverse_mass[q[1]], w[2] * inverse_mass[q[2]], w[3] * inverse_mass[q[3]]
-    )
-    mass = wp.dot(w, g)
-    gamma = wp.where(s[2] * per_h > LEAST_DELAY, s[2] * per_h, ZERO)
-    fabric.stitch_moves[i] = wp.vec4d()
-    if mass > ZERO:
-        fabric.stitch_moves[i] = (-ONE / ((ONE + gamma) * mass + s[1] * per_h * per_h)) * g
+def solve_fabric(
+    t: int, threads: int, arrivals: wp.array[int], h: wp.float64, fabric: FabricArrays, vertices: VertexArrays
+):
+    """All lines of springs, then stitches; all threads share each colour, and wait for each other before and after."""
+    many = slots_at_once()
+    colours = fabric.line_colours.shape[0] - 1
+    for number in range(colours):
+        # from the last to the first: a panel that shears under its weight sags by 2.4 % too much then, else by 5.2 %
+        colour = colours - 1 - number
+        grid_barrier(arrivals)
+        for i in range(fabric.line_colours[colour] + t * many, fabric.line_colours[colour + 1], threads * many):
+            line = load_slots(i, fabric.slots)
+            if line.blocks > 0:
+                solve_lines(line, fabric.slots, True, vertices.before, vertices.p)
+    for colour in range(fabric.stitch_colours.shape[0] - 1):
+        grid_barrier(arrivals)
+        for i in range(fabric.stitch_colours[colour] + t, fabric.stitch_colours[colour + 1], threads):
+            pull_stencil(
+                i, fabric.stitches, fabric.stitch_weights, fabric.stitch_rests, fabric.stitch_stiffness,
+                fabric.stitch_damping, h, vertices.before, vertices.p,
+            )  # fmt: skip
+    grid_barrier(arrivals)
 
 
-@wp.kernel
-def prepare_stitches(first: int, per_h: wp.float64, fabric: FabricArrays, inverse_mass: wp.array[wp.float64]):
-    """`prepare_stitch` of all stitches; on the CPU the kernel of the step does that itself."""
-    prepare_stitch(first + wp.tid(), per_h, fabric, inverse_mass)
+@wp.func
+def follow_triangles(t: int, threads: int, arrivals: wp.array[int], per_h: wp.float64, fabric: FabricArrays):
+    """Rest lengths at which springs pull as their triangles do; after a substep 1 / per_h, which all threads have ended."""
+    for k in range(t, fabric.places.shape[0], threads):
+        i = fabric.places[k]
+        by_force = fabric.compliances[k] * per_h * per_h * fabric.slots.pushes[i]
+        fabric.extensions[k] = fabric.slots.rests[i] - fabric.rests[k] - by_force
+    grid_barrier(arrivals)
+    for k in range(t, fabric.places.shape[0], threads):
+        e = fabric.others[k]
+        c = fabric.shares[k]
+        shift = fabric.own[k] * fabric.extensions[k]
+        for j in range(4):
+            shift -= c[j] * fabric.extensions[e[j]]
+        most = wp.float64(LARGEST_SHIFT) * fabric.rests[k]
+        fabric.slots.rests[fabric.places[k]] = fabric.rests[k] + wp.clamp(shift, -most, most)
 
 
 @wp.kernel
 def measure_stretch(
     first: int,
-    count: int,
     pairs: wp.array[wp.vec2i],
-    springs: wp.array[wp.vec3d],
+    rests: wp.array[wp.float64],
     x: wp.array[wp.vec3d],
     found: wp.array[wp.float64],
 ):
     """The largest stretch of the springs, an equal number of them an item."""
     i = first + wp.tid()
-    each = (count + found.shape[0] - 1) / found.shape[0]
-    found[i] = largest_stretch(i * each, wp.min((i + 1) * each, count), pairs, springs, x)
-
-
-@wp.struct
-class StageTable:
-    """Where partitioned constraints of one kind lie, as `PartitionOrder` says."""
-
-    starts: wp.array[int]
-    """of each colour of each block; those within partitions, then those across two"""
-    tables: wp.array[int]
-    """where each of these begins in `starts`"""
-    colours: wp.array[int]
-    """number of colours that each of them has"""
-    far: wp.array[int]
-    """where each colour of those that reach farther begins"""
+    most = wp.float64(0.0)
+    for k in range(i, pairs.shape[0], found.shape[0]):
+        away = x[pairs[k][1]] - x[pairs[k][0]]
+        squared = wp.dot(away, away)
+        rest = rests[k] * rests[k]
+        # compared without a division
+        if squared > most * rest:
+            most = squared / rest
+    found[i] = wp.sqrt(most) - wp.float64(1.0)
 
 
 class Fabric:
     """The springs and stitches of all cloths of a world, in the order in which they are solved."""
 
-    def __init__(self, world: World, *, blocks: int = 0) -> None:
-        """`blocks` is the number of partitions, one a CUDA block; 0: in the order of colours."""
-        self.device = world.device
+    def __init__(self, world: World) -> None:
+        device = self.device = world.device
         network = from_world(world)
-        count = self._vertex_count = world.cloth_vertex_count
-
+        membrane = Membrane.of(network)
         # a hinge bends by the bending matrix: the spring between its opposite vertices would only lock it
         keep = np.flatnonzero((network.kind != BEND) & (network.stiffness > 0.0))
-        sewn = np.flatnonzero((network.quad_stiffness > 0.0) & network.sewn)
-        kinds = [network.pairs[keep], network.quads[sewn]]
-        self.partitions = make_partitions(kinds, count, blocks) if blocks else None
-        self.stages: list[Any] = []
-        """of springs, and of stitches, where they are partitioned"""
-        pairs, pair_colours = self._put_in_order(keep, network.pairs)
-        stitches, stitch_colours = self._put_in_order(sewn, network.quads)
-        self.pair_count, self.stitch_count = len(pairs), len(stitches)
-        self._pair_springs = _springs(network.rest, network.stiffness, network.damping, pairs)
-        stitch_springs = _springs(network.quad_rest, network.quad_stiffness, network.quad_damping, stitches)
+        lines = find_spring_lines(network, keep, world.cloth_vertex_count, align=1 if device.is_cpu else SLOTS_A_THREAD)
+        in_slots = interleaved(lines.springs, device)
+        places = np.flatnonzero(in_slots >= 0)
+        springs = in_slots[places]
 
-        def upload(values: Any, dtype: Any) -> wp.array:
-            return wp.array(values, dtype=dtype, device=self.device)
+        def upload(values: Any, dtype: Any = wp.float64) -> wp.array:
+            return wp.array(values, dtype=dtype, device=device)
 
-        def zeros(shape: Any, dtype: Any) -> wp.array:
-            return wp.zeros(shape, dtype=dtype, device=self.device)
-
+        # an empty slot has the numbers of any spring, which are never read
+        k = np.where(in_slots >= 0, in_slots, springs.max(initial=-1))
+        self._given = network.rest[k]
+        self._rests = upload(self._given)
+        self._pairs = upload(interleaved(lines.vertices, device), wp.vec2i)
+        self._slot_compliances = 1.0 / membrane.stiffness[k]
+        self._compliance = upload(self._slot_compliances)
+        self._delay = upload(delays_of(network)[k])
+        self._compliances = 1.0 / membrane.stiffness[springs]
+        others, own, shares = _coupling(network, membrane, springs)
+        stitches, stitch_colours = _stitches_in_order(network, world.cloth_vertex_count)
+        offsets = lines.springs.shape[1] * lines.offsets // (1 if device.is_cpu else SLOTS_A_THREAD)
         common = {
-            "pairs": upload(network.pairs[pairs], wp.vec2i),
-            "pair_springs": upload(self._pair_springs, wp.vec3d),
-            "pair_pull": zeros(len(pairs), wp.float64),
-            "pair_colours": upload(pair_colours, int),
+            "line_colours": upload(offsets, int),
+            "places": upload(places, int),
+            "rests": upload(network.rest[springs]),
+            "compliances": upload(self._compliances),
+            "others": upload(others, wp.vec4i),
+            "own": upload(own),
+            "shares": upload(shares, wp.vec4d),
+            "extensions": upload(np.zeros(len(springs))),
             "stitches": upload(network.quads[stitches], wp.vec4i),
             "stitch_weights": upload(network.weights[stitches], wp.vec4d),
-            "stitch_springs": upload(stitch_springs, wp.vec3d),
-            "stitch_pull": zeros(len(stitches), wp.vec4d),
+            "stitch_rests": upload(network.quad_rest[stitches]),
+            "stitch_stiffness": upload(network.quad_stiffness[stitches]),
+            "stitch_damping": upload(network.quad_damping[stitches]),
             "stitch_colours": upload(stitch_colours, int),
-            "prepared": zeros(2, wp.float64),
         }
-        self.arrays = [fill(FabricArrays, stitch_moves=zeros(len(stitches), wp.vec4d), **common) for _ in range(2)]
+        blocks = upload(lines.blocks, int)
+        self.arrays = [fill(FabricArrays, slots=self._slots(blocks), **common) for _ in range(2)]
         """of a step, and of its prediction, which has substeps of another length"""
-        self._found = zeros(1 if self.device.is_cpu else MEASURES, wp.float64)
+        self._measured = upload(interleaved(lines.vertices, device)[places], wp.vec2i)
+        self._found = upload(np.zeros(1 if device.is_cpu else MEASURES))
+        self._lengths = [upload([0.0]) for _ in range(2)]
+        self._prepared = [0.0, 0.0]
+
+    def _slots(self, blocks: wp.array) -> Any:
+        count, device = len(self._rests), self.device
+        own = {name: wp.zeros(count, dtype=wp.float64, device=device) for name in ("elastics", "softness", "pushes")}
+        return fill(SpringSlots, pairs=self._pairs, rests=self._rests, blocks=blocks, **own)
 
     def scale(self, stretch: float) -> None:
         """Make the cloth so many times as stiff as its material against stretching and shearing."""
-        self.arrays[0].pair_springs.assign(self._pair_springs / [1.0, stretch, 1.0])
+        self._compliance.assign(self._slot_compliances / stretch)
+        self.arrays[0].compliances.assign(self._compliances / stretch)
+        self._prepared = [0.0, 0.0]
 
-    def prepare(self, per_h: float, inverse_mass: wp.array, *, prediction: bool) -> None:
-        """Prepare stitches for substeps of 1 / per_h seconds."""
-        launch(prepare_stitches, self.stitch_count, [per_h, self.arrays[prediction], inverse_mass], device=self.device)
+    def prepare(self, h: float, *, prediction: bool) -> None:
+        """Prepare springs for substeps h."""
+        if self._prepared[prediction] == h and self.device.is_cpu:
+            return
+        self._prepared[prediction] = h
+        slots, length = self.arrays[prediction].slots, self._lengths[prediction]
+        length.fill_(h)
+        inputs = [self._pairs, self._compliance, self._delay, length, slots.elastics, slots.softness]
+        launch(prepare_springs, len(self._pairs), inputs, device=self.device)
 
     def largest_stretch(self, x: wp.array) -> float:
         """By how much of its rest length a spring is longer than at rest, at most."""
-        if self.pair_count == 0:
-            return 0.0
-        inputs = [self.pair_count, self.arrays[0].pairs, self.arrays[0].pair_springs, x, self._found]
+        inputs = [self._measured, self.arrays[0].rests, x, self._found]
         launch(measure_stretch, len(self._found), inputs, device=self.device, grain=1)
         return float(self._found.numpy().max())
 
-    def _put_in_order(self, chosen: np.ndarray, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The chosen items by colour or by partition, and where colours begin."""
-        if self.partitions is None:
-            order, starts = colour_items(items[chosen], self._vertex_count)
-            return chosen[order], starts.astype(np.int32)
-        found = order_by_partition(items[chosen], self.partitions, most=SMALL_BLOCK)
-        tables = np.cumsum([0, *(self.partitions.blocks * np.array(found.colours) + 1)])[:-1]
+    def forget(self) -> None:
+        """The cloth is elsewhere than the last step left it."""
+        self._rests.assign(self._given)
 
-        def upload(values: Any) -> wp.array:
-            return wp.array(values, dtype=int, device=self.device)
+    def saved(self) -> np.ndarray:
+        """What the next step needs: rest lengths that followed the triangles."""
+        return np.asarray(self._rests.numpy().copy())
 
-        lists = {"starts": found.starts, "tables": tables, "colours": np.array(found.colours), "far": found.far}
-        self.stages.append(fill(StageTable, **{name: upload(values) for name, values in lists.items()}))
-        return chosen[found.order], np.zeros(1, np.int32)
+    def restore(self, rests: np.ndarray) -> None:
+        """Take up what `saved` gave."""
+        self._rests.assign(rests)
 
 
-def _springs(rest: np.ndarray, stiffness: np.ndarray, damping: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Rest length, compliance and delay of the chosen springs; a weld has neither compliance nor delay."""
-    rest, stiffness, damping = rest[chosen], stiffness[chosen], damping[chosen]
-    return np.stack([rest, 1.0 / stiffness, damping / stiffness], axis=1)
+def _coupling(network: Any, membrane: Membrane, springs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each of these springs: the four other edges of its two triangles, as places in `springs`; how the rest length grows
+    with its own extension, and how it shrinks with those of the others (see `membrane`)."""
+    place = np.zeros(len(network.pairs), np.int32)
+    place[springs] = np.arange(len(springs))
+    sides = membrane.sides[springs]
+    stiffness = membrane.stiffness[springs]
+    others = np.tile(np.arange(len(springs), dtype=np.int32)[:, None], (1, 4))
+    shares, diagonal = np.zeros((len(springs), 4)), np.zeros(len(springs))
+    for side in range(2):
+        mine = np.flatnonzero(sides[:, side] >= 0)
+        face, edge = np.divmod(sides[mine, side], 3)
+        diagonal[mine] += network.face_tension[face, edge, edge]
+        for j in (1, 2):
+            other, column = (edge + j) % 3, 2 * side + j - 1
+            others[mine, column] = place[network.face_springs[face, other]]
+            shares[mine, column] = network.face_tension[face, edge, other] / stiffness[mine]
+    own = np.where((sides >= 0).any(axis=1), 1.0 - diagonal / stiffness, 0.0)
+    return others, own, shares
+
+
+def _stitches_in_order(network: Any, vertex_count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The stitches of seams by colour, and where colours begin."""
+    firm = np.flatnonzero((network.quad_stiffness > 0.0) & network.sewn)
+    # a corner without weight is no conflict between colours
+    order, offsets = colour_items(np.where(network.weights[firm] == 0.0, -1, network.quads[firm]), vertex_count)
+    return firm[order], offsets

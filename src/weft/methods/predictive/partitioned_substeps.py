@@ -1,9 +1,5 @@
-"""The substeps of `predictive` on CUDA in one launch: vertices are partitioned, one partition for each block of threads.
-
-Springs and stitches within a partition are solved by its block, whose threads wait for each other only and hold its vertices in
-shared memory; those across two neighbouring partitions by the block of the first, afterwards; those that reach farther by all
-blocks (`weft.methods.predictive.fabric`). So all blocks wait for each other twice a substep, besides what contacts
-need, and once for each iteration of bending.
+"""The substeps of `predictive` on CUDA in one launch: all threads share each colour of spring lines, each round of contacts and
+each iteration of bending, and wait for each other in between.
 
 Contacts of cloth with cloth are solved by reservations (Luby). Of the contacts of a step a few in a hundred push in a sweep,
 and over a hundred share some vertices: to go through all colours of all contacts takes fifty times as long as those that push
@@ -20,26 +16,17 @@ A CPU executes the same kernel with one thread, which tests need.
 
 import warp as wp
 
-from weft.dynamics.packed_vertices import PACKED_VERTEX, SHARED_CAPACITY, SHARED_VERTICES, end_vertex, predict_vertices
+from weft.dynamics.packed_vertices import PACKED_VERTEX, end_vertex, predict_vertices
 from weft.methods.predictive.bending import BendingArrays, solve_bending
 from weft.methods.predictive.collider_shapes import ColliderArrays
 from weft.methods.predictive.contacts import CONTACT_CPP, LAST_SWEEPS, ContactArrays
 from weft.methods.predictive.cores import carry, find_carried, free_lost, lose_pierced
-from weft.methods.predictive.fabric import (
-    FabricArrays,
-    StageTable,
-    sew_loaded,
-    sew_shared,
-    sew_stitches,
-    stretch_loaded,
-    stretch_pairs,
-    stretch_shared,
-)
+from weft.methods.predictive.fabric import FabricArrays, follow_triangles, solve_fabric
 from weft.methods.predictive.guides import GuideArrays, attach_vertices, follow_goals
 from weft.methods.predictive.half_spaces import HalfSpaceArrays, look_at_ends, solve_half_spaces
-from weft.methods.predictive.state import Pace, Settings, VertexArrays, pace_of
-from weft.runtime.cooperative import SMALL_BLOCK, SYNC_GRID, block_barrier, clusterable, grid_barrier, on_gpu
-from weft.runtime.native import NativeHeader, load_vec2i, load_vec4d, load_vec4i
+from weft.methods.predictive.state import Pace, Settings, VertexArrays, pace_of, progress_of, stop_moving
+from weft.runtime.cooperative import SMALL_BLOCK, SYNC_GRID, clusterable, grid_barrier
+from weft.runtime.native import NativeHeader
 
 wp.set_module_options({"enable_backward": False})
 
@@ -60,21 +47,13 @@ COUNTERS = 2 * FLAGS + 2 * LISTS
 ONE = wp.constant(wp.float64(1.0))
 NOBODY = wp.constant(wp.uint64(2**64 - 1))
 
-_native = NativeHeader(__file__, "partitioned_substeps.h")
 _reservations = NativeHeader(__file__, "reservations.h")
 
 
 @wp.struct
-class Partitioning:
-    """Where the vertices and constraints of each partition lie, and what contacts need."""
+class Reservations:
+    """What contacts need, and whether the step is to be done."""
 
-    blocks: int
-    size: int
-    """vertices of a partition"""
-    vertices: wp.array[int]
-    """in the order of the partitions; empty where that is their own"""
-    stretch: StageTable
-    sew: StageTable
     masks: wp.array[int]
     """two bits for each contact"""
     reservations: wp.array[wp.uint64]
@@ -82,187 +61,6 @@ class Partitioning:
     counters: wp.array[int]
     stop: wp.array[int]
     """not 0 where the step is not to be done"""
-
-
-@wp.struct
-class Team:
-    """The blocks whose constraints a thread works on, and its place among the threads: all blocks alone on a CPU."""
-
-    first: int
-    last: int
-    place: int
-    size: int
-
-
-@wp.func
-def team_of(t: int, blocks: int) -> Team:
-    team = Team()
-    if on_gpu():
-        team.first = t // SMALL_BLOCK
-        team.last = team.first + 1
-        team.place = t % SMALL_BLOCK
-        team.size = SMALL_BLOCK
-    elif t == 0:
-        team.last = blocks
-        team.size = 1
-    return team
-
-
-@wp.func
-def vertex_at(k: int, o: Partitioning) -> int:
-    """The vertex at a place in the order of the partitions."""
-    i = int(k)
-    if o.vertices.shape[0] > 0:
-        i = o.vertices[k]
-    return i
-
-
-@wp.func_native(_native.body("shared_room", SHARED_CAPACITY=SHARED_CAPACITY))
-def shared_room() -> wp.uint64:
-    """The address of a block's shared memory for vertices."""
-    ...
-
-
-@wp.func_native(SHARED_VERTICES + _native.body("load_vertex", SHARED_CAPACITY=SHARED_CAPACITY))
-def load_vertex(i: int, vertices: VertexArrays, place: int, room: wp.uint64):
-    """Copy a vertex, and where it was before, to a place in shared memory."""
-    ...
-
-
-@wp.func_native(SHARED_VERTICES + _native.body("store_vertex", SHARED_CAPACITY=SHARED_CAPACITY))
-def store_vertex(i: int, vertices: VertexArrays, place: int, room: wp.uint64):
-    """Copy a vertex back; its mass is the same."""
-    ...
-
-
-@wp.struct
-class Stage:
-    """One stage of a block: constraints within its partition (0), or from its middle to that of the next (1)."""
-
-    number: int
-    own: bool
-    """whether its vertices are in shared memory"""
-    room: wp.uint64
-    begin: int
-    end: int
-    """its vertices"""
-
-
-@wp.func
-def begin_stage(team: Team, number: int, count: int, o: Partitioning, vertices: VertexArrays) -> Stage:
-    """Copy the vertices of a stage to shared memory, where they fit and are numbered in the order of the partitions."""
-    stage = Stage()
-    stage.number = number
-    stage.own = on_gpu() and o.size <= SHARED_CAPACITY and o.vertices.shape[0] == 0
-    if stage.own:
-        stage.room = shared_room()
-        stage.begin = team.first * o.size + number * (o.size // 2)
-        stage.end = wp.min(stage.begin + o.size, count)
-        for i in range(stage.begin + team.place, stage.end, team.size):
-            load_vertex(i, vertices, i - stage.begin, stage.room)
-    return stage
-
-
-@wp.func
-def end_stage(team: Team, stage: Stage, vertices: VertexArrays):
-    """Copy them back."""
-    if stage.own:
-        block_barrier(1)
-        for i in range(stage.begin + team.place, stage.end, team.size):
-            store_vertex(i, vertices, i - stage.begin, stage.room)
-
-
-@wp.func
-def stretch_stage(
-    team: Team,
-    stage: Stage,
-    table: StageTable,
-    sweep: int,
-    s: Settings,
-    pace: Pace,
-    fabric: FabricArrays,
-    vertices: VertexArrays,
-):
-    """The springs of a stage; a thread loads its first spring of a colour one colour before."""
-    colours = table.colours[stage.number]
-    last = fabric.pairs.shape[0] - 1
-    entries = table.starts.shape[0] - 1
-    for block in range(team.first, team.last):
-        entry = table.tables[stage.number] + block * colours
-        begin = table.starts[entry]
-        end = table.starts[wp.min(entry + 1, entries)]
-        k = wp.min(begin + team.place, last)
-        q = load_vec2i(fabric.pairs, k)
-        spring = fabric.pair_springs[k]
-        for colour in range(colours):
-            following = table.starts[wp.min(entry + colour + 2, entries)]
-            k = wp.min(end + team.place, last)
-            next_q = load_vec2i(fabric.pairs, k)
-            next_spring = fabric.pair_springs[k]
-            block_barrier(1)
-            for i in range(begin + team.place, end, team.size):
-                if stage.own:
-                    stretch_shared(i, q, spring, sweep, s.sweeps, pace.per_h, fabric, stage.begin, stage.room)
-                else:
-                    stretch_loaded(i, q, spring, sweep, s.sweeps, pace.per_h, fabric, vertices)
-                k = wp.min(i + team.size, last)
-                q = load_vec2i(fabric.pairs, k)
-                spring = fabric.pair_springs[k]
-            q = next_q
-            spring = next_spring
-            begin = end
-            end = following
-
-
-@wp.func
-def sew_stage(
-    team: Team,
-    stage: Stage,
-    table: StageTable,
-    sweep: int,
-    s: Settings,
-    pace: Pace,
-    fabric: FabricArrays,
-    vertices: VertexArrays,
-):
-    """The stitches of a stage."""
-    colours = table.colours[stage.number]
-    for block in range(team.first, team.last):
-        entry = table.tables[stage.number] + block * colours
-        for colour in range(colours):
-            block_barrier(1)
-            for i in range(table.starts[entry + colour] + team.place, table.starts[entry + colour + 1], team.size):
-                q = load_vec4i(fabric.stitches, i)
-                w = load_vec4d(fabric.stitch_weights, i)
-                g = load_vec4d(fabric.stitch_moves, i)
-                spring = fabric.stitch_springs[i]
-                if stage.own:
-                    sew_shared(i, q, w, spring, g, sweep, s.sweeps, pace.per_h, fabric, stage.begin, stage.room)
-                else:
-                    sew_loaded(i, q, w, spring, g, sweep, s.sweeps, pace.per_h, fabric, vertices)
-
-
-@wp.func
-def solve_far(
-    t: int,
-    threads: int,
-    arrivals: wp.array[int],
-    o: Partitioning,
-    sweep: int,
-    s: Settings,
-    pace: Pace,
-    fabric: FabricArrays,
-    vertices: VertexArrays,
-):
-    """Springs and stitches that reach farther than two partitions, by all threads."""
-    for colour in range(o.stretch.far.shape[0] - 1):
-        for i in range(o.stretch.far[colour] + t, o.stretch.far[colour + 1], threads):
-            stretch_pairs(i, i + 1, sweep, s.sweeps, pace.per_h, fabric, vertices)
-        grid_barrier(arrivals)
-    for colour in range(o.sew.far.shape[0] - 1):
-        for i in range(o.sew.far[colour] + t, o.sew.far[colour + 1], threads):
-            sew_stitches(i, i + 1, sweep, s.sweeps, pace.per_h, fabric, vertices)
-        grid_barrier(arrivals)
 
 
 @wp.func
@@ -343,21 +141,19 @@ def predict_one(i: int, progress: wp.float64, s: Settings, pace: Pace, a: Vertex
 
 @wp.func
 def look_at_edges(
-    team: Team,
-    end: int,
+    t: int,
+    threads: int,
     progress: wp.float64,
     pace: Pace,
     arrivals: wp.array[int],
     halves: HalfSpaceArrays,
     vertices: VertexArrays,
-    o: Partitioning,
 ):
     """How deep the other ends of edges are, where there may be edges; all threads wait for each other before and after."""
     if halves.with_edges != 0:
         grid_barrier(arrivals)
-        for k in range(team.first * o.size + team.place, end, team.size):
-            place = vertex_at(k, o) * halves.room
-            look_at_ends(place, place + halves.counts[vertex_at(k, o)], progress, pace.share, halves, vertices)
+        for i in range(t, halves.counts.shape[0], threads):
+            look_at_ends(i * halves.room, i * halves.room + halves.counts[i], progress, pace.share, halves, vertices)
         grid_barrier(arrivals)
 
 
@@ -408,7 +204,7 @@ def advance_partitioned(
     contacts: ContactArrays,
     halves: HalfSpaceArrays,
     colliders: ColliderArrays,
-    o: Partitioning,
+    o: Reservations,
 ):
     """All substeps, then positions; contacts and half-spaces were found before."""
     t = first + wp.tid()
@@ -416,12 +212,6 @@ def advance_partitioned(
         return
     s = settings[0]
     pace = pace_of(s)
-    team = team_of(t, o.blocks)
-    # a number that the compiler does not know: a loop that it unrolls has twice the instructions
-    stages = wp.min(s.substeps, 1) + 1
-    begin = team.first * o.size + team.place
-    end = wp.min(team.last * o.size, s.vertices)
-
     clear_reservations(t, threads, o.reservations, o.counters)
     if t == 0:
         for k in range(LAST_SWEEPS + 1):
@@ -430,20 +220,15 @@ def advance_partitioned(
     if interval == 0:
         interval = s.substeps
     for substep in range(s.substeps):
-        progress = wp.float64(substep + 1) * pace.share
+        progress = progress_of(substep, pace)
         if substep % interval == 0:
             if bending.intervals[s.prediction] > 0:
                 solve_bending(t, threads, t, s.vertices, threads, arrivals, s, pace, vertices, bending)
-            for k in range(begin, end, team.size):
-                predict_one(vertex_at(k, o), progress, s, pace, vertices)
+            for i in range(t, s.vertices, threads):
+                predict_one(i, progress, s, pace, vertices)
         for sweep in range(s.sweeps):
-            for number in range(stages):
-                stage = begin_stage(team, number, s.vertices, o, vertices)
-                stretch_stage(team, stage, o.stretch, sweep, s, pace, fabric, vertices)
-                sew_stage(team, stage, o.sew, sweep, s, pace, fabric, vertices)
-                end_stage(team, stage, vertices)
-                grid_barrier(arrivals)
-            solve_far(t, threads, arrivals, o, sweep, s, pace, fabric, vertices)
+            if sweep == 0:
+                solve_fabric(t, threads, arrivals, pace.h, fabric, vertices)
             solve_guides(t, threads, arrivals, progress, pace, guides, vertices)
             if s.contacts > 0:
                 # its last round ends with a barrier
@@ -451,9 +236,8 @@ def advance_partitioned(
                     t, arrivals, s.contacts, substep * s.sweeps + sweep, 0, s.friction, pace.push, o.masks,
                     o.reservations, o.counters, contacts, vertices,
                 )  # fmt: skip
-            look_at_edges(team, end, progress, pace, arrivals, halves, vertices, o)
-            for k in range(begin, end, team.size):
-                i = vertex_at(k, o)
+            look_at_edges(t, threads, progress, pace, arrivals, halves, vertices)
+            for i in range(t, s.vertices, threads):
                 place = i * halves.room
                 solve_half_spaces(
                     place, place + halves.counts[i], progress, pace.share, s.friction, pace.push, halves, vertices
@@ -461,7 +245,11 @@ def advance_partitioned(
                 # no other thread moves this vertex until the next substep
                 if sweep == s.sweeps - 1 and substep < s.substeps - 1 and (substep + 1) % interval != 0:
                     predict_one(i, progress + pace.share, s, pace, vertices)
+        if s.prediction == 0 and ((substep + 1) % interval == 0 or substep + 1 == s.substeps):
+            follow_triangles(t, threads, arrivals, pace.per_h, fabric)
 
+    for i in range(t, s.vertices, threads):
+        stop_moving(i, s, pace, vertices)
     # as on the CPU, contacts alone after the last substep
     last = wp.where(s.contacts > 0 and s.prediction == 0, LAST_SWEEPS, 0)
     for number in range(1, last + 1):
@@ -470,9 +258,8 @@ def advance_partitioned(
             t, arrivals, s.contacts, s.substeps * s.sweeps + number, number, s.friction, pace.push, o.masks,
             o.reservations, o.counters, contacts, vertices,
         )  # fmt: skip
-        look_at_edges(team, end, ONE, pace, arrivals, halves, vertices, o)
-        for k in range(begin, end, team.size):
-            i = vertex_at(k, o)
+        look_at_edges(t, threads, ONE, pace, arrivals, halves, vertices)
+        for i in range(t, s.vertices, threads):
             place = i * halves.room
             solve_half_spaces(place, place + halves.counts[i], ONE, pace.share, s.friction, pace.push, halves, vertices)
         grid_barrier(arrivals)
@@ -485,5 +272,5 @@ def advance_partitioned(
         if t == 0 and vertices.carries[0] != 0:
             contacts.deep[1] = 1
         grid_barrier(arrivals)
-    for k in range(begin, end, team.size):
-        end_vertex(vertex_at(k, o), pace.per_h, vertices.p, vertices.before, vertices.x, vertices.v)
+    for i in range(t, s.vertices, threads):
+        end_vertex(i, pace.per_h, vertices.p, vertices.before, vertices.x, vertices.v)

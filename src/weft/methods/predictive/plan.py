@@ -1,11 +1,11 @@
 """How the steps of a run are executed, and the numbers that `predictive` takes where the scene gives none."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import warp as wp
 
-from weft.dynamics.packed_vertices import SHARED_CAPACITY
 from weft.runtime.cooperative import CLUSTER_BLOCKS
 from weft.scene import Predictive
 from weft.world import World
@@ -13,13 +13,12 @@ from weft.world import World
 # vertices from which on the threads of the CPU share a step: below, they would wait for each other at some forty colours a
 # substep for longer than the work takes
 SHARED_FROM = 20_000
-# vertices of a CUDA partition, where cloth has more of them than the shared memory of a cluster of blocks has room for
-USUAL_PARTITION = 640
+# vertices up to which a cluster of CUDA blocks is used, whose barriers are shorter; beyond, vertices for each block
+CLUSTER_VERTICES = 11_264
+VERTICES_A_BLOCK = 640
 # default of the static collision radius, in mean lengths of edges: with less, fast cloth is missed; with more, there are more
 # contacts to solve
 RADIUS_SHARE = 0.5
-# one sweep a substep lets hanging cloth sag as if it were softer: by this share of an edge at most
-SAG = 0.1
 # longest substep, s: contacts of thin cloth and cloth that is thrown need as many. With 1/270 s folds that fall, sheets that
 # are struck and layers that swing cross by the hundred, with 1/720 s few or none do
 LONGEST_SUBSTEP = 1.0 / 720.0
@@ -36,9 +35,8 @@ class ExecutionPlan:
     kernel, with the same bytes as a result. The search is one kernel too (`search_cpu`), where the broad phase has patches and
     contacts are of triangles and edges; else it goes through the lists of the broad phase (`list_search`).
 
-    CUDA (`blocks` > 0): all substeps are one kernel (`partitioned_substeps`), each block of which owns a partition of the
-    vertices, and contacts are solved by reservations: 1.7 ms a step at 100 x 100 vertices on an H200, where contacts by
-    colour take fifty times as long as those that push need. Where `captured`, a step is one CUDA graph (`cuda_graph_step`):
+    CUDA (`blocks` > 0): all substeps are one kernel (`partitioned_substeps`), and contacts are solved by reservations: contacts
+    by colour take fifty times as long as those that push need. Where `captured`, a step is one CUDA graph (`cuda_graph_step`):
     about 0.1 ms of host time instead of that of some forty launches.
     """
 
@@ -60,10 +58,10 @@ def blocks_for(device: wp.Device, vertex_count: int) -> int:
     """How many CUDA blocks share so many vertices; 0 on a CPU."""
     if device.is_cpu:
         return 0
-    if vertex_count <= CLUSTER_BLOCKS * SHARED_CAPACITY:
+    if vertex_count <= CLUSTER_VERTICES:
         # blocks of a cluster wait for each other without going through memory
         return CLUSTER_BLOCKS
-    return min(int(device.sm_count), -(-vertex_count // USUAL_PARTITION))
+    return min(int(device.sm_count), -(-vertex_count // VERTICES_A_BLOCK))
 
 
 def usual_radius(world: World) -> float:
@@ -73,20 +71,8 @@ def usual_radius(world: World) -> float:
 
 
 def usual_substeps(world: World, options: Predictive) -> int:
-    """As many substeps as contacts need, and as keep the longest cloth from stretching more than a little under its weight.
-
-    The uppermost of n edges carries n vertices, which fall by g h^2 in a substep before a sweep stops them; one
-    sweep gives it an error of about that times n.
-    """
-    scene = world.scene
-    gravity = float(np.linalg.norm(scene.forces.gravity))
-    longest = LONGEST_SUBSTEP
-    for part in world.cloths:
-        edge = float(part.mesh.rest_lengths.mean())
-        shape = part.mesh.vertices if part.mesh.uv is None else part.mesh.uv
-        length = float(np.ptp(shape, axis=0).max())
-        longest = min(longest, edge * np.sqrt(SAG * options.iterations / max(gravity * length, 1e-9)))
-    return int(np.ceil(1.0 / scene.fps / options.steps / longest))
+    """As many substeps of a step as contacts need."""
+    return math.ceil(1.0 / world.scene.fps / options.steps / LONGEST_SUBSTEP - 1e-9)
 
 
 def refined_substeps(substeps: int, most: int | None, stretch: float) -> int:

@@ -42,6 +42,9 @@ LARGEST_TURN = 0.5
 # are those of the start. With two radii a cape that is struck at 10 m/s is left on the rod; with half as many garments are no
 # better and steps take a fifth longer
 LARGEST_SHIFT = 1.0
+# how many times as many substeps a divided step has: with as many as others a runner's cape is caught between his legs now and
+# then and a bar goes through a sheet, with twice as many neither is
+RAPID = 2
 # fractions of a long or turning step at most: 14 turns a second at 30 Hz need six
 MOST_SHARES = 8
 
@@ -54,7 +57,7 @@ class PredictiveSolver:
         self.count = world.cloth_vertex_count
         self.plan = plan or ExecutionPlan.make(world, options)
         self.regions = compile_regions(world, options)
-        self.fabric = Fabric(world, blocks=self.plan.blocks)
+        self.fabric = Fabric(world)
         self.bending = StepBending(world)
         self.colliders = Colliders(world)
         self.goals = Goals(world, options.follow)
@@ -205,7 +208,7 @@ class PredictiveSolver:
 
     def saved(self) -> dict[str, np.ndarray]:
         """What the next step needs besides positions and velocities."""
-        known = {**self.bending.saved(), "lost": self.vertices.saved()}
+        known = {**self.bending.saved(), "lost": self.vertices.saved(), "springs": self.fabric.saved()}
         if self.tangles is None:
             return known
         return {**known, "tangles": self.tangles.saved()}
@@ -213,6 +216,7 @@ class PredictiveSolver:
     def forget_steps(self) -> None:
         """The cloth was put elsewhere: nothing that the last step left says anything about the next."""
         self.vertices.lost.fill_(-1)
+        self.fabric.forget()
         if self.tangles is not None:
             self.tangles.forget()
 
@@ -220,6 +224,7 @@ class PredictiveSolver:
         """Take up what `saved` gave."""
         self.bending.restore(saved)
         self.vertices.restore(saved["lost"])
+        self.fabric.restore(saved["springs"])
         if self.tangles is not None:
             self.tangles.restore(saved["tangles"])
 
@@ -306,15 +311,15 @@ class PredictiveSolver:
         """All substeps with the contacts that were found."""
         self._send_settings()
         inputs = self.inputs(x, v, target)
+        prediction = bool(self.settings["prediction"][0])
+        self.prepare_fabric(int(self.settings["substeps"][0]), prediction=prediction)
         if not self.plan.blocks:
             work = cooperative.MIN_PARALLEL_ITEMS if self.plan.shared else 1
             self._cooperative.launch(substeps.advance, 1, inputs, work=work)
             while self.halves.grow_if_full():
                 self._cooperative.launch(substeps.advance, 1, self.inputs(x, v, target), work=work)
             return
-        prediction = bool(self.settings["prediction"][0])
         self.begin(inputs)
-        self.prepare_fabric(int(self.settings["substeps"][0]), prediction=prediction)
         self.find_half_spaces(inputs)
         while self.halves.grow_if_full():
             inputs = self.inputs(x, v, target)
@@ -344,9 +349,8 @@ class PredictiveSolver:
         launch(find_each, self.count, [settings, vertices, colliders, halves], device=self.device, grain=128)
 
     def prepare_fabric(self, substeps: int, *, prediction: bool) -> None:
-        """CUDA: what the stitches of all substeps have in common."""
-        per_h = float(substeps / self.settings["dt"][0])
-        self.fabric.prepare(per_h, self.world.inverse_mass, prediction=prediction)
+        """What the springs of all substeps have in common."""
+        self.fabric.prepare(float(self.settings["dt"][0] / substeps), prediction=prediction)
 
     def launch_substeps(self, inputs: tuple[Any, ...]) -> None:
         """CUDA: all substeps; contacts and half-spaces were found."""
@@ -360,26 +364,18 @@ class PredictiveSolver:
         if inputs is None:
             vertices = self.vertices.arrays(x, v, target, self.air)
             fabric = self.fabric.arrays[x is self.predicted[0]]
-            last = (self.colliders.arrays, *([self._partitioning(x)] if self.plan.blocks else []))
+            last = (self.colliders.arrays, *([self._reserving(x)] if self.plan.blocks else []))
             inputs = (self.device_settings, vertices, fabric, self.bending.arrays, guides, contacts, halves, *last)
             if len(self._inputs) > MOST_INPUTS:
                 self._inputs.clear()
             self._inputs[key] = inputs
         return inputs
 
-    def _partitioning(self, x: wp.array) -> Any:
-        """How blocks share the vertices and constraints."""
-        partitions = self.fabric.partitions
-        assert partitions is not None
-        plain = np.array_equal(partitions.vertices, np.arange(self.count))
+    def _reserving(self, x: wp.array) -> Any:
+        """What contacts need on CUDA, and whether the step is to be done."""
         stops = self.graph is not None and x is not self.predicted[0]
         return fill(
-            partitioned_substeps.Partitioning,
-            blocks=partitions.blocks,
-            size=partitions.size,
-            vertices=wp.array([] if plain else partitions.vertices, dtype=int, device=self.device),
-            stretch=self.fabric.stages[0],
-            sew=self.fabric.stages[1],
+            partitioned_substeps.Reservations,
             masks=self.contacts.masks,
             reservations=self._reservations,
             counters=self._counters,
@@ -479,7 +475,7 @@ class Division:
         wp.copy(self._start, x, count=solver.count)
         poses = colliders.start.numpy().copy(), colliders.end.numpy().copy()
         goal_starts, goal_ends = goals.starts.numpy().copy(), goals.ends.numpy().copy()
-        settings["substeps"][0] = -(-substeps // fractions)
+        settings["substeps"][0] = -(-RAPID * substeps // fractions)
         for k in range(fractions):
             before, after = k / fractions, (k + 1) / fractions
             if solver.budget is not None:

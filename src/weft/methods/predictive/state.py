@@ -13,7 +13,7 @@ import numpy as np
 import warp as wp
 
 from weft.dynamics.air import Air
-from weft.dynamics.packed_vertices import start_vertex
+from weft.dynamics.packed_vertices import bring_back, start_vertex
 from weft.mesh.topology import incidence
 from weft.scene import Predictive
 from weft.scene.pins import selected_vertices
@@ -88,6 +88,7 @@ def stack_thickness(regions: Regions, thickness: np.ndarray) -> np.ndarray:
 
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
+HALF = wp.constant(wp.float64(0.5))
 # a prediction has this many times fewer substeps than the step: it only has to show where cloth goes
 PREDICTION = 4
 # rounds in which vertices that a collider carries along may carry their neighbours
@@ -276,9 +277,48 @@ def pace_of(s: Settings) -> Pace:
     pace.h = s.dt / wp.float64(s.substeps)
     pace.per_h = ONE / pace.h
     pace.share = ONE / wp.float64(s.substeps)
-    pace.slowed = ONE / (ONE + pace.h * s.air_damping)
+    pace.slowed = wp.max(ONE - pace.h * s.air_damping, ZERO)
     pace.push = pace.h * s.push_speed
     return pace
+
+
+@wp.func
+def progress_of(substep: int, pace: Pace) -> wp.float64:
+    """The share of the step that is over at the end of a substep: substeps run from half a substep after the start."""
+    return (wp.float64(substep) + wp.float64(1.5)) * pace.share
+
+
+@wp.func
+def ahead_of(i: int, s: Settings, pace: Pace, a: VertexArrays) -> wp.float64:
+    """The fraction of a substep by which vertex i is ahead of the time of the step in all substeps: half of one.
+
+    A substep moves with the velocity at its end, so that positions are those of half a substep later. With substeps from half
+    of one after the start of the step to half of one after its end, what falls freely falls exactly, and the motion of all else
+    is of second order. What is very fast is less far ahead, so that it does not pass others before its contacts are solved.
+    """
+    way = pace.h * wp.length(a.v[i])
+    if way > s.radius:
+        return HALF * s.radius / way
+    return HALF
+
+
+@wp.func
+def start_moving(i: int, s: Settings, pace: Pace, a: VertexArrays):
+    """Vertex i at the start of the step, and where nothing would stop it."""
+    start_vertex(i, a.x, a.v, a.inverse_mass, pace.h, ahead_of(i, s, pace, a), a.p, a.before)
+    a.free[i] = free_displacement(i, s, a)
+    if a.inverse_mass[i] == ZERO:
+        place = a.x[i] + (HALF * pace.share) * a.free[i]
+        a.p[i] = wp.vec4d(place[0], place[1], place[2], ZERO)
+
+
+@wp.func
+def stop_moving(i: int, s: Settings, pace: Pace, a: VertexArrays):
+    """Vertex i at the end of the step, after the last substep."""
+    if a.inverse_mass[i] == ZERO:
+        bring_back(i, HALF, a.p, a.before)
+    else:
+        bring_back(i, ahead_of(i, s, pace, a), a.p, a.before)
 
 
 @wp.func
@@ -300,9 +340,7 @@ def begin_step(first: int, settings: wp.array[Settings], vertices: VertexArrays)
     """CUDA: vertices at the start of the step, and where nothing would stop them."""
     i = first + wp.tid()
     s = settings[0]
-    h = s.dt / wp.float64(s.substeps)
-    start_vertex(i, vertices.x, vertices.v, vertices.inverse_mass, h, vertices.p, vertices.before)
-    vertices.free[i] = free_displacement(i, s, vertices)
+    start_moving(i, s, pace_of(s), vertices)
 
 
 @wp.kernel

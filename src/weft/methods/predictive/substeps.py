@@ -1,21 +1,21 @@
 """A step of `predictive` on the CPU as one kernel: half-spaces, cached contacts, then all substeps.
 
 One thread, which is plain serial code, or several that share each pass and wait for each other between passes: that is the only
-difference, and results are the same bytes. Springs, stitches and attachments go colour by colour. Contacts of cloth with cloth
-are solved in the order of the list, by the first thread.
+difference, and results are the same bytes. Lines of springs, stitches and attachments go colour by colour. Contacts of cloth
+with cloth are solved in the order of the list, by the first thread.
 """
 
 import warp as wp
 
-from weft.dynamics.packed_vertices import end_vertex, predict_vertices, start_vertex
+from weft.dynamics.packed_vertices import end_vertex, predict_vertices
 from weft.methods.predictive.bending import BendingArrays, solve_bending
 from weft.methods.predictive.collider_shapes import ColliderArrays
 from weft.methods.predictive.contacts import LAST_SWEEPS, ContactArrays, refresh_contact, solve_contacts
 from weft.methods.predictive.cores import carry, find_carried, free_lost, lose_pierced
-from weft.methods.predictive.fabric import FabricArrays, prepare_stitch, sew_stitches, stretch_pairs
+from weft.methods.predictive.fabric import FabricArrays, follow_triangles, solve_fabric
 from weft.methods.predictive.guides import GuideArrays, attach_vertices, follow_goals
 from weft.methods.predictive.half_spaces import HalfSpaceArrays, find_half_spaces, look_at_ends, solve_half_spaces
-from weft.methods.predictive.state import Pace, Settings, VertexArrays, free_displacement, pace_of
+from weft.methods.predictive.state import Pace, Settings, VertexArrays, pace_of, progress_of, start_moving, stop_moving
 from weft.runtime.cooperative import grid_barrier
 
 wp.set_module_options({"enable_backward": False})
@@ -28,37 +28,6 @@ ONE = wp.constant(wp.float64(1.0))
 def span_begin(t: int, threads: int, count: int) -> int:
     """Where the items of thread t begin, of so many; t + 1 gives where they end."""
     return int(wp.int64(count) * wp.int64(t) // wp.int64(threads))
-
-
-@wp.func
-def solve_fabric(
-    t: int,
-    threads: int,
-    arrivals: wp.array[int],
-    sweep: int,
-    s: Settings,
-    pace: Pace,
-    fabric: FabricArrays,
-    vertices: VertexArrays,
-):
-    """All springs, then stitches; all threads share each colour."""
-    for colour in range(fabric.pair_colours.shape[0] - 1):
-        grid_barrier(arrivals)
-        begin = fabric.pair_colours[colour]
-        size = fabric.pair_colours[colour + 1] - begin
-        stretch_pairs(
-            begin + span_begin(t, threads, size), begin + span_begin(t + 1, threads, size), sweep, s.sweeps, pace.per_h,
-            fabric, vertices,
-        )  # fmt: skip
-    for colour in range(fabric.stitch_colours.shape[0] - 1):
-        grid_barrier(arrivals)
-        begin = fabric.stitch_colours[colour]
-        size = fabric.stitch_colours[colour + 1] - begin
-        sew_stitches(
-            begin + span_begin(t, threads, size), begin + span_begin(t + 1, threads, size), sweep, s.sweeps, pace.per_h,
-            fabric, vertices,
-        )  # fmt: skip
-    grid_barrier(arrivals)
 
 
 @wp.func
@@ -167,10 +136,7 @@ def advance(
 
     # vertices, where nothing would stop them, and their half-spaces
     for i in range(begin, end):
-        if not start_vertex(i, vertices.x, vertices.v, vertices.inverse_mass, pace.h, vertices.p, vertices.before):
-            fabric.prepared[0] = ZERO
-            fabric.prepared[1] = ZERO
-        vertices.free[i] = free_displacement(i, s, vertices)
+        start_moving(i, s, pace, vertices)
     first_half = begin * halves.room
     count = find_half_spaces(begin, end, s, vertices, colliders, halves)
     halves.counts[2 * t] = first_half
@@ -185,27 +151,23 @@ def advance(
     if s.cached != 0:
         for i in range(span_begin(t, threads, s.contacts), span_begin(t + 1, threads, s.contacts)):
             refresh_contact(i, contacts, vertices)
-    if fabric.prepared[s.prediction] != pace.per_h:
-        stitches = fabric.stitches.shape[0]
-        for i in range(span_begin(t, threads, stitches), span_begin(t + 1, threads, stitches)):
-            prepare_stitch(i, pace.per_h, fabric, vertices.inverse_mass)
     grid_barrier(arrivals)
-    if t == 0:
-        fabric.prepared[s.prediction] = pace.per_h
 
     interval = bending.intervals[s.prediction]
+    if interval == 0:
+        interval = pace.substeps
     for substep in range(pace.substeps):
-        progress = wp.float64(substep + 1) * pace.share
-        if interval > 0:
-            if substep % interval == 0:
-                solve_bending(t, threads, begin, end, 1, arrivals, s, pace, vertices, bending)
+        progress = progress_of(substep, pace)
+        if substep % interval == 0 and bending.intervals[s.prediction] > 0:
+            solve_bending(t, threads, begin, end, 1, arrivals, s, pace, vertices, bending)
         # a thread moved its vertices last itself, so it need not wait for others here
         predict_vertices(
             begin, end, vertices.x, vertices.target, vertices.pull, s.gravity, pace.slowed, pace.h, progress, vertices.p,
             vertices.before, vertices.start,
         )  # fmt: skip
         for sweep in range(s.sweeps):
-            solve_fabric(t, threads, arrivals, sweep, s, pace, fabric, vertices)
+            if sweep == 0:
+                solve_fabric(t, threads, arrivals, pace.h, fabric, vertices)
             solve_guides(t, threads, arrivals, progress, pace, guides, vertices)
             if s.contacts > 0:
                 if t == 0:
@@ -215,7 +177,11 @@ def advance(
             solve_half_spaces(
                 first_half, first_half + count, progress, pace.share, s.friction, pace.push, halves, vertices
             )
+        if s.prediction == 0 and ((substep + 1) % interval == 0 or substep + 1 == pace.substeps):
+            follow_triangles(t, threads, arrivals, pace.per_h, fabric)
 
+    for i in range(begin, end):
+        stop_moving(i, s, pace, vertices)
     if t == 0 and s.prediction == 0:
         contacts.deep[1] = 0
     # at the end of the step contacts count more than springs: the next search takes the sides as they are then

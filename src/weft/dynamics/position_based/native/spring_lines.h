@@ -85,8 +85,9 @@ for (int pass = 0; pass < 2 * blocks - 1; ++pass) {
         const vertex &a = v[k], &b = v[k + 1];
         const double x = b.x - a.x, y = b.y - a.y, z = b.z - a.z;
         const double ox = was[k + 1].x - was[k].x, oy = was[k + 1].y - was[k].y, oz = was[k + 1].z - was[k].z;
-        const double squared = ox * ox + oy * oy + oz * oz, per = squared > 0.0 ? rsqrt(squared) : 0.0;
-        nx[k] = ox * per, ny[k] = oy * per, nz[k] = oz * per;
+        const double wx = now ? x : ox, wy = now ? y : oy, wz = now ? z : oz;
+        const double squared = wx * wx + wy * wy + wz * wz, per = squared > 0.0 ? rsqrt(squared) : 0.0;
+        nx[k] = wx * per, ny[k] = wy * per, nz[k] = wz * per;
         const double moved = nx[k] * (x - ox) + ny[k] * (y - oy) + nz[k] * (z - oz);
         lack[k] = elastic[k] * (rest[k] - sqrt(x * x + y * y + z * z)) - (1.0 - elastic[k]) * moved;
         diagonal[k] = a.w + b.w + softness[k];
@@ -98,8 +99,9 @@ for (int pass = 0; pass < 2 * blocks - 1; ++pass) {
     double bz = __shfl_up_sync(all, nz[row - 1], 1);
     if (lane == 0 && tied) {
         // the direction of the last spring of the block before
-        const vertex far = load(before, pairs.data[at - block_slots + 32 * row - 1].c[0], true);
-        const double x = was[0].x - far.x, y = was[0].y - far.y, z = was[0].z - far.z;
+        const vertex far = load(now ? p : before, pairs.data[at - block_slots + 32 * row - 1].c[0], true);
+        const vertex& near = now ? v[0] : was[0];
+        const double x = near.x - far.x, y = near.y - far.y, z = near.z - far.z;
         const double squared = x * x + y * y + z * z, per = squared > 0.0 ? rsqrt(squared) : 0.0;
         bx = per * x, by = per * y, bz = per * z;
     }
@@ -273,7 +275,8 @@ for (int pass = 0; pass < 2 * blocks - 1; ++pass) {
     n[0] = {}, lack[0] = lanes{}, inverse[0] = lanes{}, ends_of[0] = whole{} - 2;
     if (block > 0) {
         ends_of[0] = ends_in(at - side, 1);
-        n[0] = unit(minus(gather(before, ends_of[0], nobody), gather(before, ends_in(at - side, 0), nobody)));
+        const auto &way = now ? p : before;
+        n[0] = unit(minus(gather(way, ends_of[0], nobody), gather(way, ends_in(at - side, 0), nobody)));
         lack[0] = number(pushes, 0), inverse[0] = number(pushes, 1);
     }
     int size = 0;
@@ -293,7 +296,7 @@ for (int pass = 0; pass < 2 * blocks - 1; ++pass) {
         }
         const vectors to = gather(p, end, end_mass[k]), to_moved = minus(to, gather(before, end, nobody));
         const vectors way = minus(to, from), change = minus(to_moved, from_moved);
-        n[k] = unit(minus(way, change));
+        n[k] = unit(now ? way : minus(way, change));
         const lanes moved = dot(n[k], change), length = __builtin_elementwise_sqrt(dot(way, way));
         lack[k] = counts * (rest - length) - (1.0 - counts) * moved;
         lack[k] = either(start < 0, lanes{}, lack[k]);
