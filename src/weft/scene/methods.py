@@ -160,6 +160,9 @@ class Push(MethodOptions):
         description="how near triangles are found; octree misses those behind the walls of its cells; default: the scene's "
         "`broad_phase`, or else kdtree",
     )
+    search_cloth: Literal["octree", "kdtree", "brute"] | None = Field(
+        default=None, description="the same for the triangles of cloth alone; default: as for those of colliders"
+    )
     against: Literal["both", "mesh", "cloth"] = Field(
         default="both", description="what pushes: the triangles of colliders (mesh), of cloth, or both"
     )
@@ -171,7 +174,8 @@ class Push(MethodOptions):
         default=None, description="steps a frame while no step has to be halved; default: as many as the springs need"
     )
     halvings: Annotated[Whole, Field(ge=0, le=20)] = Field(
-        default=8, description="how often a step may be halved when a vertex moves farther than half of `close`"
+        default=8,
+        description="how often a step may be halved when a vertex moves farther than half of `close`, or would in the next",
     )
     largest_stretch: NotNegative = Field(
         default=0.1, description="edges longer than this, relative to rest, are shortened after a step; 0: never"

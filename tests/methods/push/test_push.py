@@ -1,5 +1,7 @@
 """`push`: draping, steps that halve and recover, Provot's correction, searches, resuming, and what it cannot do."""
 
+import importlib
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +92,21 @@ def test_a_step_moves_a_vertex_by_half_of_close_at_most(move, steps):
     method, state = make_method(world, world.scene.method), world.initial_state()
     method.step(state, 1e-3)
     assert method.taken == steps
+
+
+def test_steps_halve_for_the_speed_that_springs_have_made():
+    """A sheet that is drawn out: in the first step it has not moved yet, but its springs have made it fast."""
+    drawn = weft.Cloth(shape=weft.Grid(size=(0.3, 0.3), cells=(3, 3)), material=weft.Material(stretch=5000.0))
+    scene = weft.Scene(
+        method=Push(close=0.02, integrator="euler", largest_stretch=0.0),
+        forces=weft.Forces(gravity=(0, 0, 0)),
+        cloths=[drawn],
+    )
+    world = World(scene)
+    method, state = make_method(world, scene.method), world.initial_state()
+    state.x.assign(1.1 * state.positions())
+    method.step(state, 2e-3)
+    assert method.level >= 1 and method.taken > 1
 
 
 def test_a_halved_step_is_doubled_after_eight_good_ones():
@@ -315,3 +332,26 @@ def test_what_is_sewn_together_is_not_pushed_apart():
     open_by = gaps(x)
     assert np.sort(open_by)[:-1].max() < 5e-4
     assert np.linalg.norm(state.v.numpy(), axis=1).max() < 5e-3
+
+
+@pytest.fixture(scope="module")
+def figures():
+    """The example of the paper's figures as a module; examples import their neighbours by bare names."""
+    folder = Path(__file__).parents[3] / "examples"
+    sys.path.insert(0, str(folder))
+    try:
+        yield importlib.import_module("push_figures")
+    finally:
+        sys.path.remove(str(folder))
+
+
+@pytest.mark.parametrize("figure", ["1", "2", "8", "9"])
+def test_the_figures_show_what_the_paper_shows_and_what_prevents_it(figures, figure, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = figures.check(weft.simulate(figures.scene(figure), tmp_path / "run.zarr", progress=False))
+    assert found
+    if figure == "9":
+        return
+    careful = figures.scene(figure, careful=True)
+    with pytest.raises(figures.CheckError):
+        figures.check(weft.simulate(careful, tmp_path / "careful.zarr", progress=False))

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 import weft
 from weft.errors import SceneError
-from weft.methods.push.centroid_trees import RADIUS, CentroidIndex, CentroidTree, next_range
+from weft.methods import make_method
+from weft.methods.push.centroid_trees import KINDS, RADIUS, CentroidIndex, CentroidTree, next_range
 from weft.methods.push.push_out import MOVES_OF_CLOSE, SORT_EVERY, PushOut, split_faces
 from weft.runtime import get_threads, launch, set_threads
 from weft.scene import Push as PushOptions
@@ -279,6 +280,60 @@ def test_cloth_moves_back_to_the_side_it_came_from(gap, speed, up):
     # and the other way round for those of the lower sheet
     lower = (state.positions() - before)[:16, 1]
     assert np.sign(lower[lower != 0.0]) == pytest.approx(-up)
+
+
+def test_layers_that_meet_stop_each_other_and_do_not_bounce():
+    """Each gives up its share: if both took over the velocity of the other they would swap velocities and vibrate."""
+    world = layers(0.05, 0.0)
+    response = PushOut(world, search="kdtree", close=CLOSE, moves=1, largest_face=0.2)
+    state = world.initial_state()
+    world.begin_step(state, 0.001)
+    v = np.zeros((32, 3))
+    v[:16, 1], v[16:, 1] = 2.0, -1.0
+    state.v.assign(v)
+    response.apply(state.x, state.v, 0.001)
+    after = state.velocities()[:, 1]
+    mass = world.mass[:32]
+    assert 0.5 * mass @ after**2 < 0.5 * mass @ v[:, 1] ** 2
+    inner = after[5], after[16 + 5]
+    # the common velocity lies between both; masses at corners differ
+    assert all(-0.2 < speed < 1.2 for speed in inner) and abs(inner[0] - inner[1]) < 0.6
+
+
+def test_layers_on_held_cloth_stop():
+    """Nothing moves held cloth: what lies on it gives up all of its velocity."""
+    world = layers(0.05, -1.0)
+    scene = world.scene
+    low, high = scene.cloths
+    world = World(scene.replace(cloths=[low.replace(pins=[weft.Pin(indices=list(range(16)))]), high]))
+    response = PushOut(world, search="kdtree", close=CLOSE, moves=1, largest_face=0.2)
+    state = world.initial_state()
+    world.begin_step(state, 0.001)
+    response.apply(state.x, state.v, 0.001)
+    moved = state.positions()[16:, 1] != world.rest_positions[16:, 1]
+    assert moved.sum() >= 6 and state.velocities()[16:, 1][moved] == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(("mesh", "own"), [("octree", "kdtree"), ("brute", "octree"), ("kdtree", "brute")])
+def test_cloth_and_colliders_have_a_structure_each(mesh, own):
+    """The same moves as with one structure for both, where that finds everything."""
+    scene = layers(0.05, 0.0).scene.replace(method=PushOptions(close=CLOSE, search=mesh, search_cloth=own))
+    method = make_method(World(scene), scene.method)
+    kinds = [KINDS[mesh]] * 2 + [KINDS[own]]
+    found = method.response
+    assert [s.index.kind for s in (*found.mesh_searches, found.cloth_search)] == kinds
+    ends = {}
+    for search in (own, "kdtree"):
+        world = layers(0.05, 0.0)
+        response = PushOut(world, search=mesh, search_cloth=search, close=CLOSE, moves=2, largest_face=0.2)
+        state = world.initial_state()
+        world.begin_step(state, 0.001)
+        response.apply(state.x, state.v, 0.001)
+        ends[search] = state.positions()
+    assert (ends["kdtree"] != world.rest_positions).any()
+    # an octree misses some
+    if own != "octree":
+        assert (ends[own] == ends["kdtree"]).all()
 
 
 def test_mesh_and_cloth_can_be_left_out():

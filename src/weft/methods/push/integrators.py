@@ -181,9 +181,14 @@ def find_largest_move(
     inverse_mass: wp.array[wp.float64],
     x: wp.array[wp.vec3d],
     end: wp.array[wp.vec3d],
+    v_end: wp.array[wp.vec3d],
+    h: wp.float64,
     farthest: wp.array[wp.float64],
 ):
-    """Cooperative kernel: how far the fastest vertex moves, m; pinned vertices do not count."""
+    """Cooperative kernel: how far the fastest vertex moves in the step h, or would in another at the speed that it has then, m.
+
+    Springs that are too stiff for the step first show in the speed. Pinned vertices do not count.
+    """
     t = first + wp.tid()
     if t == 0:
         farthest[0] = wp.float64(0.0)
@@ -194,7 +199,10 @@ def find_largest_move(
     ):
         if inverse_mass[i] > wp.float64(0.0):
             moved = wp.length(end[i] - x[i])
+            ahead = h * wp.length(v_end[i])
             # a NaN fails every comparison and must be reported
+            if ahead > moved or wp.isnan(ahead):
+                moved = ahead
             if moved > far or wp.isnan(moved):
                 far = moved
     reduce_max(farthest, 0, far)

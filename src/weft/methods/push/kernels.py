@@ -62,6 +62,8 @@ class Moves:
     carrier: wp.array[wp.vec3d]
     """the velocity of the triangle that pushed it"""
     friction: wp.array[wp.float64]
+    share: wp.array[wp.float64]
+    """the part of the velocity between both that the vertex gives up: all of it against what nothing can move"""
     too_close: wp.array[int]
     pushed: wp.array[int]
     counts: wp.array[int]
@@ -235,14 +237,24 @@ def push_vertex(
     moves.normal[i] = found.direction
     moves.carrier[i] = found.velocity
     moves.friction[i] = cloth.friction
+    moves.share[i] = wp.float64(1.0)
     if found.is_cloth == 0:
         moves.friction[i] = colliders.friction[found.face]
+    else:
+        # the vertices of the triangle find this side too: if both gave up all of it they would swap velocities and bounce
+        f = cloth.faces[found.face]
+        others = cloth.inverse_mass[f[0]] + cloth.inverse_mass[f[1]] + cloth.inverse_mass[f[2]]
+        own_mass = cloth.inverse_mass[i]
+        moves.share[i] = own_mass / (own_mass + others / wp.float64(3.0))
     return 1
 
 
 @wp.func
-def stop_vertex(n: wp.vec3d, carrier: wp.vec3d, friction: wp.float64, v: wp.vec3d) -> wp.vec3d:
-    """A velocity without its component towards a triangle that moves with the carrier, and with friction along it."""
+def stop_vertex(n: wp.vec3d, carrier: wp.vec3d, friction: wp.float64, share: wp.float64, v: wp.vec3d) -> wp.vec3d:
+    """A velocity without its component towards a triangle that moves with the carrier, and with friction along it.
+
+    The vertex gives up a share of the difference; the vertices of the triangle, where it is cloth, give up the rest.
+    """
     u = v - carrier
     towards = wp.dot(u, n)
     result = v
@@ -252,7 +264,7 @@ def stop_vertex(n: wp.vec3d, carrier: wp.vec3d, friction: wp.float64, v: wp.vec3
         if speed > wp.float64(0.0):
             along = along * wp.max(wp.float64(0.0), wp.float64(1.0) + friction * towards / speed)
         result = carrier + along
-    return result
+    return v + share * (result - v)
 
 
 @clusterable
@@ -305,7 +317,7 @@ def push_vertices(
     stopped = int(0)
     for i in range(begin, step.count, threads):
         if moves.pushed[i] != 0:
-            v[i] = stop_vertex(moves.normal[i], moves.carrier[i], moves.friction[i], v[i])
+            v[i] = stop_vertex(moves.normal[i], moves.carrier[i], moves.friction[i], moves.share[i], v[i])
             stopped += 1
     reduce_sum(moves.counts, PUSHED, stopped)
     if t == 0:

@@ -1,7 +1,8 @@
 """`push`: Draping on meshes. Explicit springs, and vertices moved out of triangles by small constant moves.
 
-A step: integrate; if a vertex moved unusually far, take half the step; shorten edges that are too long (Provot 1995);
-push vertices away from triangles that are too close. It is simple, and it guarantees nothing: see `docs/push.md`.
+A step: integrate; if a vertex moved unusually far, or is unusually fast at the end, take half the step; shorten edges that
+are too long (Provot 1995); push vertices away from triangles that are too close. It is simple, and it guarantees nothing:
+see `docs/push.md`.
 """
 
 from typing import Any
@@ -76,9 +77,11 @@ class Push(Method):
     def _make_response(self) -> PushOut:
         """What pushes vertices out of colliders and cloth."""
         world, options = self.world, self.options
+        search = choose_search(world, self.name, options.search, tuple(KINDS), "kdtree")
         return PushOut(
             world,
-            search=choose_search(world, self.name, options.search, tuple(KINDS), "kdtree"),
+            search=search,
+            search_cloth=options.search_cloth or search,
             close=options.close,
             moves=options.moves,
             largest_face=options.largest_face or 2.0 * options.close,
@@ -111,7 +114,7 @@ class Push(Method):
         return report
 
     def _integrate(self, state: State, h: float) -> float:
-        """Integrate over h, and push at once on a GPU; gives how far the fastest vertex moves, m."""
+        """Integrate over h, and push at once on a GPU; gives how far the fastest vertex moves, or will in the next step, m."""
         self.world.begin_step(state, h)
         self.response.prepare(state.x, state.v)
 
@@ -132,7 +135,7 @@ class Push(Method):
         world, count = self.world, self.world.cloth_vertex_count
         launch(hold_pinned, count, [world.inverse_mass, state.x, world.target, h, state.v], device=world.device)
         self.integrator.step(state.x, state.v, state.time, h, self.forces, self.x_end, self.v_end)
-        inputs = [count, world.inverse_mass, state.x, self.x_end, self._largest_move]
+        inputs = [count, world.inverse_mass, state.x, self.x_end, self.v_end, h, self._largest_move]
         self._cooperative.launch(find_largest_move, count, inputs)
 
     def _correct_and_push(self, state: State, h: float) -> None:

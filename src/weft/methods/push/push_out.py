@@ -95,14 +95,20 @@ class PushOut:
         world: World,
         *,
         search: str,
+        search_cloth: str | None = None,
         close: float,
         moves: int,
         largest_face: float,
         mesh: bool = True,
         cloth: bool = True,
     ) -> None:
-        """`mesh` and `cloth`: whether triangles of colliders and of cloth push; colliders are split to `largest_face` (m)."""
-        self.world, self.close, self.most_moves, self._work = world, close, moves, WORK[search]
+        """`search` finds triangles of colliders, `search_cloth` (default: the same) those of cloth.
+
+        `mesh` and `cloth`: whether triangles of colliders and of cloth push; colliders are split to `largest_face` (m).
+        """
+        search_cloth = search_cloth or search
+        self.world, self.close, self.most_moves = world, close, moves
+        self._work = max(WORK[search], WORK[search_cloth])
         device = world.device
         mesh_faces = world.faces[world.cloth_face_count :] if mesh else world.faces[:0]
         cloth_faces = world.cloth_faces if cloth else world.faces[:0]
@@ -115,7 +121,7 @@ class PushOut:
         numbers = [np.flatnonzero(~moving), np.flatnonzero(moving)]
         self.mesh_searches = [CentroidTree(search, chosen, device) for chosen in numbers]
         self._corners = [wp.array(split.faces[chosen].ravel(), dtype=int, device=device) for chosen in numbers]
-        self.cloth_search = CentroidTree(search, np.arange(len(cloth_faces)), device)
+        self.cloth_search = CentroidTree(search_cloth, np.arange(len(cloth_faces)), device)
         self._cloth = self._make_cloth(cloth_faces)
         self._moves = self._make_moves()
         self.counts = self._moves.counts
@@ -213,7 +219,7 @@ class PushOut:
         count, device = self.world.cloth_vertex_count, self.world.device
         moves: Any = Moves()
         moves.x, moves.normal, moves.carrier = (wp.zeros(count, dtype=wp.vec3d, device=device) for _ in range(3))
-        moves.friction = wp.zeros(count, dtype=wp.float64, device=device)
+        moves.friction, moves.share = (wp.zeros(count, dtype=wp.float64, device=device) for _ in range(2))
         moves.too_close, moves.pushed = (wp.zeros(count, dtype=int, device=device) for _ in range(2))
         moves.counts = wp.zeros(BEFORE_MOVE + self.most_moves + 1, dtype=int, device=device)
         return moves
