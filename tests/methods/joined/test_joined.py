@@ -57,7 +57,7 @@ def count_steps(monkeypatch):
 
     def counted(joined, chosen):
         take(joined, chosen)
-        counts[:2] += len(chosen), sum(joined.methods[k].together for k in chosen)
+        counts[:2] += len(chosen), sum(joined.methods[k].joined_report is not None for k in chosen)
         counts[2] = max(counts[2], len(np.unique(joined.dynamics._substeps_between)))
 
     monkeypatch.setattr(JoinedRobust, "take_step", counted)

@@ -220,7 +220,7 @@ class PositionBased:
         packed vertices, which it may correct, and those at the start of the substep.
         """
         self.pin(state)
-        solves = self._solves(dt)
+        solves = self.solves(dt)
         substeps = self.substeps.find(state, dt, touched=contacts is not None and len(contacts) > 0)
         substeps = solves * math.ceil(substeps / solves)
         self.air.blow(state.x, state.v, state.time, dt)
@@ -308,16 +308,16 @@ class PositionBased:
         self.substeps.measure(state, dt)
 
     def saved(self) -> dict[str, np.ndarray]:
-        springs = {name: array.numpy() for name, array in self._kept().items()}
+        springs = {name: array.numpy() for name, array in self.kept().items()}
         return {"refined": np.array([self.substeps.refined]), **springs, **self.bending.memory.saved()}
 
     def restore(self, saved: Mapping[str, np.ndarray]) -> None:
         self.substeps.refined = float(saved["refined"][0])
         self.bending.memory.restore(saved)
-        for name, array in self._kept().items():
+        for name, array in self.kept().items():
             array.assign(saved[name])
 
-    def _kept(self) -> dict[str, wp.array]:
+    def kept(self) -> dict[str, wp.array]:
         """What the springs of the next step depend on, by the names in `saved`."""
         kept = {"rests": self._rests, "pushes": self._pushes, "substep": self._length}
         return kept if self._compliance is self.springs.arrays[2] else {**kept, "compliance": self._compliance}
@@ -329,7 +329,7 @@ class PositionBased:
             self.bending.pin(self.inverse_mass.numpy()[: self.count] == 0.0)
             self._pins = pins
 
-    def _solves(self, dt: float) -> int:
+    def solves(self, dt: float) -> int:
         """How often bending is solved in a step dt."""
         if not self.bending.active:
             return 1

@@ -1,13 +1,14 @@
 """Steps of several worlds in the same launches: what Python and small kernels cost a step, they cost once for all worlds.
 
-A step is the common part of one of `Robust`: contacts, the dynamics, repulsion, and the first test for collisions. Each world
-has the bytes that it has alone. A world takes its step alone where that depends on more: where pairs would collide, after steps
-that collided or were halved, where something crosses, or where nothing of this kind is known yet.
+A step is that of `Robust` as far as worlds have it in common: contacts, the dynamics, repulsion, and the first test for
+collisions. Each world has the bytes that it has alone. A world takes its step alone where that depends on more: where pairs
+would collide, after steps that collided or were halved, where something crosses, or where nothing of this kind is known yet.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from weft.geometry.stencil import Kind
 from weft.methods.base import StepReport
 from weft.methods.joined.cloth import JoinedPositionBased
 from weft.methods.joined.world import JoinedWorld
-from weft.methods.robust.method import CONTACT_ARRAYS, Robust
+from weft.methods.robust.method import LastStep, Robust
 from weft.methods.robust.strain_limits import StrainLimits
 from weft.runtime import launch
 from weft.world import State
@@ -33,8 +34,8 @@ LEAST_FRACTION = 0.5
 
 
 @wp.struct
-class WorldArrays:
-    """What a step of a world reads and writes, where the world has it."""
+class StepArrays:
+    """What a step reads and writes, in a world of its own or in all of them together."""
 
     x: wp.array[wp.vec3d]
     v: wp.array[wp.vec3d]
@@ -44,99 +45,83 @@ class WorldArrays:
     """the average velocity of the step"""
     average_free: wp.array[wp.vec3d]
     """the same before contacts change it"""
-    length: wp.array[wp.float64]
-    """of a substep"""
+    substep: wp.array[wp.float64]
+    """its length: one for the vertices of a world, one for each vertex of all of them together"""
     rests: wp.array[wp.float64]
     pushes: wp.array[wp.float64]
     compliance: wp.array[wp.float64]
+    """empty where no spring is limited in stretch"""
+
+
+@wp.func
+def copy_spring(source: StepArrays, i: int, to: StepArrays, k: int):
+    """Copy what spring i remembers from one step to the next to spring k of others."""
+    to.rests[k] = source.rests[i]
+    to.pushes[k] = source.pushes[i]
+    if to.compliance.shape[0] > 0:
+        to.compliance[k] = source.compliance[i]
 
 
 @wp.kernel
 def gather_vertices(
-    first: int,
-    worlds: wp.array[WorldArrays],
-    world: wp.array[int],
-    number: wp.array[int],
-    x: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
-    target: wp.array[wp.vec3d],
-    inverse_mass: wp.array[wp.float64],
-    lengths: wp.array[wp.float64],
+    first: int, worlds: wp.array[StepArrays], world: wp.array[int], number: wp.array[int], joined: StepArrays
 ):
     """Take positions, velocities and what is prescribed from the worlds; number[i] is the number of vertex i in world[i]."""
     i = first + wp.tid()
     k = number[i]
     own = worlds[world[i]]
-    x[i] = own.x[k]
-    v[i] = own.v[k]
-    target[i] = own.target[k]
-    inverse_mass[i] = own.inverse_mass[k]
-    lengths[i] = own.length[0]
+    joined.x[i] = own.x[k]
+    joined.v[i] = own.v[k]
+    joined.target[i] = own.target[k]
+    joined.inverse_mass[i] = own.inverse_mass[k]
+    joined.substep[i] = own.substep[0]
 
 
 @wp.kernel
 def gather_springs(
-    first: int,
-    worlds: wp.array[WorldArrays],
-    world: wp.array[int],
-    slot: wp.array[int],
-    rests: wp.array[wp.float64],
-    pushes: wp.array[wp.float64],
-    compliance: wp.array[wp.float64],
+    first: int, worlds: wp.array[StepArrays], world: wp.array[int], slot: wp.array[int], joined: StepArrays
 ):
-    """The same for what springs remember; an empty slot has no world."""
+    """Take what springs remember; slot[i] is the number of spring i in world[i], which is negative for an empty slot."""
     i = first + wp.tid()
     if world[i] >= 0:
-        own = worlds[world[i]]
-        rests[i] = own.rests[slot[i]]
-        pushes[i] = own.pushes[slot[i]]
-        compliance[i] = own.compliance[slot[i]]
+        copy_spring(worlds[world[i]], slot[i], joined, i)
 
 
 @wp.kernel
 def scatter_vertices(
     first: int,
-    worlds: wp.array[WorldArrays],
-    chosen: wp.array[int],
+    worlds: wp.array[StepArrays],
     world: wp.array[int],
     number: wp.array[int],
-    x: wp.array[wp.vec3d],
-    v: wp.array[wp.vec3d],
-    average: wp.array[wp.vec3d],
-    average_free: wp.array[wp.vec3d],
-    lengths: wp.array[wp.float64],
+    joined: StepArrays,
+    chosen: wp.array[int],
 ):
     """Give the chosen worlds the end of their step."""
     i = first + wp.tid()
     if chosen[world[i]] != 0:
         k = number[i]
         own = worlds[world[i]]
-        own.x[k] = x[i]
-        own.v[k] = v[i]
-        own.average[k] = average[i]
-        own.average_free[k] = average_free[i]
+        own.x[k] = joined.x[i]
+        own.v[k] = joined.v[i]
+        own.average[k] = joined.average[i]
+        own.average_free[k] = joined.average_free[i]
         if k == 0:
-            own.length[0] = lengths[i]
+            own.substep[0] = joined.substep[i]
 
 
 @wp.kernel
 def scatter_springs(
     first: int,
-    worlds: wp.array[WorldArrays],
-    chosen: wp.array[int],
+    worlds: wp.array[StepArrays],
     world: wp.array[int],
     slot: wp.array[int],
-    rests: wp.array[wp.float64],
-    pushes: wp.array[wp.float64],
-    compliance: wp.array[wp.float64],
+    joined: StepArrays,
+    chosen: wp.array[int],
 ):
-    """The same for what springs remember."""
+    """Give the chosen worlds what springs remember."""
     i = first + wp.tid()
     if world[i] >= 0 and chosen[wp.max(world[i], 0)] != 0:
-        own = worlds[world[i]]
-        own.rests[slot[i]] = rests[i]
-        own.pushes[slot[i]] = pushes[i]
-        own.compliance[slot[i]] = compliance[i]
+        copy_spring(joined, i, worlds[world[i]], slot[i])
 
 
 class JoinedRobust(Robust):
@@ -154,11 +139,16 @@ class JoinedRobust(Robust):
         )
         self._slot = wp.array(self.dynamics.slot, dtype=int, device=device)
         self._arrays = [_arrays_of(method, state) for method, state in zip(methods, states, strict=True)]
-        self._worlds = wp.array(self._arrays, dtype=WorldArrays, device=device)
+        self._worlds = wp.array(self._arrays, dtype=StepArrays, device=device)
+        self._joined_arrays = _arrays_of(self, self.state)
         self._chosen = wp.zeros(len(methods), dtype=int, device=device)
         self._solves = 1
         self._taking: NDArray[np.int64] = np.zeros(0, np.int64)
         """the worlds that take the step together"""
+        self._touched, self._substeps = (np.zeros(len(methods), np.int64) for _ in range(2))
+        """the contacts and the substeps of each world in the step"""
+        self._given: dict[int, LastStep] = {}
+        """the last step of the worlds that took it together"""
         self._known = 0
         """contacts at the start of the last step, before pairs that would collide were appended"""
         self._own: dict[str, Any] | None = None
@@ -194,11 +184,13 @@ class JoinedRobust(Robust):
         self.state.time = self.states[taking[0]].time
         self._taking = np.array(taking)
         refined = [method.dynamics.substeps.refined for method in self.methods]
-        # where something is wrong each world takes its step alone, and tells its own error
+        dt = self.methods[taking[0]].lengths.longest(self.joined.scene.fps)
+        # where something is wrong each world takes its step alone, and names its own error
         with suppress(WeftError):
-            self._take(self.methods[taking[0]].lengths.longest(self.joined.scene.fps))
+            self._advance(self.state, dt, self.state.time + dt, may_halve=False)
+            self._give(dt)
         for method, before in zip(self.methods, refined, strict=True):
-            if not method.together:
+            if method.joined_report is None:
                 method.dynamics.substeps.refined = before
 
     def _begins(self, k: int) -> bool:
@@ -211,38 +203,52 @@ class JoinedRobust(Robust):
     def _common(self, k: int) -> tuple[int, float]:
         """How often a world solves bending in a step, and, where that matters, its time."""
         dt = self.methods[k].lengths.longest(self.joined.scene.fps)
-        return self.methods[k].dynamics._solves(dt), 0.0 if self.dynamics.air.wind is None else self.states[k].time
+        return self.methods[k].dynamics.solves(dt), 0.0 if self.dynamics.air.wind is None else self.states[k].time
 
-    def _take(self, dt: float) -> None:
-        """A step of dt of all worlds, as `_advance`; those that can take it get it."""
-        state, dynamics, motion = self.state, self.dynamics, self.motion
-        self._gather()
+    def _begin_step(self, state: State, dt: float) -> None:
+        """Take the state of all worlds."""
         self._own = None
-        self._find_contacts(state, dt)
-        listed = self._worlds_of_contacts(0)
-        touched = np.bincount(listed, minlength=len(self.methods))
-        substeps = dynamics.count_substeps(self._solves, dt, touched > 0, self._taking)
+        arrays = [self._joined_arrays]
+        inputs = [self._worlds, self._world, self._number, *arrays]
+        launch(gather_vertices, self.joined.vertex_count, inputs, device=self.joined.device)
+        inputs = [self._worlds, self.dynamics.of_slot, self._slot, *arrays]
+        launch(gather_springs, len(self._slot), inputs, device=self.joined.device)
+
+    def _propose(self, state: State, dt: float) -> int:
+        """As alone, with a number of substeps in each world; a world that needs far more than others drops out."""
+        dynamics, ends = self.dynamics, (self.motion.proposed, self.motion.v_end)
+        self._touched = np.bincount(self._worlds_of_contacts(0), minlength=len(self.methods))
+        substeps = self._substeps = dynamics.count_substeps(self._solves, dt, self._touched > 0, self._taking)
         self._taking = self._taking[substeps[self._taking] > 0]
-        with self._graphs.fuse():
-            ends = motion.proposed, motion.v_end
-            lengths = dynamics.propose_each(
-                state, self.joined.target, dt, ends, self.substep_contacts, self._solves, substeps
-            )
-            self._average_velocity(state, dt)
-            self.substep_contacts.take_impulses_of(lengths)
-            self.contacts.repel(motion.v, self.options.sweeps)
-            known, report = self.contact_list.count, StepReport()
-            self.collisions.find(state, dt, report)
-        alone = self._with_too_many_pairs()
-        if report.collisions:
-            alone = np.union1d(alone, self._worlds_of_contacts(known))
-        self._known = known
-        motion.carry_velocity(state, dt)
-        free = np.setdiff1d(self._taking, alone)
-        self._scatter(free)
-        for k in free.tolist():
-            report = StepReport(contacts=int(touched[k]))
-            self.methods[k].take_together(report, dt, int(substeps[k]), lambda k=k: self._contacts_of(k))
+        target, contacts = self.joined.target, self.substep_contacts
+        contacts.take_impulses(dynamics.propose_each(state, target, dt, ends, contacts, self._solves, substeps))
+        return int(substeps.max())
+
+    def _resolve(self, state: State, dt: float, report: StepReport, found: int, *, may_halve: bool) -> bool:
+        """Worlds in which something would collide, or whose step is rather halved, drop out; nothing is left then."""
+        self._known = self.contact_list.count - found
+        colliding, report.collisions = self._worlds_of_contacts(self._known), 0
+        self._taking = np.setdiff1d(self._taking, np.append(colliding, self._with_too_many_pairs()))
+        return True
+
+    def _end_step(self, state: State, dt: float, substeps: int, report: StepReport) -> None:
+        super()._end_step(state, dt, substeps, report)
+        flags = np.zeros(len(self.methods), np.int32)
+        flags[self._taking] = 1
+        self._chosen.assign(flags)
+        arrays = [self._joined_arrays, self._chosen]
+        inputs = [self._worlds, self._world, self._number, *arrays]
+        launch(scatter_vertices, self.joined.vertex_count, inputs, device=self.joined.device)
+        inputs = [self._worlds, self.dynamics.of_slot, self._slot, *arrays]
+        launch(scatter_springs, len(self._slot), inputs, device=self.joined.device)
+
+    def _give(self, dt: float) -> None:
+        """Let the methods of the worlds that took the step know that it is taken."""
+        for k in self._taking.tolist():
+            method, contacts = self.methods[k], partial(self._contacts_of, k)
+            method.joined_report = StepReport(contacts=int(self._touched[k]))
+            method.contacts.note_collisions(0)
+            method.last_step = self._given[k] = LastStep(dt, int(self._substeps[k]), contacts)
 
     def _with_too_many_pairs(self) -> NDArray[np.int64]:
         """The worlds with so many candidates that their step is rather halved."""
@@ -264,56 +270,31 @@ class JoinedRobust(Robust):
         vertices = self.contact_list.vertices[: self.contact_list.count].numpy().reshape(-1, 4)[first:, 0]
         return np.asarray(self.joined.world_of_vertex[vertices], np.int64)
 
-    def _gather(self) -> None:
-        """Take the state of all worlds."""
-        joined, dynamics, state = self.joined, self.dynamics, self.state
-        given = [self._worlds, self._world, self._number]
-        inputs = [*given, state.x, state.v, joined.target, joined.inverse_mass, dynamics._length]
-        launch(gather_vertices, joined.vertex_count, inputs, device=joined.device)
-        launch(gather_springs, len(self._slot), [self._worlds, *self._springs], device=joined.device)
-
-    def _scatter(self, chosen: NDArray[np.int64]) -> None:
-        """Give these worlds the end of the step."""
-        joined, motion = self.joined, self.motion
-        flags = np.zeros(len(self.methods), np.int32)
-        flags[chosen] = 1
-        self._chosen.assign(flags)
-        given = [self._worlds, self._chosen, self._world, self._number]
-        inputs = [*given, self.state.x, self.state.v, motion.v, motion.v_free, self.dynamics._length]
-        launch(scatter_vertices, joined.vertex_count, inputs, device=joined.device)
-        inputs = [self._worlds, self._chosen, *self._springs]
-        launch(scatter_springs, len(self._slot), inputs, device=joined.device)
-
-    @property
-    def _springs(self) -> list[wp.array]:
-        dynamics = self.dynamics
-        return [dynamics.of_slot, self._slot, dynamics._rests, dynamics._pushes, dynamics._compliance]
-
     def _contacts_of(self, k: int) -> dict[str, np.ndarray]:
         """The contacts of the last step of world k, with its own vertex numbers."""
         if self._own is None:
-            self._own = {
-                name: getattr(self.contact_list, name).numpy()[: self._known].copy() for name in CONTACT_ARRAYS
-            }
+            self._own = {name: values[: self._known] for name, values in self._read_contacts().items()}
         vertices = self._own["vertices"].reshape(-1, 4)
         chosen = self.joined.world_of_vertex[vertices[:, 0]] == k
         found = {name: values[chosen] for name, values in self._own.items()}
         return {**found, "vertices": self.joined.number[vertices[chosen]]}
 
     def _keep_contacts(self, taking: Sequence[int]) -> None:
-        """Let the worlds that do not take the next step have the contacts of their last one."""
-        for k in set(range(len(self.methods))).difference(taking):
-            self.methods[k].keep_contacts()
+        """Read the contacts of the last step of the worlds that do not take the next one, before they are gone."""
+        for k, step in self._given.items():
+            if k not in taking and self.methods[k].last_step is step:
+                self.methods[k].last_step = step._replace(contacts=partial(dict, step.contacts()))
+        self._given = {}
 
 
 def _arrays_of(method: Robust, state: State) -> Any:
-    arrays: Any = WorldArrays()
-    dynamics = method.dynamics
+    """What the step of a method reads and writes."""
+    arrays: Any = StepArrays()
     arrays.x, arrays.v = state.x, state.v
     arrays.target, arrays.inverse_mass = method.world.target, method.world.inverse_mass
     arrays.average, arrays.average_free = method.motion.v, method.motion.v_free
-    arrays.length, arrays.rests, arrays.pushes = dynamics._length, dynamics._rests, dynamics._pushes
-    arrays.compliance = dynamics._compliance
+    for name, array in method.dynamics.kept().items():
+        setattr(arrays, name, array)
     return arrays
 
 
@@ -325,7 +306,7 @@ def join_key(method: Any) -> bytes | None:
     if method.end_velocity_solver is not None or len(world.seams.vertices) or dynamics.bending.memory.changes:
         return None
     scene = world.scene
-    kinds = len(dynamics._faces[2]) > 0, dynamics.bending.active, dynamics.bending.memory.curved
+    kinds = "compliance" in dynamics.kept(), dynamics.bending.active, dynamics.bending.memory.curved
     numbers = world.largest_thickness, world.finest_length, kinds
     return repr((scene.method, scene.fps, scene.forces, scene.broad_phase, scene.seed, numbers)).encode()
 

@@ -7,7 +7,7 @@ Positions change only when nothing collides any more.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import warp as wp
@@ -49,6 +49,15 @@ CONTACT_ARRAYS = (
 )
 
 
+class LastStep(NamedTuple):
+    """The step that was taken last, as far as the forces of its contacts need it."""
+
+    dt: float
+    substeps: int
+    contacts: Callable[[], dict[str, np.ndarray]]
+    """gives the arrays of its contacts on the host, by `CONTACT_ARRAYS`"""
+
+
 class Robust(Method):
     """Contacts, collisions and friction for any of the internal dynamics."""
 
@@ -72,12 +81,9 @@ class Robust(Method):
         self.lengths = StepLengths(options.steps, options.halvings)
         self.many_pairs = MANY_PAIRS * len(world.faces) + SOME_PAIRS
         self._graphs = GraphCache(world.device)
-        self._last_step = 1.0, 1
-        """length and number of substeps of the last step"""
-        self._done: StepReport | None = None
-        """a step that was taken together with other worlds, whose end the state has already"""
-        self._contacts_together: Callable[[], dict[str, np.ndarray]] | None = None
-        """gives the contacts of the last step where it was taken together with other worlds"""
+        self.last_step = LastStep(1.0, 1, self._read_contacts)
+        self.joined_report: StepReport | None = None
+        """of the next step, where it is taken already, together with those of other worlds: the state has its end"""
 
     def _make_dynamics(self) -> Any:
         return make_dynamics(self.options.dynamics, self.world)
@@ -130,10 +136,9 @@ class Robust(Method):
 
     def _try_step(self, state: State, dt: float, end: float, *, may_halve: bool) -> StepReport | None:
         """A step of dt that ends at the time `end`; None where a shorter step is better."""
-        if self._done is not None:
-            report, self._done = self._done, None
+        if self.joined_report is not None:
+            report, self.joined_report = self.joined_report, None
             return report
-        self._contacts_together = None
         self.search.broad_phase.set_limit(self.many_pairs if may_halve else LIMIT)
         try:
             return self._advance(state, dt, end, may_halve=may_halve)
@@ -156,25 +161,6 @@ class Robust(Method):
         self.dynamics.pin(state)
         return True
 
-    @property
-    def together(self) -> bool:
-        """Whether the next step has been taken together with those of other worlds."""
-        return self._done is not None
-
-    def take_together(
-        self, report: StepReport, dt: float, substeps: int, contacts: Callable[[], dict[str, np.ndarray]]
-    ) -> None:
-        """The step that was begun has been taken: the state has its end. `contacts` gives the arrays of its contacts."""
-        self._done, self._contacts_together = report, contacts
-        self.contacts.note_collisions(0)
-        self._last_step = dt, substeps
-
-    def keep_contacts(self) -> None:
-        """Read the contacts of the last step now, before other worlds take another one."""
-        if self._contacts_together is not None:
-            found = self._contacts_together()
-            self._contacts_together = lambda: found
-
     def _advance(self, state: State, dt: float, end: float, *, may_halve: bool) -> StepReport | None:
         """A step of dt; None where impulses alone do not resolve all collisions and a shorter step may."""
         self._begin_step(state, dt)
@@ -183,28 +169,21 @@ class Robust(Method):
         with self._graphs.fuse():
             substeps = self._propose(state, dt)
             self._average_velocity(state, dt)
-            self.substep_contacts.take_impulses(dt / substeps)
             self.contacts.repel(self.motion.v, self.options.sweeps)
             # while a GPU is busy with all that, the host computes where colliders will be after the next step
             if self.world.kinematics.moving:
                 self.world.kinematics.poses(end, end + dt)
             found = self.collisions.find(state, dt, report)
-        if not self.collisions.resolve(state, dt, report, found, may_halve=may_halve):
-            if may_halve:
-                return None
-            self._resolve_at_last(state, dt, report)
+        if not self._resolve(state, dt, report, found, may_halve=may_halve):
+            return None
         self._end_step(state, dt, substeps, report)
         self.contacts.note_collisions(report.collisions)
-        self._last_step = dt, substeps
+        self.last_step = LastStep(dt, substeps, self._read_contacts)
         return report
 
     def _begin_step(self, state: State, dt: float) -> None:
         """Set what is prescribed in the step."""
         self.world.begin_step(state, dt)
-
-    def _resolve_at_last(self, state: State, dt: float, report: StepReport) -> None:
-        """What to do about collisions that impulses leave."""
-        self.collisions.move_rigid_zones(state, dt, report)
 
     def _find_contacts(self, state: State, dt: float) -> int:
         """Contacts of the step, found around the free flight of all vertices."""
@@ -215,8 +194,10 @@ class Robust(Method):
 
     def _propose(self, state: State, dt: float) -> int:
         """Candidate positions and velocities by the internal dynamics; gives the number of substeps."""
-        motion = self.motion
-        return self.dynamics.propose(state, self.world.target, dt, motion.proposed, motion.v_end, self.substep_contacts)
+        motion, contacts = self.motion, self.substep_contacts
+        substeps: int = self.dynamics.propose(state, self.world.target, dt, motion.proposed, motion.v_end, contacts)
+        contacts.take_impulses(dt / substeps)
+        return substeps
 
     def _average_velocity(self, state: State, dt: float) -> None:
         """The average velocity of the step, and that at its end, within the limits on strain."""
@@ -233,6 +214,14 @@ class Robust(Method):
         """Slow down the springs that would stretch or shrink too far or too fast in the step."""
         limit = self.options.strain_limit
         self.strain_limits.apply(state.x, self.motion.v, limit, dt, STRAIN_SWEEPS, v_too=v_too)
+
+    def _resolve(self, state: State, dt: float, report: StepReport, found: int, *, may_halve: bool) -> bool:
+        """Stop the pairs that would collide, of which `found` were found; False where a shorter step is to be tried."""
+        if self.collisions.resolve(state, dt, report, found, may_halve=may_halve):
+            return True
+        if not may_halve:
+            self.collisions.move_rigid_zones(state, dt, report)
+        return not may_halve
 
     def _end_step(self, state: State, dt: float, substeps: int, report: StepReport) -> None:
         """Move to the end of the step, and find the velocity that the next one starts with."""
@@ -265,18 +254,19 @@ class Robust(Method):
 
         Those of contacts that touched when the step began are among the impulses on velocities.
         """
-        dt, substeps = self._last_step
-        if self._contacts_together is None:
-            contacts = self.contact_list
-            found = {name: getattr(contacts, name).numpy()[: contacts.count].copy() for name in CONTACT_ARRAYS}
-        else:
-            found = self._contacts_together()
+        dt, substeps, read_contacts = self.last_step
+        found = read_contacts()
         vertices, weights, normals = (found[name] for name in ("vertices", "weights", "normals"))
         inverse = (weights**2 * self.world.inverse_mass.numpy()[vertices]).sum(axis=1)
         impulses = found["normal_impulses"][:, None] * normals + found["tangential_impulses"]
         corrections = np.where(found["least_impulses"][:, None] > 0.0, 0.0, found["corrections"])
         impulses += corrections * (substeps / dt / np.where(inverse > 0.0, inverse, np.inf))[:, None]
         return ContactForces(vertices, weights, normals, found["gaps"], impulses / dt)
+
+    def _read_contacts(self) -> dict[str, np.ndarray]:
+        """What the forces of the contacts of the last step come from."""
+        contacts = self.contact_list
+        return {name: getattr(contacts, name).numpy()[: contacts.count].copy() for name in CONTACT_ARRAYS}
 
     def velocities(self, state: State) -> np.ndarray:
         """The average velocity of the last step where contacts changed it, else the velocity at its end.

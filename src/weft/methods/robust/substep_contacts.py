@@ -228,13 +228,11 @@ class PositionContacts:
             self._inputs = inputs
         self.solver.run(self.contacts.launch_bound, sweep_positions, self._inputs)
 
-    def take_impulses(self, substep: float) -> None:
-        """Let the contacts have the impulses that they gave in substeps of this length."""
-        self._length.fill_(substep)
-        self.take_impulses_of(self._length)
-
-    def take_impulses_of(self, lengths: wp.array) -> None:
-        """The same with the lengths of the substeps of all vertices, on the device."""
+    def take_impulses(self, lengths: float | wp.array) -> None:
+        """Let the contacts have the impulses that they gave in substeps of this length, or of these at each vertex."""
+        if isinstance(lengths, float):
+            self._length.fill_(lengths)
+            lengths = self._length
         bound, solver = self.contacts.launch_bound, self.solver
         inputs = [self.contacts.size, self.contacts.arrays, solver.inverse_mass, lengths]
         take = partial(launch, take_impulses, bound, inputs, device=solver.device)
