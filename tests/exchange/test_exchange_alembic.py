@@ -7,7 +7,7 @@ import pytest
 from exchange_caches import FPS, FRAMES, close_sheets, positions_at, write_cache
 
 from weft.errors import MeshError, WeftError
-from weft.exchange import export_abc
+from weft.exchange import export
 from weft.mesh import load_mesh
 from weft.mesh.files import read_sequence
 
@@ -22,7 +22,7 @@ def cache(tmp_path_factory):
 @pytest.fixture(scope="module")
 def path(cache, tmp_path_factory):
     path = tmp_path_factory.mktemp("abc") / "run.abc"
-    made = export_abc(cache, path)
+    made = export(cache, path)
     assert made.paths == [path] and made.frames == list(range(FRAMES)) and made.rounding == {}
     return path
 
@@ -67,25 +67,25 @@ def test_texture_coordinates_velocities_and_colours(cache, path):
 
 
 def test_a_choice_of_frames_keeps_its_times(cache, tmp_path):
-    export_abc(cache, tmp_path / "some.abc", frames=[1, 3, 5], bodies=["a box"])
+    export(cache, tmp_path / "some.abc", frames=[1, 3, 5], bodies=["a box"])
     moving = read_sequence(tmp_path / "some.abc")
     assert moving.times == pytest.approx(np.array([0, 2, 4]) / FPS)
     box = cache.bodies[1].vertices
     np.testing.assert_array_equal(moving.vertices(1), positions_at(3)[box].astype(np.float32))
     with pytest.raises(WeftError, match="equal distances"):
-        export_abc(cache, tmp_path / "other.abc", frames=[0, 1, 3])
+        export(cache, tmp_path / "other.abc", frames=[0, 1, 3])
     with pytest.raises(WeftError, match=r"ends in \.abc"):
-        export_abc(cache, tmp_path / "other.txt")
+        export(cache, tmp_path / "other.txt", format="abc")
 
 
 def test_the_same_cache_gives_the_same_bytes(cache, path, tmp_path):
-    export_abc(cache, tmp_path / "again.abc")
+    export(cache, tmp_path / "again.abc")
     assert (tmp_path / "again.abc").read_bytes() == path.read_bytes()
 
 
 def test_rounding_is_found(tmp_path):
     cache = close_sheets(tmp_path / "close.zarr", 1e-9)
-    assert export_abc(cache, tmp_path / "close.abc").rounding.keys() == {0}
+    assert export(cache, tmp_path / "close.abc").rounding.keys() == {0}
 
 
 def test_transforms_quads_and_face_sets(tmp_path):
@@ -148,4 +148,4 @@ def test_without_the_package(cache, tmp_path, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(WeftError, match=r"pip install 'weft-cloth\[alembic\]'"):
-        export_abc(cache, tmp_path / "run.abc")
+        export(cache, tmp_path / "run.abc")

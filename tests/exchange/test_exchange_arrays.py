@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from weft.cli.main import app
 from weft.errors import WeftError
-from weft.exchange import export, export_npy, export_npz, export_pc2, read_pc2
+from weft.exchange import export, read_pc2
 from weft.mesh import load_mesh
 from weft.mesh.files import read_sequence
 
@@ -20,7 +20,7 @@ def cache(tmp_path_factory):
 
 
 def test_pc2(cache, tmp_path):
-    made = export_pc2(cache, tmp_path / "pc2")
+    made = export(cache, tmp_path / "pc2", format="pc2")
     assert [p.name for p in made.paths] == [
         "sheet.obj",
         "sheet.pc2",
@@ -44,8 +44,8 @@ def test_pc2(cache, tmp_path):
 
 
 def test_pc2_rounding_is_told(tmp_path):
-    assert list(export_pc2(close_sheets(tmp_path / "n.zarr", 1e-9), tmp_path / "near").rounding) == [0]
-    assert export_pc2(close_sheets(tmp_path / "f.zarr", 1e-3), tmp_path / "far").rounding == {}
+    assert list(export(close_sheets(tmp_path / "n.zarr", 1e-9), tmp_path / "near", format="pc2").rounding) == [0]
+    assert export(close_sheets(tmp_path / "f.zarr", 1e-3), tmp_path / "far", format="pc2").rounding == {}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_bad_pc2(tmp_path, content, words):
 
 
 def test_npz_keeps_every_bit_and_weft_reads_it(cache, tmp_path):
-    export_npz(cache, tmp_path / "run.npz", frames=[1, 4])
+    export(cache, tmp_path / "run.npz", frames=[1, 4])
     with np.load(tmp_path / "run.npz", allow_pickle=False) as arrays:
         np.testing.assert_array_equal(arrays["vertices"], [cache.positions(1), cache.positions(4)])
         np.testing.assert_array_equal(arrays["velocities"], [cache.velocities(1), cache.velocities(4)])
@@ -81,7 +81,7 @@ def test_npz_keeps_every_bit_and_weft_reads_it(cache, tmp_path):
 
 
 def test_npy_can_be_mapped(cache, tmp_path):
-    export_npy(cache, tmp_path / "run", bodies=["a box", "floor"])
+    export(cache, tmp_path / "run", bodies=["a box", "floor"], format="npy")
     vertices = np.load(tmp_path / "run" / "vertices.npy", mmap_mode="r")
     assert isinstance(vertices, np.memmap) and vertices.shape == (FRAMES, 12, 3)
     first = cache.bodies[1].vertices.start
@@ -94,9 +94,9 @@ def test_npy_can_be_mapped(cache, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("export_one", "place"), [(export_pc2, "folder"), (export_npy, "folder"), (export_npz, "a.npz")]
+    ("format", "place"), [("pc2", "folder"), ("npy", "folder"), ("npz", "a.npz"), ("obj", "folder")]
 )
-def test_nothing_half_written_is_seen_and_nothing_is_lost(cache, tmp_path, export_one, place):
+def test_nothing_half_written_is_seen_and_nothing_is_lost(cache, tmp_path, format, place):
     class Broken:
         bodies, faces, uv, frames, fps = cache.bodies, cache.faces, cache.uv, FRAMES, FPS
         velocities = staticmethod(cache.velocities)
@@ -110,15 +110,15 @@ def test_nothing_half_written_is_seen_and_nothing_is_lost(cache, tmp_path, expor
             return cache.positions(frame)
 
     with pytest.raises(WeftError, match="frame 2 is damaged"):
-        export_one(Broken(), tmp_path / place)
+        export(Broken(), tmp_path / place, format=format)
     assert list(tmp_path.iterdir()) == []
-    export_one(cache, tmp_path / place)
+    export(cache, tmp_path / place, format=format)
     with pytest.raises(WeftError, match=r"--overwrite"):
-        export_one(cache, tmp_path / place)
-    export_one(cache, tmp_path / place, overwrite=True)
+        export(cache, tmp_path / place, format=format)
+    export(cache, tmp_path / place, overwrite=True, format=format)
     (tmp_path / "file").write_text("")
     with pytest.raises(WeftError, match=r"cannot write|is a file"):
-        export_one(cache, tmp_path / "file" / place)
+        export(cache, tmp_path / "file" / place, format=format)
 
 
 def test_bodies_whose_names_are_alike_get_files_of_their_own(tmp_path):
@@ -131,7 +131,7 @@ def test_bodies_whose_names_are_alike_get_files_of_their_own(tmp_path):
         tmp_path / "n.zarr", frames=1, faces=np.arange(15).reshape(-1, 3), bodies=bodies, fps=1.0
     ) as writer:
         writer.append(x, x, {})
-    made = export_pc2(writer.cache, tmp_path / "out")
+    made = export(writer.cache, tmp_path / "out", format="pc2")
     assert len({p.name.lower() for p in made.paths}) == 10
     assert all(p.parent == tmp_path / "out" and p.exists() for p in made.paths)
 

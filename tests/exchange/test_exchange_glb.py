@@ -9,7 +9,7 @@ import pytest
 from exchange_caches import FPS, FRAMES, close_sheets, positions_at, write_cache
 
 from weft.errors import WeftError, WeftWarning
-from weft.exchange import export_glb
+from weft.exchange import export
 from weft.mesh import load_mesh
 from weft.mesh.files import read_sequence
 
@@ -55,7 +55,7 @@ class Glb:
 @pytest.fixture(scope="module")
 def glb(cache, tmp_path_factory):
     path = tmp_path_factory.mktemp("glb") / "run.glb"
-    made = export_glb(cache, path)
+    made = export(cache, path)
     assert made.paths == [path] and made.rounding == {}
     return Glb(path)
 
@@ -113,7 +113,7 @@ def test_materials_and_uv(glb, cache):
 
 def test_weft_reads_it_back(cache, tmp_path):
     path = tmp_path / "run.glb"
-    export_glb(cache, path, bodies=["sheet"], frames=[0, 2, 3])
+    export(cache, path, bodies=["sheet"], frames=[0, 2, 3])
     moving = read_sequence(path, fps=FPS)
     assert len(moving) == 4
     for sample, expected in ((0, positions_at(0)), (2, positions_at(2)), (3, positions_at(3))):
@@ -125,7 +125,7 @@ def test_weft_reads_it_back(cache, tmp_path):
 
 
 def test_one_frame_is_a_still(cache, tmp_path):
-    export_glb(cache, tmp_path / "still.glb", frames=[3])
+    export(cache, tmp_path / "still.glb", frames=[3])
     still = Glb(tmp_path / "still.glb")
     assert "animations" not in still.document
     np.testing.assert_allclose(load_mesh(tmp_path / "still.glb").vertices[:42], positions_at(3)[:42], atol=1e-6)
@@ -133,28 +133,28 @@ def test_one_frame_is_a_still(cache, tmp_path):
 
 def test_rounding_that_makes_intersections_is_told(tmp_path):
     near = close_sheets(tmp_path / "near.zarr", 1e-9)
-    assert list(export_glb(near, tmp_path / "near.glb").rounding) == [0]
+    assert list(export(near, tmp_path / "near.glb").rounding) == [0]
     far = close_sheets(tmp_path / "far.zarr", 1e-3)
-    assert export_glb(far, tmp_path / "far.glb").rounding == {}
+    assert export(far, tmp_path / "far.glb").rounding == {}
 
 
 def test_mistakes_are_sentences(cache, tmp_path, monkeypatch):
     with pytest.raises(WeftError, match=r"ends in \.glb"):
-        export_glb(cache, tmp_path / "run.gltf")
+        export(cache, tmp_path / "run.gltf", format="glb")
     with pytest.raises(WeftError, match="must follow each other"):
-        export_glb(cache, tmp_path / "run.glb", frames=[2, 1])
+        export(cache, tmp_path / "run.glb", frames=[2, 1])
     with pytest.raises(WeftError, match="must follow each other"):
-        export_glb(cache, tmp_path / "run.glb", frames=[1, 1, 2])
+        export(cache, tmp_path / "run.glb", frames=[1, 1, 2])
     monkeypatch.setattr("weft.exchange.gltf.LARGEST_FILE", 10_000)
     with pytest.raises(WeftError, match="choose fewer frames or bodies"):
-        export_glb(cache, tmp_path / "run.glb")
+        export(cache, tmp_path / "run.glb")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_many_frames_are_warned_of(cache, tmp_path, monkeypatch):
     monkeypatch.setattr("weft.exchange.gltf.MANY_FRAMES", 4)
     with pytest.warns(WeftWarning, match="every second one with --frames ::2"):
-        export_glb(cache, tmp_path / "run.glb")
+        export(cache, tmp_path / "run.glb")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        export_glb(cache, tmp_path / "few.glb", frames=[0, 2, 4])
+        export(cache, tmp_path / "few.glb", frames=[0, 2, 4])

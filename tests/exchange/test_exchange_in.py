@@ -7,7 +7,7 @@ from exchange_caches import write_cache
 
 import weft
 from weft.errors import WeftError
-from weft.exchange import export_glb, export_npz, export_usd
+from weft.exchange import export
 from weft.mesh import TriMesh, load_mesh, save_mesh, shapes
 from weft.mesh.files import read_sequence
 
@@ -102,8 +102,7 @@ def test_what_weft_wrote_comes_back_as_a_collider(tmp_path, kind):
     """A sheet of one run is the moving collider of the next."""
     cache = write_cache(tmp_path / "run.zarr")
     name = {"usd": "sheet.usdc", "glb": "sheet.glb", "npz": "sheet.npz"}[kind]
-    write = {"usd": export_usd, "glb": export_glb, "npz": export_npz}[kind]
-    write(cache, tmp_path / name, bodies=["sheet"])
+    export(cache, tmp_path / name, bodies=["sheet"])
     own = cache.bodies[0]
     save_mesh(TriMesh(cache.positions(0)[own.vertices], cache.faces[own.faces]), tmp_path / "sheet.obj")
     scene = weft.Scene(

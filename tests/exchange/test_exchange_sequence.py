@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import weft
 from weft.cache import Body, CacheWriter
 from weft.errors import CacheError, WeftError
-from weft.exchange import export_sequence
+from weft.exchange import export
 from weft.exchange.formats import choose_format
 from weft.exchange.sequence import FileBody, to_obj, to_ply
 from weft.mesh import load_mesh, shapes
@@ -46,7 +46,7 @@ def cache(tmp_path_factory):
 @pytest.mark.parametrize("kind", ["obj", "ply"])
 @pytest.mark.parametrize("name", ["sheet", "big ball"])
 def test_one_body_comes_back(cache, tmp_path, kind, name):
-    paths = export_sequence(cache, tmp_path / "seq", format=kind, bodies=[name])
+    paths = export(cache, tmp_path / "seq", format=kind, bodies=[name]).paths
     assert [p.name for p in paths] == [f"seq_{f:04d}.{kind}" for f in range(3)]
     body = next(b for b in cache.bodies if b.name == name)
     for frame, path in enumerate(paths):
@@ -60,7 +60,7 @@ def test_one_body_comes_back(cache, tmp_path, kind, name):
 
 @pytest.mark.parametrize("kind", ["obj", "ply"])
 def test_all_bodies_come_back_together(cache, tmp_path, kind):
-    paths = export_sequence(cache, tmp_path / "seq", format=kind, frames=[2])
+    paths = export(cache, tmp_path / "seq", format=kind, frames=[2]).paths
     assert [p.name for p in paths] == [f"seq_0002.{kind}"]
     mesh = load_mesh(paths[0])
     np.testing.assert_allclose(mesh.vertices, cache.positions(2), rtol=1e-8)
@@ -68,7 +68,7 @@ def test_all_bodies_come_back_together(cache, tmp_path, kind):
 
 
 def test_obj_keeps_the_bodies_apart(cache, tmp_path):
-    (path,) = export_sequence(cache, tmp_path / "seq", frames=[0])
+    (path,) = export(cache, tmp_path / "seq", frames=[0]).paths
     lines = path.read_text().splitlines()
     assert [line for line in lines if line.startswith("o ")] == ["o sheet", "o big_ball"]
     # the sheet has texture coordinates, the ball has none
@@ -115,7 +115,7 @@ def test_many_frames_have_names_that_sort(cache, tmp_path):
         def positions(self, frame):
             return cache.positions(frame % 3)
 
-    paths = export_sequence(Long(), tmp_path / "seq", frames=[7, 12_345])
+    paths = export(Long(), tmp_path / "seq", frames=[7, 12_345]).paths
     assert [p.name for p in paths] == ["seq_00007.obj", "seq_12345.obj"]
 
 
@@ -132,51 +132,51 @@ def test_a_failure_leaves_nothing_behind(cache, tmp_path):
             return cache.positions(frame)
 
     with pytest.raises(CacheError, match="frame 2 is damaged"):
-        export_sequence(Broken(), tmp_path / "seq")
+        export(Broken(), tmp_path / "seq")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_full_folder_is_refused_and_overwriting_spares_other_files(cache, tmp_path):
     folder = tmp_path / "seq"
-    export_sequence(cache, folder)
+    export(cache, folder)
     (folder / "notes.txt").write_text("mine")
     (folder / "seq_extra.obj").write_text("mine too")
     with pytest.raises(WeftError, match="is not empty: choose another folder, or say --overwrite"):
-        export_sequence(cache, folder)
-    export_sequence(cache, folder, frames=[1], overwrite=True)
+        export(cache, folder)
+    export(cache, folder, frames=[1], overwrite=True)
     assert sorted(p.name for p in folder.iterdir()) == ["notes.txt", "seq_0001.obj", "seq_extra.obj"]
     assert [p.name for p in tmp_path.iterdir()] == ["seq"]
 
 
 def test_an_empty_folder_is_used(cache, tmp_path):
     (tmp_path / "seq").mkdir()
-    assert len(export_sequence(cache, tmp_path / "seq")) == 3
+    assert len(export(cache, tmp_path / "seq").paths) == 3
 
 
 def test_mistakes_are_sentences(cache, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(WeftError, match="file is a file: give a folder"):
-        export_sequence(cache, tmp_path / "file")
+        export(cache, tmp_path / "file")
     with pytest.raises(WeftError, match="cannot write"):
-        export_sequence(cache, tmp_path / "file" / "seq")
-    with pytest.raises(WeftError, match="format 'fbx' is not known: use one of obj, ply"):
-        export_sequence(cache, tmp_path / "seq", format="fbx")
+        export(cache, tmp_path / "file" / "seq")
+    with pytest.raises(WeftError, match="format 'fbx' is not known: use one of usd"):
+        export(cache, tmp_path / "seq", format="fbx")
     with pytest.raises(WeftError, match="no body 'hat': the cache has sheet, big ball"):
-        export_sequence(cache, tmp_path / "seq", bodies=["sheet", "hat"])
+        export(cache, tmp_path / "seq", bodies=["sheet", "hat"])
     with pytest.raises(WeftError, match="no frames to export"):
-        export_sequence(cache, tmp_path / "seq", frames=[])
+        export(cache, tmp_path / "seq", frames=[])
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
 def test_progress_is_told(cache, tmp_path):
     seen = []
-    export_sequence(cache, tmp_path / "seq", progress=lambda done, total: seen.append((done, total)))
+    export(cache, tmp_path / "seq", progress=lambda done, total: seen.append((done, total)))
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_relative_folders_work(cache, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    paths = export_sequence(cache, "deep/er/seq", frames=[0])
+    paths = export(cache, "deep/er/seq", frames=[0]).paths
     assert paths == [Path("deep/er/seq/seq_0000.obj")]
     assert paths[0].exists()
 

@@ -8,7 +8,7 @@ from exchange_caches import FPS, FRAMES, close_sheets, positions_at, write_cache
 
 import weft
 from weft.errors import WeftError
-from weft.exchange import export_usd
+from weft.exchange import export
 from weft.mesh import load_mesh
 from weft.mesh.files import read_sequence
 
@@ -24,7 +24,7 @@ def cache(tmp_path_factory):
 @pytest.fixture(scope="module")
 def stage(cache, tmp_path_factory):
     path = tmp_path_factory.mktemp("usd") / "run.usdc"
-    made = export_usd(cache, path)
+    made = export(cache, path)
     assert made.paths == [path] and made.frames == list(range(FRAMES)) and made.rounding == {}
     return Usd.Stage.Open(str(path))
 
@@ -93,7 +93,7 @@ def test_normals_uv_and_materials(stage, cache):
 @pytest.mark.parametrize("ending", [".usda", ".usdc", ".usd"])
 def test_weft_reads_it_back(cache, tmp_path, ending):
     path = tmp_path / f"run{ending}"
-    export_usd(cache, path, bodies=["sheet"], frames=[1, 3, 4])
+    export(cache, path, bodies=["sheet"], frames=[1, 3, 4])
     moving = read_sequence(path)
     np.testing.assert_allclose(moving.times, [0.0, 2 / FPS, 3 / FPS])
     for sample, frame in enumerate((1, 3, 4)):
@@ -111,7 +111,7 @@ def test_names_that_usd_does_not_take(tmp_path):
         tmp_path / "n.zarr", frames=1, faces=np.arange(15).reshape(-1, 3), bodies=bodies, fps=1.0
     ) as writer:
         writer.append(x, x, {})
-    export_usd(writer.cache, tmp_path / "n.usda")
+    export(writer.cache, tmp_path / "n.usda")
     stage = Usd.Stage.Open(str(tmp_path / "n.usda"))
     meshes = [p for p in stage.Traverse() if p.IsA(UsdGeom.Mesh)]
     assert [p.GetDisplayName() for p in meshes] == names
@@ -122,9 +122,9 @@ def test_names_that_usd_does_not_take(tmp_path):
 
 def test_long_runs_go_to_the_file_in_parts(tmp_path, monkeypatch):
     cache = write_cache(tmp_path / "long.zarr", frames=9)
-    export_usd(cache, tmp_path / "whole.usdc")
+    export(cache, tmp_path / "whole.usdc")
     monkeypatch.setattr("weft.exchange.usd.SAVE_EVERY", 2)
-    export_usd(cache, tmp_path / "parts.usdc")
+    export(cache, tmp_path / "parts.usdc")
     stages = [Usd.Stage.Open(str(tmp_path / f"{n}.usdc")) for n in ("whole", "parts")]
     for frame in range(9):
         points = [np.asarray(mesh_of(s, "sheet").GetPointsAttr().Get(frame)) for s in stages]
@@ -133,32 +133,32 @@ def test_long_runs_go_to_the_file_in_parts(tmp_path, monkeypatch):
 
 def test_rounding_that_makes_intersections_is_told(tmp_path):
     near = close_sheets(tmp_path / "near.zarr", 1e-9)
-    made = export_usd(near, tmp_path / "near.usdc")
+    made = export(near, tmp_path / "near.usdc")
     assert list(made.rounding) == [0] and made.rounding[0] > 0
-    assert export_usd(near, tmp_path / "blind.usdc", check=False).rounding == {}
+    assert export(near, tmp_path / "blind.usdc", check=False).rounding == {}
     far = close_sheets(tmp_path / "far.zarr", 1e-3)
-    assert export_usd(far, tmp_path / "far.usdc").rounding == {}
+    assert export(far, tmp_path / "far.usdc").rounding == {}
     # what intersects already was not made by rounding
     touching = close_sheets(tmp_path / "touching.zarr", 0.0)
-    assert export_usd(touching, tmp_path / "touching.usdc").rounding == {}
+    assert export(touching, tmp_path / "touching.usdc").rounding == {}
 
 
 def test_mistakes_are_sentences(cache, tmp_path):
-    with pytest.raises(WeftError, match="the name of a USD file ends in"):
-        export_usd(cache, tmp_path / "run.abc")
+    with pytest.raises(WeftError, match="a file of the format usd ends in"):
+        export(cache, tmp_path / "run.abc", format="usd")
     with pytest.raises(WeftError, match="no frame 99: the cache has frames 0 to 5"):
-        export_usd(cache, tmp_path / "run.usd", frames=[99])
+        export(cache, tmp_path / "run.usd", frames=[99])
     with pytest.raises(WeftError, match="no frames to export"):
-        export_usd(cache, tmp_path / "run.usd", frames=[])
+        export(cache, tmp_path / "run.usd", frames=[])
     with pytest.raises(WeftError, match="no body 'hat'"):
-        export_usd(cache, tmp_path / "run.usd", bodies=["hat"])
+        export(cache, tmp_path / "run.usd", bodies=["hat"])
     with pytest.raises(WeftError, match="choice of bodies is empty"):
-        export_usd(cache, tmp_path / "run.usd", bodies=[])
+        export(cache, tmp_path / "run.usd", bodies=[])
     (tmp_path / "there.usd").write_text("mine")
     with pytest.raises(WeftError, match="exists already: choose another name, or say --overwrite"):
-        export_usd(cache, tmp_path / "there.usd")
+        export(cache, tmp_path / "there.usd")
     assert (tmp_path / "there.usd").read_text() == "mine"
-    export_usd(cache, tmp_path / "there.usd", frames=[0], overwrite=True)
+    export(cache, tmp_path / "there.usd", frames=[0], overwrite=True)
     assert [p.name for p in tmp_path.iterdir()] == ["there.usd"]
 
 
@@ -172,7 +172,7 @@ def test_without_usd_core(cache, tmp_path, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", blocked)
     with pytest.raises(WeftError, match=r"pip install 'weft-cloth\[usd\]'"):
-        export_usd(cache, tmp_path / "run.usd")
+        export(cache, tmp_path / "run.usd")
 
 
 @pytest.mark.parametrize(("schema", "prefix"), [("physics", "Physics"), ("omniphysics", "OmniPhysics")])

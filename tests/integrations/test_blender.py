@@ -14,7 +14,7 @@ from scipy.spatial import cKDTree
 import weft
 from weft.cache import open_cache
 from weft.check import check_cache
-from weft.exchange import export_abc, export_pc2, export_usd
+from weft.exchange import export
 
 pytestmark = pytest.mark.blender
 ROOT = Path(__file__).parents[2]
@@ -29,9 +29,9 @@ def turned(points):
 def test_blender_has_our_vertices(tmp_path):
     """Three frames of USD, Alembic and PC2, to a millionth of a metre."""
     cache = write_cache(tmp_path / "run.zarr")
-    export_usd(cache, tmp_path / "run.usdc")
-    export_abc(cache, tmp_path / "run.abc")
-    export_pc2(cache, tmp_path / "points")
+    export(cache, tmp_path / "run.usdc")
+    export(cache, tmp_path / "run.abc")
+    export(cache, tmp_path / "points", format="pc2")
     told = run_in_blender("blender_import.py", tmp_path / "run.usdc", tmp_path / "points", "0,2,5")
     for frame in (0, 2, 5):
         ours = turned(positions_at(frame))

@@ -10,7 +10,7 @@ from character import write_character
 from exchange_caches import FPS, FRAMES, positions_at, write_cache
 from three_js import install, page_of
 
-from weft.exchange import export_glb
+from weft.exchange import export
 from weft.mesh.files import read_sequence
 
 pytestmark = pytest.mark.browser
@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def cache(folder):
     cache = write_cache(folder / "run.zarr")
-    export_glb(cache, folder / "run.glb")
+    export(cache, folder / "run.glb")
     return cache
 
 

@@ -5,7 +5,6 @@ corner; `Cd` is the body's colour. Samples are at the times of the frames, so th
 with the same rate. Bodies that do not move have one sample. Blender, Houdini, Maya, Cinema 4D and Unreal read it.
 """
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from weft.exchange.selection import (
     Exported,
     Floats,
     Ints,
-    Report,
+    Job,
     Selection,
     Singles,
     check_room,
@@ -27,39 +26,25 @@ from weft.mesh.details import Details
 from weft.mesh.polygons import polygon_loops
 
 if TYPE_CHECKING:
-    from weft.cache import Body, Cache
+    from weft.cache import Body
 
 
-def export_abc(
-    cache: "Cache",
-    path: str | Path,
-    *,
-    frames: Sequence[int] | None = None,
-    bodies: Iterable[str] | None = None,
-    overwrite: bool = False,
-    check: bool = True,
-    progress: Report | None = None,
-) -> Exported:
-    """Write frames of a cache as an Alembic file; the frames must have equal distances."""
+def write_abc(job: Job) -> Exported:
+    """Write an Alembic file; the frames must have equal distances."""
     try:
         from alembic3d.Abc import OArchive
         from alembic3d.AbcCoreAbstract import TimeSampling
     except ImportError:
         raise missing_extra("alembic", "alembic3d") from None
-    from weft.exchange.selection import find_made_by_rounding
-
-    path = Path(path)
-    if path.suffix.lower() != ".abc":
-        raise WeftError(f"{path}: the name of an Alembic file ends in .abc")
-    selection = Selection(cache, frames, bodies)
+    selection, path = job.selection, job.path
+    cache = selection.cache
     steps = set(np.diff(selection.frames).tolist()) or {1}
     if len(steps) > 1 or min(steps) < 1:
         raise WeftError("the frames of an Alembic file have equal distances: choose them as first:last:step")
-    rounding = {}
     # Alembic's library ends the whole process where the disk is full: points and velocities of all frames, and their triangles
     triangles = sum(body.faces.stop - body.faces.start for body in selection.bodies)
     check_room(path, 24 * len(selection.vertices) * len(selection.frames) + 48 * triangles + 100_000)
-    with staged_file(path, overwrite=overwrite) as staged:
+    with staged_file(job) as staged:
         archive = OArchive(str(staged))
         rate = cache.fps
         sampling = archive.addTimeSampling(TimeSampling(steps.pop() / rate, selection.frames[0] / rate))
@@ -69,19 +54,15 @@ def export_abc(
                 selection.bodies, file_names(selection.bodies), selection.moving(), strict=True
             )
         ]
-        for done, frame in enumerate(selection.frames, start=1):
+        for frame in job.frames():
             x, v = cache.positions(frame), cache.velocities(frame)
             for mesh in meshes:
-                if mesh.moves or done == 1:
-                    mesh.write(x, v)
-            if progress is not None:
-                progress(done, len(selection.frames))
+                mesh.write(x, v)
         # the file is complete when its objects are gone
         del mesh
         meshes.clear()
         del archive
-        if check:
-            rounding = find_made_by_rounding(selection, _reader(staged))
+        rounding = job.count_rounding(_reader(staged))
     return Exported([path], selection.frames, rounding)
 
 
@@ -126,7 +107,9 @@ class _Mesh:
         param.set(OC3fGeomParamSample(values, GeometryScope.kVertexScope))
 
     def write(self, x: Floats, v: Floats) -> None:
-        """The next sample: positions and velocities, and at first the triangles and UVs."""
+        """The next sample: positions and velocities, and at first the triangles and UVs; a body at rest has only the first."""
+        if not (self.moves or self._first):
+            return
         from alembic3d.AbcGeom import OPolyMeshSchemaSample
         from imath import V3fArrayFromBuffer
 

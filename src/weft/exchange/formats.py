@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from weft.errors import WeftError
-from weft.exchange.selection import Exported, Report, Selection
-from weft.exchange.sequence import export_sequence
+from weft.exchange.selection import Exported, Job, Report, Selection
 
 if TYPE_CHECKING:
     from weft.cache import Cache
@@ -20,21 +19,19 @@ class Format(NamedTuple):
     """module:function that writes it"""
     endings: tuple[str, ...] = ()
     """of the file, the first by default; none for a folder"""
-    single: bool = False
-    """positions are rounded to 32 bits, and it is checked whether that made intersections"""
 
 
 # imported when they are needed
 FORMATS = {
-    "usd": Format("weft.exchange.usd:export_usd", (".usdc", ".usda", ".usd"), single=True),
-    "glb": Format("weft.exchange.gltf:export_glb", (".glb",), single=True),
-    "abc": Format("weft.exchange.alembic:export_abc", (".abc",), single=True),
-    "pc2": Format("weft.exchange.sequence:export_pc2", single=True),
-    "mdd": Format("weft.exchange.sequence:export_mdd", single=True),
-    "obj": Format("weft.exchange.formats:export_obj"),
-    "ply": Format("weft.exchange.formats:export_ply"),
-    "npz": Format("weft.exchange.sequence:export_npz", (".npz",)),
-    "npy": Format("weft.exchange.sequence:export_npy"),
+    "usd": Format("weft.exchange.usd:write_usd", (".usdc", ".usda", ".usd")),
+    "glb": Format("weft.exchange.gltf:write_glb", (".glb",)),
+    "abc": Format("weft.exchange.alembic:write_abc", (".abc",)),
+    "pc2": Format("weft.exchange.sequence:write_points"),
+    "mdd": Format("weft.exchange.sequence:write_points"),
+    "obj": Format("weft.exchange.sequence:write_sequence"),
+    "ply": Format("weft.exchange.sequence:write_sequence"),
+    "npz": Format("weft.exchange.sequence:write_npz", (".npz",)),
+    "npy": Format("weft.exchange.sequence:write_npy"),
 }
 
 
@@ -60,35 +57,19 @@ def export(
     from weft.cache import open_cache
 
     cache = open_cache(cache) if isinstance(cache, str | Path) else cache
-    chosen = FORMATS[choose_format(format, out)]
-    stem = cache.path.resolve().stem
-    place = Path(out) if out is not None else Path(stem + (chosen.endings[0] if chosen.endings else ""))
+    name = choose_format(format, out)
+    chosen = FORMATS[name]
+    place = Path(out) if out is not None else Path(cache.path.resolve().stem + "".join(chosen.endings[:1]))
     if chosen.endings and place.suffix == "":
         place = place.with_suffix(chosen.endings[0])
+    if chosen.endings and place.suffix.lower() not in chosen.endings:
+        raise WeftError(f"{place}: the name of a file of the format {name} ends in {', '.join(chosen.endings)}")
     module, function = chosen.place.split(":")
-    more: dict[str, Any] = {"check": check} if chosen.single else {}
-    if usd_schema is not None:
-        if chosen is not FORMATS["usd"]:
-            raise WeftError("a USD schema is for USD files: write one that ends in .usdc, .usda or .usd")
-        more["schema"] = usd_schema
-    made: Exported = getattr(import_module(module), function)(
-        cache, place, frames=frames, bodies=bodies, overwrite=overwrite, progress=progress, **more
-    )
+    if usd_schema is not None and name != "usd":
+        raise WeftError("a USD schema is for USD files: write one that ends in .usdc, .usda or .usd")
+    job = Job(Selection(cache, frames, bodies), place, name, overwrite, check, progress)
+    made: Exported = getattr(import_module(module), function)(job, *([] if usd_schema is None else [usd_schema]))
     return made
-
-
-def export_obj(cache: "Cache", folder: Path, **options: Any) -> Exported:
-    """A sequence of OBJ files; see `export_sequence`."""
-    return Exported(export_sequence(cache, folder, format="obj", **options), _frames(cache, options))
-
-
-def export_ply(cache: "Cache", folder: Path, **options: Any) -> Exported:
-    """A sequence of PLY files; see `export_sequence`."""
-    return Exported(export_sequence(cache, folder, format="ply", **options), _frames(cache, options))
-
-
-def _frames(cache: "Cache", options: dict[str, Any]) -> list[int]:
-    return Selection(cache, options.get("frames"), options.get("bodies")).frames
 
 
 def choose_format(format: str | None, out: str | Path | None) -> str:

@@ -7,7 +7,7 @@ that do not move have no targets. three.js, Babylon.js, model-viewer and Blender
 import json
 import struct
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import WeftError, WeftWarning
-from weft.exchange.selection import Exported, Floats, Ints, Report, Selection, Singles, staged_file
+from weft.exchange.selection import Exported, Floats, Ints, Job, Report, Selection, Singles, staged_file
 from weft.mesh.topology import vertex_normals
 
 if TYPE_CHECKING:
-    from weft.cache import Body, Cache
+    from weft.cache import Body
 
 FLOAT, UINT32 = 5126, 5125
 VERTICES, INDICES = 34962, 34963
@@ -30,23 +30,9 @@ LARGEST_FILE = 2**32 - 1
 MANY_FRAMES = 900
 
 
-def export_glb(
-    cache: "Cache",
-    path: str | Path,
-    *,
-    frames: Sequence[int] | None = None,
-    bodies: Iterable[str] | None = None,
-    overwrite: bool = False,
-    check: bool = True,
-    progress: Report | None = None,
-) -> Exported:
-    """Write frames of a cache as an animated GLB file."""
-    from weft.exchange.selection import find_made_by_rounding
-
-    path = Path(path)
-    if path.suffix.lower() != ".glb":
-        raise WeftError(f"{path}: the name of a binary glTF file ends in .glb")
-    selection = Selection(cache, frames, bodies)
+def write_glb(job: Job) -> Exported:
+    """Write an animated GLB file."""
+    selection = job.selection
     if len(selection.frames) > MANY_FRAMES:
         warnings.warn(
             f"{len(selection.frames)} frames make as many morph targets, and browsers play about {MANY_FRAMES}: "
@@ -58,16 +44,14 @@ def export_glb(
         _Figure(selection, body, moves) for body, moves in zip(selection.bodies, selection.moving(), strict=True)
     ]
     total = 2 * len(selection.frames)
-    document, size = _document(selection, figures, _shifted(progress, 0, total))
-    rounding = {}
-    with staged_file(path, overwrite=overwrite) as staged:
+    document, size = _document(selection, figures, _shifted(job.progress, 0, total))
+    with staged_file(job) as staged:
         with staged.open("wb") as file:
             start = _write_head(file, document, size)
-            for chunk in _chunks(selection, figures, _shifted(progress, len(selection.frames), total)):
+            for chunk in _chunks(selection, figures, _shifted(job.progress, len(selection.frames), total)):
                 file.write(chunk)
-        if check:
-            rounding = find_made_by_rounding(selection, _reader(staged, start, selection, figures))
-    return Exported([path], selection.frames, rounding)
+        rounding = job.count_rounding(_reader(staged, start, selection, figures))
+    return Exported([job.path], selection.frames, rounding)
 
 
 @dataclass

@@ -103,6 +103,32 @@ class Selection:
         return moving
 
 
+@dataclass(frozen=True)
+class Job:
+    """What is to be written, where to, and how."""
+
+    selection: Selection
+    path: Path
+    """a file or a folder, as the format has it"""
+    format: str
+    overwrite: bool = False
+    check: bool = True
+    """count the intersections that rounding makes"""
+    progress: Report | None = None
+
+    def frames(self) -> Iterator[int]:
+        """The frames, one after another; progress is reported after each."""
+        count = len(self.selection.frames)
+        for done, frame in enumerate(self.selection.frames, start=1):
+            yield frame
+            if self.progress is not None:
+                self.progress(done, count)
+
+    def count_rounding(self, read: Callable[[int], Singles]) -> dict[int, int]:
+        """See `find_made_by_rounding`; nothing where it is not to be checked."""
+        return find_made_by_rounding(self.selection, read) if self.check else {}
+
+
 def file_names(bodies: Sequence["Body"]) -> list[str]:
     """A name for each body that every file system accepts, all different."""
     names: list[str] = []
@@ -129,8 +155,9 @@ def choose_bodies(cache: "Cache", names: Iterable[str] | None) -> list["Body"]:
 
 
 @contextmanager
-def staged_folder(folder: Path, names: Sequence[str], *, overwrite: bool) -> Iterator[Path]:
-    """A temporary folder to write `names` into; at the end they move to `folder`, replacing files of the same name."""
+def staged_folder(job: Job) -> Iterator[Path]:
+    """A temporary folder to write files into; at the end they move to the job's folder, replacing files of the same name."""
+    folder, overwrite = job.path, job.overwrite
     if folder.exists() and not folder.is_dir():
         raise WeftError(f"{folder} is a file: give a folder")
     if folder.is_dir() and any(folder.iterdir()) and not overwrite:
@@ -141,16 +168,19 @@ def staged_folder(folder: Path, names: Sequence[str], *, overwrite: bool) -> Ite
         with writing(folder):
             staged.mkdir(parents=True)
             yield staged
-            folder.mkdir(parents=True, exist_ok=True)
-            for name in names:
-                (staged / name).replace(folder / name)
+            if not folder.exists():
+                staged.rename(folder)
+                return
+            for path in list(staged.iterdir()):
+                path.replace(folder / path.name)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 
 
 @contextmanager
-def staged_file(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """A temporary file to write to; at the end it is renamed to `path`."""
+def staged_file(job: Job) -> Iterator[Path]:
+    """A temporary file to write to; at the end it is renamed to that of the job."""
+    path, overwrite = job.path, job.overwrite
     if path.is_dir():
         raise WeftError(f"{path} is a folder: give a file")
     if path.exists() and not overwrite:

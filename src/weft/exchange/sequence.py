@@ -7,29 +7,16 @@ NumPy: a cache as 64-bit arrays, in one npz file or as npy files that can be mem
 """
 
 import json
-import os
-import shutil
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import WeftError, writing
-from weft.exchange.selection import (
-    Exported,
-    Floats,
-    Ints,
-    Report,
-    Selection,
-    choose_bodies,
-    file_names,
-    staged_file,
-    staged_folder,
-)
+from weft.exchange.selection import Exported, Floats, Ints, Job, Selection, file_names, staged_file, staged_folder
 from weft.mesh import Details
 from weft.mesh.formats.obj import obj_faces, unique_corner_uv
 from weft.mesh.formats.ply import ply_faces
@@ -38,7 +25,7 @@ from weft.mesh.formats.raw import uv_from_corners
 from weft.mesh.polygons import polygon_loops
 
 if TYPE_CHECKING:
-    from weft.cache import Body, Cache
+    from weft.cache import Body
 
 
 class FileBody(NamedTuple):
@@ -52,78 +39,33 @@ class FileBody(NamedTuple):
     """(n, 2) flat rest coordinates, which are texture coordinates where the mesh has no others"""
 
 
-def export_sequence(
-    cache: "Cache",
-    folder: str | Path,
-    *,
-    format: str = "obj",
-    frames: Sequence[int] | None = None,
-    bodies: Iterable[str] | None = None,
-    overwrite: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-) -> list[Path]:
-    """Write frames of a cache as mesh files `folder/<folder's name>_0000.obj` and return their paths.
+def write_sequence(job: Job) -> Exported:
+    """Write mesh files `folder/<folder's name>_0000.obj`, which have the number of their frame.
 
-    All complete frames and all bodies are written unless some are named. Files have the number of their frame. The
-    order of vertices and triangles is that of the cache and the same in all files; OBJ keeps the bodies apart as
+    The order of vertices and triangles is that of the cache and the same in all files; OBJ keeps the bodies apart as
     objects, with the names of their materials. Polygons are those of the mesh files. Texture coordinates are those of
-    the mesh, else the flat rest coordinates in metres. A folder that is not empty is refused unless `overwrite`, which
-    replaces the sequence of that name and leaves other files alone.
+    the mesh, else the flat rest coordinates in metres. An earlier sequence of that name is replaced, and other files in the
+    folder are left alone.
     """
-    folder = Path(folder)
-    if format not in WRITERS:
-        raise WeftError(f"format {format!r} is not known: use one of {', '.join(WRITERS)}")
-    chosen = list(range(cache.frames)) if frames is None else list(frames)
-    if not chosen:
-        raise WeftError("there are no frames to export: the cache has none yet, or the choice of frames is empty")
-    file_bodies, vertices = gather(cache, choose_bodies(cache, bodies))
-    if folder.exists() and not folder.is_dir():
-        raise WeftError(f"{folder} is a file: give a folder for the sequence")
-    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
-        raise WeftError(f"{folder} is not empty: choose another folder, or say --overwrite")
-
-    name = folder.resolve().name
-    digits = max(4, len(str(max(chosen))))
-    staged = folder.resolve().with_name(f".{name}.{os.getpid()}.partial")
-    try:
-        with writing(folder):
-            staged.mkdir(parents=True)
-            for done, frame in enumerate(chosen, start=1):
-                content = WRITERS[format](cache.positions(frame)[vertices], file_bodies)
-                (staged / f"{name}_{frame:0{digits}d}.{format}").write_bytes(content)
-                if progress is not None:
-                    progress(done, len(chosen))
-            return move_in(staged, folder, f"{name}_", f".{format}")
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
-
-
-def move_in(staged: Path, folder: Path, prefix: str, suffix: str) -> list[Path]:
-    """Move a finished sequence into its folder, replacing an earlier one."""
-    names = sorted(path.name for path in staged.iterdir())
-    if not folder.exists():
-        staged.rename(folder)
-        return [folder / name for name in names]
-    for name in names:
-        (staged / name).replace(folder / name)
-    # remove frames of an earlier, longer sequence
-    for path in list(folder.iterdir()):
-        number = path.name.removeprefix(prefix).removesuffix(suffix)
-        if path.name == f"{prefix}{number}{suffix}" and number.isdigit() and path.name not in names:
-            path.unlink()
-    return [folder / name for name in names]
-
-
-def gather(cache: "Cache", bodies: Sequence["Body"]) -> tuple[list[FileBody], NDArray[np.intp]]:
-    """The bodies of a file, and the vertices of the cache that go into it."""
-    file_bodies = []
-    count = 0
-    for body in bodies:
+    selection, cache = job.selection, job.selection.cache
+    bodies, count = [], 0
+    for body in selection.bodies:
         own = slice(count, count + body.vertices.stop - body.vertices.start)
         held = cache[body.name]
-        file_bodies.append(FileBody(body.name, own, held.faces, held.details, held.uv))
+        bodies.append(FileBody(body.name, own, held.faces, held.details, held.uv))
         count = own.stop
-    return file_bodies, np.concatenate([np.arange(body.vertices.start, body.vertices.stop) for body in bodies])
+    name, digits = job.path.resolve().name, max(4, len(str(max(selection.frames))))
+    written = [job.path / f"{name}_{frame:0{digits}d}.{job.format}" for frame in selection.frames]
+    with staged_folder(job) as staged:
+        for path, frame in zip(written, job.frames(), strict=True):
+            content = WRITERS[job.format](cache.positions(frame)[selection.vertices], bodies)
+            (staged / path.name).write_bytes(content)
+    # remove frames of an earlier, longer sequence
+    for path in list(job.path.iterdir()):
+        number = path.name.removeprefix(f"{name}_").removesuffix(f".{job.format}")
+        if path.name == f"{name}_{number}.{job.format}" and number.isdigit() and path not in written:
+            path.unlink()
+    return Exported(sorted(set(written)), selection.frames)
 
 
 def to_obj(positions: Floats, file_bodies: Sequence[FileBody]) -> bytes:
@@ -193,59 +135,31 @@ def _corner_uv(body: FileBody) -> Floats | None:
 WRITERS: dict[str, Callable[[Floats, Sequence[FileBody]], bytes]] = {"obj": to_obj, "ply": to_ply}
 
 
-def export_pc2(cache: "Cache", folder: str | Path, **options: Any) -> Exported:
-    """Write `folder/<body>.obj`, the first frame, and `folder/<body>.pc2`, all frames, for every body; see `export_points`."""
-    return export_points(cache, folder, format="pc2", **options)
-
-
-def export_mdd(cache: "Cache", folder: str | Path, **options: Any) -> Exported:
-    """Write `folder/<body>.obj`, the first frame, and `folder/<body>.mdd`, all frames, for every body; see `export_points`."""
-    return export_points(cache, folder, format="mdd", **options)
-
-
-def export_points(
-    cache: "Cache",
-    folder: str | Path,
-    *,
-    format: str,
-    frames: Sequence[int] | None = None,
-    bodies: Iterable[str] | None = None,
-    overwrite: bool = False,
-    check: bool = True,
-    progress: Report | None = None,
-) -> Exported:
-    """Write a point cache and an OBJ for each body.
+def write_points(job: Job) -> Exported:
+    """Write a point cache of all frames and an OBJ of the first frame for every body.
 
     Sample k of a file is the k-th frame; PC2 counts them from 0, one sample a frame, and MDD has their times.
     """
-    from weft.exchange.selection import find_made_by_rounding
-
-    selection = Selection(cache, frames, bodies)
+    selection, format = job.selection, job.format
     names = file_names(selection.bodies)
-    folder = Path(folder)
-    written = [f"{name}.{kind}" for name in names for kind in ("obj", format)]
-    with staged_folder(folder, written, overwrite=overwrite) as staged:
+    with staged_folder(job) as staged, ExitStack() as opened:
         for body, name in zip(selection.bodies, names, strict=True):
             (staged / f"{name}.obj").write_bytes(rest_obj(selection, body))
-        files = [(staged / f"{name}.{format}").open("wb") for name in names]
-        try:
+        paths = [staged / f"{name}.{format}" for name in names]
+        files = [opened.enter_context(path.open("wb")) for path in paths]
+        for file, body in zip(files, selection.bodies, strict=True):
+            file.write(_points_head(selection, body.vertices.stop - body.vertices.start, format))
+        for frame in job.frames():
+            x = selection.cache.positions(frame).astype("<f4" if format == "pc2" else ">f4")
             for file, body in zip(files, selection.bodies, strict=True):
-                file.write(_points_head(selection, body.vertices.stop - body.vertices.start, format))
-            for done, frame in enumerate(selection.frames, start=1):
-                x = cache.positions(frame).astype("<f4" if format == "pc2" else ">f4")
-                for file, body in zip(files, selection.bodies, strict=True):
-                    file.write(x[body.vertices].tobytes())
-                if progress is not None:
-                    progress(done, len(selection.frames))
-        finally:
-            for file in files:
-                file.close()
+                file.write(x[body.vertices].tobytes())
+        opened.close()
         rounding = {}
-        if check:
-            paths = [staged / f"{name}.{format}" for name in names]
+        if job.check:
             samples = [read_pc2(path) if format == "pc2" else read_mdd(path)[0] for path in paths]
-            rounding = find_made_by_rounding(selection, lambda k: np.concatenate([s[k] for s in samples]))
-    return Exported([folder / name for name in written], selection.frames, rounding)
+            rounding = job.count_rounding(lambda k: np.concatenate([s[k] for s in samples]))
+    written = [job.path / f"{name}.{kind}" for name in names for kind in ("obj", format)]
+    return Exported(written, selection.frames, rounding)
 
 
 def _points_head(selection: Selection, vertices: int, format: str) -> bytes:
@@ -268,59 +182,41 @@ def rest_obj(selection: Selection, body: "Body") -> bytes:
 FRAMES = ("vertices", "velocities")
 
 
-def export_npz(
-    cache: "Cache",
-    path: str | Path,
-    *,
-    frames: Sequence[int] | None = None,
-    bodies: Iterable[str] | None = None,
-    overwrite: bool = False,
-    progress: Report | None = None,
-) -> Exported:
+def write_npz(job: Job) -> Exported:
     """Write one npz file that weft also reads as a moving mesh.
 
     Arrays: vertices and velocities (frames, n, 3), faces (m, 3), uv (n, 2; NaN where there is none) and corner_uv (m, 3, 2)
     if any body has some, frames (their numbers), fps, body_names, body_kinds, body_vertices and body_faces (first, last + 1).
     """
-    selection = Selection(cache, frames, bodies)
-    path = Path(path)
-    with staged_file(path, overwrite=overwrite) as staged, zipfile.ZipFile(staged, "w", zipfile.ZIP_STORED) as archive:
+    selection = job.selection
+    with staged_file(job) as staged, zipfile.ZipFile(staged, "w", zipfile.ZIP_STORED) as archive:
         for name, value in _tables(selection).items():
             with archive.open(f"{name}.npy", "w") as file:
                 np.lib.format.write_array(file, np.asarray(value), allow_pickle=False)
         for step, name in enumerate(FRAMES):
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                _write_frames(file, selection, name, step, progress)
-    return Exported([path], selection.frames)
+                _write_frames(file, job, step)
+    return Exported([job.path], selection.frames)
 
 
-def export_npy(
-    cache: "Cache",
-    folder: str | Path,
-    *,
-    frames: Sequence[int] | None = None,
-    bodies: Iterable[str] | None = None,
-    overwrite: bool = False,
-    progress: Report | None = None,
-) -> Exported:
-    """Write the arrays of `export_npz` as separate npy files, to be opened with numpy.load(..., mmap_mode="r").
+def write_npy(job: Job) -> Exported:
+    """Write the arrays of `write_npz` as separate npy files, to be opened with numpy.load(..., mmap_mode="r").
 
     Small tables are in `cache.json`.
     """
-    selection = Selection(cache, frames, bodies)
-    folder = Path(folder)
+    selection = job.selection
     tables = _tables(selection)
     large: list[str] = [name for name in ("faces", "uv", "corner_uv") if name in tables]
     names = [*(f"{name}.npy" for name in large), "vertices.npy", "velocities.npy", "cache.json"]
-    with staged_folder(folder, names, overwrite=overwrite) as staged:
+    with staged_folder(job) as staged:
         for name in large:
             np.save(staged / f"{name}.npy", tables[name], allow_pickle=False)
         for step, name in enumerate(FRAMES):
             with (staged / f"{name}.npy").open("wb") as file:
-                _write_frames(file, selection, name, step, progress)
+                _write_frames(file, job, step)
         small = {name: np.asarray(value).tolist() for name, value in tables.items() if name not in large}
         (staged / "cache.json").write_text(json.dumps(small, indent=1), encoding="utf-8")
-    return Exported([folder / name for name in names], selection.frames)
+    return Exported([job.path / name for name in names], selection.frames)
 
 
 def _tables(selection: Selection) -> dict[str, NDArray[Any]]:
@@ -347,12 +243,13 @@ def _tables(selection: Selection) -> dict[str, NDArray[Any]]:
     return tables
 
 
-def _write_frames(file: IO[bytes], selection: Selection, name: str, step: int, progress: Report | None) -> None:
-    """Write an npy of all frames one by one, so that they need not fit into memory."""
-    read = selection.cache.positions if name == "vertices" else selection.cache.velocities
+def _write_frames(file: IO[bytes], job: Job, step: int) -> None:
+    """Write an npy of an array of `FRAMES` frame by frame, so that they need not fit into memory."""
+    selection = job.selection
+    read = selection.cache.positions if FRAMES[step] == "vertices" else selection.cache.velocities
     shape = (len(selection.frames), len(selection.vertices), 3)
     np.lib.format.write_array_header_2_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
     for done, frame in enumerate(selection.frames, start=1):
         file.write(read(frame)[selection.vertices].astype("<f8").tobytes())
-        if progress is not None:
-            progress(step * len(selection.frames) + done, 2 * len(selection.frames))
+        if job.progress is not None:
+            job.progress(step * len(selection.frames) + done, 2 * len(selection.frames))

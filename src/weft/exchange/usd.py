@@ -19,7 +19,6 @@ as Omniverse, Isaac Sim and PhysX read it. Neither is registered in usd-core, so
 """
 
 import re
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import WeftError, missing_extra
-from weft.exchange.selection import Exported, Floats, Ints, Report, Selection, Singles, staged_file
+from weft.exchange.selection import Exported, Floats, Ints, Job, Selection, Singles, staged_file
 from weft.mesh import Details
 from weft.mesh.details import GROUPS
 from weft.mesh.formats.raw import uv_from_corners
@@ -35,26 +34,15 @@ from weft.mesh.polygons import polygon_loops
 from weft.mesh.topology import vertex_normals
 
 if TYPE_CHECKING:
-    from weft.cache import Body, Cache
+    from weft.cache import Body
 
 
-ENDINGS = (".usd", ".usda", ".usdc")
 # the file is saved every so many frames, which limits the memory that USD needs
 SAVE_EVERY = 32
 
 
-def export_usd(
-    cache: "Cache",
-    path: str | Path,
-    *,
-    frames: Sequence[int] | None = None,
-    bodies: Iterable[str] | None = None,
-    overwrite: bool = False,
-    check: bool = True,
-    progress: Report | None = None,
-    schema: str | None = None,
-) -> Exported:
-    """Write frames of a cache as a USD file: .usdc and .usd are binary, .usda is text.
+def write_usd(job: Job, schema: str | None = None) -> Exported:
+    """Write a USD file: .usdc and .usd are binary, .usda is text.
 
     schema: also describe the bodies to simulators, by the proposed schema of deformable bodies: "physics" or "omniphysics"
     (see `DIALECTS`); meshes are then triangles.
@@ -64,31 +52,23 @@ def export_usd(
     except ImportError:
         raise missing_extra("usd", "usd-core") from None
 
-    path = Path(path)
-    if path.suffix.lower() not in ENDINGS:
-        raise WeftError(f"{path}: the name of a USD file ends in {', '.join(ENDINGS)}")
     if schema is not None:
         choose_dialect(schema)
-    selection = Selection(cache, frames, bodies)
     try:
-        rounding = _write(path, selection, schema, overwrite=overwrite, check=check, progress=progress)
+        rounding = _write(job, schema)
     except Tf.ErrorException as error:
         # USD's own words are many lines about its source; the last quoted part says what happened
         reasons = re.findall(r" : '(.*)'", str(error)) or [type(error).__name__]
-        raise WeftError(f"cannot write {path}: {reasons[0].rpartition(': ')[2]}") from None
-    return Exported([path], selection.frames, rounding)
+        raise WeftError(f"cannot write {job.path}: {reasons[0].rpartition(': ')[2]}") from None
+    return Exported([job.path], job.selection.frames, rounding)
 
 
-def _write(
-    path: Path, selection: Selection, schema: str | None, *, overwrite: bool, check: bool, progress: Report | None
-) -> dict[int, int]:
+def _write(job: Job, schema: str | None) -> dict[int, int]:
     """Write the file; returns the intersections that rounding made."""
     from pxr import Usd
 
-    from weft.exchange.selection import find_made_by_rounding
-
-    cache, rounding = selection.cache, {}
-    with staged_file(path, overwrite=overwrite) as staged:
+    selection, cache = job.selection, job.selection.cache
+    with staged_file(job) as staged:
         stage = Usd.Stage.CreateNew(str(staged))
         _describe(stage, selection)
         if schema is not None:
@@ -98,7 +78,7 @@ def _write(
             for body, name in zip(selection.bodies, _names(selection), strict=True)
         ]
         moving = selection.moving()
-        for done, frame in enumerate(selection.frames, start=1):
+        for done, frame in enumerate(job.frames(), start=1):
             x, v = cache.positions(frame), cache.velocities(frame)
             for mesh, moves in zip(meshes, moving, strict=True):
                 if moves:
@@ -107,13 +87,9 @@ def _write(
                     mesh.write(x, None, None)
             if done % SAVE_EVERY == 0:
                 stage.GetRootLayer().Save()
-            if progress is not None:
-                progress(done, len(selection.frames))
         stage.GetRootLayer().Save()
         del stage, meshes
-        if check:
-            rounding = find_made_by_rounding(selection, _Reader(staged, selection))
-    return rounding
+        return job.count_rounding(_Reader(staged, selection))
 
 
 class _Mesh:
