@@ -1,5 +1,7 @@
 """Springs and stitches: cloth stretches and shears as its material says, whatever its mesh."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,29 @@ def test_the_largest_stretch_is_that_of_the_longest_spring():
     mesh = world.cloths[0].mesh
     lengths = np.linalg.norm(x[mesh.edges[:, 0]] - x[mesh.edges[:, 1]], axis=1)
     assert Fabric(world).largest_stretch(state.x) == pytest.approx((lengths / mesh.rest_lengths).max() - 1.0)
+
+
+def test_springs_and_stitches_of_a_colour_share_no_vertex():
+    grid = weft.Grid(size=(0.3, 0.3), cells=(9, 9))
+    cloths = [weft.Cloth(name=name, shape=grid) for name in ("front", "back")]
+    seam = weft.Seam(cloth="front", to="back", vertices=[(10 * k, 10 * k, 10 * k) for k in range(10)])
+    world = World(weft.Scene(cloths=cloths, seams=[seam], method=Predictive()))
+    fabric = Fabric(world).arrays[0]
+    pairs, places = fabric.slots.pairs.numpy(), fabric.places.numpy()
+    # each edge is in one slot
+    edges = np.concatenate([part.mesh.edges + part.first for part in world.cloths])
+    np.testing.assert_array_equal(np.unique(np.sort(pairs[places], axis=1), axis=0), np.unique(edges, axis=0))
+    assert len(places) == len(edges) == (pairs[:, 0] >= 0).sum()
+    # neighbours in a line share the vertex between them; lines of a colour share none
+    for begin, end in pairwise(fabric.line_colours.numpy()):
+        some = pairs[begin:end]
+        ends = np.bincount(some[some >= 0])
+        assert ends.max() == 2 and (ends == 1).sum() % 2 == 0
+    stitches, weights = fabric.stitches.numpy(), fabric.stitch_weights.numpy()
+    assert len(stitches) == 10
+    for begin, end in pairwise(fabric.stitch_colours.numpy()):
+        vertices = stitches[begin:end][weights[begin:end] != 0.0]
+        assert len(np.unique(vertices)) == len(vertices) > 0
 
 
 def test_warp_and_weft_and_creases_are_those_of_the_material():

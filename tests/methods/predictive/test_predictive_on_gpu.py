@@ -145,7 +145,7 @@ def test_cloth_that_collapses_gives_the_same_bytes_again():
 
 
 @pytest.mark.parametrize("numbered", [True, False])
-def test_cloth_in_parts_hangs_as_other_cloth_does(numbered, tmp_path):
+def test_cloth_hangs_by_the_kernel_of_the_gpu_as_by_that_of_the_cpu(numbered, tmp_path):
     mesh = None if numbered else shuffled(tmp_path / "sheet.obj", 29)
     depths = []
     for blocks in (0, 4):
@@ -159,24 +159,19 @@ def test_cloth_in_parts_hangs_as_other_cloth_does(numbered, tmp_path):
     assert depths[0][0] < -0.1 < 0.24 < depths[0][2]
 
 
-@pytest.mark.parametrize(("stretch", "bend"), [(1.0, 1e-9), (1e-9, 1.0)])
 @pytest.mark.parametrize("numbered", [True, False])
-def test_cloth_in_parts_is_pulled_by_all_springs_and_hinges(numbered, stretch, bend, tmp_path):
+def test_springs_and_bending_have_the_same_order_in_both_kernels(numbered, tmp_path):
     mesh = None if numbered else shuffled(tmp_path / "sheet.obj", 29)
-    pulls = []
+    found = []
     for blocks in (0, CLUSTER_BLOCKS):
-        still = {"gravity": (0.0, 0.0, 0.0), "air_damping": 0.0}
-        world = World(scene(29, height=2.0, mesh=mesh).replace(forces=still), "cpu")
+        world = World(scene(29, height=2.0, mesh=mesh), "cpu")
         method, state = method_of(world, blocks=blocks), world.initial_state()
-        method.solver.fabric.scale(stretch)
-        method.solver.bending.scale(bend)
         x = state.positions()
-        x[: world.cloth_vertex_count] += np.random.default_rng(1).normal(scale=1e-5, size=(world.cloth_vertex_count, 3))
+        x[: world.cloth_vertex_count] += np.random.default_rng(1).normal(scale=1e-3, size=(world.cloth_vertex_count, 3))
         state.x.assign(x)
-        # so short that the order of springs does not matter
-        method.solver.usual_dt = 1e-6
-        method.step(state, 1e-6)
-        pulls.append(state.v.numpy()[: world.cloth_vertex_count])
-    scale = np.abs(pulls[0]).max()
-    np.testing.assert_allclose(pulls[1], pulls[0], atol=1e-3 * scale)
-    assert scale > 0.0
+        for _ in range(2):
+            method.step(state, 1.0 / 60.0)
+        found.append((state.positions()[: world.cloth_vertex_count], state.v.numpy()[: world.cloth_vertex_count]))
+    np.testing.assert_allclose(found[1][0], found[0][0], atol=1e-12)
+    np.testing.assert_allclose(found[1][1], found[0][1], atol=1e-9)
+    assert found[0][1].std() > 0.01
