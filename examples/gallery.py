@@ -169,7 +169,7 @@ def draw_still(fine: weft.Cache, path: Path, samples: int) -> None:
     if not samples or find_spec("mitsuba") is None:
         render_still(fine, 0, path, size=STILL, camera=near)
         return
-    from weft.view.beauty import render_beauty_still
+    from weft.view import render_beauty_still
 
     render_beauty_still(fine, 0, path, size=STILL, camera=near, samples=samples)
 

@@ -19,7 +19,7 @@ from weft.cli.main import COMMANDS, app, load_command
 from weft.cli.start import SCENE as FLAG
 from weft.cli.start import TEMPLATE
 from weft.mesh import save_mesh, shapes
-from weft.methods.base import _METHODS
+from weft.methods.base import METHODS
 from weft.scene import MethodOptions
 
 ROOT = Path(__file__).parents[1]
@@ -193,7 +193,7 @@ def test_methods_of_the_tables_exist(page):
     assert {"plain", "robust"} <= set(names)
     for name in names:
         assert name in MethodOptions.known
-        module, _, method = _METHODS[name].partition(":")
+        module, _, method = METHODS[name].partition(":")
         assert getattr(import_module(module), method).name == name
 
 

@@ -32,12 +32,8 @@ WIDE_KERNELS: set[str] = {
     "methods/predictive/list_search.py:report_search",
 }
 LONG_FILES: set[str] = {
-    "broad_phase/trees.py",
     "cache/reader.py",
     "contact/contact_tests.py",
-    "finish/batch.py",
-    "geometry/intersection.py",
-    "mesh/files.py",
     "mesh/formats/gltf.py",
     "methods/boxes/elastic_kernels.py",
     "methods/predictive/collider_shapes.py",
@@ -46,9 +42,7 @@ LONG_FILES: set[str] = {
     "methods/predictive/solver.py",
     "methods/untangle/cloth_contact.py",
     "methods/untangle/solid_contact.py",
-    "scene/methods.py",
     "scene/motion.py",
-    "untangling/elastic_mesh.py",
 }
 
 

@@ -18,7 +18,8 @@ from weft import __version__
 from weft.cache import Cache
 from weft.cache.seams import sewn_triangles
 from weft.errors import CacheError, MeshError, writing
-from weft.geometry.intersection import IntersectionFinder, cloth_pairs, crossing_points, crossing_segments, face_bodies
+from weft.geometry.crossing_curves import crossing_points, crossing_segments
+from weft.geometry.intersection import IntersectionFinder, cloth_pairs, face_bodies
 
 # half the length of the line that marks an intersection, as a fraction of the cloth's extent: an intersection may be far
 # smaller than a pixel
@@ -87,7 +88,7 @@ def certificate(cache: Cache, result: CheckResult) -> dict[str, Any]:
     for frame in result.frames:
         positions.update(np.ascontiguousarray(cache.positions(frame.frame), dtype=np.float64).tobytes())
     numbers, report = [frame.frame for frame in result.frames], cache.report
-    told = {name: np.asarray(report[name], dtype=float)[numbers] for name in PROMISES if name in report}
+    counts = {name: np.asarray(report[name], dtype=float)[numbers] for name in PROMISES if name in report}
     return {
         "certificate": 1,
         "weft": __version__,
@@ -100,7 +101,7 @@ def certificate(cache: Cache, result: CheckResult) -> dict[str, Any]:
         "frames_with_intersections": sum(frame.intersections > 0 for frame in result.frames),
         "worst": result.worst.describe() if result.worst else None,
         # what the method reported, the sum over the frames
-        **{name: int(np.nansum(values)) for name, values in told.items()},
+        **{name: int(np.nansum(values)) for name, values in counts.items()},
     }
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from weft.cache import Cache
 from weft.errors import MissingExtraError, WeftError, missing_extra, writing
 from weft.mesh.silhouette import silhouette_change
-from weft.scene import Cloth, Cylinder, Grid, Scene, Strip, load_scene
+from weft.scene import Cloth, Cylinder, Grid, MethodOptions, Scene, Strip, load_scene
 from weft.scene.bodies import is_pattern
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def compare(
     overwrite: replace them.
     progress: called with the name of the run, the frames done and the number of frames.
     """
-    known = known_methods()
+    known = list(MethodOptions.known)
     found = load_scene(scene) if isinstance(scene, str | Path) else scene
     if frames is not None:
         found = found.replace(frames=frames)
@@ -184,13 +184,6 @@ def _last_cloth(cache: Cache) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
     world = _world_of(cache)
     edges, _ = world.cloth_edges
     return cache.positions(cache.frames - 1)[: world.cloth_vertex_count], edges.numpy().reshape(-1, 2)
-
-
-def known_methods() -> list[str]:
-    """The names of all methods."""
-    from weft.methods.base import _METHODS
-
-    return list(_METHODS)
 
 
 def _empty_row(method: str, problem: str, cell: float) -> Row:

@@ -9,7 +9,7 @@ from exchange_caches import FPS, FRAMES, close_sheets, positions_at, write_cache
 from weft.errors import MeshError, WeftError
 from weft.exchange import export
 from weft.mesh import load_mesh
-from weft.mesh.files import read_sequence
+from weft.mesh.sequences import read_sequence
 
 pytest.importorskip("alembic3d")
 

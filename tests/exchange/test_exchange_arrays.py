@@ -11,7 +11,7 @@ from weft.cli.main import app
 from weft.errors import WeftError
 from weft.exchange import export, read_pc2
 from weft.mesh import load_mesh
-from weft.mesh.files import read_sequence
+from weft.mesh.sequences import read_sequence
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from exchange_caches import FPS, FRAMES, close_sheets, positions_at, write_cache
 from weft.errors import WeftError, WeftWarning
 from weft.exchange import export
 from weft.mesh import load_mesh
-from weft.mesh.files import read_sequence
+from weft.mesh.sequences import read_sequence
 
 
 @pytest.fixture(scope="module")

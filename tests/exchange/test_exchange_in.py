@@ -9,7 +9,7 @@ import weft
 from weft.errors import WeftError
 from weft.exchange import export
 from weft.mesh import TriMesh, load_mesh, save_mesh, shapes
-from weft.mesh.files import read_sequence
+from weft.mesh.sequences import read_sequence
 
 SCENE = """
 fps = 60

@@ -10,7 +10,7 @@ import weft
 from weft.errors import WeftError
 from weft.exchange import export
 from weft.mesh import load_mesh
-from weft.mesh.files import read_sequence
+from weft.mesh.sequences import read_sequence
 
 pxr = pytest.importorskip("pxr")
 from pxr import Usd, UsdGeom, UsdShade  # noqa: E402

@@ -19,8 +19,9 @@ from weft.check import check_cache
 from weft.cli.main import app
 from weft.errors import CacheError, WeftError
 from weft.finish import finish_frame, subdivide
-from weft.finish.batch import Plan, start_of
+from weft.finish.batch import start_of
 from weft.finish.stop import NEAR
+from weft.finish.workers import Plan
 from weft.mesh import shapes
 
 
@@ -168,7 +169,7 @@ def test_again_finer(finished, tmp_path):
 
 
 def test_a_worker_that_fails_says_why(source, tmp_path):
-    from weft.finish.batch import Worker
+    from weft.finish.workers import Worker
 
     worker = Worker(Plan(tmp_path / "nothing.zarr", "", 1, 1e-4, True, False, "cpu"), 1)
     try:

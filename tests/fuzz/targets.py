@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import weft
 from weft.mesh import shapes
-from weft.mesh.files import read_sequence
+from weft.mesh.sequences import read_sequence
 
 # numbers that readers stumble over
 NUMBERS = ["0", "-1", "1", "2", "3", "7", "255", "65536", "2147483647", "2147483648", "-2147483649", "4294967295",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import weft
-from weft.mesh.files import read_sequence
+from weft.mesh.sequences import read_sequence
 
 sys.path.insert(0, str(Path(__file__).parent))
 from targets import USDA, make_targets

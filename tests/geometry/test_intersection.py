@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.errors import MeshError
+from weft.geometry.crossing_curves import crossing_points, crossing_segments
 from weft.geometry.intersection import (
     IntersectionFinder,
-    crossing_points,
-    crossing_segments,
     have_common_point,
     intersections,
     sewn_pairs,

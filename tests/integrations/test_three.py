@@ -11,7 +11,7 @@ from exchange_caches import FPS, FRAMES, positions_at, write_cache
 from three_js import install, page_of
 
 from weft.exchange import export
-from weft.mesh.files import read_sequence
+from weft.mesh.sequences import read_sequence
 
 pytestmark = pytest.mark.browser
 

@@ -9,7 +9,7 @@ import pytest
 
 from weft.errors import MeshError
 from weft.mesh import load_mesh, read_mesh
-from weft.mesh.files import read_sequence
+from weft.mesh.sequences import read_sequence
 
 SQUARE = np.array([(0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0)], dtype="<f4")
 QUAD = [0, 1, 2, 0, 2, 3]

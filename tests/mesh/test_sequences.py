@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation, Slerp
 
 from weft.errors import MeshError
 from weft.mesh import TriMesh, read_mesh, save_mesh, shapes
-from weft.mesh.files import natural, read_sequence
+from weft.mesh.sequences import natural, read_sequence
 
 BOX = shapes.box()
 QUAD = shapes.grid((1, 1), (1, 1))

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from weft.cli.main import app
 from weft.errors import WeftError
+from weft.scene import MethodOptions
 from weft.validate import Case, Expected, run_suite
 from weft.validate import suite as suite_module
 from weft.validate.drape import ANGLES, RADIUS, disc_mesh, outline, silhouette_change
@@ -41,7 +42,7 @@ def test_cases_are_well_formed():
     cases = [case for subject in all_cases().values() for case in subject.values()]
     assert len({case.name for case in cases} | set(SUBJECTS)) == len(cases) + len(SUBJECTS)
     for case in cases:
-        assert case.full and case.what and set(case.misses) <= {*suite_module.known_methods()}
+        assert case.full and case.what and set(case.misses) <= MethodOptions.known.keys()
         assert all(reason for reason in case.misses.values())
         assert case.expects(case.full[0]).low < case.expects(case.full[0]).high
         assert not (case.contact and "plain" in case.misses)

@@ -12,7 +12,8 @@ from view_caches import MemoryCache, join, waving, write_cache
 from weft.cli.main import app
 from weft.errors import WeftError
 from weft.mesh import shapes
-from weft.view.beauty import Studio, cove, develop, render_beauty_film, render_beauty_still
+from weft.view import render_beauty_film, render_beauty_still
+from weft.view.beauty import Studio, cove, develop
 from weft.view.camera import View
 
 needs_mitsuba = pytest.mark.skipif(find_spec("mitsuba") is None, reason="mitsuba is not installed")

@@ -89,8 +89,8 @@ class BroadPhase(ABC):
 # name -> module and class; imported when they are needed, since each compiles kernels
 _BROAD_PHASES = {
     "bvh": ("weft.broad_phase.trees", "Bvh"),
-    "topology_tree": ("weft.broad_phase.trees", "TopologyTree"),
-    "material_tree": ("weft.broad_phase.trees", "MaterialTree"),
+    "topology_tree": ("weft.broad_phase.fixed_trees", "TopologyTree"),
+    "material_tree": ("weft.broad_phase.fixed_trees", "MaterialTree"),
     "brute": ("weft.broad_phase.trees", "Brute"),
 }
 BROAD_PHASES = tuple(_BROAD_PHASES)

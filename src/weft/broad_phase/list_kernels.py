@@ -187,7 +187,7 @@ def take_scan(
 def copy_slots(
     slots: wp.array[Any], start: wp.int64, lane: int, lanes: int, count: int, found: wp.array[Any], place: wp.int64
 ):
-    """Copy `count` entries to their place in the list; of `lanes` threads each copies every so manieth."""
+    """Copy `count` entries to their place in the list; each of `lanes` threads copies one in `lanes`."""
     ...
 
 

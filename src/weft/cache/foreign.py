@@ -16,7 +16,8 @@ from weft.cache.reader import Body, Cache
 from weft.cache.report import Report
 from weft.errors import CacheError, MeshError, WeftError
 from weft.mesh.details import Details
-from weft.mesh.files import POINT_CACHES, READABLE, MeshSequence, read_files, read_mesh, read_sequence
+from weft.mesh.files import READABLE, read_mesh
+from weft.mesh.sequences import POINT_CACHES, MeshSequence, read_files, read_sequence
 
 # frames a second where a file does not say: film's
 DEFAULT_FPS = 24.0
@@ -178,8 +179,8 @@ def _read_npy(folder: Path, fps: float) -> MeshSequence:
 def _npy_bodies(folder: Path) -> list[Body]:
     """The bodies of arrays that weft exported."""
     try:
-        told = json.loads((folder / TABLE).read_text(encoding="utf-8"))
-        columns = [told[name] for name in ("body_names", "body_kinds", "body_vertices", "body_faces")]
+        table = json.loads((folder / TABLE).read_text(encoding="utf-8"))
+        columns = [table[name] for name in ("body_names", "body_kinds", "body_vertices", "body_faces")]
         return [
             Body(str(n), str(k), slice(*map(int, v)), slice(*map(int, f))) for n, k, v, f in zip(*columns, strict=True)
         ]

@@ -41,12 +41,12 @@ def compare(
 
     from weft.cli.terminal import choose_size, progress_bar
     from weft.compare import compare as run_all
-    from weft.compare import known_methods
     from weft.run import Interrupted
+    from weft.scene import MethodOptions
 
     names = _split(methods)
     lengths = _lengths(resolutions)
-    runs = (len(names) if names else 1 if lengths else len(known_methods())) * (len(lengths) if lengths else 1)
+    runs = (len(names) if names else 1 if lengths else len(MethodOptions.known)) * (len(lengths) if lengths else 1)
     folder = out if out is not None else Path(f"compare-{scene.stem}")
     with progress_bar("comparing") as show:
         done: dict[str, int] = {}

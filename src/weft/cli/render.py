@@ -1,5 +1,6 @@
 """`weft render`: a cache as a film or a still."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,8 +54,7 @@ def render(
     """Draw a cache as a film (mp4, webp, gif) or a still (png, jpg), without a screen."""
     from weft.cache import open_result
     from weft.cli.terminal import choose_size
-    from weft.view.beauty import FILM_SAMPLES, STILL_SAMPLES
-    from weft.view.pictures import FILM_FORMATS, Look
+    from weft.view.pictures import FILM_FORMATS, FILM_SAMPLES, STILL_SAMPLES, Look
 
     source = open_result(cache)
     path = out or Path(f"{cache.resolve().stem}.mp4")
@@ -95,16 +95,10 @@ def _choose_colour(name: str) -> "Colour":
 def _draw_still(source: "Cache", path: Path, frame: int, look: "Look") -> None:
     """Draw one frame, path-traced or not."""
     from weft.check import crossing_marks
-    from weft.view.beauty import render_beauty_still
-    from weft.view.pictures import frame_number, render_still
+    from weft.view.pictures import draw_still, frame_number
 
     number = frame_number(source, frame)
-    if look.samples is not None:
-        traced: dict[str, Any] = {"samples": look.samples, "motion_blur": look.motion_blur}
-        render_beauty_still(source, number, path, size=look.size, **traced)
-    else:
-        marks = crossing_marks(source, number) if look.crossings else None
-        render_still(source, number, path, size=look.size, marks=marks, **_plain(look))
+    draw_still(source, number, path, look, marks=crossing_marks(source, number) if look.crossings else None)
     print(f"{path}: frame {number}")
 
 
@@ -122,19 +116,8 @@ def _draw_film(
             from weft.farm.frames import film_on
 
             film_on(scheduler, source, path, look, **common)
-        elif look.samples is not None:
-            from weft.view.beauty import render_beauty_film
-
-            traced: dict[str, Any] = {"samples": look.samples, "motion_blur": look.motion_blur}
-            render_beauty_film(source, path, size=look.size, **common, **traced)
         else:
-            from weft.view.pictures import render_film
+            from weft.view.pictures import draw_film
 
-            marks = (lambda f: crossing_marks(source, f)) if look.crossings else None
-            render_film(source, path, size=look.size, marks=marks, **common, **_plain(look))
+            draw_film(source, path, look, marks=partial(crossing_marks, source) if look.crossings else None, **common)
     print(f"{path}: {len(chosen)} frames, {len(chosen) / (fps or source.fps):.1f} s")
-
-
-def _plain(look: "Look") -> dict[str, Any]:
-    """The options of pictures that are not path-traced."""
-    return {"colour": look.colour, "wireframe": look.wireframe, "draft": look.draft, "smooth": look.smooth}

@@ -84,7 +84,7 @@ def warmup(
     console = Console(stderr=True, highlight=False)
     with console.status("compiling") as status:
 
-        def told(module: str, seconds: float | None) -> None:
+        def announce(module: str, seconds: float | None) -> None:
             nonlocal compiled
             if seconds is None:
                 status.update(f"compiling {module}")
@@ -92,7 +92,7 @@ def warmup(
             compiled += 1
             console.print(f"{module}: {seconds:.1f} s", markup=False)
 
-        warm_up(names, device, told)
+        warm_up(names, device, announce)
     what = "1 module" if compiled == 1 else f"{compiled} modules"
     done = f"{what} compiled in {time.perf_counter() - started:.0f} s" if compiled else "all was compiled already"
     print(f"{done}: {', '.join(names)} on {device}")

@@ -14,7 +14,7 @@ from weft.dressing.arrange import cut_edges, tube_girths
 from weft.errors import MeshError, WeftError, WeftWarning
 from weft.garment import CutGarment
 from weft.mesh import TriMesh, load_mesh
-from weft.mesh.files import read_sequence
+from weft.mesh.sequences import read_sequence
 
 Floats = NDArray[np.float64]
 

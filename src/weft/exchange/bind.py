@@ -18,7 +18,7 @@ from weft.cache.foreign import ForeignResult
 from weft.errors import WeftError
 from weft.mesh import TriMesh
 from weft.mesh.anchors import Anchors, fit_rigidly, rigid_pieces
-from weft.mesh.files import MeshSequence
+from weft.mesh.sequences import MeshSequence
 
 Floats = NDArray[np.float64]
 

@@ -16,14 +16,12 @@ from weft.cache import Cache, CacheWriter, FrameWriter, layout, open_cache
 from weft.errors import CacheError, WeftError
 from weft.farm.cluster import Farm, connect
 from weft.run.interrupt import StopAtFrame
-from weft.view.pictures import Look
+from weft.view.light import FILM
+from weft.view.pictures import Look, Picture, open_stage, write_film
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from weft.check import CheckResult, FrameCheck
-    from weft.finish.batch import Plan
+    from weft.finish.workers import Plan
 
 Progress = Callable[[int, int], object]
 
@@ -100,7 +98,7 @@ def finish_on(
 
 def finish_one(job: Finish) -> int:
     """Finish a frame and write it."""
-    from weft.finish.batch import finish_frame
+    from weft.finish.workers import finish_frame
 
     with _busy:
         result = finish_frame(job.plan, job.source)
@@ -157,21 +155,15 @@ def film_on(
     fps: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """`render_film` or, with samples, `render_beauty_film`: pictures are drawn on workers and encoded here."""
-    from weft.view.pictures import write_film
-
-    chosen = list(range(cache.frames)) if frames is None else list(frames)
-    even = (look.size[0] // 2 * 2, look.size[1] // 2 * 2)
-    look = Look(**{**vars(look), "size": even})
+    """`draw_film`, with the same result: pictures are drawn on workers and encoded here."""
     place, stamp = str(cache.path.absolute()), stamp_of(cache.path)
-    jobs = [Draw(place, stamp, frame, look) for frame in chosen]
 
     @contextmanager
-    def pictures() -> "Iterator[Iterator[NDArray[np.uint8]]]":
+    def pictures(even: Look, frames: Sequence[int]) -> Iterator[Iterator[Picture]]:
         with connect(scheduler) as farm:
-            yield _in_order(farm, jobs)
+            yield _in_order(farm, [Draw(place, stamp, frame, even) for frame in frames])
 
-    return write_film(Path(path), pictures, count=len(jobs), size=even, fps=fps or cache.fps, progress=progress)
+    return write_film(cache, path, look, pictures, frames=frames, fps=fps, progress=progress)
 
 
 def draw_one(job: Draw) -> Any:
@@ -234,19 +226,5 @@ def _stage(job: Draw) -> Any:
     if getattr(_windows, "mark", None) != mark:
         if getattr(_windows, "stage", None) is not None:
             _windows.stage.__exit__(None, None, None)
-        _windows.stage, _windows.mark = _make_stage(job).__enter__(), mark
+        _windows.stage, _windows.mark = open_stage(open_cache(job.cache), job.look, FILM).__enter__(), mark
     return _windows.stage
-
-
-def _make_stage(job: Draw) -> Any:
-    cache, look = open_cache(job.cache), job.look
-    if look.samples is not None:
-        from weft.view.beauty import Studio
-
-        return Studio(cache, size=look.size, camera=None, samples=look.samples, motion_blur=look.motion_blur)
-    from weft.view.light import FILM
-    from weft.view.stage import Stage
-
-    quality = None if look.draft else FILM
-    smooth = look.smooth and not look.crossings
-    return Stage(cache, size=look.size, quality=quality, colour=look.colour, wireframe=look.wireframe, smooth=smooth)

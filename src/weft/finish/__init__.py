@@ -9,9 +9,9 @@ from weft.lazy import lazy_names
 _PUBLIC = {
     "Finished": "weft.finish.finisher",
     "Finisher": "weft.finish.finisher",
-    "Plan": "weft.finish.batch",
-    "Result": "weft.finish.batch",
-    "finish_frame": "weft.finish.batch",
+    "Plan": "weft.finish.workers",
+    "Result": "weft.finish.workers",
+    "finish_frame": "weft.finish.workers",
     "subdivide": "weft.finish.batch",
 }
 

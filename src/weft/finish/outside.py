@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from weft.cache import Body
 from weft.finish.levels import Level
 from weft.finish.stop import SafeMove
-from weft.geometry.intersection import crossing_points
+from weft.geometry.crossing_curves import crossing_points
 from weft.mesh.topology import area_vectors, unit_vectors
 from weft.runtime import launch
 from weft.world import Surface

@@ -1,4 +1,4 @@
-"""What all methods have in common: a frame is some steps, and a step tells what happened in it."""
+"""What all methods have in common: a frame is some steps, and a step reports what happened in it."""
 
 import re
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ from weft.world import State, Surface, World
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 # method name -> where its class is
-_METHODS = {
+METHODS = {
     "plain": "weft.methods.plain:Plain",
     "guarded": "weft.methods.guarded.method:Guarded",
     "robust": "weft.methods.robust.method:Robust",
@@ -178,7 +178,7 @@ def early_impulse_of(dynamics: Any) -> float:
 
 
 def summarise(reports: list[StepReport]) -> dict[str, Any]:
-    """Counts are sums over the steps of a frame; of problems that differ in their numbers alone, the largest is told."""
+    """Counts are sums over the steps of a frame; of problems that differ in their numbers alone, the largest stands for all."""
     largest: dict[str, tuple[list[float], str]] = {}
     for problem in (problem for report in reports for problem in report.problems):
         kind, numbers = NUMBER.sub("", problem), [float(number) for number in NUMBER.findall(problem)]
@@ -199,7 +199,7 @@ def worst_stretch(world: World, state: State) -> float:
 
 def make_method(world: World, options: MethodOptions) -> Method:
     """The method that a scene names, ready to run."""
-    module, _, name = _METHODS[options.name].partition(":")
+    module, _, name = METHODS[options.name].partition(":")
     with wp.ScopedDevice(world.device):
         return getattr(import_module(module), name)(world, options)
 

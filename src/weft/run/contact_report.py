@@ -77,8 +77,8 @@ class Contacts:
         pairs = Counter(
             (str(a), str(b)) if a < b else (str(b), str(a)) for a, b in zip(self.first, self.second, strict=True)
         )
-        told = ", ".join(f"{count} of {a} with {'itself' if a == b else b}" for (a, b), count in pairs.items())
-        return f"<Contacts: {told or 'none'}; forces {'unknown' if self.forces is None else 'known'}>"
+        who = ", ".join(f"{count} of {a} with {'itself' if a == b else b}" for (a, b), count in pairs.items())
+        return f"<Contacts: {who or 'none'}; forces {'unknown' if self.forces is None else 'known'}>"
 
     def between(self, one: str, other: str) -> Contacts:
         """The contacts of two bodies with each other."""

@@ -30,7 +30,7 @@ class LiveAnimation:
     """The animation of all vertices of the cloths of a world, by numbers and places that the caller gives."""
 
     def __init__(self, solver: PredictiveSolver, faces: npt.NDArray[np.int32], start: Floats) -> None:
-        """`start`: where the animation has the vertices until it is told."""
+        """`start`: where the animation has the vertices until the caller gives it."""
         goals = self.goals = solver.goals
         goals.take_over(start)
         solver.guides.refresh()

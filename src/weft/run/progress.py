@@ -37,7 +37,7 @@ class Progress:
         """One more frame is complete."""
 
     def compiling(self, module: str, seconds: float | None) -> None:
-        """A module of kernels is compiled, which happens once on a machine; told again with the seconds when it is done."""
+        """A module of kernels is compiled, which happens once on a machine; called again with the seconds when it is done."""
 
     def say(self, sentence: str) -> None:
         """Print a message to the user."""
@@ -191,7 +191,7 @@ def _stretch_words(report: Mapping[str, Any]) -> list[str]:
 FIRST_ESTIMATE = 10.0
 # s; a frame that takes longer than that is announced
 LONG = 120.0
-# s; a frame that takes longer than that is stopped where no earlier frame tells what is usual
+# s; a frame that takes longer than that is stopped where no earlier frame shows what is usual
 TOO_LONG = 3600.0
 # a frame is stopped too if it takes so many times as long as is usual, and longer than LONG
 TIMES_USUAL = 100.0

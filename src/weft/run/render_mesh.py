@@ -88,7 +88,7 @@ def follow_anchors(
 
 
 class RenderMesh:
-    """Vertices and normals of a mesh that is bound to a cloth; both arrays are written anew in each step."""
+    """Vertices and normals of a mesh that is bound to a cloth; both arrays are written again in each step."""
 
     def __init__(self, mesh: TriMesh, sheet: wp.array, faces: npt.NDArray[np.int32]) -> None:
         """`mesh`: as it lies on the cloth, whose vertices are `sheet` and whose triangles are `faces`."""

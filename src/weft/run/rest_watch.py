@@ -23,7 +23,7 @@ class RestWatch:
         self._given: list[bytes] = []
 
     def wake(self) -> None:
-        """Begin to watch anew."""
+        """Begin to watch again."""
         self.asleep, self._first, self._since = False, np.zeros((0, 3)), 0.0
 
     def look(self, given: Sequence[Floats], positions: Floats) -> bool:

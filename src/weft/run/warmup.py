@@ -17,7 +17,7 @@ _FRAMES = 8
 
 
 def warm_up(methods: Sequence[str], device: str, listener: Listener) -> None:
-    """Compile the kernels that runs with these methods need on a device; the listener is told of each module."""
+    """Compile the kernels that runs with these methods need on a device; the listener is called for each module."""
     import warp as wp
 
     from weft.run.runner import simulate

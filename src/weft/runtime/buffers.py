@@ -20,7 +20,7 @@ log = logging.getLogger("weft.memory")
 MIN_LOGGED_BYTES = 2**20
 # items that a buffer always has room for: Warp cannot take a slice of no items from an array without any
 MIN_CAPACITY = 64
-# a launch bound is this many times the count that it was made for, and made anew once it is `TOO_HIGH` times the count: more
+# a launch bound is this many times the count that it was made for, and made again once it is `TOO_HIGH` times the count: more
 # launches threads that find nothing to do, less changes the bound, and so captures CUDA graphs, more often
 HEADROOM, TOO_HIGH = 1.5, 16.0
 # the same from so many items on, where idle threads cost more than a capture

@@ -1,4 +1,4 @@
-"""Compiled kernels: where they are kept, and who is told when one has to be compiled first.
+"""Compiled kernels: where they are kept, and who is notified when one has to be compiled first.
 
 Warp compiles a module of kernels when the first of them is launched, seconds a module, and keeps the result on the disk. That
 happens once on a machine and can be in the middle of a run; whoever shows progress listens here.
@@ -28,7 +28,7 @@ _COMPILED = {True: (".o",), False: (".ptx", ".cubin")}
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Tell this listener, and no other, of all modules that are compiled in the block."""
+    """Notify this listener, and no other, of all modules that are compiled in the block."""
     _listeners.append(listener)
     try:
         yield

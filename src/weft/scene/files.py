@@ -157,7 +157,7 @@ def _write_whole(target: Path, text: str) -> None:
 
 
 def _umask() -> int:
-    """The permission mask of new files; the system only tells it when it is set."""
+    """The permission mask of new files; the system only returns it when it is set."""
     mask = os.umask(0o022)
     os.umask(mask)
     return mask

@@ -30,6 +30,7 @@ from weft.scene.model import (
 from weft.scene.motion import Motion, Still
 
 Dynamics = Literal["mass_spring", "position_based", "implicit"]
+_TRIANGLES = frozenset(FEATURES)
 
 
 class MethodOptions(SceneModel):
@@ -42,8 +43,11 @@ class MethodOptions(SceneModel):
 
     @property
     def models(self) -> frozenset[str]:
-        """Which features of materials (see `material.FEATURES`) these options model; a scene with others is refused."""
-        return frozenset()
+        """Which features of materials (see `material.FEATURES`) these options model; a scene with others is refused.
+
+        They are features of triangles, which position-based and implicit dynamics have.
+        """
+        return _TRIANGLES if getattr(self, "dynamics", None) in ("position_based", "implicit") else frozenset()
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -65,10 +69,6 @@ def methods_that_model(feature: str) -> list[str]:
     return [name for name, options in MethodOptions.known.items() if feature in options.model_validate({}).models]
 
 
-# what position-based and implicit dynamics model of materials
-_TRIANGLES = frozenset(FEATURES)
-
-
 class Plain(MethodOptions):
     """Internal dynamics only: gravity, wind, springs, pins; nothing is done about contact."""
 
@@ -78,10 +78,6 @@ class Plain(MethodOptions):
         description="the model of the cloth: mass_spring (explicit, small steps), position_based (fast) or implicit "
         "(Baraff and Witkin 1998, whole frames a step)",
     )
-
-    @property
-    def models(self) -> frozenset[str]:
-        return _TRIANGLES if self.dynamics in ("position_based", "implicit") else frozenset()
 
 
 class Robust(MethodOptions):
@@ -103,10 +99,6 @@ class Robust(MethodOptions):
         "changed the motion) or implicit (the average velocity of the step and an implicit half step of all springs)",
     )
     sweeps: LoopCount = Field(default=16, description="sweeps of Gauss-Seidel over the contacts after the dynamics")
-
-    @property
-    def models(self) -> frozenset[str]:
-        return _TRIANGLES if self.dynamics in ("position_based", "implicit") else frozenset()
 
 
 class Guarded(Robust):
@@ -212,12 +204,10 @@ class Untangle(MethodOptions):
     )
     begin: NotNegative = Field(default=0.0, description="time before which contacts between cloths are ignored, s")
     attract: Flag = Field(
-        default=True,
-        description="pull back cloth that has passed through; otherwise all near cloth is pushed apart",
+        default=True, description="pull back cloth that has passed through; otherwise all near cloth is pushed apart"
     )
     pinch: Flag = Field(
-        default=True,
-        description="move pinched cloth with what pinches it; otherwise it jitters between contacts",
+        default=True, description="move pinched cloth with what pinches it; otherwise it jitters between contacts"
     )
     depth: Positive = Field(
         default=0.05, description="how deep inside a collider cloth is still pushed out, or held if pinched, m"
@@ -248,16 +238,15 @@ class VertexSelection(SceneModel):
 
     @model_validator(mode="after")
     def _check_choice(self) -> "VertexSelection":
-        given = [n for n in SELECTORS if getattr(self, n) is not None]
-        if len(given) > 1:
-            has = " and ".join(given)
-            raise ValueError(f"needs one of indices, box, boundary and group, or none of them, and has {has}")
         self.as_pin()
         return self
 
     def as_pin(self) -> Pin | None:
         """The selection as a pin, whose vertices can be resolved; None for the whole cloth."""
         given = {n: getattr(self, n) for n in SELECTORS if getattr(self, n) is not None}
+        if len(given) > 1:
+            has = " and ".join(given)
+            raise ValueError(f"needs one of indices, box, boundary and group, or none of them, and has {has}")
         return Pin.model_validate(given) if given else None
 
 
@@ -278,8 +267,7 @@ class Follow(VertexSelection):
 
     motion: Motion = Field(default=Still(), description="the animation, from where the vertices are placed")
     frequency: NotNegative = Field(
-        default=2.0,
-        description="frequency of a single vertex on its spring, Hz; 0: no spring, only the reach",
+        default=2.0, description="frequency of a single vertex on its spring, Hz; 0: no spring, only the reach"
     )
     damping: NotNegative = Field(default=1.0, description="damping ratio of that oscillation: 0 none, 1 critical")
     reach: Positive | None = Field(
@@ -289,13 +277,11 @@ class Follow(VertexSelection):
 
 def all_over(name: str, over: Mapping[str, set[str]]) -> set[str]:
     """All regions that lie over one, directly or through others."""
-    found: set[str] = set()
-    waiting = [name]
+    found, waiting = set[str](), [name]
     while waiting:
-        for upper in over.get(waiting.pop(), ()):
-            if upper not in found:
-                found.add(upper)
-                waiting.append(upper)
+        new = over.get(waiting.pop(), set()) - found
+        found |= new
+        waiting += new
     return found
 
 
@@ -307,8 +293,7 @@ class Predictive(MethodOptions):
     name: Literal["predictive"] = "predictive"
     steps: LoopCount = Field(default=1, description="steps a frame; contacts are found at the start of each")
     substeps: LoopCount | None = Field(
-        default=None,
-        description="substeps of a step; default: as many as make them 1/720 s or shorter",
+        default=None, description="substeps of a step; default: as many as make them 1/720 s or shorter"
     )
     most_substeps: LoopCount | None = Field(
         default=None,

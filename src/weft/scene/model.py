@@ -189,8 +189,10 @@ class SceneModel(BaseModel, metaclass=_ModelKind):
             for name, field in cls.model_fields.items()
         ]
         cls.__signature__ = inspect.Signature(keys)
-        told = [f"    {name}: {field.description}" for name, field in cls.model_fields.items() if field.description]
-        cls.__doc__ = "\n".join([inspect.cleandoc(cls.__doc__ or ""), *(["", KEYS, *told] if told else [])])
+        described = [
+            f"    {name}: {field.description}" for name, field in cls.model_fields.items() if field.description
+        ]
+        cls.__doc__ = "\n".join([inspect.cleandoc(cls.__doc__ or ""), *(["", KEYS, *described] if described else [])])
 
     def __dir__(self) -> list[str]:
         """The keys and weft's own methods, without those of pydantic."""

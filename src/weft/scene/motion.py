@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, field_validator, model_validator
 
 from weft.errors import MeshError, WeftError
-from weft.mesh.files import MeshSequence, read_sequence
+from weft.mesh.sequences import MeshSequence, read_sequence
 from weft.scene import rotation
 from weft.scene.arrays import SamplesField
 from weft.scene.model import FileName, Name, NotNegative, Number, Positive, SceneModel, Vector, read_choice, unwrap

@@ -131,23 +131,14 @@ class Stitches:
 
 
 @wp.kernel
-def measure_gaps(
-    first: int,
-    pairs: wp.array[wp.vec2i],
-    mesh: CrossingMesh,
-    least: wp.array[wp.float64],
-    most: wp.float64,
-    weights: wp.array[wp.vec3d],
-    normals: wp.array[wp.vec3d],
-    gaps: wp.array[wp.float64],
-):
+def measure_gaps(first: int, mesh: CrossingMesh, least: wp.array[wp.float64], most: wp.float64, near: Gaps):
     """For each pair (vertex, triangle): the nearest point, the direction from it to the vertex, and the gap to be kept.
 
     That is the current gap, but at most `most`, and at least the largest `least` of the four vertices.
     """
     i = first + wp.tid()
-    v = pairs[i][0]
-    face = mesh.faces[pairs[i][1]]
+    v = near.pairs[i][0]
+    face = mesh.faces[near.pairs[i][1]]
     p = mesh.x[v]
     a = mesh.x[face[0]]
     b = mesh.x[face[1]]
@@ -159,9 +150,9 @@ def measure_gaps(
     if gap > ZERO:
         normal = offset / gap
     floor = wp.max(wp.max(least[v], least[face[0]]), wp.max(least[face[1]], least[face[2]]))
-    weights[i] = w
-    normals[i] = normal
-    gaps[i] = wp.max(wp.min(gap, most), floor)
+    near.weights[i] = w
+    near.normals[i] = normal
+    near.gaps[i] = wp.max(wp.min(gap, most), floor)
 
 
 @wp.kernel
@@ -366,15 +357,13 @@ class ElasticMesh:
         # sorted, so that the order of the tree does not matter
         found = pairs.numpy()
         found = found[~(self.still[found[:, 0]] & self.still[self.topology.faces[found[:, 1], 0]])]
-        total = len(found)
-        pairs = wp.array(found[np.lexsort((found[:, 1], found[:, 0]))], dtype=wp.vec2i, device="cpu")
-        weights, normals = (wp.empty(total, dtype=wp.vec3d, device="cpu") for _ in range(2))
-        gaps = wp.empty(total, dtype=wp.float64, device="cpu")
+        near: Any = Gaps()
+        near.pairs = wp.array(found[np.lexsort((found[:, 1], found[:, 0]))], dtype=wp.vec2i, device="cpu")
+        near.weights, near.normals = (wp.empty(len(found), dtype=wp.vec3d, device="cpu") for _ in range(2))
+        near.gaps = wp.empty(len(found), dtype=wp.float64, device="cpu")
         floor = wp.array(least, dtype=wp.float64, device="cpu")
-        launch(measure_gaps, total, [pairs, finder.mesh, floor, wp.float64(most), weights, normals, gaps])
-        found_gaps: Any = Gaps()
-        found_gaps.pairs, found_gaps.weights, found_gaps.normals, found_gaps.gaps = pairs, weights, normals, gaps
-        return found_gaps
+        launch(measure_gaps, len(found), [finder.mesh, floor, wp.float64(most), near])
+        return near
 
     def strains(self, x: Floats) -> Floats:
         """(edges,) relative difference of each edge from the length to restore."""

@@ -40,7 +40,7 @@ MOST_EXTENSION = 0.1
 # joined paths: least fraction of the vertices of one cloth whose nearest vertex of the other is on the same side; below it
 # the sides of the two layers cannot be matched
 MATCHING_SIDES = 0.6
-# edge lengths by which shortening a path moves each of its two sides in a round; longer steps overshoot and cross anew
+# edge lengths by which shortening a path moves each of its two sides in a round; longer steps overshoot and cross again
 CONTOUR_STEP = 0.6
 # a vertex that is pulled moves this fraction of the way to its partner, and a little beyond; beyond, least and most are in
 # edge lengths

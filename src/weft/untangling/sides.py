@@ -1,4 +1,4 @@
-"""Which side of a path is wrong where something tells: cloth inside a solid, a layer on the wrong side of another.
+"""Which side of a path is wrong, where something shows that: cloth inside a solid, a layer on the wrong side of another.
 
 Paths take the smaller of two sides as their inside, by area. The area of a vertex on the wrong side counts next to nothing,
 so that the wrong side is the one that is pulled back.

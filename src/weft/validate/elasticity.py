@@ -38,7 +38,7 @@ def strip_mesh(length: float, cells: int, kind: Mesh, across: int = ACROSS) -> T
     if kind != "irregular":
         flat = grid(((cells + 1) * h, across * h), (cells + 1, across), diagonals=kind)
         return TriMesh(flat.vertices + np.array([0.5 * (length - h), 0.0, 0.0]), flat.faces, uv=flat.uv)
-    # a lattice whose inner points are moved at random, triangulated anew
+    # a lattice whose inner points are moved at random, triangulated again
     i, j = (a.ravel() for a in np.meshgrid(np.arange(-1, cells + 1), np.arange(across + 1)))
     points = np.stack([i * h, (j - 0.5 * across) * h], axis=1).astype(float)
     inner = (i > 0) & (i < cells) & (j > 0) & (j < across)

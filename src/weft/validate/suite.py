@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from weft.errors import WeftError, WeftWarning, missing_extra, writing
 from weft.mesh import TriMesh
-from weft.scene import Scene
+from weft.scene import MethodOptions, Scene
 from weft.scene.messages import unknown
 
 Floats = npt.NDArray[np.float64]
@@ -220,13 +220,6 @@ def all_cases() -> dict[str, dict[str, Case]]:
     return found
 
 
-def known_methods() -> list[str]:
-    """The names of all methods."""
-    from weft.methods.base import _METHODS
-
-    return list(_METHODS)
-
-
 def run_suite(
     methods: Sequence[str] | None = None,
     *,
@@ -240,7 +233,7 @@ def run_suite(
     only: names of cases or subjects; all by default, and then of those with a quick size where `size` is quick.
     progress: called with each row, how many are done and how many there will be.
     """
-    known = known_methods()
+    known = list(MethodOptions.known)
     chosen = list(dict.fromkeys(methods)) if methods else known
     for name in chosen:
         if name not in known:

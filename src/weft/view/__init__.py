@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "plot_report": "weft.view.plots",
-    "render_beauty_film": "weft.view.beauty",
-    "render_beauty_still": "weft.view.beauty",
+    "render_beauty_film": "weft.view.pictures",
+    "render_beauty_still": "weft.view.pictures",
     "render_film": "weft.view.pictures",
     "render_still": "weft.view.pictures",
     "save_page": "weft.view.page",

@@ -6,8 +6,6 @@ with motion blur is the mean of pictures at several moments while the shutter is
 """
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +20,6 @@ from weft.view.camera import View, choose_view, extent, ground_of, sample_frames
 if TYPE_CHECKING:
     from weft.cache import Body, Cache
 
-STILL_SAMPLES = 128
-FILM_SAMPLES = 48
 # fraction of a frame during which the shutter is open, and the number of moments that are averaged
 SHUTTER = 0.5
 MOMENTS = 8
@@ -35,54 +31,6 @@ GROUND = (0.72, 0.70, 0.67)
 # radius of the bend of the ground and its width, in sizes of the subject
 BEND = 5.0
 WIDTH = 40.0
-
-
-def render_beauty_still(
-    cache: "Cache",
-    frame: int,
-    path: str | Path,
-    *,
-    size: tuple[int, int] = (1280, 960),
-    camera: Any = None,
-    samples: int = STILL_SAMPLES,
-    motion_blur: bool = False,
-) -> Path:
-    """Trace one frame into a PNG or JPEG file and return its path. `samples` is how many light paths a pixel gets."""
-    from weft.view.pictures import STILL_FORMATS, frame_number, save_picture
-
-    path = Path(path)
-    if path.suffix.lower() not in STILL_FORMATS:
-        raise WeftError(f"{path}: a still ends in {', '.join(STILL_FORMATS)}")
-    frame = frame_number(cache, frame)
-    with Studio(cache, size=size, camera=camera, samples=samples, motion_blur=motion_blur) as studio:
-        save_picture(studio.draw(frame), path)
-    return path
-
-
-def render_beauty_film(
-    cache: "Cache",
-    path: str | Path,
-    *,
-    frames: Sequence[int] | None = None,
-    fps: float | None = None,
-    size: tuple[int, int] = (1280, 960),
-    camera: Any = None,
-    samples: int = FILM_SAMPLES,
-    motion_blur: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-) -> Path:
-    """Trace frames of a cache into a film and return its path; see `render_film` for the rest."""
-    from weft.view.pictures import write_film
-
-    chosen = list(range(cache.frames)) if frames is None else list(frames)
-    even = (size[0] // 2 * 2, size[1] // 2 * 2)
-
-    @contextmanager
-    def pictures() -> Iterator[Iterator[NDArray[np.uint8]]]:
-        with Studio(cache, size=even, camera=camera, samples=samples, motion_blur=motion_blur) as studio:
-            yield (studio.draw(frame) for frame in chosen)
-
-    return write_film(Path(path), pictures, count=len(chosen), size=even, fps=fps or cache.fps, progress=progress)
 
 
 class Studio:

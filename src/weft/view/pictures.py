@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,16 @@ from numpy.typing import NDArray
 from weft.errors import WeftError, missing_extra, writing
 from weft.scene.colours import Floats
 from weft.view.fields import Colour
-from weft.view.light import FILM, STILL
+from weft.view.light import FILM, STILL, Quality
 
 if TYPE_CHECKING:
     from weft.cache import Cache
 
+Picture = NDArray[np.uint8]
+"""(height, width, 3)"""
 
+# light paths a pixel of traced pictures
+STILL_SAMPLES, FILM_SAMPLES = 128, 48
 STILL_FORMATS = (".png", ".jpg", ".jpeg")
 # how ffmpeg encodes each kind of film. A GIF has 256 colours, chosen for each film; GIF and WebP repeat
 FILM_FORMATS: dict[str, str] = {
@@ -31,6 +35,47 @@ FILM_FORMATS: dict[str, str] = {
     ".webp": "-vcodec libwebp_anim -pix_fmt yuv420p -quality 85 -compression_level 4 -loop 0",
     ".gif": "-vcodec gif -vf split[a][b];[a]palettegen=stats_mode=diff[p];[b][p]paletteuse=dither=bayer -loop 0",
 }
+
+
+@dataclass(frozen=True)
+class Look:
+    """How frames are drawn, as plain data that can be sent to a worker."""
+
+    size: tuple[int, int] = (1280, 960)
+    colour: Colour = "body"
+    wireframe: bool = False
+    crossings: bool = False
+    """crossings are marked, on cloth as it is"""
+    draft: bool = False
+    """without shadows"""
+    smooth: bool = True
+    """cloth is rounded for the eye, unless its edges or marks are drawn"""
+    samples: int | None = None
+    """light paths a pixel, where they are traced"""
+    motion_blur: bool = False
+    """of traced pictures"""
+    hidden: Collection[str] = ()
+    """bodies that are left out"""
+
+
+def open_stage(cache: "Cache", look: Look, quality: Quality, camera: Any = None) -> Any:
+    """What draws the frames of a cache, for a `with` block: a `Stage`, or a `Studio` that traces light."""
+    if look.samples is not None:
+        from weft.view.beauty import Studio
+
+        return Studio(cache, size=look.size, camera=camera, samples=look.samples, motion_blur=look.motion_blur)
+    from weft.view.stage import Stage
+
+    return Stage(
+        cache,
+        size=look.size,
+        quality=None if look.draft else quality,
+        camera=camera,
+        colour=look.colour,
+        wireframe=look.wireframe,
+        smooth=look.smooth and not look.crossings,
+        hidden=look.hidden,
+    )
 
 
 def render_still(
@@ -54,17 +99,20 @@ def render_still(
     `draft` leaves the shadows out. `smooth` rounds the cloth for the eye, unless its edges or marks are drawn.
     `hidden` names bodies to leave out.
     """
+    look = Look(size, colour, wireframe, marks is not None, draft, smooth, hidden=hidden)
+    return draw_still(cache, frame, path, look, camera=camera, marks=marks)
+
+
+def draw_still(
+    cache: "Cache", frame: int, path: str | Path, look: Look, *, camera: Any = None, marks: Floats | None = None
+) -> Path:
+    """Draw one frame into a PNG or JPEG file and return its path; see `render_still`."""
     path = Path(path)
     if path.suffix.lower() not in STILL_FORMATS:
         raise WeftError(f"{path}: a still ends in {', '.join(STILL_FORMATS)}")
     frame = frame_number(cache, frame)
-
-    from weft.view.stage import Stage
-
-    quality = None if draft else STILL
-    look: dict[str, Any] = {"colour": colour, "wireframe": wireframe, "hidden": hidden}
-    with Stage(cache, size=size, quality=quality, camera=camera, smooth=smooth and marks is None, **look) as stage:
-        save_picture(stage.draw(frame, marks), path)
+    with open_stage(cache, look, STILL, camera) as stage:
+        save_picture(stage.draw(frame, *([] if marks is None else [marks])), path)
     return path
 
 
@@ -101,49 +149,97 @@ def render_film(
     eye, unless its edges or marks are drawn; `hidden` names bodies to leave out; `progress(done, total)` is called
     after each frame. The size is rounded down to even numbers, which H.264 needs.
     """
-    chosen = list(range(cache.frames)) if frames is None else list(frames)
-    even = (size[0] // 2 * 2, size[1] // 2 * 2)
+    look = Look(size, colour, wireframe, marks is not None, draft, smooth, hidden=hidden)
+    return draw_film(cache, path, look, frames=frames, fps=fps, camera=camera, marks=marks, progress=progress)
+
+
+def render_beauty_still(
+    cache: "Cache",
+    frame: int,
+    path: str | Path,
+    *,
+    size: tuple[int, int] = (1280, 960),
+    camera: Any = None,
+    samples: int = STILL_SAMPLES,
+    motion_blur: bool = False,
+) -> Path:
+    """Trace one frame into a PNG or JPEG file and return its path. `samples` is how many light paths a pixel gets."""
+    return draw_still(cache, frame, path, Look(size, samples=samples, motion_blur=motion_blur), camera=camera)
+
+
+def render_beauty_film(
+    cache: "Cache",
+    path: str | Path,
+    *,
+    frames: Sequence[int] | None = None,
+    fps: float | None = None,
+    size: tuple[int, int] = (1280, 960),
+    camera: Any = None,
+    samples: int = FILM_SAMPLES,
+    motion_blur: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Trace frames of a cache into a film and return its path; see `render_film` for the rest."""
+    look = Look(size, samples=samples, motion_blur=motion_blur)
+    return draw_film(cache, path, look, frames=frames, fps=fps, camera=camera, progress=progress)
+
+
+def draw_film(
+    cache: "Cache",
+    path: str | Path,
+    look: Look,
+    *,
+    camera: Any = None,
+    marks: Callable[[int], Floats] | None = None,
+    **options: Any,
+) -> Path:
+    """Draw frames into a film and return its path; see `render_film`, and `write_film` for more options."""
 
     @contextmanager
-    def pictures() -> Iterator[Iterator[NDArray[np.uint8]]]:
-        from weft.view.stage import Stage
+    def pictures(even: Look, frames: Sequence[int]) -> Iterator[Iterator[Picture]]:
+        with open_stage(cache, even, FILM, camera) as stage:
+            yield (stage.draw(frame, *([] if marks is None else [marks(frame)])) for frame in frames)
 
-        quality = None if draft else FILM
-        look: dict[str, Any] = {"colour": colour, "wireframe": wireframe, "hidden": hidden}
-        with Stage(cache, size=even, quality=quality, camera=camera, smooth=smooth and marks is None, **look) as stage:
-            yield (stage.draw(frame, None if marks is None else marks(frame)) for frame in chosen)
-
-    return write_film(Path(path), pictures, count=len(chosen), size=even, fps=fps or cache.fps, progress=progress)
+    return write_film(cache, path, look, pictures, **options)
 
 
 def write_film(
-    path: Path,
-    pictures: Callable[[], AbstractContextManager[Iterator[NDArray[np.uint8]]]],
+    cache: "Cache",
+    path: str | Path,
+    look: Look,
+    pictures: Callable[[Look, Sequence[int]], AbstractContextManager[Iterator[Picture]]],
     *,
-    count: int,
-    size: tuple[int, int],
-    fps: float,
+    frames: Sequence[int] | None = None,
+    fps: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Encode `count` pictures, whose width and height are even, into a film and return its path."""
+    """Encode a film and return its path; `pictures` opens what draws frames with a look whose size is even."""
+    path = Path(path)
     if path.suffix.lower() not in FILM_FORMATS:
         raise WeftError(f"{path}: a film ends in {', '.join(FILM_FORMATS)}")
-    if not count:
+    chosen = list(range(cache.frames)) if frames is None else list(frames)
+    if not chosen:
         raise WeftError("there are no frames to draw: the cache has none yet, or the choice of frames is empty")
+    even = replace(look, size=(look.size[0] // 2 * 2, look.size[1] // 2 * 2))
 
     program = find_encoder()
-    with replacing(path) as partial, pictures() as drawn, encoding(program, partial, path, size, fps) as send:
+    rate = fps or cache.fps
+    with (
+        replacing(path) as partial,
+        pictures(even, chosen) as drawn,
+        encoding(program, partial, path, even.size, rate) as send,
+    ):
         for done, picture in enumerate(drawn, start=1):
             send(picture)
             if progress is not None:
-                progress(done, count)
+                progress(done, len(chosen))
     return path
 
 
 @contextmanager
 def encoding(
     program: str, partial: Path, path: Path, size: tuple[int, int], fps: float
-) -> Iterator[Callable[[NDArray[np.uint8]], object]]:
+) -> Iterator[Callable[[Picture], object]]:
     """Give a function that adds a picture to the film `partial`; an encoder that fails is an error that names `path`."""
     given = f"-f rawvideo -pix_fmt rgb24 -s {size[0]}x{size[1]} -r {fps:.6g} -i -"
     words = [program, "-y", "-v", "error", *given.split(), *FILM_FORMATS[path.suffix.lower()].split(), str(partial)]
@@ -195,23 +291,9 @@ def replacing(path: Path) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
-def save_picture(picture: NDArray[np.uint8], path: Path) -> None:
+def save_picture(picture: Picture, path: Path) -> None:
     """Write (height, width, 3) bytes as PNG or JPEG, by the suffix."""
     from PIL import Image
 
     with replacing(path) as partial:
         Image.fromarray(picture).save(partial, quality=92)
-
-
-@dataclass(frozen=True)
-class Look:
-    """The options of pictures, as plain data that can be sent to a worker; `samples` is for path tracing, else None."""
-
-    size: tuple[int, int]
-    colour: Colour = "body"
-    wireframe: bool = False
-    crossings: bool = False
-    draft: bool = False
-    smooth: bool = True
-    samples: int | None = None
-    motion_blur: bool = False

@@ -28,7 +28,7 @@ from weft.view.play_panel import PlayPanel, Settings
 
 # pictures a second that the browser gets at most
 RATE = 30.0
-# s: a simulation is made anew when no control has moved for as long
+# s: a new simulation is made when no control has moved for as long
 SETTLING = 0.3
 # largest speed of a dragged body, m/s: the mouse jumps between two events
 HAND_SPEED = 4.0
@@ -132,7 +132,7 @@ class LiveView:
             self._show(settings.playing)
 
     def _take_step(self) -> None:
-        """One step of the simulation; one that fails is told and pauses it."""
+        """One step of the simulation; one that fails pauses it, and the panel shows why."""
         self._follow_hand()
         begin = time.perf_counter()
         try:
@@ -164,12 +164,12 @@ class LiveView:
     def _keep(self, act: Callable[[], object]) -> None:
         """Write something and say so; what cannot be written ends the recording."""
         try:
-            told = act()
+            sentence = act()
         except WeftError as error:
-            self._recording, told = None, str(error)
+            self._recording, sentence = None, str(error)
             self.panel.record(recording=False)
-        if isinstance(told, str):
-            self._kept = told
+        if isinstance(sentence, str):
+            self._kept = sentence
 
     def _reset(self, settings: Settings) -> None:
         """Return to the start, with the pins of the scene."""

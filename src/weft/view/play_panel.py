@@ -15,7 +15,7 @@ HELP = "Drag the cloth or a collider with the mouse; drag beside them to turn th
 
 @dataclass(frozen=True)
 class Settings:
-    """The state of the controls; `changed`, `reset`, `steps` and `save` are told once, after the change."""
+    """The state of the controls; `changed`, `reset`, `steps` and `save` are set until they are taken once."""
 
     playing: bool = True
     changed: bool = False
@@ -132,7 +132,7 @@ class PlayPanel:
             self._settings = replace(self._settings, playing=False, steps=self._settings.steps + 1)
 
     def take(self) -> Settings:
-        """The current settings; what is told once is cleared."""
+        """The current settings; what is taken once is cleared."""
         with self._lock:
             settings = self._settings
             self._settings = replace(settings, changed=False, reset=False, steps=0, save=False)

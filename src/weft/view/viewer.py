@@ -6,6 +6,7 @@ import tempfile
 import threading
 import time
 import webbrowser
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -133,27 +134,26 @@ class Viewer:
     def _draw(self, tab: Tab, kind: str, folder: Path) -> Path:
         """Draw what a tab shows into a file, from its camera; marks other than crossings are left out."""
         from weft.check import crossing_marks
-        from weft.view.pictures import render_film, render_still
+        from weft.view.pictures import Look, draw_film, draw_still
 
         camera, panel = tab.scope.camera, tab.panel
         view = View(np.array(camera.position), np.array(camera.look_at), float(np.degrees(camera.fov)))
         size = (SAVED_WIDTH, max(round(SAVED_WIDTH / camera.aspect), 16))
-        look: dict[str, Any] = {"colour": panel.colour, "wireframe": panel.wireframe, "hidden": panel.hidden}
         name = getattr(scene_of(self.cache), "name", None) or "cache"
         marked = "crossings" in panel.marks
+        look = Look(size, panel.colour, panel.wireframe, marked, hidden=panel.hidden)
         if kind == "picture":
             frame = tab.player.frame
             marks = crossing_marks(self.cache, frame) if marked else None
             path = folder / f"{name}-{frame:04d}.png"
-            return render_still(self.cache, frame, path, size=size, camera=view, marks=marks, **look)
+            return draw_still(self.cache, frame, path, look, camera=view, marks=marks)
 
         def go_on(done: int, total: int) -> None:
             panel.progress.value = 100.0 * done / total
             self.step(time.monotonic())
 
-        red = (lambda frame: crossing_marks(self.cache, frame)) if marked else None
-        path = folder / f"{name}.mp4"
-        return render_film(self.cache, path, size=size, camera=view, marks=red, progress=go_on, **look)
+        red = partial(crossing_marks, self.cache) if marked else None
+        return draw_film(self.cache, folder / f"{name}.mp4", look, camera=view, marks=red, progress=go_on)
 
     def _set_stage(self) -> None:
         server, points = self._server, self._shared.points

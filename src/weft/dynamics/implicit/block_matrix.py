@@ -1,4 +1,4 @@
-"""The matrix of the implicit step: 3x3 blocks at places that the mesh fixes once, filled anew in each step.
+"""The matrix of the implicit step: 3x3 blocks at places that the mesh fixes once, filled again in each step.
 
 Rows are vertices, sorted by patch (see `coarse_structure`), so that a patch is a range of rows. Every pair of vertices that
 some element joins has a block in either of its two rows, and every row has one on the diagonal.

@@ -113,7 +113,7 @@ class ConjugateGradients:
         self._cooperative, self._graphs = CooperativeLauncher(self.device), GraphCache(self.device)
 
     def _bind(self, constraints: Constraints) -> None:
-        """Make `_system` anew if one of its arrays is another one: those of the springs grow."""
+        """Make `_system` again if one of its arrays is another one: those of the springs grow."""
         m, s = self.matrix, self.springs
         given = (constraints.directions, constraints.filters, *s.lists, s.matrices, s.stretched)
         if len(given) == len(self._given) and all(a is b for a, b in zip(given, self._given, strict=True)):

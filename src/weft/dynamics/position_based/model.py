@@ -323,7 +323,7 @@ class PositionBased:
         return kept if self._compliance is self.springs.arrays[2] else {**kept, "compliance": self._compliance}
 
     def pin(self, state: State) -> None:
-        """Tell bending which vertices are pinned now."""
+        """Let bending know which vertices are pinned now."""
         pins = 0 if self._pins_at is None else self._pins_at(state.time)
         if self.bending.active and pins != self._pins:
             self.bending.pin(self.inverse_mass.numpy()[: self.count] == 0.0)

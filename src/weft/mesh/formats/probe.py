@@ -52,16 +52,16 @@ def _run_probe(path: Path, module: str) -> list[str]:
     except subprocess.TimeoutExpired:
         raise MeshError(f"it is damaged, or too large: it was not read after {10 * seconds} s") from None
     try:
-        told = json.loads(done.stdout.splitlines()[-1])
+        answer = json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):
         allowed = max(PROBE_BYTES, PROBE_RATIO * path.stat().st_size) / 1e9
         raise MeshError(
             f"it is damaged: reading it crashed, or took more than {allowed:.2g} GB of memory or {seconds} s (exit code "
             f"{done.returncode})"
         ) from None
-    if "error" in told:
-        raise MeshError(told["error"])
-    return list(told["layers"])
+    if "error" in answer:
+        raise MeshError(answer["error"])
+    return list(answer["layers"])
 
 
 def answer(read: Callable[[Path], dict[str, Any]]) -> None:
@@ -69,10 +69,10 @@ def answer(read: Callable[[Path], dict[str, Any]]) -> None:
     path, seconds = Path(sys.argv[1]), int(sys.argv[2])
     _limit(max(PROBE_BYTES, PROBE_RATIO * path.stat().st_size), seconds)
     try:
-        told = read(path)
+        answer = read(path)
     except MeshError as error:
-        told = {"error": str(error)}
-    print(json.dumps(told))
+        answer = {"error": str(error)}
+    print(json.dumps(answer))
 
 
 def _limit(size: int, seconds: int) -> None:

@@ -164,7 +164,7 @@ class JoinedPositionBased(PositionBased):
     def _join_springs(self, world: JoinedWorld) -> tuple[ColouredConstraints, Ints, Ints]:
         """The springs of all worlds, and for each slot its world and its number there; sets the blocks of groups of batches.
 
-        The groups of lines of several blocks stay as they are; batches of other lines fill groups anew, world after world.
+        The groups of lines of several blocks stay as they are; batches of other lines fill new groups, world after world.
         """
         lists = [[array.numpy() for array in model.springs.arrays] for model in self.models]
         columns: list[list[np.ndarray]] = [[], [], []]

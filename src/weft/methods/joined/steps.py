@@ -194,7 +194,7 @@ class JoinedRobust(Robust):
                 method.dynamics.substeps.refined = before
 
     def _begins(self, k: int) -> bool:
-        """Whether world k begins a step that can be taken together; one in which that fails tells why when it goes on alone."""
+        """Whether world k begins a step that can be taken together; where that fails, its own step raises the error."""
         try:
             return self.methods[k].begin_together(self.states[k])
         except Exception:

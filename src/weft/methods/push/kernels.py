@@ -285,7 +285,7 @@ def push_vertices(
 ):
     """Cooperative kernel: move vertices until all are clear or the moves are used up, then stop those that were pushed.
 
-    A thread has the same vertices in all moves: every so manieth, since vertices that are costly lie side by side.
+    A thread has the same vertices in all moves, interleaved with those of other threads: costly vertices lie side by side.
     """
     t = first + wp.tid()
     begin = interleaved_thread(t, threads)

@@ -30,7 +30,7 @@ from weft.runtime.graph_cache import GraphCache
 from weft.world import State, World
 
 # pairs of one cloth that are nearer to each other along it than this many edges have no friction: creases of the size of
-# the mesh would lock for ever
+# the mesh would lock forever
 CREASE_EDGES = 3.0
 # cloth counts as pressed for so many steps after one with collisions, and as crushed after one with so many collisions a
 # vertex
@@ -295,7 +295,7 @@ class CollisionRounds:
                 few = known > MANY_CONTACTS and found < FEW_FRACTION * known
                 self.solver.sweep(self.contacts, self.motion.v, FEW_SWEEPS if few else IMPULSE_SWEEPS)
             else:
-                # without strain limits: if they pulled against the impulses, collisions would be left for ever
+                # without strain limits: if they pulled against the impulses, collisions would be left forever
                 self.solver.sweep(self.contacts, self.motion.v, INELASTIC_SWEEPS)
         return False
 
