@@ -5,18 +5,9 @@ import pytest
 import warp as wp
 
 from weft.analysis import Analyser
-from weft.analysis.attraction import (
-    ATTRACT,
-    NEITHER,
-    REPEL,
-    attraction_moves,
-    colour_table,
-    edge_edge_kinds,
-    find_partners,
-    pulling_paths,
-    vertex_triangle_kinds,
-)
+from weft.analysis.attraction import ATTRACT, NEITHER, REPEL, colour_table, edge_edge_kinds, vertex_triangle_kinds
 from weft.analysis.colour import DIVIDES
+from weft.analysis.partners import attraction_moves, find_partners, pulling_paths
 from weft.mesh import shapes
 
 

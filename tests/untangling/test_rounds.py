@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from weft.analysis import Analyser
 from weft.analysis.analyser import vertex_areas
-from weft.analysis.attraction import pulling_paths
+from weft.analysis.partners import pulling_paths
 from weft.mesh import TriMesh, shapes
 from weft.mesh.topology import Topology
 from weft.untangling import untangle

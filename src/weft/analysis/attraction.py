@@ -22,7 +22,7 @@ repel. Three things differ from the paper:
   have no triangle at all.
 - At a path that does not divide the mesh, there is neither attraction nor repulsion: repulsion would hold it in place.
 - A red region is a fold whose two halves have passed through one another. Where nothing else pulls it apart,
-  `find_partners` pairs the vertices of each half with triangles of the other.
+  `partners` pairs the vertices of each half with triangles of the other.
 """
 
 from typing import NamedTuple
@@ -31,11 +31,9 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from weft.analysis.analyser import Analyser, Analysis
+from weft.analysis.analyser import Analysis
 from weft.analysis.colour import DIVIDES, transpose
-from weft.analysis.crossing import CrossingMesh, query_around
 from weft.analysis.walk import LOOP
-from weft.geometry.stencil import nearest_point_triangle
 from weft.mesh.topology import Csr
 from weft.mesh.validate import cross
 from weft.runtime import launch
@@ -254,56 +252,6 @@ def classify_edge_edge(
     kinds[i] = kind
 
 
-@wp.kernel
-def find_partner(
-    first: int,
-    mesh: CrossingMesh,
-    vertices: wp.array[int],
-    regions: wp.array[int],
-    colour_offsets: wp.array[int],
-    colours: wp.array[int],
-    length: wp.float64,
-    reach: wp.float64,
-    found_face: wp.array[int],
-    found_weights: wp.array[wp.vec3d],
-):
-    """For each vertex inside a region, the nearest triangle of the partner region within `reach`, and the nearest point on it.
-
-    Boxes of growing size are searched until no nearer triangle can be outside. `length`: the first size.
-    """
-    i = first + wp.tid()
-    v = vertices[i]
-    partner = regions[i] ^ 1
-    p = mesh.x[v]
-    best = int(-1)
-    best_distance = reach
-    best_weights = wp.vec3d()
-    radius = wp.min(length, reach)
-    searching = bool(True)
-    while searching:
-        f = int(0)
-        query = query_around(mesh, p, radius)
-        while wp.bvh_query_next(query, f):
-            face = mesh.faces[f]
-            if face[0] != v and face[1] != v and face[2] != v:
-                if has_item(colour_offsets, colours, f, partner):
-                    a = mesh.x[face[0]]
-                    b = mesh.x[face[1]]
-                    c = mesh.x[face[2]]
-                    w = nearest_point_triangle(p, a, b, c)
-                    distance = wp.length(w[0] * a + w[1] * b + w[2] * c - p)
-                    # equal distances: the triangle of lower index, so that the order of the tree does not matter
-                    if distance < best_distance or (distance == best_distance and f < best):
-                        best = f
-                        best_distance = distance
-                        best_weights = w
-        if best_distance <= radius or radius >= reach:
-            searching = False
-        radius = wp.min(wp.float64(2.0) * radius, reach)
-    found_face[i] = best
-    found_weights[i] = best_weights
-
-
 def colour_table(analysis: Analysis, device: wp.DeviceLike = "cpu") -> Colours:
     """The colours of an analysis on a device, for `vertex_triangle_kinds` and `edge_edge_kinds`."""
     table = Colours()
@@ -334,63 +282,3 @@ def vertex_triangle_kinds(table: Colours, faces: wp.array, pairs: wp.array, kind
 def edge_edge_kinds(table: Colours, edges: wp.array, pairs: wp.array, kinds: wp.array) -> None:
     """Write ATTRACT, NEITHER or REPEL into `kinds` (int8) for each pair (edge, edge)."""
     launch(classify_edge_edge, len(pairs), [table, edges, pairs, kinds], device=pairs.device)
-
-
-class Partners(NamedTuple):
-    """Vertices inside a region, each with the nearest triangle of the other region of its path."""
-
-    vertex: Ints
-    region: Ints
-    """(k,) the region that the vertex is in, as in `Analysis.region_vertices`"""
-    face: Ints
-    """(k,) the triangle; -1 if none is near enough"""
-    weights: Floats
-    """(k, 3) barycentric coordinates of the nearest point on it"""
-
-
-def pulling_paths(analysis: Analysis) -> Bools:
-    """(paths,) which paths have vertices to pull back: those that divide a sheet and have vertices inside on it.
-
-    For a path with a red region, both halves must have vertices.
-    """
-    divides = analysis.status.reshape(-1, 2) == DIVIDES
-    filled = np.diff(analysis.region_vertices.offsets).reshape(-1, 2) > 0
-    two = (divides & filled).any(axis=1)
-    return np.where(analysis.single, divides[:, 0] & filled.all(axis=1), two)
-
-
-def find_partners(analyser: Analyser, analysis: Analysis, paths: Bools, reach: float) -> Partners:
-    """For every vertex inside the chosen paths: the nearest triangle of the partner region within `reach` (metres).
-
-    The analysis must come from this analyser, whose tree of triangles is rebuilt and searched.
-    """
-    sizes = np.diff(analysis.region_vertices.offsets)
-    region = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-    kept = paths[region // 2]
-    vertex, region = analysis.region_vertices.items[kept], region[kept]
-    analyser.finder.build_tree(analysis.positions)
-    device = analyser.finder.device
-    colours = analysis.face_colours
-    face = wp.empty(len(vertex), dtype=int, device=device)
-    weights = wp.empty(len(vertex), dtype=wp.vec3d, device=device)
-    inputs = [
-        analyser.finder.mesh,
-        *(wp.array(values, dtype=int, device=device) for values in (vertex, region, colours.offsets, colours.items)),
-        wp.float64(analysis.length),
-        wp.float64(reach),
-        face,
-        weights,
-    ]
-    launch(find_partner, len(vertex), inputs, device=device, grain=64)
-    return Partners(vertex, region, face.numpy(), weights.numpy())
-
-
-def attraction_moves(analysis: Analysis, partners: Partners) -> tuple[Moves, Floats]:
-    """Moves of each vertex towards the nearest point of its partner triangle, and the distances."""
-    found = partners.face >= 0
-    vertex, inner = partners.vertex[found], partners.weights[found]
-    corners = analysis.topology.faces[partners.face[found]]
-    x = analysis.positions
-    offset = np.einsum("ij,ijk->ik", inner, x[corners]) - x[vertex]
-    moves = Moves(np.column_stack([vertex, corners]), np.column_stack([np.ones(len(vertex)), -inner]), unit(offset))
-    return moves, np.sqrt(np.einsum("ij,ij->i", offset, offset))

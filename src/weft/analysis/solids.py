@@ -27,8 +27,8 @@ Ints = NDArray[np.int32]
 OUTSIDE, INSIDE, PINCHED = 0, 1, 2
 # accuracy of winding numbers far from triangles (Barill et al. 2018); they are compared with 1/2 and 3/2
 ACCURACY = wp.constant(2.0)
-# surfaces that a way out of the solids may enter before it leaves them
-MOST_LAYERS = wp.constant(8)
+# surfaces that a way out of the solids may pass through
+MOST_LAYERS = wp.constant(64)
 # weight of the area of cloth inside a solid: that side of a path is always the one to pull back
 INSIDE_AREA = 1e-6
 # farther than any surface, m
@@ -93,23 +93,31 @@ def look_around(
         way = away
     else:
         # behind the nearest surface there may be another solid
-        beyond = p + away + thickness[i] * normal
-        if wp.mesh_query_point_sign_winding_number(mesh, beyond, FAR, ACCURACY, 0.5).sign < 0.0:
+        way = normal
+        start = p + away + thickness[i] * normal
+    # how many more surfaces leave a solid than enter one along the way, and the first that leaves one
+    way = wp.normalize(way)
+    depth = int(0)
+    layer = int(0)
+    while layer < MOST_LAYERS and (state == INSIDE or held[1] < 0):
+        layer += 1
+        ray = wp.mesh_query_ray(mesh, start, way, FAR)
+        if ray.result:
+            depth += 1
+            if wp.dot(wp.mesh_eval_face_normal(mesh, ray.face), way) <= 0.0:
+                depth -= 2
+            elif held[1] < 0:
+                held[1] = ray.face
+                place[2] = ray.u
+                place[3] = ray.v
+            start = start + (ray.t + BEHIND_HIT) * way
+        else:
+            layer = MOST_LAYERS
+    if state == INSIDE:
+        if depth > 0:
             state = PINCHED
-            way = normal
-            start = beyond
-    if state == PINCHED:
-        # along the way, the first surface that leaves a solid
-        way = wp.normalize(way)
-        for _layer in range(MOST_LAYERS):
-            if held[1] < 0:
-                ray = wp.mesh_query_ray(mesh, start, way, FAR)
-                if ray.result:
-                    if wp.dot(wp.mesh_eval_face_normal(mesh, ray.face), way) > 0.0:
-                        held[1] = ray.face
-                        place[2] = ray.u
-                        place[3] = ray.v
-                    start = start + (ray.t + BEHIND_HIT) * way
+        else:
+            held[1] = -1
     states[i] = state
     holders[i] = held
     places[i] = place
@@ -253,10 +261,8 @@ class Solids:
         found = wp.empty(len(chosen), dtype=int, device=self.device)
         mesh, near, _ = solid.inputs(points[chosen], np.zeros(len(chosen)))
         launch(count_around, len(chosen), [mesh, near, found], device=self.device, grain=64)
-        total, number = (
-            np.bincount(side[chosen], found.numpy(), len(sizes)),
-            np.bincount(side[chosen], minlength=len(sizes)),
-        )
+        total = np.bincount(side[chosen], found.numpy(), len(sizes))
+        number = np.bincount(side[chosen], minlength=len(sizes))
         return np.rint(total / np.maximum(number, 1)).astype(np.int32)[side]
 
     def _look(self, points: Floats, thickness: Floats, side: Ints, around: Ints) -> Held:

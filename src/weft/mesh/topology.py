@@ -206,6 +206,14 @@ def sort_pairs(rows: NDArray[Any], items: NDArray[Any], item_count: int) -> tupl
     return order, keys[order]
 
 
+def ascending(values: NDArray[Any]) -> NDArray[Any]:
+    """The values in ascending order, each once; by sorting, which is faster than the hash table of `np.unique`."""
+    values = np.sort(values, axis=None)
+    first = np.ones(len(values), dtype=bool)
+    np.not_equal(values[1:], values[:-1], out=first[1:])
+    return values[first]
+
+
 def make_csr(rows: NDArray[Any], items: NDArray[Any], row_count: int, item_count: int) -> Csr:
     """Gather the items of each row, in ascending order."""
     keys = np.sort(rows.astype(np.int64) * item_count + items)

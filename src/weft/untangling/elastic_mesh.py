@@ -14,8 +14,9 @@ from scipy import sparse
 
 from weft.analysis import Analyser
 from weft.analysis.attraction import Moves
-from weft.analysis.crossing import CrossingMesh, query_around
-from weft.analysis.spreading import mean_displacements, spread
+from weft.analysis.crossing import query_around
+from weft.analysis.pair_tests import CrossingMesh
+from weft.analysis.spreading import Spreading, mean_displacements
 from weft.geometry.stencil import nearest_point_triangle
 from weft.mesh.topology import make_csr
 from weft.runtime import launch
@@ -245,11 +246,10 @@ class ElasticMesh:
         vertices, items = np.concatenate([links[:, 0], links[:, 1]]), np.concatenate([links[:, 1], links[:, 0]])
         self.neighbours = make_csr(vertices, items, self.count, self.count)
         self._device_neighbours = [wp.array(values, dtype=int, device="cpu") for values in self.neighbours]
-        weights = np.ones(len(self.neighbours.items))
-        self._sum = sparse.csr_array(
-            (weights, self.neighbours.items, self.neighbours.offsets), shape=(self.count, self.count)
-        )
-        self._mean = sparse.diags_array(1.0 / np.diff(self.neighbours.offsets)) @ self._sum
+        self._spreading = Spreading(self.neighbours)
+        sizes, shape = np.diff(self.neighbours.offsets), (self.count, self.count)
+        weights = np.repeat(1.0 / sizes, sizes)
+        self._mean = sparse.csr_array((weights, self.neighbours.items, self.neighbours.offsets), shape=shape)
         # the mean edge length around each vertex, by which moves are measured
         around = np.bincount(edges.ravel(), np.repeat(goal, 2), self.count)
         self.scale = around / np.bincount(edges.ravel(), minlength=self.count)
@@ -296,7 +296,7 @@ class ElasticMesh:
         """
         whole = [(one, np.where(self.still[one.vertices].any(axis=1), 2.0, 1.0) * steps) for one, steps in moves]
         own, named = mean_displacements(whole, self.count)
-        return np.where(self.still[:, None], 0.0, spread(own, named, self._sum))
+        return np.where(self.still[:, None], 0.0, self._spreading.spread(own, named))
 
     def step_lengths(self, moves: Moves) -> Floats:
         """The mean edge length at the vertices of each move."""

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from scipy import sparse, spatial
 
 from weft.analysis.analyser import Analysis
-from weft.analysis.attraction import Moves, attraction_moves, contour_moves, find_partners, pulling_paths
+from weft.analysis.attraction import Moves, contour_moves
 from weft.analysis.colour import DIVIDES, Regions
+from weft.analysis.partners import attraction_moves, find_partners, pulling_paths
 from weft.analysis.walk import BOUNDARY, Walk
 from weft.mesh.topology import Csr, Topology
 from weft.untangling.elastic_mesh import ElasticMesh

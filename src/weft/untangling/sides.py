@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import spatial
 
 from weft.analysis.analyser import Analysis
-from weft.analysis.attraction import Moves, pulling_paths, unit
+from weft.analysis.attraction import Moves, unit
+from weft.analysis.partners import pulling_paths
 from weft.analysis.solids import INSIDE_AREA, OUTSIDE, Held, Solids
 from weft.mesh.topology import Topology, area_vectors_at_vertices
 

@@ -12,10 +12,12 @@ from weft.analysis.analyser import Analyser
 from weft.analysis.attraction import Moves
 from weft.analysis.solids import INSIDE, OUTSIDE, PINCHED, Solids, closed_faces
 from weft.mesh import shapes
+from weft.mesh.topology import Topology
 from weft.methods.base import StepReport
 from weft.methods.guarded.forcing import Forced, GuardedRounds, held_velocities
 from weft.methods.guarded.held import HeldVertices
 from weft.methods.guarded.ledger import Ledger
+from weft.methods.guarded.neighbourhood import Neighbourhood
 from weft.methods.guarded.pair_states import PairStates, Sides
 from weft.methods.guarded.parting import Parting, limited
 from weft.methods.guarded.tangles import TangleFinder
@@ -136,11 +138,36 @@ def test_cloth_beside_a_pinch_may_be_forced_in_only_where_solids_move_against_ea
     held = tangles.inside[tangles.pinched]
     motion = np.zeros((world.vertex_count, 3))
     still = method.finder.places(tangles, held, motion)
-    assert len(still.pinched) > len(held) > 0 and not len(still.closing)
+    assert still.pinched.sum() > len(held) > 0 and not still.closing.any()
     motion[world.cloth_vertex_count :] = (0.01, 0.0, 0.02)
-    assert not len(method.finder.places(tangles, held, motion).closing)
+    assert not method.finder.places(tangles, held, motion).closing.any()
     motion[world.bodies[1].vertices] = (0.02, 0.0, 0.02)
     assert np.array_equal(method.finder.places(tangles, held, motion).closing, still.pinched)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_neighbourhood_is_what_edges_lead_to(seed):
+    rng = np.random.default_rng(seed)
+    edges = np.unique(np.sort(rng.integers(0, 40, (60, 2)), axis=1), axis=0)
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    near = Neighbourhood(Topology(np.column_stack([edges, edges[:, 0]]), 40))
+    beside = [{int(b) for pair in edges.tolist() for a, b in (pair, pair[::-1]) if a == v} for v in range(40)]
+    vertex, side = rng.integers(0, 40, 5), rng.integers(0, 3, 5)
+    expected = set(zip(vertex.tolist(), side.tolist(), strict=True))
+    for rings in range(4):
+        found = near.widen(vertex, side, rings)
+        assert list(zip(*(column.tolist() for column in found), strict=True)) == sorted(expected)
+        around = set(np.flatnonzero(near.around(vertex, rings)).tolist())
+        assert around == {v for v, _ in expected}
+        expected |= {(b, s) for v, s in expected for b in beside[v]}
+    # those that edges between the given vertices connect with a seed
+    vertices = np.unique(rng.integers(0, 40, 25))
+    reached, before = {int(vertices[0])}, set()
+    while reached != before:
+        before = set(reached)
+        reached |= {b for v in reached for b in beside[v] if b in vertices}
+    assert set(near.connected(vertices[:1], vertices).tolist()) == reached
+    assert not len(near.widen(vertex[:0], side[:0], 2)[0])
 
 
 def test_tangles_that_are_joined_keep_apart():

@@ -8,6 +8,7 @@ slips through a body that would stretch it. Held vertices that would pass throug
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.mesh.topology import ascending
 from weft.methods.guarded.pair_states import Sides
 from weft.methods.robust.strain_limits import RETURN_TIME
 from weft.world import World
@@ -42,7 +43,7 @@ class HeldVertices:
     @property
     def released(self) -> Ints:
         """The vertices that colliders may pass."""
-        return np.union1d(self.vertices[self._passes], self.loose)
+        return ascending(np.concatenate([self.vertices[self._passes], self.loose]))
 
     def add(self, vertices: Ints, velocities: Floats, *, released: bool = True) -> None:
         """Hold vertices, with or without colliders passing them; those that are held already keep their velocities."""
@@ -102,22 +103,29 @@ class HeldVertices:
         share = np.where((own_a >= 0) & (own_b >= 0), 0.5, 1.0)
         weight = np.where(free, 1.0, PIN_WEIGHT)
         moved = end[self.vertices] - x[self.vertices]
+        # edges whose ends did not move in a round are as long as before
+        changed = np.ones(len(free), dtype=bool)
         for _ in range(EASING_ROUNDS):
             if sizes.max() > 1:
                 moved = _means(group, moved, weight)[group]
-            end[self.vertices[free]] = (x[self.vertices] + moved)[free]
-            way = end[b] - end[a]
-            length = np.linalg.norm(way, axis=1)
-            over = length > longest
-            if not over.any():
+                changed[:] = True
+            own = changed & free
+            end[self.vertices[own]] = x[self.vertices[own]] + moved[own]
+            checked = np.flatnonzero(changed[own_a] & (own_a >= 0) | changed[own_b] & (own_b >= 0))
+            way = end[b[checked]] - end[a[checked]]
+            length = np.sqrt(np.einsum("ij,ij->i", way, way))
+            long = np.flatnonzero(length > longest[checked])
+            if not len(long):
                 break
-            pull = (share * (1.0 - longest / np.maximum(length, 1e-300)))[over, None] * way[over]
+            over = checked[long]
+            pull = (share[over] * (1.0 - longest[over] / length[long]))[:, None] * way[long]
             owner = np.concatenate([own_a[over], own_b[over]])
             pull = np.concatenate([pull, -pull])[owner >= 0]
             owner = owner[owner >= 0]
             count = np.bincount(owner, minlength=len(free))
             total = np.stack([np.bincount(owner, pull[:, axis], len(free)) for axis in range(3)], axis=1)
             moved = moved + total / np.maximum(count, 1)[:, None]
+            changed = count > 0
 
     def _longest(self, length: Floats, rest: Floats, dt: float) -> Floats:
         """How long edges may be at the end of a step: as the limits of strain allow it for free cloth."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from weft.analysis.attraction import has_item
 from weft.contact.lists import IGNORED_DISTANCE, CandidateList, ContactArrays, ContactList, bit, candidates_in
 from weft.geometry.stencil import Kind
-from weft.mesh.topology import Csr, make_csr
+from weft.mesh.topology import Csr, ascending
 from weft.runtime import launch
 from weft.world import World
 
@@ -271,10 +271,10 @@ class Places(NamedTuple):
     """edges that pass through something"""
     cut_faces: Ints
     """triangles that something passes through"""
-    pinched: Ints
-    """pinched vertices, and those around them"""
-    closing: Ints
-    """those of them that solids still close on: what is outside there may be forced inside"""
+    pinched: Bools
+    """(n,) pinched vertices, and those around them"""
+    closing: Bools
+    """(n,) those of them that solids still close on: what is outside there may be forced inside"""
     solid: Ints
     """the vertices of solids"""
     outwards: NDArray[np.float64]
@@ -308,9 +308,9 @@ class PairStates:
         placed = np.zeros(self.world.vertex_count, np.int8)
         self._turning = places is not None
         if places is not None:
-            placed[places.outside], placed[places.pinched] = int(OUT), int(PINCHED)
-            beside = np.setdiff1d(np.intersect1d(places.pinched, places.outside), places.closing)
-            placed[beside], placed[places.solid] = int(BESIDE), int(SOLID)
+            placed[places.outside] = int(OUT)
+            beside = places.pinched & ~places.closing & (placed == int(OUT))
+            placed[places.pinched], placed[beside], placed[places.solid] = int(PINCHED), int(BESIDE), int(SOLID)
             self._outwards.assign(places.outwards)
             _mark(self._places.cut_edges, places.cut_edges)
             _mark(self._places.cut_faces, places.cut_faces)
@@ -360,5 +360,8 @@ def _mark(flags: wp.array, chosen: Ints) -> None:
 def sides_by_vertex(sides: Sides, count: int) -> Csr:
     """The sides that each of `count` vertices is on, each side once, ascending."""
     most = int(sides.side.max()) + 1
-    keys = np.unique(sides.vertex.astype(np.int64) * most + sides.side)
-    return make_csr((keys // most).astype(np.int32), (keys % most).astype(np.int32), count, most)
+    keys = ascending(sides.vertex.astype(np.int64) * most + sides.side)
+    rows = keys // most
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(np.bincount(rows, minlength=count), out=offsets[1:])
+    return Csr(offsets, (keys - rows * most).astype(np.int32))

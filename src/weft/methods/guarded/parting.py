@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from weft.analysis.analyser import Analyser, Analysis
-from weft.analysis.attraction import Moves, attraction_moves, contour_moves, find_partners, pulling_paths, unit
-from weft.analysis.spreading import mean_displacements, spread
+from weft.analysis.attraction import Moves, contour_moves, unit
+from weft.analysis.partners import attraction_moves, find_partners, pulling_paths
+from weft.analysis.spreading import Spreading, mean_displacements
+from weft.mesh.topology import make_csr
 from weft.world import World
 
 Floats = NDArray[np.float64]
@@ -56,7 +57,7 @@ class Parting:
         self.scale = around / np.maximum(np.bincount(cloth.ravel(), minlength=count), 1)
         """(n,) the mean length of the edges at each vertex of cloth, m; 0 for colliders"""
         rows, columns = np.concatenate([cloth, cloth[:, ::-1]]).T
-        self.links = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(count, count))
+        self._spreading = Spreading(make_csr(rows, columns, count, count), world.device)
 
     def displacements(
         self, analysis: Analysis, paths: Bools, pulled: Bools, ways: Sequence[Way], movable: Bools, number: int
@@ -77,7 +78,7 @@ class Parting:
             out = Moves(vertices[:, None], np.ones((len(vertices), 1)), unit(way))
             moves.append((out, distance))
         own, named = mean_displacements(moves, self.world.vertex_count)
-        moved = spread(np.where(movable[:, None], own, 0.0), named & movable, self.links, least)
+        moved = self._spreading.spread(np.where(movable[:, None], own, 0.0), named & movable, least)
         moved[~movable] = 0.0
         return limited(moved, LARGEST_MOVE * self.scale)
 

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 from numpy.typing import NDArray
-from scipy import sparse
 
 from weft.analysis.analyser import Analyser, Analysis, vertex_areas
-from weft.analysis.attraction import pulling_paths, unit
+from weft.analysis.attraction import unit
 from weft.analysis.crossing import CrossingFinder
+from weft.analysis.partners import pulling_paths
 from weft.analysis.solids import INSIDE_AREA, OUTSIDE, PINCHED, Held, Solids
-from weft.mesh.topology import Csr, Topology, connected_labels
+from weft.mesh.topology import Csr, Topology, ascending, connected_labels
+from weft.methods.guarded.neighbourhood import Neighbourhood
 from weft.methods.guarded.pair_states import Places, Sides
 from weft.methods.guarded.parting import LARGEST_MOVE, PULL_FRACTION, Parting, Way, limited
 from weft.world import World
@@ -100,16 +101,19 @@ class TangleFinder:
         return Solids(world.faces[world.cloth_face_count :], world.rest_positions, world.device)
 
     @cached_property
+    def _areas(self) -> Floats:
+        """(n,) the areas of the vertices at rest."""
+        return vertex_areas(self._topology, self.world.rest_shape.numpy())
+
+    @cached_property
     def parting(self) -> Parting:
         """What moves tangles apart."""
         return Parting(self.world, self.analyser)
 
     @cached_property
-    def _links(self) -> sparse.csr_array:
-        """1 between vertices that an edge joins."""
-        rows, columns = np.concatenate([self._topology.edges, self._topology.edges[:, ::-1]]).T
-        shape = (self.world.vertex_count, self.world.vertex_count)
-        return sparse.csr_array((np.ones(len(rows), np.int8), (rows, columns)), shape=shape)
+    def _near(self) -> Neighbourhood:
+        """What is near vertices along the mesh."""
+        return Neighbourhood(self._topology)
 
     def find(self, x: wp.array) -> Tangles | None:
         """The tangles at positions on the device; None if nothing crosses."""
@@ -128,8 +132,8 @@ class TangleFinder:
         inside = self._reached(analysis, self.around.state != OUTSIDE)
         outside = np.flatnonzero(self.around.state == OUTSIDE).astype(np.int32)
         around = self.around.take(inside)
-        near = self._ring(inside[around.state == PINCHED], PINCHED_RINGS)
-        return Tangles(analysis, inside, around, outside, self.solids.normals(), np.isin(inside, near), counted)
+        near = self._near.around(inside[around.state == PINCHED], PINCHED_RINGS)
+        return Tangles(analysis, inside, around, outside, self.solids.normals(), near[inside], counted)
 
     def _place_and_weigh(self, edge: Ints, face: Ints, x: Floats) -> Floats:
         """Find which cloth is inside solids; gives the areas of the vertices, by which the smaller side of a path is chosen.
@@ -139,7 +143,7 @@ class TangleFinder:
         count = self.world.cloth_vertex_count
         self.solids.place(x)
         self.around = self.solids.look(x[:count], self._thickness[:count], self._same_sides(edge, face, x))
-        areas = vertex_areas(self.analyser.topology, x)
+        areas = self._areas.copy()
         areas[:count][self.around.state != OUTSIDE] *= INSIDE_AREA
         return areas
 
@@ -160,24 +164,20 @@ class TangleFinder:
     def _reached(self, analysis: Analysis, inside: Bools) -> Ints:
         """The vertices inside solids that are connected with crossings of a solid: cloth in a closed room is left alone."""
         corners = np.column_stack([analysis.rows[:, :2], analysis.topology.faces[analysis.face]])
-        seeds = np.unique(corners[self.solids.is_closed[corners].any(axis=1)])
+        seeds = ascending(corners[self.solids.is_closed[corners].any(axis=1)])
         seeds = seeds[seeds < len(inside)]
         seeds = seeds[inside[seeds]]
         if not len(seeds):
             return seeds.astype(np.int32)
-        return self._pieces_of(seeds, np.flatnonzero(inside)).astype(np.int32)
-
-    def _pieces_of(self, seeds: NDArray[np.integer], vertices: NDArray[Any]) -> NDArray[Any]:
-        """Those of the vertices (ascending) that edges between them connect with the seeds, which are among them."""
-        _, piece = sparse.csgraph.connected_components(self._links[vertices][:, vertices], directed=False)
-        return vertices[np.isin(piece, piece[np.searchsorted(vertices, seeds)])]
+        return self._near.connected(seeds, np.flatnonzero(inside)).astype(np.int32)
 
     def connected(self, vertices: NDArray[np.integer], seeds: NDArray[np.integer]) -> NDArray[np.integer]:
         """Those of the vertices that are connected with the seeds, through each other or a vertex beside them."""
         if not len(vertices):
             return vertices
-        candidates = np.union1d(vertices, self._ring(seeds, 1))
-        return np.intersect1d(vertices, self._pieces_of(seeds, candidates))
+        candidates = self._near.around(seeds, 1)
+        candidates[vertices] = True
+        return np.intersect1d(vertices, self._near.connected(seeds, np.flatnonzero(candidates)))
 
     def pinched_with(self, vertices: Ints, x: Floats, target: Floats, dt: float) -> tuple[Ints, Floats]:
         """The vertices, connected with the given ones, that solids pinch at the end of a step if cloth stays at x.
@@ -191,7 +191,7 @@ class TangleFinder:
         around = self.solids.look(x[:count], self._thickness[:count])
         chosen = around.state == PINCHED
         chosen[vertices] = True
-        reached = self._pieces_of(vertices, np.flatnonzero(chosen))
+        reached = self._near.connected(vertices, np.flatnonzero(chosen))
         reached = reached[around.state[reached] == PINCHED]
         return reached, around.take(reached).carried((target - x) / dt)
 
@@ -205,7 +205,7 @@ class TangleFinder:
         sides = [edge_side, edge_side, edge_side, edge_side ^ 1]
         vertex = np.concatenate([vertices.ravel() for vertices in near])
         side = np.concatenate([np.repeat(s, vertices.shape[1]) for s, vertices in zip(sides, near, strict=True)])
-        vertex, side = self._widen(vertex, side, RINGS)
+        vertex, side = self._near.widen(vertex, side, RINGS)
         # a single curve through loop vertices has the same sheet on both sides
         regions = analysis.region_vertices
         vertex, side = np.concatenate([vertex, regions.items]), np.concatenate([side, row_numbers(regions)])
@@ -221,17 +221,19 @@ class TangleFinder:
         """
         if tangles.around is None or not self._crosses_solids(tangles).any():
             return None
-        forced = np.setdiff1d(held, tangles.inside[tangles.pinched])
-        closing = self._ring(tangles.inside[tangles.around.opposed(motion)], PINCHED_RINGS)
-        closed_on = self._ring(np.union1d(forced, np.intersect1d(closing, held)), PINCHED_RINGS)
+        forced = np.zeros(self.world.vertex_count, dtype=bool)
+        forced[held] = True
+        forced[tangles.inside[tangles.pinched]] = False
+        closing = self._near.around(tangles.inside[tangles.around.opposed(motion)], PINCHED_RINGS)
+        closed_on = self._near.around(held[(forced | closing)[held]], PINCHED_RINGS)
         cut = tangles.analysis.edge, tangles.analysis.face
-        near = self._ring(held, PINCHED_RINGS)
+        near = self._near.around(held, PINCHED_RINGS)
         return Places(tangles.outside, *cut, near, closed_on, self.solids.vertices, tangles.outwards)
 
     def at_pinched(self, tangles: Tangles) -> Bools:
         """(k,) which crossings are at pinched vertices, or so near to them that solids may still close on them."""
-        near = self._ring(tangles.inside[tangles.pinched], PINCHED_RINGS)
-        return np.asarray(np.isin(tangles.vertices, near).any(axis=1), dtype=bool)
+        near = self._near.around(tangles.inside[tangles.pinched], PINCHED_RINGS)
+        return np.asarray(near[tangles.vertices].any(axis=1), dtype=bool)
 
     def _crosses_solids(self, tangles: Tangles) -> Bools:
         """(k,) which crossings are with solids."""
@@ -251,7 +253,7 @@ class TangleFinder:
         held = tangles.inside[tangles.pinched]
         for _ in range(PINCHED_RINGS):
             new = held[known[held] == 0.0]
-            links = self._links[new]
+            links = self._near.links[new]
             weight = links @ known
             found[new] = (links @ found) / np.maximum(weight, 1.0)[:, None]
             known[new] = weight > 0.0
@@ -263,26 +265,11 @@ class TangleFinder:
             return Sides.of(np.zeros(0, np.int64), np.zeros(0, np.int64))
         body = self.world.surface.vertex_body.numpy()
         holders = np.concatenate([tangles.around.corners.ravel(), tangles.around.holder_corners.ravel()])
-        bodies = np.unique(body[np.concatenate([tangles.vertices.ravel(), holders])])
-        solid = np.flatnonzero(np.isin(body, bodies) & self.solids.is_closed)
-        cloth = self._ring(tangles.inside, 1)
+        near = np.zeros(body.max() + 1, dtype=bool)
+        near[body[tangles.vertices.ravel()]] = near[body[holders]] = True
+        solid = np.flatnonzero(near[body] & self.solids.is_closed)
+        cloth = np.flatnonzero(self._near.around(tangles.inside, 1))
         return Sides.of(cloth, solid)
-
-    def _ring(self, vertices: NDArray[np.integer], rings: int) -> Ints:
-        """The vertices and so many rings of vertices around them."""
-        return self._widen(vertices, np.zeros(len(vertices), np.int64), rings)[0]
-
-    def _widen(self, vertex: NDArray[np.integer], side: Ints, rings: int) -> tuple[Ints, Ints]:
-        """The entries and those of the neighbours of their vertices, each once."""
-        most = int(side.max(initial=0)) + 1
-        keys = np.unique(vertex.astype(np.int64) * most + side)
-        for _ in range(rings):
-            vertex, side = keys // most, keys % most
-            starts, ends = self._links.indptr[vertex], self._links.indptr[vertex + 1]
-            counts = ends - starts
-            items = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-            keys = np.union1d(keys, self._links.indices[items].astype(np.int64) * most + np.repeat(side, counts))
-        return keys // most, keys % most
 
     def displacements(self, tangles: Tangles, movable: Bools, pinned: Bools, number: int) -> Floats:
         """(n, 3) the displacements of step `number` that part the tangles; only movable vertices move.

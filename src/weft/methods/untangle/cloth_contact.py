@@ -19,15 +19,13 @@ from numpy.typing import NDArray
 from weft.analysis.analyser import Analyser, Analysis
 from weft.analysis.attraction import (
     Moves,
-    attraction_moves,
     colour_table,
     contour_moves,
     crossing_stencils,
     edge_edge_kinds,
-    find_partners,
-    pulling_paths,
     vertex_triangle_kinds,
 )
+from weft.analysis.partners import attraction_moves, find_partners, pulling_paths
 from weft.contact.contact import pair_thickness
 from weft.contact.contact_tests import StepSurface, nearest_of_edges, nearest_on_surface
 from weft.contact.feature_bounds import Cones

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from weft.analysis.analyser import Analyser, Analysis
 from weft.analysis.attraction import has_item
-from weft.analysis.crossing import CrossingMesh, query_around
+from weft.analysis.crossing import query_around
+from weft.analysis.pair_tests import CrossingMesh
 from weft.geometry.stencil import nearest_point_triangle
 from weft.methods.untangle.flypaper import SurfacePoints
 from weft.methods.untangle.solid_surfaces import NearestPoints, SolidSurfaces
