@@ -151,8 +151,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "flypaper-counts-points",
         "methods/untangle/flypaper.py",
-        "        weight = pull[body - first_body, i] / shared",
-        "        weight = pull[body - first_body, i]",
+        "        weight = here * pull[body - first_body, i] / shared",
+        "        weight = here * pull[body - first_body, i]",
         "methods/untangle/test_flypaper.py",
     ),
     Mutant(

@@ -95,6 +95,6 @@ def test_a_line_needs_a_flat_rest_shape(tmp_path):
 
 
 def test_methods_without_triangles_refuse_creases():
-    for method in ("push", "predictive", {"name": "plain", "dynamics": "mass_spring"}):
+    for method in ("push", {"name": "plain", "dynamics": "mass_spring"}):
         with pytest.raises(SceneError, match="a rest shape with creases is not modelled by"):
             scene_with({"edges": [[1, 4]]}, method=method)
