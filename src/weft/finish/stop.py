@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from weft.broad_phase.interface import make_broad_phase
 from weft.geometry.ccd import ccd_edge_edge, ccd_point_triangle
-from weft.geometry.stencil import edge_weights, relative_position, triangle_weights
+from weft.geometry.stencil import nearest_weights, relative_position
 from weft.runtime import launch
 from weft.world import Surface
 
@@ -75,10 +75,34 @@ def size_of(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.float64:
     return wp.max(wp.max(m[0], m[1]), m[2])  # type: ignore[return-value]
 
 
+@wp.func
+def distance_along(
+    kind: int,
+    n: wp.vec3d,
+    b: wp.vec3d,
+    c: wp.vec3d,
+    d: wp.vec3d,
+    motion_a: wp.vec3d,
+    motion_b: wp.vec3d,
+    motion_c: wp.vec3d,
+    motion_d: wp.vec3d,
+) -> wp.float64:
+    """How far apart the sides of a stencil, whose first point is the origin, stay along n at any fractions of the motions."""
+    low = low_end(n, wp.vec3d(), motion_a)
+    high = wp.max(high_end(n, c, motion_c), high_end(n, d, motion_d))
+    if kind == 0:
+        high = wp.max(high_end(n, b, motion_b), high)
+    else:
+        low = wp.min(low, low_end(n, b, motion_b))
+    return low - high
+
+
 @wp.kernel
-def prefilter_vertex_triangle(
+def prefilter(
     first: int,
+    kind: int,
     pairs: wp.array[wp.vec2i],
+    edges: wp.array[wp.vec2i],
     faces: wp.array[wp.vec3i],
     start: wp.array[wp.vec3d],
     goal: wp.array[wp.vec3d],
@@ -86,85 +110,46 @@ def prefilter_vertex_triangle(
     kept: wp.array[int],
     least: wp.array[wp.float64],
 ):
-    """Keep the pairs that could come within their least distance at some fractions of the motions; compute that distance."""
+    """Keep the pairs that could come within their least distance at some fractions of the motions; compute that distance.
+
+    kind: 0 for pairs of a vertex and a triangle, 1 for pairs of edges.
+    """
     i = first + wp.tid()
-    p = pairs[i][0]
-    f = faces[pairs[i][1]]
-    # coordinates relative to the vertex lose fewer digits
-    x0 = start[p]
-    a = start[f[0]] - x0
-    b = start[f[1]] - x0
-    c = start[f[2]] - x0
-    motion = goal[p] - x0
-    motion_a = goal[f[0]] - start[f[0]]
-    motion_b = goal[f[1]] - start[f[1]]
-    motion_c = goal[f[2]] - start[f[2]]
+    pair = pairs[i]
+    q = wp.vec4i(pair[0], 0, 0, 0)
+    if kind == 0:
+        f = faces[pair[1]]
+        q = wp.vec4i(pair[0], f[0], f[1], f[2])
+    else:
+        e = edges[pair[0]]
+        g = edges[pair[1]]
+        q = wp.vec4i(e[0], e[1], g[0], g[1])
+    # coordinates relative to the first vertex lose fewer digits
+    x0 = start[q[0]]
+    b = start[q[1]] - x0
+    c = start[q[2]] - x0
+    d = start[q[3]] - x0
+    motion_a = goal[q[0]] - x0
+    motion_b = goal[q[1]] - start[q[1]]
+    motion_c = goal[q[2]] - start[q[2]]
+    motion_d = goal[q[3]] - start[q[3]]
     kept[i] = 0
 
     # separated along the line of centres by more than the largest distance that is kept
-    zero = wp.vec3d()
-    n = -(a + b + c)
-    apart = low_end(n, zero, motion) - wp.max(
-        wp.max(high_end(n, a, motion_a), high_end(n, b, motion_b)), high_end(n, c, motion_c)
-    )
-    rounding = ROUNDING * size_of(a, b, c)
-    if apart > (REPORTED * near + rounding) * wp.length(n):
-        return
-
-    # or along the line of nearest points by more than the distance of this pair
-    w = triangle_weights(zero, a, b, c)
-    n = relative_position(w, zero, a, b, c)
-    distance = wp.length(n)
-    least[i] = least_distance(distance, near)
-    apart = low_end(n, zero, motion) - wp.max(
-        wp.max(high_end(n, a, motion_a), high_end(n, b, motion_b)), high_end(n, c, motion_c)
-    )
-    if apart > (REPORTED * least[i] + rounding) * distance:
-        return
-    kept[i] = 1
-
-
-@wp.kernel
-def prefilter_edge_edge(
-    first: int,
-    pairs: wp.array[wp.vec2i],
-    edges: wp.array[wp.vec2i],
-    start: wp.array[wp.vec3d],
-    goal: wp.array[wp.vec3d],
-    near: wp.float64,
-    kept: wp.array[int],
-    least: wp.array[wp.float64],
-):
-    """`prefilter_vertex_triangle` for pairs of edges."""
-    i = first + wp.tid()
-    e = edges[pairs[i][0]]
-    f = edges[pairs[i][1]]
-    x0 = start[e[0]]
-    b = start[e[1]] - x0
-    c = start[f[0]] - x0
-    d = start[f[1]] - x0
-    motion_a = goal[e[0]] - x0
-    motion_b = goal[e[1]] - start[e[1]]
-    motion_c = goal[f[0]] - start[f[0]]
-    motion_d = goal[f[1]] - start[f[1]]
-    kept[i] = 0
-
-    zero = wp.vec3d()
-    n = b - c - d
-    apart = wp.min(low_end(n, zero, motion_a), low_end(n, b, motion_b)) - wp.max(
-        high_end(n, c, motion_c), high_end(n, d, motion_d)
-    )
+    n = -(b + c + d)
+    if kind == 1:
+        n = b - c - d
+    apart = distance_along(kind, n, b, c, d, motion_a, motion_b, motion_c, motion_d)
     rounding = ROUNDING * size_of(b, c, d)
     if apart > (REPORTED * near + rounding) * wp.length(n):
         return
 
-    w = edge_weights(zero, b, c, d)
-    n = relative_position(w, zero, b, c, d)
+    # or along the line of nearest points by more than the distance of this pair
+    w = nearest_weights(kind, wp.vec3d(), b, c, d)
+    n = relative_position(w, wp.vec3d(), b, c, d)
     distance = wp.length(n)
     least[i] = least_distance(distance, near)
-    apart = wp.min(low_end(n, zero, motion_a), low_end(n, b, motion_b)) - wp.max(
-        high_end(n, c, motion_c), high_end(n, d, motion_d)
-    )
+    apart = distance_along(kind, n, b, c, d, motion_a, motion_b, motion_c, motion_d)
     if apart > (REPORTED * least[i] + rounding) * distance:
         return
     kept[i] = 1
@@ -305,13 +290,10 @@ class SafeMove:
         candidates = self._broad.feature_pairs()
         surface = self.surface
         found = []
-        for kind, pairs, features, prefilter in (
-            (0, candidates[0], surface.faces, prefilter_vertex_triangle),
-            (1, candidates[1], surface.edges, prefilter_edge_edge),
-        ):
+        for kind, pairs in enumerate(candidates[:2]):
             kept = wp.empty(len(pairs), dtype=int, device=self.device)
             least = wp.empty(len(pairs), dtype=wp.float64, device=self.device)
-            inputs = [pairs, features, start, goal, self.near, kept, least]
+            inputs = [kind, pairs, surface.edges, surface.faces, start, goal, self.near, kept, least]
             launch(prefilter, len(pairs), inputs, device=self.device, grain=PAIRS_PER_RANGE)
             numbers = np.flatnonzero(kept.numpy())
             chosen = pairs.numpy().reshape(-1, 2)[numbers]
