@@ -73,7 +73,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "harmonic-weights-swapped",
-        "scene/motion.py",
+        "scene/resolved_motion.py",
         "    weight_before = gaps[:-1] + 2.0 * gaps[1:]\n    weight_after = 2.0 * gaps[:-1] + gaps[1:]",
         "    weight_after = gaps[:-1] + 2.0 * gaps[1:]\n    weight_before = 2.0 * gaps[:-1] + gaps[1:]",
         "scene/test_motions.py",
@@ -164,7 +164,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "hermite-slope-sign",
-        "scene/motion.py",
+        "scene/resolved_motion.py",
         "rest * ((1.0 - u) * slope_a - u * slope_b)",
         "rest * ((1.0 - u) * slope_a + u * slope_b)",
         "scene/test_motions.py",

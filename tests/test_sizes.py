@@ -42,7 +42,6 @@ LONG_FILES: set[str] = {
     "methods/predictive/solver.py",
     "methods/untangle/cloth_contact.py",
     "methods/untangle/solid_contact.py",
-    "scene/motion.py",
 }
 
 

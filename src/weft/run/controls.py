@@ -15,7 +15,7 @@ from weft.errors import WeftError
 from weft.run.checks import to_array
 from weft.runtime import launch
 from weft.scene import rotation
-from weft.scene.motion import RigidMotion
+from weft.scene.resolved_motion import RigidMotion
 from weft.world import State, World
 from weft.world.kinematics import TIME_SLACK, Prescription
 

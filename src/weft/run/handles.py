@@ -12,7 +12,7 @@ import warp as wp
 from weft.errors import WeftError
 from weft.run.checks import to_array
 from weft.run.controls import Floats, check_pose, placement_of
-from weft.scene.motion import RigidMotion
+from weft.scene.resolved_motion import RigidMotion
 
 
 class SimulatedBody:

@@ -42,7 +42,8 @@ _COMPARED_FRAMES = 16
 def _function_digests(scene: "Scene") -> dict[str, str]:
     """For each motion that is a Python function, a hash of what it gives in the first frames, by its place in the scene."""
     from weft.scene.messages import key_path
-    from weft.scene.motion import Function, called
+    from weft.scene.motion import Function
+    from weft.scene.resolved_motion import called
     from weft.scene.unit_checks import motions
 
     digests = {}

@@ -64,10 +64,14 @@ def simulate(
     out = Path(out if out is not None else f"{file or Path(scene.name).name}.zarr")
     started = time.perf_counter()
     show = Bar(scene.name) if progress else Progress()
-    with show, _announcing(show):
+    # importing these starts Warp
+    from weft.runtime.compiling import listening
+    from weft.scene.size import check_memory
+
+    with show, listening(show.compiling):
         try:
-            if not force:
-                _check_memory(scene, show)
+            if not force and (size := check_memory(scene)):
+                show.say(size)
             run = SceneRun(scene, FrameWatch(scene.fps, say=show.say, force=force))
         except (MemoryError, RuntimeError) as error:
             if not _is_about_memory(error):
@@ -88,22 +92,6 @@ def simulate(
     if progress:
         print("\n".join(summarise(cache, computed=computed, seconds=time.perf_counter() - started)))
     return cache
-
-
-def _announcing(show: Progress) -> Any:
-    """While kernels are compiled, the progress says so."""
-    from weft.runtime.compiling import listening
-
-    return listening(show.compiling)
-
-
-def _check_memory(scene: "Scene", show: Progress) -> None:
-    """Refuse a scene that does not fit the memory of the machine, and say how large a large one is."""
-    from weft.scene.size import check_memory
-
-    size = check_memory(scene)
-    if size is not None:
-        show.say(size)
 
 
 def _go(run: "SceneRun", writer: CacheWriter, show: Progress, on_frame: OnFrame | None) -> int:
@@ -184,6 +172,7 @@ class SceneRun:
 
     def __init__(self, scene: "Scene", watch: FrameWatch | None = None) -> None:
         self.scene = scene
+        from weft.run.checks import EdgeStrains
         from weft.run.simulation import Simulation, compile_scene
 
         self.simulation = Simulation.compiled(scene, *compile_scene(scene))
@@ -196,9 +185,7 @@ class SceneRun:
         self.origin = origin_of(scene, self.state.positions(), self.faces)
         self.damaged: list[int] = []
         """earlier frames of a resumed cache that cannot be read"""
-        self._guard: Any = None
-        # the edges of all cloths and their lengths at rest, from the first frame on
-        self._edges: tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]] | None = None
+        self._strains = EdgeStrains(self.world)
         # the intersections of the last checked frame, encoded as one number each; None before the first
         self._known: npt.NDArray[np.int64] | None = None
 
@@ -242,7 +229,8 @@ class SceneRun:
             "time": self.state.time,
             "wall_time": wall_time,
             **{name: value for name, value in columns.items() if name not in ("frame", "time", "status")},
-            "stretch_99": self._usual_stretch(positions),
+            # a single pinched edge does not speak for the cloth
+            "stretch_99": self._strains.quantile(positions, 0.99),
             "intersections": -1,
         }
         new = None
@@ -272,28 +260,12 @@ class SceneRun:
         counts = {"steps": 0, "contacts": 0, "collisions": 0, "zones": 0, "stretch": stretch, "status": "ok"}
         return {**counts, **self.method.state_columns(self.state)}
 
-    def _usual_stretch(self, positions: npt.NDArray[np.float64]) -> float:
-        """The strain below which 99 of 100 edges of cloth are: a single pinched edge does not speak for the cloth."""
-        if self._edges is None:
-            cloths = self.world.cloths
-            edges = np.concatenate([np.zeros((0, 2), np.int32), *(c.first + c.mesh.edges for c in cloths)])
-            self._edges = edges, np.concatenate([np.zeros(0), *(c.mesh.rest_lengths for c in cloths)])
-        edges, rest = self._edges
-        if not len(edges):
-            return 0.0
-        lengths = np.linalg.norm(positions[edges[:, 1]] - positions[edges[:, 0]], axis=1)
-        return max(0.0, float(np.quantile(lengths / rest, 0.99)) - 1.0)
-
     def _intersections(self) -> tuple[int, int | None]:
         """The number of edges that pass through triangles, at least one of the two of cloth, and how many of them are new.
 
         This is independent of the method: a frame that ends with intersections is never "ok", whatever caused them.
         """
-        if self._guard is None:
-            from weft.run.crossing_guard import CrossingGuard
-
-            self._guard = CrossingGuard(self.world)
-        found = self._guard.find(self.state.x).astype(np.int64)
+        found = self.simulation.guard.find(self.state.x).astype(np.int64)
         count = self.world.vertex_count
         keys = (found[:, 0] * count + found[:, 1]) * len(self.faces) + found[:, 2]
         new = None if self._known is None else len(np.setdiff1d(keys, self._known, assume_unique=True))

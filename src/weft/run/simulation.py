@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -85,7 +86,6 @@ class Simulation:
         self.counts: dict[str, Any] = {}
         """what the method says of the last complete frame; empty before the first"""
         self._report: dict[str, Any] = {}
-        self._guard: Any = None
         self._views: dict[str, Any] = {}
         self._restored = 0, 0
         """frame and step of the last moment that no step led to, whose forces are unknown"""
@@ -172,17 +172,17 @@ class Simulation:
         """
         if self.counts and not self._report:
             due = self.scene.check and self.frame % self.scene.check == 0
-            found = self._intersections() if due and (self.frame, 0) == (self.counts["frame"], self.state.step) else -1
-            row = {**self.counts, "intersections": found}
+            due = due and (self.frame, 0) == (self.counts["frame"], self.state.step)
+            row = {**self.counts, "intersections": len(self.guard.find(self.state.x)) if due else -1}
             self._report = {**row, "status": checks.frame_status(row)}
         return self._report
 
-    def _intersections(self) -> int:
-        if self._guard is None:
-            from weft.run.crossing_guard import CrossingGuard
+    @cached_property
+    def guard(self) -> Any:
+        """What finds the edges that pass through triangles (`CrossingGuard`)."""
+        from weft.run.crossing_guard import CrossingGuard
 
-            self._guard = CrossingGuard(self.world)
-        return len(self._guard.find(self.state.x))
+        return CrossingGuard(self.world)
 
     def check_stable(self) -> None:
         """Raise an error that names the first vertex whose position or velocity is not finite or far too large."""

@@ -11,7 +11,7 @@ from weft.mesh.details import IN_GROUP
 from weft.scene.bodies import Cloth, Pin
 from weft.scene.messages import Key, listed
 from weft.scene.methods import VertexSelection
-from weft.scene.motion import FunctionMotion, ResolvedMotion, SampledMotion, SelectedMotion
+from weft.scene.resolved_motion import FunctionMotion, ResolvedMotion, SampledMotion, SelectedMotion
 from weft.scene.scene import Scene
 from weft.scene.shape import Cylinder, Grid, Plane, Strip
 

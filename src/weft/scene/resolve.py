@@ -13,9 +13,9 @@ from weft.scene.bodies import Cloth, Collider, is_pattern
 from weft.scene.creases import Crease, fold_creases, rest_angles
 from weft.scene.messages import Key
 from weft.scene.methods import Flypaper
-from weft.scene.motion import FunctionMotion, ResolvedMotion, SampledMotion
 from weft.scene.motion import Sequence as SequenceMotion
 from weft.scene.pins import PinnedVertices, hold_vertices
+from weft.scene.resolved_motion import FunctionMotion, ResolvedMotion, SampledMotion
 from weft.scene.scene import Scene
 from weft.scene.seams import Stitches, resolve_stitches
 from weft.scene.shape import AnyShape, Box, Capsule, Cylinder, Grid, Plane, Sphere, Strip

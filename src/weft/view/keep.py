@@ -11,7 +11,7 @@ import warp as wp
 
 from weft.cache import Body, CacheWriter
 from weft.mesh import TriMesh
-from weft.run.checks import frame_status
+from weft.run.checks import EdgeStrains, frame_status
 from weft.run.crossing_guard import CrossingGuard
 from weft.scene import Placement, Scene, Still, rotation, save_scene
 
@@ -33,8 +33,7 @@ class Recording:
         self._first = world.cloth_vertex_count
         self._colliders = [body.name for body in world.bodies if body.kind == "collider"]
         meshes = [*(cloth.mesh for cloth in world.cloths), *world.collider_meshes]
-        self._edges = np.concatenate([cloth.first + cloth.mesh.edges for cloth in world.cloths])
-        self._rest = np.concatenate([cloth.mesh.rest_lengths for cloth in world.cloths])
+        self._strains = EdgeStrains(world)
         self._limit = round(LONGEST / dt)
         self._writer = CacheWriter.create(
             self.path,
@@ -64,14 +63,13 @@ class Recording:
             velocities[self._first :] = (positions - self._before)[self._first :] / self._dt
         self._before = positions
         report, frame = live.report, self._writer.frames
-        lengths = np.linalg.norm(positions[self._edges[:, 1]] - positions[self._edges[:, 0]], axis=1) / self._rest
         row = {
             "frame": frame,
             "time": frame * self._dt,
             "wall_time": 0.0,
             **{key: int(report.get(key, 0)) for key in ("steps", "contacts", "collisions", "zones")},
-            "stretch": float(lengths.max(initial=1.0) - 1.0),
-            "stretch_99": max(0.0, float(np.quantile(lengths, 0.99)) - 1.0) if len(lengths) else 0.0,
+            "stretch": self._strains.quantile(positions, 1.0),
+            "stretch_99": self._strains.quantile(positions, 0.99),
             "intersections": -1,
             "status": "ok",
         }

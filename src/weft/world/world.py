@@ -16,8 +16,8 @@ from weft.mesh import TriMesh
 from weft.runtime.buffers import read
 from weft.runtime.launch import launch
 from weft.scene import Cloth, Grid, Material, Scene, Strip
-from weft.scene.motion import ResolvedMotion, RigidMotion
 from weft.scene.resolve import Resolved, resolve_collider, resolve_scene
+from weft.scene.resolved_motion import ResolvedMotion, RigidMotion
 from weft.world.kinematics import Kinematics, Prescription
 from weft.world.seams import join_seams
 from weft.world.surface import Surface

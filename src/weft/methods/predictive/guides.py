@@ -18,9 +18,10 @@ from weft.dynamics.packed_vertices import PACKED_VERTEX
 from weft.methods.predictive.state import VertexArrays, fill
 from weft.runtime.native import NativeHeader
 from weft.scene import Follow
-from weft.scene.motion import MotionModel, SampledMotion, SelectedMotion
+from weft.scene.motion import MotionModel
 from weft.scene.pins import selected_vertices
 from weft.scene.placement import Placement
+from weft.scene.resolved_motion import SampledMotion, SelectedMotion
 from weft.world import RestCloth, World
 
 wp.set_module_options({"enable_backward": False})

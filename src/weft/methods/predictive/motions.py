@@ -25,8 +25,9 @@ from weft.runtime import launch
 from weft.runtime.buffers import HostMirror
 from weft.scene import Collider, Path, Spin, Still, rotation
 from weft.scene.bodies import AnalyticShape, analytic_shape
-from weft.scene.motion import MotionModel, ResolvedMotion, RigidMotion, keyframe_rates
+from weft.scene.motion import MotionModel
 from weft.scene.placement import Placement
+from weft.scene.resolved_motion import ResolvedMotion, RigidMotion, keyframe_rates
 from weft.scene.rotation import euler_matrix
 from weft.world import World
 from weft.world.kinematics import TIME_SLACK
