@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 import weft
 from weft.dynamics.springs import from_mesh, from_pairs
 from weft.mesh import TriMesh, shapes
-from weft.methods.robust.strain_limits import RETURN_TIME, StrainLimits
+from weft.methods.robust.strain_limits import RETURN_PART, RETURN_TIME, StrainLimits
 from weft.runtime import cooperative, get_threads, set_threads
 from weft.scene import Material
 
 DT, LIMIT = 1.0 / 480.0, 0.1
+PART = float(RETURN_PART)
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -42,7 +43,7 @@ def chain(count):
         (1.0, -0.3, 0.9),
         (0.95, 0.4, 1.045),  # a tenth of its present length first
         (1.05, -0.5, 0.945),
-        (1.3, 0.1, 1.3 - 0.2 * DT / float(RETURN_TIME)),  # outside: back within some steps
+        (1.3, 0.1, 1.4 - PART * (0.1 + 0.2 * DT / float(RETURN_TIME))),  # outside: back within some steps
         (1.3, -0.1, 1.2),  # or faster, as it likes
         (0.7, -0.1, 0.7),
         (0.7, 0.05, 0.75),
@@ -114,6 +115,18 @@ def test_where_limits_contradict_each_other_the_one_of_stretch_is_kept():
         x = x + DT * after
     lengths = np.diff(x[:, 0])
     assert lengths[1] < 1.11 and lengths[0] < 0.9
+
+
+def test_springs_that_cannot_come_back_pull_no_more_than_each_would_alone():
+    """A chain drawn out by a third between two pins: impulses must not grow with every sweep."""
+    count = 12
+    x = np.column_stack([1.3 * np.arange(count + 1.0), np.zeros((count + 1, 2))])
+    mass = np.array([np.inf, *np.ones(count - 1), np.inf])
+    limits = StrainLimits.from_network(chain(count), numbers(1.0 / mass))
+    v = wp.zeros(count + 1, dtype=wp.vec3d, device="cpu")
+    limits.apply(wp.array(x, dtype=wp.vec3d, device="cpu"), v, LIMIT, DT, 40)
+    alone = 0.2 / float(RETURN_TIME)
+    assert 0.2 * alone < np.abs(limits.given.numpy()).max() <= alone
 
 
 def test_bend_springs_are_not_limited():
