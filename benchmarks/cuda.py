@@ -27,7 +27,7 @@ from weft.broad_phase import make_broad_phase
 from weft.geometry.intersection import IntersectionFinder
 from weft.mesh import shapes
 from weft.methods import make_method
-from weft.run.garbage import FrozenGarbage
+from weft.run.runner import FrozenGarbage
 from weft.runtime.buffers import LaunchBound
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.runtime.graph_cache import GraphCache

@@ -32,9 +32,7 @@ WIDE_KERNELS: set[str] = {
     "methods/predictive/list_search.py:report_search",
 }
 LONG_FILES: set[str] = {
-    "cache/reader.py",
     "contact/contact_tests.py",
-    "mesh/formats/gltf.py",
     "methods/boxes/elastic_kernels.py",
     "methods/predictive/collider_shapes.py",
     "methods/predictive/motions.py",

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from weft.run.garbage import WARM, FrozenGarbage
+from weft.run.runner import WARM_FRAMES, FrozenGarbage
 
 
 class Node:
@@ -17,7 +17,7 @@ class Node:
 
 def test_it_is_left_out_once_frames_are_warm():
     with FrozenGarbage() as garbage:
-        for _ in range(WARM):
+        for _ in range(WARM_FRAMES):
             assert gc.get_freeze_count() == 0
             garbage.frame_done()
         assert gc.get_freeze_count() > 1000
@@ -30,7 +30,7 @@ def test_it_is_left_out_once_frames_are_warm():
 
 def test_it_is_given_back_after_an_error():
     with pytest.raises(ValueError, match="stop"), FrozenGarbage() as garbage:
-        for _ in range(WARM):
+        for _ in range(WARM_FRAMES):
             garbage.frame_done()
         raise ValueError("stop")
     assert gc.get_freeze_count() == 0
@@ -41,7 +41,7 @@ def test_what_others_have_frozen_stays_so():
     try:
         count = gc.get_freeze_count()
         with FrozenGarbage() as garbage:
-            for _ in range(2 * WARM):
+            for _ in range(2 * WARM_FRAMES):
                 garbage.frame_done()
         assert gc.get_freeze_count() == count
     finally:

@@ -6,9 +6,11 @@
 Both are written once, when the cache is made. Its metadata have the checksums of the details.
 """
 
+import json
 import zipfile
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ from weft.errors import CacheError
 from weft.mesh import Details, TriMesh
 from weft.mesh.files import load_mesh, read_arrays
 from weft.mesh.formats.raw import arrays_of_details, check_archive, details_from_arrays, pack_arrays, write_npz
-from weft.scene.arrays import PREFIX, Samples, arrays_in
+from weft.scene.arrays import PREFIX, Samples, arrays_in, put_back
 
 if TYPE_CHECKING:
     from weft.scene import Scene
@@ -47,7 +49,22 @@ def write_scene_arrays(root: Path, scene: "Scene | None") -> None:
         layout.write_atomic(path, lambda file, data=data: file.write(data))  # type: ignore[misc]
 
 
-def read_scene_array(root: Path, name: str) -> Any:
+def read_scene(root: Path, meta: dict[str, Any]) -> "Scene":
+    """The scene that the frames of a cache with these metadata come from."""
+    from weft.scene import Scene
+
+    kept = meta["scene"]
+    if kept is None:
+        raise CacheError(f"{root} does not say which scene it comes from")
+    try:
+        table = put_back(json.loads(kept["text"]), partial(_read_scene_array, root))
+        return Scene.model_validate(table).at(kept["base"], kept["source"])
+    except (ValueError, RecursionError) as error:
+        first = str(error).splitlines()[0]
+        raise CacheError(f"the scene of {root} (weft {meta['version']}) cannot be read: {first}") from error
+
+
+def _read_scene_array(root: Path, name: str) -> Any:
     """The mesh or the positions that the JSON of a scene names."""
     path = _scene_path(root, name)
     if not name.removeprefix(PREFIX).isalnum() or not path.is_file():

@@ -226,6 +226,15 @@ MOST_LEVELS = 12
 NUMBERS = ("frame", "time", "wall_time", "steps", "contacts", "collisions", "zones", "intersections")
 
 
+def stamp_of(path: Path) -> int:
+    """A number that changes when the file is replaced."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        raise CacheError(f"{path} is missing") from None
+    return hash((status.st_mtime_ns, status.st_ino, status.st_size))
+
+
 def check_meta(meta: dict[str, Any], path: Path) -> None:
     """Refuse metadata that do not describe a cache, with the key that is wrong."""
     for key, is_right in _META.items():

@@ -1,7 +1,6 @@
 """Reading a cache, also while it is being written: frames and bodies."""
 
 import contextlib
-import json
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -14,13 +13,11 @@ import numpy.typing as npt
 
 from weft.cache import layout
 from weft.cache.arrays import open_array
-from weft.cache.kept import read_details, read_scene_array
-from weft.cache.layout import check_marker
+from weft.cache.kept import read_details, read_scene
 from weft.cache.lock import writer_of
 from weft.cache.report import Report
 from weft.errors import CacheError
 from weft.mesh import Details, TriMesh
-from weft.scene.arrays import put_back
 
 if TYPE_CHECKING:
     from weft.scene import Scene
@@ -77,16 +74,8 @@ class CachedBody:
     def __init__(self, cache: "Cache", body: Body) -> None:
         self._cache = cache
         self.body = body
-
-    @property
-    def name(self) -> str:
-        """The name that the scene gives it."""
-        return self.body.name
-
-    @property
-    def kind(self) -> str:
-        """cloth or collider"""
-        return self.body.kind
+        self.name, self.kind = body.name, body.kind
+        """the name that the scene gives it; cloth or collider"""
 
     @property
     def faces(self) -> npt.NDArray[np.int32]:
@@ -133,7 +122,7 @@ class Cache:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._meta = layout.read_meta(self.path)
-        self._meta_stamp = self._stamp(layout.meta_path(self.path))
+        self._meta_stamp = layout.stamp_of(layout.meta_path(self.path))
         self._arrays: dict[str, Any] = {}
         self._known = 0
         self._rows: dict[int, tuple[int, dict[str, Any]]] = {}
@@ -204,7 +193,7 @@ class Cache:
     @property
     def meta(self) -> dict[str, Any]:
         """The metadata, read again when it has changed on disk."""
-        stamp = self._stamp(layout.meta_path(self.path))
+        stamp = layout.stamp_of(layout.meta_path(self.path))
         if stamp != self._meta_stamp:
             self._meta, self._meta_stamp = layout.read_meta(self.path), stamp
             # a longer run has longer arrays
@@ -219,19 +208,7 @@ class Cache:
     @property
     def scene(self) -> "Scene":
         """The scene that the frames come from."""
-        from weft.scene import Scene
-
-        kept = self.meta["scene"]
-        if kept is None:
-            raise CacheError(f"{self.path} does not say which scene it comes from")
-        try:
-            table = put_back(json.loads(kept["text"]), partial(read_scene_array, self.path))
-            return Scene.model_validate(table).at(kept["base"], kept["source"])
-        except (ValueError, RecursionError) as error:
-            first = str(error).splitlines()[0]
-            raise CacheError(
-                f"the scene of {self.path} (weft {self.meta['version']}) cannot be read: {first}"
-            ) from error
+        return read_scene(self.path, self.meta)
 
     @cached_property
     def bodies(self) -> list[Body]:
@@ -261,11 +238,11 @@ class Cache:
 
     def positions(self, frame: int) -> npt.NDArray[np.float64]:
         """(n, 3) positions of all vertices; a negative frame counts from the last complete one."""
-        return self._frame("positions", frame)
+        return self._read("positions", self._index(frame))
 
     def velocities(self, frame: int) -> npt.NDArray[np.float64]:
         """(n, 3) velocities of all vertices."""
-        return self._frame("velocities", frame)
+        return self._read("velocities", self._index(frame))
 
     def row(self, frame: int) -> dict[str, Any]:
         """The report row of one frame."""
@@ -291,11 +268,9 @@ class Cache:
             ) from None
         except Exception as error:
             # a damaged archive makes zipfile, zlib and numpy raise all kinds of errors
-            raise CacheError(
-                f"frame {frame} of {self.path} is damaged: {path} cannot be read ({layout.brief(error)})"
-            ) from error
+            raise self._damage(frame, f"{path} cannot be read ({layout.brief(error)})") from error
         if sorted(found) != self._marker(frame).get("arrays", sorted(found)):
-            raise CacheError(f"frame {frame} of {self.path} is damaged: {path} does not hold the arrays that it should")
+            raise self._damage(frame, f"{path} does not hold the arrays that it should")
         return found
 
     def noted(self, frame: int) -> dict[str, npt.NDArray[np.int64]]:
@@ -307,7 +282,7 @@ class Cache:
         except (AttributeError, OverflowError, TypeError, ValueError):
             noted = {"": np.array([limits])}
         if any(((rows < 0) | (rows >= limits)).any() for rows in noted.values()):
-            raise CacheError(f"frame {frame} of {self.path} is damaged: what was noted of it are not pairs of its mesh")
+            raise self._damage(frame, "what was noted of it are not pairs of its mesh")
         return noted
 
     def has(self, frame: int) -> bool:
@@ -357,30 +332,28 @@ class Cache:
             raise CacheError(f"{self.path} has no frame {frame}: {have}")
         return index
 
-    def _frame(self, name: str, frame: int) -> npt.NDArray[np.float64]:
-        return self._read(name, self._index(frame))
+    def _damage(self, frame: int, what: str) -> CacheError:
+        return CacheError(f"frame {frame} of {self.path} is damaged: {what}")
 
     def _read(self, name: str, frame: int) -> npt.NDArray[np.float64]:
         path = layout.chunk_path(self.path, name, frame)
         array = self._array(name)
         # Zarr reads a missing chunk as fill values; here it is an error
         if not path.is_file():
-            raise CacheError(f"frame {frame} of {self.path} is damaged: {path} is missing")
+            raise self._damage(frame, f"{path} is missing")
         try:
             values = np.asarray(array[frame], dtype=np.float64)
         except Exception as error:
-            raise CacheError(
-                f"frame {frame} of {self.path} is damaged: {path} cannot be read ({layout.brief(error)})"
-            ) from error
+            raise self._damage(frame, f"{path} cannot be read ({layout.brief(error)})") from error
         # such numbers are never written, but Zarr fills what it does not find with them
         if not np.isfinite(values).all():
-            raise CacheError(f"frame {frame} of {self.path} is damaged: {path} holds numbers that are not finite")
+            raise self._damage(frame, f"{path} holds numbers that are not finite")
         known = None
         # a damaged marker says nothing of the numbers; caches of older versions have no checksums there
         with contextlib.suppress(CacheError):
             known = self._marker(frame).get("chunks")
         if isinstance(known, dict) and known.get(name) != layout.chunk_checksum(self.path, name, frame):
-            raise CacheError(f"frame {frame} of {self.path} is damaged: {path} is not the file that was written for it")
+            raise self._damage(frame, f"{path} is not the file that was written for it")
         return values
 
     def _read_only(self, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -402,21 +375,12 @@ class Cache:
 
     def _marker(self, frame: int) -> dict[str, Any]:
         path = layout.marker_path(self.path, frame)
-        stamp = self._stamp(path)
+        stamp = layout.stamp_of(path)
         if self._rows.get(frame, (None,))[0] != stamp:
             marker = layout.unseal(layout.read_json(path), path)
-            check_marker(marker, frame, path)
+            layout.check_marker(marker, frame, path)
             self._rows[frame] = (stamp, marker)
         return self._rows[frame][1]
-
-    @staticmethod
-    def _stamp(path: Path) -> int:
-        """A number that changes when the file is replaced."""
-        try:
-            status = path.stat()
-        except FileNotFoundError:
-            raise CacheError(f"{path} is missing") from None
-        return hash((status.st_mtime_ns, status.st_ino, status.st_size))
 
 
 def open_cache(path: str | Path) -> Cache:

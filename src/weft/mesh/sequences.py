@@ -159,7 +159,7 @@ def _read_npz(path: Path, fps: float, array: str) -> MeshSequence:
 
 
 def _read_gltf(path: Path, fps: float | None, animation: str | None) -> MeshSequence:
-    from weft.mesh.formats.gltf import GltfAnimation
+    from weft.mesh.formats.gltf_animation import GltfAnimation
 
     moving = GltfAnimation(path, animation)
     own = moving.rate if moving.rate is not None and moving.rate >= LEAST_KEYFRAME_RATE else None

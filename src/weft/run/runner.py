@@ -1,11 +1,13 @@
 """The loop of a simulation: compiles a scene, computes frame after frame, and writes each before the next begins."""
 
+import gc
 import re
 import shlex
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +16,6 @@ from weft import __version__
 from weft.cache import Body, Cache, CacheWriter, open_cache
 from weft.cache.writer import Checkpoint
 from weft.errors import CacheError, Unstable, WeftError
-from weft.run.garbage import FrozenGarbage
 from weft.run.interrupt import Interrupted, StopAtFrame
 from weft.run.origin import differences, origin_of
 from weft.run.progress import Bar, FrameWatch, Progress, summarise
@@ -28,6 +29,9 @@ OnFrame = Callable[[int, Mapping[str, Any]], object]
 
 # name of the saved velocities from which the next frame continues, where the frame itself stores others
 CONTINUED_VELOCITIES = "velocities"
+
+# frames after which a method has allocated and compiled all that it needs
+WARM_FRAMES = 3
 
 
 def simulate(
@@ -271,6 +275,37 @@ class SceneRun:
         new = None if self._known is None else len(np.setdiff1d(keys, self._known, assume_unique=True))
         self._known = keys
         return len(keys), new
+
+
+class FrozenGarbage:
+    """Keeps Python's garbage collector from scanning long-lived objects during the loop over frames.
+
+    A program that has loaded Warp and compiled a scene has hundreds of thousands of objects that stay. On a GPU, where
+    Python must keep up with kernels of microseconds, scanning them again and again was measured to cost up to 2 ms of a
+    frame of 14 ms. So after `WARM_FRAMES` frames all objects are frozen (excluded from collection) until the loop ends. Objects
+    that somebody else has frozen are not touched.
+    """
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._frozen = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def frame_done(self) -> None:
+        """Count a completed frame, and freeze after `WARM_FRAMES` of them."""
+        self._done += 1
+        if self._done == WARM_FRAMES and gc.isenabled() and gc.get_freeze_count() == 0:
+            gc.collect()
+            gc.freeze()
+            self._frozen = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._frozen:
+            gc.unfreeze()
 
 
 def _is_about_memory(error: Exception) -> bool:
