@@ -208,11 +208,7 @@ class JoinedRobust(Robust):
     def _begin_step(self, state: State, dt: float) -> None:
         """Take the state of all worlds."""
         self._own = None
-        arrays = [self._joined_arrays]
-        inputs = [self._worlds, self._world, self._number, *arrays]
-        launch(gather_vertices, self.joined.vertex_count, inputs, device=self.joined.device)
-        inputs = [self._worlds, self.dynamics.of_slot, self._slot, *arrays]
-        launch(gather_springs, len(self._slot), inputs, device=self.joined.device)
+        self._exchange(gather_vertices, gather_springs, self._joined_arrays)
 
     def _propose(self, state: State, dt: float) -> int:
         """As alone, with a number of substeps in each world; a world that needs far more than others drops out."""
@@ -227,8 +223,11 @@ class JoinedRobust(Robust):
     def _resolve(self, state: State, dt: float, report: StepReport, found: int, *, may_halve: bool) -> bool:
         """Worlds in which something would collide, or whose step is rather halved, drop out; nothing is left then."""
         self._known = self.contact_list.count - found
-        colliding, report.collisions = self._worlds_of_contacts(self._known), 0
-        self._taking = np.setdiff1d(self._taking, np.append(colliding, self._with_too_many_pairs()))
+        report.collisions = 0
+        alone = self._with_too_many_pairs()
+        if found:
+            alone = np.append(alone, self._worlds_of_contacts(self._known))
+        self._taking = np.setdiff1d(self._taking, alone)
         return True
 
     def _end_step(self, state: State, dt: float, substeps: int, report: StepReport) -> None:
@@ -236,11 +235,13 @@ class JoinedRobust(Robust):
         flags = np.zeros(len(self.methods), np.int32)
         flags[self._taking] = 1
         self._chosen.assign(flags)
-        arrays = [self._joined_arrays, self._chosen]
-        inputs = [self._worlds, self._world, self._number, *arrays]
-        launch(scatter_vertices, self.joined.vertex_count, inputs, device=self.joined.device)
-        inputs = [self._worlds, self.dynamics.of_slot, self._slot, *arrays]
-        launch(scatter_springs, len(self._slot), inputs, device=self.joined.device)
+        self._exchange(scatter_vertices, scatter_springs, self._joined_arrays, self._chosen)
+
+    def _exchange(self, of_vertices: wp.Kernel, of_springs: wp.Kernel, *arrays: Any) -> None:
+        """Copy vertices and springs between the worlds and all of them together."""
+        device, of_slot = self.joined.device, self.dynamics.of_slot
+        launch(of_vertices, len(self._number), [self._worlds, self._world, self._number, *arrays], device=device)
+        launch(of_springs, len(self._slot), [self._worlds, of_slot, self._slot, *arrays], device=device)
 
     def _give(self, dt: float) -> None:
         """Let the methods of the worlds that took the step know that it is taken."""
