@@ -164,6 +164,10 @@ def start_server(host: str, port: int) -> "tuple[viser.ViserServer, str, Gate]":
         stop_server(server)
         raise WeftError(f"viser {viser.__version__} cannot be protected from other users: install viser 1.1")
     gate.server = server
+    server.scene.set_up_direction("+y")
+    server.gui.configure_theme(show_logo=False, show_share_button=False)
+    # beside the picture instead of over it
+    server.gui.main_panel.dock_right()
     # a browser may go away at any moment: what was on its way to it is lost, and nobody needs to hear of it
     warnings.filterwarnings("ignore", message="Queued a .* on a closed connection")
     for message in (_messages.ShareUrlRequest, _messages.ShareUrlDisconnect):

@@ -199,3 +199,10 @@ def common_view(caches: "list[Cache]", size: tuple[int, int]) -> View:
             if body.kind == "cloth" or not _is_floor(points, extent(start)):
                 clouds.append(points[np.linalg.norm(points - middle, axis=1) < farthest])
     return choose_view(first, aspect=size[0] / size[1], points=np.concatenate(clouds))
+
+
+def place_camera(server: Any, view: View, near: float, far: float) -> None:
+    """Let browsers that come look from this view, at what is between two distances, m."""
+    camera = server.initial_camera
+    camera.position, camera.look_at, camera.fov = view.position, view.target, np.radians(view.fov_deg)
+    camera.near, camera.far = near, far

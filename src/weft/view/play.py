@@ -19,7 +19,7 @@ from weft.scene import Path as KeyframePath
 from weft.scene import Scene, Sequence, Spin, load_scene, rotation
 from weft.scene.colours import body_colours
 from weft.view.access import serve, start_server, stop_server
-from weft.view.camera import choose_view, extent, fit_view, subject_of
+from weft.view.camera import choose_view, extent, fit_view, place_camera, subject_of
 from weft.view.figures import to_rgb
 from weft.view.ground import add_ground
 from weft.view.keep import Recording, save_start
@@ -276,16 +276,12 @@ class LiveView:
 
     def _set_stage(self) -> None:
         server, cloth = self._server, self.cloth
-        server.scene.set_up_direction("+y")
-        server.gui.configure_theme(show_logo=False, show_share_button=False)
-        server.gui.main_panel.dock_right()
         points, everything = cloth.positions.copy(), self._subject()
         view = choose_view(self.cloth.world, aspect=ASPECT, camera=self.scene.camera, points=everything)
-        camera, size = server.initial_camera, extent(points)
+        size = extent(points)
         centre = points.mean(axis=0)
         self._reach = centre - HAND_REACH * size, centre + HAND_REACH * size
-        camera.position, camera.look_at, camera.fov = view.position, view.target, np.radians(view.fov_deg)
-        camera.near, camera.far = 1e-3 * size, 1e3 * extent(everything)
+        place_camera(server, view, 1e-3 * size, 1e3 * extent(everything))
         self._helpers = add_ground(server.scene, size, self._lowest() - GRID_BELOW * size, shadow=False)
         self._cloths: dict[str, list[Any]] = {}
         self._colliders: dict[str, tuple[Any, np.ndarray | None]] = {}

@@ -15,7 +15,7 @@ import numpy as np
 from weft.cache import scene_of
 from weft.errors import WeftError
 from weft.view.access import serve, start_server, stop_server
-from weft.view.camera import View, extent
+from weft.view.camera import View, extent, place_camera
 from weft.view.tab import ASPECT, Shared, Tab
 
 if TYPE_CHECKING:
@@ -156,19 +156,8 @@ class Viewer:
         return draw_film(self.cache, folder / f"{name}.mp4", look, camera=view, marks=red, progress=go_on)
 
     def _set_stage(self) -> None:
-        server, points = self._server, self._shared.points
-        server.scene.set_up_direction("+y")
-        server.gui.configure_theme(show_logo=False, show_share_button=False)
-        # beside the picture instead of over it
-        server.gui.main_panel.dock_right()
-        view = self._shared.view(ASPECT)
-        camera = server.initial_camera
-        camera.position = view.position
-        camera.look_at = view.target
-        camera.fov = np.radians(view.fov_deg)
-        size = extent(points)
-        camera.near = 1e-3 * size
-        camera.far = 1e3 * size
+        size = extent(self._shared.points)
+        place_camera(self._server, self._shared.view(ASPECT), 1e-3 * size, 1e3 * size)
 
 
 def view_cache(
