@@ -148,8 +148,7 @@ class Controls:
 
     def clear(self) -> None:
         """Follow the scene alone."""
-        self.poses, self.holds = {}, {}
-        self._apply()
+        self.restore({})
 
     def saved(self) -> dict[str, Any]:
         """All that `restore` needs; pickles."""
@@ -157,18 +156,19 @@ class Controls:
         return {"poses": {name: glide.saved() for name, glide in self.poses.items()}, "holds": holds}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Take what `saved` gave; handles of poses and holds stay valid."""
+        """Take what `saved` gave, or nothing; handles of poses and holds stay valid."""
+        kept_poses, kept_holds = saved.get("poses", {}), saved.get("holds", {})
+        if not (self.poses or self.holds or kept_poses or kept_holds):
+            return
         # glides that are there already keep their goal arrays, which the caller may have in the hand
-        poses = {
-            name: self.poses.get(name, Glide(kept["goal"], 0.0, mix_poses)) for name, kept in saved["poses"].items()
-        }
+        poses = {name: self.poses.get(name, Glide(kept["goal"], 0.0, mix_poses)) for name, kept in kept_poses.items()}
         holds = {}
-        for number, (vertices, kept) in saved["holds"].items():
+        for number, (vertices, kept) in kept_holds.items():
             _, glide = self.holds.get(number, (vertices, Glide(kept["goal"], 0.0, mix_points)))
             holds[number] = vertices, glide
             glide.restore(kept)
         for name, glide in poses.items():
-            glide.restore(saved["poses"][name])
+            glide.restore(kept_poses[name])
         self.poses, self.holds = poses, holds
         self._next = max([self._next, *(number + 1 for number in holds)])
         self._apply()

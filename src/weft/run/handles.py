@@ -56,9 +56,9 @@ class SimulatedBody:
         Set it to where the collider shall be at the end of the next `step` or `advance`, to which it goes at constant speed.
         From then on it no longer follows the motion that the scene gives it.
         """
-        controls = self._simulation._controls
-        if controls is not None and self.name in controls.poses:
-            return controls.poses[self.name].goal
+        poses = self._simulation.controls.poses
+        if self.name in poses:
+            return poses[self.name].goal
         pose = self.pose_now()
         pose.flags.writeable = False
         return pose
@@ -67,8 +67,8 @@ class SimulatedBody:
     def pose(self, value: npt.ArrayLike) -> None:
         pose = check_pose(self.name, value)
         simulation = self._simulation
-        steered = self.name in simulation.controls().poses
-        glide = simulation.controls().steer(self.name, self.pose_now(), simulation.time)
+        steered = self.name in simulation.controls.poses
+        glide = simulation.controls.steer(self.name, self.pose_now(), simulation.time)
         glide.goal[...] = pose
         if not steered:
             simulation.method.collider_moves()
@@ -110,7 +110,7 @@ class Hold:
     @property
     def held(self) -> bool:
         """Whether they are still held."""
-        return self._number in self._simulation.controls().holds
+        return self._number in self._simulation.controls.holds
 
     @property
     def positions(self) -> Floats:
@@ -121,7 +121,7 @@ class Hold:
     @property
     def target(self) -> Floats:
         """(k, 3) where the vertices shall be at the end of the next `step` or `advance`, m."""
-        holds = self._simulation.controls().holds
+        holds = self._simulation.controls.holds
         if self._number not in holds:
             raise WeftError("these vertices have been released: hold them again by pin")
         return holds[self._number][1].goal
@@ -136,7 +136,7 @@ class Hold:
 
     def release(self) -> None:
         """Let the vertices go, with the velocity that they have."""
-        self._simulation.controls().release(self._number)
+        self._simulation.controls.release(self._number)
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,8 @@ class Simulation:
         self._restored = 0, 0
         """frame and step of the last moment that no step led to, whose forces are unknown"""
         self._external: ExternalForces | None = None
-        self._controls: Controls | None = None
+        self.controls = Controls(world)
+        """the poses and held vertices of the caller"""
         self._knows_forces = False
         self._reporter: ContactReporter | None = None
         self._after_steps: list[Callable[[Simulation], object]] = []
@@ -148,10 +149,9 @@ class Simulation:
 
     def aim(self, frames: int) -> None:
         """Let bodies and held vertices reach their goals after so many frames, or with 0 after a step."""
-        if self._controls is not None:
-            frame, fps = self.state.frame, self.scene.fps
-            end = (frame + frames) / fps if frames else frame / fps + (self.state.step + 1) * self.dt
-            self._controls.aim(self.time, end)
+        frame, fps = self.state.frame, self.scene.fps
+        end = (frame + frames) / fps if frames else frame / fps + (self.state.step + 1) * self.dt
+        self.controls.aim(self.time, end)
 
     def _step_done(self) -> None:
         for callback in self._after_steps:
@@ -288,18 +288,12 @@ class Simulation:
 
     # controls
 
-    def controls(self) -> Controls:
-        """The poses and held vertices of the caller."""
-        if self._controls is None:
-            self._controls = Controls(self.world)
-        return self._controls
-
     def pin(self, cloth: str, vertices: npt.ArrayLike) -> Hold:
         """Hold vertices of a cloth where they are; set `target` of what this returns to move them, `release()` lets go."""
         body = self._body(cloth, "cloth")
         chosen = checks.vertex_numbers(cloth, vertices, body.vertices.stop - body.vertices.start)
         own = body.vertices.start + chosen.astype(np.int64)
-        return Hold(self, self.controls().hold(own, self.state.x.numpy()[own], self.time), cloth, chosen)
+        return Hold(self, self.controls.hold(own, self.state.x.numpy()[own], self.time), cloth, chosen)
 
     def add_force(self, force: Any, inputs: Sequence[Any] = ()) -> None:
         """Add a force that is computed when a step begins and acts during it.
@@ -335,8 +329,7 @@ class Simulation:
 
     def reset(self) -> None:
         """Go back to the start: held vertices are released, bodies follow the scene, forces in the array are zero."""
-        if self._controls is not None:
-            self._controls.clear()
+        self.controls.clear()
         if self._external is not None:
             self._external.constant.zero_()
         state = self.world.initial_state()
@@ -356,7 +349,7 @@ class Simulation:
             state.frame,
             state.step,
             {name: np.array(values) for name, values in self.method.saved().items()},
-            {} if self._controls is None else self._controls.saved(),
+            self.controls.saved(),
         )
 
     def restore(self, saved: SavedSimulation) -> None:
@@ -365,11 +358,10 @@ class Simulation:
             raise WeftError(f"restore needs what save gave, not {type(saved).__name__}")
         if saved.scene != self._fingerprint():
             raise WeftError("this was saved from another scene or another method, and cannot be restored here")
-        if saved.controls or self._controls is not None:
-            before = set(self.controls().poses)
-            self.controls().restore(saved.controls or {"poses": {}, "holds": {}})
-            if set(self.controls().poses) != before:
-                self.method.collider_moves()
+        before = set(self.controls.poses)
+        self.controls.restore(saved.controls)
+        if set(self.controls.poses) != before:
+            self.method.collider_moves()
         if len(saved.forces) or self._external is not None:
             external = self._forces()
             external.constant.assign(saved.forces if len(saved.forces) else np.zeros(external.constant.shape + (3,)))

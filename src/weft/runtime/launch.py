@@ -26,7 +26,7 @@ import warp as wp
 
 from weft.errors import WeftError
 from weft.runtime.compiling import announced, choose_cache
-from weft.runtime.graph_cache import GraphCache, launch_fused
+from weft.runtime.graph_cache import launch_fused
 from weft.runtime.thread_pool import MAX_HELPERS, PackedKernel, ThreadLimit, ThreadPool
 from weft.runtime.warp_version import PublicKernel, launches_are_known
 
@@ -206,8 +206,7 @@ class _CudaLauncher:
         self.commands: dict[wp.Kernel, _Command] = {}
 
     def launch(self, kernel: wp.Kernel, dim: int, inputs: Sequence[Any], block: int | None = None) -> None:
-        if GraphCache._fused:
-            launch_fused()
+        launch_fused()
         command = self.commands.get(kernel)
         if command is None:
             command = self.commands[kernel] = _Command(kernel, inputs, self.device, dim, block)
