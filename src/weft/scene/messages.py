@@ -116,8 +116,11 @@ def mistakes(title: str, found: Iterable[tuple[Key, str]]) -> ValidationError:
     return ValidationError.from_exception_data(title, lines)
 
 
-def reword(error: ValidationError, title: str, keys: Sequence[str]) -> ValidationError:
-    """The same mistakes with final texts; `keys` are the known keys of the model that was being read."""
+def reword(error: ValidationError, title: str, keys: Sequence[str], inner: Mapping[str, str]) -> ValidationError:
+    """The same mistakes with final texts; `keys` are the known keys of the model that was being read.
+
+    `inner` are the keys of the tables in it, each with its path.
+    """
     details = _merged(error.errors(include_url=False))
     # a file of another kind can have a mistake in every line; each level of nesting passes on what it was given
     if len(details) > MOST_MISTAKES:
@@ -126,7 +129,7 @@ def reword(error: ValidationError, title: str, keys: Sequence[str]) -> Validatio
             more = {"text": f"and more than {len(details) - MOST_MISTAKES - 1:,} other mistakes"}
             last = cast(ErrorDetails, {**last, "type": _EXPLAINED, "loc": (), "ctx": more})
         details = [*details[:MOST_MISTAKES], last]
-    return mistakes(title, [(tuple(detail["loc"]), _text(detail, keys)) for detail in details])
+    return mistakes(title, [(tuple(detail["loc"]), _text(detail, keys, inner)) for detail in details])
 
 
 def _merged(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
@@ -151,12 +154,15 @@ def _merged(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
     return kept
 
 
-def _text(detail: ErrorDetails, keys: Sequence[str]) -> str:
+def _text(detail: ErrorDetails, keys: Sequence[str], inner: Mapping[str, str]) -> str:
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     if kind == _EXPLAINED:
         return str(context["text"])
     if kind == "extra_forbidden":
-        return f"unknown key, {suggest(str(detail['loc'][-1]), keys)}"
+        name = str(detail["loc"][-1])
+        if name in inner:
+            return f"unknown key here, did you mean {inner[name]!r}?"
+        return f"unknown key, {suggest(name, keys)}"
     if kind == "missing":
         return "is missing"
     if kind in ("tuple_type", "list_type") and isinstance(value, Mapping):

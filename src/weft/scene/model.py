@@ -9,7 +9,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Never, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Never, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -145,6 +145,16 @@ else:
             return sorted(name for name in own - hidden if not name.startswith("_"))
 
 
+def _models_in(annotation: Any) -> Iterator["type[SceneModel]"]:
+    """The models that a value of this type may be, or a list of it may hold."""
+    if isinstance(annotation, type) and issubclass(annotation, SceneModel):
+        yield annotation
+        for kind in annotation.__subclasses__():
+            yield from _models_in(kind)
+    for part in get_args(annotation):
+        yield from _models_in(part)
+
+
 class SceneModel(BaseModel, metaclass=_ModelKind):
     """Anything that is a table in a scene file. Immutable and made with keywords; `replace` makes a changed copy."""
 
@@ -178,7 +188,7 @@ class SceneModel(BaseModel, metaclass=_ModelKind):
             return handler(data)
         except ValidationError as error:
             in_toml = bool(info.context and info.context.get("toml"))
-            raise reword(error, cls.__name__, cls.keys(toml=in_toml)) from None
+            raise reword(error, cls.__name__, cls.keys(toml=in_toml), cls._inner_keys(in_toml)) from None
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -222,6 +232,17 @@ class SceneModel(BaseModel, metaclass=_ModelKind):
     def keys(cls, *, toml: bool = False) -> list[str]:
         """The keys of this model, as Python or as TOML spells them."""
         return [cls.toml_names.get(name, name) if toml else name for name in cls.model_fields]
+
+    @classmethod
+    def _inner_keys(cls, toml: bool) -> dict[str, str]:
+        """The keys of the tables in this model, each with its path, such as `forces.gravity`."""
+        found: dict[str, str] = {}
+        for name, field in cls.model_fields.items():
+            outer = cls.toml_names.get(name, name) if toml else name
+            for kind in _models_in(field.annotation):
+                for key in kind.keys(toml=toml):
+                    found.setdefault(key, f"{outer}.{key}")
+        return found
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed, validated like a new one."""
