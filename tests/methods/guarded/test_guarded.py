@@ -90,6 +90,27 @@ def test_a_sheet_slides_off_the_end_of_a_solid_that_starts_across_it(shape, rota
     assert last_crossing(cache) < 20
 
 
+@pytest.mark.parametrize(
+    ("x", "rotation"),
+    [
+        # across the whole sheet near its rim: a strip goes back through the wall
+        (0.19, (5.0, 10.0, 20.0)),
+        # from a rim into the sheet: the wall leaves through the open end of the slit
+        (0.157, (5.5, -27.6, -29.0)),
+    ],
+)
+def test_a_sheet_comes_free_of_a_wall_thinner_than_its_edges(x, rotation, tmp_path):
+    v, faces, rest = scenes.flat(24, size=0.4)
+    at = weft.Placement(position=(x, 0.0, 0.01), rotation_deg=rotation)
+    wall = weft.Collider(name="wall", shape=weft.Box(size=(0.003, 0.2, 0.5)), placement=at)
+    cache = run(scenes.floating([scenes.cloth(tmp_path, "sheet", v, faces, rest)], (wall,), frames=24), tmp_path)
+    check_report(cache)
+    assert cache.report["intersections"][0] > 50
+    assert last_crossing(cache) < 20
+    assert cache.report["stretch"].max() < 0.35
+    assert np.linalg.norm(cache.velocities(23)[cache.bodies[0].vertices], axis=1).max() < 1.0
+
+
 @pytest.mark.parametrize("kind", ["hill", "corner", "cross", "rims", "flap", "roll", "layers"])
 def test_cloth_that_starts_tangled_comes_free_and_is_calm(kind, tmp_path):
     cache = run(scenes.tangled_start(kind, tmp_path), tmp_path)

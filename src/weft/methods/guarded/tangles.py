@@ -228,7 +228,12 @@ class TangleFinder:
         closed_on = self._near.around(held[(forced | closing)[held]], PINCHED_RINGS)
         cut = tangles.analysis.edge, tangles.analysis.face
         near = self._near.around(held, PINCHED_RINGS)
-        return Places(tangles.outside, *cut, near, closed_on, self.solids.vertices, tangles.outwards)
+        regions = tangles.analysis.region_vertices
+        passing = np.zeros(self.world.vertex_count, dtype=bool)
+        back = self._at_thin(tangles) & pulling_paths(tangles.analysis)
+        passing[regions.items[back[row_numbers(regions) // 2]]] = True
+        outside = tangles.outside[~passing[tangles.outside]]
+        return Places(outside, *cut, near | passing, closed_on, self.solids.vertices, tangles.outwards)
 
     def at_pinched(self, tangles: Tangles) -> Bools:
         """(k,) which crossings are at pinched vertices, or so near to them that solids may still close on them."""
@@ -280,16 +285,20 @@ class TangleFinder:
         starts, sizes = analysis.path_offsets[:-1], np.diff(analysis.path_offsets)
         at_pins = pinned[tangles.vertices].any(axis=1)
         hopeless = 2 * np.add.reduceat(at_pins.astype(np.int64), starts) >= sizes
-        solid, pulled, moves = np.zeros(len(analysis), dtype=bool), np.zeros(len(analysis), dtype=bool), []
+        solid, pulled, slit = (np.zeros(len(analysis), dtype=bool) for _ in range(3))
+        moves: list[Way] = []
         if tangles.around is not None:
             closed = self._crosses_solids(tangles)
             solid = np.logical_or.reduceat(closed, starts)
-            pulled = solid & self._wholly_inside(tangles)
+            # the smaller side of cloth goes back through a thin solid, and a solid leaves a slit through its open end
+            thin, dividing = self._at_thin(tangles), pulling_paths(analysis)
+            pulled = dividing & (solid & self._wholly_inside(tangles) | thin)
+            slit = thin & ~dividing & ~analysis.closed
             through, slide = self._slide_off(tangles, pulled)
-            cutting = closed & ~at_pins & ~through[analysis.path_of]
+            cutting = closed & ~at_pins & ~(through | slit)[analysis.path_of]
             moves = [self._leave(tangles, pulled), slide, self._clear(tangles, tangles.vertices[cutting])]
             pulled &= ~through
-        return self.parting.displacements(analysis, ~solid & ~hopeless, pulled, moves, movable, number)
+        return self.parting.displacements(analysis, (~solid | slit) & ~hopeless, pulled, moves, movable, number)
 
     def _wholly_inside(self, tangles: Tangles) -> Bools:
         """(paths,) the paths that divide the cloth, with all of its vertices on one side inside a solid, none pinched."""
@@ -301,6 +310,15 @@ class TangleFinder:
         outside = np.bincount(row_numbers(regions), ~inside[regions.items], len(regions.offsets) - 1)
         found: Bools = pulling_paths(analysis) & (outside.reshape(-1, 2).sum(axis=1) == 0)
         return found
+
+    def _at_thin(self, tangles: Tangles) -> Bools:
+        """(paths,) the paths at solids that are thin there: most edges and triangles that cross have no vertex inside."""
+        starts = tangles.analysis.path_offsets[:-1]
+        inside = np.zeros(self.world.vertex_count, dtype=bool)
+        inside[tangles.inside] = True
+        deep = np.add.reduceat(inside[tangles.vertices].any(axis=1).astype(np.int64), starts)
+        solid = np.logical_or.reduceat(self._crosses_solids(tangles), starts)
+        return np.asarray(solid & (2 * deep <= np.diff(tangles.analysis.path_offsets)))
 
     def _slide_off(self, tangles: Tangles, pulled: Bools) -> tuple[Bools, Way]:
         """Which of the pulled paths go around a solid that passes through the cloth, and the ways of the cloth off its end.
