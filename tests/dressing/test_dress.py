@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import weft
 from weft.cli.main import app
 from weft.dressing.arrange import Obstacle, arrange_panels, panel_groups
-from weft.dressing.dresser import count_crossings, part_cloth
+from weft.dressing.dresser import count_crossings, open_limit, part_cloth
 from weft.dressing.sewing import hanging_stitches, sew_garment
 from weft.dressing.tension import tightened
 from weft.dressing.thin_body import thin_body
@@ -48,6 +48,9 @@ def dressed(pattern, tmp_path_factory):
 
 def test_a_vest_is_sewn_and_nothing_crosses(dressed):
     assert dressed.ok and dressed.crossings.free and dressed.remarks == ()
+    # only the start and the end of the drape are looked at
+    counts = [row["intersections"] for row in dressed.cache.report.rows()]
+    assert counts[-1] == 0 and set(counts[1:-1]) == {-1}
     (garment,) = dressed.garments
     # vertices that are sewn together are at the same place, and the vest is around the body
     assert np.array_equal(*garment.vertices[garment.stitches].transpose(1, 0, 2))
@@ -330,6 +333,21 @@ def test_a_tube_is_moved_aside_where_the_body_is_in_the_way_at_all_heights():
         assert abs(middle) < 0.08 and (x == 0.0) == (abs(middle - 0.01 * x) < 1e-3)
 
 
+def test_a_tube_is_moved_so_that_its_limb_is_in_its_middle():
+    """Legs that were near the side of a trouser leg were left outside when it closed, and the trousers slid off."""
+    thin = shapes.capsule(0.008, 1.6, segments=12)
+    thin = thin.with_vertices(thin.vertices + (0.0, 1.0 - thin.vertices[:, 1].mean(), 0.0))
+    end = arrange_panels(leg(7.0), Obstacle(thin.vertices, thin.faces)).garment.vertices
+    assert abs(end[:, 0].mean()) < 0.6 * np.abs(end[:, 0] - end[:, 0].mean()).max() + 0.008
+
+
+def test_a_thin_body_that_carries_nothing_lets_nothing_fall():
+    """A tube around a body that is thinner everywhere is held at its height while the body grows."""
+    cut = cut_pattern(skirt(40, 40, 30, z=25), 0.1)
+    sewn = sew_garment(cut, column(0.5), material=Material(), thickness=0.002).cut.vertices
+    assert abs((sewn - cut.vertices)[:, 1].mean()) < 0.035
+
+
 def test_the_halves_of_a_tube_stay_apart():
     cut = cut_pattern(skirt(45, 45, 50, z=6), 0.04)
     end = arrange_panels(cut, Obstacle(column().vertices, column().faces)).garment.vertices
@@ -341,6 +359,11 @@ def test_what_slides_off_is_told(tmp_path):
     wide = skirt(40, 40, 30, z=25)
     done = weft.dress(wide, column(0.5), tmp_path / "wide.zarr", edge=0.08, settle=0.5)
     assert not done.ok and any("skirt slid down by" in remark for remark in done.remarks)
+
+
+def test_a_seam_may_be_open_by_a_part_of_an_edge():
+    """Coarse cloth that is tight is pulled open between its stitches."""
+    assert open_limit(0.01) == open_limit(0.02) == 0.005 and open_limit(0.06) == pytest.approx(0.015)
 
 
 def test_a_garment_far_too_small_is_refused(tmp_path):

@@ -165,6 +165,26 @@ def test_a_mistake_is_one_message(name, tmp_path):
     assert message in text and text.startswith(str(path)) and "\n" not in text
 
 
+def test_a_skirt_whose_halves_are_sewn_to_the_wrong_sides():
+    """The left half of the waist is sewn to the right half of a bodice: all corners of the waist become one point."""
+    halves = {
+        "left": panel([[0, 50], [20, 50], [20, 80], [0, 80]]),
+        "right": panel([[-20, 50], [0, 50], [0, 80], [-20, 80]]),
+    }
+    skirt = {"skirt": panel([[-20, 0], [20, 0], [20, 45], [0, 45], [-20, 45]])}
+    middle = stitch("left", 3, "right", 1)
+    good = specification(halves | skirt, [middle, stitch("left", 0, "skirt", 2), stitch("right", 0, "skirt", 3)])
+    read_pattern(good)
+    back = {"back": panel([[-20, 0], [-20, 45], [20, 45], [20, 0]], z=-20)}
+    sides = [stitch("skirt", 1, "back", 2), stitch("skirt", 4, "back", 0)]
+    bad = specification(
+        halves | skirt | back, [middle, *sides, stitch("left", 0, "skirt", 3), stitch("right", 0, "skirt", 2)]
+    )
+    # both sides of the skirt end in the middle of the bodice
+    with pytest.raises(PatternError, match="the seams join both ends of edge 1 of panel 'back' with each other"):
+        read_pattern(bad)
+
+
 @pytest.mark.parametrize(("content", "message"), [(b"{", "it is no JSON file"), (b"\xff\xfe", "cannot be read")])
 def test_a_file_that_is_no_json(content, message, tmp_path):
     (tmp_path / "bad.json").write_bytes(content)

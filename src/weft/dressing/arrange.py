@@ -49,6 +49,12 @@ DOWN, UP, STEP, CLEARANCE = -0.10, 0.18, 0.01, 0.05
 # m: and to both sides, where moving it up or down is not enough: the inner seams of narrow trousers, which are drawn wider
 # apart than legs are, meet the legs
 ASIDE = 0.12
+# a tube encloses its part of the body where some of that is in the middle of it, this fraction of its width: sides that are
+# sewn draw closer than they stood, and would leave a leg outside that was near one of them. Of the slices of the tube as many
+# are to do so as can, but for one: a hem may hang below the feet
+MIDDLE = 0.6
+# m: of the points by which the body is found there
+SPACING = 0.03
 
 
 @wp.kernel
@@ -74,6 +80,8 @@ class Obstacle:
     """A body that straight lines may meet."""
 
     def __init__(self, vertices: Floats, faces: Ints) -> None:
+        self.points = np.concatenate([vertices, _points_on_edges(vertices, faces)])
+        """points on it, not far from each other"""
         self._mesh = wp.Mesh(
             wp.array(vertices.astype(np.float32), dtype=wp.vec3, device="cpu"),
             wp.array(faces.ravel().astype(np.int32), dtype=int, device="cpu"),
@@ -87,6 +95,40 @@ class Obstacle:
         if count:
             launch(find_blocked, count, [self._mesh.id, *ends, found], device="cpu")
         return np.asarray(found.numpy()[:count] > 0)
+
+
+def _points_on_edges(vertices: Floats, faces: Ints) -> Floats:
+    """(k, 3) points that divide long edges of triangles into pieces of at most SPACING."""
+    edges = np.unique(np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1), axis=0)
+    start, way = vertices[edges[:, 0]], np.subtract(*vertices[edges[:, ::-1]].transpose(1, 0, 2))
+    pieces = np.maximum(1, np.ceil(np.linalg.norm(way, axis=1) / SPACING)).astype(int)
+    of = np.repeat(np.arange(len(edges)), pieces - 1)
+    number = np.arange(len(of)) - np.repeat(np.cumsum(pieces - 1) - (pieces - 1), pieces - 1) + 1
+    return np.asarray(start[of] + (number / pieces[of])[:, None] * way[of])
+
+
+@dataclass(frozen=True)
+class Tube:
+    """The middle of a tube of panels, in slices one after the other: boxes whose axes are those of the tube."""
+
+    frame: Floats
+    """(3, 3) along the tube, across it from side to side, from back to front"""
+    least: Floats
+    """(k, 3) m: the lower bounds of the boxes; each begins where the one before it ends"""
+    most: Floats
+
+    def enclosed(self, points: Floats, moves: Floats) -> Ints:
+        """(h,) how many slices have one of the points inside when the tube is moved so."""
+        places, steps = points @ self.frame.T, moves @ self.frame.T
+        low, high = self.least.min(axis=0) + steps.min(axis=0), self.most.max(axis=0) + steps.max(axis=0)
+        places = places[((places > low) & (places < high)).all(axis=1)]
+        counts = np.zeros(len(moves), dtype=np.int32)
+        for number, step in enumerate(steps):
+            at = places - step
+            box = np.clip(np.searchsorted(self.least[:, 0], at[:, 0]) - 1, 0, len(self.least) - 1)
+            inside = ((at > self.least[box]) & (at < self.most[box])).all(axis=1)
+            counts[number] = len(np.unique(box[inside]))
+        return counts
 
 
 @dataclass(frozen=True)
@@ -108,7 +150,7 @@ def arrange_panels(cut: CutGarment, body: Obstacle) -> Arrangement:
     vertex_group = groups[cut.vertex_panel]
     for group in range(groups.max() + 1):
         own = cut.stitches[(vertex_group[cut.stitches] == group).all(axis=1)]
-        x[vertex_group == group] += _shift(x, own, _spans(cut, groups == group, x), body)
+        x[vertex_group == group] += _shift(x, own, _tube(cut, groups == group, x), body)
     caught = body.between(*x[cut.stitches].transpose(1, 0, 2)).sum()
     return Arrangement(replace(cut, vertices=x), int(caught))
 
@@ -262,51 +304,55 @@ def _axis_of_seams(cut: CutGarment, numbers: Sequence[int], *, both_sides: bool 
     return np.asarray(axis) if shared > SHARED * min(np.ptp(side) for side in reach) else None
 
 
-def _shift(x: Floats, stitches: Ints, spans: Floats, body: Obstacle) -> Floats:
+def _shift(x: Floats, stitches: Ints, tube: Tube | None, body: Obstacle) -> Floats:
     """(3,) how far a group is moved so that the body is in the way of the fewest stitches, and not just so.
 
-    It is moved up or down; where the body is in the way at all heights, also to a side, but not off the part of the body that
-    it is to enclose: the body is to be in the way of half of its `spans`, (2, k, 3), lines across the tube.
+    It is moved up or down; where that is not enough, also to a side. A tube is to enclose its part of the body: it is no
+    better if the stitches of a trouser leg all pass the leg by on one side.
     """
     heights = np.arange(DOWN, UP + 0.5 * STEP, STEP)
+    sides = np.append(np.arange(-ASIDE, ASIDE + 0.5 * STEP, STEP), 0.0) if tube else np.zeros(1)
     one, other = x[stitches].transpose(1, 0, 2)
+    moves = np.zeros((len(sides), len(heights), 3))
+    moves[:, :, 0], moves[:, :, 1] = sides[:, None], heights
+    beside = np.zeros(moves.shape[:2])
+    if tube:
+        enclosed = tube.enclosed(body.points, moves.reshape(-1, 3)).reshape(beside.shape)
+        beside = np.maximum(0, enclosed.max() - 1 - enclosed) / len(tube.least)
 
-    def blocked(aside: float) -> Ints:
-        moves = np.array([[aside, height, 0.0] for height in heights])
-        counts = np.array([body.between(one + move, other + move).sum() for move in moves])
-        if aside:
-            enclosed = np.array([body.between(spans[0] + move, spans[1] + move).sum() for move in moves])
-            counts[2 * enclosed < spans.shape[1]] += len(stitches)
-        return counts
+    def missed(side: int) -> Floats:
+        """Stitches, for each height, that the body is in the way of, or that close beside it."""
+        blocked = np.array([body.between(one + move, other + move).sum() for move in moves[side]])
+        return np.asarray(blocked + beside[side] * len(stitches))
 
-    aside, counts = 0.0, blocked(0.0)
-    if counts.min() > 0 and spans.shape[1]:
-        sides = np.arange(-ASIDE, ASIDE + 0.5 * STEP, STEP)
-        aside = _nearest(sides, np.array([blocked(side).min() for side in sides]))
-        counts = blocked(aside)
-    return np.array([aside, _nearest(heights, counts), 0.0])
+    # the last of the sides is none
+    side, counts = len(sides) - 1, missed(len(sides) - 1)
+    if counts.min() > 0 and tube:
+        best = _nearest(sides[:-1], np.array([missed(i).min() for i in range(len(sides) - 1)]))
+        side = int(np.argmin(np.abs(sides[:-1] - best)))
+        counts = missed(side)
+    return np.array([sides[side], _nearest(heights, counts), 0.0])
 
 
-def _spans(cut: CutGarment, chosen: NDArray[np.bool_], x: Floats) -> Floats:
-    """(2, k, 3) the ends of lines across a tube of panels, from its one side to the other; none where they are no tube."""
+def _tube(cut: CutGarment, chosen: NDArray[np.bool_], x: Floats) -> Tube | None:
+    """The slices of the tube that panels make; None where they make none."""
     axis = _axis(cut, chosen)
     if axis is None:
-        return np.zeros((2, 0, 3))
-    mine = x[chosen[cut.vertex_panel]]
-    across = np.cross(axis, [0.0, 0.0, 1.0])
-    along, aside = mine @ axis, mine @ across
-    edges = np.linspace(along.min(), along.max(), GIRTHS + 1)
-    ends = []
-    for low, high in pairwise(edges):
-        here = (along >= low) & (along <= high)
-        if here.any():
-            reach = aside[here]
-            middle = mine[here].mean(axis=0)
-            ends.append([middle + (side - middle @ across) * across for side in (reach.min(), reach.max())])
-    return np.array(ends).reshape(-1, 2, 3).transpose(1, 0, 2)
+        return None
+    frame = np.stack([axis, np.cross(axis, [0.0, 0.0, 1.0]), [0.0, 0.0, 1.0]])
+    places = x[chosen[cut.vertex_panel]] @ frame.T
+    least, most = [], []
+    for low, high in pairwise(np.linspace(places[:, 0].min(), places[:, 0].max(), GIRTHS + 1)):
+        here = places[(places[:, 0] >= low) & (places[:, 0] <= high)]
+        if len(here):
+            (_, left, back), (_, right, front) = here.min(axis=0), here.max(axis=0)
+            middle, half = 0.5 * (left + right), 0.5 * MIDDLE * (right - left)
+            least.append([low, middle - half, back])
+            most.append([high, middle + half, front])
+    return Tube(frame, np.array(least), np.array(most))
 
 
-def _nearest(moves: Floats, counts: Ints) -> float:
+def _nearest(moves: Floats, counts: Floats) -> float:
     """Of the moves with the smallest count the nearest to none, with some distance from those with more."""
     best = counts == counts.min()
     # the runs of good moves; the nearest to where the pattern puts the group is taken

@@ -38,9 +38,12 @@ REST = 0.1
 # m/s^2: gravity while the body grows; without it straps are lifted off the shoulders, with all of it seams under the arms
 # are pulled down before there are shoulders that carry
 GROWING_GRAVITY = 5.0
-# 1/s^2: gravity ceases as the top of a garment sinks, the UPPER part of its height, since a thin body carries no skirt: after
-# 2.5 cm there is none
-SUPPORT, UPPER = 200.0, 0.15
+# 1/s^2 and 1/s: nothing holds a garment up on a thin body, and trousers that close slide down tapering legs. So the top of a
+# garment, the UPPER part of its height, is held where it was arranged by a force on all of it, as by a spring that is damped
+# critically; gravity lowers it by 2.5 cm where the body does not carry it
+SUPPORT, SUPPORT_DAMPING, UPPER = 200.0, 28.0, 0.15
+# m/s^2: that force at most
+LARGEST_SUPPORT = 20.0
 # coefficient of friction of the body meanwhile: enough that nothing slips off one shoulder, little enough to slide into place
 FRICTION = 0.2
 # 1/s: air that stops what is drawn together from swinging
@@ -114,11 +117,9 @@ def sew_garment(
         )
         sim = Simulation(scene)
         status: dict[str, None] = {}
+        support = _Support(sim, len(cut.vertices))
         for frame in range(scene.frames):
-            if frame == round(STAGE * FPS):
-                gravity = _Gravity(sim, len(cut.vertices))
-            if frame >= round(STAGE * FPS):
-                gravity.apply()
+            support.apply(GROWING_GRAVITY if frame >= round(STAGE * FPS) else 0.0)
             sim.advance()
             if sim.report["status"] != "ok":
                 status[sim.report["status"]] = None
@@ -128,24 +129,26 @@ def sew_garment(
     return SewnGarment(joined(cut, end), stitch_gaps(cut, end), arranged.caught, tuple(status))
 
 
-class _Gravity:
-    """Gravity while the body grows: as much as the body carries already."""
+class _Support:
+    """A force on all of a garment that keeps its top at a height."""
 
     def __init__(self, sim: Simulation, count: int) -> None:
         self._sim, self._count = sim, count
         self._mass = sim.world.mass[:count]
         heights = self._heights()
         self._upper = heights > heights.max() - UPPER * np.ptp(heights)
-        self._start = float(heights[self._upper].mean())
+        self._start = self._last = float(heights[self._upper].mean())
 
     def _heights(self) -> Floats:
         return np.asarray(self._sim.state.positions()[: self._count, 1])
 
-    def apply(self) -> None:
-        """Set the forces of the next frame."""
-        sunk = self._start - float(self._heights()[self._upper].mean())
-        acceleration = float(np.clip(GROWING_GRAVITY - SUPPORT * sunk, 0.0, GROWING_GRAVITY))
-        self._sim.forces[: self._count, 1] = -acceleration * self._mass
+    def apply(self, gravity: float) -> None:
+        """Set the forces of the next frame, of this gravity (m/s^2) as far as the body carries it."""
+        height = float(self._heights()[self._upper].mean())
+        upwards = SUPPORT * (self._start - height) - SUPPORT_DAMPING * (height - self._last) * FPS
+        self._last = height
+        acceleration = float(np.clip(upwards - gravity, -GROWING_GRAVITY, LARGEST_SUPPORT))
+        self._sim.forces[: self._count, 1] = acceleration * self._mass
 
 
 def joined(cut: CutGarment, vertices: Floats) -> CutGarment:

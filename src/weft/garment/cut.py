@@ -154,25 +154,6 @@ class CutGarment:
         """Of all triangles of the flat panels, degrees."""
         return float(smallest_angles(self.uv, self.faces).min())
 
-    def rings_by_mistake(self) -> list[EdgeName]:
-        """Edges whose two ends the seams join, although no seam makes a tube of their panel: some seam runs the wrong way."""
-        sewn = {frozenset((seam.one, seam.other)) for seam in self.pattern.seams}
-        tubes = set()
-        for panel in self.pattern.panels:
-            count = len(panel.edges)
-            for i in range(count):
-                if frozenset(EdgeName(panel.name, (i + k) % count) for k in (-1, 1)) in sewn:
-                    tubes.add(EdgeName(panel.name, i))
-        partners = {name for pair in sewn if pair & tubes for name in pair}
-        return [
-            name
-            for name, along in self.edge_vertices.items()
-            # an edge that is tiny has one vertex
-            if len(along) > 1
-            and self.welded_vertex[along[0]] == self.welded_vertex[along[-1]]
-            and name not in tubes | partners
-        ]
-
     def labelled(self, labels: Collection[str]) -> Ints:
         """The vertices along all edges with one of these labels, and those that are sewn to them, ascending."""
         found = [

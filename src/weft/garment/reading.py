@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from weft.errors import printable
 from weft.garment.curves import Curve, arc, bezier, line
-from weft.garment.panel_checks import NOTHING, check_panel, check_size
 from weft.garment.pattern import EdgeName, Fold, Panel, PanelEdge, Pattern, PatternError, PatternSeam
+from weft.garment.pattern_checks import NOTHING, check_panel, check_rings, check_size
 
 Floats = NDArray[np.float64]
 
@@ -54,6 +54,7 @@ def read_pattern(data: Any, name: str = "garment") -> Pattern:
     seams = tuple(
         _read_seam(i, value, panels) for i, value in enumerate(_list(pattern.get("stitches", []), "stitches"))
     )
+    check_rings(panels, seams)
     return Pattern(name, panels, seams)
 
 

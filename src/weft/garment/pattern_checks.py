@@ -1,11 +1,11 @@
-"""What makes a panel impossible: a wrong unit, no area, edges that cross, folds that leave it."""
+"""What makes a pattern impossible: a wrong unit, panels without area or with edges that cross, seams to the wrong edges."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.garment.pattern import CHORDS, Panel, PatternError
+from weft.garment.pattern import CHORDS, EdgeName, Panel, PatternError, PatternSeam
 
 Floats = NDArray[np.float64]
 
@@ -98,3 +98,39 @@ def _crossing_edges(panel: Panel) -> tuple[int, int] | None:
         return None
     first = int(np.flatnonzero(across)[0])
     return int(owner[i[first]]), int(owner[j[first]])
+
+
+def check_rings(panels: Sequence[Panel], seams: Sequence[PatternSeam]) -> None:
+    """Refuse seams that join both ends of an edge with each other, although no seam makes a tube of its panel.
+
+    Some seam beside it joins the wrong edges, or runs the wrong way: the left half of a skirt with the right half of a bodice.
+    """
+    joined = {(panel.name, i): (panel.name, i) for panel in panels for i in range(len(panel.corners))}
+    edges = {EdgeName(panel.name, i): edge for panel in panels for i, edge in enumerate(panel.edges)}
+
+    def corner(panel: str, number: int) -> tuple[str, int]:
+        """The first of the corners that seams have joined this one with."""
+        at = (panel, number)
+        while joined[at] != at:
+            at = joined[at]
+        return at
+
+    for seam in seams:
+        one, other = edges[seam.one], edges[seam.other]
+        meets = (other.start, other.end) if seam.same_way else (other.end, other.start)
+        for mine, yours in zip((one.start, one.end), meets, strict=True):
+            joined[corner(seam.one.panel, mine)] = corner(seam.other.panel, yours)
+    sewn = {frozenset((seam.one, seam.other)) for seam in seams}
+    counts = {panel.name: len(panel.edges) for panel in panels}
+    tubes = {
+        name
+        for name in edges
+        if frozenset(EdgeName(name.panel, (name.edge + k) % counts[name.panel]) for k in (-1, 1)) in sewn
+    }
+    partners = {name for pair in sewn if pair & tubes for name in pair}
+    for name, edge in edges.items():
+        if corner(name.panel, edge.start) == corner(name.panel, edge.end) and name not in tubes | partners:
+            raise PatternError(
+                f"the seams join both ends of {name} with each other: a seam beside it joins the wrong edges, or runs the "
+                "wrong way"
+            )
