@@ -18,6 +18,7 @@ from weft.broad_phase.interface import BroadPhase, Candidates, make_broad_phase
 from weft.errors import WeftError
 from weft.geometry.ccd import ccd_edge_edge, ccd_point_triangle
 from weft.geometry.stencil import (
+    POINT_TRIANGLE,
     Kind,
     StencilArrays,
     Stencils,
@@ -196,32 +197,11 @@ def contacts(
 
 
 @wp.kernel
-def _collide_vertex_triangle(
+def _collide(
     first: int,
+    kind: int,
     pairs: wp.array[wp.vec2i],
     faces: wp.array[wp.vec3i],
-    start: wp.array[wp.vec3d],
-    end: wp.array[wp.vec3d],
-    tolerance: wp.float64,
-    chosen: wp.array[int],
-    times: wp.array[wp.float64],
-):
-    i = first + wp.tid()
-    pair = pairs[i]
-    p = pair[0]
-    f = faces[pair[1]]
-    a = f[0]
-    b = f[1]
-    c = f[2]
-    hit, time = ccd_point_triangle(start[p], start[a], start[b], start[c], end[p], end[a], end[b], end[c], tolerance)
-    chosen[i] = int(hit)
-    times[i] = time
-
-
-@wp.kernel
-def _collide_edge_edge(
-    first: int,
-    pairs: wp.array[wp.vec2i],
     edges: wp.array[wp.vec2i],
     start: wp.array[wp.vec3d],
     end: wp.array[wp.vec3d],
@@ -230,14 +210,15 @@ def _collide_edge_edge(
     times: wp.array[wp.float64],
 ):
     i = first + wp.tid()
-    pair = pairs[i]
-    e = edges[pair[0]]
-    f = edges[pair[1]]
-    a = e[0]
-    b = e[1]
-    c = f[0]
-    d = f[1]
-    hit, time = ccd_edge_edge(start[a], start[b], start[c], start[d], end[a], end[b], end[c], end[d], tolerance)
+    q = pair_vertices(kind, pairs[i], faces, edges)
+    a = start[q[0]]
+    b = start[q[1]]
+    c = start[q[2]]
+    d = start[q[3]]
+    if kind == POINT_TRIANGLE:
+        hit, time = ccd_point_triangle(a, b, c, d, end[q[0]], end[q[1]], end[q[2]], end[q[3]], tolerance)
+    else:
+        hit, time = ccd_edge_edge(a, b, c, d, end[q[0]], end[q[1]], end[q[2]], end[q[3]], tolerance)
     chosen[i] = int(hit)
     times[i] = time
 
@@ -258,13 +239,12 @@ class CollisionSearch:
         candidates = self.broad.feature_pairs()
         surface = self.broad.surface
         chosen, times = [], []
-        features = (surface.faces, surface.edges)
-        for kind, pairs, kernel in zip(Kind, candidates, (_collide_vertex_triangle, _collide_edge_edge), strict=True):
+        for kind, pairs in zip(Kind, candidates, strict=True):
             count = len(pairs)
             chosen.append(self._chosen[kind].at_least(max(count, 1))[:count])
             times.append(self._times[kind].at_least(max(count, 1))[:count])
-            inputs = [pairs, features[kind], start, end, self.tolerance, chosen[-1], times[-1]]
-            launch(kernel, count, inputs, device=self.device, grain=CCD_CANDIDATES_A_THREAD)
+            inputs = [int(kind), pairs, surface.faces, surface.edges, start, end, self.tolerance, chosen[-1], times[-1]]
+            launch(_collide, count, inputs, device=self.device, grain=CCD_CANDIDATES_A_THREAD)
         return candidates, chosen, times
 
     def free_step(self, start: wp.array, end: wp.array) -> float:

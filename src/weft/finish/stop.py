@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from weft.broad_phase.interface import make_broad_phase
 from weft.geometry.ccd import ccd_edge_edge, ccd_point_triangle
-from weft.geometry.stencil import nearest_weights, relative_position
+from weft.geometry.stencil import POINT_TRIANGLE, nearest_weights, pair_vertices, relative_position
 from weft.runtime import launch
 from weft.world import Surface
 
@@ -90,7 +90,7 @@ def distance_along(
     """How far apart the sides of a stencil, whose first point is the origin, stay along n at any fractions of the motions."""
     low = low_end(n, wp.vec3d(), motion_a)
     high = wp.max(high_end(n, c, motion_c), high_end(n, d, motion_d))
-    if kind == 0:
+    if kind == POINT_TRIANGLE:
         high = wp.max(high_end(n, b, motion_b), high)
     else:
         low = wp.min(low, low_end(n, b, motion_b))
@@ -115,15 +115,7 @@ def prefilter(
     kind: 0 for pairs of a vertex and a triangle, 1 for pairs of edges.
     """
     i = first + wp.tid()
-    pair = pairs[i]
-    q = wp.vec4i(pair[0], 0, 0, 0)
-    if kind == 0:
-        f = faces[pair[1]]
-        q = wp.vec4i(pair[0], f[0], f[1], f[2])
-    else:
-        e = edges[pair[0]]
-        g = edges[pair[1]]
-        q = wp.vec4i(e[0], e[1], g[0], g[1])
+    q = pair_vertices(kind, pairs[i], faces, edges)
     # coordinates relative to the first vertex lose fewer digits
     x0 = start[q[0]]
     b = start[q[1]] - x0
@@ -137,7 +129,7 @@ def prefilter(
 
     # separated along the line of centres by more than the largest distance that is kept
     n = -(b + c + d)
-    if kind == 1:
+    if kind != POINT_TRIANGLE:
         n = b - c - d
     apart = distance_along(kind, n, b, c, d, motion_a, motion_b, motion_c, motion_d)
     rounding = ROUNDING * size_of(b, c, d)
@@ -202,7 +194,7 @@ def detect_collisions(
     # vertices that do not move do not collide
     if a0 == a1 and b0 == b1 and c0 == c1 and d0 == d1:
         return
-    if kinds[i] == 0:
+    if kinds[i] == POINT_TRIANGLE:
         collides, when = ccd_point_triangle(a0, b0, c0, d0, a1, b1, c1, d1, least[i])
     else:
         collides, when = ccd_edge_edge(a0, b0, c0, d0, a1, b1, c1, d1, least[i])
