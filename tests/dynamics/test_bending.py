@@ -7,7 +7,7 @@ from scipy.sparse import csr_array, diags, random_array
 from scipy.sparse.linalg import spsolve
 
 from weft.dynamics.air import Air
-from weft.dynamics.position_based.bending import TOLERANCE, Bending, SparseRows, sliced_rows, times
+from weft.dynamics.position_based.bending import MOST_ITERATIONS, TOLERANCE, Bending, SparseRows, sliced_rows, times
 from weft.dynamics.position_based.model import PositionBased
 from weft.dynamics.springs import from_mesh
 from weft.mesh import TriMesh, shapes
@@ -165,3 +165,12 @@ def test_rows_in_slices_are_the_same_matrix(side, count):
     rows = sliced_rows(matrix, side, "cpu")
     launch(multiply, count, [rows, wp.array(x, dtype=wp.vec4d, device="cpu"), product], device="cpu")
     np.testing.assert_allclose(product.numpy(), matrix @ x, rtol=0.0, atol=1e-14)
+
+
+def test_minute_cloth_in_long_steps_is_solved_with_the_most_iterations():
+    """The stiffest waves are 10^17 times as stiff as cloth is heavy: 1 + 2 / 10^17 rounds to 1."""
+    mesh = shapes.grid((5e-6, 5e-6), (4, 4))
+    bending = Bending(from_mesh(mesh, Material(bend=BEND)), lumped(mesh), "cpu")
+    bending.pin(np.zeros(25, bool))
+    plan = bending.plan(0.03)
+    assert plan.half > 1e17 and plan.iterations == MOST_ITERATIONS

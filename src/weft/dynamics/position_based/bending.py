@@ -314,7 +314,7 @@ class Bending:
         if dt not in self._plans:
             upper = 1.0 + max([dt * (dt + delay) * stiffest for delay, stiffest in self._stiffest] + [1e-6])
             wanted = math.acosh(1.0 / TOLERANCE)
-            iterations = math.ceil(wanted / math.acosh((upper + 1.0) / (upper - 1.0)))
+            iterations = math.ceil(wanted / _rate_of_convergence(1.0, upper))
             lower = 1.0
             if iterations > MOST_ITERATIONS:
                 # the tolerance holds from here on; what is below is too soft, and no wave is too stiff, which would be unstable
@@ -323,7 +323,7 @@ class Bending:
             plan: Any = Chebyshev()
             plan.dt, plan.middle, plan.half = dt, 0.5 * (upper + lower), 0.5 * (upper - lower)
             plan.iterations = iterations
-            error = 1.0 / math.cosh(iterations * math.acosh((upper + lower) / (upper - lower)))
+            error = 1.0 / math.cosh(iterations * _rate_of_convergence(lower, upper))
             plan.rate = 1.0 / (dt * (1.0 - error)) if lower == 1.0 else 1.0 / dt
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
@@ -367,6 +367,14 @@ def sliced_rows(matrix: csr_array, side: int, device: wp.DeviceLike) -> Any:
     rows.begins, rows.ends = (wp.array(x, dtype=int, device=device) for x in (begins, begins + side * lengths))
     rows.step, rows.columns, rows.values = side, upload(matrix.indices, int), upload(matrix.data, wp.float64)
     return rows
+
+
+def _rate_of_convergence(lower: float, upper: float) -> float:
+    """arcosh of (upper + lower) / (upper - lower), by which the logarithm of the error falls in an iteration of Chebyshev.
+
+    Written so that it is not 0 where the bounds are so far apart that the quotient rounds to 1.
+    """
+    return 2.0 * math.atanh(math.sqrt(lower / upper))
 
 
 def _stiffest_modes(k: csr_array, inverse_mass: np.ndarray, delay: np.ndarray) -> list[tuple[float, float]]:
