@@ -203,7 +203,6 @@ FRICTION_CASES = (
         misses={
             **CLASSICAL,
             "untangle": "sticks where it should slip: one side goes slack",
-            "predictive": "attachments to both pins keep the sides at their length",
         },
     ),
     Case(

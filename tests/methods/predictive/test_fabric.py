@@ -9,6 +9,7 @@ import weft
 from weft.methods.predictive.fabric import Fabric
 from weft.scene import Forces, Predictive
 from weft.validate import theory
+from weft.validate.contact import FRICTION, belt
 from weft.validate.elasticity import CLOTH, LENGTH, PANEL, PANEL_WIDTH, hanging_strain, sheared_sag
 from weft.validate.materials import CREASE_DEG, crease_angle
 from weft.world import World
@@ -28,6 +29,11 @@ def test_a_strip_along_the_bias_and_a_panel_shear_as_theory_says():
     assert found == pytest.approx(100.0 * theory.hanging_strain(CLOTH.density, stiffness, LENGTH), rel=0.01)
     sag = 1e3 * theory.sheared_sag(PANEL.density, PANEL.mean("shear"), PANEL_WIDTH)
     assert sheared_sag("predictive", 16) == pytest.approx(sag, rel=0.04)
+
+
+def test_a_belt_round_a_cylinder_has_the_tensions_of_theory():
+    # attachments to both ends let it stretch
+    assert belt("predictive", 60) == pytest.approx(theory.belt_ratio(FRICTION, np.pi), rel=0.03)
 
 
 @pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 15.0])

@@ -13,7 +13,7 @@ from weft.methods.predictive.bending import INTERVAL, BendingArrays, StepBending
 from weft.methods.predictive.state import Pace, Settings, VertexArrays
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.scene import Predictive
-from weft.validate.elasticity import cantilever
+from weft.validate.elasticity import cantilever, edge_tilt
 from weft.world import World
 
 wp.set_module_options({"enable_backward": False})
@@ -125,3 +125,27 @@ def test_pins_that_let_go_change_the_matrix():
     assert method.solver.bending.arrays is not before
     # it falls freely, as a whole
     assert state.velocities()[: world.cloth_vertex_count, 1].max() < -0.3
+
+
+@pytest.mark.parametrize(
+    ("cells", "options", "expected"),
+    [((6, 4), {}, 24), ((60, 36), {}, 72), ((60, 36), {"substeps": 5}, 5)],
+)
+def test_stiff_bending_on_a_fine_mesh_has_shorter_substeps(cells, options, expected):
+    cloth = weft.Cloth(
+        shape=weft.Grid(size=(0.1, 0.06), cells=cells),
+        material=weft.Material(bend=2e-5),
+        pins=[weft.Pin(boundary="left")],
+    )
+    strip = weft.Realtime(weft.Scene(fps=30, cloths=[cloth], method=Predictive(**options)))
+    strip.step(1.0 / 30.0)
+    assert strip.solver.settings["substeps"][0] == expected
+    # a number that the caller chooses stays when other vertices are held
+    strip.change(substeps=7)
+    strip.solver.attach(np.zeros(len(strip.positions), bool))
+    assert strip.solver.settings["substeps"][0] == 7
+
+
+def test_a_strip_on_its_edge_stays_upright_below_the_critical_load():
+    assert edge_tilt("predictive", 20, 0.95) < 0.05
+    assert 0.1 < edge_tilt("predictive", 20, 1.05) < 0.8

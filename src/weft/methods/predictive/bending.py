@@ -180,6 +180,10 @@ class StepBending:
         self._bending.scale(factor)
         self._paces = None
 
+    def iterations(self, dt: float) -> int:
+        """How many iterations a solve over dt takes."""
+        return self._bending.iterations(dt) if self._bending.active else 0
+
     def plan(self, dt: float, substeps: int) -> None:
         """Prepare steps dt of so many substeps."""
         if self._paces == (dt, substeps) or not self._bending.active:

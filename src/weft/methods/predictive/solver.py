@@ -16,7 +16,7 @@ from weft.methods.predictive.fabric import Fabric
 from weft.methods.predictive.guides import Goals, Guides, attach_world
 from weft.methods.predictive.half_spaces import PADDING, HalfSpaces, find_each, place_shapes
 from weft.methods.predictive.motions import Colliders
-from weft.methods.predictive.plan import ExecutionPlan, refined_substeps, usual_radius, usual_substeps
+from weft.methods.predictive.plan import LONGEST_SUBSTEP, ExecutionPlan, refined_substeps, usual_radius, usual_substeps
 from weft.methods.predictive.search import ContactSearch
 from weft.methods.predictive.state import PREDICTION, Settings, Vertices, begin_step, compile_regions, fill, move_freely
 from weft.methods.predictive.tangles import Tangles
@@ -74,6 +74,7 @@ class PredictiveSolver:
         self.tangles = (
             Tangles(self.search.mesh, self.search.surface, self.vertices, self.halves) if self.search else None
         )
+        self._usual_substeps = None if options.substeps else usual_substeps(world, options)
         self.device_settings = self._make_settings()
         self.settings = self.device_settings.numpy() if self.device.is_cpu else self.device_settings.numpy().copy()
         """the numbers of a step by name; they may be changed between steps"""
@@ -116,6 +117,11 @@ class PredictiveSolver:
     def attach(self, fixed: np.ndarray) -> None:
         """Attach all vertices to those that are held, which bending has to know too."""
         self.bending.pin()
+        if self._usual_substeps == self.settings["substeps"][0]:
+            # nobody asked for another number
+            iterations = self.bending.iterations(LONGEST_SUBSTEP)
+            self._usual_substeps = usual_substeps(self.world, self.options, iterations)
+            self.settings["substeps"][0] = self._usual_substeps
         if self.options.attachments:
             self.guides.attach(attach_world(self.world, fixed, self.options.attachment_reach))
 
@@ -405,7 +411,7 @@ class PredictiveSolver:
             collider_thickness=world.scene.thickness,
             friction=1.0,
             vertices=world.cloth_vertex_count,
-            substeps=options.substeps or usual_substeps(world, options),
+            substeps=options.substeps or self._usual_substeps,
             sweeps=options.iterations,
             contacts=0,
             cached=0,
