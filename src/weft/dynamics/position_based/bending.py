@@ -27,6 +27,7 @@ their masses, S^T K S. If they moved on their own and were put together afterwar
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -254,8 +255,8 @@ class Bending:
         stiffness = network.quad_stiffness
         delay = np.divide(network.quad_damping, stiffness, where=stiffness > 0.0, out=np.zeros(len(stiffness)))
         self._delay = np.zeros(self.count)
-        for corner in range(4):
-            self._delay[network.quads[~network.sewn, corner]] = delay[~network.sewn]
+        for corners in network.quads[~network.sewn].T:
+            self._delay[corners] = delay[~network.sewn]
         self.delay = wp.array(self._delay, dtype=wp.float64, device=device)
         """damping time at each vertex, s"""
         self.work = [wp.zeros(self.count, dtype=wp.vec4d, device=device) for _ in range(4)]
@@ -264,6 +265,7 @@ class Bending:
         self._pinned: np.ndarray | None = None
         self._plans: dict[float, Any] = {}
         self._cooperative = CooperativeLauncher(device)
+        self._upload = partial(sliced_rows, side=1 if wp.get_device(device).is_cpu else WARP, device=device)
 
     def pin(self, pinned: np.ndarray) -> None:
         """Assemble the matrix for the vertices that are pinned now, unless they are the same as before."""
@@ -295,15 +297,10 @@ class Bending:
 
     def scale(self, factor: float) -> None:
         """Make cloth so many times as stiff as its material, until vertices are pinned anew."""
-        matrices, stiffest = self._material
-        for rows, values in matrices:
+        for rows, values in self._material[0]:
             rows.values.assign(factor * values)
-        self._stiffest = [(delay, factor * largest) for delay, largest in stiffest]
+        self._stiffest = [(delay, factor * largest) for delay, largest in self._material[1]]
         self._plans = {}
-
-    def _upload(self, matrix: csr_array) -> Any:
-        """A matrix as kernels take it."""
-        return sliced_rows(matrix, 1 if wp.get_device(self.device).is_cpu else WARP, self.device)
 
     def plan(self, dt: float) -> Any:
         """The numbers of Chebyshev's iteration for a step dt.
@@ -312,17 +309,16 @@ class Bending:
         result is T_k(y) / T_k(middle / half), with y from 1 for the longest wave to -1: that wave is made exact.
         """
         if dt not in self._plans:
-            upper = 1.0 + max([dt * (dt + delay) * stiffest for delay, stiffest in self._stiffest] + [1e-6])
+            lower, upper = 1.0, 1.0 + max([dt * (dt + delay) * stiffest for delay, stiffest in self._stiffest] + [1e-6])
             wanted = math.acosh(1.0 / TOLERANCE)
-            iterations = math.ceil(wanted / _rate_of_convergence(1.0, upper))
-            lower = 1.0
+            iterations = math.ceil(wanted / _rate_of_convergence(lower, upper))
             if iterations > MOST_ITERATIONS:
                 # the tolerance holds from here on; what is below is too soft, and no wave is too stiff, which would be unstable
                 iterations = MOST_ITERATIONS
                 lower = upper * (math.cosh(wanted / iterations) - 1.0) / (math.cosh(wanted / iterations) + 1.0)
             plan: Any = Chebyshev()
-            plan.dt, plan.middle, plan.half = dt, 0.5 * (upper + lower), 0.5 * (upper - lower)
-            plan.iterations = iterations
+            plan.dt, plan.iterations = dt, iterations
+            plan.middle, plan.half = 0.5 * (upper + lower), 0.5 * (upper - lower)
             error = 1.0 / math.cosh(iterations * _rate_of_convergence(lower, upper))
             plan.rate = 1.0 / (dt * (1.0 - error)) if lower == 1.0 else 1.0 / dt
             if len(self._plans) >= MOST_PLANS:
@@ -388,8 +384,7 @@ def _stiffest_modes(k: csr_array, inverse_mass: np.ndarray, delay: np.ndarray) -
     for time in np.unique(delay):
         chosen = np.flatnonzero((delay == time) & (inverse_mass > 0.0))
         root = diags_array(np.sqrt(inverse_mass[chosen]))
-        scaled = root @ k[chosen][:, chosen] @ root
-        largest = _largest_eigenvalue(scaled)
+        largest = _largest_eigenvalue(root @ k[chosen][:, chosen] @ root)
         if largest > 0.0:
             found.append((float(time), 1.05 ** math.ceil(math.log(1.02 * largest) / math.log(1.05))))
     return found
