@@ -91,6 +91,28 @@ def test_two_layers(pattern, tmp_path):
     assert inner < outer
 
 
+def test_two_layers_stay_in_order_on_a_moving_body(pattern, tmp_path):
+    """The body turns to and fro and sways: the coat stays over the vest, and nothing crosses."""
+    wide = read_pattern(vest(width=62, y=80, gap=30), "coat")
+    body = column()
+    frames = []
+    for t in np.linspace(0.0, 2.0 * np.pi, 9):
+        a, sway = 0.3 * np.sin(t), 0.05 * (body.vertices[:, 1] - 0.7) * np.sin(2.0 * t)
+        turn = np.array([[np.cos(a), 0, -np.sin(a)], [0, 1, 0], [np.sin(a), 0, np.cos(a)]])
+        frames.append(body.vertices @ turn + np.column_stack([sway, 0 * sway, 0 * sway]))
+    np.savez(tmp_path / "dance.npz", vertices=np.stack(frames), faces=body.faces)
+    both = weft.dress(
+        [pattern, wide], body, tmp_path / "both.zarr", edge=0.05, settle=0.2, motion=tmp_path / "dance.npz", fps=20
+    )
+    cache = weft.simulate(weft.load_scene(both.scene), tmp_path / "dance.zarr", progress=False)
+    assert all(row["intersections"] == 0 for row in cache.report.rows())
+    end = cache.positions(-1)
+    inner, outer = (end[own.vertices] for own in cache.bodies[:2])
+    low, high = inner[:, 1].min(), outer[:, 1].max() - 0.3
+    inner, outer = (np.median(distances(x[(x[:, 1] > low) & (x[:, 1] < high)])) for x in (inner, outer))
+    assert inner < outer
+
+
 @pytest.mark.parametrize("segments", [24, 20])
 def test_onto_another_body(pattern, segments, tmp_path):
     """With the same triangles the body changes its shape; another one is dressed from the start."""

@@ -38,11 +38,11 @@ REST = 0.1
 # m/s^2: gravity while the body grows; without it straps are lifted off the shoulders, with all of it seams under the arms
 # are pulled down before there are shoulders that carry
 GROWING_GRAVITY = 5.0
-# 1/s^2 and 1/s: nothing holds a garment up on a thin body, and trousers that close slide down tapering legs. So the top of a
-# garment, the UPPER part of its height, is held where it was arranged by a force on all of it, as by a spring that is damped
-# critically; gravity lowers it by 2.5 cm where the body does not carry it
+# 1/s^2 and 1/s: nothing holds a garment up on a thin body, and trousers that close slide down tapering legs. So a force on all
+# of it acts as a spring that is damped critically: while seams close it keeps its middle at its height, while the body grows
+# its top, the UPPER part of its height, which gravity then lowers by 2.5 cm where the body does not carry it
 SUPPORT, SUPPORT_DAMPING, UPPER = 200.0, 28.0, 0.15
-# m/s^2: that force at most
+# m/s^2: that force at most while seams close; then it is gravity at most, up or down: bodies push garments to their places
 LARGEST_SUPPORT = 20.0
 # coefficient of friction of the body meanwhile: enough that nothing slips off one shoulder, little enough to slide into place
 FRICTION = 0.2
@@ -117,9 +117,12 @@ def sew_garment(
         )
         sim = Simulation(scene)
         status: dict[str, None] = {}
-        support = _Support(sim, len(cut.vertices))
+        support = None
         for frame in range(scene.frames):
-            support.apply(GROWING_GRAVITY if frame >= round(STAGE * FPS) else 0.0)
+            if frame in (0, round(STAGE * FPS)):
+                support = _Support(sim, len(cut.vertices), growing=frame > 0)
+            assert support is not None
+            support.apply()
             sim.advance()
             if sim.report["status"] != "ok":
                 status[sim.report["status"]] = None
@@ -130,24 +133,25 @@ def sew_garment(
 
 
 class _Support:
-    """A force on all of a garment that keeps its top at a height."""
+    """A force on all of a garment that keeps it at a height."""
 
-    def __init__(self, sim: Simulation, count: int) -> None:
+    def __init__(self, sim: Simulation, count: int, *, growing: bool) -> None:
         self._sim, self._count = sim, count
         self._mass = sim.world.mass[:count]
+        self._gravity, self._largest = (GROWING_GRAVITY, GROWING_GRAVITY) if growing else (0.0, LARGEST_SUPPORT)
         heights = self._heights()
-        self._upper = heights > heights.max() - UPPER * np.ptp(heights)
-        self._start = self._last = float(heights[self._upper].mean())
+        self._held = heights > heights.max() - (UPPER if growing else 1.0) * np.ptp(heights)
+        self._start = self._last = float(heights[self._held].mean())
 
     def _heights(self) -> Floats:
         return np.asarray(self._sim.state.positions()[: self._count, 1])
 
-    def apply(self, gravity: float) -> None:
-        """Set the forces of the next frame, of this gravity (m/s^2) as far as the body carries it."""
-        height = float(self._heights()[self._upper].mean())
+    def apply(self) -> None:
+        """Set the forces of the next frame."""
+        height = float(self._heights()[self._held].mean())
         upwards = SUPPORT * (self._start - height) - SUPPORT_DAMPING * (height - self._last) * FPS
         self._last = height
-        acceleration = float(np.clip(upwards - gravity, -GROWING_GRAVITY, LARGEST_SUPPORT))
+        acceleration = float(np.clip(upwards - self._gravity, -self._largest, self._largest))
         self._sim.forces[: self._count, 1] = acceleration * self._mass
 
 
