@@ -9,7 +9,10 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.transform import Rotation
 
+import weft
+from weft.methods import make_method
 from weft.methods.robust.collision_rounds import LARGEST_ANGLE, Zones, carried_velocity, rigid_velocity
+from weft.world import World
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -148,3 +151,36 @@ def test_colliders_that_deform_or_close_carry_nothing():
     assert carried_velocity(fixed, fixed, closing, 0.01) is None
     mirrored = fixed * [1.0, 1.0, -1.0]
     assert carried_velocity(fixed, fixed, mirrored, 0.01) is None
+
+
+def sheet(name, height, *, aside=0.0, cells=1, pins=(), speed=0.0):
+    return weft.Cloth(
+        name=name,
+        shape=weft.Grid(size=(0.1, 0.1), cells=(cells, cells)),
+        placement={"position": (aside, height, 0.9 * aside)},
+        velocity=(0.0, speed, 0.0),
+        pins=list(pins),
+    )
+
+
+@pytest.mark.parametrize(
+    ("below", "halved"),
+    [
+        ({"aside": 0.09}, False),  # corner over corner
+        ({"aside": 0.09, "pins": [weft.Pin(boundary="all")]}, True),
+        ({"cells": 6}, True),  # many
+    ],
+)
+def test_few_collisions_that_impulses_leave_are_left_to_zones_and_many_to_shorter_steps(monkeypatch, below, halved):
+    scene = weft.Scene(
+        cloths=[sheet("below", 0.0, **below), sheet("above", 0.01, cells=below.get("cells", 1), speed=-6.0)],
+        # in substeps of position-based cloth contacts would stop it
+        method={"name": "robust", "dynamics": "mass_spring"},
+        forces=weft.Forces(gravity=(0, 0, 0)),
+    )
+    world = World(scene, "cpu")
+    method, state = make_method(world, scene.method), world.initial_state()
+    monkeypatch.setattr(method.solver, "sweep", lambda *_: None)
+    reports = method.divide_step(state, 1.0 / 360.0)
+    assert sum(report.zones for report in reports) > 0 and not any(report.problems for report in reports)
+    assert (len(reports) > 1) == halved
