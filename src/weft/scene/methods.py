@@ -326,7 +326,7 @@ class Predictive(MethodOptions):
     attachment_reach: Annotated[Number, Field(ge=1)] | None = Field(
         default=None,
         description="the limit of attachments as a multiple of the distance at rest; default: the stretch of the material "
-        "under five times its weight, at least 1.03",
+        "under five times its weight, at least 1.01",
     )
     cache: Flag = Field(
         default=False, description="find the contacts of cloth with cloth once, and solve the same ones in every step"

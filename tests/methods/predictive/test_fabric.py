@@ -32,8 +32,8 @@ def test_a_strip_along_the_bias_and_a_panel_shear_as_theory_says():
 
 
 def test_a_belt_round_a_cylinder_has_the_tensions_of_theory():
-    # attachments to both ends let it stretch
-    assert belt("predictive", 60) == pytest.approx(theory.belt_ratio(FRICTION, np.pi), rel=0.03)
+    # attachments to both ends would take over tension
+    assert belt(Predictive(attachments=False), 60) == pytest.approx(theory.belt_ratio(FRICTION, np.pi), rel=0.03)
 
 
 @pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 15.0])

@@ -30,9 +30,9 @@ wp.set_module_options({"enable_backward": False})
 GROUPS = 4
 # an attachment allows the strain of cloth that carries this many times its own weight: less would take load off the springs
 LOAD = 5.0
-# least strain that it allows: a belt round a cylinder strains by 2 %, which attachments must not take over; with 0.05 layers
-# of a skirt that spins at 720 degrees a second cross
-LEAST_STRAIN = 0.03
+# least strain that it allows. With 0.03, as a belt round a cylinder would need, a bar that spins through a sheet stays in it,
+# with 0.05 the layers of a skirt that spins at 720 degrees a second cross
+LEAST_STRAIN = 0.01
 GRAVITY = 9.81
 
 _native = NativeHeader(__file__, "guides.h")
