@@ -44,8 +44,8 @@ ONE = wp.constant(wp.float64(1.0))
 # elasticity alone leaves edges of a dress stretched by 97 %, this 42 %
 RETURN_TIME = wp.constant(wp.float64(0.01))
 # of the impulse by which a spring would come back so fast. With 1, springs that cannot come back would get impulses that
-# grow with every sweep. A cloth that is twisted has 20 collisions a frame, with 0.67 460, with 1 1360; of a dress 70 edges are
-# longer by 15 %, with 1 20 edges, but none by more than with 1
+# grow with every sweep. The twist of 41 x 41 vertices has 20 collisions a frame in frames 51 to 60, with 0.67 460, with 1 1360;
+# later it has 500. Of a dress 70 edges are longer by 15 %, with 1 20 edges; the longest are about as long
 RETURN_PART = wp.constant(wp.float64(0.5))
 # m/s, faster than anything
 NO_LIMIT = wp.constant(wp.float64(1e30))
