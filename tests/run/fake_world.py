@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,9 @@ class FakeWorld:
         self.vertex_count = 7
         self.cloths: list[Any] = []
         self.collider_meshes: list[Any] = []
+        # nothing is prescribed, neither by the scene nor by a caller
+        self.collider_motions: list[Any] = []
+        self.kinematics = SimpleNamespace(prescriptions=[])
 
     def largest_stretch(self, x: FakeArray) -> float:
         return 1.0
