@@ -143,7 +143,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "strain-limit-one-sided",
-        "methods/robust/strain_limits.py",
+        "methods/robust/limited_springs.py",
         "    shortest = wp.min(wp.max((ONE - limit) * rest, (ONE - limit) * length), length)",
         "    shortest = wp.float64(0.0) * length",
         "methods/robust/test_strain_limits.py",

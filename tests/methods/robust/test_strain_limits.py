@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 import weft
 from weft.dynamics.springs import from_mesh, from_pairs
 from weft.mesh import TriMesh, shapes
-from weft.methods.robust.strain_limits import RETURN_PART, RETURN_TIME, StrainLimits
+from weft.methods.robust.limited_springs import RETURN_PART, RETURN_TIME
+from weft.methods.robust.strain_limits import StrainLimits
 from weft.runtime import cooperative, get_threads, set_threads
 from weft.scene import Material
 
@@ -129,6 +130,16 @@ def test_springs_that_cannot_come_back_pull_no_more_than_each_would_alone():
     assert 0.2 * alone < np.abs(limits.given.numpy()).max() <= alone
 
 
+@pytest.mark.parametrize(("seams", "speed"), [((), 0.0), ((2,), -PART * 0.2 / float(RETURN_TIME))])
+def test_rounds_of_collisions_bring_back_springs_at_seams_only(seams, speed):
+    x = np.array([[0.0, 0.0, 0.0], [1.3, 0.0, 0.0], [2.6, 0.0, 0.0]])
+    network = from_pairs(np.array([[1, 2]]), np.ones(1), np.full(1, 10.0))
+    limits = StrainLimits.from_network(network, numbers(np.ones(3)), seams=seams)
+    v = wp.zeros(3, dtype=wp.vec3d, device="cpu")
+    limits.apply(wp.array(x, dtype=wp.vec3d, device="cpu"), v, LIMIT, DT, 8, returning=False)
+    assert np.diff(v.numpy()[1:, 0])[0] == pytest.approx(speed)
+
+
 def test_bend_springs_are_not_limited():
     network = from_mesh(shapes.grid((1.0, 1.0), (4, 4)), Material())
     springs = StrainLimits.from_network(network, numbers(np.ones(25)))
@@ -154,7 +165,7 @@ def test_enough_sweeps_bring_all_springs_within_their_limits(seed):
         wp.array(v, dtype=wp.vec3d, device="cpu"),
     )
     limits.apply(wp.array(mesh.vertices, dtype=wp.vec3d, device="cpu"), velocity, LIMIT, DT, 3000)
-    pairs, rest = limits.springs.pairs.numpy(), limits.rest.numpy()
+    pairs, rest = limits.springs.pairs.numpy(), limits.springs.rest.numpy()
     way, speed = (a[pairs[:, 0]] - a[pairs[:, 1]] for a in (mesh.vertices, velocity.numpy()))
     longer = DT * np.einsum("id,id->i", way, speed) / rest**2
     change = np.linalg.norm(way + DT * speed, axis=1) / rest - 1.0

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from weft.mesh.topology import ascending
 from weft.methods.guarded.pair_states import Sides
-from weft.methods.robust.strain_limits import RETURN_TIME
+from weft.methods.robust.limited_springs import RETURN_TIME
 from weft.world import World
 
 Floats = NDArray[np.float64]

@@ -90,7 +90,10 @@ class Robust(Method):
 
     def _make_strain_limits(self) -> StrainLimits:
         world = self.world
-        return StrainLimits.from_network(from_world(world), world.inverse_mass, welds=welded_pairs(world.seams))
+        seams = world.seams
+        return StrainLimits.from_network(
+            from_world(world), world.inverse_mass, welds=welded_pairs(seams), seams=seams.vertices
+        )
 
     def _make_solver(self) -> ImpulseSolver:
         return ImpulseSolver(self.world.vertex_count, self.world.inverse_mass, self.plan)
@@ -211,9 +214,13 @@ class Robust(Method):
         self._graphs.run(average, "average velocity", state.x, dt)
 
     def _limit_strain(self, state: State, dt: float, *, v_too: wp.array | None = None) -> None:
-        """Slow down the springs that would stretch or shrink too far or too fast in the step."""
-        limit = self.options.strain_limit
-        self.strain_limits.apply(state.x, self.motion.v, limit, dt, STRAIN_SWEEPS, v_too=v_too)
+        """Slow down the springs that would stretch or shrink too far or too fast in the step.
+
+        Those that are too long come back by the proposed motion, which is limited together with the velocity at its end,
+        `v_too`. Rounds of collisions, in which there may be many, would add as much each, and cause more collisions.
+        """
+        limits, v = self.strain_limits, self.motion.v
+        limits.apply(state.x, v, self.options.strain_limit, dt, STRAIN_SWEEPS, v_too=v_too, returning=v_too is not None)
 
     def _resolve(self, state: State, dt: float, report: StepReport, found: int, *, may_halve: bool) -> bool:
         """Stop the pairs that would collide, of which `found` were found; False where a shorter step is to be tried."""
