@@ -20,7 +20,7 @@ LONGEST_FUNCTION, WIDEST_KERNEL, LONGEST_FILE = 90, 20, 600
 
 LONG_FUNCTIONS: set[str] = {
     "methods/predictive/motions.py:__init__",
-    "methods/predictive/partitioned_substeps.py:advance_partitioned",
+    "methods/predictive/cuda_substeps.py:advance_on_cuda",
     "methods/predictive/search_cpu.py:_make_features",
     "methods/predictive/substeps.py:advance",
 }

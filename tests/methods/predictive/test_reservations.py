@@ -6,7 +6,7 @@ import warp as wp
 from structs import struct_of
 
 from weft.methods.predictive.contacts import ASLEEP, FROZEN, TRIANGLE, ContactArrays, solve_contacts
-from weft.methods.predictive.partitioned_substeps import COUNTERS, clear_reservations, solve_near
+from weft.methods.predictive.cuda_substeps import COUNTERS, clear_reservations, solve_near
 from weft.methods.predictive.state import VertexArrays
 from weft.runtime import launch
 

@@ -2,7 +2,8 @@
 
 A step: pins, colliders and animations say where they will be at its end; a prediction without self-contact shows where the
 cloth goes; contacts are made once, for everything that is near or will be (`search`, `half_spaces`); then every substep
-sweeps over springs, hinges, animations, attachments, contacts and colliders (`substeps`, on CUDA `partitioned_substeps`).
+solves bending and lines of springs, and sweeps over animations, attachments, contacts and colliders (`substeps`, on CUDA
+`cuda_substeps`).
 The order of these is in `solver`, and `plan` decides on which path they are executed.
 """
 

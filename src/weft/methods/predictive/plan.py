@@ -40,7 +40,7 @@ class ExecutionPlan:
     kernel, with the same bytes as a result. The search is one kernel too (`search_cpu`), where the broad phase has patches and
     contacts are of triangles and edges; else it goes through the lists of the broad phase (`list_search`).
 
-    CUDA (`blocks` > 0): all substeps are one kernel (`partitioned_substeps`), and contacts are solved by reservations: contacts
+    CUDA (`blocks` > 0): all substeps are one kernel (`cuda_substeps`), and contacts are solved by reservations: contacts
     by colour take fifty times as long as those that push need. Where `captured`, a step is one CUDA graph (`cuda_graph_step`):
     about 0.1 ms of host time instead of that of some forty launches.
     """

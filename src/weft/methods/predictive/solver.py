@@ -7,7 +7,7 @@ import numpy as np
 import warp as wp
 
 from weft.dynamics.air import Air
-from weft.methods.predictive import partitioned_substeps, substeps
+from weft.methods.predictive import cuda_substeps, substeps
 from weft.methods.predictive.bending import StepBending
 from weft.methods.predictive.budget import StepBudget, never
 from weft.methods.predictive.contacts import Contacts, keep_nearest, read_pose, refresh_each
@@ -90,7 +90,7 @@ class PredictiveSolver:
         self.division = Division(self)
         self._cooperative = CooperativeLauncher(self.device)
         self._reservations = wp.zeros(self.count, dtype=wp.uint64, device=self.device)
-        self._counters = wp.zeros(partitioned_substeps.COUNTERS, dtype=int, device=self.device)
+        self._counters = wp.zeros(cuda_substeps.COUNTERS, dtype=int, device=self.device)
         self._never = wp.zeros(1, dtype=int, device=self.device)
         self.graph = (
             GraphStep(self, LARGEST_DISPLACEMENT, MOST_FRACTIONS) if self.plan.captured and self.search else None
@@ -360,7 +360,7 @@ class PredictiveSolver:
 
     def launch_substeps(self, inputs: tuple[Any, ...]) -> None:
         """CUDA: all substeps; contacts and half-spaces were found."""
-        self._cooperative.launch_each(partitioned_substeps.advance_partitioned, self.plan.blocks, inputs)
+        self._cooperative.launch_each(cuda_substeps.advance_on_cuda, self.plan.blocks, inputs)
 
     def inputs(self, x: wp.array, v: wp.array, target: wp.array) -> tuple[Any, ...]:
         """The inputs of the kernel of all substeps: the same tuple where nothing changed, which makes the launch cheap."""
@@ -381,7 +381,7 @@ class PredictiveSolver:
         """What contacts need on CUDA, and whether the step is to be done."""
         stops = self.graph is not None and x is not self.predicted[0]
         return fill(
-            partitioned_substeps.Reservations,
+            cuda_substeps.Reservations,
             masks=self.contacts.masks,
             reservations=self._reservations,
             counters=self._counters,

@@ -1,4 +1,4 @@
-// Contacts that are too near, solved side by side in rounds on CUDA: `weft.methods.predictive.partitioned_substeps` explains
+// Contacts that are too near, solved side by side in rounds on CUDA: `weft.methods.predictive.cuda_substeps` explains
 // how.
 
 // [number] the order of contacts in a round: a hash of the vertices, another one in each sweep; lower comes first, and

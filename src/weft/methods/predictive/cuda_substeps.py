@@ -192,7 +192,7 @@ def keep_out_of_cores(
 
 @clusterable
 @wp.kernel(launch_bounds=SMALL_BLOCK)
-def advance_partitioned(
+def advance_on_cuda(
     first: int,
     threads: int,
     arrivals: wp.array[int],
