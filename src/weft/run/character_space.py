@@ -29,7 +29,18 @@ class CharacterSpace:
         """the pose at the end of the next step, which the caller writes"""
         self.velocity_scale = self.inertia_scale = 1.0
         """shares of speed and of acceleration that are felt"""
+        self._rigid = np.eye(4)
+        """the last root that was found to be rigid"""
         self.forget()
+
+    def problem(self) -> str:
+        """What keeps the root from being a rigid motion; nothing if it is one."""
+        if np.array_equal(self.root, self._rigid):
+            return ""
+        found = rigid_problem(self.root)
+        if not found:
+            self._rigid = self.root.copy()
+        return found
 
     def forget(self) -> None:
         """The root has not moved: where it is at the end of the next step, it has been before."""
@@ -42,6 +53,9 @@ class CharacterSpace:
 
         The angular velocity turns about the root at the start of the step. None where all is felt, or nothing moves.
         """
+        at_rest = not (self._linear.any() or self._angular.any())
+        if at_rest and self.before is not None and np.array_equal(self.root, self.before):
+            return None
         end = self.root.copy()
         start = end if self.before is None else self.before
         linear = (end[:3, 3] - start[:3, 3]) / dt

@@ -325,11 +325,11 @@ class Realtime(RealtimeControls):
 
     def _check_poses(self) -> None:
         """Refuse a pose that is no rigid motion, by the name of its collider."""
-        turns = self._poses[:, :3, :3]
-        off = np.abs(np.einsum("kij,kil->kjl", turns, turns) - np.eye(3)).max(initial=0.0)
-        root = rigid_problem(self.root)
+        root = self.character.problem()
         if root:
             raise WeftError(f"the pose of the root {root}")
+        turns = self._poses[:, :3, :3]
+        off = np.abs(turns.swapaxes(1, 2) @ turns - np.eye(3)).max(initial=0.0)
         if not (off < SCALED and np.isfinite(self._poses[:, :3, 3]).all()):
             for name, pose in self.poses.items():
                 problem = rigid_problem(pose)

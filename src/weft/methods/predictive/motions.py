@@ -212,13 +212,16 @@ class Colliders:
         found = self._mesh_colliders.get(name)
         return len(found.placed) if found else 0
 
-    def largest_motion(self) -> tuple[float, float]:
-        """The largest angle by which a collider turns in the step, rad, and how far one with a core goes, in its radii."""
+    def largest_turn(self) -> float:
+        """The largest angle by which a collider turns in the step, rad."""
         start, end = self.start.numpy(), self.end.numpy()
         least = np.einsum("kij,kij->k", start[:, :3, :3], end[:, :3, :3]).min()
-        turn = float(np.arccos(min(max(0.5 * (least - 1.0), -1.0), 1.0))) if least < 2.99 else 0.0
-        shift = np.matmul(end - start, self._middles)[:, :, 0]
-        return turn, float(np.sqrt((np.square(shift).sum(axis=1) * self._per_radius).max()))
+        return float(np.arccos(min(max(0.5 * (least - 1.0), -1.0), 1.0))) if least < 2.99 else 0.0
+
+    def largest_shift(self) -> float:
+        """How far a collider with a core goes in the step, in its radii."""
+        shift = np.matmul(self.end.numpy() - self.start.numpy(), self._middles)[:, :, 0]
+        return float(np.sqrt((np.square(shift).sum(axis=1) * self._per_radius).max()))
 
     def poses_at(self, time: float) -> np.ndarray:
         """The pose of each collider at a time by its motion, (k, 4, 4); a deforming mesh keeps its placement."""

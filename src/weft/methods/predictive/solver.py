@@ -244,10 +244,9 @@ class PredictiveSolver:
         """Into how many fractions a long step is divided, or one in which a collider turns or goes far."""
         fractions = math.ceil(dt / LONGEST_STEP - 1e-9)
         if self.colliders.count:
-            turn, radii = self.colliders.largest_motion()
-            fractions = max(fractions, math.ceil(turn / LARGEST_TURN))
+            fractions = max(fractions, math.ceil(self.colliders.largest_turn() / LARGEST_TURN))
             if not self.cached:
-                fractions = max(fractions, math.ceil(radii / LARGEST_SHIFT - 1e-9))
+                fractions = max(fractions, math.ceil(self.colliders.largest_shift() / LARGEST_SHIFT - 1e-9))
         return self._affordable(min(fractions, MOST_SHARES))
 
     def _affordable(self, fractions: int) -> int:
