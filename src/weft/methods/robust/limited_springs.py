@@ -27,7 +27,7 @@ ONE = wp.constant(wp.float64(1.0))
 # elasticity alone leaves edges of a dress stretched by 97 %, this 42 %
 RETURN_TIME = wp.constant(wp.float64(0.01))
 # of the impulse by which a spring would come back so fast. With 1, springs that cannot come back would get impulses that
-# grow with every sweep: the twist of 41 x 41 vertices has 100 times the collisions
+# grow with every sweep: the twist of 41 x 41 vertices has 810 instead of 30 collisions a frame in frames 41 to 60
 RETURN_PART = wp.constant(wp.float64(0.5))
 # m/s, faster than anything
 NO_LIMIT = wp.constant(wp.float64(1e30))
