@@ -47,8 +47,8 @@ def test_chosen_frames(tmp_path):
     cache = write(tmp_path / "c.zarr", [0.5, -0.5, 0.5])
     assert [frame.frame for frame in check_cache(cache, frames=[2, -3]).frames] == [2, 0]
     assert check_cache(cache, frames=[2, 0]).clean
-    assert check_cache(cache, frames=[]).worst is None
-    with pytest.raises(CacheError, match=r"no frame 3: it has 3 complete frames"):
+    assert [frame.frame for frame in check_cache(cache, frames="1:").frames] == [1, 2]
+    with pytest.raises(CacheError, match=r"no frame 3: it has frames 0 to 2"):
         check_cache(cache, frames=[3])
 
 

@@ -1,6 +1,7 @@
 """The public names: all there, the same for Python, type checkers and editors, and free until they are used."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,21 @@ def test_type_checkers_see_the_same_things(name):
 def test_an_unknown_name_is_an_error():
     with pytest.raises(AttributeError, match="'weft' has no attribute 'Clth'"):
         weft.Clth  # noqa: B018
+
+
+def test_python_says_which_name_was_meant():
+    done = subprocess.run([sys.executable, "-c", "import weft; weft.simlate"], capture_output=True, text=True)
+    assert "Did you mean: 'simulate'?" in done.stderr
+
+
+def test_objects_list_what_the_documentation_describes():
+    pages = "".join(path.read_text(encoding="utf-8") for path in (STUB.parents[2] / "docs").glob("*.md"))
+    scene = weft.Scene(cloths=weft.Cloth(shape=weft.Grid(cells=(2, 2))), method="predictive")
+    for made in (weft.Simulation(scene), weft.Realtime(scene)):
+        for name in dir(made):
+            assert hasattr(made, name), name
+            assert re.search(rf"\.{name}\b|`{name}\b", pages), name
+        assert "step" in dir(made) and "solver" not in dir(made) and "take_step" not in dir(made)
 
 
 def test_import_loads_nothing_but_itself():

@@ -6,7 +6,7 @@ triangles that a seam joins directly are left out (see `sewn_pairs`): they are m
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft import __version__
-from weft.cache import Cache
+from weft.cache import Cache, choose_frames
+from weft.cache.frames import Frames
 from weft.cache.seams import sewn_triangles
 from weft.errors import CacheError, MeshError, writing
 from weft.geometry.crossing_curves import crossing_points, crossing_segments
@@ -108,18 +109,18 @@ def certificate(cache: Cache, result: CheckResult) -> dict[str, Any]:
 def check_cache(
     cache: Cache,
     *,
-    frames: Iterable[int] | None = None,
+    frames: Frames = None,
     colliders: bool = True,
     seams: bool = True,
     progress: Callable[[FrameCheck, int], None] | None = None,
 ) -> CheckResult:
-    """Count the intersections of every frame, or of the given ones (negative: from the last).
+    """Count the intersections of every frame, or of the given ones: numbers, a slice, or text such as "10:20".
 
     colliders: count those of cloth with colliders too.
     seams: leave out triangles that a seam joins directly.
     progress: called after every frame with its result and the number of frames to check.
     """
-    wanted = frame_numbers(cache, frames)
+    wanted = choose_frames(cache, frames)
     finder = cache_finder(cache, colliders=colliders, seams=seams)
     checked = []
     for frame in wanted:
@@ -173,21 +174,6 @@ def write_crossings(
     table = np.concatenate(rows)
     with writing(path), path.open("wb") as file:
         np.savez(file, frames=table[:, 0], edges=table[:, 1:3], triangles=table[:, 3])
-
-
-def frame_numbers(cache: Cache, frames: Iterable[int] | None) -> list[int]:
-    """Frame numbers from 0, where negative ones count from the last; all complete frames for None."""
-    count = cache.frames
-    if not count:
-        raise CacheError(f"{cache.path} has no complete frame yet")
-    if frames is None:
-        return list(range(count))
-    numbers = []
-    for frame in frames:
-        if not -count <= frame < count:
-            raise CacheError(f"{cache.path} has no frame {frame}: it has {count} complete frames")
-        numbers.append(frame % count)
-    return numbers
 
 
 def _find(cache: Cache, finder: IntersectionFinder, frame: int) -> NDArray[np.int32]:

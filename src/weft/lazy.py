@@ -1,9 +1,22 @@
-"""Public names of a package that are imported on first use, since their modules compile kernels or need optional packages."""
+"""Public names: those of a package are imported on first use, since their modules compile kernels or need optional packages."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
+
+Made = TypeVar("Made")
+
+
+def shows(names: str) -> Callable[[type[Made]], type[Made]]:
+    """What `dir` and completion list of the objects of a class: what callers use, without what only weft itself uses."""
+
+    def decorate(kind: type[Made]) -> type[Made]:
+        listed = sorted(names.split())
+        kind.__dir__ = lambda self: listed  # type: ignore[method-assign]
+        return kind
+
+    return decorate
 
 
 def lazy_names(
@@ -20,6 +33,7 @@ def lazy_names(
             return getattr(import_module(modules[name]), name)
         if name in rooms:
             return import_module(f"{package}.{name}")
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        # with these two Python says what is meant
+        raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
 
     return load, lambda: sorted([*sys.modules[package].__all__, *rooms])

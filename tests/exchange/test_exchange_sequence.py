@@ -163,7 +163,7 @@ def test_mistakes_are_sentences(cache, tmp_path):
         export(cache, tmp_path / "seq", format="fbx")
     with pytest.raises(WeftError, match="no body 'hat': the cache has sheet, big ball"):
         export(cache, tmp_path / "seq", bodies=["sheet", "hat"])
-    with pytest.raises(WeftError, match="no frames to export"):
+    with pytest.raises(WeftError, match="no frames left in this choice"):
         export(cache, tmp_path / "seq", frames=[])
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 

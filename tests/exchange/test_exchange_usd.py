@@ -146,9 +146,9 @@ def test_rounding_that_makes_intersections_is_told(tmp_path):
 def test_mistakes_are_sentences(cache, tmp_path):
     with pytest.raises(WeftError, match="a file of the format usd ends in"):
         export(cache, tmp_path / "run.abc", format="usd")
-    with pytest.raises(WeftError, match="no frame 99: the cache has frames 0 to 5"):
+    with pytest.raises(WeftError, match="no frame 99: it has frames 0 to 5"):
         export(cache, tmp_path / "run.usd", frames=[99])
-    with pytest.raises(WeftError, match="no frames to export"):
+    with pytest.raises(WeftError, match="no frames left in this choice"):
         export(cache, tmp_path / "run.usd", frames=[])
     with pytest.raises(WeftError, match="no body 'hat'"):
         export(cache, tmp_path / "run.usd", bodies=["hat"])

@@ -195,7 +195,7 @@ def test_mistakes(source, finished, tmp_path):
         subdivide(source, source.path)
     with pytest.raises(CacheError, match="has no frame 12: it has frames 0 to 7"):
         subdivide(source, tmp_path / "a.zarr", frames=[12])
-    with pytest.raises(WeftError, match="choice of frames is empty"):
+    with pytest.raises(WeftError, match="no frames left in this choice"):
         subdivide(source, tmp_path / "a.zarr", frames=[])
     with pytest.raises(WeftError, match="processes must be at least 1"):
         subdivide(source, tmp_path / "a.zarr", processes=0)

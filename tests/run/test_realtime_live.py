@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import weft
-from weft.errors import WeftError
+from weft.errors import WeftError, WeftWarning
 from weft.mesh import shapes
 from weft.mesh.anchors import Anchors
 from weft.mesh.topology import vertex_normals
@@ -74,6 +74,24 @@ def test_a_render_mesh_is_where_its_anchors_are():
     np.testing.assert_allclose(bound.positions, points, atol=1e-14)
     with pytest.raises(WeftError, match="no cloth is called 'cape'"):
         cloth.bind("cape", mesh)
+    np.testing.assert_allclose(cloth.bind("napkin", (points, fine.faces)).positions, points, atol=1e-14)
+    with pytest.warns(WeftWarning, match=r"lies [0-9.]+ m from the sheet, which is 0\.\d+ m large"):
+        cloth.bind("napkin", (100.0 * points + 5.0, fine.faces))
+
+
+def test_mistakes_about_time_and_vertices_are_told():
+    cloth = weft.Realtime(napkin())
+    for dt, message in (
+        (-DT, "0 .a pause. or more"),
+        ("a", "not 'a'"),
+        (None, "not nothing"),
+        (1e9, "in seconds, 3600"),
+    ):
+        with pytest.raises(WeftError, match=message):
+            cloth.step(dt)
+    for vertices, message in (("napkin", "are numbers, such as"), ([81], "no vertex 81"), ([], "not empty")):
+        with pytest.raises(WeftError, match=message):
+            cloth.hold(vertices)
 
 
 # the animation

@@ -339,6 +339,12 @@ def test_the_device_and_the_method_can_be_chosen_and_are_never_changed_silently(
     assert weft.MATERIALS["silk"].density > 0.0
 
 
+def test_vertices_are_chosen_by_truth_values_too():
+    sim = weft.Simulation(drape())
+    low = sim.positions[:, 0] < 0.0
+    assert sim.pin("sheet", low).vertices.tolist() == np.flatnonzero(low).tolist()
+
+
 def test_mistakes_are_told():
     sim = weft.Simulation(drape("plain"))
     bad = np.eye(4)
@@ -348,7 +354,14 @@ def test_mistakes_are_told():
         (lambda: sim.pin("sheat", [0]), "did you mean 'sheet'"),
         (lambda: sim.pin("sheet", [49]), "has no vertex 49: its 49 vertices are 0 to 48"),
         (lambda: sim.pin("sheet", [1, 1]), "twice"),
-        (lambda: sim.pin("sheet", [0.5]), "needs vertex numbers"),
+        (
+            lambda: sim.pin("sheet", [0.5]),
+            r"of cloth 'sheet' are numbers, such as \[0, 20\], or 49 truth values, not \[0.5\]",
+        ),
+        (lambda: sim.pin("sheet", np.ones(48, bool)), "or 49 truth values, not a ndarray"),
+        (lambda: sim.pin("sheet", np.zeros(49, bool)), "not empty"),
+        (lambda: sim.on_step(3), "a callback is a function of the simulation, not 3"),
+        (lambda: sim.on_frame(None), "a callback is a function of the simulation, not nothing"),
         (lambda: setattr(sim.pin("sheet", [1, 2]), "target", [0.0, 0.0, 0.0]), r"is an array \(2, 3\), not \(3,\)"),
         (lambda: setattr(sim.bodies["ball"], "pose", bad), "the pose of 'ball' is not rigid"),
         (lambda: setattr(sim.bodies["ball"], "pose", np.eye(3)), "is a 4x4 matrix"),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import warp as wp
 
 import weft
 from weft.errors import SceneError, WeftWarning
@@ -20,6 +21,35 @@ def test_a_mesh_is_given_as_arrays():
         found = cloth_of(mesh=mesh, placement={"position": (0, 1, 0)})
         assert np.array_equal(found.vertices, GRID.vertices + (0, 1, 0))
         assert np.array_equal(found.faces, GRID.faces)
+
+
+class OnlyDLPack:
+    """An array that knows nothing but DLPack."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("library", ["DLPack", "Warp", "torch"])
+def test_arrays_of_other_libraries_are_taken(library):
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+
+    def wrapped(array):
+        if library == "torch":
+            return torch.from_numpy(array).requires_grad_(array.dtype == float)
+        return OnlyDLPack(array) if library == "DLPack" else wp.array(array, device="cpu")
+
+    vertices, faces = np.array(GRID.vertices), np.array(GRID.faces)
+    found = cloth_of(mesh=(wrapped(vertices), wrapped(faces)))
+    assert np.array_equal(found.vertices, vertices) and np.array_equal(found.faces, faces)
+    assert np.array_equal(weft.Sequence(positions=wrapped(vertices[None]), fps=1).positions.positions[0], vertices)
 
 
 def test_polygons_are_given_as_arrays():

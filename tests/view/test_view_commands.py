@@ -1,14 +1,12 @@
 """The commands render, plot, view and export: thin, and mistakes are one line."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 from typer.testing import CliRunner
 from view_caches import waving, write_cache
 
 from weft.cli.main import app
-from weft.cli.terminal import choose_frames, choose_size
+from weft.cli.terminal import choose_size
 from weft.errors import WeftError
 
 
@@ -71,36 +69,6 @@ def test_mistakes_are_one_line(folder):
     assert "format 'fbx' is not known" in refused("export", "run.zarr", "--format", "fbx")
     assert "does not exist" in refused("view", "nothing.zarr")
     assert sorted(p.name for p in folder.iterdir()) == ["run.zarr"]
-
-
-parts = st.one_of(st.just(""), st.integers(-12, 12).map(str))
-
-
-@given(st.lists(parts, min_size=2, max_size=3), st.integers(1, 10))
-def test_frames_are_chosen_as_python_slices_do(fields, count):
-    text = ":".join(fields)
-    if len(fields) == 3 and fields[2] and int(fields[2]) == 0:
-        with pytest.raises(WeftError, match="must not be 0"):
-            choose_frames(text, count)
-        return
-    expected = list(range(count))[slice(*(int(f) if f else None for f in fields))]
-    if expected:
-        assert choose_frames(text, count) == expected
-    else:
-        with pytest.raises(WeftError, match="no frame is left"):
-            choose_frames(text, count)
-
-
-def test_one_frame_and_all_frames():
-    assert choose_frames(None, 3) == [0, 1, 2]
-    assert choose_frames("2", 3) == [2]
-    assert choose_frames("-1", 3) == [2]
-
-
-@pytest.mark.parametrize("text", ["a", "1-2", "1:2:3:4", "1.5", "", "-", "+:3", "7"])
-def test_bad_frames(text):
-    with pytest.raises(WeftError, match="--frames"):
-        choose_frames(text, 5)
 
 
 @pytest.mark.parametrize("text", ["", "640", "640x", "x480", "0x10", "10x99999", "1e3x10", "-64x48"])

@@ -86,7 +86,7 @@ def test_films_that_repeat_in_pages_and_messages(tmp_path, suffix):
 def test_mistakes_are_sentences(tmp_path):
     with pytest.raises(WeftError, match=r"film\.avi: a film ends in \.mp4"):
         render_film(waving(), tmp_path / "film.avi")
-    with pytest.raises(WeftError, match="no frames to draw"):
+    with pytest.raises(WeftError, match="no frames left in this choice"):
         render_film(waving(), tmp_path / "film.mp4", frames=[])
 
 

@@ -54,6 +54,12 @@ def test_long_runs_show_fewer_frames(monkeypatch):
     assert data["stride"] == data["frames"][1] - data["frames"][0] > 1
 
 
+def test_a_simulation_and_chosen_frames_can_be_saved(tmp_path):
+    simulation = weft.Simulation(weft.Scene(cloths=weft.Cloth(shape=weft.Grid(cells=(2, 2))), method="plain"))
+    assert content(save_page(simulation, tmp_path / "now.html").read_text())["frames"] == [0]
+    assert content(save_page(waving(), tmp_path / "run.html", frames="1:3").read_text())["frames"] == [1, 2]
+
+
 def test_names_cannot_end_the_page(tmp_path):
     cloth = weft.Cloth(name="<b>script", shape=weft.Grid(cells=(1, 1)))
     scene = weft.Scene(cloths=cloth, frames=1, method="plain", check=0)

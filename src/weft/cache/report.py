@@ -51,7 +51,9 @@ class Report(dict[str, Any]):
             return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
         return values
 
-    def __missing__(self, name: str) -> Any:
+    def __missing__(self, name: Any) -> Any:
+        if not isinstance(name, str):
+            raise KeyError(f"the report has columns by name, such as report['status']; rows()[{name!r}] is a row")
         raise KeyError(f"the report has no column {name!r}; it has {', '.join(self.columns) or 'none'}")
 
     def to_pandas(self) -> Any:

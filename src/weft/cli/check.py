@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weft.cli.terminal import FRAMES_HELP, choose_frames, count
+from weft.cli.terminal import FRAMES_HELP, count
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def check(
     An intersection is an edge that touches or passes through a triangle with which it shares no vertex, decided by exact
     arithmetic: nearly touching does not count.
     """
-    from weft.cache import ForeignResult, open_result
+    from weft.cache import ForeignResult, choose_frames, open_result
     from weft.check import check_cache, crossing_marks
     from weft.cli.terminal import progress_bar
 
@@ -93,7 +93,7 @@ def check(
         )
     if frame and frames:
         raise WeftError("--frame and --frames both choose frames: give one of them")
-    chosen_frames = frame or choose_frames(frames, opened.frames)[::every]
+    chosen_frames = frame or choose_frames(opened, frames)[::every]
     done = itertools.count(1)
     with progress_bar("checking") as bar:
         chosen: dict[str, Any] = {"frames": chosen_frames, "colliders": colliders, "seams": seams}

@@ -42,7 +42,7 @@ def export(
 ) -> None:
     """Write a cache for other programs: USD, Alembic, animated glTF, point caches, mesh sequences, NumPy."""
     from weft.cache import open_result
-    from weft.cli.terminal import choose_frames, count, progress_bar, size_of
+    from weft.cli.terminal import count, progress_bar, size_of
     from weft.exchange.formats import choose_format
     from weft.exchange.formats import export as export_cache
     from weft.exchange.selection import warn_of_rounding
@@ -53,7 +53,7 @@ def export(
             source,
             out,
             format=format,
-            frames=choose_frames(frames, source.frames),
+            frames=frames,
             bodies=body or None,
             overwrite=overwrite,
             check=check,
@@ -102,16 +102,16 @@ def bind(
     check: Annotated[bool, typer.Option(help="Count the intersections of the result.")] = True,
 ) -> None:
     """Let a detailed mesh with thickness, buttons and hems follow a sheet, and write it for other programs."""
-    from weft.cache import open_result
+    from weft.cache import choose_frames, open_result
     from weft.check import check_cache
-    from weft.cli.terminal import choose_frames, count, progress_bar
+    from weft.cli.terminal import count, progress_bar
     from weft.exchange.bind import bind as bind_mesh
     from weft.exchange.formats import export
     from weft.mesh import load_mesh
 
     source = open_result(cache)
     bound = bind_mesh(source, load_mesh(mesh), body=body, frame=frame, rigid=rigid, name=mesh.stem)
-    chosen = choose_frames(frames, source.frames)
+    chosen = choose_frames(source, frames)
     target = out if out is not None or format is not None else Path(f"{mesh.stem}.usdc")
     with progress_bar("writing") as progress:
         made = export(bound, target, format=format, frames=chosen, overwrite=overwrite, check=False, progress=progress)

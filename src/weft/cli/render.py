@@ -106,10 +106,11 @@ def _draw_film(
     source: "Cache", path: Path, frames: str | None, fps: float | None, look: "Look", scheduler: str | None
 ) -> None:
     """Draw a film, path-traced or not, here or on the workers of a scheduler."""
+    from weft.cache import choose_frames
     from weft.check import crossing_marks
-    from weft.cli.terminal import choose_frames, progress_bar
+    from weft.cli.terminal import progress_bar
 
-    chosen = choose_frames(frames, source.frames)
+    chosen = choose_frames(source, frames)
     with progress_bar("drawing") as progress:
         common: dict[str, Any] = {"frames": chosen, "fps": fps, "progress": progress}
         if scheduler is not None:

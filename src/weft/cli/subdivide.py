@@ -45,7 +45,7 @@ def subdivide(
     towards them as possible without a collision. Colliders are not changed.
     """
     from weft.cache import open_cache
-    from weft.cli.terminal import choose_frames, progress_bar
+    from weft.cli.terminal import progress_bar
     from weft.run import Interrupted
 
     if scheduler is None:
@@ -64,7 +64,7 @@ def subdivide(
                 target,
                 levels=levels,
                 weights=cast("Weights", weights),
-                frames=None if frames is None else choose_frames(frames, source.frames),
+                frames=frames,
                 processes=processes,
                 check=check,
                 compare=compare,

@@ -16,32 +16,6 @@ FRAMES_HELP = (
 )
 
 
-def choose_frames(text: str | None, count: int) -> list[int]:
-    """The frames of "12", "10:20", ":100", "-30:" or "::5" (as a Python slice; the end is not included)."""
-    if text is None:
-        return list(range(count))
-    fields = text.split(":")
-    if len(fields) > 3 or not all(re.fullmatch(r"[+-]?\d*", field.strip()) for field in fields):
-        raise WeftError(
-            f"--frames {text}: write one number, or first:end or first:end:step, such as 10:20 for 10 to 19"
-        )
-    try:
-        numbers = [int(field) if field.strip() else None for field in fields]
-    except ValueError:
-        raise WeftError(f"--frames {text}: a sign needs a number after it") from None
-    if len(numbers) == 1:
-        only = numbers[0]
-        if only is None or not -count <= only < count:
-            raise WeftError(f"--frames {text}: the cache has frames 0 to {count - 1}")
-        return [only % count]
-    if len(numbers) == 3 and numbers[2] == 0:
-        raise WeftError(f"--frames {text}: the step must not be 0")
-    frames = list(range(count))[slice(*numbers)]
-    if not frames:
-        raise WeftError(f"--frames {text}: no frame is left; the cache has frames 0 to {count - 1}")
-    return frames
-
-
 def choose_size(text: str) -> tuple[int, int]:
     """Width and height from "1280x960"."""
     match = re.fullmatch(r"(\d+)x(\d+)", text.strip())

@@ -9,6 +9,7 @@ Nothing keeps the detailed mesh from intersecting itself where the sheet folds m
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from weft.cache import Body, Cache
 from weft.cache.foreign import ForeignResult
 from weft.errors import WeftError
-from weft.mesh import TriMesh
+from weft.mesh import as_mesh
 from weft.mesh.anchors import Anchors, fit_rigidly, rigid_pieces
 from weft.mesh.sequences import MeshSequence
 
@@ -27,13 +28,14 @@ RIGID = 0.02
 
 
 def bind(
-    cache: Cache, mesh: TriMesh, *, body: str | None = None, frame: int = 0, rigid: float = RIGID, name: str = "bound"
+    cache: Cache, mesh: Any, *, body: str | None = None, frame: int = 0, rigid: float = RIGID, name: str = "bound"
 ) -> Cache:
     """The frames of a cache with the detailed mesh in place of its sheet; export or check it as any other cache.
 
-    mesh: where it lies on the sheet at `frame`. body: the cloth that it follows; by default the only one.
+    mesh: where it lies on the sheet at `frame`; a TriMesh, (vertices, faces), a trimesh or a pyvista mesh.
+    body: the cloth that it follows; by default the only one.
     """
-    sheet = _choose(cache, body)
+    mesh, sheet = as_mesh(mesh), _choose(cache, body)
     faces = cache.faces[sheet.faces] - np.int32(sheet.vertices.start)
     rest = cache.positions(frame)[sheet.vertices]
     anchors = Anchors(mesh.vertices, rest, faces)

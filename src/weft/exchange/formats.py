@@ -1,6 +1,6 @@
 """`weft.export`: every export format by its name."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,6 +10,7 @@ from weft.exchange.selection import Exported, Job, Report, Selection
 
 if TYPE_CHECKING:
     from weft.cache import Cache
+    from weft.cache.frames import Frames
 
 
 class Format(NamedTuple):
@@ -40,7 +41,7 @@ def export(
     out: str | Path | None = None,
     *,
     format: str | None = None,
-    frames: Sequence[int] | None = None,
+    frames: "Frames" = None,
     bodies: Iterable[str] | None = None,
     overwrite: bool = False,
     check: bool = True,
@@ -49,6 +50,7 @@ def export(
 ) -> Exported:
     """Write frames of a cache for another program.
 
+    frames: numbers, a slice, or text such as "10:20"; all complete ones by default.
     format: one of `FORMATS`; without it the ending of `out` decides, and obj where there is none. out: a file or a
     folder, as the format has it; by default the cache's name, here.
     check: where a format rounds positions to 32 bits, count the intersections that rounding made (`Exported.rounding`).

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.cache.frames import Frames, choose_frames
 from weft.errors import WeftError, WeftWarning, writing
 from weft.mesh import Details
 
@@ -41,17 +42,9 @@ class Exported:
 class Selection:
     """Frames and bodies of a cache."""
 
-    def __init__(
-        self, cache: "Cache", frames: Sequence[int] | None = None, bodies: Iterable[str] | None = None
-    ) -> None:
+    def __init__(self, cache: "Cache", frames: Frames = None, bodies: Iterable[str] | None = None) -> None:
         self.cache = cache
-        count = cache.frames
-        self.frames = list(range(count)) if frames is None else [int(f) for f in frames]
-        if not self.frames:
-            raise WeftError("there are no frames to export: the cache has none yet, or the choice of frames is empty")
-        wrong = [f for f in self.frames if not 0 <= f < count]
-        if wrong:
-            raise WeftError(f"there is no frame {wrong[0]}: the cache has frames 0 to {count - 1}")
+        self.frames = choose_frames(cache, frames)
         self.bodies: list[Body] = choose_bodies(cache, bodies)
         if not self.bodies:
             raise WeftError("there is nothing to export: the cache has no bodies, or the choice of bodies is empty")

@@ -5,14 +5,15 @@ see the caches under the same paths as the caller.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.cache import Cache, CacheWriter, FrameWriter, layout, open_cache
+from weft.cache import Cache, CacheWriter, FrameWriter, choose_frames, layout, open_cache
+from weft.cache.frames import Frames
 from weft.errors import CacheError, WeftError
 from weft.farm.cluster import Farm, connect
 from weft.run.interrupt import StopAtFrame
@@ -114,15 +115,15 @@ def check_on(
     scheduler: str,
     cache: Cache,
     *,
-    frames: Iterable[int] | None = None,
+    frames: Frames = None,
     colliders: bool = True,
     seams: bool = True,
     progress: "Callable[[FrameCheck, int], None] | None" = None,
 ) -> "CheckResult":
     """`check_cache` on workers, with the same result."""
-    from weft.check import CheckResult, frame_numbers
+    from weft.check import CheckResult
 
-    wanted = frame_numbers(cache, frames)
+    wanted = choose_frames(cache, frames)
     path, stamp = str(cache.path.absolute()), stamp_of(cache.path)
     jobs = [Check(path, stamp, frame, colliders, seams) for frame in wanted]
     found: dict[int, FrameCheck] = {}
@@ -151,7 +152,7 @@ def film_on(
     path: str | Path,
     look: Look,
     *,
-    frames: Sequence[int] | None = None,
+    frames: Frames = None,
     fps: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:

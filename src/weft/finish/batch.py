@@ -9,7 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from weft.cache import Cache, CacheWriter, open_cache
+from weft.cache import Cache, CacheWriter, choose_frames, open_cache
+from weft.cache.frames import Frames
 from weft.errors import CacheError, WeftError, WeftWarning
 from weft.finish.levels import split_all_details, split_uv
 from weft.finish.stop import NEAR
@@ -38,7 +39,7 @@ def subdivide(
     *,
     levels: int = 2,
     weights: Weights = "loop",
-    frames: Sequence[int] | None = None,
+    frames: Frames = None,
     processes: int | None = None,
     near: float = NEAR,
     check: bool = True,
@@ -71,7 +72,7 @@ def subdivide(
         raise CacheError("resume continues a cache and overwrite replaces it: choose one of them")
     if out.resolve() == cache.path.resolve():
         raise CacheError(f"{out} is the cache that is to be subdivided: choose another output")
-    chosen = _frames(cache, frames)
+    chosen = choose_frames(cache, frames)
     if processes is not None and processes < 1:
         raise WeftError(f"processes must be at least 1, not {processes}")
     plan = Plan(cache.path.absolute(), start_of(cache), levels, near, check, compare, device, weights)
@@ -111,20 +112,6 @@ def _write(
                     raise KeyboardInterrupt
         finally:
             results.close()
-
-
-def _frames(cache: Cache, frames: Sequence[int] | None) -> list[int]:
-    count = cache.frames
-    if not count:
-        raise CacheError(f"{cache.path} has no complete frame yet")
-    if frames is None:
-        return list(range(count))
-    wrong = [frame for frame in frames if not -count <= frame < count]
-    if wrong:
-        raise CacheError(f"{cache.path} has no frame {wrong[0]}: it has frames 0 to {count - 1}")
-    if not frames:
-        raise WeftError("there are no frames to subdivide: the choice of frames is empty")
-    return [frame % count for frame in frames]
 
 
 def _open(

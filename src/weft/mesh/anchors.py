@@ -5,11 +5,13 @@ normal, blended between the normals of the vertices so that it turns smoothly fr
 the triangle.
 """
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.errors import WeftWarning
 from weft.mesh.topology import vertex_normals
 from weft.mesh.trimesh import TriMesh
 
@@ -18,6 +20,8 @@ Ints = NDArray[np.int32]
 
 # points that are anchored at once: limits the memory for their candidates
 CHUNK = 4096
+# half of the points farther than this from the sheet, in extents of it, do not lie on it: hems and collars stand off by less
+FAR = 0.25
 
 
 class Anchors:
@@ -30,6 +34,7 @@ class Anchors:
         self.weights = weights
         foot, normal, edges = self._frames(sheet)
         offset = points - foot
+        _warn_if_far(offset, sheet)
         self.height = np.einsum("nk,nk->n", offset, normal)
         across = offset - self.height[:, None] * normal
         # across = p e1 + q e2, the least-squares solution in the plane of the two edges
@@ -67,6 +72,18 @@ def _rotations(edges: Floats) -> Floats:
     normal = np.cross(edges[:, 0], edges[:, 1])
     normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
     return np.stack([first, np.cross(normal, first), normal], axis=2)
+
+
+def _warn_if_far(offset: Floats, sheet: Floats) -> None:
+    """Points that somebody means to lie on the sheet lie near it, unless units or axes differ."""
+    away, extent = float(np.median(np.linalg.norm(offset, axis=1))), float(np.linalg.norm(np.ptp(sheet, axis=0)))
+    if away > FAR * extent:
+        warnings.warn(
+            f"the mesh lies {away:.3g} m from the sheet, which is {extent:.3g} m large: it follows from there. Does it lie on "
+            "the sheet at this frame, in metres and with the same axis up?",
+            WeftWarning,
+            stacklevel=4,
+        )
 
 
 def nearest_on_mesh(points: Floats, vertices: Floats, faces: Ints) -> tuple[NDArray[np.int64], Floats]:

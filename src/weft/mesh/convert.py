@@ -1,4 +1,4 @@
-"""Meshes of other libraries as a `TriMesh`: arrays, trimesh, pyvista. None of the libraries is imported here."""
+"""Meshes and arrays of other libraries: trimesh, pyvista, torch, DLPack. None of the libraries is imported here."""
 
 from typing import Any
 
@@ -30,8 +30,20 @@ def as_mesh(value: Any) -> TriMesh:
     if hasattr(value, "points") and hasattr(value, "point_data"):
         return _from_pyvista(value)
     if isinstance(value, tuple | list) and len(value) == 2:
-        return _from_arrays(value[0], value[1])
+        return _from_arrays(on_host(value[0]), on_host(value[1]))
     raise MeshError(f"a mesh is {ACCEPTED}, or the name of a file, not {_described(value)}")
+
+
+def on_host(value: Any) -> Any:
+    """Numbers of another library as NumPy can read them: torch, JAX, CuPy and Warp arrays, and whatever knows DLPack."""
+    if hasattr(value, "detach"):
+        return value.detach().cpu().numpy()
+    if hasattr(value, "__cuda_array_interface__") and hasattr(value, "get"):
+        return value.get()
+    if hasattr(value, "numpy") and hasattr(value, "__dlpack__"):
+        return value.numpy()
+    known = isinstance(value, np.ndarray) or hasattr(value, "__array__") or not hasattr(value, "__dlpack__")
+    return value if known else np.from_dlpack(value)
 
 
 def _described(value: Any) -> str:

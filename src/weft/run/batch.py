@@ -17,7 +17,7 @@ import numpy.typing as npt
 import warp as wp
 
 from weft.errors import Unstable, WeftError
-from weft.run.checks import ByName, check_count, fill, to_array
+from weft.run.checks import ByName, check_callback, check_count, fill, to_array
 from weft.run.contact_report import Contacts
 from weft.run.controls import Floats
 from weft.run.handles import SavedSimulation
@@ -199,11 +199,13 @@ class SimulationBatch:
 
     def on_step(self, callback: Callable[[SimulationBatch], object]) -> Callable[[SimulationBatch], object]:
         """Call a function with this batch after every call of `step`."""
+        check_callback(callback)
         self._after_steps.append(callback)
         return callback
 
     def on_frame(self, callback: Callable[[SimulationBatch], object]) -> Callable[[SimulationBatch], object]:
         """Call a function with this batch after every call of `advance`."""
+        check_callback(callback)
         self._after_frames.append(callback)
         return callback
 

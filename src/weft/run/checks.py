@@ -8,6 +8,7 @@ import numpy.typing as npt
 import warp as wp
 
 from weft.errors import Unstable, WeftError
+from weft.mesh.convert import on_host
 from weft.scene.messages import shown, unknown
 
 Floats = npt.NDArray[np.float64]
@@ -16,6 +17,8 @@ Floats = npt.NDArray[np.float64]
 LONGEST_STRETCH = 10.0
 # limit of positions (m) and velocities (m/s), beyond which a simulation counts as unstable; NaN fails the test too
 FARTHEST = 1e9
+# the longest step of a clock that somebody means, s
+LONGEST_STEP = 3600.0
 
 
 def check_stable(world: Any, state: Any) -> None:
@@ -82,29 +85,26 @@ def check_count(what: str, count: Any, at_least: str) -> int:
     return int(count)
 
 
-def vertex_numbers(cloth: str, vertices: npt.ArrayLike, count: int) -> npt.NDArray[Any]:
-    """Which of the `count` vertices of a cloth are to be held."""
+def vertex_numbers(of: str, vertices: npt.ArrayLike, count: int, *, twice: bool = False) -> npt.NDArray[np.int64]:
+    """Which of the `count` vertices of what `of` names are meant: their numbers, or a truth value for each of them."""
     chosen = np.atleast_1d(np.asarray(vertices))
+    if chosen.dtype == bool and chosen.shape == (count,):
+        chosen = np.flatnonzero(chosen)
     if chosen.ndim != 1 or not len(chosen) or not np.issubdtype(chosen.dtype, np.integer):
-        raise WeftError(f"pin needs vertex numbers of cloth {cloth!r}, such as [0, 20], not {vertices!r}")
+        form = f"vertices of {of} are numbers, such as [0, 20], or {count} truth values"
+        raise WeftError(f"{form}, not {'empty' if chosen.size == 0 else shown(vertices)}")
     outside = chosen[(chosen < 0) | (chosen >= count)]
     if len(outside):
-        raise WeftError(f"cloth {cloth!r} has no vertex {outside[0]}: its {count} vertices are 0 to {count - 1}")
-    if len(np.unique(chosen)) < len(chosen):
-        raise WeftError(f"pin names a vertex of cloth {cloth!r} twice")
-    return chosen
+        raise WeftError(f"{of} has no vertex {outside[0]}: its {count} vertices are 0 to {count - 1}")
+    if not twice and len(np.unique(chosen)) < len(chosen):
+        raise WeftError(f"a vertex of {of} is named twice")
+    return chosen.astype(np.int64)
 
 
 def to_array(what: str, value: Any) -> Floats:
     """Numbers of any kind, as numpy, torch, JAX, CuPy and Warp have them, on the host."""
-    if isinstance(value, wp.array):
-        value = value.numpy()
-    elif hasattr(value, "detach"):
-        value = value.detach().cpu()
-    elif hasattr(value, "get") and not isinstance(value, Mapping):
-        value = value.get()
     try:
-        return np.asarray(value, dtype=np.float64)
+        return np.asarray(on_host(value), dtype=np.float64)
     except (TypeError, ValueError):
         raise WeftError(f"{what} must be numbers, not {shown(value)}") from None
 
@@ -121,6 +121,20 @@ def fill(what: str, target: Any, value: Any) -> None:
         target.assign(found)
     else:
         target[...] = found
+
+
+def check_time(dt: Any) -> None:
+    """How long a step of somebody's clock is, s."""
+    if not isinstance(dt, int | float | np.number) or not 0.0 <= dt < np.inf:
+        raise WeftError(f"a step goes forward in time: dt must be 0 (a pause) or more, not {shown(dt)}")
+    if dt > LONGEST_STEP:
+        raise WeftError(f"a step of {dt:.3g} s would take minutes: dt is in seconds, {LONGEST_STEP:.0f} at most")
+
+
+def check_callback(function: Any) -> None:
+    """Something that can be called after a step or a frame."""
+    if not callable(function):
+        raise WeftError(f"a callback is a function of the simulation, not {shown(function)}")
 
 
 class ByName(dict[str, Any]):

@@ -15,6 +15,7 @@ from weft.methods.predictive.budget import StepBudget
 from weft.methods.predictive.motions import Motions
 from weft.methods.predictive.solver import PredictiveSolver
 from weft.run.character_space import SCALED, rigid_problem
+from weft.run.checks import check_time
 from weft.run.live_animation import LiveAnimation
 from weft.run.realtime_controls import Floats, RealtimeControls
 from weft.runtime.buffers import HostMirror, copy_all_to_host
@@ -125,8 +126,7 @@ class Realtime(RealtimeControls):
 
     def step(self, dt: float) -> None:
         """Move everything forward by dt seconds; 0 is a pause, in which nothing changes."""
-        if not 0.0 <= dt < np.inf:
-            raise WeftError(f"a step goes forward in time: dt must be 0 (a pause) or more, not {dt}")
+        check_time(dt)
         if dt == 0.0:
             return
         budget = self.solver.budget

@@ -11,10 +11,12 @@ import warp as wp
 
 from weft.dynamics.air import Air
 from weft.errors import WeftError
-from weft.mesh import TriMesh
+from weft.lazy import shows
+from weft.mesh import as_mesh
 from weft.methods.predictive.motions import Motions
 from weft.methods.predictive.solver import PredictiveSolver
 from weft.run.character_space import CharacterSpace
+from weft.run.checks import vertex_numbers
 from weft.run.live_animation import LiveAnimation
 from weft.run.render_mesh import RenderMesh
 from weft.runtime.buffers import HostMirror
@@ -65,6 +67,10 @@ class RestWatch:
         return self.asleep
 
 
+@shows(
+    "add animate asleep bind change deform enable faces hold motions move paint poses positions release remove report reset "
+    "reset_to restore root save scene sleep step step_all targets teleport time velocities"
+)
 class RealtimeControls:
     """The part of `weft.Realtime` that changes what a step gets."""
 
@@ -219,11 +225,16 @@ class RealtimeControls:
             self._motions = None
         return self._animation
 
-    def bind(self, name: str, mesh: TriMesh) -> RenderMesh:
-        """Bind a detailed mesh, as it lies on a cloth now, to that cloth: every step writes its positions and normals."""
+    def bind(self, name: str, mesh: Any) -> RenderMesh:
+        """Bind a detailed mesh, as it lies on a cloth now, to that cloth: every step writes its positions and normals.
+
+        `mesh`: a TriMesh, (vertices, faces), a trimesh or a pyvista mesh.
+        """
         body = self._body(name, "cloth")
         sheet = self._x[body.vertices.start : body.vertices.stop]
-        bound = RenderMesh(mesh, sheet, np.asarray(self.world.faces[body.faces] - body.vertices.start, dtype=np.int32))
+        bound = RenderMesh(
+            as_mesh(mesh), sheet, np.asarray(self.world.faces[body.faces] - body.vertices.start, dtype=np.int32)
+        )
         self._render_meshes.append(bound)
         return bound
 
@@ -239,10 +250,7 @@ class RealtimeControls:
 
     def hold(self, vertices: npt.ArrayLike, at: npt.ArrayLike | None = None) -> None:
         """Hold vertices, by their numbers in `positions`; they follow their `targets`, which start at their positions."""
-        chosen = np.atleast_1d(np.asarray(vertices, dtype=np.int64))
-        outside = chosen[(chosen < 0) | (chosen >= len(self.positions))]
-        if len(outside):
-            raise WeftError(f"there is no vertex {outside[0]} to hold: the cloths have 0 to {len(self.positions) - 1}")
+        chosen = vertex_numbers("the scene", vertices, len(self.positions), twice=True)
         self.targets[chosen] = self.positions[chosen] if at is None else at
         self._by_hand.update(chosen.tolist())
         self._set_held(attach=False)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import warp as wp
 
 from weft.errors import WeftError
+from weft.lazy import shows
 from weft.run import checks
 from weft.run.contact_report import ContactForce, ContactReporter, Contacts, force_on
 from weft.run.controls import Controls, ExternalForces, Floats
@@ -39,6 +40,10 @@ def compile_scene(scene: Scene) -> tuple[Any, Any]:
     return world, make_method(world, scene.method)
 
 
+@shows(
+    "add_force advance bodies contact_forces contacts dt faces forces frame method on_frame on_step pin positions report reset "
+    "restore save scene step time velocities world"
+)
 class Simulation:
     """A scene, its state, and the method that moves it, step by step.
 
@@ -291,8 +296,8 @@ class Simulation:
     def pin(self, cloth: str, vertices: npt.ArrayLike) -> Hold:
         """Hold vertices of a cloth where they are; set `target` of what this returns to move them, `release()` lets go."""
         body = self._body(cloth, "cloth")
-        chosen = checks.vertex_numbers(cloth, vertices, body.vertices.stop - body.vertices.start)
-        own = body.vertices.start + chosen.astype(np.int64)
+        chosen = checks.vertex_numbers(f"cloth {cloth!r}", vertices, body.vertices.stop - body.vertices.start)
+        own = body.vertices.start + chosen
         return Hold(self, self.controls.hold(own, self.state.x.numpy()[own], self.time), cloth, chosen)
 
     def add_force(self, force: Any, inputs: Sequence[Any] = ()) -> None:
@@ -312,11 +317,13 @@ class Simulation:
 
     def on_step(self, callback: Callback) -> Callback:
         """Call a function with this simulation after every step; usable as a decorator."""
+        checks.check_callback(callback)
         self._after_steps.append(callback)
         return callback
 
     def on_frame(self, callback: Callback) -> Callback:
         """Call a function with this simulation after every frame; usable as a decorator."""
+        checks.check_callback(callback)
         self._after_frames.append(callback)
         return callback
 

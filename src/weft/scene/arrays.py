@@ -15,6 +15,7 @@ from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
 from weft.errors import MeshError
 from weft.mesh import TriMesh, as_mesh
+from weft.mesh.convert import on_host
 from weft.scene.model import FileName
 
 # how arrays are named in the JSON of a scene: this, and the checksum of their content
@@ -27,7 +28,7 @@ class Samples:
     """Positions of vertices at times, (samples, vertices, 3): an array that equals another one with the same content."""
 
     def __init__(self, positions: ArrayLike) -> None:
-        array = np.array(positions, dtype=np.float64)
+        array = np.array(on_host(positions), dtype=np.float64)
         if array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
             raise MeshError(f"the positions of a sequence have the shape (samples, vertices, 3), not {array.shape}")
         bad = ~np.isfinite(array).all(axis=(1, 2))

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import WeftError
 from weft.scene.colours import body_colours
 from weft.view.pictures import replacing
 
 if TYPE_CHECKING:
     from weft.cache import Cache
+    from weft.cache.frames import Frames
     from weft.run.simulation import Simulation
     from weft.scene import Scene
 
@@ -41,13 +41,11 @@ _DISTANCE = 2.2
 _HEIGHT = 420
 
 
-def cache_page(cache: "Cache", *, frames: Sequence[int] | None = None) -> str:
+def cache_page(cache: "Cache", *, frames: "Frames" = None) -> str:
     """The page of a cache: all frames, or as many as fit into it."""
-    from weft.cache import scene_of
+    from weft.cache import choose_frames, scene_of
 
-    chosen = list(range(cache.frames)) if frames is None else [int(frame) for frame in frames]
-    if not chosen:
-        raise WeftError("the cache has no complete frame yet")
+    chosen = choose_frames(cache, frames)
     stride = -(-_POSITION_BYTES * len(cache.positions(chosen[0])) * len(chosen) // PAGE_BYTES)
     chosen = chosen[:: max(1, stride)]
     positions = [cache.positions(frame) for frame in chosen]
@@ -98,13 +96,17 @@ def share_play(
     return target
 
 
-def save_page(cache: "Cache", path: str | Path, *, frames: Sequence[int] | None = None) -> Path:
-    """Write a cache as a web page that needs no server and no network."""
+def save_page(shown: Any, path: str | Path, *, frames: "Frames" = None) -> Path:
+    """Write a `Cache`, or a `Simulation` as it is now, as a web page that needs no server and no network."""
     target = Path(path)
-    page = cache_page(cache, frames=frames)
+    page = cache_page(shown, frames=frames) if _is_cache(shown) else simulation_page(shown)
     with replacing(target) as partial:
         partial.write_text(page, encoding="utf-8")
     return target
+
+
+def _is_cache(shown: Any) -> bool:
+    return hasattr(shown, "planned")
 
 
 def inline(page: str, height: int = _HEIGHT) -> str:
@@ -117,7 +119,7 @@ def inline(page: str, height: int = _HEIGHT) -> str:
 def notebook_html(shown: Any) -> str:
     """What a notebook shows of a cache or a simulation: a line of words, and the page."""
     words = f"<div><code>{html.escape(repr(shown))}</code></div>"
-    if hasattr(shown, "bodies") and hasattr(shown, "frames"):
+    if _is_cache(shown):
         return words + (inline(cache_page(shown)) if shown.frames else "")
     return words + inline(simulation_page(shown))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.cache.frames import Frames, choose_frames
 from weft.errors import WeftError, missing_extra, writing
 from weft.scene.colours import Floats
 from weft.view.fields import Colour
@@ -130,7 +131,7 @@ def render_film(
     cache: "Cache",
     path: str | Path,
     *,
-    frames: Sequence[int] | None = None,
+    frames: Frames = None,
     fps: float | None = None,
     size: tuple[int, int] = (1280, 960),
     camera: Any = None,
@@ -144,10 +145,10 @@ def render_film(
 ) -> Path:
     """Draw the frames of a cache into an mp4, webp or gif file and return its path.
 
-    All complete frames are drawn unless `frames` names some; `fps` is the cache's unless given. `marks(frame)` gives
-    (k, 2, 3) segments to draw in red over everything; `draft` leaves the shadows out; `smooth` rounds the cloth for the
-    eye, unless its edges or marks are drawn; `hidden` names bodies to leave out; `progress(done, total)` is called
-    after each frame. The size is rounded down to even numbers, which H.264 needs.
+    All complete frames are drawn unless `frames` names some: numbers, a slice, or text such as "10:20". `fps` is the
+    cache's unless given. `marks(frame)` gives (k, 2, 3) segments to draw in red over everything; `draft` leaves the
+    shadows out; `smooth` rounds the cloth for the eye, unless its edges or marks are drawn; `hidden` names bodies to leave
+    out; `progress(done, total)` is called after each frame. The size is rounded down to even numbers, which H.264 needs.
     """
     look = Look(size, colour, wireframe, marks is not None, draft, smooth, hidden=hidden)
     return draw_film(cache, path, look, frames=frames, fps=fps, camera=camera, marks=marks, progress=progress)
@@ -171,7 +172,7 @@ def render_beauty_film(
     cache: "Cache",
     path: str | Path,
     *,
-    frames: Sequence[int] | None = None,
+    frames: Frames = None,
     fps: float | None = None,
     size: tuple[int, int] = (1280, 960),
     camera: Any = None,
@@ -209,7 +210,7 @@ def write_film(
     look: Look,
     pictures: Callable[[Look, Sequence[int]], AbstractContextManager[Iterator[Picture]]],
     *,
-    frames: Sequence[int] | None = None,
+    frames: Frames = None,
     fps: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
@@ -217,9 +218,7 @@ def write_film(
     path = Path(path)
     if path.suffix.lower() not in FILM_FORMATS:
         raise WeftError(f"{path}: a film ends in {', '.join(FILM_FORMATS)}")
-    chosen = list(range(cache.frames)) if frames is None else list(frames)
-    if not chosen:
-        raise WeftError("there are no frames to draw: the cache has none yet, or the choice of frames is empty")
+    chosen = choose_frames(cache, frames)
     even = replace(look, size=(look.size[0] // 2 * 2, look.size[1] // 2 * 2))
 
     program = find_encoder()

@@ -130,7 +130,7 @@ def test_a_large_budget_changes_nothing():
     assert set(cloths[1].report) - set(cloths[0].report) == {"substeps", "wanted_substeps", "frozen", "milliseconds"}
 
 
-@pytest.mark.parametrize("value", [0, -1.0, np.nan, np.inf])
+@pytest.mark.parametrize("value", [0, -1.0, np.nan, np.inf, "4"])
 def test_a_budget_is_a_time(value):
     with pytest.raises(WeftError, match=r"^budget_ms must be more than 0"):
         collapse(budget_ms=value)

@@ -46,8 +46,8 @@ class StepBudget:
     @classmethod
     def of(cls, milliseconds: float, device: wp.Device) -> "StepBudget":
         """A budget as somebody asks for it."""
-        if not 0.0 < milliseconds < math.inf:
-            raise WeftError(f"budget_ms must be more than 0, not {milliseconds}")
+        if not isinstance(milliseconds, int | float) or not 0.0 < milliseconds < math.inf:
+            raise WeftError(f"budget_ms must be more than 0, not {milliseconds!r}")
         if not device.is_cpu:
             raise WeftError(
                 "budget_ms is for the CPU: on a GPU a whole step is launched before anything of it can be measured"
