@@ -121,6 +121,29 @@ def test_two_skirts_end_in_their_order(first_inside: bool) -> None:
     assert result.free and outer > inner + 0.002
 
 
+def test_three_bumpy_layers_on_a_body_do_not_push_each_other_through() -> None:
+    """They are nearer to each other than the edges are long: what is parted would go through the next layer."""
+    rng = np.random.default_rng(1)
+    body = shapes.capsule(0.15, 0.7, segments=32, rings=6)
+    parts = []
+    for number in range(3):
+        tube = shapes.cylinder(0.16 + 0.006 * number, 0.4, segments=40, rings=25)
+        x = tube.vertices + [0.0, 0.003 * number, 0.0]
+        angle, height = np.arctan2(x[:, 2], x[:, 0])[:, None], x[:, 1:2]
+        waves = rng.uniform(-40.0, 40.0, 12) * height + rng.integers(1, 9, 12) * angle
+        bumps = np.cos(waves + rng.uniform(0.0, 2.0 * np.pi, 12)).sum(axis=1)
+        radius = 1.0 + 0.004 * bumps / np.hypot(x[:, 0], x[:, 2])
+        parts.append((x * np.column_stack([radius, np.ones(len(x)), radius]), tube.faces))
+    vertices, faces = tangled.join(*parts)
+    count = len(parts[0][0])
+    layers = [np.arange(count) + number * count for number in range(3)]
+    result = weft.untangle(vertices, faces, colliders=[body], layers=layers, max_rounds=60)
+    assert result.rounds[0].intersections > 2000
+    assert result.free and len(together(result.vertices, faces, body)) == 0
+    radii = [np.hypot(*result.vertices[layer][:, [0, 2]].T).mean() for layer in layers]
+    assert radii[0] < radii[1] < radii[2] and max(map(abs, result.strain)) < 0.5
+
+
 def test_areas_of_what_is_on_the_wrong_side_do_not_count() -> None:
     sheet = GRID.vertices + ASIDE
     vertices, faces = tangled.join((sheet, GRID.faces), (BALL.vertices, BALL.faces))

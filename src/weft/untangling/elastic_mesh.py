@@ -12,15 +12,13 @@ import warp as wp
 from numpy.typing import NDArray
 from scipy import sparse
 
-from weft.analysis import Analyser
-from weft.analysis.attraction import Moves
-from weft.analysis.crossing import query_around
-from weft.analysis.pair_tests import CrossingMesh
+from weft.analysis import Analyser, Analysis
+from weft.analysis.attraction import REPEL, Moves, colour_table, vertex_triangle_kinds
 from weft.analysis.spreading import Spreading, mean_displacements
-from weft.geometry.stencil import nearest_point_triangle
 from weft.mesh.topology import make_csr
 from weft.runtime import launch
 from weft.runtime.colouring import colour_items
+from weft.untangling.gaps import Gaps, count_near, fill_near, measure_gaps
 
 wp.set_module_options({"enable_backward": False})
 
@@ -33,91 +31,8 @@ Ints = NDArray[np.int32]
 
 # step sizes of smoothing by the bilaplacian (bending) and the Laplacian (membrane); the largest stable ones are 0.5 and 1
 BENDING_STEP, MEMBRANE_STEP = 0.2, 0.5
-
-
-@wp.func
-def is_neighbour(offsets: wp.array[int], items: wp.array[int], v: int, face: wp.vec3i) -> bool:
-    """Does the triangle have the vertex, or a neighbour of it, as a corner?"""
-    for k in range(3):
-        if face[k] == v:
-            return True
-    for j in range(offsets[v], offsets[v + 1]):
-        for k in range(3):
-            if face[k] == items[j]:
-                return True
-    return False
-
-
-@wp.func
-def is_near(
-    mesh: CrossingMesh, offsets: wp.array[int], items: wp.array[int], v: int, f: int, radius: wp.float64
-) -> bool:
-    """Whether a triangle that does not touch the vertex or its neighbours is nearer to it than the radius."""
-    face = mesh.faces[f]
-    if is_neighbour(offsets, items, v, face):
-        return False
-    p = mesh.x[v]
-    a = mesh.x[face[0]]
-    b = mesh.x[face[1]]
-    c = mesh.x[face[2]]
-    w = nearest_point_triangle(p, a, b, c)
-    return wp.length(w[0] * a + w[1] * b + w[2] * c - p) < radius
-
-
-@wp.kernel
-def count_near(
-    first: int,
-    mesh: CrossingMesh,
-    neighbour_offsets: wp.array[int],
-    neighbours: wp.array[int],
-    radius: wp.float64,
-    counts: wp.array[int],
-):
-    """Count the triangles near each vertex (see `is_near`)."""
-    v = first + wp.tid()
-    found = int(0)
-    f = int(0)
-    query = query_around(mesh, mesh.x[v], radius)
-    while wp.bvh_query_next(query, f):
-        if is_near(mesh, neighbour_offsets, neighbours, v, f, radius):
-            found += 1
-    counts[v] = found
-
-
-@wp.kernel
-def fill_near(
-    first: int,
-    mesh: CrossingMesh,
-    neighbour_offsets: wp.array[int],
-    neighbours: wp.array[int],
-    radius: wp.float64,
-    chosen: wp.array[int],
-    starts: wp.array[wp.int64],
-    found: wp.array[wp.vec2i],
-):
-    """List the pairs (vertex, triangle) of vertices that have triangles near them."""
-    i = first + wp.tid()
-    v = chosen[i]
-    slot = starts[i]
-    f = int(0)
-    query = query_around(mesh, mesh.x[v], radius)
-    while wp.bvh_query_next(query, f):
-        if is_near(mesh, neighbour_offsets, neighbours, v, f, radius):
-            found[slot] = wp.vec2i(v, f)
-            slot += wp.int64(1)
-
-
-@wp.struct
-class Gaps:
-    """Pairs of vertices and triangles that are near, and the gaps that they are to keep."""
-
-    pairs: wp.array[wp.vec2i]
-    weights: wp.array[wp.vec3d]
-    """barycentric coordinates of the nearest point of the triangle"""
-    normals: wp.array[wp.vec3d]
-    """unit vector from there to the vertex"""
-    gaps: wp.array[wp.float64]
-    """metres"""
+# rings of vertices around what crosses that are near it
+TANGLE_RINGS = 2
 
 
 @wp.struct
@@ -129,31 +44,6 @@ class Stitches:
     """the position of the point on bc, from 0 to 1"""
     offsets: wp.array[wp.vec3d]
     """metres; from that point to a"""
-
-
-@wp.kernel
-def measure_gaps(first: int, mesh: CrossingMesh, least: wp.array[wp.float64], most: wp.float64, near: Gaps):
-    """For each pair (vertex, triangle): the nearest point, the direction from it to the vertex, and the gap to be kept.
-
-    That is the current gap, but at most `most`, and at least the largest `least` of the four vertices.
-    """
-    i = first + wp.tid()
-    v = near.pairs[i][0]
-    face = mesh.faces[near.pairs[i][1]]
-    p = mesh.x[v]
-    a = mesh.x[face[0]]
-    b = mesh.x[face[1]]
-    c = mesh.x[face[2]]
-    w = nearest_point_triangle(p, a, b, c)
-    offset = p - (w[0] * a + w[1] * b + w[2] * c)
-    gap = wp.length(offset)
-    normal = wp.normalize(wp.cross(b - a, c - a))
-    if gap > ZERO:
-        normal = offset / gap
-    floor = wp.max(wp.max(least[v], least[face[0]]), wp.max(least[face[1]], least[face[2]]))
-    near.weights[i] = w
-    near.normals[i] = normal
-    near.gaps[i] = wp.max(wp.min(gap, most), floor)
 
 
 @wp.kernel
@@ -333,10 +223,11 @@ class ElasticMesh:
         launch(relax, 1, inputs)
         return moved.numpy().copy()
 
-    def find_gaps(self, x: Floats, radius: float, least: Floats, most: float) -> Any:
+    def find_gaps(self, x: Floats, radius: float, least: Floats, most: float, tangles: Sequence[Analysis] = ()) -> Any:
         """`Gaps` of vertices and triangles nearer than the radius (metres) that are not next to each other in the mesh.
 
-        They are to keep their gap, at most `most`, and to open it to at least `least` of their vertices.
+        They are to keep their gap, at most `most`, and to open it to at least `least` of their vertices. Pairs within one of
+        the tangles, which are to pass through each other, are left out, and pairs that are both near what crosses.
         """
         finder = self.analyser.finder
         finder.build_tree(x)
@@ -357,6 +248,15 @@ class ElasticMesh:
         # sorted, so that the order of the tree does not matter
         found = pairs.numpy()
         found = found[~(self.still[found[:, 0]] & self.still[self.topology.faces[found[:, 1], 0]])]
+        for tangle in tangles:
+            crossing = np.zeros(self.count)
+            crossing[tangle.crossing_vertices()] = TANGLE_RINGS + 1.0
+            beside = self.widen(crossing, 1.0) > 0.0
+            found = found[~(beside[found[:, 0]] & beside[self.topology.faces[found[:, 1]]].any(axis=1))]
+            kinds = wp.empty(len(found), dtype=wp.int8, device="cpu")
+            left = wp.array(found, dtype=wp.vec2i, device="cpu")
+            vertex_triangle_kinds(colour_table(tangle), finder.mesh.faces, left, kinds)
+            found = found[kinds.numpy() == REPEL]
         near: Any = Gaps()
         near.pairs = wp.array(found[np.lexsort((found[:, 1], found[:, 0]))], dtype=wp.vec2i, device="cpu")
         near.weights, near.normals = (wp.empty(len(found), dtype=wp.vec3d, device="cpu") for _ in range(2))

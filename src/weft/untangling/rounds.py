@@ -1,9 +1,11 @@
-"""One round of static untangling: pull back, shorten paths, spread the displacements, restore lengths.
+"""One round of static untangling: pull back, shorten paths, spread the displacements, restore lengths and gaps.
 
 Even rounds pull vertices inside a path back through the other sheet, and shorten the paths that have no inside; odd rounds
-shorten all paths. The displacements spread over the mesh, and edge lengths are restored. Where the same place stays tangled,
-the cloth around it yields step by step, in an area that grows: first its folds are flattened, then its lengths are no
-longer restored, at last it contracts like a soap film. Stretched cloth is restored when nothing crosses any more (`Settler`).
+shorten all paths. The displacements spread over the mesh, and edge lengths are restored. What is free keeps its gaps: the
+cloth around a tangle that is parted would else go through the next layer, whose tangle would push it back. Where the same
+place stays tangled, the cloth around it yields step by step, in an area that grows: first its folds are flattened, then its
+lengths are no longer restored, at last it contracts like a soap film. Stretched cloth is restored when nothing crosses any
+more (`Settler`).
 
 Some paths divide two layers only together: where a skirt is half inside and half outside of another one, the sheets cross
 along two paths from waist to hem. A cut from rim to rim does not divide a tube, so neither path has an inside; both together
@@ -14,7 +16,7 @@ that is short.
 """
 
 from collections import deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +52,8 @@ PULL_FRACTION, PULL_BEYOND, PULL_LEAST, PULL_MOST = 0.5, 0.1, 0.25, 2.0
 PARTNER_REACH = 32.0
 # round from which paths are no longer joined: what is tangled then is freed sooner by shortening each path
 JOIN_ROUNDS = 24
+# edge lengths: the gap that free cloth keeps in a round, and how far off other cloth is looked for
+KEPT_GAP, GAP_REACH = 0.2, 1.0
 # sweeps over the edge lengths in a round
 LENGTH_SWEEPS = 6
 # rounds for which a place has been tangled before its folds are flattened, its lengths are given up, and it contracts; each
@@ -267,14 +271,24 @@ def one_round(mesh: ElasticMesh, analysis: Analysis, yielding: Yielding, number:
     if paths.any():
         shorten = contour_moves(analysis, paths)
         moves.append((shorten, CONTOUR_STEP * mesh.step_lengths(shorten)))
-    x = analysis.positions + mesh.displacements(moves)
+    displacement = mesh.displacements(moves)
+    x = analysis.positions + displacement
 
     yielding.count(analysis.crossing_vertices())
     bending = yielding.bending
     small = analysis.crossing_vertices(_small_paths(analysis))
     bending[small] = np.maximum(bending[small], 0.5)
     x = mesh.smooth(x, bending, yielding.membrane, yielding.smoothing_passes)
-    return mesh.relax(x, yielding.stiffness, LENGTH_SWEEPS)
+    tangles = [analysis] if joined is None else [analysis, joined.analysis]
+    return mesh.relax(x, yielding.stiffness, LENGTH_SWEEPS, _free_gaps(mesh, tangles, displacement))
+
+
+def _free_gaps(mesh: ElasticMesh, tangles: list[Analysis], displacement: Floats) -> Any:
+    """The gaps (`Gaps`) that cloth outside of tangles keeps, so that what is parted is not pushed through what is near."""
+    most = KEPT_GAP * mesh.length
+    farthest = float(np.sqrt(np.einsum("ij,ij->i", displacement, displacement).max()))
+    radius = min(most + 2.0 * farthest, GAP_REACH * mesh.length)
+    return mesh.find_gaps(tangles[0].positions, radius, np.zeros(mesh.count), most, tangles)
 
 
 def _pull(mesh: ElasticMesh, analysis: Analysis, paths: NDArray[np.bool_]) -> tuple[Moves, Floats]:

@@ -23,7 +23,7 @@ from weft.mesh.topology import Topology
 from weft.mesh.trimesh import TriMesh
 from weft.mesh.validate import list_first
 from weft.untangling.elastic_mesh import ElasticMesh
-from weft.untangling.rounds import Yielding, one_round
+from weft.untangling.rounds import KEPT_GAP, Yielding, one_round
 from weft.untangling.sides import Sides
 
 Floats = NDArray[np.float64]
@@ -32,9 +32,9 @@ Floats = NDArray[np.float64]
 FREE_STEPS, RETURN_STEPS, LAST_STEPS = 10, 45, 8
 # fraction of the way back to the start in a step; it decreases to none where edges are strained by the limit
 RETURN_FRACTION, STRAIN_LIMIT = 0.15, 0.12
-# edge lengths that a vertex moves at most in a step, and gap that it keeps from other layers if it has it; what moves by less
-# than the gap rarely crosses, so few moves are taken back
-LARGEST_MOVE, KEPT_GAP = 0.3, 0.2
+# edge lengths that a vertex moves at most in a step; what moves by less than the gap that it keeps from other layers rarely
+# crosses, so few moves are taken back
+LARGEST_MOVE = 0.3
 # edge lengths; the gap that is opened where cloth was tangled
 LEAST_GAP = 0.02
 # sweeps over the lengths and gaps in a step
