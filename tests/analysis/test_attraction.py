@@ -143,7 +143,7 @@ def test_partners_are_the_nearest_triangles_of_the_other_side(shape):
         assert partners.face[k] in other
         assert found == pytest.approx(expected, abs=1e-6)
     # nothing is found beyond the reach
-    near = find_partners(analyser, analysis, paths, 1e-6)
+    near = find_partners(analyser, analysis, paths, 1e-8)
     assert (near.face == -1).sum() > 0.9 * len(near.face)
 
 

@@ -93,7 +93,7 @@ class FakeMethod:
     def state_columns(self, state):
         return {}
 
-    def look_again(self, state):
+    def columns_after_check(self, state):
         return self.state_columns(state)
 
     def noted(self, state: FakeState) -> dict[str, np.ndarray]:

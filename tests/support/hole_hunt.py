@@ -385,7 +385,7 @@ def judge(seed: int, method: str = "robust", family: str = "simple") -> Verdict:
             return Verdict(seed, described, str(error), silent, worst, tuple(statuses))
         count = len(finder.find(state.positions()))
         if count:
-            silent += not explained({**row, **solver.look_again(state)}, crossed, failed)
+            silent += not explained({**row, **solver.columns_after_check(state)}, crossed, failed)
         crossed, failed = count > 0, count > 0 and (failed or row["status"] != "ok")
         worst = max(worst, count)
         statuses.append(row["status"])

@@ -149,7 +149,7 @@ def test_areas_of_what_is_on_the_wrong_side_do_not_count() -> None:
     vertices, faces = tangled.join((sheet, GRID.faces), (BALL.vertices, BALL.faces))
     still = np.arange(len(vertices)) >= COUNT
     sides = Sides(Topology(faces, len(vertices)), vertices, np.ones(len(vertices)), still, [])
-    sides.look(vertices)
+    sides.update(vertices)
     distance = np.linalg.norm(sheet, axis=1)
     # the ball has flat triangles, and is a little smaller than its radius
     assert (sides.areas[:COUNT][distance < 0.29] < 1e-3).all()

@@ -20,6 +20,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 
+# edge lengths within which the partner of a vertex is searched: deeper tangles are only shortened
+PARTNER_REACH = 32.0
+
 
 @wp.kernel
 def box_members(
@@ -108,10 +111,10 @@ class Partners(NamedTuple):
     """(k, 3) barycentric coordinates of the nearest point on it"""
 
 
-def find_partners(analyser: Analyser, analysis: Analysis, paths: Bools, reach: float) -> Partners:
-    """For every vertex inside the chosen paths: the nearest triangle of the partner region within `reach` (metres).
+def find_partners(analyser: Analyser, analysis: Analysis, paths: Bools, length: float) -> Partners:
+    """For every vertex inside the chosen paths: the nearest triangle of the partner region within `PARTNER_REACH`.
 
-    The analysis must come from this analyser.
+    The analysis must come from this analyser; `length` is that of edges, in metres.
     """
     sizes = np.diff(analysis.region_vertices.offsets)
     region = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
@@ -137,7 +140,7 @@ def find_partners(analyser: Analyser, analysis: Analysis, paths: Bools, reach: f
         launch(box_members, len(members), [finder.mesh, members, lowers, uppers], device=device)
         tree = wp.Bvh(lowers, uppers, constructor="sah" if finder.device.is_cpu else "lbvh", groups=groups)
         inputs = [finder.mesh, tree.id, members, offsets, vertices, regions]
-        inputs += [wp.float64(analysis.length), wp.float64(reach), face, weights]
+        inputs += [wp.float64(analysis.length), wp.float64(PARTNER_REACH * length), face, weights]
         launch(find_partner, len(vertex), inputs, device=device, grain=64)
     return Partners(vertex, region, face.numpy(), weights.numpy())
 

@@ -36,7 +36,7 @@ FAR = wp.constant(1.0e6)
 # the holes of a solid are at most this fraction of its area: the eyes and the mouth of a body are a thousandth, the open ends
 # of a tube that is ten times as long as wide a twentieth
 SMALL_HOLES = 0.01
-# so many of the points on the same side are looked at, and most of them decide: rounding to float32 may put one that touches a
+# so many of the points on the same side are located, and most of them decide: rounding to float32 may put one that touches a
 # surface to the other side
 SAMPLES = 5
 # surfaces move together if their motions differ by less than this fraction of them, more than rounding
@@ -58,7 +58,7 @@ def count_around(first: int, mesh: wp.uint64, points: wp.array[wp.vec3], counts:
 
 
 @wp.kernel
-def look_around(
+def locate_points(
     first: int,
     mesh: wp.uint64,
     points: wp.array[wp.vec3],
@@ -240,7 +240,7 @@ class Solids:
         """The lowest and the highest corner of the box around each hole that triangles close."""
         return [(self._x[own].min(axis=0), self._x[own].max(axis=0)) for own in self._holes]
 
-    def look(self, points: Floats, thickness: Floats, side: Ints | None = None) -> Held:
+    def locate(self, points: Floats, thickness: Floats, side: Ints | None = None) -> Held:
         """Where points are; those that touch a surface are nearer to it than their thickness (m).
 
         `side` (k,) has equal numbers for points that are known to be on the same side of all surfaces: then a few of them tell
@@ -250,7 +250,7 @@ class Solids:
             side = np.arange(len(points), dtype=np.int32)
         around = self._count_around(self._whole, points, side)
         near = np.flatnonzero(around)
-        return self._look(points[near], thickness[near], side[near], around[near]).spread(near, len(points))
+        return self._locate_near(points[near], thickness[near], side[near], around[near]).spread(near, len(points))
 
     def _count_around(self, solid: "_Solid", points: Floats, side: Ints) -> Ints:
         """(k,) how many times a solid is around each point: 0, 1, or 2 for more often."""
@@ -265,7 +265,7 @@ class Solids:
         number = np.bincount(side[chosen], minlength=len(sizes))
         return np.rint(total / np.maximum(number, 1)).astype(np.int32)[side]
 
-    def _look(self, points: Floats, thickness: Floats, side: Ints, around: Ints) -> Held:
+    def _locate_near(self, points: Floats, thickness: Floats, side: Ints, around: Ints) -> Held:
         """Where points are that so many solids are around."""
         whole, device = self._whole, self.device
         count = len(points)
@@ -273,7 +273,7 @@ class Solids:
         holders, places = wp.empty(count, dtype=wp.vec2i, device=device), wp.empty(count, dtype=wp.vec4, device=device)
         counts = wp.array(around, dtype=int, device=device)
         inputs = [*whole.inputs(points, thickness), counts, states, holders, places]
-        launch(look_around, count, inputs, device=device, grain=64)
+        launch(locate_points, count, inputs, device=device, grain=64)
         state, held = states.numpy(), holders.numpy().reshape(-1, 2)
         weights = _weights(places.numpy().reshape(-1, 2, 2))
         corners = np.where(held[:, :, None] >= 0, self.faces[held], 0)

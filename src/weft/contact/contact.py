@@ -15,6 +15,7 @@ import warp as wp
 from numpy.typing import ArrayLike, NDArray
 
 from weft.broad_phase.interface import BroadPhase, Candidates, make_broad_phase
+from weft.contact.lists import CANDIDATES_A_THREAD
 from weft.errors import WeftError
 from weft.geometry.ccd import ccd_edge_edge, ccd_point_triangle
 from weft.geometry.stencil import (
@@ -36,9 +37,8 @@ from weft.world import Surface
 wp.set_module_options({"enable_backward": False})
 
 HALF = wp.constant(wp.float64(0.5))
-# candidates that are worth a CPU thread
-CANDIDATES_A_THREAD = 256
-# the same for collisions: fewer than for distances, since CCD costs more
+# candidates of a collision test that are worth a CPU thread: fewer than of a distance test (`CANDIDATES_A_THREAD`), since CCD
+# costs more
 CCD_CANDIDATES_A_THREAD = 128
 # margin of the boxes of a motion, in tolerances: CCD reports pairs that come within up to a quarter more, and rounding is
 # far less

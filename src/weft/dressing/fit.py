@@ -11,6 +11,7 @@ from weft.garment import CutGarment
 from weft.mesh import TriMesh
 from weft.mesh.topology import vertex_normals
 from weft.scene import Material
+from weft.scene.scene import GRAVITY
 
 Floats = NDArray[np.float64]
 
@@ -22,8 +23,6 @@ MOST = 0.95
 RESTING = 3.0
 # m: cloth that is farther than this from the nearest vertex of the body does not rest on it, whatever its height above it
 NEAR_BODY = 0.05
-# m/s^2, downwards
-GRAVITY = 9.81
 
 
 @dataclass(frozen=True)

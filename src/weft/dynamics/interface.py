@@ -36,8 +36,8 @@ class Dynamics(Protocol):
         Else the substeps move with the velocity of their ends, and so does a step of a single substep.
         """
 
-    def foresee(self, state: State, dt: float) -> None:
-        """Start to measure on the device what `propose` will need for a step of `dt` from this state.
+    def measure_ahead(self, state: State, dt: float) -> None:
+        """Launch on the device what `propose` will need to know of this state for a step of `dt`.
 
         Optional: it only lets other work overlap with the readback.
         """

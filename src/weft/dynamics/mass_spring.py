@@ -121,7 +121,7 @@ class MassSpring(StatelessDynamics):
         count_steps(world.scene, made.largest_step)
         return made
 
-    def foresee(self, state: State, dt: float) -> None:
+    def measure_ahead(self, state: State, dt: float) -> None:
         """`propose` needs nothing measured early."""
 
     def propose(

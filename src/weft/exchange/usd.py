@@ -314,9 +314,10 @@ def write_physics_scene(stage: Any, selection: Selection) -> None:
     from pxr import Gf, UsdPhysics
 
     from weft.cache import scene_of
+    from weft.scene import Forces
 
     scene = scene_of(selection.cache)
-    gravity = np.array((0.0, -9.81, 0.0) if scene is None else scene.forces.gravity)
+    gravity = np.array((Forces() if scene is None else scene.forces).gravity)
     strength = float(np.linalg.norm(gravity))
     direction = gravity / strength if strength else np.array((0.0, -1.0, 0.0))
     physics = UsdPhysics.Scene.Define(stage, "/World/PhysicsScene")

@@ -139,7 +139,7 @@ class Method(ABC):
         return self.world.thickness.numpy()
 
     def note_forces(self) -> bool:
-        """Keep from now on what the forces of contacts come from; whether the method knows them."""
+        """Keep from now on what the forces of contacts are computed from; gives whether the method knows these forces."""
         return False
 
     def contact_forces(self) -> ContactForces:
@@ -150,8 +150,8 @@ class Method(ABC):
         """Columns of the report that only this method has, about a state: that of frame 0 has them too."""
         return {}
 
-    def look_again(self, state: State) -> dict[str, int]:
-        """The same columns for a state in which the run has found intersections, which the method may not have noticed."""
+    def columns_after_check(self, state: State) -> dict[str, int]:
+        """What `state_columns` gives, after an exact check found intersections, which no step may have noticed."""
         return self.state_columns(state)
 
     def noted(self, state: State) -> dict[str, np.ndarray]:

@@ -121,7 +121,7 @@ def is_flat_fan(fans: Fans, i: int, x: wp.array[wp.vec3d]) -> bool:
 
 
 @wp.kernel
-def look_at_pairs(
+def check_pairs(
     first: int, pairs: wp.array[wp.vec2i], faces: wp.array[wp.vec3i], x: wp.array[wp.vec3d], crossing: wp.array[int]
 ):
     """Set crossing[0] where a pair of triangles may cross."""
@@ -131,7 +131,7 @@ def look_at_pairs(
 
 
 @wp.kernel
-def look_at_fans(first: int, fans: Fans, faces: wp.array[wp.vec3i], x: wp.array[wp.vec3d], crossing: wp.array[int]):
+def check_fans(first: int, fans: Fans, faces: wp.array[wp.vec3i], x: wp.array[wp.vec3d], crossing: wp.array[int]):
     """Set crossing[0] where two triangles that share just one vertex may cross."""
     i = first + wp.tid()
     if not is_flat_fan(fans, i, x):
@@ -164,8 +164,8 @@ class CrossingGuard:
         pairs = self._broad_phase.triangle_pairs()
         self._crossing.zero_()
         device, inputs = self.world.device, [self.world.surface.faces, x, self._crossing]
-        launch(look_at_pairs, len(pairs), [pairs, *inputs], device=device, grain=256)
-        launch(look_at_fans, len(self._fans.vertices), [self._fans, *inputs], device=device, grain=64)
+        launch(check_pairs, len(pairs), [pairs, *inputs], device=device, grain=256)
+        launch(check_fans, len(self._fans.vertices), [self._fans, *inputs], device=device, grain=64)
         if not int(self._crossing.numpy()[0]):
             return np.zeros((0, 3), dtype=np.int32)
         if self._finder is None:

@@ -183,7 +183,7 @@ class Realtime(RealtimeControls):
         given = [self._poses[met], self.targets[self._held], self.root, solver.goals.ends.numpy(), *deformed]
         if solver.colliders.deforming:
             given.append(solver.colliders.vertices_end.numpy())
-        return self.watch.look(given, self.positions)
+        return self.watch.may_skip_step(given, self.positions)
 
     def _hold_animated(self, animation: LiveAnimation) -> None:
         """Hold the vertices that may not leave the animation."""

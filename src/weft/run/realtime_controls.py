@@ -47,7 +47,7 @@ class RestWatch:
         """Begin to watch again."""
         self.asleep, self._first, self._since = False, np.zeros((0, 3)), 0.0
 
-    def look(self, given: Sequence[Floats], positions: Floats) -> bool:
+    def may_skip_step(self, given: Sequence[Floats], positions: Floats) -> bool:
         """Whether the next step can be left out; `given` is all that the caller moves, as it is at the end of the step."""
         now = [values.tobytes() for values in given]
         if now != self._given or (self.asleep and not np.array_equal(positions, self._first)):

@@ -241,7 +241,7 @@ class SceneRun:
         if self.scene.check and frame % self.scene.check == 0:
             row["intersections"], new = self._intersections()
             if row["intersections"]:
-                row.update(self.method.look_again(self.state))
+                row.update(self.method.columns_after_check(self.state))
         from weft.run.checks import frame_status
 
         row["status"] = frame_status({**row, "status": columns["status"]}, new)

@@ -21,7 +21,7 @@ from weft.errors import WeftWarning
 # called with the name of a module before it is compiled, and again with the seconds that it took
 Listener = Callable[[str, float | None], None]
 _listeners: list[Listener] = []
-_told = False
+_said = False
 # endings of compiled modules: of the CPU, and of CUDA
 _COMPILED = {True: (".o",), False: (".ptx", ".cubin")}
 
@@ -80,10 +80,10 @@ def compile_modules(device: wp.Device) -> None:
 
 def _say_once(name: str, seconds: float | None) -> None:
     """Where nobody shows progress: one line in a terminal or a notebook."""
-    global _told
-    if not _told and (sys.stderr.isatty() or "ipykernel" in sys.modules):
+    global _said
+    if not _said and (sys.stderr.isatty() or "ipykernel" in sys.modules):
         print("weft: compiling kernels, once on this machine; `weft warmup` does it beforehand", file=sys.stderr)
-    _told = True
+    _said = True
 
 
 def choose_cache() -> None:

@@ -32,6 +32,8 @@ from weft.scene.model import (
 from weft.scene.placement import Placement
 from weft.scene.shape import AnyShape
 
+# m/s^2, on earth
+GRAVITY = 9.81
 # frames of a quarter of an hour and of a tenth of a microsecond: far beyond both, cloth in SI units leaves what numbers hold
 SLOWEST_FPS, FASTEST_FPS = 1e-3, 1e7
 
@@ -64,7 +66,7 @@ class Wind(SceneModel):
 class Forces(SceneModel):
     """Gravity, wind and air resistance."""
 
-    gravity: Vector = Field(default=(0.0, -9.81, 0.0), description="m/s^2; y is up")
+    gravity: Vector = Field(default=(0.0, -GRAVITY, 0.0), description="m/s^2; y is up")
     wind: Wind | None = Field(default=None, description="moving air; default: none")
     air_damping: NotNegative = Field(default=0.0, description="rate at which still air slows every vertex, 1/s")
 
@@ -349,7 +351,7 @@ def scene_tree(scene: Any) -> str:
     wind = scene.forces.wind
     if wind is not None:
         lines.append(f"wind {_vector(wind.velocity)} m/s")
-    if scene.forces.gravity != (0.0, -9.81, 0.0):
+    if scene.forces.gravity != (0.0, -GRAVITY, 0.0):
         lines.append(f"gravity {_vector(scene.forces.gravity)} m/s^2")
     marks = ["├─ "] * (len(lines) - 1) + ["└─ "] * bool(lines)
     return "\n".join([head, *(mark + line for mark, line in zip(marks, lines, strict=True))])

@@ -48,8 +48,6 @@ CONTOUR_STEP = 0.6
 # a vertex that is pulled moves this fraction of the way to its partner, and a little beyond; beyond, least and most are in
 # edge lengths
 PULL_FRACTION, PULL_BEYOND, PULL_LEAST, PULL_MOST = 0.5, 0.1, 0.25, 2.0
-# edge lengths within which the partner of a vertex is searched: deeper tangles are only shortened
-PARTNER_REACH = 32.0
 # round from which paths are no longer joined: what is tangled then is freed sooner by shortening each path
 JOIN_ROUNDS = 24
 # edge lengths: the gap that free cloth keeps in a round, and how far off other cloth is looked for
@@ -293,7 +291,7 @@ def _free_gaps(mesh: ElasticMesh, tangles: list[Analysis], displacement: Floats)
 
 def _pull(mesh: ElasticMesh, analysis: Analysis, paths: NDArray[np.bool_]) -> tuple[Moves, Floats]:
     """Moves of the vertices inside the chosen paths towards their partners, and the lengths of the moves."""
-    partners = find_partners(mesh.analyser, analysis, paths, PARTNER_REACH * mesh.length)
+    partners = find_partners(mesh.analyser, analysis, paths, mesh.length)
     pull, distance = attraction_moves(analysis, partners)
     here = mesh.step_lengths(pull)
     step = np.clip(PULL_FRACTION * distance + PULL_BEYOND * here, PULL_LEAST * here, PULL_MOST * here)

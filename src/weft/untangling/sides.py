@@ -23,7 +23,7 @@ Bools = NDArray[np.bool_]
 
 
 class Sides:
-    """What is on a wrong side at some positions (`look`), and the ways out of solids.
+    """What is on a wrong side at some positions (`update`), and the ways out of solids.
 
     areas: (n,) of the vertices; still: (n,) the vertices of colliders, which are at x; layers: the vertices of each layer,
     from the inner to the outer one, whose triangles have their front outside.
@@ -41,13 +41,13 @@ class Sides:
         self._held: Held | None = None
         self._inside = np.zeros(len(x), dtype=bool)
         self.areas = areas
-        """(n,) the areas of the vertices as they count at the positions of the last look"""
+        """(n,) the areas of the vertices as they count at the positions of the last update"""
 
-    def look(self, x: Floats) -> None:
+    def update(self, x: Floats) -> None:
         """Find what is on a wrong side at these positions."""
         wrong = np.zeros(len(x), dtype=bool)
         if self._solids.any:
-            self._held = self._solids.look(x[self._own], np.zeros(len(self._own)))
+            self._held = self._solids.locate(x[self._own], np.zeros(len(self._own)))
             wrong[self._own] = self._inside[self._own] = self._held.state != OUTSIDE
         if self._layers:
             normals = area_vectors_at_vertices(x, self._topology.faces)

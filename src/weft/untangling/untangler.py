@@ -300,7 +300,7 @@ class _Untangler:
         rounds: list[Round] = []
         touched = len(best_crossings) > 0
         for number in range(max_rounds + 1):
-            self.sides.look(x)
+            self.sides.update(x)
             analysis = mesh.analyser.analyse(x, self.sides.areas)
             crossings = self.finder.find(x)
             rounds.append(_summary(number, analysis, crossings))

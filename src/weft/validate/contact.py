@@ -28,6 +28,7 @@ from weft.scene import (
     Scene,
     Spin,
 )
+from weft.scene.scene import GRAVITY
 from weft.validate import theory
 from weft.validate.suite import BOXES, CLASSICAL, PUSH, Case, Expected, Floats, Simulation
 
@@ -49,7 +50,7 @@ def _table(friction: float, size: float = 4.0) -> Collider:
 
 
 def _leaning(slope: float, air_damping: float = 0.0) -> Forces:
-    return Forces(gravity=(theory.GRAVITY * sin(slope), -theory.GRAVITY * cos(slope), 0.0), air_damping=air_damping)
+    return Forces(gravity=(GRAVITY * sin(slope), -GRAVITY * cos(slope), 0.0), air_damping=air_damping)
 
 
 def _pile(method: str, cells: int, layers: int, friction: float, slope: float) -> Simulation:
@@ -275,7 +276,7 @@ def energy_rise(method: str, cells: int) -> float:
     def energy() -> float:
         # above the floor; that of the springs cannot be negative
         height, speed2 = simulation.x[:, 1], (simulation.v**2).sum(axis=1)
-        return float((mass * (theory.GRAVITY * height + 0.5 * speed2)).sum())
+        return float((mass * (GRAVITY * height + 0.5 * speed2)).sum())
 
     start = energy()
     most = -np.inf
@@ -293,9 +294,9 @@ def fall_errors(method: str, cells: int) -> tuple[float, float]:
     weights = simulation.mass / simulation.mass.sum()
     start = weights @ simulation.x
     way = weights @ simulation.frames(FALL)[-1] - start
-    down = np.array([0.0, -theory.GRAVITY, 0.0])
+    down = np.array([0.0, -GRAVITY, 0.0])
     errors = (weights @ simulation.v - down * FALL) / FALL, (way - 0.5 * down * FALL**2) / (0.5 * FALL**2)
-    speed, length = (float(np.linalg.norm(error)) / theory.GRAVITY for error in errors)
+    speed, length = (float(np.linalg.norm(error)) / GRAVITY for error in errors)
     return speed, length
 
 

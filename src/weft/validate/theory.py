@@ -15,7 +15,8 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 from scipy.special import jv
 
-GRAVITY = 9.81
+from weft.scene.scene import GRAVITY
+
 CHORD_DEG = 41.5
 """the angle of the chord in the test of the bending length (ASTM D1388)"""
 _TOLERANCE = 1e-10

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.scene import MATERIALS, MethodOptions
+from weft.scene.scene import GRAVITY
 
 METHODS = tuple(MethodOptions.known)
 RECORD = "Record to a cache"
@@ -30,7 +31,7 @@ class Settings:
     bend: float = 1.0
     friction: float = 1.0
     wind: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    gravity: float = 9.81
+    gravity: float = GRAVITY
     method: str = ""
     material: str = ""
     cut: bool = False

@@ -292,7 +292,7 @@ def test_crossings_that_no_step_noticed_are_counted_and_parted(tmp_path):
     x = state.positions()
     x[len(v) + len(v) // 2, 1] -= 0.05
     state.x.assign(x)
-    columns = method.look_again(state)
+    columns = method.columns_after_check(state)
     assert columns["newly_crossing"] == columns["crossing"] > 0
     for _ in range(10):
         columns = method.advance_frame(state)

@@ -45,7 +45,7 @@ def test_points_in_one_box_are_inside_and_points_in_two_are_pinched():
     solids = Solids(world.faces[world.cloth_face_count :], world.rest_positions)
     points = np.random.default_rng(0).uniform(-0.45, 0.45, (2000, 3))
     solids.place(world.rest_positions)
-    found = solids.look(points, np.full(len(points), 1e-4))
+    found = solids.locate(points, np.full(len(points), 1e-4))
     inside = [np.abs(points - [side * 0.15, 0.0, 0.0]).max(axis=1) < 0.2 for side in (-1.0, 1.0)]
     both, one, none = inside[0] & inside[1], inside[0] ^ inside[1], ~(inside[0] | inside[1])
     assert (found.state[both] == PINCHED).all() and both.sum() > 10
@@ -79,7 +79,7 @@ def test_of_points_that_are_known_to_be_on_one_side_few_are_looked_at(tmp_path):
     tangles = finder.find(world.initial_state().x)
     assert tangles is not None
     count, x = world.cloth_vertex_count, world.rest_positions
-    alone = finder.solids.look(x[:count], world.thickness.numpy()[:count])
+    alone = finder.solids.locate(x[:count], world.thickness.numpy()[:count])
     assert min(np.bincount(alone.state, minlength=3)) > 20
     for found, expected in zip(finder.around, alone, strict=True):
         if len(expected) == count:
@@ -96,7 +96,7 @@ def test_a_pinched_point_moves_by_the_mean_of_what_pinches_it():
     points = np.array([[0.0, 0.01, 0.02], [0.03, -0.05, 0.0]])
     motion = np.zeros((world.vertex_count, 3))
     motion[world.bodies[1].vertices], motion[world.bodies[2].vertices] = [1.0, 0.0, 0.0], [0.0, 2.0, 0.0]
-    found = solids.look(points, np.zeros(2))
+    found = solids.locate(points, np.zeros(2))
     assert (found.state == PINCHED).all()
     assert np.allclose(found.carried(motion), [0.5, 1.0, 0.0], atol=1e-6)
     assert np.allclose(found.take(np.array([1])).carried(motion), [0.5, 1.0, 0.0], atol=1e-6)
@@ -323,7 +323,7 @@ def test_a_surface_with_small_holes_is_a_solid_and_one_with_large_holes_is_not()
     points = np.random.default_rng(2).uniform(-1.2, 6.2, (4000, 3)) * [1.0, 0.15, 0.15]
     radius = np.linalg.norm(points, axis=1)
     clear = np.abs(radius - 1.0) > 0.02
-    inside = solids.look(points, np.zeros(len(points))).state != OUTSIDE
+    inside = solids.locate(points, np.zeros(len(points))).state != OUTSIDE
     assert np.array_equal(inside[clear], (radius < 1.0)[clear]) and inside.sum() > 100
 
 
@@ -361,7 +361,7 @@ def test_the_causes_of_a_step_sum_up_to_what_exact_arithmetic_finds(kind, tmp_pa
         return method.ledger.opened + method.ledger.newly_crossing
 
     def watched(*given, **options):
-        method._look(state)
+        method._find_tangles(state)
         known, released, before = crossing(), method.ledger.released, counted()
         report = advance(*given, **options)
         if report is not None:

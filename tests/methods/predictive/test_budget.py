@@ -24,13 +24,13 @@ class Clock:
 
 def part(budget: StepBudget, clock: Clock, search: float, substep: float, undo: float, *, wanted: int = 10) -> int:
     """A fraction of a step on a clock, of which each thing takes so many seconds; gives its substeps."""
-    budget.begin_part()
+    budget.begin_fraction()
     clock.now += search
     taken = budget.substeps(wanted, 1000)
     clock.now += taken * substep
     budget.solved(taken, 1000)
     clock.now += undo
-    budget.end_part()
+    budget.end_fraction()
     return taken
 
 
@@ -79,11 +79,11 @@ def test_fractions_share_the_time():
     assert budget.fractions(3) == 3
     step(budget, clock, 0.003, 0.001, 0.003)
     budget.begin()
-    budget.begin_part()
+    budget.begin_fraction()
     assert [budget.fractions(n) for n in (1, 2, 3, 8)] == [1, 2, 3, 3]
     taken = []
-    for parts in (2, 1):
-        budget.parts = parts
+    for fractions in (2, 1):
+        budget.fractions_left = fractions
         taken.append(part(budget, clock, 0.003, 0.001, 0.001, wanted=6))
     budget.end()
     assert budget.wanted == 12 and budget.taken == sum(taken) < 12

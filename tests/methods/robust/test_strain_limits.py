@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 import weft
 from weft.dynamics.springs import from_mesh, from_pairs
 from weft.mesh import TriMesh, shapes
-from weft.methods.robust.limited_springs import RETURN_PART, RETURN_TIME
+from weft.methods.robust.limited_springs import RETURN_FRACTION, RETURN_TIME
 from weft.methods.robust.strain_limits import StrainLimits
 from weft.runtime import cooperative, get_threads, set_threads
 from weft.scene import Material
 
 DT, LIMIT = 1.0 / 480.0, 0.1
-PART = float(RETURN_PART)
+PART = float(RETURN_FRACTION)
 SEEDS = st.integers(0, 2**32 - 1)
 
 

@@ -206,7 +206,7 @@ class Implicit:
         phase = world.kinematics.phase
         return cls(elements, mass, world.inverse_mass, Air.from_world(world), pins_at=phase, **options)
 
-    def foresee(self, state: State, dt: float) -> None:
+    def measure_ahead(self, state: State, dt: float) -> None:
         """`propose` needs nothing measured early."""
 
     def saved(self) -> dict[str, np.ndarray]:

@@ -68,7 +68,7 @@ def start_step(
 
 
 @wp.kernel
-def look_ahead(
+def extrapolate_unbent(
     first: int,
     again: int,
     v: wp.array[wp.vec3d],

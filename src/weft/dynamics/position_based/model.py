@@ -20,7 +20,7 @@ from weft.dynamics.position_based.bending import Bending
 from weft.dynamics.position_based.kernels import (
     advance_substep,
     end_substeps,
-    look_ahead,
+    extrapolate_unbent,
     pull_stencils,
     start_step,
 )
@@ -304,7 +304,7 @@ class PositionBased:
         forces = (self._push, air.gravity, air.damping, self._length)
         return (*colours, *slots, *forces, v, self._packed, self._before)
 
-    def foresee(self, state: State, dt: float) -> None:
+    def measure_ahead(self, state: State, dt: float) -> None:
         self.substeps.measure(state, dt)
 
     def saved(self) -> dict[str, np.ndarray]:
@@ -360,7 +360,12 @@ class PositionBased:
         def bend() -> None:
             packed, ahead = self._packed, self._ahead
             forces = [self._length, self._wind, self.air.gravity, self.bending.delay, dt, self._push]
-            launch(look_ahead, self.count, [int(again), v, packed, self._before, *forces, ahead], device=self.device)
+            launch(
+                extrapolate_unbent,
+                self.count,
+                [int(again), v, packed, self._before, *forces, ahead],
+                device=self.device,
+            )
             self.bending.solve(dt, ahead, self._push)
 
         self._graphs.run(bend, "bend", dt, self._pins, again, v)

@@ -58,8 +58,8 @@ class Guarded(Robust):
         self.finder = TangleFinder(world)
         self.tangles: Tangles | None = None
         """what crosses at the start of the next step"""
-        self._looked = False
-        """whether `tangles` is that of the current positions"""
+        self._tangles_known = False
+        """whether `tangles` has been found at the current positions"""
         self._held = HeldVertices(world, options.strain_limit)
         self._tearing = Tearing(world, self.motion, self.contact_list, self.finder)
         self._displacement: wp.array | None = None
@@ -86,7 +86,7 @@ class Guarded(Robust):
 
     def state_columns(self, state: State) -> dict[str, int]:
         """What crosses now, how much of it is released, and what came to cross in the frame for other reasons."""
-        self._look(state)
+        self._find_tangles(state)
         crossing = released = 0
         if self.tangles is not None:
             released = int(self._are_released(self.tangles).sum())
@@ -96,7 +96,7 @@ class Guarded(Robust):
 
     def noted(self, state: State) -> dict[str, np.ndarray]:
         """(k, 3) the released pairs: the ends of the edge, and the triangle."""
-        self._look(state)
+        self._find_tangles(state)
         if self.tangles is None:
             return {"released": np.zeros((0, 3), np.int64)}
         return {"released": self.tangles.analysis.rows[self.tangles.counted[self._are_released(self.tangles)]]}
@@ -106,8 +106,8 @@ class Guarded(Robust):
         known = np.isin(self._keys(tangles), self.ledger.released)
         return np.asarray(known | self.finder.at_pinched(tangles)[tangles.counted])
 
-    def look_again(self, state: State) -> dict[str, int]:
-        """The columns of a state in which something crosses, says another; what the steps did not notice has no cause."""
+    def columns_after_check(self, state: State) -> dict[str, int]:
+        """The columns of a state in which an exact check found crossings: those that no step noticed have no cause."""
         if self.tangles is None:
             self.tangles = self.finder.find(state.x)
             if self.tangles is not None:
@@ -119,19 +119,19 @@ class Guarded(Robust):
         """(k,) the pairs that cross and count, as the ledger numbers them."""
         return self.ledger.keys(tangles.analysis.edge[tangles.counted], tangles.analysis.face[tangles.counted])
 
-    def _look(self, state: State) -> None:
+    def _find_tangles(self, state: State) -> None:
         """Find what crosses now, unless it is known."""
-        if not self._looked:
-            self.tangles, self._looked = self.finder.find(state.x), True
+        if not self._tangles_known:
+            self.tangles, self._tangles_known = self.finder.find(state.x), True
             self.ledger.start(np.zeros(0, np.int64) if self.tangles is None else self._keys(self.tangles))
 
     def begin_together(self, state: State) -> bool:
         """While nothing crosses a step is that of `robust`."""
-        self._look(state)
+        self._find_tangles(state)
         return self.tangles is None and super().begin_together(state)
 
     def _advance(self, state: State, dt: float, end: float, *, may_halve: bool) -> StepReport | None:
-        self._look(state)
+        self._find_tangles(state)
         self._held = HeldVertices(self.world, self.options.strain_limit)
         report = None
         while True:
@@ -146,7 +146,7 @@ class Guarded(Robust):
             finally:
                 self._held.let_go()
         if report is not None and self.states.any:
-            self._look_after(state)
+            self._find_causes(state)
             if len(self._held.loose):
                 report.problems.append("a collider that would have torn the cloth passed through it")
         return report
@@ -218,7 +218,7 @@ class Guarded(Robust):
         self._limit_strain(state, dt, v_too=self.motion.v_end)
         self.motion.note_free_velocity()
 
-    def _look_after(self, state: State) -> None:
+    def _find_causes(self, state: State) -> None:
         """Find what crosses after a step with tangles, and why."""
         self._parted += 1
         self.tangles = self.finder.find(state.x)
@@ -239,4 +239,4 @@ class Guarded(Robust):
         super().restore(saved)
         self._parted = int(saved["parted"][0])
         self.ledger.released = saved["released"]
-        self._looked = False
+        self._tangles_known = False

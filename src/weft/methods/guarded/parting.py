@@ -32,8 +32,6 @@ PULL_FRACTION, PULL_LEAST = 0.2, 0.1
 # where no path is parted and cloth only leaves solids, a displacement loses at least so many edge lengths from ring to ring as
 # it spreads: a vertex that comes in and goes out again, beside pinched ones, should not shake a whole sleeve
 SPREAD_LOSS = 0.01
-# edge lengths within which the partner of a vertex is searched: deeper tangles are only shortened
-PARTNER_REACH = 32.0
 
 
 class Way(NamedTuple):
@@ -84,7 +82,7 @@ class Parting:
 
     def _pull(self, analysis: Analysis, paths: Bools, movable: Bools) -> tuple[Moves, Floats]:
         """Moves of the vertices inside the chosen paths towards their partners, and the lengths of the moves."""
-        partners = find_partners(self.analyser, analysis, paths, PARTNER_REACH * analysis.length)
+        partners = find_partners(self.analyser, analysis, paths, analysis.length)
         pull, distance = attraction_moves(analysis, partners)
         pull = self._for_movable(pull, movable)
         return pull, self._steps(distance, pull)

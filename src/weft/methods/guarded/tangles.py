@@ -142,7 +142,7 @@ class TangleFinder:
         """
         count = self.world.cloth_vertex_count
         self.solids.place(x)
-        self.around = self.solids.look(x[:count], self._thickness[:count], self._same_sides(edge, face, x))
+        self.around = self.solids.locate(x[:count], self._thickness[:count], self._same_sides(edge, face, x))
         areas = self._areas.copy()
         areas[:count][self.around.state != OUTSIDE] *= INSIDE_AREA
         return areas
@@ -188,7 +188,7 @@ class TangleFinder:
             return np.zeros(0, np.int32), np.zeros((0, 3))
         count = self.world.cloth_vertex_count
         self.solids.place(target)
-        around = self.solids.look(x[:count], self._thickness[:count])
+        around = self.solids.locate(x[:count], self._thickness[:count])
         chosen = around.state == PINCHED
         chosen[vertices] = True
         reached = self._near.connected(vertices, np.flatnonzero(chosen))

@@ -28,7 +28,7 @@ wp.set_module_options({"enable_backward": False})
 Ints = NDArray[np.int64]
 
 # threads that measure the edges of a world
-LANES = wp.constant(32)
+MEASURING_THREADS = wp.constant(32)
 # what a substep of a world costs together with those of others, beside one of a world alone: 10 and 27 microseconds where
 # cloth has 20 x 20 cells
 COST_TOGETHER = 0.4
@@ -49,11 +49,11 @@ def find_worst_edges_each(
     worst: wp.array[wp.vec2d],
 ):
     """The largest relative change of length and the largest strain in each world, whose slots begin at `begins` (see
-    `find_worst_edges`); `LANES` threads have a share of them each."""
+    `find_worst_edges`); `MEASURING_THREADS` threads have a share of them each."""
     i = first + wp.tid()
-    world = i // LANES
+    world = i // MEASURING_THREADS
     found = wp.vec2d()
-    for k in range(begins[world] + i % LANES, begins[world + 1], LANES):
+    for k in range(begins[world] + i % MEASURING_THREADS, begins[world + 1], MEASURING_THREADS):
         slot = slots[k]
         found = wp.max(found, change_and_strain(pairs[slot], rest[slot], compliance[slot], inverse_mass, x, v, h))
     worst[i] = found
@@ -151,7 +151,7 @@ class JoinedPositionBased(PositionBased):
         used = used[np.argsort(self.slot_world[used], kind="stable")]
         begins = np.searchsorted(self.slot_world[used], np.arange(len(models) + 1))
         self._measured = [wp.array(values, dtype=int, device=device) for values in (begins, used)]
-        self._worst = wp.zeros(int(LANES) * len(models), dtype=wp.vec2d, device=device)
+        self._worst = wp.zeros(int(MEASURING_THREADS) * len(models), dtype=wp.vec2d, device=device)
         self._requested = AsyncReadback(self._worst)
         self._kept_vertices = [wp.zeros_like(self._packed) for _ in range(2)]
         self._kept_pushes = wp.zeros_like(self._pushes)
@@ -228,7 +228,7 @@ class JoinedPositionBased(PositionBased):
     def _follow_bends(self, x: wp.array) -> None:
         """Rest shapes stay as they are."""
 
-    def foresee(self, state: State, dt: float) -> None:
+    def measure_ahead(self, state: State, dt: float) -> None:
         least = self.models[0].substeps.least(dt)
 
         def measure() -> None:
@@ -244,7 +244,7 @@ class JoinedPositionBased(PositionBased):
 
         Those that take so many more that they cost less alone get none.
         """
-        worst = self._requested.values().reshape(len(self.models), int(LANES), 2).max(axis=1)
+        worst = self._requested.values().reshape(len(self.models), int(MEASURING_THREADS), 2).max(axis=1)
         substeps = np.zeros(len(self.models), np.int64)
         for k in chosen.tolist():
             wanted = self.models[k].substeps.refine(*worst[k].tolist(), dt, touched=bool(touched[k]))

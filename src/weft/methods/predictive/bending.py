@@ -65,7 +65,7 @@ class BendingArrays:
 
 
 @wp.func
-def look_ahead(i: int, dt: wp.float64, s: Settings, pace: Pace, a: VertexArrays, b: BendingArrays):
+def extrapolate_unbent(i: int, dt: wp.float64, s: Settings, pace: Pace, a: VertexArrays, b: BendingArrays):
     """Where a vertex will be after dt and its damping time without bending and springs, but with gravity and wind."""
     row = a.p[i]
     speed = pace.per_h * first_three(row - a.before[i])
@@ -97,7 +97,7 @@ def solve_bending(
     plan = b.plans[s.prediction]
     grid_barrier(arrivals)
     for i in range(first, last, step):
-        look_ahead(i, plan.dt, s, pace, a, b)
+        extrapolate_unbent(i, plan.dt, s, pace, a, b)
     grid_barrier(arrivals)
     if b.rest_stretch.shape[0] > 0:
         for i in range(t, b.rest_stretch.shape[0], threads):

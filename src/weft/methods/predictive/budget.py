@@ -31,15 +31,15 @@ class StepBudget:
 
     def __init__(self, seconds: float, *, clock: Callable[[], float] = perf_counter) -> None:
         self.seconds = seconds
-        self.parts = 1
-        """fractions of the step that are left, with the present one"""
+        self.fractions_left = 1
+        """how many fractions of the step are still to be done, the present one among them"""
         self.wanted = self.taken = 0
         """substeps of the step: as many as without a budget, and those that it had"""
         self.spent = 0.0
         """what the step took, s"""
         self._clock = clock
-        self._start = self._part_start = self._mark = 0.0
-        self._part_end = math.inf
+        self._start = self._fraction_start = self._mark = 0.0
+        self._fraction_end = math.inf
         # of the last steps, s: until the substeps begin; a substep, for each vertex or contact; undoing crossings
         self._before = self._rate = self._after = 0.0
 
@@ -67,26 +67,26 @@ class StepBudget:
         """A step begins."""
         self._start = self._clock()
         self.wanted = self.taken = 0
-        self.parts = 1
+        self.fractions_left = 1
 
     def end(self) -> None:
         """The step is over."""
         self.spent = self._clock() - self._start
 
-    def begin_part(self) -> None:
+    def begin_fraction(self) -> None:
         """A fraction of the step begins, or all of it."""
-        now = self._part_start = self._clock()
-        self._part_end = now + (self._start + self.seconds - now) / self.parts
+        now = self._fraction_start = self._clock()
+        self._fraction_end = now + (self._start + self.seconds - now) / self.fractions_left
 
     def fractions(self, wanted: int) -> int:
         """How many of the fractions that a step should have fit in, each with a search and a look for crossings."""
-        return _fitting(wanted, self._before + self._after, self._part_end - self._clock())
+        return _fitting(wanted, self._before + self._after, self._fraction_end - self._clock())
 
     def substeps(self, wanted: int, size: int) -> int:
         """How many of the wanted substeps fit in, with so many vertices and contacts."""
         now = self._mark = self._clock()
-        self._before = _lately(self._before, now - self._part_start)
-        left = self._part_end - now
+        self._before = _smoothed(self._before, now - self._fraction_start)
+        left = self._fraction_end - now
         left = max(left - self._after, SOLVING * left)
         taken = max(_fitting(wanted, self._rate * size, left), math.ceil(LEAST_SUBSTEPS * wanted))
         self.wanted += wanted
@@ -96,16 +96,16 @@ class StepBudget:
     def solved(self, substeps: int, size: int) -> None:
         """So many substeps were done."""
         now = self._clock()
-        self._rate = _lately(self._rate, (now - self._mark) / (substeps * size))
+        self._rate = _smoothed(self._rate, (now - self._mark) / (substeps * size))
         self._mark = now
 
-    def end_part(self) -> None:
+    def end_fraction(self) -> None:
         """Crossings were undone."""
-        self._after = _lately(self._after, self._clock() - self._mark)
+        self._after = _smoothed(self._after, self._clock() - self._mark)
 
     def late(self) -> bool:
         """Whether the time of the fraction is over."""
-        return self._clock() > self._part_end
+        return self._clock() > self._fraction_end
 
 
 def _fitting(wanted: int, each: float, left: float) -> int:
@@ -113,6 +113,6 @@ def _fitting(wanted: int, each: float, left: float) -> int:
     return min(wanted, max(int(left / each), 1)) if each > 0.0 else wanted
 
 
-def _lately(before: float, now: float) -> float:
+def _smoothed(before: float, now: float) -> float:
     """What something takes, from what it took before and now: more at once, less by and by."""
     return max(now, 0.5 * (before + now))

@@ -100,12 +100,12 @@ POINT_TRIANGLE, EDGE_EDGE, POINT_POINT = (wp.constant(k) for k in range(1, 4))
 
 _native = NativeHeader(__file__, "contacts.h")
 _pairs = NativeHeader(__file__, "pairs.h")
-_LOOK = {"TURNED": TURNED, "PARALLEL": PARALLEL, "DEEP": DEEP}
+_MEASURE = {"TURNED": TURNED, "PARALLEL": PARALLEL, "DEEP": DEEP}
 _ROWS = {"NEAREST": NEAREST_ON_TRIANGLE, "LEVER": LEVER, "OUTSIDE": OUTSIDE, "ASLEEP": ASLEEP}
 _CONSTANTS = {"ALIGNED": ALIGNED, "TINY": TINY, "REST_SHARE": REST_SHARE, "OVER": OVER, "STRAIGHT": STRAIGHT}
 CONTACT_CPP = {
     "ROWS": _native.body("rows", **_ROWS),
-    "LOOK": _native.body("look", **_LOOK),
+    "MEASURE": _native.body("measure", **_MEASURE),
     **{name.upper(): _native.body(name) for name in ("contact", "push", "write")},
 }
 """pieces of the solve of one contact, for the solve by reservations"""
@@ -131,7 +131,7 @@ class ContactArrays:
     """1 for each sweep after the substeps in which a contact was much nearer than its thickness"""
 
 
-@wp.func_native(PACKED_VERTEX + _native.body("solve_contacts", **_ROWS, **_LOOK))
+@wp.func_native(PACKED_VERTEX + _native.body("solve_contacts", **_ROWS, **_MEASURE))
 def solve_contacts(
     first: int,
     last: int,

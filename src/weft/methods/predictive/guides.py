@@ -22,6 +22,7 @@ from weft.scene.motion import MotionModel
 from weft.scene.pins import selected_vertices
 from weft.scene.placement import Placement
 from weft.scene.resolved_motion import SampledMotion, SelectedMotion
+from weft.scene.scene import GRAVITY
 from weft.world import RestCloth, World
 
 wp.set_module_options({"enable_backward": False})
@@ -33,7 +34,6 @@ LOAD = 5.0
 # least strain that it allows. With 0.03, as a belt round a cylinder would need, a bar that spins through a sheet stays in it,
 # with 0.05 the layers of a skirt that spins at 720 degrees a second cross
 LEAST_STRAIN = 0.01
-GRAVITY = 9.81
 
 _native = NativeHeader(__file__, "guides.h")
 

@@ -146,7 +146,7 @@ def solve_half_spaces(
     halves: HalfSpaceArrays,
     vertices: VertexArrays,
 ):
-    """Keep vertices, and shares of edges, out of half-spaces after `progress` of the step, with friction times `rub`.
+    """Keep vertices, and shares of edges, out of half-spaces after `progress` of the step, with a factor of friction.
 
     Overlap from before the substep is undone by `push` metres at most and without velocity: the vertex is moved as if it
     had always been there. What came too near since is stopped, and rubs with that.

@@ -169,7 +169,7 @@ class PredictiveSolver:
         """
         settings, most, budget = self.settings, self.options.most_substeps, self.budget
         if budget is not None:
-            budget.begin_part()
+            budget.begin_fraction()
         usual = int(settings["substeps"][0])
         settings["dt"][0] = dt
         if dt != self.usual_dt and divide:
@@ -204,7 +204,7 @@ class PredictiveSolver:
             speed = float(settings["push_speed"][0])
             watched.part(self.cloth_of(x), v, dt, speed, armed=self._is_deep(), late=late)
         if budget is not None and fractions <= 1:
-            budget.end_part()
+            budget.end_fraction()
         settings["substeps"][0] = usual
 
     @property
@@ -484,7 +484,7 @@ class Division:
         for k in range(fractions):
             before, after = k / fractions, (k + 1) / fractions
             if solver.budget is not None:
-                solver.budget.parts = fractions - k
+                solver.budget.fractions_left = fractions - k
             launch(interpolate, solver.count, [self._start, target, after, self._target], device=solver.device)
             colliders.end.assign(poses_between(*poses, colliders.centres, after))
             for array, share in ((goals.starts, before), (goals.ends, after)):

@@ -1,7 +1,7 @@
 """Contacts and collisions of a step, from repulsion to rigid impact zones (Bridson et al. 2002, sections 7.2 to 7.5).
 
-`ContactStage` has the contacts at the start: how far away they are looked for, what they ask for, and how often they are
-solved. `CollisionRounds` then tests the motion along the average velocity by continuous detection, which misses no
+`ContactStage` finds the contacts at the start of a step, sets the relative speed and the friction that each of them asks for,
+and solves them. `CollisionRounds` then tests the motion along the average velocity by continuous detection, which misses no
 collision: rounds of impulses, then of all contacts and collisions together, then rigid impact zones.
 
 In a rigid impact zone vertices that keep colliding move as one body (Provot 1997). The four vertices of each collision that

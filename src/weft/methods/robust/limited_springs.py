@@ -28,7 +28,7 @@ ONE = wp.constant(wp.float64(1.0))
 RETURN_TIME = wp.constant(wp.float64(0.01))
 # of the impulse by which a spring would come back so fast. With 1, springs that cannot come back would get impulses that
 # grow with every sweep: the twist of 41 x 41 vertices has 810 instead of 30 collisions a frame in frames 41 to 60
-RETURN_PART = wp.constant(wp.float64(0.5))
+RETURN_FRACTION = wp.constant(wp.float64(0.5))
 # m/s, faster than anything
 NO_LIMIT = wp.constant(wp.float64(1e30))
 
@@ -76,7 +76,7 @@ def limiting_impulse(u: wp.float64, before: wp.float64, within: wp.vec2d, total:
     own = u - before * total
     impulse = (wp.clamp(own, within[0], within[1]) - own) / total
     if within[1] < ZERO and own > within[1]:
-        impulse *= RETURN_PART
+        impulse *= RETURN_FRACTION
     return impulse
 
 

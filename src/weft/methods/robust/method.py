@@ -34,7 +34,7 @@ from weft.world import State, World
 if TYPE_CHECKING:
     from weft.methods.robust.end_velocity import EndVelocitySolver
 
-# candidates for each triangle, and in any case, from which on a step is rather halved than searched
+# a step with more candidates than so many a triangle, and so many besides, is halved rather than searched
 MANY_PAIRS = 60
 SOME_PAIRS = 1_000_000
 # the finest length must be this many times the spacing of float64 numbers where the scene is, or rounding would decide
@@ -83,7 +83,7 @@ class Robust(Method):
         self._graphs = GraphCache(world.device)
         self.last_step = LastStep(1.0, 1, self._read_contacts)
         self.joined_report: StepReport | None = None
-        """of the next step, where it is taken already, together with those of other worlds: the state has its end"""
+        """the report of the next step if it was taken already, with those of other worlds: the state is then at its end"""
 
     def _make_dynamics(self) -> Any:
         return make_dynamics(self.options.dynamics, self.world)
@@ -192,7 +192,7 @@ class Robust(Method):
         """Contacts of the step, found around the free flight of all vertices."""
         with self._graphs.fuse():
             self.motion.fly_freely(state, dt)
-            self.dynamics.foresee(state, dt)
+            self.dynamics.measure_ahead(state, dt)
             return self.contacts.find(state.x, self.motion.expected, dt)
 
     def _propose(self, state: State, dt: float) -> int:

@@ -25,7 +25,7 @@ GOOD_STEPS = 3
 
 
 class TryStep(Protocol):
-    """A step of dt from the state that ends at a time; None where it failed, the state is unchanged and it may be halved."""
+    """Takes a step of length dt that ends at the time `end`; gives None, with the state unchanged, if it is to be halved."""
 
     def __call__(self, state: State, dt: float, end: float, *, may_halve: bool) -> StepReport | None: ...
 

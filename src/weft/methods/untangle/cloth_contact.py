@@ -77,8 +77,6 @@ CONTOUR_STEP = 0.5
 PULL_FRACTION, PULL_MOST = 0.5, 1.0
 # folds of at most so many crossings are only shortened: pulled together, they would open and close for ever
 SMALL_FOLD = 12
-# edge lengths within which the partner of a vertex is searched: deeper tangles are only shortened
-PARTNER_REACH = 32.0
 
 
 @wp.struct
@@ -387,9 +385,7 @@ def attract(
         pulled = able & pulling_paths(analysis) & ~small
         shortened = able & ~pulled
         if pulled.any():
-            moves, distance = attraction_moves(
-                analysis, find_partners(analyser, analysis, pulled, PARTNER_REACH * length)
-            )
+            moves, distance = attraction_moves(analysis, find_partners(analyser, analysis, pulled, length))
             steps = np.minimum(PULL_FRACTION * distance + gap, PULL_MOST * length)
             _add(springs, moves, steps, dt)
     if shortened.any():

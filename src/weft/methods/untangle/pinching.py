@@ -267,7 +267,7 @@ class SelfPinch:
         )
         self._rigid: Any = None
 
-    def look(self, x: wp.array) -> list[Any]:
+    def update(self, x: wp.array) -> list[Any]:
         """The collider's mesh with a tree of its triangles, and its `SelfCrossings`, at positions x of the whole world."""
         own = x[self.vertices.start : self.vertices.stop]
         crossings = self._crossings(own) if self._rigid is None else self._rigid
@@ -367,7 +367,7 @@ class PinchFinder:
     def _within(self, number: int, x: wp.array) -> tuple[Ints, Floats]:
         """(k, 3) vertex, triangle, opposite triangle of vertices that one collider pinches, and (2 k, 3) both points."""
         own, chosen, places = self._own[number], self._chosen, self._places
-        inputs: list[Any] = [number, own.first_face, self._near, x, *own.look(x), chosen, self._faces, self._weights]
+        inputs: list[Any] = [number, own.first_face, self._near, x, *own.update(x), chosen, self._faces, self._weights]
         launch(find_within, self.count, inputs, device=self.device, grain=64)
         count = exclusive_scans((chosen, places, self.count))[0]
         found, weights = self._found.at_least(count), self._found_weights.at_least(2 * count)

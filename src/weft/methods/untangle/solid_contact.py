@@ -128,8 +128,8 @@ def triangle_frame(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.mat33d:
 
 
 @wp.func
-def meet(n: wp.vec3d, m: wp.vec3d, a: wp.float64, b: wp.float64) -> wp.vec3d:
-    """The shortest vector whose products with the unit vectors n and m are a and b."""
+def vector_with_products(n: wp.vec3d, m: wp.vec3d, a: wp.float64, b: wp.float64) -> wp.vec3d:
+    """The shortest vector whose scalar products with the unit vectors n and m are a and b."""
     c = wp.dot(n, m)
     scale = ONE / (ONE - c * c)
     return (scale * (a - c * b)) * n + (scale * (b - c * a)) * m
@@ -280,9 +280,9 @@ def choose_surface(
                         mean = HALF * (displacement + other.displacement)
                         a = wp.dot(n, displacement - mean)
                         b = wp.dot(other.normal, other.displacement - mean)
-                        touch.carried[i] = (mean + meet(n, other.normal, a, b)) / h
+                        touch.carried[i] = (mean + vector_with_products(n, other.normal, a, b)) / h
                         out2 = wp.min(other.distance - other.gap, EXIT_SPEED * h)
-                        touch.shift[i] = meet(n, other.normal, out, out2)
+                        touch.shift[i] = vector_with_products(n, other.normal, out, out2)
 
     # start with the state of the last step where the vertex still touches, or is about to
     touch.state[i] = OPEN

@@ -50,7 +50,7 @@ const wp::vec_t<2, double>& rubs = contacts.friction.data[i];
 const auto was_at = [&](int k) { return was_rows[q[k]]; };
 const auto home_at = [&](int k) { return home_rows[q[k]]; };
 
-// [look] how deep contact i between the vertices q is, and how its corners share that; `continue` where it is open or where
+// [measure] how deep contact i between the vertices q is, and how its corners share that; `continue` where it is open or where
 // no corner can move
 const row4 a = rows[q[0]], b = rows[q[1]], c = rows[q[2]], d = rows[q[3]];
 stencil8 s;
@@ -178,7 +178,7 @@ for (int i = first; i < last; ++i) {
     if (kind == asleep || kind == -asleep)
         continue;
     // [include contact]
-    // [include look]
+    // [include measure]
     // [include push]
     // [include write]
 }

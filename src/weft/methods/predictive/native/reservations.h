@@ -19,11 +19,11 @@ const int kind = contacts.kinds.data[i];
 if (kind == asleep || kind == -asleep)
     continue;
 
-// [look_at] look_at(i, kind, q, thick, reserve): 0 if contact i is open, 1 if it is nearly too near, 2 if it would push
-const auto look_at = [&](const int i, const int kind, const wp::vec_t<4, int>& q, double thick, const auto& reserve) {
+// [classify] classify(i, kind, q, thick, reserve): 0 if contact i is open, 1 if it is nearly too near, 2 if it would push
+const auto classify = [&](const int i, const int kind, const wp::vec_t<4, int>& q, double thick, const auto& reserve) {
     for (bool once = kind != asleep && kind != -asleep; once; once = false) {
         thick *= $MARGIN;
-        $LOOK
+        $MEASURE
         if (!(depth > (1.0 - 1.0 / $MARGIN) * thick))
             return 1;
         reserve(a[3] > 0.0, b[3] > 0.0, c[3] > 0.0, d[3] > 0.0);
@@ -35,7 +35,7 @@ const auto look_at = [&](const int i, const int kind, const wp::vec_t<4, int>& q
 // [solve_near]
 $ROWS
 // [include number]
-// [include look_at]
+// [include classify]
 unsigned round = 0;
 #if defined(__CUDA_ARCH__)
 // [include cuda]
@@ -93,7 +93,7 @@ for (int list = 0, base = 0; base < count; ++list, base += $LOOKS * threads) {
         int found = 0;
         if (i < count) {
             contacts.pushed.data[i] = 0;
-            found = look_at(i, kind, q, thick, [&](bool a, bool b, bool c, bool d) {
+            found = classify(i, kind, q, thick, [&](bool a, bool b, bool c, bool d) {
                 const unsigned long long ticket = in_round(number_of(q, i), round);
                 const bool moves[4] = {a, b, c, d};
                 for (int k = 0; k < 4; ++k)
@@ -172,7 +172,7 @@ for (int list = 0, base = 0; base < count; ++list, base += $LOOKS * threads) {
             // a contact that comes later may see vertices that others move already: it is tested in the next round
             bool first = reserved && open && (listed & 1) != 0 && owns_all(ticket);
             for (bool once = reserved ? first : open; once; once = false) {
-$LOOK
+$MEASURE
 $PUSH
                 pushes = true;
                 undoes = known > 0.0;
@@ -225,7 +225,7 @@ const auto would_push = [&](const int i) {
     for (bool once = true; once; once = false) {
         // [include awake]
         $CONTACT
-        $LOOK
+        $MEASURE
         return true;
     }
     return false;
@@ -234,7 +234,7 @@ const auto solve = [&](const int i) {
     for (bool once = true; once; once = false) {
         // [include awake]
         $CONTACT
-        $LOOK
+        $MEASURE
         $PUSH
         $WRITE
     }
@@ -246,7 +246,7 @@ for (int word = 0; word < words; ++word)
     masks.data[word] = 0;
 for (int i = 0; i < count; ++i) {
     contacts.pushed.data[i] = 0;
-    const int near = look_at(i, contacts.kinds.data[i], contacts.vertices.data[i], contacts.thickness.data[i], nothing);
+    const int near = classify(i, contacts.kinds.data[i], contacts.vertices.data[i], contacts.thickness.data[i], nothing);
     masks.data[i / 32] |= near > 0 ? 1 << (i % 32) : 0;
 }
 for (int waiting = few + 1; waiting > few && round < $ROUNDS;) {
