@@ -19,7 +19,6 @@ FUNCTION, KERNEL, FILE = 60, 12, 400
 LONGEST_FUNCTION, WIDEST_KERNEL, LONGEST_FILE = 90, 20, 600
 
 LONG_FUNCTIONS: set[str] = {
-    "methods/predictive/motions.py:__init__",
     "methods/predictive/cuda_substeps.py:advance_on_cuda",
     "methods/predictive/search_cpu.py:_make_features",
     "methods/predictive/substeps.py:advance",
@@ -35,7 +34,6 @@ LONG_FILES: set[str] = {
     "contact/contact_tests.py",
     "methods/boxes/elastic_kernels.py",
     "methods/predictive/collider_shapes.py",
-    "methods/predictive/motions.py",
     "methods/predictive/search_cpu.py",
     "methods/predictive/solver.py",
     "methods/untangle/cloth_contact.py",

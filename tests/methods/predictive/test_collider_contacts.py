@@ -13,7 +13,7 @@ from weft.methods.predictive.collider_shapes import (
     rotation_vector,
     touch_shape,
 )
-from weft.methods.predictive.motions import Colliders
+from weft.methods.predictive.colliders import Colliders
 from weft.methods.predictive.solver import PredictiveSolver
 from weft.runtime import launch
 from weft.scene import Predictive

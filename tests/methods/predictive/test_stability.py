@@ -11,7 +11,7 @@ import weft
 from weft.errors import SceneError
 from weft.methods import make_method
 from weft.methods.predictive.collider_shapes import ColliderArrays, Shape, place_shape, touch_edge
-from weft.methods.predictive.motions import Colliders
+from weft.methods.predictive.colliders import Colliders
 from weft.methods.predictive.plan import ExecutionPlan
 from weft.methods.predictive.solver import PredictiveSolver
 from weft.methods.predictive.state import compile_regions

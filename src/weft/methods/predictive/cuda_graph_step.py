@@ -15,6 +15,7 @@ from weft.broad_phase.trees import Bvh
 from weft.dynamics.air import Air
 from weft.methods.predictive.bending import StepBending
 from weft.methods.predictive.collider_shapes import ColliderArrays
+from weft.methods.predictive.colliders import Colliders
 from weft.methods.predictive.contacts import ContactArrays, Contacts
 from weft.methods.predictive.guides import Guides
 from weft.methods.predictive.half_spaces import HalfSpaceArrays, HalfSpaces
@@ -28,7 +29,6 @@ from weft.methods.predictive.list_search import (
     REPORTED,
     SearchRoom,
 )
-from weft.methods.predictive.motions import Colliders
 from weft.methods.predictive.search import ContactSearch
 from weft.methods.predictive.state import PREDICTION, Settings
 from weft.runtime import launch

@@ -10,12 +10,12 @@ from weft.dynamics.air import Air
 from weft.methods.predictive import cuda_substeps, substeps
 from weft.methods.predictive.bending import StepBending
 from weft.methods.predictive.budget import StepBudget, never
+from weft.methods.predictive.colliders import Colliders
 from weft.methods.predictive.contacts import Contacts, keep_nearest, read_pose, refresh_each
 from weft.methods.predictive.cuda_graph_step import GraphStep
 from weft.methods.predictive.fabric import Fabric
 from weft.methods.predictive.guides import Goals, Guides, attach_world
 from weft.methods.predictive.half_spaces import PADDING, HalfSpaces, find_each, place_shapes
-from weft.methods.predictive.motions import Colliders
 from weft.methods.predictive.plan import LONGEST_SUBSTEP, ExecutionPlan, refined_substeps, usual_radius, usual_substeps
 from weft.methods.predictive.search import ContactSearch
 from weft.methods.predictive.state import PREDICTION, Settings, Vertices, begin_step, compile_regions, fill, move_freely
