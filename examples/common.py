@@ -1,7 +1,7 @@
 """What all examples share: run a scene, check the result, say so.
 
 An example has `scene(size)`, which gives its scene, quick or full, and `check(cache)`, which raises if the result is not
-what it should be. `python examples/NAME.py --full` runs it at the size of the paper, `--device cuda` on a card.
+what it should be. `python examples/NAME.py --full` runs it at the size of the paper, `--device cuda` on a GPU.
 """
 
 import argparse

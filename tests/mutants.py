@@ -199,7 +199,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "friction-beyond-pressure",
-        "methods/boxes/elastic_kernels.py",
+        "methods/boxes/relaxation.py",
         "    most = friction * wp.dot(p - free, normal)",
         "    most = wp.dot(p - free, normal)",
         "methods/boxes/test_elastic_surface.py",

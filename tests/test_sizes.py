@@ -31,13 +31,9 @@ WIDE_KERNELS: set[str] = {
     "methods/predictive/list_search.py:report_search",
 }
 LONG_FILES: set[str] = {
-    "contact/contact_tests.py",
-    "methods/boxes/elastic_kernels.py",
     "methods/predictive/collider_shapes.py",
     "methods/predictive/search_cpu.py",
     "methods/predictive/solver.py",
-    "methods/untangle/cloth_contact.py",
-    "methods/untangle/solid_contact.py",
 }
 
 

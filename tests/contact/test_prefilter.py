@@ -12,7 +12,7 @@ from weft.methods import make_method
 from weft.runtime import get_threads, set_threads
 from weft.world import World
 
-CARD = pytest.param(
+GPU = pytest.param(
     "cuda:0", marks=[pytest.mark.cuda, pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")]
 )
 
@@ -40,7 +40,7 @@ def drape(monkeypatch, device, *, prefilter_from):
     return state.positions(), contacts
 
 
-@pytest.mark.parametrize("device", ["cpu", CARD])
+@pytest.mark.parametrize("device", ["cpu", GPU])
 def test_prefiltering_changes_nothing(monkeypatch, device):
     found = []
     for prefilter_from in (None, 1):

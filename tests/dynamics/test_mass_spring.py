@@ -225,7 +225,7 @@ def test_substeps_in_batches_are_central_differences_one_after_another(substeps)
 @pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
 @pytest.mark.parametrize("wind", [None, weft.Wind(velocity=(1.0, 0.0, 0.5), gust=0.5)])
 def test_as_on_the_cpu(wind):
-    """A sheet that hangs from a side that is led away; on a card substeps are replayed from the second step on."""
+    """A sheet that hangs from a side that is led away; on a GPU substeps are replayed from the second step on."""
     pin = weft.Pin(boundary="left", motion={"kind": "spin", "rate_deg": 40.0})
     scene = weft.Scene(
         cloths=[weft.Cloth(shape=weft.Grid(size=(0.6, 0.6), cells=(30, 30)), pins=[pin])],

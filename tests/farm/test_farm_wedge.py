@@ -172,7 +172,7 @@ def test_runs_for_cards_go_where_cards_are_declared(tmp_path, cluster):
     vary = {"device": ["cpu", "cuda"]}
     with pytest.raises(WeftError, match=r"no worker of tcp://.* declares a GPU"):
         weft.wedge(scene, tmp_path / "none", vary, scheduler=cluster.address, pictures=False)
-    with_card = cluster.start_workers(1, name="card", resources="GPU=1")
+    with_gpu = cluster.start_workers(1, name="gpu", resources="GPU=1")
     try:
         with connect(cluster.address) as farm:
             wait_until(lambda: any(worker["resources"].get("GPU") for worker in farm.workers.values()))
@@ -180,14 +180,14 @@ def test_runs_for_cards_go_where_cards_are_declared(tmp_path, cluster):
             where = dict(farm.map_unordered(whoami, [0, 1, 2], needs=lambda _: {"GPU": 1.0}))
         assert len(declared) == 1 and set(where.values()) == set(declared)
         outcome = weft.wedge(scene, tmp_path / "study", vary, scheduler=cluster.address, pictures=False)
-        # there is no card behind the word, which that run says, alone
+        # there is no GPU behind the word, which that run says, alone
         import warp
 
         if not warp.get_cuda_devices():
             assert [row["status"] for row in outcome.rows] == ["ok", "failed"]
     finally:
-        with_card.terminate()
-        with_card.wait()
+        with_gpu.terminate()
+        with_gpu.wait()
 
 
 def test_a_cluster_of_its_own_is_for_this_machine_and_ends_with_it(tmp_path):

@@ -294,7 +294,7 @@ class Analyser:
     def analyse_found(
         self, x: wp.array, edge: Ints, face: Ints, weigh: Callable[[Floats], Floats] | None = None
     ) -> Analysis | None:
-        """The same of crossings that the finder has found at these positions, with the usual length of this analyser."""
+        """The analysis of crossings that the finder has found at these positions, with the usual length of this analyser."""
         assert self._length is not None
         positions = x.numpy()[: self.topology.vertex_count].copy()
         areas = None if weigh is None else weigh(positions)

@@ -151,7 +151,7 @@ def cube_edge(folder: Path, **options: Any) -> Scene:
 
 
 def finer_cube_edge(folder: Path, **options: Any) -> Scene:
-    """The same over a cube of sixteen times as many triangles."""
+    """Cloth over the edge of a cube of sixteen times as many triangles."""
     return _scene("finer cube edge", (0.0, 0.42, 0.0), [_cube(64, on_edge=True)], **options)
 
 

@@ -47,14 +47,14 @@ class PatchOverlaps:
 def faces_apart(
     planes: wp.array2d[wp.float32], corners: wp.array2d[int], begin: int, count: int, limit: Box, a: int
 ) -> wp.uint64:
-    """As `overlap_mask_by_lanes`, without triangles that have the vertex a."""
+    """The mask of `overlap_mask_by_lanes`, without triangles that have the vertex a."""
 
 
 @wp.func_native(_native.body("edges_apart", LANES=LANES))
 def edges_apart(
     planes: wp.array2d[wp.float32], ends: wp.array2d[int], begin: int, count: int, limit: Box, a: int, b: int
 ) -> wp.uint64:
-    """As `overlap_mask_by_lanes`, without edges that have the vertex a or b."""
+    """The mask of `overlap_mask_by_lanes`, without edges that have the vertex a or b."""
 
 
 @wp.func_native(_native.body("triangles_apart", LANES=LANES))
@@ -67,7 +67,7 @@ def triangles_apart(
     face: wp.vec3i,
     neighbours: int,
 ) -> wp.uint64:
-    """As `overlap_mask_by_lanes`; without `neighbours` (0), the triangles that have a vertex of a face are left out."""
+    """The mask of `overlap_mask_by_lanes`; without `neighbours` (0), triangles that have a vertex of a face are left out."""
 
 
 @wp.func_native(

@@ -10,10 +10,11 @@ from typing import Any
 import warp as wp
 
 from weft.broad_phase.boxes import lowest_bit
-from weft.contact.contact_tests import StepSurface, common_normal, pair_direction, weighted_sum
+from weft.contact.contact_tests import common_normal, pair_direction, weighted_sum
 from weft.contact.execution_plan import WORD
 from weft.contact.feature_bounds import PairMotion, approach
 from weft.contact.lists import ContactArrays, bit, candidates_in, place_in_order
+from weft.contact.step_surface import StepSurface
 from weft.geometry.ccd import ccd_edge_edge, ccd_point_triangle
 from weft.geometry.stencil import edge_weights, nearest_weights, pair_vertices, triangle_weights
 from weft.runtime.native import NativeHeader
@@ -116,7 +117,7 @@ def vertex_triangle_collision(surface: StepSurface, pair: wp.vec2i, tolerance: w
 
 @wp.func
 def edge_edge_collision(surface: StepSurface, pair: wp.vec2i, tolerance: wp.float64):
-    """The same for two edges."""
+    """Whether two edges collide, and when."""
     e = surface.edges[pair[0]]
     f = surface.edges[pair[1]]
     a0 = surface.x[e[0]]

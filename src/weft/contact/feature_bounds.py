@@ -7,10 +7,9 @@ only if its direction lies in the cone of that vertex or edge. The cones are a l
 surfaces keep the pairs of edges that cross over them.
 
 With bounds on the motion of features in a step most candidates need no further test. Features that are near each other
-mostly move alike. So the displacements of the vertices of a feature are enclosed in a
-ball (centre and radius in a vec4d), and two features can approach each other by at most the largest difference of points
-of their balls. Of each vertex that moves elsewhere than expected is noted whether it escaped from the box in which the broad
-phase looked for it.
+mostly move alike. So the displacements of the vertices of a feature are enclosed in a ball (centre and radius in a vec4d), and
+two features can approach each other by at most the largest difference of points of their balls. A vertex that leaves the box
+in which the broad phase expected it is marked as escaped.
 """
 
 # mypy: disable-error-code="arg-type"

@@ -18,16 +18,11 @@ from weft.contact.ccd_tests import (
     may_collide,
     vertex_triangle_collision,
 )
-from weft.contact.contact_tests import (
-    StepSurface,
-    edge_edge_contact,
-    edges_sewn,
-    vertex_triangle_contact,
-    vertex_triangle_sewn,
-)
+from weft.contact.contact_tests import edge_edge_contact, vertex_triangle_contact
 from weft.contact.execution_plan import WORD
 from weft.contact.feature_bounds import PairMotion, approach
 from weft.contact.lists import IGNORED_DISTANCE, CandidateList, bit
+from weft.contact.step_surface import StepSurface, edges_sewn, vertex_triangle_sewn
 from weft.runtime import launch
 from weft.runtime.cooperative import take_ticket
 from weft.runtime.native import NativeHeader

@@ -18,6 +18,7 @@ from weft.contact import ccd_tests, contact_tests, feature_bounds, prefilter
 from weft.contact.execution_plan import ExecutionPlan
 from weft.contact.feature_bounds import Cones
 from weft.contact.lists import CandidateList, ContactList, ignore_marked
+from weft.contact.step_surface import StepSurface
 from weft.geometry.stencil import Kind
 from weft.mesh.topology import Csr, make_csr
 from weft.runtime import launch
@@ -131,20 +132,15 @@ class StepSearch:
         finest_length: float,
     ) -> Any:
         """The struct that the tests read."""
-        surface, cones, result = (
-            self.broad_phase.surface,
-            Cones.of(self.broad_phase.surface),
-            contact_tests.StepSurface(),
-        )
+        result: Any = StepSurface()
+        surface = self.broad_phase.surface
+        cones = Cones.of(surface)
         result.rest_shape, result.thickness = rest_shape, thickness
         result.tolerance_scale = wp.float64(length_scale(finest_length))
         result.faces, result.edges, result.face_edges = surface.faces, surface.edges, surface.face_edges
         result.owned, result.vertex_body = surface.owned, surface.vertex_body
-        result.wings, result.neighbour_offsets, result.neighbours = (
-            cones.wings,
-            cones.neighbour_offsets,
-            cones.neighbours,
-        )
+        result.wings = cones.wings
+        result.neighbour_offsets, result.neighbours = cones.neighbour_offsets, cones.neighbours
         result.any_sewn = int(stitches is not None and len(stitches) > 0)
         result.sewn_group = wp.array(sewn_groups(surface.vertex_count, stitches), dtype=int, device=self.device)
         partners = sewn_partners(surface.vertex_count, joined)

@@ -119,7 +119,10 @@ def _terms2d(x: Floats) -> Floats:
 
 
 def _terms3d(x: Floats) -> Floats:
-    """The same for det(b - a, c - a, d - a), from the expanded 4 x 4 determinant with a column of ones."""
+    """(terms, n) numbers whose sum over the terms is exactly det(b - a, c - a, d - a).
+
+    They are those of the expanded 4 x 4 determinant with a column of ones.
+    """
     terms: list[Floats] = []
     for p, q, r, sign in ((1, 2, 3, 1.0), (0, 2, 3, -1.0), (0, 1, 3, 1.0), (0, 1, 2, -1.0)):
         for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):

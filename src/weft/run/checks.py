@@ -44,12 +44,12 @@ class EdgeStrains:
         self._edges = np.concatenate([np.zeros((0, 2), np.int32), *(c.first + c.mesh.edges for c in cloths)])
         self._rest = np.concatenate([np.zeros(0), *(c.mesh.rest_lengths for c in cloths)])
 
-    def quantile(self, positions: Floats, part: float) -> float:
-        """The strain below which that part of the edges is, at least 0: 1 for the largest."""
+    def quantile(self, positions: Floats, fraction: float) -> float:
+        """The strain below which that fraction of the edges is, at least 0; with 1 the largest."""
         if not len(self._edges):
             return 0.0
         lengths = np.linalg.norm(positions[self._edges[:, 1]] - positions[self._edges[:, 0]], axis=1)
-        return max(0.0, float(np.quantile(lengths / self._rest, part)) - 1.0)
+        return max(0.0, float(np.quantile(lengths / self._rest, fraction)) - 1.0)
 
 
 def frame_status(row: Mapping[str, Any], new: int | None = None) -> str:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 import weft
 from weft.dynamics.air import Air
 from weft.errors import SceneError
-from weft.methods.boxes.elastic_kernels import HalfSpaces
 from weft.methods.boxes.elastic_surface import (
     BEND,
     SHEAR,
@@ -21,6 +20,7 @@ from weft.methods.boxes.elastic_surface import (
     join,
     order_by_colour,
 )
+from weft.methods.boxes.relaxation import HalfSpaces
 from weft.runtime import get_threads, set_threads
 from weft.scene import Forces, Material
 from weft.world import State, World

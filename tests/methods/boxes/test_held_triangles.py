@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from weft.geometry.intersection import intersections
 from weft.mesh import shapes
-from weft.methods.boxes.elastic_kernels import HalfSpaces
 from weft.methods.boxes.elastic_surface import Limits
 from weft.methods.boxes.limits import HeldTriangles, near_pairs
+from weft.methods.boxes.relaxation import HalfSpaces
 from weft.world import Surface
 
 

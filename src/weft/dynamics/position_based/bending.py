@@ -127,7 +127,7 @@ def find_rest_stretch(
     p: wp.array[wp.vec4d],
     stretch: wp.array[wp.vec4d],
 ):
-    """That of each hinge."""
+    """What W p has too much at each hinge (see `rest_stretch_of`)."""
     i = first + wp.tid()
     stretch[i] = rest_stretch_of(i, quads, weights, rest, p)
 

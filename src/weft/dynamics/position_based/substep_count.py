@@ -100,7 +100,10 @@ class SubstepCount:
         return self.refine(change, strain, dt, touched=touched)
 
     def refine(self, change: float, strain: float, dt: float, *, touched: bool) -> int:
-        """The same where edges change by at most so large a fraction of their length in a substep, and are so strained."""
+        """How many substeps the next step of dt has, and remember by how much they are refined.
+
+        `change` is the largest change of an edge in a substep, as a fraction of its length, `strain` the largest strain.
+        """
         # the strain by which contacts win over springs grows with the square of the substep
         wanted = math.sqrt(strain / LARGEST_STRAIN) if touched else 0.0
         factor = min(max(wanted**FOLLOWING, wanted / FAR, RETURN), FASTEST_REFINING)

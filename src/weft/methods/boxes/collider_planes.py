@@ -8,7 +8,7 @@ cloth get a half-space, whose boundary is a thickness off the collider's side at
 separate the pair at the start, that is chosen which takes the least away from the motion, so that cloth can slide.
 
 The boundary exerts what force is needed, and Coulomb's law limits how far the cloth slides on it: both are part of the solve,
-vertex by vertex (`elastic_kernels.put_on_planes`).
+vertex by vertex (`relaxation.put_on_planes`).
 """
 
 from typing import Any
@@ -17,9 +17,9 @@ import numpy as np
 import warp as wp
 
 from weft.geometry.stencil import nearest_edge_edge, nearest_point_triangle
-from weft.methods.boxes.elastic_kernels import HalfSpaces
 from weft.methods.boxes.limits import Touching, edges_intersect
 from weft.methods.boxes.plane_kernels import GAP_TOLERANCE
+from weft.methods.boxes.relaxation import HalfSpaces
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
 from weft.world import World

@@ -29,21 +29,16 @@ from weft.dynamics.air import Air
 from weft.dynamics.implicit.block_matrix import ExternalForces
 from weft.errors import SceneError
 from weft.methods.boxes.elastic_kernels import (
-    HalfSpaces,
     LinearSystem,
-    SweepReport,
     VertexDifferences,
     assemble,
     find_differences,
-    find_rests,
     find_right_hand_side,
     find_stress,
     gather_positions,
-    hold_pins,
-    open_limits,
     predict,
-    relax,
 )
+from weft.methods.boxes.relaxation import HalfSpaces, SweepReport, find_rests, hold_pins, open_limits, relax
 from weft.runtime import launch
 from weft.runtime.buffers import read
 from weft.runtime.cooperative import CooperativeLauncher

@@ -6,10 +6,10 @@ is the older avoidance that Liu, Ko and Chang 1998 compare with (their S1). Used
 vertices are held.
 
 Collision planes keep the boxes of triangles apart by limits on the coordinates of their vertices (section 4 of the paper).
-Two boxes that are apart at the start of a step and touch while their sides move
-linearly get a plane d = k, perpendicular to the axis d on which they touch last: the vertices of one triangle stay
-below it, those of the other above it. A vertex in several pairs must be below its lowest plane and above its highest;
-where these conflict (upper < lower) it stays between them, and the next run of the step moves the planes apart.
+Two boxes that are apart at the start of a step and touch while their sides move linearly get a plane d = k, perpendicular
+to the axis d on which they touch last: the vertices of one triangle stay below it, those of the other above it. A vertex
+in several pairs must be below its lowest plane and above its highest; where these conflict (upper < lower) it stays between
+them, and the next run of the step moves the planes apart.
 
 The paper leaves open, and weft does:
 
@@ -32,7 +32,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from weft.methods.boxes.elastic_kernels import HalfSpaces, hold_at
 from weft.methods.boxes.elastic_surface import Limits
 from weft.methods.boxes.plane_kernels import (
     PlaneMesh,
@@ -43,6 +42,7 @@ from weft.methods.boxes.plane_kernels import (
     settle_limits,
     take_planes,
 )
+from weft.methods.boxes.relaxation import HalfSpaces, hold_at
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer, read
 from weft.runtime.compaction import exclusive_scan, exclusive_scans

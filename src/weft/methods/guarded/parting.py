@@ -93,7 +93,7 @@ class Parting:
         return np.maximum(PULL_FRACTION * distance, PULL_LEAST * here)
 
     def _for_movable(self, moves: Moves, movable: Bools) -> Moves:
-        """The same moves with twice the directions where only one side can move."""
+        """These moves, with twice the directions where only one side can move."""
         can = movable[moves.vertices] & (moves.weights != 0.0)
         one, other = (can & (moves.weights > 0.0)).any(axis=1), (can & (moves.weights < 0.0)).any(axis=1)
         factor = np.where(one & other, 1.0, 2.0)[:, None]

@@ -29,8 +29,8 @@ Ints = NDArray[np.int64]
 
 # threads that measure the edges of a world
 MEASURING_THREADS = wp.constant(32)
-# what a substep of a world costs together with those of others, beside one of a world alone: 10 and 27 microseconds where
-# cloth has 20 x 20 cells
+# cost of a substep of a world that is taken together with others, as a fraction of that of one taken alone: 10 of 27
+# microseconds where cloth has 20 x 20 cells
 COST_TOGETHER = 0.4
 
 
@@ -104,7 +104,7 @@ def copy_pushes(
     pushes: wp.array[wp.float64],
     kept: wp.array[wp.float64],
 ):
-    """The same for the pushes of springs."""
+    """Copy the pushes of the springs of worlds that have `least` to `most` substeps."""
     i = first + wp.tid()
     if is_among(world[i], least, most, counts):
         kept[i] = pushes[i]
@@ -122,7 +122,7 @@ def copy_corrections(
     corrections: wp.array[wp.vec3d],
     kept: wp.array[wp.vec3d],
 ):
-    """The same for the corrections of contacts."""
+    """Copy the corrections of the contacts of worlds that have `least` to `most` substeps."""
     i = first + wp.tid()
     if i < size[0] and is_among(world[vertices[i][0]], least, most, counts):
         kept[i] = corrections[i]
@@ -263,7 +263,7 @@ class JoinedPositionBased(PositionBased):
         solves: int,
         substeps: Ints,
     ) -> wp.array:
-        """As `propose`, with so many substeps in each world; gives the lengths of these at all vertices."""
+        """Propose the end of a step with so many substeps in each world; gives the length of a substep at each vertex."""
         substeps = np.where(substeps > 0, substeps, substeps.max())
         self._substeps_between = substeps // solves
         self._counts.assign(self._substeps_between.astype(np.int32))

@@ -211,7 +211,7 @@ class JoinedRobust(Robust):
         self._exchange(gather_vertices, gather_springs, self._joined_arrays)
 
     def _propose(self, state: State, dt: float) -> int:
-        """As alone, with a number of substeps in each world; a world that needs far more than others drops out."""
+        """What the dynamics propose, each world with its own number of substeps; one that needs far more drops out."""
         dynamics, ends = self.dynamics, (self.motion.proposed, self.motion.v_end)
         self._touched = np.bincount(self._worlds_of_contacts(0), minlength=len(self.methods))
         substeps = self._substeps = dynamics.count_substeps(self._solves, dt, self._touched > 0, self._taking)

@@ -100,13 +100,13 @@ class Goals:
         groups = []
         for i, follow in enumerate(follows):
             number = names.index(follow.cloth)
-            part = world.cloths[number]
-            chosen = selected_vertices(scene, follow, part.mesh, ("method", "follow", i))
+            cloth = world.cloths[number]
+            chosen = selected_vertices(scene, follow, cloth.mesh, ("method", "follow", i))
             motion = follow.motion.resolve(base=scene.base, placement=scene.cloths[number].placement)
             if isinstance(motion, SampledMotion):
-                motion = SelectedMotion(motion, chosen, len(part.mesh.vertices))
-            owner[part.first + chosen] = i
-            groups.append((part.first + chosen, part.mesh.vertices[chosen], motion))
+                motion = SelectedMotion(motion, chosen, len(cloth.mesh.vertices))
+            owner[cloth.first + chosen] = i
+            groups.append((cloth.first + chosen, cloth.mesh.vertices[chosen], motion))
         self._groups = [(v, p, m, owner[v] == i) for i, (v, p, m) in enumerate(groups)]
         self.count = int((owner >= 0).sum())
         self.groups: list[GoalGroup] = []
@@ -195,9 +195,9 @@ class Guides:
 def attach_world(world: World, fixed: np.ndarray, reach: float | None = None) -> Attachments:
     """The attachments of all cloths; `fixed` says which vertices are held, `reach` is the limit in lengths at rest."""
     found = [np.zeros((0, 4))]
-    for part in world.cloths:
-        own = fixed[part.first : part.first + len(part.mesh.vertices)]
-        found.append(_attach_cloth(part, own, reach))
+    for cloth in world.cloths:
+        own = fixed[cloth.first : cloth.first + len(cloth.mesh.vertices)]
+        found.append(_attach_cloth(cloth, own, reach))
     table = np.concatenate(found)
     order = np.lexsort((table[:, 0], table[:, 3]))
     table = table[order]
@@ -206,14 +206,14 @@ def attach_world(world: World, fixed: np.ndarray, reach: float | None = None) ->
     return Attachments(table[:, :2].astype(np.int32), table[:, 2].copy(), offsets)
 
 
-def _attach_cloth(part: RestCloth, fixed: np.ndarray, reach: float | None) -> np.ndarray:
+def _attach_cloth(cloth: RestCloth, fixed: np.ndarray, reach: float | None) -> np.ndarray:
     """Vertex, pin, length and rank of the attachments of one cloth, (k, 4)."""
     from scipy.sparse.csgraph import connected_components, dijkstra
 
     pins = np.flatnonzero(fixed)
     if len(pins) == 0 or fixed.all():
         return np.zeros((0, 4))
-    graph = _rest_graph(part)
+    graph = _rest_graph(cloth)
     _, group = connected_components(graph[pins][:, pins], directed=False)
     distance = np.full((group.max() + 1, len(fixed)), np.inf)
     source = np.zeros(distance.shape, int)
@@ -229,24 +229,24 @@ def _attach_cloth(part: RestCloth, fixed: np.ndarray, reach: float | None) -> np
         length = distance[groups, free]
         there = np.isfinite(length)
         pin = source[groups, free][there]
-        limit = _longest(length[there], part, reach)
-        found.append(np.column_stack([free[there] + part.first, pin + part.first, limit, np.full(len(pin), rank)]))
+        limit = _longest(length[there], cloth, reach)
+        found.append(np.column_stack([free[there] + cloth.first, pin + cloth.first, limit, np.full(len(pin), rank)]))
     return np.concatenate(found)
 
 
-def _longest(length: np.ndarray, part: RestCloth, reach: float | None) -> np.ndarray:
+def _longest(length: np.ndarray, cloth: RestCloth, reach: float | None) -> np.ndarray:
     if reach is not None:
         return reach * length
     # strain of a strip of this length under a multiple of its own weight
-    strain = LOAD * part.material.density * GRAVITY * length / part.material.mean("stretch")
+    strain = LOAD * cloth.material.density * GRAVITY * length / cloth.material.mean("stretch")
     return (1.0 + np.maximum(strain, LEAST_STRAIN)) * length
 
 
-def _rest_graph(part: RestCloth) -> Any:
+def _rest_graph(cloth: RestCloth) -> Any:
     """Vertices joined by edges and across hinges, with lengths at rest (a sparse matrix)."""
     from scipy.sparse import coo_matrix
 
-    mesh = part.mesh
+    mesh = cloth.mesh
     across, unfolded = _across_hinges(mesh.hinge_corners, mesh.hinges)
     pairs = np.concatenate([mesh.edges, across])
     lengths = np.concatenate([mesh.rest_lengths, unfolded])

@@ -71,12 +71,15 @@ def blocks_for(device: wp.Device, vertex_count: int) -> int:
 
 def usual_radius(world: World) -> float:
     """The static collision radius, where the scene has none."""
-    lengths = np.concatenate([part.mesh.rest_lengths for part in world.cloths])
+    lengths = np.concatenate([cloth.mesh.rest_lengths for cloth in world.cloths])
     return max(RADIUS_SHARE * float(lengths.mean()), world.largest_thickness)
 
 
 def usual_substeps(world: World, options: Predictive, iterations: int = 0) -> int:
-    """As many substeps of a step as contacts need, or as bending does that takes so many iterations in the longest of these."""
+    """How many substeps a step has: as many as contacts need, or as bending needs.
+
+    `iterations` is how many iterations a solve of bending takes over the longest substep that contacts allow.
+    """
     longest = STIFF_SUBSTEP if iterations > STIFF_ITERATIONS else LONGEST_SUBSTEP
     return math.ceil(1.0 / world.scene.fps / options.steps / longest - 1e-9)
 

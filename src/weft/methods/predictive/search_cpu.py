@@ -221,7 +221,10 @@ def find_edges(
     features: Features,
     work: SearchWork,
 ) -> int:
-    """The same for edges of patch `own` and later ones."""
+    """Pairs of edges of patch `own` with later edges of it and of overlapping patches that may make a contact.
+
+    Gives their number, or -1 if there are more than there is room for.
+    """
     ...
 
 

@@ -250,7 +250,7 @@ class PredictiveSolver:
         return self._affordable(min(fractions, MOST_SHARES))
 
     def _affordable(self, fractions: int) -> int:
-        """As many of the fractions of a step as the budget has time for."""
+        """Into how many of so many fractions the budget has time to divide a step."""
         return fractions if self.budget is None else self.budget.fractions(fractions)
 
     def counts(self) -> dict[str, int]:
@@ -336,7 +336,7 @@ class PredictiveSolver:
             wp.copy(self.colliders.start, self.colliders.end)
 
     def _solve_in_time(self, budget: StepBudget, x: wp.array, v: wp.array, target: wp.array, dt: float) -> None:
-        """As many of the substeps as there is time for."""
+        """Do as many of the substeps as the budget has time for."""
         wanted, size = int(self.settings["substeps"][0]), self.count + int(self.settings["contacts"][0])
         substeps = self.settings["substeps"][0] = budget.substeps(wanted, size)
         self.bending.plan(dt, substeps)

@@ -48,9 +48,9 @@ def compile_regions(world: World, options: Predictive) -> Regions:
         vertex_cloth[body.vertices] = i
     vertex_region = vertex_cloth.copy()
     for i, region in enumerate(options.regions):
-        part = world.cloths[names.index(region.cloth)]
-        vertices = selected_vertices(scene, region, part.mesh, ("method", "regions", i))
-        vertex_region[part.first + vertices] = len(scene.cloths) + i
+        cloth = world.cloths[names.index(region.cloth)]
+        vertices = selected_vertices(scene, region, cloth.mesh, ("method", "regions", i))
+        vertex_region[cloth.first + vertices] = len(scene.cloths) + i
 
     # the region that two corners have, or the first corner's where all differ
     corners = vertex_region[world.cloth_faces]
@@ -214,8 +214,8 @@ class Vertices:
         self.free = self._common["free"]
         self.neighbour_offsets, self.neighbours = self._common["neighbour_offsets"], self._common["neighbours"]
         self.inverse_mass = world.inverse_mass
-        self.edges = np.concatenate([part.mesh.edges + part.first for part in world.cloths])
-        self.rest_lengths = np.concatenate([part.mesh.rest_lengths for part in world.cloths])
+        self.edges = np.concatenate([cloth.mesh.edges + cloth.first for cloth in world.cloths])
+        self.rest_lengths = np.concatenate([cloth.mesh.rest_lengths for cloth in world.cloths])
         self.mean_edge = float(self.rest_lengths.mean())
 
     def saved(self) -> np.ndarray:
@@ -234,9 +234,9 @@ class Vertices:
 
 def _neighbours(world: World, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The vertices at the other ends of the edges of each vertex: where those of a vertex begin, all of them, rest lengths."""
-    edges = [part.mesh.edges + part.first for part in world.cloths]
+    edges = [cloth.mesh.edges + cloth.first for cloth in world.cloths]
     ends = np.concatenate([np.zeros((0, 2), np.int32), *edges, *(e[:, ::-1] for e in edges)])
-    lengths = np.concatenate([np.zeros(0), *(part.mesh.rest_lengths for part in world.cloths)])
+    lengths = np.concatenate([np.zeros(0), *(cloth.mesh.rest_lengths for cloth in world.cloths)])
     order = np.lexsort((ends[:, 1], ends[:, 0]))
     ends, lengths = ends[order], np.tile(lengths, 2)[order]
     return np.searchsorted(ends[:, 0], np.arange(count + 1)).astype(np.int32), ends[:, 1].astype(np.int32), lengths

@@ -24,7 +24,8 @@ from weft.contact.lists import ContactList
 from weft.contact.step_search import StepSearch
 from weft.mesh.topology import make_csr
 from weft.methods.base import exact_broad_phase
-from weft.methods.untangle.cloth_contact import SMALL_FOLD, stitched
+from weft.methods.untangle.attraction import SMALL_FOLD
+from weft.methods.untangle.cloth_contact import stitched
 from weft.runtime import launch
 from weft.runtime.buffers import Buffer
 from weft.world import Surface, World

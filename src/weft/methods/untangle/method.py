@@ -21,7 +21,8 @@ import warp as wp
 from weft.analysis.analyser import Analyser, Analysis
 from weft.dynamics.implicit.model import Implicit
 from weft.methods.base import Method, StepReport
-from weft.methods.untangle.cloth_contact import ClothContact, attract
+from weft.methods.untangle.attraction import attract
+from weft.methods.untangle.cloth_contact import ClothContact
 from weft.methods.untangle.corrections import AllowedCrossings, ClothCollisions, Unfolding
 from weft.methods.untangle.flypaper import Flypaper
 from weft.methods.untangle.locking import Locking
