@@ -16,9 +16,6 @@ CODE_PAGE = ROOT / "docs" / "code.md"
 # files at the top that belong to no room: everything may use them
 SHARED = {"weft", "weft.__main__", "weft.errors", "weft.lazy"}
 
-# modules whose only user is in another folder, and why
-ONE_USER_ELSEWHERE: set[str] = set()
-
 
 def module_name(path: Path) -> str:
     """The dotted name of a file below src."""
@@ -160,7 +157,7 @@ def test_a_module_with_one_user_lives_beside_it():
         if folder in ("weft", "weft.cli") or f"{folder_of(module)}.".startswith(f"{folder}."):
             continue
         wrong.add(module)
-    assert wrong == ONE_USER_ELSEWHERE
+    assert wrong == set()
 
 
 def native_texts(path: Path) -> list[str]:

@@ -12,12 +12,12 @@ import warp as wp
 
 from weft.errors import WeftError
 from weft.methods.predictive.budget import StepBudget
-from weft.methods.predictive.motions import Motions
 from weft.methods.predictive.solver import PredictiveSolver
 from weft.run.character_space import SCALED, rigid_problem
 from weft.run.checks import check_time
 from weft.run.live_animation import LiveAnimation
 from weft.run.realtime_controls import Floats, RealtimeControls
+from weft.run.rigid_motions import Motions
 from weft.runtime.buffers import HostMirror, copy_all_to_host
 from weft.runtime.side_by_side import run_side_by_side
 from weft.scene import Predictive, Scene, load_scene

@@ -13,12 +13,12 @@ from weft.dynamics.air import Air
 from weft.errors import WeftError
 from weft.lazy import shows
 from weft.mesh import as_mesh
-from weft.methods.predictive.motions import Motions
 from weft.methods.predictive.solver import PredictiveSolver
 from weft.run.character_space import CharacterSpace
 from weft.run.checks import vertex_numbers
 from weft.run.live_animation import LiveAnimation
 from weft.run.render_mesh import RenderMesh
+from weft.run.rigid_motions import Motions
 from weft.runtime.buffers import HostMirror
 from weft.scene import Collider, Scene, Wind
 from weft.scene.messages import suggest

@@ -1,7 +1,7 @@
 """The rigid motions of a scene, of colliders, pins and goals, evaluated by one kernel for `weft.Realtime`.
 
-`weft.scene.motion` evaluates a path in Python in 40 microseconds, which would add 0.8 ms to the 0.25 ms of a step of the
-character among the examples, and 0.5 ms to the 0.1 ms of the skirt. Here all keyframes lie in one table, and a step is one
+`weft.scene.motion` evaluates a path in Python in 40 microseconds, which would add 0.8 ms to the 0.6 ms of a step of the
+character among the examples, and 0.5 ms to the 0.3 ms of the skirt. Here all keyframes lie in one table, and a step is one
 launch. A segment of a smooth path is the cubic of `weft.scene.motion`; one of a linear path, and a spin, is a rotation at a
 constant rate.
 """
