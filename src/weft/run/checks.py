@@ -1,4 +1,4 @@
-"""What comes in from the caller of a `Simulation`: numbers of the right shape; and what must not come out: infinite ones."""
+"""Checks of a `Simulation`: arrays of its caller have the right shape and are finite, and so is what it computes."""
 
 from collections.abc import Mapping
 from typing import Any

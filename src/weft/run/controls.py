@@ -1,4 +1,4 @@
-"""What the caller of a `Simulation` holds in the hand: poses of colliders, held vertices, and forces.
+"""What the caller of a `Simulation` controls: poses of colliders, held vertices, and forces.
 
 Poses and held vertices glide: from where they are to the goal that the caller sets, in the steps of the next call of `step` or
 `advance`, at constant speed. To the methods they are prescribed motions as those of a scene are.
@@ -160,7 +160,7 @@ class Controls:
         kept_poses, kept_holds = saved.get("poses", {}), saved.get("holds", {})
         if not (self.poses or self.holds or kept_poses or kept_holds):
             return
-        # glides that are there already keep their goal arrays, which the caller may have in the hand
+        # glides that are there already keep their goal arrays, which the caller may have kept
         poses = {name: self.poses.get(name, Glide(kept["goal"], 0.0, mix_poses)) for name, kept in kept_poses.items()}
         holds = {}
         for number, (vertices, kept) in kept_holds.items():
@@ -238,7 +238,7 @@ def add_late(first: int, late: wp.array[wp.vec3d], v: wp.array[wp.vec3d]):
     v[i] = v[i] + late[i]
 
 
-class ExternalForces:
+class CallerForces:
     """Forces of the caller on the vertices of the cloths: an array, functions and Warp kernels.
 
     A step gets one fraction of their impulse at its start and the rest at its end, such that a constant force displaces a

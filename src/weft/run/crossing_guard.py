@@ -1,5 +1,5 @@
 # mypy: disable-error-code="arg-type,operator"
-"""Does a frame end with intersections? A quick look at all of a world, exact where something may cross.
+"""Whether a frame ends with intersections: a fast test of a whole world, and exact arithmetic where something may cross.
 
 Pairs of triangles without a common vertex come from a broad phase of its own, at rest and without margin: those whose boxes
 overlap. A pair passes if the floating-point filter is certain that neither triangle crosses the other. If all pass, as they

@@ -1,4 +1,4 @@
-"""The bodies of a `Simulation`, the vertices that it holds and its moments, as its caller has them in the hand."""
+"""What a `Simulation` gives its caller to work with: its bodies, vertices that it holds, and saved states."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class SavedSimulation:
-    """A moment of a simulation, as host arrays: a simulation of the same scene that restores it goes on with the same bytes."""
+    """The state of a simulation, as host arrays: another one of the same scene that restores it goes on with the same bytes."""
 
     scene: str
     """a hash of method, meshes and frame rate, which must be the same"""

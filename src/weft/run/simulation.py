@@ -21,7 +21,7 @@ from weft.errors import WeftError
 from weft.lazy import shows
 from weft.run import checks
 from weft.run.contact_report import ContactForce, ContactReporter, Contacts, force_on
-from weft.run.controls import Controls, ExternalForces, Floats
+from weft.run.controls import CallerForces, Controls, Floats
 from weft.run.handles import Hold, SavedSimulation, SimulatedBody
 from weft.scene import Scene, load_scene
 from weft.scene.messages import unknown
@@ -94,7 +94,7 @@ class Simulation:
         self._views: dict[str, Any] = {}
         self._restored = 0, 0
         """frame and step of the last moment that no step led to, whose forces are unknown"""
-        self._external: ExternalForces | None = None
+        self._external: CallerForces | None = None
         self.controls = Controls(world)
         """the poses and held vertices of the caller"""
         self._knows_forces = False
@@ -309,9 +309,9 @@ class Simulation:
         """
         self._forces().add(force, inputs, self)
 
-    def _forces(self) -> ExternalForces:
+    def _forces(self) -> CallerForces:
         if self._external is None:
-            self._external = ExternalForces(self.world, self.method.early_impulse)
+            self._external = CallerForces(self.world, self.method.early_impulse)
             self.world.kick = self._external
         return self._external
 

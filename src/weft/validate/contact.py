@@ -30,7 +30,7 @@ from weft.scene import (
 )
 from weft.scene.scene import GRAVITY
 from weft.validate import theory
-from weft.validate.suite import BOXES, CLASSICAL, PUSH, Case, Expected, Floats, Simulation
+from weft.validate.suite import BOXES, CLASSICAL, PUSH, Case, CaseRun, Expected, Floats
 
 FRICTION = 0.3
 THICKNESS = 0.001
@@ -53,7 +53,7 @@ def _leaning(slope: float, air_damping: float = 0.0) -> Forces:
     return Forces(gravity=(GRAVITY * sin(slope), -GRAVITY * cos(slope), 0.0), air_damping=air_damping)
 
 
-def _pile(method: str, cells: int, layers: int, friction: float, slope: float) -> Simulation:
+def _pile(method: str, cells: int, layers: int, friction: float, slope: float) -> CaseRun:
     """Sheets of 20 cm one upon the other on a slope."""
     cloths = tuple(
         Cloth(
@@ -64,7 +64,7 @@ def _pile(method: str, cells: int, layers: int, friction: float, slope: float) -
         )
         for k in range(layers)
     )
-    return Simulation(
+    return CaseRun(
         method,
         Scene(
             cloths=cloths,
@@ -107,7 +107,7 @@ def pulled(method: str, cells: int) -> float:
         pins=(Pin(boundary="right", motion=Path(keyframes=(Keyframe(time=0.0), goal))),),
     )
     scene = Scene(cloths=(cloth,), colliders=(_table(FRICTION),), thickness=THICKNESS)
-    simulation = Simulation(method, scene)
+    simulation = CaseRun(method, scene)
     simulation.frames(seconds - 0.5)
     frames = np.array(simulation.frames(0.5)).mean(axis=0).reshape(across + 1, cells + 1, 3)
     return float(1e3 * ((frames[:, -1, 0] - frames[:, 0, 0]).mean() - PULLED_LENGTH))
@@ -150,7 +150,7 @@ def belt(method: str, cells: int) -> float:
         forces=Forces(gravity=(0.0, 0.0, 0.0), air_damping=5.0),
         thickness=THICKNESS,
     )
-    simulation = Simulation(method, scene, {"belt.npz": mesh})
+    simulation = CaseRun(method, scene, {"belt.npz": mesh})
     simulation.frames(1.0)
     x = np.array(simulation.frames(0.5)).mean(axis=0).reshape(across + 1, cells + 1, 3)
     # the strain of the free sides, without the cells next to the cylinder
@@ -250,7 +250,7 @@ def momentum_drift(method: str, cells: int, angular: bool) -> float:
     turned = (10.0, 20.0, 15.0)
     far = _sheet("far", cells, (0.08, 0.05, 0.03), rotation_deg=turned, velocity=(0.0, -1.0, 0.0))
     free = Forces(gravity=(0.0, 0.0, 0.0))
-    simulation = Simulation(method, Scene(cloths=(near, far), forces=free))
+    simulation = CaseRun(method, Scene(cloths=(near, far), forces=free))
     mass = simulation.mass[:, None]
 
     def measure() -> tuple[Floats, Floats]:
@@ -270,7 +270,7 @@ def energy_rise(method: str, cells: int) -> float:
     """The largest energy of two sheets that drop 2 and 8 mm onto a floor, above the one at the start, in per cent of it."""
     cloths = (_sheet("low", cells, (0.0, 0.003, 0.0)), _sheet("high", cells, (0.01, 0.009, 0.02)))
     floor = Collider(name="floor", shape=Plane(size=(2.0, 2.0)), analytic=True)
-    simulation = Simulation(method, Scene(cloths=cloths, colliders=(floor,)))
+    simulation = CaseRun(method, Scene(cloths=cloths, colliders=(floor,)))
     mass = simulation.mass
 
     def energy() -> float:
@@ -290,7 +290,7 @@ def energy_rise(method: str, cells: int) -> float:
 def fall_errors(method: str, cells: int) -> tuple[float, float]:
     """The relative errors of the speed and of the way of a sheet, placed askew, that falls for half a second."""
     cloth = _sheet("sheet", cells, (0.0, 0.0, 0.0), rotation_deg=(30.0, 20.0, 10.0))
-    simulation = Simulation(method, Scene(cloths=(cloth,)))
+    simulation = CaseRun(method, Scene(cloths=(cloth,)))
     weights = simulation.mass / simulation.mass.sum()
     start = weights @ simulation.x
     way = weights @ simulation.frames(FALL)[-1] - start

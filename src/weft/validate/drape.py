@@ -19,7 +19,7 @@ from weft.mesh import TriMesh
 from weft.mesh.silhouette import silhouette_change
 from weft.scene import Cloth, Collider, Forces, Grid, Keyframe, Path, Pin, Placement, Scene, Sphere
 from weft.scene.material import MATERIALS
-from weft.validate.suite import CLASSICAL, Case, Expected, Floats, Simulation
+from weft.validate.suite import CLASSICAL, Case, CaseRun, Expected, Floats
 
 RADIUS, SUPPORT = 0.15, 0.09
 ANGLES = 360
@@ -59,7 +59,7 @@ def drape(method: str, rings: int, preset: str) -> tuple[float, int]:
     held = np.flatnonzero(np.hypot(mesh.vertices[:, 0], mesh.vertices[:, 2]) <= SUPPORT + 1e-9)
     cloth = Cloth(mesh="disc.npz", rest="uv", material=MATERIALS[preset], pins=(Pin(indices=tuple(held.tolist())),))
     scene = Scene(cloths=(cloth,), forces=Forces(air_damping=2.0))
-    radius = outline(Simulation(method, scene, {"disc.npz": mesh}).settle(3.0, speed=5e-3), mesh.edges)
+    radius = outline(CaseRun(method, scene, {"disc.npz": mesh}).settle(3.0, speed=5e-3), mesh.edges)
     coefficient = 100.0 * float(np.mean(radius**2 - SUPPORT**2)) / (RADIUS**2 - SUPPORT**2)
     smooth = gaussian_filter1d(radius, 6.0, mode="wrap")
     peak = (smooth > np.roll(smooth, 1)) & (smooth >= np.roll(smooth, -1)) & (smooth > smooth.mean())
@@ -115,7 +115,7 @@ def hung(method: str, cells: int) -> tuple[Floats, np.ndarray]:
         placement=Placement(rotation_deg=(88.0, 0.0, 0.0)),
         pins=(Pin(boundary="top_left", motion=to(1.0)), Pin(boundary="top_right", motion=to(-1.0))),
     )
-    simulation = Simulation(method, Scene(cloths=(cloth,), forces=Forces(air_damping=2.0)))
+    simulation = CaseRun(method, Scene(cloths=(cloth,), forces=Forces(air_damping=2.0)))
     return simulation.settle(5.0, speed=0.02), simulation.world.cloths[0].mesh.edges
 
 
@@ -139,7 +139,7 @@ def on_sphere(method: str, cells: int) -> tuple[Floats, np.ndarray]:
     )
     ball = Collider(name="ball", shape=Sphere(radius=SPHERE_RADIUS), analytic=True, friction=0.5)
     scene = Scene(cloths=(cloth,), colliders=(ball,), forces=Forces(air_damping=2.0))
-    simulation = Simulation(method, scene)
+    simulation = CaseRun(method, scene)
     return simulation.settle(2.0, speed=0.02), simulation.world.cloths[0].mesh.edges
 
 

@@ -22,7 +22,7 @@ from weft.mesh.shapes import grid
 from weft.scene import Cloth, Forces, Grid, Material, Pin, Placement, Scene
 from weft.scene.material import MATERIALS
 from weft.validate import theory
-from weft.validate.suite import CLASSICAL, PUSH, Case, Expected, Floats, Simulation
+from weft.validate.suite import CLASSICAL, PUSH, Case, CaseRun, Expected, Floats
 
 Mesh = Literal["same", "alternating", "irregular"]
 
@@ -53,7 +53,7 @@ def strip_mesh(length: float, cells: int, kind: Mesh, across: int = ACROSS) -> T
 
 def clamped(
     method: str, mesh: TriMesh, length: float, *, material: Material = STRIP, turned: float = 0.0, **forces: object
-) -> Simulation:
+) -> CaseRun:
     """A strip of `strip_mesh` whose first two columns are held, turned about its length by an angle in degrees."""
     assert mesh.uv is not None
     x = mesh.uv[:, 0] - mesh.uv[:, 0].min()
@@ -67,7 +67,7 @@ def clamped(
         pins=(Pin(indices=tuple(held.tolist())),),
     )
     air = Forces.model_validate({"air_damping": AIR_DAMPING, **forces})
-    return Simulation(method, Scene(cloths=(cloth,), forces=air), {"strip.npz": mesh})
+    return CaseRun(method, Scene(cloths=(cloth,), forces=air), {"strip.npz": mesh})
 
 
 def tip_of(mesh: TriMesh, x: Floats) -> Floats:
@@ -249,7 +249,7 @@ def hanging_strain(method: str, cells: int, angle: float, material: Material = C
         placement=Placement(rotation_deg=(0.0, 0.0, -90.0)),
         pins=(Pin(indices=tuple(np.flatnonzero(top).tolist())),),
     )
-    simulation = Simulation(method, Scene(cloths=(cloth,), forces=FORCES), {"strip.npz": mesh})
+    simulation = CaseRun(method, Scene(cloths=(cloth,), forces=FORCES), {"strip.npz": mesh})
     x = simulation.settle(3.0, speed=2e-4)
     end = flat.vertices[:, 0] > 0.5 * LENGTH - 1e-9
     return float(100.0 * ((x[top, 1].mean() - x[end, 1].mean()) / LENGTH - 1.0))
@@ -265,7 +265,7 @@ def sheared_sag(method: str, cells: int) -> float:
         placement=Placement(rotation_deg=(90.0, 0.0, 0.0)),
         pins=(Pin(boundary="left"), Pin(boundary="right")),
     )
-    simulation = Simulation(method, Scene(cloths=(cloth,), forces=FORCES))
+    simulation = CaseRun(method, Scene(cloths=(cloth,), forces=FORCES))
     start = simulation.x
     middle = np.abs(start[:, :2]).sum(axis=1).argmin()
     return float(1e3 * (start[middle, 1] - simulation.settle(3.0, speed=2e-4)[middle, 1]))

@@ -9,7 +9,7 @@ from weft.mesh.shapes import grid
 from weft.scene import Cloth, Crease, Forces, Material, Pin, Scene
 from weft.validate import theory
 from weft.validate.elasticity import CLOTH, LENGTH, hanging_strain
-from weft.validate.suite import Case, Expected, Floats, Simulation
+from weft.validate.suite import Case, CaseRun, Expected, Floats
 
 # half of the strain of the upper end of the strip that hangs
 STRETCH_LIMIT = 0.0025
@@ -46,7 +46,7 @@ def turn(method: str, cells: int, material: Material, *, bent: bool = False, cre
     held = Pin.model_validate({"indices": tuple(range(len(flat))), "motion": lead, "until": LET_GO_AT + 0.05})
     pins = (held,) if bent else ()
     cloth = Cloth(mesh="strip.npz", rest="uv", masses="area", material=material, creases=creases, pins=pins)
-    simulation = Simulation(method, Scene(cloths=(cloth,), forces=STILL), {"strip.npz": mesh})
+    simulation = CaseRun(method, Scene(cloths=(cloth,), forces=STILL), {"strip.npz": mesh})
     x = simulation.settle(6.0, speed=1e-4, least=0.5)
     middle = np.flatnonzero(np.abs(flat[:, 2]) < 1e-9)
     way = np.diff(x[middle[np.argsort(flat[middle, 0])]], axis=0)

@@ -132,14 +132,14 @@ class Row:
     seconds: float
 
 
-class Simulation:
+class CaseRun:
     """A scene in memory that a case moves on with a method: no cache, no count of intersections.
 
     method: its name; it runs with its default options. meshes: what the scene names as mesh files, by file name.
     """
 
     deadline = inf
-    """when measuring stops, in seconds of processor time; the same for all simulations"""
+    """when measuring stops, in seconds of processor time; the same for all runs of cases"""
 
     def __init__(self, method: str, scene: Scene, meshes: Mapping[str, TriMesh] | None = None) -> None:
         from weft.run.simulation import compile_scene
@@ -248,11 +248,11 @@ def run_suite(
     ]
     rows: list[Row] = []
     for subject, case, resolution, method in work:
-        Simulation.deadline = time.process_time() + PATIENCE[size]
+        CaseRun.deadline = time.process_time() + PATIENCE[size]
         rows.append(_measure(subject, case, resolution, method))
         if progress is not None:
             progress(rows[-1], len(rows), len(work))
-    Simulation.deadline = inf
+    CaseRun.deadline = inf
     return rows
 
 

@@ -1,4 +1,4 @@
-"""A `Simulation` as `weft play` drives it: the scene's own method, with vertices and colliders in the hand."""
+"""A `Simulation` as `weft play` drives it: the scene's own method, whose vertices and colliders can be dragged."""
 
 from pathlib import Path
 from typing import Any

@@ -18,7 +18,7 @@ from weft.methods.guarded.forcing import Forced, GuardedRounds, held_velocities
 from weft.methods.guarded.held import HeldVertices
 from weft.methods.guarded.ledger import Ledger
 from weft.methods.guarded.neighbourhood import Neighbourhood
-from weft.methods.guarded.pair_states import PairStates, Sides
+from weft.methods.guarded.pair_states import PairStates, TangleSides
 from weft.methods.guarded.parting import Parting, limited
 from weft.methods.guarded.tangles import TangleFinder
 from weft.run.simulation import compile_scene
@@ -115,7 +115,7 @@ def test_only_closed_surfaces_are_solids_and_their_normals_point_outwards():
 def test_crossings_within_tangles_are_found_as_by_brute_force():
     world = boxes()
     rng = np.random.default_rng(1)
-    sides = Sides(rng.integers(0, world.vertex_count, 30), rng.integers(0, 6, 30))
+    sides = TangleSides(rng.integers(0, world.vertex_count, 30), rng.integers(0, 6, 30))
     lists = {v: set(sides.side[sides.vertex == v].tolist()) for v in range(world.vertex_count)}
     states = PairStates(world)
     states.assign(sides, None)
@@ -126,7 +126,7 @@ def test_crossings_within_tangles_are_found_as_by_brute_force():
     ]
     assert states.tangled(ends, faces).tolist() == expected
     assert any(expected) and not all(expected)
-    states.assign(Sides.join(), None)
+    states.assign(TangleSides.join(), None)
     assert not states.any and not states.tangled(ends, faces).any()
 
 
@@ -171,8 +171,8 @@ def test_a_neighbourhood_is_what_edges_lead_to(seed):
 
 
 def test_tangles_that_are_joined_keep_apart():
-    one, other = Sides.of(np.array([1, 2]), np.array([3])), Sides.of(np.array([4]), np.array([1]))
-    joined = Sides.join(one, other)
+    one, other = TangleSides.of(np.array([1, 2]), np.array([3])), TangleSides.of(np.array([4]), np.array([1]))
+    joined = TangleSides.join(one, other)
     assert joined.vertex.tolist() == [1, 2, 3, 4, 1]
     assert joined.side.tolist() == [0, 0, 1, 2, 3]
 

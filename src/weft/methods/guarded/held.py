@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.mesh.topology import ascending
-from weft.methods.guarded.pair_states import Sides
+from weft.methods.guarded.pair_states import TangleSides
 from weft.methods.robust.limited_springs import RETURN_TIME
 from weft.world import World
 
@@ -34,7 +34,7 @@ class HeldVertices:
         """which of them colliders may pass"""
         self._group = np.zeros(0, np.int64)
         """of each of them the lowest vertex that it moves as one with"""
-        self.pairs: list[Sides] = []
+        self.pairs: list[TangleSides] = []
         """forced pairs of cloth with cloth"""
         self.loose = np.zeros(0, np.int64)
         """vertices that colliders may pass, but that nothing holds"""
@@ -62,13 +62,13 @@ class HeldVertices:
         self._group[np.isin(self._group, groups)] = groups[0]
         return len(groups) > 1
 
-    def sides(self) -> Sides:
+    def sides(self) -> TangleSides:
         """The released pairs: held cloth with all colliders, and the forced pairs of cloth."""
         world, released = self.world, self.released
         parts = list(self.pairs)
         if len(released):
-            parts.append(Sides.of(released, np.arange(world.cloth_vertex_count, world.vertex_count)))
-        return Sides.join(*parts)
+            parts.append(TangleSides.of(released, np.arange(world.cloth_vertex_count, world.vertex_count)))
+        return TangleSides.join(*parts)
 
     def apply(self, x: Floats, v: Floats, dt: float) -> None:
         """Prescribe the motion of the held vertices in a step from x, where others have the velocities v; pins keep theirs."""

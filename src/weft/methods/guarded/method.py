@@ -21,7 +21,7 @@ from weft.methods.guarded.folds import stack_facets
 from weft.methods.guarded.forcing import LEAST_WEIGHT, Forced, GuardedRounds
 from weft.methods.guarded.held import HeldVertices
 from weft.methods.guarded.ledger import Ledger
-from weft.methods.guarded.pair_states import PairStates, Sides
+from weft.methods.guarded.pair_states import PairStates, TangleSides
 from weft.methods.guarded.tangles import TangleFinder, Tangles
 from weft.methods.guarded.tearing import Tearing, Torn
 from weft.methods.robust.method import Robust
@@ -161,7 +161,7 @@ class Guarded(Robust):
             motion = self.world.target.numpy() - state.x.numpy()
             self._hold_pinched(self.tangles, motion / dt)
             places = self.finder.places(self.tangles, self._held.released, motion)
-        self.states.assign(Sides.join(*sides, self._held.sides()), places)
+        self.states.assign(TangleSides.join(*sides, self._held.sides()), places)
         if not self.states.any:
             return
         pinned = self.world.inverse_mass.numpy() == 0.0
@@ -198,7 +198,7 @@ class Guarded(Robust):
             self._held.add(corners, velocities[corners], released=False)
             if self._held.join(corners):
                 return
-        self._held.pairs.append(Sides.of(stencil[weights > 0.0], stencil[weights < 0.0]))
+        self._held.pairs.append(TangleSides.of(stencil[weights > 0.0], stencil[weights < 0.0]))
 
     def _end_step(self, state: State, dt: float, substeps: int, report: StepReport) -> None:
         # only colliders that move can push cloth so far that it would tear

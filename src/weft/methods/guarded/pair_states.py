@@ -27,14 +27,14 @@ Ints = NDArray[np.integer]
 Bools = NDArray[np.bool_]
 
 
-class Sides(NamedTuple):
+class TangleSides(NamedTuple):
     """Vertices on the sides of tangles: vertex and side, 2 t or 2 t + 1, of each entry."""
 
     vertex: Ints
     side: Ints
 
     @classmethod
-    def join(cls, *parts: "Sides") -> "Sides":
+    def join(cls, *parts: "TangleSides") -> "TangleSides":
         """All entries, with the tangles of each part numbered after those of the parts before it."""
         first, sides = 0, []
         for part in parts:
@@ -45,7 +45,7 @@ class Sides(NamedTuple):
         return cls(np.concatenate([none, *vertices]), np.concatenate([none, *sides]))
 
     @classmethod
-    def of(cls, one: Ints, other: Ints) -> "Sides":
+    def of(cls, one: Ints, other: Ints) -> "TangleSides":
         """A single tangle of two groups of vertices."""
         return cls(np.concatenate([one, other]), np.repeat([0, 1], [len(one), len(other)]))
 
@@ -297,7 +297,7 @@ class PairStates:
         self.any = False
         """whether there is a tangle"""
 
-    def assign(self, sides: Sides, places: "Places | None") -> None:
+    def assign(self, sides: TangleSides, places: "Places | None") -> None:
         """Take the tangles of a step, and where vertices are with regard to solids."""
         self.any = len(sides.vertex) > 0
         if not self.any:
@@ -357,7 +357,7 @@ def _mark(flags: wp.array, chosen: Ints) -> None:
     flags.assign(marks)
 
 
-def sides_by_vertex(sides: Sides, count: int) -> Csr:
+def sides_by_vertex(sides: TangleSides, count: int) -> Csr:
     """The sides that each of `count` vertices is on, each side once, ascending."""
     most = int(sides.side.max()) + 1
     keys = ascending(sides.vertex.astype(np.int64) * most + sides.side)

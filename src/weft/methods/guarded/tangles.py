@@ -17,7 +17,7 @@ from weft.analysis.partners import pulling_paths
 from weft.analysis.solids import INSIDE_AREA, OUTSIDE, PINCHED, Held, Solids
 from weft.mesh.topology import Csr, Topology, ascending, connected_labels
 from weft.methods.guarded.neighbourhood import Neighbourhood
-from weft.methods.guarded.pair_states import Places, Sides
+from weft.methods.guarded.pair_states import Places, TangleSides
 from weft.methods.guarded.parting import LARGEST_MOVE, PULL_FRACTION, Parting, Way, limited
 from weft.world import World
 
@@ -195,7 +195,7 @@ class TangleFinder:
         reached = reached[around.state[reached] == PINCHED]
         return reached, around.take(reached).carried((target - x) / dt)
 
-    def sides(self, tangles: Tangles) -> Sides:
+    def sides(self, tangles: Tangles) -> TangleSides:
         """The sides of all tangles: of paths with their surroundings and their regions, and of cloth in solids."""
         analysis, faces = tangles.analysis, self.analyser.topology.faces
         edge_side = 2 * analysis.path_of + analysis.sheet
@@ -211,7 +211,7 @@ class TangleFinder:
         vertex, side = np.concatenate([vertex, regions.items]), np.concatenate([side, row_numbers(regions)])
         single = analysis.single[side // 2]
         vertex, side = np.concatenate([vertex, vertex[single]]), np.concatenate([side, side[single] ^ 1])
-        return Sides.join(Sides(vertex, side), self._in_solids(tangles))
+        return TangleSides.join(TangleSides(vertex, side), self._in_solids(tangles))
 
     def places(self, tangles: Tangles, held: NDArray[np.integer], motion: Floats) -> Places | None:
         """Where vertices are with regard to solids, if cloth crosses one.
@@ -264,17 +264,17 @@ class TangleFinder:
             known[new] = weight > 0.0
         return found[held]
 
-    def _in_solids(self, tangles: Tangles) -> Sides:
+    def _in_solids(self, tangles: Tangles) -> TangleSides:
         """Cloth inside solids, and the solids that it crosses."""
         if tangles.around is None or not len(tangles.inside):
-            return Sides.of(np.zeros(0, np.int64), np.zeros(0, np.int64))
+            return TangleSides.of(np.zeros(0, np.int64), np.zeros(0, np.int64))
         body = self.world.surface.vertex_body.numpy()
         holders = np.concatenate([tangles.around.corners.ravel(), tangles.around.holder_corners.ravel()])
         near = np.zeros(body.max() + 1, dtype=bool)
         near[body[tangles.vertices.ravel()]] = near[body[holders]] = True
         solid = np.flatnonzero(near[body] & self.solids.is_closed)
         cloth = np.flatnonzero(self._near.around(tangles.inside, 1))
-        return Sides.of(cloth, solid)
+        return TangleSides.of(cloth, solid)
 
     def displacements(self, tangles: Tangles, movable: Bools, pinned: Bools, number: int) -> Floats:
         """(n, 3) the displacements of step `number` that part the tangles; only movable vertices move.

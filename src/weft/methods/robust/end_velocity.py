@@ -95,7 +95,7 @@ def assemble_pairs(
 
 
 @wp.struct
-class VertexLists:
+class VertexSprings:
     """The springs at each vertex."""
 
     offsets: wp.array[int]
@@ -113,7 +113,7 @@ def assemble_rows(
     row_offsets: wp.array[int],
     diagonal: wp.array[int],
     v: wp.array[wp.vec3d],
-    lists: VertexLists,
+    lists: VertexSprings,
     external: ExternalForces,
     t: wp.float64,
     blocks: wp.array[wp.mat33d],
@@ -228,7 +228,7 @@ class EndVelocitySolver:
         # without the corners of weight 0, which only fill up a stencil
         heavy = weights.ravel()[entries] != 0.0
         offsets, entries = np.concatenate([[0], np.cumsum(heavy)])[offsets], entries[heavy]
-        lists: Any = VertexLists()
+        lists: Any = VertexSprings()
         lists.offsets, lists.entries = upload(offsets, int), upload(entries, int)
         lists.weights = upload(weights.ravel()[entries], wp.float64)
         lists.along = wp.zeros(len(vertices), dtype=wp.vec3d, device=device)

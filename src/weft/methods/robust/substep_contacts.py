@@ -35,7 +35,7 @@ SLIDING = wp.constant(wp.float64(0.9))
 
 
 @wp.struct
-class SubstepContacts:
+class SubstepContactArrays:
     """The contacts of a step: stencils, the distances that they keep, and the gaps that they had when it started."""
 
     vertices: wp.array[wp.vec4i]
@@ -62,7 +62,7 @@ class SubstepContact:
 
 
 @wp.func
-def load_contact(i: int, q: wp.vec4i, contacts: SubstepContacts) -> SubstepContact:
+def load_contact(i: int, q: wp.vec4i, contacts: SubstepContactArrays) -> SubstepContact:
     """Contact i, whose vertices q are loaded already."""
     contact = SubstepContact()
     contact.q = q
@@ -96,7 +96,7 @@ def move_vertex(i: int, row: wp.vec4d, gain: wp.float64, correction: wp.vec3d, p
 
 
 @wp.func
-def solve_contact(i: int, exists: bool, contact: SubstepContact, contacts: SubstepContacts, p: wp.array[wp.vec4d]):
+def solve_contact(i: int, exists: bool, contact: SubstepContact, contacts: SubstepContactArrays, p: wp.array[wp.vec4d]):
     """If the contact is nearer than the distance it keeps, move its sides apart and against their sliding."""
     q = contact.q
     w = contact.w
@@ -118,7 +118,7 @@ def solve_contact(i: int, exists: bool, contact: SubstepContact, contacts: Subst
 
 
 @wp.func
-def active_contacts(i: int, count: int, contacts: SubstepContacts, p: wp.array[wp.vec4d]) -> wp.uint64:
+def active_contacts(i: int, count: int, contacts: SubstepContactArrays, p: wp.array[wp.vec4d]) -> wp.uint64:
     """Mask of the contacts from i on that are too near."""
     return contacts_below(i, count, contacts.vertices, contacts.weights, contacts.normals, contacts.kept_distances, p)
 
@@ -138,7 +138,7 @@ def sweep_positions(
 ):
     """A sweep over contacts that are stored in the order of their colours, then over those for which there was no colour."""
     t = first + wp.tid()
-    contacts = SubstepContacts()
+    contacts = SubstepContactArrays()
     contacts.vertices = arrays.vertices
     contacts.weights = arrays.weights
     contacts.normals = arrays.normals

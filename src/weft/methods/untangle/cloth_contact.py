@@ -61,7 +61,7 @@ PAIRS_PER_RANGE = 256
 
 
 @wp.struct
-class SpringArrays:
+class SpringColumns:
     """The arrays of `StepSprings` as kernels write them; entries of vertices and weights for each of CORNERS corners."""
 
     vertices: wp.array[int]
@@ -74,9 +74,9 @@ class SpringArrays:
     friction: wp.array[wp.float64]
 
 
-def spring_arrays(springs: StepSprings) -> Any:
+def spring_columns(springs: StepSprings) -> Any:
     """The arrays of these springs, valid until the springs grow."""
-    arrays: Any = SpringArrays()
+    arrays: Any = SpringColumns()
     (
         arrays.vertices,
         arrays.weights,
@@ -207,7 +207,7 @@ def push_apart(
     base: int,
     chosen: wp.array[int],
     places: wp.array[int],
-    springs: SpringArrays,
+    springs: SpringColumns,
 ):
     """Write a spring that pushes apart each chosen pair, from number `base` on. `stiff`: N/m, at distance 0."""
     i = first + wp.tid()
@@ -307,7 +307,7 @@ class ClothContact:
             if found:
                 first = springs.grow(found)
                 inputs = [int(kind), pairs, self._cloth, x]
-                inputs += [REPEL_STIFFNESS * self._stiffest, h, first, chosen, places, spring_arrays(springs)]
+                inputs += [REPEL_STIFFNESS * self._stiffest, h, first, chosen, places, spring_columns(springs)]
                 launch(push_apart, count, inputs, device=self.device, grain=PAIRS_PER_RANGE)
                 total += found
         return total

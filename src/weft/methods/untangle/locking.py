@@ -13,7 +13,7 @@ import warp as wp
 
 from weft.dynamics.implicit.step_springs import CORNERS, StepSprings
 from weft.mesh.topology import incidence
-from weft.methods.untangle.cloth_contact import SpringArrays, spring_arrays
+from weft.methods.untangle.cloth_contact import SpringColumns, spring_columns
 from weft.runtime import launch
 from weft.runtime.compaction import exclusive_scan
 from weft.world import World
@@ -77,7 +77,7 @@ def lock_edges(
     base: int,
     chosen: wp.array[int],
     places: wp.array[int],
-    springs: SpringArrays,
+    springs: SpringColumns,
 ):
     """Write a spring that holds the ends of each chosen edge together, from number `base` on."""
     i = first + wp.tid()
@@ -181,7 +181,7 @@ class Locking:
         found = exclusive_scan(chosen, places)
         if found:
             first = springs.grow(found)
-            inputs = [self._edges, self._rest, self._stiffness, x, first, chosen, places, spring_arrays(springs)]
+            inputs = [self._edges, self._rest, self._stiffness, x, first, chosen, places, spring_columns(springs)]
             launch(lock_edges, edges, inputs, device=self.device)
         return found
 
