@@ -87,7 +87,7 @@ def run() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--frames", type=int)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     found = run_all(options.names or example_names(), options.device, options.threads, options.frames)
     if options.action == "write":
         options.file.write_text(json.dumps(found, indent=1))
