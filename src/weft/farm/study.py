@@ -23,10 +23,8 @@ from weft import __version__
 from weft.cache import layout, open_cache
 from weft.errors import CacheError, WeftError, missing_extra
 from weft.farm.sweeps import Combination, name_run
+from weft.run.origin import NOT_PHYSICS
 from weft.scene import Scene
-
-# settings that may differ between two calls that continue the same study
-_NOT_PHYSICS = {"name", "frames", "check", "device", "camera"}
 
 
 @dataclass(frozen=True)
@@ -220,7 +218,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 def _physics(scene: Scene) -> dict[str, Any]:
     table = json.loads(json.dumps(scene.model_dump(mode="json")))
-    return {key: value for key, value in table.items() if key not in _NOT_PHYSICS}
+    return {key: value for key, value in table.items() if key not in NOT_PHYSICS}
 
 
 def _listed(runs: list[Run]) -> list[dict[str, Any]]:

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from weft.scene import Scene
 
 # settings that do not affect the motion: name, length, checks, device, camera
-_NOT_PHYSICS = {"name", "frames", "check", "device", "camera"}
+NOT_PHYSICS = {"name", "frames", "check", "device", "camera"}
 
 
 def origin_of(scene: "Scene", positions: npt.NDArray[np.float64], faces: npt.NDArray[np.int32]) -> dict[str, Any]:
     """What a run is computed from: settings, compiled geometry, hashes of files, kind of device. Equal: equal frames."""
     from weft.scene.files import files_read
 
-    physics = json.loads(json.dumps({k: v for k, v in scene.model_dump().items() if k not in _NOT_PHYSICS}))
+    physics = json.loads(json.dumps({k: v for k, v in scene.model_dump().items() if k not in NOT_PHYSICS}))
     for body in [*physics["cloths"], *physics["colliders"]]:
         body.pop("colour", None)
     geometry = hashlib.sha256(np.ascontiguousarray(positions).tobytes())
