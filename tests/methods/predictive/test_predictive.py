@@ -186,14 +186,14 @@ def test_seams_hold(kind):
     assert x[:, 1].min() > -0.5
 
 
-def crowd(monkeypatch, shared, threads):
+def crowd(monkeypatch, shared, threads, **options):
     """A run with everything in it, whose steps threads share or not."""
     before = get_threads()
     set_threads(threads)
     try:
         with monkeypatch.context() as patch:
             patch.setattr("weft.methods.predictive.plan.SHARED_FROM", 0 if shared else 10**9)
-            scene = sheets(0.0, 0.01, 0.02, layers=[["layer 0", "layer 1"]])
+            scene = sheets(0.0, 0.01, 0.02, layers=[["layer 0", "layer 1"]], **options)
             ball = weft.Collider(
                 shape=weft.Sphere(radius=0.08),
                 analytic=True,
@@ -205,10 +205,11 @@ def crowd(monkeypatch, shared, threads):
         set_threads(before)
 
 
-def test_the_same_bytes_on_every_run_and_with_any_number_of_threads(monkeypatch):
-    first = crowd(monkeypatch, False, 1)
-    assert crowd(monkeypatch, False, 1) == first
-    assert all(crowd(monkeypatch, True, threads) == first for threads in (1, 2, 3))
+@pytest.mark.parametrize("iterations", [1, 3])
+def test_the_same_bytes_on_every_run_and_with_any_number_of_threads(iterations, monkeypatch):
+    first = crowd(monkeypatch, False, 1, iterations=iterations)
+    assert crowd(monkeypatch, False, 1, iterations=iterations) == first
+    assert all(crowd(monkeypatch, True, threads, iterations=iterations) == first for threads in (1, 2, 3))
 
 
 def test_a_run_that_stops_goes_on_with_the_same_bytes():

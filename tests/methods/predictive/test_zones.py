@@ -198,3 +198,23 @@ def test_contacts_at_tangles_sleep():
     triangle = contacts.arrays.triangles.numpy()[:count] >= 0
     np.testing.assert_array_equal(np.abs(contacts.arrays.kinds.numpy()[:count][triangle]), 2 * np.abs(kinds[triangle]))
     assert (contacts.arrays.thickness.numpy()[:count][~triangle] < 0.0).all() and (~triangle).any()
+
+
+def test_flat_cloth_that_is_off_its_plane_by_next_to_nothing_does_not_cross_itself():
+    """Distances from triangles are then so small that their products are 0."""
+    sheet = weft.Cloth(
+        shape=weft.Grid(size=(1.0, 0.5), cells=(20, 10)),
+        placement=weft.Placement(rotation_deg=(0, 0, 90)),
+        pins=[weft.Pin(boundary="right")],
+    )
+    scene = weft.Scene(cloths=[sheet], fps=30, method="predictive")
+    found = []
+    for scale in (0.0, 1e-226):
+        world = World(scene, "cpu")
+        method, state = make_method(world, scene.method), world.initial_state()
+        x = state.positions()
+        x[:, 0] = scale * np.random.default_rng(0).normal(size=len(x))
+        state.x.assign(x)
+        method.advance_frame(state)
+        found.append(state.positions())
+    np.testing.assert_allclose(found[1], found[0], atol=1e-12)

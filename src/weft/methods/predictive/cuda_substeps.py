@@ -117,7 +117,7 @@ def solve_near(
 ):
     """Solve those of so many contacts that are too near, by all threads; `turn` counts the sweeps of a step from 0.
 
-    `fresh` is as in `solve_contacts`.
+    It must leave out no number: a sweep clears the counters of the next one. `fresh` is as in `solve_contacts`.
 
     Before the first sweep reservations and counters are cleared, and all threads wait for each other.
     """
@@ -245,6 +245,8 @@ def advance_on_cuda(
                 # no other thread moves this vertex until the next substep
                 if sweep == s.sweeps - 1 and substep < s.substeps - 1 and (substep + 1) % interval != 0:
                     predict_one(i, progress + pace.share, s, pace, vertices)
+            if sweep < s.sweeps - 1:
+                grid_barrier(arrivals)
         if s.prediction == 0 and ((substep + 1) % interval == 0 or substep + 1 == s.substeps):
             follow_triangles(t, threads, arrivals, pace.per_h, fabric)
 
@@ -255,7 +257,7 @@ def advance_on_cuda(
     for number in range(1, last + 1):
         grid_barrier(arrivals)
         solve_near(
-            t, arrivals, s.contacts, s.substeps * s.sweeps + number, number, s.friction, pace.push, o.masks,
+            t, arrivals, s.contacts, s.substeps * s.sweeps + number - 1, number, s.friction, pace.push, o.masks,
             o.reservations, o.counters, contacts, vertices,
         )  # fmt: skip
         look_at_edges(t, threads, ONE, pace, arrivals, halves, vertices)

@@ -177,6 +177,8 @@ def advance(
             solve_half_spaces(
                 first_half, first_half + count, progress, pace.share, s.friction, pace.push, halves, vertices
             )
+            if sweep < s.sweeps - 1:
+                grid_barrier(arrivals)
         if s.prediction == 0 and ((substep + 1) % interval == 0 or substep + 1 == pace.substeps):
             follow_triangles(t, threads, arrivals, pace.per_h, fabric)
 

@@ -94,7 +94,8 @@ def crossing_share(p: wp.vec3d, q: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec
     squared = wp.dot(n, n)
     above = wp.dot(n, p - a)
     below = wp.dot(n, q - a)
-    if squared == ZERO or above * below > ZERO or above == below:
+    # not the sign of their product, which is 0 where both are tiny
+    if squared == ZERO or (above > ZERO and below > ZERO) or (above < ZERO and below < ZERO) or above == below:
         return none
     t = above / (above - below)
     r = p + t * (q - p) - a
