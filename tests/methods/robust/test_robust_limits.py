@@ -37,3 +37,20 @@ def test_the_corner_of_a_flag_that_lashes_keeps_its_lengths():
     world = World(scene, "cpu")
     method, state = make_method(world, scene.method), world.initial_state()
     assert max(method.advance_frame(state)["stretch"] for _ in range(27)) < 0.2
+
+
+def test_the_option_sets_how_far_soft_cloth_gives():
+    """A panel that would stretch by a quarter as it falls into its pins, with three limits."""
+    cloth = weft.Cloth(
+        shape=weft.Grid(size=(0.2, 0.4), cells=(4, 8)),
+        placement={"rotation_deg": (90, 0, 0)},
+        material=weft.Material(density=0.2, stretch=5.0, shear=2.0, bend=1e-6),
+        pins=[weft.Pin(boundary="top")],
+    )
+    largest = []
+    for limit in (0.02, 0.1, 0.4):
+        scene = weft.Scene(cloths=[cloth], fps=30, method={"name": "robust", "strain_limit": limit})
+        world = World(scene, "cpu")
+        method, state = make_method(world, scene.method), world.initial_state()
+        largest.append(max(method.advance_frame(state)["stretch"] for _ in range(6)))
+    assert largest[0] < 0.75 * largest[1] < 0.6 * largest[2]
