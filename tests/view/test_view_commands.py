@@ -1,5 +1,6 @@
 """The commands render, plot, view and export: thin, and mistakes are one line."""
 
+import numpy as np
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
@@ -34,6 +35,20 @@ def test_render_a_still(folder):
     code, output = call("render", "run.zarr", "-o", "a.png", "--frame", "-2", "--size", "64x48", "--draft")
     assert (code, output) == (0, "a.png: frame 3")
     assert Image.open(folder / "a.png").size == (64, 48)
+
+
+def test_crossings_are_red_where_they_are_asked_for(folder):
+    memory = waving(cells=6, frames=2)
+    # the block goes through the sheet in frame 1
+    memory.xs[1][memory.bodies[1].vertices] += [0.0, 0.35, 0.0]
+    write_cache(folder / "c.zarr", memory)
+    red = []
+    for option in ((), ("--crossings",)):
+        code, _ = call("render", "c.zarr", "-o", "c.png", "--frame", "1", "--size", "160x120", "--draft", *option)
+        assert code == 0
+        pixels = np.asarray(Image.open(folder / "c.png").convert("RGB")).astype(int)
+        red.append(int((pixels[:, :, 0] > pixels[:, :, 1:].sum(axis=2) + 60).sum()))
+    assert red[0] == 0 and red[1] > 20
 
 
 def test_render_a_film_under_the_name_of_the_cache(folder):
