@@ -7,8 +7,9 @@ from scipy.sparse import csr_array, diags, random_array
 from scipy.sparse.linalg import spsolve
 
 from weft.dynamics.air import Air
-from weft.dynamics.position_based.bending import MOST_ITERATIONS, TOLERANCE, Bending, SparseRows, sliced_rows, times
+from weft.dynamics.position_based.bending import MOST_ITERATIONS, TOLERANCE, Bending
 from weft.dynamics.position_based.model import PositionBased
+from weft.dynamics.position_based.sparse_rows import SparseRows, sliced_rows, times
 from weft.dynamics.springs import from_mesh
 from weft.mesh import TriMesh, shapes
 from weft.runtime import launch
@@ -162,7 +163,7 @@ def test_rows_in_slices_are_the_same_matrix(side, count):
     # some rows are empty
     matrix = csr_array(random_array((count, count), density=0.1, rng=rng, format="csr"))
     x, product = rng.normal(size=(count, 4)), wp.zeros(count, dtype=wp.vec4d, device="cpu")
-    rows = sliced_rows(matrix, side, "cpu")
+    rows = sliced_rows(matrix, "cpu", side)
     launch(multiply, count, [rows, wp.array(x, dtype=wp.vec4d, device="cpu"), product], device="cpu")
     np.testing.assert_allclose(product.numpy(), matrix @ x, rtol=0.0, atol=1e-14)
 

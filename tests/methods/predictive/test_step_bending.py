@@ -8,9 +8,11 @@ from scipy.sparse.linalg import spsolve
 from structs import struct_of
 
 import weft
+from weft.dynamics.position_based.bending import rest_stretch_of
 from weft.methods import make_method
-from weft.methods.predictive.bending import INTERVAL, BendingArrays, StepBending, solve_bending
+from weft.methods.predictive.bending import INTERVAL, BendingArrays, StepBending, find_rest_stretches, solve_bending
 from weft.methods.predictive.state import Pace, Settings, VertexArrays
+from weft.runtime import launch
 from weft.runtime.cooperative import CooperativeLauncher
 from weft.scene import Predictive
 from weft.validate.elasticity import cantilever, edge_tilt
@@ -32,7 +34,7 @@ def solve_once(
     bending: BendingArrays,
 ):
     t = first + wp.tid()
-    solve_bending(t, threads, t, vertices.p.shape[0], threads, arrivals, settings[0], pace, vertices, bending)
+    solve_bending(t, threads, arrivals, settings[0], pace, vertices, bending)
 
 
 def strip_world(method="predictive", **more):
@@ -65,15 +67,17 @@ def solve(world, threads=1, factor=1.0):
     arrays = {"p": np.hstack([x, inverse[:, None]]), "before": np.hstack([x - h * v, inverse[:, None]])}
     pull = wp.zeros(count, dtype=wp.vec3d, device="cpu")
     vertices = struct_of(VertexArrays, x=x, target=x, force=force, pull=pull, **arrays)
-    settings = struct_of(Settings, gravity=wp.vec3d(*gravity))
+    settings = struct_of(Settings, gravity=wp.vec3d(*gravity), vertices=count)
     pace = struct_of(Pace, h=h, per_h=1.0 / h, share=1.0 / SUBSTEPS)
     inputs = (wp.array([settings], dtype=Settings, device="cpu"), pace, vertices, bending.arrays)
     CooperativeLauncher("cpu").launch(solve_once, count, inputs, threads=threads)
     found = dt * inverse[:, None] * (pull.numpy() - force)
 
     def matrix_of(rows):
-        values, columns, begins = (a.numpy() for a in (rows.values, rows.columns, rows.begins))
-        return csr_array((values, columns, np.append(begins, len(values))), shape=(count, count))
+        values, columns, begins, ends = (a.numpy() for a in (rows.values, rows.columns, rows.begins, rows.ends))
+        places = [np.arange(begin, end, rows.step) for begin, end in zip(begins, ends, strict=True)]
+        row, entries = np.repeat(np.arange(count), [len(k) for k in places]), np.concatenate(places)
+        return csr_array((values[entries], (row, columns[entries])), shape=(count, count))
 
     k, iterated = matrix_of(bending.arrays.matrix), matrix_of(bending.arrays.iterated)
     delay = bending.arrays.delay.numpy()
@@ -102,6 +106,35 @@ def test_threads_share_a_solve_to_the_byte():
 def test_stiffer_cloth_is_bent_by_another_solve():
     soft, stiff = solve(strip_world(), factor=0.01)[0], solve(strip_world(), factor=0.04)[0]
     assert np.linalg.norm(stiff) > 1.5 * np.linalg.norm(soft)
+
+
+@wp.kernel
+def find_stretches(first: int, begin: int, end: int, bending: BendingArrays, found: wp.array[wp.vec4d]):
+    if first + wp.tid() == 0:
+        find_rest_stretches(begin, end, bending)
+    for i in range(begin, end):
+        found[i] = rest_stretch_of(i, bending.quads, bending.weights, bending.rest, bending.ahead)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0, 7), (3, 61), (5, 5)])
+def test_rest_shapes_of_four_hinges_are_those_of_one_at_a_time(begin, end):
+    """Bent ones, flat ones, ones that are folded up and ones without area."""
+    rng, count = np.random.default_rng(1), 62
+    quads = np.arange(4 * count).reshape(-1, 4)
+    x = rng.normal(size=(count, 4, 4))
+    # folded up: the two triangles are the same
+    x[::3, 3] = x[::3, 2] + 1e-9 * rng.normal(size=(len(x[::3]), 4))
+    x[1::9, 2] = x[1::9, 1]
+    weights = rng.normal(size=(count, 4))
+    weights -= weights.mean(axis=1, keepdims=True)
+    rest = np.where(np.arange(count) % 5 == 0, 0.0, rng.normal(size=count))
+    bending = StepBending(strip_world()).arrays
+    given = {"quads": quads, "weights": weights, "rest": rest, "ahead": x.reshape(-1, 4), "rest_stretch": 0.0 * weights}
+    for name, values in given.items():
+        setattr(bending, name, wp.array(values, dtype=getattr(bending, name).dtype, device="cpu"))
+    found = wp.zeros(count, dtype=wp.vec4d, device="cpu")
+    launch(find_stretches, 1, [begin, end, bending, found])
+    np.testing.assert_allclose(bending.rest_stretch.numpy(), found.numpy(), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("cells", [10, 20])

@@ -27,7 +27,6 @@ their masses, S^T K S. If they moved on their own and were put together afterwar
 """
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,13 +36,13 @@ from scipy.sparse.linalg import eigsh
 
 from weft.dynamics import curvature
 from weft.dynamics.bend_memory import BendMemory, mean_normal
-from weft.dynamics.packed_vertices import first_three, row_product
+from weft.dynamics.packed_vertices import first_three
+from weft.dynamics.position_based.sparse_rows import SparseRows, iterate_rows, sliced_rows, start_rows
 from weft.dynamics.seam_hinges import vertex_groups
 from weft.dynamics.springs import SpringNetwork
 from weft.runtime import launch
 from weft.runtime.cooperative import (
     BLOCK,
-    WARP,
     CooperativeLauncher,
     barrier_between,
     partition_begin,
@@ -64,24 +63,6 @@ TOLERANCE = 0.03
 MOST_ITERATIONS = 1000
 # rows worth a thread of their own; lengths of steps whose numbers are kept: a step that collides is halved, so a run has few
 ROWS_A_THREAD, MOST_PLANS = 256, 64
-
-
-@wp.struct
-class SparseRows:
-    """A sparse matrix by rows, on CUDA sliced: `WARP` rows have their entries side by side, so that a warp reads neighbours."""
-
-    begins: wp.array[int]
-    ends: wp.array[int]
-    step: int
-    """from an entry of a row to its next"""
-    columns: wp.array[int]
-    values: wp.array[wp.float64]
-
-
-@wp.func
-def times(i: int, matrix: SparseRows, x: wp.array[wp.vec4d]) -> wp.vec4d:
-    """Row i of the matrix times x."""
-    return row_product(matrix.begins[i], matrix.ends[i], matrix.step, matrix.columns, matrix.values, x)
 
 
 @wp.struct
@@ -132,27 +113,6 @@ def find_rest_stretch(
     stretch[i] = rest_stretch_of(i, quads, weights, rest, p)
 
 
-@wp.func
-def right_hand_side(
-    i: int,
-    k: SparseRows,
-    p: wp.array[wp.vec4d],
-    rest_moments: SparseRows,
-    rest_stretch: wp.array[wp.vec4d],
-    dt: wp.float64,
-) -> wp.vec4d:
-    """The right-hand side divided by the mass. p is x + (dt + tau) v."""
-    w = p[i][3]
-    b = wp.vec4d()
-    if w > ZERO:
-        b = -times(i, k, p)
-        if rest_moments.begins.shape[0] > 0:
-            b += times(i, rest_moments, rest_stretch)
-        b = (dt * w) * b
-        b[3] = ZERO
-    return b
-
-
 @wp.kernel
 def start_solve(
     first: int,
@@ -168,32 +128,7 @@ def start_solve(
 ):
     """The right-hand side, and the first iterate from dv = 0."""
     i = first + wp.tid()
-    b = right_hand_side(i, k, p, rest_moments, rest_stretch, dt)
-    right[i] = b
-    direction[i] = factor * b
-    dv[i] = factor * b
-
-
-@wp.func
-def iterate(
-    i: int,
-    k: SparseRows,
-    delay: wp.array[wp.float64],
-    w: wp.float64,
-    dt: wp.float64,
-    momentum: wp.float64,
-    factor: wp.float64,
-    right: wp.array[wp.vec4d],
-    direction: wp.array[wp.vec4d],
-    dv: wp.array[wp.vec4d],
-    dv_next: wp.array[wp.vec4d],
-):
-    """One Chebyshev iteration for a vertex of inverse mass w; a pinned one stays at 0."""
-    if w > ZERO:
-        residual = right[i] - dv[i] - (w * dt * (dt + delay[i])) * times(i, k, dv)
-        d = momentum * direction[i] + factor * residual
-        direction[i] = d
-        dv_next[i] = dv[i] + d
+    start_rows(i, i + 1, 1, k, p, rest_moments, rest_stretch, dt, factor, right, direction, dv)
 
 
 @wp.kernel(launch_bounds=(BLOCK, 1))
@@ -224,11 +159,14 @@ def solve_bending(
         momentum = new * rho
         factor = TWO * new / chebyshev.half
         rho = new
-        for i in range(begin, end, step):
-            if number % 2 == 0:
-                iterate(i, k, delay, p[i][3], chebyshev.dt, momentum, factor, right, direction, dv, dv_next)
-            else:
-                iterate(i, k, delay, p[i][3], chebyshev.dt, momentum, factor, right, direction, dv_next, dv)
+        if number % 2 == 0:
+            iterate_rows(
+                begin, end, step, k, delay, p, chebyshev.dt, momentum, factor, right, direction, dv, dv_next
+            )  # fmt: skip
+        else:
+            iterate_rows(
+                begin, end, step, k, delay, p, chebyshev.dt, momentum, factor, right, direction, dv_next, dv
+            )  # fmt: skip
         barrier_between(arrivals, count, count)
     for i in range(begin, end, step):
         if p[i][3] > ZERO:
@@ -265,7 +203,6 @@ class Bending:
         self._pinned: np.ndarray | None = None
         self._plans: dict[float, Any] = {}
         self._cooperative = CooperativeLauncher(device)
-        self._upload = partial(sliced_rows, side=1 if wp.get_device(device).is_cpu else WARP, device=device)
 
     def pin(self, pinned: np.ndarray) -> None:
         """Assemble the matrix for the vertices that are pinned now, unless they are the same as before."""
@@ -280,9 +217,9 @@ class Bending:
         """K and K' in N/m, (n, n)"""
         self._stiffest = _stiffest_modes(self.equal_shares, np.where(pinned, 0.0, 1.0 / self._mass), self._delay)
         self._plans = {}
-        self.matrix, self.iterated = self._upload(self.stiffness), self._upload(self.equal_shares)
+        self.matrix, self.iterated = (sliced_rows(x, self.device) for x in (self.stiffness, self.equal_shares))
         """K, and K' of the iterations, as kernels take them"""
-        self.rest_moments = self._upload(moments) if self.memory.curved else SparseRows()
+        self.rest_moments = sliced_rows(moments, self.device) if self.memory.curved else SparseRows()
         rows = [self.matrix, self.iterated, *([self.rest_moments] if self.memory.curved else [])]
         self._material = [(matrix, matrix.values.numpy()) for matrix in rows], self._stiffest
 
@@ -344,25 +281,6 @@ class Bending:
         launch(start_solve, self.count, [*inputs, *self.work[:3]], device=self.device, grain=ROWS_A_THREAD)
         inputs = [self.count, self.iterated, self.delay, p, numbers, *self.work, push]
         self._cooperative.launch(solve_bending, self.count, inputs)
-
-
-def sliced_rows(matrix: csr_array, side: int, device: wp.DeviceLike) -> Any:
-    """`SparseRows` with slices of `side` rows, each as wide as its longest row; the columns of a row in order."""
-    matrix.sort_indices()
-    lengths, row = np.diff(matrix.indptr), np.arange(matrix.shape[0])
-    widths = np.maximum.reduceat(lengths, row[::side]) if len(row) else lengths
-    begins = (np.concatenate([[0], side * np.cumsum(widths)])[row // side] + row % side).astype(np.int32)
-    place = np.repeat(begins - side * matrix.indptr[:-1], lengths) + side * np.arange(matrix.nnz)
-
-    def upload(given: np.ndarray, dtype: Any) -> wp.array:
-        values = np.zeros(side * widths.sum(), given.dtype)
-        values[place] = given
-        return wp.array(values, dtype=dtype, device=device)
-
-    rows: Any = SparseRows()
-    rows.begins, rows.ends = (wp.array(x, dtype=int, device=device) for x in (begins, begins + side * lengths))
-    rows.step, rows.columns, rows.values = side, upload(matrix.indices, int), upload(matrix.data, wp.float64)
-    return rows
 
 
 def _rate_of_convergence(lower: float, upper: float) -> float:

@@ -8,17 +8,10 @@ import warp as wp
 from scipy.sparse import csr_array, vstack
 
 from weft.dynamics.packed_vertices import first_three
-from weft.dynamics.position_based.bending import (
-    Bending,
-    SparseRows,
-    find_rest_stretch,
-    iterate,
-    right_hand_side,
-    sliced_rows,
-)
+from weft.dynamics.position_based.bending import Bending, find_rest_stretch
+from weft.dynamics.position_based.sparse_rows import SparseRows, iterate_rows, sliced_rows, start_rows
 from weft.methods.joined.world import JoinedWorld
 from weft.runtime import launch
-from weft.runtime.cooperative import WARP
 
 wp.set_module_options({"enable_backward": False})
 
@@ -52,11 +45,7 @@ def start_each(
 ):
     """The right-hand side, and the first iterate from dv = 0."""
     i = first + wp.tid()
-    b = right_hand_side(i, k, p, moments, rest_stretch, dt)
-    factor = numbers.starts[world[i]]
-    right[i] = b
-    direction[i] = factor * b
-    dv[i] = factor * b
+    start_rows(i, i + 1, 1, k, p, moments, rest_stretch, dt, numbers.starts[world[i]], right, direction, dv)
 
 
 @wp.kernel
@@ -79,7 +68,8 @@ def iterate_each(
     w = world[i]
     if number < numbers.iterations[w] - 1:
         momentum = numbers.momenta[w, number]
-        iterate(i, k, delay, p[i][3], dt, momentum, numbers.factors[w, number], right, direction, dv, dv_next)
+        factor = numbers.factors[w, number]
+        iterate_rows(i, i + 1, 1, k, delay, p, dt, momentum, factor, right, direction, dv, dv_next)
 
 
 @wp.kernel
@@ -170,7 +160,7 @@ class JoinedBending:
             rows.append(csr_array((own.data, own.indices + start, own.indptr), shape=(n, columns)))
             start += matrix.shape[1] if of_hinges else n
         rows.append(csr_array((self.count - len(rows) * n, columns)))
-        return sliced_rows(csr_array(vstack(rows, format="csr")), 1 if self.device.is_cpu else WARP, self.device)
+        return sliced_rows(csr_array(vstack(rows, format="csr")), self.device)
 
     def _upload(self, plans: Sequence[Any]) -> tuple[Any, int]:
         """The numbers of all solves, and the most iterations of any."""

@@ -5,25 +5,30 @@ change of velocity by bending over a few substeps is solved for at once, and act
 threads of the kernel of a step share each iteration.
 """
 
-# mypy: disable-error-code="arg-type"
+# mypy: disable-error-code="arg-type, empty-body"
 
 from typing import Any
 
 import numpy as np
 import warp as wp
 
-from weft.dynamics.packed_vertices import first_three
-from weft.dynamics.position_based.bending import (
-    Bending,
-    Chebyshev,
-    SparseRows,
-    iterate,
-    rest_stretch_of,
-    right_hand_side,
-)
+from weft.dynamics.bend_memory import SHARP_FOLD
+from weft.dynamics.packed_vertices import PACKED_VERTEX, first_three
+from weft.dynamics.position_based.bending import Bending, Chebyshev, rest_stretch_of
+from weft.dynamics.position_based.sparse_rows import SparseRows, iterate_rows, start_rows
 from weft.dynamics.springs import from_world
-from weft.methods.predictive.state import PREDICTION, Pace, Settings, VertexArrays, fill
-from weft.runtime.cooperative import grid_barrier
+from weft.methods.predictive.state import (
+    PREDICTION,
+    Pace,
+    Settings,
+    VertexArrays,
+    fill,
+    span_begin,
+    span_end,
+    span_step,
+)
+from weft.runtime.cooperative import grid_barrier, on_gpu
+from weft.runtime.native import NativeHeader
 from weft.world import World
 
 wp.set_module_options({"enable_backward": False})
@@ -37,6 +42,8 @@ INTERVAL = 3
 # fewer substeps where a solve would take more iterations than this: shorter solves need so many fewer iterations that they
 # cost little, and where dt^2 times the stiffest eigenvalue is above 5,000 cloth at rest trembles
 FEW_ITERATIONS = 8
+
+_native = NativeHeader(__file__, "bending.h")
 
 
 @wp.struct
@@ -77,37 +84,41 @@ def extrapolate_unbent(i: int, dt: wp.float64, s: Settings, pace: Pace, a: Verte
     b.ahead[i] = wp.vec4d(place[0], place[1], place[2], row[3])
 
 
+@wp.func_native(PACKED_VERTEX + _native.body("find_rest_stretches", SHARP_FOLD=SHARP_FOLD))
+def find_rest_stretches(first: int, last: int, b: BendingArrays):
+    """CPU: `rest_stretch_of` the hinges from `first` to `last` (exclusive), four at a time."""
+    ...
+
+
 @wp.func
 def solve_bending(
     t: int,
     threads: int,
-    first: int,
-    last: int,
-    step: int,
     arrivals: wp.array[int],
     s: Settings,
     pace: Pace,
     a: VertexArrays,
     b: BendingArrays,
 ):
-    """The force of bending and wind on the vertices over the next substeps.
-
-    All threads call this: thread t solves the vertices first, first + step, ... below `last`.
-    """
+    """The force of bending and wind on the vertices over the next substeps; all threads call this."""
     plan = b.plans[s.prediction]
+    first, last, step = span_begin(t, threads, s.vertices), span_end(t, threads, s.vertices), span_step(threads)
     grid_barrier(arrivals)
     for i in range(first, last, step):
         extrapolate_unbent(i, plan.dt, s, pace, a, b)
     grid_barrier(arrivals)
     if b.rest_stretch.shape[0] > 0:
-        for i in range(t, b.rest_stretch.shape[0], threads):
-            b.rest_stretch[i] = rest_stretch_of(i, b.quads, b.weights, b.rest, b.ahead)
+        if on_gpu():
+            for i in range(t, b.rest_stretch.shape[0], threads):
+                b.rest_stretch[i] = rest_stretch_of(i, b.quads, b.weights, b.rest, b.ahead)
+        else:
+            hinges = b.rest_stretch.shape[0]
+            find_rest_stretches(span_begin(t, threads, hinges), span_end(t, threads, hinges), b)
         grid_barrier(arrivals)
-    for i in range(first, last, step):
-        right = right_hand_side(i, b.matrix, b.ahead, b.rest_moments, b.rest_stretch, plan.dt)
-        b.right[i] = right
-        b.direction[i] = right / plan.middle
-        b.dv[i] = right / plan.middle
+    start_rows(
+        first, last, step, b.matrix, b.ahead, b.rest_moments, b.rest_stretch, plan.dt, ONE / plan.middle, b.right,
+        b.direction, b.dv,
+    )  # fmt: skip
     k = b.iterated
     ratio = plan.half / plan.middle
     rho = ratio
@@ -117,12 +128,14 @@ def solve_bending(
         momentum = new * rho
         factor = TWO * new / plan.half
         rho = new
-        for i in range(first, last, step):
-            w = a.p[i][3]
-            if number % 2 == 0:
-                iterate(i, k, b.delay, w, plan.dt, momentum, factor, b.right, b.direction, b.dv, b.dv_next)
-            else:
-                iterate(i, k, b.delay, w, plan.dt, momentum, factor, b.right, b.direction, b.dv_next, b.dv)
+        if number % 2 == 0:
+            iterate_rows(
+                first, last, step, k, b.delay, a.p, plan.dt, momentum, factor, b.right, b.direction, b.dv, b.dv_next
+            )
+        else:
+            iterate_rows(
+                first, last, step, k, b.delay, a.p, plan.dt, momentum, factor, b.right, b.direction, b.dv_next, b.dv
+            )
     for i in range(first, last, step):
         w = a.p[i][3]
         if w > ZERO:

@@ -17,15 +17,16 @@ triangles.
 Only vertices that have a half-space in the step are looked at, and those that are lost.
 """
 
-# mypy: disable-error-code="arg-type"
+# mypy: disable-error-code="arg-type, empty-body"
 
 import warp as wp
 
-from weft.dynamics.packed_vertices import first_three
+from weft.dynamics.packed_vertices import PACKED_VERTEX, first_three
 from weft.geometry.stencil import nearest_edge_edge, on_segment
 from weft.methods.predictive.collider_shapes import ColliderArrays, carried, rotation_of
 from weft.methods.predictive.half_spaces import HalfSpaceArrays
 from weft.methods.predictive.state import VertexArrays
+from weft.runtime.native import NativeHeader
 
 wp.set_module_options({"enable_backward": False})
 
@@ -40,6 +41,10 @@ UNKNOWN = wp.constant(wp.float64(0.75))
 TINY = wp.constant(wp.float64(1e-4))
 # an edge that is longer than this many times its rest length is not carried along: the collider goes through
 TORN = wp.constant(wp.float64(1.5))
+# the carrier of a vertex that nothing carries, but of which an edge may come near to a core
+NEAR = wp.constant(-2)
+
+_native = NativeHeader(__file__, "cores.h")
 
 
 @wp.func
@@ -99,9 +104,20 @@ def is_short(i: int, j: int, distance: wp.float64, near: wp.float64, a: VertexAr
     return squared < enough * enough
 
 
+@wp.func_native(PACKED_VERTEX + _native.body("comes_near", DEPTH=DEPTH))
+def comes_near(i: int, k: int, a: VertexArrays, c: ColliderArrays) -> bool:
+    """Whether an edge of vertex i is so long that it can be near to the core of collider k in the step, or at its end."""
+    ...
+
+
 @wp.func
 def core_in_the_way(i: int, k: int, a: VertexArrays, c: ColliderArrays) -> int:
-    """Whether an edge of vertex i crossed the core of collider k since the start of the step; 2 where it was stretched far."""
+    """Whether an edge of vertex i crossed the core of collider k since the start of the step; 2 where it was stretched far.
+
+    -1: no edge is so long that it could have.
+    """
+    if not comes_near(i, k, a, c):
+        return -1
     core = c.cores[k]
     half = wp.vec3d(core[0], core[1], core[2])
     near = DEPTH * core[3]
@@ -210,6 +226,8 @@ def find_carried(first: int, last: int, number: int, halves: HalfSpaceArrays, a:
             if found > 0:
                 a.carrier[i] = k + (found - 1) * c.shapes.shape[0]
                 a.carries[number] = 1
+            elif found == 0:
+                a.carrier[i] = NEAR
 
 
 @wp.func
@@ -244,6 +262,9 @@ def lose_pierced(first: int, last: int, up: wp.vec3d, halves: HalfSpaceArrays, a
     for place in range(first, last):
         i = halves.vertices[place]
         k = halves.numbers[place]
+        # where nothing was carried, only the edges that may have crossed a core can be at one
+        if a.carries[0] == 0 and a.carrier[i] != NEAR:
+            continue
         if c.cores[k][3] > ZERO and a.lost[i] < 0 and is_new(place, first, halves):
             if is_pierced(i, k, a, c):
                 lose(i, k, up, a, c)

@@ -22,7 +22,7 @@ from weft.methods.predictive.collider_shapes import ColliderArrays
 from weft.methods.predictive.contacts import CONTACT_CPP, LAST_SWEEPS, ContactArrays
 from weft.methods.predictive.cores import carry, find_carried, free_lost, lose_pierced
 from weft.methods.predictive.fabric import FabricArrays, follow_triangles, solve_fabric
-from weft.methods.predictive.guides import GuideArrays, attach_vertices, follow_goals
+from weft.methods.predictive.guides import GuideArrays, solve_guides
 from weft.methods.predictive.half_spaces import HalfSpaceArrays, look_at_ends, solve_half_spaces
 from weft.methods.predictive.state import Pace, Settings, VertexArrays, pace_of, progress_of, stop_moving
 from weft.runtime.cooperative import SMALL_BLOCK, SYNC_GRID, clusterable, grid_barrier
@@ -61,28 +61,6 @@ class Reservations:
     counters: wp.array[int]
     stop: wp.array[int]
     """not 0 where the step is not to be done"""
-
-
-@wp.func
-def solve_guides(
-    t: int,
-    threads: int,
-    arrivals: wp.array[int],
-    progress: wp.float64,
-    pace: Pace,
-    guides: GuideArrays,
-    vertices: VertexArrays,
-):
-    """Goals, then attachments rank by rank, by all threads."""
-    goals = guides.goal_vertices.shape[0]
-    if goals > 0:
-        for i in range(t, goals, threads):
-            follow_goals(i, i + 1, pace.h, progress, pace.share, guides, vertices)
-        grid_barrier(arrivals)
-    for rank in range(guides.ranks.shape[0] - 1):
-        for i in range(guides.ranks[rank] + t, guides.ranks[rank + 1], threads):
-            attach_vertices(i, i + 1, guides, vertices)
-        grid_barrier(arrivals)
 
 
 @wp.func_native(
@@ -223,7 +201,7 @@ def advance_on_cuda(
         progress = progress_of(substep, pace)
         if substep % interval == 0:
             if bending.intervals[s.prediction] > 0:
-                solve_bending(t, threads, t, s.vertices, threads, arrivals, s, pace, vertices, bending)
+                solve_bending(t, threads, arrivals, s, pace, vertices, bending)
             for i in range(t, s.vertices, threads):
                 predict_one(i, progress, s, pace, vertices)
         for sweep in range(s.sweeps):

@@ -6,7 +6,7 @@ any mesh; their rest lengths follow the triangles (`dynamics.position_based.memb
 order on the CPU and on CUDA.
 """
 
-# mypy: disable-error-code="arg-type"
+# mypy: disable-error-code="arg-type, empty-body"
 
 from typing import Any
 
@@ -27,16 +27,19 @@ from weft.dynamics.position_based.spring_lines import (
     solve_lines,
 )
 from weft.dynamics.springs import BEND, from_world
-from weft.methods.predictive.state import VertexArrays, fill
+from weft.methods.predictive.state import VertexArrays, fill, span_begin, span_end, span_step
 from weft.runtime import launch
 from weft.runtime.colouring import colour_items
 from weft.runtime.cooperative import grid_barrier
+from weft.runtime.native import NativeHeader
 from weft.world import World
 
 wp.set_module_options({"enable_backward": False})
 
 # items that measure the largest stretch on CUDA
 MEASURES = 1024
+
+_native = NativeHeader(__file__, "fabric.h")
 
 
 @wp.struct
@@ -92,22 +95,29 @@ def solve_fabric(
     grid_barrier(arrivals)
 
 
+@wp.func_native(_native.body("find_extensions"))
+def find_extensions(first: int, last: int, step: int, squared: wp.float64, fabric: FabricArrays):
+    """How much longer than their material the rest lengths of springs are, and how much that is due to their own force.
+
+    `squared`: 1 / h^2 of the substep that has ended. Of the springs first, first + step, ... below `last`.
+    """
+    ...
+
+
+@wp.func_native(_native.body("follow_extensions", LARGEST_SHIFT=LARGEST_SHIFT))
+def follow_extensions(first: int, last: int, step: int, fabric: FabricArrays):
+    """Rest lengths at which these springs pull as their triangles do."""
+    ...
+
+
 @wp.func
 def follow_triangles(t: int, threads: int, arrivals: wp.array[int], per_h: wp.float64, fabric: FabricArrays):
     """Rest lengths at which springs pull as their triangles do; after a substep 1 / per_h, which all threads have ended."""
-    for k in range(t, fabric.places.shape[0], threads):
-        i = fabric.places[k]
-        by_force = fabric.compliances[k] * per_h * per_h * fabric.slots.pushes[i]
-        fabric.extensions[k] = fabric.slots.rests[i] - fabric.rests[k] - by_force
+    count = fabric.places.shape[0]
+    first, last, step = span_begin(t, threads, count), span_end(t, threads, count), span_step(threads)
+    find_extensions(first, last, step, per_h * per_h, fabric)
     grid_barrier(arrivals)
-    for k in range(t, fabric.places.shape[0], threads):
-        e = fabric.others[k]
-        c = fabric.shares[k]
-        shift = fabric.own[k] * fabric.extensions[k]
-        for j in range(4):
-            shift -= c[j] * fabric.extensions[e[j]]
-        most = wp.float64(LARGEST_SHIFT) * fabric.rests[k]
-        fabric.slots.rests[fabric.places[k]] = fabric.rests[k] + wp.clamp(shift, -most, most)
+    follow_extensions(first, last, step, fabric)
 
 
 @wp.kernel

@@ -6,7 +6,7 @@ nearest vertex of each group of neighbouring pins, to the nearest few groups whe
 and only what is stretched far more than its weight does: cloth that is jerked, or has few substeps.
 """
 
-# mypy: disable-error-code="empty-body"
+# mypy: disable-error-code="arg-type, empty-body"
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,7 +15,8 @@ import numpy as np
 import warp as wp
 
 from weft.dynamics.packed_vertices import PACKED_VERTEX
-from weft.methods.predictive.state import VertexArrays, fill
+from weft.methods.predictive.state import Pace, VertexArrays, fill, span_begin, span_end, span_step
+from weft.runtime.cooperative import grid_barrier
 from weft.runtime.native import NativeHeader
 from weft.scene import Follow
 from weft.scene.motion import MotionModel
@@ -60,6 +61,7 @@ class GuideArrays:
 def follow_goals(
     first: int,
     last: int,
+    many: int,
     h: wp.float64,
     progress: wp.float64,
     share_of_step: wp.float64,
@@ -71,9 +73,34 @@ def follow_goals(
 
 
 @wp.func_native(PACKED_VERTEX + _native.body("attach_vertices"))
-def attach_vertices(first: int, last: int, guides: GuideArrays, vertices: VertexArrays):
+def attach_vertices(first: int, last: int, many: int, guides: GuideArrays, vertices: VertexArrays):
     """Long-range attachments: a vertex stays within its length of the pin."""
     ...
+
+
+@wp.func
+def solve_guides(
+    t: int,
+    threads: int,
+    arrivals: wp.array[int],
+    progress: wp.float64,
+    pace: Pace,
+    guides: GuideArrays,
+    vertices: VertexArrays,
+):
+    """Goals, then attachments rank by rank, by all threads."""
+    step = span_step(threads)
+    goals = guides.goal_vertices.shape[0]
+    if goals > 0:
+        begin, end = span_begin(t, threads, goals), span_end(t, threads, goals)
+        follow_goals(begin, end, step, pace.h, progress, pace.share, guides, vertices)
+        grid_barrier(arrivals)
+    for rank in range(guides.ranks.shape[0] - 1):
+        first = guides.ranks[rank]
+        size = guides.ranks[rank + 1] - first
+        begin, end = span_begin(t, threads, size), span_end(t, threads, size)
+        attach_vertices(first + begin, first + end, step, guides, vertices)
+        grid_barrier(arrivals)
 
 
 class GoalGroup(NamedTuple):

@@ -15,6 +15,7 @@ import warp as wp
 from weft.dynamics.air import Air
 from weft.dynamics.packed_vertices import bring_back, start_vertex
 from weft.mesh.topology import incidence
+from weft.runtime.cooperative import on_gpu
 from weft.scene import Predictive
 from weft.scene.pins import selected_vertices
 from weft.world import World
@@ -155,7 +156,7 @@ class VertexArrays:
     spots: wp.array2d[wp.float32]
     """position, reach and displacement in single precision, one plane for each number; for the CPU"""
     carrier: wp.array[int]
-    """the collider that carries a vertex along, since an edge of it would have crossed its core; -1 for none"""
+    """the collider that carries a vertex along, since an edge of it would have crossed its core; negative for none"""
     lost: wp.array[int]
     """the collider that passes through the cloth at a vertex, -1 for none"""
     home: wp.array[wp.vec3d]
@@ -286,6 +287,30 @@ def pace_of(s: Settings) -> Pace:
 def progress_of(substep: int, pace: Pace) -> wp.float64:
     """The share of the step that is over at the end of a substep: substeps run from half a substep after the start."""
     return (wp.float64(substep) + wp.float64(1.5)) * pace.share
+
+
+@wp.func
+def span_begin(t: int, threads: int, count: int) -> int:
+    """The first of the items of thread t, of so many: on CUDA every so many-th one, on the CPU neighbours."""
+    if on_gpu():
+        return t
+    return int(wp.int64(count) * wp.int64(t) // wp.int64(threads))
+
+
+@wp.func
+def span_end(t: int, threads: int, count: int) -> int:
+    """Where the items of thread t end."""
+    if on_gpu():
+        return count
+    return int(wp.int64(count) * wp.int64(t + 1) // wp.int64(threads))
+
+
+@wp.func
+def span_step(threads: int) -> int:
+    """The distance of a thread's items."""
+    if on_gpu():
+        return threads
+    return 1
 
 
 @wp.func

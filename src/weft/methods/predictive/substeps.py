@@ -13,53 +13,25 @@ from weft.methods.predictive.collider_shapes import ColliderArrays
 from weft.methods.predictive.contacts import LAST_SWEEPS, ContactArrays, refresh_contact, solve_contacts
 from weft.methods.predictive.cores import carry, find_carried, free_lost, lose_pierced
 from weft.methods.predictive.fabric import FabricArrays, follow_triangles, solve_fabric
-from weft.methods.predictive.guides import GuideArrays, attach_vertices, follow_goals
+from weft.methods.predictive.guides import GuideArrays, solve_guides
 from weft.methods.predictive.half_spaces import HalfSpaceArrays, find_half_spaces, look_at_ends, solve_half_spaces
-from weft.methods.predictive.state import Pace, Settings, VertexArrays, pace_of, progress_of, start_moving, stop_moving
+from weft.methods.predictive.state import (
+    Pace,
+    Settings,
+    VertexArrays,
+    pace_of,
+    progress_of,
+    span_begin,
+    span_end,
+    start_moving,
+    stop_moving,
+)
 from weft.runtime.cooperative import grid_barrier
 
 wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
-
-
-@wp.func
-def span_begin(t: int, threads: int, count: int) -> int:
-    """Where the items of thread t begin, of so many; t + 1 gives where they end."""
-    return int(wp.int64(count) * wp.int64(t) // wp.int64(threads))
-
-
-@wp.func
-def solve_guides(
-    t: int,
-    threads: int,
-    arrivals: wp.array[int],
-    progress: wp.float64,
-    pace: Pace,
-    guides: GuideArrays,
-    vertices: VertexArrays,
-):
-    """Goals, then attachments rank by rank."""
-    goals = guides.goal_vertices.shape[0]
-    if goals > 0:
-        follow_goals(
-            span_begin(t, threads, goals),
-            span_begin(t + 1, threads, goals),
-            pace.h,
-            progress,
-            pace.share,
-            guides,
-            vertices,
-        )
-        grid_barrier(arrivals)
-    for rank in range(guides.ranks.shape[0] - 1):
-        begin = guides.ranks[rank]
-        size = guides.ranks[rank + 1] - begin
-        attach_vertices(
-            begin + span_begin(t, threads, size), begin + span_begin(t + 1, threads, size), guides, vertices
-        )
-        grid_barrier(arrivals)
 
 
 @wp.func
@@ -132,7 +104,7 @@ def advance(
     s = settings[0]
     pace = pace_of(s)
     begin = span_begin(t, threads, s.vertices)
-    end = span_begin(t + 1, threads, s.vertices)
+    end = span_end(t, threads, s.vertices)
 
     # vertices, where nothing would stop them, and their half-spaces
     for i in range(begin, end):
@@ -149,7 +121,7 @@ def advance(
         return
 
     if s.cached != 0:
-        for i in range(span_begin(t, threads, s.contacts), span_begin(t + 1, threads, s.contacts)):
+        for i in range(span_begin(t, threads, s.contacts), span_end(t, threads, s.contacts)):
             refresh_contact(i, contacts, vertices)
     grid_barrier(arrivals)
 
@@ -159,7 +131,7 @@ def advance(
     for substep in range(pace.substeps):
         progress = progress_of(substep, pace)
         if substep % interval == 0 and bending.intervals[s.prediction] > 0:
-            solve_bending(t, threads, begin, end, 1, arrivals, s, pace, vertices, bending)
+            solve_bending(t, threads, arrivals, s, pace, vertices, bending)
         # a thread moved its vertices last itself, so it need not wait for others here
         predict_vertices(
             begin, end, vertices.x, vertices.target, vertices.pull, s.gravity, pace.slowed, pace.h, progress, vertices.p,

@@ -296,8 +296,9 @@ for (int pass = 0; pass < 2 * blocks - 1; ++pass) {
         }
         const vectors to = gather(p, end, end_mass[k]), to_moved = minus(to, gather(before, end, nobody));
         const vectors way = minus(to, from), change = minus(to_moved, from_moved);
-        n[k] = unit(now ? way : minus(way, change));
-        const lanes moved = dot(n[k], change), length = __builtin_elementwise_sqrt(dot(way, way));
+        const lanes length = __builtin_elementwise_sqrt(dot(way, way));
+        n[k] = now ? times(length > 0.0 ? 1.0 / length : lanes{}, way) : unit(minus(way, change));
+        const lanes moved = dot(n[k], change);
         lack[k] = counts * (rest - length) - (1.0 - counts) * moved;
         lack[k] = either(start < 0, lanes{}, lack[k]);
         start_mass[k] = from_mass;

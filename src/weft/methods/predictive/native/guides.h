@@ -1,11 +1,11 @@
 // What guides single vertices: springs to an animation (goals), and long-range attachments to pins.
 
-// [follow_goals] springs first..last-1; the goal goes straight from its start to its end over the step
+// [follow_goals] every `many`-th of the springs from `first` to before `last`; the goal goes straight from its start to its end over the step
 row4* rows = (row4*)vertices.p.data;
 // most springs are as the one before: no need to divide again
 double frequency = -1.0, ratio = -1.0, stiff = 0.0, damp = 0.0;
 const bool with_backstops = guides.goal_backstops.shape[0] > 0;
-for (int i = first; i < last; ++i) {
+for (int i = first; i < last; i += many) {
     const int k = guides.goal_vertices.data[i];
     row4 row = rows[k];
     if (!(row[3] > 0.0))
@@ -65,9 +65,9 @@ for (int i = first; i < last; ++i) {
     rows[k] = goal + away;
 }
 
-// [attach_vertices] attachments first..last-1: a vertex stays within its length of the pin
+// [attach_vertices] every `many`-th of these attachments: a vertex stays within its length of the pin
 row4* rows = (row4*)vertices.p.data;
-for (int i = first; i < last; ++i) {
+for (int i = first; i < last; i += many) {
     const wp::vec_t<2, int> e = guides.attached.data[i];
     const row4 a = rows[e[0]];
     row4 d = a - rows[e[1]];
