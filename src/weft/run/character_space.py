@@ -29,32 +29,27 @@ class CharacterSpace:
         """the pose at the end of the next step, which the caller writes"""
         self.velocity_scale = self.inertia_scale = 1.0
         """shares of speed and of acceleration that are felt"""
-        self._rigid = np.eye(4)
-        """the last root that was found to be rigid"""
         self.forget()
-
-    def problem(self) -> str:
-        """What keeps the root from being a rigid motion; nothing if it is one."""
-        if np.array_equal(self.root, self._rigid):
-            return ""
-        found = rigid_problem(self.root)
-        if not found:
-            self._rigid = self.root.copy()
-        return found
 
     def forget(self) -> None:
         """The root has not moved: where it is at the end of the next step, it has been before."""
         self.before: Floats | None = None
         """the pose at the start of the next step, where there was one"""
         self._linear, self._angular = np.zeros(3), np.zeros(3)
+        self._resting = b""
+        """the pose in which it was before and after the last step, if it was"""
 
     def take_motion(self, dt: float) -> tuple[Floats, Floats, Floats] | None:
         """What is not felt of the motion of a step of `dt`: a rigid 4x4 matrix, and changes of linear and angular velocity.
 
         The angular velocity turns about the root at the start of the step. None where all is felt, or nothing moves.
         """
+        if self._resting and self._resting == self.root.tobytes():
+            return None
+        self._resting = b""
         at_rest = not (self._linear.any() or self._angular.any())
         if at_rest and self.before is not None and np.array_equal(self.root, self.before):
+            self._resting = self.root.tobytes()
             return None
         end = self.root.copy()
         start = end if self.before is None else self.before
@@ -78,6 +73,7 @@ class CharacterSpace:
     def restore(self, saved: list[Any]) -> None:
         """Take up what `saved` gave."""
         self.root[:] = saved[0]
+        self._resting = b""
         self.before, self._linear, self._angular = (None if v is None else np.array(v) for v in saved[1:])  # type: ignore[assignment]
 
 

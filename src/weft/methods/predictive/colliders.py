@@ -104,6 +104,7 @@ class Colliders:
             cores=wp.array(cores, dtype=wp.vec4d, device=device),
         )
         self._host = np.zeros((self.count, 4, 4))
+        self._views = (self.start.numpy(), self.end.numpy()) if self.device.is_cpu else None
         self.has_thin = any(shape.span > 0.0 for shape in shapes)
         """whether edges of cloth keep off a collider too"""
 
@@ -209,13 +210,14 @@ class Colliders:
 
     def largest_turn(self) -> float:
         """The largest angle by which a collider turns in the step, rad."""
-        start, end = self.start.numpy(), self.end.numpy()
-        least = np.einsum("kij,kij->k", start[:, :3, :3], end[:, :3, :3]).min()
+        start, end = self._views or (self.start.numpy(), self.end.numpy())
+        least = min(np.einsum("kij,kij->k", start[:, :3, :3], end[:, :3, :3]).tolist())
         return float(np.arccos(min(max(0.5 * (least - 1.0), -1.0), 1.0))) if least < 2.99 else 0.0
 
     def largest_shift(self) -> float:
         """How far a collider with a core goes in the step, in its radii."""
-        shift = np.matmul(self.end.numpy() - self.start.numpy(), self._middles)[:, :, 0]
+        start, end = self._views or (self.start.numpy(), self.end.numpy())
+        shift = np.matmul(end - start, self._middles)[:, :, 0]
         return float(np.sqrt((np.square(shift).sum(axis=1) * self._per_radius).max()))
 
     def poses_at(self, time: float) -> np.ndarray:

@@ -191,6 +191,7 @@ class Fabric:
         """of a step, and of its prediction, which has substeps of another length"""
         self._measured = upload(interleaved(lines.vertices, device)[places], wp.vec2i)
         self._found = upload(np.zeros(1 if device.is_cpu else MEASURES))
+        self._found_view = self._found.numpy() if device.is_cpu else None
         self._lengths = [upload([0.0]) for _ in range(2)]
         self._prepared = [0.0, 0.0]
 
@@ -219,7 +220,7 @@ class Fabric:
         """By how much of its rest length a spring is longer than at rest, at most."""
         inputs = [self._measured, self.arrays[0].rests, x, self._found]
         launch(measure_stretch, len(self._found), inputs, device=self.device, grain=1)
-        return float(self._found.numpy().max())
+        return float(self._found.numpy().max() if self._found_view is None else self._found_view[0])
 
     def forget(self) -> None:
         """The cloth is elsewhere than the last step left it."""
