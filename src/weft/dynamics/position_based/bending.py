@@ -187,6 +187,7 @@ class Bending:
         self.active = bool(hinges.face_coupling.any())
         """whether anything bends"""
         self._stencils = curvature.stencil_matrix(hinges, self.count)
+        self.welded = len(network.welded) > 0
         self._groups = vertex_groups(network.welded, self.count) if len(network.welded) else None
         self.memory = BendMemory(hinges.quads, hinges.weights, hinges.rest, hinges.limits, device)
         self.rest_stretch = wp.zeros(len(hinges.quads) if self.memory.curved else 0, dtype=wp.vec4d, device=device)

@@ -57,7 +57,8 @@ def right_hand_side(
     w = p[i][3]
     b = wp.vec4d()
     if w > ZERO:
-        b = -times(i, k, p)
+        if k.begins.shape[0] > 0:
+            b = -times(i, k, p)
         if rest_moments.begins.shape[0] > 0:
             b += times(i, rest_moments, rest_stretch)
         b = (dt * w) * b

@@ -51,6 +51,7 @@ class BendingArrays:
     """The bending matrix, the rest shape where that is not flat, and what a solve writes."""
 
     matrix: SparseRows
+    """empty where the moments of hinges are found from their jumps: fewer products than with rows of the matrix besides"""
     iterated: SparseRows
     """the matrix of equal shares, of the iterations"""
     delay: wp.array[wp.float64]
@@ -58,8 +59,8 @@ class BendingArrays:
     weights: wp.array[wp.vec4d]
     rest: wp.array[wp.float64]
     rest_moments: SparseRows
-    rest_stretch: wp.array[wp.vec4d]
-    """of each hinge; empty where all cloth is flat at rest"""
+    lacks: wp.array[wp.vec4d]
+    """of each hinge, see `lack_of`; empty where all cloth is flat at rest"""
     ahead: wp.array[wp.vec4d]
     right: wp.array[wp.vec4d]
     direction: wp.array[wp.vec4d]
@@ -84,9 +85,19 @@ def extrapolate_unbent(i: int, dt: wp.float64, s: Settings, pace: Pace, a: Verte
     b.ahead[i] = wp.vec4d(place[0], place[1], place[2], row[3])
 
 
-@wp.func_native(PACKED_VERTEX + _native.body("find_rest_stretches", SHARP_FOLD=SHARP_FOLD))
-def find_rest_stretches(first: int, last: int, b: BendingArrays):
-    """CPU: `rest_stretch_of` the hinges from `first` to `last` (exclusive), four at a time."""
+@wp.func
+def lack_of(i: int, b: BendingArrays) -> wp.vec4d:
+    """How much the jump of a hinge, W p, is short of that at rest; where the matrix has that, only the jump at rest."""
+    lack = rest_stretch_of(i, b.quads, b.weights, b.rest, b.ahead)
+    if b.matrix.begins.shape[0] == 0:
+        for k in range(4):
+            lack -= b.weights[i][k] * b.ahead[b.quads[i][k]]
+    return lack
+
+
+@wp.func_native(PACKED_VERTEX + _native.body("find_lacks", SHARP_FOLD=SHARP_FOLD))
+def find_lacks(first: int, last: int, b: BendingArrays):
+    """CPU: `lack_of` the hinges from `first` to `last` (exclusive), four at a time."""
     ...
 
 
@@ -107,16 +118,16 @@ def solve_bending(
     for i in range(first, last, step):
         extrapolate_unbent(i, plan.dt, s, pace, a, b)
     grid_barrier(arrivals)
-    if b.rest_stretch.shape[0] > 0:
+    if b.lacks.shape[0] > 0:
         if on_gpu():
-            for i in range(t, b.rest_stretch.shape[0], threads):
-                b.rest_stretch[i] = rest_stretch_of(i, b.quads, b.weights, b.rest, b.ahead)
+            for i in range(t, b.lacks.shape[0], threads):
+                b.lacks[i] = lack_of(i, b)
         else:
-            hinges = b.rest_stretch.shape[0]
-            find_rest_stretches(span_begin(t, threads, hinges), span_end(t, threads, hinges), b)
+            hinges = b.lacks.shape[0]
+            find_lacks(span_begin(t, threads, hinges), span_end(t, threads, hinges), b)
         grid_barrier(arrivals)
     start_rows(
-        first, last, step, b.matrix, b.ahead, b.rest_moments, b.rest_stretch, plan.dt, ONE / plan.middle, b.right,
+        first, last, step, b.matrix, b.ahead, b.rest_moments, b.lacks, plan.dt, ONE / plan.middle, b.right,
         b.direction, b.dv,
     )  # fmt: skip
     k = b.iterated
@@ -168,14 +179,15 @@ class StepBending:
             return
         bending.scale(self._factor)
         hinges = {"quads": bending.memory.quads, "weights": bending.memory.weights, "rest": bending.memory.rest}
+        by_hinges = bending.memory.curved and not bending.welded
         self.arrays = fill(
             BendingArrays,
-            matrix=bending.matrix,
+            matrix=SparseRows() if by_hinges else bending.matrix,
             iterated=bending.iterated,
             delay=bending.delay,
             **hinges,
             rest_moments=bending.rest_moments,
-            rest_stretch=bending.rest_stretch,
+            lacks=bending.rest_stretch,
             ahead=self._ahead,
             right=bending.work[0],
             direction=bending.work[1],

@@ -324,6 +324,21 @@ def touch_shape(
         touch.normal = direction(r, length, move - shape.shift)
         touch.gap = length - shape.size[0]
         touch.nearest = shape.place + shape.size[0] * touch.normal
+    elif shape.kind == CAPSULE:
+        axis = wp.vec3d(shape.turn[0, 1], shape.turn[1, 1], shape.turn[2, 1])
+        off = r - wp.clamp(wp.dot(axis, r), -shape.size[1], shape.size[1]) * axis
+        length = wp.length(off)
+        if length > TINY:
+            touch.normal = off / length
+        else:
+            # on the axis: against the motion across it; without any, to one side
+            across = move - shape.shift
+            across -= wp.dot(axis, across) * axis
+            touch.normal = wp.vec3d(shape.turn[0, 0], shape.turn[1, 0], shape.turn[2, 0])
+            if wp.length(across) > TINY:
+                touch.normal = -wp.normalize(across)
+        touch.gap = length - shape.size[0]
+        touch.nearest = x - touch.gap * touch.normal
     else:
         q = wp.transpose(shape.turn) * r
         local_move = wp.transpose(shape.turn) * (move - shape.shift)
@@ -331,16 +346,6 @@ def touch_shape(
             touch.normal = shape.turn * wp.vec3d(ZERO, ONE, ZERO)
             touch.gap = q[1]
             touch.nearest = x - q[1] * touch.normal
-        elif shape.kind == CAPSULE:
-            axis = wp.clamp(q[1], -shape.size[1], shape.size[1])
-            off = wp.vec3d(q[0], q[1] - axis, q[2])
-            length = wp.length(off)
-            n = direction(off, length, wp.vec3d(local_move[0], ZERO, local_move[2]))
-            if length <= TINY and n[1] != ZERO:
-                n = wp.vec3d(ONE, ZERO, ZERO)
-            touch.normal = shape.turn * n
-            touch.gap = length - shape.size[0]
-            touch.nearest = x - touch.gap * touch.normal
         elif shape.kind == BOX or shape.kind == TAPERED:
             out = nearest_on_tapered(q, shape.size)
             if shape.kind == BOX:

@@ -22,7 +22,7 @@ const auto slice_sums = [](const auto& matrix, const row4* x, const int i, row4*
 #if !defined(__CUDA_ARCH__)
 // [include sums]
 const row4* ahead = (const row4*)p.data;
-const bool curved = rest_moments.begins.shape[0] > 0;
+const bool flat = k.begins.shape[0] > 0, curved = rest_moments.begins.shape[0] > 0;
 const auto end_row = [&](const int i, const row4& sum, const row4& moment) {
     row4 b = (dt * ahead[i][3]) * (moment - sum);
     b[3] = 0.0;
@@ -32,15 +32,16 @@ const auto end_row = [&](const int i, const row4& sum, const row4& moment) {
 const row4* stretch = (const row4*)rest_stretch.data;
 for (int i = first; i < last;) {
     if (i % side == 0 && i + side <= last) {
-        row4 sum[side], moment[side] = {};
-        slice_sums(k, ahead, i, sum);
+        row4 sum[side] = {}, moment[side] = {};
+        if (flat)
+            slice_sums(k, ahead, i, sum);
         if (curved)
             slice_sums(rest_moments, stretch, i, moment);
         for (int j = 0; j < side; ++j)
             end_row(i + j, sum[j], moment[j]);
         i += side;
     } else {
-        end_row(i, row_sum(k, ahead, i), curved ? row_sum(rest_moments, stretch, i) : row4{});
+        end_row(i, flat ? row_sum(k, ahead, i) : row4{}, curved ? row_sum(rest_moments, stretch, i) : row4{});
         ++i;
     }
 }

@@ -1,7 +1,7 @@
 // Rest shapes of hinges that are not flat; packed vertices are `row4` (dynamics/native/packed_vertices.h).
 
-// [find_rest_stretches] rest times the mean normal of the triangles abc and bad of each hinge (see `bend_memory.mean_normal`), on
-// the CPU four hinges side by side; of the last group what is beyond the end is found twice
+// [find_lacks] rest times the mean normal of the triangles abc and bad of each hinge (see `bend_memory.mean_normal`), less its jump
+// where the matrix does not have that; four hinges side by side, of which those beyond the end are found twice
 #if !defined(__CUDA_ARCH__)
 struct vectors {
     row4 x, y, z;
@@ -21,6 +21,7 @@ const auto normal_of = [&](const vectors& a, const vectors& b) {
 };
 const row4* rows = (const row4*)b.ahead.data;
 const row4* weights = (const row4*)b.weights.data;
+const bool without_matrix = b.matrix.begins.shape[0] == 0;
 for (int begin = first; begin < last; begin += 4) {
     int hinge[4];
     vectors corner[4];
@@ -36,19 +37,20 @@ for (int begin = first; begin < last; begin += 4) {
     const vectors right = minus(corner[3], corner[0]);
     vectors n = plus(normal_of(along, left), normal_of(right, along));
     row4 length = __builtin_elementwise_sqrt(dot(n, n));
+    ACROSS(weights[hinge[0]], weights[hinge[1]], weights[hinge[2]], weights[hinge[3]], w0, w1, w2)
+    const vectors r = plus(plus(times(w1, along), times(w2, left)), times(-(w0 + w1 + w2), right));
     if (!__builtin_reduce_and(length > $SHARP_FOLD)) {
         // folded up: along the stencil, on the side of what normals there are
-        ACROSS(weights[hinge[0]], weights[hinge[1]], weights[hinge[2]], weights[hinge[3]], w0, w1, w2)
-        const row4 w3 = -(w0 + w1 + w2);
-        const vectors r = plus(plus(times(w1, along), times(w2, left)), times(w3, right));
         const vectors m = times(dot(n, r) < 0.0 ? row4{} - 1.0 : row4{} + 1.0, r);
         const auto sharp = length <= $SHARP_FOLD;
         n = {sharp ? m.x : n.x, sharp ? m.y : n.y, sharp ? m.z : n.z};
         length = __builtin_elementwise_sqrt(dot(n, n));
     }
     const row4 rest = {b.rest.data[hinge[0]], b.rest.data[hinge[1]], b.rest.data[hinge[2]], b.rest.data[hinge[3]]};
-    const vectors found = times(rest * (length > 0.0 ? 1.0 / length : row4{}), n);
+    vectors found = times(rest * (length > 0.0 ? 1.0 / length : row4{}), n);
+    if (without_matrix)
+        found = minus(found, r);
     for (int k = 0; k < 4; ++k)
-        ((row4*)b.rest_stretch.data)[hinge[k]] = row4{found.x[k], found.y[k], found.z[k], 0.0};
+        ((row4*)b.lacks.data)[hinge[k]] = row4{found.x[k], found.y[k], found.z[k], 0.0};
 }
 #endif

@@ -49,12 +49,14 @@ s[3 * stride] = (float)(reach + $ROUNDING * size);
 
 // [faces_along] whether the normal of the cloth at vertex i is on the side of another normal
 const auto* x = vertices.x.data;
-wp::vec_t<3, double> total(0.0, 0.0, 0.0);
+const wp::vec_t<3, double> own = x[i];
+double total = 0.0;
 for (int s = vertices.corner_offsets.data[i]; s < vertices.corner_offsets.data[i + 1]; ++s) {
-    const wp::vec_t<3, int> f = vertices.faces.data[vertices.corners.data[s] / 3];
-    total = total + wp::cross(x[f[1]] - x[f[0]], x[f[2]] - x[f[0]]);
+    const int face = vertices.corners.data[s] / 3, corner = vertices.corners.data[s] - 3 * face;
+    const wp::vec_t<3, int>& f = vertices.faces.data[face];
+    total += wp::dot(wp::cross(x[f[corner < 2 ? corner + 1 : 0]] - own, x[f[corner > 0 ? corner - 1 : 2]] - own), normal);
 }
-return wp::dot(total, normal) > 0.0;
+return total > 0.0;
 
 // [look_at_ends] how deep the other ends of edges are in half-spaces first..last-1, now and at the start of the substep
 const row4* rows = (const row4*)vertices.p.data;
