@@ -92,6 +92,7 @@ def lack_of(i: int, b: BendingArrays) -> wp.vec4d:
     if b.matrix.begins.shape[0] == 0:
         for k in range(4):
             lack -= b.weights[i][k] * b.ahead[b.quads[i][k]]
+    lack[3] = ZERO
     return lack
 
 
