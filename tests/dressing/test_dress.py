@@ -10,9 +10,10 @@ from typer.testing import CliRunner
 
 import weft
 from weft.cli.main import app
+from weft.dressing import sewing
 from weft.dressing.arrange import Obstacle, arrange_panels, panel_groups
 from weft.dressing.dresser import count_crossings, open_limit, part_cloth
-from weft.dressing.sewing import hanging_stitches, sew_garment
+from weft.dressing.sewing import hanging_stitches, laid_into, sew_garment
 from weft.dressing.tension import tightened
 from weft.dressing.thin_body import thin_body
 from weft.errors import WeftError, WeftWarning
@@ -368,6 +369,65 @@ def test_a_thin_body_that_carries_nothing_lets_nothing_fall():
     cut = cut_pattern(skirt(40, 40, 30, z=25), 0.1)
     sewn = sew_garment(cut, column(0.5), material=Material(), thickness=0.002).cut.vertices
     assert abs((sewn - cut.vertices)[:, 1].mean()) < 0.035
+
+
+def test_a_finer_garment_lies_in_the_triangles_of_the_coarse_one(pattern):
+    """Any linear map of the coarse one is that of the fine one too, also beyond its chords along curved edges."""
+    coarse, fine = cut_pattern(pattern, 0.08), cut_pattern(pattern, 0.03)
+    bend = np.array([[0.5, 0.3, 0.0], [0.1, 1.0, 0.7], [-0.2, 0.0, 1.0]])
+    laid = laid_into(coarse, coarse.vertices @ bend, fine)
+    expected = fine.welded_mean(fine.vertices @ bend)[fine.welded_vertex]
+    assert len(laid.faces) == len(fine.faces) and np.allclose(laid.vertices, expected, atol=1e-9)
+
+
+def test_fine_garments_are_sewn_with_coarse_triangles(pattern, tmp_path, monkeypatch):
+    counts = []
+
+    def sew(cut, *rest, **how):
+        counts.append(len(cut.faces))
+        return sew_garment(cut, *rest, **how)
+
+    monkeypatch.setattr(sewing, "SEWING_EDGE", 0.06)
+    monkeypatch.setattr(sewing, "sew_garment", sew)
+    done = weft.dress(pattern, column(), tmp_path / "fine.zarr", edge=0.04, settle=0.2)
+    fine = cut_pattern(pattern, 0.04)
+    assert done.ok and len(done.garments[0].faces) == len(fine.faces) > 1.5 * counts[0]
+    assert np.array_equal(done.garments[0].uv, fine.uv)
+    assert done.fits[0].panels[0].most < 10.0
+
+
+def test_sewing_ends_and_names_the_seams_that_are_open(pattern, monkeypatch):
+    monkeypatch.setattr(sewing, "LIMIT", 0.0)
+    monkeypatch.setattr(sewing, "LIMIT_TRIANGLE", 0.0)
+    message = (
+        r"vest cannot be sewn: after 0 s of processor time 1 of 102 frames are done, and "
+        r"the seam of edge \d+ of panel '\w+' and edge \d+ of panel '\w+' is open by \d\d cm"
+    )
+    with pytest.raises(WeftError, match=message):
+        sew_garment(cut_pattern(pattern, 0.08), column(), material=Material(), thickness=0.002)
+
+
+def test_a_skirt_is_held_by_its_waistband():
+    """The middle of a wide skirt comes nearer to its waistband when it closes: held by it, the waistband closed on the hip."""
+    wide = [[-25, 0], [-70, 0], [-55, -40], [0, -60], [55, -40], [70, 0], [25, 0]]
+    band = [[-25, 0], [25, 0], [25, 6], [-25, 6]]
+    panels = {f"skirt_{z}": flat_panel(z, wide) for z in (25, -25)} | {
+        f"band_{z}": flat_panel(z, band) for z in (25, -25)
+    }
+    for name, panel in panels.items():
+        panel["translation"][1] = 83 if name[0] == "b" else 80
+    pairs = [("skirt_25", 0, "skirt_-25", 0), ("skirt_25", 5, "skirt_-25", 5)]
+    pairs += [("band_25", 1, "band_-25", 1), ("band_25", 3, "band_-25", 3)]
+    stitches = [[{"panel": a, "edge": i}, {"panel": b, "edge": j}, "right_wrong"] for a, i, b, j in pairs]
+    stitches += [[{"panel": f"band_{z}", "edge": 0}, {"panel": f"skirt_{z}", "edge": 6}] for z in (25, -25)]
+    data = {"pattern": {"panels": panels, "stitches": stitches}, "properties": {"units_in_meter": 100}}
+    cut = cut_pattern(read_pattern(data, "wide"), 0.05)
+    sewn = sew_garment(cut, column(), material=Material(), thickness=0.002)
+    of_band = np.isin(cut.vertex_panel, (2, 3))
+    sunk = (cut.vertices - sewn.cut.vertices)[of_band, 1]
+    assert not sewn.open_seams and abs(sunk.mean()) < 0.03
+    assert np.array_equal(sewing.waistband(cut, cut.vertices[:, 1] > 0.85), of_band)
+    assert sewing.waistband(cut, cut.vertices[:, 1] < 0.5).all()
 
 
 def test_the_halves_of_a_tube_stay_apart():

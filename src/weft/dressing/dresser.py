@@ -13,7 +13,7 @@ from weft.cache import Cache
 from weft.dressing.attachment import check_labels, follow_body, held_vertices
 from weft.dressing.bodies import DressBody, check_body, read_body
 from weft.dressing.fit import Fit, measure_fit
-from weft.dressing.sewing import FPS, Layer, Progress, SewnGarment, joined, open_seams, sew_garment, stitch_gaps
+from weft.dressing.sewing import FPS, Progress, SewnGarment, joined, open_seams, sew_garments, stitch_gaps
 from weft.dressing.tension import check_tension, tightened
 from weft.errors import WeftError, writing
 from weft.garment import CutGarment, Pattern, cut_pattern, load_pattern
@@ -160,7 +160,8 @@ def dress(
     for cut in cuts:
         check_body(who, cut)
     sewn_body = who.mesh if other is None or other.same_triangles(who) else other.mesh
-    sewn = _sew_all(cuts, sewn_body, settings, progress)
+    how: dict[str, Any] = {"material": material, "thickness": thickness, "method": method, "progress": progress}
+    sewn = sew_garments(cuts, sewn_body, edge, tension, **how)
     worn_by = who if other is None else other
     with writing(settings.folder):
         settings.folder.mkdir(parents=True, exist_ok=True)
@@ -246,20 +247,6 @@ def _read_patterns(patterns: Any) -> list[Pattern]:
             name += "_"
         names.append(name)
     return [replace(pattern, name=name) for pattern, name in zip(read, names, strict=True)]
-
-
-def _sew_all(
-    cuts: Sequence[CutGarment], body: TriMesh, settings: _Settings, progress: Progress | None
-) -> list[SewnGarment]:
-    """Sew garment after garment, each over those before it."""
-    sewn: list[SewnGarment] = []
-    layers: list[Layer] = []
-    how: dict[str, Any] = {name: getattr(settings, name) for name in ("material", "thickness", "method")}
-    for cut in cuts:
-        sewn.append(sew_garment(cut, body, layers, **how, progress=progress))
-        on = sewn[-1].cut
-        layers.append(Layer(on.welded_mean(on.vertices), on.welded_faces))
-    return sewn
 
 
 def _drape_scene(
@@ -389,7 +376,7 @@ def _remarks(
                 f"{pattern.name} slid down by {100 * slid:.0f} cm from where the pattern has it: nothing on this body holds "
                 "it; make it narrower, or attach an edge"
             )
-        for number, gap in garment.open_seams() or open_seams(garment.cut, stitch_gaps(garment.cut, end), limit):
+        for number, gap in garment.open_seams or open_seams(garment.cut, stitch_gaps(garment.cut, end), limit):
             seam = pattern.seams[number]
             found.append(f"{pattern.name}: the seam of {seam.one} and {seam.other} stayed open by {1000 * gap:.0f} mm")
         if fit.too_small:

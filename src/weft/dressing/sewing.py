@@ -1,10 +1,12 @@
 """Sewing a garment on a body: panels around a thin body, seams that close, and the body that grows to its true shape.
 
 All of it is one scene without gravity and friction, simulated by a method that keeps everything apart: what has been sewn
-is free of intersections wherever it started so.
+is free of intersections wherever it started so. Its triangles are no finer than `SEWING_EDGE`: a finer garment is laid
+into the triangles of the coarse one when that is sewn.
 """
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from weft.dressing.arrange import Obstacle, arrange_panels, panel_groups
+from weft.dressing.arrange import BAND_HEIGHT, Obstacle, arrange_panels, panel_groups
+from weft.dressing.tension import tightened
 from weft.dressing.thin_body import thin_body
-from weft.garment import CutGarment
+from weft.errors import WeftError
+from weft.garment import CutGarment, PatternError, cut_pattern
 from weft.garment.files import save_garment
 from weft.mesh import TriMesh
 from weft.run.simulation import Simulation
@@ -39,7 +43,8 @@ REST = 0.1
 # are pulled down before there are shoulders that carry
 GROWING_GRAVITY = 5.0
 # 1/s^2 and 1/s: nothing holds a garment up on a thin body, and trousers that close slide down tapering legs. So a force on all
-# of it acts as a spring that is damped critically: while seams close it keeps its middle at its height, while the body grows
+# of it acts as a spring that is damped critically: while seams close it keeps its waistband at its height, or its middle where
+# it has none (the closed circle skirt has its middle 15 cm nearer to its waistband than the flat one); while the body grows
 # its top, the UPPER part of its height, which gravity then lowers by 2.5 cm where the body does not carry it
 SUPPORT, SUPPORT_DAMPING, UPPER = 200.0, 28.0, 0.15
 # m/s^2: that force at most while seams close; then it is gravity at most, up or down: bodies push garments to their places
@@ -51,6 +56,15 @@ AIR = 5.0
 # m: a seam that is farther open than this when the body has grown was caught. Where cloth is tight seams are open by some
 # millimetres then; they are put together, and in the drape they hold as welds
 CAUGHT = 0.02
+
+# m: garments are sewn with triangles of this length. Where panels go and which seams close does not depend on finer ones, which
+# take four times as long for half the length; they get their wrinkles in the drape
+SEWING_EDGE = 0.02
+# s of processor time that sewing may take, and more for each triangle of the garment: ten times what is usual. A garment
+# whose seams are pulled through each other, or around a body much too large for it, would take hours
+LIMIT, LIMIT_TRIANGLE = 60.0, 0.05
+# so many triangles, those with the nearest middles, are looked at for the one that a vertex of a finer garment is in
+NEAREST = 12
 
 Progress = Callable[[str, int, int], None]
 
@@ -69,16 +83,8 @@ class SewnGarment:
 
     cut: CutGarment
     """its panels where they are on the body; vertices that are sewn together are at the same place"""
-    gaps: Floats
-    """(k,) m: how far apart the vertices of each stitch were before they were put together"""
-    caught: int
-    """stitches that the body was in the way of before they closed"""
-    status: tuple[str, ...]
-    """what the method reported other than ok"""
-
-    def open_seams(self) -> list[tuple[int, float]]:
-        """The seams that did not close, by their numbers in the pattern, and how far they are open, the worst first."""
-        return open_seams(self.cut, self.gaps, CAUGHT)
+    open_seams: list[tuple[int, float]]
+    """the seams that did not close, by their numbers in the pattern, and how far they were open, m, the worst first"""
 
 
 def stitch_gaps(cut: CutGarment, vertices: Floats) -> Floats:
@@ -92,6 +98,56 @@ def open_seams(cut: CutGarment, gaps: Floats, limit: float) -> list[tuple[int, f
     own = cut.stitch_seam >= 0
     np.maximum.at(worst, cut.stitch_seam[own], gaps[own])
     return sorted(((int(i), float(worst[i])) for i in np.flatnonzero(worst > limit)), key=lambda pair: -pair[1])
+
+
+def sew_garments(
+    cuts: Sequence[CutGarment],
+    body: TriMesh,
+    edge: float,
+    tension: Mapping[str, float],
+    *,
+    material: Material,
+    thickness: float,
+    method: str,
+    progress: Progress | None,
+) -> list[SewnGarment]:
+    """Sew garment after garment, each over those before it; `edge` is the length of their edges, m."""
+    sewn: list[SewnGarment] = []
+    layers: list[Layer] = []
+    for fine in cuts:
+        cut = fine if edge >= SEWING_EDGE else _coarser(fine, tension)
+        done = sew_garment(cut, body, layers, material=material, thickness=thickness, method=method, progress=progress)
+        layers.append(Layer(done.cut.welded_mean(done.cut.vertices), done.cut.welded_faces))
+        sewn.append(done if cut is fine else replace(done, cut=laid_into(cut, done.cut.vertices, fine)))
+    return sewn
+
+
+def _coarser(fine: CutGarment, tension: Mapping[str, float]) -> CutGarment:
+    """The garment with the triangles that it is sewn with; the same one if its panels are too narrow for those."""
+    try:
+        cut = cut_pattern(fine.pattern, SEWING_EDGE)
+        return tightened(cut, tension) if len(cut.welded_faces) else fine
+    except PatternError:
+        return fine
+
+
+def laid_into(coarse: CutGarment, vertices: Floats, fine: CutGarment) -> CutGarment:
+    """A garment with finer triangles, each vertex where its place in the panel is while the coarse one has these vertices."""
+    placed = fine.vertices.copy()
+    for number, panel in enumerate(fine.pattern.panels):
+        own, axes = fine.vertex_panel == number, panel.rotation[:, :2]
+        points, faces = fine.vertices[own] @ axes, coarse.faces[coarse.face_panel == number]
+        corners = (coarse.vertices @ axes)[faces]
+        _, near = cKDTree(corners.mean(axis=1)).query(points, k=min(NEAREST, len(faces)))
+        near = near.reshape(len(points), -1)
+        a, b, c = corners[near].transpose(2, 0, 1, 3)
+        sides = np.stack([b - a, c - a], axis=-1)
+        others = np.linalg.solve(sides, (points[:, None] - a)[..., None])[..., 0]
+        weights = np.concatenate([1.0 - others.sum(axis=-1, keepdims=True), others], axis=-1)
+        # the triangle that the point is in, or the least outside of, where an edge is curved
+        rows, best = np.arange(len(points)), weights.min(axis=-1).argmax(axis=1)
+        placed[own] = np.einsum("ij,ijk->ik", weights[rows, best], vertices[faces[near[rows, best]]])
+    return joined(fine, placed)
 
 
 def sew_garment(
@@ -116,31 +172,55 @@ def sew_garment(
             arranged.garment, np.stack([thin, thin, full]), faces, Path(folder), material, thickness, method
         )
         sim = Simulation(scene)
-        status: dict[str, None] = {}
         support = None
+        limit = time.process_time() + LIMIT + LIMIT_TRIANGLE * len(cut.faces)
         for frame in range(scene.frames):
             if frame in (0, round(STAGE * FPS)):
-                support = _Support(sim, len(cut.vertices), growing=frame > 0)
+                support = _Support(sim, arranged.garment, growing=frame > 0)
             assert support is not None
             support.apply()
             sim.advance()
-            if sim.report["status"] != "ok":
-                status[sim.report["status"]] = None
+            if time.process_time() > limit:
+                raise WeftError(_too_slow(cut, sim, frame + 1, scene.frames))
             if progress is not None:
                 progress(f"sewing {cut.pattern.name}", frame + 1, scene.frames)
         end = sim.state.positions()[: len(cut.vertices)]
-    return SewnGarment(joined(cut, end), stitch_gaps(cut, end), arranged.caught, tuple(status))
+    return SewnGarment(joined(cut, end), open_seams(cut, stitch_gaps(cut, end), CAUGHT))
+
+
+def _too_slow(cut: CutGarment, sim: Simulation, frame: int, frames: int) -> str:
+    """Why sewing stops: where the garment is open still, after so many frames of all."""
+    x = sim.state.positions()[: len(cut.vertices)]
+    words = [
+        f"the seam of {cut.pattern.seams[number].one} and {cut.pattern.seams[number].other} is open by {100 * gap:.0f} cm"
+        for number, gap in open_seams(cut, stitch_gaps(cut, x), CAUGHT)[:3]
+    ]
+    seconds = LIMIT + LIMIT_TRIANGLE * len(cut.faces)
+    return (
+        f"{cut.pattern.name} cannot be sewn: after {seconds:.0f} s of processor time {frame} of {frames} frames are done, and "
+        f"{'; '.join(words) or 'all seams are nearly closed'}. Something is in the way: look where the pattern places these "
+        "panels, and whether the garment is large enough"
+    )
+
+
+def waistband(garment: CutGarment, upper: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """(n,) the vertices of panels that are bands and in the upper part of a garment; all vertices where there are none."""
+    count = len(garment.pattern.panels)
+    own = [garment.vertex_panel == number for number in range(count)]
+    found = [mine for mine in own if np.ptp(garment.vertices[mine, 1]) <= BAND_HEIGHT and upper[mine].any()]
+    return np.asarray(np.logical_or.reduce(found or own))
 
 
 class _Support:
     """A force on all of a garment that keeps it at a height."""
 
-    def __init__(self, sim: Simulation, count: int, *, growing: bool) -> None:
-        self._sim, self._count = sim, count
-        self._mass = sim.world.mass[:count]
+    def __init__(self, sim: Simulation, garment: CutGarment, *, growing: bool) -> None:
+        self._sim, self._count = sim, len(garment.vertices)
+        self._mass = sim.world.mass[: self._count]
         self._gravity, self._largest = (GROWING_GRAVITY, GROWING_GRAVITY) if growing else (0.0, LARGEST_SUPPORT)
         heights = self._heights()
-        self._held = heights > heights.max() - (UPPER if growing else 1.0) * np.ptp(heights)
+        upper = heights > heights.max() - UPPER * np.ptp(heights)
+        self._held = upper if growing else waistband(garment, upper)
         self._start = self._last = float(heights[self._held].mean())
 
     def _heights(self) -> Floats:
