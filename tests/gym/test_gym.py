@@ -109,6 +109,11 @@ def test_the_covered_area_is_that_of_the_shadow():
 
 
 def test_mistakes_are_told():
+    env = weft.gym.ClothEnv("fold")
+    env.reset(seed=0)
+    for action in (np.zeros(3), np.full(4, np.nan), np.zeros(8)):
+        with pytest.raises(WeftError, match="an action is 4 finite numbers, 4 for each gripper, not a ndarray"):
+            env.step(action)
     with pytest.raises(WeftError, match="no task is called 'fol', did you mean 'fold'"):
         ClothEnv("fol")
     with pytest.raises(WeftError, match="at least one world, not 0"):

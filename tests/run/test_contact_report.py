@@ -137,6 +137,8 @@ def test_the_torque_is_that_of_the_forces_about_the_pose():
     assert np.array_equal(found.about, sim.bodies["back"].pose_now()[:3, 3])
     assert np.allclose(found.torque, np.cross(found.points - found.about, found.forces).sum(axis=0))
     assert f"N m, of {len(found.forces)} contacts>" in repr(found) and len(repr(found)) < 120
+    with pytest.raises(WeftError, match="about a point, three finite numbers"):
+        sim.contact_forces("back", about=(0.0, 1.0))
     moved = sim.contact_forces("back", about=found.about + [0.0, 1.0, 0.0])
     assert np.allclose(moved.torque, found.torque - np.cross([0.0, 1.0, 0.0], found.force))
     assert set(found.others) == {"sheet"} and found.normal_force >= np.linalg.norm(found.force)

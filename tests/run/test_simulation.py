@@ -1,5 +1,6 @@
 """`weft.Simulation`: step by step the same bytes as `simulate`, in every method; held vertices, steered bodies, forces."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -377,6 +378,9 @@ def test_mistakes_are_told():
             lambda: setattr(sim.pin("sheet", [1]), "target", "up"),
             "the target of held vertices must be numbers, not 'up'",
         ),
+        (lambda: copy.deepcopy(sim), r"does not pickle, and is not copied: what save\(\) gives does"),
+        (lambda: pickle.dumps(sim), "does not pickle"),
+        (lambda: sim.add_force(lift), "takes x, v, mass, time, force and 0 inputs, and has 6 parameters"),
         (lambda: sim.restore({}), "restore needs what save gave, not dict"),
         (lambda: sim.restore(weft.Simulation(drape("untangle")).save()), "another scene or another method"),
         (lambda: sim.add_force(3.0), "a function of the simulation or a Warp kernel, not float"),

@@ -126,6 +126,14 @@ def test_mistakes_are_told():
         ),
         (lambda: weft.Simulation([scene()], worlds=2), "one scene a world: the scenes are 1, the worlds 2"),
         (lambda: sims.advance(mask=[1, 0]), "a truth value for each of the 2 worlds"),
+        (
+            lambda: weft.Simulation(scene(), worlds=10**9),
+            r"worlds of this scene need [0-9.e+]+ GB .* for [0-9,]+ worlds at most",
+        ),
+        (
+            lambda: weft.Simulation({"frames": 3}, worlds=2),
+            "a scene is a weft.Scene or the name of a TOML file, not a dict",
+        ),
         (lambda: sims.restore(sims.save()[:1]), "1 worlds were saved, and this simulation has 2"),
         (lambda: setattr(sims.bodies["ball"], "pose", np.eye(3)), r"an array \(2, 4, 4\) or \(4, 4\), not \(3, 3\)"),
         (lambda: setattr(sims.pin("sheet", [1]), "target", np.zeros(3)), r"are an array \(2, 1, 3\), not \(3,\)"),
@@ -136,6 +144,15 @@ def test_mistakes_are_told():
     sims.velocities[1] = np.nan
     with pytest.raises(WeftError, match=r"world 1: .* vertices"):
         sims.advance()
+
+
+def test_all_worlds_go_on_from_one_moment():
+    sims, alone = weft.Simulation(scene(), worlds=2), weft.Simulation(scene())
+    alone.advance(3)
+    sims.restore(alone.save())
+    sims.advance()
+    alone.advance()
+    assert all(np.array_equal(x, alone.positions) for x in sims.positions)
 
 
 def test_functions_of_the_caller_run_one_after_the_other(threads):

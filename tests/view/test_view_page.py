@@ -55,8 +55,9 @@ def test_long_runs_show_fewer_frames(monkeypatch):
 
 
 def test_a_simulation_and_chosen_frames_can_be_saved(tmp_path):
-    simulation = weft.Simulation(weft.Scene(cloths=weft.Cloth(shape=weft.Grid(cells=(2, 2))), method="plain"))
-    assert content(save_page(simulation, tmp_path / "now.html").read_text())["frames"] == [0]
+    scene = weft.Scene(cloths=weft.Cloth(shape=weft.Grid(cells=(2, 2))), method="plain")
+    for simulation in (weft.Simulation(scene), weft.Simulation(scene, worlds=2)):
+        assert content(save_page(simulation, tmp_path / "now.html").read_text())["frames"] == [0]
     assert content(save_page(waving(), tmp_path / "run.html", frames="1:3").read_text())["frames"] == [1, 2]
 
 

@@ -6,8 +6,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from weft.errors import WeftError
 from weft.run.simulation import Simulation
 from weft.scene import Scene
+from weft.scene.messages import shown
 
 Floats = npt.NDArray[np.float64]
 
@@ -95,7 +97,11 @@ class Episode:
 
     def act(self, action: npt.ArrayLike) -> None:
         """Open, close and move the grippers: they are there when the simulation has advanced by `FRAMES`."""
-        moves = np.clip(np.asarray(action, dtype=np.float64), -1.0, 1.0).reshape(-1, ACTION_SIZE)
+        numbers = np.asarray(action, dtype=np.float64)
+        count = ACTION_SIZE * self.task.grippers
+        if numbers.size != count or not np.isfinite(numbers).all():
+            raise WeftError(f"an action is {count} finite numbers, {ACTION_SIZE} for each gripper, not {shown(action)}")
+        moves = np.clip(numbers, -1.0, 1.0).reshape(-1, ACTION_SIZE)
         for k, (*direction, grasp) in enumerate(moves):
             if grasp > 0.0 and self._holds[k] is None:
                 self._grasp(k)

@@ -25,6 +25,8 @@ from weft.run.simulation import Simulation
 from weft.runtime.launch import get_threads
 from weft.runtime.side_by_side import run_side_by_side
 from weft.scene import Scene, load_scene
+from weft.scene.scene import check_scene
+from weft.scene.size import check_worlds
 
 if TYPE_CHECKING:
     from weft.methods.joined import JoinedRobust
@@ -190,8 +192,9 @@ class SimulationBatch:
         """The moment of each world."""
         return tuple(world.save() for world in self.worlds)
 
-    def restore(self, saved: Sequence[SavedSimulation], mask: Mask = None) -> None:
-        """Set the chosen worlds to their saved moments."""
+    def restore(self, saved: SavedSimulation | Sequence[SavedSimulation], mask: Mask = None) -> None:
+        """Set the chosen worlds to their saved moments, or all to the same one."""
+        saved = [saved] * len(self) if isinstance(saved, SavedSimulation) else saved
         if len(saved) != len(self):
             raise WeftError(f"{len(saved)} worlds were saved, and this simulation has {len(self)}")
         for k in self._chosen(mask):
@@ -199,14 +202,12 @@ class SimulationBatch:
 
     def on_step(self, callback: Callable[[SimulationBatch], object]) -> Callable[[SimulationBatch], object]:
         """Call a function with this batch after every call of `step`."""
-        check_callback(callback)
-        self._after_steps.append(callback)
+        self._after_steps.append(check_callback(callback))
         return callback
 
     def on_frame(self, callback: Callable[[SimulationBatch], object]) -> Callable[[SimulationBatch], object]:
         """Call a function with this batch after every call of `advance`."""
-        check_callback(callback)
-        self._after_frames.append(callback)
+        self._after_frames.append(check_callback(callback))
         return callback
 
     def _chosen(self, mask: Mask) -> npt.NDArray[np.int64]:
@@ -374,9 +375,10 @@ class BatchHold:
 
 def _scenes(scene: Scene | str | Path | Sequence[Scene], worlds: int | None) -> list[Scene]:
     """The scene of each world."""
-    if isinstance(scene, str | Path | Scene):
-        one = load_scene(scene) if isinstance(scene, str | Path) else scene
-        return [one] * check_count("a simulation has", worlds, "one world")
+    if not isinstance(scene, list | tuple):
+        one: Any = load_scene(scene) if isinstance(scene, str | Path) else scene
+        check_scene(one)
+        return [one] * check_worlds(one, check_count("a simulation has", worlds, "one world"))
     scenes = list(scene)
     if not scenes or (worlds is not None and worlds != len(scenes)):
         raise WeftError(f"there is one scene a world: the scenes are {len(scenes)}, the worlds {worlds or 0}")

@@ -131,10 +131,11 @@ def check_time(dt: Any) -> None:
         raise WeftError(f"a step of {dt:.3g} s would take minutes: dt is in seconds, {LONGEST_STEP:.0f} at most")
 
 
-def check_callback(function: Any) -> None:
-    """Something that can be called after a step or a frame."""
+def check_callback(function: Any) -> Any:
+    """What is to be called after a step or a frame, if it can be called."""
     if not callable(function):
         raise WeftError(f"a callback is a function of the simulation, not {shown(function)}")
+    return function
 
 
 class ByName(dict[str, Any]):

@@ -15,6 +15,7 @@ import warp as wp
 
 from weft.broad_phase import make_broad_phase
 from weft.contact.contact import ContactSearch
+from weft.errors import WeftError
 from weft.world import World
 
 Floats = npt.NDArray[np.float64]
@@ -183,6 +184,8 @@ def _key(count: int, one: np.ndarray, other: np.ndarray) -> npt.NDArray[np.int64
 def force_on(name: str, contacts: Contacts, about: Floats) -> ContactForce:
     """The force and torque of contacts on one body."""
     assert contacts.forces is not None
+    if about.shape != (3,) or not np.isfinite(about).all():
+        raise WeftError(f"a torque is about a point, three finite numbers, not an array {about.shape}")
     own, other = contacts.first == name, contacts.second == name
     chosen = own != other
     sign = np.where(own, 1.0, -1.0)[chosen, None]

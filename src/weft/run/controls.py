@@ -26,6 +26,8 @@ ForceFunction = Callable[[Any], Any]
 
 # how far the axes of a pose may be from unit length and right angles; a pose that is computed in float32 is within
 RIGID_WITHIN = 1e-5
+# parameters of a kernel of a force before its inputs: x, v, mass, time, force
+FORCE_PARAMETERS = 5
 
 
 class Glide:
@@ -274,7 +276,12 @@ class CallerForces:
             raise WeftError(f"a force is a function of the simulation or a Warp kernel, not {type(force).__name__}")
 
     def _from_kernel(self, kernel: wp.Kernel, inputs: Sequence[Any]) -> Callable[[State, wp.array], None]:
-        world, count = self.world, self.world.cloth_vertex_count
+        world, count, wanted = self.world, self.world.cloth_vertex_count, len(kernel.adj.args)
+        if wanted != FORCE_PARAMETERS + len(inputs):
+            raise WeftError(
+                f"the kernel {kernel.key!r} of a force takes x, v, mass, time, force and {len(inputs)} inputs, and has "
+                f"{wanted} parameters"
+            )
         mass: wp.array = wp.array(world.mass[:count], dtype=wp.float64, device=world.device)
 
         def add(state: State, total: wp.array) -> None:

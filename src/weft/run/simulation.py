@@ -317,14 +317,12 @@ class Simulation:
 
     def on_step(self, callback: Callback) -> Callback:
         """Call a function with this simulation after every step; usable as a decorator."""
-        checks.check_callback(callback)
-        self._after_steps.append(callback)
+        self._after_steps.append(checks.check_callback(callback))
         return callback
 
     def on_frame(self, callback: Callback) -> Callback:
         """Call a function with this simulation after every frame; usable as a decorator."""
-        checks.check_callback(callback)
-        self._after_frames.append(callback)
+        self._after_frames.append(checks.check_callback(callback))
         return callback
 
     @property
@@ -357,6 +355,11 @@ class Simulation:
             state.step,
             {name: np.array(values) for name, values in self.method.saved().items()},
             self.controls.saved(),
+        )
+
+    def __reduce__(self) -> Any:
+        raise WeftError(
+            "a Simulation does not pickle, and is not copied: what save() gives does, and another one restores it"
         )
 
     def restore(self, saved: SavedSimulation) -> None:

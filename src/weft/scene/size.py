@@ -12,6 +12,8 @@ from weft.scene.shape import AnyShape, Box, Capsule, Cylinder, Grid, Plane, Sphe
 MESH_BYTES = 500
 # bytes a vertex of a run: a grid of 300 x 300 on a sphere took 355 MB more than one of 20 x 20 with robust, 3,900 a vertex
 RUN_BYTES = 4000
+# bytes a world of many, whatever its size: 40 worlds of a sheet of 6 x 6 cells took 1.2 MB each
+WORLD_BYTES = 1_000_000
 # bytes; a run that needs more than that says so
 LARGE_RUN = 2e9
 
@@ -63,6 +65,19 @@ def check_shape(shape: AnyShape) -> None:
             f"this {shape.kind} has {vertices:.2g} vertices, whose mesh alone takes {vertices * MESH_BYTES / 1e9:.2g} GB; "
             f"there are {memory / 1e9:.2g} GB of memory"
         )
+
+
+def check_worlds(scene: Scene, worlds: int) -> int:
+    """The number of worlds, unless so many surely do not fit the memory of the machine."""
+    vertices = scene_vertices(scene) if scene.device == "cpu" else 0
+    needs, memory = worlds * (WORLD_BYTES + vertices * RUN_BYTES), machine_memory()
+    if needs > memory:
+        most = memory * worlds // needs
+        raise SceneError(
+            f"{worlds:,} worlds of this scene need {needs / 1e9:.2g} GB of memory at least, and there are "
+            f"{memory / 1e9:.2g} GB, for {most:,} worlds at most"
+        )
+    return worlds
 
 
 def check_memory(scene: Scene) -> str | None:

@@ -97,8 +97,12 @@ def share_play(
 
 
 def save_page(shown: Any, path: str | Path, *, frames: "Frames" = None) -> Path:
-    """Write a `Cache`, or a `Simulation` as it is now, as a web page that needs no server and no network."""
+    """Write a `Cache`, or a `Simulation` as it is now, as a web page that needs no server and no network.
+
+    Of many worlds it shows the first.
+    """
     target = Path(path)
+    shown = shown.worlds[0] if hasattr(shown, "worlds") else shown
     page = cache_page(shown, frames=frames) if _is_cache(shown) else simulation_page(shown)
     with replacing(target) as partial:
         partial.write_text(page, encoding="utf-8")
