@@ -214,8 +214,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "kinetic-friction-is-static",
         "methods/predictive/native/half_spaces.h",
-        "            share = rub * halves.friction.data[i][1] * met / sqrt(squared);",
-        "            share = rub * halves.friction.data[i][0] * met / sqrt(squared);",
+        "            share = friction_factor * halves.friction.data[i][1] * met / sqrt(squared);",
+        "            share = friction_factor * halves.friction.data[i][0] * met / sqrt(squared);",
         "methods/predictive/test_collider_contacts.py",
     ),
     Mutant(

@@ -7,7 +7,7 @@ from structs import struct_of
 
 from weft.mesh import TriMesh, shapes
 from weft.mesh.topology import incidence
-from weft.methods.predictive.contacts import ASLEEP, BORDER, TRIANGLE, ContactArrays, refresh_contact
+from weft.methods.predictive.contacts import ASLEEP, BORDER, TRIANGLE, StepContactArrays, refresh_contact
 from weft.methods.predictive.half_spaces import faces_along
 from weft.methods.predictive.search import _faces_across
 from weft.methods.predictive.state import VertexArrays
@@ -17,7 +17,7 @@ wp.set_module_options({"enable_backward": False})
 
 
 @wp.kernel
-def refresh(first: int, contacts: ContactArrays, vertices: VertexArrays):
+def refresh(first: int, contacts: StepContactArrays, vertices: VertexArrays):
     refresh_contact(first + wp.tid(), contacts, vertices)
 
 
@@ -39,7 +39,7 @@ def arrays_of(faces, x):
 def walk(faces, x, vertices, triangles, sides):
     """Triangles and kinds of contacts of vertices with triangles at the start of a step."""
     contacts = struct_of(
-        ContactArrays,
+        StepContactArrays,
         vertices=np.column_stack([vertices, faces[triangles]]).astype(np.int32),
         kinds=sides * int(TRIANGLE),
         triangles=triangles.copy(),

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structs import struct_of
 
-from weft.methods.predictive.contacts import FROZEN, ContactArrays, _native, closest_approach, solve_contacts
+from weft.methods.predictive.contacts import FROZEN, StepContactArrays, _native, closest_approach, solve_contacts
 from weft.methods.predictive.state import VertexArrays
 from weft.runtime import launch
 
@@ -35,7 +35,7 @@ def find_approach(first: int, r: wp.array[wp.vec3d], way: wp.array[wp.vec3d], ou
 
 
 @wp.kernel
-def solve_all(first: int, push: wp.float64, contacts: ContactArrays, vertices: VertexArrays):
+def solve_all(first: int, push: wp.float64, contacts: StepContactArrays, vertices: VertexArrays):
     i = first + wp.tid()
     solve_contacts(i, i + 1, 0, wp.float64(1.0), push, contacts, vertices)
 
@@ -51,7 +51,7 @@ def solve(x, mass, *, was=None, kind=FROZEN, weights=(1, 0, -1, 0), normal=(0, 0
     """Solve one contact of the vertices 0 to 3; gives positions and earlier positions afterwards."""
     vertices = [0, 0, 1, 1] if len(x) == 2 else [0, 1, 2, 3]
     contacts = struct_of(
-        ContactArrays,
+        StepContactArrays,
         vertices=np.array([vertices]),
         kinds=np.array([int(kind)]),
         weights=np.array([weights], float),

@@ -5,7 +5,7 @@ import pytest
 import warp as wp
 from structs import struct_of
 
-from weft.methods.predictive.contacts import ASLEEP, FROZEN, TRIANGLE, ContactArrays, solve_contacts
+from weft.methods.predictive.contacts import ASLEEP, FROZEN, TRIANGLE, StepContactArrays, solve_contacts
 from weft.methods.predictive.cuda_substeps import COUNTERS, clear_reservations, solve_near
 from weft.methods.predictive.state import VertexArrays
 from weft.runtime import launch
@@ -19,7 +19,7 @@ def solve_listed(
     side_by_side: int,
     turn: int,
     order: wp.array[int],
-    contacts: ContactArrays,
+    contacts: StepContactArrays,
     vertices: VertexArrays,
     masks: wp.array[int],
     arrivals: wp.array[int],
@@ -56,7 +56,7 @@ def contacts_of(rng, count, vertex_count, *, shared):
 def solve(given, x, turn, order=None):
     names = ("vertices", "kinds", "weights", "normals", "thickness", "friction")
     count = len(given[0])
-    contacts = struct_of(ContactArrays, pushed=np.zeros(count), **dict(zip(names, given, strict=True)))
+    contacts = struct_of(StepContactArrays, pushed=np.zeros(count), **dict(zip(names, given, strict=True)))
     masses = np.random.default_rng(5).choice([0.0, 1.0, 2.0], len(x), p=[0.1, 0.5, 0.4])
     rows = np.column_stack([x, masses])
     vertices = struct_of(VertexArrays, x=x, start=rows, before=rows + [0.0, 0.01, 0.0, 0.0], p=rows)

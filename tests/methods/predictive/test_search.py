@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from weft.methods.predictive.contacts import Contacts, keep_nearest
+from weft.methods.predictive.contacts import StepContacts, keep_nearest
 from weft.methods.predictive.solver import PredictiveSolver
 from weft.scene import Predictive
 from weft.world import World
@@ -33,7 +33,7 @@ def sheets(count, cells=(4, 4), **options):
 
 def find(solver, x, end, radius, **options):
     """The contacts as rows: vertices, kind, weights, normal, thickness."""
-    contacts = Contacts(solver.device)
+    contacts = StepContacts(solver.device)
     arrays = (wp.array(a, dtype=wp.vec3d) for a in (x, end))
     count = solver.search.find(*arrays, radius, contacts, **options)
     return arrays_of(contacts, count)
@@ -425,7 +425,7 @@ def test_cached_contacts_are_those_detected_in_the_pose():
             np.testing.assert_array_equal(cached[name][i], detected[name][j])
 
     # every vertex that has a triangle on a side of a region has the nearest of them, once
-    fresh = Contacts(solver.device)
+    fresh = StepContacts(solver.device)
     array = wp.array(x, dtype=wp.vec3d)
     solver.search.find(array, array, 0.03, fresh, edges=False)
     keep_nearest(fresh, x, solver.regions, np.zeros(len(x), bool))

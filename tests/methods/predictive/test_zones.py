@@ -131,7 +131,7 @@ def two_sheets(move, turn=(0, 0, 0), **options):
     tangles.begin(state.x)
     moved = move(state.positions().copy())
     state.x.assign(moved)
-    known = tangles.part(state.x, state.v, 0.03, 1.0, armed=True)
+    known = tangles.resolve(state.x, state.v, 0.03, 1.0, armed=True)
     return crossings.count(moved), crossings.count(state.positions()), known
 
 

@@ -23,7 +23,7 @@ from weft.methods.predictive.state import (
     Settings,
     VertexArrays,
     fill,
-    span_begin,
+    range_begin,
     span_end,
     span_step,
 )
@@ -114,7 +114,7 @@ def solve_bending(
 ):
     """The force of bending and wind on the vertices over the next substeps; all threads call this."""
     plan = b.plans[s.prediction]
-    first, last, step = span_begin(t, threads, s.vertices), span_end(t, threads, s.vertices), span_step(threads)
+    first, last, step = range_begin(t, threads, s.vertices), span_end(t, threads, s.vertices), span_step(threads)
     grid_barrier(arrivals)
     for i in range(first, last, step):
         extrapolate_unbent(i, plan.dt, s, pace, a, b)
@@ -125,7 +125,7 @@ def solve_bending(
                 b.lacks[i] = lack_of(i, b)
         else:
             hinges = b.lacks.shape[0]
-            find_lacks(span_begin(t, threads, hinges), span_end(t, threads, hinges), b)
+            find_lacks(range_begin(t, threads, hinges), span_end(t, threads, hinges), b)
         grid_barrier(arrivals)
     start_rows(
         first, last, step, b.matrix, b.ahead, b.rest_moments, b.lacks, plan.dt, ONE / plan.middle, b.right,

@@ -112,7 +112,7 @@ CONTACT_CPP = {
 
 
 @wp.struct
-class ContactArrays:
+class StepContactArrays:
     """Contacts of cloth with cloth."""
 
     vertices: wp.array[wp.vec4i]
@@ -136,12 +136,12 @@ def solve_contacts(
     first: int,
     last: int,
     fresh: int,
-    rub: wp.float64,
+    friction_factor: wp.float64,
     push: wp.float64,
-    contacts: ContactArrays,
+    contacts: StepContactArrays,
     vertices: VertexArrays,
 ):
-    """Project contacts apart one after another, with friction; `rub` is a factor of friction.
+    """Project contacts apart one after another, with friction; `friction_factor` is a factor of friction.
 
     Overlap from before the substep is undone by at most `push` metres and without velocity, as of half-spaces. `fresh` is 0
     in the substeps, and the number of the sweep after them: then edges have the nearest points that they have now.
@@ -161,7 +161,7 @@ def solve_contacts(
         OVER=OVER,
     )
 )
-def refresh_contact(i: int, contacts: ContactArrays, vertices: VertexArrays):
+def refresh_contact(i: int, contacts: StepContactArrays, vertices: VertexArrays):
     """A cached contact at the start of a step: walks to the triangle nearest to its vertex.
 
     It sleeps for the step where the vertex is on the wrong side and not certainly through the layer.
@@ -170,7 +170,7 @@ def refresh_contact(i: int, contacts: ContactArrays, vertices: VertexArrays):
 
 
 @wp.kernel
-def refresh_each(first: int, contacts: ContactArrays, vertices: VertexArrays):
+def refresh_each(first: int, contacts: StepContactArrays, vertices: VertexArrays):
     """CUDA: cached contacts at the start of a step, one an item."""
     refresh_contact(first + wp.tid(), contacts, vertices)
 
@@ -285,7 +285,7 @@ def corners_of(kind: int, pair: wp.vec2i, surface: SearchSurface) -> wp.vec4i:
 
 @wp.func
 def write_contact(
-    i: int, kind: int, pair: wp.vec2i, made: MadeContact, surface: SearchSurface, contacts: ContactArrays
+    i: int, kind: int, pair: wp.vec2i, made: MadeContact, surface: SearchSurface, contacts: StepContactArrays
 ):
     """Store the contact of a pair as contact i."""
     q = corners_of(kind, pair, surface)
@@ -301,13 +301,13 @@ def write_contact(
     contacts.friction[i] = wp.vec2d(surface.sticking[a, b], surface.sliding[a, b])
 
 
-class Contacts:
+class StepContacts:
     """The contacts of a step in the order of the search; arrays grow and are kept."""
 
     def __init__(self, device: wp.Device) -> None:
         self.count = 0
         dtypes: tuple[Any, ...] = (wp.vec4i, int, wp.vec4d, wp.vec3d, wp.float64, wp.vec2d, int, int)
-        names = list(ContactArrays.vars)[: len(dtypes)]  # type: ignore[attr-defined]
+        names = list(StepContactArrays.vars)[: len(dtypes)]  # type: ignore[attr-defined]
         self._buffers = {name: Buffer(dtype, device) for name, dtype in zip(names, dtypes, strict=True)}
         self.deep = wp.zeros(LAST_SWEEPS + 1, dtype=int, device=device)
         self._masks = Buffer(int, device)
@@ -320,13 +320,13 @@ class Contacts:
         self.count = count
         arrays = {name: buffer.at_least(count) for name, buffer in self._buffers.items()}
         if self.arrays is None or arrays["vertices"] is not self.arrays.vertices:
-            self.arrays = fill(ContactArrays, deep=self.deep, **arrays)
+            self.arrays = fill(StepContactArrays, deep=self.deep, **arrays)
         self.room = min(len(array) for array in arrays.values())
         self.masks = self._masks.at_least(2 * (self.room // 32 + 1))
         """two bits for each contact"""
 
 
-def keep_nearest(contacts: Contacts, x: np.ndarray, regions: Regions, fixed: np.ndarray) -> None:
+def keep_nearest(contacts: StepContacts, x: np.ndarray, regions: Regions, fixed: np.ndarray) -> None:
     """Of the triangles that a vertex has on one side in one region keep only the nearest, for the cache.
 
     The others say the same in the pose, and something else once layers slide over each other.

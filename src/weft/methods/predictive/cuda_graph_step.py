@@ -16,7 +16,7 @@ from weft.dynamics.air import Air
 from weft.methods.predictive.bending import StepBending
 from weft.methods.predictive.collider_shapes import ColliderArrays
 from weft.methods.predictive.colliders import Colliders
-from weft.methods.predictive.contacts import ContactArrays, Contacts
+from weft.methods.predictive.contacts import StepContactArrays, StepContacts
 from weft.methods.predictive.guides import Guides
 from weft.methods.predictive.half_spaces import HalfSpaceArrays, HalfSpaces
 from weft.methods.predictive.list_search import (
@@ -29,7 +29,7 @@ from weft.methods.predictive.list_search import (
     REPORTED,
     SearchRoom,
 )
-from weft.methods.predictive.search import ContactSearch
+from weft.methods.predictive.search import PredictiveSearch
 from weft.methods.predictive.state import PREDICTION, Settings
 from weft.runtime import launch
 from weft.runtime.buffers import AsyncReadback, HostMirror
@@ -80,7 +80,7 @@ def end_poses(first: int, reported: wp.array[int], colliders: ColliderArrays):
 
 
 @wp.kernel
-def count_pushed(first: int, contacts: ContactArrays, halves: HalfSpaceArrays, reported: wp.array[int]):
+def count_pushed(first: int, contacts: StepContactArrays, halves: HalfSpaceArrays, reported: wp.array[int]):
     """Count half-spaces, and what moved something in the last sweep; integers, so that the order does not matter."""
     i = first + wp.tid()
     count = int(0)
@@ -106,8 +106,8 @@ class Stages(Protocol):
     settings: Any
     device_settings: wp.array
     predicted: tuple[wp.array, wp.array]
-    search: ContactSearch | None
-    contacts: Contacts
+    search: PredictiveSearch | None
+    contacts: StepContacts
     halves: HalfSpaces
     colliders: Colliders
     guides: Guides

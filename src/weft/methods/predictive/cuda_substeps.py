@@ -19,11 +19,11 @@ import warp as wp
 from weft.dynamics.packed_vertices import PACKED_VERTEX, end_vertex, predict_vertices
 from weft.methods.predictive.bending import BendingArrays, solve_bending
 from weft.methods.predictive.collider_shapes import ColliderArrays
-from weft.methods.predictive.contacts import CONTACT_CPP, LAST_SWEEPS, ContactArrays
+from weft.methods.predictive.contacts import CONTACT_CPP, LAST_SWEEPS, StepContactArrays
 from weft.methods.predictive.cores import carry, find_carried, free_lost, lose_pierced
 from weft.methods.predictive.fabric import FabricArrays, follow_triangles, solve_fabric
 from weft.methods.predictive.guides import GuideArrays, solve_guides
-from weft.methods.predictive.half_spaces import HalfSpaceArrays, look_at_ends, solve_half_spaces
+from weft.methods.predictive.half_spaces import HalfSpaceArrays, measure_end_depths, solve_half_spaces
 from weft.methods.predictive.state import Pace, Settings, VertexArrays, pace_of, progress_of, stop_moving
 from weft.runtime.cooperative import SMALL_BLOCK, SYNC_GRID, clusterable, grid_barrier
 from weft.runtime.native import NativeHeader
@@ -39,7 +39,7 @@ WAITING = 48
 # a contact is nearly too near if it would be with this many times its thickness: it may be pushed in a later round
 MARGIN = 1.03
 # contacts that a thread tests before those that are near are solved: as many as a block's list has room for
-LOOKS = 8
+TESTS = 8
 # counters of threads, all 0 at first: in turn how many contacts wait, for each of two sweeps; in turn how many batches there
 # are, and how many contacts push
 FLAGS, LISTS = 4, 3
@@ -74,7 +74,7 @@ class Reservations:
         MOST_ROUNDS=MOST_ROUNDS,
         WAITING=WAITING,
         MARGIN=MARGIN,
-        LOOKS=LOOKS,
+        TESTS=TESTS,
         FLAGS=FLAGS,
         LISTS=LISTS,
     )
@@ -85,12 +85,12 @@ def solve_near(
     count: int,
     turn: int,
     fresh: int,
-    rub: wp.float64,
+    friction_factor: wp.float64,
     push: wp.float64,
     masks: wp.array[int],
     reservations: wp.array[wp.uint64],
     counters: wp.array[int],
-    contacts: ContactArrays,
+    contacts: StepContactArrays,
     vertices: VertexArrays,
 ):
     """Solve those of so many contacts that are too near, by all threads; `turn` counts the sweeps of a step from 0.
@@ -118,7 +118,7 @@ def predict_one(i: int, progress: wp.float64, s: Settings, pace: Pace, a: Vertex
 
 
 @wp.func
-def look_at_edges(
+def measure_edge_depths(
     t: int,
     threads: int,
     progress: wp.float64,
@@ -131,7 +131,9 @@ def look_at_edges(
     if halves.with_edges != 0:
         grid_barrier(arrivals)
         for i in range(t, halves.counts.shape[0], threads):
-            look_at_ends(i * halves.room, i * halves.room + halves.counts[i], progress, pace.share, halves, vertices)
+            measure_end_depths(
+                i * halves.room, i * halves.room + halves.counts[i], progress, pace.share, halves, vertices
+            )
         grid_barrier(arrivals)
 
 
@@ -179,7 +181,7 @@ def advance_on_cuda(
     fabric: FabricArrays,
     bending: BendingArrays,
     guides: GuideArrays,
-    contacts: ContactArrays,
+    contacts: StepContactArrays,
     halves: HalfSpaceArrays,
     colliders: ColliderArrays,
     o: Reservations,
@@ -214,7 +216,7 @@ def advance_on_cuda(
                     t, arrivals, s.contacts, substep * s.sweeps + sweep, 0, s.friction, pace.push, o.masks,
                     o.reservations, o.counters, contacts, vertices,
                 )  # fmt: skip
-            look_at_edges(t, threads, progress, pace, arrivals, halves, vertices)
+            measure_edge_depths(t, threads, progress, pace, arrivals, halves, vertices)
             for i in range(t, s.vertices, threads):
                 place = i * halves.room
                 solve_half_spaces(
@@ -238,7 +240,7 @@ def advance_on_cuda(
             t, arrivals, s.contacts, s.substeps * s.sweeps + number - 1, number, s.friction, pace.push, o.masks,
             o.reservations, o.counters, contacts, vertices,
         )  # fmt: skip
-        look_at_edges(t, threads, ONE, pace, arrivals, halves, vertices)
+        measure_edge_depths(t, threads, ONE, pace, arrivals, halves, vertices)
         for i in range(t, s.vertices, threads):
             place = i * halves.room
             solve_half_spaces(place, place + halves.counts[i], ONE, pace.share, s.friction, pace.push, halves, vertices)

@@ -27,7 +27,7 @@ from weft.dynamics.position_based.spring_lines import (
     solve_lines,
 )
 from weft.dynamics.springs import BEND, from_world
-from weft.methods.predictive.state import VertexArrays, fill, span_begin, span_end, span_step
+from weft.methods.predictive.state import VertexArrays, fill, range_begin, span_end, span_step
 from weft.runtime import launch
 from weft.runtime.colouring import colour_items
 from weft.runtime.cooperative import grid_barrier
@@ -114,7 +114,7 @@ def follow_extensions(first: int, last: int, step: int, fabric: FabricArrays):
 def follow_triangles(t: int, threads: int, arrivals: wp.array[int], per_h: wp.float64, fabric: FabricArrays):
     """Rest lengths at which springs pull as their triangles do; after a substep 1 / per_h, which all threads have ended."""
     count = fabric.places.shape[0]
-    first, last, step = span_begin(t, threads, count), span_end(t, threads, count), span_step(threads)
+    first, last, step = range_begin(t, threads, count), span_end(t, threads, count), span_step(threads)
     find_extensions(first, last, step, per_h * per_h, fabric)
     grid_barrier(arrivals)
     follow_extensions(first, last, step, fabric)

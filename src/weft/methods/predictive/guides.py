@@ -15,7 +15,7 @@ import numpy as np
 import warp as wp
 
 from weft.dynamics.packed_vertices import PACKED_VERTEX
-from weft.methods.predictive.state import Pace, VertexArrays, fill, span_begin, span_end, span_step
+from weft.methods.predictive.state import Pace, VertexArrays, fill, range_begin, span_end, span_step
 from weft.runtime.cooperative import grid_barrier
 from weft.runtime.native import NativeHeader
 from weft.scene import Follow
@@ -92,13 +92,13 @@ def solve_guides(
     step = span_step(threads)
     goals = guides.goal_vertices.shape[0]
     if goals > 0:
-        begin, end = span_begin(t, threads, goals), span_end(t, threads, goals)
+        begin, end = range_begin(t, threads, goals), span_end(t, threads, goals)
         follow_goals(begin, end, step, pace.h, progress, pace.share, guides, vertices)
         grid_barrier(arrivals)
     for rank in range(guides.ranks.shape[0] - 1):
         first = guides.ranks[rank]
         size = guides.ranks[rank + 1] - first
-        begin, end = span_begin(t, threads, size), span_end(t, threads, size)
+        begin, end = range_begin(t, threads, size), span_end(t, threads, size)
         attach_vertices(first + begin, first + end, step, guides, vertices)
         grid_barrier(arrivals)
 

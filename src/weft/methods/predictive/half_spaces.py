@@ -122,8 +122,8 @@ def faces_along(i: int, normal: wp.vec3d, vertices: VertexArrays) -> bool:
     ...
 
 
-@wp.func_native(PACKED_VERTEX + _native.body("look_at_ends"))
-def look_at_ends(
+@wp.func_native(PACKED_VERTEX + _native.body("measure_end_depths"))
+def measure_end_depths(
     first: int,
     last: int,
     progress: wp.float64,
@@ -141,7 +141,7 @@ def solve_half_spaces(
     last: int,
     progress: wp.float64,
     share_of_step: wp.float64,
-    rub: wp.float64,
+    friction_factor: wp.float64,
     push: wp.float64,
     halves: HalfSpaceArrays,
     vertices: VertexArrays,
@@ -198,7 +198,7 @@ def write_half_space(
     place: int,
     i: int,
     j: int,
-    rub: wp.float64,
+    friction_factor: wp.float64,
     shape: Shape,
     touch: Touch,
     s: Settings,
@@ -233,7 +233,7 @@ def write_half_space(
     halves.offsets[place] = wp.vec2d(wp.dot(touch.normal, at) - touch.gap, wp.dot(touch.normal, touch.way))
     halves.ways[place] = touch.way
     halves.thickness[place] = HALF * (vertices.thickness[i] + s.collider_thickness) + touch.rise + between
-    halves.friction[place] = rub * wp.vec2d(colliders.sticking[cloth, body], colliders.sliding[cloth, body])
+    halves.friction[place] = friction_factor * wp.vec2d(colliders.sticking[cloth, body], colliders.sliding[cloth, body])
 
 
 @wp.func

@@ -31,9 +31,9 @@ from weft.methods.predictive.contacts import (
     SECOND,
     SHARP,
     STRAIGHT,
-    ContactArrays,
-    Contacts,
     SearchSurface,
+    StepContactArrays,
+    StepContacts,
     make_edge_edge,
     make_pair,
     make_point_point,
@@ -211,7 +211,7 @@ def write_chosen(
     chosen: wp.array[int],
     places: wp.array[int],
     surface: SearchSurface,
-    contacts: ContactArrays,
+    contacts: StepContactArrays,
 ):
     """The contacts of an item, from its place on, as far as there is room."""
     item = first + wp.tid()
@@ -303,7 +303,7 @@ class ListSearch:
         self._launch(measure_edges, len(self.motion.edge_ways), inputs)
         self._launch(measure_faces, len(self.motion.face_ways), inputs)
 
-    def find(self, lists: Sequence[tuple[int, wp.array]], reach: float, contacts: Contacts) -> int:
+    def find(self, lists: Sequence[tuple[int, wp.array]], reach: float, contacts: StepContacts) -> int:
         """Replace the contacts by those of candidates, given by kind; gives their number."""
         self._lengths.assign([len(pairs) for _, pairs in lists] + [0] * (2 - len(lists)))
         sizes = [-(-len(pairs) // int(FEW)) for _, pairs in lists]
@@ -326,7 +326,7 @@ class ListSearch:
         buffers = [buffer.at_least(items) for buffer in (self._chosen, self._counts, self._places)]
         return SearchRoom(ahead, items, (*ahead.given, *buffers))
 
-    def find_ahead(self, room: SearchRoom, too_far: wp.array, reach: float, contacts: Contacts) -> None:
+    def find_ahead(self, room: SearchRoom, too_far: wp.array, reach: float, contacts: StepContacts) -> None:
         """Launch the search for the contacts of candidates that are being listed; `reported` says what was found."""
         patches, triangles, edges = room.ahead.lists
         lists = [(int(POINT_TRIANGLE), triangles.found), (int(EDGE_EDGE), edges.found)]
@@ -347,7 +347,7 @@ class ListSearch:
         ]
         self._launch_all(choose, works)
 
-    def _write(self, lists: Sequence[tuple[int, wp.array]], sizes: list[int], contacts: Contacts) -> None:
+    def _write(self, lists: Sequence[tuple[int, wp.array]], sizes: list[int], contacts: StepContacts) -> None:
         tail = [self._chosen.array, self._places.array, self.surface, contacts.arrays]
         works = [(sizes[k], [kind, sum(sizes[:k]), pairs, *tail]) for k, (kind, pairs) in enumerate(lists)]
         self._launch_all(write_chosen, works)

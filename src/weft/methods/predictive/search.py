@@ -14,7 +14,7 @@ import warp as wp
 from weft.broad_phase.trees import Bvh
 from weft.contact.step_search import sewn_groups
 from weft.methods.base import exact_broad_phase
-from weft.methods.predictive.contacts import EDGE_EDGE, POINT_POINT, POINT_TRIANGLE, Contacts, SearchSurface
+from weft.methods.predictive.contacts import EDGE_EDGE, POINT_POINT, POINT_TRIANGLE, SearchSurface, StepContacts
 from weft.methods.predictive.list_search import ListSearch, SearchRoom
 from weft.methods.predictive.search_cpu import CpuSearch
 from weft.methods.predictive.state import Regions, fill
@@ -83,7 +83,7 @@ def remove_rigid_rotation(
         relative_displacement[0] = each * path
 
 
-class ContactSearch:
+class PredictiveSearch:
     """Finds the contacts of a step; buffers are kept between steps."""
 
     def __init__(self, world: World, regions: Regions) -> None:
@@ -111,7 +111,7 @@ class ContactSearch:
         x: wp.array,
         end: wp.array,
         radius: float,
-        contacts: Contacts,
+        contacts: StepContacts,
         *,
         kind: Literal["triangles", "points"] = "triangles",
         edges: bool = True,
@@ -135,7 +135,7 @@ class ContactSearch:
             lists.append((int(EDGE_EDGE), candidates.edge_edge))
         return self.lists.find(lists, reach, contacts)
 
-    def find_ahead(self, room: SearchRoom, x: wp.array, end: wp.array, radius: float, contacts: Contacts) -> None:
+    def find_ahead(self, room: SearchRoom, x: wp.array, end: wp.array, radius: float, contacts: StepContacts) -> None:
         """As `find` of triangles and edges, but only launched: `lists.reported` says what was found."""
         assert isinstance(self.broad_phase, Bvh)
         reach, broad_phase = self._set_radius(radius), self.broad_phase

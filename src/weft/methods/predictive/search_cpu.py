@@ -28,10 +28,10 @@ from weft.methods.predictive.contacts import (
     SECOND,
     SHARP,
     STRAIGHT,
-    ContactArrays,
-    Contacts,
     MadeContact,
     SearchSurface,
+    StepContactArrays,
+    StepContacts,
     make_edge_edge,
     make_point_triangle,
     write_contact,
@@ -300,7 +300,7 @@ def search_patch(
     f: Features,
     surface: SearchSurface,
     work: SearchWork,
-    drafts: ContactArrays,
+    drafts: StepContactArrays,
 ) -> int:
     """The contacts of one kind of a patch, written by thread t after `before` others; gives how many it has then."""
     place = t * (work.overlap_room + PADDING)
@@ -352,7 +352,7 @@ def search_patch(
 
 
 @wp.func
-def copy_contact(i: int, source: ContactArrays, to: int, contacts: ContactArrays):
+def copy_contact(i: int, source: StepContactArrays, to: int, contacts: StepContactArrays):
     """Copy contact i of a list to a place in another."""
     contacts.vertices[to] = source.vertices[i]
     contacts.kinds[to] = source.kinds[i]
@@ -375,8 +375,8 @@ def search_patches(
     f: Features,
     surface: SearchSurface,
     work: SearchWork,
-    drafts: ContactArrays,
-    contacts: ContactArrays,
+    drafts: StepContactArrays,
+    contacts: StepContactArrays,
 ):
     """All contacts of a step, vertices with triangles and then edges with edges, patch by patch.
 
@@ -425,7 +425,7 @@ class CpuSearch:
         self.broad_phase, self.surface = broad_phase, surface
         self.features = _make_features(broad_phase, surface)
         self._vertices = len(self.features.vertex_ids)
-        self._drafts = Contacts(broad_phase.device)
+        self._drafts = StepContacts(broad_phase.device)
         self._reported = wp.zeros(4, dtype=int, device="cpu")
         self._report_view = self._reported.numpy()
         self._overlap_room = OVERLAP_ROOM
@@ -433,7 +433,7 @@ class CpuSearch:
         self._known: tuple[Any, ...] = ()
         self._inputs: tuple[Any, ...] = ()
 
-    def find(self, x: wp.array, end: wp.array, margin: float, contacts: Contacts, *, edges: bool) -> int:
+    def find(self, x: wp.array, end: wp.array, margin: float, contacts: StepContacts, *, edges: bool) -> int:
         """Replace the contacts by those of a step from x to `end`; gives their number. Nothing is farther than the margin."""
         while True:
             threads = threads_now() if self._vertices >= WORTH_SHARING else 1
@@ -444,7 +444,7 @@ class CpuSearch:
                 return contacts.count
 
     def _inputs_for(
-        self, x: wp.array, end: wp.array, margin: float, contacts: Contacts, edges: bool, threads: int
+        self, x: wp.array, end: wp.array, margin: float, contacts: StepContacts, edges: bool, threads: int
     ) -> tuple[Any, ...]:
         """All inputs of a search: the same tuple as before where nothing changed, which makes the launch cheap."""
         if contacts.room < CONTACTS_A_VERTEX * self._vertices:
@@ -463,7 +463,7 @@ class CpuSearch:
             )  # fmt: skip
         return self._inputs
 
-    def _grow(self, x: wp.array, end: wp.array, margin: float, threads: int, contacts: Contacts) -> bool:
+    def _grow(self, x: wp.array, end: wp.array, margin: float, threads: int, contacts: StepContacts) -> bool:
         """Make room for what was found; whether there was too little, so that the search is to be done again."""
         found, most, short, nowhere = self._report_view.tolist()
         if nowhere:

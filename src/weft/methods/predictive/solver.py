@@ -11,13 +11,13 @@ from weft.methods.predictive import cuda_substeps, substeps
 from weft.methods.predictive.bending import StepBending
 from weft.methods.predictive.budget import StepBudget, never
 from weft.methods.predictive.colliders import Colliders
-from weft.methods.predictive.contacts import Contacts, keep_nearest, read_pose, refresh_each
+from weft.methods.predictive.contacts import StepContacts, keep_nearest, read_pose, refresh_each
 from weft.methods.predictive.cuda_graph_step import GraphStep
 from weft.methods.predictive.fabric import Fabric
 from weft.methods.predictive.guides import Goals, Guides, attach_world
 from weft.methods.predictive.half_spaces import PADDING, HalfSpaces, find_each, place_shapes
 from weft.methods.predictive.plan import LONGEST_SUBSTEP, ExecutionPlan, refined_substeps, usual_radius, usual_substeps
-from weft.methods.predictive.search import ContactSearch
+from weft.methods.predictive.search import PredictiveSearch
 from weft.methods.predictive.state import PREDICTION, Settings, Vertices, begin_step, compile_regions, fill, move_freely
 from weft.methods.predictive.tangles import Tangles
 from weft.runtime import cooperative, launch
@@ -64,9 +64,9 @@ class PredictiveSolver:
         self.guides = Guides(world, self.goals)
         self.air = Air.from_world(world)
         self.radius = options.static_radius or usual_radius(world)
-        self.contacts = Contacts(self.device)
+        self.contacts = StepContacts(self.device)
         self._deep_view = self.contacts.deep.numpy()
-        self.search = None if options.self_contacts == "none" else ContactSearch(world, self.regions)
+        self.search = None if options.self_contacts == "none" else PredictiveSearch(world, self.regions)
         across = wp.zeros(0, dtype=wp.vec3i, device=self.device) if self.search is None else self.search.across
         spots = wp.zeros((7, self.count + PADDING), dtype=wp.float32, device=self.device)
         self.vertices = Vertices(world, self.regions, across, spots)
@@ -202,7 +202,7 @@ class PredictiveSolver:
         if watched is not None and fractions <= 1:
             late = never if budget is None else budget.late
             speed = float(settings["push_speed"][0])
-            watched.part(self.cloth_of(x), v, dt, speed, armed=self._is_deep(), late=late)
+            watched.resolve(self.cloth_of(x), v, dt, speed, armed=self._is_deep(), late=late)
         if budget is not None and fractions <= 1:
             budget.end_fraction()
         settings["substeps"][0] = usual

@@ -290,7 +290,7 @@ def progress_of(substep: int, pace: Pace) -> wp.float64:
 
 
 @wp.func
-def span_begin(t: int, threads: int, count: int) -> int:
+def range_begin(t: int, threads: int, count: int) -> int:
     """The first of the items of thread t, of so many: on CUDA every so many-th one, on the CPU neighbours."""
     if on_gpu():
         return t

@@ -10,18 +10,18 @@ import warp as wp
 from weft.dynamics.packed_vertices import end_vertex, predict_vertices
 from weft.methods.predictive.bending import BendingArrays, solve_bending
 from weft.methods.predictive.collider_shapes import ColliderArrays
-from weft.methods.predictive.contacts import LAST_SWEEPS, ContactArrays, refresh_contact, solve_contacts
+from weft.methods.predictive.contacts import LAST_SWEEPS, StepContactArrays, refresh_contact, solve_contacts
 from weft.methods.predictive.cores import carry, find_carried, free_lost, lose_pierced
 from weft.methods.predictive.fabric import FabricArrays, follow_triangles, solve_fabric
 from weft.methods.predictive.guides import GuideArrays, solve_guides
-from weft.methods.predictive.half_spaces import HalfSpaceArrays, find_half_spaces, look_at_ends, solve_half_spaces
+from weft.methods.predictive.half_spaces import HalfSpaceArrays, find_half_spaces, measure_end_depths, solve_half_spaces
 from weft.methods.predictive.state import (
     Pace,
     Settings,
     VertexArrays,
     pace_of,
     progress_of,
-    span_begin,
+    range_begin,
     span_end,
     start_moving,
     stop_moving,
@@ -35,7 +35,7 @@ ONE = wp.constant(wp.float64(1.0))
 
 
 @wp.func
-def look_at_edges(
+def measure_edge_depths(
     first: int,
     last: int,
     progress: wp.float64,
@@ -47,7 +47,7 @@ def look_at_edges(
     """How deep the other ends of edges are, where there may be edges; all threads wait for each other before and after."""
     if halves.with_edges != 0:
         grid_barrier(arrivals)
-        look_at_ends(first, last, progress, pace.share, halves, vertices)
+        measure_end_depths(first, last, progress, pace.share, halves, vertices)
         grid_barrier(arrivals)
 
 
@@ -95,7 +95,7 @@ def advance(
     fabric: FabricArrays,
     bending: BendingArrays,
     guides: GuideArrays,
-    contacts: ContactArrays,
+    contacts: StepContactArrays,
     halves: HalfSpaceArrays,
     colliders: ColliderArrays,
 ):
@@ -103,7 +103,7 @@ def advance(
     t = first + wp.tid()
     s = settings[0]
     pace = pace_of(s)
-    begin = span_begin(t, threads, s.vertices)
+    begin = range_begin(t, threads, s.vertices)
     end = span_end(t, threads, s.vertices)
 
     # vertices, where nothing would stop them, and their half-spaces
@@ -121,7 +121,7 @@ def advance(
         return
 
     if s.cached != 0:
-        for i in range(span_begin(t, threads, s.contacts), span_end(t, threads, s.contacts)):
+        for i in range(range_begin(t, threads, s.contacts), span_end(t, threads, s.contacts)):
             refresh_contact(i, contacts, vertices)
     grid_barrier(arrivals)
 
@@ -145,7 +145,7 @@ def advance(
                 if t == 0:
                     solve_contacts(0, s.contacts, 0, s.friction, pace.push, contacts, vertices)
                 grid_barrier(arrivals)
-            look_at_edges(first_half, first_half + count, progress, pace, arrivals, halves, vertices)
+            measure_edge_depths(first_half, first_half + count, progress, pace, arrivals, halves, vertices)
             solve_half_spaces(
                 first_half, first_half + count, progress, pace.share, s.friction, pace.push, halves, vertices
             )
@@ -167,7 +167,7 @@ def advance(
                 contacts.deep[k] = 0
                 solve_contacts(0, s.contacts, k, s.friction, pace.push, contacts, vertices)
             grid_barrier(arrivals)
-            look_at_edges(first_half, first_half + count, ONE, pace, arrivals, halves, vertices)
+            measure_edge_depths(first_half, first_half + count, ONE, pace, arrivals, halves, vertices)
             solve_half_spaces(first_half, first_half + count, ONE, pace.share, s.friction, pace.push, halves, vertices)
             grid_barrier(arrivals)
             if contacts.deep[k] == 0:

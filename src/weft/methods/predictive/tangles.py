@@ -30,7 +30,7 @@ import warp as wp
 
 from weft.broad_phase.interface import BroadPhase, make_broad_phase
 from weft.methods.predictive.budget import never
-from weft.methods.predictive.contacts import ContactArrays, Contacts, SearchSurface
+from weft.methods.predictive.contacts import SearchSurface, StepContactArrays, StepContacts
 from weft.methods.predictive.half_spaces import HalfSpaces
 from weft.methods.predictive.zones import (
     Step,
@@ -246,7 +246,7 @@ def apply_moves(first: int, unit: wp.float64, x: wp.array[wp.vec3d], v: wp.array
 
 
 @wp.kernel
-def sleep_contacts(first: int, contacts: ContactArrays, marks: wp.array[int]):
+def sleep_contacts(first: int, contacts: StepContactArrays, marks: wp.array[int]):
     """Let go what contacts between cloth at tangles would hold on the wrong side."""
     i = first + wp.tid()
     q = contacts.vertices[i]
@@ -295,7 +295,7 @@ class Tangles:
         """A step starts at these positions."""
         wp.copy(self.arrays.before, x, count=len(self.arrays.before))
 
-    def part(
+    def resolve(
         self, x: wp.array, v: wp.array, dt: float, speed: float, *, armed: bool, late: Callable[[], bool] = never
     ) -> int:
         """Undo what has crossed in a step dt, and draw tangles out; gives how many crossings are left.
@@ -326,7 +326,7 @@ class Tangles:
         planes_of(self.halves).keep_out(was, drawn)
         x.assign(drawn)
 
-    def let_go(self, contacts: Contacts) -> None:
+    def let_go(self, contacts: StepContacts) -> None:
         """Have the contacts at tangles sleep, unless it is known which side is right."""
         if self.count:
             launch(sleep_contacts, contacts.count, [contacts.arrays, self.arrays.marks], device=self.device)

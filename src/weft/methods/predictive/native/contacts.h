@@ -142,7 +142,7 @@ if (known > 0.0) {
     undone = known < rest ? known : rest;
 }
 row4 step = (met + undone) * n;
-const double mu = rub * rubs[0];
+const double mu = friction_factor * rubs[0];
 if (mu > 0.0 && met > 0.0) {
     // friction takes back all of the sliding while it sticks, else the kinetic share
     row4 slip = r - was;
@@ -150,7 +150,7 @@ if (mu > 0.0 && met > 0.0) {
     const double squared = slip[0] * slip[0] + slip[1] * slip[1] + slip[2] * slip[2];
     double share = 1.0;
     if (squared > mu * mu * met * met) {
-        share = rub * rubs[1] * met / sqrt(squared);
+        share = friction_factor * rubs[1] * met / sqrt(squared);
         share = share < 1.0 ? share : 1.0;
     }
     step = step - share * slip;

@@ -58,7 +58,7 @@ for (int s = vertices.corner_offsets.data[i]; s < vertices.corner_offsets.data[i
 }
 return total > 0.0;
 
-// [look_at_ends] how deep the other ends of edges are in half-spaces first..last-1, now and at the start of the substep
+// [measure_end_depths] how deep the other ends of edges are in half-spaces first..last-1, now and at the start of the substep
 const row4* rows = (const row4*)vertices.p.data;
 const row4* was_rows = (const row4*)vertices.before.data;
 for (int i = first; i < last; ++i) {
@@ -115,7 +115,7 @@ for (int i = first; i < last; ++i) {
     const double undone = known < rest ? known : rest;
     x = x + (met + undone) * n;
     was = was + undone * n;
-    const double mu = rub * halves.friction.data[i][0];
+    const double mu = friction_factor * halves.friction.data[i][0];
     if (mu > 0.0) {
         row4 slip = x - was;
         for (int c = 0; c < 3; ++c)
@@ -126,7 +126,7 @@ for (int i = first; i < last; ++i) {
         const double squared = slip[0] * slip[0] + slip[1] * slip[1] + slip[2] * slip[2];
         double share = 1.0;
         if (squared > mu * mu * met * met) {
-            share = rub * halves.friction.data[i][1] * met / sqrt(squared);
+            share = friction_factor * halves.friction.data[i][1] * met / sqrt(squared);
             share = share < 1.0 ? share : 1.0;
         }
         x = x - share * slip;

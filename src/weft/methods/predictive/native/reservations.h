@@ -55,7 +55,7 @@ const auto store = [](row4* row, const row4& v) {
     ((double2*)row)[0] = make_double2(v[0], v[1]);
     ((double*)row)[2] = v[2];
 };
-__shared__ int chosen[$LOOKS * $BLOCK];
+__shared__ int chosen[$TESTS * $BLOCK];
 __shared__ int near_in[$BLOCK / 32];
 const int place = threadIdx.x, lane = place & 31, blocks = gridDim.x, threads = blocks * $BLOCK;
 const int mine = (place / 32 * blocks + blockIdx.x) * 32 + lane;
@@ -66,7 +66,7 @@ int* batch_counts = counters.data + 2 * $FLAGS;
 int* push_counts = batch_counts + $LISTS;
 for (int k = 0; leader && k < $FLAGS; ++k)
     counters.data[(turn + 1) % 2 * $FLAGS + k] = 0;
-for (int list = 0, base = 0; base < count; ++list, base += $LOOKS * threads) {
+for (int list = 0, base = 0; base < count; ++list, base += $TESTS * threads) {
     // contacts that would push reserve their vertices for the first round already
     ++round;
     // the data of a contact are loaded while the one before is tested
@@ -83,12 +83,12 @@ for (int list = 0, base = 0; base < count; ++list, base += $LOOKS * threads) {
     // two bits for each of the thread's contacts, and how many of its warp's are near, and would push
     unsigned found_as = 0u;
     int near = 0, pushing = 0;
-    for (int look = 0; look < $LOOKS && base + look * threads < count; ++look) {
-        const int i = base + look * threads + mine;
+    for (int test = 0; test < $TESTS && base + test * threads < count; ++test) {
+        const int i = base + test * threads + mine;
         kind = next_kind;
         q = next_q;
         thick = next_thick;
-        if (look + 1 < $LOOKS)
+        if (test + 1 < $TESTS)
             fetch(i + threads);
         int found = 0;
         if (i < count) {
@@ -101,7 +101,7 @@ for (int list = 0, base = 0; base < count; ++list, base += $LOOKS * threads) {
                         atomicMin((unsigned long long*)reservations.data + q[k], ticket);
             });
         }
-        found_as |= (unsigned)found << (2 * look);
+        found_as |= (unsigned)found << (2 * test);
         near += __popc(__ballot_sync(0xffffffffu, found > 0));
         pushing += __popc(__ballot_sync(0xffffffffu, found > 1));
     }
@@ -116,10 +116,10 @@ for (int list = 0, base = 0; base < count; ++list, base += $LOOKS * threads) {
         next += k < place / 32 ? near_in[k] : 0;
         chosen_count += near_in[k];
     }
-    for (int look = 0; near > 0 && look < $LOOKS; ++look) {
-        const unsigned found = found_as >> (2 * look) & 3u, all = __ballot_sync(0xffffffffu, found > 0u);
+    for (int test = 0; near > 0 && test < $TESTS; ++test) {
+        const unsigned found = found_as >> (2 * test) & 3u, all = __ballot_sync(0xffffffffu, found > 0u);
         if (found > 0u)
-            chosen[next + __popc(all & ((1u << lane) - 1u))] = 2 * (base + look * threads + mine) + found - 1;
+            chosen[next + __popc(all & ((1u << lane) - 1u))] = 2 * (base + test * threads + mine) + found - 1;
         next += __popc(all);
     }
     if (place == 0 && chosen_count > 0)
