@@ -1,4 +1,4 @@
-"""The step of a GPU, whose launches a CPU can do too: the same bytes as with single launches."""
+"""The step of a card, whose launches a CPU can do too: the same bytes as the long way."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def scene(cells=19, height=0.4, mesh=None, **ball):
     turning = {"motion": weft.Spin(axis=(0.0, 1.0, 0.0), rate_deg=400.0)}
     ball = weft.Collider(name="ball", shape=weft.Sphere(radius=0.25), **(turning | ball))
     floor = weft.Collider(name="floor", shape=weft.Plane(size=(3.0, 3.0)), placement={"position": (0.0, -0.25, 0.0)})
-    return weft.Scene(name="gpu", cloths=[cloth], colliders=[ball, floor], fps=30, method="predictive")
+    return weft.Scene(name="card", cloths=[cloth], colliders=[ball, floor], fps=30, method="predictive")
 
 
 def steps(count, *, captured, monkeypatch):
