@@ -20,7 +20,7 @@ LONGEST_FUNCTION, WIDEST_KERNEL, LONGEST_FILE = 90, 20, 600
 
 LONG_FUNCTIONS: set[str] = {
     "methods/predictive/cuda_substeps.py:advance_on_cuda",
-    "methods/predictive/search_cpu.py:_make_features",
+    "methods/predictive/features.py:make_features",
     "methods/predictive/substeps.py:advance",
 }
 WIDE_KERNELS: set[str] = {
@@ -32,7 +32,6 @@ WIDE_KERNELS: set[str] = {
 }
 LONG_FILES: set[str] = {
     "methods/predictive/collider_shapes.py",
-    "methods/predictive/search_cpu.py",
     "methods/predictive/solver.py",
 }
 
