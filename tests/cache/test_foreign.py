@@ -11,7 +11,7 @@ from weft.check import check_cache
 from weft.cli.main import app
 from weft.errors import CacheError, WeftError
 from weft.exchange import export
-from weft.mesh import shapes
+from weft.mesh import save_mesh, shapes
 
 FRAMES = 4
 
@@ -149,7 +149,7 @@ def test_the_commands(cache, counts, tmp_path):
     done = call("check", str(path))
     assert "taken as metres" in done.output and "4 frames of lower, upper, ball" in done.output
     done = call("check", files[0])
-    assert done.exit_code == 0 and "a still mesh" in done.output
+    assert done.exit_code == 0 and "a still mesh: without units, taken as metres, y up" in done.output
     done = call("info", str(path))
     assert done.exit_code == 0 and "OBJ files" in done.output and "upper: 16 vertices" in done.output
     # from one format to another
@@ -163,7 +163,9 @@ def test_the_commands(cache, counts, tmp_path):
 
 def test_what_cannot_be_opened_is_one_line(tmp_path):
     (tmp_path / "a.txt").write_text("")
+    (tmp_path / "a.npz").write_bytes(b"no zip")
     cases = {
+        "a.npz": r"cannot be read as an npz file \(it is no zip archive\)",
         "nowhere.abc": "does not exist",
         "*.obj": "there is no such file",
         "a.txt": "weft reads caches",
@@ -174,3 +176,28 @@ def test_what_cannot_be_opened_is_one_line(tmp_path):
         assert "\n" not in str(told.value)
     with pytest.raises(CacheError, match="several files are a sequence of OBJ or PLY"):
         open_result([tmp_path / "a.txt", tmp_path / "a.txt"])
+
+
+def test_a_still_file_says_its_unit_and_axis(tmp_path):
+    (tmp_path / "z.usda").write_text(
+        """#usda 1.0
+(
+    metersPerUnit = 0.01
+    upAxis = "Z"
+)
+def Mesh "sheet"
+{
+    int[] faceVertexCounts = [3]
+    int[] faceVertexIndices = [0, 1, 2]
+    point3f[] points = [(0, 0, 0), (100, 0, 0), (0, 100, 0)]
+}
+"""
+    )
+    found = open_result(tmp_path / "z.usda")
+    assert found.about == "USDA, a still mesh: 0.01 m a unit, z up"
+    assert np.allclose(found.positions(0)[2], [0.0, 0.0, -1.0])
+    save_mesh(shapes.grid((1.0, 1.0), (1, 1)), tmp_path / "sheet.ply")
+    assert open_result(tmp_path / "sheet.ply").about == "PLY, a still mesh: without units, taken as metres, y up"
+    (tmp_path / "cape.toml").write_text("frames = 1")
+    with pytest.raises(WeftError, match=r"a scene, which has no frames yet: simulate it with  weft run .*cape\.toml"):
+        open_result(tmp_path / "cape.toml")

@@ -4,6 +4,8 @@
 """
 
 import json
+import shlex
+import zipfile
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -96,6 +98,10 @@ def _read_any(path: Path, fps: float | None) -> MeshSequence:
         return read_sequence(path, fps=fps or DEFAULT_FPS)
     if ending in POINT_CACHES:
         return _read_points(path, fps)
+    if ending == ".toml":
+        raise MeshError(
+            f"{path} is a scene, which has no frames yet: simulate it with  weft run {shlex.quote(str(path))}"
+        )
     if ending not in READABLE:
         there = ", ".join((*READABLE, *POINT_CACHES))
         raise MeshError(f"{path}: weft reads caches (folders that weft wrote), folders of OBJ files, and {there} files")
@@ -106,8 +112,7 @@ def _read_any(path: Path, fps: float | None) -> MeshSequence:
             if "holds no animation" not in str(error):
                 raise
     still = read_mesh(path)
-    unit = "without units, taken as metres" if ending in (*SEQUENCES, ".stl", ".abc", ".npz") else "metres"
-    about = f"{ending[1:].upper()}, a still mesh: {unit}"
+    about = f"{ending[1:].upper()}, a still mesh: {_units(path)}"
     return MeshSequence(
         [0.0],
         len(still.vertices),
@@ -116,6 +121,16 @@ def _read_any(path: Path, fps: float | None) -> MeshSequence:
         about=about,
         details=still.details,
     )
+
+
+def _units(path: Path) -> str:
+    """The unit and the up axis that the file of a still mesh states, or that are assumed."""
+    ending = path.suffix.lower()
+    if ending.startswith(".usd"):
+        from weft.mesh.formats.usd import open_stage, units_of
+
+        return units_of(open_stage(path))
+    return "metres, y up" if ending in (".glb", ".gltf") else "without units, taken as metres, y up"
 
 
 def _read_points(path: Path, fps: float | None) -> MeshSequence:
@@ -148,7 +163,8 @@ def _read_npz(path: Path, fps: float) -> MeshSequence:
             rate = float(file["fps"]) if "fps" in names else fps
             x, faces = file[positions], np.asarray(file[triangles])
     except (OSError, ValueError, EOFError) as error:
-        raise MeshError(f"{path}: it cannot be read as an npz file ({str(error)[:120]})") from None
+        reason = str(error)[:120] if zipfile.is_zipfile(path) else "it is no zip archive"
+        raise MeshError(f"{path}: it cannot be read as an npz file ({reason})") from None
     x = x[None] if x.ndim == 2 else x
     if x.ndim != 3 or x.shape[2] != 3 or x.dtype.kind not in "fiu" or 0 in x.shape:
         raise MeshError(f"{path}: {positions} must be numbers (frames, vertices, 3), not {x.dtype} {x.shape}")

@@ -259,6 +259,13 @@ def _reason(error: Exception) -> str:
     return " ".join(str(error).split()).rpartition(" : '")[2].rstrip("'")[:160] or type(error).__name__
 
 
+def units_of(stage: Any) -> str:
+    """The unit and the up axis of a stage, in words."""
+    from pxr import UsdGeom
+
+    return f"{UsdGeom.GetStageMetersPerUnit(stage):g} m a unit, {str(UsdGeom.GetStageUpAxis(stage)).lower()} up"
+
+
 class UsdTimes:
     """The time codes at which the meshes of a stage or their transforms have samples, and the codes per second."""
 
@@ -281,8 +288,7 @@ class UsdTimes:
             raise MeshError("it holds no animation: no mesh in it has time samples")
         self.codes = sorted(codes)
         self.codes_per_second = float(self.stage.GetTimeCodesPerSecond())
-        scale, axis = UsdGeom.GetStageMetersPerUnit(self.stage), UsdGeom.GetStageUpAxis(self.stage)
-        self.units = f"{scale:g} m a unit, {str(axis).lower()} up"
+        self.units = units_of(self.stage)
 
 
 def _check_triangles(mesh: Any) -> None:
