@@ -8,7 +8,9 @@ from PIL import Image
 from view_caches import MemoryCache, waving
 
 from weft.errors import MissingExtraError, WeftError
-from weft.view import render_still
+from weft.exchange import export
+from weft.mesh import save_mesh, shapes
+from weft.view import render_film, render_still, save_page
 from weft.view.camera import View
 
 SIZE = (160, 120)
@@ -104,6 +106,16 @@ def test_a_jpeg_is_a_jpeg(tmp_path):
     assert Image.open(path).format == "JPEG"
 
 
+def test_files_are_drawn_by_their_names(tmp_path):
+    save_mesh(shapes.icosphere(0.2, subdivisions=1), tmp_path / "ball.obj")
+    path = render_still(str(tmp_path / "ball.obj"), 0, tmp_path / "still.png", size=SIZE, draft=True)
+    assert Image.open(path).size == SIZE
+    assert save_page(str(tmp_path / "ball.obj"), tmp_path / "ball.html").stat().st_size > 1000
+    export(str(tmp_path / "ball.obj"), tmp_path / "ball.npz")
+    with pytest.raises(WeftError, match=r"run\.zarr does not exist"):
+        render_film(tmp_path / "run.zarr", tmp_path / "film.mp4")
+
+
 def test_mistakes_are_sentences(tmp_path):
     cache = waving()
     with pytest.raises(WeftError, match=r"still\.bmp: a still ends in \.png"):
@@ -114,6 +126,11 @@ def test_mistakes_are_sentences(tmp_path):
         render_still(cache, 0, tmp_path / "still.png", colour="heat")
     with pytest.raises(WeftError, match="size 4x4 is too small"):
         render_still(cache, 0, tmp_path / "still.png", size=(4, 4))
+    for size in ("320x240", (320.5, 240), (320,)):
+        with pytest.raises(WeftError, match="size is the width and the height of the picture in pixels"):
+            render_still(cache, 0, tmp_path / "still.png", size=size)
+    with pytest.raises(WeftError, match=r"camera is a weft\.Camera with position, target and fov_deg, not 'left'"):
+        render_still(cache, 0, tmp_path / "still.png", camera="left")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -48,7 +48,7 @@ def export(
     progress: Report | None = None,
     usd_schema: str | None = None,
 ) -> Exported:
-    """Write frames of a cache for another program.
+    """Write frames of a cache, or of a file that `weft check` reads, for another program.
 
     frames: numbers, a slice, or text such as "10:20"; all complete ones by default.
     format: one of `FORMATS`; without it the ending of `out` decides, and obj where there is none. out: a file or a
@@ -56,9 +56,9 @@ def export(
     check: where a format rounds positions to 32 bits, count the intersections that rounding made (`Exported.rounding`).
     usd_schema: of USD, "physics" or "omniphysics": describe the bodies to simulators too, by a proposed schema.
     """
-    from weft.cache import open_cache
+    from weft.cache import open_result
 
-    cache = open_cache(cache) if isinstance(cache, str | Path) else cache
+    cache = open_result(cache) if isinstance(cache, str | Path) else cache
     name = choose_format(format, out)
     chosen = FORMATS[name]
     place = Path(out) if out is not None else Path(cache.path.resolve().stem + "".join(chosen.endings[:1]))

@@ -163,6 +163,8 @@ def choose_view(cache: "Cache", *, aspect: float, camera: Any = None, points: Fl
     if isinstance(camera, View):
         return camera
     camera = camera if camera is not None else getattr(scene_of(cache), "camera", None)
+    if camera is not None and not any(hasattr(camera, name) for name in ("position", "target", "fov_deg")):
+        raise WeftError(f"camera is a weft.Camera with position, target and fov_deg, not {camera!r}")
     position = getattr(camera, "position", None)
     target = getattr(camera, "target", None)
     fov = float(getattr(camera, "fov_deg", None) or FOV_DEG)

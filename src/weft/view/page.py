@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.cache import open_result
 from weft.scene.colours import body_colours
 from weft.view.pictures import replacing
 
@@ -102,6 +103,7 @@ def save_page(shown: Any, path: str | Path, *, frames: "Frames" = None) -> Path:
     Of many worlds it shows the first.
     """
     target = Path(path)
+    shown = open_result(shown) if isinstance(shown, str | Path) else shown
     shown = shown.worlds[0] if hasattr(shown, "worlds") else shown
     page = cache_page(shown, frames=frames) if _is_cache(shown) else simulation_page(shown)
     with replacing(target) as partial:

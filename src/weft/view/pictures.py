@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.cache import open_result
 from weft.cache.frames import Frames, choose_frames
 from weft.errors import WeftError, missing_extra, writing
 from weft.scene.colours import Floats
@@ -58,6 +59,17 @@ class Look:
     hidden: Collection[str] = ()
     """bodies that are left out"""
 
+    def __post_init__(self) -> None:
+        size: Any = self.size
+        if (
+            not isinstance(size, tuple | list)
+            or len(size) != 2
+            or not all(isinstance(n, int | np.integer) for n in size)
+        ):
+            raise WeftError(
+                f"size is the width and the height of the picture in pixels, such as (1280, 960), not {size!r}"
+            )
+
 
 def open_stage(cache: "Cache", look: Look, quality: Quality, camera: Any = None) -> Any:
     """What draws the frames of a cache, for a `with` block: a `Stage`, or a `Studio` that traces light."""
@@ -80,7 +92,7 @@ def open_stage(cache: "Cache", look: Look, quality: Quality, camera: Any = None)
 
 
 def render_still(
-    cache: "Cache",
+    cache: "Cache | str | Path",
     frame: int,
     path: str | Path,
     *,
@@ -93,7 +105,7 @@ def render_still(
     smooth: bool = True,
     hidden: Collection[str] = (),
 ) -> Path:
-    """Draw one frame of a cache into a PNG or JPEG file and return its path.
+    """Draw one frame of a cache, or of a file that `weft check` reads, into a PNG or JPEG file and return its path.
 
     A negative frame counts from the last. `camera` (position, target, fov_deg) overrides the scene's, and what
     neither gives is chosen so that the cloth fills the picture. `marks` are (k, 2, 3) segments, red, over everything.
@@ -105,16 +117,27 @@ def render_still(
 
 
 def draw_still(
-    cache: "Cache", frame: int, path: str | Path, look: Look, *, camera: Any = None, marks: Floats | None = None
+    cache: "Cache | str | Path",
+    frame: int,
+    path: str | Path,
+    look: Look,
+    *,
+    camera: Any = None,
+    marks: Floats | None = None,
 ) -> Path:
     """Draw one frame into a PNG or JPEG file and return its path; see `render_still`."""
     path = Path(path)
     if path.suffix.lower() not in STILL_FORMATS:
         raise WeftError(f"{path}: a still ends in {', '.join(STILL_FORMATS)}")
+    cache = _opened(cache)
     frame = frame_number(cache, frame)
     with open_stage(cache, look, STILL, camera) as stage:
         save_picture(stage.draw(frame, *([] if marks is None else [marks])), path)
     return path
+
+
+def _opened(cache: "Cache | str | Path") -> "Cache":
+    return open_result(cache) if isinstance(cache, str | Path) else cache
 
 
 def frame_number(cache: "Cache", frame: int) -> int:
@@ -128,7 +151,7 @@ def frame_number(cache: "Cache", frame: int) -> int:
 
 
 def render_film(
-    cache: "Cache",
+    cache: "Cache | str | Path",
     path: str | Path,
     *,
     frames: Frames = None,
@@ -155,7 +178,7 @@ def render_film(
 
 
 def render_beauty_still(
-    cache: "Cache",
+    cache: "Cache | str | Path",
     frame: int,
     path: str | Path,
     *,
@@ -169,7 +192,7 @@ def render_beauty_still(
 
 
 def render_beauty_film(
-    cache: "Cache",
+    cache: "Cache | str | Path",
     path: str | Path,
     *,
     frames: Frames = None,
@@ -186,7 +209,7 @@ def render_beauty_film(
 
 
 def draw_film(
-    cache: "Cache",
+    cache: "Cache | str | Path",
     path: str | Path,
     look: Look,
     *,
@@ -195,6 +218,7 @@ def draw_film(
     **options: Any,
 ) -> Path:
     """Draw frames into a film and return its path; see `render_film`, and `write_film` for more options."""
+    cache = _opened(cache)
 
     @contextmanager
     def pictures(even: Look, frames: Sequence[int]) -> Iterator[Iterator[Picture]]:
