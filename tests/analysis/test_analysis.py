@@ -10,6 +10,7 @@ from analysis_oracles import edge_triangles, inside_of, linked_paths, sheets_of
 import weft
 from weft.analysis import Analyser, Analysis, analyse, vertex_classes
 from weft.analysis.analyser import vertex_areas
+from weft.analysis.walk import walk_paths
 from weft.errors import MeshError
 from weft.mesh import shapes
 
@@ -259,6 +260,41 @@ def test_the_second_analysis_is_the_same_as_a_fresh_one() -> None:
         assert np.array_equal(getattr(again, name), getattr(fresh, name)), name
     for name in ("region_vertices", "region_faces", "colours", "face_colours"):
         assert all(np.array_equal(a, b) for a, b in zip(getattr(again, name), getattr(fresh, name), strict=True)), name
+
+
+def test_while_the_same_pairs_cross_paths_and_regions_are_those_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oracle is a fresh analyser at every position."""
+    grid = shapes.grid((1.0, 1.0), (20, 20))
+    slanted = grid.vertices + [0.0031, 0.0, 0.0017]
+    slanted[:, 1] += 0.2 * (slanted[:, 0] - 0.223)
+    x = np.concatenate([grid.vertices, slanted])
+    faces = np.concatenate([grid.faces, grid.faces + len(slanted)])
+    areas = np.ones(len(x))
+    analyser, calls = Analyser(faces, len(x), length=0.05), []
+    monkeypatch.setattr(
+        "weft.analysis.analyser.walk_paths", lambda *given: (calls.append("walk"), walk_paths(*given))[1]
+    )
+    paint = analyser._painter.paint
+    analyser._painter.paint = lambda *given: (calls.append("paint"), paint(*given))[1]  # type: ignore[method-assign]
+    # a little higher; other areas, so that the other side is the inside; far enough for other pairs to cross
+    for height, size, expected in (
+        (0.0, 1.0, ["walk", "paint"]),
+        (1e-6, 1.0, []),
+        (1e-6, 1e-6, ["paint"]),
+        (0.05, 1e-6, ["walk", "paint"]),
+    ):
+        x[len(slanted) :, 1] = slanted[:, 1] + height
+        areas[x[:, 0] < 0.223] = size
+        calls.clear()
+        kept = analyser.analyse(x, areas.copy())
+        assert calls == expected
+        fresh = Analyser(faces, len(x), length=0.05).analyse(x, areas)
+        for name in ("edge", "face", "sheet", "path_offsets", "path_ends", "status", "points"):
+            assert np.array_equal(getattr(kept, name), getattr(fresh, name)), name
+        for one, other in zip(
+            kept.region_vertices + kept.region_faces, fresh.region_vertices + fresh.region_faces, strict=True
+        ):
+            assert np.array_equal(one, other)
 
 
 def test_region_faces_hold_what_the_curve_passes_and_what_is_inside() -> None:

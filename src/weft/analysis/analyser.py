@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import warp as wp
@@ -239,6 +239,16 @@ def analyse(vertices: ArrayLike, faces: ArrayLike, *, seams: ArrayLike | None = 
     return Analyser(faces, len(x), seams=seams).analyse(x)
 
 
+class _Last(NamedTuple):
+    """The last analysis: what it was made from, and what stays the same as long as that does."""
+
+    edge: Ints
+    face: Ints
+    areas: Floats
+    walk: Walk
+    regions: Regions
+
+
 class Analyser:
     """Analyses one mesh at many positions of its vertices; see `analyse`.
 
@@ -264,6 +274,7 @@ class Analyser:
         self.finder = CrossingFinder(self.topology, device=device, still=still) if finder is None else finder
         self._painter = RegionPainter(self.topology)
         self._areas, self._length = areas, length
+        self._last: _Last | None = None
         self._sewn = np.zeros(0, dtype=np.int64)
         if seams is not None and len(np.asarray(seams)):
             from weft.geometry.intersection import sewn_pairs
@@ -302,15 +313,21 @@ class Analyser:
         return found if len(found) else None
 
     def _analyse(self, x: Floats, length: float, edge: Ints, face: Ints, areas: Floats | None = None) -> Analysis:
-        found = walk_paths(self.topology, edge, face)
-        walk = self._without_seams(found)
+        last = self._last
+        same = last is not None and np.array_equal(edge, last.edge) and np.array_equal(face, last.face)
+        walk = last.walk if last is not None and same else self._without_seams(walk_paths(self.topology, edge, face))
         # areas are needed only if there is a path
         if areas is None:
             areas = self._areas
         if areas is None and len(walk.ends):
             areas = vertex_areas(self.topology, x)
-        regions = self._painter.paint(walk, np.ones(len(x)) if areas is None else areas)
-        return Analysis(self.topology, x, length, walk, regions, len(found.edge) - len(walk.edge))
+        areas = np.ones(len(x)) if areas is None else areas
+        if last is not None and same and np.array_equal(areas, last.areas):
+            regions = last.regions
+        else:
+            regions = self._painter.paint(walk, areas)
+        self._last = _Last(edge, face, areas, walk, regions)
+        return Analysis(self.topology, x, length, walk, regions, len(edge) - len(walk.edge))
 
     def usual_length(self, x: Floats) -> float:
         """The median length of an edge."""

@@ -1,5 +1,3 @@
-# mypy: disable-error-code="attr-defined"
-# the fields of a mesh query are only known inside kernels
 """Closed surfaces, but for small holes, as solids: which vertices of cloth are inside one, and which are pinched by two.
 
 A vertex is pinched where it is inside two solids, or two parts of one solid that pass through each other: the winding number
@@ -9,30 +7,21 @@ their motions (flypapering; Baraff, Witkin and Kass 2003): that of the nearest p
 of the point where the opposite way leaves a single one.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
 from weft.analysis.attraction import unit
+from weft.analysis.solid_queries import PINCHED, ClosedSurfaces
 from weft.mesh.topology import Topology, connected_labels
-from weft.runtime import launch
-
-wp.set_module_options({"enable_backward": False})
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
-OUTSIDE, INSIDE, PINCHED = 0, 1, 2
-# accuracy of winding numbers far from triangles (Barill et al. 2018); they are compared with 1/2 and 3/2
-ACCURACY = wp.constant(2.0)
-# surfaces that a way out of the solids may pass through
-MOST_LAYERS = wp.constant(64)
 # weight of the area of cloth inside a solid: that side of a path is always the one to pull back
 INSIDE_AREA = 1e-6
-# farther than any surface, m
-FAR = wp.constant(1.0e6)
 # the holes of a solid are at most this fraction of its area: the eyes and the mouth of a body are a thousandth, the open ends
 # of a tube that is ten times as long as wide a twentieth
 SMALL_HOLES = 0.01
@@ -41,108 +30,6 @@ SMALL_HOLES = 0.01
 SAMPLES = 5
 # surfaces move together if their motions differ by less than this fraction of them, more than rounding
 TOGETHER = 1e-9
-# how far behind a surface that a ray has met the next one starts, so that it does not meet the same again, m
-BEHIND_HIT = wp.constant(1.0e-6)
-
-
-@wp.kernel
-def count_around(first: int, mesh: wp.uint64, points: wp.array[wp.vec3], counts: wp.array[int]):
-    """How many solids each point is inside of: 0, 1, or 2 for more than one."""
-    i = first + wp.tid()
-    number = int(0)
-    if wp.mesh_query_point_sign_winding_number(mesh, points[i], FAR, ACCURACY, 0.5).sign < 0.0:
-        number = 1
-        if wp.mesh_query_point_sign_winding_number(mesh, points[i], FAR, ACCURACY, 1.5).sign < 0.0:
-            number = 2
-    counts[i] = number
-
-
-@wp.kernel
-def locate_points(
-    first: int,
-    mesh: wp.uint64,
-    points: wp.array[wp.vec3],
-    thickness: wp.array[wp.float32],
-    counts: wp.array[int],
-    states: wp.array[int],
-    holders: wp.array[wp.vec2i],
-    places: wp.array[wp.vec4],
-):
-    """The state of each point that `counts[i]` solids are around, which is not 0.
-
-    Also the triangles that hold it (-1: none), and the coordinates u, v of the points on them.
-    """
-    i = first + wp.tid()
-    p = points[i]
-    state = int(INSIDE)
-    held = wp.vec2i(-1, -1)
-    place = wp.vec4()
-    query = wp.mesh_query_point_no_sign(mesh, p, FAR)
-    held[0] = query.face
-    place[0] = query.u
-    place[1] = query.v
-    away = wp.mesh_eval_position(mesh, query.face, query.u, query.v) - p
-    normal = wp.mesh_eval_face_normal(mesh, query.face)
-    way = -away
-    start = p
-    if counts[i] > 1:
-        state = PINCHED
-    elif wp.dot(away, normal) < 0.0 and wp.length(away) < thickness[i]:
-        # touches a surface from outside
-        state = PINCHED
-        way = away
-    else:
-        # behind the nearest surface there may be another solid
-        way = normal
-        start = p + away + thickness[i] * normal
-    # how many more surfaces leave a solid than enter one along the way, and the first that leaves one
-    way = wp.normalize(way)
-    depth = int(0)
-    layer = int(0)
-    while layer < MOST_LAYERS and (state == INSIDE or held[1] < 0):
-        layer += 1
-        ray = wp.mesh_query_ray(mesh, start, way, FAR)
-        if ray.result:
-            depth += 1
-            if wp.dot(wp.mesh_eval_face_normal(mesh, ray.face), way) <= 0.0:
-                depth -= 2
-            elif held[1] < 0:
-                held[1] = ray.face
-                place[2] = ray.u
-                place[3] = ray.v
-            start = start + (ray.t + BEHIND_HIT) * way
-        else:
-            layer = MOST_LAYERS
-    if state == INSIDE:
-        if depth > 0:
-            state = PINCHED
-        else:
-            held[1] = -1
-    states[i] = state
-    holders[i] = held
-    places[i] = place
-
-
-@wp.kernel
-def find_holders(
-    first: int,
-    mesh: wp.uint64,
-    points: wp.array[wp.vec3],
-    thickness: wp.array[wp.float32],
-    inside: wp.array[int],
-    face: wp.array[int],
-    place: wp.array[wp.vec2],
-):
-    """The triangle of a solid that is nearest to each point, -1 where the point is neither inside nor touches it."""
-    i = first + wp.tid()
-    face[i] = -1
-    farthest = thickness[i]
-    if inside[i] > 0:
-        farthest = FAR
-    query = wp.mesh_query_point_no_sign(mesh, points[i], farthest)
-    if query.result:
-        face[i] = query.face
-        place[i] = wp.vec2(query.u, query.v)
 
 
 class Held(NamedTuple):
@@ -216,9 +103,9 @@ class Solids:
         self.is_closed = np.zeros(len(x), dtype=bool)
         """(n,) the same as flags"""
         self.is_closed[self.faces] = True
-        self._whole = _Solid(self.faces, x, device)
+        self._whole = ClosedSurfaces(self.faces, x, device)
         pieces = [self.faces[piece == number] for number in range(piece.max() + 1)]
-        self._pieces = [_Solid(own, x, device) for own in pieces] if len(pieces) > 1 else []
+        self._pieces = [ClosedSurfaces(own, x, device) for own in pieces] if len(pieces) > 1 else []
         self._x = x
         caps = hole >= 0
         self._holes = [np.unique(self.faces[hole == number]) for number in np.unique(hole[caps])]
@@ -250,38 +137,31 @@ class Solids:
             side = np.arange(len(points), dtype=np.int32)
         around = self._count_around(self._whole, points, side)
         near = np.flatnonzero(around)
-        return self._locate_near(points[near], thickness[near], side[near], around[near]).spread(near, len(points))
+        return self._locate_near(near, points[near], thickness[near], side[near], around[near]).spread(
+            near, len(points)
+        )
 
-    def _count_around(self, solid: "_Solid", points: Floats, side: Ints) -> Ints:
+    def _count_around(self, solid: ClosedSurfaces, points: Floats, side: Ints) -> Ints:
         """(k,) how many times a solid is around each point: 0, 1, or 2 for more often."""
         sizes = np.bincount(side)
         starts = np.cumsum(sizes) - sizes
         samples = (starts[:, None] + sizes[:, None] * np.arange(SAMPLES) // SAMPLES)[sizes > 0]
         chosen = np.argsort(side, kind="stable")[np.unique(samples)]
-        found = wp.empty(len(chosen), dtype=int, device=self.device)
-        mesh, near, _ = solid.inputs(points[chosen], np.zeros(len(chosen)))
-        launch(count_around, len(chosen), [mesh, near, found], device=self.device, grain=64)
-        total = np.bincount(side[chosen], found.numpy(), len(sizes))
+        total = np.bincount(side[chosen], solid.count_around(points[chosen]), len(sizes))
         number = np.bincount(side[chosen], minlength=len(sizes))
         return np.rint(total / np.maximum(number, 1)).astype(np.int32)[side]
 
-    def _locate_near(self, points: Floats, thickness: Floats, side: Ints, around: Ints) -> Held:
-        """Where points are that so many solids are around."""
-        whole, device = self._whole, self.device
-        count = len(points)
-        states = wp.empty(count, dtype=int, device=device)
-        holders, places = wp.empty(count, dtype=wp.vec2i, device=device), wp.empty(count, dtype=wp.vec4, device=device)
-        counts = wp.array(around, dtype=int, device=device)
-        inputs = [*whole.inputs(points, thickness), counts, states, holders, places]
-        launch(locate_points, count, inputs, device=device, grain=64)
-        state, held = states.numpy(), holders.numpy().reshape(-1, 2)
-        weights = _weights(places.numpy().reshape(-1, 2, 2))
+    def _locate_near(
+        self, numbers: NDArray[np.int64], points: Floats, thickness: Floats, side: Ints, around: Ints
+    ) -> Held:
+        """Where points are that so many solids are around; the numbers are those by which they are known again."""
+        state, held, weights = self._whole.locate(numbers, points, thickness, around)
         corners = np.where(held[:, :, None] >= 0, self.faces[held], 0)
         # nearest and opposite point of one surface, or the nearest points of several
         pinched = np.flatnonzero(state == PINCHED)
         own, column = np.nonzero(held[pinched] >= 0)
         found = [(pinched[own], corners[pinched[own], column], weights[pinched[own], column])]
-        several = self._find_pieces(points, thickness, side, pinched)
+        several = self._find_pieces(numbers, points, thickness, side, pinched)
         if several is not None:
             alone = ~np.isin(found[0][0], several[0])
             found = [tuple(values[alone] for values in found[0]), several]  # type: ignore[list-item]
@@ -289,7 +169,7 @@ class Solids:
         return Held(state, corners[:, 0], weights[:, 0], owner, its_corners, its_weights)
 
     def _find_pieces(
-        self, points: Floats, thickness: Floats, side: Ints, pinched: NDArray[np.int64]
+        self, numbers: NDArray[np.int64], points: Floats, thickness: Floats, side: Ints, pinched: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], Ints, Floats] | None:
         """The holders of the points that more than one solid holds."""
         if not self._pieces or not len(pinched):
@@ -297,57 +177,15 @@ class Solids:
         owners, corners, weights = [], [], []
         for piece in self._pieces:
             piece.place(self._x)
-            face = wp.empty(len(pinched), dtype=int, device=self.device)
-            place = wp.empty(len(pinched), dtype=wp.vec2, device=self.device)
-            inside = wp.array(self._count_around(piece, points[pinched], side[pinched]), dtype=int, device=self.device)
-            inputs = [*piece.inputs(points[pinched], thickness[pinched]), inside, face, place]
-            launch(find_holders, len(pinched), inputs, device=self.device, grain=64)
-            holds = np.flatnonzero(face.numpy() >= 0)
+            inside = self._count_around(piece, points[pinched], side[pinched])
+            face, places = piece.find_holders(numbers[pinched], points[pinched], thickness[pinched], inside)
+            holds = np.flatnonzero(face >= 0)
             owners.append(pinched[holds])
-            corners.append(piece.faces[face.numpy()[holds]])
-            weights.append(_weights(place.numpy()[holds]))
+            corners.append(piece.faces[face[holds]])
+            weights.append(places[holds])
         owner = np.concatenate(owners)
         several = np.bincount(owner, minlength=len(points))[owner] > 1
         return owner[several], np.concatenate(corners)[several], np.concatenate(weights)[several]
-
-
-class _Solid:
-    """Closed surfaces as one mesh for queries."""
-
-    def __init__(self, faces: Ints, x: Floats, device: wp.DeviceLike) -> None:
-        self.faces, self._device = faces, device
-        self._used, own = np.unique(faces, return_inverse=True)
-        self._points = wp.zeros(len(self._used), dtype=wp.vec3, device=device)
-        self._centre = np.zeros(3)
-        self._set(x)
-        indices = wp.array(own.ravel().astype(np.int32), dtype=int, device=device)
-        self._mesh = wp.Mesh(self._points, indices, support_winding_number=True)
-
-    def place(self, x: Floats) -> None:
-        """Take the positions from those of all vertices."""
-        self._set(x)
-        self._mesh.refit()
-
-    def _set(self, x: Floats) -> None:
-        # float32 is fine enough near the centre
-        own = x[self._used]
-        self._centre = own.mean(axis=0)
-        self._points.assign((own - self._centre).astype(np.float32))
-
-    def inputs(self, points: Floats, thickness: Floats) -> list[Any]:
-        """What the kernels read: mesh, points, thickness."""
-        near = (points - self._centre).astype(np.float32)
-        return [
-            self._mesh.id,
-            wp.array(near, dtype=wp.vec3, device=self._device),
-            wp.array(thickness.astype(np.float32), dtype=wp.float32, device=self._device),
-        ]
-
-
-def _weights(places: NDArray[np.float32]) -> Floats:
-    """(..., 3) barycentric coordinates from the first two of them."""
-    u, v = np.moveaxis(places.astype(np.float64), -1, 0)
-    return np.stack([u, v, 1.0 - u - v], axis=-1)
 
 
 def closed_faces(faces: Ints, x: Floats) -> tuple[Ints, Ints, Ints]:

@@ -14,7 +14,8 @@ from scipy import spatial
 from weft.analysis.analyser import Analysis
 from weft.analysis.attraction import Moves, unit
 from weft.analysis.partners import pulling_paths
-from weft.analysis.solids import INSIDE_AREA, OUTSIDE, Held, Solids
+from weft.analysis.solid_queries import OUTSIDE
+from weft.analysis.solids import INSIDE_AREA, Held, Solids
 from weft.mesh.topology import Topology, area_vectors_at_vertices
 
 Floats = NDArray[np.float64]

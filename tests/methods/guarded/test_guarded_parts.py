@@ -10,7 +10,8 @@ import warp as wp
 import weft
 from weft.analysis.analyser import Analyser
 from weft.analysis.attraction import Moves
-from weft.analysis.solids import INSIDE, OUTSIDE, PINCHED, Solids, closed_faces
+from weft.analysis.solid_queries import INSIDE, OUTSIDE, PINCHED, ClosedSurfaces
+from weft.analysis.solids import Solids, closed_faces
 from weft.mesh import shapes
 from weft.mesh.topology import Topology
 from weft.methods.base import StepReport
@@ -57,6 +58,39 @@ def test_points_in_one_box_are_inside_and_points_in_two_are_pinched():
     beyond = point + 1e-4 * normal
     other = np.any([np.abs(beyond - [side * 0.15, 0.0, 0.0]).max(axis=1) < 0.2 for side in (-1.0, 1.0)], axis=0)
     assert np.array_equal(other[one], blocked[one])
+
+
+def test_points_are_looked_at_again_only_where_they_or_the_solids_moved(monkeypatch):
+    """And what is kept is what would be found again, to the last bit."""
+    world = boxes()
+    faces, x = world.faces[world.cloth_face_count :], np.array(world.rest_positions)
+    solids, asked = Solids(faces, x), []
+    inputs = ClosedSurfaces._inputs
+    monkeypatch.setattr(
+        ClosedSurfaces, "_inputs", lambda self, p, t: (asked.append(len(p) * (t > 0.0).any()), inputs(self, p, t))[1]
+    )
+    rng = np.random.default_rng(1)
+    points, thickness = rng.uniform(-0.3, 0.3, (400, 3)), np.full(400, 1e-3)
+    found = {}
+    for step in ("first", "same", "some points move", "fewer points", "a solid moves", "all leave"):
+        if step == "some points move":
+            points = points + (np.arange(400)[:, None] % 7 == 0) * rng.normal(size=(400, 3)) * 0.05
+        if step == "fewer points":
+            points, thickness = points[:300], thickness[:300]
+        if step == "a solid moves":
+            x = x + (x[:, :1] > 0.05) * [0.01, 0.0, 0.02]
+        if step == "all leave":
+            x = x + [3.0, 0.0, 0.0]
+        asked.clear()
+        solids.place(x)
+        kept = solids.locate(points, thickness)
+        found[step] = sum(asked)
+        fresh = Solids(faces, world.rest_positions)
+        fresh.place(x)
+        for one, other in zip(kept, fresh.locate(points, thickness), strict=True):
+            assert np.array_equal(one, other), step
+    assert found["first"] > 100 and found["same"] == 0 and found["fewer points"] == 0
+    assert 0 < found["some points move"] < 0.5 * found["first"] < found["a solid moves"]
 
 
 def test_of_points_that_are_known_to_be_on_one_side_few_are_looked_at(tmp_path):

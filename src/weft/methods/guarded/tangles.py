@@ -14,7 +14,8 @@ from weft.analysis.analyser import Analyser, Analysis, vertex_areas
 from weft.analysis.attraction import unit
 from weft.analysis.crossing import CrossingFinder
 from weft.analysis.partners import pulling_paths
-from weft.analysis.solids import INSIDE_AREA, OUTSIDE, PINCHED, Held, Solids
+from weft.analysis.solid_queries import OUTSIDE, PINCHED
+from weft.analysis.solids import INSIDE_AREA, Held, Solids
 from weft.mesh.topology import Csr, Topology, ascending, connected_labels
 from weft.methods.guarded.neighbourhood import Neighbourhood
 from weft.methods.guarded.pair_states import Places, TangleSides
@@ -78,6 +79,9 @@ class TangleFinder:
         self._finder = CrossingFinder(self._topology, device=world.device, surface=world.surface, passive=passive)
         self._length = min(float(np.median(cloth.mesh.rest_lengths)) for cloth in world.cloths) if world.cloths else 1.0
         self._thickness = world.thickness.numpy()
+        self._passing: Bools = np.zeros(0, dtype=bool)
+        """the edges that passed through a collider when the labels were made: equal ones for what other edges connect"""
+        self._labels: Ints = np.zeros(0, np.int32)
         self.around: Held | None = None
         """where all vertices of cloth are with regard to the solids, as `find` has last seen them"""
 
@@ -158,8 +162,10 @@ class TangleFinder:
         for low, high in self.solids.holes():
             one, other = x[ends[:, 0]], x[ends[:, 1]]
             passing |= (np.minimum(one, other) <= high).all(axis=1) & (np.maximum(one, other) >= low).all(axis=1)
-        first, second = ends[~passing].T
-        return connected_labels(first, second, count)
+        if not np.array_equal(passing, self._passing):
+            first, second = ends[~passing].T
+            self._passing, self._labels = passing, connected_labels(first, second, count)
+        return self._labels
 
     def _reached(self, analysis: Analysis, inside: Bools) -> Ints:
         """The vertices inside solids that are connected with crossings of a solid: cloth in a closed room is left alone."""
